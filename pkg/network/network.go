@@ -1,0 +1,29 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package network gives pods their addresses and connects them to the host and to other nodes; touch it to add another
+// way of plumbing (a folder beside ptp/) that the kubelet then uses through Plugin.
+package network
+
+import (
+	"context"
+	"net/netip"
+)
+
+// Plugin is one way of connecting pods on a node. Methods are safe for concurrent use and idempotent: the kubelet
+// repeats them after a crash.
+type Plugin interface {
+	// Start prepares the node (sysctls, forwarding and masquerade rules) and must succeed before SetUp.
+	Start(ctx context.Context) error
+	// SetUp connects the network namespace at netns (a path such as /proc/PID/ns/net) and returns the pod's
+	// addresses, the primary first. The allocation is kept on disk under sandboxID.
+	SetUp(ctx context.Context, sandboxID, netns string) ([]netip.Addr, error)
+	// Addresses returns what SetUp gave to a sandbox, nil if nothing.
+	Addresses(sandboxID string) []netip.Addr
+	// TearDown releases the addresses and removes the host's end. Absence is success.
+	TearDown(ctx context.Context, sandboxID string) error
+	// Retain releases everything that belongs to no sandbox in keep, for clean-up after a restart.
+	Retain(ctx context.Context, keep map[string]bool) error
+	// Purge removes every rule, route, link and file of this plugin from the node.
+	Purge(ctx context.Context) error
+}

@@ -1,0 +1,97 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package registrytest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/client-go/rest"
+
+	"minik8s.io/minik8s/pkg/apiserver/generic"
+	"minik8s.io/minik8s/pkg/etcd"
+	"minik8s.io/minik8s/pkg/pki"
+	"minik8s.io/minik8s/pkg/registry"
+)
+
+// Serve runs an API server with only the given groups on a real etcd until the test ends, and returns an all-powerful
+// client configuration. deps may set what the resources need besides storage.
+func Serve(t testing.TB, deps registry.Config, groups ...registry.Group) *rest.Config {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	member, err := etcd.Start(ctx, etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { member.Close() })
+	ca, err := pki.NewCA("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving, err := ca.Issue(pki.Request{CommonName: "test", Hosts: []string{"127.0.0.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := generic.NewBuilder(generic.Config{Backend: member, Groups: groups, Listener: listener, Serving: serving, CompactionInterval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(deps.ServiceIPRanges) == 0 {
+		deps.ServiceIPRanges = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
+	}
+	if deps.NodePorts.Size == 0 {
+		deps.NodePorts = utilnet.PortRange{Base: 30000, Size: 2768}
+	}
+	nobody := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil })
+	s, err := b.Finish(generic.Policy{Authenticator: nobody, Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)}, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	prepared := s.PrepareRun()
+	go func() { done <- prepared.RunWithContext(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("server ended with: %v", err)
+		}
+	})
+	waitReady(t, b.Loopback)
+	return b.Loopback
+}
+
+func waitReady(t testing.TB, c *rest.Config) {
+	t.Helper()
+	transport, err := rest.TransportFor(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+	deadline := time.Now().Add(30 * time.Second)
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for ; time.Now().Before(deadline); <-ticker.C {
+		resp, err := client.Get(c.Host + "/readyz")
+		if err != nil {
+			continue
+		}
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return
+		}
+	}
+	t.Fatal("the API server did not become ready in 30 s")
+}

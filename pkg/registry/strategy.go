@@ -1,0 +1,216 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"reflect"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// strategy adapts a Resource to what the generic store asks on create, update and delete.
+type strategy[T Object] struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	r *Resource[T]
+}
+
+var (
+	_ rest.RESTCreateStrategy              = strategy[Object]{}
+	_ rest.RESTUpdateStrategy              = strategy[Object]{}
+	_ rest.GarbageCollectionDeleteStrategy = strategy[Object]{}
+	_ rest.RESTUpdateStrategy              = statusStrategy[Object]{}
+	_ rest.RESTGracefulDeleteStrategy      = gracefulStrategy[Object]{}
+)
+
+func (s strategy[T]) NamespaceScoped() bool { return !s.r.ClusterScoped }
+
+func (s strategy[T]) AllowCreateOnUpdate(context.Context) bool { return s.r.AllowCreateOnUpdate }
+
+func (s strategy[T]) AllowUnconditionalUpdate(context.Context) bool {
+	return !s.r.RequireResourceVersion
+}
+
+func (s strategy[T]) DefaultGarbageCollectionPolicy(context.Context) rest.GarbageCollectionPolicy {
+	if s.r.DefaultGarbageCollection != "" {
+		return s.r.DefaultGarbageCollection
+	}
+	return rest.DeleteDependents
+}
+
+func (s strategy[T]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	o := obj.(T)
+	if s.r.Status != nil && !s.r.Status.OnCreate {
+		copyStatus(o, s.r.New())
+	}
+	if s.r.Spec != nil {
+		o.SetGeneration(1)
+	}
+	if s.r.PrepareForCreate != nil {
+		s.r.PrepareForCreate(ctx, o)
+	}
+}
+
+func (s strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	n, o := obj.(T), old.(T)
+	if s.r.Status != nil {
+		copyStatus(n, o)
+	}
+	if s.r.PrepareForUpdate != nil {
+		s.r.PrepareForUpdate(ctx, n, o)
+	}
+	s.bumpGeneration(n, o)
+}
+
+// bumpGeneration counts changes of the desired state, so that controllers can tell whether they have seen the latest.
+// The store has already carried the old generation over.
+func (s strategy[T]) bumpGeneration(n, o T) {
+	if s.r.Spec == nil {
+		return
+	}
+	changed := !apiequality.Semantic.DeepEqual(s.r.Spec(n), s.r.Spec(o)) ||
+		s.r.GenerationOnAnnotations && !apiequality.Semantic.DeepEqual(n.GetAnnotations(), o.GetAnnotations())
+	if changed {
+		n.SetGeneration(o.GetGeneration() + 1)
+	}
+}
+
+func (s strategy[T]) validateName() validation.ValidateNameFunc {
+	if s.r.ValidateName != nil {
+		return s.r.ValidateName
+	}
+	return validation.NameIsDNSSubdomain
+}
+
+func (s strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	o := obj.(T)
+	errs := validation.ValidateObjectMetaAccessor(o, !s.r.ClusterScoped, s.validateName(), field.NewPath("metadata"))
+	if s.r.Validate != nil {
+		errs = append(errs, s.r.Validate(ctx, o)...)
+	}
+	return errs
+}
+
+func (s strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	n, o := obj.(T), old.(T)
+	errs := validation.ValidateObjectMetaAccessorUpdate(n, o, field.NewPath("metadata"))
+	switch {
+	case s.r.ValidateUpdate != nil:
+		errs = append(errs, s.r.ValidateUpdate(ctx, n, o)...)
+	case s.r.Validate != nil:
+		errs = append(errs, s.r.Validate(ctx, n)...)
+	}
+	return errs
+}
+
+func (s strategy[T]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+	if s.r.Warnings == nil {
+		return nil
+	}
+	var none T
+	return s.r.Warnings(ctx, obj.(T), none)
+}
+
+func (s strategy[T]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	if s.r.Warnings == nil {
+		return nil
+	}
+	return s.r.Warnings(ctx, obj.(T), old.(T))
+}
+
+func (s strategy[T]) Canonicalize(obj runtime.Object) {
+	if s.r.Canonicalize != nil {
+		s.r.Canonicalize(obj.(T))
+	}
+}
+
+// GetResetFields keeps server-side apply from owning status through the main resource.
+func (s strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	if s.r.Status == nil || s.r.Status.OnCreate {
+		return nil
+	}
+	return s.reset("status")
+}
+
+func (s strategy[T]) reset(fields ...string) map[fieldpath.APIVersion]*fieldpath.Set {
+	set := &fieldpath.Set{}
+	for _, f := range fields {
+		set.Insert(fieldpath.MakePathOrDie(f))
+	}
+	return map[fieldpath.APIVersion]*fieldpath.Set{
+		fieldpath.APIVersion(s.r.Kind.GroupVersion().String()): set,
+	}
+}
+
+// gracefulStrategy is used for resources that take their time to die.
+type gracefulStrategy[T Object] struct{ strategy[T] }
+
+func (s gracefulStrategy[T]) CheckGracefulDelete(ctx context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
+	return s.r.CheckGracefulDelete(ctx, obj.(T), options)
+}
+
+// statusStrategy is the one of the /status subresource.
+type statusStrategy[T Object] struct{ strategy[T] }
+
+func (s statusStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return false }
+
+func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	n, o := obj.(T), old.(T)
+	keepAllButStatus(n, o)
+	if s.r.Status.KeepMetadata {
+		n.SetLabels(o.GetLabels())
+		n.SetAnnotations(o.GetAnnotations())
+		n.SetFinalizers(o.GetFinalizers())
+		n.SetOwnerReferences(o.GetOwnerReferences())
+	}
+	if s.r.Status.PrepareForUpdate != nil {
+		s.r.Status.PrepareForUpdate(ctx, n, o)
+	}
+}
+
+func (s statusStrategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	n, o := obj.(T), old.(T)
+	errs := validation.ValidateObjectMetaAccessorUpdate(n, o, field.NewPath("metadata"))
+	if s.r.Status.Validate != nil {
+		errs = append(errs, s.r.Status.Validate(ctx, n, o)...)
+	}
+	return errs
+}
+
+func (s statusStrategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+func (s statusStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	var names []string
+	for f := range topFields(s.r.New()) {
+		if f.json != "status" && f.json != "metadata" {
+			names = append(names, f.json)
+		}
+	}
+	return s.reset(names...)
+}
+
+// copyStatus gives dst the status of src.
+func copyStatus[T Object](dst, src T) {
+	reflect.ValueOf(dst).Elem().FieldByName("Status").Set(reflect.ValueOf(src).Elem().FieldByName("Status"))
+}
+
+// keepAllButStatus gives dst every field of src except metadata and status, so that a status write cannot change intent.
+func keepAllButStatus[T Object](dst, src T) {
+	d, s := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem()
+	for f := range topFields(src) {
+		if f.json != "status" && f.json != "metadata" {
+			d.Field(f.index).Set(s.Field(f.index))
+		}
+	}
+}
