@@ -1,0 +1,68 @@
+# minik8s: `make help` lists what can be made.
+KUBERNETES_VERSION := v1.37.2
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMPONENT_VERSION := k8s.io/component-base/version
+LDFLAGS := -s -w \
+	-X main.productVersion=$(VERSION) \
+	-X $(COMPONENT_VERSION).gitVersion=$(KUBERNETES_VERSION) \
+	-X $(COMPONENT_VERSION).gitMajor=1 -X $(COMPONENT_VERSION).gitMinor=37 \
+	-X $(COMPONENT_VERSION).gitCommit=$(shell git rev-parse HEAD 2>/dev/null) \
+	-X $(COMPONENT_VERSION).gitTreeState=clean
+
+# The same settings for every go command, so that builds and tests share one cache.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath
+
+.PHONY: help
+help: ## list what can be made
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+.PHONY: build
+build: ## build bin/minik8s
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/minik8s ./cmd/minik8s
+
+.PHONY: docker
+docker: ## see that a Docker engine answers, install it on Debian and Ubuntu
+	@hack/ensure-docker
+
+.PHONY: up
+up: docker build ## build, start a cluster, wait until it is Ready, and say what to do next
+	bin/minik8s up
+
+.PHONY: down
+down: ## stop that cluster; its data stays (bin/minik8s down --purge leaves nothing)
+	bin/minik8s down
+
+.PHONY: images
+images: docker ## build the images of the examples
+	examples/guestbook/build
+
+.PHONY: test
+test: docker verify build ## everything that CI runs
+	go test -timeout 15m ./...
+	$(MAKE) e2e
+
+.PHONY: e2e
+e2e: docker build images ## the end-to-end tests: the real binary, a separate kubectl, real Docker
+	MINIK8S_E2E=1 go test -count=1 -timeout 15m ./test/e2e/...
+
+.PHONY: lint
+lint: ## golangci-lint with .golangci.yml
+	@command -v golangci-lint >/dev/null || { echo "error: golangci-lint is not installed: see https://golangci-lint.run/docs/welcome/install/ (version 2)" >&2; exit 1; }
+	golangci-lint run ./...
+
+.PHONY: verify
+verify: ## check format, vet, modules and generated files; tells which update mends what
+	hack/verify/all
+
+.PHONY: update
+update: ## mend what verify complains about
+	hack/update/all
+
+.PHONY: generate
+generate: ## generate what is derived from the API types
+	hack/update/codegen
+
+.PHONY: bench-boot
+bench-boot: docker build images ## print how fast a cluster and a pod start, and what an idle cluster takes
+	go run ./test/bench/boot

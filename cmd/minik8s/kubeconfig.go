@@ -1,0 +1,60 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"minik8s.io/minik8s/pkg/cluster"
+)
+
+func newKubeconfigCommand() *cobra.Command {
+	var name string
+	var merge, unmerge, path bool
+	cmd := &cobra.Command{
+		Use:   "kubeconfig",
+		Short: "Print a cluster's kubeconfig, or merge it into yours",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if unmerge {
+				file, err := cluster.Unmerge(name)
+				if err == nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "Cluster %q is not in %s any more.\n", name, file)
+				}
+				return err
+			}
+			c, err := cluster.Load(name)
+			if err != nil {
+				return err
+			}
+			switch {
+			case merge:
+				file, err := cluster.Merge(c)
+				if err == nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "Cluster %q is in %s and is the current context.\n", name, file)
+				}
+				return err
+			case path:
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), cluster.KubeconfigPath(c))
+				return err
+			}
+			data, err := os.ReadFile(cluster.KubeconfigPath(c))
+			if err != nil {
+				return fmt.Errorf("the cluster has not been up yet: %w", err)
+			}
+			_, err = cmd.OutOrStdout().Write(data)
+			return err
+		},
+	}
+	addName(cmd, &name)
+	fs := cmd.Flags()
+	fs.BoolVar(&merge, "merge", false, "merge it into $KUBECONFIG or ~/.kube/config and make it the current context")
+	fs.BoolVar(&unmerge, "unmerge", false, "remove it from there")
+	fs.BoolVar(&path, "path", false, "print only the path of the cluster's own file")
+	cmd.MarkFlagsMutuallyExclusive("merge", "unmerge", "path")
+	return cmd
+}

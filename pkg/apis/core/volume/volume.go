@@ -1,0 +1,78 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package volume has the defaults of the volumes of a pod and of their mounts, and their validation. Touch it when a
+// kind of volume is added.
+package volume
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"minik8s.io/minik8s/pkg/apis/core/downwardapi"
+	"minik8s.io/minik8s/pkg/apis/core/quantity"
+)
+
+const (
+	defaultMode  = 0o644
+	tokenSeconds = 3600
+)
+
+// SetDefaults fills in a volume. One without any source is an emptyDir.
+func SetDefaults(v *corev1.Volume) {
+	if len(sources(&v.VolumeSource)) == 0 {
+		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+	}
+	if v.HostPath != nil && v.HostPath.Type == nil {
+		unset := corev1.HostPathUnset
+		v.HostPath.Type = &unset
+	}
+	if v.Secret != nil {
+		setMode(&v.Secret.DefaultMode)
+	}
+	if v.ConfigMap != nil {
+		setMode(&v.ConfigMap.DefaultMode)
+	}
+	if v.DownwardAPI != nil {
+		setMode(&v.DownwardAPI.DefaultMode)
+		setFileDefaults(v.DownwardAPI.Items)
+	}
+	if v.Projected != nil {
+		setProjectedDefaults(v.Projected)
+	}
+	if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
+		spec := &v.Ephemeral.VolumeClaimTemplate.Spec
+		if spec.VolumeMode == nil {
+			filesystem := corev1.PersistentVolumeFilesystem
+			spec.VolumeMode = &filesystem
+		}
+		quantity.SetDefaults(spec.Resources.Limits)
+		quantity.SetDefaults(spec.Resources.Requests)
+	}
+}
+
+func setMode(mode **int32) {
+	if *mode == nil {
+		m := int32(defaultMode)
+		*mode = &m
+	}
+}
+
+func setFileDefaults(files []corev1.DownwardAPIVolumeFile) {
+	for i := range files {
+		downwardapi.SetDefaults(files[i].FieldRef)
+	}
+}
+
+func setProjectedDefaults(p *corev1.ProjectedVolumeSource) {
+	setMode(&p.DefaultMode)
+	for i := range p.Sources {
+		s := &p.Sources[i]
+		if s.DownwardAPI != nil {
+			setFileDefaults(s.DownwardAPI.Items)
+		}
+		if t := s.ServiceAccountToken; t != nil && t.ExpirationSeconds == nil {
+			hour := int64(tokenSeconds)
+			t.ExpirationSeconds = &hour
+		}
+	}
+}

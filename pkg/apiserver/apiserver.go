@@ -1,0 +1,125 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apiserver is the Kubernetes API server: resources (pkg/registry) behind the machinery (generic), with
+// authentication, authorization, admission and the objects every cluster starts with. Touch it when one of these is wired
+// differently; each lives in a folder of its own.
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"minik8s.io/minik8s/pkg/apiserver/bootstrap"
+	"minik8s.io/minik8s/pkg/apiserver/generic"
+	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/groups"
+)
+
+// Server is an API server that has not started yet.
+type Server struct {
+	config   Config
+	loopback *rest.Config
+	server   *genericapiserver.GenericAPIServer
+}
+
+// New builds a server: it connects to nothing but etcd.
+func New(c Config) (*Server, error) {
+	if c.Backend == nil || c.Listener == nil {
+		return nil, errors.New("the API server needs a backend and a listener")
+	}
+	complete(&c)
+	stores := registry.NewStores()
+	p, err := newPolicy(c, stores)
+	if err != nil {
+		return nil, err
+	}
+	b, err := generic.NewBuilder(generic.Config{
+		Backend: c.Backend, Groups: c.Groups, Listener: c.Listener, Serving: c.Serving, ClientCA: p.clientCA,
+		AdvertiseAddress: c.AdvertiseAddress, RequestTimeout: c.RequestTimeout, MaxRequestsInFlight: c.MaxRequestsInFlight,
+		MaxMutatingRequestsInFlight: c.MaxMutatingRequestsInFlight, CompactionInterval: c.CompactionInterval, ShutdownDelay: c.ShutdownDelay,
+	})
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(b.Loopback)
+	if err != nil {
+		return nil, fmt.Errorf("making loopback client: %w", err)
+	}
+	shared := informers.NewSharedInformerFactory(client, 0)
+	decide, err := p.build(client, shared)
+	if err != nil {
+		return nil, err
+	}
+	deps := registry.Config{
+		Stores: stores, ServiceIPRanges: c.ServiceIPRanges, NodePorts: c.NodePorts, EventTTL: c.EventTTL, Tokens: p.issuer(), Kubelet: p.kubelet,
+	}
+	s := &Server{config: c, loopback: b.Loopback}
+	b.AddPostStartHook("start-kube-apiserver-admission-initializer", func(hook genericapiserver.PostStartHookContext) error {
+		shared.Start(hook.Done())
+		return nil
+	})
+	s.addBootstrap(b, client)
+	if s.server, err = b.Finish(decide, deps); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func complete(c *Config) {
+	if c.Groups == nil {
+		c.Groups = groups.All()
+	}
+	if len(c.ServiceIPRanges) == 0 {
+		c.ServiceIPRanges = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
+	}
+	if c.NodePorts.Size == 0 {
+		c.NodePorts = utilnet.PortRange{Base: 30000, Size: 2768}
+	}
+	if c.TokenIssuer == "" {
+		c.TokenIssuer = "https://kubernetes.default.svc.cluster.local"
+	}
+	if len(c.APIAudiences) == 0 {
+		c.APIAudiences = []string{c.TokenIssuer}
+	}
+	if c.AuthorizationModes == nil {
+		c.AuthorizationModes = []string{"AlwaysAllow"}
+	}
+}
+
+// addBootstrap runs the bootstrap hooks one after the other: the Service needs its namespace.
+func (s *Server) addBootstrap(b *generic.Builder, client kubernetes.Interface) {
+	c := bootstrap.Config{ServiceIP: s.config.ServiceIPRanges[0].Masked().Addr().Next()}
+	if a, ok := s.config.Listener.Addr().(*net.TCPAddr); ok && s.config.AdvertiseAddress.IsValid() {
+		c.Endpoint = netip.AddrPortFrom(s.config.AdvertiseAddress, uint16(a.Port))
+	}
+	b.AddPostStartHook("bootstrap", func(hook genericapiserver.PostStartHookContext) error {
+		for _, h := range bootstrap.Hooks {
+			if err := bootstrap.Run(hook.Context, h, client, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Loopback is a client with all rights for use in this process only. It works once Start serves.
+func (s *Server) Loopback() *rest.Config { return rest.CopyConfig(s.loopback) }
+
+// Start serves until ctx ends, then drains requests and returns.
+func (s *Server) Start(ctx context.Context) error {
+	prepared := s.server.PrepareRun()
+	if err := prepared.RunWithContext(ctx); err != nil {
+		return fmt.Errorf("serving the API: %w", err)
+	}
+	return nil
+}

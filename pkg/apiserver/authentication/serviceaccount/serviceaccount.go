@@ -1,0 +1,332 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package serviceaccount signs and checks the tokens of ServiceAccounts: JWTs that are bound to an audience, to a time
+// and to objects, with which they die (KEP-1205). Touch it when tokens carry something more.
+package serviceaccount
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/pki"
+	"minik8s.io/minik8s/pkg/registry"
+)
+
+// Config of the tokens of one API server.
+type Config struct {
+	// Issuer is the iss claim.
+	Issuer string
+	// Key signs (PEM); nil: nothing is issued. Keys verify besides; each is a private or public key or certificate.
+	Key  []byte
+	Keys [][]byte
+	// Audiences of the API: tokens for others are not accepted.
+	Audiences authenticator.Audiences
+	// Stores tell whether the objects that a token is bound to are still there.
+	Stores *registry.Stores
+	// Clock; default the real one.
+	Clock clock.PassiveClock
+}
+
+// Tokens issues and authenticates. Safe for concurrent use.
+type Tokens struct {
+	config Config
+	signer crypto.Signer
+	method jwt.SigningMethod
+	keyID  string
+	keys   map[string]crypto.PublicKey
+}
+
+var (
+	_ registry.TokenIssuer = (*Tokens)(nil)
+	_ authenticator.Token  = (*Tokens)(nil)
+)
+
+// claims are those of a token, in upstream's form.
+type claims struct {
+	jwt.RegisteredClaims
+	Kubernetes private `json:"kubernetes.io,omitzero"`
+}
+
+type private struct {
+	Namespace      string `json:"namespace,omitempty"`
+	ServiceAccount ref    `json:"serviceaccount,omitzero"`
+	Pod            *ref   `json:"pod,omitempty"`
+	Secret         *ref   `json:"secret,omitempty"`
+	Node           *ref   `json:"node,omitempty"`
+}
+
+type ref struct {
+	Name string `json:"name,omitempty"`
+	UID  string `json:"uid,omitempty"`
+}
+
+// New reads the keys.
+func New(c Config) (*Tokens, error) {
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	t := &Tokens{config: c, keys: map[string]crypto.PublicKey{}}
+	if c.Key != nil {
+		signer, err := pki.ParseKey(c.Key)
+		if err != nil {
+			return nil, fmt.Errorf("reading the key that signs tokens: %w", err)
+		}
+		if t.method, err = methodOf(signer.Public()); err != nil {
+			return nil, err
+		}
+		if t.keyID, err = t.addKey(signer.Public()); err != nil {
+			return nil, err
+		}
+		t.signer = signer
+	}
+	for _, data := range c.Keys {
+		if err := t.addPEM(data); err != nil {
+			return nil, fmt.Errorf("reading a key that verifies tokens: %w", err)
+		}
+	}
+	return t, nil
+}
+
+func (t *Tokens) addPEM(data []byte) error {
+	found := false
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		key, err := publicKey(block)
+		if err != nil {
+			return err
+		}
+		if _, err := t.addKey(key); err != nil {
+			return err
+		}
+		found = true
+	}
+	if !found {
+		return errors.New("no PEM block found")
+	}
+	return nil
+}
+
+func publicKey(block *pem.Block) (crypto.PublicKey, error) {
+	switch block.Type {
+	case "PUBLIC KEY":
+		return x509.ParsePKIXPublicKey(block.Bytes)
+	case "RSA PUBLIC KEY":
+		return x509.ParsePKCS1PublicKey(block.Bytes)
+	case "CERTIFICATE":
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		return cert.PublicKey, nil
+	}
+	signer, err := pki.ParseKey(pem.EncodeToMemory(block))
+	if err != nil {
+		return nil, err
+	}
+	return signer.Public(), nil
+}
+
+// addKey files a key under its id: the hash of its encoding, as upstream has it, so that all servers agree.
+func (t *Tokens) addKey(key crypto.PublicKey) (string, error) {
+	if _, err := methodOf(key); err != nil {
+		return "", err
+	}
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return "", fmt.Errorf("encoding public key: %w", err)
+	}
+	sum := sha256.Sum256(der)
+	id := base64.RawURLEncoding.EncodeToString(sum[:])
+	t.keys[id] = key
+	return id, nil
+}
+
+func methodOf(key crypto.PublicKey) (jwt.SigningMethod, error) {
+	switch k := key.(type) {
+	case *rsa.PublicKey:
+		return jwt.SigningMethodRS256, nil
+	case *ecdsa.PublicKey:
+		switch k.Curve.Params().BitSize {
+		case 256:
+			return jwt.SigningMethodES256, nil
+		case 384:
+			return jwt.SigningMethodES384, nil
+		case 521:
+			return jwt.SigningMethodES512, nil
+		}
+	}
+	return nil, fmt.Errorf("a %T cannot sign tokens: use RSA or ECDSA", key)
+}
+
+// Issue implements registry.TokenIssuer.
+func (t *Tokens) Issue(_ context.Context, account types.NamespacedName, uid types.UID, bound *registry.BoundObject, spec authenticationv1.TokenRequestSpec) (string, metav1.Time, error) {
+	if t.signer == nil {
+		return "", metav1.Time{}, errors.New("this server has no key to sign tokens with")
+	}
+	seconds := int64(3600)
+	if spec.ExpirationSeconds != nil {
+		seconds = *spec.ExpirationSeconds
+	}
+	now := t.config.Clock.Now()
+	expires := now.Add(time.Duration(seconds) * time.Second)
+	audiences := spec.Audiences
+	if len(audiences) == 0 {
+		audiences = t.config.Audiences
+	}
+	c := &claims{
+		RegisteredClaims: jwt.RegisteredClaims{
+			Issuer: t.config.Issuer, Subject: serviceaccount.MakeUsername(account.Namespace, account.Name), Audience: audiences,
+			ExpiresAt: jwt.NewNumericDate(expires), NotBefore: jwt.NewNumericDate(now), IssuedAt: jwt.NewNumericDate(now), ID: uuid.NewString(),
+		},
+		Kubernetes: private{Namespace: account.Namespace, ServiceAccount: ref{Name: account.Name, UID: string(uid)}},
+	}
+	if bound != nil {
+		o := &ref{Name: bound.Name, UID: string(bound.UID)}
+		switch bound.Kind {
+		case "Pod":
+			c.Kubernetes.Pod = o
+			if bound.NodeName != "" {
+				c.Kubernetes.Node = &ref{Name: bound.NodeName, UID: string(bound.NodeUID)}
+			}
+		case "Secret":
+			c.Kubernetes.Secret = o
+		case "Node":
+			c.Kubernetes.Node = o
+		default:
+			return "", metav1.Time{}, fmt.Errorf("a token cannot be bound to a %s", bound.Kind)
+		}
+	}
+	token := jwt.NewWithClaims(t.method, c)
+	token.Header["kid"] = t.keyID
+	signed, err := token.SignedString(t.signer)
+	if err != nil {
+		return "", metav1.Time{}, fmt.Errorf("signing token: %w", err)
+	}
+	return signed, metav1.NewTime(expires), nil
+}
+
+// AuthenticateToken implements authenticator.Token. A token of another issuer is left to others.
+func (t *Tokens) AuthenticateToken(ctx context.Context, raw string) (*authenticator.Response, bool, error) {
+	peek := &claims{}
+	if _, _, err := jwt.NewParser().ParseUnverified(raw, peek); err != nil || peek.Issuer != t.config.Issuer {
+		return nil, false, nil
+	}
+	c := &claims{}
+	parser := jwt.NewParser(
+		jwt.WithValidMethods([]string{"RS256", "ES256", "ES384", "ES512"}),
+		jwt.WithExpirationRequired(), jwt.WithTimeFunc(t.config.Clock.Now), jwt.WithLeeway(time.Minute),
+	)
+	if _, err := parser.ParseWithClaims(raw, c, t.keyFor); err != nil {
+		return nil, false, fmt.Errorf("invalid service account token: %w", err)
+	}
+	audiences, ok := authenticator.AudiencesFrom(ctx)
+	if !ok {
+		audiences = t.config.Audiences
+	}
+	granted := authenticator.Audiences(c.Audience).Intersect(audiences)
+	if len(granted) == 0 && len(audiences) > 0 {
+		return nil, false, fmt.Errorf("token audiences %q is invalid for the target audiences %q", c.Audience, audiences)
+	}
+	info, err := t.check(ctx, c)
+	if err != nil {
+		return nil, false, err
+	}
+	return &authenticator.Response{User: info.UserInfo(), Audiences: granted}, true, nil
+}
+
+func (t *Tokens) keyFor(token *jwt.Token) (any, error) {
+	id, _ := token.Header["kid"].(string)
+	if key, ok := t.keys[id]; ok {
+		return key, nil
+	}
+	set := jwt.VerificationKeySet{}
+	for _, k := range t.keys {
+		set.Keys = append(set.Keys, k)
+	}
+	return set, nil
+}
+
+// check makes sure that everything the token is bound to still exists.
+func (t *Tokens) check(ctx context.Context, c *claims) (*serviceaccount.ServiceAccountInfo, error) {
+	k := c.Kubernetes
+	ctx = genericapirequest.WithNamespace(ctx, k.Namespace)
+	if c.Subject != serviceaccount.MakeUsername(k.Namespace, k.ServiceAccount.Name) {
+		return nil, errors.New("sub claim does not match the service account")
+	}
+	now := t.config.Clock.Now()
+	if err := t.alive(ctx, "serviceaccounts", k.ServiceAccount, now); err != nil {
+		return nil, err
+	}
+	info := &serviceaccount.ServiceAccountInfo{Namespace: k.Namespace, Name: k.ServiceAccount.Name, UID: k.ServiceAccount.UID}
+	if c.ID != "" {
+		info.CredentialID = "JTI=" + c.ID
+	}
+	if k.Pod != nil {
+		if err := t.alive(ctx, "pods", *k.Pod, now); err != nil {
+			return nil, err
+		}
+		info.PodName, info.PodUID = k.Pod.Name, k.Pod.UID
+	}
+	if k.Secret != nil {
+		if err := t.alive(ctx, "secrets", *k.Secret, now); err != nil {
+			return nil, err
+		}
+	}
+	if k.Node != nil {
+		// The node of a bound pod may go before the pod does; the pod is what counts then.
+		if k.Pod == nil {
+			if err := t.alive(genericapirequest.WithNamespace(ctx, metav1.NamespaceNone), "nodes", *k.Node, now); err != nil {
+				return nil, err
+			}
+		}
+		info.NodeName, info.NodeUID = k.Node.Name, k.Node.UID
+	}
+	return info, nil
+}
+
+// bindingGrace is how long a token outlives the end of its object's own grace period.
+const bindingGrace = 60 * time.Second
+
+func (t *Tokens) alive(ctx context.Context, resource string, r ref, now time.Time) error {
+	store, err := t.config.Stores.Get(schema.GroupResource{Group: corev1.GroupName, Resource: resource})
+	if err != nil {
+		return err
+	}
+	// From the watch cache: a token check must not cost a read of etcd on every request.
+	obj, err := store.Get(ctx, r.Name, &metav1.GetOptions{ResourceVersion: "0"})
+	if err != nil {
+		obj, err = store.Get(ctx, r.Name, &metav1.GetOptions{}) // just made, the cache does not know it yet
+	}
+	if err != nil {
+		return fmt.Errorf("the token's object %s %q is gone: %w", resource, r.Name, err)
+	}
+	m, ok := obj.(metav1.Object)
+	if !ok || string(m.GetUID()) != r.UID {
+		return fmt.Errorf("the token's object %s %q has been replaced", resource, r.Name)
+	}
+	if d := m.GetDeletionTimestamp(); d != nil && now.After(d.Add(bindingGrace)) {
+		return fmt.Errorf("the token's object %s %q has been deleted", resource, r.Name)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import rbacv1 "k8s.io/api/rbac/v1"
+
+// NodeRules are what a kubelet does. The Node authorizer narrows them to the objects of the kubelet's own pods; the role
+// system:node, which nobody is bound to, grants them without that.
+func NodeRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		on("authentication.k8s.io", "tokenreviews", "create"),
+		on("authorization.k8s.io", "subjectaccessreviews localsubjectaccessreviews", "create"),
+		on("", "services", read),
+		on("", "nodes", "create get list watch"),
+		on("", "nodes/status", "patch update"),
+		on("", "nodes", "patch update"),
+		events(),
+		on("", "pods", read),
+		on("", "pods", "create delete"),
+		on("", "pods/status", "patch update"),
+		on("", "pods/eviction", "create"),
+		on("", "configmaps secrets", read),
+		on("", "persistentvolumeclaims persistentvolumes", "get"),
+		on("", "endpoints", "get"),
+		on("certificates.k8s.io", "certificatesigningrequests", "create get list watch"),
+		on("coordination.k8s.io", "leases", "create delete get patch update"),
+		on("storage.k8s.io", "volumeattachments", "get"),
+		on("", "serviceaccounts/token", "create"),
+		on("", "persistentvolumeclaims/status", "get patch update"),
+		on("storage.k8s.io", "csidrivers", read),
+		on("storage.k8s.io", "csinodes", "create delete get patch update"),
+		on("node.k8s.io", "runtimeclasses", read),
+		on("resource.k8s.io", "resourceclaims", "get"),
+		on("resource.k8s.io", "resourceslices", readWrite),
+	}
+}
+
+// nodes are the roles of what runs on nodes, and of what calls the API of kubelets.
+func nodes() Policy {
+	return Policy{
+		ClusterRoles: []rbacv1.ClusterRole{
+			clusterRole("system:node", NodeRules()...),
+			clusterRole("system:node-proxier",
+				on("", "services endpoints", "list watch"),
+				on("", "nodes", read),
+				events(),
+				on("discovery.k8s.io", "endpointslices", "list watch"),
+				on("networking.k8s.io", "servicecidrs", "list watch")),
+			clusterRole("system:node-problem-detector",
+				on("", "nodes", "get"),
+				on("", "nodes/status", "patch"),
+				events()),
+			clusterRole("system:node-bootstrapper",
+				on("certificates.k8s.io", "certificatesigningrequests", "create get list watch")),
+			clusterRole("system:kubelet-api-admin",
+				on("", "nodes", read),
+				on("", "nodes", "proxy"),
+				on("", "nodes/configz nodes/healthz nodes/log nodes/metrics nodes/pods nodes/proxy nodes/stats", "*")),
+		},
+		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{
+			clusterBinding("system:node", "system:node"),
+			clusterBinding("system:node-proxier", "system:node-proxier", user("system:kube-proxy")),
+			// The API server's own client certificate for kubelets, which ask it back.
+			clusterBinding("system:kubelet-api-admin", "system:kubelet-api-admin", user("kube-apiserver-kubelet-client")),
+		},
+	}
+}

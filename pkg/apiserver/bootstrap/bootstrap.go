@@ -1,0 +1,98 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bootstrap makes the objects that every cluster has from the start: system namespaces, RBAC policy, priority
+// classes, the kubernetes Service. Touch it when upstream's API server starts to make another one (a file and a line in Hooks).
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
+)
+
+// Config says what the objects contain.
+type Config struct {
+	// ServiceIP is that of the kubernetes Service.
+	ServiceIP netip.Addr
+	// Endpoint is where this API server is reached; an invalid one leaves the kubernetes Service without endpoints.
+	Endpoint netip.AddrPort
+}
+
+// Hook makes some objects. It is repeated until it succeeds and must be idempotent.
+type Hook struct {
+	Name string
+	Run  func(ctx context.Context, client kubernetes.Interface, c Config) error
+}
+
+// Hooks are the hooks in order.
+var Hooks = []Hook{
+	{"start-system-namespaces-controller", namespaces},
+	{"rbac/bootstrap-roles", roles},
+	{"scheduling/bootstrap-system-priority-classes", priorityClasses},
+	{"bootstrap-controller", kubernetesService},
+}
+
+// Run repeats a hook until it has succeeded or ctx ends, which it reports.
+func Run(ctx context.Context, h Hook, client kubernetes.Interface, c Config) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		last = h.Run(ctx, client, c)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("bootstrapping %s: %w", h.Name, last)
+	}
+	return nil
+}
+
+func namespaces(ctx context.Context, client kubernetes.Interface, _ Config) error {
+	for _, name := range []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease, metav1.NamespaceDefault} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); ignoreExists(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func roles(ctx context.Context, client kubernetes.Interface, _ Config) error {
+	return policy.Ensure(ctx, client, policy.Default())
+}
+
+func priorityClasses(ctx context.Context, client kubernetes.Interface, _ Config) error {
+	for _, pc := range []schedulingv1.PriorityClass{
+		{
+			ObjectMeta:  metav1.ObjectMeta{Name: "system-node-critical"},
+			Value:       2000001000,
+			Description: "Used for system critical pods that must not be moved from their current node.",
+		},
+		{
+			ObjectMeta:  metav1.ObjectMeta{Name: "system-cluster-critical"},
+			Value:       2000000000,
+			Description: "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+		},
+	} {
+		if _, err := client.SchedulingV1().PriorityClasses().Create(ctx, &pc, metav1.CreateOptions{}); ignoreExists(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ignoreExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}

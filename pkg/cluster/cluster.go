@@ -1,0 +1,340 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster puts the parts together: it is the only package that imports all of them. Run is the boot order. Touch
+// it to add a part, a setting, or a step of the start.
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"minik8s.io/minik8s/pkg/apiserver"
+	"minik8s.io/minik8s/pkg/controllers"
+	"minik8s.io/minik8s/pkg/etcd"
+	"minik8s.io/minik8s/pkg/scheduler"
+)
+
+// Options are what a caller of Run may want to know or change.
+type Options struct {
+	// Progress is called after each step of the start.
+	Progress func(step string)
+	// Ready is called once, when the cluster is Ready.
+	Ready func()
+}
+
+// Run runs a cluster until ctx ends. Pods go on running when it returns; c must be settled.
+func Run(ctx context.Context, c Config, o Options) error {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return explain(fmt.Errorf("making the data directory: %w", err), c.DataDir)
+	}
+	held, err := lock(c.Name)
+	if err != nil {
+		return explain(err, c.DataDir)
+	}
+	defer held.Close()
+	if err := checkFormat(c.DataDir); err != nil {
+		return explain(err, c.DataDir)
+	}
+	if err := save(c); err != nil {
+		return explain(err, c.DataDir)
+	}
+	r := &runner{config: c, options: o}
+	return explain(r.run(ctx), c.DataDir)
+}
+
+// runner is one run of a cluster.
+type runner struct {
+	config  Config
+	options Options
+
+	credentials *credentials
+	listener    net.Listener
+	backend     etcd.Backend
+	nodeIP      netip.Addr
+	pods        netip.Prefix
+	services    netip.Prefix
+}
+
+// run is the boot order. Each part ends when ctx does; the first that fails ends all others.
+func (r *runner) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	defer r.listener.Close()
+
+	// Etcd needs the disk and the node's checks need Docker: neither waits for the other.
+	var before errgroup.Group
+	before.Go(func() error { return r.startEtcd(ctx) })
+	before.Go(func() error { return r.checkNode(ctx) })
+	if err := before.Wait(); err != nil {
+		if r.backend != nil {
+			r.backend.Close()
+		}
+		return err
+	}
+	defer r.backend.Close()
+	r.options.Progress("etcd")
+
+	parts, ctx := errgroup.WithContext(ctx)
+	if m, ok := r.backend.(*etcd.Member); ok {
+		parts.Go(func() error { return watchMember(ctx, m) })
+	}
+	server, err := r.apiServer()
+	if err != nil {
+		return err
+	}
+	// The API server ends last, so that the others can still say goodbye.
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan error, 1)
+	go func() { served <- server.Start(serving) }()
+	parts.Go(func() error {
+		select {
+		case err := <-served:
+			served <- err
+			if err == nil {
+				err = errors.New("the API server ended")
+			}
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	})
+
+	if err := r.startClients(ctx, parts); err != nil {
+		cancel()
+		stopServing()
+		return errors.Join(err, <-served)
+	}
+	parts.Go(func() error { return r.waitReady(ctx) })
+	err = parts.Wait()
+	stopServing()
+	if serr := <-served; err == nil {
+		err = serr
+	}
+	return err
+}
+
+// prepare reads credentials and takes the port.
+func (r *runner) prepare() error {
+	c := r.config
+	var err error
+	if r.nodeIP, err = nodeIP(c); err != nil && c.NodeCount() > 0 {
+		return err
+	}
+	if r.pods, err = netip.ParsePrefix(c.Networking.PodSubnet); err != nil {
+		return fmt.Errorf("networking.podSubnet: %w", err)
+	}
+	if r.services, err = netip.ParsePrefix(c.Networking.ServiceSubnet); err != nil {
+		return fmt.Errorf("networking.serviceSubnet: %w", err)
+	}
+	if r.credentials, err = loadCredentials(filepath.Join(c.DataDir, "pki"), Server(c)); err != nil {
+		return err
+	}
+	admin, err := r.credentials.admin()
+	if err != nil {
+		return err
+	}
+	if err := writeKubeconfig(KubeconfigPath(c), kubeconfig(c.Name, Server(c), r.credentials.ca.Cert, admin)); err != nil {
+		return err
+	}
+	address := net.JoinHostPort(c.BindAddress, strconv.Itoa(c.APIPort))
+	r.listener, err = net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return &Problem{
+			Cause: fmt.Sprintf("port %d is in use by another program", c.APIPort), Remedy: "stop that program, or choose another port with --api-port", Err: err,
+		}
+	}
+	return err
+}
+
+// Server is the URL by which clients on this machine reach the API server.
+func Server(c Config) string {
+	host := c.BindAddress
+	if host == "" || host == "0.0.0.0" || host == "::" {
+		host = "127.0.0.1"
+	}
+	return "https://" + net.JoinHostPort(host, strconv.Itoa(c.APIPort))
+}
+
+func (r *runner) startEtcd(ctx context.Context) error {
+	c := r.config.Etcd
+	if len(c.Servers) == 0 {
+		member, err := etcd.Start(ctx, etcd.Config{Dir: filepath.Join(r.config.DataDir, "etcd"), UnsafeNoFsync: c.UnsafeNoFsync})
+		if err != nil {
+			return err
+		}
+		r.backend = member
+		return nil
+	}
+	var err error
+	r.backend, err = DialEtcd(ctx, c)
+	return err
+}
+
+// DialEtcd connects to an external etcd and fails if it does not answer within ten seconds.
+func DialEtcd(ctx context.Context, c EtcdConfig) (etcd.Backend, error) {
+	tlsConfig, err := etcdTLS(c)
+	if err != nil {
+		return nil, err
+	}
+	remote, err := etcd.Dial(c.Servers, tlsConfig)
+	if err != nil {
+		return nil, err
+	}
+	check, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := remote.Healthy(check); err != nil {
+		remote.Close()
+		return nil, &Problem{Cause: fmt.Sprintf("etcd at %v does not answer", c.Servers), Remedy: "start it, or correct --etcd-servers", Err: err}
+	}
+	return remote, nil
+}
+
+func etcdTLS(c EtcdConfig) (*tls.Config, error) {
+	if c.CAFile == "" && c.CertFile == "" {
+		return nil, nil
+	}
+	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		data, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading etcd CA: %w", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(data) {
+			return nil, fmt.Errorf("no certificate in %s", c.CAFile)
+		}
+	}
+	if c.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading etcd client certificate: %w", err)
+		}
+		t.Certificates = []tls.Certificate{cert}
+	}
+	return t, nil
+}
+
+func watchMember(ctx context.Context, m *etcd.Member) error {
+	select {
+	case err := <-m.Err():
+		return fmt.Errorf("etcd failed: %w", err)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (r *runner) apiServer() (*apiserver.Server, error) {
+	c := r.config
+	host, err := os.Hostname()
+	if err != nil {
+		host = ""
+	}
+	serving, err := r.credentials.serving(servingHosts(c.Networking.DNSDomain, r.services.Masked().Addr().Next(), r.nodeIP, host, c.APIServer.CertSANs))
+	if err != nil {
+		return nil, err
+	}
+	kubelet, err := r.credentials.ca.Issue(kubeletClient)
+	if err != nil {
+		return nil, err
+	}
+	return apiserver.New(apiserver.Config{
+		Backend:          r.backend,
+		Listener:         r.listener,
+		AdvertiseAddress: r.nodeIP,
+		Serving:          serving,
+		ClientCA:         r.credentials.ca.Cert,
+		ServiceIPRanges:  []netip.Prefix{r.services},
+		TokenKey:         r.credentials.tokenKey,
+		TokenIssuer:      "https://kubernetes.default.svc." + c.Networking.DNSDomain,
+		KubeletClient:    kubelet,
+		KubeletCA:        r.credentials.ca.Cert,
+		EnableAdmission:  c.APIServer.EnableAdmissionPlugins,
+		DisableAdmission: c.APIServer.DisableAdmissionPlugins,
+	})
+}
+
+// startClients starts everything that talks to the API server. All of them wait for it by themselves.
+func (r *runner) startClients(ctx context.Context, parts *errgroup.Group) error {
+	for _, start := range []func(context.Context, *errgroup.Group) error{r.startControllers, r.startScheduler, r.startNode} {
+		if err := start(ctx, parts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) startControllers(ctx context.Context, parts *errgroup.Group) error {
+	config, err := r.credentials.Client("system:kube-controller-manager")
+	if err != nil {
+		return err
+	}
+	c, err := controllers.New(controllers.Config{
+		RESTConfig: config,
+		ClientFor: func(account string) (*rest.Config, error) {
+			return r.credentials.Client("system:serviceaccount:kube-system:"+account, "system:serviceaccounts", "system:serviceaccounts:kube-system")
+		},
+		RootCA:  r.credentials.ca.Cert,
+		Enabled: r.config.Controllers,
+	})
+	if err != nil {
+		return fmt.Errorf("building controllers: %w", err)
+	}
+	parts.Go(func() error { return c.Start(ctx) })
+	return nil
+}
+
+func (r *runner) startScheduler(ctx context.Context, parts *errgroup.Group) error {
+	client, shared, err := r.informers("system:kube-scheduler")
+	if err != nil {
+		return err
+	}
+	s, err := scheduler.New(scheduler.Config{Client: client, Informers: shared})
+	if err != nil {
+		return fmt.Errorf("building scheduler: %w", err)
+	}
+	shared.Start(ctx.Done())
+	parts.Go(func() error { return s.Start(ctx) })
+	return nil
+}
+
+// waitReady reports progress, and gives the memory that the start took back to the system.
+func (r *runner) waitReady(ctx context.Context) error {
+	config, err := r.credentials.Client("kubernetes-admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	if err := WaitReady(ctx, config, r.config.NodeCount(), r.options.Progress); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	if r.options.Ready != nil {
+		r.options.Ready()
+	}
+	klog.FromContext(ctx).Info("cluster is ready", "name", r.config.Name, "server", Server(r.config))
+	debug.FreeOSMemory()
+	return nil
+}

@@ -1,0 +1,212 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"minik8s.io/minik8s/pkg/pki"
+)
+
+func TestReadConfig(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, text, wantErr string
+	}{
+		{"whole", "apiVersion: minik8s.io/v1alpha1\nkind: Cluster\nname: a\nnodes: 0\nnetworking: {podSubnet: 10.1.0.0/16}\n", ""},
+		{"unknown field", "apiVersion: minik8s.io/v1alpha1\nkind: Cluster\nnode: 1\n", `unknown field "node"`},
+		{"another kind", "apiVersion: kind.x-k8s.io/v1alpha4\nkind: Cluster\n", "want apiVersion: minik8s.io/v1alpha1"},
+		{"no YAML", "{", "reading configuration"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "c.yaml")
+			if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := ReadConfig(path)
+			if tc.wantErr == "" && err != nil || tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
+				t.Errorf("error %v, want %q", err, tc.wantErr)
+			}
+		})
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	two, minus := 2, -1
+	for _, tc := range []struct {
+		name   string
+		config Config
+		want   string
+	}{
+		{"plain", Config{Name: "a"}, ""},
+		{"bad name", Config{Name: "A_b"}, "lower-case"},
+		{"two nodes", Config{Name: "a", Nodes: &two}, "not supported yet"},
+		{"negative", Config{Name: "a", Nodes: &minus}, "negative"},
+		{"bad subnet", Config{Name: "a", Networking: NetworkingConfig{PodSubnet: "10.0.0.0"}}, "networking.podSubnet"},
+		{"bad port", Config{Name: "a", APIPort: 70000}, "not a port"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := tc.config.Validate()
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestFreeSubnet(t *testing.T) {
+	t.Parallel()
+	taken := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParsePrefix("10.243.128.0/17")}
+	got, err := freeSubnet(244, -1, taken)
+	if err != nil || got.String() != "10.242.0.0/16" {
+		t.Errorf("free subnet %v, %v, want 10.242.0.0/16", got, err)
+	}
+	if _, err := freeSubnet(244, -1, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); err == nil {
+		t.Error("a subnet was found where all is taken")
+	}
+}
+
+func TestCheckFormat(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for range 2 { // marks it, then accepts it
+		if err := checkFormat(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "format"), []byte("99\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var p *Problem
+	if err := checkFormat(dir); !errors.As(err, &p) {
+		t.Errorf("a newer format gives %v, want a Problem", err)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	var p *Problem
+	if err := explain(&os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, "/d"); !errors.As(err, &p) || !strings.Contains(p.Cause, "full") {
+		t.Errorf("a full disk gives %v", err)
+	}
+	plain := errors.New("x")
+	if err := explain(plain, "/d"); err != plain {
+		t.Errorf("another error became %v", err)
+	}
+}
+
+func TestUnescape(t *testing.T) {
+	t.Parallel()
+	if got := unescape(`/a\040b\134c`); got != `/a b\c` {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestSettle_IsStableAndAvoidsOthers(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	if os.Geteuid() == 0 {
+		t.Skip("uses the machine's own list of clusters when run as root")
+	}
+	a, err := Settle(Config{Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := save(a); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Settle(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(a, again); diff != "" {
+		t.Errorf("settling twice differs:\n%s", diff)
+	}
+	b, err := Settle(Config{Name: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.APIPort == a.APIPort || b.Networking.PodSubnet == a.Networking.PodSubnet || b.Networking.ServiceSubnet == a.Networking.ServiceSubnet {
+		t.Errorf("clusters share: %+v and %+v", a, b)
+	}
+}
+
+func TestMergeUnmerge(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	t.Setenv("KUBECONFIG", file)
+	mine := api.NewConfig()
+	mine.Clusters["mine"] = &api.Cluster{Server: "https://mine"}
+	mine.Contexts["mine"] = &api.Context{Cluster: "mine"}
+	mine.CurrentContext = "mine"
+	if err := clientcmd.WriteToFile(*mine, file); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Name: "x", DataDir: t.TempDir()}
+	if err := writeKubeconfig(KubeconfigPath(c), kubeconfig("x", "https://x", nil, pki.Pair{})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Merge(c); err != nil {
+		t.Fatal(err)
+	}
+	got, err := clientcmd.LoadFromFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.CurrentContext != "minik8s-x" || got.Clusters["mine"] == nil || got.Clusters["minik8s-x"].Server != "https://x" {
+		t.Errorf("merged: %+v", got)
+	}
+	if _, err := Unmerge("x"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = clientcmd.LoadFromFile(file); err != nil {
+		t.Fatal(err)
+	}
+	if got.CurrentContext == "minik8s-x" || got.Clusters["minik8s-x"] != nil || got.Clusters["mine"] == nil {
+		t.Errorf("unmerged: %+v", got)
+	}
+}
+
+func TestCredentials_KeptAndRenewed(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "pki")
+	a, err := loadCredentials(dir, "https://x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := a.admin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := loadCredentials(dir, "https://x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(a.ca.Pair, b.ca.Pair); diff != "" {
+		t.Error("the CA has changed between two starts")
+	}
+	again, err := b.admin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(admin, again); diff != "" {
+		t.Error("a fresh certificate was renewed")
+	}
+	info, err := os.Stat(filepath.Join(dir, "ca.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the CA's key has mode %o", info.Mode().Perm())
+	}
+}

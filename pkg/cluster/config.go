@@ -1,0 +1,161 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Versions of the configuration file.
+const (
+	APIVersion = "minik8s.io/v1alpha1"
+	Kind       = "Cluster"
+)
+
+// Config is the whole configuration of a cluster: the type of the --config file, and what flags change. Zero values mean
+// the default given with each field.
+type Config struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+
+	// Name tells clusters on one machine apart; default "minik8s".
+	Name string `json:"name,omitempty"`
+	// DataDir holds all that the cluster keeps; default /var/lib/minik8s/NAME, for others than root
+	// ~/.local/share/minik8s/NAME.
+	DataDir string `json:"dataDir,omitempty"`
+	// Nodes is how many nodes run on this machine: 1 or 0 (a control plane without kubelet); default 1.
+	Nodes *int `json:"nodes,omitempty"`
+	// APIPort is where the API server listens; default 6443, or the next free one when the cluster is made.
+	APIPort int `json:"apiPort,omitempty"`
+	// BindAddress is the address that the API server listens on; default all.
+	BindAddress string `json:"bindAddress,omitempty"`
+
+	Etcd       EtcdConfig       `json:"etcd,omitzero"`
+	Networking NetworkingConfig `json:"networking,omitzero"`
+	APIServer  APIServerConfig  `json:"apiServer,omitzero"`
+	Kubelet    KubeletConfig    `json:"kubelet,omitzero"`
+	// Controllers to run, as kube-controller-manager's --controllers: "*" and "-name"; default all.
+	Controllers []string `json:"controllers,omitempty"`
+	// Verbosity of the log; default 0, as -v of Kubernetes' components.
+	Verbosity int `json:"verbosity,omitempty"`
+}
+
+// EtcdConfig says where objects are kept.
+type EtcdConfig struct {
+	// Servers are the URLs of an external etcd; default: embedded, under the data directory.
+	Servers []string `json:"servers,omitempty"`
+	// CAFile, CertFile and KeyFile are for TLS to external servers.
+	CAFile   string `json:"caFile,omitempty"`
+	CertFile string `json:"certFile,omitempty"`
+	KeyFile  string `json:"keyFile,omitempty"`
+	// UnsafeNoFsync loses acknowledged writes at a power failure; for tests.
+	UnsafeNoFsync bool `json:"unsafeNoFsync,omitempty"`
+}
+
+// NetworkingConfig are the address ranges.
+type NetworkingConfig struct {
+	// PodSubnet and ServiceSubnet; default the first 10.X.0.0/16 from 10.244 downwards and from 10.96 upwards that no
+	// route of this machine and no other cluster uses.
+	PodSubnet     string `json:"podSubnet,omitempty"`
+	ServiceSubnet string `json:"serviceSubnet,omitempty"`
+	// DNSDomain of Services; default cluster.local.
+	DNSDomain string `json:"dnsDomain,omitempty"`
+}
+
+// APIServerConfig are settings of the API server.
+type APIServerConfig struct {
+	// EnableAdmissionPlugins and DisableAdmissionPlugins change upstream's default set.
+	EnableAdmissionPlugins  []string `json:"enableAdmissionPlugins,omitempty"`
+	DisableAdmissionPlugins []string `json:"disableAdmissionPlugins,omitempty"`
+	// CertSANs are further names and addresses of the serving certificate.
+	CertSANs []string `json:"certSANs,omitempty"`
+}
+
+// KubeletConfig are settings of the node.
+type KubeletConfig struct {
+	// NodeName; default the host name in lower case.
+	NodeName string `json:"nodeName,omitempty"`
+	// NodeIP; default the address of the default route.
+	NodeIP string `json:"nodeIP,omitempty"`
+	// Port of the kubelet API; default 10250 or the next free one when the cluster is made.
+	Port int `json:"port,omitempty"`
+	// MaxPods; default 110.
+	MaxPods int `json:"maxPods,omitempty"`
+	// DockerHost is the engine's endpoint; default $DOCKER_HOST or unix:///var/run/docker.sock.
+	DockerHost string `json:"dockerHost,omitempty"`
+}
+
+// DefaultName is the name of a cluster for which none is given.
+const DefaultName = "minik8s"
+
+var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$`)
+
+// ReadConfig reads a --config file. Unknown fields are errors.
+func ReadConfig(path string) (Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("reading configuration: %w", err)
+	}
+	var c Config
+	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+		return Config{}, fmt.Errorf("reading configuration %q: %w", path, err)
+	}
+	if c.APIVersion != APIVersion || c.Kind != Kind {
+		return Config{}, fmt.Errorf("reading configuration %q: it is %s %s, want apiVersion: %s, kind: %s", path, c.APIVersion, c.Kind, APIVersion, Kind)
+	}
+	return c, nil
+}
+
+// Validate checks what can be checked without touching the machine.
+func (c Config) Validate() error {
+	if !namePattern.MatchString(c.Name) {
+		return fmt.Errorf("name %q must be lower-case letters, digits and dashes, at most 32", c.Name)
+	}
+	if n := c.NodeCount(); n < 0 {
+		return fmt.Errorf("nodes must not be negative, is %d", n)
+	} else if n > 1 {
+		return fmt.Errorf("%d nodes on one machine are not supported yet: use --nodes 1 or 0", n)
+	}
+	if c.APIPort < 0 || c.APIPort > 65535 {
+		return fmt.Errorf("API port %d is not a port", c.APIPort)
+	}
+	for field, cidr := range map[string]string{"networking.podSubnet": c.Networking.PodSubnet, "networking.serviceSubnet": c.Networking.ServiceSubnet} {
+		if cidr == "" {
+			continue
+		}
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+	}
+	return nil
+}
+
+// NodeCount is the number of nodes with the default filled in.
+func (c Config) NodeCount() int {
+	if c.Nodes == nil {
+		return 1
+	}
+	return *c.Nodes
+}
+
+// BaseDir is where this machine's clusters are listed and kept by default.
+func BaseDir() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/minik8s"
+	}
+	if d := os.Getenv("XDG_DATA_HOME"); d != "" {
+		return filepath.Join(d, "minik8s")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return filepath.Join(os.TempDir(), fmt.Sprintf("minik8s-%d", os.Getuid()))
+	}
+	return filepath.Join(home, ".local", "share", "minik8s")
+}

@@ -1,0 +1,277 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+
+	"minik8s.io/minik8s/pkg/dns"
+	"minik8s.io/minik8s/pkg/kubelet"
+	"minik8s.io/minik8s/pkg/kubelet/container/docker"
+	"minik8s.io/minik8s/pkg/network/ptp"
+	"minik8s.io/minik8s/pkg/pki"
+	"minik8s.io/minik8s/pkg/proxy"
+)
+
+// kubeletClient is the API server's identity towards kubelets.
+var kubeletClient = pki.Request{CommonName: "kube-apiserver-kubelet-client", Organizations: []string{"kubeadm:cluster-admins"}}
+
+// checkNode finds out before anything starts whether a node can run here.
+func (r *runner) checkNode(ctx context.Context) error {
+	c := r.config
+	if c.NodeCount() == 0 {
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		return &Problem{Cause: "a node needs the rights of root for networks, mounts and cgroups", Remedy: "run as root, or use --nodes 0 for a control plane without pods"}
+	}
+	if err := docker.Check(ctx, c.Kubelet.DockerHost); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", kubeletAddress(c))
+	if err != nil {
+		return &Problem{Cause: fmt.Sprintf("port %d of the kubelet is in use by another program", c.Kubelet.Port), Remedy: "stop that program, or set kubelet.port in a --config file", Err: err}
+	}
+	return l.Close()
+}
+
+func kubeletAddress(c Config) string { return ":" + strconv.Itoa(c.Kubelet.Port) }
+
+// kubeletDir is the kubelet's root directory.
+func kubeletDir(c Config) string { return filepath.Join(c.DataDir, "kubelet") }
+
+func networkDir(c Config) string { return filepath.Join(c.DataDir, "network") }
+
+// cgroupRoot holds the cgroups of a cluster's pods.
+func cgroupRoot(c Config) string { return "/" + contextName(c.Name) }
+
+// nodePods is the range of the node's pods, the first /24 of the cluster's.
+func nodePods(c Config) (pods, cluster netip.Prefix, err error) {
+	if cluster, err = netip.ParsePrefix(c.Networking.PodSubnet); err != nil {
+		return pods, cluster, fmt.Errorf("networking.podSubnet: %w", err)
+	}
+	return netip.PrefixFrom(cluster.Masked().Addr(), max(24, cluster.Bits())), cluster, nil
+}
+
+func newNetwork(c Config) (*ptp.Plugin, error) {
+	pods, all, err := nodePods(c)
+	if err != nil {
+		return nil, err
+	}
+	return ptp.New(ptp.Config{Name: c.Name, PodCIDRs: []netip.Prefix{pods}, ClusterCIDRs: []netip.Prefix{all}, StateDir: networkDir(c)})
+}
+
+func proxyConfig(c Config, ip netip.Addr, shared informers.SharedInformerFactory) (proxy.Config, error) {
+	_, all, err := nodePods(c)
+	return proxy.Config{Cluster: c.Name, NodeName: c.Kubelet.NodeName, NodeIPs: []netip.Addr{ip}, Informers: shared, ClusterCIDRs: []netip.Prefix{all}}, err
+}
+
+// startNode starts kubelet, service proxy and DNS.
+func (r *runner) startNode(ctx context.Context, parts *errgroup.Group) error {
+	if r.config.NodeCount() == 0 {
+		return nil
+	}
+	// From here on there may be something to clear.
+	if err := os.MkdirAll(kubeletDir(r.config), 0o700); err != nil {
+		return fmt.Errorf("making the kubelet's directory: %w", err)
+	}
+	if err := r.startKubelet(ctx, parts); err != nil {
+		return err
+	}
+	// The proxy and DNS watch the same Services and EndpointSlices: one cache serves both.
+	_, shared, err := r.informers("system:kube-proxy")
+	if err != nil {
+		return err
+	}
+	if err := r.startProxy(ctx, parts, shared); err != nil {
+		return err
+	}
+	if err := r.startDNS(ctx, parts, shared); err != nil {
+		return err
+	}
+	shared.Start(ctx.Done())
+	return nil
+}
+
+func (r *runner) startKubelet(ctx context.Context, parts *errgroup.Group) error {
+	c := r.config
+	runtime, err := newRuntime(c)
+	if err != nil {
+		return err
+	}
+	network, err := newNetwork(c)
+	if err != nil {
+		return fmt.Errorf("building pod network: %w", err)
+	}
+	client, _, err := r.informers("system:node:"+c.Kubelet.NodeName, "system:nodes")
+	if err != nil {
+		return err
+	}
+	pair, err := r.credentials.ca.Issue(pki.Request{
+		CommonName: "system:node:" + c.Kubelet.NodeName, Organizations: []string{"system:nodes"}, Hosts: []string{c.Kubelet.NodeName, r.nodeIP.String(), "127.0.0.1"},
+	})
+	if err != nil {
+		return err
+	}
+	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(r.credentials.ca.Cert)
+	k, err := kubelet.New(kubelet.Config{
+		NodeName: c.Kubelet.NodeName, Client: client, Runtime: runtime, Network: network, RootDir: kubeletDir(c),
+		NodeIPs: []netip.Addr{r.nodeIP}, ClusterDNS: []string{r.dnsIP().String()}, ClusterDomain: c.Networking.DNSDomain,
+		ListenAddr: kubeletAddress(c), Certificate: func() (*tls.Certificate, error) { return &cert, nil }, ClientCAs: roots,
+		MaxPods: c.Kubelet.MaxPods, CgroupRoot: cgroupRoot(c),
+	})
+	if err != nil {
+		return fmt.Errorf("building kubelet: %w", err)
+	}
+	parts.Go(func() error { return k.Start(ctx) })
+	return nil
+}
+
+func (r *runner) startProxy(ctx context.Context, parts *errgroup.Group, shared informers.SharedInformerFactory) error {
+	config, err := proxyConfig(r.config, r.nodeIP, shared)
+	if err != nil {
+		return err
+	}
+	p, err := proxy.New(config)
+	if err != nil {
+		return fmt.Errorf("building service proxy: %w", err)
+	}
+	parts.Go(func() error { return p.Start(ctx) })
+	return nil
+}
+
+// startDNS serves cluster DNS on the first address of the node's pod range, which only this machine and its pods reach,
+// and publishes it as the Service kube-system/kube-dns.
+func (r *runner) startDNS(ctx context.Context, parts *errgroup.Group, shared informers.SharedInformerFactory) error {
+	address, err := dnsAddress(r.config)
+	if err != nil {
+		return err
+	}
+	if err := addLoopback(address); err != nil {
+		return fmt.Errorf("adding the address of cluster DNS: %w", err)
+	}
+	s, err := dns.New(dns.Config{
+		Addrs: []string{netip.AddrPortFrom(address, 53).String()}, ClusterDomain: r.config.Networking.DNSDomain,
+		ServiceIPs: []netip.Addr{r.dnsIP()}, Informers: shared,
+	})
+	if err != nil {
+		return fmt.Errorf("building cluster DNS: %w", err)
+	}
+	parts.Go(func() error { return s.Start(ctx) })
+	admin, _, err := r.informers("kubernetes-admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	parts.Go(func() error { return publishDNS(ctx, admin, r.dnsIP(), address) })
+	return nil
+}
+
+// dnsIP is the cluster IP of kube-dns, the tenth of the service range as everywhere.
+func (r *runner) dnsIP() netip.Addr {
+	ip := r.services.Masked().Addr()
+	for range 10 {
+		ip = ip.Next()
+	}
+	return ip
+}
+
+func dnsAddress(c Config) (netip.Addr, error) {
+	pods, _, err := nodePods(c)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	return pods.Addr().Next(), nil
+}
+
+// informers returns a client for a user and a factory on it.
+func (r *runner) informers(user string, groups ...string) (kubernetes.Interface, informers.SharedInformerFactory, error) {
+	config, err := r.credentials.Client(user, groups...)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the client of %s: %w", user, err)
+	}
+	return client, informers.NewSharedInformerFactory(client, 0), nil
+}
+
+func newRuntime(c Config) (*docker.Runtime, error) {
+	r, err := docker.New(docker.Config{Host: c.Kubelet.DockerHost, Cluster: c.Name, Node: c.Kubelet.NodeName})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to Docker: %w", err)
+	}
+	return r, nil
+}
+
+func withRuntime(c Config, f func(*docker.Runtime) error) error {
+	r, err := newRuntime(c)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return f(r)
+}
+
+// clearStep removes one kind of thing from the machine.
+type clearStep struct {
+	name string
+	run  func(context.Context, Config) error
+}
+
+// clearSteps are in the order of removal: containers first, for they use all the rest.
+var clearSteps = []clearStep{
+	{"containers", func(ctx context.Context, c Config) error {
+		return withRuntime(c, func(r *docker.Runtime) error { return r.Purge(ctx) })
+	}},
+	{"service rules", func(ctx context.Context, c Config) error {
+		config, err := proxyConfig(c, netip.Addr{}, nil)
+		if err != nil {
+			return err
+		}
+		return proxy.Purge(ctx, config)
+	}},
+	{"kubelet's rules and cgroups", func(ctx context.Context, c Config) error {
+		return withRuntime(c, func(r *docker.Runtime) error { return kubelet.Purge(ctx, r, cgroupRoot(c)) })
+	}},
+	{"pod network", func(ctx context.Context, c Config) error {
+		n, err := newNetwork(c)
+		if err != nil {
+			return err
+		}
+		return n.Purge(ctx)
+	}},
+	{"DNS address", func(_ context.Context, c Config) error {
+		a, err := dnsAddress(c)
+		if err != nil {
+			return err
+		}
+		return removeLoopback(a)
+	}},
+	{"mounts", func(_ context.Context, c Config) error {
+		err := unmountAll(c.DataDir)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	}},
+}

@@ -1,0 +1,121 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Step is a condition that a running cluster reaches on its way to Ready.
+type Step struct {
+	Name string
+	// pending says what is missing, "" if nothing.
+	pending func(ctx context.Context, c kubernetes.Interface) (string, error)
+}
+
+// Steps are the conditions in order.
+func Steps(nodes int) []Step {
+	steps := []Step{
+		{"API server", apiReady},
+		{"default namespace and service account", defaultsExist},
+	}
+	if nodes > 0 {
+		steps = append(steps, Step{"node", func(ctx context.Context, c kubernetes.Interface) (string, error) { return nodesReady(ctx, c, nodes) }})
+	}
+	return steps
+}
+
+// WaitReady waits for all steps and calls reached after each.
+func WaitReady(ctx context.Context, config *rest.Config, nodes int, reached func(step string)) error {
+	c := rest.CopyConfig(config)
+	c.Timeout = 5 * time.Second
+	client, err := kubernetes.NewForConfig(c)
+	if err != nil {
+		return err
+	}
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for _, s := range Steps(nodes) {
+		for {
+			missing, err := s.pending(ctx, client)
+			if err == nil && missing == "" {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				if err != nil {
+					missing = err.Error()
+				}
+				return fmt.Errorf("%s is not ready: %s: %w", s.Name, missing, context.Cause(ctx))
+			case <-ticker.C:
+			}
+		}
+		reached(s.Name)
+	}
+	return nil
+}
+
+func apiReady(ctx context.Context, c kubernetes.Interface) (string, error) {
+	var code int
+	body, err := c.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).StatusCode(&code).Raw()
+	if code == http.StatusOK {
+		return "", nil
+	}
+	if code == 0 && err != nil {
+		return "", err
+	}
+	var failed []string
+	for _, line := range strings.Split(string(body), "\n") {
+		if strings.HasPrefix(line, "[-]") {
+			failed = append(failed, strings.TrimPrefix(line, "[-]"))
+		}
+	}
+	return strings.Join(append(failed, fmt.Sprintf("/readyz answers %d", code)), "; "), nil
+}
+
+func defaultsExist(ctx context.Context, c kubernetes.Interface) (string, error) {
+	_, err := c.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+	return "", err
+}
+
+func nodesReady(ctx context.Context, c kubernetes.Interface, want int) (string, error) {
+	list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", err
+	}
+	ready, why := 0, errors.New("no node has registered")
+	for _, n := range list.Items {
+		cond := readyCondition(&n)
+		if cond == nil {
+			why = fmt.Errorf("node %s has not reported", n.Name)
+		} else if cond.Status == corev1.ConditionTrue {
+			ready++
+		} else {
+			why = fmt.Errorf("node %s: %s", n.Name, cond.Message)
+		}
+	}
+	if ready >= want {
+		return "", nil
+	}
+	return why.Error(), nil
+}
+
+func readyCondition(n *corev1.Node) *corev1.NodeCondition {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == corev1.NodeReady {
+			return &n.Status.Conditions[i]
+		}
+	}
+	return nil
+}

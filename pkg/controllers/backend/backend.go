@@ -1,0 +1,69 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package backend finds the pods behind a Service and the Services in front of a pod, for the controllers that publish
+// endpoints. Touch it when a change of a pod does not reach its Services.
+package backend
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	endpointsliceutil "k8s.io/endpointslice/util"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// HasBackends reports whether the endpoints of a Service are the pods that its selector matches. The endpoints of others
+// are their owner's business.
+func HasBackends(svc *corev1.Service) bool {
+	return svc.Spec.Type != corev1.ServiceTypeExternalName && svc.Spec.Selector != nil
+}
+
+// Pods returns the pods that the Service's selector matches. They belong to the cache and must not be changed.
+func Pods(ctx context.Context, reader client.Reader, svc *corev1.Service) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	selector := labels.Set(svc.Spec.Selector).AsSelectorPreValidated()
+	if err := reader.List(ctx, &list, client.InNamespace(svc.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the pods of service %q: %w", svc.Name, err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	return pods, nil
+}
+
+// Requests maps a pod to the Services that select it.
+func Requests(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, pod client.Object) []reconcile.Request {
+		var list corev1.ServiceList
+		if err := reader.List(ctx, &list, client.InNamespace(pod.GetNamespace()), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Listing services")
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range list.Items {
+			svc := &list.Items[i]
+			if HasBackends(svc) && labels.Set(svc.Spec.Selector).AsSelectorPreValidated().Matches(labels.Set(pod.GetLabels())) {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
+			}
+		}
+		return requests
+	}
+}
+
+// Changed lets through the changes of pods that endpoints show: labels, addresses, readiness, deletion and the like.
+func Changed() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return endpointsliceutil.GetPodUpdateProjectionKey(e.ObjectOld, e.ObjectNew) != nil
+		},
+	}
+}

@@ -1,0 +1,69 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// Config says how the controllers reach the API server and which of them run.
+type Config struct {
+	// RESTConfig is the identity of the manager: it fills the shared cache and holds the leader lease. Required.
+	RESTConfig *rest.Config
+	// ClientFor returns the identity that a controller writes with, given the name of its service account in kube-system
+	// (for example "replicaset-controller" for system:serviceaccount:kube-system:replicaset-controller, the subject of
+	// upstream's bootstrap role bindings). Default: every controller writes as RESTConfig.
+	ClientFor func(serviceAccount string) (*rest.Config, error)
+	// RootCA is the PEM bundle published to every namespace as the ConfigMap kube-root-ca.crt. Required while
+	// rootcacertpublisher is enabled.
+	RootCA []byte
+	// LeaderElection makes the controllers wait for the Lease kube-system/kube-controller-manager. Default: false, the
+	// controllers run at once.
+	LeaderElection bool
+	// LeaseDuration is how long a leader which stopped renewing is respected. Default: 15 s.
+	LeaseDuration time.Duration
+	// Enabled selects controllers like kube-controller-manager's --controllers: "*" is all that are on by default,
+	// "name" switches one on and "-name" off; the first item that names a controller wins. Both the name in List and
+	// upstream's name are understood. Default: ["*"].
+	Enabled []string
+	// Concurrency is the number of objects each controller works on at the same time. Default: 5.
+	Concurrency int
+	// Clock is the source of time. Default: the real clock.
+	Clock clock.WithTicker
+	// Logger is what controllers log to. Default: klog's.
+	Logger logr.Logger
+}
+
+// complete checks the configuration and fills in the defaults.
+func (c Config) complete() (Config, error) {
+	if c.RESTConfig == nil {
+		return c, errors.New("controllers: RESTConfig is required")
+	}
+	if c.ClientFor == nil {
+		own := c.RESTConfig
+		c.ClientFor = func(string) (*rest.Config, error) { return own, nil }
+	}
+	if c.LeaseDuration == 0 {
+		c.LeaseDuration = 15 * time.Second
+	}
+	if len(c.Enabled) == 0 {
+		c.Enabled = []string{"*"}
+	}
+	if c.Concurrency <= 0 {
+		c.Concurrency = 5
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.Logger.GetSink() == nil {
+		c.Logger = klog.Background()
+	}
+	return c, nil
+}

@@ -1,0 +1,73 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// notControllers are the folders that hold what controllers share.
+var notControllers = []string{"backend", "claim", "controllertest", "pods", "setup"}
+
+func TestList_EveryFolder(t *testing.T) {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var folders []string
+	for _, entry := range entries {
+		if entry.IsDir() && !slices.Contains(notControllers, entry.Name()) {
+			folders = append(folders, entry.Name())
+		}
+	}
+	var listed []string
+	for _, c := range List() {
+		listed = append(listed, c.Name)
+		if c.Setup == nil || c.Upstream == "" || c.ServiceAccount == "" {
+			t.Errorf("%q lacks a field", c.Name)
+		}
+	}
+	slices.Sort(listed)
+	if diff := cmp.Diff(folders, listed); diff != "" {
+		t.Errorf("folders and list differ (-folders +listed):\n%s", diff)
+	}
+}
+
+func TestSelectEnabled(t *testing.T) {
+	list := []Controller{{Name: "a", Upstream: "a-controller"}, {Name: "b", Upstream: "b-controller"}, {Name: "c", Upstream: "c-controller"}}
+	tests := []struct {
+		name    string
+		enabled []string
+		want    []string
+		wantErr bool
+	}{
+		{name: "all", enabled: []string{"*"}, want: []string{"a", "b", "c"}},
+		{name: "all but one", enabled: []string{"*", "-b"}, want: []string{"a", "c"}},
+		{name: "by upstream's name", enabled: []string{"*", "-b-controller"}, want: []string{"a", "c"}},
+		{name: "only one", enabled: []string{"b"}, want: []string{"b"}},
+		{name: "the first wins", enabled: []string{"b", "-b"}, want: []string{"b"}},
+		{name: "none", enabled: []string{"-a"}},
+		{name: "unknown", enabled: []string{"*", "-x"}, wantErr: true},
+		{name: "no such item", enabled: []string{"-*"}, wantErr: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			selected, err := selectEnabled(list, tt.enabled)
+			if (err != nil) != tt.wantErr {
+				t.Fatalf("error %v", err)
+			}
+			var got []string
+			for _, c := range selected {
+				got = append(got, c.Name)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("selected (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,172 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controllertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// TestChecks_CatchFaults runs the suite on reconcilers with one fault each: every check has to be able to fail.
+func TestChecks_CatchFaults(t *testing.T) {
+	key := types.NamespacedName{Namespace: "ns", Name: "a"}
+	get := func(ctx context.Context, c client.Client) (*corev1.ConfigMap, error) {
+		cm := &corev1.ConfigMap{}
+		return cm, c.Get(ctx, key, cm)
+	}
+	mark := func(ctx context.Context, c client.Client, cm *corev1.ConfigMap, k string) error {
+		if cm.Data == nil {
+			cm.Data = map[string]string{}
+		}
+		cm.Data[k] = "done"
+		return c.Update(ctx, cm)
+	}
+	tests := []struct {
+		name      string
+		reconcile func(context.Context, client.Client) error
+		want      []string
+	}{
+		{
+			name: "good",
+			reconcile: func(ctx context.Context, c client.Client) error {
+				cm, err := get(ctx, c)
+				if err != nil {
+					return client.IgnoreNotFound(err)
+				}
+				for _, k := range []string{"x", "y"} {
+					if cm.Data[k] != "done" {
+						if err := mark(ctx, c, cm, k); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			},
+		},
+		{
+			name: "writes always",
+			reconcile: func(ctx context.Context, c client.Client) error {
+				cm, err := get(ctx, c)
+				if err != nil {
+					return client.IgnoreNotFound(err)
+				}
+				if err := mark(ctx, c, cm, "x"); err != nil {
+					return err
+				}
+				return mark(ctx, c, cm, "y")
+			},
+			want: []string{"answer lost", "comes to rest", "conflict", "write fails"},
+		},
+		{
+			name: "needs its object",
+			reconcile: func(ctx context.Context, c client.Client) error {
+				cm, err := get(ctx, c)
+				if err != nil {
+					return err
+				}
+				if cm.Data["x"] == "done" {
+					return nil
+				}
+				cm.Data = map[string]string{"x": "done", "y": "done"}
+				return c.Update(ctx, cm)
+			},
+			want: []string{"object gone"},
+		},
+		{
+			name: "takes the first step for the whole way",
+			reconcile: func(ctx context.Context, c client.Client) error {
+				cm, err := get(ctx, c)
+				if err != nil || cm.Data["x"] == "done" {
+					return client.IgnoreNotFound(err)
+				}
+				if err := mark(ctx, c, cm, "x"); err != nil {
+					return err
+				}
+				return mark(ctx, c, cm, "y")
+			},
+			want: []string{"answer lost", "conflict", "write fails"},
+		},
+		{
+			name: "creates twice when it misses the answer",
+			reconcile: func(ctx context.Context, c client.Client) error {
+				cm, err := get(ctx, c)
+				if err != nil || cm.Data["x"] == "done" {
+					return client.IgnoreNotFound(err)
+				}
+				extra := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", GenerateName: "extra-"}}
+				if err := c.Create(ctx, extra); err != nil {
+					return err
+				}
+				cm.Data = map[string]string{"x": "done", "y": "done"}
+				return c.Update(ctx, cm)
+			},
+			want: []string{"answer lost", "conflict", "write fails"},
+		},
+		{
+			name: "swallows conflicts",
+			reconcile: func(ctx context.Context, c client.Client) error {
+				cm, err := get(ctx, c)
+				if err != nil || cm.Annotations["tried"] != "" {
+					return client.IgnoreNotFound(err)
+				}
+				cm.Data = map[string]string{"x": "done", "y": "done"}
+				cm.Annotations = map[string]string{"tried": "yes"}
+				if err := c.Update(ctx, cm); err != nil && !apierrors.IsConflict(err) {
+					return err
+				}
+				return nil
+			},
+			want: []string{"conflict"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := Case{
+				Objects: []client.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}},
+				Request: reconcile.Request{NamespacedName: key},
+				New: func(c client.Client) reconcile.Reconciler {
+					return reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+						return reconcile.Result{}, tt.reconcile(ctx, c)
+					})
+				},
+				Want: func(ctx context.Context, c client.Client) error {
+					cm, err := get(ctx, c)
+					if err != nil {
+						return err
+					}
+					var list corev1.ConfigMapList
+					if err := c.List(ctx, &list); err != nil {
+						return err
+					}
+					if cm.Data["x"] != "done" || cm.Data["y"] != "done" || len(list.Items) > 2 {
+						return fmt.Errorf("data %v, %d objects", cm.Data, len(list.Items))
+					}
+					return nil
+				},
+				MaxPasses: 5,
+			}
+			var got []string
+			for _, check := range Checks() {
+				if err := check.Run(t.Context(), c); err != nil {
+					got = append(got, check.Name)
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("failed checks (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

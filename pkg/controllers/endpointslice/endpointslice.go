@@ -1,0 +1,173 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package endpointslice publishes the pods of a Service as EndpointSlices. The slicing itself is the published package
+// k8s.io/endpointslice; touch this one when a change of a Service, pod, slice or node does not lead to it.
+package endpointslice
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/endpointslice"
+	"k8s.io/endpointslice/topologycache"
+	endpointsliceutil "k8s.io/endpointslice/util"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/backend"
+	"minik8s.io/minik8s/pkg/controllers/setup"
+)
+
+const (
+	// ManagedBy is the value of the label endpointslice.kubernetes.io/managed-by on the slices of this controller.
+	ManagedBy = "endpointslice-controller.k8s.io"
+	// maxPerSlice is the number of endpoints a slice is filled up to.
+	maxPerSlice = 100
+)
+
+// Reconciler works on the slices of one Service at a time.
+type Reconciler struct {
+	reader  client.Reader
+	events  record.EventRecorder
+	slices  *endpointslice.Reconciler
+	tracker *endpointsliceutil.EndpointSliceTracker
+	trigger *endpointsliceutil.TriggerTimeTracker
+	zones   *topologycache.TopologyCache
+}
+
+// New returns a reconciler that reads from reader and writes slices with clientset.
+func New(reader client.Reader, clientset kubernetes.Interface, events record.EventRecorder) *Reconciler {
+	tracker := endpointsliceutil.NewEndpointSliceTracker()
+	zones := topologycache.NewTopologyCache()
+	return &Reconciler{
+		reader:  reader,
+		events:  events,
+		tracker: tracker,
+		trigger: endpointsliceutil.NewTriggerTimeTracker(),
+		zones:   zones,
+		slices: endpointslice.NewReconciler(clientset, nodes{reader}, maxPerSlice, tracker, zones, events, ManagedBy,
+			endpointslice.WithPreferSameTrafficDistributionEnabled(true)),
+	}
+}
+
+// Setup adds the controller to the manager.
+func Setup(env setup.Env) error {
+	clientset, err := kubernetes.NewForConfigAndClient(env.RESTConfig, env.HTTPClient)
+	if err != nil {
+		return fmt.Errorf("creating the clientset: %w", err)
+	}
+	r := New(env.Client, clientset, env.Events)
+	return ctrl.NewControllerManagedBy(env.Manager).
+		Named(env.Name).
+		For(&corev1.Service{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(backend.Requests(env.Client)), builder.WithPredicates(backend.Changed())).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf), builder.WithPredicates(r.foreignChange())).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.nodesChanged), builder.WithPredicates(zoneChange())).
+		WithOptions(env.Options()).
+		Complete(r)
+}
+
+// serviceOf maps a slice to its Service.
+func serviceOf(_ context.Context, slice client.Object) []reconcile.Request {
+	name := slice.GetLabels()[discoveryv1.LabelServiceName]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: slice.GetNamespace(), Name: name}}}
+}
+
+// Reconcile brings the slices of the Service in req up to date. Those of a Service that is gone are left to the garbage
+// collector, as they are owned by it.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	svc := &corev1.Service{}
+	err := r.reader.Get(ctx, req.NamespacedName, svc)
+	if apierrors.IsNotFound(err) {
+		r.trigger.DeleteService(req.Namespace, req.Name)
+		r.tracker.DeleteService(req.Namespace, req.Name)
+		r.slices.DeleteService(req.Namespace, req.Name)
+		return reconcile.Result{}, nil
+	}
+	if err != nil || !backend.HasBackends(svc) {
+		return reconcile.Result{}, err
+	}
+	pods, err := backend.Pods(ctx, r.reader, svc)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	slices, err := r.existing(ctx, svc)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if r.tracker.StaleSlices(svc, slices) {
+		return reconcile.Result{}, fmt.Errorf("the cache has not seen the last changes of the endpoint slices of service %q yet", req)
+	}
+	triggered := r.trigger.ComputeEndpointLastChangeTriggerTime(svc.Namespace, svc, pods)
+	if err := r.slices.Reconcile(klog.FromContext(ctx), svc, pods, slices, triggered); err != nil {
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return reconcile.Result{}, nil
+		}
+		r.events.Eventf(svc, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices", "Error updating Endpoint Slices for Service %s/%s: %v", svc.Namespace, svc.Name, err)
+		return reconcile.Result{}, fmt.Errorf("updating the endpoint slices of service %q: %w", req, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// existing lists the slices of the Service that this controller made and nobody is deleting.
+func (r *Reconciler) existing(ctx context.Context, svc *corev1.Service) ([]*discoveryv1.EndpointSlice, error) {
+	var list discoveryv1.EndpointSliceList
+	err := r.reader.List(ctx, &list, client.InNamespace(svc.Namespace), client.MatchingLabels{
+		discoveryv1.LabelServiceName: svc.Name,
+		discoveryv1.LabelManagedBy:   ManagedBy,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing endpoint slices: %w", err)
+	}
+	var slices []*discoveryv1.EndpointSlice
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			slices = append(slices, &list.Items[i])
+		}
+	}
+	return slices, nil
+}
+
+// nodes serves the slicing package, which looks up the zone of a pod's node.
+type nodes struct{ reader client.Reader }
+
+// List returns the nodes that the selector matches.
+func (n nodes) List(selector labels.Selector) ([]*corev1.Node, error) {
+	var list corev1.NodeList
+	if err := n.reader.List(context.Background(), &list, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	found := make([]*corev1.Node, len(list.Items))
+	for i := range list.Items {
+		found[i] = &list.Items[i]
+	}
+	return found, nil
+}
+
+// Get returns the node of that name, or an error as the API server would give it. A pod that has no node yet asks for the
+// empty name.
+func (n nodes) Get(name string) (*corev1.Node, error) {
+	if name == "" {
+		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
+	}
+	node := &corev1.Node{}
+	if err := n.reader.Get(context.Background(), types.NamespacedName{Name: name}, node, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	return node, nil
+}

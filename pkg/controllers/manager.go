@@ -1,0 +1,200 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"minik8s.io/minik8s/pkg/controllers/rootcacertpublisher"
+	"minik8s.io/minik8s/pkg/controllers/setup"
+)
+
+// Controllers is the set of control loops of one process.
+type Controllers struct {
+	manager      manager.Manager
+	broadcasters []broadcaster
+}
+
+// broadcaster sends the events of one controller.
+type broadcaster struct {
+	events record.EventBroadcaster
+	sink   record.EventSink
+}
+
+// New wires up the enabled controllers. It starts nothing, but learns the resources of the API server, which therefore
+// has to be up.
+func New(cfg Config) (*Controllers, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	enabled, err := selectEnabled(List(), cfg.Enabled)
+	if err != nil {
+		return nil, fmt.Errorf("selecting controllers: %w", err)
+	}
+	mgr, err := newManager(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c := &Controllers{manager: mgr}
+	for _, entry := range enabled {
+		env, err := c.env(cfg, entry)
+		if err != nil {
+			return nil, fmt.Errorf("preparing controller %q: %w", entry.Name, err)
+		}
+		if err := entry.Setup(env); err != nil {
+			return nil, fmt.Errorf("setting up controller %q: %w", entry.Name, err)
+		}
+	}
+	return c, nil
+}
+
+// Start runs the controllers until ctx ends and returns when all of them have stopped. It returns an error when this
+// process loses the leader lease; the caller is expected to end then.
+func (c *Controllers) Start(ctx context.Context) error {
+	for _, b := range c.broadcasters {
+		b.events.StartRecordingToSink(b.sink)
+		defer b.events.Shutdown()
+	}
+	if err := c.manager.Start(ctx); err != nil {
+		return fmt.Errorf("running controllers: %w", err)
+	}
+	return nil
+}
+
+// Elected is closed once this process runs the controllers.
+func (c *Controllers) Elected() <-chan struct{} { return c.manager.Elected() }
+
+// Metrics gathers the metrics of queues and reconcilers. They are kept per process, as controller-runtime has it; the
+// metrics of the Go runtime are left to the process's own registry.
+func (c *Controllers) Metrics() prometheus.Gatherer {
+	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		all, err := ctrlmetrics.Registry.Gather()
+		var kept []*dto.MetricFamily
+		for _, family := range all {
+			if name := family.GetName(); !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+				kept = append(kept, family)
+			}
+		}
+		return kept, err
+	})
+}
+
+// newManager returns a manager whose cache holds only what the controllers look at.
+func newManager(cfg Config) (manager.Manager, error) {
+	renew, retry := cfg.LeaseDuration*2/3, cfg.LeaseDuration*2/15
+	mgr, err := ctrl.NewManager(quiet(cfg.RESTConfig), manager.Options{
+		Scheme: clientgoscheme.Scheme,
+		Logger: cfg.Logger,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.ConfigMap{}: {
+					Field: fields.OneTermEqualSelector(metav1.ObjectNameField, rootcacertpublisher.ConfigMapName),
+				},
+				&coordinationv1.Lease{}: {
+					Namespaces: map[string]cache.Config{corev1.NamespaceNodeLease: {}},
+				},
+			},
+		},
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:        "0",
+		LeaderElection:                cfg.LeaderElection,
+		LeaderElectionID:              "kube-controller-manager",
+		LeaderElectionNamespace:       metav1.NamespaceSystem,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &cfg.LeaseDuration,
+		RenewDeadline:                 &renew,
+		RetryPeriod:                   &retry,
+		// Several clusters may live in one test process.
+		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true), Logger: cfg.Logger},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the manager: %w", err)
+	}
+	return mgr, nil
+}
+
+// env prepares what one controller is set up with: its own identity over the shared cache.
+func (c *Controllers) env(cfg Config, entry Controller) (setup.Env, error) {
+	identity, err := cfg.ClientFor(entry.ServiceAccount)
+	if err != nil {
+		return setup.Env{}, fmt.Errorf("getting the identity %q: %w", entry.ServiceAccount, err)
+	}
+	identity = quiet(identity)
+	rest.AddUserAgent(identity, entry.ServiceAccount)
+	httpClient, err := rest.HTTPClientFor(identity)
+	if err != nil {
+		return setup.Env{}, fmt.Errorf("creating the HTTP client: %w", err)
+	}
+	options := client.Options{HTTPClient: httpClient, Scheme: c.manager.GetScheme(), Mapper: c.manager.GetRESTMapper()}
+	live, err := client.New(identity, options)
+	if err != nil {
+		return setup.Env{}, fmt.Errorf("creating the live client: %w", err)
+	}
+	options.Cache = &client.CacheOptions{Reader: c.manager.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)}
+	cached, err := client.New(identity, options)
+	if err != nil {
+		return setup.Env{}, fmt.Errorf("creating the cached client: %w", err)
+	}
+	core, err := typedcorev1.NewForConfigAndClient(identity, httpClient)
+	if err != nil {
+		return setup.Env{}, fmt.Errorf("creating the event client: %w", err)
+	}
+	logger := cfg.Logger.WithValues("controller", entry.Name)
+	b := broadcaster{
+		events: record.NewBroadcaster(record.WithContext(klog.NewContext(context.Background(), logger))),
+		sink:   &typedcorev1.EventSinkImpl{Interface: core.Events("")},
+	}
+	c.broadcasters = append(c.broadcasters, b)
+	source := entry.EventSource
+	if source == "" {
+		source = entry.ServiceAccount
+	}
+	return setup.Env{
+		Name:        entry.Name,
+		Manager:     c.manager,
+		Client:      cached,
+		Live:        live,
+		RESTConfig:  identity,
+		HTTPClient:  httpClient,
+		Events:      b.events.NewRecorder(c.manager.GetScheme(), corev1.EventSource{Component: source}),
+		Clock:       cfg.Clock,
+		Concurrency: cfg.Concurrency,
+		RootCA:      cfg.RootCA,
+	}, nil
+}
+
+// quiet returns a copy of cfg for a controller: deprecation warnings are no news to it, and without a limit of its own
+// it relies on the server's priority and fairness.
+func quiet(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.WarningHandler = rest.NoWarnings{}
+	if cfg.QPS == 0 {
+		cfg.QPS = -1
+	}
+	return cfg
+}

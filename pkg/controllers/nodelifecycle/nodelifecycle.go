@@ -1,0 +1,239 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodelifecycle notices nodes that have fallen silent and turns the conditions of nodes into taints. Touch it when
+// a dead node stays Ready or a live one gets tainted; the pods on it are the business of tainteviction.
+package nodelifecycle
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/pods"
+	"minik8s.io/minik8s/pkg/controllers/setup"
+)
+
+// Reconciler works on one node at a time.
+type Reconciler struct {
+	Client client.Client
+	Events record.EventRecorder
+	Clock  clock.PassiveClock
+
+	mu sync.Mutex
+	// heartbeats and evicted are guarded by mu: what each node (by name) last said, and when the last node of a zone was
+	// given a NoExecute taint.
+	heartbeats map[string]heartbeat
+	evicted    map[string]time.Time
+}
+
+// heartbeat is the last sign of life of a node. heard is by the clock of this process, because nobody's clock is to be
+// trusted with the life of a node.
+type heartbeat struct {
+	uid    types.UID
+	lease  metav1.MicroTime
+	status metav1.Time
+	heard  time.Time
+}
+
+// Setup adds the controller to the manager.
+func Setup(env setup.Env) error {
+	r := &Reconciler{Client: env.Client, Events: env.Events, Clock: env.Clock}
+	return ctrl.NewControllerManagedBy(env.Manager).
+		Named(env.Name).
+		For(&corev1.Node{}).
+		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(nodeOf)).
+		WithOptions(env.Options()).
+		Complete(r)
+}
+
+// nodeOf maps a lease to the node that renews it.
+func nodeOf(_ context.Context, lease client.Object) []reconcile.Request {
+	if lease.GetNamespace() != corev1.NamespaceNodeLease {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: lease.GetName()}}}
+}
+
+// Reconcile judges the health of the node in req and brings conditions, pods and taints in line with it.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	node := &corev1.Node{}
+	if err := r.Client.Get(ctx, req.NamespacedName, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.Name)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	heard, err := r.listen(ctx, node)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	now := r.Clock.Now()
+	end := deadline(node, heard)
+	if !now.Before(end) {
+		if err := r.silence(ctx, node, now); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if c := condition(node, corev1.NodeReady); c != nil && c.Status == corev1.ConditionUnknown {
+		if err := r.markPods(ctx, node); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	again, err := r.taint(ctx, node, now)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if now.Before(end) {
+		if left := end.Sub(now); again == 0 || left < again {
+			again = left
+		}
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// listen returns when the node was last heard of, by lease or by status.
+func (r *Reconciler) listen(ctx context.Context, node *corev1.Node) (time.Time, error) {
+	var lease coordinationv1.Lease
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, &lease)
+	if client.IgnoreNotFound(err) != nil {
+		return time.Time{}, fmt.Errorf("reading the lease of node %q: %w", node.Name, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.heartbeats == nil {
+		r.heartbeats = map[string]heartbeat{}
+	}
+	last, known := r.heartbeats[node.Name]
+	if !known || last.uid != node.UID {
+		last = heartbeat{uid: node.UID, heard: r.Clock.Now()}
+	}
+	if lease.Spec.RenewTime != nil && last.lease.Before(lease.Spec.RenewTime) {
+		last.lease, last.heard = *lease.Spec.RenewTime, r.Clock.Now()
+	}
+	if c := condition(node, corev1.NodeReady); c != nil && !last.status.Equal(&c.LastHeartbeatTime) {
+		last.status, last.heard = c.LastHeartbeatTime, r.Clock.Now()
+	}
+	r.heartbeats[node.Name] = last
+	return last.heard, nil
+}
+
+func (r *Reconciler) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.heartbeats, name)
+}
+
+// silence writes down that nothing is known about the node any more.
+func (r *Reconciler) silence(ctx context.Context, node *corev1.Node, now time.Time) error {
+	conditions := silence(node, now)
+	if equality.Semantic.DeepEqual(conditions, node.Status.Conditions) {
+		return nil
+	}
+	wasReady := readiness(node) == corev1.ConditionTrue
+	node.Status.Conditions = conditions
+	if err := r.Client.Status().Update(ctx, node); err != nil {
+		return fmt.Errorf("updating the status of node %q: %w", node.Name, err)
+	}
+	if wasReady {
+		r.Events.Eventf(node, corev1.EventTypeNormal, "NodeNotReady", "Node %s status is now: %s", node.Name, "NodeNotReady")
+	}
+	return nil
+}
+
+// markPods takes the pods of an unreachable node out of service: Services must not send anything there.
+func (r *Reconciler) markPods(ctx context.Context, node *corev1.Node) error {
+	var list corev1.PodList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing pods: %w", err)
+	}
+	for i := range list.Items {
+		if list.Items[i].Spec.NodeName != node.Name || !pods.IsReady(&list.Items[i]) {
+			continue
+		}
+		pod := list.Items[i].DeepCopy()
+		c := pods.Condition(pod, corev1.PodReady)
+		c.Status = corev1.ConditionFalse
+		c.LastTransitionTime = metav1.NewTime(r.Clock.Now())
+		if err := r.Client.Status().Update(ctx, pod); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return fmt.Errorf("marking pod %q on node %q not ready: %w", pod.Name, node.Name, err)
+		}
+		r.Events.Event(pod, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")
+	}
+	return nil
+}
+
+// taint writes the taints of the node. again is when to come back for a NoExecute taint that has to wait its turn.
+func (r *Reconciler) taint(ctx context.Context, node *corev1.Node, now time.Time) (again time.Duration, err error) {
+	evict := false
+	if evictionTaint(node) != "" {
+		if evict, again, err = r.mayEvict(ctx, node, now); err != nil {
+			return 0, err
+		}
+	}
+	wanted := taints(node, evict, now)
+	if equality.Semantic.DeepEqual(wanted, node.Spec.Taints) {
+		return again, nil
+	}
+	before := node.DeepCopy()
+	node.Spec.Taints = wanted
+	if err := r.Client.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	return again, nil
+}
+
+// mayEvict reports whether a node that is not ready may have its NoExecute taint now.
+func (r *Reconciler) mayEvict(ctx context.Context, node *corev1.Node, now time.Time) (evict bool, again time.Duration, err error) {
+	var list corev1.NodeList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return false, 0, fmt.Errorf("listing nodes: %w", err)
+	}
+	zone := zoneOf(node)
+	interval, ok := pace(list.Items, zone)
+	if !ok {
+		// The return of other nodes raises no event for this one.
+		return false, evictionInterval, nil
+	}
+	if hasEvictionTaint(node) {
+		return true, 0, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if next := r.evicted[zone].Add(interval); now.Before(next) {
+		return hasAnyEvictionTaint(node), next.Sub(now), nil
+	}
+	if r.evicted == nil {
+		r.evicted = map[string]time.Time{}
+	}
+	r.evicted[zone] = now
+	return true, 0, nil
+}
+
+// hasAnyEvictionTaint reports whether the node's pods are being evicted already, if for another reason: going from not
+// ready to unreachable does not have to wait.
+func hasAnyEvictionTaint(node *corev1.Node) bool {
+	for _, t := range node.Spec.Taints {
+		if t.Effect == corev1.TaintEffectNoExecute && isOurs(t) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,149 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podgc removes pods that nobody else removes: those of nodes that are gone or declared out of service, those that
+// were deleted before they had a node, and the oldest of very many that have ended. Touch it when such pods pile up.
+package podgc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"minik8s.io/minik8s/pkg/controllers/pods"
+	"minik8s.io/minik8s/pkg/controllers/setup"
+)
+
+const (
+	// period is the time between two passes over all pods.
+	period = 20 * time.Second
+	// quarantine is how long a node has to be missing before its pods go.
+	quarantine = 40 * time.Second
+	// terminatedThreshold is the number of ended pods that are kept (--terminated-pod-gc-threshold).
+	terminatedThreshold = 12500
+)
+
+// Collector looks at all pods from time to time.
+type Collector struct {
+	Client client.Client
+	// Live tells whether a node that the cache misses is missing indeed.
+	Live  client.Reader
+	Clock clock.WithTicker
+	// Threshold is the number of ended pods that are kept; 0 keeps all of them.
+	Threshold int
+
+	// missing holds since when nodes are missing that pods still name. Only one pass runs at a time.
+	missing map[string]time.Time
+}
+
+// Setup adds the collector to the manager.
+func Setup(env setup.Env) error {
+	// Watches that a pass needs are started here, so that the cache is complete before the first one.
+	for _, obj := range []client.Object{&corev1.Pod{}, &corev1.Node{}} {
+		if _, err := env.Manager.GetCache().GetInformer(context.Background(), obj); err != nil {
+			return fmt.Errorf("watching %T: %w", obj, err)
+		}
+	}
+	return env.Manager.Add(&Collector{Client: env.Client, Live: env.Live, Clock: env.Clock, Threshold: terminatedThreshold})
+}
+
+// Start makes a pass every 20 s until ctx ends.
+func (c *Collector) Start(ctx context.Context) error {
+	logger := klog.FromContext(ctx).WithName("podgc")
+	ticker := c.Clock.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			if err := c.Collect(ctx); err != nil && ctx.Err() == nil {
+				logger.Error(err, "Collecting pods")
+			}
+		}
+	}
+}
+
+// Collect makes one pass over all pods.
+func (c *Collector) Collect(ctx context.Context) error {
+	var podList corev1.PodList
+	if err := c.Client.List(ctx, &podList, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing pods: %w", err)
+	}
+	var nodeList corev1.NodeList
+	if err := c.Client.List(ctx, &nodeList, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	nodes := map[string]*corev1.Node{}
+	for i := range nodeList.Items {
+		nodes[nodeList.Items[i].Name] = &nodeList.Items[i]
+	}
+	now := c.Clock.Now()
+	c.missing = missingNodes(podList.Items, nodes, c.missing, now)
+	gone, err := c.confirmGone(ctx, now)
+	errs := []error{err}
+	for _, victim := range Victims(podList.Items, nodes, gone, c.Threshold) {
+		errs = append(errs, c.remove(ctx, victim, now))
+	}
+	return errors.Join(errs...)
+}
+
+// confirmGone returns the missing nodes that have sat out the quarantine and that the API server does not know either.
+func (c *Collector) confirmGone(ctx context.Context, now time.Time) (map[string]bool, error) {
+	gone := map[string]bool{}
+	var errs []error
+	for name, since := range c.missing {
+		if now.Sub(since) < quarantine {
+			continue
+		}
+		err := c.Live.Get(ctx, types.NamespacedName{Name: name}, &corev1.Node{})
+		switch {
+		case apierrors.IsNotFound(err):
+			gone[name] = true
+		case err != nil:
+			errs = append(errs, fmt.Errorf("reading node %q: %w", name, err))
+		}
+	}
+	return gone, errors.Join(errs...)
+}
+
+// remove marks a pod that has not ended as failed and deletes it without grace: there is no kubelet to wait for.
+func (c *Collector) remove(ctx context.Context, victim Victim, now time.Time) error {
+	pod := victim.Pod.DeepCopy()
+	if !pods.IsTerminal(pod) {
+		before := pod.DeepCopy()
+		pod.Status.Phase = corev1.PodFailed
+		if victim.Orphaned {
+			pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+				Type:               corev1.DisruptionTarget,
+				Status:             corev1.ConditionTrue,
+				ObservedGeneration: pod.Generation,
+				LastTransitionTime: metav1.NewTime(now),
+				Reason:             "DeletionByPodGC",
+				Message:            "PodGC: node no longer exists",
+			})
+		}
+		if err := c.Client.Status().Patch(ctx, pod, client.StrategicMergeFrom(before)); err != nil {
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return fmt.Errorf("marking pod %q as failed: %w", pod.Name, err)
+		}
+	}
+	err := c.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting pod %q: %w", pod.Name, err)
+	}
+	return nil
+}

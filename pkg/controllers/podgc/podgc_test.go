@@ -1,0 +1,82 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podgc
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func pod(name, node string, phase corev1.PodPhase, deleted bool, age int) corev1.Pod {
+	p := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-time.Duration(age) * time.Hour))},
+		Spec:       corev1.PodSpec{NodeName: node},
+		Status:     corev1.PodStatus{Phase: phase},
+	}
+	if deleted {
+		at := metav1.NewTime(now)
+		p.DeletionTimestamp = &at
+	}
+	return p
+}
+
+func TestVictims(t *testing.T) {
+	dead := corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}}}
+	alive := *dead.DeepCopy()
+	alive.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	nodes := map[string]*corev1.Node{"dead": &dead, "alive": &alive}
+	list := []corev1.Pod{
+		pod("runs", "alive", corev1.PodRunning, false, 1),
+		pod("orphan", "gone", corev1.PodRunning, false, 1),
+		pod("quarantined", "missing", corev1.PodRunning, false, 1),
+		pod("never-scheduled", "", corev1.PodPending, true, 1),
+		pod("waits", "", corev1.PodPending, false, 1),
+		pod("stuck", "dead", corev1.PodRunning, true, 1),
+		pod("ending", "alive", corev1.PodRunning, true, 1),
+		pod("oldest", "alive", corev1.PodSucceeded, false, 9),
+		pod("older", "alive", corev1.PodFailed, false, 8),
+		pod("old", "alive", corev1.PodSucceeded, false, 7),
+	}
+	got := map[string]bool{}
+	for _, v := range Victims(list, nodes, map[string]bool{"gone": true}, 2) {
+		got[v.Pod.Name] = v.Orphaned
+	}
+	want := map[string]bool{"orphan": true, "never-scheduled": false, "stuck": false, "oldest": false}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("victims (-want +got):\n%s", diff)
+	}
+	if got := Victims(list[7:], nodes, nil, 0); len(got) != 0 {
+		t.Errorf("without a threshold %v go", got)
+	}
+}
+
+func TestCollect_Quarantine(t *testing.T) {
+	orphan := pod("p", "gone", corev1.PodRunning, false, 1)
+	c := fake.NewClientBuilder().WithObjects(&orphan).WithStatusSubresource(&corev1.Pod{}).Build()
+	clock := clocktesting.NewFakeClock(now)
+	collector := &Collector{Client: c, Live: c, Clock: clock}
+	for _, step := range []struct {
+		after time.Duration
+		alive bool
+	}{{0, true}, {39 * time.Second, true}, {40 * time.Second, false}, {60 * time.Second, false}} {
+		clock.SetTime(now.Add(step.after))
+		if err := collector.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		err := c.Get(t.Context(), client.ObjectKeyFromObject(&orphan), &corev1.Pod{})
+		if alive := err == nil; alive != step.alive || (err != nil && !apierrors.IsNotFound(err)) {
+			t.Errorf("after %v: %v", step.after, err)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// running returns a ready pod on a node, an hour old, as the template that tests change one thing of.
+func running(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))},
+		Spec:       corev1.PodSpec{NodeName: "n1"},
+		Status: corev1.PodStatus{
+			Phase:      corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}},
+		},
+	}
+	for _, c := range change {
+		c(pod)
+	}
+	return pod
+}
+
+func TestSortForDeletion(t *testing.T) {
+	related := map[string]int{"n1": 1, "crowded": 3}
+	tests := []struct {
+		name  string
+		first func(*corev1.Pod)
+	}{
+		{name: "not assigned", first: func(p *corev1.Pod) { p.Spec.NodeName = "" }},
+		{name: "pending", first: func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }},
+		{name: "not ready", first: func(p *corev1.Pod) { p.Status.Conditions = nil }},
+		{name: "cheap", first: func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: "-5"} }},
+		{name: "crowded node", first: func(p *corev1.Pod) { p.Spec.NodeName = "crowded" }},
+		{name: "ready for a short time", first: func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-time.Second)) }},
+		{name: "restarted", first: func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 2}} }},
+		{name: "restarted sidecar", first: func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "s", RestartCount: 1}}
+		}},
+		{name: "young", first: func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(now.Add(-time.Second)) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			// The names would put it last.
+			list := []*corev1.Pod{running("a"), running("b"), running("z", tt.first)}
+			SortForDeletion(list, related, now)
+			if list[0].Name != "z" {
+				t.Errorf("%q goes first", list[0].Name)
+			}
+		})
+	}
+}
+
+func TestDeletionCost(t *testing.T) {
+	for value, want := range map[string]int32{"10": 10, "-10": -10, "+10": 0, "010": 0, "-010": 0, "0": 0, "x": 0, "4294967296": 0} {
+		pod := running("a", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: value} })
+		if got := DeletionCost(pod); got != want {
+			t.Errorf("cost of %q is %d, want %d", value, got, want)
+		}
+	}
+}
+
+func TestAvailableIn(t *testing.T) {
+	tests := []struct {
+		name  string
+		pod   *corev1.Pod
+		min   int32
+		want  time.Duration
+		ready bool
+	}{
+		{name: "not ready", pod: running("a", func(p *corev1.Pod) { p.Status.Conditions = nil })},
+		{name: "no minimum", pod: running("a"), ready: true},
+		{name: "long enough", pod: running("a"), min: 3600, ready: true},
+		{name: "not yet", pod: running("a"), min: 3601, want: time.Second, ready: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := AvailableIn(tt.pod, tt.min, now)
+			if got != tt.want || ok != tt.ready {
+				t.Errorf("got %v, %v", got, ok)
+			}
+		})
+	}
+}
+
+func TestSlowStart(t *testing.T) {
+	tests := []struct {
+		name    string
+		count   int
+		failing []int
+		calls   int
+		done    int
+	}{
+		{name: "none"},
+		{name: "all", count: 10, calls: 10, done: 10},
+		{name: "first fails", count: 10, failing: []int{0}, calls: 1},
+		{name: "third batch", count: 10, failing: []int{4}, calls: 7, done: 6},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var calls atomic.Int32
+			done, err := SlowStart(tt.count, func(i int) error {
+				calls.Add(1)
+				if slices.Contains(tt.failing, i) {
+					return errors.New("no")
+				}
+				return nil
+			})
+			if done != tt.done || int(calls.Load()) != tt.calls || (err != nil) != (len(tt.failing) > 0) {
+				t.Errorf("done %d, calls %d, error %v", done, calls.Load(), err)
+			}
+		})
+	}
+}

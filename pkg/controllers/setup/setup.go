@@ -1,0 +1,59 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package setup is what the controller manager hands to each controller when it wires it up. Touch it when all
+// controllers need one more thing from the process they run in.
+package setup
+
+import (
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// Env is the surroundings of one controller. Every field is set.
+type Env struct {
+	// Name is the controller's name in the list of controllers; it labels its metrics and logs.
+	Name string
+	// Manager owns the shared cache and runs the controller once this process leads.
+	Manager manager.Manager
+	// Client reads from the shared cache and writes as the controller's own service account. A read waits until the
+	// cache has seen what this client wrote before, so that a controller never decides on a state older than its own
+	// last write.
+	Client client.Client
+	// Live reads from the API server as the controller's own service account. It is for the few decisions which may
+	// not rest on a cache.
+	Live client.Reader
+	// RESTConfig is the controller's own identity, for controllers that need another kind of client.
+	RESTConfig *rest.Config
+	// HTTPClient belongs to RESTConfig; clients built from it share connections.
+	HTTPClient *http.Client
+	// Events records events as the controller's own service account.
+	Events record.EventRecorder
+	// Clock is the source of time.
+	Clock clock.WithTicker
+	// Concurrency is the number of objects that the controller works on at the same time.
+	Concurrency int
+	// RootCA is the PEM bundle that pods trust the API server by.
+	RootCA []byte
+}
+
+// reconcileTimeout bounds one pass over one object. It is far above what a pass takes; it frees a worker which waits
+// for a watch that is broken.
+const reconcileTimeout = 2 * time.Minute
+
+// Options returns the options that a controller is built with.
+func (e Env) Options() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: e.Concurrency,
+		ReconciliationTimeout:   reconcileTimeout,
+		RecoverPanic:            ptr.To(true),
+	}
+}

@@ -1,0 +1,181 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tainteviction deletes pods from nodes with a NoExecute taint that they do not tolerate, at once or when their
+// tolerationSeconds are over. Touch it when a pod leaves a node too early or too late.
+package tainteviction
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/pods"
+	"minik8s.io/minik8s/pkg/controllers/setup"
+)
+
+// Reconciler works on one pod at a time.
+type Reconciler struct {
+	Client client.Client
+	Events record.EventRecorder
+	Clock  clock.PassiveClock
+
+	mu sync.Mutex
+	// timers is guarded by mu: since when a pod (by name) is tolerated only for a while.
+	timers map[types.NamespacedName]timer
+}
+
+type timer struct {
+	uid   types.UID
+	start time.Time
+}
+
+// Setup adds the controller to the manager.
+func Setup(env setup.Env) error {
+	r := &Reconciler{Client: env.Client, Events: env.Events, Clock: env.Clock}
+	tainted := predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*corev1.Node)
+			after, ok2 := e.ObjectNew.(*corev1.Node)
+			return ok1 && ok2 && !equality.Semantic.DeepEqual(noExecute(before), noExecute(after))
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+	moved := predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*corev1.Pod)
+			after, ok2 := e.ObjectNew.(*corev1.Pod)
+			return ok1 && ok2 && (before.Spec.NodeName != after.Spec.NodeName || !equality.Semantic.DeepEqual(before.Spec.Tolerations, after.Spec.Tolerations))
+		},
+	}
+	return ctrl.NewControllerManagedBy(env.Manager).
+		Named(env.Name).
+		For(&corev1.Pod{}, builder.WithPredicates(moved)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.podsOn), builder.WithPredicates(tainted)).
+		WithOptions(env.Options()).
+		Complete(r)
+}
+
+// podsOn maps a node to its pods.
+func (r *Reconciler) podsOn(ctx context.Context, node client.Object) []reconcile.Request {
+	var list corev1.PodList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing pods")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if list.Items[i].Spec.NodeName == node.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// Reconcile evicts the pod in req when its time on its node is over.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	pod := &corev1.Pod{}
+	if err := r.Client.Get(ctx, req.NamespacedName, pod); err != nil {
+		r.stop(req.NamespacedName)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
+		r.stop(req.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	node := &corev1.Node{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	taints := noExecute(node)
+	limit, forever := Tolerance(taints, pod.Spec.Tolerations)
+	if forever {
+		if r.stop(req.NamespacedName) {
+			r.Events.Eventf(reference(pod), corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod %s", req.NamespacedName.String())
+		}
+		return reconcile.Result{}, nil
+	}
+	now := r.Clock.Now()
+	if limit > 0 {
+		if left := r.start(req.NamespacedName, pod, taints, now).Add(limit).Sub(now); left > 0 {
+			return reconcile.Result{RequeueAfter: left}, nil
+		}
+	}
+	if err := r.evict(ctx, pod, now); err != nil {
+		return reconcile.Result{}, err
+	}
+	r.stop(req.NamespacedName)
+	return reconcile.Result{}, nil
+}
+
+// start returns since when the pod is tolerated for a while only, remembering it.
+func (r *Reconciler) start(key types.NamespacedName, pod *corev1.Pod, taints []corev1.Taint, now time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t, ok := r.timers[key]; ok && t.uid == pod.UID {
+		return t.start
+	}
+	if r.timers == nil {
+		r.timers = map[types.NamespacedName]timer{}
+	}
+	t := timer{uid: pod.UID, start: since(pod, taints, now)}
+	r.timers[key] = t
+	return t.start
+}
+
+// stop forgets the pod's timer and reports whether one ran.
+func (r *Reconciler) stop(key types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.timers[key]
+	delete(r.timers, key)
+	return ok
+}
+
+// evict says in the pod's status why it goes, and deletes it.
+func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, now time.Time) error {
+	r.Events.Eventf(reference(pod), corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s/%s", pod.Namespace, pod.Name)
+	if c := pods.Condition(pod, corev1.DisruptionTarget); c == nil || c.Status != corev1.ConditionTrue {
+		before := pod.DeepCopy()
+		pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+			Type:               corev1.DisruptionTarget,
+			Status:             corev1.ConditionTrue,
+			ObservedGeneration: pod.Generation,
+			LastTransitionTime: metav1.NewTime(now),
+			Reason:             "DeletionByTaintManager",
+			Message:            "Taint manager: deleting due to NoExecute taint",
+		})
+		if err := r.Client.Status().Patch(ctx, pod, client.StrategicMergeFrom(before)); err != nil {
+			if client.IgnoreNotFound(err) == nil {
+				return nil
+			}
+			return fmt.Errorf("setting the condition %s of pod %q: %w", corev1.DisruptionTarget, pod.Name, err)
+		}
+	}
+	if err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("evicting pod %q from node %q: %w", pod.Name, pod.Spec.NodeName, err)
+	}
+	return nil
+}
+
+// reference is what the events are about.
+func reference(pod *corev1.Pod) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+}

@@ -1,0 +1,129 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tainteviction
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/controllertest"
+)
+
+var (
+	now     = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	taint   = corev1.Taint{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute}
+	request = reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "p"}}
+)
+
+func pod(tolerations ...corev1.Toleration) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}, Spec: corev1.PodSpec{NodeName: "n", Tolerations: tolerations}}
+}
+
+func node(taints ...corev1.Taint) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{Taints: taints}}
+}
+
+func tolerate(seconds *int64) corev1.Toleration {
+	return corev1.Toleration{Key: "k", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: seconds}
+}
+
+func TestTolerance(t *testing.T) {
+	tests := []struct {
+		name        string
+		taints      []corev1.Taint
+		tolerations []corev1.Toleration
+		limit       time.Duration
+		forever     bool
+	}{
+		{name: "no taint", forever: true},
+		{name: "not tolerated", taints: []corev1.Taint{taint}},
+		{name: "forever", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(nil)}, forever: true},
+		{name: "for a while", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(ptr.To[int64](60)), tolerate(ptr.To[int64](30))}, limit: 30 * time.Second},
+		{name: "negative", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(ptr.To[int64](-1))}},
+		{name: "one of two taints", taints: []corev1.Taint{taint, {Key: "x", Effect: corev1.TaintEffectNoExecute}}, tolerations: []corev1.Toleration{tolerate(nil)}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			limit, forever := Tolerance(tt.taints, tt.tolerations)
+			if limit != tt.limit || forever != tt.forever {
+				t.Errorf("got %v, %v", limit, forever)
+			}
+		})
+	}
+}
+
+func TestReconciler(t *testing.T) {
+	controllertest.Run(t, controllertest.Case{
+		Objects: []client.Object{pod(), node(taint)},
+		Request: request,
+		New: func(c client.Client) reconcile.Reconciler {
+			return &Reconciler{Client: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakePassiveClock(now)}
+		},
+		Want: func(ctx context.Context, c client.Client) error {
+			if err := c.Get(ctx, request.NamespacedName, &corev1.Pod{}); !apierrors.IsNotFound(err) {
+				return errors.New("the pod is still there")
+			}
+			return nil
+		},
+	})
+}
+
+func TestReconcile_Timer(t *testing.T) {
+	c := fake.NewClientBuilder().WithObjects(pod(tolerate(ptr.To[int64](60))), node(taint)).WithStatusSubresource(&corev1.Pod{}).Build()
+	clock := clocktesting.NewFakePassiveClock(now)
+	events := record.NewFakeRecorder(10)
+	r := &Reconciler{Client: c, Events: events, Clock: clock}
+	result, err := r.Reconcile(t.Context(), request)
+	if err != nil || result.RequeueAfter != time.Minute {
+		t.Fatalf("result %v, error %v", result, err)
+	}
+	var n corev1.Node
+	if err := c.Get(t.Context(), types.NamespacedName{Name: "n"}, &n); err != nil {
+		t.Fatal(err)
+	}
+	n.Spec.Taints = nil
+	if err := c.Update(t.Context(), &n); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-events.Events; !strings.HasPrefix(got, "Normal TaintManagerEviction Cancelling deletion of Pod ns/p") {
+		t.Errorf("event %q", got)
+	}
+	n.Spec.Taints = []corev1.Taint{taint}
+	if err := c.Update(t.Context(), &n); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []time.Duration{0, 59 * time.Second} {
+		clock.SetTime(now.Add(step))
+		if _, err := r.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), request.NamespacedName, &corev1.Pod{}); err != nil {
+			t.Fatalf("evicted after %v: %v", step, err)
+		}
+	}
+	clock.SetTime(now.Add(time.Minute))
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), request.NamespacedName, &corev1.Pod{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the pod is still there: %v", err)
+	}
+}

@@ -1,0 +1,207 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package answer
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"minik8s.io/minik8s/pkg/dns/internal/index"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func service(name string, spec corev1.ServiceSpec) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: spec}
+}
+
+func slice(family discoveryv1.AddressType, eps ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		AddressType: family,
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr("http"), Port: ptr[int32](8080), Protocol: ptr(corev1.ProtocolTCP)}},
+		Endpoints:   eps,
+	}
+}
+
+func endpoint(ip, host string, ready bool) discoveryv1.Endpoint {
+	e := discoveryv1.Endpoint{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
+	if host != "" {
+		e.Hostname = &host
+	}
+	return e
+}
+
+func testIndex() *index.Index {
+	ports := []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}, {Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}}
+	v4, v6 := discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6
+	list := []*index.Service{
+		index.NewService(service("web", corev1.ServiceSpec{ClusterIP: "10.96.0.5", ClusterIPs: []string{"10.96.0.5", "fd00::5"}, Ports: ports}),
+			[]*discoveryv1.EndpointSlice{slice(v4, endpoint("10.244.0.7", "", true))}),
+		index.NewService(service("db", corev1.ServiceSpec{ClusterIP: "None", Ports: ports[:1]}), []*discoveryv1.EndpointSlice{
+			slice(v4, endpoint("10.244.0.1", "DB-0", true), endpoint("10.244.0.2", "", true), endpoint("10.244.0.3", "db-3", false)),
+			slice(v6, endpoint("fd01::1", "db-0", true)),
+		}),
+		index.NewService(service("early", corev1.ServiceSpec{ClusterIP: "None", PublishNotReadyAddresses: true}),
+			[]*discoveryv1.EndpointSlice{slice(v4, endpoint("10.244.0.9", "e-0", false))}),
+		index.NewService(service("none", corev1.ServiceSpec{ClusterIP: "None", Ports: ports}), nil),
+		index.NewService(service("out", corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "www.example.com"}), nil),
+		index.NewService(service("in", corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "web.ns.svc.cluster.local"}), nil),
+		index.NewService(service("loop", corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "loop.ns.svc.cluster.local"}), nil),
+	}
+	c := index.Changes{Services: map[index.Key]*index.Service{}, Namespaces: map[string]bool{"ns": true},
+		Pods: map[index.PodKey]bool{{Namespace: "ns", Addr: netip.MustParseAddr("10.244.0.1")}: true}}
+	for _, s := range list {
+		c.Services[s.Key] = s
+	}
+	return index.Empty(6).With(c)
+}
+
+var zone = Zone{Domain: "cluster.local.", TTL: 5, NameServers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}}
+
+func texts(rrs []dns.RR) []string {
+	var out []string
+	for _, rr := range rrs {
+		out = append(out, strings.ReplaceAll(rr.String(), "\t", " "))
+	}
+	return out
+}
+
+func TestZone_For(t *testing.T) {
+	const soa = "cluster.local. 5 IN SOA ns.dns.cluster.local. hostmaster.cluster.local. 7 7200 1800 86400 5"
+	tests := []struct {
+		name, qname string
+		qtype       uint16
+		rcode       int
+		want        []string // answer
+		extra       []string
+		target      string
+		foreign     bool
+	}{
+		{name: "cluster IP", qname: "web.ns.svc.cluster.local.", qtype: dns.TypeA, want: []string{"web.ns.svc.cluster.local. 5 IN A 10.96.0.5"}},
+		{name: "cluster IP, IPv6", qname: "web.ns.svc.cluster.local.", qtype: dns.TypeAAAA, want: []string{"web.ns.svc.cluster.local. 5 IN AAAA fd00::5"}},
+		{name: "any case", qname: "WEB.ns.SVC.Cluster.Local.", qtype: dns.TypeA, want: []string{"WEB.ns.SVC.Cluster.Local. 5 IN A 10.96.0.5"}},
+		{name: "no such type", qname: "web.ns.svc.cluster.local.", qtype: dns.TypeMX},
+		{name: "no such service", qname: "nope.ns.svc.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+		{name: "no such namespace", qname: "web.nope.svc.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+		{name: "namespace", qname: "ns.svc.cluster.local.", qtype: dns.TypeA},
+		{name: "unknown namespace", qname: "nope.svc.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+		{name: "svc", qname: "svc.cluster.local.", qtype: dns.TypeA},
+		{name: "nothing", qname: "nope.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+		{name: "search path leftover", qname: "www.example.com.ns.svc.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+		{name: "outside", qname: "www.example.com.", qtype: dns.TypeA, foreign: true},
+		{name: "outside with the zone as suffix of a label", qname: "evilcluster.local.", qtype: dns.TypeA, foreign: true},
+		{name: "SRV", qname: "_http._tcp.web.ns.svc.cluster.local.", qtype: dns.TypeSRV,
+			want:  []string{"_http._tcp.web.ns.svc.cluster.local. 5 IN SRV 0 100 80 web.ns.svc.cluster.local."},
+			extra: []string{"web.ns.svc.cluster.local. 5 IN A 10.96.0.5", "web.ns.svc.cluster.local. 5 IN AAAA fd00::5"}},
+		{name: "SRV of another protocol", qname: "_http._udp.web.ns.svc.cluster.local.", qtype: dns.TypeSRV, rcode: dns.RcodeNameError},
+		{name: "SRV of all ports", qname: "web.ns.svc.cluster.local.", qtype: dns.TypeSRV,
+			want: []string{"web.ns.svc.cluster.local. 5 IN SRV 0 50 80 web.ns.svc.cluster.local.",
+				"web.ns.svc.cluster.local. 5 IN SRV 0 50 53 web.ns.svc.cluster.local."},
+			extra: []string{"web.ns.svc.cluster.local. 5 IN A 10.96.0.5", "web.ns.svc.cluster.local. 5 IN AAAA fd00::5"}},
+		{name: "headless", qname: "db.ns.svc.cluster.local.", qtype: dns.TypeA,
+			want: []string{"db.ns.svc.cluster.local. 5 IN A 10.244.0.1", "db.ns.svc.cluster.local. 5 IN A 10.244.0.2"}},
+		{name: "headless SRV", qname: "_http._tcp.db.ns.svc.cluster.local.", qtype: dns.TypeSRV,
+			want: []string{"_http._tcp.db.ns.svc.cluster.local. 5 IN SRV 0 50 8080 db-0.db.ns.svc.cluster.local.",
+				"_http._tcp.db.ns.svc.cluster.local. 5 IN SRV 0 50 8080 10-244-0-2.db.ns.svc.cluster.local."},
+			extra: []string{"db-0.db.ns.svc.cluster.local. 5 IN A 10.244.0.1", "db-0.db.ns.svc.cluster.local. 5 IN AAAA fd01::1",
+				"10-244-0-2.db.ns.svc.cluster.local. 5 IN A 10.244.0.2"}},
+		{name: "endpoint hostname", qname: "db-0.db.ns.svc.cluster.local.", qtype: dns.TypeA, want: []string{"db-0.db.ns.svc.cluster.local. 5 IN A 10.244.0.1"}},
+		{name: "endpoint by address", qname: "10-244-0-2.db.ns.svc.cluster.local.", qtype: dns.TypeA,
+			want: []string{"10-244-0-2.db.ns.svc.cluster.local. 5 IN A 10.244.0.2"}},
+		{name: "endpoint that is not ready", qname: "db-3.db.ns.svc.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+		{name: "endpoint published unready", qname: "e-0.early.ns.svc.cluster.local.", qtype: dns.TypeA, want: []string{"e-0.early.ns.svc.cluster.local. 5 IN A 10.244.0.9"}},
+		{name: "headless without endpoints", qname: "none.ns.svc.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+		{name: "external name", qname: "out.ns.svc.cluster.local.", qtype: dns.TypeA,
+			want: []string{"out.ns.svc.cluster.local. 5 IN CNAME www.example.com."}, target: "www.example.com."},
+		{name: "external name, CNAME", qname: "out.ns.svc.cluster.local.", qtype: dns.TypeCNAME,
+			want: []string{"out.ns.svc.cluster.local. 5 IN CNAME www.example.com."}},
+		{name: "external name of a service", qname: "in.ns.svc.cluster.local.", qtype: dns.TypeA,
+			want: []string{"in.ns.svc.cluster.local. 5 IN CNAME web.ns.svc.cluster.local.", "web.ns.svc.cluster.local. 5 IN A 10.96.0.5"}},
+		{name: "external name of itself", qname: "loop.ns.svc.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeServerFailure},
+		{name: "reverse", qname: "5.0.96.10.in-addr.arpa.", qtype: dns.TypePTR, want: []string{"5.0.96.10.in-addr.arpa. 5 IN PTR web.ns.svc.cluster.local."}},
+		{name: "reverse, endpoint", qname: "1.0.244.10.in-addr.arpa.", qtype: dns.TypePTR, want: []string{"1.0.244.10.in-addr.arpa. 5 IN PTR db-0.db.ns.svc.cluster.local."}},
+		{name: "reverse, IPv6", qname: "5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa.", qtype: dns.TypePTR,
+			want: []string{"5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa. 5 IN PTR web.ns.svc.cluster.local."}},
+		{name: "reverse, behind a cluster IP", qname: "7.0.244.10.in-addr.arpa.", qtype: dns.TypePTR, foreign: true},
+		{name: "reverse, unknown", qname: "8.8.8.8.in-addr.arpa.", qtype: dns.TypePTR, foreign: true},
+		{name: "version", qname: "dns-version.cluster.local.", qtype: dns.TypeTXT, want: []string{`dns-version.cluster.local. 28800 IN TXT "1.1.0"`}},
+		{name: "SOA", qname: "cluster.local.", qtype: dns.TypeSOA, want: []string{soa}},
+		{name: "NS", qname: "cluster.local.", qtype: dns.TypeNS, want: []string{"cluster.local. 5 IN NS ns.dns.cluster.local."},
+			extra: []string{"ns.dns.cluster.local. 5 IN A 10.96.0.10"}},
+		{name: "apex", qname: "cluster.local.", qtype: dns.TypeA},
+		{name: "pod", qname: "1-2-3-4.ns.pod.cluster.local.", qtype: dns.TypeA, want: []string{"1-2-3-4.ns.pod.cluster.local. 5 IN A 1.2.3.4"}},
+		{name: "pod, IPv6", qname: "fd01--1.ns.pod.cluster.local.", qtype: dns.TypeAAAA, want: []string{"fd01--1.ns.pod.cluster.local. 5 IN AAAA fd01::1"}},
+		{name: "pod of no namespace", qname: "1-2-3-4.nope.pod.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+		{name: "pod that is no address", qname: "nope.ns.pod.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+	}
+	x := testIndex()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := zone.For(x, dns.Question{Name: tt.qname, Qtype: tt.qtype, Qclass: dns.ClassINET})
+			if r.Handled == tt.foreign {
+				t.Fatalf("Handled is %v", r.Handled)
+			}
+			if r.Rcode != tt.rcode || r.Target != tt.target {
+				t.Errorf("rcode %s, target %q", dns.RcodeToString[r.Rcode], r.Target)
+			}
+			if diff := cmp.Diff(tt.want, texts(r.Answer)); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.extra, texts(r.Extra)); diff != "" {
+				t.Errorf("additional (-want +got):\n%s", diff)
+			}
+			var authority []string
+			if r.Handled && len(tt.want) == 0 && tt.rcode != dns.RcodeServerFailure {
+				authority = []string{soa}
+			}
+			if diff := cmp.Diff(authority, texts(r.Authority)); diff != "" {
+				t.Errorf("authority (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestZone_For_VerifiedPods(t *testing.T) {
+	z := zone
+	z.VerifyPods = true
+	for qname, want := range map[string]int{
+		"10-244-0-1.ns.pod.cluster.local.": dns.RcodeSuccess,
+		"1-2-3-4.ns.pod.cluster.local.":    dns.RcodeNameError,
+	} {
+		if r := z.For(testIndex(), dns.Question{Name: qname, Qtype: dns.TypeA}); r.Rcode != want {
+			t.Errorf("%s: %s", qname, dns.RcodeToString[r.Rcode])
+		}
+	}
+}
+
+func TestIndex_With_RemovesReverseNames(t *testing.T) {
+	x := testIndex()
+	before := x.Names(netip.MustParseAddr("10.244.0.1"))
+	next := x.With(index.Changes{Services: map[index.Key]*index.Service{{Namespace: "ns", Name: "db"}: nil}})
+	if got := next.Names(netip.MustParseAddr("10.244.0.1")); len(got) != 0 {
+		t.Errorf("left: %v", got)
+	}
+	if got := x.Names(netip.MustParseAddr("10.244.0.1")); !cmp.Equal(before, got) || len(got) != 1 {
+		t.Errorf("the old state changed to %v", got)
+	}
+	if next.Serial != x.Serial+1 || next.Service("ns", "db") != nil || x.Service("ns", "db") == nil {
+		t.Error("states are not apart")
+	}
+}
+
+func BenchmarkFor(b *testing.B) {
+	x := testIndex()
+	q := dns.Question{Name: "web.ns.svc.cluster.local.", Qtype: dns.TypeA, Qclass: dns.ClassINET}
+	for b.Loop() {
+		zone.For(x, q)
+	}
+}

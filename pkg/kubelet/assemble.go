@@ -1,0 +1,100 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
+	"minik8s.io/minik8s/pkg/kubelet/internal/image"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
+	"minik8s.io/minik8s/pkg/network/hostport"
+)
+
+// assemble makes the parts of a real node, fit for the engine's way with cgroups.
+func assemble(_ context.Context, k *Kubelet, engine container.Version) (*parts, error) {
+	groups, err := cgroup.New(cgroup.Config{Root: k.cfg.CgroupRoot, Driver: engine.CgroupDriver, Version: engine.CgroupVersion})
+	if err != nil {
+		return nil, err
+	}
+	ports, err := hostport.New()
+	if err != nil {
+		return nil, err
+	}
+	vols, err := volume.New(volume.Config{
+		RootDir: k.cfg.RootDir, NodeName: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
+		NodeAllocatable: k.allocatable,
+	})
+	if err != nil {
+		return nil, err
+	}
+	core := k.cfg.Client.CoreV1()
+	puller := image.New(image.Config{
+		Runtime: k.cfg.Runtime, Recorder: k.recorder, Clock: k.cfg.Clock,
+		Secrets: vols.Secret,
+		ServiceAccount: func(ctx context.Context, ns, name string) (*corev1.ServiceAccount, error) {
+			return core.ServiceAccounts(ns).Get(ctx, name, metav1.GetOptions{})
+		},
+	})
+	allocatable := k.allocatable()
+	memory := allocatable.Memory().Value()
+	return &parts{
+		images: images{puller}, volumes: vols, cgroups: groups, hostPorts: ports,
+		resources: cgroup.ContainerResources,
+		oomScoreAdj: func(pod *corev1.Pod, c *corev1.Container) int {
+			return cgroup.OOMScoreAdj(pod, c, memory)
+		},
+		usage: groupUsage{groups},
+	}, nil
+}
+
+// allocatable is what pods may use of this machine, nil if that cannot be found out.
+func (k *Kubelet) allocatable() corev1.ResourceList {
+	_, allocatable, err := k.host.Resources(k.cfg.RootDir, k.cfg.MaxPods)
+	if err != nil {
+		return nil
+	}
+	return allocatable
+}
+
+// images puts the puller's reasons into the words of podsync.
+type images struct{ puller *image.Puller }
+
+func (i images) Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref *corev1.ObjectReference) (*container.Image, error) {
+	img, err := i.puller.Ensure(ctx, pod, c, ref)
+	var e *image.Error
+	if errors.As(err, &e) {
+		return nil, &podsync.WaitError{Reason: e.Reason, Message: e.Message}
+	}
+	return img, err
+}
+
+// groupUsage reads cgroup files.
+type groupUsage struct{ groups *cgroup.Manager }
+
+func (g groupUsage) Pod(uid types.UID) (sample, error) {
+	s, err := g.groups.PodStats(uid)
+	return fromStats(s), err
+}
+
+func (g groupUsage) Container(pod *corev1.Pod, id string) (sample, error) {
+	parent, err := g.groups.EnsurePod(pod)
+	if err != nil {
+		return sample{}, err
+	}
+	s, err := g.groups.ContainerStats(parent, id)
+	return fromStats(s), err
+}
+
+func fromStats(s cgroup.Stats) sample {
+	return sample{CPU: uint64(s.CPU.Nanoseconds()), MemoryUsage: s.MemoryUsage, WorkingSet: s.WorkingSet, RSS: s.RSS,
+		PageFaults: s.PageFaults, MajorPageFaults: s.MajorPageFaults, Processes: s.Processes}
+}

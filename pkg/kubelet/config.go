@@ -1,0 +1,107 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kubelet runs the pods that are bound to one node, and tells the API server about them and the node. Touch it
+// when the parts under internal are wired differently; what they do is theirs.
+//
+// A tour: pods.go takes the pods from the API (or from the checkpoints on disk) and gives each that the node admits to
+// internal/podworker, which has a goroutine per pod. That goroutine calls internal/podsync, whose pure Compute decides
+// what is to be done, from the spec and from what the container engine has (internal/pleg); internal/launch resolves
+// specs into container configurations. internal/status computes and reports what came of it, internal/prober watches
+// the containers' health, internal/node keeps the Node object, internal/server answers logs, exec and metrics.
+package kubelet
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net/netip"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/version"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/network"
+)
+
+// Config is what a Kubelet is made from.
+type Config struct {
+	// NodeName is the name of the Node object. Required.
+	NodeName string
+	// Client speaks to the API server as system:node:NodeName. Required.
+	Client kubernetes.Interface
+	// Runtime is the container engine. Required.
+	Runtime container.Runtime
+	// Network connects pods. Required.
+	Network network.Plugin
+	// RootDir holds checkpoints and the directories of pods. Required, absolute; it must survive restarts.
+	RootDir string
+	// NodeIPs are the node's addresses, the primary first. Required.
+	NodeIPs []netip.Addr
+	// ClusterDNS are the name servers of pods with DNS policy ClusterFirst; without any they use the host's.
+	ClusterDNS []string
+	// ClusterDomain is the DNS domain of the cluster; "cluster.local" if empty.
+	ClusterDomain string
+	// ResolvConf is the resolv.conf that pods with DNS policy Default get; "/etc/resolv.conf" if empty.
+	ResolvConf string
+	// ListenAddr of the kubelet's HTTPS API; ":10250" if empty.
+	ListenAddr string
+	// Certificate returns the serving certificate. nil: the API is not served.
+	Certificate func() (*tls.Certificate, error)
+	// ClientCAs verify the client certificates of the API's callers.
+	ClientCAs *x509.CertPool
+	// Labels are added to the ones that every node has.
+	Labels map[string]string
+	// Taints of a newly registered Node.
+	Taints []corev1.Taint
+	// MaxPods is how many pods the node takes; 110 if 0.
+	MaxPods int
+	// CgroupRoot is the cgroup below which those of pods are; "/minik8s-NodeName" if empty.
+	CgroupRoot string
+	// Version is reported as the node's kubelet version; that of the Kubernetes libraries if empty.
+	Version string
+	// Clock is the real one if nil.
+	Clock clock.WithTicker
+}
+
+func (c *Config) complete() error {
+	switch {
+	case c.NodeName == "":
+		return errors.New("kubelet: NodeName is required")
+	case c.Client == nil:
+		return errors.New("kubelet: Client is required")
+	case c.Runtime == nil:
+		return errors.New("kubelet: Runtime is required")
+	case c.Network == nil:
+		return errors.New("kubelet: Network is required")
+	case !filepath.IsAbs(c.RootDir):
+		return errors.New("kubelet: RootDir must be an absolute path")
+	case len(c.NodeIPs) == 0:
+		return errors.New("kubelet: NodeIPs is required")
+	}
+	if c.ClusterDomain == "" {
+		c.ClusterDomain = "cluster.local"
+	}
+	if c.ResolvConf == "" {
+		c.ResolvConf = "/etc/resolv.conf"
+	}
+	if c.ListenAddr == "" {
+		c.ListenAddr = ":10250"
+	}
+	if c.MaxPods == 0 {
+		c.MaxPods = 110
+	}
+	if c.CgroupRoot == "" {
+		c.CgroupRoot = "/minik8s-" + c.NodeName
+	}
+	if c.Version == "" {
+		c.Version = version.Get().GitVersion
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	return nil
+}

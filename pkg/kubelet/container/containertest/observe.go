@@ -1,0 +1,239 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package containertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+)
+
+func testVersion(t *testing.T, s Subject) {
+	v, err := s.Runtime.Version(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Name == "" || v.Version == "" || v.CgroupDriver == "" || v.CgroupVersion != "1" && v.CgroupVersion != "2" {
+		t.Errorf("incomplete: %+v", v)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Runtime.Version(canceled); !errors.Is(err, context.Canceled) {
+		t.Errorf("with an ended context: %v", err)
+	}
+}
+
+func testNotFound(t *testing.T, s Subject) {
+	p := NewPod(t, s)
+	absent := strings.Repeat("0", 64)
+	withImage := p.Config("wait")
+	withImage.Image = "sha256:" + absent
+	near, far := net.Pipe()
+	defer near.Close()
+	for name, f := range map[string]func() error{
+		"Container":       func() error { _, err := s.Runtime.Container(p.ctx, absent); return err },
+		"Sandbox":         func() error { _, err := s.Runtime.Sandbox(p.ctx, absent); return err },
+		"StartContainer":  func() error { return s.Runtime.StartContainer(p.ctx, absent) },
+		"UpdateContainer": func() error { return s.Runtime.UpdateContainer(p.ctx, absent, container.Resources{CPUShares: 2}) },
+		"Image":           func() error { _, err := s.Runtime.Image(p.ctx, "minik8s.test/absent:1"); return err },
+		"Logs": func() error {
+			return s.Runtime.Logs(p.ctx, absent, container.LogOptions{Tail: -1}, io.Discard, io.Discard)
+		},
+		"Exec": func() error {
+			_, err := s.Runtime.Exec(p.ctx, absent, container.ExecOptions{Command: []string{"x"}})
+			return err
+		},
+		"Attach":      func() error { return s.Runtime.Attach(p.ctx, absent, container.AttachOptions{Stdout: io.Discard}) },
+		"PortForward": func() error { return s.Runtime.PortForward(p.ctx, absent, 80, far) },
+		"no sandbox":  func() error { _, err := s.Runtime.CreateContainer(p.ctx, absent, p.Config("wait")); return err },
+		"no image":    func() error { _, err := s.Runtime.CreateContainer(p.ctx, p.Sandbox.ID, withImage); return err },
+	} {
+		if err := f(); !errors.Is(err, container.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, ref := range []string{"Upper", "a b", "x:", ""} {
+		if _, err := s.Runtime.Image(p.ctx, ref); !errors.Is(err, container.ErrInvalidImageName) {
+			t.Errorf("Image(%q): %v", ref, err)
+		}
+		if _, err := s.Runtime.PullImage(p.ctx, ref, nil); !errors.Is(err, container.ErrInvalidImageName) {
+			t.Errorf("PullImage(%q): %v", ref, err)
+		}
+	}
+}
+
+func testAdoption(t *testing.T, s Subject) {
+	p := NewPod(t, s)
+	running := p.Start(p.Config("wait"))
+	ended := p.Config("exit", "7")
+	ended.Name, ended.Type = "init", container.TypeInit
+	p.Exited(p.Start(ended))
+
+	other := s.Again()
+	sandboxes, containers, err := other.List(p.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sandboxes = slices.DeleteFunc(sandboxes, func(x *container.Sandbox) bool { return x.Pod.UID != p.pod.UID })
+	containers = slices.DeleteFunc(containers, func(x *container.Container) bool { return x.Pod.UID != p.pod.UID })
+	if len(sandboxes) != 1 || sandboxes[0].ID != p.Sandbox.ID || sandboxes[0].Pid != p.Sandbox.Pid || sandboxes[0].Labels["a.b/c"] != "d" {
+		t.Errorf("sandboxes: %+v", sandboxes)
+	}
+	if len(containers) != 2 {
+		t.Fatalf("containers: %+v", containers)
+	}
+	for _, c := range containers {
+		switch c.Name {
+		case "c":
+			if c.ID != running || c.State != container.StateRunning || c.Pid == 0 || c.StartedAt.IsZero() || c.SandboxID != p.Sandbox.ID {
+				t.Errorf("running: %+v", c)
+			}
+		case "init":
+			if c.State != container.StateExited || c.ExitCode != 7 || c.Type != container.TypeInit || c.FinishedAt.IsZero() {
+				t.Errorf("ended: %+v", c)
+			}
+		default:
+			t.Errorf("unknown %+v", c)
+		}
+	}
+}
+
+// testListFollowsChanges checks that nothing stale is told, with and without somebody who listens to events.
+func testListFollowsChanges(t *testing.T, s Subject) {
+	for _, listen := range []bool{false, true} {
+		t.Run(fmt.Sprintf("listen=%v", listen), func(t *testing.T) {
+			p := NewPod(t, s)
+			if listen {
+				drain(t, s.Runtime)
+			}
+			listed := func(id string) *container.Container {
+				_, all, err := s.Runtime.List(p.ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range all {
+					if c.ID == id {
+						return c
+					}
+				}
+				return nil
+			}
+			id := p.Start(p.Config("wait"))
+			for range 2 {
+				if c := listed(id); c == nil || c.State != container.StateRunning || c.Pid == 0 {
+					t.Fatalf("running: %+v", c)
+				}
+			}
+			if err := s.Runtime.UpdateContainer(p.ctx, id, container.Resources{CPUShares: 512}); err != nil {
+				t.Fatal(err)
+			}
+			if c := listed(id); c.Resources.CPUShares != 512 {
+				t.Errorf("resources after an update: %+v", c.Resources)
+			}
+			if err := s.Runtime.StopContainer(p.ctx, id, 0, ""); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if c := listed(id); c == nil || c.State != container.StateExited || c.ExitCode != 137 || c.Pid != 0 {
+					t.Fatalf("stopped: %+v", c)
+				}
+			}
+			if err := s.Runtime.RemoveContainer(p.ctx, id); err != nil {
+				t.Fatal(err)
+			}
+			if c := listed(id); c != nil {
+				t.Errorf("removed: %+v", c)
+			}
+		})
+	}
+}
+
+// drain keeps an event stream open during a test.
+func drain(t *testing.T, r container.Runtime) {
+	ctx, cancel := context.WithCancel(t.Context())
+	events, err := r.Events(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range events {
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+func testEvents(t *testing.T, s Subject) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	events, err := s.Runtime.Events(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPod(t, s)
+	id := p.Start(p.Config("exit", "0"))
+	p.Exited(id)
+	if err := s.Runtime.RemoveContainer(p.ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	want := []container.EventType{container.EventCreated, container.EventStarted, container.EventDied, container.EventRemoved}
+	var got []container.EventType
+	var ofSandbox []container.EventType
+	timeout := time.After(patience)
+	for len(got) < len(want) {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				t.Fatal("the stream broke")
+			}
+			if e.PodUID != p.pod.UID {
+				continue
+			}
+			if e.ID == id {
+				got = append(got, e.Type)
+			} else if e.ID == p.Sandbox.ID {
+				ofSandbox = append(ofSandbox, e.Type)
+			}
+		case <-timeout:
+			t.Fatalf("got only %v", got)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if !slices.Equal(ofSandbox, want[:2]) {
+		t.Errorf("of the sandbox: %v", ofSandbox)
+	}
+	cancel()
+	for range events { // must be closed
+	}
+}
+
+func testImages(t *testing.T, s Subject) {
+	for _, ref := range []string{s.Ref, s.Image} {
+		got, err := s.Runtime.Image(t.Context(), ref)
+		if err != nil || got.ID != s.Image || got.SizeBytes == 0 {
+			t.Errorf("Image(%q) = %+v, %v", ref, got, err)
+		}
+	}
+	all, err := s.Runtime.Images(t.Context())
+	if err != nil || !slices.ContainsFunc(all, func(i *container.Image) bool { return i.ID == s.Image && slices.Contains(i.RepoTags, s.Ref) }) {
+		t.Errorf("Images() = %+v, %v", all, err)
+	}
+	if dir, err := s.Runtime.ImageDir(t.Context()); err != nil || dir == "" {
+		t.Errorf("ImageDir() = %q, %v", dir, err)
+	}
+	if _, err := s.Runtime.PullImage(t.Context(), "127.0.0.1:1/absent:1", nil); err == nil {
+		t.Error("an image was pulled from nowhere")
+	}
+}

@@ -1,0 +1,36 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package docker
+
+import "errors"
+
+// Config configures a Runtime.
+type Config struct {
+	// Host is the daemon's address, such as "unix:///var/run/docker.sock". Default "": DOCKER_HOST and its companions in
+	// the environment, else the default socket. The daemon must run on this machine, because the kubelet plumbs the
+	// namespaces of its processes.
+	Host string
+	// Cluster names the cluster. It is a label on everything that is made, so that several clusters live side by side
+	// on one daemon. Required.
+	Cluster string
+	// Node names the node within the cluster; a Runtime sees only its own node's containers. Required except for Purge.
+	Node string
+	// LogMaxSize is the size at which a container's log is rotated, in Docker's notation. Default "10m".
+	LogMaxSize string
+	// LogMaxFiles is how many files of a container's log are kept, the current one included. Default 2.
+	LogMaxFiles int
+}
+
+func (c *Config) complete() error {
+	if c.Cluster == "" {
+		return errors.New("docker: Config.Cluster is required")
+	}
+	if c.LogMaxSize == "" {
+		c.LogMaxSize = "10m"
+	}
+	if c.LogMaxFiles == 0 {
+		c.LogMaxFiles = 2
+	}
+	return nil
+}

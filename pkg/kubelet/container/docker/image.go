@@ -1,0 +1,216 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	dockercontainer "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/registry"
+	"github.com/docker/docker/pkg/jsonmessage"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/pause"
+)
+
+var fullID = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
+
+// parse reads a reference as Docker names local images: with a digest the tag does not count, without either it is
+// "latest".
+func parse(ref string) (reference.Named, error) {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q: %w", container.ErrInvalidImageName, ref, err)
+	}
+	if digested, ok := named.(reference.Digested); ok {
+		return reference.WithDigest(reference.TrimNamed(named), digested.Digest())
+	}
+	return reference.TagNameOnly(named), nil
+}
+
+func familiarName(n reference.Named) string { return reference.FamiliarName(n) }
+
+// Image implements container.Runtime.
+func (r *Runtime) Image(ctx context.Context, ref string) (*container.Image, error) {
+	if fullID.MatchString(ref) {
+		found, err := r.client.ImageInspect(ctx, ref)
+		if err != nil {
+			return nil, engineError(err, "inspecting image %q", ref)
+		}
+		return imageOf(found), nil
+	}
+	named, err := parse(ref)
+	if err != nil {
+		return nil, err
+	}
+	familiar := reference.FamiliarString(named)
+	found, err := r.client.ImageInspect(ctx, familiar)
+	if err != nil {
+		return nil, engineError(err, "inspecting image %q", ref)
+	}
+	// A short name may also be the start of some image's id.
+	if !slices.Contains(found.RepoTags, familiar) && !slices.Contains(found.RepoDigests, familiar) {
+		return nil, fmt.Errorf("inspecting image %q: %w", ref, container.ErrNotFound)
+	}
+	return imageOf(found), nil
+}
+
+func imageOf(i image.InspectResponse) *container.Image {
+	out := &container.Image{
+		ID: i.ID, RepoTags: i.RepoTags, RepoDigests: i.RepoDigests, SizeBytes: i.Size, CreatedAt: parseTime(i.Created),
+	}
+	if i.Config != nil {
+		out.User, out.StopSignal = i.Config.User, i.Config.StopSignal
+	}
+	return out
+}
+
+// PullImage implements container.Runtime. Errors keep Docker's words, which name the reason (not found, no access, no
+// connection).
+func (r *Runtime) PullImage(ctx context.Context, ref string, auth *container.RegistryAuth) (*container.Image, error) {
+	named, err := parse(ref)
+	if err != nil {
+		return nil, err
+	}
+	var options image.PullOptions
+	if auth != nil {
+		options.RegistryAuth, err = registry.EncodeAuthConfig(registry.AuthConfig{
+			Username: auth.Username, Password: auth.Password, IdentityToken: auth.IdentityToken,
+			RegistryToken: auth.RegistryToken, ServerAddress: auth.ServerAddress,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("encoding the login for image %q: %w", ref, err)
+		}
+	}
+	progress, err := r.client.ImagePull(ctx, named.String(), options)
+	if err != nil {
+		return nil, pullError(err)
+	}
+	defer progress.Close()
+	if err := jsonmessage.DisplayJSONMessagesStream(progress, io.Discard, 0, false, nil); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, pullError(err)
+	}
+	return r.Image(ctx, ref)
+}
+
+// pullError keeps Docker's words as they are: they become the event and the status that people and programs read. An
+// image that a registry does not have is not ErrNotFound, which is about local images.
+func pullError(err error) error {
+	if sentinel := classify(err); errors.Is(sentinel, container.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", sentinel, err)
+	}
+	return err
+}
+
+// Images implements container.Runtime. User and StopSignal are left out; Image tells them.
+func (r *Runtime) Images(ctx context.Context) ([]*container.Image, error) {
+	list, err := r.client.ImageList(ctx, image.ListOptions{})
+	if err != nil {
+		return nil, engineError(err, "listing images")
+	}
+	out := make([]*container.Image, 0, len(list))
+	for _, s := range list {
+		none := func(name string) bool { return strings.HasPrefix(name, "<none>") }
+		out = append(out, &container.Image{
+			ID: s.ID, RepoTags: slices.DeleteFunc(s.RepoTags, none), RepoDigests: slices.DeleteFunc(s.RepoDigests, none),
+			SizeBytes: s.Size, CreatedAt: time.Unix(s.Created, 0),
+		})
+	}
+	return out, nil
+}
+
+// RemoveImage implements container.Runtime. An image that a container uses is not removed, and that is an error.
+func (r *Runtime) RemoveImage(ctx context.Context, ref string) error {
+	names := []string{ref}
+	if fullID.MatchString(ref) {
+		// Docker removes by id only what has at most one name.
+		found, err := r.client.ImageInspect(ctx, ref)
+		if cerrdefs.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return engineError(err, "inspecting image %q", ref)
+		}
+		// It would also take the names off one that is in use, and only then refuse.
+		users, err := r.client.ContainerList(ctx, dockercontainer.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("ancestor", found.ID))})
+		if err != nil {
+			return engineError(err, "listing the containers of image %q", ref)
+		}
+		if len(users) > 0 {
+			return fmt.Errorf("removing image %q: container %s uses it", ref, users[0].ID)
+		}
+		names = append(append(slices.Clone(found.RepoTags), found.RepoDigests...), ref)
+	}
+	for _, name := range names {
+		_, err := r.client.ImageRemove(ctx, name, image.RemoveOptions{PruneChildren: true})
+		if err != nil && !cerrdefs.IsNotFound(err) {
+			return engineError(err, "removing image %q", ref)
+		}
+	}
+	return nil
+}
+
+// ImageDir implements container.Runtime.
+func (r *Runtime) ImageDir(ctx context.Context) (string, error) {
+	info, err := r.client.Info(ctx)
+	if err != nil {
+		return "", engineError(err, "asking the Docker daemon's configuration")
+	}
+	return info.DockerRootDir, nil
+}
+
+// importPause makes the pause image present. Simultaneous callers share one import.
+func (r *Runtime) importPause(ctx context.Context) error {
+	_, err, _ := r.importing.Do(pause.Image, func() (any, error) {
+		found, err := r.client.ImageInspect(ctx, pause.Image)
+		if err == nil && found.Config != nil && found.Config.Labels[labelPause] != "" {
+			return nil, nil
+		}
+		if err != nil && !cerrdefs.IsNotFound(err) {
+			return nil, engineError(err, "inspecting the pause image")
+		}
+		content, err := pause.Tar(runtime.GOARCH)
+		if err != nil {
+			return nil, err
+		}
+		out, err := r.client.ImageImport(ctx, image.ImportSource{Source: bytes.NewReader(content), SourceName: "-"}, pause.Image, image.ImportOptions{
+			Message: "minik8s pause",
+			Changes: []string{
+				fmt.Sprintf("ENTRYPOINT [%q]", pause.Path),
+				"USER " + pause.User,
+				"LABEL " + labelPause + "=true",
+			},
+		})
+		if err != nil {
+			return nil, engineError(err, "importing the pause image")
+		}
+		defer out.Close()
+		if err := jsonmessage.DisplayJSONMessagesStream(out, io.Discard, 0, false, nil); err != nil {
+			return nil, fmt.Errorf("importing the pause image: %w", err)
+		}
+		return nil, nil
+	})
+	return err
+}
+
+// pauseImages lists the pause images on the daemon, also such as lost their name to a newer one.
+func (r *Runtime) pauseImages(ctx context.Context) ([]image.Summary, error) {
+	return r.client.ImageList(ctx, image.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPause))})
+}

@@ -1,0 +1,243 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	dockercontainer "github.com/docker/docker/api/types/container"
+	"golang.org/x/sys/unix"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+)
+
+// CreateContainer implements container.Runtime.
+func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c container.ContainerConfig) (string, error) {
+	sandbox, err := r.inspect(ctx, sandboxID, kindSandbox)
+	if err != nil {
+		return "", fmt.Errorf("sandbox of container %q: %w", c.Name, err)
+	}
+	if !isRunning(sandbox) {
+		return "", fmt.Errorf("sandbox %q of container %q: %w", sandboxID, c.Name, container.ErrNotRunning)
+	}
+	config, host := r.containerSpec(sandbox.ID, c)
+	// A container that was made before the kubelet was killed is taken up again if it is what would be made now.
+	reusable := func(found dockercontainer.InspectResponse) bool {
+		return found.Config.Labels[labelKind] == kindContainer && found.Config.Labels[labelSandbox] == sandbox.ID &&
+			found.Config.Labels[labelHash] == c.Hash && (isRunning(found) || isFresh(found))
+	}
+	id, err := r.create(ctx, containerName(c.Name, c.Pod, c.Attempt), config, host, reusable)
+	if err != nil {
+		return "", fmt.Errorf("creating container %q: %w", c.Name, err)
+	}
+	return id, nil
+}
+
+// create makes a container, or returns the one that has its name if that is reusable. Any other container of this node
+// with the name is what a killed kubelet left behind, and is replaced.
+func (r *Runtime) create(ctx context.Context, name string, config *dockercontainer.Config, host *dockercontainer.HostConfig,
+	reusable func(dockercontainer.InspectResponse) bool) (string, error) {
+	for {
+		made, err := r.client.ContainerCreate(ctx, config, host, nil, nil, name)
+		if err == nil {
+			return made.ID, nil
+		}
+		if !cerrdefs.IsConflict(err) || !strings.Contains(err.Error(), "already in use") {
+			return "", engineError(err, "image %q", config.Image)
+		}
+		found, inspectErr := r.client.ContainerInspect(ctx, name)
+		switch {
+		case cerrdefs.IsNotFound(inspectErr):
+			// It vanished between the two calls, or its removal has not given the name back: wait for the latter.
+			if err := ctx.Err(); err != nil {
+				return "", err
+			}
+			if err := pauseFor(ctx, 50*time.Millisecond); err != nil {
+				return "", err
+			}
+			continue
+		case inspectErr != nil:
+			return "", engineError(inspectErr, "inspecting %q", name)
+		case !r.owns(found.Config.Labels):
+			return "", fmt.Errorf("the name %q is taken by a container of another cluster or node: %w", name, err)
+		case reusable(found):
+			return found.ID, nil
+		}
+		if err := r.remove(ctx, found.ID); err != nil {
+			return "", err
+		}
+	}
+}
+
+// pauseFor waits between two looks at something that Docker has no way of waiting for.
+func pauseFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// StartError is the engine's refusal to start a container; its text is Docker's own.
+type StartError struct {
+	message string
+	cause   error
+}
+
+func (e *StartError) Error() string { return e.message }
+func (e *StartError) Unwrap() error { return e.cause }
+
+// StartContainer implements container.Runtime. Refusals of the engine are *StartError.
+func (r *Runtime) StartContainer(ctx context.Context, id string) error {
+	err := r.client.ContainerStart(ctx, id, dockercontainer.StartOptions{})
+	r.cache.forget(id)
+	if err == nil {
+		return nil
+	}
+	switch sentinel := classify(err); {
+	case errors.Is(sentinel, container.ErrUnavailable), cerrdefs.IsNotFound(err) && strings.Contains(err.Error(), "No such container"),
+		ctx.Err() != nil:
+		return engineError(err, "starting container %q", id)
+	case errors.Is(sentinel, container.ErrNotRunning):
+		return &StartError{message: said(err), cause: container.ErrNotRunning}
+	}
+	return &StartError{message: said(err), cause: nil}
+}
+
+// StopContainer implements container.Runtime. It does in three calls what Docker does in one, because Docker's takes a
+// signal only in newer versions and goes on waiting when the caller has changed its mind.
+func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Duration, signal string) error {
+	found, err := r.client.ContainerInspect(ctx, id)
+	if cerrdefs.IsNotFound(err) || err == nil && !isRunning(found) {
+		return nil
+	}
+	if err != nil {
+		return engineError(err, "stopping container %q", id)
+	}
+	if signal == "" {
+		signal = found.Config.StopSignal
+	}
+	if signal == "" {
+		signal = "SIGTERM"
+	}
+	if grace > 0 {
+		if err := r.signal(ctx, id, signal); err != nil {
+			return engineError(err, "sending %s to container %q", signal, id)
+		}
+		waiting, cancel := context.WithTimeout(ctx, grace)
+		err := r.wait(waiting, id, dockercontainer.WaitConditionNotRunning)
+		cancel()
+		if err == nil {
+			r.cache.forget(id)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if waiting.Err() == nil {
+			return engineError(err, "waiting for container %q to stop", id)
+		}
+	}
+	if err := r.kill(ctx, id); err != nil {
+		return engineError(err, "killing container %q", id)
+	}
+	return nil
+}
+
+// signal sends a signal; that there is nobody to receive it is success.
+func (r *Runtime) signal(ctx context.Context, id, signal string) error {
+	err := r.client.ContainerKill(ctx, id, signal)
+	if err == nil || cerrdefs.IsNotFound(err) || errors.Is(classify(err), container.ErrNotRunning) {
+		return nil
+	}
+	return err
+}
+
+// kill ends a container at once and waits for it.
+func (r *Runtime) kill(ctx context.Context, id string) error {
+	defer r.cache.forget(id)
+	if err := r.signal(ctx, id, "SIGKILL"); err != nil {
+		return err
+	}
+	return r.wait(ctx, id, dockercontainer.WaitConditionNotRunning)
+}
+
+// wait waits for a container to stop or to go away.
+func (r *Runtime) wait(ctx context.Context, id string, condition dockercontainer.WaitCondition) error {
+	done, failed := r.client.ContainerWait(ctx, id, condition)
+	select {
+	case <-done:
+		return nil
+	case err := <-failed:
+		if cerrdefs.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}
+}
+
+// RemoveContainer implements container.Runtime.
+func (r *Runtime) RemoveContainer(ctx context.Context, id string) error {
+	return r.remove(ctx, id)
+}
+
+func (r *Runtime) remove(ctx context.Context, id string) error {
+	defer r.cache.forget(id)
+	err := r.client.ContainerRemove(ctx, id, dockercontainer.RemoveOptions{Force: true, RemoveVolumes: true})
+	if cerrdefs.IsConflict(err) && strings.Contains(err.Error(), "already in progress") {
+		err = r.wait(ctx, id, dockercontainer.WaitConditionRemoved)
+	}
+	if err == nil || cerrdefs.IsNotFound(err) {
+		return nil
+	}
+	return engineError(err, "removing container %q", id)
+}
+
+// UpdateContainer implements container.Runtime. Docker cannot take a memory limit away again; the node's whole memory
+// is set in its place, which is the same to the container.
+func (r *Runtime) UpdateContainer(ctx context.Context, id string, res container.Resources) error {
+	found, err := r.inspect(ctx, id, kindContainer)
+	if err != nil {
+		return err
+	}
+	if !isRunning(found) {
+		return fmt.Errorf("container %q: %w", id, container.ErrNotRunning)
+	}
+	update := dockercontainer.UpdateConfig{Resources: resources(res)}
+	now := found.HostConfig.Resources
+	if res.MemoryBytes == 0 && now.Memory > 0 {
+		total, err := nodeMemory()
+		if err != nil {
+			return err
+		}
+		update.Memory, update.MemorySwap = total, total
+	}
+	if res.CPUQuota == 0 && now.CPUQuota > 0 {
+		update.CPUQuota = -1
+	}
+	if res.PidsLimit == 0 && now.PidsLimit != nil && *now.PidsLimit > 0 {
+		none := int64(-1)
+		update.PidsLimit = &none
+	}
+	_, err = r.client.ContainerUpdate(ctx, id, update)
+	r.cache.forget(id)
+	return engineError(err, "updating container %q", id)
+}
+
+// nodeMemory is the machine's, in bytes.
+func nodeMemory() (int64, error) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 0, fmt.Errorf("reading the node's memory: %w", err)
+	}
+	return int64(info.Totalram) * int64(info.Unit), nil
+}

@@ -1,0 +1,61 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	dockercontainer "github.com/docker/docker/api/types/container"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+)
+
+// CreateSandbox implements container.Runtime.
+func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) (*container.Sandbox, error) {
+	config, host := r.sandboxSpec(c)
+	name := sandboxName(c.Pod, c.Attempt)
+	reusable := func(found dockercontainer.InspectResponse) bool {
+		return found.Config.Labels[labelKind] == kindSandbox && (isRunning(found) || isFresh(found))
+	}
+	id, err := r.create(ctx, name, config, host, reusable)
+	if errors.Is(err, container.ErrNotFound) { // the pause image is not there yet, or was removed meanwhile
+		if err := r.importPause(ctx); err != nil {
+			return nil, err
+		}
+		id, err = r.create(ctx, name, config, host, reusable)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("creating the sandbox of pod %q: %w", c.Pod.Namespace+"/"+c.Pod.Name, err)
+	}
+	if err := r.client.ContainerStart(ctx, id, dockercontainer.StartOptions{}); err != nil {
+		r.cache.forget(id)
+		return nil, engineError(err, "starting the sandbox of pod %q", c.Pod.Namespace+"/"+c.Pod.Name)
+	}
+	r.cache.forget(id)
+	return r.Sandbox(ctx, id)
+}
+
+// StopSandbox implements container.Runtime.
+func (r *Runtime) StopSandbox(ctx context.Context, id string) error {
+	if err := r.kill(ctx, id); err != nil {
+		return engineError(err, "stopping sandbox %q", id)
+	}
+	return nil
+}
+
+// RemoveSandbox implements container.Runtime.
+func (r *Runtime) RemoveSandbox(ctx context.Context, id string) error {
+	return r.remove(ctx, id)
+}
+
+// Sandbox implements container.Runtime.
+func (r *Runtime) Sandbox(ctx context.Context, id string) (*container.Sandbox, error) {
+	found, err := r.inspect(ctx, id, kindSandbox)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	return sandboxOf(found), nil
+}

@@ -1,0 +1,197 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package docker
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	dockercontainer "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/pause"
+)
+
+const (
+	// pauseCPUShares is the least, as upstream gives to its sandboxes.
+	pauseCPUShares = 2
+	// pauseOOMScoreAdj makes the pause process nearly the last to be killed: with it goes the pod's network.
+	pauseOOMScoreAdj = -998
+)
+
+func (r *Runtime) logConfig() dockercontainer.LogConfig {
+	return dockercontainer.LogConfig{Type: "json-file", Config: map[string]string{
+		"max-size": r.config.LogMaxSize, "max-file": strconv.Itoa(r.config.LogMaxFiles),
+	}}
+}
+
+// sandboxSpec returns what Docker makes a pause container from.
+func (r *Runtime) sandboxSpec(c container.SandboxConfig) (*dockercontainer.Config, *dockercontainer.HostConfig) {
+	config := &dockercontainer.Config{
+		Image:    pause.Image,
+		Hostname: c.Hostname,
+		User:     pause.User,
+		Labels:   r.labels(kindSandbox, c.Pod, c.Attempt, c.Labels),
+		// With its network "disabled" Docker gives a container a namespace with a loopback and otherwise keeps its hands
+		// off it, which also saves half of the time of starting it.
+		NetworkDisabled: c.Network != container.NamespaceNode,
+	}
+	host := &dockercontainer.HostConfig{
+		LogConfig:      r.logConfig(),
+		NetworkMode:    "none",
+		IpcMode:        dockercontainer.IPCModeShareable,
+		Sysctls:        c.Sysctls,
+		ReadonlyRootfs: true,
+		SecurityOpt:    []string{"no-new-privileges"},
+		OomScoreAdj:    max(pauseOOMScoreAdj, r.privilege.oomScoreAdj),
+		Resources:      dockercontainer.Resources{CgroupParent: c.CgroupParent, CPUShares: pauseCPUShares},
+	}
+	if c.Network == container.NamespaceNode {
+		host.NetworkMode, host.UTSMode, config.Hostname = "host", "host", ""
+	}
+	if c.PID == container.NamespaceNode {
+		host.PidMode = "host"
+	}
+	if c.IPC == container.NamespaceNode {
+		host.IpcMode = "host"
+	}
+	return config, host
+}
+
+// containerSpec returns what Docker makes a container from.
+func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig) (*dockercontainer.Config, *dockercontainer.HostConfig) {
+	labels := r.labels(kindContainer, c.Pod, c.Attempt, c.Labels)
+	labels[labelContainer] = c.Name
+	labels[labelSandbox] = sandboxID
+	labels[labelHash] = c.Hash
+	labels[labelType] = string(c.Type)
+	labels[labelImageRef] = c.ImageRef
+	labels[labelTermination] = c.TerminationMount
+
+	config := &dockercontainer.Config{
+		Image:      c.Image,
+		Entrypoint: c.Command,
+		Cmd:        c.Args,
+		WorkingDir: c.WorkingDir,
+		Env:        c.Env,
+		User:       c.User,
+		OpenStdin:  c.Stdin,
+		StdinOnce:  c.StdinOnce,
+		Tty:        c.TTY,
+		StopSignal: c.StopSignal,
+		Labels:     labels,
+		// Health is the prober's business.
+		Healthcheck: &dockercontainer.HealthConfig{Test: []string{"NONE"}},
+	}
+	joined := "container:" + sandboxID
+	host := &dockercontainer.HostConfig{
+		LogConfig: r.logConfig(),
+		// Also with the host's network the sandbox is joined: it is the same namespace then, and Docker leaves
+		// /etc/hosts and the like to the kubelet in both cases.
+		NetworkMode:    dockercontainer.NetworkMode(joined),
+		IpcMode:        dockercontainer.IpcMode(joined),
+		ReadonlyRootfs: c.ReadOnlyRootFilesystem,
+		OomScoreAdj:    max(c.OOMScoreAdj, r.privilege.oomScoreAdj),
+		CapAdd:         slices.Clone(c.CapAdd),
+		CapDrop:        slices.Clone(c.CapDrop),
+		Resources:      resources(c.Resources),
+	}
+	host.CgroupParent = c.CgroupParent
+	if c.Network == container.NamespaceNode {
+		host.UTSMode = "host"
+	}
+	switch c.PID {
+	case container.NamespacePod:
+		host.PidMode = dockercontainer.PidMode(joined)
+	case container.NamespaceNode:
+		host.PidMode = "host"
+	case container.NamespaceTarget:
+		host.PidMode = dockercontainer.PidMode("container:" + c.PIDTarget)
+	}
+	if c.IPC == container.NamespaceNode {
+		host.IpcMode = "host"
+	}
+	for _, g := range c.Groups {
+		host.GroupAdd = append(host.GroupAdd, strconv.FormatInt(g, 10))
+	}
+	for _, m := range c.Mounts {
+		host.Mounts = append(host.Mounts, mount.Mount{
+			Type: mount.TypeBind, Source: m.HostPath, Target: m.ContainerPath, ReadOnly: m.ReadOnly,
+			// readOnly is not recursive in Kubernetes unless the pod says so, but is in newer Dockers.
+			BindOptions: &mount.BindOptions{Propagation: mount.Propagation(m.Propagation), ReadOnlyNonRecursive: m.ReadOnly},
+		})
+	}
+	for _, d := range c.Devices {
+		host.Devices = append(host.Devices, dockercontainer.DeviceMapping{
+			PathOnHost: d.HostPath, PathInContainer: d.ContainerPath, CgroupPermissions: d.Permissions,
+		})
+	}
+	if c.UnmaskedProc {
+		host.MaskedPaths, host.ReadonlyPaths = []string{}, []string{}
+	}
+	host.SecurityOpt = securityOptions(c)
+	if slices.ContainsFunc(c.CapAdd, isAll) {
+		host.CapDrop = append(host.CapDrop, r.privilege.missing...)
+	}
+	if c.Privileged {
+		r.grantAll(host)
+	}
+	return config, host
+}
+
+func isAll(capability string) bool { return strings.EqualFold(capability, "ALL") }
+
+func securityOptions(c container.ContainerConfig) []string {
+	var opts []string
+	if c.NoNewPrivileges && !c.Privileged {
+		opts = append(opts, "no-new-privileges")
+	}
+	if c.Seccomp != "" {
+		opts = append(opts, "seccomp="+c.Seccomp)
+	}
+	if c.AppArmor != "" {
+		opts = append(opts, "apparmor="+c.AppArmor)
+	}
+	return opts
+}
+
+// grantAll makes a container privileged, or as privileged as the machine allows where Docker's own switch fails.
+func (r *Runtime) grantAll(host *dockercontainer.HostConfig) {
+	if len(r.privilege.missing) == 0 {
+		host.Privileged = true
+		return
+	}
+	host.CapAdd, host.CapDrop = []string{"ALL"}, r.privilege.missing
+	host.MaskedPaths, host.ReadonlyPaths = []string{}, []string{}
+	host.SecurityOpt = []string{"seccomp=unconfined", "apparmor=unconfined"}
+	host.DeviceCgroupRules = []string{"a *:* rwm"}
+	host.Devices = []dockercontainer.DeviceMapping{{PathOnHost: "/dev", PathInContainer: "/dev", CgroupPermissions: "rwm"}}
+}
+
+// resources translates cgroup settings; swap is never granted on top of memory.
+func resources(r container.Resources) dockercontainer.Resources {
+	out := dockercontainer.Resources{
+		CPUShares: r.CPUShares, CPUQuota: r.CPUQuota, CPUPeriod: r.CPUPeriod, Memory: r.MemoryBytes, MemorySwap: r.MemoryBytes,
+	}
+	if r.PidsLimit > 0 {
+		out.PidsLimit = &r.PidsLimit
+	}
+	return out
+}
+
+// resourcesOf translates back.
+func resourcesOf(r dockercontainer.Resources) container.Resources {
+	out := container.Resources{
+		CPUShares: max(0, r.CPUShares), CPUQuota: max(0, r.CPUQuota), CPUPeriod: max(0, r.CPUPeriod), MemoryBytes: max(0, r.Memory),
+	}
+	if r.PidsLimit != nil {
+		out.PidsLimit = max(0, *r.PidsLimit)
+	}
+	if out.CPUQuota == 0 {
+		out.CPUPeriod = 0
+	}
+	return out
+}

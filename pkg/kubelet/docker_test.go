@@ -1,0 +1,299 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clientfake "k8s.io/client-go/kubernetes/fake"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/container/docker"
+	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
+	"minik8s.io/minik8s/pkg/network/ptp"
+)
+
+// inNamespace marks the process that runs in a network namespace of its own.
+const inNamespace = "MINIK8S_TEST_NETNS"
+
+const podImage = "minik8s.test/kubelet-pod:1"
+
+// TestDocker runs pods on Docker, with real volumes, cgroups and network, in a network namespace of its own.
+func TestDocker(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this test needs root")
+	}
+	if err := docker.Check(t.Context(), ""); err != nil {
+		t.Skipf("this test needs Docker: %v", err)
+	}
+	if os.Getenv(inNamespace) == "" {
+		cmd := exec.CommandContext(t.Context(), "unshare", "--net", os.Args[0], "-test.run=^TestDocker$", "-test.v", "-test.timeout=3m")
+		cmd.Env = append(os.Environ(), inNamespace+"=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("in the namespace: %v\n%s", err, out)
+		}
+		return
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err == nil {
+		err = netlink.LinkSetUp(lo)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	importImage(t)
+
+	name := fmt.Sprintf("kt%d", os.Getpid())
+	r, err := docker.New(docker.Config{Cluster: name, Node: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	groups := "/minik8s-test-" + name
+	nodeIP := netip.MustParseAddr("192.0.2.1")
+	dummy := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "node0"}, PeerName: "node1"}
+	if err := netlink.LinkAdd(dummy); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []string{"node0", "node1"} {
+		link, err := netlink.LinkByName(l)
+		if err == nil {
+			err = netlink.LinkSetUp(link)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l == "node0" {
+			if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: &net.IPNet{IP: nodeIP.AsSlice(), Mask: net.CIDRMask(24, 32)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pool, err := ptp.New(ptp.Config{Name: name, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.251.7.0/24")}, StateDir: filepath.Join(root, "net")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, dir: filepath.Join(root, "kubelet"), client: clientfake.NewClientset()}
+	cfg := Config{NodeName: "n1", Client: w.client, Runtime: r, Network: pool, RootDir: w.dir, NodeIPs: []netip.Addr{nodeIP}, CgroupRoot: groups}
+	run := func() (k *Kubelet, stop func()) {
+		k, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- k.Start(ctx) }()
+		stopped := false
+		return k, func() {
+			if stopped {
+				return
+			}
+			stopped = true
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("kubelet: %v", err)
+			}
+		}
+	}
+	k, stop := run()
+	t.Cleanup(func() {
+		stop()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := r.Purge(ctx); err != nil {
+			t.Error(err)
+		}
+		if g, err := cgroup.New(cgroup.Config{Root: groups, Driver: "cgroupfs", Version: "1"}); err == nil {
+			if err := g.Purge(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := pool.Purge(ctx); err != nil {
+			t.Error(err)
+		}
+		r.Close()
+	})
+	if _, err := w.client.CoreV1().ConfigMaps("ns").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cm", Namespace: "ns"}, Data: map[string]string{"greeting": "you"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	web := newPod("web", func(p *corev1.Pod) {
+		p.UID = types.UID("uid-web-" + name)
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		p.Spec.InitContainers = []corev1.Container{{Name: "init", Image: podImage, Args: []string{"exit", "0"}, TerminationMessagePath: "/dev/termination-log"}}
+		c := &p.Spec.Containers[0]
+		c.Image, c.Args = podImage, []string{"serve"}
+		c.Ports = []corev1.ContainerPort{{ContainerPort: 8080, HostPort: 18080, Protocol: corev1.ProtocolTCP}}
+		c.Env = []corev1.EnvVar{{Name: "GREETING", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}, Key: "greeting"}}}}
+		c.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}
+		c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1}
+		c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/pod", "exit", "0"}}}, PeriodSeconds: 1, TimeoutSeconds: 5}
+	})
+	w.create(web)
+	w.create(newPod("job", func(p *corev1.Pod) {
+		p.UID = types.UID("uid-job-" + name)
+		p.Spec.RestartPolicy = corev1.RestartPolicyNever
+		p.Spec.Containers[0].Image, p.Spec.Containers[0].Args = podImage, []string{"say", "/dev/termination-log", "no luck"}
+	}))
+	p := w.await("ready", "web", ready)
+	if p.Status.PodIP == "" || !strings.HasPrefix(p.Status.PodIP, "10.251.7.") {
+		t.Errorf("pod IP %q", p.Status.PodIP)
+	}
+	for _, host := range []string{p.Status.PodIP + ":8080", "192.0.2.1:18080", "127.0.0.1:18080"} {
+		hc := http.Client{Timeout: 5 * time.Second}
+		resp, err := hc.Get("http://" + host + "/")
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if string(body) != "hello" {
+			t.Errorf("%s answers %q", host, body)
+		}
+	}
+	job := w.await("failed", "job", phase(corev1.PodFailed))
+	if end := job.Status.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 3 || end.Message != "no luck" || end.Reason != "Error" {
+		t.Errorf("end of the job: %+v", job.Status.ContainerStatuses[0].State)
+	}
+
+	h := (*host)(k)
+	id, err := h.RunningContainer(t.Context(), web.UID, "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Status.ContainerStatuses[0].ContainerID; got != "docker://"+id {
+		t.Errorf("container id %q, want docker://%s", got, id)
+	}
+	var out bytes.Buffer
+	code, err := h.Exec(t.Context(), id, container.ExecOptions{Command: []string{"/pod", "cat", "/etc/hosts"}, Stdout: &out, Stderr: &out})
+	if err != nil || code != 0 || !strings.Contains(out.String(), p.Status.PodIP+"\tweb\n") {
+		t.Errorf("exec: %d, %v: %s", code, err, out.String())
+	}
+	out.Reset()
+	if err := h.Logs(t.Context(), id, container.LogOptions{Tail: -1}, &out, &out); err != nil || out.String() != "serving you\n" {
+		t.Errorf("log %q, %v", out.String(), err)
+	}
+	sum, err := h.Stats(t.Context(), false)
+	if err != nil || len(sum.Pods) != 1 || len(sum.Pods[0].Containers) != 1 || sum.Pods[0].Containers[0].Memory == nil || *sum.Pods[0].Containers[0].Memory.WorkingSetBytes == 0 {
+		t.Errorf("stats %+v, %v", sum, err)
+	}
+	n, err := w.client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
+	if err != nil || n.Labels[corev1.LabelHostname] != "n1" || !strings.HasPrefix(n.Status.NodeInfo.ContainerRuntimeVersion, "docker://") || n.Status.Allocatable.Cpu().IsZero() {
+		t.Errorf("node %+v, %v", n, err)
+	}
+
+	// A new kubelet finds the same container, and sees it die and restarts it.
+	stop()
+	k, stop = run()
+	h = (*host)(k)
+	w.create(newPod("other", func(p *corev1.Pod) {
+		p.UID = types.UID("uid-other-" + name)
+		p.Spec.Containers[0].Image, p.Spec.Containers[0].Args = podImage, []string{"serve"}
+	}))
+	w.await("ready", "other", ready)
+	if again, err := h.RunningContainer(t.Context(), web.UID, "c"); err != nil || again != id {
+		t.Errorf("after a restart of the kubelet the container is %q, %v; was %q", again, err, id)
+	}
+	if err := r.StopContainer(t.Context(), id, 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	p = w.await("restarted", "web", func(p *corev1.Pod) bool { return ready(p) && p.Status.ContainerStatuses[0].RestartCount == 1 })
+	if l := p.Status.ContainerStatuses[0].LastTerminationState.Terminated; l == nil || l.ContainerID != "docker://"+id {
+		t.Errorf("last state %+v", p.Status.ContainerStatuses[0].LastTerminationState)
+	}
+
+	for _, name := range []string{"web", "job", "other"} {
+		w.remove(name)
+	}
+	for _, name := range []string{"web", "job", "other"} {
+		w.await("gone", name, func(p *corev1.Pod) bool { return p == nil })
+	}
+	stop()
+	sandboxes, containers, err := r.List(t.Context())
+	if err != nil || len(sandboxes)+len(containers) > 0 {
+		t.Errorf("left behind: %v %v %v", sandboxes, containers, err)
+	}
+	for _, dir := range []string{"pods", "checkpoints"} {
+		if left, err := os.ReadDir(filepath.Join(w.dir, dir)); err != nil || len(left) > 0 {
+			t.Errorf("left in %s: %v %v", dir, left, err)
+		}
+	}
+	if left, err := filepath.Glob("/sys/fs/cgroup/memory" + groups + "/*/pod*"); err != nil || len(left) > 0 {
+		t.Errorf("left cgroups: %v %v", left, err)
+	}
+	rules, err := exec.Command("iptables-save", "-t", "nat").CombinedOutput()
+	if err != nil || bytes.Contains(rules, []byte("DNAT --to")) {
+		t.Errorf("left rules: %s %v", rules, err)
+	}
+}
+
+// importImage makes the image of testdata/pod; it is removed with the test.
+func importImage(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pod")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", file, "./testdata/pod")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOPROXY=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the test program: %v\n%s", err, out)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	tw := tar.NewWriter(&b)
+	for _, h := range []tar.Header{{Name: "dev/", Typeflag: tar.TypeDir, Mode: 0o755}, {Name: "etc/", Typeflag: tar.TypeDir, Mode: 0o755}, {Name: "pod", Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))}} {
+		if err := tw.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := tw.Write(content); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := tw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.ImageImport(t.Context(), image.ImportSource{Source: &b, SourceName: "-"}, podImage, image.ImportOptions{Changes: []string{`ENTRYPOINT ["/pod"]`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, out); err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	t.Cleanup(func() {
+		if _, err := c.ImageRemove(context.Background(), podImage, image.RemoveOptions{PruneChildren: true}); err != nil {
+			t.Errorf("removing the test image: %v", err)
+		}
+		c.Close()
+	})
+}

@@ -1,0 +1,136 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
+	"minik8s.io/minik8s/pkg/kubelet/internal/server"
+)
+
+// host is the Kubelet as its HTTP API sees it.
+type host Kubelet
+
+var _ server.Host = (*host)(nil)
+
+func (h *host) Pods() []*corev1.Pod {
+	h.mu.Lock()
+	w := h.workers
+	h.mu.Unlock()
+	if w == nil {
+		return nil
+	}
+	var out []*corev1.Pod
+	for _, p := range w.Pods() {
+		q := *p
+		q.Status = h.status.Base(p)
+		out = append(out, &q)
+	}
+	return out
+}
+
+func (h *host) RunningPods(ctx context.Context) ([]*corev1.Pod, error) {
+	snap, err := h.pleg.Since(ctx, h.cfg.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	var out []*corev1.Pod
+	for _, p := range snap.Pods {
+		if p.Sandbox() == nil && len(p.Alive()) == 0 {
+			continue
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID, Namespace: p.Namespace, Name: p.Name}}
+		for _, c := range p.Alive() {
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c.Name, Image: c.ImageRef})
+		}
+		out = append(out, pod)
+	}
+	return out, nil
+}
+
+// find looks in the last listing, and in a new one if what is asked for is not there: it may have just started.
+func find[T any](ctx context.Context, h *host, pod types.UID, pick func(*observed.Pod) (T, bool)) (T, error) {
+	for _, since := range []time.Time{{}, h.cfg.Clock.Now()} {
+		snap, err := h.pleg.Since(ctx, since)
+		if err != nil {
+			var zero T
+			return zero, err
+		}
+		if v, ok := pick(snap.Pods[pod]); ok {
+			return v, nil
+		}
+	}
+	var zero T
+	return zero, container.ErrNotFound
+}
+
+func (h *host) RunningContainer(ctx context.Context, pod types.UID, name string) (string, error) {
+	id, err := find(ctx, h, pod, func(p *observed.Pod) (string, bool) {
+		l := p.Latest(name)
+		if l == nil || l.State != container.StateRunning {
+			return "", false
+		}
+		return l.ID, true
+	})
+	if err != nil {
+		return "", fmt.Errorf("finding running container %q: %w", name, err)
+	}
+	return id, nil
+}
+
+func (h *host) Logs(ctx context.Context, id string, o container.LogOptions, stdout, stderr io.Writer) error {
+	return h.cfg.Runtime.Logs(ctx, id, o, stdout, stderr)
+}
+
+func (h *host) Exec(ctx context.Context, id string, o container.ExecOptions) (int, error) {
+	return h.cfg.Runtime.Exec(ctx, id, o)
+}
+
+func (h *host) Attach(ctx context.Context, id string, o container.AttachOptions) error {
+	return h.cfg.Runtime.Attach(ctx, id, o)
+}
+
+func (h *host) PortForward(ctx context.Context, pod types.UID, port int32, stream io.ReadWriteCloser) error {
+	id, err := find(ctx, h, pod, func(p *observed.Pod) (string, bool) {
+		if sb := p.Sandbox(); sb != nil {
+			return sb.ID, true
+		}
+		return "", false
+	})
+	if err != nil {
+		return fmt.Errorf("finding sandbox to forward to: %w", err)
+	}
+	return h.cfg.Runtime.PortForward(ctx, id, port, stream)
+}
+
+// Configz tells the settings in the names of KubeletConfiguration.
+func (h *host) Configz() any {
+	return map[string]any{
+		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
+		"clusterDNS": h.cfg.ClusterDNS, "clusterDomain": h.cfg.ClusterDomain, "resolvConf": h.cfg.ResolvConf,
+		"maxPods": h.cfg.MaxPods, "cgroupRoot": h.cfg.CgroupRoot,
+		"nodeStatusUpdateFrequency": "10s", "nodeStatusReportFrequency": "5m0s", "nodeLeaseDurationSeconds": 40,
+		"serializeImagePulls": false, "failSwapOn": false,
+		"enableServer": h.cfg.Certificate != nil,
+	}
+}
+
+func (h *host) Healthy() error {
+	h.mu.Lock()
+	err := h.notReady
+	h.mu.Unlock()
+	if err == nil {
+		err = h.pleg.Healthy()
+	}
+	return err
+}

@@ -1,0 +1,220 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission decides whether this node takes a pod that was bound to it. The scheduler decided before, perhaps
+// on older news, or was not asked. Touch it when the node must refuse something new.
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/resource"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+)
+
+// Refusal is why a pod is not taken, in the words of its status and event.
+type Refusal struct{ Reason, Message string }
+
+// Features are what the node can do.
+type Features struct{ AppArmor bool }
+
+// Admit returns nil if node takes pod beside active, the pods that it has taken and that have not ended.
+func Admit(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod, f Features) *Refusal {
+	for _, check := range []func() *Refusal{
+		func() *Refusal { return system(pod, node) },
+		func() *Refusal { return sysctls(pod) },
+		func() *Refusal { return security(pod, f) },
+		func() *Refusal { return fits(pod, node, active) },
+		func() *Refusal { return affinity(pod, node) },
+		func() *Refusal { return ports(pod, active) },
+		func() *Refusal { return taints(pod, node) },
+	} {
+		if r := check(); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+func predicate(name, description string) *Refusal {
+	return &Refusal{Reason: name, Message: fmt.Sprintf("Predicate %s failed: %s", name, description)}
+}
+
+func system(pod *corev1.Pod, node *corev1.Node) *Refusal {
+	os := node.Labels[corev1.LabelOSStable]
+	if want, ok := pod.Spec.NodeSelector[corev1.LabelOSStable]; ok && os != "" && want != os {
+		return &Refusal{"PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"}
+	}
+	if pod.Spec.OS != nil && os != "" && string(pod.Spec.OS.Name) != os {
+		return &Refusal{"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"}
+	}
+	return nil
+}
+
+// safe sysctls are namespaced and cannot hurt other pods.
+var safe = []string{
+	"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports",
+	"net.ipv4.ip_unprivileged_port_start", "net.ipv4.ping_group_range", "net.ipv4.tcp_fin_timeout",
+	"net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_keepalive_time",
+	"net.ipv4.tcp_rmem", "net.ipv4.tcp_syncookies", "net.ipv4.tcp_wmem",
+}
+
+func sysctls(pod *corev1.Pod) *Refusal {
+	if pod.Spec.SecurityContext == nil {
+		return nil
+	}
+	for _, s := range pod.Spec.SecurityContext.Sysctls {
+		name := strings.ReplaceAll(s.Name, "/", ".")
+		switch {
+		case !slices.Contains(safe, name):
+			return &Refusal{"SysctlForbidden", fmt.Sprintf("forbidden sysctl: %q not allowlisted", name)}
+		case pod.Spec.HostNetwork && strings.HasPrefix(name, "net."):
+			return &Refusal{"SysctlForbidden", fmt.Sprintf("forbidden sysctl: %q not allowed with host net enabled", name)}
+		case pod.Spec.HostIPC && strings.HasPrefix(name, "kernel.shm"):
+			return &Refusal{"SysctlForbidden", fmt.Sprintf("forbidden sysctl: %q not allowed with host ipc enabled", name)}
+		}
+	}
+	return nil
+}
+
+// security refuses what the engine would silently not enforce.
+func security(pod *corev1.Pod, f Features) *Refusal {
+	psc := pod.Spec.SecurityContext
+	if psc != nil && psc.SupplementalGroupsPolicy != nil && *psc.SupplementalGroupsPolicy == corev1.SupplementalGroupsPolicyStrict {
+		return &Refusal{"SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"}
+	}
+	if pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers {
+		return &Refusal{"UserNamespacesNotSupported", "user namespaces are not supported by the container engine of this node"}
+	}
+	armored := func(p *corev1.AppArmorProfile) bool {
+		return p != nil && p.Type != corev1.AppArmorProfileTypeUnconfined
+	}
+	need := psc != nil && armored(psc.AppArmorProfile)
+	for c := range podspec.Containers(pod) {
+		need = need || c.SecurityContext != nil && armored(c.SecurityContext.AppArmorProfile)
+	}
+	if need && !f.AppArmor {
+		return &Refusal{"AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host"}
+	}
+	return nil
+}
+
+func fits(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod) *Refusal {
+	opts := resource.PodResourcesOptions{UseStatusResources: true}
+	short := func(name corev1.ResourceName, requested, used, capacity int64) *Refusal {
+		return &Refusal{"OutOf" + string(name), fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, requested, used, capacity)}
+	}
+	allocatable := node.Status.Allocatable
+	if n, max := int64(len(active)), allocatable.Pods().Value(); n+1 > max {
+		return short(corev1.ResourcePods, 1, n, max)
+	}
+	want := resource.PodRequests(pod, opts)
+	used := corev1.ResourceList{}
+	for _, p := range active {
+		for name, q := range resource.PodRequests(p, opts) {
+			sum := used[name]
+			sum.Add(q)
+			used[name] = sum
+		}
+	}
+	names := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
+	var extended []corev1.ResourceName
+	for name := range want {
+		if !slices.Contains(names, name) {
+			extended = append(extended, name)
+		}
+	}
+	slices.Sort(extended)
+	for _, name := range append(names, extended...) {
+		q := want[name]
+		have, known := allocatable[name]
+		if q.IsZero() || !known {
+			continue // an extended resource that the node does not know is somebody else's to check
+		}
+		u := used[name]
+		if name == corev1.ResourceCPU {
+			if q.MilliValue() > have.MilliValue()-u.MilliValue() {
+				return short(name, q.MilliValue(), u.MilliValue(), have.MilliValue())
+			}
+			continue
+		}
+		if q.Value() > have.Value()-u.Value() {
+			return short(name, q.Value(), u.Value(), have.Value())
+		}
+	}
+	return nil
+}
+
+func affinity(pod *corev1.Pod, node *corev1.Node) *Refusal {
+	const text = "node(s) didn't match Pod's node affinity/selector"
+	if len(pod.Spec.NodeSelector) > 0 && !labels.SelectorFromSet(pod.Spec.NodeSelector).Matches(labels.Set(node.Labels)) {
+		return predicate("NodeAffinity", text)
+	}
+	ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	if err != nil || !ok {
+		return predicate("NodeAffinity", text)
+	}
+	return nil
+}
+
+func ports(pod *corev1.Pod, active []*corev1.Pod) *Refusal {
+	taken := map[string][]string{} // protocol/port to addresses
+	for _, p := range active {
+		eachPort(p, func(key, ip string) { taken[key] = append(taken[key], ip) })
+	}
+	clash := false
+	eachPort(pod, func(key, ip string) {
+		for _, other := range taken[key] {
+			clash = clash || other == ip || other == anyAddress || ip == anyAddress
+		}
+	})
+	if clash {
+		return predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+	}
+	return nil
+}
+
+const anyAddress = "0.0.0.0"
+
+func eachPort(pod *corev1.Pod, f func(key, ip string)) {
+	visit := func(c *corev1.Container) {
+		for _, p := range c.Ports {
+			if p.HostPort <= 0 {
+				continue
+			}
+			protocol, ip := p.Protocol, p.HostIP
+			if protocol == "" {
+				protocol = corev1.ProtocolTCP
+			}
+			if ip == "" || ip == "::" {
+				ip = anyAddress
+			}
+			f(fmt.Sprintf("%s/%d", protocol, p.HostPort), ip)
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if podspec.IsSidecar(&pod.Spec.InitContainers[i]) {
+			visit(&pod.Spec.InitContainers[i])
+		}
+	}
+	for i := range pod.Spec.Containers {
+		visit(&pod.Spec.Containers[i])
+	}
+}
+
+func taints(pod *corev1.Pod, node *corev1.Node) *Refusal {
+	_, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations,
+		func(t *corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute }, false)
+	if found {
+		return predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+	}
+	return nil
+}

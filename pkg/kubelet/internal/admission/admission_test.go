@@ -1,0 +1,95 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func pod(change func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+func requests(cpu, memory string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+}
+
+func port(n int32, ip string, proto corev1.Protocol) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: n, HostIP: ip, Protocol: proto}}
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"disk": "ssd", corev1.LabelOSStable: "linux"}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}},
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourcePods: resource.MustParse("3")}},
+	}
+	drained := node.DeepCopy()
+	drained.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}
+	tests := []struct {
+		name   string
+		pod    *corev1.Pod
+		node   *corev1.Node
+		active []*corev1.Pod
+		want   *Refusal
+	}{
+		{name: "plain", pod: pod(nil)},
+		{name: "selector matches", pod: pod(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} })},
+		{name: "selector does not match", pod: pod(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "hdd"} }),
+			want: &Refusal{"NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"}},
+		{name: "affinity does not match", pod: pod(func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"ssd"}}}}}}}}
+		}), want: &Refusal{"NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"}},
+		{name: "cpu", pod: pod(requests("1500m", "1Mi")), active: []*corev1.Pod{pod(requests("600m", "1Mi"))},
+			want: &Refusal{"OutOfcpu", "Node didn't have enough resource: cpu, requested: 1500, used: 600, capacity: 2000"}},
+		{name: "memory", pod: pod(requests("1", "2Gi")),
+			want: &Refusal{"OutOfmemory", "Node didn't have enough resource: memory, requested: 2147483648, used: 0, capacity: 1073741824"}},
+		{name: "pods", pod: pod(nil), active: []*corev1.Pod{pod(nil), pod(nil), pod(nil)},
+			want: &Refusal{"OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"}},
+		{name: "same port", pod: pod(port(80, "", "")), active: []*corev1.Pod{pod(port(80, "127.0.0.1", corev1.ProtocolTCP))},
+			want: &Refusal{"NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"}},
+		{name: "same port of another address", pod: pod(port(80, "10.0.0.1", "")), active: []*corev1.Pod{pod(port(80, "127.0.0.1", ""))}},
+		{name: "same port of another protocol", pod: pod(port(80, "", corev1.ProtocolUDP)), active: []*corev1.Pod{pod(port(80, "", ""))}},
+		{name: "NoExecute taint", pod: pod(nil), node: drained,
+			want: &Refusal{"TaintToleration", "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"}},
+		{name: "safe sysctl", pod: pod(func(p *corev1.Pod) {
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel/shm_rmid_forced", Value: "1"}}}
+		})},
+		{name: "unsafe sysctl", pod: pod(func(p *corev1.Pod) {
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
+		}), want: &Refusal{"SysctlForbidden", `forbidden sysctl: "kernel.msgmax" not allowlisted`}},
+		{name: "windows", pod: pod(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }),
+			want: &Refusal{"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"}},
+		{name: "user namespace", pod: pod(func(p *corev1.Pod) { p.Spec.HostUsers = ptr.To(false) }),
+			want: &Refusal{"UserNamespacesNotSupported", "user namespaces are not supported by the container engine of this node"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := node
+			if tt.node != nil {
+				n = tt.node
+			}
+			if diff := cmp.Diff(tt.want, Admit(tt.pod, n, tt.active, Features{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,318 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cgroup gives every pod its Linux control group and reads usage from it; touch it when resources are enforced
+// or measured wrongly.
+//
+// The tree is <root>/pod<uid> for guaranteed pods and <root>/{burstable,besteffort}/pod<uid> for the others, in every
+// hierarchy of cgroup v1 or in the one of v2. The engine puts the containers' groups below a pod's. Of the two drivers
+// that an engine may have, only with "cgroupfs" a pod's own limits are set here; with "systemd" the groups are slices
+// that systemd makes and removes, and pods have the limits of their containers only.
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+)
+
+// Config configures a Manager.
+type Config struct {
+	// Root is the group of the node's pods, an absolute path such as "/minik8s-NAME". Required.
+	Root string
+	// Driver is the engine's: "cgroupfs" or "systemd". Required.
+	Driver string
+	// Version is the kernel's: "1" or "2". Required.
+	Version string
+	// MountPoint is where the hierarchies are mounted. Default "/sys/fs/cgroup".
+	MountPoint string
+	// PodPidsLimit is the most processes and threads a pod may have. Default 0: no limit.
+	PodPidsLimit int64
+}
+
+// Manager keeps the groups of a node's pods. Safe for concurrent use.
+type Manager struct {
+	config Config
+	tree   tree
+
+	mu      sync.Mutex
+	applied map[types.UID]podGroup
+}
+
+// podGroup is what was set for a pod.
+type podGroup struct {
+	path      string // below the mount point, of cgroupfs
+	class     corev1.PodQOSClass
+	resources container.Resources
+}
+
+// tree is a version of the kernel's interface. Paths are below the mount point (v2) or a hierarchy (v1).
+type tree interface {
+	// prepare makes the group, with its parents, able to hold others.
+	prepare(path string) error
+	exists(path string) bool
+	apply(path string, r container.Resources) error
+	// dirs are the directories that stand for a group.
+	dirs(path string) ([]string, error)
+	stats(path string) (Stats, error)
+}
+
+// New returns a Manager. It changes nothing yet.
+func New(config Config) (*Manager, error) {
+	if config.MountPoint == "" {
+		config.MountPoint = "/sys/fs/cgroup"
+	}
+	if !path.IsAbs(config.Root) || path.Clean(config.Root) == "/" {
+		return nil, fmt.Errorf("cgroup root %q: want an absolute path other than /", config.Root)
+	}
+	config.Root = path.Clean(config.Root)
+	if config.Driver != "cgroupfs" && config.Driver != "systemd" {
+		return nil, fmt.Errorf("cgroup driver %q is not supported; configure the engine with cgroupfs or systemd", config.Driver)
+	}
+	m := &Manager{config: config, applied: map[types.UID]podGroup{}}
+	switch config.Version {
+	case "1":
+		m.tree = v1{mount: config.MountPoint}
+	case "2":
+		m.tree = v2{mount: config.MountPoint}
+	default:
+		return nil, fmt.Errorf("cgroup version %q is not supported", config.Version)
+	}
+	return m, nil
+}
+
+func (m *Manager) systemd() bool { return m.config.Driver == "systemd" }
+
+var classes = []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort}
+
+// classPath is the group above a class's pods.
+func (m *Manager) classPath(class corev1.PodQOSClass) string {
+	name := ""
+	if class != corev1.PodQOSGuaranteed {
+		name = strings.ToLower(string(class))
+	}
+	if !m.systemd() {
+		return path.Join(m.config.Root, name)
+	}
+	slice := m.sliceRoot()
+	if name != "" {
+		slice += "-" + name
+	}
+	return slicePath(slice)
+}
+
+// sliceRoot is the root as a part of a slice's name, where a dash means another level.
+func (m *Manager) sliceRoot() string {
+	return strings.NewReplacer("/", "_", "-", "_").Replace(strings.TrimPrefix(m.config.Root, "/"))
+}
+
+// slicePath is where systemd puts a slice: a-b is below a.
+func slicePath(name string) string {
+	p := "/"
+	for i, r := range name + "-" {
+		if r == '-' {
+			p = path.Join(p, name[:i]+".slice")
+		}
+	}
+	return p
+}
+
+// podPath is the path of a pod's group, and parent is what the engine calls it.
+func (m *Manager) podPath(uid types.UID, class corev1.PodQOSClass) (file, parent string) {
+	if !m.systemd() {
+		file = path.Join(m.classPath(class), "pod"+string(uid))
+		return file, file
+	}
+	above := strings.TrimSuffix(path.Base(m.classPath(class)), ".slice")
+	slice := above + "-pod" + strings.ReplaceAll(string(uid), "-", "_")
+	return slicePath(slice), slice + ".slice"
+}
+
+// EnsurePod makes a pod's group, sets its limits to what the spec says now, and returns what is to be the cgroup parent
+// of the pod's containers. It is cheap when nothing has changed.
+func (m *Manager) EnsurePod(pod *corev1.Pod) (parent string, err error) {
+	class := QOSClass(pod)
+	file, parent := m.podPath(pod.UID, class)
+	if m.systemd() {
+		return parent, nil
+	}
+	want := podGroup{path: file, class: class, resources: podResources(pod)}
+	want.resources.PidsLimit = m.config.PodPidsLimit
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.applied[pod.UID] == want && m.tree.exists(file) {
+		return parent, nil
+	}
+	delete(m.applied, pod.UID)
+	if err := m.tree.prepare(file); err != nil {
+		return "", fmt.Errorf("making the cgroup of pod %q: %w", pod.UID, err)
+	}
+	if err := m.tree.apply(file, want.resources); err != nil {
+		return "", fmt.Errorf("setting the cgroup of pod %q: %w", pod.UID, err)
+	}
+	m.applied[pod.UID] = want
+	if err := m.weighClasses(); err != nil {
+		return "", err
+	}
+	return parent, nil
+}
+
+// weighClasses gives the burstable pods together the weight of all their requests, and the best-effort ones the least.
+// The caller holds m.mu.
+func (m *Manager) weighClasses() error {
+	burstable := int64(0)
+	for _, g := range m.applied {
+		if g.class == corev1.PodQOSBurstable {
+			burstable += g.resources.CPUShares
+		}
+	}
+	for class, weight := range map[corev1.PodQOSClass]int64{
+		corev1.PodQOSBurstable: min(max(burstable, minShares), maxShares), corev1.PodQOSBestEffort: minShares,
+	} {
+		file := m.classPath(class)
+		if !m.tree.exists(file) {
+			continue
+		}
+		if err := m.tree.apply(file, container.Resources{CPUShares: weight}); err != nil {
+			return fmt.Errorf("setting the cgroup of %s pods: %w", class, err)
+		}
+	}
+	return nil
+}
+
+// RemovePod removes a pod's group with what containers left below it. Absence is success; processes that are still in
+// it make it fail.
+func (m *Manager) RemovePod(uid types.UID) error {
+	if m.systemd() {
+		return nil // a slice goes with its last scope
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, class := range classes {
+		file, _ := m.podPath(uid, class)
+		if err := m.remove(file); err != nil {
+			return fmt.Errorf("removing the cgroup of pod %q: %w", uid, err)
+		}
+	}
+	if _, ok := m.applied[uid]; !ok {
+		return nil
+	}
+	delete(m.applied, uid)
+	return m.weighClasses()
+}
+
+func (m *Manager) remove(file string) error {
+	dirs, err := m.tree.dirs(file)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, d := range dirs {
+		errs = append(errs, removeGroup(d))
+	}
+	return errors.Join(errs...)
+}
+
+// removeGroup removes a group and those below it. The files in the directory of a group are the kernel's and vanish
+// with it.
+func removeGroup(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if e.IsDir() {
+			errs = append(errs, removeGroup(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err := rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Pods returns the pods that have a group.
+func (m *Manager) Pods() ([]types.UID, error) {
+	var uids []types.UID
+	seen := map[types.UID]bool{}
+	for _, class := range classes {
+		dirs, err := m.tree.dirs(m.classPath(class))
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range dirs {
+			entries, err := os.ReadDir(d)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("listing cgroups: %w", err)
+			}
+			for _, e := range entries {
+				if uid, ok := m.podOf(e.Name()); ok && e.IsDir() && !seen[uid] {
+					seen[uid] = true
+					uids = append(uids, uid)
+				}
+			}
+		}
+	}
+	return uids, nil
+}
+
+// podOf reads a pod's id from the name of its group.
+func (m *Manager) podOf(name string) (types.UID, bool) {
+	if !m.systemd() {
+		uid, ok := strings.CutPrefix(name, "pod")
+		return types.UID(uid), ok && uid != ""
+	}
+	_, uid, ok := strings.Cut(strings.TrimSuffix(name, ".slice"), "-pod")
+	return types.UID(strings.ReplaceAll(uid, "_", "-")), ok && uid != ""
+}
+
+// Purge removes the whole tree.
+func (m *Manager) Purge() error {
+	if m.systemd() {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.applied)
+	if err := m.remove(m.config.Root); err != nil {
+		return fmt.Errorf("removing cgroup %q: %w", m.config.Root, err)
+	}
+	return nil
+}
+
+// PodStats returns the usage of a pod. The error matches fs.ErrNotExist if it has no group.
+func (m *Manager) PodStats(uid types.UID) (Stats, error) {
+	for _, class := range classes {
+		if file, _ := m.podPath(uid, class); m.tree.exists(file) {
+			return m.tree.stats(file)
+		}
+	}
+	return Stats{}, fmt.Errorf("cgroup of pod %q: %w", uid, fs.ErrNotExist)
+}
+
+// ContainerStats returns the usage of a container by its id; parent is what EnsurePod returned.
+func (m *Manager) ContainerStats(parent, id string) (Stats, error) {
+	file := path.Join(parent, id)
+	if m.systemd() {
+		file = path.Join(slicePath(strings.TrimSuffix(parent, ".slice")), "docker-"+id+".scope")
+	}
+	return m.tree.stats(file)
+}

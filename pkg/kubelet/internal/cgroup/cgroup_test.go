@@ -1,0 +1,305 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+)
+
+// req makes requirements from "cpu/memory" texts, "-" meaning not set.
+func req(requests, limits string) corev1.ResourceRequirements {
+	list := func(text string) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		for i, q := range strings.Split(text, "/") {
+			if q != "-" {
+				out[[]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}[i]] = resource.MustParse(q)
+			}
+		}
+		return out
+	}
+	return corev1.ResourceRequirements{Requests: list(requests), Limits: list(limits)}
+}
+
+func pod(list ...corev1.ResourceRequirements) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1-2"}}
+	for i, r := range list {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i), Resources: r})
+	}
+	return p
+}
+
+func TestResources(t *testing.T) {
+	podLevel := pod(req("-/-", "-/-"), req("100m/-", "-/-"))
+	level := req("1/1Gi", "2/2Gi")
+	podLevel.Spec.Resources = &level
+	for _, test := range []struct {
+		name  string
+		pod   *corev1.Pod
+		class corev1.PodQOSClass
+		first container.Resources
+		whole container.Resources
+	}{
+		{"best effort", pod(req("-/-", "-/-")), corev1.PodQOSBestEffort, container.Resources{CPUShares: 2}, container.Resources{CPUShares: 2}},
+		{"guaranteed", pod(req("500m/64Mi", "500m/64Mi"), req("1/64Mi", "1/64Mi")), corev1.PodQOSGuaranteed,
+			container.Resources{CPUShares: 512, CPUQuota: 50000, CPUPeriod: 100000, MemoryBytes: 64 << 20},
+			container.Resources{CPUShares: 1536, CPUQuota: 150000, CPUPeriod: 100000, MemoryBytes: 128 << 20}},
+		{"limits alone", pod(req("-/-", "100m/64Mi")), corev1.PodQOSGuaranteed,
+			container.Resources{CPUShares: 102, CPUQuota: 10000, CPUPeriod: 100000, MemoryBytes: 64 << 20},
+			container.Resources{CPUShares: 2, CPUQuota: 10000, CPUPeriod: 100000, MemoryBytes: 64 << 20}},
+		{"burstable, not all limited", pod(req("100m/32Mi", "1/64Mi"), req("-/-", "-/64Mi")), corev1.PodQOSBurstable,
+			container.Resources{CPUShares: 102, CPUQuota: 100000, CPUPeriod: 100000, MemoryBytes: 64 << 20},
+			container.Resources{CPUShares: 102, MemoryBytes: 128 << 20}},
+		{"little", pod(req("1m/-", "1m/-")), corev1.PodQOSBurstable,
+			container.Resources{CPUShares: 2, CPUQuota: 1000, CPUPeriod: 100000}, container.Resources{CPUShares: 2, CPUQuota: 1000, CPUPeriod: 100000}},
+		{"pod level", podLevel, corev1.PodQOSBurstable,
+			container.Resources{CPUShares: 2, CPUQuota: 200000, CPUPeriod: 100000, MemoryBytes: 2 << 30},
+			container.Resources{CPUShares: 1024, CPUQuota: 200000, CPUPeriod: 100000, MemoryBytes: 2 << 30}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := QOSClass(test.pod); got != test.class {
+				t.Errorf("class %s, want %s", got, test.class)
+			}
+			if diff := cmp.Diff(test.first, ContainerResources(test.pod, &test.pod.Spec.Containers[0])); diff != "" {
+				t.Errorf("container (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.whole, podResources(test.pod)); diff != "" {
+				t.Errorf("pod (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOOMScoreAdj(t *testing.T) {
+	critical := pod(req("-/-", "-/-"))
+	critical.Spec.PriorityClassName = "system-node-critical"
+	always := corev1.ContainerRestartPolicyAlways
+	sidecar := pod(req("-/500", "-/-"))
+	sidecar.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: &always, Resources: req("-/100", "-/-")}}
+	for _, test := range []struct {
+		name string
+		pod  *corev1.Pod
+		c    *corev1.Container
+		want int
+	}{
+		{"critical", critical, nil, -997},
+		{"guaranteed", pod(req("1/1", "1/1")), nil, -997},
+		{"best effort", pod(req("-/-", "-/-")), nil, 1000},
+		{"nothing requested", pod(req("1/-", "-/-")), nil, 999},
+		{"half", pod(req("-/500", "-/-")), nil, 500},
+		{"all", pod(req("-/1000", "-/-")), nil, 3},
+		{"sidecar", sidecar, &sidecar.Spec.InitContainers[0], 500},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := test.c
+			if c == nil {
+				c = &test.pod.Spec.Containers[0]
+			}
+			if got := OOMScoreAdj(test.pod, c, 1000); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func put(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func contents(t *testing.T, root string, names ...string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, name := range names {
+		b, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = string(b)
+	}
+	return out
+}
+
+// TestV2 runs on a directory that only looks like a mounted tree.
+func TestV2(t *testing.T) {
+	mount := t.TempDir()
+	levels := []string{"", "m", "m/burstable", "m/burstable/pod1-2"}
+	for _, l := range levels {
+		put(t, mount, map[string]string{l + "/cgroup.controllers": "cpu io memory pids\n", l + "/cgroup.subtree_control": "cpu io memory\n"})
+	}
+	m, err := New(Config{Root: "/m", Driver: "cgroupfs", Version: "2", MountPoint: mount, PodPidsLimit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, err := m.EnsurePod(pod(req("500m/-", "1/64Mi")))
+	if err != nil || parent != "/m/burstable/pod1-2" {
+		t.Fatalf("got %q, %v", parent, err)
+	}
+	want := map[string]string{
+		"m/burstable/pod1-2/cpu.weight": "20", "m/burstable/pod1-2/cpu.max": "100000 100000",
+		"m/burstable/pod1-2/memory.max": "67108864", "m/burstable/pod1-2/pids.max": "100", "m/burstable/cpu.weight": "20",
+		"m/burstable/memory.max": "max", "cgroup.subtree_control": "+pids", "m/cgroup.subtree_control": "+pids",
+	}
+	names := []string{}
+	for n := range want {
+		names = append(names, n)
+	}
+	if diff := cmp.Diff(want, contents(t, mount, names...)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	if uids, err := m.Pods(); err != nil || !slices.Equal(uids, []types.UID{"1-2"}) {
+		t.Errorf("Pods() = %v, %v", uids, err)
+	}
+	put(t, mount, map[string]string{
+		"m/burstable/pod1-2/cpu.stat": "usage_usec 1500\nuser_usec 1\n", "m/burstable/pod1-2/memory.current": "1000\n",
+		"m/burstable/pod1-2/memory.stat": "anon 300\ninactive_file 400\npgfault 5\npgmajfault 6\n", "m/burstable/pod1-2/pids.current": "7\n",
+	})
+	got, err := m.PodStats("1-2")
+	got.Time = time.Time{}
+	if diff := cmp.Diff(Stats{CPU: 1500 * time.Microsecond, MemoryUsage: 1000, WorkingSet: 600, RSS: 300, PageFaults: 5, MajorPageFaults: 6, Processes: 7}, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if _, err := m.PodStats("absent"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent: %v", err)
+	}
+	if _, err := m.ContainerStats(parent, "absent"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent container: %v", err)
+	}
+}
+
+func TestWeight(t *testing.T) {
+	for shares, want := range map[int64]int64{0: 1, 2: 1, 1024: 39, 262144: 10000, 1 << 30: 10000} {
+		if got := weight(shares); got != want {
+			t.Errorf("weight(%d) = %d, want %d", shares, got, want)
+		}
+	}
+}
+
+func TestSystemdNames(t *testing.T) {
+	m, err := New(Config{Root: "/minik8s-a", Driver: "systemd", Version: "2", MountPoint: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, err := m.EnsurePod(pod(req("1/-", "-/-")))
+	if err != nil || parent != "minik8s_a-burstable-pod1_2.slice" {
+		t.Errorf("got %q, %v", parent, err)
+	}
+	file, _ := m.podPath("1-2", corev1.PodQOSBurstable)
+	if want := "/minik8s_a.slice/minik8s_a-burstable.slice/minik8s_a-burstable-pod1_2.slice"; file != want {
+		t.Errorf("got %q", file)
+	}
+	if file, parent := m.podPath("1-2", corev1.PodQOSGuaranteed); file != "/minik8s_a.slice/minik8s_a-pod1_2.slice" || parent != "minik8s_a-pod1_2.slice" {
+		t.Errorf("got %q, %q", file, parent)
+	}
+	if err := os.MkdirAll(filepath.Join(m.config.MountPoint, file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if uids, err := m.Pods(); err != nil || !slices.Equal(uids, []types.UID{"1-2"}) {
+		t.Errorf("Pods() = %v, %v", uids, err)
+	}
+}
+
+func TestNewErrors(t *testing.T) {
+	for name, config := range map[string]Config{
+		"root":     {Root: "/", Driver: "cgroupfs", Version: "1"},
+		"relative": {Root: "a", Driver: "cgroupfs", Version: "1"},
+		"driver":   {Root: "/a", Driver: "none", Version: "1"},
+		"version":  {Root: "/a", Driver: "cgroupfs", Version: ""},
+	} {
+		if _, err := New(config); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestKernel runs on the machine's own groups.
+func TestKernel(t *testing.T) {
+	version := "1"
+	probe := "/sys/fs/cgroup/cpu"
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		version, probe = "2", "/sys/fs/cgroup"
+	}
+	if os.Getuid() != 0 {
+		t.Skip("this test needs root")
+	}
+	root := fmt.Sprintf("/minik8s-test-%d", os.Getpid())
+	if err := os.Mkdir(filepath.Join(probe, root), 0o755); err != nil {
+		t.Skipf("this test needs writable cgroups: %v", err)
+	}
+	m, err := New(Config{Root: root, Driver: "cgroupfs", Version: version, PodPidsLimit: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Purge(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(filepath.Join(probe, root)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("left after a purge: %v", err)
+		}
+	})
+	burstable, guaranteed := pod(req("500m/-", "1/64Mi")), pod(req("1/1Gi", "1/1Gi"))
+	guaranteed.UID = "3-4"
+	for _, p := range []*corev1.Pod{burstable, guaranteed, burstable} {
+		if _, err := m.EnsurePod(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if version == "1" {
+		got := contents(t, "/sys/fs/cgroup", "cpu"+root+"/burstable/pod1-2/cpu.shares", "cpu"+root+"/burstable/cpu.shares",
+			"cpu"+root+"/burstable/pod1-2/cpu.cfs_quota_us", "memory"+root+"/burstable/pod1-2/memory.limit_in_bytes", "pids"+root+"/burstable/pod1-2/pids.max")
+		var values []string
+		for name, v := range got {
+			values = append(values, filepath.Base(name)+"="+strings.TrimSpace(v))
+		}
+		slices.Sort(values)
+		if diff := cmp.Diff([]string{"cpu.cfs_quota_us=100000", "cpu.shares=512", "cpu.shares=512", "memory.limit_in_bytes=67108864", "pids.max=50"}, values); diff != "" {
+			t.Error(diff)
+		}
+	}
+	// Larger limits, and none at all, after smaller ones.
+	burstable.Spec.Containers[0].Resources = req("1/-", "2/-")
+	if _, err := m.EnsurePod(burstable); err != nil {
+		t.Fatal(err)
+	}
+	uids, err := m.Pods()
+	slices.Sort(uids)
+	if err != nil || !slices.Equal(uids, []types.UID{"1-2", "3-4"}) {
+		t.Errorf("Pods() = %v, %v", uids, err)
+	}
+	if s, err := m.PodStats("1-2"); err != nil || s.Time.IsZero() {
+		t.Errorf("PodStats() = %+v, %v", s, err)
+	}
+	for range 2 {
+		if err := m.RemovePod("1-2"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if uids, err := m.Pods(); err != nil || !slices.Equal(uids, []types.UID{"3-4"}) {
+		t.Errorf("after removal: %v, %v", uids, err)
+	}
+}

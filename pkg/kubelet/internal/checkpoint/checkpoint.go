@@ -1,0 +1,101 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package checkpoint keeps the pods of this node on disk, so that a kubelet that restarts while the API server is away
+// knows what it runs. Touch it when something else of a pod must survive.
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Store is a directory with a file per pod.
+type Store struct{ dir string }
+
+// Open returns the store in dir, which is made if it is missing.
+func Open(dir string) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making checkpoint directory: %w", err)
+	}
+	return &Store{dir: dir}, nil
+}
+
+// Save writes pod. The file is replaced in one step: a kill leaves the old or the new one.
+func (s *Store) Save(pod *corev1.Pod) error {
+	pod = pod.DeepCopy()
+	pod.ManagedFields = nil
+	pod.APIVersion, pod.Kind = "v1", "Pod"
+	data, err := json.Marshal(pod)
+	if err != nil {
+		return fmt.Errorf("encoding checkpoint of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	tmp, err := os.CreateTemp(s.dir, ".tmp-*")
+	if err != nil {
+		return fmt.Errorf("checkpointing pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	_, err = tmp.Write(data)
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), s.path(pod.UID))
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+		return fmt.Errorf("checkpointing pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// Remove forgets a pod. Absence is success.
+func (s *Store) Remove(uid types.UID) error {
+	if err := os.Remove(s.path(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing checkpoint of pod %s: %w", uid, err)
+	}
+	return nil
+}
+
+// Load returns all pods. Unreadable files are returned as one joined error beside the pods that could be read.
+func (s *Store) Load() ([]*corev1.Pod, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading checkpoints: %w", err)
+	}
+	var pods []*corev1.Pod
+	var errs []error
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasPrefix(name, ".tmp-") {
+			_ = os.Remove(filepath.Join(s.dir, name))
+			continue
+		}
+		if !strings.HasSuffix(name, ".json") {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(s.dir, name))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reading checkpoint: %w", err))
+			continue
+		}
+		pod := &corev1.Pod{}
+		if err := json.Unmarshal(data, pod); err != nil || string(pod.UID)+".json" != name {
+			errs = append(errs, fmt.Errorf("checkpoint %q is not a pod: %w", name, errors.Join(err, fs.ErrInvalid)))
+			continue
+		}
+		pods = append(pods, pod)
+	}
+	return pods, errors.Join(errs...)
+}
+
+func (s *Store) path(uid types.UID) string {
+	return filepath.Join(s.dir, filepath.Base(string(uid))+".json")
+}

@@ -1,0 +1,232 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package image makes the images of containers present on the node: pull policy, logins, back-off and events. Touch it
+// when an image is pulled too often, not at all, or with the wrong login.
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+)
+
+// Waiting reasons of a container whose image is not there, as upstream names them.
+const (
+	ReasonBackOff      = "ImagePullBackOff"
+	ReasonPull         = "ErrImagePull"
+	ReasonNeverPull    = "ErrImageNeverPull"
+	ReasonInvalidName  = "InvalidImageName"
+	ReasonInspectError = "ImageInspectError"
+)
+
+// Error is why an image is not there, in the words of the container's waiting state.
+type Error struct{ Reason, Message string }
+
+func (e *Error) Error() string { return e.Message }
+
+const (
+	backOffInitial = 10 * time.Second
+	backOffMax     = 5 * time.Minute
+)
+
+// Config configures a Puller.
+type Config struct {
+	// Runtime has the images. Required.
+	Runtime container.Runtime
+	// Recorder takes the events of the pod. Required.
+	Recorder record.EventRecorder
+	// Secrets gets a pull secret. Default nil: there are none.
+	Secrets func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	// ServiceAccount gets a pod's service account, whose pull secrets are used if the pod names none, as the API server's
+	// admission arranges it too. Default nil: only the pod's own count.
+	ServiceAccount func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
+	// Clock measures back-off. Default: the real clock.
+	Clock clock.Clock
+	// Parallel is how many pulls may run at a time. Default 5.
+	Parallel int
+}
+
+// Puller makes images present. Safe for concurrent use.
+type Puller struct {
+	config Config
+	slots  chan struct{}
+
+	mu       sync.Mutex
+	failures map[key]failure
+}
+
+// key is what back-off is counted for.
+type key struct{ pod, image string }
+
+// failure is the last unsuccessful pull of a key.
+type failure struct {
+	at      time.Time
+	delay   time.Duration
+	message string
+}
+
+// New returns a Puller.
+func New(config Config) *Puller {
+	if config.Clock == nil {
+		config.Clock = clock.RealClock{}
+	}
+	if config.Parallel <= 0 {
+		config.Parallel = 5
+	}
+	return &Puller{config: config, slots: make(chan struct{}, config.Parallel), failures: map[key]failure{}}
+}
+
+// Ensure returns the image of a container, after pulling it if its policy says so. ref is the container's, for events.
+// Errors are *Error, or ctx.Err().
+func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref *corev1.ObjectReference) (*container.Image, error) {
+	named, err := reference.ParseNormalizedNamed(c.Image)
+	if err != nil {
+		message := fmt.Sprintf("Failed to apply default image tag %q: couldn't parse image name %q: %v", c.Image, c.Image, err)
+		p.config.Recorder.Event(ref, corev1.EventTypeWarning, "InspectFailed", message)
+		return nil, &Error{ReasonInvalidName, message}
+	}
+	local, err := p.config.Runtime.Image(ctx, c.Image)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, container.ErrNotFound):
+		local = nil
+	case err != nil:
+		message := fmt.Sprintf("Failed to inspect image %q: %v", c.Image, err)
+		p.config.Recorder.Event(ref, corev1.EventTypeWarning, "InspectFailed", message)
+		return nil, &Error{ReasonInspectError, message}
+	}
+	policy := c.ImagePullPolicy
+	if policy == "" {
+		policy = defaultPolicy(named)
+	}
+	switch {
+	case policy == corev1.PullAlways:
+	case local != nil:
+		p.config.Recorder.Event(ref, corev1.EventTypeNormal, "Pulled",
+			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.Image))
+		return local, nil
+	case policy == corev1.PullNever:
+		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
+		p.config.Recorder.Event(ref, corev1.EventTypeWarning, "ErrImageNeverPull", message)
+		return nil, &Error{ReasonNeverPull, message}
+	}
+	k := key{pod: string(pod.UID), image: c.Image}
+	if last, ok := p.backingOff(k); ok {
+		message := fmt.Sprintf("Back-off pulling image %q", c.Image)
+		p.config.Recorder.Event(ref, corev1.EventTypeNormal, "BackOff", message)
+		return nil, &Error{ReasonBackOff, fmt.Sprintf("%s: %s: %s", message, ReasonPull, last)}
+	}
+	return p.pull(ctx, pod, c, ref, k)
+}
+
+// defaultPolicy is what the API server's defaults say, for pods that did not come from it.
+func defaultPolicy(named reference.Named) corev1.PullPolicy {
+	if _, ok := named.(reference.Digested); ok {
+		return corev1.PullIfNotPresent
+	}
+	if tagged, ok := reference.TagNameOnly(named).(reference.Tagged); ok && tagged.Tag() == "latest" {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
+
+func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref *corev1.ObjectReference, k key) (*container.Image, error) {
+	began := p.config.Clock.Now()
+	auths, missing, err := p.logins(ctx, pod, c.Image)
+	if err != nil {
+		return nil, err
+	}
+	if missing != "" {
+		p.config.Recorder.Event(ref, corev1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
+			fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", missing))
+	}
+	p.config.Recorder.Event(ref, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	pulling := p.config.Clock.Now()
+	img, err := p.try(ctx, c.Image, auths)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Failed to pull image", "image", c.Image, "pod", klog.KObj(pod), "err", err)
+		p.config.Recorder.Event(ref, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %v", c.Image, err))
+		p.failed(k, err.Error())
+		if errors.Is(err, container.ErrInvalidImageName) {
+			return nil, &Error{ReasonInvalidName, err.Error()}
+		}
+		return nil, &Error{ReasonPull, err.Error()}
+	}
+	p.succeeded(k)
+	now := p.config.Clock.Now()
+	p.config.Recorder.Event(ref, corev1.EventTypeNormal, "Pulled",
+		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.", c.Image,
+			now.Sub(pulling).Truncate(time.Millisecond), now.Sub(began).Truncate(time.Millisecond), img.SizeBytes))
+	return img, nil
+}
+
+// try pulls with one login after the other until one succeeds.
+func (p *Puller) try(ctx context.Context, image string, auths []container.RegistryAuth) (*container.Image, error) {
+	if len(auths) == 0 {
+		return p.config.Runtime.PullImage(ctx, image, nil)
+	}
+	var errs []error
+	for i := range auths {
+		img, err := p.config.Runtime.PullImage(ctx, image, &auths[i])
+		if err == nil || ctx.Err() != nil {
+			return img, err
+		}
+		errs = append(errs, err)
+	}
+	if len(errs) == 1 {
+		return nil, errs[0]
+	}
+	return nil, errors.Join(errs...)
+}
+
+// backingOff tells whether a pull must still wait, and what made the last one fail.
+func (p *Puller) backingOff(k key) (message string, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f, ok := p.failures[k]
+	return f.message, ok && p.config.Clock.Since(f.at) < f.delay
+}
+
+// failed notes a failure. The delay doubles with each, and begins anew when the last one is long past.
+func (p *Puller) failed(k key, message string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.config.Clock.Now()
+	for other, f := range p.failures { // also what belongs to pods that are gone
+		if now.Sub(f.at) > 2*backOffMax {
+			delete(p.failures, other)
+		}
+	}
+	delay := backOffInitial
+	if f, ok := p.failures[k]; ok {
+		delay = min(2*f.delay, backOffMax)
+	}
+	p.failures[k] = failure{at: now, delay: delay, message: message}
+}
+
+func (p *Puller) succeeded(k key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.failures, k)
+}

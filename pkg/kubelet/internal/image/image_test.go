@@ -1,0 +1,285 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/container/fake"
+)
+
+type fixture struct {
+	*Puller
+	runtime *fake.Runtime
+	events  *record.FakeRecorder
+	clock   *testingclock.FakeClock
+	pod     *corev1.Pod
+}
+
+func newFixture(secrets map[string]*corev1.Secret) *fixture {
+	f := &fixture{
+		runtime: fake.New(fake.Config{}), events: record.NewFakeRecorder(100), clock: testingclock.NewFakeClock(time.Unix(1e9, 0)),
+		pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}},
+	}
+	f.Puller = New(Config{
+		Runtime: f.runtime, Recorder: f.events, Clock: f.clock,
+		Secrets: func(_ context.Context, namespace, name string) (*corev1.Secret, error) {
+			if s := secrets[namespace+"/"+name]; s != nil {
+				return s, nil
+			}
+			return nil, fmt.Errorf("secrets %q not found", name)
+		},
+		ServiceAccount: func(_ context.Context, _, name string) (*corev1.ServiceAccount, error) {
+			return &corev1.ServiceAccount{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "of-" + name}}}, nil
+		},
+	})
+	return f
+}
+
+func (f *fixture) ensure(t *testing.T, image string, policy corev1.PullPolicy) (*container.Image, *Error) {
+	t.Helper()
+	img, err := f.Ensure(t.Context(), f.pod, &corev1.Container{Name: "c", Image: image, ImagePullPolicy: policy}, &corev1.ObjectReference{})
+	var e *Error
+	if err != nil && !errors.As(err, &e) {
+		t.Fatalf("error %v of type %T", err, err)
+	}
+	return img, e
+}
+
+func (f *fixture) recorded() []string {
+	var out []string
+	for {
+		select {
+		case e := <-f.events.Events:
+			out = append(out, e)
+		default:
+			return out
+		}
+	}
+}
+
+func TestEnsure(t *testing.T) {
+	present := `Normal Pulled Container image "x:1" already present on machine and can be accessed by the pod`
+	pulled := []string{
+		`Normal Pulling Pulling image "x:1"`,
+		`Normal Pulled Successfully pulled image "x:1" in 0s (0s including waiting). Image size: 1048576 bytes.`,
+	}
+	for _, test := range []struct {
+		name, image   string
+		policy        corev1.PullPolicy
+		local, remote bool
+		reason, says  string
+		events        []string
+	}{
+		{name: "present", image: "x:1", policy: corev1.PullIfNotPresent, local: true, events: []string{present}},
+		{name: "absent", image: "x:1", policy: corev1.PullIfNotPresent, remote: true, events: pulled},
+		{name: "always", image: "x:1", policy: corev1.PullAlways, local: true, remote: true, events: pulled},
+		{name: "never and present", image: "x:1", policy: corev1.PullNever, local: true, events: []string{present}},
+		{name: "never and absent", image: "x:1", policy: corev1.PullNever, reason: ReasonNeverPull,
+			says:   `Container image "x:1" is not present with pull policy of Never`,
+			events: []string{`Warning ErrImageNeverPull Container image "x:1" is not present with pull policy of Never`}},
+		{name: "not to be had", image: "x:1", policy: corev1.PullIfNotPresent, reason: ReasonPull,
+			says:   "manifest for x:1 not found: manifest unknown: manifest unknown",
+			events: []string{pulled[0], `Warning Failed Failed to pull image "x:1": manifest for x:1 not found: manifest unknown: manifest unknown`}},
+		{name: "no name", image: "X:1", policy: corev1.PullIfNotPresent, reason: ReasonInvalidName,
+			says:   `Failed to apply default image tag "X:1": couldn't parse image name "X:1": invalid reference format: repository name (library/X) must be lowercase`,
+			events: []string{`Warning InspectFailed Failed to apply default image tag "X:1": couldn't parse image name "X:1": invalid reference format: repository name (library/X) must be lowercase`}},
+		{name: "default policy with a tag", image: "x:1", local: true, events: []string{present}},
+		{name: "default policy without", image: "x", local: true, reason: ReasonPull, says: "manifest for x not found: manifest unknown: manifest unknown",
+			events: []string{`Normal Pulling Pulling image "x"`, `Warning Failed Failed to pull image "x": manifest for x not found: manifest unknown: manifest unknown`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(nil)
+			if test.local {
+				f.runtime.AddImage(test.image, nil)
+			}
+			if test.remote {
+				f.runtime.Publish(test.image, nil)
+			}
+			img, err := f.ensure(t, test.image, test.policy)
+			if test.reason == "" {
+				if err != nil || img == nil || img.ID == "" {
+					t.Fatalf("got %v, %v", img, err)
+				}
+			} else if err == nil || err.Reason != test.reason || err.Message != test.says {
+				t.Errorf("got %+v", err)
+			}
+			if diff := cmp.Diff(test.events, f.recorded()); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestInspectError(t *testing.T) {
+	f := newFixture(nil)
+	f.runtime.Fail("Image", container.ErrUnavailable)
+	if _, err := f.ensure(t, "x:1", corev1.PullIfNotPresent); err == nil || err.Reason != ReasonInspectError ||
+		err.Message != `Failed to inspect image "x:1": container engine unavailable` {
+		t.Errorf("got %+v", err)
+	}
+}
+
+func TestBackOff(t *testing.T) {
+	f := newFixture(nil)
+	pulls := func() int { return len(f.runtime.Calls("PullImage")) }
+	fail := func() {
+		t.Helper()
+		if _, err := f.ensure(t, "x:1", corev1.PullIfNotPresent); err == nil || err.Reason != ReasonPull {
+			t.Fatalf("got %+v", err)
+		}
+	}
+	for i, delay := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
+		fail()
+		if pulls() != i+1 {
+			t.Fatalf("pull %d was made %d times", i, pulls())
+		}
+		f.clock.Step(delay*time.Second - time.Millisecond)
+		f.recorded()
+		_, err := f.ensure(t, "x:1", corev1.PullIfNotPresent)
+		if err == nil || err.Reason != ReasonBackOff ||
+			err.Message != `Back-off pulling image "x:1": ErrImagePull: manifest for x:1 not found: manifest unknown: manifest unknown` {
+			t.Fatalf("after failure %d: %+v", i, err)
+		}
+		if diff := cmp.Diff([]string{`Normal BackOff Back-off pulling image "x:1"`}, f.recorded()); diff != "" {
+			t.Error(diff)
+		}
+		f.clock.Step(time.Millisecond)
+	}
+	// Another image, and another pod, are not held back.
+	f.runtime.Publish("y:1", nil)
+	if _, err := f.ensure(t, "y:1", corev1.PullIfNotPresent); err != nil {
+		t.Errorf("another image: %+v", err)
+	}
+	fail()
+	f.pod.UID = "other"
+	fail()
+	f.pod.UID = "u"
+	// A success, or a long time, ends it.
+	f.clock.Step(backOffMax)
+	f.runtime.Publish("x:1", nil)
+	if _, err := f.ensure(t, "x:1", corev1.PullAlways); err != nil {
+		t.Fatalf("got %+v", err)
+	}
+	f.runtime.Fail("PullImage", errors.New("boom"))
+	if _, err := f.ensure(t, "x:1", corev1.PullAlways); err == nil || err.Reason != ReasonPull {
+		t.Fatalf("got %+v", err)
+	}
+	f.clock.Step(backOffInitial)
+	if _, err := f.ensure(t, "x:1", corev1.PullAlways); err == nil || err.Reason != ReasonPull {
+		t.Errorf("the delay did not begin anew: %+v", err)
+	}
+}
+
+func secret(kind corev1.SecretType, key, text string) *corev1.Secret {
+	return &corev1.Secret{Type: kind, Data: map[string][]byte{key: []byte(text)}}
+}
+
+func TestLogins(t *testing.T) {
+	auth := base64.StdEncoding.EncodeToString([]byte("u:p"))
+	wrong := secret(corev1.SecretTypeDockerConfigJson, corev1.DockerConfigJsonKey, `{"auths":{"example.com/team":{"username":"u","password":"wrong"}}}`)
+	right := secret(corev1.SecretTypeDockercfg, corev1.DockerConfigKey, `{"https://example.com":{"auth":"`+auth+`"}}`)
+	f := newFixture(map[string]*corev1.Secret{"ns/wrong": wrong, "ns/right": right, "ns/of-sa": right})
+	f.runtime.Publish("example.com/team/x:1", &container.RegistryAuth{Username: "u", Password: "p"})
+	if _, err := f.ensure(t, "example.com/team/x:1", ""); err == nil || !strings.Contains(err.Message, "pull access denied") {
+		t.Fatalf("without a login: %+v", err)
+	}
+	f.recorded()
+	f.pod.UID = "2"
+	f.pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "none"}, {Name: "right"}, {Name: "wrong"}, {Name: "nil"}}
+	if _, err := f.ensure(t, "example.com/team/x:1", ""); err != nil {
+		t.Fatalf("with the login: %+v", err)
+	}
+	if got, want := f.recorded()[0], "Warning FailedToRetrieveImagePullSecret Unable to retrieve some image pull secrets (none, nil); attempting to pull the image may not succeed."; got != want {
+		t.Errorf("got %q", got)
+	}
+	var passwords []string
+	for _, c := range f.runtime.Calls("PullImage")[1:] {
+		passwords = append(passwords, c.Arg.(*container.RegistryAuth).Password)
+	}
+	if len(passwords) != 2 {
+		t.Errorf("logins tried: %v", passwords)
+	}
+	f.pod.UID, f.pod.Spec.ImagePullSecrets, f.pod.Spec.ServiceAccountName = "3", nil, "sa"
+	if _, err := f.ensure(t, "example.com/team/x:1", corev1.PullAlways); err != nil {
+		t.Errorf("with the service account's login: %+v", err)
+	}
+}
+
+func TestMatch(t *testing.T) {
+	for _, test := range []struct {
+		name, pattern, image string
+		want                 bool
+	}{
+		{"host", "example.com", "example.com/x", true},
+		{"other host", "example.com", "example.org/x", false},
+		{"scheme and slash", "https://example.com/", "example.com/x", true},
+		{"version", "https://example.com/v2/", "example.com/x", true},
+		{"port", "example.com:5000", "example.com:5000/x", true},
+		{"other port", "example.com", "example.com:5000/x", false},
+		{"path", "example.com/a", "example.com/a/x", true},
+		{"other path", "example.com/b", "example.com/a/x", false},
+		{"wildcard", "*.example.com", "a.example.com/x", true},
+		{"wildcard of one part", "*.example.com", "a.b.example.com/x", false},
+		{"Docker Hub", "https://index.docker.io/v1/", "x", true},
+		{"Docker Hub by its short name", "docker.io", "docker.io/a/x", true},
+		{"not Docker Hub", "docker.io", "example.com/x", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := len(match([]entry{{pattern: withoutScheme(test.pattern)}}, test.image)) == 1; got != test.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestParallel(t *testing.T) {
+	f := newFixture(nil)
+	f.Puller = New(Config{Runtime: f.runtime, Recorder: f.events, Clock: f.clock, Parallel: 1})
+	f.runtime.Publish("x:1", nil)
+	f.runtime.Publish("y:1", nil)
+	release, entered := make(chan struct{}), make(chan struct{}, 2)
+	f.runtime.Before(func(c fake.Call) error {
+		if c.Op == "PullImage" {
+			entered <- struct{}{}
+			<-release
+		}
+		return nil
+	})
+	done := make(chan error)
+	go func() {
+		_, err := f.Ensure(t.Context(), f.pod, &corev1.Container{Image: "x:1"}, &corev1.ObjectReference{})
+		done <- err
+	}()
+	<-entered
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, err := f.Ensure(ctx, f.pod, &corev1.Container{Image: "y:1"}, &corev1.ObjectReference{})
+		done <- err
+	}()
+	cancel() // the second only waits, and can be called off
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if len(entered) != 0 {
+		t.Error("two pulls ran at a time")
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Errorf("got %v", err)
+	}
+}

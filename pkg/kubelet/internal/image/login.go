@@ -1,0 +1,172 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+)
+
+// logins returns those of a pod's pull secrets that fit an image, the most specific first, and the names of secrets
+// that could not be had. Errors are those of ctx.
+func (p *Puller) logins(ctx context.Context, pod *corev1.Pod, image string) (auths []container.RegistryAuth, missing string, err error) {
+	if p.config.Secrets == nil {
+		return nil, "", nil
+	}
+	refs := pod.Spec.ImagePullSecrets
+	if len(refs) == 0 && p.config.ServiceAccount != nil && pod.Spec.ServiceAccountName != "" {
+		account, err := p.config.ServiceAccount(ctx, pod.Namespace, pod.Spec.ServiceAccountName)
+		if ctx.Err() != nil {
+			return nil, "", ctx.Err()
+		}
+		if err == nil {
+			refs = account.ImagePullSecrets
+		}
+	}
+	var absent []string
+	var entries []entry
+	for _, ref := range refs {
+		if ref.Name == "" {
+			continue
+		}
+		secret, err := p.config.Secrets(ctx, pod.Namespace, ref.Name)
+		if ctx.Err() != nil {
+			return nil, "", ctx.Err()
+		}
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("Unable to retrieve pull secret", "pod", klog.KObj(pod), "secret", ref.Name, "err", err)
+			absent = append(absent, ref.Name)
+			continue
+		}
+		of, err := parseSecret(secret)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Pull secret is ignored", "pod", klog.KObj(pod), "secret", ref.Name)
+			continue
+		}
+		entries = append(entries, of...)
+	}
+	return match(entries, image), strings.Join(absent, ", "), nil
+}
+
+// entry is a login with the pattern of what it is for.
+type entry struct {
+	pattern string // host[:port][/path]
+	auth    container.RegistryAuth
+}
+
+// dockerConfig is the format of both kinds of secrets.
+type dockerConfig map[string]struct {
+	Username      string `json:"username"`
+	Password      string `json:"password"`
+	Auth          string `json:"auth"`
+	IdentityToken string `json:"identitytoken"`
+	RegistryToken string `json:"registrytoken"`
+}
+
+// parseSecret reads a secret of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg; others have no logins.
+func parseSecret(secret *corev1.Secret) ([]entry, error) {
+	var config dockerConfig
+	switch secret.Type {
+	case corev1.SecretTypeDockerConfigJson:
+		var file struct {
+			Auths dockerConfig `json:"auths"`
+		}
+		if err := json.Unmarshal(secret.Data[corev1.DockerConfigJsonKey], &file); err != nil {
+			return nil, fmt.Errorf("parsing %s: %w", corev1.DockerConfigJsonKey, err)
+		}
+		config = file.Auths
+	case corev1.SecretTypeDockercfg:
+		if err := json.Unmarshal(secret.Data[corev1.DockerConfigKey], &config); err != nil {
+			return nil, fmt.Errorf("parsing %s: %w", corev1.DockerConfigKey, err)
+		}
+	}
+	var entries []entry
+	for server, login := range config {
+		auth := container.RegistryAuth{
+			Username: login.Username, Password: login.Password, IdentityToken: login.IdentityToken,
+			RegistryToken: login.RegistryToken, ServerAddress: server,
+		}
+		if login.Auth != "" {
+			b, err := base64.StdEncoding.DecodeString(login.Auth)
+			if err != nil {
+				// Some writers leave the padding out.
+				b, err = base64.RawStdEncoding.DecodeString(login.Auth)
+			}
+			user, password, ok := strings.Cut(string(b), ":")
+			if err != nil || !ok {
+				return nil, fmt.Errorf("the auth of %q is not a name and a password in base64", server)
+			}
+			auth.Username, auth.Password = user, strings.TrimRight(password, "\x00")
+		}
+		entries = append(entries, entry{pattern: withoutScheme(server), auth: auth})
+	}
+	return entries, nil
+}
+
+func withoutScheme(server string) string {
+	if _, rest, ok := strings.Cut(server, "://"); ok {
+		return rest
+	}
+	return server
+}
+
+// dockerHub are the names that Docker Hub goes by.
+var dockerHub = []string{"docker.io", "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com"}
+
+// match returns the logins that fit an image, the longest pattern first and each once; pure.
+func match(entries []entry, image string) []container.RegistryAuth {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return nil
+	}
+	fitting := slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return !fits(e.pattern, named) })
+	slices.SortStableFunc(fitting, func(a, b entry) int { return strings.Compare(b.pattern, a.pattern) })
+	var auths []container.RegistryAuth
+	for _, e := range fitting {
+		if !slices.Contains(auths, e.auth) {
+			auths = append(auths, e.auth)
+		}
+	}
+	return auths
+}
+
+// fits tells whether a pattern covers an image. Each part of the host may have wildcards, the port must be equal, and
+// the path is a prefix.
+func fits(pattern string, named reference.Named) bool {
+	host, prefix, _ := strings.Cut(pattern, "/")
+	prefix = strings.Trim(prefix, "/")
+	if prefix == "v1" || prefix == "v2" {
+		prefix = "" // an API's address, as docker login writes it
+	}
+	domain, repository := reference.Domain(named), reference.Path(named)
+	if !strings.HasPrefix(repository, prefix) {
+		return false
+	}
+	if slices.Contains(dockerHub, host) {
+		return slices.Contains(dockerHub, domain)
+	}
+	wantHost, wantPort, _ := strings.Cut(host, ":")
+	haveHost, havePort, _ := strings.Cut(domain, ":")
+	wantParts, haveParts := strings.Split(wantHost, "."), strings.Split(haveHost, ".")
+	if wantPort != havePort || len(wantParts) != len(haveParts) {
+		return false
+	}
+	for i := range wantParts {
+		if ok, err := path.Match(wantParts[i], haveParts[i]); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}

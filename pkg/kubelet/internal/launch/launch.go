@@ -1,0 +1,279 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package launch resolves a pod's spec into what the container engine is told: sandbox and container configurations
+// and the files that the kubelet manages in them. Touch it when a field of the spec starts to matter to the engine.
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/env"
+	"minik8s.io/minik8s/pkg/kubelet/internal/hostsfile"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/resolvconf"
+)
+
+// Volumes is the part of the volume manager that launching needs.
+type Volumes interface {
+	ContainerMounts(pod *corev1.Pod, c *corev1.Container, podIPs []string) ([]container.Mount, error)
+	Source(ctx context.Context, pod *corev1.Pod) env.Source
+}
+
+// Config is what a Builder is made from.
+type Config struct {
+	// RootDir is the kubelet's directory: pods/<uid> are the pods' own, seccomp the localhost profiles.
+	RootDir string
+	Volumes Volumes
+	// Services that a pod in namespace finds in its environment.
+	Services func(namespace string) []*corev1.Service
+	// ClusterDNS, ClusterDomain and HostResolvConf (a path) make /etc/resolv.conf.
+	ClusterDNS     []string
+	ClusterDomain  string
+	HostResolvConf string
+	// HostIPs are the node's.
+	HostIPs []string
+	// Resources are the cgroup settings of a container, OOMScoreAdj its rank when memory runs out.
+	Resources   func(*corev1.Pod, *corev1.Container) container.Resources
+	OOMScoreAdj func(*corev1.Pod, *corev1.Container) int
+}
+
+// Builder resolves specs.
+type Builder struct{ cfg Config }
+
+// New returns a Builder.
+func New(cfg Config) *Builder {
+	if cfg.HostResolvConf == "" {
+		cfg.HostResolvConf = "/etc/resolv.conf"
+	}
+	return &Builder{cfg: cfg}
+}
+
+// PodDir is the directory of a pod.
+func (b *Builder) PodDir(pod *corev1.Pod) string {
+	return filepath.Join(b.cfg.RootDir, "pods", string(pod.UID))
+}
+
+// Identity is how the engine knows a pod.
+func Identity(pod *corev1.Pod) container.Pod {
+	return container.Pod{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
+}
+
+// Sandbox resolves the pod-wide part.
+func (b *Builder) Sandbox(pod *corev1.Pod, attempt uint32, cgroupParent string) (container.SandboxConfig, error) {
+	cfg := container.SandboxConfig{
+		Pod: Identity(pod), Attempt: attempt, CgroupParent: cgroupParent,
+		PID: pidMode(pod),
+	}
+	if pod.Spec.HostIPC {
+		cfg.IPC = container.NamespaceNode
+	}
+	if pod.Spec.HostNetwork {
+		cfg.Network = container.NamespaceNode
+	} else {
+		name, domain, err := b.hostname(pod)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Hostname = name
+		if pod.Spec.SetHostnameAsFQDN != nil && *pod.Spec.SetHostnameAsFQDN && domain != "" {
+			cfg.Hostname = name + "." + domain
+			if n := len(cfg.Hostname); n > 64 {
+				return cfg, fmt.Errorf("Failed to construct FQDN from Pod hostname and cluster domain, FQDN %s is too long (%d characters is the max, %d characters requested)", cfg.Hostname, 64, n)
+			}
+		}
+	}
+	if sc := pod.Spec.SecurityContext; sc != nil && len(sc.Sysctls) > 0 {
+		cfg.Sysctls = map[string]string{}
+		for _, s := range sc.Sysctls {
+			cfg.Sysctls[strings.ReplaceAll(s.Name, "/", ".")] = s.Value
+		}
+	}
+	return cfg, nil
+}
+
+func pidMode(pod *corev1.Pod) container.NamespaceMode {
+	switch {
+	case pod.Spec.HostPID:
+		return container.NamespaceNode
+	case pod.Spec.ShareProcessNamespace != nil && *pod.Spec.ShareProcessNamespace:
+		return container.NamespacePod
+	default:
+		return container.NamespaceContainer
+	}
+}
+
+// hostname is the pod's host name and, if it has a subdomain, the domain it is in.
+func (b *Builder) hostname(pod *corev1.Pod) (name, domain string, err error) {
+	if o := pod.Spec.HostnameOverride; o != nil {
+		return *o, "", nil // KEP-4762
+	}
+	name = pod.Name
+	if pod.Spec.Hostname != "" {
+		name = pod.Spec.Hostname
+	}
+	if len(name) > 63 {
+		if name = strings.TrimRight(name[:63], "-."); name == "" {
+			return "", "", fmt.Errorf("hostname of pod %q is empty when cut to 63 characters", pod.Name)
+		}
+	}
+	if pod.Spec.Subdomain != "" {
+		domain = fmt.Sprintf("%s.%s.svc.%s", pod.Spec.Subdomain, pod.Namespace, b.cfg.ClusterDomain)
+	}
+	return name, domain, nil
+}
+
+// Request is a container to resolve.
+type Request struct {
+	Pod       *corev1.Pod
+	Container *corev1.Container
+	Type      container.ContainerType
+	Attempt   uint32
+	Image     *container.Image
+	PodIPs    []string
+	// CgroupParent of the pod.
+	CgroupParent string
+	// Target is the running container whose processes an ephemeral container sees, "" for none.
+	Target string
+}
+
+// Container resolves one container and writes the files it gets. An error is about the spec or what it refers to: the
+// container waits with reason CreateContainerConfigError.
+func (b *Builder) Container(ctx context.Context, r Request) (container.ContainerConfig, error) {
+	pod, c := r.Pod, r.Container
+	cfg := container.ContainerConfig{
+		Pod: Identity(pod), Name: c.Name, Type: r.Type, Attempt: r.Attempt, Hash: podspec.Hash(c),
+		Image: r.Image.ID, ImageRef: c.Image,
+		WorkingDir: c.WorkingDir,
+		Stdin:      c.Stdin, StdinOnce: c.StdinOnce, TTY: c.TTY,
+		PID:          pidMode(pod),
+		CgroupParent: r.CgroupParent,
+		Resources:    b.cfg.Resources(pod, c),
+		OOMScoreAdj:  b.cfg.OOMScoreAdj(pod, c),
+		StopSignal:   r.Image.StopSignal,
+	}
+	if pod.Spec.HostNetwork {
+		cfg.Network = container.NamespaceNode
+	}
+	if pod.Spec.HostIPC {
+		cfg.IPC = container.NamespaceNode
+	}
+	if r.Target != "" {
+		cfg.PID, cfg.PIDTarget = container.NamespaceTarget, r.Target
+	}
+	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
+		cfg.StopSignal = string(*c.Lifecycle.StopSignal)
+	}
+	if err := secure(&cfg, pod, c, r.Image.User, profileIn(filepath.Join(b.cfg.RootDir, "seccomp"))); err != nil {
+		return cfg, err
+	}
+
+	podIP := ""
+	if len(r.PodIPs) > 0 {
+		podIP = r.PodIPs[0]
+	}
+	vars, err := env.Make(pod, c, podIP, r.PodIPs, b.cfg.HostIPs, b.cfg.Services(pod.Namespace), b.cfg.Volumes.Source(ctx, pod))
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Env = vars
+	cfg.Command, cfg.Args = env.Expand(c.Command, vars), env.Expand(c.Args, vars)
+
+	if cfg.Mounts, err = b.cfg.Volumes.ContainerMounts(pod, c, r.PodIPs); err != nil {
+		return cfg, err
+	}
+	if err := b.files(&cfg, r); err != nil {
+		return cfg, err
+	}
+	return cfg, nil
+}
+
+// files adds /etc/hosts, /etc/resolv.conf and the termination log.
+func (b *Builder) files(cfg *container.ContainerConfig, r Request) error {
+	dir := b.PodDir(r.Pod)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("making pod directory: %w", err)
+	}
+	taken := map[string]bool{}
+	for _, m := range cfg.Mounts {
+		taken[filepath.Clean(m.ContainerPath)] = true
+	}
+	if !taken["/etc/hosts"] {
+		text, err := b.hosts(r.Pod, r.PodIPs)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, "etc-hosts")
+		if err := overwrite(path, text); err != nil {
+			return err
+		}
+		cfg.Mounts = append(cfg.Mounts, container.Mount{HostPath: path, ContainerPath: "/etc/hosts", ReadOnly: false})
+	}
+	if !taken["/etc/resolv.conf"] {
+		host, err := resolvconf.ReadHost(b.cfg.HostResolvConf)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, "resolv.conf")
+		if err := overwrite(path, resolvconf.For(r.Pod, b.cfg.ClusterDNS, b.cfg.ClusterDomain, host).Render()); err != nil {
+			return err
+		}
+		cfg.Mounts = append(cfg.Mounts, container.Mount{HostPath: path, ContainerPath: "/etc/resolv.conf"})
+	}
+	if p := r.Container.TerminationMessagePath; p != "" && !taken[filepath.Clean(p)] {
+		logs := filepath.Join(dir, "containers", r.Container.Name)
+		if err := os.MkdirAll(logs, 0o750); err != nil {
+			return fmt.Errorf("making container directory: %w", err)
+		}
+		path := filepath.Join(logs, fmt.Sprintf("%08x", r.Attempt))
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o666)
+		if err != nil {
+			return fmt.Errorf("making termination log: %w", err)
+		}
+		// The mode is set apart because the umask would narrow it and any user of the container may write.
+		if err := errors.Join(f.Chmod(0o666), f.Close()); err != nil {
+			return fmt.Errorf("making termination log: %w", err)
+		}
+		cfg.Mounts = append(cfg.Mounts, container.Mount{HostPath: path, ContainerPath: p})
+		cfg.TerminationMount = path
+	}
+	return nil
+}
+
+func (b *Builder) hosts(pod *corev1.Pod, ips []string) (string, error) {
+	if pod.Spec.HostNetwork {
+		data, err := os.ReadFile("/etc/hosts")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("reading hosts file of the node: %w", err)
+		}
+		return hostsfile.RenderHostNetwork(pod, string(data)), nil
+	}
+	name, domain, err := b.hostname(pod)
+	if err != nil {
+		return "", err
+	}
+	return hostsfile.Render(pod, ips, name, domain), nil
+}
+
+// overwrite replaces the content in place, because containers have the file itself mounted.
+func overwrite(path, text string) error {
+	if old, err := os.ReadFile(path); err == nil && string(old) == text {
+		return nil
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}

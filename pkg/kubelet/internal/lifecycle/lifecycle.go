@@ -1,0 +1,94 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lifecycle runs the postStart and preStop hooks of containers. Touch it when a kind of handler is added.
+package lifecycle
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/httpget"
+)
+
+// Execer is the part of container.Runtime that hooks need.
+type Execer interface {
+	Exec(ctx context.Context, id string, o container.ExecOptions) (exitCode int, err error)
+}
+
+// Runner runs hooks.
+type Runner struct {
+	Exec   Execer
+	Clock  clock.Clock
+	Client *http.Client // nil uses one that trusts any certificate
+}
+
+// maxOutput bounds what is kept of a hook's output.
+const maxOutput = 10 << 10
+
+// Run runs h in or against the container with the given id. podIP is where HTTP goes. A tcpSocket handler does nothing,
+// as upstream.
+func (r *Runner) Run(ctx context.Context, h *corev1.LifecycleHandler, c *corev1.Container, id, podIP string) error {
+	switch {
+	case h.Exec != nil:
+		var out bytes.Buffer
+		w := &limited{w: &out, left: maxOutput}
+		code, err := r.Exec.Exec(ctx, id, container.ExecOptions{Command: h.Exec.Command, Stdout: w, Stderr: w})
+		if err != nil {
+			return fmt.Errorf("exec lifecycle hook (%v) for container %q failed: %w", h.Exec.Command, c.Name, err)
+		}
+		if code != 0 {
+			return fmt.Errorf("exec lifecycle hook (%v) for container %q failed: command exited with %d, message: %q", h.Exec.Command, c.Name, code, out.String())
+		}
+		return nil
+	case h.HTTPGet != nil:
+		req, err := httpget.Request(ctx, h.HTTPGet, c, podIP, "kube-lifecycle/1.37")
+		if err != nil {
+			return fmt.Errorf("http lifecycle hook for container %q failed: %w", c.Name, err)
+		}
+		client := r.Client
+		if client == nil {
+			client = &http.Client{Transport: httpget.Transport()}
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return fmt.Errorf("http lifecycle hook (%s) for container %q failed: %w", h.HTTPGet.Path, c.Name, err)
+		}
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxOutput))
+		return resp.Body.Close()
+	case h.Sleep != nil:
+		t := r.Clock.NewTimer(time.Duration(h.Sleep.Seconds) * time.Second)
+		defer t.Stop()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C():
+			return nil
+		}
+	case h.TCPSocket != nil:
+		return nil
+	default:
+		return fmt.Errorf("lifecycle hook of container %q has no handler that is known", c.Name)
+	}
+}
+
+// limited drops what is more than left bytes.
+type limited struct {
+	w    *bytes.Buffer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.left)
+	l.left -= n
+	l.w.Write(p[:n])
+	return len(p), nil
+}

@@ -1,0 +1,169 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+)
+
+// maxImages is how many images a Node lists, the largest first.
+const maxImages = 50
+
+// reservedMemory is what upstream's default hard eviction threshold keeps from pods; of the disk it is a tenth.
+const reservedMemory = 100 << 20
+
+// Host reads facts about the machine below root ("/" in production).
+type Host struct{ Root string }
+
+// Resources returns capacity and allocatable. dir is the file system whose size counts.
+func (h Host) Resources(dir string, maxPods int) (capacity, allocatable corev1.ResourceList, err error) {
+	memory, err := h.memory()
+	if err != nil {
+		return nil, nil, err
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return nil, nil, fmt.Errorf("reading size of %q: %w", dir, err)
+	}
+	disk := int64(fs.Blocks) * fs.Bsize
+	capacity = corev1.ResourceList{
+		corev1.ResourceCPU:              *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
+		corev1.ResourceMemory:           *resource.NewQuantity(memory, resource.BinarySI),
+		corev1.ResourceEphemeralStorage: *resource.NewQuantity(disk, resource.BinarySI),
+		corev1.ResourcePods:             *resource.NewQuantity(int64(maxPods), resource.DecimalSI),
+	}
+	pools, _ := filepath.Glob(filepath.Join(h.Root, "sys/kernel/mm/hugepages/hugepages-*kB"))
+	for _, p := range pools {
+		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(p), "hugepages-"), "kB"), 10, 64)
+		if err != nil {
+			continue
+		}
+		n, _ := strconv.ParseInt(h.text(filepath.Join("sys/kernel/mm/hugepages", filepath.Base(p), "nr_hugepages")), 10, 64)
+		size := resource.NewQuantity(kb<<10, resource.BinarySI)
+		capacity[corev1.ResourceName(corev1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(n*kb<<10, resource.BinarySI)
+	}
+	allocatable = capacity.DeepCopy()
+	allocatable[corev1.ResourceMemory] = *resource.NewQuantity(max(memory-reservedMemory, 0), resource.BinarySI)
+	allocatable[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(disk/10*9, resource.DecimalSI)
+	return capacity, allocatable, nil
+}
+
+func (h Host) memory() (int64, error) {
+	f, err := os.Open(filepath.Join(h.Root, "proc/meminfo"))
+	if err != nil {
+		return 0, fmt.Errorf("reading memory size: %w", err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if f := strings.Fields(s.Text()); len(f) >= 2 && f[0] == "MemTotal:" {
+			kb, err := strconv.ParseInt(f[1], 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("reading memory size: %w", err)
+			}
+			return kb << 10, nil
+		}
+	}
+	return 0, fmt.Errorf("reading memory size: no MemTotal in meminfo")
+}
+
+// Info returns the machine's identity and versions.
+func (h Host) Info(engine container.Version, kubelet string) corev1.NodeSystemInfo {
+	var u unix.Utsname
+	_ = unix.Uname(&u) // cannot fail with a valid pointer
+	info := corev1.NodeSystemInfo{
+		MachineID:       h.text("etc/machine-id"),
+		SystemUUID:      h.text("sys/class/dmi/id/product_uuid"),
+		BootID:          h.text("proc/sys/kernel/random/boot_id"),
+		KernelVersion:   unix.ByteSliceToString(u.Release[:]),
+		OSImage:         h.osImage(),
+		KubeletVersion:  kubelet,
+		OperatingSystem: runtime.GOOS,
+		Architecture:    runtime.GOARCH,
+	}
+	if info.SystemUUID == "" {
+		info.SystemUUID = info.MachineID
+	}
+	if engine.Name != "" {
+		info.ContainerRuntimeVersion = engine.Name + "://" + engine.Version
+	}
+	return info
+}
+
+func (h Host) osImage() string {
+	for _, line := range strings.Split(h.text("etc/os-release"), "\n") {
+		if v, ok := strings.CutPrefix(line, "PRETTY_NAME="); ok {
+			return strings.Trim(v, `"'`)
+		}
+	}
+	return "linux"
+}
+
+// AppArmor says whether the kernel enforces AppArmor profiles.
+func (h Host) AppArmor() bool { return h.text("sys/module/apparmor/parameters/enabled") == "Y" }
+
+func (h Host) text(name string) string {
+	data, err := os.ReadFile(filepath.Join(h.Root, name))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// Addresses are those of a node with these IPs, the primary first.
+func Addresses(name string, ips []netip.Addr) []corev1.NodeAddress {
+	var out []corev1.NodeAddress
+	for _, ip := range ips {
+		out = append(out, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip.String()})
+	}
+	return append(out, corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
+}
+
+// Labels are those every node has.
+func Labels(name string) map[string]string {
+	return map[string]string{
+		corev1.LabelHostname:      name,
+		corev1.LabelOSStable:      runtime.GOOS,
+		corev1.LabelArchStable:    runtime.GOARCH,
+		"beta.kubernetes.io/os":   runtime.GOOS,
+		"beta.kubernetes.io/arch": runtime.GOARCH,
+	}
+}
+
+// Images lists the engine's images for the Node.
+func Images(ctx context.Context, r container.Runtime) ([]corev1.ContainerImage, error) {
+	list, err := r.Images(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing images: %w", err)
+	}
+	var out []corev1.ContainerImage
+	for _, i := range list {
+		names := append(slices.Clone(i.RepoDigests), i.RepoTags...)
+		if len(names) == 0 {
+			continue
+		}
+		out = append(out, corev1.ContainerImage{Names: names[:min(len(names), 5)], SizeBytes: i.SizeBytes})
+	}
+	slices.SortStableFunc(out, func(a, b corev1.ContainerImage) int {
+		if a.SizeBytes != b.SizeBytes {
+			return int(min(max(b.SizeBytes-a.SizeBytes, -1), 1))
+		}
+		return strings.Compare(a.Names[0], b.Names[0])
+	})
+	return out[:min(len(out), maxImages)], nil
+}

@@ -1,0 +1,276 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package node makes this machine a Node: it registers it, keeps its status true and its lease renewed. Touch it when
+// the Node object shall tell something else about the machine.
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/component-helpers/apimachinery/lease"
+	nodeutil "k8s.io/component-helpers/node/util"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+const (
+	updateEvery  = 10 * time.Second
+	reportEvery  = 5 * time.Minute
+	leaseSeconds = 40
+	renewEvery   = 10 * time.Second
+)
+
+// Config is what a Reporter is made from.
+type Config struct {
+	Name     string
+	Client   kubernetes.Interface
+	Recorder record.EventRecorder
+	Clock    clock.WithTicker
+	// Labels and Taints are given to a Node that is registered anew; labels also to one that lacks them.
+	Labels map[string]string
+	Taints []corev1.Taint
+	// Machine describes the machine. It is asked every 10 s, so what is costly in it is cached there.
+	Machine func(context.Context) Machine
+}
+
+// Machine is what a Node's status is made from.
+type Machine struct {
+	Addresses   []corev1.NodeAddress
+	Capacity    corev1.ResourceList
+	Allocatable corev1.ResourceList
+	Info        corev1.NodeSystemInfo
+	Images      []corev1.ContainerImage
+	// KubeletPort is where the kubelet's API listens, 0 if it does not.
+	KubeletPort int32
+	// NotReady is why pods cannot run, "" if they can.
+	NotReady string
+}
+
+// Reporter keeps the Node.
+type Reporter struct {
+	cfg      Config
+	poke     chan struct{}
+	reported time.Time
+}
+
+// New returns a Reporter.
+func New(cfg Config) *Reporter { return &Reporter{cfg: cfg, poke: make(chan struct{}, 1)} }
+
+// Poke has the status looked at now. It does not block.
+func (r *Reporter) Poke() {
+	select {
+	case r.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Start registers the node and keeps it until ctx ends. The Node object stays.
+func (r *Reporter) Start(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
+	r.cfg.Recorder.Event(r.ref(), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+	renewed := make(chan struct{})
+	go func() {
+		defer close(renewed)
+		lease.NewController(r.cfg.Clock, r.cfg.Client, r.cfg.Name, leaseSeconds, nil, renewEvery, r.cfg.Name, corev1.NamespaceNodeLease, r.own(ctx)).Run(ctx)
+	}()
+	defer func() { <-renewed }()
+	wait := 100 * time.Millisecond
+	for {
+		err := r.Sync(ctx)
+		next := updateEvery
+		if err != nil {
+			if ctx.Err() == nil {
+				logger.Error(err, "Updating node status failed")
+			}
+			next = wait
+			wait = min(2*wait, updateEvery)
+		} else {
+			wait = 100 * time.Millisecond
+		}
+		t := r.cfg.Clock.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		case <-t.C():
+		case <-r.poke:
+			t.Stop()
+		}
+	}
+}
+
+// own makes the Node own its lease, so that they go together.
+func (r *Reporter) own(ctx context.Context) lease.ProcessLeaseFunc {
+	return func(l *coordinationv1.Lease) error {
+		if len(l.OwnerReferences) > 0 {
+			return nil
+		}
+		n, err := r.cfg.Client.CoreV1().Nodes().Get(ctx, r.cfg.Name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("getting node %q for its lease: %w", r.cfg.Name, err)
+		}
+		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}}
+		return nil
+	}
+}
+
+// Sync brings the Node up to date once: registers it if it is missing, and patches the status if it has changed or has
+// not been told for five minutes.
+func (r *Reporter) Sync(ctx context.Context) error {
+	nodes := r.cfg.Client.CoreV1().Nodes()
+	m := r.cfg.Machine(ctx)
+	live, err := nodes.Get(ctx, r.cfg.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.cfg.Name, Labels: maps.Clone(r.cfg.Labels)}, Spec: corev1.NodeSpec{Taints: r.cfg.Taints}}
+		n.Status = Status(corev1.NodeStatus{}, m, r.cfg.Clock.Now())
+		created, cerr := nodes.Create(ctx, n, metav1.CreateOptions{})
+		if cerr != nil {
+			return fmt.Errorf("registering node %q: %w", r.cfg.Name, cerr)
+		}
+		klog.FromContext(ctx).Info("Node registered", "node", r.cfg.Name)
+		r.events(corev1.NodeStatus{}, n.Status)
+		r.reported = r.cfg.Clock.Now()
+		if len(created.Status.Conditions) > 0 {
+			return nil
+		}
+		live = created // the API server dropped the status of a new object
+	} else if err != nil {
+		return fmt.Errorf("getting node %q: %w", r.cfg.Name, err)
+	}
+	if live, err = r.label(ctx, live); err != nil {
+		return err
+	}
+	want := live.DeepCopy()
+	now := r.cfg.Clock.Now()
+	want.Status = Status(live.Status, m, now)
+	if same(live.Status, want.Status) && now.Sub(r.reported) < reportEvery {
+		return nil
+	}
+	if _, _, err := nodeutil.PatchNodeStatus(r.cfg.Client.CoreV1(), types.NodeName(r.cfg.Name), live, want); err != nil {
+		return fmt.Errorf("patching status of node %q: %w", r.cfg.Name, err)
+	}
+	r.reported = now
+	r.events(live.Status, want.Status)
+	return nil
+}
+
+// label sets labels of ours that the Node lacks or has otherwise, and leaves all others.
+func (r *Reporter) label(ctx context.Context, live *corev1.Node) (*corev1.Node, error) {
+	missing := false
+	for k, v := range r.cfg.Labels {
+		if got, ok := live.Labels[k]; !ok || got != v {
+			missing = true
+		}
+	}
+	if !missing {
+		return live, nil
+	}
+	n := live.DeepCopy()
+	if n.Labels == nil {
+		n.Labels = map[string]string{}
+	}
+	maps.Copy(n.Labels, r.cfg.Labels)
+	n, err := r.cfg.Client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("labelling node %q: %w", r.cfg.Name, err)
+	}
+	return n, nil
+}
+
+// ref names the Node as the kubelet's events always have: by name in place of a uid.
+func (r *Reporter) ref() *corev1.ObjectReference {
+	return &corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: r.cfg.Name, UID: types.UID(r.cfg.Name)}
+}
+
+// events tells of conditions that have turned.
+func (r *Reporter) events(before, after corev1.NodeStatus) {
+	for _, c := range after.Conditions {
+		_, old := nodeutil.GetNodeCondition(&before, c.Type)
+		if old != nil && old.Status == c.Status {
+			continue
+		}
+		reason := ""
+		switch {
+		case c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue:
+			reason = "NodeReady"
+		case c.Type == corev1.NodeReady:
+			reason = "NodeNotReady"
+		case c.Type == corev1.NodeMemoryPressure && c.Status == corev1.ConditionFalse:
+			reason = "NodeHasSufficientMemory"
+		case c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionFalse:
+			reason = "NodeHasNoDiskPressure"
+		case c.Type == corev1.NodePIDPressure && c.Status == corev1.ConditionFalse:
+			reason = "NodeHasSufficientPID"
+		default:
+			continue
+		}
+		r.cfg.Recorder.Event(r.ref(), corev1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", r.cfg.Name, reason))
+	}
+}
+
+// Status lays what the machine says over an old status. Conditions and resources of others stay.
+func Status(old corev1.NodeStatus, m Machine, now time.Time) corev1.NodeStatus {
+	st := *old.DeepCopy()
+	st.Addresses = m.Addresses
+	st.Capacity = overlay(old.Capacity, m.Capacity)
+	st.Allocatable = overlay(old.Allocatable, m.Allocatable)
+	st.NodeInfo = m.Info
+	st.Images = m.Images
+	st.DaemonEndpoints.KubeletEndpoint.Port = m.KubeletPort
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"}
+	if m.NotReady != "" {
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", m.NotReady
+	}
+	for _, c := range []corev1.NodeCondition{
+		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
+		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
+		ready,
+	} {
+		c.LastHeartbeatTime = metav1.NewTime(now).Rfc3339Copy()
+		c.LastTransitionTime = c.LastHeartbeatTime
+		i, o := nodeutil.GetNodeCondition(&st, c.Type)
+		if o == nil {
+			st.Conditions = append(st.Conditions, c)
+			continue
+		}
+		if o.Status == c.Status {
+			c.LastTransitionTime = o.LastTransitionTime
+		}
+		st.Conditions[i] = c
+	}
+	return st
+}
+
+// overlay keeps resources that only others know of (device plugins, tests).
+func overlay(old, own corev1.ResourceList) corev1.ResourceList {
+	out := old.DeepCopy()
+	if out == nil {
+		out = corev1.ResourceList{}
+	}
+	maps.Copy(out, own)
+	return out
+}
+
+// same compares two statuses without their heartbeats.
+func same(a, b corev1.NodeStatus) bool {
+	a, b = *a.DeepCopy(), *b.DeepCopy()
+	for _, st := range []*corev1.NodeStatus{&a, &b} {
+		for i := range st.Conditions {
+			st.Conditions[i].LastHeartbeatTime = metav1.Time{}
+		}
+	}
+	return equality.Semantic.DeepEqual(a, b)
+}

@@ -1,0 +1,175 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podspec answers questions about a pod's spec that several parts of the kubelet ask: its containers, who is
+// a sidecar, what restarts, how a container is named in events. Touch it when the Pod API grows a field they share.
+package podspec
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+)
+
+// IsSidecar says whether an init container is restartable (KEP-753): it runs beside the regular containers.
+func IsSidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// Containers yields init, regular and ephemeral containers in this order; ephemeral ones as plain containers. The
+// containers are those of the pod: they must not be changed.
+func Containers(pod *corev1.Pod) iter.Seq2[*corev1.Container, container.ContainerType] {
+	return func(yield func(*corev1.Container, container.ContainerType) bool) {
+		for i := range pod.Spec.InitContainers {
+			if !yield(&pod.Spec.InitContainers[i], container.TypeInit) {
+				return
+			}
+		}
+		for i := range pod.Spec.Containers {
+			if !yield(&pod.Spec.Containers[i], container.TypeRegular) {
+				return
+			}
+		}
+		for i := range pod.Spec.EphemeralContainers {
+			c := corev1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+			if !yield(&c, container.TypeEphemeral) {
+				return
+			}
+		}
+	}
+}
+
+// Find returns the container called name and its type, nil if the pod has none.
+func Find(pod *corev1.Pod, name string) (*corev1.Container, container.ContainerType) {
+	for c, t := range Containers(pod) {
+		if c.Name == name {
+			return c, t
+		}
+	}
+	return nil, ""
+}
+
+// Status returns the API status of the container called name, from whichever list it is in.
+func Status(st *corev1.PodStatus, name string) *corev1.ContainerStatus {
+	for _, list := range [][]corev1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses, st.EphemeralContainerStatuses} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// RestartsOn says whether a container that ended with exitCode is to be started again, by its own restartPolicyRules,
+// its own restartPolicy (KEP-5307), or the pod's. Sidecars always restart.
+func RestartsOn(pod *corev1.Pod, c *corev1.Container, exitCode int) bool {
+	for _, r := range c.RestartPolicyRules {
+		if r.ExitCodes == nil || r.Action != corev1.ContainerRestartRuleActionRestart {
+			continue
+		}
+		in := slices.Contains(r.ExitCodes.Values, int32(exitCode))
+		if in == (r.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn) {
+			return true
+		}
+	}
+	policy := string(pod.Spec.RestartPolicy)
+	if c.RestartPolicy != nil {
+		policy = string(*c.RestartPolicy)
+	} else if _, t := Find(pod, c.Name); t == container.TypeInit && policy == string(corev1.RestartPolicyAlways) {
+		// A plain init container runs until it succeeds once.
+		policy = string(corev1.RestartPolicyOnFailure)
+	}
+	switch policy {
+	case string(corev1.RestartPolicyNever):
+		return false
+	case string(corev1.RestartPolicyOnFailure):
+		return exitCode != 0
+	default:
+		return true
+	}
+}
+
+// Hash identifies what of a running container's spec may change only by replacing it: its name and image.
+func Hash(c *corev1.Container) string {
+	data, err := json.Marshal(map[string]string{"name": c.Name, "image": c.Image})
+	if err != nil { // strings always encode
+		return ""
+	}
+	h := fnv.New32a()
+	_, _ = h.Write(data)
+	return strconv.FormatUint(uint64(h.Sum32()), 16)
+}
+
+// FullName is how messages name a pod: name_namespace(uid).
+func FullName(pod *corev1.Pod) string {
+	return fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID)
+}
+
+// Ref refers to a container of a pod, for events.
+func Ref(pod *corev1.Pod, name string) *corev1.ObjectReference {
+	ref := PodRef(pod)
+	switch _, t := Find(pod, name); t {
+	case container.TypeInit:
+		ref.FieldPath = fmt.Sprintf("spec.initContainers{%s}", name)
+	case container.TypeEphemeral:
+		ref.FieldPath = fmt.Sprintf("spec.ephemeralContainers{%s}", name)
+	default:
+		ref.FieldPath = fmt.Sprintf("spec.containers{%s}", name)
+	}
+	return ref
+}
+
+// PodRef refers to a pod, for events.
+func PodRef(pod *corev1.Pod) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod",
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}
+}
+
+// IsTerminal says whether the API already knows that the pod has ended for good.
+func IsTerminal(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// QOS is the pod's quality-of-service class. The API server sets it at creation; it is computed only if it is missing.
+func QOS(pod *corev1.Pod) corev1.PodQOSClass {
+	if pod.Status.QOSClass != "" {
+		return pod.Status.QOSClass
+	}
+	some, all := false, true
+	for c, t := range Containers(pod) {
+		if t == container.TypeEphemeral {
+			continue
+		}
+		for _, r := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			req, lim := positive(c.Resources.Requests, r), positive(c.Resources.Limits, r)
+			some = some || req != nil || lim != nil
+			all = all && lim != nil && (req == nil || req.Cmp(*lim) == 0)
+		}
+	}
+	switch {
+	case !some:
+		return corev1.PodQOSBestEffort
+	case all:
+		return corev1.PodQOSGuaranteed
+	default:
+		return corev1.PodQOSBurstable
+	}
+}
+
+func positive(l corev1.ResourceList, n corev1.ResourceName) *resource.Quantity {
+	if q, ok := l[n]; ok && q.Sign() > 0 {
+		return &q
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+)
+
+// minGrace is what a container always gets, so that a hook that took all the time does not turn SIGTERM into SIGKILL.
+const minGrace = 2 * time.Second
+
+// turn lets sidecars wait for those who rely on them.
+type turn struct {
+	// wait are closed when the containers that go first have stopped.
+	wait []<-chan struct{}
+	// done is closed when this one has.
+	done chan struct{}
+}
+
+// kill stops containers, all at once except sidecars: these go after the others, the last one first.
+func (s *Syncer) kill(ctx context.Context, m *memory, pod *corev1.Pod, alive []*container.Container, grace time.Duration) error {
+	if len(alive) == 0 {
+		return nil
+	}
+	defer s.acted(m)
+	order := map[string]int{} // sidecars by their place
+	for i := range pod.Spec.InitContainers {
+		if podspec.IsSidecar(&pod.Spec.InitContainers[i]) {
+			order[pod.Spec.InitContainers[i].Name] = i + 1
+		}
+	}
+	turns := make([]*turn, len(alive))
+	for i := range alive {
+		turns[i] = &turn{done: make(chan struct{})}
+	}
+	for i, c := range alive {
+		if order[c.Name] == 0 {
+			continue
+		}
+		for j, other := range alive {
+			if o := order[other.Name]; j != i && (o == 0 || o > order[c.Name]) {
+				turns[i].wait = append(turns[i].wait, turns[j].done)
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(alive))
+	for i, c := range alive {
+		wg.Go(func() {
+			defer close(turns[i].done)
+			errs[i] = s.killOne(ctx, m, pod, Kill{Container: c, Reason: KillPod}, grace, turns[i].wait)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// killOne stops a container within grace: preStop hook, then the wait for its turn, both counted, then the signal.
+func (s *Syncer) killOne(ctx context.Context, m *memory, pod *corev1.Pod, k Kill, grace time.Duration, before []<-chan struct{}) error {
+	id := k.Container.ID
+	m.mu.Lock()
+	announced, hooked := m.killed[id], m.preStopped[id]
+	m.killed[id], m.preStopped[id] = true, true
+	m.mu.Unlock()
+	ref := podspec.Ref(pod, k.Container.Name)
+	if !announced {
+		message := k.Message
+		if message == "" {
+			message = fmt.Sprintf("Stopping container %s", k.Container.Name)
+		}
+		s.cfg.Recorder.Event(ref, corev1.EventTypeNormal, "Killing", message)
+	}
+	began := s.cfg.Clock.Now()
+	left := func() time.Duration { return grace - s.cfg.Clock.Since(began) }
+
+	c, _ := podspec.Find(pod, k.Container.Name)
+	if c != nil && c.Lifecycle != nil && c.Lifecycle.PreStop != nil && grace > 0 && !hooked && k.Container.State != container.StateUnknown {
+		if err := s.preStop(ctx, pod, c, id, grace); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			s.cfg.Recorder.Event(ref, corev1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
+		}
+	}
+	if len(before) > 0 && left() > 0 {
+		t := s.cfg.Clock.NewTimer(left())
+		defer t.Stop()
+		for _, done := range before {
+			select {
+			case <-done:
+				continue
+			case <-t.C():
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			break
+		}
+	}
+	wait := max(left(), minGrace)
+	if grace < minGrace {
+		wait = max(grace, 0)
+	}
+	if err := s.cfg.Runtime.StopContainer(ctx, id, wait, ""); err != nil {
+		return fmt.Errorf("stopping container %q: %w", k.Container.Name, err)
+	}
+	return nil
+}
+
+func (s *Syncer) preStop(ctx context.Context, pod *corev1.Pod, c *corev1.Container, id string, grace time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ip := ""
+	st := s.cfg.Status.Base(pod)
+	if ip = st.PodIP; ip == "" && len(s.cfg.HostIPs) > 0 && pod.Spec.HostNetwork {
+		ip = s.cfg.HostIPs[0]
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.hooks.Run(ctx, c.Lifecycle.PreStop, c, id, ip) }()
+	t := s.cfg.Clock.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-t.C():
+		cancel()
+		<-done
+		return fmt.Errorf("preStop hook of container %q took longer than the grace period %s", c.Name, grace)
+	}
+}
+
+// Terminate stops all of a pod within grace. When it returns nil nothing runs, and the pod's last status is on its way.
+func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Duration) error {
+	m := s.memory(pod.UID)
+	pod = s.current(pod)
+	s.cfg.Probes.StopKilling(pod.UID)
+	obs, err := s.look(ctx, m, pod.UID)
+	if err != nil {
+		return err
+	}
+	s.publish(ctx, m, pod, obs, false, false)
+	if err := s.kill(ctx, m, pod, obs.Alive(), grace); err != nil {
+		if ctx.Err() == nil {
+			s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "FailedKillPod", fmt.Sprintf("error killing pod: %v", err))
+		}
+		return err
+	}
+	if obs, err = s.look(ctx, m, pod.UID); err != nil {
+		return err
+	}
+	if alive := obs.Alive(); len(alive) > 0 {
+		s.acted(m) // what runs may have been a stale view
+		return fmt.Errorf("container %q is still running", alive[0].Name)
+	}
+	s.cfg.Probes.Remove(pod.UID)
+	if err := s.dropSandboxes(ctx, pod, obs); err != nil {
+		return err
+	}
+	s.acted(m)
+	s.publish(ctx, m, s.current(pod), obs, true, true)
+	return nil
+}
+
+// Cleanup gives back what a stopped pod holds; see podworker.Life.
+func (s *Syncer) Cleanup(ctx context.Context, pod *corev1.Pod, deleted bool) error {
+	m := s.memory(pod.UID)
+	obs, err := s.look(ctx, m, pod.UID)
+	if err != nil {
+		return err
+	}
+	if err := s.dropSandboxes(ctx, pod, obs); err != nil {
+		return err
+	}
+	if err := s.cfg.Volumes.Unmount(ctx, pod.UID); err != nil {
+		return fmt.Errorf("unmounting volumes: %w", err)
+	}
+	if !deleted {
+		return s.removeCgroup(pod)
+	}
+	if obs != nil {
+		for _, c := range obs.Containers {
+			if err := s.cfg.Runtime.RemoveContainer(ctx, c.ID); err != nil {
+				return fmt.Errorf("removing container: %w", err)
+			}
+		}
+	}
+	s.acted(m)
+	if err := s.removeCgroup(pod); err != nil {
+		return err
+	}
+	if err := RemoveDir(s.cfg.Builder.PodDir(pod)); err != nil {
+		return err
+	}
+	s.cfg.Status.Delete(pod)
+	return nil
+}
+
+// Forget drops what is remembered of a pod.
+func (s *Syncer) Forget(pod *corev1.Pod) {
+	s.mu.Lock()
+	delete(s.pods, pod.UID)
+	s.mu.Unlock()
+	s.cfg.Status.Forget(pod.UID)
+	s.cfg.Gone(pod)
+}
+
+func (s *Syncer) removeCgroup(pod *corev1.Pod) error {
+	if err := s.cfg.Cgroups.RemovePod(pod.UID); err != nil {
+		return fmt.Errorf("removing cgroup of pod: %w", err)
+	}
+	return nil
+}
+
+// RemoveDir removes a pod's directory except its volumes, which must be gone: what is still mounted there may be
+// somebody's data.
+func RemoveDir(dir string) error {
+	for _, name := range []string{"etc-hosts", "resolv.conf", "containers"} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("removing pod directory: %w", err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("removing pod directory: %w", err)
+	}
+	for _, e := range entries {
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("removing pod directory: %w", err)
+		}
+	}
+	if err := os.Remove(dir); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("removing pod directory: %w", err)
+	}
+	return nil
+}

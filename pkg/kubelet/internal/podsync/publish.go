@@ -1,0 +1,112 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podsync
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/status"
+)
+
+const (
+	// maxMessage bounds one termination message, maxMessages all of a pod.
+	maxMessage, maxMessages = 4096, 12 << 10
+	// maxFallback bytes of the last fallbackLines lines of a log stand in for a missing message.
+	maxFallback, fallbackLines = 2048, 80
+)
+
+// publish computes the pod's status and has it reported if it changed.
+func (s *Syncer) publish(ctx context.Context, m *memory, pod *corev1.Pod, obs *observed.Pod, finished, stopped bool) {
+	in := status.Input{
+		Pod: pod, Observed: obs, RuntimeName: s.cfg.RuntimeName,
+		HostIPs: s.cfg.HostIPs, PodIPs: s.podIPs(obs),
+		Probes:   map[string]status.Probe{},
+		Finished: finished, Stopped: stopped,
+		Now: s.cfg.Clock.Now(),
+	}
+	for _, c := range obs.Alive() {
+		v := s.cfg.Probes.Verdict(pod.UID, c.ID)
+		if spec, _ := podspec.Find(pod, c.Name); spec != nil && !s.cfg.Probes.Known(pod.UID, c.ID) {
+			// The container is not probed yet, so nothing is known.
+			v.Started = v.Started && spec.StartupProbe == nil
+			v.Ready = v.Ready && spec.ReadinessProbe == nil
+		}
+		in.Probes[c.ID] = status.Probe{Started: v.Started, Ready: v.Ready}
+	}
+	s.messages(ctx, m, pod, obs)
+	m.mu.Lock()
+	in.Failure, in.Waiting, in.TerminationMessages = m.failure, maps.Clone(m.waiting), maps.Clone(m.messages)
+	m.mu.Unlock()
+	s.cfg.Status.Set(pod, status.Generate(in))
+}
+
+// messages reads the termination messages of containers that have ended, each once.
+func (s *Syncer) messages(ctx context.Context, m *memory, pod *corev1.Pod, obs *observed.Pod) {
+	if obs == nil {
+		return
+	}
+	limit := min(maxMessage, maxMessages/max(len(pod.Spec.Containers)+len(pod.Spec.InitContainers), 1))
+	for _, c := range obs.Containers {
+		m.mu.Lock()
+		_, known := m.messages[c.ID]
+		m.mu.Unlock()
+		spec, _ := podspec.Find(pod, c.Name)
+		if known || spec == nil || c.State != container.StateExited {
+			continue
+		}
+		text := ""
+		if c.TerminationMessageFile != "" {
+			text = tail(c.TerminationMessageFile, limit)
+		}
+		if text == "" && c.ExitCode != 0 && spec.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
+			var out bytes.Buffer
+			if err := s.cfg.Runtime.Logs(ctx, c.ID, container.LogOptions{Tail: fallbackLines}, &out, &out); err == nil {
+				text = last(out.String(), min(maxFallback, limit))
+			}
+		}
+		m.mu.Lock()
+		m.messages[c.ID] = text
+		m.mu.Unlock()
+	}
+}
+
+// tail reads at most limit bytes from the end of a file. The container may have put anything there; what is no regular
+// file is not read.
+func tail(path string, limit int) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	if over := info.Size() - int64(limit); over > 0 {
+		if _, err := f.Seek(over, io.SeekStart); err != nil {
+			return ""
+		}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)))
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+func last(s string, limit int) string {
+	if len(s) > limit {
+		return s[len(s)-limit:]
+	}
+	return s
+}

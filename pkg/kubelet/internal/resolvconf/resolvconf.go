@@ -1,0 +1,204 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package resolvconf decides on the /etc/resolv.conf of a pod from its dnsPolicy and dnsConfig; touch it when the
+// policies or the limits on what a file may hold change.
+package resolvconf
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Limits of what a pod's file may hold; the rest is cut off, as the C library and upstream do.
+const (
+	MaxNameservers    = 3
+	MaxSearches       = 32
+	MaxSearchesLength = 2048
+)
+
+// Config is the content of a resolv.conf.
+type Config struct {
+	Nameservers, Searches, Options []string
+}
+
+// For returns what pod gets. host is the node's own configuration, for dnsPolicy Default and for pods on the host
+// network; clusterDNS are the addresses of the cluster's DNS. Without any, ClusterFirst falls back to Default.
+// What goes beyond the limits is left out; Exceeds tells so.
+func For(pod *corev1.Pod, clusterDNS []string, clusterDomain string, host Config) Config {
+	c := merge(base(pod, clusterDNS, clusterDomain, host), pod.Spec.DNSConfig)
+	c.Nameservers = c.Nameservers[:min(len(c.Nameservers), MaxNameservers)]
+	c.Searches = fit(c.Searches)
+	return c
+}
+
+// Exceeds returns the text of upstream's event DNSConfigForming if For had to leave out something, "" else.
+func Exceeds(pod *corev1.Pod, clusterDNS []string, clusterDomain string, host Config) string {
+	c := merge(base(pod, clusterDNS, clusterDomain, host), pod.Spec.DNSConfig)
+	if n := len(c.Nameservers); n > MaxNameservers {
+		return "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: " +
+			strings.Join(c.Nameservers[:MaxNameservers], " ")
+	}
+	if fitting := fit(c.Searches); len(fitting) < len(c.Searches) {
+		return "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: " +
+			strings.Join(fitting, " ")
+	}
+	return ""
+}
+
+func base(pod *corev1.Pod, clusterDNS []string, domain string, host Config) Config {
+	cluster := false
+	switch pod.Spec.DNSPolicy {
+	case corev1.DNSNone:
+		return Config{}
+	case corev1.DNSClusterFirstWithHostNet:
+		cluster = true
+	case corev1.DNSDefault:
+	default: // ClusterFirst, and a pod that was never defaulted
+		cluster = !pod.Spec.HostNetwork
+	}
+	if !cluster || len(clusterDNS) == 0 {
+		return host.clone()
+	}
+	c := Config{Nameservers: slices.Clone(clusterDNS), Options: []string{"ndots:5"}}
+	if domain != "" {
+		c.Searches = []string{pod.Namespace + ".svc." + domain, "svc." + domain, domain}
+	}
+	c.Searches = unique(append(c.Searches, host.Searches...))
+	return c
+}
+
+func merge(c Config, more *corev1.PodDNSConfig) Config {
+	if more == nil {
+		return c
+	}
+	c.Nameservers = unique(append(c.Nameservers, more.Nameservers...))
+	c.Searches = unique(append(c.Searches, more.Searches...))
+	for _, o := range more.Options {
+		option := o.Name
+		if o.Value != nil && *o.Value != "" {
+			option += ":" + *o.Value
+		}
+		i := slices.IndexFunc(c.Options, func(have string) bool {
+			name, _, _ := strings.Cut(have, ":")
+			return name == o.Name
+		})
+		if i < 0 {
+			c.Options = append(c.Options, option)
+		} else {
+			c.Options[i] = option
+		}
+	}
+	return c
+}
+
+func fit(searches []string) []string {
+	searches = searches[:min(len(searches), MaxSearches)]
+	length := 0
+	for i, s := range searches {
+		if i > 0 {
+			length++
+		}
+		if length += len(s); length > MaxSearchesLength {
+			return searches[:i]
+		}
+	}
+	return searches
+}
+
+// Render returns the text of the file.
+func (c Config) Render() string {
+	var b strings.Builder
+	if len(c.Searches) > 0 {
+		b.WriteString("search " + strings.Join(c.Searches, " ") + "\n")
+	}
+	for _, n := range c.Nameservers {
+		b.WriteString("nameserver " + n + "\n")
+	}
+	if len(c.Options) > 0 {
+		b.WriteString("options " + strings.Join(c.Options, " ") + "\n")
+	}
+	return b.String()
+}
+
+// Parse reads the text of a resolv.conf. Like the C library it takes the last search (or domain) line.
+func Parse(text string) Config {
+	var c Config
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		switch fields[0] {
+		case "nameserver":
+			c.Nameservers = append(c.Nameservers, fields[1])
+		case "search":
+			c.Searches = nil
+			for _, s := range fields[1:] {
+				if s != "." {
+					s = strings.TrimSuffix(s, ".")
+				}
+				c.Searches = append(c.Searches, s)
+			}
+		case "options":
+			for _, o := range fields[1:] {
+				if !slices.Contains(c.Options, o) {
+					c.Options = append(c.Options, o)
+				}
+			}
+		}
+	}
+	return c
+}
+
+// ReadHost reads the node's file. One that only names a resolver on the loopback of the node, which pods cannot
+// reach, is replaced by the uplinks of systemd-resolved if that runs. A missing or empty path is an empty
+// configuration.
+func ReadHost(path string) (Config, error) { return readHost(path, "/run/systemd/resolve/resolv.conf") }
+
+func readHost(path, uplinks string) (Config, error) {
+	if path == "" {
+		return Config{}, nil
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Config{}, nil
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("reading the node's resolver configuration: %w", err)
+	}
+	c := Parse(string(data))
+	if len(c.Nameservers) == 0 || slices.ContainsFunc(c.Nameservers, func(s string) bool { return !loopback(s) }) {
+		return c, nil
+	}
+	if data, err := os.ReadFile(uplinks); err == nil {
+		return Parse(string(data)), nil
+	}
+	return c, nil
+}
+
+func loopback(s string) bool {
+	a, err := netip.ParseAddr(s)
+	return err == nil && a.IsLoopback()
+}
+
+func (c Config) clone() Config {
+	return Config{slices.Clone(c.Nameservers), slices.Clone(c.Searches), slices.Clone(c.Options)}
+}
+
+func unique(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}

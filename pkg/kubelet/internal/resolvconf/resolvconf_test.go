@@ -1,0 +1,121 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resolvconf
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func TestFor(t *testing.T) {
+	host := Config{Nameservers: []string{"1.1.1.1"}, Searches: []string{"corp"}, Options: []string{"edns0"}}
+	cluster := Config{
+		Nameservers: []string{"10.96.0.10"},
+		Searches:    []string{"ns.svc.cluster.local", "svc.cluster.local", "cluster.local", "corp"},
+		Options:     []string{"ndots:5"},
+	}
+	var many []string
+	for i := range 40 {
+		many = append(many, fmt.Sprintf("d%d", i))
+	}
+	tests := []struct {
+		name        string
+		policy      corev1.DNSPolicy
+		hostNetwork bool
+		noDNS       bool
+		config      *corev1.PodDNSConfig
+		want        Config
+		exceeds     string
+	}{
+		{name: "cluster first", policy: corev1.DNSClusterFirst, want: cluster},
+		{name: "never defaulted", want: cluster},
+		{name: "cluster first on the host network is the host's", policy: corev1.DNSClusterFirst, hostNetwork: true, want: host},
+		{name: "cluster first with host net", policy: corev1.DNSClusterFirstWithHostNet, hostNetwork: true, want: cluster},
+		{name: "default", policy: corev1.DNSDefault, want: host},
+		{name: "no cluster DNS", policy: corev1.DNSClusterFirst, noDNS: true, want: host},
+		{
+			name: "none", policy: corev1.DNSNone,
+			config: &corev1.PodDNSConfig{Nameservers: []string{"9.9.9.9"}, Searches: []string{"a"}, Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: ptr.To("2")}, {Name: "edns0"}}},
+			want:   Config{Nameservers: []string{"9.9.9.9"}, Searches: []string{"a"}, Options: []string{"ndots:2", "edns0"}},
+		},
+		{
+			name: "config is merged, its options win", policy: corev1.DNSClusterFirst,
+			config: &corev1.PodDNSConfig{Nameservers: []string{"9.9.9.9", "10.96.0.10"}, Searches: []string{"a", "corp"}, Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: ptr.To("1")}}},
+			want: Config{
+				Nameservers: []string{"10.96.0.10", "9.9.9.9"},
+				Searches:    []string{"ns.svc.cluster.local", "svc.cluster.local", "cluster.local", "corp", "a"},
+				Options:     []string{"ndots:1"},
+			},
+		},
+		{
+			name: "too many servers", policy: corev1.DNSNone,
+			config:  &corev1.PodDNSConfig{Nameservers: []string{"1.0.0.1", "1.0.0.2", "1.0.0.3", "1.0.0.4"}},
+			want:    Config{Nameservers: []string{"1.0.0.1", "1.0.0.2", "1.0.0.3"}},
+			exceeds: "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 1.0.0.1 1.0.0.2 1.0.0.3",
+		},
+		{
+			name: "too many searches", policy: corev1.DNSNone, config: &corev1.PodDNSConfig{Searches: many},
+			want:    Config{Searches: many[:32]},
+			exceeds: "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: " + strings.Join(many[:32], " "),
+		},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"},
+				Spec: corev1.PodSpec{DNSPolicy: tc.policy, HostNetwork: tc.hostNetwork, DNSConfig: tc.config}}
+			dns := []string{"10.96.0.10"}
+			if tc.noDNS {
+				dns = nil
+			}
+			if diff := cmp.Diff(tc.want, For(pod, dns, "cluster.local", host)); diff != "" {
+				t.Errorf("unexpected configuration (-want +got):\n%s", diff)
+			}
+			if got := Exceeds(pod, dns, "cluster.local", host); got != tc.exceeds {
+				t.Errorf("Exceeds: %q, want %q", got, tc.exceeds)
+			}
+		})
+	}
+}
+
+func TestRenderParse(t *testing.T) {
+	text := "search a b\nnameserver 1.1.1.1\nnameserver ::1\noptions ndots:5 edns0\n"
+	if got := Parse("# x\ndomain z\nsearch old\n" + text).Render(); got != text {
+		t.Errorf("got %q, want %q", got, text)
+	}
+}
+
+func TestReadHost(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	uplinks := write("uplinks", "nameserver 192.0.2.53\n")
+	tests := []struct{ name, path, want string }{
+		{name: "plain", path: write("plain", "nameserver 8.8.8.8\n"), want: "8.8.8.8"},
+		{name: "local stub", path: write("stub", "nameserver 127.0.0.53\n"), want: "192.0.2.53"},
+		{name: "local and other", path: write("mixed", "nameserver 127.0.0.1\nnameserver 8.8.8.8\n"), want: "127.0.0.1 8.8.8.8"},
+		{name: "missing", path: filepath.Join(dir, "none")},
+		{name: "none asked for"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			c, err := readHost(tc.path, uplinks)
+			if err != nil || strings.Join(c.Nameservers, " ") != tc.want {
+				t.Errorf("got %v, %v; want %q", c, err, tc.want)
+			}
+		})
+	}
+}

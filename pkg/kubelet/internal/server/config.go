@@ -1,0 +1,40 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package server is the kubelet's HTTPS API, which the API server uses for logs, exec, attach and port-forward and
+// metrics collectors scrape; touch it to add a path or to change who may use one.
+package server
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+)
+
+// Config is what a Server is made from.
+type Config struct {
+	// Addr is host:port to listen on; ":10250" if empty. Port 0 takes a free one, see Server.Port.
+	Addr string
+	// NodeName is the node whose access rights (nodes/proxy, nodes/log…) are asked for.
+	NodeName string
+	// Certificate returns the serving certificate for each handshake, so that it can be rotated. Required.
+	Certificate func() (*tls.Certificate, error)
+	// ClientCAs verify client certificates; nil accepts none.
+	ClientCAs *x509.CertPool
+	// Client asks for TokenReviews and SubjectAccessReviews. Required.
+	Client kubernetes.Interface
+	// Host does the work. Required.
+	Host Host
+	// Metrics is served on /metrics; nil serves those of the Go runtime and the process.
+	Metrics prometheus.Gatherer
+	// ProbeMetrics is served on /metrics/probes; nil serves nothing there.
+	ProbeMetrics prometheus.Gatherer
+	// StreamIdleTimeout closes exec, attach and port-forward connections on which nothing happens; 4 hours if 0.
+	StreamIdleTimeout time.Duration
+	// Clock is the real one if nil.
+	Clock clock.PassiveClock
+}

@@ -1,0 +1,242 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+const (
+	defaultAddr        = ":10250"
+	defaultIdleTimeout = 4 * time.Hour
+	// shutdownTimeout is what plain requests get to finish when the server stops; streams are cut.
+	shutdownTimeout = 2 * time.Second
+)
+
+// Server is the kubelet's HTTPS API.
+type Server struct {
+	config Config
+	auth   *auth
+
+	listening chan struct{}
+	port      int32
+}
+
+// New checks c and returns a Server that does not listen yet.
+func New(c Config) (*Server, error) {
+	switch {
+	case c.Host == nil:
+		return nil, errors.New("no host")
+	case c.Client == nil:
+		return nil, errors.New("no client")
+	case c.Certificate == nil:
+		return nil, errors.New("no serving certificate")
+	}
+	if c.Addr == "" {
+		c.Addr = defaultAddr
+	}
+	if c.StreamIdleTimeout == 0 {
+		c.StreamIdleTimeout = defaultIdleTimeout
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.Metrics == nil {
+		r := prometheus.NewRegistry()
+		r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		c.Metrics = r
+	}
+	if c.ProbeMetrics == nil {
+		c.ProbeMetrics = prometheus.NewRegistry()
+	}
+	return &Server{config: c, auth: newAuth(c), listening: make(chan struct{})}, nil
+}
+
+// Port is the port that Start listens on; it waits until that is known or ctx ends.
+func (s *Server) Port(ctx context.Context) (int32, error) {
+	select {
+	case <-s.listening:
+		return s.port, nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("waiting for the kubelet's server to listen: %w", ctx.Err())
+	}
+}
+
+// Start listens and serves until ctx ends; then all connections are closed and all requests have returned. It may be
+// called once.
+func (s *Server) Start(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.config.Addr)
+	if err != nil {
+		return fmt.Errorf("listening for the kubelet's API: %w", err)
+	}
+	if a, ok := listener.Addr().(*net.TCPAddr); ok {
+		s.port = int32(a.Port)
+	}
+	close(s.listening)
+	klog.FromContext(ctx).Info("Serving the kubelet's API", "address", listener.Addr())
+
+	conns := &tracker{Listener: listener, open: map[net.Conn]bool{}}
+	var requests sync.WaitGroup
+	handler := s.auth.protect(s.routes())
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			requests.Add(1)
+			defer requests.Done()
+			handler.ServeHTTP(w, r)
+		}),
+		TLSConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12,
+			// Certificates are verified with the request, so that one with a token need not have any.
+			ClientAuth:     tls.RequestClientCert,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.config.Certificate() },
+		},
+		ReadHeaderTimeout: 32 * time.Second,
+		IdleTimeout:       90 * time.Second,
+		// Requests end with ctx, also those that follow a log or run a command.
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	stopped := make(chan struct{})
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		select {
+		case <-ctx.Done():
+		case <-stopped:
+		}
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		if server.Shutdown(grace) != nil {
+			server.Close()
+		}
+		conns.closeAll()
+	}()
+	err = server.ServeTLS(conns, "", "")
+	close(stopped)
+	<-finished
+	requests.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serving the kubelet's API: %w", err)
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /healthz/{check}", s.healthz)
+	mux.HandleFunc("GET /pods", s.pods)
+	mux.HandleFunc("GET /pods/{$}", s.pods)
+	mux.HandleFunc("GET /runningpods", s.runningPods)
+	mux.HandleFunc("GET /runningpods/{$}", s.runningPods)
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.logs)
+	mux.HandleFunc("GET /stats/summary", s.summary)
+	mux.HandleFunc("GET /stats/summary/{$}", s.summary)
+	mux.HandleFunc("GET /configz", s.configz)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.config.Metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics/probes", promhttp.HandlerFor(s.config.ProbeMetrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /metrics/resource", s.resourceMetrics)
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		for _, uid := range []string{"", "/{uid}"} {
+			mux.HandleFunc(method+" /exec/{namespace}/{pod}"+uid+"/{container}", s.exec)
+			mux.HandleFunc(method+" /attach/{namespace}/{pod}"+uid+"/{container}", s.attach)
+			mux.HandleFunc(method+" /portForward/{namespace}/{pod}"+uid, s.portForward)
+		}
+	}
+	mux.HandleFunc("POST /run/{namespace}/{pod}/{container}", s.run)
+	mux.HandleFunc("POST /run/{namespace}/{pod}/{uid}/{container}", s.run)
+	return mux
+}
+
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	if err := s.config.Host.Healthy(); err != nil {
+		http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprint(w, "ok")
+}
+
+func (s *Server) configz(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, map[string]any{"kubeletconfig": s.config.Host.Configz()})
+}
+
+func (s *Server) summary(w http.ResponseWriter, r *http.Request) {
+	only := r.FormValue("only_cpu_and_memory") == "true"
+	summary, err := s.config.Host.Stats(r.Context(), only)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	writeJSON(w, summary)
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(data) // the client is gone if this fails
+}
+
+// tracker knows all open connections, also those that were taken over by streams and which http.Server forgets.
+type tracker struct {
+	net.Listener
+	mu     sync.Mutex
+	open   map[net.Conn]bool
+	closed bool
+}
+
+func (t *tracker) Accept() (net.Conn, error) {
+	c, err := t.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	tc := &trackedConn{Conn: c, tracker: t}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		c.Close()
+		return nil, net.ErrClosed
+	}
+	t.open[tc] = true
+	return tc, nil
+}
+
+func (t *tracker) closeAll() {
+	t.mu.Lock()
+	t.closed = true
+	open := t.open
+	t.open = map[net.Conn]bool{}
+	t.mu.Unlock()
+	for c := range open {
+		c.Close()
+	}
+}
+
+type trackedConn struct {
+	net.Conn
+	tracker *tracker
+}
+
+func (c *trackedConn) Close() error {
+	c.tracker.mu.Lock()
+	delete(c.tracker.open, c)
+	c.tracker.mu.Unlock()
+	return c.Conn.Close()
+}

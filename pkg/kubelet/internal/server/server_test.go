@@ -1,0 +1,210 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+)
+
+func (f *fixture) do(t *testing.T, c *rest.Config, method, path string) (*http.Response, string) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequest(method, f.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+func TestRequests(t *testing.T) {
+	f := start(t)
+	admin := f.as(t, "admin")
+	tests := []struct {
+		name, method, path string
+		code               int
+		body               string // part of it
+	}{
+		{"healthz", "GET", "/healthz", 200, "ok"},
+		{"pods", "GET", "/pods", 200, `"kind":"PodList","apiVersion":"v1"`},
+		{"running pods", "GET", "/runningpods/", 200, `"name":"p"`},
+		{"configz", "GET", "/configz", 200, `{"kubeletconfig":{"kind":"KubeletConfiguration"}}`},
+		{"summary", "GET", "/stats/summary", 200, `"nodeName":"n"`},
+		{"metrics", "GET", "/metrics", 200, "process_start_time_seconds"},
+		{"probes", "GET", "/metrics/probes", 200, ""},
+		{"resource metrics", "GET", "/metrics/resource", 200, `container_cpu_usage_seconds_total{container="c",namespace="ns",pod="p"} 2.5 1700000000000`},
+		{"no such path", "GET", "/spec", 404, ""},
+		{"wrong method", "DELETE", "/pods", 405, ""},
+		{"logs", "GET", "/containerLogs/ns/p/c", 200, "out\nerr\n"},
+		{"stdout only", "GET", "/containerLogs/ns/p/c?stream=Stdout", 200, "out\n"},
+		{"logs of another namespace", "GET", "/containerLogs/other/p/c", 404, `pod "p" does not exist`},
+		{"logs of no container", "GET", "/containerLogs/ns/p/x", 404, `container "x" not found in pod "p"`},
+		{"logs of a waiting container", "GET", "/containerLogs/ns/p/waits", 400, `container "waits" in pod "p" is waiting to start: ContainerCreating`},
+		{"logs without image", "GET", "/containerLogs/ns/p/pulls", 400, `container "pulls" in pod "p" is waiting to start: trying and failing to pull image`},
+		{"no previous logs", "GET", "/containerLogs/ns/p/tty?previous=true", 400, `previous terminated container "tty" in pod "p" not found`},
+		{"logs that the engine lost", "GET", "/containerLogs/ns/p/init", 400, "unable to retrieve container logs for docker://init1"},
+		{"bad number", "GET", "/containerLogs/ns/p/c?tailLines=x", 400, "Unable to decode query"},
+		{"negative tail", "GET", "/containerLogs/ns/p/c?tailLines=-1", 422, "tailLines"},
+		{"run", "POST", "/run/ns/p/c?cmd=both", 200, "to outto err"},
+		{"run that fails", "POST", "/run/ns/p/c?cmd=exit+3", 500, "command 'exit 3' exited with 3"},
+		{"run in no pod", "POST", "/run/ns/x/c?cmd=both", 404, "pod does not exist"},
+		{"exec without streams", "POST", "/exec/ns/p/c?command=cat", 400, "you must specify at least 1 of stdin, stdout, stderr"},
+		{"exec in no pod", "POST", "/exec/ns/x/c?command=cat&output=1", 404, "pod does not exist"},
+		{"exec in another incarnation", "POST", "/exec/ns/p/other/c?command=cat&output=1", 404, "pod does not exist"},
+		{"exec in a container that does not run", "POST", "/exec/ns/p/waits?command=cat&output=1", 500, `container not found ("waits")`},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			resp, body := f.do(t, admin, tc.method, tc.path)
+			if resp.StatusCode != tc.code || !strings.Contains(body, tc.body) {
+				t.Errorf("got %d %q, want %d with %q", resp.StatusCode, body, tc.code, tc.body)
+			}
+		})
+	}
+	f.host.mu.Lock()
+	f.host.sick = errors.New("PLEG is not healthy")
+	f.host.mu.Unlock()
+	if resp, body := f.do(t, admin, "GET", "/healthz"); resp.StatusCode != 500 || !strings.Contains(body, "PLEG is not healthy") {
+		t.Errorf("healthz of a sick kubelet: %d %s", resp.StatusCode, body)
+	}
+}
+
+func TestLogOptions(t *testing.T) {
+	f := start(t)
+	admin := f.as(t, "admin")
+	if _, body := f.do(t, admin, "GET", "/containerLogs/ns/p/c?tailLines=5&timestamps=true&previous=true&sinceTime=2026-01-02T03:04:05Z"); body != "out\nerr\n" {
+		t.Errorf("log is %q", body)
+	}
+	o := f.host.logged
+	if f.host.logID != "c1" || o.Tail != 5 || !o.Timestamps || o.Follow || !o.Since.Equal(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) {
+		t.Errorf("container %s was asked for %+v", f.host.logID, o)
+	}
+	if _, body := f.do(t, admin, "GET", "/containerLogs/ns/p/c?limitBytes=6"); body != "out\ner" {
+		t.Errorf("limited log is %q", body)
+	}
+	if f.host.logID != "c2" || f.host.logged.Tail != -1 {
+		t.Errorf("container %s was asked for %+v", f.host.logID, f.host.logged)
+	}
+}
+
+func TestLogsFollow(t *testing.T) {
+	f := start(t)
+	client, err := rest.HTTPClientFor(f.as(t, "admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Get(f.url + "/containerLogs/ns/p/c?follow=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewReader(resp.Body)
+	for _, want := range []string{"out\n", "err\n", "more\n", "and more\n"} {
+		if strings.Contains(want, "more") {
+			f.host.more <- want
+		}
+		if got, err := lines.ReadString('\n'); err != nil || got != want {
+			t.Fatalf("got %q, %v; want %q", got, err, want)
+		}
+	}
+	// A log that is followed does not keep the server from stopping.
+	f.stop()
+	if _, err := lines.ReadString('\n'); err == nil {
+		t.Error("the log goes on after the server stopped")
+	}
+}
+
+func TestAccess(t *testing.T) {
+	f := start(t)
+	token := func(s string) *rest.Config {
+		c := f.as(t, "")
+		c.BearerToken = s
+		return c
+	}
+	foreign := f.as(t, "")
+	foreign.CertData, foreign.KeyData = newAuthority(t).issue(t, "admin", 2)
+	tests := []struct {
+		name, path string
+		as         *rest.Config
+		code       int
+	}{
+		{"nobody", "/pods", f.as(t, ""), 401},
+		{"certificate of a stranger", "/pods", foreign, 401},
+		{"unknown token", "/pods", token("bad"), 401},
+		{"known token", "/pods", token("good"), 200},
+		{"certificate", "/containerLogs/ns/p/c", f.as(t, "admin"), 200},
+		{"fine-grained right", "/pods", f.as(t, "reader"), 200},
+		{"metrics", "/metrics/resource", f.as(t, "reader"), 200},
+		{"no right to stats", "/stats/summary", f.as(t, "reader"), 403},
+		{"no right to logs", "/containerLogs/ns/p/c", f.as(t, "reader"), 403},
+		{"no right to look for paths", "/nothing", f.as(t, "reader"), 403},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			if resp, body := f.do(t, tc.as, "GET", tc.path); resp.StatusCode != tc.code {
+				t.Errorf("got %d %q, want %d", resp.StatusCode, body, tc.code)
+			}
+		})
+	}
+	if _, body := f.do(t, f.as(t, "reader"), "GET", "/configz"); body != "Forbidden (user=reader, verb=get, resource=nodes, subresource(s)=[configz proxy])\n" {
+		t.Errorf("unexpected refusal %q", body)
+	}
+	asked, tokens := len(f.asked), f.tokens
+	for range 3 {
+		f.do(t, token("good"), "GET", "/pods")
+		f.do(t, token("bad"), "GET", "/pods")
+		f.do(t, f.as(t, "reader"), "GET", "/configz")
+	}
+	if len(f.asked) != asked || f.tokens != tokens {
+		t.Errorf("answers are not remembered: %d more access and %d more token reviews", len(f.asked)-asked, f.tokens-tokens)
+	}
+}
+
+func TestAttributes(t *testing.T) {
+	tests := []struct {
+		method, path, verb string
+		subresources       []string
+	}{
+		{"GET", "/stats/summary", "get", []string{"stats"}},
+		{"GET", "/metrics/probes", "get", []string{"metrics"}},
+		{"GET", "/healthz", "get", []string{"healthz", "proxy"}},
+		{"GET", "/runningpods/", "get", []string{"pods", "proxy"}},
+		{"POST", "/exec/ns/p/c", "create", []string{"proxy"}},
+		{"GET", "/podsx", "get", []string{"proxy"}},
+		{"PUT", "/", "update", []string{"proxy"}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.method+tc.path, func(t *testing.T) {
+			r, err := http.NewRequest(tc.method, tc.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			verb, subresources := attributes(r)
+			if diff := cmp.Diff(tc.subresources, subresources); verb != tc.verb || diff != "" {
+				t.Errorf("verb %s, want %s\n%s", verb, tc.verb, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,158 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+)
+
+// Reasons of the conditions, as upstream spells them.
+const (
+	reasonNotInitialized = "ContainersNotInitialized"
+	reasonNotReady       = "ContainersNotReady"
+	reasonGates          = "ReadinessGatesNotReady"
+	reasonCompleted      = "PodCompleted"
+	reasonFailed         = "PodFailed"
+)
+
+// conditions replaces those that the kubelet owns and keeps the others. The time of the last transition stays where
+// the status does.
+func conditions(in Input, st *corev1.PodStatus) {
+	ready := containersReady(in.Pod, st)
+	own := []corev1.PodCondition{
+		sandbox(in),
+		initialized(in, st),
+		gated(in.Pod, st, ready),
+		ready,
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+	}
+	out := make([]corev1.PodCondition, 0, len(own)+len(st.Conditions))
+	for _, c := range own {
+		c.ObservedGeneration = in.Pod.Generation
+		c.LastTransitionTime = metav1.NewTime(in.Now).Rfc3339Copy()
+		if i := slices.IndexFunc(st.Conditions, func(o corev1.PodCondition) bool { return o.Type == c.Type }); i >= 0 && st.Conditions[i].Status == c.Status {
+			c.LastTransitionTime, c.LastProbeTime = st.Conditions[i].LastTransitionTime, st.Conditions[i].LastProbeTime
+		}
+		out = append(out, c)
+	}
+	for _, o := range st.Conditions {
+		if !slices.ContainsFunc(own, func(c corev1.PodCondition) bool { return c.Type == o.Type }) {
+			out = append(out, o)
+		}
+	}
+	st.Conditions = out
+}
+
+// sandbox tells of PodReadyToStartContainers (KEP-3085).
+func sandbox(in Input) corev1.PodCondition {
+	c := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}
+	if s := in.Observed.Sandbox(); s != nil && (s.Network == container.NamespaceNode || len(in.PodIPs) > 0) {
+		c.Status = corev1.ConditionTrue
+	}
+	return c
+}
+
+func initialized(in Input, st *corev1.PodStatus) corev1.PodCondition {
+	c := corev1.PodCondition{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}
+	for _, cs := range st.ContainerStatuses {
+		if cs.State.Running != nil || cs.State.Terminated != nil && cs.ContainerID != "" {
+			return completed(c, st)
+		}
+	}
+	var incomplete []string
+	for i := range in.Pod.Spec.InitContainers {
+		spec, cs := &in.Pod.Spec.InitContainers[i], &st.InitContainerStatuses[i]
+		done := cs.Ready
+		if podspec.IsSidecar(spec) {
+			done = cs.Started != nil && *cs.Started
+		} else if cs.LastTerminationState.Terminated != nil && cs.LastTerminationState.Terminated.ExitCode == 0 && cs.State.Waiting != nil {
+			done = true
+		}
+		if !done {
+			incomplete = append(incomplete, spec.Name)
+		}
+	}
+	if st.Phase == corev1.PodSucceeded {
+		return completed(c, st)
+	}
+	if len(incomplete) > 0 {
+		c.Status, c.Reason = corev1.ConditionFalse, reasonNotInitialized
+		c.Message = fmt.Sprintf("containers with incomplete status: %s", incomplete)
+	}
+	return c
+}
+
+func completed(c corev1.PodCondition, st *corev1.PodStatus) corev1.PodCondition {
+	if st.Phase == corev1.PodSucceeded {
+		c.Reason = reasonCompleted
+	}
+	return c
+}
+
+func containersReady(pod *corev1.Pod, st *corev1.PodStatus) corev1.PodCondition {
+	c := corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionTrue}
+	var unready []string
+	for i := range pod.Spec.InitContainers {
+		if podspec.IsSidecar(&pod.Spec.InitContainers[i]) && !st.InitContainerStatuses[i].Ready {
+			unready = append(unready, pod.Spec.InitContainers[i].Name)
+		}
+	}
+	for _, cs := range st.ContainerStatuses {
+		if !cs.Ready {
+			unready = append(unready, cs.Name)
+		}
+	}
+	switch {
+	case st.Phase == corev1.PodSucceeded:
+		c.Status, c.Reason = corev1.ConditionFalse, reasonCompleted
+	case st.Phase == corev1.PodFailed:
+		c.Status, c.Reason = corev1.ConditionFalse, reasonFailed
+	case len(unready) > 0:
+		c.Status, c.Reason = corev1.ConditionFalse, reasonNotReady
+		c.Message = fmt.Sprintf("containers with unready status: %s", unready)
+	}
+	return c
+}
+
+// gated is Ready: the containers are, and every readiness gate (KEP-580) is true.
+func gated(pod *corev1.Pod, st *corev1.PodStatus, ready corev1.PodCondition) corev1.PodCondition {
+	c := ready
+	c.Type = corev1.PodReady
+	if c.Status != corev1.ConditionTrue {
+		return c
+	}
+	var messages []string
+	for _, g := range pod.Spec.ReadinessGates {
+		i := slices.IndexFunc(st.Conditions, func(o corev1.PodCondition) bool { return o.Type == g.ConditionType })
+		if i < 0 {
+			messages = append(messages, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", string(g.ConditionType)))
+		} else if v := st.Conditions[i].Status; v != corev1.ConditionTrue {
+			messages = append(messages, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", string(g.ConditionType), v))
+		}
+	}
+	if len(messages) > 0 {
+		c.Status, c.Reason, c.Message = corev1.ConditionFalse, reasonGates, strings.Join(messages, ", ")
+	}
+	return c
+}
+
+// Rejected is the status of a pod that this node does not take.
+func Rejected(pod *corev1.Pod, f Failure, now metav1.Time) corev1.PodStatus {
+	st := *pod.Status.DeepCopy()
+	st.ObservedGeneration = pod.Generation
+	st.QOSClass = podspec.QOS(pod)
+	st.Phase, st.Reason, st.Message = corev1.PodFailed, f.Reason, "Pod was rejected: "+f.Message
+	if st.StartTime == nil {
+		st.StartTime = &now
+	}
+	return st
+}

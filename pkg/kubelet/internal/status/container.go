@@ -1,0 +1,184 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+)
+
+// containerStatus is the status of one container: its newest attempt, the one before as last state.
+func containerStatus(in Input, c *corev1.Container, t container.ContainerType, hasInit bool) corev1.ContainerStatus {
+	old := podspec.Status(&in.Pod.Status, c.Name)
+	cs := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
+	if old != nil {
+		cs.RestartCount, cs.ImageID, cs.ContainerID = old.RestartCount, old.ImageID, old.ContainerID
+		cs.LastTerminationState = old.LastTerminationState
+		cs.AllocatedResources, cs.Resources = old.AllocatedResources, old.Resources
+	}
+	cs.VolumeMounts = mounts(c)
+	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
+		cs.StopSignal = c.Lifecycle.StopSignal
+	}
+	if t != container.TypeEphemeral {
+		cs.AllocatedResources = c.Resources.Requests.DeepCopy()
+		cs.Resources = c.Resources.DeepCopy()
+	}
+
+	history := in.Observed.History(c.Name)
+	if len(history) == 0 {
+		cs.State = gone(in, old, hasInit && t == container.TypeRegular)
+	} else {
+		l := history[0]
+		cs.RestartCount = int32(l.Attempt)
+		cs.ContainerID, cs.ImageID = in.id(l), l.ImageID
+		if l.ImageRef != "" {
+			cs.Image = l.ImageRef
+		}
+		cs.State = in.state(l)
+		if len(history) > 1 {
+			if prev := in.state(history[1]); prev.Terminated != nil {
+				cs.LastTerminationState = prev
+			}
+		}
+		if r, ok := in.Resources[l.ID]; ok && l.State == container.StateRunning {
+			cs.Resources = &r
+		}
+	}
+	in.wait(c, t, &cs)
+	in.probe(c, t, &cs)
+	return cs
+}
+
+// state is the API's form of what the engine says of one container.
+func (in Input) state(l *container.Container) corev1.ContainerState {
+	switch {
+	case l.State == container.StateRunning:
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: stamp(l.StartedAt)}}
+	case l.State == container.StateExited, l.State == container.StateCreated && l.Message != "":
+		end := &corev1.ContainerStateTerminated{
+			ExitCode:    int32(l.ExitCode),
+			Reason:      "Completed",
+			StartedAt:   stamp(l.StartedAt),
+			FinishedAt:  stamp(l.FinishedAt),
+			ContainerID: in.id(l),
+			Message:     in.TerminationMessages[l.ID],
+		}
+		switch {
+		case l.StartedAt.IsZero() && l.Message != "":
+			end.Reason, end.Message = "StartError", l.Message
+			if end.ExitCode == 0 {
+				end.ExitCode = 128
+			}
+			end.StartedAt = stamp(l.CreatedAt)
+			if l.FinishedAt.IsZero() {
+				end.FinishedAt = stamp(l.CreatedAt)
+			}
+		case l.ExitCode != 0 && l.OOMKilled:
+			end.Reason = "OOMKilled"
+		case l.ExitCode != 0:
+			end.Reason = "Error"
+		}
+		return corev1.ContainerState{Terminated: end}
+	case l.State == container.StateUnknown:
+		return corev1.ContainerState{Terminated: unknown(in.id(l))}
+	default:
+		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: ReasonContainerCreating}}
+	}
+}
+
+// gone is the state of a container of which the engine has nothing.
+func gone(in Input, old *corev1.ContainerStatus, afterInit bool) corev1.ContainerState {
+	if old != nil && old.State.Terminated != nil {
+		return old.State
+	}
+	if old != nil && old.State.Running != nil {
+		return corev1.ContainerState{Terminated: unknown(old.ContainerID)}
+	}
+	if in.Finished || in.Stopped {
+		if old != nil && old.ContainerID != "" {
+			return corev1.ContainerState{Terminated: unknown(old.ContainerID)}
+		}
+		if old != nil && old.State.Waiting != nil {
+			return old.State
+		}
+	}
+	reason := ReasonContainerCreating
+	if afterInit {
+		reason = ReasonPodInitializing
+	}
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+}
+
+func unknown(id string) *corev1.ContainerStateTerminated {
+	return &corev1.ContainerStateTerminated{
+		Reason:      ReasonStatusUnknown,
+		Message:     "The container could not be located when the pod was terminated",
+		ExitCode:    137,
+		ContainerID: id,
+	}
+}
+
+// wait shows a container that could not be (re)started as waiting, with its end as last state.
+func (in Input) wait(c *corev1.Container, t container.ContainerType, cs *corev1.ContainerStatus) {
+	w, ok := in.Waiting[c.Name]
+	if !ok || in.Finished || in.Stopped || cs.State.Running != nil {
+		return
+	}
+	if end := cs.State.Terminated; end != nil {
+		if t == container.TypeEphemeral || !podspec.RestartsOn(in.Pod, c, int(end.ExitCode)) {
+			return
+		}
+		cs.LastTerminationState = cs.State
+	}
+	cs.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: w.Reason, Message: w.Message}}
+}
+
+// probe sets started and ready.
+func (in Input) probe(c *corev1.Container, t container.ContainerType, cs *corev1.ContainerStatus) {
+	if t == container.TypeEphemeral {
+		return
+	}
+	if t == container.TypeInit && !podspec.IsSidecar(c) {
+		cs.Started = ptr.To(cs.State.Running != nil)
+		cs.Ready = cs.State.Terminated != nil && cs.State.Terminated.ExitCode == 0
+		return
+	}
+	running := cs.State.Running != nil
+	started, ready := running, running
+	if l := in.Observed.Latest(c.Name); running && l != nil {
+		if p, ok := in.Probes[l.ID]; ok {
+			started, ready = p.Started, p.Started && p.Ready
+		}
+	}
+	cs.Started, cs.Ready = &started, ready
+}
+
+// stamp is a time as precise as the API's JSON, so that what is computed equals what is read back.
+func stamp(t time.Time) metav1.Time {
+	if t.IsZero() {
+		return metav1.Time{}
+	}
+	return metav1.NewTime(t).Rfc3339Copy()
+}
+
+func (in Input) id(l *container.Container) string { return in.RuntimeName + "://" + l.ID }
+
+func mounts(c *corev1.Container) []corev1.VolumeMountStatus {
+	var out []corev1.VolumeMountStatus
+	for _, m := range c.VolumeMounts {
+		s := corev1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
+		if m.ReadOnly {
+			s.RecursiveReadOnly = ptr.To(corev1.RecursiveReadOnlyDisabled)
+		}
+		out = append(out, s)
+	}
+	return out
+}

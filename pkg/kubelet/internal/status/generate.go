@@ -1,0 +1,225 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package status computes the status of a pod from what the engine and the probes say, and keeps the API server told.
+// Touch it when a status field, a condition or the way of reporting changes.
+package status
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+)
+
+// Waiting reasons of containers that have not been started, as upstream spells them.
+const (
+	ReasonContainerCreating = "ContainerCreating"
+	ReasonPodInitializing   = "PodInitializing"
+	ReasonStatusUnknown     = "ContainerStatusUnknown"
+)
+
+// Waiting is why a container is not running although it should.
+type Waiting struct{ Reason, Message string }
+
+// Probe is what probing says of one running container.
+type Probe struct{ Started, Ready bool }
+
+// Failure is why the kubelet itself ended a pod (deadline, admission).
+type Failure struct{ Reason, Message string }
+
+// Input is all that a pod's status is made from.
+type Input struct {
+	// Pod with the newest known API status, of which history is kept that the engine no longer has.
+	Pod      *corev1.Pod
+	Observed *observed.Pod
+	// RuntimeName prefixes container ids: docker://….
+	RuntimeName     string
+	HostIPs, PodIPs []string
+	// Waiting is by container name: the last failure to start it.
+	Waiting map[string]Waiting
+	// Probes are by container id; a running container without entry is started and ready.
+	Probes map[string]Probe
+	// TerminationMessages are by container id.
+	TerminationMessages map[string]string
+	// Resources are those in force for running containers, by container id; without entry those of the spec are.
+	Resources map[string]corev1.ResourceRequirements
+	// Finished: nothing will be started any more.
+	Finished bool
+	// Stopped: nothing of the pod runs and nothing will. Only then is a terminal phase reported.
+	Stopped bool
+	Failure *Failure
+	Now     time.Time
+}
+
+// Generate returns the status to report. The conditions that the kubelet does not own are those of in.Pod.
+func Generate(in Input) corev1.PodStatus {
+	old := in.Pod.Status
+	st := *old.DeepCopy()
+	if in.Observed == nil && podspec.IsTerminal(in.Pod) {
+		return st // nothing is left that could change it
+	}
+	st.ObservedGeneration = in.Pod.Generation
+	st.QOSClass = podspec.QOS(in.Pod)
+	if st.StartTime == nil {
+		st.StartTime = ptr.To(metav1.NewTime(in.Now).Rfc3339Copy())
+	}
+	addresses(&st, in)
+
+	hasInit := len(in.Pod.Spec.InitContainers) > 0
+	st.InitContainerStatuses, st.ContainerStatuses, st.EphemeralContainerStatuses = nil, nil, nil
+	for c, t := range podspec.Containers(in.Pod) {
+		cs := containerStatus(in, c, t, hasInit)
+		switch t {
+		case container.TypeInit:
+			st.InitContainerStatuses = append(st.InitContainerStatuses, cs)
+		case container.TypeRegular:
+			st.ContainerStatuses = append(st.ContainerStatuses, cs)
+		case container.TypeEphemeral:
+			st.EphemeralContainerStatuses = append(st.EphemeralContainerStatuses, cs)
+		}
+	}
+
+	if in.Stopped {
+		settle(in.Pod, &st)
+	}
+
+	terminal := podspec.IsTerminal(in.Pod)
+	switch p := phase(in, &st); {
+	case terminal: // never goes back, nor from one to the other
+		st.Phase = old.Phase
+	case p == corev1.PodSucceeded || p == corev1.PodFailed:
+		if in.Stopped {
+			st.Phase = p
+		} else if st.Phase == "" {
+			st.Phase = corev1.PodPending
+		}
+	default:
+		st.Phase = p
+	}
+	if in.Failure != nil && !terminal && in.Stopped {
+		st.Reason, st.Message = in.Failure.Reason, in.Failure.Message
+	}
+	conditions(in, &st)
+	return st
+}
+
+// settle gives each container of a stopped pod an end, so that a terminal pod never shows one that might run. Regular
+// containers whose turn never came, because initialisation failed, stay waiting.
+func settle(pod *corev1.Pod, st *corev1.PodStatus) {
+	initialized := true
+	for i := range st.InitContainerStatuses {
+		cs := &st.InitContainerStatuses[i]
+		if cs.State.Terminated == nil && cs.ContainerID != "" {
+			cs.State = corev1.ContainerState{Terminated: unknown(cs.ContainerID)}
+		}
+		if !podspec.IsSidecar(&pod.Spec.InitContainers[i]) && !cs.Ready {
+			initialized = false
+		}
+		cs.Started = ptr.To(false)
+	}
+	for i := range st.ContainerStatuses {
+		cs := &st.ContainerStatuses[i]
+		if cs.State.Terminated == nil && initialized {
+			cs.State = corev1.ContainerState{Terminated: unknown(cs.ContainerID)}
+		}
+		cs.Started, cs.Ready = ptr.To(false), false
+	}
+}
+
+func addresses(st *corev1.PodStatus, in Input) {
+	if len(in.HostIPs) > 0 {
+		st.HostIP = in.HostIPs[0]
+		st.HostIPs = nil
+		for _, ip := range in.HostIPs {
+			st.HostIPs = append(st.HostIPs, corev1.HostIP{IP: ip})
+		}
+	}
+	if len(in.PodIPs) > 0 {
+		st.PodIP = in.PodIPs[0]
+		st.PodIPs = nil
+		for _, ip := range in.PodIPs {
+			st.PodIPs = append(st.PodIPs, corev1.PodIP{IP: ip})
+		}
+	}
+}
+
+// phase is the summary of the containers' states.
+func phase(in Input, st *corev1.PodStatus) corev1.PodPhase {
+	if in.Failure != nil {
+		return corev1.PodFailed
+	}
+	never := in.Pod.Spec.RestartPolicy == corev1.RestartPolicyNever
+	pendingInit, failedInit := 0, 0
+	for i := range in.Pod.Spec.InitContainers {
+		spec, cs := &in.Pod.Spec.InitContainers[i], &st.InitContainerStatuses[i]
+		if podspec.IsSidecar(spec) {
+			if cs.Started == nil || !*cs.Started {
+				pendingInit++
+			}
+			continue
+		}
+		end := cs.State.Terminated
+		if end == nil && cs.State.Waiting != nil {
+			end = cs.LastTerminationState.Terminated
+		}
+		switch {
+		case end == nil:
+			pendingInit++
+		case end.ExitCode == 0:
+		case podspec.RestartsOn(in.Pod, spec, int(end.ExitCode)):
+			pendingInit++
+		default:
+			failedInit++
+		}
+	}
+	var waiting, running, stopped, succeeded, restarting int
+	for i := range in.Pod.Spec.Containers {
+		spec, cs := &in.Pod.Spec.Containers[i], &st.ContainerStatuses[i]
+		end := cs.State.Terminated
+		switch {
+		case cs.State.Running != nil:
+			running++
+			continue
+		case end == nil:
+			if end = cs.LastTerminationState.Terminated; end == nil {
+				waiting++
+				continue
+			}
+		}
+		stopped++
+		if end.ExitCode == 0 {
+			succeeded++
+		}
+		if podspec.RestartsOn(in.Pod, spec, int(end.ExitCode)) {
+			restarting++
+		}
+	}
+	over := in.Finished || in.Stopped
+	switch {
+	case failedInit > 0 && (never || over):
+		return corev1.PodFailed
+	case over && running == 0:
+		if waiting == 0 && stopped > 0 && stopped == succeeded {
+			return corev1.PodSucceeded
+		}
+		return corev1.PodFailed
+	case pendingInit > 0 && running == 0 && stopped == 0:
+		return corev1.PodPending
+	case waiting > 0:
+		return corev1.PodPending
+	case running > 0 || restarting > 0:
+		return corev1.PodRunning
+	case stopped > 0 && stopped == succeeded:
+		return corev1.PodSucceeded
+	case stopped > 0:
+		return corev1.PodFailed
+	default:
+		return corev1.PodPending
+	}
+}

@@ -1,0 +1,190 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
+)
+
+var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func pod(change func(*corev1.Pod), names ...string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u", Generation: 7}, Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyAlways}}
+	for _, n := range names {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: n, Image: "i"})
+	}
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+func never(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }
+
+func withInit(policy corev1.RestartPolicy) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.RestartPolicy = policy
+		p.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "i"}}
+	}
+}
+
+func engine(cs ...*container.Container) *observed.Pod {
+	for _, c := range cs {
+		c.ID = c.Name + string(rune('0'+c.Attempt))
+		c.CreatedAt = now.Add(-time.Hour)
+		if c.State != container.StateCreated {
+			c.StartedAt = now.Add(-time.Hour)
+		}
+	}
+	return observed.Group([]*container.Sandbox{{ID: "sb", State: container.StateRunning}}, cs)[""]
+}
+
+func up(name string) *container.Container {
+	return &container.Container{Name: name, State: container.StateRunning}
+}
+
+func down(name string, attempt uint32, code int) *container.Container {
+	return &container.Container{Name: name, Attempt: attempt, State: container.StateExited, ExitCode: code, FinishedAt: now.Add(-time.Minute)}
+}
+
+// view is what a test looks at.
+type view struct {
+	Phase         corev1.PodPhase
+	Reason        string
+	Conditions    map[corev1.PodConditionType]string
+	States        map[string]string
+	RestartCounts map[string]int32
+}
+
+func look(st corev1.PodStatus) view {
+	v := view{Phase: st.Phase, Reason: st.Reason, Conditions: map[corev1.PodConditionType]string{}, States: map[string]string{}}
+	for _, c := range st.Conditions {
+		text := string(c.Status)
+		if c.Reason != "" {
+			text += " " + c.Reason
+		}
+		if c.Message != "" {
+			text += ": " + c.Message
+		}
+		if c.Type != corev1.PodScheduled {
+			v.Conditions[c.Type] = text
+		}
+	}
+	for _, cs := range slices.Concat(st.InitContainerStatuses, st.ContainerStatuses) {
+		text := ""
+		switch s := cs.State; {
+		case s.Running != nil:
+			text = "running"
+		case s.Waiting != nil:
+			text = "waiting " + s.Waiting.Reason
+		case s.Terminated != nil:
+			text = "terminated " + s.Terminated.Reason
+			if s.Terminated.Message != "" {
+				text += ": " + s.Terminated.Message
+			}
+		}
+		if l := cs.LastTerminationState.Terminated; l != nil {
+			text += ", was " + l.Reason
+		}
+		if cs.Ready {
+			text += ", ready"
+		}
+		if cs.RestartCount > 0 {
+			if v.RestartCounts == nil {
+				v.RestartCounts = map[string]int32{}
+			}
+			v.RestartCounts[cs.Name] = cs.RestartCount
+		}
+		v.States[cs.Name] = text
+	}
+	return v
+}
+
+func four(sandbox, initialized, ready, containers string) map[corev1.PodConditionType]string {
+	return map[corev1.PodConditionType]string{corev1.PodReadyToStartContainers: sandbox, corev1.PodInitialized: initialized, corev1.PodReady: ready, corev1.ContainersReady: containers}
+}
+
+func TestGenerate(t *testing.T) {
+	const notReadyA = "False ContainersNotReady: containers with unready status: [a]"
+	tests := []struct {
+		name string
+		in   Input
+		want view
+	}{
+		{name: "nothing yet", in: Input{Pod: pod(nil, "a")}, want: view{Phase: corev1.PodPending,
+			Conditions: four("False", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting ContainerCreating"}}},
+		{name: "runs", in: Input{Pod: pod(nil, "a"), Observed: engine(up("a")), PodIPs: []string{"10.0.0.1"}}, want: view{Phase: corev1.PodRunning,
+			Conditions: four("True", "True", "True", "True"), States: map[string]string{"a": "running, ready"}}},
+		{name: "not ready", in: Input{Pod: pod(nil, "a", "b"), Observed: engine(up("a"), up("b")), PodIPs: []string{"10.0.0.1"}, Probes: map[string]Probe{"a0": {Started: true}}},
+			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "running", "b": "running, ready"}}},
+		{name: "image cannot be pulled", in: Input{Pod: pod(nil, "a"), Observed: engine(), Waiting: map[string]Waiting{"a": {"ImagePullBackOff", "m"}}},
+			want: view{Phase: corev1.PodPending, Conditions: four("False", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting ImagePullBackOff"}}},
+		{name: "crash loop", in: Input{Pod: pod(nil, "a"), Observed: engine(down("a", 2, 1)), PodIPs: []string{"10.0.0.1"}, Waiting: map[string]Waiting{"a": {"CrashLoopBackOff", "m"}}},
+			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting CrashLoopBackOff, was Error"}, RestartCounts: map[string]int32{"a": 2}}},
+		{name: "restarted", in: Input{Pod: pod(nil, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(&container.Container{Name: "a", Attempt: 1, State: container.StateRunning}, &container.Container{Name: "a", State: container.StateExited, ExitCode: 137, OOMKilled: true})},
+			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", "True", "True"), States: map[string]string{"a": "running, was OOMKilled, ready"}, RestartCounts: map[string]int32{"a": 1}}},
+		{name: "oom of a child only", in: Input{Pod: pod(never, "a"), Observed: engine(&container.Container{Name: "a", State: container.StateExited, OOMKilled: true}), Finished: true, Stopped: true},
+			want: view{Phase: corev1.PodSucceeded, Conditions: four("False", "True PodCompleted", "False PodCompleted", "False PodCompleted"), States: map[string]string{"a": "terminated Completed"}}},
+		{name: "message", in: Input{Pod: pod(never, "a"), Observed: engine(down("a", 0, 2)), TerminationMessages: map[string]string{"a0": "bye"}, Finished: true, Stopped: true},
+			want: view{Phase: corev1.PodFailed, Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Error: bye"}}},
+		{name: "ended but not stopped", in: Input{Pod: pod(never, "a"), Observed: engine(down("a", 0, 0)), Finished: true},
+			want: view{Phase: corev1.PodPending, Conditions: four("False", "True", notReadyA, notReadyA), States: map[string]string{"a": "terminated Completed"}}},
+		{name: "init runs", in: Input{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(up("init")), PodIPs: []string{"10.0.0.1"}},
+			want: view{Phase: corev1.PodPending, Conditions: four("True", "False ContainersNotInitialized: containers with incomplete status: [init]", notReadyA, notReadyA), States: map[string]string{"init": "running", "a": "waiting PodInitializing"}}},
+		{name: "init done", in: Input{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(down("init", 0, 0)), PodIPs: []string{"10.0.0.1"}},
+			want: view{Phase: corev1.PodPending, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"init": "terminated Completed, ready", "a": "waiting PodInitializing"}}},
+		{name: "init failed", in: Input{Pod: pod(withInit(corev1.RestartPolicyNever), "a"), Observed: engine(down("init", 0, 1)), Finished: true, Stopped: true},
+			want: view{Phase: corev1.PodFailed, Conditions: four("False", "False ContainersNotInitialized: containers with incomplete status: [init]", "False PodFailed", "False PodFailed"), States: map[string]string{"init": "terminated Error", "a": "waiting PodInitializing"}}},
+		{name: "deleted before it started", in: Input{Pod: pod(nil, "a"), Finished: true, Stopped: true},
+			want: view{Phase: corev1.PodFailed, Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated ContainerStatusUnknown: The container could not be located when the pod was terminated"}}},
+		{name: "deadline", in: Input{Pod: pod(nil, "a"), Observed: engine(down("a", 0, 0)), Failure: &Failure{"DeadlineExceeded", "m"}, Finished: true, Stopped: true},
+			want: view{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Completed"}}},
+		{name: "terminal stays", in: Input{Pod: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed; p.Status.Reason = "Evicted" }, "a"), Observed: engine(up("a"))},
+			want: view{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "running, ready"}}},
+		{name: "could not start", in: Input{Pod: pod(nil, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(&container.Container{Name: "a", State: container.StateCreated, Message: "no such file", ExitCode: 127}), Waiting: map[string]Waiting{"a": {"RunContainerError", "no such file"}}},
+			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting RunContainerError, was StartError"}}},
+		{name: "lost container", in: Input{Pod: pod(func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", ContainerID: "docker://x", RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+		}, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine()},
+			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "terminated ContainerStatusUnknown: The container could not be located when the pod was terminated"}, RestartCounts: map[string]int32{"a": 1}}},
+		{name: "gates", in: Input{Pod: pod(func(p *corev1.Pod) {
+			p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "x"}, {ConditionType: "y"}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: "y", Status: corev1.ConditionFalse}}
+		}, "a"), Observed: engine(up("a")), PodIPs: []string{"10.0.0.1"}}, want: view{Phase: corev1.PodRunning,
+			Conditions: map[corev1.PodConditionType]string{corev1.PodReadyToStartContainers: "True", corev1.PodInitialized: "True", corev1.ContainersReady: "True", "y": "False",
+				corev1.PodReady: `False ReadinessGatesNotReady: corresponding condition of pod readiness gate "x" does not exist., the status of pod readiness gate "y" is not "True", but False`},
+			States: map[string]string{"a": "running, ready"}}},
+		{name: "sidecar", in: Input{Pod: pod(func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
+		}, "a"), Observed: engine(up("s"), up("a")), PodIPs: []string{"10.0.0.1"}, Probes: map[string]Probe{"s0": {Started: true, Ready: false}}},
+			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", "False ContainersNotReady: containers with unready status: [s]", "False ContainersNotReady: containers with unready status: [s]"),
+				States: map[string]string{"s": "running", "a": "running, ready"}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.in.RuntimeName, tt.in.Now = "docker", now
+			st := Generate(tt.in)
+			if diff := cmp.Diff(tt.want, look(st)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			// What was generated is a fixed point: with it as the API's status nothing changes.
+			again := *tt.in.Pod
+			again.Status = st
+			tt.in.Pod, tt.in.Now = &again, now.Add(time.Hour)
+			if diff := cmp.Diff(st, Generate(tt.in)); diff != "" {
+				t.Errorf("second time (-first +second):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,281 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+)
+
+// Manager tells the API server the newest status of each pod, and deletes pods that have been stopped. A status that
+// cannot be delivered is tried again until it is, or a newer one takes its place.
+type Manager struct {
+	client kubernetes.Interface
+	queue  workqueue.TypedRateLimitingInterface[types.UID]
+
+	mu   sync.Mutex // guards pods and the entries
+	pods map[types.UID]*entry
+}
+
+type entry struct {
+	pod    *corev1.Pod // identity only matters
+	status corev1.PodStatus
+	// version counts changes of status, reported is the one that the API server has.
+	version, reported uint64
+	// revision is the API's resourceVersion of the last report, 0 if not known.
+	revision uint64
+	// remove: the pod's resources are gone, the API object may go too.
+	remove bool
+}
+
+// NewManager returns a Manager that reports through client.
+func NewManager(client kubernetes.Interface) *Manager {
+	return &Manager{
+		client: client,
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](50*time.Millisecond, 10*time.Second)),
+		pods: map[types.UID]*entry{},
+	}
+}
+
+// Start reports until ctx ends.
+func (m *Manager) Start(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for m.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	m.queue.ShutDown()
+	wg.Wait()
+	return nil
+}
+
+// Set makes st the status to report for pod. Equal to the last one it does nothing.
+func (m *Manager) Set(pod *corev1.Pod, st corev1.PodStatus) {
+	if pod.Namespace == "" {
+		return // leftovers of a pod of which only the uid is known
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.pods[pod.UID]
+	if e == nil {
+		e = &entry{}
+		m.pods[pod.UID] = e
+	}
+	e.pod = pod
+	if e.version > 0 && equality.Semantic.DeepEqual(st, e.status) && !overwritten(e, pod) {
+		return
+	}
+	if e.version == 0 && equality.Semantic.DeepEqual(st, pod.Status) {
+		// The API server has it already, as after a restart of the kubelet.
+		e.version, e.reported = 1, 1
+		e.status = st
+		return
+	}
+	e.status = st
+	e.version++
+	m.queue.Add(pod.UID)
+}
+
+// overwritten says whether somebody else wrote another status after the last report.
+func overwritten(e *entry, pod *corev1.Pod) bool {
+	if e.version != e.reported || e.revision == 0 {
+		return false
+	}
+	seen, err := strconv.ParseUint(pod.ResourceVersion, 10, 64)
+	return err == nil && seen > e.revision && !equality.Semantic.DeepEqual(merge(&pod.Status, e.status), pod.Status)
+}
+
+// Base returns the pod's status as the API has it, or will have it: what was last set, with what others wrote. The
+// next status is computed from it, because the watch lags behind.
+func (m *Manager) Base(pod *corev1.Pod) corev1.PodStatus {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.pods[pod.UID]; e != nil && e.version > 0 {
+		return merge(&pod.Status, e.status)
+	}
+	return pod.Status
+}
+
+// Get returns the newest status of a pod, whether reported or not.
+func (m *Manager) Get(uid types.UID) (corev1.PodStatus, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.pods[uid]; e != nil && e.version > 0 {
+		return e.status, true
+	}
+	return corev1.PodStatus{}, false
+}
+
+// Delete removes the pod from the API once its last status is reported. Call it when nothing of the pod is left here.
+func (m *Manager) Delete(pod *corev1.Pod) {
+	if pod.Namespace == "" {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.pods[pod.UID]
+	if e == nil {
+		e = &entry{pod: pod}
+		m.pods[pod.UID] = e
+	}
+	e.remove = true
+	m.queue.Add(pod.UID)
+}
+
+// Forget drops a pod that the API server no longer has.
+func (m *Manager) Forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.pods, uid)
+}
+
+func (m *Manager) next(ctx context.Context) bool {
+	uid, stop := m.queue.Get()
+	if stop {
+		return false
+	}
+	defer m.queue.Done(uid)
+	if err := m.sync(ctx, uid); err != nil {
+		if ctx.Err() == nil {
+			klog.FromContext(ctx).V(2).Info("Reporting pod status failed", "uid", uid, "err", err)
+		}
+		m.queue.AddRateLimited(uid)
+		return true
+	}
+	m.queue.Forget(uid)
+	return true
+}
+
+func (m *Manager) sync(ctx context.Context, uid types.UID) error {
+	m.mu.Lock()
+	e := m.pods[uid]
+	if e == nil {
+		m.mu.Unlock()
+		return nil
+	}
+	pod, st, version, remove := e.pod, *e.status.DeepCopy(), e.version, e.remove
+	stale := e.reported != version
+	m.mu.Unlock()
+
+	pods := m.client.CoreV1().Pods(pod.Namespace)
+	if stale {
+		live, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && live.UID != uid:
+			// The pod, or this incarnation of it, is gone; its watch event ends it here too.
+			m.reported(uid, version, "")
+			return nil
+		case err != nil:
+			return fmt.Errorf("getting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		patch, changed, err := patchFor(live, merge(&live.Status, st))
+		if err != nil {
+			return err
+		}
+		if changed {
+			patched, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+			if apierrors.IsNotFound(err) {
+				m.reported(uid, version, "")
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("patching status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			}
+			live = patched
+		}
+		m.reported(uid, version, live.ResourceVersion)
+	}
+	if !remove {
+		return nil
+	}
+	err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &uid}})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+func (m *Manager) reported(uid types.UID, version uint64, resourceVersion string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.pods[uid]; e != nil {
+		e.reported = max(e.reported, version)
+		if rv, err := strconv.ParseUint(resourceVersion, 10, 64); err == nil {
+			e.revision = rv
+		}
+	}
+}
+
+// owned are the conditions that the kubelet writes; all others belong to whoever wrote them.
+var owned = map[corev1.PodConditionType]bool{
+	corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true, corev1.PodReady: true,
+	corev1.ContainersReady: true, corev1.PodScheduled: true,
+	corev1.PodResizePending: true, corev1.PodResizeInProgress: true,
+}
+
+// merge lays the kubelet's status over the live one: foreign fields and conditions stay, a terminal phase is final.
+func merge(live *corev1.PodStatus, st corev1.PodStatus) corev1.PodStatus {
+	if live.Phase == corev1.PodSucceeded || live.Phase == corev1.PodFailed {
+		st.Phase, st.Reason, st.Message = live.Phase, live.Reason, live.Message
+	}
+	var conditions []corev1.PodCondition
+	for _, c := range st.Conditions {
+		if owned[c.Type] {
+			conditions = append(conditions, c)
+		}
+	}
+	for _, c := range live.Conditions {
+		if !owned[c.Type] {
+			conditions = append(conditions, c)
+		}
+	}
+	st.Conditions = conditions
+	st.NominatedNodeName = live.NominatedNodeName
+	st.ResourceClaimStatuses = live.ResourceClaimStatuses
+	st.ExtendedResourceClaimStatus = live.ExtendedResourceClaimStatus
+	if st.StartTime == nil {
+		st.StartTime = live.StartTime
+	}
+	return st
+}
+
+// patchFor is the strategic merge patch from the live status to want. It carries the uid, so that a pod of the same
+// name made meanwhile is not touched (the API server answers with a conflict).
+func patchFor(live *corev1.Pod, want corev1.PodStatus) (patch []byte, changed bool, err error) {
+	if equality.Semantic.DeepEqual(live.Status, want) {
+		return nil, false, nil
+	}
+	before, err := json.Marshal(corev1.Pod{Status: live.Status})
+	if err != nil {
+		return nil, false, fmt.Errorf("encoding live status: %w", err)
+	}
+	after, err := json.Marshal(corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: live.UID}, Status: want})
+	if err != nil {
+		return nil, false, fmt.Errorf("encoding new status: %w", err)
+	}
+	patch, err = strategicpatch.CreateTwoWayMergePatch(before, after, corev1.Pod{})
+	if err != nil {
+		return nil, false, fmt.Errorf("computing status patch: %w", err)
+	}
+	return patch, true, nil
+}

@@ -1,0 +1,30 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package volume makes the directories that pods see as volumes and takes them away again; touch it to change what all
+// kinds of volumes share, or to list a new one (a folder below).
+package volume
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+)
+
+// Config is what a Manager is made from.
+type Config struct {
+	// RootDir is the kubelet's directory; pods live in its folder "pods". Required, absolute.
+	RootDir string
+	// NodeName is the node's. Tokens do not need it: the API server takes the node from the pod.
+	NodeName string
+	// Client reads config maps and secrets and requests service account tokens. Required.
+	Client kubernetes.Interface
+	// Recorder is where a plugin may tell what is no error of a volume. None of today's has such news: errors are
+	// returned, and whoever calls Mount writes the event FailedMount.
+	Recorder record.EventRecorder
+	// Clock is the real one if nil.
+	Clock clock.Clock
+	// NodeAllocatable stands in for missing limits in downward API volumes. nil means nothing is known.
+	NodeAllocatable func() corev1.ResourceList
+}

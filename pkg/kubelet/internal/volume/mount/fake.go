@@ -1,0 +1,80 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mount
+
+import (
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Fake remembers mounts without making any, for tests of what uses Interface.
+type Fake struct {
+	mu     sync.Mutex
+	points []string
+	// Sizes are the limits of tmpfs mounts by directory, Sources the names of bind mounted files by target.
+	Sizes   map[string]int64
+	Sources map[string]string
+	// Busy mount points cannot be unmounted and give its error.
+	Busy map[string]error
+}
+
+// Tmpfs implements Interface.
+func (f *Fake) Tmpfs(dir string, mode fs.FileMode, gid, size int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Sizes == nil {
+		f.Sizes = map[string]int64{}
+	}
+	f.Sizes[dir] = size
+	f.points = append(f.points, dir)
+	return os.Chmod(dir, mode)
+}
+
+// Bind implements Interface.
+func (f *Fake) Bind(file *os.File, target string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Sources == nil {
+		f.Sources = map[string]string{}
+	}
+	f.Sources[target] = file.Name()
+	f.points = append(f.points, target)
+	return nil
+}
+
+// Unmount implements Interface.
+func (f *Fake) Unmount(target string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.Busy[target]; err != nil {
+		return err
+	}
+	if i := slices.Index(f.points, target); i >= 0 {
+		f.points = slices.Delete(f.points, i, i+1)
+	}
+	return nil
+}
+
+// Under implements Interface.
+func (f *Fake) Under(dir string) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []string
+	for _, p := range slices.Backward(f.points) {
+		if p == dir || strings.HasPrefix(p, dir+"/") {
+			list = append(list, p)
+		}
+	}
+	return list, nil
+}
+
+// IsMountPoint implements Interface.
+func (f *Fake) IsMountPoint(dir string) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Contains(f.points, dir), nil
+}

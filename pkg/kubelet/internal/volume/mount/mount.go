@@ -1,0 +1,132 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mount makes and removes mounts of the node; touch it when volumes need another kind of mount.
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Interface is what volumes need of the kernel.
+type Interface interface {
+	// Tmpfs mounts a new file system in memory on dir. mode and gid are those of its root; size limits it in bytes
+	// (0: the kernel's default, half of the memory).
+	Tmpfs(dir string, mode fs.FileMode, gid int64, size int64) error
+	// Bind mounts the open file or directory on target, which must be of the same kind.
+	Bind(f *os.File, target string) error
+	// Unmount removes the topmost mount of target. A target that is none is success.
+	Unmount(target string) error
+	// Under lists all mount points in dir (itself included), innermost first.
+	Under(dir string) ([]string, error)
+	// IsMountPoint says whether dir is the root of another file system than its parent; bind mounts of the same file
+	// system are not noticed.
+	IsMountPoint(dir string) (bool, error)
+}
+
+// Linux asks the kernel.
+type Linux struct{}
+
+// Tmpfs implements Interface.
+func (Linux) Tmpfs(dir string, mode fs.FileMode, gid, size int64) error {
+	options := fmt.Sprintf("mode=%o,gid=%d", unixMode(mode), gid)
+	if size > 0 {
+		options += fmt.Sprintf(",size=%d", size)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		return fmt.Errorf("mounting tmpfs on %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Bind implements Interface. The source goes by its descriptor, so that nobody can exchange what its path names.
+func (Linux) Bind(f *os.File, target string) error {
+	source := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
+	if err := unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("bind mounting %s on %s: %w", f.Name(), target, err)
+	}
+	return nil
+}
+
+// Unmount implements Interface.
+func (Linux) Unmount(target string) error {
+	err := unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
+	if err == nil || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return fmt.Errorf("unmounting %s: %w", target, err)
+}
+
+// Under implements Interface.
+func (Linux) Under(dir string) ([]string, error) {
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	// The kernel lists mounts by their real path.
+	real, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return under(string(data), real), nil
+}
+
+// IsMountPoint implements Interface.
+func (Linux) IsMountPoint(dir string) (bool, error) {
+	var own, parent unix.Stat_t
+	if err := unix.Lstat(dir, &own); err != nil {
+		if errors.Is(err, unix.ENOENT) {
+			return false, nil
+		}
+		return false, &fs.PathError{Op: "lstat", Path: dir, Err: err}
+	}
+	if err := unix.Lstat(filepath.Dir(dir), &parent); err != nil {
+		return false, &fs.PathError{Op: "lstat", Path: filepath.Dir(dir), Err: err}
+	}
+	return own.Dev != parent.Dev, nil
+}
+
+// under reads mount points out of mountinfo (see proc(5)): the fifth field, with blanks as octal escapes. Later lines
+// lie on earlier ones, so the reverse order is the one to unmount in.
+func under(mountinfo, dir string) []string {
+	var list []string
+	for line := range strings.Lines(mountinfo) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		point := unescape(fields[4])
+		if point == dir || strings.HasPrefix(point, strings.TrimSuffix(dir, "/")+"/") {
+			list = append(list, point)
+		}
+	}
+	slices.Reverse(list)
+	return list
+}
+
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+func unixMode(mode fs.FileMode) uint32 {
+	m := uint32(mode.Perm())
+	if mode&fs.ModeSetgid != 0 {
+		m |= unix.S_ISGID
+	}
+	if mode&fs.ModeSticky != 0 {
+		m |= unix.S_ISVTX
+	}
+	return m
+}

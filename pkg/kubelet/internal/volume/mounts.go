@@ -1,0 +1,115 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/env"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/subpath"
+)
+
+const openNonblock = unix.O_NONBLOCK
+
+// ContainerMounts returns the mounts of a container in the order of its spec and binds its subPaths. Mount must have
+// succeeded for the pod. Call it anew for every start of a container, because what a subPath names may have changed.
+func (m *Manager) ContainerMounts(pod *corev1.Pod, c *corev1.Container, podIPs []string) ([]container.Mount, error) {
+	if len(c.VolumeDevices) > 0 {
+		return nil, fmt.Errorf("volumeDevices of container %q are not supported by this kubelet", c.Name)
+	}
+	var list []container.Mount
+	for i := range c.VolumeMounts {
+		mnt, err := m.containerMount(pod, c, i, podIPs)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, mnt)
+	}
+	return list, nil
+}
+
+func (m *Manager) containerMount(pod *corev1.Pod, c *corev1.Container, index int, podIPs []string) (container.Mount, error) {
+	vm := &c.VolumeMounts[index]
+	v, p := m.find(pod, vm.Name)
+	if p == nil {
+		return container.Mount{}, fmt.Errorf("cannot find volume %q to mount into container %q", vm.Name, c.Name)
+	}
+	if r := vm.RecursiveReadOnly; r != nil && *r == corev1.RecursiveReadOnlyEnabled {
+		return container.Mount{}, fmt.Errorf("recursive read-only mount of volume %q is not supported by this kubelet", vm.Name)
+	}
+	propagation, err := propagate(vm.MountPropagation)
+	if err != nil {
+		return container.Mount{}, err
+	}
+	host := p.HostPath(m.mount(pod, v, p, podIPs))
+	if sub, err := m.subPath(pod, c, vm, podIPs); err != nil {
+		return container.Mount{}, err
+	} else if sub != "" {
+		target := filepath.Join(m.subPathDir(pod.UID), v.Name, c.Name, strconv.Itoa(index))
+		if err := subpath.Prepare(m.mounts, host, sub, target); err != nil {
+			return container.Mount{}, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", vm.Name, c.Name, err)
+		}
+		host = target
+	}
+	path := vm.MountPath
+	if !filepath.IsAbs(path) {
+		path = "/" + path
+	}
+	return container.Mount{
+		HostPath: host, ContainerPath: path, ReadOnly: vm.ReadOnly || p.ReadOnly(), Propagation: propagation,
+	}, nil
+}
+
+func (m *Manager) subPath(pod *corev1.Pod, c *corev1.Container, vm *corev1.VolumeMount, podIPs []string) (string, error) {
+	if vm.SubPathExpr == "" {
+		return vm.SubPath, nil
+	}
+	hostIPs := make([]string, 0, len(pod.Status.HostIPs))
+	for _, ip := range pod.Status.HostIPs {
+		hostIPs = append(hostIPs, ip.IP)
+	}
+	var podIP string
+	if len(podIPs) > 0 {
+		podIP = podIPs[0]
+	}
+	vars, err := env.Make(pod, c, podIP, podIPs, hostIPs, nil, m.Source(context.Background(), pod))
+	if err != nil {
+		return "", err
+	}
+	sub, err := env.ExpandAll(vm.SubPathExpr, vars)
+	if err != nil {
+		return "", fmt.Errorf("failed to expand subPathExpr of volumeMount %q of container %q: %w", vm.Name, c.Name, err)
+	}
+	return sub, nil
+}
+
+// find returns a volume of the pod by name and its plugin, nil if there is none.
+func (m *Manager) find(pod *corev1.Pod, name string) (*corev1.Volume, plugin.Plugin) {
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.Name == name {
+			return v, m.plugin(v)
+		}
+	}
+	return nil, nil
+}
+
+func propagate(mode *corev1.MountPropagationMode) (string, error) {
+	switch {
+	case mode == nil, *mode == corev1.MountPropagationNone:
+		return "", nil
+	case *mode == corev1.MountPropagationHostToContainer:
+		return "rslave", nil
+	case *mode == corev1.MountPropagationBidirectional:
+		return "rshared", nil
+	}
+	return "", fmt.Errorf("invalid MountPropagation mode: %q", *mode)
+}

@@ -1,0 +1,149 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plugin is what the kinds of volumes have in common: the interface they implement and what they are given;
+// touch it when a kind needs to know more about the pod.
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/atomicwriter"
+)
+
+// Plugin is one kind of volume. The calls for one pod come one after the other.
+type Plugin interface {
+	// Name is upstream's name of the kind, such as "kubernetes.io/secret"; it names the folder of its volumes.
+	Name() string
+	// Supports says whether the volume is of this kind.
+	Supports(v *corev1.Volume) bool
+	// SetUp brings the volume to the state that the pod and the objects it refers to ask for. It is called again on
+	// every sync of the pod, so it must be cheap when there is nothing to do, and must finish what a killed one began.
+	SetUp(ctx context.Context, m Mount) error
+	// HostPath is what is mounted into containers.
+	HostPath(m Mount) string
+	// ReadOnly says whether containers may never write to it.
+	ReadOnly() bool
+}
+
+// Mount is a volume of a pod that is set up.
+type Mount struct {
+	Pod    *corev1.Pod
+	Volume *corev1.Volume
+	// Dir is the volume's own directory. Its parent exists. What is mounted or stored in it is removed with the pod.
+	Dir string
+	// PodIPs are the addresses of the pod, primary first.
+	PodIPs []string
+}
+
+// FSGroup is the group that owns the pod's volumes, nil if none is asked for. fsGroupChangePolicy has no say here, as
+// upstream: it is about volumes that outlive their pod.
+func (m Mount) FSGroup() *int64 {
+	if sc := m.Pod.Spec.SecurityContext; sc != nil {
+		return sc.FSGroup
+	}
+	return nil
+}
+
+// Write makes files the content of the volume, at once for those who read it.
+func (m Mount) Write(files map[string]atomicwriter.File) error {
+	if err := os.MkdirAll(m.Dir, 0o755); err != nil {
+		return err
+	}
+	return atomicwriter.Write(m.Dir, files, m.FSGroup())
+}
+
+// ErrUnavailable marks errors that say nothing about the pod: the API server does not answer. A volume that has been
+// set up before stays as it is.
+var ErrUnavailable = errors.New("the API server is not available")
+
+// Objects are the configuration objects of the cluster as far as pods of this node refer to them. Missing ones give
+// errors that satisfy apierrors.IsNotFound, unknown ones ErrUnavailable.
+type Objects interface {
+	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
+	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+}
+
+// Projection selects keys of an object and says where they go.
+type Projection struct {
+	// Items are the keys; none means all, each as the file of its name.
+	Items []corev1.KeyToPath
+	// DefaultMode is that of files whose item has none; 0644 if nil.
+	DefaultMode *int32
+	// Optional allows the object or its keys to be missing.
+	Optional *bool
+}
+
+// ConfigMap returns the files of a config map.
+func (p Projection) ConfigMap(ctx context.Context, o Objects, namespace, name string) (map[string]atomicwriter.File, error) {
+	cm, err := o.ConfigMap(ctx, namespace, name)
+	if err != nil {
+		return p.missing(err)
+	}
+	data := maps.Clone(cm.BinaryData)
+	if data == nil {
+		data = map[string][]byte{}
+	}
+	for k, v := range cm.Data {
+		data[k] = []byte(v)
+	}
+	return p.files(data, "references non-existent config key: %s")
+}
+
+// Secret returns the files of a secret.
+func (p Projection) Secret(ctx context.Context, o Objects, namespace, name string) (map[string]atomicwriter.File, error) {
+	s, err := o.Secret(ctx, namespace, name)
+	if err != nil {
+		return p.missing(err)
+	}
+	return p.files(s.Data, "references non-existent secret key: %s")
+}
+
+func (p Projection) missing(err error) (map[string]atomicwriter.File, error) {
+	if apierrors.IsNotFound(err) && p.optional() {
+		return nil, nil
+	}
+	return nil, err
+}
+
+func (p Projection) files(data map[string][]byte, missing string) (map[string]atomicwriter.File, error) {
+	files := map[string]atomicwriter.File{}
+	if len(p.Items) == 0 {
+		for k, v := range data {
+			files[k] = atomicwriter.File{Data: v, Mode: Mode(nil, p.DefaultMode)}
+		}
+		return files, nil
+	}
+	for _, item := range p.Items {
+		v, ok := data[item.Key]
+		if !ok {
+			if p.optional() {
+				continue
+			}
+			return nil, fmt.Errorf(missing, item.Key)
+		}
+		files[item.Path] = atomicwriter.File{Data: v, Mode: Mode(item.Mode, p.DefaultMode)}
+	}
+	return files, nil
+}
+
+func (p Projection) optional() bool { return p.Optional != nil && *p.Optional }
+
+// Mode is that of a file: its own, else the volume's default, else 0644.
+func Mode(own, byDefault *int32) fs.FileMode {
+	switch {
+	case own != nil:
+		return fs.FileMode(*own) & fs.ModePerm
+	case byDefault != nil:
+		return fs.FileMode(*byDefault) & fs.ModePerm
+	}
+	return 0o644
+}

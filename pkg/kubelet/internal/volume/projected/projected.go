@@ -1,0 +1,117 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package projected is the volume that joins several sources in one directory, service account tokens among them;
+// touch it when the API gains a source.
+package projected
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/atomicwriter"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/downwardapi"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/emptydir"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
+)
+
+// Tokens issues service account tokens bound to a pod.
+type Tokens interface {
+	Get(ctx context.Context, pod *corev1.Pod, p *corev1.ServiceAccountTokenProjection) (string, error)
+}
+
+// Projected is the plugin.
+type Projected struct {
+	Objects         plugin.Objects
+	Tokens          Tokens
+	Mounts          mount.Interface
+	NodeAllocatable func() corev1.ResourceList
+}
+
+// Name implements plugin.Plugin.
+func (p *Projected) Name() string { return "kubernetes.io/projected" }
+
+// Supports implements plugin.Plugin.
+func (p *Projected) Supports(v *corev1.Volume) bool { return v.Projected != nil }
+
+// HostPath implements plugin.Plugin.
+func (p *Projected) HostPath(m plugin.Mount) string { return m.Dir }
+
+// ReadOnly implements plugin.Plugin.
+func (p *Projected) ReadOnly() bool { return true }
+
+// SetUp implements plugin.Plugin.
+func (p *Projected) SetUp(ctx context.Context, m plugin.Mount) error {
+	all := map[string]atomicwriter.File{}
+	var errs []error
+	for i := range m.Volume.Projected.Sources {
+		files, err := p.source(ctx, m, &m.Volume.Projected.Sources[i])
+		if err != nil {
+			errs = append(errs, err)
+		}
+		maps.Copy(all, files)
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		return err
+	}
+	if err := emptydir.InMemory(p.Mounts, m, 0); err != nil {
+		return err
+	}
+	return m.Write(all)
+}
+
+func (p *Projected) source(ctx context.Context, m plugin.Mount, s *corev1.VolumeProjection) (map[string]atomicwriter.File, error) {
+	mode := m.Volume.Projected.DefaultMode
+	switch {
+	case s.ConfigMap != nil:
+		q := plugin.Projection{Items: s.ConfigMap.Items, DefaultMode: mode, Optional: s.ConfigMap.Optional}
+		return q.ConfigMap(ctx, p.Objects, m.Pod.Namespace, s.ConfigMap.Name)
+	case s.Secret != nil:
+		q := plugin.Projection{Items: s.Secret.Items, DefaultMode: mode, Optional: s.Secret.Optional}
+		return q.Secret(ctx, p.Objects, m.Pod.Namespace, s.Secret.Name)
+	case s.DownwardAPI != nil:
+		return downwardapi.Files(m, s.DownwardAPI.Items, mode, p.NodeAllocatable)
+	case s.ServiceAccountToken != nil:
+		token, err := p.Tokens.Get(ctx, m.Pod, s.ServiceAccountToken)
+		if err != nil {
+			return nil, err
+		}
+		f := atomicwriter.File{Data: []byte(token), Mode: plugin.Mode(nil, mode), User: onlyUser(m.Pod)}
+		if f.User != nil || m.FSGroup() != nil {
+			f.Mode = 0o600
+		}
+		return map[string]atomicwriter.File{s.ServiceAccountToken.Path: f}, nil
+	case s.ClusterTrustBundle != nil:
+		return nil, errors.New("projected source clusterTrustBundle is not supported by this kubelet")
+	case s.PodCertificate != nil:
+		return nil, errors.New("projected source podCertificate is not supported by this kubelet")
+	}
+	return nil, errors.New("projected volume source is not supported by this kubelet")
+}
+
+// onlyUser is the user that all containers run as, nil if they do not all say the same. It may own the token, which
+// then nobody else can read. See KEP-2451.
+func onlyUser(pod *corev1.Pod) *int64 {
+	var byDefault, only *int64
+	if sc := pod.Spec.SecurityContext; sc != nil {
+		byDefault = sc.RunAsUser
+	}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			user := byDefault
+			if sc := list[i].SecurityContext; sc != nil && sc.RunAsUser != nil {
+				user = sc.RunAsUser
+			}
+			if user == nil || only != nil && *only != *user {
+				return nil
+			}
+			only = user
+		}
+	}
+	return only
+}

@@ -1,0 +1,90 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package subpath
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
+)
+
+func TestPrepareStaysInside(t *testing.T) {
+	base := t.TempDir()
+	volume := filepath.Join(base, "volume")
+	must(t, os.MkdirAll(filepath.Join(volume, "..ts", "deep"), 0o755))
+	must(t, os.WriteFile(filepath.Join(volume, "..ts", "key"), []byte("v"), 0o644))
+	must(t, os.WriteFile(filepath.Join(base, "outside"), []byte("secret"), 0o644))
+	for link, to := range map[string]string{
+		"..data": "..ts", "key": "..data/key", "up": "../outside", "abs": "/etc/passwd", "parent": "..", "loop": "loop",
+	} {
+		must(t, os.Symlink(to, filepath.Join(volume, link)))
+	}
+	tests := []struct {
+		name, sub string
+		ok        bool
+	}{
+		{name: "through the links of a config map", sub: "key", ok: true},
+		{name: "directory", sub: "..ts/deep", ok: true},
+		{name: "missing is made", sub: "new/er", ok: true},
+		{name: "relative link out", sub: "up"},
+		{name: "absolute link", sub: "abs"},
+		{name: "below a link out", sub: "parent/outside"},
+		{name: "missing below a link out", sub: "parent/made"},
+		{name: "dots", sub: "../outside"},
+		{name: "absolute", sub: "/etc"},
+		{name: "loop", sub: "loop"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			m := &mount.Fake{}
+			target := filepath.Join(base, "targets", tc.name)
+			err := Prepare(m, volume, tc.sub, target)
+			if (err == nil) != tc.ok {
+				t.Fatalf("Prepare: %v, want ok %v", err, tc.ok)
+			}
+			if _, mounted := m.Sources[target]; mounted != tc.ok {
+				t.Errorf("mounted %v, want %v", mounted, tc.ok)
+			}
+		})
+	}
+	if _, err := os.Lstat(filepath.Join(base, "made")); err == nil {
+		t.Error("a directory was made outside of the volume")
+	}
+}
+
+func TestPrepareBinds(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	base := t.TempDir()
+	volume, target := filepath.Join(base, "v"), filepath.Join(base, "pod", "0")
+	must(t, os.Mkdir(volume, 0o755))
+	must(t, os.WriteFile(filepath.Join(volume, "f"), []byte("one"), 0o644))
+	var m mount.Linux
+	t.Cleanup(func() { m.Unmount(target) })
+	for range 2 {
+		if err := Prepare(m, volume, "f", target); err != nil {
+			t.Skipf("this machine does not let us mount: %v", err)
+		}
+	}
+	if list, err := m.Under(base); err != nil || len(list) != 1 {
+		t.Errorf("mounts %v, %v; want one", list, err)
+	}
+	// Replaced, as an update of a config map does: the next start of a container sees the new file.
+	must(t, os.WriteFile(filepath.Join(volume, "f2"), []byte("two"), 0o644))
+	must(t, os.Rename(filepath.Join(volume, "f2"), filepath.Join(volume, "f")))
+	must(t, Prepare(m, volume, "f", target))
+	if data, err := os.ReadFile(target); err != nil || string(data) != "two" {
+		t.Errorf("target holds %q, %v", data, err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

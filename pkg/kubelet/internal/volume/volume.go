@@ -1,0 +1,302 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/env"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/atomicwriter"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/configmap"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/downwardapi"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/emptydir"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/hostpath"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/object"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/projected"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/secret"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/token"
+)
+
+// Manager makes and removes the volumes of pods. The methods are safe for concurrent use, but those for one pod must
+// come one after the other.
+type Manager struct {
+	config  Config
+	mounts  mount.Interface
+	objects *object.Cache
+	tokens  *token.Manager
+	plugins []plugin.Plugin
+
+	changed chan types.UID
+	wake    chan struct{}
+	mu      sync.Mutex
+	pending map[types.UID]bool
+}
+
+// New returns a Manager. Watches begin with the first Mount and end with Start.
+func New(c Config) (*Manager, error) { return newManager(c, mount.Linux{}) }
+
+func newManager(c Config, mounts mount.Interface) (*Manager, error) {
+	if !filepath.IsAbs(c.RootDir) {
+		return nil, fmt.Errorf("root directory %q is not absolute", c.RootDir)
+	}
+	if c.Client == nil {
+		return nil, errors.New("no client")
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.NodeAllocatable == nil {
+		c.NodeAllocatable = func() corev1.ResourceList { return nil }
+	}
+	// Mount points are listed by their real path, so volumes had better have no other.
+	if err := os.MkdirAll(filepath.Join(c.RootDir, "pods"), 0o750); err != nil {
+		return nil, fmt.Errorf("making the directory of pods: %w", err)
+	}
+	real, err := filepath.EvalSymlinks(c.RootDir)
+	if err != nil {
+		return nil, fmt.Errorf("resolving root directory: %w", err)
+	}
+	c.RootDir = real
+	m := &Manager{
+		config: c, mounts: mounts, tokens: token.New(c.Client, c.Clock),
+		changed: make(chan types.UID), wake: make(chan struct{}, 1), pending: map[types.UID]bool{},
+	}
+	m.objects = object.New(c.Client, c.Clock, m.markChanged)
+	m.plugins = []plugin.Plugin{
+		&emptydir.EmptyDir{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
+		hostpath.HostPath{},
+		&configmap.ConfigMap{Objects: m.objects},
+		&secret.Secret{Objects: m.objects, Mounts: mounts},
+		&projected.Projected{Objects: m.objects, Tokens: m.tokens, Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
+		&downwardapi.DownwardAPI{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
+	}
+	return m, nil
+}
+
+// Start delivers Changed until ctx ends; then all watches have stopped.
+func (m *Manager) Start(ctx context.Context) error {
+	defer m.objects.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.wake:
+		}
+		for {
+			uid, ok := m.nextChanged()
+			if !ok {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case m.changed <- uid:
+			}
+		}
+	}
+}
+
+// Changed yields pods that refer to a config map or secret which changed, once however often it did meanwhile. They
+// should be synced. Nothing comes unless Start runs.
+func (m *Manager) Changed() <-chan types.UID { return m.changed }
+
+func (m *Manager) markChanged(uid types.UID) {
+	m.mu.Lock()
+	m.pending[uid] = true
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (m *Manager) nextChanged() (types.UID, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for uid := range m.pending {
+		delete(m.pending, uid)
+		return uid, true
+	}
+	return "", false
+}
+
+// Mount makes or refreshes all volumes of the pod. It is idempotent and cheap if there is nothing to do; call it on
+// every sync, for it also renews tokens. The error joins one error per volume (Unwrap() []error), each with the text
+// of upstream's event FailedMount: `MountVolume.SetUp failed for volume "x" : configmap "y" not found`. While the API
+// server is away volumes that exist stay as they are.
+func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) error {
+	m.objects.Register(pod)
+	var errs []error
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		p := m.plugin(v)
+		if p == nil {
+			errs = append(errs, fmt.Errorf("volume plugin for %q is not supported by this kubelet", v.Name))
+			continue
+		}
+		mnt := m.mount(pod, v, p, podIPs)
+		err := os.MkdirAll(filepath.Dir(mnt.Dir), 0o750)
+		if err == nil {
+			err = p.SetUp(ctx, mnt)
+		}
+		if errors.Is(err, plugin.ErrUnavailable) && atomicwriter.Written(mnt.Dir) {
+			klog.FromContext(ctx).Error(err, "Keeping the content of a volume", "pod", klog.KObj(pod), "volume", v.Name)
+			err = nil
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", v.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Unmount removes all volumes of the pod, mounted or not, and forgets what it referred to. It is idempotent and needs
+// no more than the UID, so that it also removes what a pod left that is no longer known. The containers must have
+// ended; a volume in use gives an error.
+func (m *Manager) Unmount(_ context.Context, uid types.UID) error {
+	m.objects.Unregister(uid)
+	m.tokens.Forget(uid)
+	m.mu.Lock()
+	delete(m.pending, uid)
+	m.mu.Unlock()
+	// Bound paths first, they lie on the volumes.
+	for _, dir := range []string{m.subPathDir(uid), filepath.Join(m.PodDir(uid), "volumes")} {
+		if err := m.remove(dir); err != nil {
+			return fmt.Errorf("removing volumes of pod %s: %w", uid, err)
+		}
+	}
+	return nil
+}
+
+// remove deletes a tree. Nothing may be mounted in it then, for what is mounted is not ours to delete; os.RemoveAll
+// does not follow links.
+func (m *Manager) remove(dir string) error {
+	points, err := m.mounts.Under(dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range points {
+		if err := m.mounts.Unmount(p); err != nil {
+			return err
+		}
+	}
+	if points, err = m.mounts.Under(dir); err != nil {
+		return err
+	}
+	if len(points) > 0 {
+		return fmt.Errorf("%s is still mounted", points[0])
+	}
+	return os.RemoveAll(dir)
+}
+
+// Pods lists the pods that have a directory, known or not.
+func (m *Manager) Pods() ([]types.UID, error) {
+	entries, err := os.ReadDir(filepath.Join(m.config.RootDir, "pods"))
+	if err != nil {
+		return nil, fmt.Errorf("listing pods on disk: %w", err)
+	}
+	var list []types.UID
+	for _, e := range entries {
+		if e.IsDir() {
+			list = append(list, types.UID(e.Name()))
+		}
+	}
+	return list, nil
+}
+
+// PodDir is the directory of a pod, <RootDir>/pods/<uid>.
+func (m *Manager) PodDir(uid types.UID) string {
+	return filepath.Join(m.config.RootDir, "pods", string(uid))
+}
+
+// Source gives env.Make what the pod refers to; ctx bounds its lookups. The pod must have been given to Mount.
+func (m *Manager) Source(ctx context.Context, _ *corev1.Pod) env.Source {
+	return source{ctx, m}
+}
+
+// Secret returns a secret that a pod given to Mount refers to, for instance for pulling its images.
+func (m *Manager) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	return m.objects.Secret(ctx, namespace, name)
+}
+
+func (m *Manager) plugin(v *corev1.Volume) plugin.Plugin {
+	for _, p := range m.plugins {
+		if p.Supports(v) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (m *Manager) mount(pod *corev1.Pod, v *corev1.Volume, p plugin.Plugin, podIPs []string) plugin.Mount {
+	kind := strings.ReplaceAll(p.Name(), "/", "~")
+	return plugin.Mount{Pod: pod, Volume: v, PodIPs: podIPs, Dir: filepath.Join(m.PodDir(pod.UID), "volumes", kind, v.Name)}
+}
+
+func (m *Manager) subPathDir(uid types.UID) string {
+	return filepath.Join(m.PodDir(uid), "volume-subpaths")
+}
+
+// maxEnvFile bounds a file of environment variables as upstream does.
+const maxEnvFile = 64 << 10
+
+type source struct {
+	ctx context.Context
+	m   *Manager
+}
+
+func (s source) ConfigMap(namespace, name string) (*corev1.ConfigMap, error) {
+	return s.m.objects.ConfigMap(s.ctx, namespace, name)
+}
+
+func (s source) Secret(namespace, name string) (*corev1.Secret, error) {
+	return s.m.objects.Secret(s.ctx, namespace, name)
+}
+
+func (s source) NodeAllocatable() corev1.ResourceList { return s.m.config.NodeAllocatable() }
+
+func (s source) EnvFile(pod *corev1.Pod, name, path string) ([]byte, error) {
+	v, p := s.m.find(pod, name)
+	if p == nil {
+		return nil, fmt.Errorf("cannot find the volume %q referenced by FileKeyRef", name)
+	}
+	root, err := os.OpenRoot(p.HostPath(s.m.mount(pod, v, p, nil)))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	info, err := root.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	// Opening anything else, a pipe for one, could block.
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrInvalid}
+	}
+	f, err := root.OpenFile(path, os.O_RDONLY|openNonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
+	if err == nil && len(data) > maxEnvFile {
+		return nil, fmt.Errorf("env file %s is larger than %d bytes", path, maxEnvFile)
+	}
+	return data, err
+}

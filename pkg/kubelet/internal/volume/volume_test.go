@@ -1,0 +1,363 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/env"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
+)
+
+type fixture struct {
+	*Manager
+	client *fake.Clientset
+	fake   *mount.Fake
+	root   string
+	ctx    context.Context
+}
+
+func setUp(t *testing.T, objects ...runtime.Object) *fixture {
+	t.Helper()
+	client := fake.NewSimpleClientset(objects...)
+	client.PrependReactor("create", "serviceaccounts", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if a.GetSubresource() != "token" {
+			return false, nil, nil
+		}
+		r := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenRequest).DeepCopy()
+		r.Status.Token = "token"
+		r.Status.ExpirationTimestamp = metav1.NewTime(time.Now().Add(time.Hour))
+		return true, r, nil
+	})
+	mounts := &mount.Fake{}
+	root := t.TempDir()
+	m, err := newManager(Config{
+		RootDir: root, NodeName: "n", Client: client,
+		NodeAllocatable: func() corev1.ResourceList { return corev1.ResourceList{"memory": resource.MustParse("1Gi")} },
+	}, mounts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- m.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return &fixture{m, client, mounts, m.config.RootDir, ctx}
+}
+
+func podWith(volumes ...corev1.Volume) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Labels: map[string]string{"a": "1"}},
+		Spec:       corev1.PodSpec{Volumes: volumes, Containers: []corev1.Container{{Name: "c"}}},
+	}
+}
+
+func volumeOf(name string, s corev1.VolumeSource) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: s}
+}
+
+func configMapVolume(name, ref string) corev1.Volume {
+	return volumeOf(name, corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: ref}}})
+}
+
+func configMap(name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, ResourceVersion: "1"}, Data: data}
+}
+
+func (f *fixture) read(t *testing.T, kind, volume, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(f.root, "pods/u/volumes", "kubernetes.io~"+kind, volume, file))
+	if err != nil {
+		t.Error(err)
+	}
+	return string(data)
+}
+
+func TestMountAllKinds(t *testing.T) {
+	f := setUp(t, configMap("cm", map[string]string{"k": "v"}),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Data: map[string][]byte{"pw": []byte("x"), "other": []byte("y")}})
+	dir := t.TempDir()
+	pod := podWith(
+		volumeOf("disk", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
+		volumeOf("mem", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory", SizeLimit: ptr.To(resource.MustParse("1Mi"))}}),
+		volumeOf("host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir, Type: ptr.To(corev1.HostPathDirectory)}}),
+		configMapVolume("config", "cm"),
+		volumeOf("secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", Items: []corev1.KeyToPath{{Key: "pw", Path: "in/pw", Mode: ptr.To[int32](0o400)}}}}),
+		volumeOf("down", corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
+			{Path: "labels", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
+			{Path: "ip", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}},
+			{Path: "mem", ResourceFieldRef: &corev1.ResourceFieldSelector{ContainerName: "c", Resource: "limits.memory", Divisor: resource.MustParse("1Mi")}}}}}),
+		volumeOf("all", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: ptr.To[int32](0o440), Sources: []corev1.VolumeProjection{
+			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}}},
+			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "none"}, Optional: ptr.To(true)}},
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}}),
+	)
+	for range 2 {
+		if err := f.Mount(f.ctx, pod, []string{"10.0.0.1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ kind, volume, file, want string }{
+		{"configmap", "config", "k", "v"},
+		{"secret", "secret", "in/pw", "x"},
+		{"downward-api", "down", "labels", `a="1"`},
+		{"downward-api", "down", "ip", "10.0.0.1"},
+		{"downward-api", "down", "mem", "1024"},
+		{"projected", "all", "k", "v"},
+		{"projected", "all", "token", "token"},
+	} {
+		if got := f.read(t, c.kind, c.volume, c.file); got != c.want {
+			t.Errorf("%s/%s is %q, want %q", c.volume, c.file, got, c.want)
+		}
+	}
+	volumes := filepath.Join(f.root, "pods/u/volumes")
+	if info, err := os.Stat(filepath.Join(volumes, "kubernetes.io~empty-dir/disk")); err != nil || info.Mode() != fs.ModeDir|0o777 {
+		t.Errorf("emptyDir: %v, %v", info.Mode(), err)
+	}
+	want := map[string]int64{
+		volumes + "/kubernetes.io~empty-dir/mem": 1 << 20, volumes + "/kubernetes.io~secret/secret": 0,
+		volumes + "/kubernetes.io~downward-api/down": 0, volumes + "/kubernetes.io~projected/all": 0,
+	}
+	if diff := cmp.Diff(want, f.fake.Sizes); diff != "" {
+		t.Errorf("unexpected tmpfs mounts (-want +got):\n%s", diff)
+	}
+
+	pods, err := f.Pods()
+	if diff := cmp.Diff([]types.UID{"u"}, pods); err != nil || diff != "" {
+		t.Errorf("Pods: %v\n%s", err, diff)
+	}
+	busy := volumes + "/kubernetes.io~secret/secret"
+	f.fake.Busy = map[string]error{busy: errors.New("busy")}
+	if err := f.Unmount(f.ctx, "u"); err == nil || f.read(t, "configmap", "config", "k") != "v" {
+		t.Errorf("Unmount of a busy volume: %v; nothing may be deleted below a mount", err)
+	}
+	f.fake.Busy = nil
+	for range 2 {
+		if err := f.Unmount(f.ctx, "u"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(volumes); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("volumes remain: %v", err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("the directory of the host is gone: %v", err)
+	}
+	if list, _ := f.fake.Under(f.root); len(list) != 0 {
+		t.Errorf("mounts remain: %v", list)
+	}
+}
+
+func TestMountErrors(t *testing.T) {
+	f := setUp(t, configMap("cm", map[string]string{"k": "v"}))
+	tests := []struct {
+		name string
+		v    corev1.VolumeSource
+		want string
+	}{
+		{"missing config map", configMapVolume("x", "no").VolumeSource, `MountVolume.SetUp failed for volume "x" : configmap "no" not found`},
+		{"missing secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "no"}}, `MountVolume.SetUp failed for volume "x" : secret "no" not found`},
+		{"missing key", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}, Items: []corev1.KeyToPath{{Key: "z", Path: "z"}}}}, `MountVolume.SetUp failed for volume "x" : references non-existent config key: z`},
+		{"host path of another type", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/dev/null", Type: ptr.To(corev1.HostPathDirectory)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /dev/null is not a directory`},
+		{"host path missing", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/no/such", Type: ptr.To(corev1.HostPathFile)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /no/such is not a file`},
+		{"claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, `volume plugin for "x" is not supported by this kubelet`},
+		{"trust bundle", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}}, `MountVolume.SetUp failed for volume "x" : projected source clusterTrustBundle is not supported by this kubelet`},
+		{"huge pages", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "HugePages"}}, `MountVolume.SetUp failed for volume "x" : emptyDir medium "HugePages" is not supported by this kubelet`},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			err := f.Mount(f.ctx, podWith(volumeOf("x", tc.v)), nil)
+			if err == nil || err.Error() != tc.want {
+				t.Errorf("got %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestChanged(t *testing.T) {
+	f := setUp(t, configMap("cm", map[string]string{"k": "old"}))
+	pod := podWith(configMapVolume("config", "cm"))
+	if err := f.Mount(f.ctx, pod, nil); err != nil {
+		t.Fatal(err)
+	}
+	update := configMap("cm", map[string]string{"k": "new", "more": "1"})
+	update.ResourceVersion = "2"
+	if _, err := f.client.CoreV1().ConfigMaps("ns").Update(f.ctx, update, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t)
+	if err := f.Mount(f.ctx, pod, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.read(t, "configmap", "config", "k") + f.read(t, "configmap", "config", "more"); got != "new1" {
+		t.Errorf("files hold %q", got)
+	}
+	if err := f.client.CoreV1().ConfigMaps("ns").Delete(f.ctx, "cm", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t)
+	if err := f.Mount(f.ctx, pod, nil); err == nil || !strings.Contains(err.Error(), `configmap "cm" not found`) {
+		t.Errorf("Mount after deletion: %v", err)
+	}
+}
+
+func (f *fixture) await(t *testing.T) {
+	t.Helper()
+	select {
+	case uid := <-f.Changed():
+		if uid != "u" {
+			t.Errorf("pod %s changed", uid)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("no change was reported")
+	}
+}
+
+func TestContainerMounts(t *testing.T) {
+	f := setUp(t, configMap("cm", map[string]string{"k": "v"}))
+	dir := t.TempDir()
+	pod := podWith(
+		configMapVolume("config", "cm"),
+		volumeOf("data", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
+		volumeOf("host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir}}),
+	)
+	if err := f.Mount(f.ctx, pod, nil); err != nil {
+		t.Fatal(err)
+	}
+	base := filepath.Join(f.root, "pods/u")
+	tests := []struct {
+		name  string
+		mount corev1.VolumeMount
+		want  container.Mount
+		err   string
+	}{
+		{name: "config map is read-only", mount: corev1.VolumeMount{Name: "config", MountPath: "/etc/c"},
+			want: container.Mount{HostPath: base + "/volumes/kubernetes.io~configmap/config", ContainerPath: "/etc/c", ReadOnly: true}},
+		{name: "propagation", mount: corev1.VolumeMount{Name: "host", MountPath: "h", MountPropagation: ptr.To(corev1.MountPropagationBidirectional)},
+			want: container.Mount{HostPath: dir, ContainerPath: "/h", Propagation: "rshared"}},
+		{name: "subPath", mount: corev1.VolumeMount{Name: "config", MountPath: "/f", SubPath: "k"},
+			want: container.Mount{HostPath: base + "/volume-subpaths/config/c/0", ContainerPath: "/f", ReadOnly: true}},
+		{name: "subPathExpr", mount: corev1.VolumeMount{Name: "data", MountPath: "/d", SubPathExpr: "$(POD)/x"},
+			want: container.Mount{HostPath: base + "/volume-subpaths/data/c/0", ContainerPath: "/d"}},
+		{name: "unknown variable", mount: corev1.VolumeMount{Name: "data", MountPath: "/d", SubPathExpr: "$(NO)"},
+			err: `failed to expand subPathExpr of volumeMount "data" of container "c": missing value for "NO"`},
+		{name: "escape by variable", mount: corev1.VolumeMount{Name: "data", MountPath: "/d", SubPathExpr: "$(UP)"},
+			err: `failed to prepare subPath for volumeMount "data" of container "c": subPath must not contain '..': "../x"`},
+		{name: "unknown volume", mount: corev1.VolumeMount{Name: "no"}, err: `cannot find volume "no" to mount into container "c"`},
+		{name: "recursive read-only", mount: corev1.VolumeMount{Name: "data", ReadOnly: true, RecursiveReadOnly: ptr.To(corev1.RecursiveReadOnlyEnabled)},
+			err: `recursive read-only mount of volume "data" is not supported by this kubelet`},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			c := corev1.Container{Name: "c", VolumeMounts: []corev1.VolumeMount{tc.mount}, Env: []corev1.EnvVar{
+				{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+				{Name: "UP", Value: "../x"}}}
+			got, err := f.ContainerMounts(pod, &c, nil)
+			if err != nil || tc.err != "" {
+				if err == nil || err.Error() != tc.err {
+					t.Fatalf("error %v, want %q", err, tc.err)
+				}
+				return
+			}
+			if diff := cmp.Diff([]container.Mount{tc.want}, got); diff != "" {
+				t.Errorf("unexpected mounts (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if info, err := os.Stat(base + "/volumes/kubernetes.io~empty-dir/data/p/x"); err != nil || !info.IsDir() {
+		t.Errorf("the subPath was not made: %v", err)
+	}
+	if _, err := f.ContainerMounts(pod, &corev1.Container{Name: "c", VolumeDevices: []corev1.VolumeDevice{{Name: "d"}}}, nil); err == nil {
+		t.Error("volumeDevices were accepted")
+	}
+}
+
+func TestSource(t *testing.T) {
+	f := setUp(t, configMap("cm", map[string]string{"k": "v"}))
+	pod := podWith(volumeOf("data", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}))
+	c := &pod.Spec.Containers[0]
+	c.Env = []corev1.EnvVar{
+		{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}, Key: "k"}}},
+		{Name: "B", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "data", Path: "f", Key: "X"}}},
+	}
+	if err := f.Mount(f.ctx, pod, nil); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(f.root, "pods/u/volumes/kubernetes.io~empty-dir/data/f")
+	if err := os.WriteFile(file, []byte("X='1'\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, err := env.Make(pod, c, "", nil, nil, nil, f.Source(f.ctx, pod))
+	if diff := cmp.Diff([]string{"A=v", "B=1"}, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.Make(pod, c, "", nil, nil, nil, f.Source(f.ctx, pod)); err == nil {
+		t.Error("an env file led out of its volume")
+	}
+}
+
+// TestMountWhileTheAPIServerIsAway covers a kubelet that was restarted: what it knows is on disk only.
+func TestMountWhileTheAPIServerIsAway(t *testing.T) {
+	f := setUp(t, configMap("cm", map[string]string{"k": "v"}))
+	pod := podWith(configMapVolume("config", "cm"))
+	if err := f.Mount(f.ctx, pod, nil); err != nil {
+		t.Fatal(err)
+	}
+	away := fake.NewSimpleClientset()
+	away.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("connection refused")
+	})
+	restarted, err := newManager(Config{RootDir: f.root, Client: away}, f.fake)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error)
+	go func() { done <- restarted.Start(ctx) }()
+	short, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer stop()
+	if err := restarted.Mount(short, pod, nil); err != nil {
+		t.Errorf("Mount of an existing volume: %v", err)
+	}
+	other := podWith(configMapVolume("config", "cm"))
+	other.UID = "new"
+	if err := restarted.Mount(short, other, nil); err == nil {
+		t.Error("Mount of a volume never seen succeeded")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,373 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/checkpoint"
+	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
+	"minik8s.io/minik8s/pkg/kubelet/internal/node"
+	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
+	"minik8s.io/minik8s/pkg/kubelet/internal/prober"
+	"minik8s.io/minik8s/pkg/kubelet/internal/server"
+	"minik8s.io/minik8s/pkg/kubelet/internal/status"
+)
+
+const (
+	// resync is how often a pod is looked at without a cause.
+	resync = time.Minute
+	// apiPatience is how long the pods of the API are waited for before the checkpoints count.
+	apiPatience = 3 * time.Second
+	// housekeeping is how often leftovers are looked for.
+	housekeeping = 30 * time.Second
+)
+
+// Kubelet is one node's agent.
+type Kubelet struct {
+	cfg      Config
+	host     node.Host
+	hostIPs  []string
+	assemble func(ctx context.Context, k *Kubelet, engine container.Version) (*parts, error)
+
+	recorder record.EventRecorder
+	store    *checkpoint.Store
+	pleg     *pleg.PLEG
+	reporter *node.Reporter
+	status   *status.Manager
+	parts    *parts
+	workers  *podworker.Workers
+	server   *server.Server
+	rates    rates
+
+	pods, nodes, services cache.SharedIndexInformer
+
+	mu sync.Mutex // guards the fields below
+	// ready is closed when pods can run; notReady says why they cannot yet.
+	notReady error
+	images   []corev1.ContainerImage
+	imagesAt time.Time
+	engine   container.Version
+	// open: the pods of the API are being taken. saved are the checkpoints written, by the revision of their spec.
+	open     bool
+	saved    map[types.UID]string
+	rejected map[types.UID]bool
+}
+
+// New returns a Kubelet; nothing happens before Start.
+func New(cfg Config) (*Kubelet, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	k := &Kubelet{
+		cfg: cfg, host: node.Host{Root: "/"}, assemble: assemble,
+		notReady: errors.New("container runtime status check may not have completed yet"),
+		saved:    map[types.UID]string{}, rejected: map[types.UID]bool{},
+	}
+	for _, ip := range cfg.NodeIPs {
+		k.hostIPs = append(k.hostIPs, ip.String())
+	}
+	return k, nil
+}
+
+// Start runs the node until ctx ends. Pods keep running then, and the next Start adopts them. It returns an error only
+// for what waiting does not cure; an engine or API server that is away is waited for.
+func (k *Kubelet) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.FromContext(ctx).WithName("kubelet")))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	fatal := make(chan error, 8)
+	run := func(what string, f func(context.Context) error) {
+		wg.Go(func() {
+			if err := f(ctx); err != nil && ctx.Err() == nil {
+				fatal <- fmt.Errorf("%s: %w", what, err)
+			}
+		})
+	}
+	if err := os.MkdirAll(filepath.Join(k.cfg.RootDir, "pods"), 0o750); err != nil {
+		return fmt.Errorf("making kubelet directory: %w", err)
+	}
+	var err error
+	if k.store, err = checkpoint.Open(filepath.Join(k.cfg.RootDir, "checkpoints")); err != nil {
+		return err
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	defer broadcaster.Shutdown()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: k.cfg.Client.CoreV1().Events("")})
+	k.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: k.cfg.NodeName})
+
+	labels := node.Labels(k.cfg.NodeName)
+	for l, v := range k.cfg.Labels {
+		labels[l] = v
+	}
+	k.reporter = node.New(node.Config{
+		Name: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
+		Labels: labels, Taints: k.cfg.Taints, Machine: k.machine,
+	})
+	k.status = status.NewManager(k.cfg.Client)
+	k.pleg = pleg.New(pleg.Config{Runtime: k.cfg.Runtime, Clock: k.cfg.Clock, Changed: k.wake})
+	k.informers()
+	if k.cfg.Certificate != nil {
+		if k.server, err = server.New(server.Config{
+			Addr: k.cfg.ListenAddr, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
+			Client: k.cfg.Client, Host: (*host)(k), Clock: k.cfg.Clock,
+		}); err != nil {
+			return err
+		}
+		run("serving the kubelet API", k.server.Start)
+	}
+	run("reporting node", k.reporter.Start)
+	run("reporting pods", k.status.Start)
+	for _, i := range []cache.SharedIndexInformer{k.pods, k.nodes, k.services} {
+		run("watching", func(ctx context.Context) error { i.RunWithContext(ctx); return nil })
+	}
+	run("running pods", k.work)
+
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-fatal:
+		return err
+	}
+}
+
+// work brings the node up in order and then runs pods until ctx ends.
+func (k *Kubelet) work(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	engine, ok := k.awaitEngine(ctx)
+	if !ok {
+		return nil
+	}
+	p, err := k.assemble(ctx, k, engine)
+	if err != nil {
+		return err
+	}
+	probes := prober.New(ctx, prober.Config{Exec: k.cfg.Runtime, Recorder: k.recorder, Clock: k.cfg.Clock, Changed: k.wake})
+	defer probes.Wait()
+	builder := launch.New(launch.Config{
+		RootDir: k.cfg.RootDir, Volumes: p.volumes, Services: k.servicesFor,
+		ClusterDNS: k.cfg.ClusterDNS, ClusterDomain: k.cfg.ClusterDomain, HostResolvConf: k.cfg.ResolvConf,
+		HostIPs: k.hostIPs, Resources: p.resources, OOMScoreAdj: p.oomScoreAdj,
+	})
+	life := podsync.New(podsync.Config{
+		Runtime: k.cfg.Runtime, RuntimeName: engine.Name, Network: k.cfg.Network, HostPorts: p.hostPorts, Images: p.images,
+		Volumes: p.volumes, Cgroups: p.cgroups, Builder: builder, Status: k.status, Probes: probes,
+		Observe: k.pleg.Since, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
+		Starts: 2 * runtime.NumCPU(), Gone: k.gone, Resources: p.resources,
+	})
+	snap, ok := k.prepare(ctx)
+	if !ok {
+		return nil
+	}
+	workers := podworker.New(ctx, life, k.cfg.Clock, resync)
+	defer workers.Wait()
+	k.mu.Lock()
+	k.parts, k.workers = p, workers
+	k.notReady = nil
+	k.mu.Unlock()
+	k.reporter.Poke()
+
+	wg.Go(func() { _ = k.pleg.Start(ctx) })
+	wg.Go(func() { _ = p.volumes.Start(ctx) })
+	wg.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case uid := <-p.volumes.Changed():
+				workers.Wake(uid)
+			}
+		}
+	})
+	k.source(ctx, snap)
+	return nil
+}
+
+// awaitEngine waits until the engine answers.
+func (k *Kubelet) awaitEngine(ctx context.Context) (container.Version, bool) {
+	for {
+		v, err := k.cfg.Runtime.Version(ctx)
+		if err == nil {
+			return v, true
+		}
+		k.unready(fmt.Errorf("container runtime is down: %w", err))
+		if !k.sleep(ctx, time.Second) {
+			return v, false
+		}
+	}
+}
+
+// prepare starts the network and clears what belongs to no sandbox any more. It repeats until that succeeds.
+func (k *Kubelet) prepare(ctx context.Context) (*pleg.Snapshot, bool) {
+	for {
+		snap, err := k.pleg.Since(ctx, k.cfg.Clock.Now())
+		if err == nil {
+			if err = k.cfg.Network.Start(ctx); err != nil {
+				err = fmt.Errorf("container runtime network not ready: %w", err)
+			}
+		}
+		if err == nil {
+			keep := map[string]bool{}
+			for _, p := range snap.Pods {
+				for _, s := range p.Sandboxes {
+					keep[s.ID] = true
+				}
+			}
+			err = k.cfg.Network.Retain(ctx, keep)
+		}
+		if err == nil {
+			return snap, true
+		}
+		k.unready(err)
+		if !k.sleep(ctx, time.Second) {
+			return nil, false
+		}
+	}
+}
+
+func (k *Kubelet) unready(err error) {
+	k.mu.Lock()
+	k.notReady = err
+	k.mu.Unlock()
+	k.reporter.Poke()
+}
+
+// sleep waits for d and returns false if ctx ended first.
+func (k *Kubelet) sleep(ctx context.Context, d time.Duration) bool {
+	t := k.cfg.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C():
+		return true
+	}
+}
+
+func (k *Kubelet) informers() {
+	byField := func(field, value string) func(*metav1.ListOptions) {
+		return func(o *metav1.ListOptions) { o.FieldSelector = fields.OneTermEqualSelector(field, value).String() }
+	}
+	ns := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	k.pods = coreinformers.NewFilteredPodInformer(k.cfg.Client, metav1.NamespaceAll, 0, ns, byField("spec.nodeName", k.cfg.NodeName))
+	k.nodes = coreinformers.NewFilteredNodeInformer(k.cfg.Client, 0, cache.Indexers{}, byField("metadata.name", k.cfg.NodeName))
+	k.services = coreinformers.NewServiceInformer(k.cfg.Client, metav1.NamespaceAll, 0, ns)
+}
+
+// servicesFor are the services that pods of a namespace have in their environment: its own and the API server's.
+func (k *Kubelet) servicesFor(namespace string) []*corev1.Service {
+	var out []*corev1.Service
+	add := func(o any) {
+		if s, ok := o.(*corev1.Service); ok {
+			out = append(out, s)
+		}
+	}
+	objs, err := k.services.GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
+	if err != nil {
+		return nil
+	}
+	for _, o := range objs {
+		add(o)
+	}
+	if namespace != metav1.NamespaceDefault {
+		if o, ok, _ := k.services.GetIndexer().GetByKey("default/kubernetes"); ok {
+			add(o)
+		}
+	}
+	return out
+}
+
+// machine describes this machine for its Node.
+func (k *Kubelet) machine(ctx context.Context) node.Machine {
+	k.mu.Lock()
+	notReady := k.notReady
+	k.mu.Unlock()
+	vctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	v, err := k.cfg.Runtime.Version(vctx)
+	cancel()
+	k.mu.Lock()
+	if err == nil {
+		k.engine = v
+	}
+	engine := k.engine
+	k.mu.Unlock()
+	if notReady == nil && err != nil {
+		notReady = fmt.Errorf("container runtime is down: %w", err)
+	}
+	if notReady == nil {
+		if err := k.pleg.Healthy(); err != nil {
+			notReady = fmt.Errorf("PLEG is not healthy: %w", err)
+		}
+	}
+	m := node.Machine{
+		Addresses: node.Addresses(k.cfg.NodeName, k.cfg.NodeIPs),
+		Info:      k.host.Info(engine, k.cfg.Version),
+		Images:    k.imageList(ctx, err == nil),
+	}
+	if m.Capacity, m.Allocatable, err = k.host.Resources(k.cfg.RootDir, k.cfg.MaxPods); err != nil && notReady == nil {
+		notReady = err
+	}
+	if k.server != nil {
+		if m.KubeletPort, err = k.server.Port(ctx); err != nil && notReady == nil {
+			notReady = fmt.Errorf("kubelet API is not served: %w", err)
+		}
+	}
+	if notReady != nil {
+		m.NotReady = notReady.Error()
+	}
+	return m
+}
+
+// imageList is the node's image list, looked up once a minute because it is long and rarely changes.
+func (k *Kubelet) imageList(ctx context.Context, up bool) []corev1.ContainerImage {
+	k.mu.Lock()
+	list, at := k.images, k.imagesAt
+	k.mu.Unlock()
+	if !up || k.cfg.Clock.Since(at) < time.Minute {
+		return list
+	}
+	fresh, err := node.Images(ctx, k.cfg.Runtime)
+	if err != nil {
+		return list
+	}
+	k.mu.Lock()
+	k.images, k.imagesAt = fresh, k.cfg.Clock.Now()
+	k.mu.Unlock()
+	return fresh
+}
+
+// wake has a pod looked at.
+func (k *Kubelet) wake(uid types.UID) {
+	k.mu.Lock()
+	w := k.workers
+	k.mu.Unlock()
+	if w != nil {
+		w.Wake(uid)
+	}
+}

@@ -1,0 +1,491 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	clientfake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/container/fake"
+	"minik8s.io/minik8s/pkg/kubelet/internal/env"
+)
+
+// plugin is a network.Plugin that hands out addresses.
+type plugin struct {
+	mu    sync.Mutex
+	next  byte
+	addrs map[string][]netip.Addr
+	kept  map[string]bool
+}
+
+func (p *plugin) Start(context.Context) error { return nil }
+func (p *plugin) Purge(context.Context) error { return nil }
+func (p *plugin) SetUp(_ context.Context, id, _ string) ([]netip.Addr, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.addrs == nil {
+		p.addrs = map[string][]netip.Addr{}
+	}
+	if p.addrs[id] == nil {
+		p.next++
+		p.addrs[id] = []netip.Addr{netip.AddrFrom4([4]byte{10, 1, 0, p.next})}
+	}
+	return p.addrs[id], nil
+}
+
+func (p *plugin) Addresses(id string) []netip.Addr {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.addrs[id]
+}
+
+func (p *plugin) TearDown(_ context.Context, id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.addrs, id)
+	return nil
+}
+
+func (p *plugin) Retain(_ context.Context, keep map[string]bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept = keep
+	return nil
+}
+
+type fakeImages struct{ r *fake.Runtime }
+
+func (i fakeImages) Ensure(ctx context.Context, _ *corev1.Pod, c *corev1.Container, _ *corev1.ObjectReference) (*container.Image, error) {
+	return i.r.PullImage(ctx, c.Image, nil)
+}
+
+// set is a set of pods that stands for volumes, cgroups and host ports.
+type set struct {
+	mu   sync.Mutex
+	pods map[types.UID]bool
+	fail map[types.UID]error
+}
+
+func (s *set) add(uid types.UID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.fail[uid]; err != nil {
+		return err
+	}
+	if s.pods == nil {
+		s.pods = map[types.UID]bool{}
+	}
+	s.pods[uid] = true
+	return nil
+}
+
+func (s *set) remove(uid types.UID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pods, uid)
+	return nil
+}
+
+func (s *set) Pods() ([]types.UID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []types.UID
+	for u := range s.pods {
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+type fakeVolumes struct{ set }
+
+func (v *fakeVolumes) Start(ctx context.Context) error { <-ctx.Done(); return nil }
+func (v *fakeVolumes) Changed() <-chan types.UID       { return nil }
+func (v *fakeVolumes) Mount(_ context.Context, pod *corev1.Pod, _ []string) error {
+	return v.add(pod.UID)
+}
+func (v *fakeVolumes) Unmount(_ context.Context, uid types.UID) error { return v.remove(uid) }
+func (v *fakeVolumes) ContainerMounts(*corev1.Pod, *corev1.Container, []string) ([]container.Mount, error) {
+	return nil, nil
+}
+func (v *fakeVolumes) Source(context.Context, *corev1.Pod) env.Source { return noSource{} }
+
+type noSource struct{}
+
+func (noSource) ConfigMap(_, name string) (*corev1.ConfigMap, error) {
+	return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), name)
+}
+func (noSource) Secret(_, name string) (*corev1.Secret, error) {
+	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
+}
+func (noSource) EnvFile(*corev1.Pod, string, string) ([]byte, error) { return nil, fs.ErrNotExist }
+func (noSource) NodeAllocatable() corev1.ResourceList                { return nil }
+
+type fakeCgroups struct{ set }
+
+func (c *fakeCgroups) EnsurePod(pod *corev1.Pod) (string, error) {
+	return "/test/pod" + string(pod.UID), c.add(pod.UID)
+}
+func (c *fakeCgroups) RemovePod(uid types.UID) error { return c.remove(uid) }
+
+type fakeHostPorts struct{ set }
+
+func (h *fakeHostPorts) Set(uid types.UID, _ []string, _ []corev1.ContainerPort) error {
+	return h.add(uid)
+}
+func (h *fakeHostPorts) Remove(uid types.UID) error { return h.remove(uid) }
+func (h *fakeHostPorts) Retain(keep map[types.UID]bool) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for u := range h.pods {
+		if !keep[u] {
+			delete(h.pods, u)
+		}
+	}
+	return nil
+}
+
+// world is a node with its engine and API server, which outlive the kubelet.
+type world struct {
+	t       *testing.T
+	dir     string
+	client  *clientfake.Clientset
+	runtime *fake.Runtime
+	network *plugin
+	volumes *fakeVolumes
+	cgroups *fakeCgroups
+	ports   *fakeHostPorts
+}
+
+func newWorld(t *testing.T, cfg fake.Config, objects ...*corev1.Pod) *world {
+	t.Helper()
+	cfg.PullAll = true
+	w := &world{t: t, dir: t.TempDir(), client: clientfake.NewClientset(), runtime: fake.New(cfg), network: &plugin{},
+		volumes: &fakeVolumes{}, cgroups: &fakeCgroups{}, ports: &fakeHostPorts{}}
+	for _, o := range objects {
+		w.create(o)
+	}
+	return w
+}
+
+// start runs a kubelet and returns what stops it.
+func (w *world) start() (stop func()) {
+	w.t.Helper()
+	return w.startWith(w.client)
+}
+
+func (w *world) startWith(client kubernetes.Interface) (stop func()) {
+	w.t.Helper()
+	k, err := New(Config{NodeName: "n1", Client: client, Runtime: w.runtime, Network: w.network, RootDir: w.dir, NodeIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	k.assemble = func(context.Context, *Kubelet, container.Version) (*parts, error) {
+		return &parts{images: fakeImages{w.runtime}, volumes: w.volumes, cgroups: w.cgroups, hostPorts: w.ports,
+			resources:   func(*corev1.Pod, *corev1.Container) container.Resources { return container.Resources{} },
+			oomScoreAdj: func(*corev1.Pod, *corev1.Container) int { return 0 }}, nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- k.Start(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			select {
+			case err := <-done:
+				if err != nil {
+					w.t.Errorf("kubelet ended with %v", err)
+				}
+			case <-time.After(20 * time.Second):
+				w.t.Error("kubelet does not stop")
+			}
+		})
+	}
+	w.t.Cleanup(stop)
+	return stop
+}
+
+func (w *world) create(p *corev1.Pod) {
+	w.t.Helper()
+	if _, err := w.client.CoreV1().Pods(p.Namespace).Create(context.Background(), p, metav1.CreateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// await returns the pod once ok holds of it; a missing pod is nil.
+func (w *world) await(what, name string, ok func(*corev1.Pod) bool) *corev1.Pod {
+	w.t.Helper()
+	var last *corev1.Pod
+	deadline := time.Now().Add(15 * time.Second)
+	for time.Now().Before(deadline) {
+		p, err := w.client.CoreV1().Pods("ns").Get(context.Background(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			p = nil
+		} else if err != nil {
+			w.t.Fatal(err)
+		}
+		if last = p; ok(p) {
+			return p
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	w.t.Fatalf("pod %q is not %s: %s", name, what, describe(last))
+	return nil
+}
+
+func describe(p *corev1.Pod) string {
+	if p == nil {
+		return "gone"
+	}
+	return fmt.Sprintf("%+v", p.Status)
+}
+
+func ready(p *corev1.Pod) bool {
+	return p != nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func phase(want corev1.PodPhase) func(*corev1.Pod) bool {
+	return func(p *corev1.Pod) bool { return p != nil && p.Status.Phase == want }
+}
+
+func newPod(name string, change func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name), Generation: 1},
+		Spec: corev1.PodSpec{
+			NodeName: "n1", RestartPolicy: corev1.RestartPolicyAlways, TerminationGracePeriodSeconds: ptr.To[int64](3),
+			Containers: []corev1.Container{{Name: "c", Image: "img", TerminationMessagePath: "/dev/termination-log"}},
+		},
+	}
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+// remove deletes a pod gracefully, as the API server does when its kubelet is to confirm it.
+func (w *world) remove(name string) {
+	w.t.Helper()
+	p, err := w.client.CoreV1().Pods("ns").Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(3 * time.Second)}
+	p.DeletionGracePeriodSeconds = ptr.To[int64](3)
+	if _, err := w.client.CoreV1().Pods("ns").Update(context.Background(), p, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) left() string {
+	sandboxes, containers, err := w.runtime.List(context.Background())
+	v, _ := w.volumes.Pods()
+	c, _ := w.cgroups.Pods()
+	h, _ := w.ports.Pods()
+	if err == nil && len(sandboxes)+len(containers)+len(v)+len(c)+len(h)+len(w.network.addrs) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("sandboxes %v containers %v volumes %v cgroups %v ports %v addresses %v err %v", sandboxes, containers, v, c, h, w.network.addrs, err)
+}
+
+func TestPodLife(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	stop := w.start()
+	w.create(newPod("a", func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+	}))
+	p := w.await("ready", "a", ready)
+	if p.Status.PodIP != "10.1.0.1" || p.Status.HostIP != "192.0.2.1" || p.Status.ObservedGeneration != 1 || p.Status.QOSClass != corev1.PodQOSBestEffort {
+		t.Errorf("status: %s", describe(p))
+	}
+	id := w.runtime.Find("uid-a", "c").ID
+	if got := p.Status.ContainerStatuses[0].ContainerID; got != "fake://"+id {
+		t.Errorf("container id %q, want fake://%s", got, id)
+	}
+
+	// A new kubelet adopts the container, and reports nothing that was not so.
+	stop()
+	w.client.ClearActions()
+	stop = w.start()
+	w.create(newPod("b", nil))
+	w.await("ready", "b", ready)
+	if got := w.runtime.Find("uid-a", "c").ID; got != id {
+		t.Errorf("container was replaced on restart: %s, was %s", got, id)
+	}
+	for _, a := range w.client.Actions() {
+		if pa, ok := a.(interface{ GetName() string }); ok && a.GetVerb() == "patch" && pa.GetName() == "a" {
+			t.Errorf("status of the adopted pod was patched: %+v", a)
+		}
+	}
+
+	w.remove("a")
+	w.remove("b")
+	w.await("gone", "a", func(p *corev1.Pod) bool { return p == nil })
+	w.await("gone", "b", func(p *corev1.Pod) bool { return p == nil })
+	stop()
+	if l := w.left(); l != "" {
+		t.Errorf("left behind: %s", l)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	tests := []struct {
+		name   string
+		policy corev1.RestartPolicy
+		code   int
+		phase  corev1.PodPhase
+	}{
+		{"success", corev1.RestartPolicyNever, 0, corev1.PodSucceeded},
+		{"failure", corev1.RestartPolicyNever, 3, corev1.PodFailed},
+		{"success-onfailure", corev1.RestartPolicyOnFailure, 0, corev1.PodSucceeded},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, fake.Config{Program: func(container.ContainerConfig) fake.Program {
+				return func(context.Context, fake.Process) int { return tt.code }
+			}})
+			w.start()
+			w.create(newPod("a", func(p *corev1.Pod) { p.Spec.RestartPolicy = tt.policy }))
+			p := w.await("over", "a", phase(tt.phase))
+			end := p.Status.ContainerStatuses[0].State.Terminated
+			if end == nil || int(end.ExitCode) != tt.code {
+				t.Errorf("container state %+v, want terminated with %d", p.Status.ContainerStatuses[0].State, tt.code)
+			}
+			if ready(p) {
+				t.Error("an ended pod is ready")
+			}
+			if w.runtime.Find("uid-a", "c") == nil {
+				t.Error("the container is gone before its pod, and its log with it")
+			}
+		})
+	}
+}
+
+func TestCrashLoop(t *testing.T) {
+	w := newWorld(t, fake.Config{Program: func(container.ContainerConfig) fake.Program {
+		return func(context.Context, fake.Process) int { return 1 }
+	}})
+	w.start()
+	w.create(newPod("a", nil))
+	p := w.await("in back-off", "a", func(p *corev1.Pod) bool {
+		return p != nil && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
+			p.Status.ContainerStatuses[0].State.Waiting.Reason == "CrashLoopBackOff"
+	})
+	cs := p.Status.ContainerStatuses[0]
+	if want := "back-off 10s restarting failed container=c pod=a_ns(uid-a)"; cs.State.Waiting.Message != want {
+		t.Errorf("message %q, want %q", cs.State.Waiting.Message, want)
+	}
+	if cs.RestartCount != 1 || cs.LastTerminationState.Terminated == nil || cs.LastTerminationState.Terminated.ExitCode != 1 {
+		t.Errorf("container status %+v", cs)
+	}
+	if p.Status.Phase != corev1.PodRunning {
+		t.Errorf("phase %s, want Running", p.Status.Phase)
+	}
+}
+
+func TestRejected(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.start()
+	port := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+	}
+	w.create(newPod("a", port))
+	w.await("ready", "a", ready)
+	w.create(newPod("b", port))
+	p := w.await("rejected", "b", phase(corev1.PodFailed))
+	if p.Status.Reason != "NodePorts" || p.Status.Message != "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports" {
+		t.Errorf("reason %q message %q", p.Status.Reason, p.Status.Message)
+	}
+	w.remove("b")
+	w.await("gone", "b", func(p *corev1.Pod) bool { return p == nil })
+	if w.runtime.FindSandbox("uid-b") != nil {
+		t.Error("a rejected pod has a sandbox")
+	}
+}
+
+func TestEngineAway(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.start()
+	w.create(newPod("a", nil))
+	w.await("ready", "a", ready)
+	id := w.runtime.Find("uid-a", "c").ID
+	w.runtime.ResetCalls()
+	w.runtime.SetUnavailable(true)
+	w.create(newPod("b", nil))
+	w.runtime.SetUnavailable(false)
+	w.await("ready", "b", ready)
+	if got := w.runtime.Find("uid-a", "c"); got == nil || got.ID != id || got.State != container.StateRunning {
+		t.Errorf("container of the first pod: %+v", got)
+	}
+	if calls := w.runtime.Calls("StopContainer"); len(calls) > 0 {
+		t.Errorf("something was stopped: %v", calls)
+	}
+}
+
+func TestLeftovers(t *testing.T) {
+	// The pod is deleted by force while no kubelet runs.
+	w := newWorld(t, fake.Config{})
+	stop := w.start()
+	w.create(newPod("a", nil))
+	w.await("ready", "a", ready)
+	stop()
+	if err := w.client.CoreV1().Pods("ns").Delete(context.Background(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	stop = w.start()
+	deadline := time.Now().Add(15 * time.Second)
+	for w.left() != "" && time.Now().Before(deadline) {
+		<-time.After(10 * time.Millisecond)
+	}
+	stop()
+	if l := w.left(); l != "" {
+		t.Errorf("left behind: %s", l)
+	}
+}
+
+func TestCheckpoints(t *testing.T) {
+	// The kubelet is restarted while the API server is away; a container that crashes is restarted all the same.
+	w := newWorld(t, fake.Config{})
+	stop := w.start()
+	w.create(newPod("a", nil))
+	w.await("ready", "a", ready)
+	stop()
+	id := w.runtime.Find("uid-a", "c").ID
+	w.runtime.Exit(id, 1)
+	away := clientfake.NewClientset()
+	away.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("connection refused")
+	})
+	stop = w.startWith(away)
+	deadline := time.Now().Add(15 * time.Second)
+	for time.Now().Before(deadline) {
+		if c := w.runtime.Find("uid-a", "c"); c != nil && c.ID != id && c.State == container.StateRunning {
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	if c := w.runtime.Find("uid-a", "c"); c == nil || c.ID == id || c.Attempt != 1 {
+		t.Errorf("container after the crash: %+v", c)
+	}
+	stop()
+}

@@ -1,0 +1,62 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
+)
+
+// parts are what needs the engine or the machine, so that tests can replace them.
+type parts struct {
+	images      podsync.Images
+	volumes     volumes
+	cgroups     cgroups
+	hostPorts   hostPorts
+	resources   func(*corev1.Pod, *corev1.Container) container.Resources
+	oomScoreAdj func(*corev1.Pod, *corev1.Container) int
+	// usage is what the cgroups say of pods and containers; nil if it is not known.
+	usage usage
+}
+
+type volumes interface {
+	podsync.Volumes
+	launch.Volumes
+	Start(ctx context.Context) error
+	// Changed delivers pods of which a volume's source has changed.
+	Changed() <-chan types.UID
+	// Pods are those that have volumes on disk.
+	Pods() ([]types.UID, error)
+}
+
+type cgroups interface {
+	podsync.Cgroups
+	// Pods are those that have a cgroup.
+	Pods() ([]types.UID, error)
+}
+
+type hostPorts interface {
+	podsync.HostPorts
+	Retain(keep map[types.UID]bool) error
+}
+
+// usage reads what pods and containers use.
+type usage interface {
+	Pod(uid types.UID) (sample, error)
+	Container(pod *corev1.Pod, id string) (sample, error)
+}
+
+// sample is the usage of a cgroup: CPU in nanoseconds since it began, memory in bytes.
+type sample struct {
+	CPU                          uint64
+	MemoryUsage, WorkingSet, RSS uint64
+	PageFaults, MajorPageFaults  uint64
+	Processes                    uint64
+}

@@ -1,0 +1,350 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hostport publishes container ports on the node's addresses (the hostPort field) with iptables. Touch it when
+// packets to a host port take the wrong way.
+package hostport
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/coreos/go-iptables/iptables"
+	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The chains of the nat table. Rules carry the pod's uid as comment, by which they are found again.
+const (
+	chainDNAT = "MINIK8S-HOSTPORT-DNAT"
+	chainMasq = "MINIK8S-HOSTPORT-MASQ"
+	table     = "nat"
+)
+
+// Tables is the part of go-iptables that is used, for one address family.
+type Tables interface {
+	ChainExists(table, chain string) (bool, error)
+	NewChain(table, chain string) error
+	InsertUnique(table, chain string, pos int, rule ...string) error
+	AppendUnique(table, chain string, rule ...string) error
+	DeleteIfExists(table, chain string, rule ...string) error
+	List(table, chain string) ([]string, error)
+	ClearAndDeleteChain(table, chain string) error
+}
+
+var _ Tables = (*iptables.IPTables)(nil)
+
+// Manager keeps the rules of all pods. Safe for concurrent use; several kubelets in one network namespace are not
+// supported.
+type Manager struct {
+	mu     sync.Mutex // one change of the tables at a time
+	v4, v6 Tables     // v6 may be nil
+	// localnet lets packets with a loopback source leave towards a pod, for connections to 127.0.0.1.
+	localnet func(ip netip.Addr) error
+}
+
+// New returns a Manager on the iptables of this network namespace; ip6tables are used if they are there.
+func New() (*Manager, error) {
+	v4, err := iptables.NewWithProtocol(iptables.ProtocolIPv4)
+	if err != nil {
+		return nil, fmt.Errorf("finding iptables: %w", err)
+	}
+	m := &Manager{v4: v4, localnet: routeLocalnet}
+	if v6, err := iptables.NewWithProtocol(iptables.ProtocolIPv6); err == nil {
+		if _, err := v6.ListChains(table); err == nil {
+			m.v6 = v6
+		}
+	}
+	return m, nil
+}
+
+// Rule is one rule of one of the chains.
+type Rule struct {
+	Chain string
+	Spec  []string
+}
+
+// Rules are those that a pod with address ip needs for its ports. The DNAT goes for packets to any address of the node
+// (or to hostIP); masquerading makes the answer come back this way when the pod itself or the node's loopback asks.
+func Rules(uid types.UID, ip netip.Addr, ports []corev1.ContainerPort) []Rule {
+	var out []Rule
+	comment := []string{"-m", "comment", "--comment", "pod " + string(uid)}
+	for _, p := range ports {
+		if p.HostPort <= 0 {
+			continue
+		}
+		proto := protocol(p.Protocol)
+		// The order of the words is that of iptables -S, by which rules are compared.
+		match := []string{"-p", proto, "-m", "addrtype", "--dst-type", "LOCAL"}
+		if p.HostIP != "" {
+			host, err := netip.ParseAddr(p.HostIP)
+			if err != nil || host.Is4() != ip.Is4() && !host.IsUnspecified() {
+				continue
+			}
+			if !host.IsUnspecified() {
+				match = []string{"-d", netip.PrefixFrom(host, host.BitLen()).String(), "-p", proto}
+			}
+		}
+		target := netip.AddrPortFrom(ip, uint16(p.ContainerPort)).String()
+		out = append(out, Rule{chainDNAT, slices.Concat(match, comment,
+			[]string{"-m", proto, "--dport", strconv.Itoa(int(p.HostPort)), "-j", "DNAT", "--to-destination", target})})
+		self, loop := netip.PrefixFrom(ip, ip.BitLen()).String(), "127.0.0.0/8"
+		if ip.Is6() {
+			loop = "::1/128"
+		}
+		for _, src := range []string{self, loop} {
+			out = append(out, Rule{chainMasq, slices.Concat([]string{"-s", src, "-d", self, "-p", proto}, comment,
+				[]string{"-m", proto, "--dport", strconv.Itoa(int(p.ContainerPort)), "-j", "MASQUERADE"})})
+		}
+	}
+	return out
+}
+
+// routeLocalnet sets the sysctl of the interface that leads to ip. It goes away with the interface.
+func routeLocalnet(ip netip.Addr) error {
+	routes, err := netlink.RouteGet(ip.AsSlice())
+	if err != nil || len(routes) == 0 {
+		return fmt.Errorf("finding route to %s: %w", ip, err)
+	}
+	link, err := netlink.LinkByIndex(routes[0].LinkIndex)
+	if err != nil {
+		return fmt.Errorf("finding interface towards %s: %w", ip, err)
+	}
+	path := filepath.Join("/proc/sys/net/ipv4/conf", link.Attrs().Name, "route_localnet")
+	if err := os.WriteFile(path, []byte("1"), 0o644); err != nil {
+		return fmt.Errorf("allowing loopback sources on %s: %w", link.Attrs().Name, err)
+	}
+	return nil
+}
+
+func protocol(p corev1.Protocol) string {
+	switch p {
+	case corev1.ProtocolUDP:
+		return "udp"
+	case corev1.ProtocolSCTP:
+		return "sctp"
+	default:
+		return "tcp"
+	}
+}
+
+// Set publishes ports of a pod, in place of what it had. Idempotent, and cheap when nothing has changed.
+func (m *Manager) Set(uid types.UID, podIPs []string, ports []corev1.ContainerPort) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var want4, want6 []Rule
+	for _, s := range podIPs {
+		ip, err := netip.ParseAddr(s)
+		if err != nil {
+			return fmt.Errorf("publishing host ports of pod %s: %w", uid, err)
+		}
+		if ip.Is4() {
+			rules := Rules(uid, ip, ports)
+			if len(rules) > 0 {
+				if err := m.localnet(ip); err != nil {
+					return fmt.Errorf("publishing host ports of pod %s: %w", uid, err)
+				}
+			}
+			want4 = append(want4, rules...)
+		} else {
+			want6 = append(want6, Rules(uid, ip, ports)...)
+		}
+	}
+	for _, f := range []struct {
+		t    Tables
+		want []Rule
+	}{{m.v4, want4}, {m.v6, want6}} {
+		if f.t == nil {
+			continue
+		}
+		if len(f.want) > 0 {
+			if err := ensure(f.t); err != nil {
+				return err
+			}
+		}
+		if err := replace(f.t, uid, f.want); err != nil {
+			return fmt.Errorf("publishing host ports of pod %s: %w", uid, err)
+		}
+	}
+	return nil
+}
+
+// Remove withdraws all ports of a pod. Absence is success.
+func (m *Manager) Remove(uid types.UID) error { return m.Set(uid, nil, nil) }
+
+// Retain withdraws the ports of all pods but those in keep.
+func (m *Manager) Retain(keep map[types.UID]bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range []Tables{m.v4, m.v6} {
+		if t == nil {
+			continue
+		}
+		for _, chain := range []string{chainDNAT, chainMasq} {
+			rules, err := rulesOf(t, chain)
+			if err != nil {
+				return err
+			}
+			for _, r := range rules {
+				if !keep[r.uid] {
+					if err := t.DeleteIfExists(table, chain, r.spec...); err != nil {
+						return fmt.Errorf("withdrawing host ports of pod %s: %w", r.uid, err)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Purge removes the chains and the jumps to them.
+func (m *Manager) Purge() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range []Tables{m.v4, m.v6} {
+		if t == nil {
+			continue
+		}
+		for _, j := range jumps {
+			if ok, err := t.ChainExists(table, j.Spec[len(j.Spec)-1]); err != nil {
+				return fmt.Errorf("removing host port chains: %w", err)
+			} else if !ok {
+				continue
+			}
+			if err := t.DeleteIfExists(table, j.Chain, j.Spec...); err != nil {
+				return fmt.Errorf("removing host port chains: %w", err)
+			}
+		}
+		for _, chain := range []string{chainDNAT, chainMasq} {
+			ok, err := t.ChainExists(table, chain)
+			if err == nil && ok {
+				err = t.ClearAndDeleteChain(table, chain)
+			}
+			if err != nil {
+				return fmt.Errorf("removing host port chains: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// jumps lead from the built-in chains to ours; only packets to addresses of the node take the first two.
+var jumps = []Rule{
+	{"PREROUTING", []string{"-m", "addrtype", "--dst-type", "LOCAL", "-m", "comment", "--comment", "minik8s host ports", "-j", chainDNAT}},
+	{"OUTPUT", []string{"-m", "addrtype", "--dst-type", "LOCAL", "-m", "comment", "--comment", "minik8s host ports", "-j", chainDNAT}},
+	{"POSTROUTING", []string{"-m", "comment", "--comment", "minik8s host ports", "-j", chainMasq}},
+}
+
+// ensure makes the chains and puts the jumps first, where Docker's and the service proxy's rules do not hide them.
+func ensure(t Tables) error {
+	for _, chain := range []string{chainDNAT, chainMasq} {
+		ok, err := t.ChainExists(table, chain)
+		if err == nil && !ok {
+			err = t.NewChain(table, chain)
+		}
+		if err != nil {
+			return fmt.Errorf("making chain %s: %w", chain, err)
+		}
+	}
+	for _, j := range jumps {
+		if err := t.InsertUnique(table, j.Chain, 1, j.Spec...); err != nil {
+			return fmt.Errorf("jumping from %s: %w", j.Chain, err)
+		}
+	}
+	return nil
+}
+
+// replace makes want the rules of a pod: new ones are added before old ones go.
+func replace(t Tables, uid types.UID, want []Rule) error {
+	for _, r := range want {
+		if err := t.AppendUnique(table, r.Chain, r.Spec...); err != nil {
+			return err
+		}
+	}
+	for _, chain := range []string{chainDNAT, chainMasq} {
+		have, err := rulesOf(t, chain)
+		if err != nil {
+			return err
+		}
+		for _, h := range have {
+			wanted := slices.ContainsFunc(want, func(w Rule) bool { return w.Chain == chain && slices.Equal(w.Spec, h.spec) })
+			if h.uid == uid && !wanted {
+				if err := t.DeleteIfExists(table, chain, h.spec...); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+type listed struct {
+	uid  types.UID
+	spec []string
+}
+
+// rulesOf lists the rules of a chain that carry a pod's uid.
+func rulesOf(t Tables, chain string) ([]listed, error) {
+	ok, err := t.ChainExists(table, chain)
+	if err != nil {
+		return nil, fmt.Errorf("listing chain %s: %w", chain, err)
+	}
+	if !ok {
+		return nil, nil
+	}
+	lines, err := t.List(table, chain)
+	if err != nil {
+		return nil, fmt.Errorf("listing chain %s: %w", chain, err)
+	}
+	var out []listed
+	for _, line := range lines {
+		words := split(line)
+		if len(words) < 2 || words[0] != "-A" || words[1] != chain {
+			continue
+		}
+		if uid, ok := podOf(words); ok {
+			out = append(out, listed{uid, words[2:]})
+		}
+	}
+	return out, nil
+}
+
+func podOf(words []string) (types.UID, bool) {
+	const prefix = "pod "
+	for i, w := range words[:len(words)-1] {
+		if v := words[i+1]; w == "--comment" && len(v) > len(prefix) && v[:len(prefix)] == prefix {
+			return types.UID(v[len(prefix):]), true
+		}
+	}
+	return "", false
+}
+
+// split cuts a line as iptables -S prints it into words; quotes hold words together.
+func split(line string) []string {
+	var out []string
+	var word []rune
+	quoted, in := false, false
+	for _, r := range line {
+		switch {
+		case r == '"':
+			quoted, in = !quoted, true
+		case r == ' ' && !quoted:
+			if in {
+				out = append(out, string(word))
+			}
+			word, in = nil, false
+		default:
+			word, in = append(word, r), true
+		}
+	}
+	if in {
+		out = append(out, string(word))
+	}
+	return out
+}

@@ -1,0 +1,239 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ptp is the default network.Plugin: every pod has a pair of virtual Ethernet links of its own to the node, and
+// the node routes. Touch it when pods cannot reach something or to change how they are wired.
+//
+// There is no bridge. A pod has a single address (/32 or /128) and sends everything to a gateway that exists only as a
+// neighbour entry for the other end of its link. The node has a route to each of its pods. That a packet is routed, and
+// never switched, is why Services work between pods of one node without any bridge setting.
+package ptp
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"minik8s.io/minik8s/pkg/network"
+	"minik8s.io/minik8s/pkg/network/ptp/internal/ipam"
+)
+
+// resync is how often rules are put back that somebody removed, such as a Docker daemon that starts.
+const resync = 30 * time.Second
+
+// Plugin implements network.Plugin.
+type Plugin struct {
+	config Config
+	pool   *ipam.Pool
+
+	// mu keeps rules and the state of the plugin together: no rule is put back after a purge.
+	mu     sync.Mutex
+	purged bool
+
+	// sandboxes serializes work on one sandbox.
+	sandboxes keyedMutex
+}
+
+var _ network.Plugin = (*Plugin)(nil)
+
+// New returns a Plugin with the allocations that are on disk.
+func New(config Config) (*Plugin, error) {
+	if err := config.complete(); err != nil {
+		return nil, err
+	}
+	pool, err := ipam.Open(filepath.Join(config.StateDir, "ipam.json"), config.PodCIDRs)
+	if err != nil {
+		return nil, err
+	}
+	return &Plugin{config: config, pool: pool, sandboxes: keyedMutex{locks: map[string]*keyedLock{}}}, nil
+}
+
+// Start implements network.Plugin. It returns when the node is prepared; until ctx ends, rules that get lost are put
+// back.
+func (p *Plugin) Start(ctx context.Context) error {
+	if err := p.prepare(); err != nil {
+		return err
+	}
+	logger := klog.FromContext(ctx)
+	go func() {
+		ticker := time.NewTicker(resync)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				if err := p.ensure(); err != nil {
+					logger.Error(err, "Could not restore the pod network's rules")
+				}
+			}
+		}
+	}()
+	return nil
+}
+
+func (p *Plugin) prepare() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.purged = false
+	if err := p.forwarding(); err != nil {
+		return err
+	}
+	if err := p.addFallbackRoutes(); err != nil {
+		return err
+	}
+	return p.ensureRules()
+}
+
+// ensure puts back what may have been removed, unless the plugin was purged.
+func (p *Plugin) ensure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.purged {
+		return nil
+	}
+	if err := p.addFallbackRoutes(); err != nil {
+		return err
+	}
+	return p.ensureRules()
+}
+
+// forwarding makes the node a router. It stays one after a purge: others may rely on it by then.
+func (p *Plugin) forwarding() error {
+	for _, r := range p.config.PodCIDRs {
+		name := "net/ipv6/conf/all/forwarding"
+		if r.Addr().Is4() {
+			name = "net/ipv4/ip_forward"
+		}
+		if err := setSysctl(name, "1"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setSysctl writes a kernel setting of the thread's network namespace unless it has that value, so that a read-only
+// /proc/sys does not matter where all is well.
+func setSysctl(name, value string) error {
+	file := filepath.Join("/proc/sys", name)
+	if b, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(b)) == value {
+		return nil
+	}
+	if err := os.WriteFile(file, []byte(value), 0o644); err != nil {
+		return fmt.Errorf("setting %s to %s: %w", name, value, err)
+	}
+	return nil
+}
+
+// SetUp implements network.Plugin.
+func (p *Plugin) SetUp(ctx context.Context, sandboxID, netns string) ([]netip.Addr, error) {
+	defer p.sandboxes.lock(sandboxID)()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	// The allocation comes first: whatever was begun can be found and undone by it.
+	addrs, err := p.pool.Allocate(sandboxID)
+	if err != nil {
+		return nil, fmt.Errorf("allocating addresses of sandbox %q: %w", sandboxID, err)
+	}
+	mtu := p.config.MTU
+	if mtu == 0 {
+		if mtu, err = uplinkMTU(); err != nil {
+			return nil, err
+		}
+	}
+	if err := connect(netns, p.linkName(sandboxID), addrs, mtu); err != nil {
+		return nil, fmt.Errorf("connecting sandbox %q: %w", sandboxID, err)
+	}
+	return addrs, nil
+}
+
+// Addresses implements network.Plugin.
+func (p *Plugin) Addresses(sandboxID string) []netip.Addr { return p.pool.Addresses(sandboxID) }
+
+// TearDown implements network.Plugin.
+func (p *Plugin) TearDown(_ context.Context, sandboxID string) error {
+	defer p.sandboxes.lock(sandboxID)()
+	if err := removeLink(p.linkName(sandboxID)); err != nil {
+		return err
+	}
+	return p.pool.Release(sandboxID)
+}
+
+// Retain implements network.Plugin.
+func (p *Plugin) Retain(ctx context.Context, keep map[string]bool) error {
+	var errs []error
+	for _, id := range p.pool.Owners() {
+		if !keep[id] {
+			errs = append(errs, p.TearDown(ctx, id))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Purge implements network.Plugin. It also removes the links of the cluster's other nodes, should several share this
+// network namespace.
+func (p *Plugin) Purge(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.purged = true
+	err := errors.Join(removeLinks(p.linkPrefix()), p.removeFallbackRoutes(), p.removeRules(), p.pool.Remove())
+	if removed := os.Remove(p.config.StateDir); removed != nil && !errors.Is(removed, fs.ErrNotExist) && !errors.Is(removed, syscall.ENOTEMPTY) {
+		err = errors.Join(err, removed)
+	}
+	return err
+}
+
+// hash is a short name for a longer one.
+func hash(s string, digits int) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(s)))[:digits]
+}
+
+// linkPrefix begins the names of the cluster's links.
+func (p *Plugin) linkPrefix() string { return "mk" + hash(p.config.Name, 5) }
+
+// linkName is the node's end of a sandbox's link; Linux allows 15 characters.
+func (p *Plugin) linkName(sandboxID string) string { return p.linkPrefix() + hash(sandboxID, 8) }
+
+// keyedMutex is a mutex for each of many keys.
+type keyedMutex struct {
+	mu    sync.Mutex
+	locks map[string]*keyedLock
+}
+
+type keyedLock struct {
+	sync.Mutex
+	users int
+}
+
+// lock locks a key and returns its unlocking.
+func (k *keyedMutex) lock(key string) func() {
+	k.mu.Lock()
+	l := k.locks[key]
+	if l == nil {
+		l = &keyedLock{}
+		k.locks[key] = l
+	}
+	l.users++
+	k.mu.Unlock()
+	l.Lock()
+	return func() {
+		l.Unlock()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(k.locks, key)
+		}
+	}
+}

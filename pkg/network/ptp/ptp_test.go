@@ -1,0 +1,432 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ptp
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
+	"minik8s.io/minik8s/pkg/network/namespace"
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv("PTP_TEST_ROLE") {
+	case "pod": // holds a network namespace until its stdin ends
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+func TestChains(t *testing.T) {
+	pods := []netip.Prefix{netip.MustParsePrefix("10.1.2.0/24"), netip.MustParsePrefix("fd00:1:2::/64")}
+	cluster := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00:1::/48")}
+	var got []string
+	for _, six := range []bool{false, true} {
+		for _, c := range chains("c", pods, cluster, six) {
+			name := strings.TrimSuffix(c.name, hash("c", 8))
+			for _, r := range c.rules {
+				got = append(got, c.table+" "+name+" "+strings.Join(r, " "))
+			}
+			for _, r := range c.jumps {
+				got = append(got, c.table+" "+c.from+" "+strings.ReplaceAll(strings.Join(r, " "), c.name, name))
+			}
+			if len(c.name) > 28 {
+				t.Errorf("%s is longer than iptables allows", c.name)
+			}
+		}
+	}
+	want := []string{
+		"filter MINIK8S-FWD- -s 10.1.0.0/16 -j ACCEPT", "filter MINIK8S-FWD- -d 10.1.0.0/16 -j ACCEPT",
+		"filter MINIK8S-FWD- -s 10.1.2.0/24 -j ACCEPT", "filter MINIK8S-FWD- -d 10.1.2.0/24 -j ACCEPT",
+		"filter FORWARD -m comment --comment minik8s:c -j MINIK8S-FWD-",
+		"nat MINIK8S-MASQ- -d 10.1.0.0/16 -j RETURN", "nat MINIK8S-MASQ- -d 10.1.2.0/24 -j RETURN",
+		"nat MINIK8S-MASQ- -d 224.0.0.0/4 -j RETURN", "nat MINIK8S-MASQ- -j MASQUERADE",
+		"nat POSTROUTING -s 10.1.2.0/24 -m comment --comment minik8s:c -j MINIK8S-MASQ-",
+		"filter MINIK8S-FWD- -s fd00:1::/48 -j ACCEPT", "filter MINIK8S-FWD- -d fd00:1::/48 -j ACCEPT",
+		"filter MINIK8S-FWD- -s fd00:1:2::/64 -j ACCEPT", "filter MINIK8S-FWD- -d fd00:1:2::/64 -j ACCEPT",
+		"filter FORWARD -m comment --comment minik8s:c -j MINIK8S-FWD-",
+		"nat MINIK8S-MASQ- -d fd00:1::/48 -j RETURN", "nat MINIK8S-MASQ- -d fd00:1:2::/64 -j RETURN",
+		"nat MINIK8S-MASQ- -d ff00::/8 -j RETURN", "nat MINIK8S-MASQ- -j MASQUERADE",
+		"nat POSTROUTING -s fd00:1:2::/64 -m comment --comment minik8s:c -j MINIK8S-MASQ-",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := chains("c", pods[:1], cluster[:1], true); got != nil {
+		t.Errorf("IPv6 rules without IPv6 ranges: %v", got)
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	four, six := netip.MustParsePrefix("10.1.0.0/24"), netip.MustParsePrefix("fd00::/64")
+	for _, test := range []struct {
+		name   string
+		config Config
+	}{
+		{"no name", Config{StateDir: "s", PodCIDRs: []netip.Prefix{four}}},
+		{"no directory", Config{Name: "c", PodCIDRs: []netip.Prefix{four}}},
+		{"no range", Config{Name: "c", StateDir: "s"}},
+		{"two of a family", Config{Name: "c", StateDir: "s", PodCIDRs: []netip.Prefix{four, four}}},
+		{"three", Config{Name: "c", StateDir: "s", PodCIDRs: []netip.Prefix{four, six, four}}},
+		{"zero range", Config{Name: "c", StateDir: "s", PodCIDRs: []netip.Prefix{{}}}},
+	} {
+		if _, err := New(test.config); err == nil {
+			t.Errorf("%s: no error", test.name)
+		}
+	}
+}
+
+func TestLinkNames(t *testing.T) {
+	a, b := &Plugin{config: Config{Name: "a"}}, &Plugin{config: Config{Name: "b"}}
+	if got := a.linkName("x"); len(got) > 15 || !strings.HasPrefix(got, a.linkPrefix()) || strings.HasPrefix(got, b.linkPrefix()) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestPlumbing runs its body in a child with a network namespace of its own, which stands for the node.
+func TestPlumbing(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("this test needs root")
+	}
+	if _, err := exec.LookPath("iptables"); err != nil {
+		t.Skip("this test needs iptables")
+	}
+	if os.Getenv("PTP_TEST_ROLE") != "node" {
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestPlumbing$", "-test.v")
+		cmd.Env = append(os.Environ(), "PTP_TEST_ROLE=node")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	plumbing(t)
+}
+
+// startPod returns the path of a new network namespace.
+func startPod(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "PTP_TEST_ROLE=pod")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	return fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)
+}
+
+// inside runs f in a network namespace.
+func inside[T any](t *testing.T, ns string, f func() (T, error)) (T, error) {
+	t.Helper()
+	var v T
+	err := namespace.Do(ns, func() (err error) {
+		v, err = f()
+		return err
+	})
+	return v, err
+}
+
+// listen serves the caller's address, until the test ends.
+func listen(t *testing.T, ns, address string) {
+	t.Helper()
+	l, err := inside(t, ns, func() (net.Listener, error) { return net.Listen("tcp", address) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+			fmt.Fprintln(c, host)
+			c.Close()
+		}
+	}()
+}
+
+// ask returns the source address that a server saw.
+func ask(t *testing.T, ns, address string) (string, error) {
+	t.Helper()
+	c, err := inside(t, ns, func() (net.Conn, error) { return net.DialTimeout("tcp", address, 5*time.Second) })
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	line, err := bufio.NewReader(c).ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+func iptablesSave(t *testing.T) string {
+	t.Helper()
+	var all string
+	for _, command := range []string{"iptables-save", "ip6tables-save"} {
+		out, err := exec.Command(command).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += string(out)
+	}
+	return all
+}
+
+func plumbing(t *testing.T) {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		t.Fatal(err)
+	}
+	// The node forwards nothing by itself, as Docker arranges it.
+	for _, command := range []string{"iptables", "ip6tables"} {
+		if out, err := exec.Command(command, "-P", "FORWARD", "DROP").CombinedOutput(); err != nil {
+			t.Fatalf("%v %s", err, out)
+		}
+	}
+	// The outside is another namespace, on a link of the node's.
+	outside := startPod(t)
+	outsideAddr, nodeAddr := netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.1")
+	connectOutside(t, outside, nodeAddr, outsideAddr)
+
+	dir := t.TempDir()
+	config := Config{
+		Name: "test", StateDir: filepath.Join(dir, "state"),
+		PodCIDRs:     []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd10:244:1::/64")},
+		ClusterCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd10:244::/48")},
+	}
+	p, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	if err := p.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	rules := iptablesSave(t)
+	for range 2 {
+		if err := p.ensure(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(rulesOnly(rules), rulesOnly(iptablesSave(t))); diff != "" {
+		t.Errorf("rules change when they are ensured again:\n%s", diff)
+	}
+
+	a, b := startPod(t), startPod(t)
+	addrsA, err := p.SetUp(ctx, "a", a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("[10.244.1.2 fd10:244:1::2]", fmt.Sprint(addrsA)); diff != "" {
+		t.Error(diff)
+	}
+	addrsB, err := p.SetUp(ctx, "b", b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // a restarted kubelet repeats itself
+		if again, err := p.SetUp(ctx, "b", b); err != nil || fmt.Sprint(again) != fmt.Sprint(addrsB) {
+			t.Errorf("again: %v, %v", again, err)
+		}
+	}
+	for i := range 2 {
+		listen(t, b, netip.AddrPortFrom(addrsB[i], 80).String())
+	}
+	listen(t, b, "127.0.0.1:81")
+	listen(t, outside, "192.0.2.2:80")
+	listen(t, "/proc/self/ns/net", "192.0.2.1:80")
+
+	node := "/proc/self/ns/net"
+	for _, test := range []struct {
+		name, from, to, want string
+	}{
+		{"pod to pod", a, netip.AddrPortFrom(addrsB[0], 80).String(), "10.244.1.2"},
+		{"pod to pod by IPv6", a, netip.AddrPortFrom(addrsB[1], 80).String(), "fd10:244:1::2"},
+		{"pod to itself", b, netip.AddrPortFrom(addrsB[0], 80).String(), "10.244.1.3"},
+		{"pod's loopback", b, "127.0.0.1:81", "127.0.0.1"},
+		{"node to pod", node, netip.AddrPortFrom(addrsB[0], 80).String(), "192.0.2.1"},
+		{"pod to node", a, "192.0.2.1:80", "10.244.1.2"},
+		{"pod to the outside", a, "192.0.2.2:80", "192.0.2.1"},
+		{"outside to pod", outside, netip.AddrPortFrom(addrsB[0], 80).String(), "192.0.2.2"},
+	} {
+		if got, err := ask(t, test.from, test.to); err != nil || got != test.want {
+			t.Errorf("%s: the source was %q, %v; want %q", test.name, got, err, test.want)
+		}
+	}
+	if _, err := ask(t, a, "10.244.1.99:80"); err == nil || !strings.Contains(err.Error(), "no route to host") {
+		t.Errorf("to an address that no pod has: %v", err)
+	}
+	mtu, err := inside(t, a, func() (int, error) {
+		i, err := net.InterfaceByName("eth0")
+		if err != nil {
+			return 0, err
+		}
+		return i.MTU, nil
+	})
+	if err != nil || mtu != 1400 {
+		t.Errorf("MTU %d, %v", mtu, err)
+	}
+
+	// Somebody, such as a Docker daemon that starts, throws the rules away.
+	for _, args := range []string{"-F FORWARD", "-t nat -F POSTROUTING", "-t nat -F MINIK8S-MASQ-" + hash("test", 8)} {
+		if out, err := exec.Command("iptables", strings.Fields(args)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v %s", err, out)
+		}
+	}
+	if err := p.ensure(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(rulesOnly(rules), rulesOnly(iptablesSave(t))); diff != "" {
+		t.Errorf("rules are not restored:\n%s", diff)
+	}
+
+	// A new process knows what the old one did. Another cluster's links are spared.
+	other, err := New(Config{Name: "other", StateDir: filepath.Join(dir, "other"), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.99.0.0/24")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.SetUp(ctx, "c", startPod(t)); err != nil {
+		t.Fatal(err)
+	}
+	if p, err = New(config); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(fmt.Sprint(addrsB), fmt.Sprint(p.Addresses("b"))); diff != "" {
+		t.Error(diff)
+	}
+	if err := p.Retain(ctx, map[string]bool{"b": true}); err != nil {
+		t.Fatal(err)
+	}
+	if p.Addresses("a") != nil || linkExists(t, p.linkName("a")) || !linkExists(t, p.linkName("b")) {
+		t.Error("Retain removed the wrong things")
+	}
+	replaced, err := p.SetUp(ctx, "a2", a)
+	if err != nil || replaced[0] != netip.MustParseAddr("10.244.1.4") {
+		t.Errorf("after Retain: %v, %v", replaced, err)
+	}
+	for range 2 {
+		if err := p.TearDown(ctx, "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := p.Purge(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if linkExists(t, p.linkName("a2")) {
+		t.Error("a link is left after a purge")
+	}
+	if left := iptablesSave(t); strings.Contains(left, hash("test", 8)) {
+		t.Errorf("rules are left after a purge:\n%s", left)
+	}
+	if _, err := os.Stat(config.StateDir); !os.IsNotExist(err) {
+		t.Errorf("the state directory is left after a purge: %v", err)
+	}
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range routes {
+		if !strings.HasPrefix(r.Dst.String(), "10.99.") {
+			t.Errorf("a route is left after a purge: %v", r)
+		}
+	}
+	if !linkExists(t, other.linkName("c")) {
+		t.Error("a purge took another cluster's link")
+	}
+	if err := p.ensure(); err != nil || strings.Contains(iptablesSave(t), hash("test", 8)) {
+		t.Errorf("rules came back after a purge: %v", err)
+	}
+	if err := other.Purge(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func linkExists(t *testing.T, name string) bool {
+	t.Helper()
+	_, err := netlink.LinkByName(name)
+	if err != nil && !isNoLink(err) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// rulesOnly drops the counters, comments and the order of tables.
+func rulesOnly(save string) []string {
+	var rules []string
+	for line := range strings.Lines(save) {
+		if strings.HasPrefix(line, "-A") {
+			rules = append(rules, strings.TrimSpace(line))
+		}
+	}
+	return rules
+}
+
+func connectOutside(t *testing.T, ns string, node, outside netip.Addr) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := os.Open(ns)
+	must(err)
+	defer file.Close()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = "up0", 1400 // for the pods to have too
+	must(netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: netlink.NsFd(file.Fd())}))
+	set := func(name string, a netip.Addr) error {
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(a, 24))}); err != nil {
+			return err
+		}
+		return netlink.LinkSetUp(link)
+	}
+	must(set("up0", node))
+	must(netlink.RouteAdd(&netlink.Route{Dst: ipNet(netip.MustParsePrefix("0.0.0.0/0")), Gw: outside.AsSlice()}))
+	_, err = inside(t, ns, func() (struct{}, error) {
+		if err := set("eth0", outside); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, netlink.RouteAdd(&netlink.Route{Dst: ipNet(netip.MustParsePrefix("10.244.0.0/16")), Gw: node.AsSlice()})
+	})
+	must(err)
+}

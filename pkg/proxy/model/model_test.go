@@ -1,0 +1,160 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func svc(change ...func(*corev1.Service)) *corev1.Service {
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"},
+		Spec:       corev1.ServiceSpec{ClusterIP: "10.96.0.5", Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+type ep struct {
+	ip, node                    string
+	ready, serving, terminating *bool
+	zones, nodes                []string
+}
+
+func slice(eps ...ep) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Port: ptr[int32](8080)}},
+	}
+	for _, e := range eps {
+		d := discoveryv1.Endpoint{Addresses: []string{e.ip}, NodeName: ptr(e.node),
+			Conditions: discoveryv1.EndpointConditions{Ready: e.ready, Serving: e.serving, Terminating: e.terminating}}
+		if len(e.zones)+len(e.nodes) > 0 {
+			d.Hints = &discoveryv1.EndpointHints{}
+			for _, z := range e.zones {
+				d.Hints.ForZones = append(d.Hints.ForZones, discoveryv1.ForZone{Name: z})
+			}
+			for _, n := range e.nodes {
+				d.Hints.ForNodes = append(d.Hints.ForNodes, discoveryv1.ForNode{Name: n})
+			}
+		}
+		s.Endpoints = append(s.Endpoints, d)
+	}
+	return s
+}
+
+func TestBuild_Endpoints(t *testing.T) {
+	no, yes := ptr(false), ptr(true)
+	externalLocal := func(s *corev1.Service) {
+		s.Spec.Type = corev1.ServiceTypeNodePort
+		s.Spec.Ports[0].NodePort = 30000
+		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	}
+	tests := []struct {
+		name           string
+		svc            *corev1.Service
+		slices         []*discoveryv1.EndpointSlice
+		cluster, local []string
+		any            bool
+	}{
+		{name: "none", svc: svc()},
+		{name: "ready by default", svc: svc(), slices: []*discoveryv1.EndpointSlice{slice(ep{ip: "1.0.0.1"})}, cluster: []string{"1.0.0.1:8080"}, any: true},
+		{name: "not ready", svc: svc(), slices: []*discoveryv1.EndpointSlice{slice(ep{ip: "1.0.0.1", ready: no})}},
+		{name: "terminating only as the last resort", svc: svc(), slices: []*discoveryv1.EndpointSlice{slice(
+			ep{ip: "1.0.0.1", ready: no, serving: yes, terminating: yes}, ep{ip: "1.0.0.2", ready: no, serving: no, terminating: yes})},
+			cluster: []string{"1.0.0.1:8080"}, any: true},
+		{name: "terminating yields to ready", svc: svc(), slices: []*discoveryv1.EndpointSlice{slice(
+			ep{ip: "1.0.0.1", ready: no, serving: yes, terminating: yes}, ep{ip: "1.0.0.2"})},
+			cluster: []string{"1.0.0.2:8080"}, any: true},
+		{name: "external Local falls back to terminating here, not to ready elsewhere", svc: svc(externalLocal), slices: []*discoveryv1.EndpointSlice{slice(
+			ep{ip: "1.0.0.1", node: "here", ready: no, serving: yes, terminating: yes}, ep{ip: "1.0.0.2", node: "there"})},
+			cluster: []string{"1.0.0.2:8080"}, local: []string{"1.0.0.1:8080"}, any: true},
+		{name: "zone hints", svc: svc(), slices: []*discoveryv1.EndpointSlice{slice(
+			ep{ip: "1.0.0.1", zones: []string{"a"}}, ep{ip: "1.0.0.2", zones: []string{"b"}})},
+			cluster: []string{"1.0.0.1:8080"}, any: true},
+		{name: "one missing hint turns hints off", svc: svc(), slices: []*discoveryv1.EndpointSlice{slice(
+			ep{ip: "1.0.0.1", zones: []string{"a"}}, ep{ip: "1.0.0.2"})},
+			cluster: []string{"1.0.0.1:8080", "1.0.0.2:8080"}, any: true},
+		{name: "no hint for this zone turns hints off", svc: svc(), slices: []*discoveryv1.EndpointSlice{slice(
+			ep{ip: "1.0.0.1", zones: []string{"c"}}, ep{ip: "1.0.0.2", zones: []string{"b"}})},
+			cluster: []string{"1.0.0.1:8080", "1.0.0.2:8080"}, any: true},
+		{name: "node hints come before zone hints", svc: svc(), slices: []*discoveryv1.EndpointSlice{slice(
+			ep{ip: "1.0.0.1", zones: []string{"a"}, nodes: []string{"there"}}, ep{ip: "1.0.0.2", zones: []string{"a"}, nodes: []string{"here"}})},
+			cluster: []string{"1.0.0.2:8080"}, any: true},
+		{name: "the same address in two slices", svc: svc(), slices: []*discoveryv1.EndpointSlice{
+			slice(ep{ip: "1.0.0.1", ready: no}), slice(ep{ip: "1.0.0.1"})},
+			cluster: []string{"1.0.0.1:8080"}, any: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			snap := Build(IPv4, []*corev1.Service{tt.svc}, tt.slices, Node{Name: "here", Zone: "a"})
+			if len(snap.Ports) != 1 {
+				t.Fatalf("got %d ports", len(snap.Ports))
+			}
+			p := snap.Ports[0]
+			if diff := cmp.Diff(tt.cluster, texts(p.Cluster)); diff != "" {
+				t.Errorf("Cluster (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.local, texts(p.Local)); diff != "" {
+				t.Errorf("Local (-want +got):\n%s", diff)
+			}
+			if p.HasEndpoints != tt.any {
+				t.Errorf("HasEndpoints is %v", p.HasEndpoints)
+			}
+		})
+	}
+}
+
+func texts(eps []Endpoint) []string {
+	var out []string
+	for _, e := range eps {
+		out = append(out, e.Addr.String())
+	}
+	return out
+}
+
+func TestBuild_Services(t *testing.T) {
+	lb := func(s *corev1.Service) {
+		s.Spec.Type = corev1.ServiceTypeLoadBalancer
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{
+			{IP: "5.0.0.1"}, {IP: "5.0.0.2", IPMode: ptr(corev1.LoadBalancerIPModeProxy)}, {Hostname: "lb.example"}, {IP: "fd00::1"},
+		}
+	}
+	tests := []struct {
+		name  string
+		svc   *corev1.Service
+		ports int
+		lbIPs int
+	}{
+		{name: "cluster IP", svc: svc(), ports: 1},
+		{name: "headless", svc: svc(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })},
+		{name: "external name", svc: svc(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName })},
+		{name: "other proxy", svc: svc(func(s *corev1.Service) { s.Labels = map[string]string{labelServiceProxyName: ""} })},
+		{name: "other family", svc: svc(func(s *corev1.Service) { s.Spec.ClusterIP = "fd00::5" })},
+		{name: "load balancer", svc: svc(lb), ports: 1, lbIPs: 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			snap := Build(IPv4, []*corev1.Service{tt.svc}, nil, Node{})
+			if len(snap.Ports) != tt.ports {
+				t.Fatalf("got %d ports, want %d", len(snap.Ports), tt.ports)
+			}
+			if tt.ports > 0 && len(snap.Ports[0].LoadBalancerIPs) != tt.lbIPs {
+				t.Errorf("got load balancer IPs %v", snap.Ports[0].LoadBalancerIPs)
+			}
+		})
+	}
+}

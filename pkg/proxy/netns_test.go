@@ -1,0 +1,588 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"minik8s.io/minik8s/pkg/proxy/iptables"
+	"minik8s.io/minik8s/pkg/proxy/model"
+	"minik8s.io/minik8s/pkg/proxy/netspace"
+	"minik8s.io/minik8s/pkg/proxy/rules"
+)
+
+// space is a network namespace without a name: it ends with the test process, however that ends.
+type space struct{ handle netns.NsHandle }
+
+func (s space) path() string { return fmt.Sprintf("/proc/self/fd/%d", int(s.handle)) }
+
+func newSpace(t *testing.T) space {
+	t.Helper()
+	made := make(chan netns.NsHandle, 1)
+	errs := make(chan error, 1)
+	go func() {
+		// The thread ends with the goroutine, as it stays locked.
+		runtime.LockOSThread()
+		h, err := netns.New()
+		if err != nil {
+			errs <- err
+			return
+		}
+		made <- h
+	}()
+	select {
+	case h := <-made:
+		t.Cleanup(func() { h.Close() })
+		s := space{h}
+		s.link(t, "lo")
+		return s
+	case err := <-errs:
+		t.Skipf("network namespaces cannot be made here: %v", err)
+	}
+	return space{}
+}
+
+func (s space) do(t *testing.T, f func() error) {
+	t.Helper()
+	if err := netspace.Do(s.path(), f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s space) link(t *testing.T, name string, addrs ...string) {
+	t.Helper()
+	s.do(t, func() error {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		for _, a := range addrs {
+			addr, err := netlink.ParseAddr(a)
+			if err != nil {
+				return err
+			}
+			if err := netlink.AddrAdd(l, addr); err != nil {
+				return err
+			}
+		}
+		return netlink.LinkSetUp(l)
+	})
+}
+
+func (s space) route(t *testing.T, dst, via, dev string) {
+	t.Helper()
+	s.do(t, func() error {
+		l, err := netlink.LinkByName(dev)
+		if err != nil {
+			return err
+		}
+		r := &netlink.Route{LinkIndex: l.Attrs().Index, Dst: prefix(dst)}
+		if via != "" {
+			r.Gw = net.ParseIP(via)
+		} else {
+			r.Scope = netlink.SCOPE_LINK
+		}
+		return netlink.RouteAdd(r)
+	})
+}
+
+func prefix(s string) *net.IPNet {
+	_, n, err := net.ParseCIDR(s)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// connect joins two namespaces by a veth pair.
+func connect(t *testing.T, a space, nameA string, b space, nameB string) {
+	t.Helper()
+	a.do(t, func() error {
+		v := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: nameA}, PeerName: nameB, PeerNamespace: netlink.NsFd(int(b.handle))}
+		return netlink.LinkAdd(v)
+	})
+}
+
+// newPod makes a namespace plumbed as pods are: a /32 and a link-local gateway that the node answers ARP for.
+func newPod(t *testing.T, node space, dev, ip string) space {
+	t.Helper()
+	pod := newSpace(t)
+	connect(t, node, dev, pod, "eth0")
+	node.link(t, dev)
+	node.do(t, func() error {
+		return os.WriteFile("/proc/sys/net/ipv4/conf/"+dev+"/proxy_arp", []byte("1"), 0o644)
+	})
+	node.route(t, ip+"/32", "", dev)
+	pod.link(t, "eth0", ip+"/32")
+	pod.route(t, "169.254.1.1/32", "", "eth0")
+	pod.route(t, "0.0.0.0/0", "169.254.1.1", "eth0")
+	return pod
+}
+
+// serve answers on TCP and UDP port 8080 with its name and the client's address.
+func serve(t *testing.T, s space, name string) {
+	t.Helper()
+	s.do(t, func() error {
+		ln, err := net.Listen("tcp", ":8080")
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { ln.Close() })
+		go func() {
+			for {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+				fmt.Fprintf(c, "%s from %s", name, strings.TrimPrefix(host, "::ffff:"))
+				c.Close()
+			}
+		}()
+		pc, err := net.ListenPacket("udp4", ":8080")
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { pc.Close() })
+		go func() {
+			buf := make([]byte, 64)
+			for {
+				_, from, err := pc.ReadFrom(buf)
+				if err != nil {
+					return
+				}
+				host, _, _ := net.SplitHostPort(from.String())
+				_, _ = pc.WriteTo([]byte(name+" from "+host), from)
+			}
+		}()
+		return nil
+	})
+}
+
+func ask(s space, network, addr string) (string, error) {
+	var answer string
+	err := netspace.Do(s.path(), func() error {
+		c, err := net.DialTimeout(network, addr, 2*time.Second)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		answer, err = exchange(c)
+		return err
+	})
+	return answer, err
+}
+
+func exchange(c net.Conn) (string, error) {
+	if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return "", err
+	}
+	if c.LocalAddr().Network() == "udp" {
+		if _, err := c.Write([]byte("?")); err != nil {
+			return "", err
+		}
+	}
+	buf := make([]byte, 128)
+	n, err := c.Read(buf)
+	return string(buf[:n]), err
+}
+
+type world struct {
+	node, podA, podB, outside space
+	client                    *fake.Clientset
+	proxy                     *Proxy
+	stop                      func()
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for network namespaces")
+	}
+	if _, err := exec.LookPath("iptables-restore"); err != nil {
+		t.Skip("needs iptables")
+	}
+	w := &world{node: newSpace(t), client: fake.NewClientset()}
+	w.podA = newPod(t, w.node, "poda", "10.244.0.2")
+	w.podB = newPod(t, w.node, "podb", "10.244.0.3")
+	w.outside = newSpace(t)
+	connect(t, w.node, "eth0", w.outside, "eth0")
+	w.node.link(t, "eth0", "192.0.2.1/24")
+	w.outside.link(t, "eth0", "192.0.2.77/24")
+	w.outside.route(t, "0.0.0.0/0", "192.0.2.1", "eth0")
+	w.node.route(t, "0.0.0.0/0", "192.0.2.254", "eth0")
+	w.node.do(t, func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644) })
+	serve(t, w.podA, "A")
+	serve(t, w.podB, "B")
+
+	factory := informers.NewSharedInformerFactory(w.client, 0)
+	p, err := New(Config{
+		Cluster: "netns-test", NodeName: "here", Informers: factory, NetNS: w.node.path(),
+		NodeIPs:      []netip.Addr{netip.MustParseAddr("192.0.2.1")},
+		ClusterCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.proxy = p
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	factory.Start(ctx.Done())
+	go func() { done <- p.Start(ctx) }()
+	stopped := false
+	w.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Start: %v", err)
+		}
+		factory.Shutdown()
+	}
+	t.Cleanup(w.stop)
+	return w
+}
+
+func dualService(name, ip string, nodePort int32) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeNodePort, ClusterIP: ip, ClusterIPs: []string{ip},
+			Ports: []corev1.ServicePort{
+				{Name: "t", Port: 80, NodePort: nodePort, Protocol: corev1.ProtocolTCP},
+				{Name: "u", Port: 80, NodePort: nodePort, Protocol: corev1.ProtocolUDP},
+			},
+		},
+	}
+}
+
+func dualSlice(service string, ips ...string) *discoveryv1.EndpointSlice {
+	tcp, udp, tn, un, port, node := corev1.ProtocolTCP, corev1.ProtocolUDP, "t", "u", int32(8080), "here"
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "ns", Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: &tn, Port: &port, Protocol: &tcp}, {Name: &un, Port: &port, Protocol: &udp}},
+	}
+	for _, ip := range ips {
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{ip}, NodeName: &node})
+	}
+	return s
+}
+
+func (w *world) setService(t *testing.T, svc *corev1.Service, create bool) {
+	t.Helper()
+	var err error
+	if create {
+		_, err = w.client.CoreV1().Services(svc.Namespace).Create(t.Context(), svc, metav1.CreateOptions{})
+	} else {
+		_, err = w.client.CoreV1().Services(svc.Namespace).Update(t.Context(), svc, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) setSlice(t *testing.T, s *discoveryv1.EndpointSlice, create bool) {
+	t.Helper()
+	var err error
+	if create {
+		_, err = w.client.DiscoveryV1().EndpointSlices(s.Namespace).Create(t.Context(), s, metav1.CreateOptions{})
+	} else {
+		_, err = w.client.DiscoveryV1().EndpointSlices(s.Namespace).Update(t.Context(), s, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) { return cond(), nil })
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func TestRealTraffic(t *testing.T) {
+	w := newWorld(t)
+	w.setService(t, dualService("web", "10.96.0.5", 30080), true)
+	eventually(t, "a service without endpoints refuses", func() bool {
+		_, err := ask(w.podB, "tcp", "10.96.0.5:80")
+		return err != nil && strings.Contains(err.Error(), "refused")
+	})
+	w.setSlice(t, dualSlice("web", "10.244.0.2"), true)
+	eventually(t, "the service answers", func() bool {
+		got, err := ask(w.podB, "tcp", "10.96.0.5:80")
+		return err == nil && strings.HasPrefix(got, "A ")
+	})
+
+	for _, network := range []string{"tcp", "udp"} {
+		for _, tt := range []struct {
+			name string
+			from space
+			addr string
+			want string
+		}{
+			{"pod keeps its address", w.podB, "10.96.0.5:80", "A from 10.244.0.3"},
+			{"hairpin is masqueraded", w.podA, "10.96.0.5:80", "A from 192.0.2.1"},
+			{"node to cluster IP", w.node, "10.96.0.5:80", "A from 192.0.2.1"},
+			{"outside to cluster IP", w.outside, "10.96.0.5:80", "A from 192.0.2.1"},
+			{"outside to node port", w.outside, "192.0.2.1:30080", "A from 192.0.2.1"},
+			{"pod to node port", w.podB, "192.0.2.1:30080", "A from 192.0.2.1"},
+			{"node port on loopback", w.node, "127.0.0.1:30080", "A from 192.0.2.1"},
+		} {
+			got, err := ask(tt.from, network, tt.addr)
+			if err != nil || got != tt.want {
+				t.Errorf("%s over %s: got %q, %v, want %q", tt.name, network, got, err, tt.want)
+			}
+		}
+	}
+
+	t.Run("external policy Local keeps the client's address", func(t *testing.T) {
+		svc := dualService("web", "10.96.0.5", 30080)
+		svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+		w.setService(t, svc, false)
+		eventually(t, "source kept", func() bool {
+			got, _ := ask(w.outside, "tcp", "192.0.2.1:30080")
+			return got == "A from 192.0.2.77"
+		})
+	})
+
+	t.Run("session affinity", func(t *testing.T) {
+		w.setSlice(t, dualSlice("web", "10.244.0.2", "10.244.0.3"), false)
+		eventually(t, "both endpoints are used", func() bool {
+			seen := map[string]bool{}
+			for range 20 {
+				got, _ := ask(w.outside, "tcp", "10.96.0.5:80")
+				seen[got] = true
+			}
+			return len(seen) == 2
+		})
+		svc := dualService("web", "10.96.0.5", 30080)
+		svc.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+		w.setService(t, svc, false)
+		eventually(t, "one endpoint is used", func() bool {
+			seen := map[string]bool{}
+			for range 20 {
+				got, err := ask(w.outside, "tcp", "10.96.0.5:80")
+				if err != nil {
+					return false
+				}
+				seen[got] = true
+			}
+			return len(seen) == 1
+		})
+	})
+
+	t.Run("an open UDP flow moves to the new endpoint", func(t *testing.T) {
+		w.setService(t, dualService("dns", "10.96.0.53", 30053), true)
+		w.setSlice(t, dualSlice("dns", "10.244.0.2"), true)
+		eventually(t, "first endpoint", func() bool {
+			got, _ := ask(w.outside, "udp", "10.96.0.53:80")
+			return strings.HasPrefix(got, "A ")
+		})
+		var c net.Conn
+		w.outside.do(t, func() (err error) {
+			c, err = net.Dial("udp", "10.96.0.53:80")
+			return err
+		})
+		defer c.Close()
+		if got, err := exchange(c); err != nil || !strings.HasPrefix(got, "A ") {
+			t.Fatalf("got %q, %v", got, err)
+		}
+		w.setSlice(t, dualSlice("dns", "10.244.0.3"), false)
+		eventually(t, "second endpoint over the same socket", func() bool {
+			got, _ := exchange(c)
+			return strings.HasPrefix(got, "B ")
+		})
+	})
+
+	t.Run("rules stay when the proxy stops, and go with Purge", func(t *testing.T) {
+		w.stop()
+		if got, err := ask(w.podB, "tcp", "10.96.0.53:80"); err != nil {
+			t.Errorf("got %q, %v after the proxy stopped", got, err)
+		}
+		if err := w.proxy.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range []string{"nat", "filter"} {
+			saved, err := iptables.Exec{Family: model.IPv4, NetNS: w.node.path()}.Save(t.Context(), table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(saved, "MK-") {
+				t.Errorf("left in table %s:\n%s", table, saved)
+			}
+		}
+	})
+}
+
+func TestRealHealthCheckNodePort(t *testing.T) {
+	w := newWorld(t)
+	svc := dualService("lb", "10.96.0.7", 30070)
+	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
+	svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	svc.Spec.HealthCheckNodePort = 30071
+	w.setService(t, svc, true)
+	get := func() (code int, body map[string]any) {
+		raw := ""
+		err := netspace.Do(w.outside.path(), func() error {
+			c, err := net.DialTimeout("tcp", "192.0.2.1:30071", time.Second)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+				return err
+			}
+			fmt.Fprint(c, "GET / HTTP/1.0\r\n\r\n")
+			var b strings.Builder
+			buf := make([]byte, 1024)
+			for {
+				n, err := c.Read(buf)
+				b.Write(buf[:n])
+				if err != nil {
+					raw = b.String()
+					return nil
+				}
+			}
+		})
+		if err != nil {
+			return 0, nil
+		}
+		head, text, _ := strings.Cut(raw, "\r\n\r\n")
+		fmt.Sscanf(head, "HTTP/1.0 %d", &code)
+		_ = json.Unmarshal([]byte(text), &body)
+		return code, body
+	}
+	eventually(t, "no endpoint here", func() bool { code, _ := get(); return code == http.StatusServiceUnavailable })
+	w.setSlice(t, dualSlice("lb", "10.244.0.2", "10.244.0.3"), true)
+	eventually(t, "two endpoints here", func() bool {
+		code, body := get()
+		return code == http.StatusOK && body["localEndpoints"] == 2.0 && body["serviceProxyHealthy"] == true
+	})
+}
+
+// TestRealChunks writes a rule set too large for one restore with the real program, twice, then a small change.
+func TestRealChunks(t *testing.T) {
+	w := newWorld(t)
+	w.stop()
+	if err := w.proxy.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var services []*corev1.Service
+	var slices []*discoveryv1.EndpointSlice
+	for i := range 600 {
+		name := fmt.Sprintf("s%d", i)
+		services = append(services, dualService(name, fmt.Sprintf("10.96.%d.%d", i/200, i%200+1), int32(30000+i)))
+		slices = append(slices, dualSlice(name, "10.244.0.2", "10.244.0.3"))
+	}
+	cfg := rules.Config{Chains: rules.ChainsOf("chunks"), MasqueradeMark: 1 << 14}
+	build := func(n int) *rules.Ruleset {
+		return rules.Build(model.Build(model.IPv4, services[:n], slices[:n], model.Node{Name: "here"}), cfg)
+	}
+	commands := iptables.Exec{Family: model.IPv4, NetNS: w.node.path()}
+	for range 2 { // the second is the first sync of a new process
+		if err := iptables.New(commands, cfg.Chains).Apply(t.Context(), build(600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table := iptables.New(commands, cfg.Chains)
+	for _, n := range []int{600, 599, 10} {
+		rs := build(n)
+		if err := table.Apply(t.Context(), rs); err != nil {
+			t.Fatal(err)
+		}
+		if intact, err := table.Check(t.Context(), rs); err != nil || !intact {
+			t.Fatalf("after %d services: intact %v, %v", n, intact, err)
+		}
+		saved, err := commands.Save(t.Context(), "nat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		for _, c := range rs.Tables[1].Chains {
+			want += len(c.Rules)
+		}
+		if got := strings.Count(saved, "\n-A MK-"); got != want {
+			t.Errorf("%d services: %d rules in the kernel, want %d", n, got, want)
+		}
+	}
+	if err := Purge(t.Context(), Config{Cluster: "chunks", NetNS: w.node.path()}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRealIPv6 loads the IPv6 rules of every feature with the real program.
+func TestRealIPv6(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for network namespaces")
+	}
+	if _, err := exec.LookPath("ip6tables-restore"); err != nil {
+		t.Skip("needs ip6tables")
+	}
+	node := newSpace(t)
+	commands := iptables.Exec{Family: model.IPv6, NetNS: node.path()}
+	if _, err := commands.Save(t.Context(), "nat"); err != nil {
+		t.Skipf("no IPv6 NAT here: %v", err)
+	}
+	lb := dualService("lb", "fd00::5", 30080)
+	lb.Spec.Type = corev1.ServiceTypeLoadBalancer
+	lb.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	lb.Spec.HealthCheckNodePort = 30081
+	lb.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+	lb.Spec.LoadBalancerSourceRanges = []string{"fd02::/64"}
+	lb.Spec.ExternalIPs = []string{"fd03::9"}
+	lb.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "fd03::1"}}
+	lb.Spec.Ports = append(lb.Spec.Ports, corev1.ServicePort{Name: "s", Port: 81, NodePort: 30082, Protocol: corev1.ProtocolSCTP})
+	slice := dualSlice("lb", "fd01::2", "fd01::3")
+	slice.AddressType = discoveryv1.AddressTypeIPv6
+	sctp, name, port := corev1.ProtocolSCTP, "s", int32(8081)
+	slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &name, Protocol: &sctp, Port: &port})
+	cfg := rules.Config{
+		Chains: rules.ChainsOf("v6"), MasqueradeMark: 1 << 14, ClusterCIDR: netip.MustParsePrefix("fd01::/64"),
+		NodeIPs: []netip.Addr{netip.MustParseAddr("fd02::1")},
+	}
+	services := []*corev1.Service{lb, dualService("empty", "fd00::6", 30083)}
+	rs := rules.Build(model.Build(model.IPv6, services, []*discoveryv1.EndpointSlice{slice}, model.Node{Name: "here"}), cfg)
+	table := iptables.New(commands, cfg.Chains)
+	for range 2 {
+		if err := table.Apply(t.Context(), rs); err != nil {
+			t.Fatal(err)
+		}
+		if intact, err := table.Check(t.Context(), rs); err != nil || !intact {
+			t.Fatalf("intact %v, %v", intact, err)
+		}
+	}
+	if err := table.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"nat", "filter"} {
+		if saved, err := commands.Save(t.Context(), name); err != nil || strings.Contains(saved, "MK-") {
+			t.Errorf("left in table %s: %v\n%s", name, err, saved)
+		}
+	}
+}

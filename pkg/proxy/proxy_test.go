@@ -1,0 +1,121 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	clientfake "k8s.io/client-go/kubernetes/fake"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"minik8s.io/minik8s/pkg/proxy/iptables"
+	"minik8s.io/minik8s/pkg/proxy/iptables/fake"
+	"minik8s.io/minik8s/pkg/proxy/model"
+)
+
+func startFake(t *testing.T, kernel *fake.Tables, objects ...*corev1.Service) (*Proxy, *clocktesting.FakeClock) {
+	t.Helper()
+	client := clientfake.NewClientset()
+	for _, o := range objects {
+		if _, err := client.CoreV1().Services(o.Namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clk := clocktesting.NewFakeClock(time.Now())
+	factory := informers.NewSharedInformerFactory(client, 0)
+	p, err := New(Config{
+		Cluster: "c", NodeName: "here", Informers: factory, Clock: clk,
+		NodeIPs:  []netip.Addr{netip.MustParseAddr("192.0.2.1")},
+		NetNS:    ownSysctls(t),
+		Commands: func(model.Family) iptables.Commands { return kernel },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	factory.Start(ctx.Done())
+	go func() { done <- p.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		factory.Shutdown()
+	})
+	return p, clk
+}
+
+// ownSysctls keeps the sysctl off the machine that runs the test.
+func ownSysctls(t *testing.T) string { return newSpace(t).path() }
+
+func TestProxy_HealsAfterFlush(t *testing.T) {
+	kernel := fake.New()
+	p, clk := startFake(t, kernel, dualService("web", "10.96.0.5", 30080))
+	written := func() bool {
+		saved, err := kernel.Save(t.Context(), "filter")
+		return err == nil && strings.Contains(saved, "10.96.0.5")
+	}
+	eventually(t, "rules", written)
+	eventually(t, "healthy", func() bool { return p.Status().Healthy })
+	kernel.Flush()
+	eventually(t, "rules again", func() bool {
+		clk.Step(time.Second)
+		return written()
+	})
+	jumps, err := kernel.List(t.Context(), "nat", "PREROUTING")
+	if err != nil || !strings.Contains(jumps, "-SERVICES") {
+		t.Errorf("got %q, %v", jumps, err)
+	}
+}
+
+func TestProxy_RetriesAndReportsFailure(t *testing.T) {
+	kernel := fake.New()
+	kernel.Fail(errors.New("no such table"))
+	p, clk := startFake(t, kernel, dualService("web", "10.96.0.5", 30080))
+	eventually(t, "loop waits", clk.HasWaiters)
+	if p.Status().Healthy {
+		t.Error("healthy although nothing could be written")
+	}
+	kernel.Fail(nil)
+	eventually(t, "healthy after the failure ended", func() bool {
+		clk.Step(time.Second)
+		return p.Status().Healthy
+	})
+}
+
+func TestConfig(t *testing.T) {
+	v4, v6 := netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/64")
+	tests := []struct {
+		name     string
+		config   Config
+		bad      bool
+		families int
+	}{
+		{name: "no cluster", bad: true},
+		{name: "default", config: Config{Cluster: "c"}, families: 1},
+		{name: "dual stack", config: Config{Cluster: "c", ClusterCIDRs: []netip.Prefix{v4, v6}}, families: 2},
+		{name: "two of a family", config: Config{Cluster: "c", ClusterCIDRs: []netip.Prefix{v4, v4}}, bad: true},
+		{name: "mark bit", config: Config{Cluster: "c", MasqueradeBit: 32}, bad: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.config.complete()
+			if (err != nil) != tt.bad {
+				t.Fatalf("got %v", err)
+			}
+			if err == nil && len(tt.config.families()) != tt.families {
+				t.Errorf("families %v", tt.config.families())
+			}
+		})
+	}
+}

@@ -1,0 +1,81 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package daemonset serves DaemonSets: one pod of a template on each node. Touch it when their rules change.
+package daemonset
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/apis/core/podtemplate"
+	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/apps/workload"
+)
+
+var docs = appsv1.DaemonSetStatus{}.SwaggerDoc()
+
+// Resource describes daemonsets.
+var Resource = &registry.Resource[*appsv1.DaemonSet]{
+	Kind:           appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
+	Name:           "daemonsets",
+	ShortNames:     []string{"ds"},
+	Categories:     []string{"all"},
+	New:            func() *appsv1.DaemonSet { return &appsv1.DaemonSet{} },
+	NewList:        func() runtime.Object { return &appsv1.DaemonSetList{} },
+	Default:        setDefaults,
+	Validate:       validate,
+	ValidateUpdate: validateUpdate,
+	Warnings: func(_ context.Context, d, _ *appsv1.DaemonSet) []string {
+		return podtemplate.Warnings(&d.Spec.Template.ObjectMeta, &d.Spec.Template.Spec, field.NewPath("spec", "template"))
+	},
+	Spec:   func(d *appsv1.DaemonSet) any { return d.Spec },
+	Status: &registry.Status[*appsv1.DaemonSet]{Validate: validateStatus},
+	Columns: append([]metav1.TableColumnDefinition{
+		registry.NameColumn,
+		registry.Column("Desired", "integer", docs["desiredNumberScheduled"]),
+		registry.Column("Current", "integer", docs["currentNumberScheduled"]),
+		registry.Column("Ready", "integer", docs["numberReady"]),
+		registry.Column("Up-to-date", "integer", docs["updatedNumberScheduled"]),
+		registry.Column("Available", "integer", docs["numberAvailable"]),
+		registry.Column("Node Selector", "string", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"]),
+		registry.AgeColumn,
+	}, workload.WideColumns...),
+	Row: func(d *appsv1.DaemonSet) []any {
+		s := &d.Status
+		return append([]any{
+			d.Name, int64(s.DesiredNumberScheduled), int64(s.CurrentNumberScheduled), int64(s.NumberReady), int64(s.UpdatedNumberScheduled),
+			int64(s.NumberAvailable), labels.FormatLabels(d.Spec.Template.Spec.NodeSelector), registry.Age(d.CreationTimestamp),
+		}, workload.WideCells(&d.Spec.Template.Spec, metav1.FormatLabelSelector(d.Spec.Selector))...)
+	},
+}
+
+func setDefaults(d *appsv1.DaemonSet) {
+	strategy := &d.Spec.UpdateStrategy
+	if strategy.Type == "" {
+		strategy.Type = appsv1.RollingUpdateDaemonSetStrategyType
+	}
+	if strategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
+		if strategy.RollingUpdate == nil {
+			strategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{}
+		}
+		if strategy.RollingUpdate.MaxUnavailable == nil {
+			strategy.RollingUpdate.MaxUnavailable = ptr.To(intstr.FromInt32(1))
+		}
+		if strategy.RollingUpdate.MaxSurge == nil {
+			strategy.RollingUpdate.MaxSurge = ptr.To(intstr.FromInt32(0))
+		}
+	}
+	if d.Spec.RevisionHistoryLimit == nil {
+		d.Spec.RevisionHistoryLimit = ptr.To[int32](10)
+	}
+	podtemplate.SetDefaults(&d.Spec.Template)
+}

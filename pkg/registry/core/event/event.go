@@ -1,0 +1,53 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package event serves Events, which are kept for an hour only. One storage serves both the core and the events.k8s.io
+// spelling of them; the latter is in pkg/registry/events. Touch it when the rules for either change.
+package event
+
+import (
+	"cmp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"minik8s.io/minik8s/pkg/registry"
+)
+
+const defaultTTL = time.Hour
+
+// Resource describes events.
+var Resource = &registry.Resource[*corev1.Event]{
+	Kind:                corev1.SchemeGroupVersion.WithKind("Event"),
+	Name:                "events",
+	ShortNames:          []string{"ev"},
+	New:                 func() *corev1.Event { return &corev1.Event{} },
+	NewList:             func() runtime.Object { return &corev1.EventList{} },
+	AllowCreateOnUpdate: true,
+	Validate:            validate,
+	ValidateUpdate:      validateUpdate,
+	Fields: func(e *corev1.Event) fields.Set {
+		return fields.Set{
+			"involvedObject.kind":            e.InvolvedObject.Kind,
+			"involvedObject.namespace":       e.InvolvedObject.Namespace,
+			"involvedObject.name":            e.InvolvedObject.Name,
+			"involvedObject.uid":             string(e.InvolvedObject.UID),
+			"involvedObject.apiVersion":      e.InvolvedObject.APIVersion,
+			"involvedObject.resourceVersion": e.InvolvedObject.ResourceVersion,
+			"involvedObject.fieldPath":       e.InvolvedObject.FieldPath,
+			"reason":                         e.Reason,
+			"reportingComponent":             e.ReportingController,
+			"source":                         cmp.Or(e.Source.Component, e.ReportingController),
+			"type":                           e.Type,
+		}
+	},
+	Columns: columns,
+	Row:     row,
+	Configure: func(s *registry.Store[*corev1.Event], c registry.Config) error {
+		ttl := uint64(cmp.Or(c.EventTTL, defaultTTL) / time.Second)
+		s.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return ttl, nil }
+		return nil
+	},
+}

@@ -1,0 +1,101 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"minik8s.io/minik8s/pkg/apis/core/affinity"
+	"minik8s.io/minik8s/pkg/apis/core/podtemplate"
+	"minik8s.io/minik8s/pkg/apis/core/qos"
+	"minik8s.io/minik8s/pkg/apis/core/topologyspread"
+)
+
+func prepareForCreate(_ context.Context, p *corev1.Pod) {
+	// Admission may have chosen the account after the defaults, which keep the two names equal, ran.
+	p.Spec.DeprecatedServiceAccount = p.Spec.ServiceAccountName
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qos.Class(&p.Spec)}
+	if len(p.Spec.SchedulingGates) > 0 {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type:    corev1.PodScheduled,
+			Status:  corev1.ConditionFalse,
+			Reason:  corev1.PodReasonSchedulingGated,
+			Message: "Scheduling is blocked due to non-empty scheduling gates",
+		})
+	}
+	affinity.MergeLabelKeys(p)
+	topologyspread.MergeLabelKeys(p)
+}
+
+func warnings(_ context.Context, p, old *corev1.Pod) []string {
+	if old != nil {
+		return nil // updates come from programs, which read no warnings
+	}
+	var out []string
+	if msgs := validation.IsDNS1123Label(p.Name); p.Name != "" && len(msgs) > 0 {
+		out = append(out, fmt.Sprintf("metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: %v", msgs))
+	}
+	return append(out, podtemplate.Warnings(&p.ObjectMeta, &p.Spec, (*field.Path)(nil))...)
+}
+
+// checkGracefulDelete sets how long the pod may take to end: no time at all if nothing runs.
+func checkGracefulDelete(_ context.Context, p *corev1.Pod, options *metav1.DeleteOptions) bool {
+	if options == nil {
+		return false
+	}
+	var period int64
+	switch {
+	case options.GracePeriodSeconds != nil:
+		period = *options.GracePeriodSeconds
+	case p.Spec.TerminationGracePeriodSeconds != nil:
+		period = *p.Spec.TerminationGracePeriodSeconds
+	}
+	if p.Spec.NodeName == "" || terminal(p.Status.Phase) {
+		period = 0
+	}
+	if period < 0 {
+		period = 1
+	}
+	options.GracePeriodSeconds = &period
+	return true
+}
+
+func terminal(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+// setCondition puts a condition into a status and tells whether that changed it.
+func setCondition(s *corev1.PodStatus, c corev1.PodCondition) bool {
+	for i := range s.Conditions {
+		old := &s.Conditions[i]
+		if old.Type != c.Type {
+			continue
+		}
+		c.LastTransitionTime = metav1.Now()
+		if old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+		changed := *old != c
+		*old = c
+		return changed
+	}
+	c.LastTransitionTime = metav1.Now()
+	s.Conditions = append(s.Conditions, c)
+	return true
+}
+
+func hasCondition(s *corev1.PodStatus, kind corev1.PodConditionType) bool {
+	for _, c := range s.Conditions {
+		if c.Type == kind {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

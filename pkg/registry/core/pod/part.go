@@ -1,0 +1,112 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// part is a subresource that writes only some fields of the spec.
+type part struct {
+	runtime.ObjectTyper
+	// restrict sets everything in p that may not be written back to old.
+	restrict func(p, old *corev1.Pod)
+	// validate checks the update.
+	validate func(p, old *corev1.Pod) field.ErrorList
+	// owned are the fields that server-side apply may own through it.
+	owned fieldpath.Filter
+}
+
+var (
+	_ rest.RESTUpdateStrategy        = part{}
+	_ rest.ResetFieldsFilterStrategy = part{}
+)
+
+func (s part) GenerateName(base string) string { return names.SimpleNameGenerator.GenerateName(base) }
+
+func (s part) NamespaceScoped() bool { return true }
+
+func (s part) AllowCreateOnUpdate(context.Context) bool { return false }
+
+func (s part) AllowUnconditionalUpdate(context.Context) bool { return true }
+
+func (s part) Canonicalize(runtime.Object) {}
+
+func (s part) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string { return nil }
+
+func (s part) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	p, o := obj.(*corev1.Pod), old.(*corev1.Pod)
+	s.restrict(p, o)
+	if !apiequality.Semantic.DeepEqual(p.Spec, o.Spec) {
+		p.Generation = o.Generation + 1
+	}
+}
+
+func (s part) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	p, o := obj.(*corev1.Pod), old.(*corev1.Pod)
+	errs := apivalidation.ValidateObjectMetaAccessorUpdate(p, o, field.NewPath("metadata"))
+	errs = append(errs, validate(p)...)
+	return append(errs, s.validate(p, o)...)
+}
+
+func (s part) GetResetFieldsFilter() map[fieldpath.APIVersion]fieldpath.Filter {
+	return map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(corev1.SchemeGroupVersion.String()): s.owned}
+}
+
+// keepRest sets everything but the spec back.
+func keepRest(p, old *corev1.Pod) {
+	p.Status = old.Status
+	metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
+}
+
+// PartREST is a subresource that reads the whole pod and writes a part of its spec.
+type PartREST struct {
+	store    *genericregistry.Store
+	strategy part
+}
+
+var (
+	_ rest.Patcher                   = (*PartREST)(nil)
+	_ rest.ResetFieldsFilterStrategy = (*PartREST)(nil)
+)
+
+func newPartREST(pods *genericregistry.Store, strategy part) *PartREST {
+	store := *pods
+	store.UpdateStrategy = strategy
+	store.ResetFieldsStrategy = nil
+	store.BeginUpdate, store.AfterUpdate = nil, nil
+	return &PartREST{store: &store, strategy: strategy}
+}
+
+// New implements rest.Storage.
+func (r *PartREST) New() runtime.Object { return &corev1.Pod{} }
+
+// Destroy implements rest.Storage; the main resource owns the store.
+func (r *PartREST) Destroy() {}
+
+// Get implements rest.Getter.
+func (r *PartREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	return r.store.Get(ctx, name, options)
+}
+
+// Update implements rest.Updater. It never creates.
+func (r *PartREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.store.Update(ctx, name, info, create, update, false, options)
+}
+
+// GetResetFieldsFilter implements rest.ResetFieldsFilterStrategy.
+func (r *PartREST) GetResetFieldsFilter() map[fieldpath.APIVersion]fieldpath.Filter {
+	return r.strategy.GetResetFieldsFilter()
+}

@@ -1,0 +1,82 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"minik8s.io/minik8s/pkg/apis/core/container"
+	"minik8s.io/minik8s/pkg/apis/core/podspec"
+	"minik8s.io/minik8s/pkg/apis/core/podtemplate"
+)
+
+var (
+	specPath        = field.NewPath("spec")
+	statusPath      = field.NewPath("status")
+	annotationsPath = field.NewPath("metadata", "annotations")
+)
+
+// validate checks what is true of pods at all times.
+func validate(p *corev1.Pod) field.ErrorList {
+	errs := podtemplate.ValidateAnnotations(p.Annotations, &p.Spec, annotationsPath)
+	errs = append(errs, podspec.Validate(&p.Spec, podspec.Pod, specPath)...)
+	if p.Spec.ServiceAccountName == "" {
+		for i, v := range p.Spec.Volumes {
+			if v.Projected == nil {
+				continue
+			}
+			for j, s := range v.Projected.Sources {
+				if s.ServiceAccountToken != nil {
+					errs = append(errs, field.Forbidden(specPath.Child("volumes").Index(i).Child("projected", "sources").Index(j).Child("serviceAccountToken"), "must not be specified when serviceAccountName is not set"))
+				}
+			}
+		}
+	}
+	errs = append(errs, container.ValidateImagePadding(p.Spec.Containers, specPath.Child("containers"))...)
+	return append(errs, container.ValidateImagePadding(p.Spec.InitContainers, specPath.Child("initContainers"))...)
+}
+
+func validateCreate(_ context.Context, p *corev1.Pod) field.ErrorList {
+	errs := validate(p)
+	if len(p.Spec.EphemeralContainers) > 0 {
+		errs = append(errs, field.Forbidden(specPath.Child("ephemeralContainers"), "cannot be set on create"))
+	}
+	if p.Spec.NodeName != "" && len(p.Spec.SchedulingGates) > 0 {
+		errs = append(errs, field.Forbidden(specPath.Child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
+	}
+	return append(errs, podspec.ValidateProfilesMatch(p.Annotations, &p.Spec, specPath)...)
+}
+
+// validateAnnotationUpdate guards the annotations that tell what a pod is.
+func validateAnnotationUpdate(p, old *corev1.Pod) field.ErrorList {
+	var errs field.ErrorList
+	kind := func(key string) string {
+		switch {
+		case key == corev1.MirrorPodAnnotationKey:
+			return "mirror pod annotation"
+		case strings.HasPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix):
+			return "AppArmor annotations"
+		}
+		return ""
+	}
+	for key, value := range old.Annotations {
+		if what := kind(key); what != "" {
+			if now, ok := p.Annotations[key]; !ok || now != value {
+				errs = append(errs, field.Forbidden(annotationsPath.Key(key), "may not remove or update "+what))
+			}
+		}
+	}
+	for key := range p.Annotations {
+		if what := kind(key); what != "" {
+			if _, ok := old.Annotations[key]; !ok {
+				errs = append(errs, field.Forbidden(annotationsPath.Key(key), "may not add "+what))
+			}
+		}
+	}
+	return errs
+}

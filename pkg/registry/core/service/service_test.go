@@ -1,0 +1,328 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/registrytest"
+)
+
+var group = registry.Group{
+	AddToScheme: corev1.AddToScheme,
+	Versions:    []registry.Version{{Name: "v1", Resources: []registry.Descriptor{Resource}}},
+}
+
+func web() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "s"},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+}
+
+func TestResource(t *testing.T) {
+	typ := func(typ corev1.ServiceType) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Spec.Type = typ }
+	}
+	registrytest.Run(t, Resource, registrytest.Case[*corev1.Service]{
+		AddToScheme: corev1.AddToScheme,
+		Valid:       web,
+		Update:      func(s *corev1.Service) { s.Spec.Selector["a"] = "c" },
+		StatusUpdate: func(s *corev1.Service) {
+			s.Status.Conditions = []metav1.Condition{{Type: "T", Status: "True", Reason: "R", LastTransitionTime: metav1.Now()}}
+		},
+		Invalid: []registrytest.Invalid[*corev1.Service]{
+			{Name: "no ports", Mutate: func(s *corev1.Service) { s.Spec.Ports = nil }, Field: "spec.ports"},
+			{Name: "port 0", Mutate: func(s *corev1.Service) { s.Spec.Ports[0].Port = 0 }, Field: "spec.ports[0].port"},
+			{Name: "same port twice", Mutate: func(s *corev1.Service) {
+				s.Spec.Ports = []corev1.ServicePort{{Name: "a", Port: 1}, {Name: "b", Port: 1}}
+			}, Field: "spec.ports[1]"},
+			{Name: "no name", Mutate: func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Port: 81}) }, Field: "spec.ports[0].name"},
+			{Name: "node port of ClusterIP", Mutate: func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30000 }, Field: "spec.ports[0].nodePort"},
+			{Name: "node port out of range", Mutate: func(s *corev1.Service) { typ("NodePort")(s); s.Spec.Ports[0].NodePort = 1 }, Field: "spec.ports[0].nodePort"},
+			{Name: "headless NodePort", Mutate: func(s *corev1.Service) { typ("NodePort")(s); s.Spec.ClusterIP = "None" }, Field: "spec.clusterIPs[0]"},
+			{Name: "no external name", Mutate: typ("ExternalName"), Field: "spec.externalName"},
+			{Name: "unknown type", Mutate: typ("x"), Field: "spec.type"},
+			{Name: "kubelet port", Mutate: func(s *corev1.Service) { typ("LoadBalancer")(s); s.Spec.Ports[0].Port = 10250 }, Field: "spec.ports[0]"},
+			{Name: "IP out of range", Mutate: func(s *corev1.Service) { s.Spec.ClusterIP = "10.0.0.1" }, Field: "spec.clusterIPs"},
+			{Name: "no IP", Mutate: func(s *corev1.Service) { s.Spec.ClusterIP = "x" }, Field: "spec.clusterIPs[0]"},
+			{Name: "dual-stack", Mutate: func(s *corev1.Service) { s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack) }, Field: "spec.ipFamilyPolicy"},
+			{Name: "other family", Mutate: func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{"IPv6"} }, Field: "spec.ipFamilies[0]"},
+			{Name: "class without balancer", Mutate: func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("a/b") }, Field: "spec.loadBalancerClass"},
+			{Name: "external policy", Mutate: func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = "Local" }, Field: "spec.externalTrafficPolicy"},
+			{Name: "timeout", Mutate: func(s *corev1.Service) {
+				s.Spec.SessionAffinity = "ClientIP"
+				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](0)}}
+			}, Field: "spec.sessionAffinityConfig.clientIP.timeoutSeconds"},
+		},
+		InvalidUpdates: []registrytest.InvalidUpdate[*corev1.Service]{
+			{Name: "cluster IP", Mutate: func(s *corev1.Service) { s.Spec.ClusterIP = "10.96.7.7"; s.Spec.ClusterIPs = nil }, Field: "spec.clusterIPs[0]"},
+		},
+	})
+}
+
+func TestTypeChanges(t *testing.T) {
+	client := kubernetes.NewForConfigOrDie(registrytest.Serve(t, registry.Config{}, group)).CoreV1().Services("default")
+	ctx := t.Context()
+	s, err := client.Create(ctx, web(), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := s.Spec.ClusterIP
+	if first == "" || len(s.Spec.ClusterIPs) != 1 || s.Spec.IPFamilies[0] != corev1.IPv4Protocol {
+		t.Fatalf("spec = %+v", s.Spec)
+	}
+	patch := func(body string) *corev1.Service {
+		t.Helper()
+		s, err := client.Patch(ctx, "s", types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatalf("patch %s: %v", body, err)
+		}
+		return s
+	}
+	s = patch(`{"spec":{"type":"NodePort"}}`)
+	node := s.Spec.Ports[0].NodePort
+	if node < 30000 || s.Spec.ClusterIP != first {
+		t.Fatalf("spec = %+v", s.Spec)
+	}
+	other := web()
+	other.Name, other.Spec.Type, other.Spec.Ports[0].NodePort = "other", "NodePort", node
+	if _, err := client.Create(ctx, other, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		t.Fatalf("second owner of port: %v, want invalid", err)
+	}
+	s = patch(`{"spec":{"type":"LoadBalancer","externalTrafficPolicy":"Local"}}`)
+	if s.Spec.HealthCheckNodePort == 0 || s.Spec.Ports[0].NodePort != node {
+		t.Fatalf("spec = %+v", s.Spec)
+	}
+	s = patch(`{"spec":{"type":"ClusterIP"}}`)
+	if s.Spec.HealthCheckNodePort != 0 || s.Spec.Ports[0].NodePort != 0 || s.Spec.ExternalTrafficPolicy != "" || s.Spec.AllocateLoadBalancerNodePorts != nil {
+		t.Fatalf("spec = %+v", s.Spec)
+	}
+	if _, err := client.Create(ctx, other, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("port was not released: %v", err)
+	}
+	s = patch(`{"spec":{"type":"ExternalName","externalName":"example.com"}}`)
+	if s.Spec.ClusterIP != "" || s.Spec.ClusterIPs != nil || s.Spec.IPFamilies != nil {
+		t.Fatalf("spec = %+v", s.Spec)
+	}
+	third := web()
+	third.Name, third.Spec.ClusterIP = "third", first
+	dry := third.DeepCopy()
+	if _, err := client.Create(ctx, dry, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		t.Fatalf("dry run: %v", err)
+	}
+	if _, err := client.Create(ctx, third, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("IP was not released, or taken by the dry run: %v", err)
+	}
+	if err := client.Delete(ctx, "third", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Create(ctx, third, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("IP was not released by the delete: %v", err)
+	}
+}
+
+func TestConcurrentCreatesAreUnique(t *testing.T) {
+	// 14 usable addresses for 20 who want one.
+	deps := registry.Config{ServiceIPRanges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/28")}}
+	client := kubernetes.NewForConfigOrDie(registrytest.Serve(t, deps, group)).CoreV1().Services("default")
+	var mu sync.Mutex // guards owners, full
+	owners, full := map[string]string{}, 0
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			s := web()
+			s.Name = fmt.Sprintf("s%d", i)
+			s, err := client.Create(context.Background(), s, metav1.CreateOptions{})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				if !apierrors.IsInternalError(err) {
+					t.Errorf("create: %v", err)
+				}
+				full++
+				return
+			}
+			if o := owners[s.Spec.ClusterIP]; o != "" {
+				t.Errorf("%s belongs to %s and %s", s.Spec.ClusterIP, o, s.Name)
+			}
+			owners[s.Spec.ClusterIP] = s.Name
+		})
+	}
+	wg.Wait()
+	if len(owners) != 14 || full != 6 {
+		t.Errorf("%d got an address and %d did not, want 14 and 6", len(owners), full)
+	}
+}
+
+func TestDefaultFamilies(t *testing.T) {
+	const v4, v6 = corev1.IPv4Protocol, corev1.IPv6Protocol
+	single, prefer, require := corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack
+	both := []corev1.IPFamily{v4, v6}
+	tests := []struct {
+		name     string
+		cluster  []corev1.IPFamily
+		spec     corev1.ServiceSpec
+		old      *corev1.ServiceSpec
+		families []corev1.IPFamily
+		policy   corev1.IPFamilyPolicy
+		invalid  string
+	}{
+		{name: "single-stack cluster", cluster: both[:1], families: both[:1], policy: single},
+		{name: "dual-stack cluster", cluster: both, families: both[:1], policy: single},
+		{name: "prefer on single", cluster: both[:1], spec: corev1.ServiceSpec{IPFamilyPolicy: &prefer}, families: both[:1], policy: prefer},
+		{name: "prefer on dual", cluster: both, spec: corev1.ServiceSpec{IPFamilyPolicy: &prefer}, families: both, policy: prefer},
+		{name: "require on single", cluster: both[:1], spec: corev1.ServiceSpec{IPFamilyPolicy: &require}, invalid: "spec.ipFamilyPolicy"},
+		{name: "family first", cluster: both, spec: corev1.ServiceSpec{IPFamilyPolicy: &require, IPFamilies: []corev1.IPFamily{v6}}, families: []corev1.IPFamily{v6, v4}, policy: require},
+		{name: "family from IP", cluster: both, spec: corev1.ServiceSpec{ClusterIPs: []string{"fd00::1"}}, families: []corev1.IPFamily{v6}, policy: single},
+		{name: "family against IP", cluster: both, spec: corev1.ServiceSpec{ClusterIPs: []string{"fd00::1"}, IPFamilies: both[:1]}, invalid: "spec.clusterIPs[0]"},
+		{name: "two families, no policy", cluster: both, spec: corev1.ServiceSpec{IPFamilies: both}, invalid: "spec.ipFamilyPolicy"},
+		{name: "unknown family", cluster: both[:1], spec: corev1.ServiceSpec{IPFamilies: []corev1.IPFamily{v6}}, invalid: "spec.ipFamilies[0]"},
+		{
+			name: "headless without selector", cluster: both[:1], spec: corev1.ServiceSpec{ClusterIP: "None", ClusterIPs: []string{"None"}},
+			families: both, policy: require,
+		},
+		{
+			name: "headless with selector", cluster: both[:1], spec: corev1.ServiceSpec{ClusterIP: "None", ClusterIPs: []string{"None"}, Selector: map[string]string{"a": "b"}},
+			families: both[:1], policy: single,
+		},
+		{
+			name: "no silent upgrade", cluster: both,
+			spec:     corev1.ServiceSpec{IPFamilyPolicy: &prefer, IPFamilies: both[:1], ClusterIPs: []string{"10.0.0.1"}},
+			old:      &corev1.ServiceSpec{IPFamilyPolicy: &prefer, IPFamilies: both[:1], ClusterIPs: []string{"10.0.0.1"}},
+			families: both[:1], policy: prefer,
+		},
+		{
+			name: "upgrade", cluster: both,
+			spec:     corev1.ServiceSpec{IPFamilyPolicy: &prefer, IPFamilies: both[:1], ClusterIPs: []string{"10.0.0.1"}},
+			old:      &corev1.ServiceSpec{IPFamilyPolicy: &single, IPFamilies: both[:1], ClusterIPs: []string{"10.0.0.1"}},
+			families: both, policy: prefer,
+		},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			s := &corev1.Service{Spec: tc.spec}
+			s.Spec.Type = corev1.ServiceTypeClusterIP
+			var old *corev1.Service
+			if tc.old != nil {
+				old = &corev1.Service{Spec: *tc.old}
+				old.Spec.Type = corev1.ServiceTypeClusterIP
+			}
+			errs := defaultFamilies(s, old, tc.cluster)
+			if tc.invalid != "" {
+				if len(errs) != 1 || errs[0].Field != tc.invalid {
+					t.Fatalf("errors = %v, want one of %s", errs, tc.invalid)
+				}
+				return
+			}
+			if len(errs) > 0 || !cmp.Equal(s.Spec.IPFamilies, tc.families) || *s.Spec.IPFamilyPolicy != tc.policy {
+				t.Errorf("%v, families %v, policy %v; want %v, %v", errs, s.Spec.IPFamilies, *s.Spec.IPFamilyPolicy, tc.families, tc.policy)
+			}
+		})
+	}
+}
+
+func TestNormalize_Downgrade(t *testing.T) {
+	both := []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	old := web()
+	setDefaults(old)
+	old.Spec.IPFamilies, old.Spec.IPFamilyPolicy = both, ptr.To(corev1.IPFamilyPolicyRequireDualStack)
+	old.Spec.ClusterIP, old.Spec.ClusterIPs = "10.0.0.1", []string{"10.0.0.1", "fd00::1"}
+	s := web()
+	setDefaults(s)
+	s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicySingleStack)
+	normalize(s, old)
+	if !cmp.Equal(s.Spec.ClusterIPs, []string{"10.0.0.1"}) || !cmp.Equal(s.Spec.IPFamilies, both[:1]) {
+		t.Errorf("cluster IPs %v, families %v", s.Spec.ClusterIPs, s.Spec.IPFamilies)
+	}
+	if got := planIPs(s, old).release; !cmp.Equal(got, []string{"fd00::1"}) {
+		t.Errorf("releases %v", got)
+	}
+}
+
+func TestPlanPorts(t *testing.T) {
+	tcp, udp := corev1.ProtocolTCP, corev1.ProtocolUDP
+	tests := []struct {
+		name       string
+		typ        corev1.ServiceType
+		ports, old []corev1.ServicePort
+		noAuto     bool
+		want       portPlan
+	}{
+		{name: "ClusterIP", typ: "ClusterIP", ports: []corev1.ServicePort{{Port: 1}}, want: portPlan{}},
+		{name: "any", typ: "NodePort", ports: []corev1.ServicePort{{Port: 1, Protocol: tcp}}, want: portPlan{take: map[int]int32{0: 0}}},
+		{name: "certain", typ: "NodePort", ports: []corev1.ServicePort{{Port: 1, Protocol: tcp, NodePort: 30001}}, want: portPlan{take: map[int]int32{0: 30001}}},
+		{
+			name: "DNS shares one", typ: "NodePort",
+			ports: []corev1.ServicePort{{Port: 53, Protocol: tcp}, {Port: 53, Protocol: udp}},
+			want:  portPlan{take: map[int]int32{0: 0}, same: map[int]int{1: 0}},
+		},
+		{
+			name: "two protocols ask for one", typ: "NodePort",
+			ports: []corev1.ServicePort{{Port: 53, Protocol: tcp, NodePort: 30053}, {Port: 54, Protocol: udp, NodePort: 30053}},
+			want:  portPlan{take: map[int]int32{0: 30053}},
+		},
+		{
+			name: "kept, new and gone", typ: "NodePort",
+			ports: []corev1.ServicePort{{Port: 1, Protocol: tcp, NodePort: 30001}, {Port: 2, Protocol: tcp, NodePort: 30003}},
+			old:   []corev1.ServicePort{{Port: 1, NodePort: 30001}, {Port: 2, NodePort: 30002}},
+			want:  portPlan{take: map[int]int32{1: 30003}, release: []int32{30002}},
+		},
+		{
+			name: "no longer NodePort", typ: "ClusterIP", ports: []corev1.ServicePort{{Port: 1}},
+			old: []corev1.ServicePort{{Port: 1, NodePort: 30001}}, want: portPlan{release: []int32{30001}},
+		},
+		{name: "balancer without node ports", typ: "LoadBalancer", noAuto: true, ports: []corev1.ServicePort{{Port: 1}}, want: portPlan{}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			s := &corev1.Service{Spec: corev1.ServiceSpec{Type: tc.typ, Ports: tc.ports}}
+			if tc.noAuto {
+				s.Spec.AllocateLoadBalancerNodePorts = ptr.To(false)
+			}
+			var old *corev1.Service
+			if tc.old != nil {
+				old = &corev1.Service{Spec: corev1.ServiceSpec{Type: "NodePort", Ports: tc.old}}
+			}
+			if tc.want.take == nil {
+				tc.want.take = map[int]int32{}
+			}
+			if tc.want.same == nil {
+				tc.want.same = map[int]int{}
+			}
+			if diff := cmp.Diff(tc.want, planPorts(s, old), cmp.AllowUnexported(portPlan{})); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+var errFake = errors.New("fake")
+
+func TestNewAllocators_RefusesRanges(t *testing.T) {
+	for _, text := range [][]string{nil, {"10.0.0.0/24", "10.1.0.0/24"}, {"10.0.0.0/24", "fd00::/64", "fd01::/64"}} {
+		var prefixes []netip.Prefix
+		for _, p := range text {
+			prefixes = append(prefixes, netip.MustParsePrefix(p))
+		}
+		none := func(context.Context) ([]corev1.Service, error) { return nil, errFake }
+		if _, err := newAllocators(registry.Config{ServiceIPRanges: prefixes}, nil, none); err == nil {
+			t.Errorf("%v: no error", text)
+		}
+	}
+}

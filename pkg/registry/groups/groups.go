@@ -1,0 +1,31 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package groups is the list of all API groups that are served, in the order of discovery; a new group is a line here.
+package groups
+
+import (
+	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/apps"
+	"minik8s.io/minik8s/pkg/registry/coordination"
+	"minik8s.io/minik8s/pkg/registry/core"
+	"minik8s.io/minik8s/pkg/registry/discovery"
+	"minik8s.io/minik8s/pkg/registry/events"
+	"minik8s.io/minik8s/pkg/registry/policy"
+	"minik8s.io/minik8s/pkg/registry/rbac"
+	"minik8s.io/minik8s/pkg/registry/scheduling"
+)
+
+// All returns every group.
+func All() []registry.Group {
+	return []registry.Group{
+		core.Group(),
+		apps.Group(),
+		events.Group(),
+		policy.Group(),
+		rbac.Group(),
+		scheduling.Group(),
+		coordination.Group(),
+		discovery.Group(),
+	}
+}

@@ -1,0 +1,38 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package poddisruptionbudget_test
+
+import (
+	"testing"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/registry/policy/poddisruptionbudget"
+	"minik8s.io/minik8s/pkg/registry/registrytest"
+)
+
+func TestResource(t *testing.T) {
+	registrytest.Run(t, poddisruptionbudget.Resource, registrytest.Case[*policyv1.PodDisruptionBudget]{
+		AddToScheme: policyv1.AddToScheme,
+		Valid: func() *policyv1.PodDisruptionBudget {
+			return &policyv1.PodDisruptionBudget{
+				ObjectMeta: metav1.ObjectMeta{Name: "b"},
+				Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))},
+			}
+		},
+		Update:       func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = ptr.To(intstr.FromString("50%")) },
+		StatusUpdate: func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 },
+		Invalid: []registrytest.Invalid[*policyv1.PodDisruptionBudget]{
+			{Name: "both", Mutate: func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = b.Spec.MinAvailable }, Field: "spec"},
+			{Name: "more than all", Mutate: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = ptr.To(intstr.FromString("101%")) }, Field: "spec.minAvailable"},
+			{Name: "policy", Mutate: func(b *policyv1.PodDisruptionBudget) {
+				b.Spec.UnhealthyPodEvictionPolicy = ptr.To(policyv1.UnhealthyPodEvictionPolicyType("x"))
+			}, Field: "spec.unhealthyPodEvictionPolicy"},
+		},
+		Row: []any{"b", "1", "N/A", int64(0)},
+	})
+}

@@ -1,0 +1,104 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// A container without a request counts for these when nodes are scored, so that
+// best-effort pods spread too. Upstream uses the same values.
+const (
+	defaultMilliCPURequest = 100
+	defaultMemoryRequest   = 200 * 1024 * 1024
+)
+
+// Resource is an amount of compute resources: milli-CPUs, bytes and counts.
+type Resource struct {
+	MilliCPU         int64
+	Memory           int64
+	EphemeralStorage int64
+	// Pods is the number of pods a node allows.
+	Pods int64
+	// Scalar holds extended resources, huge pages and attachable volumes.
+	Scalar map[corev1.ResourceName]int64
+}
+
+// NewResource converts a list of quantities.
+func NewResource(list corev1.ResourceList) Resource {
+	var r Resource
+	for name, q := range list {
+		switch name {
+		case corev1.ResourceCPU:
+			r.MilliCPU = q.MilliValue()
+		case corev1.ResourceMemory:
+			r.Memory = q.Value()
+		case corev1.ResourceEphemeralStorage:
+			r.EphemeralStorage = q.Value()
+		case corev1.ResourcePods:
+			r.Pods = q.Value()
+		default:
+			if isScalar(name) {
+				if r.Scalar == nil {
+					r.Scalar = map[corev1.ResourceName]int64{}
+				}
+				r.Scalar[name] = q.Value()
+			}
+		}
+	}
+	return r
+}
+
+func isScalar(name corev1.ResourceName) bool {
+	s := string(name)
+	return strings.Contains(s, "/") || strings.HasPrefix(s, corev1.ResourceHugePagesPrefix) || strings.HasPrefix(s, corev1.ResourceAttachableVolumesPrefix)
+}
+
+// Add adds o times sign to r.
+func (r *Resource) add(o *Resource, sign int64) {
+	r.MilliCPU += sign * o.MilliCPU
+	r.Memory += sign * o.Memory
+	r.EphemeralStorage += sign * o.EphemeralStorage
+	for name, v := range o.Scalar {
+		if r.Scalar == nil {
+			r.Scalar = map[corev1.ResourceName]int64{}
+		}
+		r.Scalar[name] += sign * v
+	}
+}
+
+// Clone returns a deep copy.
+func (r Resource) Clone() Resource {
+	r.Scalar = maps.Clone(r.Scalar)
+	return r
+}
+
+// podRequests returns what a pod takes from a node: init containers, sidecars,
+// overhead, pod-level resources (KEP-2837) and a resize in progress (KEP-1287)
+// are considered. nonZero has the scoring defaults filled in.
+func podRequests(pod *corev1.Pod) (requests, nonZero Resource) {
+	opts := resourcehelper.PodResourcesOptions{
+		UseStatusResources: true,
+		InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	}
+	list := resourcehelper.PodRequests(pod, opts)
+	requests = NewResource(list)
+
+	missing := corev1.ResourceList{}
+	podLevel := resourcehelper.IsPodLevelRequestsSet(pod)
+	if _, ok := list[corev1.ResourceCPU]; !podLevel || !ok {
+		missing[corev1.ResourceCPU] = *resource.NewMilliQuantity(defaultMilliCPURequest, resource.DecimalSI)
+	}
+	if _, ok := list[corev1.ResourceMemory]; !podLevel || !ok {
+		missing[corev1.ResourceMemory] = *resource.NewQuantity(defaultMemoryRequest, resource.DecimalSI)
+	}
+	opts.NonMissingContainerRequests = missing
+	nonZero = NewResource(resourcehelper.PodRequests(pod, opts))
+	return requests, nonZero
+}

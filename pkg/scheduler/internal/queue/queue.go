@@ -1,0 +1,432 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package queue holds the pods that wait for a node. A pod is active (next to be
+// tried, by priority and age), backing off (failed recently) or unschedulable
+// (waiting for an event that may help it). Touch it when the order of pods or
+// the moment of a retry changes.
+package queue
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/scheduler/framework"
+)
+
+// Pod is a pod in the queue.
+type Pod struct {
+	*framework.PodInfo
+	// Timestamp is when the pod entered the queue or failed last.
+	Timestamp time.Time
+	// Attempts counts the scheduling attempts.
+	Attempts int
+	// RejectedBy names the plugins that rejected the pod in its last attempt.
+	// Empty after an internal failure.
+	RejectedBy sets.Set[string]
+	// Gated tells that a PreEnqueue plugin holds the pod back.
+	Gated bool
+
+	place      place
+	index      int       // position in its heap
+	backoffEnd time.Time // not tried before, unless an event came and there is nothing else to do
+	failures   int       // failed attempts, the exponent of the back-off
+	errored    bool      // the last attempt failed internally
+	start      uint64    // number of the next event when the pod was popped
+}
+
+type place int
+
+const (
+	nowhere place = iota
+	active
+	backoff
+	unschedulable
+	inFlight
+)
+
+// Config says how the queue behaves. All fields without a default are required.
+type Config struct {
+	Clock clock.WithTicker
+	// InitialBackoff is the delay after the first failure. Default 1s.
+	InitialBackoff time.Duration
+	// MaxBackoff bounds the delay, which doubles with each failure. Default 10s.
+	MaxBackoff time.Duration
+	// FlushAfter is how long a pod waits for an event at most. Default 5m.
+	FlushAfter time.Duration
+	// PreEnqueue may hold a pod back; nil lets all pass.
+	PreEnqueue func(context.Context, *framework.PodInfo) *framework.Status
+	// Requeues are the events declared by each plugin. A plugin that is absent is
+	// helped by any event.
+	Requeues map[string][]framework.Requeue
+}
+
+// Queue is a scheduling queue, safe for concurrent use.
+type Queue struct {
+	cfg  Config
+	cond *sync.Cond // its lock guards all that follows
+	all  map[types.UID]*Pod
+	// waiting are the unschedulable ones among all.
+	waiting map[types.UID]*Pod
+	heap    struct{ active, backoff pods }
+	scanned time.Time // when waiting was last searched for pods to flush
+	// events since the oldest pod in flight was popped: such a pod may have been
+	// tried against a state in which they had not happened.
+	events []happened
+	first  uint64 // number of events[0]
+	flying map[types.UID]*Pod
+	wake   chan struct{}
+}
+
+type happened struct {
+	event    framework.ClusterEvent
+	old, new any
+}
+
+// New returns an empty queue. Run must be running for back-offs to end.
+func New(cfg Config) *Queue {
+	if cfg.InitialBackoff == 0 {
+		cfg.InitialBackoff = time.Second
+	}
+	if cfg.MaxBackoff == 0 {
+		cfg.MaxBackoff = 10 * time.Second
+	}
+	if cfg.FlushAfter == 0 {
+		cfg.FlushAfter = 5 * time.Minute
+	}
+	q := &Queue{
+		cfg:     cfg,
+		cond:    sync.NewCond(&sync.Mutex{}),
+		all:     map[types.UID]*Pod{},
+		waiting: map[types.UID]*Pod{},
+		flying:  map[types.UID]*Pod{},
+		wake:    make(chan struct{}, 1),
+		scanned: cfg.Clock.Now(),
+	}
+	q.heap.active.less = func(a, b *Pod) bool {
+		if pa, pb := a.Priority(), b.Priority(); pa != pb {
+			return pa > pb
+		}
+		return a.Timestamp.Before(b.Timestamp)
+	}
+	q.heap.backoff.less = func(a, b *Pod) bool { return a.backoffEnd.Before(b.backoffEnd) }
+	return q
+}
+
+// Add puts a new pod into the queue. A pod that is already there is updated.
+func (q *Queue) Add(ctx context.Context, pod *corev1.Pod) {
+	q.cond.L.Lock()
+	defer q.cond.L.Unlock()
+	if p := q.all[pod.UID]; p != nil {
+		q.update(ctx, p, pod)
+		return
+	}
+	p := &Pod{PodInfo: framework.NewPodInfo(pod), Timestamp: q.cfg.Clock.Now()}
+	q.all[pod.UID] = p
+	q.activate(ctx, p)
+}
+
+// Update replaces a pod by a newer version of it. If the change may help an
+// unschedulable pod it is retried.
+func (q *Queue) Update(ctx context.Context, pod *corev1.Pod) { q.Add(ctx, pod) }
+
+func (q *Queue) update(ctx context.Context, p *Pod, pod *corev1.Pod) {
+	old := p.Pod
+	actions := framework.PodActions(old, pod)
+	event := framework.ClusterEvent{Resource: framework.PendingPod, Action: actions}
+	if p.place == inFlight {
+		// The running attempt owns p; it takes the newest version when it fails.
+		if actions != 0 {
+			q.events = append(q.events, happened{event, old, pod})
+		}
+		return
+	}
+	p.PodInfo = framework.NewPodInfo(pod)
+	switch p.place {
+	case active:
+		q.heap.active.fix(p)
+	case backoff:
+		q.heap.backoff.fix(p)
+	case unschedulable:
+		if actions != 0 && q.helps(ctx, p, happened{event, old, pod}) {
+			q.retry(ctx, p)
+		}
+	}
+}
+
+// Delete removes a pod.
+func (q *Queue) Delete(uid types.UID) {
+	q.cond.L.Lock()
+	defer q.cond.L.Unlock()
+	p := q.all[uid]
+	if p == nil {
+		return
+	}
+	if p.place == inFlight {
+		// Its attempt ends by itself: Done and Fail find that it is gone.
+		delete(q.all, uid)
+		return
+	}
+	q.take(p)
+	delete(q.all, uid)
+}
+
+// Pop waits for the next pod. The pod is in flight until Done or Fail is called.
+// It returns nil when ctx ends.
+func (q *Queue) Pop(ctx context.Context) *Pod {
+	stop := context.AfterFunc(ctx, func() {
+		q.cond.L.Lock()
+		defer q.cond.L.Unlock()
+		q.cond.Broadcast()
+	})
+	defer stop()
+	q.cond.L.Lock()
+	defer q.cond.L.Unlock()
+	for {
+		if ctx.Err() != nil {
+			return nil
+		}
+		var p *Pod
+		if q.heap.active.Len() > 0 {
+			p = q.heap.active.pop()
+		} else if b := q.heap.backoff.peek(); b != nil && !b.errored {
+			// Nothing else to do: a pod that an event may have helped need not
+			// wait (KEP-5142). Internal failures keep their distance.
+			p = q.heap.backoff.pop()
+		}
+		if p != nil {
+			p.place, p.start = inFlight, q.first+uint64(len(q.events))
+			p.Attempts++
+			p.RejectedBy = nil
+			q.flying[p.Pod.UID] = p
+			return p
+		}
+		q.cond.Wait()
+	}
+}
+
+// Done ends the flight of a pod that needs no further attempt.
+func (q *Queue) Done(p *Pod) {
+	q.cond.L.Lock()
+	defer q.cond.L.Unlock()
+	q.land(p)
+	if q.all[p.Pod.UID] == p {
+		delete(q.all, p.Pod.UID)
+	}
+}
+
+// Fail ends the flight of a pod that needs another attempt; latest is its newest
+// version. rejectedBy names the plugins that rejected it; if it is empty the
+// failure was internal and only time can help.
+func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy sets.Set[string]) {
+	q.cond.L.Lock()
+	defer q.cond.L.Unlock()
+	missed := q.events[min(int(p.start-q.first), len(q.events)):]
+	q.land(p)
+	if q.all[p.Pod.UID] != p {
+		return // deleted meanwhile
+	}
+	p.PodInfo = framework.NewPodInfo(latest)
+	p.RejectedBy = rejectedBy
+	p.errored = rejectedBy.Len() == 0
+	p.failures++
+	p.Timestamp = q.cfg.Clock.Now()
+	p.backoffEnd = p.Timestamp.Add(q.delay(p.failures))
+	if p.errored {
+		q.put(p, backoff)
+		return
+	}
+	for _, e := range missed {
+		if q.helps(ctx, p, e) {
+			q.retry(ctx, p)
+			return
+		}
+	}
+	q.put(p, unschedulable)
+}
+
+// land takes p out of flight and drops the events nobody needs any more.
+func (q *Queue) land(p *Pod) {
+	delete(q.flying, p.Pod.UID)
+	p.place = nowhere
+	oldest := q.first + uint64(len(q.events))
+	for _, f := range q.flying {
+		oldest = min(oldest, f.start)
+	}
+	if n := oldest - q.first; n > 0 {
+		// A new array, because Fail still reads the old one.
+		q.events = append([]happened(nil), q.events[n:]...)
+		q.first = oldest
+	}
+}
+
+// Move retries the unschedulable pods that an event may help.
+func (q *Queue) Move(ctx context.Context, event framework.ClusterEvent, old, new any) {
+	q.cond.L.Lock()
+	defer q.cond.L.Unlock()
+	e := happened{event, old, new}
+	if len(q.flying) > 0 {
+		q.events = append(q.events, e)
+	}
+	for _, p := range q.waiting {
+		if q.helps(ctx, p, e) {
+			q.retry(ctx, p)
+		}
+	}
+}
+
+// helps tells whether an event may let p pass one of the plugins that rejected it.
+func (q *Queue) helps(ctx context.Context, p *Pod, e happened) bool {
+	for name := range p.RejectedBy {
+		requeues, declared := q.cfg.Requeues[name]
+		if !declared {
+			return true
+		}
+		for _, r := range requeues {
+			if r.Event.Matches(e.event) && (r.Hint == nil || r.Hint(ctx, p.PodInfo, e.old, e.new)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// retry moves p to the back-off or, if it waited long enough, to the active heap.
+func (q *Queue) retry(ctx context.Context, p *Pod) {
+	if p.Gated || !q.cfg.Clock.Now().Before(p.backoffEnd) {
+		q.take(p)
+		q.activate(ctx, p)
+		return
+	}
+	q.put(p, backoff)
+}
+
+// activate makes p active unless a PreEnqueue plugin holds it back.
+func (q *Queue) activate(ctx context.Context, p *Pod) {
+	if q.cfg.PreEnqueue != nil {
+		if s := q.cfg.PreEnqueue(ctx, p.PodInfo); !s.IsSuccess() {
+			p.Gated, p.RejectedBy = true, sets.New(s.Plugin())
+			q.put(p, unschedulable)
+			return
+		}
+	}
+	if p.Gated {
+		// The time behind the gate does not count for the order.
+		p.Gated, p.Timestamp = false, q.cfg.Clock.Now()
+	}
+	q.put(p, active)
+}
+
+func (q *Queue) put(p *Pod, where place) {
+	q.take(p)
+	p.place = where
+	switch where {
+	case active:
+		q.heap.active.add(p)
+		q.cond.Signal()
+	case unschedulable:
+		q.waiting[p.Pod.UID] = p
+	case backoff:
+		q.heap.backoff.add(p)
+		q.cond.Signal()
+		select {
+		case q.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (q *Queue) take(p *Pod) {
+	switch p.place {
+	case active:
+		q.heap.active.remove(p)
+	case backoff:
+		q.heap.backoff.remove(p)
+	case unschedulable:
+		delete(q.waiting, p.Pod.UID)
+	}
+	p.place = nowhere
+}
+
+// delay is the back-off after the n-th failure.
+func (q *Queue) delay(n int) time.Duration {
+	d := q.cfg.InitialBackoff
+	for range n - 1 {
+		if d *= 2; d >= q.cfg.MaxBackoff {
+			return q.cfg.MaxBackoff
+		}
+	}
+	return d
+}
+
+// scanEvery is how often pods that waited too long are looked for.
+const scanEvery = 30 * time.Second
+
+// Run ends back-offs and retries pods that waited too long, until ctx ends.
+func (q *Queue) Run(ctx context.Context) {
+	for {
+		wait := min(q.flush(ctx), scanEvery)
+		timer := q.cfg.Clock.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-q.wake:
+			timer.Stop()
+		case <-timer.C():
+		}
+	}
+}
+
+// flush moves what is due and returns the time until the next back-off ends.
+func (q *Queue) flush(ctx context.Context) time.Duration {
+	q.cond.L.Lock()
+	defer q.cond.L.Unlock()
+	now := q.cfg.Clock.Now()
+	if now.Sub(q.scanned) >= scanEvery {
+		q.scanned = now
+		for _, p := range q.waiting {
+			if !p.Gated && now.Sub(p.Timestamp) >= q.cfg.FlushAfter {
+				q.retry(ctx, p)
+			}
+		}
+	}
+	for {
+		p := q.heap.backoff.peek()
+		if p == nil {
+			return q.cfg.FlushAfter
+		}
+		if d := p.backoffEnd.Sub(now); d > 0 {
+			return d
+		}
+		q.take(p)
+		q.activate(ctx, p)
+	}
+}
+
+// Pending counts the pods by place, in the terms of the metric
+// scheduler_pending_pods.
+func (q *Queue) Pending() map[string]int {
+	q.cond.L.Lock()
+	defer q.cond.L.Unlock()
+	out := map[string]int{"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0}
+	for _, p := range q.all {
+		switch {
+		case p.place == active:
+			out["active"]++
+		case p.place == backoff:
+			out["backoff"]++
+		case p.place == unschedulable && p.Gated:
+			out["gated"]++
+		case p.place == unschedulable:
+			out["unschedulable"]++
+		}
+	}
+	return out
+}

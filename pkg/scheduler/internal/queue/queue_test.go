@@ -1,0 +1,243 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"minik8s.io/minik8s/pkg/scheduler/framework"
+	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
+)
+
+var (
+	nodeAdded = framework.ClusterEvent{Resource: framework.Node, Action: framework.Add}
+	podGone   = framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Delete}
+)
+
+// newQueue returns a queue in which plugin "node" is helped by new nodes whose
+// hint object is true, "none" by nothing, and gates hold pods back.
+func newQueue() (*Queue, *clocktesting.FakeClock) {
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	return New(Config{
+		Clock: clock,
+		PreEnqueue: func(_ context.Context, p *framework.PodInfo) *framework.Status {
+			if len(p.Pod.Spec.SchedulingGates) > 0 {
+				return framework.NewStatus(framework.UnschedulableAndUnresolvable, "gated").WithPlugin("gates")
+			}
+			return nil
+		},
+		Requeues: map[string][]framework.Requeue{
+			"node":  {{Event: nodeAdded, Hint: func(_ context.Context, _ *framework.PodInfo, _, new any) bool { return new == true }}},
+			"none":  nil,
+			"gates": {{Event: framework.ClusterEvent{Resource: framework.PendingPod, Action: framework.UpdateGates}}},
+		},
+	}), clock
+}
+
+func (q *Queue) mustPop(t *testing.T, want string) *Pod {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	p := q.Pop(ctx)
+	if p == nil || p.Pod.Name != want {
+		t.Fatalf("popped %v, want %s", p, want)
+	}
+	return p
+}
+
+func (q *Queue) expect(t *testing.T, active, backoff, unschedulable, gated int) {
+	t.Helper()
+	want := map[string]int{"active": active, "backoff": backoff, "unschedulable": unschedulable, "gated": gated}
+	if diff := cmp.Diff(want, q.Pending()); diff != "" {
+		t.Fatalf("pending pods (-want +got):\n%s", diff)
+	}
+}
+
+func TestPop_Order(t *testing.T) {
+	q, clock := newQueue()
+	for _, p := range []*corev1.Pod{pt.Pod("old"), pt.Pod("high", pt.Priority(5)), pt.Pod("young")} {
+		q.Add(t.Context(), p)
+		clock.Step(time.Second)
+	}
+	for _, want := range []string{"high", "old", "young"} {
+		q.Done(q.mustPop(t, want))
+	}
+}
+
+func TestPop_EndsWithContext(t *testing.T) {
+	q, _ := newQueue()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan *Pod)
+	go func() { done <- q.Pop(ctx) }()
+	cancel()
+	if p := <-done; p != nil {
+		t.Errorf("popped %v from an empty queue", p)
+	}
+}
+
+func TestMove(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		rejectedBy string
+		event      framework.ClusterEvent
+		new        any
+		helps      bool
+	}{
+		{"the declared event", "node", nodeAdded, true, true},
+		{"the hint says no", "node", nodeAdded, false, false},
+		{"another event", "node", podGone, true, false},
+		{"nothing helps", "none", nodeAdded, true, false},
+		{"a plugin that declares nothing", "unknown", podGone, nil, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			q, clock := newQueue()
+			q.Add(t.Context(), pt.Pod("p"))
+			p := q.mustPop(t, "p")
+			q.Fail(t.Context(), p, p.Pod, sets.New(tc.rejectedBy))
+			q.expect(t, 0, 0, 1, 0)
+			clock.Step(time.Minute)
+			q.Move(t.Context(), tc.event, nil, tc.new)
+			if tc.helps {
+				q.expect(t, 1, 0, 0, 0)
+			} else {
+				q.expect(t, 0, 0, 1, 0)
+			}
+		})
+	}
+}
+
+func TestFail_EventWhileInFlight(t *testing.T) {
+	q, _ := newQueue()
+	q.Add(t.Context(), pt.Pod("p"))
+	q.Move(t.Context(), nodeAdded, nil, true) // before the attempt: no help
+	p := q.mustPop(t, "p")
+	q.Fail(t.Context(), p, p.Pod, sets.New("node"))
+	q.expect(t, 0, 0, 1, 0)
+	q.Delete("p")
+
+	q.Add(t.Context(), pt.Pod("q"))
+	p = q.mustPop(t, "q")
+	q.Move(t.Context(), podGone, nil, nil)
+	q.Move(t.Context(), nodeAdded, nil, true)
+	q.Fail(t.Context(), p, p.Pod, sets.New("node"))
+	q.expect(t, 0, 1, 0, 0)
+	if n := len(q.events); n != 0 {
+		t.Errorf("%d events are kept although no pod is in flight", n)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	q, clock := newQueue()
+	q.Add(t.Context(), pt.Pod("p"))
+	for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
+		p := q.mustPop(t, "p")
+		q.Fail(t.Context(), p, p.Pod, nil) // an internal failure
+		if got := p.backoffEnd.Sub(clock.Now()); got != want*time.Second {
+			t.Fatalf("attempt %d backs off for %v, want %v", p.Attempts, got, want*time.Second)
+		}
+		q.expect(t, 0, 1, 0, 0)
+		// Not a moment too early, and on time.
+		clock.SetTime(p.backoffEnd.Add(-time.Millisecond))
+		q.flush(t.Context())
+		q.expect(t, 0, 1, 0, 0)
+		clock.SetTime(p.backoffEnd)
+		q.flush(t.Context())
+		q.expect(t, 1, 0, 0, 0)
+	}
+}
+
+func TestRun_EndsBackoff(t *testing.T) {
+	q, clock := newQueue()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		q.Run(ctx)
+	}()
+	q.Add(t.Context(), pt.Pod("p"))
+	p := q.mustPop(t, "p")
+	q.Fail(t.Context(), p, p.Pod, nil)
+	popped := make(chan *Pod)
+	go func() { popped <- q.Pop(ctx) }()
+	for got := (*Pod)(nil); got == nil; {
+		select {
+		case got = <-popped:
+		default:
+			// Run may not have set its timer yet when the clock moves.
+			clock.Step(100 * time.Millisecond)
+		}
+	}
+	cancel()
+	<-done
+}
+
+func TestBackoff_NotWaitedForWhenIdle(t *testing.T) {
+	q, _ := newQueue()
+	q.Add(t.Context(), pt.Pod("p"))
+	p := q.mustPop(t, "p")
+	q.Fail(t.Context(), p, p.Pod, sets.New("node"))
+	q.Move(t.Context(), nodeAdded, nil, true)
+	q.expect(t, 0, 1, 0, 0)
+	q.Done(q.mustPop(t, "p"))
+	q.expect(t, 0, 0, 0, 0)
+}
+
+func TestFlush_AfterFiveMinutes(t *testing.T) {
+	q, clock := newQueue()
+	q.Add(t.Context(), pt.Pod("p"))
+	p := q.mustPop(t, "p")
+	q.Fail(t.Context(), p, p.Pod, sets.New("none"))
+	clock.Step(4 * time.Minute)
+	q.flush(t.Context())
+	q.expect(t, 0, 0, 1, 0)
+	clock.Step(time.Minute)
+	q.flush(t.Context())
+	q.expect(t, 1, 0, 0, 0)
+}
+
+func TestGates(t *testing.T) {
+	q, clock := newQueue()
+	gated := pt.Pod("p", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} })
+	q.Add(t.Context(), gated)
+	q.expect(t, 0, 0, 0, 1)
+	clock.Step(time.Hour)
+	q.flush(t.Context())
+	q.expect(t, 0, 0, 0, 1)
+	q.Update(t.Context(), pt.Pod("p"))
+	q.expect(t, 1, 0, 0, 0)
+	q.Done(q.mustPop(t, "p"))
+}
+
+func TestDelete(t *testing.T) {
+	q, _ := newQueue()
+	q.Add(t.Context(), pt.Pod("waiting"))
+	q.Delete("waiting")
+	q.expect(t, 0, 0, 0, 0)
+
+	q.Add(t.Context(), pt.Pod("flying"))
+	p := q.mustPop(t, "flying")
+	q.Delete("flying")
+	q.Fail(t.Context(), p, p.Pod, sets.New("node"))
+	q.expect(t, 0, 0, 0, 0)
+}
+
+func TestUpdate_WhileInFlight(t *testing.T) {
+	q, _ := newQueue()
+	q.Add(t.Context(), pt.Pod("p"))
+	p := q.mustPop(t, "p")
+	newer := pt.Pod("p", pt.Labels("a", "b"))
+	q.Update(t.Context(), newer)
+	q.Fail(t.Context(), p, newer, sets.New("none"))
+	q.expect(t, 0, 0, 1, 0)
+	if q.all["p"].Pod.Labels["a"] != "b" {
+		t.Error("the newer version is lost")
+	}
+}

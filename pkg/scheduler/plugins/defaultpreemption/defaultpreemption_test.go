@@ -1,0 +1,147 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package defaultpreemption
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"minik8s.io/minik8s/pkg/scheduler/plugins/noderesources"
+	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
+)
+
+func TestSuite(t *testing.T) { pt.Run(t, Name, New) }
+
+func started(minutes int) pt.PodOption {
+	return func(p *corev1.Pod) {
+		at := metav1.NewTime(time.Unix(1_000_000, 0).Add(time.Duration(minutes) * time.Minute))
+		p.Status.StartTime = &at
+	}
+}
+
+func budget(allowed int32) *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "default"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: pt.Select("app", "x")},
+		Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed},
+	}
+}
+
+func TestPostFilter(t *testing.T) {
+	cpu := func(n string) pt.PodOption { return pt.Requests("cpu", n) }
+	for _, tc := range []struct {
+		name    string
+		nodes   []*corev1.Node
+		pods    []*corev1.Pod
+		pod     *corev1.Pod
+		budgets []*policyv1.PodDisruptionBudget
+		// failed are the nodes where removing pods may help
+		failed  []string
+		node    string
+		victims []string
+		message string
+	}{
+		{name: "the only lower pod", nodes: []*corev1.Node{pt.Node("a")}, failed: []string{"a"},
+			pods: []*corev1.Pod{pt.Pod("low", pt.On("a"), cpu("4"), pt.Priority(1))},
+			pod:  pt.Pod("p", cpu("1"), pt.Priority(2)), node: "a", victims: []string{"low"}},
+		{name: "no more victims than needed, the lowest ones", nodes: []*corev1.Node{pt.Node("a")}, failed: []string{"a"},
+			pods: []*corev1.Pod{pt.Pod("l1", pt.On("a"), cpu("2"), pt.Priority(1)), pt.Pod("l2", pt.On("a"), cpu("2"), pt.Priority(2))},
+			pod:  pt.Pod("p", cpu("2"), pt.Priority(3)), node: "a", victims: []string{"l1"}},
+		{name: "the node with the lowest victim", nodes: []*corev1.Node{pt.Node("a"), pt.Node("b")}, failed: []string{"a", "b"},
+			pods: []*corev1.Pod{pt.Pod("mid", pt.On("a"), cpu("4"), pt.Priority(2)), pt.Pod("low", pt.On("b"), cpu("4"), pt.Priority(1))},
+			pod:  pt.Pod("p", cpu("1"), pt.Priority(3)), node: "b", victims: []string{"low"}},
+		{name: "the node with the youngest victim", nodes: []*corev1.Node{pt.Node("a"), pt.Node("b")}, failed: []string{"a", "b"},
+			pods: []*corev1.Pod{pt.Pod("old", pt.On("a"), cpu("4"), pt.Priority(1), started(0)), pt.Pod("young", pt.On("b"), cpu("4"), pt.Priority(1), started(5))},
+			pod:  pt.Pod("p", cpu("1"), pt.Priority(3)), node: "b", victims: []string{"young"}},
+		{name: "a budget is respected if there is another way", nodes: []*corev1.Node{pt.Node("a"), pt.Node("b")}, failed: []string{"a", "b"},
+			pods: []*corev1.Pod{pt.Pod("x", pt.On("a"), cpu("4"), pt.Priority(1), pt.Labels("app", "x")), pt.Pod("y", pt.On("b"), cpu("4"), pt.Priority(2))},
+			pod:  pt.Pod("p", cpu("1"), pt.Priority(3)), budgets: []*policyv1.PodDisruptionBudget{budget(0)}, node: "b", victims: []string{"y"}},
+		{name: "equal priority", nodes: []*corev1.Node{pt.Node("a")}, failed: []string{"a"},
+			pods:    []*corev1.Pod{pt.Pod("o", pt.On("a"), cpu("4"), pt.Priority(1))},
+			pod:     pt.Pod("p", cpu("1"), pt.Priority(1)),
+			message: "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."},
+		{name: "removing is not enough", nodes: []*corev1.Node{pt.Node("a"), pt.Node("b")}, failed: []string{"a"},
+			pods:    []*corev1.Pod{pt.Pod("low", pt.On("a"), cpu("1"), pt.Priority(1)), pt.Pod("high", pt.On("a"), cpu("3"), pt.Priority(9))},
+			pod:     pt.Pod("p", cpu("2"), pt.Priority(5)),
+			message: "preemption: 0/2 nodes are available: 1 Insufficient cpu, 1 Preemption is not helpful for scheduling."},
+		{name: "never", nodes: []*corev1.Node{pt.Node("a")}, failed: []string{"a"},
+			pods: []*corev1.Pod{pt.Pod("low", pt.On("a"), cpu("4"), pt.Priority(1))},
+			pod: pt.Pod("p", cpu("1"), pt.Priority(2), func(p *corev1.Pod) {
+				never := corev1.PreemptNever
+				p.Spec.PreemptionPolicy = &never
+			}), message: "preemption: not eligible due to preemptionPolicy=Never."},
+		{name: "victims are still going", nodes: []*corev1.Node{pt.Node("a")}, failed: []string{"a"},
+			pods: []*corev1.Pod{pt.Pod("low", pt.On("a"), cpu("4"), pt.Priority(1), func(p *corev1.Pod) {
+				p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"f"}
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
+			})},
+			pod:     pt.Pod("p", cpu("1"), pt.Priority(2), func(p *corev1.Pod) { p.Status.NominatedNodeName = "a" }),
+			message: "preemption: not eligible due to a terminating pod on the nominated node."},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := pt.NewHandle(pt.Nodes(tc.nodes, tc.pods...))
+			for _, p := range tc.pods {
+				if err := h.ClientSet.Tracker().Add(p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, b := range tc.budgets {
+				if err := h.ClientSet.Tracker().Add(b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			profile, err := framework.NewProfile(h, []framework.Entry{{Name: noderesources.Name, New: noderesources.New}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Plugins = profile
+			p := pt.NewPlugin(t, h, New).(*DefaultPreemption)
+			statuses := framework.NewNodeStatuses(framework.NewStatus(framework.UnschedulableAndUnresolvable, "no"))
+			for _, n := range tc.failed {
+				statuses.Set(n, framework.NewStatus(framework.Unschedulable, "full"))
+			}
+			got, status := p.PostFilter(t.Context(), framework.NewCycleState(), framework.NewPodInfo(tc.pod), statuses)
+			if status.Message() != tc.message {
+				t.Errorf("message = %q, want %q", status.Message(), tc.message)
+			}
+			if node := ""; got != nil {
+				if node = got.Node; node != tc.node {
+					t.Errorf("nominated to %q, want %q", node, tc.node)
+				}
+			} else if tc.node != "" {
+				t.Errorf("not nominated, want %q", tc.node)
+			}
+			victims := map[string]bool{}
+			for _, v := range tc.victims {
+				victims[v] = true
+			}
+			for _, pod := range tc.pods {
+				_, err := h.ClientSet.CoreV1().Pods("default").Get(t.Context(), pod.Name, metav1.GetOptions{})
+				if gone := err != nil; gone != victims[pod.Name] {
+					t.Errorf("pod %s gone = %v, want %v", pod.Name, gone, victims[pod.Name])
+				}
+			}
+			if len(h.Events.Events) != len(tc.victims) {
+				t.Errorf("%d events, want %d", len(h.Events.Events), len(tc.victims))
+			}
+		})
+	}
+}
+
+func TestSplitByBudget(t *testing.T) {
+	var pods []*framework.PodInfo
+	for _, n := range []string{"1", "2", "3"} {
+		pods = append(pods, framework.NewPodInfo(pt.Pod(n, pt.Labels("app", "x"))))
+	}
+	pods = append(pods, framework.NewPodInfo(pt.Pod("4")))
+	protected, others := splitByBudget(pods, []*policyv1.PodDisruptionBudget{budget(1)})
+	if len(protected) != 2 || protected[0].Pod.Name != "2" || len(others) != 2 || others[1].Pod.Name != "4" {
+		t.Errorf("protected %d, others %d: want 2 and 3 protected", len(protected), len(others))
+	}
+}

@@ -1,0 +1,78 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package imagelocality prefers nodes that have the pod's images. Touch it when
+// the weight of image size changes.
+package imagelocality
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"minik8s.io/minik8s/pkg/scheduler/framework"
+)
+
+// Name of the plugin.
+const Name = "ImageLocality"
+
+// Sizes, in bytes, between which the score grows from 0 to MaxNodeScore; the
+// upper one is per container.
+const (
+	minThreshold          = 23 * 1024 * 1024
+	maxContainerThreshold = 1000 * 1024 * 1024
+)
+
+// ImageLocality is the plugin.
+type ImageLocality struct {
+	handle framework.Handle
+}
+
+var _ framework.ScorePlugin = (*ImageLocality)(nil)
+
+// New returns the plugin.
+func New(h framework.Handle) (framework.Plugin, error) { return &ImageLocality{handle: h}, nil }
+
+// Name returns the plugin's name.
+func (*ImageLocality) Name() string { return Name }
+
+// Score grows with the size of the pod's images on a node. An image counts by
+// the share of nodes that have it, lest all pods of it end up on one node.
+func (l *ImageLocality) Score(_ context.Context, _ *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo) (int64, *framework.Status) {
+	if len(node.Images) == 0 {
+		return 0, nil
+	}
+	snapshot := l.handle.Snapshot()
+	return score(pod.Pod, node.Images, snapshot.ImageNodes, len(snapshot.Nodes)), nil
+}
+
+func score(pod *corev1.Pod, onNode map[string]int64, nodesWith map[string]int, nodes int) int64 {
+	var sum float64
+	count := func(image string) {
+		name := normalized(image)
+		if size, ok := onNode[name]; ok && nodes > 0 {
+			sum += float64(size) * float64(nodesWith[name]) / float64(nodes)
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		count(pod.Spec.InitContainers[i].Image)
+	}
+	for i := range pod.Spec.Containers {
+		count(pod.Spec.Containers[i].Image)
+	}
+	most := int64(maxContainerThreshold) * int64(len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
+	size := min(max(int64(sum), minThreshold), most)
+	if most <= minThreshold {
+		return 0
+	}
+	return framework.MaxNodeScore * (size - minThreshold) / (most - minThreshold)
+}
+
+// normalized adds the tag that the container runtime assumes.
+func normalized(image string) string {
+	if strings.LastIndex(image, ":") <= strings.LastIndex(image, "/") {
+		return image + ":latest"
+	}
+	return image
+}

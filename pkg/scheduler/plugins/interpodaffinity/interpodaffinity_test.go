@@ -1,0 +1,151 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpodaffinity
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"minik8s.io/minik8s/pkg/scheduler/framework"
+	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
+)
+
+func TestSuite(t *testing.T) { pt.Run(t, Name, New) }
+
+const zone = corev1.LabelTopologyZone
+
+func zones() []*corev1.Node {
+	return []*corev1.Node{
+		pt.Node("a", pt.NodeLabels(zone, "1")),
+		pt.Node("b", pt.NodeLabels(zone, "1")),
+		pt.Node("c", pt.NodeLabels(zone, "2")),
+		pt.Node("none"),
+	}
+}
+
+func x(name, node string, options ...pt.PodOption) *corev1.Pod {
+	return pt.Pod(name, append([]pt.PodOption{pt.On(node), pt.Labels("app", "x")}, options...)...)
+}
+
+func TestFilter(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		nodes []*corev1.Node
+		pods  []*corev1.Pod
+		pod   *corev1.Pod
+		want  map[string]string
+	}{
+		{"no terms", zones(), nil, pt.Pod("p"), map[string]string{"a": "", "b": "", "c": "", "none": ""}},
+		{"near", zones(), []*corev1.Pod{x("o", "a")}, pt.Pod("p", pt.Affinity(pt.NearTo("app", "x", zone))),
+			map[string]string{"a": "", "b": "", "c": ErrReasonAffinity, "none": ErrReasonAffinity}},
+		{"near to nobody", zones(), nil, pt.Pod("p", pt.Affinity(pt.NearTo("app", "x", zone))),
+			map[string]string{"a": ErrReasonAffinity, "b": ErrReasonAffinity, "c": ErrReasonAffinity, "none": ErrReasonAffinity}},
+		{"the first of its kind", zones(), nil, pt.Pod("p", pt.Labels("app", "x"), pt.Affinity(pt.NearTo("app", "x", zone))),
+			map[string]string{"a": "", "b": "", "c": "", "none": ErrReasonAffinity}},
+		{"near to a pod of another namespace", zones(), []*corev1.Pod{x("o", "a", pt.Namespace("other"))}, pt.Pod("p", pt.Affinity(pt.NearTo("app", "x", zone))),
+			map[string]string{"a": ErrReasonAffinity, "b": ErrReasonAffinity, "c": ErrReasonAffinity, "none": ErrReasonAffinity}},
+		{"away", zones(), []*corev1.Pod{x("o", "a")}, pt.Pod("p", pt.Affinity(pt.AwayFrom("app", "x", zone))),
+			map[string]string{"a": ErrReasonAntiAffinity, "b": ErrReasonAntiAffinity, "c": "", "none": ""}},
+		{"kept away by a running pod", zones(), []*corev1.Pod{pt.Pod("o", pt.On("a"), pt.Affinity(pt.AwayFrom("app", "x", zone)))}, pt.Pod("p", pt.Labels("app", "x")),
+			map[string]string{"a": ErrReasonExisting, "b": ErrReasonExisting, "c": "", "none": ""}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := pt.NewHandle(pt.Nodes(tc.nodes, tc.pods...))
+			got := pt.Filter(t, h, pt.NewPlugin(t, h, New), tc.pod)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFilter_NamespaceSelector(t *testing.T) {
+	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: map[string]string{"team": "t"}}}
+	for _, tc := range []struct {
+		name     string
+		selector *metav1.LabelSelector
+		want     string
+	}{
+		{"own namespace only", nil, ""},
+		{"all namespaces", &metav1.LabelSelector{}, ErrReasonAntiAffinity},
+		{"matching namespaces", pt.Select("team", "t"), ErrReasonAntiAffinity},
+		{"no such namespaces", pt.Select("team", "u"), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := pt.NewHandle(pt.Nodes(zones(), x("o", "a", pt.Namespace("other"))), other)
+			away := pt.AwayFrom("app", "x", zone)
+			away.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].NamespaceSelector = tc.selector
+			if got := pt.Filter(t, h, pt.NewPlugin(t, h, New), pt.Pod("p", pt.Affinity(away))); got["a"] != tc.want {
+				t.Errorf("got %q, want %q", got["a"], tc.want)
+			}
+		})
+	}
+}
+
+func preferred(near, away int32) *corev1.Affinity {
+	term := func(w int32) []corev1.WeightedPodAffinityTerm {
+		if w == 0 {
+			return nil
+		}
+		return []corev1.WeightedPodAffinityTerm{{Weight: w, PodAffinityTerm: corev1.PodAffinityTerm{LabelSelector: pt.Select("app", "x"), TopologyKey: zone}}}
+	}
+	return &corev1.Affinity{
+		PodAffinity:     &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: term(near)},
+		PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: term(away)},
+	}
+}
+
+func TestScore(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		nodes []*corev1.Node
+		pods  []*corev1.Pod
+		pod   *corev1.Pod
+		want  map[string]int64
+	}{
+		{"nobody has terms", zones(), []*corev1.Pod{x("o", "a")}, pt.Pod("p"), nil},
+		{"rather near", zones(), []*corev1.Pod{x("o", "a")}, pt.Pod("p", pt.Affinity(preferred(5, 0))), map[string]int64{"a": 100, "b": 100, "c": 0, "none": 0}},
+		{"rather away", zones(), []*corev1.Pod{x("o", "a")}, pt.Pod("p", pt.Affinity(preferred(0, 5))), map[string]int64{"a": 0, "b": 0, "c": 100, "none": 100}},
+		{"a running pod would rather have it near", zones(), []*corev1.Pod{pt.Pod("o", pt.On("c"), pt.Affinity(preferred(5, 0)))}, pt.Pod("p", pt.Labels("app", "x")), map[string]int64{"a": 0, "b": 0, "c": 100, "none": 0}},
+		{"a running pod must have one near", zones(), []*corev1.Pod{pt.Pod("o", pt.On("c"), pt.Affinity(pt.NearTo("app", "x", zone)))}, pt.Pod("p", pt.Labels("app", "x")), map[string]int64{"a": 0, "b": 0, "c": 100, "none": 0}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := pt.NewHandle(pt.Nodes(tc.nodes, tc.pods...))
+			got := pt.Score(t, h, pt.NewPlugin(t, h, New), tc.pod)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("scores (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRequeue(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		pod      *corev1.Pod
+		event    framework.ClusterEvent
+		old, new any
+		want     bool
+	}{
+		{"a wanted pod", pt.Pod("p", pt.Affinity(pt.NearTo("app", "x", zone))), framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Add}, nil, x("o", "a"), true},
+		{"an indifferent pod", pt.Pod("p", pt.Affinity(pt.NearTo("app", "x", zone))), framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Add}, nil, pt.Pod("o", pt.On("a")), false},
+		{"a pod that kept it away is gone", pt.Pod("p", pt.Labels("app", "x")), framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Delete}, pt.Pod("o", pt.Affinity(pt.AwayFrom("app", "x", zone))), nil, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := pt.NewHandle(nil)
+			got := false
+			for _, r := range pt.NewPlugin(t, h, New).(framework.RequeuePlugin).Requeue() {
+				if r.Event.Matches(tc.event) {
+					got = got || r.Hint == nil || r.Hint(t.Context(), framework.NewPodInfo(tc.pod), tc.old, tc.new)
+				}
+			}
+			if got != tc.want {
+				t.Errorf("helps = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

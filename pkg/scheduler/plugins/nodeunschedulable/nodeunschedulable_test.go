@@ -1,0 +1,66 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeunschedulable
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"minik8s.io/minik8s/pkg/scheduler/framework"
+	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
+)
+
+func TestSuite(t *testing.T) { pt.Run(t, Name, New) }
+
+func TestFilter(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		nodes []*corev1.Node
+		pods  []*corev1.Pod
+		pod   *corev1.Pod
+		want  map[string]string
+	}{
+		{"cordoned", []*corev1.Node{pt.Node("a", pt.Cordoned()), pt.Node("b")}, nil, pt.Pod("p"), map[string]string{"a": ErrReason, "b": ""}},
+		{"tolerated", []*corev1.Node{pt.Node("a", pt.Cordoned())}, nil,
+			pt.Pod("p", pt.Tolerate(corev1.Toleration{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})),
+			map[string]string{"a": ""}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := pt.NewHandle(pt.Nodes(tc.nodes, tc.pods...))
+			got := pt.Filter(t, h, pt.NewPlugin(t, h, New), tc.pod)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRequeue(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		pod      *corev1.Pod
+		event    framework.ClusterEvent
+		old, new any
+		want     bool
+	}{
+		{"uncordoned", pt.Pod("p"), framework.ClusterEvent{Resource: framework.Node, Action: framework.UpdateTaints}, pt.Node("a", pt.Cordoned()), pt.Node("a"), true},
+		{"a cordoned node is added", pt.Pod("p"), framework.ClusterEvent{Resource: framework.Node, Action: framework.Add}, nil, pt.Node("a", pt.Cordoned()), false},
+		{"labels", pt.Pod("p"), framework.ClusterEvent{Resource: framework.Node, Action: framework.UpdateLabels}, pt.Node("a"), pt.Node("a"), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := pt.NewHandle(nil)
+			got := false
+			for _, r := range pt.NewPlugin(t, h, New).(framework.RequeuePlugin).Requeue() {
+				if r.Event.Matches(tc.event) {
+					got = got || r.Hint == nil || r.Hint(t.Context(), framework.NewPodInfo(tc.pod), tc.old, tc.new)
+				}
+			}
+			if got != tc.want {
+				t.Errorf("helps = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,399 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package volumebinding keeps a pod waiting until its claims can be used, takes
+// it to nodes that reach its volumes, and binds claims whose class waits for
+// their first consumer. Touch it when claims or volumes constrain placement in a
+// new way.
+package volumebinding
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/component-helpers/storage/ephemeral"
+	volumehelper "k8s.io/component-helpers/storage/volume"
+
+	"minik8s.io/minik8s/pkg/scheduler/framework"
+)
+
+// Name of the plugin; the reasons are what users see.
+const (
+	Name                  = "VolumeBinding"
+	ErrReasonUnbound      = "pod has unbound immediate PersistentVolumeClaims"
+	ErrReasonNodeConflict = "node(s) didn't match PersistentVolume's node affinity"
+	ErrReasonNoVolume     = "node(s) didn't find available persistent volumes to bind"
+	ErrReasonMissing      = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+	ErrReasonOff          = "pod uses persistentvolumeclaims, which this scheduler does not watch"
+
+	filterKey  = "PreFilter" + Name
+	reserveKey = "Reserve" + Name
+
+	// bindTimeout bounds the wait for a provisioner, as upstream's default does.
+	bindTimeout  = 10 * time.Minute
+	pollInterval = time.Second
+)
+
+// VolumeBinding is the plugin.
+type VolumeBinding struct {
+	handle  framework.Handle
+	claims  corelisters.PersistentVolumeClaimLister // nil if volumes are not watched
+	volumes corelisters.PersistentVolumeLister
+	classes storagelisters.StorageClassLister
+
+	mu       sync.Mutex
+	promised map[string]string // guarded by mu; volume to the claim (namespace/name) it is reserved for
+}
+
+var (
+	_ framework.PreFilterPlugin = (*VolumeBinding)(nil)
+	_ framework.FilterPlugin    = (*VolumeBinding)(nil)
+	_ framework.ReservePlugin   = (*VolumeBinding)(nil)
+	_ framework.PreBindPlugin   = (*VolumeBinding)(nil)
+	_ framework.RequeuePlugin   = (*VolumeBinding)(nil)
+)
+
+// New returns the plugin.
+func New(h framework.Handle) (framework.Plugin, error) {
+	v := &VolumeBinding{handle: h, promised: map[string]string{}}
+	if h.Features().Volumes {
+		v.claims = h.Informers().Core().V1().PersistentVolumeClaims().Lister()
+		v.volumes = h.Informers().Core().V1().PersistentVolumes().Lister()
+		v.classes = h.Informers().Storage().V1().StorageClasses().Lister()
+	}
+	return v, nil
+}
+
+// Name returns the plugin's name.
+func (*VolumeBinding) Name() string { return Name }
+
+// filterState has the pod's claims by what is still to be done for them.
+type filterState struct {
+	bound   []*corev1.PersistentVolumeClaim
+	delayed []*corev1.PersistentVolumeClaim
+}
+
+// Clone returns s itself, which never changes.
+func (s *filterState) Clone() framework.StateData { return s }
+
+// PreFilter reads the pod's claims and rejects the pod while one cannot be used.
+func (v *VolumeBinding) PreFilter(_ context.Context, state *framework.CycleState, pod *framework.PodInfo, _ *framework.Snapshot) (sets.Set[string], *framework.Status) {
+	s := &filterState{}
+	for i := range pod.Pod.Spec.Volumes {
+		name, own := claimName(pod.Pod, &pod.Pod.Spec.Volumes[i])
+		if name == "" {
+			continue
+		}
+		if v.claims == nil {
+			return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, ErrReasonOff)
+		}
+		claim, err := v.claims.PersistentVolumeClaims(pod.Pod.Namespace).Get(name)
+		if apierrors.IsNotFound(err) {
+			if own {
+				return nil, reject("waiting for ephemeral volume controller to create the persistentvolumeclaim %q", name)
+			}
+			return nil, reject("persistentvolumeclaim %q not found", name)
+		}
+		if err != nil {
+			return nil, framework.AsStatus(fmt.Errorf("getting claim %q: %w", name, err))
+		}
+		if status := v.sort(s, pod.Pod, claim, own); !status.IsSuccess() {
+			return nil, status
+		}
+	}
+	if len(s.bound)+len(s.delayed) == 0 {
+		return nil, framework.NewStatus(framework.Skip)
+	}
+	state.Write(filterKey, s)
+	return nil, nil
+}
+
+func reject(format string, args ...any) *framework.Status {
+	return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(format, args...))
+}
+
+// claimName returns the claim behind a volume, and whether it is the pod's own.
+func claimName(pod *corev1.Pod, vol *corev1.Volume) (name string, own bool) {
+	switch {
+	case vol.PersistentVolumeClaim != nil:
+		return vol.PersistentVolumeClaim.ClaimName, false
+	case vol.Ephemeral != nil:
+		return ephemeral.VolumeClaimName(pod, vol), true
+	}
+	return "", false
+}
+
+// sort puts a claim into s or says why the pod has to wait for it.
+func (v *VolumeBinding) sort(s *filterState, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, own bool) *framework.Status {
+	switch {
+	case claim.Status.Phase == corev1.ClaimLost:
+		return reject("persistentvolumeclaim %q bound to non-existent persistentvolume %q", claim.Name, claim.Spec.VolumeName)
+	case claim.DeletionTimestamp != nil:
+		return reject("persistentvolumeclaim %q is being deleted", claim.Name)
+	}
+	if own {
+		if err := ephemeral.VolumeIsForPod(pod, claim); err != nil {
+			return reject("%v", err)
+		}
+	}
+	if isBound(claim) {
+		s.bound = append(s.bound, claim)
+		return nil
+	}
+	delayed, err := volumehelper.IsDelayBindingMode(claim, v.classes)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return framework.AsStatus(fmt.Errorf("reading class of claim %q: %w", claim.Name, err))
+	}
+	if !delayed || claim.Spec.VolumeName != "" {
+		return reject(ErrReasonUnbound)
+	}
+	s.delayed = append(s.delayed, claim)
+	return nil
+}
+
+func isBound(claim *corev1.PersistentVolumeClaim) bool {
+	_, completed := claim.Annotations[volumehelper.AnnBindCompleted]
+	return claim.Spec.VolumeName != "" && (completed || claim.Status.Phase == corev1.ClaimBound)
+}
+
+// Filter rejects nodes that do not reach a bound volume, or on which a delayed
+// claim would get none.
+func (v *VolumeBinding) Filter(_ context.Context, state *framework.CycleState, _ *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
+	s, ok := framework.ReadState[*filterState](state, filterKey)
+	if !ok {
+		return nil
+	}
+	for _, claim := range s.bound {
+		volume, err := v.volumes.Get(claim.Spec.VolumeName)
+		if apierrors.IsNotFound(err) {
+			return reject(ErrReasonMissing)
+		}
+		if err != nil {
+			return framework.AsStatus(fmt.Errorf("getting volume %q: %w", claim.Spec.VolumeName, err))
+		}
+		if volumehelper.CheckNodeAffinity(volume, node.Node.Labels) != nil {
+			return reject(ErrReasonNodeConflict)
+		}
+	}
+	if len(s.delayed) == 0 {
+		return nil
+	}
+	_, status := v.decide(s.delayed, node.Node)
+	return status
+}
+
+// decision is what a delayed claim gets on the chosen node.
+type decision struct {
+	claim *corev1.PersistentVolumeClaim
+	// volume is an existing one; nil leaves it to the class's provisioner.
+	volume *corev1.PersistentVolume
+}
+
+// decide finds a volume or a provisioner for each claim.
+func (v *VolumeBinding) decide(claims []*corev1.PersistentVolumeClaim, node *corev1.Node) ([]decision, *framework.Status) {
+	all, err := v.volumes.List(labels.Everything())
+	if err != nil {
+		return nil, framework.AsStatus(fmt.Errorf("listing volumes: %w", err))
+	}
+	var out []decision
+	chosen := map[string]*corev1.PersistentVolume{}
+	for _, claim := range claims {
+		if selected, ok := claim.Annotations[volumehelper.AnnSelectedNode]; ok {
+			// Provisioning has begun for another node.
+			if selected != node.Name {
+				return nil, reject(ErrReasonNoVolume)
+			}
+			out = append(out, decision{claim: claim})
+			continue
+		}
+		volume, err := volumehelper.FindMatchingVolume(claim, v.unpromised(all, claim), node, chosen, false, true)
+		if err != nil {
+			return nil, framework.AsStatus(fmt.Errorf("matching volumes to claim %q: %w", claim.Name, err))
+		}
+		if volume != nil {
+			chosen[volume.Name] = volume
+			out = append(out, decision{claim, volume})
+			continue
+		}
+		class, err := v.classes.Get(volumehelper.GetPersistentVolumeClaimClass(claim))
+		if err != nil || class.Provisioner == volumehelper.NotSupportedProvisioner || !reaches(class.AllowedTopologies, node) {
+			return nil, reject(ErrReasonNoVolume)
+		}
+		out = append(out, decision{claim: claim})
+	}
+	return out, nil
+}
+
+func key(claim *corev1.PersistentVolumeClaim) string { return claim.Namespace + "/" + claim.Name }
+
+// unpromised drops the volumes that other claims are about to be bound to.
+func (v *VolumeBinding) unpromised(all []*corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []*corev1.PersistentVolume {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.promised) == 0 {
+		return all
+	}
+	out := make([]*corev1.PersistentVolume, 0, len(all))
+	for _, volume := range all {
+		if to, ok := v.promised[volume.Name]; !ok || to == key(claim) {
+			out = append(out, volume)
+		}
+	}
+	return out
+}
+
+// reaches tells whether a node is in one of the allowed topologies; none means all.
+func reaches(terms []corev1.TopologySelectorTerm, node *corev1.Node) bool {
+	for _, term := range terms {
+		match := true
+		for _, r := range term.MatchLabelExpressions {
+			value, ok := node.Labels[r.Key]
+			match = match && ok && sets.New(r.Values...).Has(value)
+		}
+		if match {
+			return true
+		}
+	}
+	return len(terms) == 0
+}
+
+// promises are the decisions of a pod that goes to its node.
+type promises []decision
+
+// Clone returns p itself, which never changes.
+func (p promises) Clone() framework.StateData { return p }
+
+// Reserve decides for the chosen node and keeps the volumes for the pod.
+func (v *VolumeBinding) Reserve(_ context.Context, state *framework.CycleState, _ *framework.PodInfo, node string) *framework.Status {
+	s, ok := framework.ReadState[*filterState](state, filterKey)
+	if !ok || len(s.delayed) == 0 {
+		return nil
+	}
+	info := v.handle.Snapshot().Get(node)
+	if info == nil {
+		return framework.AsStatus(fmt.Errorf("node %q is not in the snapshot", node))
+	}
+	decisions, status := v.decide(s.delayed, info.Node)
+	if !status.IsSuccess() {
+		return status
+	}
+	state.Write(reserveKey, promises(decisions))
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, d := range decisions {
+		if d.volume != nil {
+			v.promised[d.volume.Name] = key(d.claim)
+		}
+	}
+	return nil
+}
+
+// Unreserve lets others have the volumes.
+func (v *VolumeBinding) Unreserve(_ context.Context, state *framework.CycleState, _ *framework.PodInfo, _ string) {
+	if decisions, ok := framework.ReadState[promises](state, reserveKey); ok {
+		v.release(decisions)
+	}
+}
+
+func (v *VolumeBinding) release(decisions promises) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, d := range decisions {
+		if d.volume != nil && v.promised[d.volume.Name] == key(d.claim) {
+			delete(v.promised, d.volume.Name)
+		}
+	}
+}
+
+// PreBind binds volumes, asks provisioners for the missing ones, and waits until
+// all claims are bound.
+func (v *VolumeBinding) PreBind(ctx context.Context, state *framework.CycleState, _ *framework.PodInfo, node string) *framework.Status {
+	decisions, ok := framework.ReadState[promises](state, reserveKey)
+	if !ok {
+		return nil
+	}
+	core := v.handle.Client().CoreV1()
+	for _, d := range decisions {
+		if d.volume != nil {
+			volume, dirty, err := volumehelper.GetBindVolumeToClaim(d.volume, d.claim)
+			if err != nil {
+				return framework.AsStatus(fmt.Errorf("binding volume %q: %w", d.volume.Name, err))
+			}
+			if !dirty {
+				continue
+			}
+			if _, err := core.PersistentVolumes().Update(ctx, volume, metav1.UpdateOptions{}); err != nil {
+				return framework.AsStatus(fmt.Errorf("binding volume %q: %w", d.volume.Name, err))
+			}
+			continue
+		}
+		if d.claim.Annotations[volumehelper.AnnSelectedNode] == node {
+			continue
+		}
+		claim := d.claim.DeepCopy()
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volumehelper.AnnSelectedNode, node)
+		if _, err := core.PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{}); err != nil {
+			return framework.AsStatus(fmt.Errorf("selecting node of claim %q: %w", claim.Name, err))
+		}
+	}
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, bindTimeout, true, func(context.Context) (bool, error) {
+		return v.allBound(decisions)
+	})
+	if err != nil {
+		return framework.AsStatus(fmt.Errorf("binding volumes: %w", err))
+	}
+	v.release(decisions)
+	return nil
+}
+
+func (v *VolumeBinding) allBound(decisions promises) (bool, error) {
+	for _, d := range decisions {
+		claim, err := v.claims.PersistentVolumeClaims(d.claim.Namespace).Get(d.claim.Name)
+		if err != nil {
+			return false, fmt.Errorf("getting claim %q: %w", d.claim.Name, err)
+		}
+		if isBound(claim) {
+			continue
+		}
+		if d.volume == nil && claim.ResourceVersion != d.claim.ResourceVersion && claim.Annotations[volumehelper.AnnSelectedNode] == "" {
+			// The provisioner gave the node up; another one must be found.
+			return false, fmt.Errorf("selectedNode annotation reset for PVC %q", claim.Name)
+		}
+		return false, nil
+	}
+	return true, nil
+}
+
+// Requeue: anything that gives a claim, a volume or a node that reaches it.
+func (*VolumeBinding) Requeue() []framework.Requeue {
+	return []framework.Requeue{
+		{
+			Event: framework.ClusterEvent{Resource: framework.PersistentVolumeClaim, Action: framework.Add | framework.Update},
+			Hint: func(_ context.Context, pod *framework.PodInfo, _, new any) bool {
+				claim, ok := new.(*corev1.PersistentVolumeClaim)
+				if !ok {
+					return true
+				}
+				for i := range pod.Pod.Spec.Volumes {
+					if name, _ := claimName(pod.Pod, &pod.Pod.Spec.Volumes[i]); name == claim.Name && claim.Namespace == pod.Pod.Namespace {
+						return true
+					}
+				}
+				return false
+			},
+		},
+		{Event: framework.ClusterEvent{Resource: framework.PersistentVolume, Action: framework.Add | framework.Update}},
+		{Event: framework.ClusterEvent{Resource: framework.StorageClass, Action: framework.Add | framework.Update}},
+		{Event: framework.ClusterEvent{Resource: framework.Node, Action: framework.Add | framework.UpdateLabels}},
+	}
+}

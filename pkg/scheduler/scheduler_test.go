@@ -1,0 +1,370 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"minik8s.io/minik8s/pkg/scheduler/framework"
+	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
+)
+
+// cluster is a scheduler on a fake API that keeps bindings.
+type cluster struct {
+	*testing.T
+	client *fake.Clientset
+}
+
+// start runs a scheduler until the test ends.
+func start(t *testing.T, cfg Config, objects ...runtime.Object) cluster {
+	t.Helper()
+	client := fake.NewClientset(objects...)
+	keepBindings(client)
+	cfg.Client = client
+	cfg.Informers = informers.NewSharedInformerFactory(client, 0)
+	cfg.Seed = 1
+	cfg.InitialBackoff = time.Millisecond
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cfg.Informers.Start(ctx.Done())
+	done := make(chan error, 1)
+	go func() { done <- s.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Start: %v", err)
+		}
+		cfg.Informers.Shutdown()
+	})
+	return cluster{t, client}
+}
+
+func keepBindings(client *fake.Clientset) {
+	client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if !strings.HasPrefix(action.GetSubresource(), "binding") {
+			return false, nil, nil
+		}
+		b := action.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
+		gvr := corev1.SchemeGroupVersion.WithResource("pods")
+		obj, err := client.Tracker().Get(gvr, b.Namespace, b.Name)
+		if err != nil {
+			return true, nil, err
+		}
+		pod := obj.(*corev1.Pod).DeepCopy()
+		pod.Spec.NodeName = b.Target.Name
+		return true, b, client.Tracker().Update(gvr, pod, b.Namespace)
+	})
+}
+
+func (c cluster) pod(name string) *corev1.Pod {
+	p, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+func (c cluster) await(what string, condition func() bool) {
+	c.Helper()
+	err := wait.PollUntilContextTimeout(c.Context(), 5*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+		return condition(), nil
+	})
+	if err != nil {
+		c.Fatalf("waiting for %s: %v", what, err)
+	}
+}
+
+func (c cluster) awaitNode(name, node string) {
+	c.Helper()
+	c.await(fmt.Sprintf("pod %s on node %s", name, node), func() bool {
+		p := c.pod(name)
+		return p != nil && p.Spec.NodeName == node
+	})
+}
+
+func (c cluster) awaitEvent(reason, note string) {
+	c.Helper()
+	c.await(fmt.Sprintf("event %s %q", reason, note), func() bool {
+		list, err := c.client.EventsV1().Events("default").List(c.Context(), metav1.ListOptions{})
+		if err != nil {
+			return false
+		}
+		for _, e := range list.Items {
+			if e.Reason == reason && e.Note == note && e.ReportingController == corev1.DefaultSchedulerName {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func (c cluster) condition(name string) corev1.PodCondition {
+	if p := c.pod(name); p != nil {
+		for _, cond := range p.Status.Conditions {
+			if cond.Type == corev1.PodScheduled {
+				return cond
+			}
+		}
+	}
+	return corev1.PodCondition{}
+}
+
+func TestScheduler_Binds(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	c := start(t, Config{Registerer: registry},
+		pt.Node("full", pt.Allocatable("cpu", "1")),
+		pt.Node("free"),
+		pt.Pod("there", pt.On("full"), pt.Requests("cpu", "1")),
+		pt.Pod("new", pt.Requests("cpu", "1")),
+		pt.Pod("foreign", func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }),
+	)
+	c.awaitNode("new", "free")
+	c.awaitEvent("Scheduled", "Successfully assigned default/new to free")
+	if p := c.pod("foreign"); p.Spec.NodeName != "" {
+		t.Errorf("a pod of another scheduler was put on %s", p.Spec.NodeName)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, f := range families {
+		found = found || f.GetName() == "scheduler_schedule_attempts_total"
+	}
+	if !found {
+		t.Error("scheduler_schedule_attempts_total is not registered")
+	}
+}
+
+func TestScheduler_ReportsAndRetries(t *testing.T) {
+	c := start(t, Config{},
+		pt.Node("small", pt.Allocatable("cpu", "1")),
+		pt.Node("tainted", pt.Taint("k", "v", corev1.TaintEffectNoSchedule)),
+		pt.Pod("new", pt.Requests("cpu", "2")),
+	)
+	const message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s). " +
+		"preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+	c.await("the condition", func() bool { return c.condition("new").Status == corev1.ConditionFalse })
+	got := c.condition("new")
+	if got.Reason != "Unschedulable" || got.Message != message {
+		t.Errorf("condition = %s: %s\nwant Unschedulable: %s", got.Reason, got.Message, message)
+	}
+	c.awaitEvent("FailedScheduling", message)
+	if _, err := c.client.CoreV1().Nodes().Create(c.Context(), pt.Node("big"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitNode("new", "big")
+}
+
+func TestScheduler_EmptyCluster(t *testing.T) {
+	c := start(t, Config{}, pt.Pod("new"))
+	c.await("the condition", func() bool { return c.condition("new").Message == "no nodes available to schedule pods" })
+	if _, err := c.client.CoreV1().Nodes().Create(c.Context(), pt.Node("first"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitNode("new", "first")
+}
+
+func TestScheduler_Preempts(t *testing.T) {
+	c := start(t, Config{},
+		pt.Node("n", pt.Allocatable("cpu", "2")),
+		pt.Pod("low", pt.On("n"), pt.Requests("cpu", "2"), pt.Priority(1)),
+		pt.Pod("high", pt.Requests("cpu", "1"), pt.Priority(10)),
+	)
+	c.awaitNode("high", "n")
+	if c.pod("low") != nil {
+		t.Error("the victim is still there")
+	}
+	c.awaitEvent("Preempted", "Preempted by pod high on node n")
+	marked := false
+	for _, a := range c.client.Actions() {
+		if p, ok := a.(clienttesting.PatchAction); ok && p.GetName() == "low" && p.GetSubresource() == "status" {
+			marked = strings.Contains(string(p.GetPatch()), "PreemptionByScheduler") &&
+				strings.Contains(string(p.GetPatch()), "default-scheduler: preempting to accommodate a higher priority pod")
+		}
+	}
+	if !marked {
+		t.Error("the victim got no DisruptionTarget condition")
+	}
+}
+
+func TestScheduler_Gates(t *testing.T) {
+	gated := pt.Pod("gated", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} })
+	c := start(t, Config{}, pt.Node("n"), gated, pt.Pod("plain"))
+	c.awaitNode("plain", "n")
+	p := c.pod("gated")
+	if p.Spec.NodeName != "" {
+		t.Fatal("a gated pod was bound")
+	}
+	p.Spec.SchedulingGates = nil
+	if _, err := c.client.CoreV1().Pods("default").Update(c.Context(), p, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitNode("gated", "n")
+}
+
+func TestScheduler_RetriesBinding(t *testing.T) {
+	client := fake.NewClientset(pt.Node("n"), pt.Pod("p"))
+	keepBindings(client)
+	refused := false
+	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if strings.HasPrefix(a.GetSubresource(), "binding") && !refused {
+			refused = true
+			return true, nil, errors.New("refused")
+		}
+		return false, nil, nil
+	})
+	factory := informers.NewSharedInformerFactory(client, 0)
+	s, err := New(Config{Client: client, Informers: factory, InitialBackoff: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	factory.Start(ctx.Done())
+	done := make(chan error, 1)
+	go func() { done <- s.Start(ctx) }()
+	c := cluster{t, client}
+	c.awaitNode("p", "n")
+	c.awaitEvent("FailedScheduling", "binding rejected: refused")
+	c.await("the cache to be confirmed", func() bool {
+		nodes, pods, assumed := s.cache.Counts()
+		return nodes == 1 && pods == 1 && assumed == 0
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	factory.Shutdown()
+}
+
+func TestFeasibleNodesToFind(t *testing.T) {
+	for _, tc := range []struct {
+		name              string
+		percentage, nodes int
+		want              int
+	}{
+		{"few nodes: all", 0, 99, 99},
+		{"few nodes, a percentage: all", 10, 50, 50},
+		{"adaptive", 0, 1000, 420},
+		{"adaptive, at least 100", 0, 150, 100},
+		{"adaptive, at least 5 %", 0, 10000, 500},
+		{"fixed", 30, 1000, 300},
+		{"all", 100, 1000, 1000},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := feasibleNodesToFind(tc.percentage, tc.nodes); got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestBest_Seeded(t *testing.T) {
+	var scores []framework.NodeScore
+	for i := range 10 {
+		scores = append(scores, framework.NodeScore{Name: fmt.Sprint(i), Score: int64(i % 2)})
+	}
+	run := func(seed uint64) (out []string) {
+		client := fake.NewClientset()
+		s, err := New(Config{Client: client, Informers: informers.NewSharedInformerFactory(client, 0), Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.broadcaster.Shutdown()
+		for range 20 {
+			out = append(out, s.best(scores))
+		}
+		return out
+	}
+	first := run(7)
+	if diff := cmp.Diff(first, run(7)); diff != "" {
+		t.Errorf("the same seed gave another order:\n%s", diff)
+	}
+	distinct := map[string]bool{}
+	for _, n := range first {
+		if n == "0" || n == "2" || n == "4" || n == "6" || n == "8" {
+			t.Errorf("node %s has not the best score", n)
+		}
+		distinct[n] = true
+	}
+	if len(distinct) < 2 {
+		t.Error("ties always fall the same way")
+	}
+}
+
+func TestTruncate(t *testing.T) {
+	long := truncate(strings.Repeat("x", 2000))
+	if len(long) != 1024 || !strings.HasSuffix(long, " ...") {
+		t.Errorf("got %d bytes ending in %q", len(long), long[len(long)-4:])
+	}
+	if got := truncate("short"); got != "short" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestNew_RejectsBadConfig(t *testing.T) {
+	client := fake.NewClientset()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	for _, tc := range []struct {
+		name string
+		cfg  Config
+		want string
+	}{
+		{"no client", Config{}, "scheduler needs a client and informers"},
+		{"percentage", Config{Client: client, Informers: factory, PercentageOfNodesToScore: 101}, "percentage of nodes to score 101 is not within 0 and 100"},
+		{"no identity", Config{Client: client, Informers: factory, LeaderElection: true}, "leader election needs an identity"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := New(tc.cfg); err == nil || err.Error() != tc.want {
+				t.Errorf("got %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestScheduler_LeaderElection(t *testing.T) {
+	c := start(t, Config{LeaderElection: true, Identity: "me"}, pt.Node("n"), pt.Pod("p"))
+	c.awaitNode("p", "n")
+	lease, err := c.client.CoordinationV1().Leases("kube-system").Get(c.Context(), "kube-scheduler", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := lease.Spec.HolderIdentity; h == nil || *h != "me" {
+		t.Errorf("the lease is held by %v, want me", h)
+	}
+}
+
+func TestScheduler_MissingClaim(t *testing.T) {
+	c := start(t, Config{Features: framework.Features{Volumes: true, DefaultSpreading: true, DisruptionBudgets: true}},
+		pt.Node("n"), pt.Pod("p", pt.Claim("x")))
+	const message = `0/1 nodes are available: persistentvolumeclaim "x" not found. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.`
+	c.await("the condition", func() bool { return c.condition("p").Message == message })
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "default"}}
+	claim.Spec.VolumeName, claim.Status.Phase = "v", corev1.ClaimBound
+	if _, err := c.client.CoreV1().PersistentVolumes().Create(c.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.client.CoreV1().PersistentVolumeClaims("default").Create(c.Context(), claim, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitNode("p", "n")
+}
