@@ -42,8 +42,12 @@ test: docker verify build ## everything that CI runs
 	go test -timeout 15m ./...
 	$(MAKE) e2e
 
+.PHONY: kubectl
+kubectl: ## build bin/kubectl, upstream's published module and nothing else
+	go build -ldflags '$(LDFLAGS)' -o bin/kubectl ./test/e2e/kubectl
+
 .PHONY: e2e
-e2e: docker build images ## the end-to-end tests: the real binary, a separate kubectl, real Docker
+e2e: docker build kubectl images ## the end-to-end tests: the real binary, a separate kubectl, real Docker
 	MINIK8S_E2E=1 go test -count=1 -timeout 15m ./test/e2e/...
 
 .PHONY: lint

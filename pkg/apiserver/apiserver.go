@@ -14,6 +14,7 @@ import (
 	"net/netip"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -22,6 +23,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/bootstrap"
 	"minik8s.io/minik8s/pkg/apiserver/generic"
 	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/core/service"
 	"minik8s.io/minik8s/pkg/registry/groups"
 )
 
@@ -63,9 +65,18 @@ func New(c Config) (*Server, error) {
 	deps := registry.Config{
 		Stores: stores, ServiceIPRanges: c.ServiceIPRanges, NodePorts: c.NodePorts, EventTTL: c.EventTTL, Tokens: p.issuer(), Kubelet: p.kubelet,
 	}
+	deps.Scheme = b.Scheme
 	s := &Server{config: c, loopback: b.Loopback}
 	b.AddPostStartHook("start-kube-apiserver-admission-initializer", func(hook genericapiserver.PostStartHookContext) error {
 		shared.Start(hook.Done())
+		return nil
+	})
+	b.AddPostStartHook("start-service-ip-repair-controllers", func(hook genericapiserver.PostStartHookContext) error {
+		go func() {
+			if err := service.NewRepair(deps).Start(hook.Context); err != nil {
+				utilruntime.HandleErrorWithContext(hook.Context, err, "Repairing service addresses and ports")
+			}
+		}()
 		return nil
 	})
 	s.addBootstrap(b, client)
@@ -92,7 +103,7 @@ func complete(c *Config) {
 		c.APIAudiences = []string{c.TokenIssuer}
 	}
 	if c.AuthorizationModes == nil {
-		c.AuthorizationModes = []string{"AlwaysAllow"}
+		c.AuthorizationModes = []string{"Node", "RBAC"}
 	}
 }
 
@@ -105,6 +116,9 @@ func (s *Server) addBootstrap(b *generic.Builder, client kubernetes.Interface) {
 	b.AddPostStartHook("bootstrap", func(hook genericapiserver.PostStartHookContext) error {
 		for _, h := range bootstrap.Hooks {
 			if err := bootstrap.Run(hook.Context, h, client, c); err != nil {
+				if hook.Err() != nil {
+					return nil // the server is asked to end: a failed hook would kill the process instead
+				}
 				return err
 			}
 		}

@@ -129,7 +129,9 @@ func (c *credentials) config(pair pki.Pair) *rest.Config {
 		Host:            c.host,
 		TLSClientConfig: rest.TLSClientConfig{CAData: c.ca.Cert, CertData: pair.Cert, KeyData: pair.Key},
 		ContentConfig:   rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf", AcceptContentTypes: "application/vnd.kubernetes.protobuf,application/json"},
-		QPS:             -1, // parts in this process are trusted not to flood it, and queues in the server are fair
+		// Warnings are meant for people.
+		WarningHandlerWithContext: rest.NoWarnings{},
+		QPS:                       -1, // parts in this process are trusted not to flood it, and queues in the server are fair
 	}
 }
 

@@ -121,11 +121,14 @@ func (r *runner) run(ctx context.Context) error {
 		}
 	})
 
-	if err := r.startClients(ctx, parts); err != nil {
-		cancel()
-		stopServing()
-		return errors.Join(err, <-served)
-	}
+	parts.Go(func() error {
+		// Rights are among the objects that the API server starts with: clients that came before would be refused and
+		// back off, which takes longer than to wait.
+		if err := r.waitFor(ctx, apiStep); err != nil {
+			return err
+		}
+		return r.startClients(ctx, parts)
+	})
 	parts.Go(func() error { return r.waitReady(ctx) })
 	err = parts.Wait()
 	stopServing()
@@ -275,12 +278,10 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 	})
 }
 
-// startClients starts everything that talks to the API server. All of them wait for it by themselves.
+// startClients starts everything that talks to the API server, side by side: none waits for another.
 func (r *runner) startClients(ctx context.Context, parts *errgroup.Group) error {
-	for _, start := range []func(context.Context, *errgroup.Group) error{r.startControllers, r.startScheduler, r.startNode} {
-		if err := start(ctx, parts); err != nil {
-			return err
-		}
+	for _, start := range []func(context.Context, *errgroup.Group) error{r.startNode, r.startControllers, r.startScheduler} {
+		parts.Go(func() error { return start(ctx, parts) })
 	}
 	return nil
 }
@@ -316,6 +317,18 @@ func (r *runner) startScheduler(ctx context.Context, parts *errgroup.Group) erro
 	}
 	shared.Start(ctx.Done())
 	parts.Go(func() error { return s.Start(ctx) })
+	return nil
+}
+
+// waitFor waits for steps of the start, reporting none; the end of ctx is no error.
+func (r *runner) waitFor(ctx context.Context, steps ...Step) error {
+	config, err := r.credentials.Client("kubernetes-admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	if err := waitSteps(ctx, config, steps, func(string) {}); err != nil && ctx.Err() == nil {
+		return err
+	}
 	return nil
 }
 

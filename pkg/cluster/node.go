@@ -134,7 +134,7 @@ func (r *runner) startKubelet(ctx context.Context, parts *errgroup.Group) error 
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(r.credentials.ca.Cert)
 	k, err := kubelet.New(kubelet.Config{
-		NodeName: c.Kubelet.NodeName, Client: client, Runtime: runtime, Network: network, RootDir: kubeletDir(c),
+		NodeName: c.Kubelet.NodeName, Cluster: c.Name, Client: client, Runtime: runtime, Network: network, RootDir: kubeletDir(c),
 		NodeIPs: []netip.Addr{r.nodeIP}, ClusterDNS: []string{r.dnsIP().String()}, ClusterDomain: c.Networking.DNSDomain,
 		ListenAddr: kubeletAddress(c), Certificate: func() (*tls.Certificate, error) { return &cert, nil }, ClientCAs: roots,
 		MaxPods: c.Kubelet.MaxPods, CgroupRoot: cgroupRoot(c),
@@ -251,7 +251,7 @@ var clearSteps = []clearStep{
 		return proxy.Purge(ctx, config)
 	}},
 	{"kubelet's rules and cgroups", func(ctx context.Context, c Config) error {
-		return withRuntime(c, func(r *docker.Runtime) error { return kubelet.Purge(ctx, r, cgroupRoot(c)) })
+		return withRuntime(c, func(r *docker.Runtime) error { return kubelet.Clear(ctx, c.Name, r, cgroupRoot(c)) })
 	}},
 	{"pod network", func(ctx context.Context, c Config) error {
 		n, err := newNetwork(c)

@@ -24,10 +24,12 @@ type Step struct {
 	pending func(ctx context.Context, c kubernetes.Interface) (string, error)
 }
 
+var apiStep = Step{"API server", apiReady}
+
 // Steps are the conditions in order.
 func Steps(nodes int) []Step {
 	steps := []Step{
-		{"API server", apiReady},
+		apiStep,
 		{"default namespace and service account", defaultsExist},
 	}
 	if nodes > 0 {
@@ -38,6 +40,10 @@ func Steps(nodes int) []Step {
 
 // WaitReady waits for all steps and calls reached after each.
 func WaitReady(ctx context.Context, config *rest.Config, nodes int, reached func(step string)) error {
+	return waitSteps(ctx, config, Steps(nodes), reached)
+}
+
+func waitSteps(ctx context.Context, config *rest.Config, steps []Step, reached func(step string)) error {
 	c := rest.CopyConfig(config)
 	c.Timeout = 5 * time.Second
 	client, err := kubernetes.NewForConfig(c)
@@ -46,7 +52,7 @@ func WaitReady(ctx context.Context, config *rest.Config, nodes int, reached func
 	}
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for _, s := range Steps(nodes) {
+	for _, s := range steps {
 		for {
 			missing, err := s.pending(ctx, client)
 			if err == nil && missing == "" {

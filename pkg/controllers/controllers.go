@@ -19,6 +19,7 @@ import (
 	"minik8s.io/minik8s/pkg/controllers/nodelifecycle"
 	"minik8s.io/minik8s/pkg/controllers/podgc"
 	"minik8s.io/minik8s/pkg/controllers/replicaset"
+	"minik8s.io/minik8s/pkg/controllers/replicationcontroller"
 	"minik8s.io/minik8s/pkg/controllers/rootcacertpublisher"
 	"minik8s.io/minik8s/pkg/controllers/serviceaccount"
 	"minik8s.io/minik8s/pkg/controllers/setup"
@@ -49,6 +50,7 @@ func List() []Controller {
 		{Name: "namespace", Upstream: "namespace-controller", ServiceAccount: "namespace-controller", Setup: namespace.Setup},
 		{Name: "deployment", Upstream: "deployment-controller", ServiceAccount: "deployment-controller", Setup: deployment.Setup},
 		{Name: "replicaset", Upstream: "replicaset-controller", ServiceAccount: "replicaset-controller", Setup: replicaset.Setup},
+		{Name: "replicationcontroller", Upstream: "replicationcontroller-controller", ServiceAccount: "replication-controller", Setup: replicationcontroller.Setup},
 		{Name: "endpoints", Upstream: "endpoints-controller", ServiceAccount: "endpoint-controller", Setup: endpoints.Setup},
 		{Name: "endpointslice", Upstream: "endpointslice-controller", ServiceAccount: "endpointslice-controller", EventSource: "endpoint-slice-controller", Setup: endpointslice.Setup},
 		{Name: "garbagecollector", Upstream: "garbage-collector-controller", ServiceAccount: "generic-garbage-collector", EventSource: "garbage-collector-controller", Setup: garbagecollector.Setup},

@@ -20,8 +20,9 @@ import (
 func discoveryServer(t *testing.T) *httptest.Server {
 	t.Helper()
 	resources := map[string]map[string]string{
-		"v1":                           {"pods": "Pod", "nodes": "Node", "services": "Service", "endpoints": "Endpoints", "namespaces": "Namespace", "configmaps": "ConfigMap", "serviceaccounts": "ServiceAccount"},
-		"apps/v1":                      {"deployments": "Deployment", "replicasets": "ReplicaSet"},
+		"v1":                           {"pods": "Pod", "nodes": "Node", "services": "Service", "endpoints": "Endpoints", "namespaces": "Namespace", "configmaps": "ConfigMap", "serviceaccounts": "ServiceAccount", "replicationcontrollers": "ReplicationController", "resourcequotas": "ResourceQuota"},
+		"apps/v1":                      {"deployments": "Deployment", "replicasets": "ReplicaSet", "daemonsets": "DaemonSet", "controllerrevisions": "ControllerRevision"},
+		"policy/v1":                    {"poddisruptionbudgets": "PodDisruptionBudget"},
 		"discovery.k8s.io/v1":          {"endpointslices": "EndpointSlice"},
 		"coordination.k8s.io/v1":       {"leases": "Lease"},
 		"rbac.authorization.k8s.io/v1": {"clusterroles": "ClusterRole"},

@@ -94,7 +94,7 @@ func (c Config) embedded() *embed.Config {
 		e.QuotaBackendBytes = 8 << 30
 	}
 	// A single member elects itself, so a short election time-out costs nothing and saves half a second at start.
-	e.TickMs, e.ElectionMs = 10, 50
+	e.TickMs, e.ElectionMs = 50, 250
 	// Nobody connects: clients are in-process and there are no peers. Advertised addresses must be there all the same.
 	e.ListenClientUrls, e.ListenPeerUrls = nil, nil
 	none := url.URL{Scheme: "http", Host: "127.0.0.1:0"}

@@ -25,7 +25,7 @@ func assemble(_ context.Context, k *Kubelet, engine container.Version) (*parts, 
 	if err != nil {
 		return nil, err
 	}
-	ports, err := hostport.New()
+	ports, err := hostport.New(k.cfg.Cluster)
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,8 @@ import (
 type Config struct {
 	// NodeName is the name of the Node object. Required.
 	NodeName string
+	// Cluster tells the clusters on one machine apart: the chains of host ports are named after it.
+	Cluster string
 	// Client speaks to the API server as system:node:NodeName. Required.
 	Client kubernetes.Interface
 	// Runtime is the container engine. Required.

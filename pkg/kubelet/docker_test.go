@@ -7,6 +7,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -30,7 +33,6 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/container/docker"
-	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
 	"minik8s.io/minik8s/pkg/network/ptp"
 )
 
@@ -96,7 +98,8 @@ func TestDocker(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &world{t: t, dir: filepath.Join(root, "kubelet"), client: clientfake.NewClientset()}
-	cfg := Config{NodeName: "n1", Client: w.client, Runtime: r, Network: pool, RootDir: w.dir, NodeIPs: []netip.Addr{nodeIP}, CgroupRoot: groups}
+	engine := &counted{Runtime: r}
+	cfg := Config{NodeName: "n1", Client: w.client, Runtime: engine, Network: pool, RootDir: w.dir, NodeIPs: []netip.Addr{nodeIP}, CgroupRoot: groups}
 	run := func() (k *Kubelet, stop func()) {
 		k, err := New(cfg)
 		if err != nil {
@@ -122,15 +125,7 @@ func TestDocker(t *testing.T) {
 		stop()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := r.Purge(ctx); err != nil {
-			t.Error(err)
-		}
-		if g, err := cgroup.New(cgroup.Config{Root: groups, Driver: "cgroupfs", Version: "1"}); err == nil {
-			if err := g.Purge(); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := pool.Purge(ctx); err != nil {
+		if err := errors.Join(r.Purge(ctx), Clear(ctx, cfg.Cluster, r, cfg.CgroupRoot), cfg.Network.Purge(ctx)); err != nil {
 			t.Error(err)
 		}
 		r.Close()
@@ -147,6 +142,7 @@ func TestDocker(t *testing.T) {
 		c.Image, c.Args = podImage, []string{"serve"}
 		c.Ports = []corev1.ContainerPort{{ContainerPort: 8080, HostPort: 18080, Protocol: corev1.ProtocolTCP}}
 		c.Env = []corev1.EnvVar{{Name: "GREETING", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}, Key: "greeting"}}}}
+		c.Resources = corev1.ResourceRequirements{Requests: amounts("100m", "32Mi"), Limits: amounts("500m", "64Mi")}
 		c.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}
 		c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1}
 		c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/pod", "exit", "0"}}}, PeriodSeconds: 1, TimeoutSeconds: 5}
@@ -205,6 +201,22 @@ func TestDocker(t *testing.T) {
 		t.Errorf("node %+v, %v", n, err)
 	}
 
+	// Resources change in place, once.
+	if n := engine.updates.Load(); n != 0 {
+		t.Errorf("a container was updated %d times for nothing", n)
+	}
+	p.Spec.Containers[0].Resources.Limits = amounts("800m", "96Mi")
+	if _, err := w.client.CoreV1().Pods("ns").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.await("resized", "web", func(p *corev1.Pod) bool {
+		r := p.Status.ContainerStatuses[0].Resources
+		return r != nil && r.Limits.Memory().Value() == 96<<20 && engine.updates.Load() == 1
+	})
+	if c, err := r.Container(t.Context(), id); err != nil || c.Resources.MemoryBytes != 96<<20 || c.Resources.CPUQuota != 80000 {
+		t.Errorf("resized container %+v, %v", c, err)
+	}
+
 	// A new kubelet finds the same container, and sees it die and restarts it.
 	stop()
 	k, stop = run()
@@ -244,10 +256,48 @@ func TestDocker(t *testing.T) {
 	if left, err := filepath.Glob("/sys/fs/cgroup/memory" + groups + "/*/pod*"); err != nil || len(left) > 0 {
 		t.Errorf("left cgroups: %v %v", left, err)
 	}
-	rules, err := exec.Command("iptables-save", "-t", "nat").CombinedOutput()
+	rules, err := exec.CommandContext(t.Context(), "iptables-save", "-t", "nat").CombinedOutput()
 	if err != nil || bytes.Contains(rules, []byte("DNAT --to")) {
 		t.Errorf("left rules: %s %v", rules, err)
 	}
+
+	// Clear leaves nothing in the kernel of a pod that runs.
+	k, stop = run()
+	w.create(newPod("last", func(p *corev1.Pod) {
+		p.UID = types.UID("uid-last-" + name)
+		c := &p.Spec.Containers[0]
+		c.Image, c.Args = podImage, []string{"serve"}
+		c.Ports = []corev1.ContainerPort{{ContainerPort: 8080, HostPort: 18080}}
+	}))
+	w.await("ready", "last", ready)
+	stop()
+	if err := errors.Join(r.Purge(t.Context()), Clear(t.Context(), cfg.Cluster, r, cfg.CgroupRoot), cfg.Network.Purge(t.Context())); err != nil {
+		t.Errorf("Clear: %v", err)
+	}
+	rules, err = exec.CommandContext(t.Context(), "iptables-save").CombinedOutput()
+	sandboxes, containers, lerr := r.List(t.Context())
+	if err != nil || lerr != nil || bytes.Contains(rules, []byte("MINIK8S")) || len(sandboxes)+len(containers) > 0 {
+		t.Errorf("after Clear: %v %v %s %v %v", err, lerr, rules, sandboxes, containers)
+	}
+	path := "/sys/fs/cgroup/memory" + groups
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", path, err)
+	}
+}
+
+// counted counts the updates of containers.
+type counted struct {
+	container.Runtime
+	updates atomic.Int32
+}
+
+func (c *counted) UpdateContainer(ctx context.Context, id string, r container.Resources) error {
+	c.updates.Add(1)
+	return c.Runtime.UpdateContainer(ctx, id, r)
+}
+
+func amounts(cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
 }
 
 // importImage makes the image of testdata/pod; it is removed with the test.

@@ -65,7 +65,7 @@ type Kubelet struct {
 	pods, nodes, services cache.SharedIndexInformer
 
 	mu sync.Mutex // guards the fields below
-	// ready is closed when pods can run; notReady says why they cannot yet.
+	// notReady says why pods cannot run yet, nil once they can.
 	notReady error
 	images   []corev1.ContainerImage
 	imagesAt time.Time

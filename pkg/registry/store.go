@@ -81,7 +81,9 @@ func (r *StatusREST[T]) Update(ctx context.Context, name string, info rest.Updat
 }
 
 // GetResetFields implements rest.ResetFieldsStrategy.
-func (r *StatusREST[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set { return r.updater.GetResetFields() }
+func (r *StatusREST[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return r.updater.GetResetFields()
+}
 
 // ConvertToTable implements rest.TableConvertor.
 func (r *StatusREST[T]) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {

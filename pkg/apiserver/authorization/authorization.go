@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/union"
 	"k8s.io/client-go/informers"
 
+	"minik8s.io/minik8s/pkg/apiserver/authorization/node"
+	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/apiserver/authorization/rbac"
 )
 
@@ -28,17 +30,18 @@ type Config struct {
 }
 
 // mode builds one authorizer and, if it has one, its rule resolver.
-type mode func(Config) (authorizer.Authorizer, authorizer.RuleResolver)
+type mode func(Config) (authorizer.Authorizer, authorizer.RuleResolver, error)
 
 var modes = map[string]mode{
+	"Node": newNode,
 	"RBAC": newRBAC,
-	"AlwaysAllow": func(Config) (authorizer.Authorizer, authorizer.RuleResolver) {
+	"AlwaysAllow": func(Config) (authorizer.Authorizer, authorizer.RuleResolver, error) {
 		a := authorizerfactory.NewAlwaysAllowAuthorizer()
-		return a, a
+		return a, a, nil
 	},
-	"AlwaysDeny": func(Config) (authorizer.Authorizer, authorizer.RuleResolver) {
+	"AlwaysDeny": func(Config) (authorizer.Authorizer, authorizer.RuleResolver, error) {
 		a := authorizerfactory.NewAlwaysDenyAuthorizer()
-		return a, a
+		return a, a, nil
 	},
 }
 
@@ -51,7 +54,10 @@ func New(c Config) (authorizer.Authorizer, authorizer.RuleResolver, error) {
 		if !ok {
 			return nil, nil, fmt.Errorf("unknown authorization mode %q: known are %v", name, slices.Sorted(maps.Keys(modes)))
 		}
-		a, r := build(c)
+		a, r, err := build(c)
+		if err != nil {
+			return nil, nil, err
+		}
 		all = append(all, union.NamedAuthorizer{AuthorizerName: name, Authorizer: a})
 		if r != nil {
 			resolvers = append(resolvers, r)
@@ -61,11 +67,19 @@ func New(c Config) (authorizer.Authorizer, authorizer.RuleResolver, error) {
 	return joined, union.NewRuleResolvers(resolvers...), err
 }
 
-func newRBAC(c Config) (authorizer.Authorizer, authorizer.RuleResolver) {
+func newRBAC(c Config) (authorizer.Authorizer, authorizer.RuleResolver, error) {
 	i := c.Informers.Rbac().V1()
 	a := &rbac.Authorizer{
 		Roles: i.Roles().Lister(), RoleBindings: i.RoleBindings().Lister(),
 		ClusterRoles: i.ClusterRoles().Lister(), ClusterRoleBindings: i.ClusterRoleBindings().Lister(),
 	}
-	return a, a
+	return a, a, nil
+}
+
+func newNode(c Config) (authorizer.Authorizer, authorizer.RuleResolver, error) {
+	a := &node.Authorizer{Index: node.NewIndex(), Rules: policy.NodeRules()}
+	if _, err := c.Informers.Core().V1().Pods().Informer().AddEventHandler(a.Index.Handler()); err != nil {
+		return nil, nil, fmt.Errorf("watching pods for the Node authorizer: %w", err)
+	}
+	return a, a, nil
 }

@@ -250,5 +250,6 @@ func serving(c Config) (*genericapiserver.SecureServingInfo, *rest.Config, error
 	}
 	loopback.ContentType = runtime.ContentTypeProtobuf
 	loopback.QPS = -1
+	loopback.WarningHandlerWithContext = rest.NoWarnings{} // meant for people
 	return info, loopback, nil
 }

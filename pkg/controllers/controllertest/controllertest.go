@@ -15,6 +15,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -194,7 +195,8 @@ func newWorld(objects []client.Object) *world {
 	store := fake.NewClientBuilder().
 		WithScheme(clientgoscheme.Scheme).
 		WithObjects(copies...).
-		WithStatusSubresource(&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &corev1.Pod{}, &corev1.Node{}, &corev1.Namespace{}).
+		WithStatusSubresource(&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.DaemonSet{}, &corev1.ReplicationController{},
+			&corev1.Pod{}, &corev1.Node{}, &corev1.Namespace{}, &corev1.ResourceQuota{}, &policyv1.PodDisruptionBudget{}).
 		Build()
 	w.direct = store
 	w.client = interceptor.NewClient(store, w.funcs(w.record))

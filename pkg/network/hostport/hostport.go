@@ -6,6 +6,8 @@
 package hostport
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"os"
@@ -20,12 +22,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The chains of the nat table. Rules carry the pod's uid as comment, by which they are found again.
-const (
-	chainDNAT = "MINIK8S-HOSTPORT-DNAT"
-	chainMasq = "MINIK8S-HOSTPORT-MASQ"
-	table     = "nat"
-)
+const table = "nat"
+
+// Chains are a cluster's chains of the nat table; their names carry a hash of the cluster's, so that clusters on one
+// machine spare each other. Rules carry the pod's uid as comment, by which they are found again.
+type Chains struct{ DNAT, Masquerade string }
+
+// ChainsOf returns the chains of a cluster.
+func ChainsOf(cluster string) Chains {
+	sum := sha256.Sum256([]byte(cluster))
+	prefix := "MINIK8S-HP-" + hex.EncodeToString(sum[:4])
+	return Chains{DNAT: prefix + "-DNAT", Masquerade: prefix + "-MASQ"}
+}
+
+func (c Chains) all() []string { return []string{c.DNAT, c.Masquerade} }
 
 // Tables is the part of go-iptables that is used, for one address family.
 type Tables interface {
@@ -40,22 +50,23 @@ type Tables interface {
 
 var _ Tables = (*iptables.IPTables)(nil)
 
-// Manager keeps the rules of all pods. Safe for concurrent use; several kubelets in one network namespace are not
-// supported.
+// Manager keeps the rules of all pods of a cluster's node. Safe for concurrent use; several kubelets of one cluster in
+// one network namespace are not supported.
 type Manager struct {
+	chains Chains
 	mu     sync.Mutex // one change of the tables at a time
 	v4, v6 Tables     // v6 may be nil
 	// localnet lets packets with a loopback source leave towards a pod, for connections to 127.0.0.1.
 	localnet func(ip netip.Addr) error
 }
 
-// New returns a Manager on the iptables of this network namespace; ip6tables are used if they are there.
-func New() (*Manager, error) {
+// New returns the Manager of a cluster on the iptables of this network namespace; ip6tables are used if they are there.
+func New(cluster string) (*Manager, error) {
 	v4, err := iptables.NewWithProtocol(iptables.ProtocolIPv4)
 	if err != nil {
 		return nil, fmt.Errorf("finding iptables: %w", err)
 	}
-	m := &Manager{v4: v4, localnet: routeLocalnet}
+	m := &Manager{chains: ChainsOf(cluster), v4: v4, localnet: routeLocalnet}
 	if v6, err := iptables.NewWithProtocol(iptables.ProtocolIPv6); err == nil {
 		if _, err := v6.ListChains(table); err == nil {
 			m.v6 = v6
@@ -72,7 +83,7 @@ type Rule struct {
 
 // Rules are those that a pod with address ip needs for its ports. The DNAT goes for packets to any address of the node
 // (or to hostIP); masquerading makes the answer come back this way when the pod itself or the node's loopback asks.
-func Rules(uid types.UID, ip netip.Addr, ports []corev1.ContainerPort) []Rule {
+func (c Chains) Rules(uid types.UID, ip netip.Addr, ports []corev1.ContainerPort) []Rule {
 	var out []Rule
 	comment := []string{"-m", "comment", "--comment", "pod " + string(uid)}
 	for _, p := range ports {
@@ -92,14 +103,14 @@ func Rules(uid types.UID, ip netip.Addr, ports []corev1.ContainerPort) []Rule {
 			}
 		}
 		target := netip.AddrPortFrom(ip, uint16(p.ContainerPort)).String()
-		out = append(out, Rule{chainDNAT, slices.Concat(match, comment,
+		out = append(out, Rule{c.DNAT, slices.Concat(match, comment,
 			[]string{"-m", proto, "--dport", strconv.Itoa(int(p.HostPort)), "-j", "DNAT", "--to-destination", target})})
 		self, loop := netip.PrefixFrom(ip, ip.BitLen()).String(), "127.0.0.0/8"
 		if ip.Is6() {
 			loop = "::1/128"
 		}
 		for _, src := range []string{self, loop} {
-			out = append(out, Rule{chainMasq, slices.Concat([]string{"-s", src, "-d", self, "-p", proto}, comment,
+			out = append(out, Rule{c.Masquerade, slices.Concat([]string{"-s", src, "-d", self, "-p", proto}, comment,
 				[]string{"-m", proto, "--dport", strconv.Itoa(int(p.ContainerPort)), "-j", "MASQUERADE"})})
 		}
 	}
@@ -145,7 +156,7 @@ func (m *Manager) Set(uid types.UID, podIPs []string, ports []corev1.ContainerPo
 			return fmt.Errorf("publishing host ports of pod %s: %w", uid, err)
 		}
 		if ip.Is4() {
-			rules := Rules(uid, ip, ports)
+			rules := m.chains.Rules(uid, ip, ports)
 			if len(rules) > 0 {
 				if err := m.localnet(ip); err != nil {
 					return fmt.Errorf("publishing host ports of pod %s: %w", uid, err)
@@ -153,7 +164,7 @@ func (m *Manager) Set(uid types.UID, podIPs []string, ports []corev1.ContainerPo
 			}
 			want4 = append(want4, rules...)
 		} else {
-			want6 = append(want6, Rules(uid, ip, ports)...)
+			want6 = append(want6, m.chains.Rules(uid, ip, ports)...)
 		}
 	}
 	for _, f := range []struct {
@@ -164,11 +175,11 @@ func (m *Manager) Set(uid types.UID, podIPs []string, ports []corev1.ContainerPo
 			continue
 		}
 		if len(f.want) > 0 {
-			if err := ensure(f.t); err != nil {
+			if err := m.chains.ensure(f.t); err != nil {
 				return err
 			}
 		}
-		if err := replace(f.t, uid, f.want); err != nil {
+		if err := m.chains.replace(f.t, uid, f.want); err != nil {
 			return fmt.Errorf("publishing host ports of pod %s: %w", uid, err)
 		}
 	}
@@ -186,7 +197,7 @@ func (m *Manager) Retain(keep map[types.UID]bool) error {
 		if t == nil {
 			continue
 		}
-		for _, chain := range []string{chainDNAT, chainMasq} {
+		for _, chain := range m.chains.all() {
 			rules, err := rulesOf(t, chain)
 			if err != nil {
 				return err
@@ -211,7 +222,7 @@ func (m *Manager) Purge() error {
 		if t == nil {
 			continue
 		}
-		for _, j := range jumps {
+		for _, j := range m.chains.jumps() {
 			if ok, err := t.ChainExists(table, j.Spec[len(j.Spec)-1]); err != nil {
 				return fmt.Errorf("removing host port chains: %w", err)
 			} else if !ok {
@@ -221,7 +232,7 @@ func (m *Manager) Purge() error {
 				return fmt.Errorf("removing host port chains: %w", err)
 			}
 		}
-		for _, chain := range []string{chainDNAT, chainMasq} {
+		for _, chain := range m.chains.all() {
 			ok, err := t.ChainExists(table, chain)
 			if err == nil && ok {
 				err = t.ClearAndDeleteChain(table, chain)
@@ -235,15 +246,17 @@ func (m *Manager) Purge() error {
 }
 
 // jumps lead from the built-in chains to ours; only packets to addresses of the node take the first two.
-var jumps = []Rule{
-	{"PREROUTING", []string{"-m", "addrtype", "--dst-type", "LOCAL", "-m", "comment", "--comment", "minik8s host ports", "-j", chainDNAT}},
-	{"OUTPUT", []string{"-m", "addrtype", "--dst-type", "LOCAL", "-m", "comment", "--comment", "minik8s host ports", "-j", chainDNAT}},
-	{"POSTROUTING", []string{"-m", "comment", "--comment", "minik8s host ports", "-j", chainMasq}},
+func (c Chains) jumps() []Rule {
+	return []Rule{
+		{"PREROUTING", []string{"-m", "addrtype", "--dst-type", "LOCAL", "-m", "comment", "--comment", "minik8s host ports", "-j", c.DNAT}},
+		{"OUTPUT", []string{"-m", "addrtype", "--dst-type", "LOCAL", "-m", "comment", "--comment", "minik8s host ports", "-j", c.DNAT}},
+		{"POSTROUTING", []string{"-m", "comment", "--comment", "minik8s host ports", "-j", c.Masquerade}},
+	}
 }
 
 // ensure makes the chains and puts the jumps first, where Docker's and the service proxy's rules do not hide them.
-func ensure(t Tables) error {
-	for _, chain := range []string{chainDNAT, chainMasq} {
+func (c Chains) ensure(t Tables) error {
+	for _, chain := range c.all() {
 		ok, err := t.ChainExists(table, chain)
 		if err == nil && !ok {
 			err = t.NewChain(table, chain)
@@ -252,7 +265,7 @@ func ensure(t Tables) error {
 			return fmt.Errorf("making chain %s: %w", chain, err)
 		}
 	}
-	for _, j := range jumps {
+	for _, j := range c.jumps() {
 		if err := t.InsertUnique(table, j.Chain, 1, j.Spec...); err != nil {
 			return fmt.Errorf("jumping from %s: %w", j.Chain, err)
 		}
@@ -261,13 +274,13 @@ func ensure(t Tables) error {
 }
 
 // replace makes want the rules of a pod: new ones are added before old ones go.
-func replace(t Tables, uid types.UID, want []Rule) error {
+func (c Chains) replace(t Tables, uid types.UID, want []Rule) error {
 	for _, r := range want {
 		if err := t.AppendUnique(table, r.Chain, r.Spec...); err != nil {
 			return err
 		}
 	}
-	for _, chain := range []string{chainDNAT, chainMasq} {
+	for _, chain := range c.all() {
 		have, err := rulesOf(t, chain)
 		if err != nil {
 			return err

@@ -7,6 +7,8 @@ package groups
 import (
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/apps"
+	"minik8s.io/minik8s/pkg/registry/authentication"
+	"minik8s.io/minik8s/pkg/registry/authorization"
 	"minik8s.io/minik8s/pkg/registry/coordination"
 	"minik8s.io/minik8s/pkg/registry/core"
 	"minik8s.io/minik8s/pkg/registry/discovery"
@@ -22,6 +24,8 @@ func All() []registry.Group {
 		core.Group(),
 		apps.Group(),
 		events.Group(),
+		authentication.Group(),
+		authorization.Group(),
 		policy.Group(),
 		rbac.Group(),
 		scheduling.Group(),

@@ -90,6 +90,9 @@ var prefixes = map[schema.GroupResource]string{
 	{Group: "networking.k8s.io", Resource: "ingresses"}: "ingress",
 }
 
+// uncached are written far more often than read; events are also served by two groups, which would cache them twice.
+var uncached = map[string]bool{"events": true}
+
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (f *Factory) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
 	config, err := f.ForResource(gr)
@@ -100,9 +103,13 @@ func (f *Factory) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (gen
 	if !ok {
 		prefix = gr.Resource
 	}
+	decorator := generic.StorageDecorator(f.cached)
+	if uncached[gr.Resource] {
+		decorator = f.uncached
+	}
 	return generic.RESTOptions{
 		StorageConfig:             config,
-		Decorator:                 f.cached,
+		Decorator:                 decorator,
 		EnableGarbageCollection:   true,
 		DeleteCollectionWorkers:   1,
 		ResourcePrefix:            prefix,
@@ -167,6 +174,12 @@ func (f *Factory) cached(c *storagebackend.ConfigForResource, resourcePrefix str
 			stopRaw()
 		})
 	}, nil
+}
+
+// uncached is a generic.StorageDecorator: etcd alone.
+func (f *Factory) uncached(c *storagebackend.ConfigForResource, resourcePrefix string, _ func(runtime.Object) (string, error),
+	newFunc, newListFunc func() runtime.Object, _ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+	return f.Raw(c, resourcePrefix, newFunc, newListFunc)
 }
 
 // Raw is the storage of a resource without a watch cache, on a client of its own.

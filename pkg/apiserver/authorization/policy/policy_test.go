@@ -15,8 +15,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/component-helpers/auth/rbac/validation"
-
-	"minik8s.io/minik8s/pkg/controllers"
 )
 
 // TestConsistent checks what makes the policy a whole: unique names, rules that say something, bindings to roles that
@@ -71,23 +69,6 @@ func checkRules(t *testing.T, name string, rules []rbacv1.PolicyRule) {
 		}
 		if slices.Contains(r.Resources, "") || slices.Contains(r.Verbs, "") {
 			t.Errorf("rule %d of %s has an empty word: %v", i, name, r)
-		}
-	}
-}
-
-// TestEveryControllerHasARole: a controller whose account nobody has bound fails only at run time.
-func TestEveryControllerHasARole(t *testing.T) {
-	bound := map[string]bool{}
-	for _, b := range Default().ClusterRoleBindings {
-		for _, s := range b.Subjects {
-			if s.Kind == rbacv1.ServiceAccountKind {
-				bound[s.Name] = true
-			}
-		}
-	}
-	for _, c := range controllers.All() {
-		if !bound[c.ServiceAccount] {
-			t.Errorf("controller %s writes as ServiceAccount %s, which has no role", c.Name, c.ServiceAccount)
 		}
 	}
 }

@@ -39,7 +39,7 @@ var (
 func (a *Authorizer) Authorize(_ context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	reason := ""
 	err := a.visit(attrs.GetUser(), attrs.GetNamespace(), func(source string, rule *rbacv1.PolicyRule) bool {
-		if allows(attrs, rule) {
+		if Allows(attrs, rule) {
 			reason = "RBAC: allowed by " + source
 			return false
 		}
@@ -205,8 +205,8 @@ func describe(s *rbacv1.Subject, namespace string) string {
 	return fmt.Sprintf("%s %q", s.Kind, s.Name)
 }
 
-// allows reports whether a rule allows a request.
-func allows(attrs authorizer.Attributes, r *rbacv1.PolicyRule) bool {
+// Allows reports whether a rule allows a request.
+func Allows(attrs authorizer.Attributes, r *rbacv1.PolicyRule) bool {
 	if !matches(r.Verbs, attrs.GetVerb()) {
 		return false
 	}

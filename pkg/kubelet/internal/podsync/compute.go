@@ -31,7 +31,9 @@ type Input struct {
 	Probes map[string]Probe
 	// Backoff is by container name.
 	Backoff map[string]restart.Backoff
-	Now     time.Time
+	// Resize are ids of containers whose new resources, by their resizePolicy, need a restart.
+	Resize map[string]bool
+	Now    time.Time
 }
 
 // KillReason tells why a container is killed, because a probe may bring its own grace period.
@@ -42,6 +44,7 @@ const (
 	KillChanged  KillReason = "Changed"
 	KillLiveness KillReason = "LivenessProbe"
 	KillStartup  KillReason = "StartupProbe"
+	KillResize   KillReason = "Resize"
 	KillUnknown  KillReason = "Unknown"
 	KillPod      KillReason = "Pod"
 )
@@ -265,6 +268,11 @@ func (c *computation) keep(spec *corev1.Container, t container.ContainerType, l 
 		k.Reason, k.Message = KillLiveness, fmt.Sprintf("Container %s failed liveness probe", spec.Name)
 	case p.StartupFailed:
 		k.Reason, k.Message = KillStartup, fmt.Sprintf("Container %s failed startup probe", spec.Name)
+	case c.Resize[l.ID]:
+		k.Reason, k.Message = KillResize, fmt.Sprintf("Container %s resize requires restart", spec.Name)
+		c.Kill = append(c.Kill, k)
+		c.start(spec.Name, t, time.Time{}) // not a crash, so it neither waits nor counts
+		return false
 	default:
 		return true
 	}

@@ -30,7 +30,7 @@ func (s *Syncer) publish(ctx context.Context, m *memory, pod *corev1.Pod, obs *o
 	in := status.Input{
 		Pod: pod, Observed: obs, RuntimeName: s.cfg.RuntimeName,
 		HostIPs: s.cfg.HostIPs, PodIPs: s.podIPs(obs),
-		Probes:   map[string]status.Probe{},
+		Probes: map[string]status.Probe{}, Resources: map[string]corev1.ResourceRequirements{},
 		Finished: finished, Stopped: stopped,
 		Now: s.cfg.Clock.Now(),
 	}
@@ -42,6 +42,12 @@ func (s *Syncer) publish(ctx context.Context, m *memory, pod *corev1.Pod, obs *o
 			v.Ready = v.Ready && spec.ReadinessProbe == nil
 		}
 		in.Probes[c.ID] = status.Probe{Started: v.Started, Ready: v.Ready}
+	}
+	for _, p := range s.pendingResizes(pod, obs) {
+		in.Resizing = true
+		if old := podspec.Status(&pod.Status, p.container.Name); old != nil && old.Resources != nil {
+			in.Resources[p.container.ID] = *old.Resources
+		}
 	}
 	s.messages(ctx, m, pod, obs)
 	m.mu.Lock()

@@ -58,7 +58,9 @@ func (s *Syncer) containers(ctx context.Context, m *memory, pod *corev1.Pod, obs
 	for _, h := range a.Held {
 		s.hold(m, pod, h)
 	}
-	s.resize(ctx, pod, obs)
+	if s.resize(ctx, pod, obs) {
+		defer s.acted(m)
+	}
 	var errs []error
 	for _, st := range a.Start {
 		err := s.start(ctx, m, pod, obs, a.Sandbox, st, ips, parent)
@@ -194,25 +196,6 @@ func (s *Syncer) remove(ctx context.Context, obs *observed.Pod, id string) error
 		}
 	}
 	return nil
-}
-
-// resize brings the cgroup settings of running containers to what the spec asks for now (KEP-1287). A failure shows
-// in the status, where the old resources stay.
-func (s *Syncer) resize(ctx context.Context, pod *corev1.Pod, obs *observed.Pod) {
-	for _, l := range obs.Alive() {
-		c, t := podspec.Find(pod, l.Name)
-		if c == nil || t == container.TypeEphemeral || l.State != container.StateRunning || l.Resources == (container.Resources{}) {
-			continue
-		}
-		want := s.cfg.Resources(pod, c)
-		want.PidsLimit = l.Resources.PidsLimit
-		if want == l.Resources {
-			continue
-		}
-		if err := s.cfg.Runtime.UpdateContainer(ctx, l.ID, want); err != nil && ctx.Err() == nil {
-			s.cfg.Recorder.Event(podspec.Ref(pod, l.Name), corev1.EventTypeWarning, "ResizeError", fmt.Sprintf("Error updating container resources: %v", err))
-		}
-	}
 }
 
 // graceFor is how long one container may take to stop, while its pod goes on.

@@ -209,7 +209,7 @@ func (s *Syncer) deadline(pod *corev1.Pod) (left time.Duration, over bool) {
 }
 
 func (s *Syncer) input(m *memory, pod *corev1.Pod, obs *observed.Pod) Input {
-	in := Input{Pod: pod, Observed: obs, Probes: map[string]Probe{}, Backoff: map[string]restart.Backoff{}, Now: s.cfg.Clock.Now()}
+	in := Input{Pod: pod, Observed: obs, Probes: map[string]Probe{}, Backoff: map[string]restart.Backoff{}, Resize: map[string]bool{}, Now: s.cfg.Clock.Now()}
 	for _, c := range obs.Alive() {
 		v := s.cfg.Probes.Verdict(pod.UID, c.ID)
 		if spec, _ := podspec.Find(pod, c.Name); spec != nil && spec.StartupProbe != nil && v.Started {
@@ -217,6 +217,11 @@ func (s *Syncer) input(m *memory, pod *corev1.Pod, obs *observed.Pod) Input {
 			v.Started = s.cfg.Probes.Known(pod.UID, c.ID)
 		}
 		in.Probes[c.ID] = Probe{Started: v.Started, LivenessFailed: v.LivenessFailed, StartupFailed: v.StartupFailed}
+	}
+	for _, p := range s.pendingResizes(pod, obs) {
+		if p.restart {
+			in.Resize[p.container.ID] = true
+		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

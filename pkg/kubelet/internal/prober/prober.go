@@ -188,7 +188,10 @@ func (m *Manager) run(ctx context.Context, p *probe, k key, pod *corev1.Pod, spe
 	if spec.PeriodSeconds == 0 {
 		period = 10 * time.Second
 	}
-	if k.kind == Startup && p.state.Result == Success {
+	p.mu.Lock()
+	started := k.kind == Startup && p.state.Result == Success
+	p.mu.Unlock()
+	if started {
 		return // it started under an earlier kubelet
 	}
 	// Containers that ran before this kubelet did are spread over a period, or all would be probed in the same instant.

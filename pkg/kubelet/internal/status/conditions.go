@@ -35,6 +35,9 @@ func conditions(in Input, st *corev1.PodStatus) {
 		ready,
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
 	}
+	if in.Resizing {
+		own = append(own, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
+	}
 	out := make([]corev1.PodCondition, 0, len(own)+len(st.Conditions))
 	for _, c := range own {
 		c.ObservedGeneration = in.Pod.Generation
@@ -45,7 +48,7 @@ func conditions(in Input, st *corev1.PodStatus) {
 		out = append(out, c)
 	}
 	for _, o := range st.Conditions {
-		if !slices.ContainsFunc(own, func(c corev1.PodCondition) bool { return c.Type == o.Type }) {
+		if o.Type != corev1.PodResizeInProgress && !slices.ContainsFunc(own, func(c corev1.PodCondition) bool { return c.Type == o.Type }) {
 			out = append(out, o)
 		}
 	}

@@ -49,6 +49,8 @@ type Input struct {
 	TerminationMessages map[string]string
 	// Resources are those in force for running containers, by container id; without entry those of the spec are.
 	Resources map[string]corev1.ResourceRequirements
+	// Resizing: the resources in force are not yet those of the spec.
+	Resizing bool
 	// Finished: nothing will be started any more.
 	Finished bool
 	// Stopped: nothing of the pod runs and nothing will. Only then is a terminal phase reported.

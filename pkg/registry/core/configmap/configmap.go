@@ -15,14 +15,13 @@ import (
 
 // Resource describes configmaps.
 var Resource = &registry.Resource[*corev1.ConfigMap]{
-	Kind:                corev1.SchemeGroupVersion.WithKind("ConfigMap"),
-	Name:                "configmaps",
-	ShortNames:          []string{"cm"},
-	New:                 func() *corev1.ConfigMap { return &corev1.ConfigMap{} },
-	NewList:             func() runtime.Object { return &corev1.ConfigMapList{} },
-	AllowCreateOnUpdate: true,
-	Validate:            validate,
-	ValidateUpdate:      validateUpdate,
+	Kind:           corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+	Name:           "configmaps",
+	ShortNames:     []string{"cm"},
+	New:            func() *corev1.ConfigMap { return &corev1.ConfigMap{} },
+	NewList:        func() runtime.Object { return &corev1.ConfigMapList{} },
+	Validate:       validate,
+	ValidateUpdate: validateUpdate,
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,
 		registry.Column("Data", "string", corev1.ConfigMap{}.SwaggerDoc()["data"]),

@@ -1,0 +1,192 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+)
+
+// everything is a pod on a node that refers to every kind of object in every way.
+func everything(name, node string) *corev1.Pod {
+	secretKey := func(n string) *corev1.EnvVarSource {
+		return &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: n}}}
+	}
+	local := &corev1.LocalObjectReference{Name: "driver"}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+		Spec: corev1.PodSpec{
+			NodeName: node, ServiceAccountName: "sa",
+			ImagePullSecrets: []corev1.LocalObjectReference{{Name: "pull"}},
+			InitContainers:   []corev1.Container{{Env: []corev1.EnvVar{{ValueFrom: secretKey("init")}}}},
+			Containers: []corev1.Container{{
+				EnvFrom: []corev1.EnvFromSource{
+					{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "from"}}},
+					{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "from"}}},
+				},
+				Env: []corev1.EnvVar{{ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "key"}}}}},
+			}},
+			EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Env: []corev1.EnvVar{{ValueFrom: secretKey("debug")}}}}},
+			Volumes: []corev1.Volume{
+				{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "volume"}}},
+				{VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "volume"}}}},
+				{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+					{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "projected"}}},
+					{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}}},
+				}}}},
+				{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+				{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
+				{VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{NodePublishSecretRef: local}}},
+			},
+			ResourceClaims: []corev1.PodResourceClaim{{ResourceClaimName: ptr.To("gpu")}},
+		},
+	}
+}
+
+func TestAuthorize(t *testing.T) {
+	x := NewIndex()
+	h := x.Handler()
+	h.OnAdd(everything("p", "n1"), false)
+	h.OnAdd(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mirror", Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"}},
+		Spec: corev1.PodSpec{NodeName: "n2", Volumes: []corev1.Volume{
+			{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "volume"}}},
+		}},
+	}, false)
+	h.OnAdd(everything("pending", ""), false)
+	a := &Authorizer{Index: x, Rules: []rbacv1.PolicyRule{
+		{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""}, Resources: []string{"services", "secrets", "nodes", "pods"}},
+	}}
+	n1 := &user.DefaultInfo{Name: "system:node:n1", Groups: []string{"system:nodes"}}
+	n2 := &user.DefaultInfo{Name: "system:node:n2", Groups: []string{"system:nodes"}}
+
+	ask := func(u user.Info, verb, group, resource, sub, namespace, name string) authorizer.AttributesRecord {
+		return authorizer.AttributesRecord{User: u, Verb: verb, APIGroup: group, Resource: resource, Subresource: sub, Namespace: namespace, Name: name, ResourceRequest: true}
+	}
+	selecting := func(r authorizer.AttributesRecord, selector string) authorizer.AttributesRecord {
+		r.FieldSelectorRequirements = fields.ParseSelectorOrDie(selector).Requirements()
+		return r
+	}
+	for _, tc := range []struct {
+		name  string
+		attrs authorizer.AttributesRecord
+		allow bool
+	}{
+		{"not a node", ask(&user.DefaultInfo{Name: "system:node:n1"}, "get", "", "services", "", "ns", "s"), false},
+		{"a node without a name", ask(&user.DefaultInfo{Name: "bob", Groups: []string{"system:nodes"}}, "get", "", "services", "", "ns", "s"), false},
+		{"static rule", ask(n1, "list", "", "services", "", "", ""), true},
+		{"static rule does not say", ask(n1, "delete", "", "services", "", "ns", "s"), false},
+
+		{"secret of a volume", ask(n1, "get", "", "secrets", "", "ns", "volume"), true},
+		{"watch of one secret", ask(n1, "watch", "", "secrets", "", "ns", "volume"), true},
+		{"list of one secret", ask(n1, "list", "", "secrets", "", "ns", "volume"), true},
+		{"all secrets of a namespace", ask(n1, "list", "", "secrets", "", "ns", ""), false},
+		{"all secrets", ask(n1, "watch", "", "secrets", "", "", ""), false},
+		{"secret in another namespace", ask(n1, "get", "", "secrets", "", "other", "volume"), false},
+		{"secret write", ask(n1, "update", "", "secrets", "", "ns", "volume"), false},
+		{"secret of another node's pod", ask(n2, "get", "", "secrets", "", "ns", "volume"), false},
+		{"pull secret", ask(n1, "get", "", "secrets", "", "ns", "pull"), true},
+		{"init container's secret", ask(n1, "get", "", "secrets", "", "ns", "init"), true},
+		{"ephemeral container's secret", ask(n1, "get", "", "secrets", "", "ns", "debug"), true},
+		{"envFrom secret", ask(n1, "get", "", "secrets", "", "ns", "from"), true},
+		{"projected secret", ask(n1, "get", "", "secrets", "", "ns", "projected"), true},
+		{"driver's secret", ask(n1, "get", "", "secrets", "", "ns", "driver"), true},
+		{"config map of env", ask(n1, "get", "", "configmaps", "", "ns", "key"), true},
+		{"config map of envFrom", ask(n1, "get", "", "configmaps", "", "ns", "from"), true},
+		{"config map of a volume", ask(n1, "watch", "", "configmaps", "", "ns", "volume"), true},
+		{"projected config map", ask(n1, "get", "", "configmaps", "", "ns", "kube-root-ca.crt"), true},
+		{"unknown config map", ask(n1, "get", "", "configmaps", "", "ns", "none"), false},
+		{"claim", ask(n1, "get", "", "persistentvolumeclaims", "", "ns", "data"), true},
+		{"claim of an ephemeral volume", ask(n1, "get", "", "persistentvolumeclaims", "", "ns", "p-scratch"), true},
+		{"claim list", ask(n1, "list", "", "persistentvolumeclaims", "", "ns", "data"), false},
+		{"claim status", ask(n1, "patch", "", "persistentvolumeclaims", "status", "ns", "data"), true},
+		{"another's claim status", ask(n2, "patch", "", "persistentvolumeclaims", "status", "ns", "data"), false},
+		{"resource claim", ask(n1, "get", "resource.k8s.io", "resourceclaims", "", "ns", "gpu"), true},
+
+		{"token", ask(n1, "create", "", "serviceaccounts", "token", "ns", "sa"), true},
+		{"token of another node's account", ask(n2, "create", "", "serviceaccounts", "token", "ns", "sa"), false},
+		{"account", ask(n1, "get", "", "serviceaccounts", "", "ns", "sa"), false},
+
+		{"own lease", ask(n1, "update", "coordination.k8s.io", "leases", "", "kube-node-lease", "n1"), true},
+		{"new lease", ask(n1, "create", "coordination.k8s.io", "leases", "", "kube-node-lease", ""), true},
+		{"another's lease", ask(n1, "update", "coordination.k8s.io", "leases", "", "kube-node-lease", "n2"), false},
+		{"lease elsewhere", ask(n1, "update", "coordination.k8s.io", "leases", "", "kube-system", "n1"), false},
+		{"leases", ask(n1, "list", "coordination.k8s.io", "leases", "", "kube-node-lease", ""), false},
+		{"own CSINode", ask(n1, "get", "storage.k8s.io", "csinodes", "", "", "n1"), true},
+		{"another's CSINode", ask(n1, "get", "storage.k8s.io", "csinodes", "", "", "n2"), false},
+
+		{"own node", ask(n1, "get", "", "nodes", "", "", "n1"), true},
+		{"watch of own node", ask(n1, "watch", "", "nodes", "", "", "n1"), true},
+		{"another node", ask(n1, "get", "", "nodes", "", "", "n2"), false},
+		{"all nodes", ask(n1, "list", "", "nodes", "", "", ""), false},
+		{"node status", ask(n1, "patch", "", "nodes", "status", "", "n1"), true},
+		{"node deletion", ask(n1, "delete", "", "nodes", "", "", "n1"), false},
+		{"node proxy", ask(n1, "get", "", "nodes", "proxy", "", "n1"), false},
+
+		{"own pods", selecting(ask(n1, "watch", "", "pods", "", "", ""), "spec.nodeName=n1"), true},
+		{"own pods that run", selecting(ask(n1, "list", "", "pods", "", "", ""), "status.phase=Running,spec.nodeName=n1"), true},
+		{"another's pods", selecting(ask(n1, "watch", "", "pods", "", "", ""), "spec.nodeName=n2"), false},
+		{"pods not of another", selecting(ask(n1, "watch", "", "pods", "", "", ""), "spec.nodeName!=n1"), false},
+		{"all pods", ask(n1, "list", "", "pods", "", "", ""), false},
+		{"one own pod", ask(n1, "get", "", "pods", "", "ns", "p"), true},
+		{"own mirror pod", ask(n2, "get", "", "pods", "", "ns", "mirror"), true},
+		{"another's pod", ask(n2, "get", "", "pods", "", "ns", "p"), false},
+		{"pod without a node", ask(n1, "get", "", "pods", "", "ns", "pending"), false},
+		{"pod status", ask(n1, "patch", "", "pods", "status", "ns", "p"), true},
+		{"pod deletion", ask(n1, "delete", "", "pods", "", "ns", "p"), true},
+		{"pod eviction", ask(n1, "create", "", "pods", "eviction", "ns", "p"), true},
+		{"pod update", ask(n1, "update", "", "pods", "", "ns", "p"), false},
+		{"exec", ask(n1, "create", "", "pods", "exec", "ns", "p"), false},
+		{"secret of a mirror pod", ask(n2, "get", "", "secrets", "", "ns", "volume"), false},
+		{"own slices", selecting(ask(n1, "list", "resource.k8s.io", "resourceslices", "", "", ""), "nodeName=n1"), true},
+		{"all slices", ask(n1, "list", "resource.k8s.io", "resourceslices", "", "", ""), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, reason, err := a.Authorize(context.Background(), tc.attrs)
+			if (got == authorizer.DecisionAllow) != tc.allow || got == authorizer.DecisionDeny || err != nil {
+				t.Errorf("decision %v (%s, %v), want allow = %v", got, reason, err, tc.allow)
+			}
+		})
+	}
+}
+
+func TestIndexForgets(t *testing.T) {
+	x := NewIndex()
+	h := x.Handler()
+	s := ref{secret, "ns", "volume"}
+	h.OnAdd(everything("a", "n1"), false)
+	h.OnAdd(everything("b", "n1"), false)
+	h.OnUpdate(everything("b", "n1"), everything("b", "n1"))
+	h.OnDelete(everything("a", "n1"))
+	if !x.Has("n1", s) {
+		t.Error("secret forgotten while a pod still refers to it")
+	}
+	h.OnUpdate(everything("b", "n1"), everything("b", "n2")) // another pod of the same name
+	if x.Has("n1", s) || !x.Has("n2", s) {
+		t.Error("access did not move with the pod")
+	}
+	h.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/b", Obj: everything("b", "n2")})
+	if len(x.uses) != 0 || len(x.pods) != 0 {
+		t.Errorf("left behind: %v, %v", x.uses, x.pods)
+	}
+}
+
+func TestRulesFor(t *testing.T) {
+	a := &Authorizer{Index: NewIndex()}
+	if _, _, incomplete, err := a.RulesFor(context.Background(), &user.DefaultInfo{Name: "system:node:n", Groups: []string{"system:nodes"}}, "ns"); !incomplete || err == nil {
+		t.Error("the rules of a node are said to be complete")
+	}
+	if _, _, incomplete, err := a.RulesFor(context.Background(), &user.DefaultInfo{Name: "ann"}, "ns"); incomplete || err != nil {
+		t.Error("the rules of a user are said to be incomplete")
+	}
+}

@@ -1,0 +1,139 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package replicas keeps a number of pods of one template: what ReplicaSet and ReplicationController have in common. Touch
+// it when either creates or deletes pods wrongly, or a number in their status is off.
+package replicas
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"minik8s.io/minik8s/pkg/controllers/claim"
+	"minik8s.io/minik8s/pkg/controllers/pods"
+)
+
+// Set is a controller object that wants a number of pods.
+type Set struct {
+	// Object is the controller object itself, Kind its kind as written to owner references.
+	Object client.Object
+	Kind   schema.GroupVersionKind
+	// Selector matches the pods, Template makes them and Replicas is how many there shall be.
+	Selector labels.Selector
+	Template *corev1.PodTemplateSpec
+	Replicas int
+	// MinReadySeconds is how long a pod has to be ready to count as available.
+	MinReadySeconds int32
+	// Siblings returns the UIDs of the sets with the same controller as this one. Scaling an old ReplicaSet of a
+	// Deployment down then frees the nodes where pods of the new one already run.
+	Siblings func(context.Context) ([]types.UID, error)
+}
+
+// Keeper brings the number of pods of sets to the wanted one. Its client has to return what it wrote before
+// (setup.Env.Client does), so that a pod just created is not created again.
+type Keeper struct {
+	Client client.Client
+	Live   client.Reader
+	Events record.EventRecorder
+	Clock  clock.PassiveClock
+}
+
+// Result is what one pass found.
+type Result struct {
+	Counts
+	// ScaleErr is what stopped the pass from creating or deleting pods.
+	ScaleErr error
+	// Recheck is the time until the next ready pod has been ready for long enough; 0 when there is none to wait for.
+	Recheck time.Duration
+}
+
+// Keep claims the pods of the set and creates or deletes as many as are missing or too many. A set that is being deleted is
+// only counted. The error says why the pods could not be told; that they could not be changed is in the result.
+func (k Keeper) Keep(ctx context.Context, set Set) (Result, error) {
+	var list corev1.PodList
+	if err := k.Client.List(ctx, &list, client.InNamespace(set.Object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		return Result{}, fmt.Errorf("listing pods: %w", err)
+	}
+	owner := claim.Owner{Object: set.Object, Kind: set.Kind, Selector: set.Selector, Client: k.Client, Live: k.Live}
+	active, err := claim.All(ctx, owner, pods.Pointers(list.Items, pods.IsActive))
+	if err != nil {
+		return Result{}, err
+	}
+	terminating := pods.Pointers(list.Items, func(pod *corev1.Pod) bool {
+		return pods.IsTerminating(pod) && claim.Decide(set.Object, pod, set.Selector) == claim.Keep
+	})
+	now := k.Clock.Now()
+	result := Result{
+		Counts:  Count(set.Template.Labels, active, len(terminating), set.MinReadySeconds, now),
+		Recheck: NextAvailable(active, set.MinReadySeconds, now),
+	}
+	if set.Object.GetDeletionTimestamp() == nil {
+		result.ScaleErr = k.scale(ctx, set, active, list.Items)
+	}
+	return result, nil
+}
+
+// scale brings the number of active pods to the wanted one.
+func (k Keeper) scale(ctx context.Context, set Set, active []*corev1.Pod, namespacePods []corev1.Pod) error {
+	control := pods.Control{Client: k.Client, Events: k.Events}
+	create, remove := Step(len(active), set.Replicas)
+	if create > 0 {
+		ref := *metav1.NewControllerRef(set.Object, set.Kind)
+		_, err := pods.SlowStart(create, func(int) error {
+			err := control.Create(ctx, set.Object, pods.FromTemplate(set.Template, set.Object, ref))
+			if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+				return nil
+			}
+			return err
+		})
+		return err
+	}
+	if remove == 0 {
+		return nil
+	}
+	related, err := related(ctx, set, namespacePods)
+	if err != nil {
+		return err
+	}
+	victims := slices.Clone(active)
+	pods.SortForDeletion(victims, related, k.Clock.Now())
+	var firstErr error
+	for _, pod := range victims[:remove] {
+		if err := control.Delete(ctx, set.Object, pod); err != nil && firstErr == nil {
+			firstErr = err
+		}
+	}
+	return firstErr
+}
+
+// related counts, per node, the active pods of this set and of its siblings.
+func related(ctx context.Context, set Set, namespacePods []corev1.Pod) (map[string]int, error) {
+	family := map[types.UID]bool{set.Object.GetUID(): true}
+	siblings, err := set.Siblings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, uid := range siblings {
+		family[uid] = true
+	}
+	count := map[string]int{}
+	for i := range namespacePods {
+		pod := &namespacePods[i]
+		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && family[ref.UID] && pods.IsActive(pod) {
+			count[pod.Spec.NodeName]++
+		}
+	}
+	return count, nil
+}

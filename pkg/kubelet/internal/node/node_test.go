@@ -1,0 +1,137 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientfake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/record"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+)
+
+func TestSync(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	client := clientfake.NewClientset()
+	events := record.NewFakeRecorder(100)
+	m := Machine{Addresses: Addresses("n", []netip.Addr{netip.MustParseAddr("192.0.2.1")}),
+		Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}, Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}, NotReady: "down"}
+	r := New(Config{Name: "n", Client: client, Recorder: events, Clock: clock, Labels: Labels("n"), Machine: func(context.Context) Machine { return m }})
+	get := func() *corev1.Node {
+		t.Helper()
+		n, err := client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	step := func() int {
+		t.Helper()
+		client.ClearActions()
+		if err := r.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		writes := 0
+		for _, a := range client.Actions() {
+			if a.GetVerb() != "get" {
+				writes++
+			}
+		}
+		return writes
+	}
+	step()
+	n := get()
+	if _, c := condition(n, corev1.NodeReady); c.Status != corev1.ConditionFalse || c.Reason != "KubeletNotReady" || c.Message != "down" {
+		t.Errorf("ready condition %+v", c)
+	}
+
+	// Others add a resource, a condition, a label and a taint; a ready node keeps them.
+	n.Status.Capacity["example.com/foo"] = resource.MustParse("5")
+	n.Status.Allocatable["example.com/foo"] = resource.MustParse("5")
+	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "Foreign", Status: corev1.ConditionTrue})
+	n.Labels["mine"] = "1"
+	delete(n.Labels, corev1.LabelHostname)
+	n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+	if _, err := client.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.NotReady = ""
+	clock.Step(10 * time.Second)
+	step()
+	n = get()
+	if _, c := condition(n, corev1.NodeReady); c.Status != corev1.ConditionTrue || c.Reason != "KubeletReady" || !c.LastTransitionTime.Time.Equal(clock.Now()) {
+		t.Errorf("ready condition %+v", c)
+	}
+	if _, c := condition(n, corev1.NodeDiskPressure); c.LastTransitionTime.Time.Equal(clock.Now()) {
+		t.Errorf("disk pressure did not turn, but says so: %+v", c)
+	}
+	q := n.Status.Allocatable["example.com/foo"]
+	if _, c := condition(n, "Foreign"); c == nil || q.Value() != 5 || n.Labels["mine"] != "1" || n.Labels[corev1.LabelHostname] != "n" || len(n.Spec.Taints) != 1 {
+		t.Errorf("what others wrote is lost: %+v", n)
+	}
+
+	// Nothing is written while nothing changes, but every five minutes.
+	clock.Step(10 * time.Second)
+	if w := step(); w != 0 {
+		t.Errorf("%d writes without a change", w)
+	}
+	clock.Step(5 * time.Minute)
+	if w := step(); w != 1 {
+		t.Errorf("%d writes after five minutes, want 1", w)
+	}
+	if err := client.CoreV1().Nodes().Delete(t.Context(), "n", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	step()
+	if n := get(); n.Labels[corev1.LabelHostname] != "n" || len(n.Status.Conditions) != 4 {
+		t.Errorf("registered again: %+v", n)
+	}
+	close(events.Events)
+	turned := map[string]bool{}
+	for e := range events.Events {
+		turned[e] = true
+	}
+	for _, want := range []string{"Normal NodeReady Node n status is now: NodeReady", "Normal NodeHasNoDiskPressure Node n status is now: NodeHasNoDiskPressure"} {
+		if !turned[want] {
+			t.Errorf("no event %q in %v", want, turned)
+		}
+	}
+}
+
+func condition(n *corev1.Node, kind corev1.NodeConditionType) (int, *corev1.NodeCondition) {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == kind {
+			return i, &n.Status.Conditions[i]
+		}
+	}
+	return -1, nil
+}
+
+func TestHost(t *testing.T) {
+	h := Host{Root: "/"}
+	capacity, allocatable, err := h.Resources(t.TempDir(), 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if capacity.Pods().Value() != 50 || capacity.Cpu().IsZero() || allocatable.Memory().Cmp(*capacity.Memory()) >= 0 || allocatable.StorageEphemeral().Cmp(*capacity.StorageEphemeral()) >= 0 {
+		t.Errorf("capacity %v allocatable %v", capacity, allocatable)
+	}
+	info := h.Info(container.Version{Name: "docker", Version: "20.10"}, "v1.37.2")
+	if info.ContainerRuntimeVersion != "docker://20.10" || info.KubeletVersion != "v1.37.2" || info.KernelVersion == "" || info.BootID == "" {
+		t.Errorf("info %+v", info)
+	}
+	want := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}, {Type: corev1.NodeInternalIP, Address: "fd00::1"}, {Type: corev1.NodeHostName, Address: "n"}}
+	if diff := cmp.Diff(want, Addresses("n", []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fd00::1")})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,114 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientfake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not %s", what)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+func get(t *testing.T, c *clientfake.Clientset) *corev1.Pod {
+	t.Helper()
+	p, err := c.CoreV1().Pods("ns").Get(context.Background(), "p", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func startManager(t *testing.T, c *clientfake.Clientset) *Manager {
+	m := NewManager(c)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { _ = m.Start(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return m
+}
+
+func TestManagerReportsAndDeletes(t *testing.T) {
+	live := pod(func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: "foreign", Status: corev1.ConditionTrue}}
+	}, "a")
+	c := clientfake.NewClientset(live)
+	failures := 2
+	c.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if failures > 0 {
+			failures--
+			return true, nil, errors.New("server away")
+		}
+		return false, nil, nil
+	})
+	m := startManager(t, c)
+	stale := live.DeepCopy()
+	stale.Status.Conditions = nil // the watch is behind
+	m.Set(stale, corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}})
+	await(t, "reported", func() bool { return get(t, c).Status.Phase == corev1.PodRunning })
+	if got := get(t, c).Status.Conditions; len(got) != 2 {
+		t.Errorf("conditions %v: the foreign one is to stay", got)
+	}
+	if b := m.Base(live); b.Phase != corev1.PodRunning || len(b.Conditions) != 2 {
+		t.Errorf("base %+v", b)
+	}
+
+	// Nothing is sent twice.
+	c.ClearActions()
+	st, _ := m.Get("u")
+	m.Set(live, st)
+	m.Set(live, corev1.PodStatus{Phase: corev1.PodFailed, Reason: "R"})
+	await(t, "failed", func() bool { return get(t, c).Status.Phase == corev1.PodFailed })
+	if n := len(c.Actions()); n > 8 {
+		t.Errorf("%d requests", n)
+	}
+	m.Set(live, corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"})
+	await(t, "updated", func() bool { return get(t, c).Status.PodIP == "10.0.0.1" })
+	if got := get(t, c).Status; got.Phase != corev1.PodFailed || got.Reason != "R" {
+		t.Errorf("a terminal pod became %s %s", got.Phase, got.Reason)
+	}
+	m.Delete(live)
+	await(t, "deleted", func() bool { return get(t, c) == nil })
+}
+
+func TestManagerSparesAnotherPodOfThatName(t *testing.T) {
+	other := pod(nil, "a")
+	other.UID = "other"
+	c := clientfake.NewClientset(other)
+	m := startManager(t, c)
+	m.Set(pod(nil, "a"), corev1.PodStatus{Phase: corev1.PodRunning})
+	await(t, "given up", func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.pods["u"].reported == m.pods["u"].version
+	})
+	if got := get(t, c); got.Status.Phase != "" {
+		t.Errorf("status of another pod was set to %s", got.Status.Phase)
+	}
+	for _, a := range c.Actions() {
+		if a.GetVerb() == "patch" {
+			t.Errorf("patched: %v", a)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hostport
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestRules(t *testing.T) {
+	tests := []struct {
+		name  string
+		ip    string
+		ports []corev1.ContainerPort
+		want  []string
+	}{
+		{name: "no host port", ip: "10.0.0.2", ports: []corev1.ContainerPort{{ContainerPort: 80}}},
+		{name: "any address", ip: "10.0.0.2", ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}, want: []string{
+			"DNAT -p tcp -m addrtype --dst-type LOCAL -m comment --comment pod u -m tcp --dport 8080 -j DNAT --to-destination 10.0.0.2:80",
+			"MASQ -s 10.0.0.2/32 -d 10.0.0.2/32 -p tcp -m comment --comment pod u -m tcp --dport 80 -j MASQUERADE",
+			"MASQ -s 127.0.0.0/8 -d 10.0.0.2/32 -p tcp -m comment --comment pod u -m tcp --dport 80 -j MASQUERADE",
+		}},
+		{name: "one address, udp", ip: "10.0.0.2", ports: []corev1.ContainerPort{{ContainerPort: 53, HostPort: 53, HostIP: "192.0.2.1", Protocol: corev1.ProtocolUDP}}, want: []string{
+			"DNAT -d 192.0.2.1/32 -p udp -m comment --comment pod u -m udp --dport 53 -j DNAT --to-destination 10.0.0.2:53",
+			"MASQ -s 10.0.0.2/32 -d 10.0.0.2/32 -p udp -m comment --comment pod u -m udp --dport 53 -j MASQUERADE",
+			"MASQ -s 127.0.0.0/8 -d 10.0.0.2/32 -p udp -m comment --comment pod u -m udp --dport 53 -j MASQUERADE",
+		}},
+		{name: "address of the other family", ip: "fd00::2", ports: []corev1.ContainerPort{{ContainerPort: 53, HostPort: 53, HostIP: "192.0.2.1"}}},
+		{name: "ipv6", ip: "fd00::2", ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}, want: []string{
+			"DNAT -p tcp -m addrtype --dst-type LOCAL -m comment --comment pod u -m tcp --dport 8080 -j DNAT --to-destination [fd00::2]:80",
+			"MASQ -s fd00::2/128 -d fd00::2/128 -p tcp -m comment --comment pod u -m tcp --dport 80 -j MASQUERADE",
+			"MASQ -s ::1/128 -d fd00::2/128 -p tcp -m comment --comment pod u -m tcp --dport 80 -j MASQUERADE",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			for _, r := range (Chains{DNAT: "DNAT", Masquerade: "MASQ"}).Rules("u", netip.MustParseAddr(tt.ip), tt.ports) {
+				got = append(got, r.Chain+" "+strings.Join(r.Spec, " "))
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSplit(t *testing.T) {
+	got := split(`-A C -m comment --comment "pod a b" -j DNAT`)
+	if diff := cmp.Diff([]string{"-A", "C", "-m", "comment", "--comment", "pod a b", "-j", "DNAT"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+const inNamespace = "MINIK8S_TEST_NETNS"
+
+// TestTables works with the kernel's tables, in a network namespace of its own.
+func TestTables(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this test needs root")
+	}
+	if _, err := exec.LookPath("iptables"); err != nil {
+		t.Skip("this test needs iptables")
+	}
+	if os.Getenv(inNamespace) == "" {
+		cmd := exec.CommandContext(t.Context(), "unshare", "--net", os.Args[0], "-test.run=^TestTables$", "-test.timeout=1m")
+		cmd.Env = append(os.Environ(), inNamespace+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("in the namespace: %v\n%s", err, out)
+		}
+		return
+	}
+	// The "pod" is an address of the far end of a link whose other namespace is left out: what counts is where the
+	// kernel sends packets, so the pod's address is one of this namespace's own.
+	lo, err := netlink.LinkByName("lo")
+	if err == nil {
+		err = netlink.LinkSetUp(lo)
+	}
+	if err == nil {
+		for _, a := range []string{"10.9.0.2/32", "192.0.2.1/32"} {
+			addr, perr := netlink.ParseAddr(a)
+			if perr != nil {
+				t.Fatal(perr)
+			}
+			if err = netlink.AddrAdd(lo, addr); err != nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "10.9.0.2:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("pod"))
+			c.Close()
+		}
+	}()
+	reach := func(addr string) error {
+		c, err := net.DialTimeout("tcp", addr, 2*time.Second)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		b, err := io.ReadAll(c)
+		if err == nil && string(b) != "pod" {
+			err = fmt.Errorf("answer %q", b)
+		}
+		return err
+	}
+	rules := func() string {
+		out, err := exec.Command("iptables-save", "-t", "nat").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		var keep []string
+		for _, line := range strings.Split(string(out), "\n") {
+			if strings.HasPrefix(line, "-A") {
+				keep = append(keep, line)
+			}
+		}
+		return strings.Join(keep, "\n")
+	}
+
+	m, err := New("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+	if err := m.Set("a", []string{"10.9.0.2"}, a); err != nil {
+		t.Fatal(err)
+	}
+	first := rules()
+	for _, addr := range []string{"192.0.2.1:8080", "127.0.0.1:8080"} {
+		if err := reach(addr); err != nil {
+			t.Errorf("%s: %v\n%s", addr, err, first)
+		}
+	}
+	if err := m.Set("a", []string{"10.9.0.2"}, a); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, rules()); diff != "" {
+		t.Errorf("setting twice changed rules:\n%s", diff)
+	}
+	if err := m.Set("b", []string{"10.9.0.2"}, []corev1.ContainerPort{{ContainerPort: 80, HostPort: 9090}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Set("b", []string{"10.9.0.2"}, []corev1.ContainerPort{{ContainerPort: 80, HostPort: 9091}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := reach("192.0.2.1:9091"); err != nil {
+		t.Errorf("changed port: %v", err)
+	}
+	if err := reach("192.0.2.1:9090"); err == nil {
+		t.Error("the old port still works")
+	}
+	if err := m.Retain(map[types.UID]bool{"b": true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := reach("192.0.2.1:8080"); err == nil {
+		t.Error("the port of a pod that was not retained still works")
+	}
+	if err := m.Remove("b"); err != nil {
+		t.Fatal(err)
+	}
+	if r := rules(); strings.Contains(r, "pod b") {
+		t.Errorf("rules after removal:\n%s", r)
+	}
+	for range 2 {
+		if err := m.Purge(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command("iptables-save", "-t", "nat").CombinedOutput()
+	if err != nil || strings.Contains(string(out), "MINIK8S") {
+		t.Errorf("after purge: %v\n%s", err, out)
+	}
+}
