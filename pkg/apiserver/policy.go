@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 
+	"minik8s.io/minik8s/pkg/apiserver/admission"
 	"minik8s.io/minik8s/pkg/apiserver/authentication"
 	"minik8s.io/minik8s/pkg/apiserver/authentication/serviceaccount"
 	"minik8s.io/minik8s/pkg/apiserver/authorization"
@@ -82,11 +83,18 @@ func (p *policy) build(client kubernetes.Interface, shared informers.SharedInfor
 	if err != nil {
 		return generic.Policy{}, err
 	}
+	plugins, err := admission.New(admission.Config{
+		Enable: p.config.EnableAdmission, Disable: p.config.DisableAdmission, Client: client, Informers: shared, Authorizer: authorizer,
+	})
+	if err != nil {
+		return generic.Policy{}, err
+	}
 	return generic.Policy{
 		Authenticator: authentication.New(authentication.Config{ClientCA: p.clientCA, ServiceAccounts: p.tokens}),
 		APIAudiences:  authenticator.Audiences(p.config.APIAudiences),
 		Authorizer:    authorizer,
 		RuleResolver:  resolver,
+		Admission:     plugins,
 	}, nil
 }
 

@@ -121,14 +121,26 @@ func (r *runner) run(ctx context.Context) error {
 		}
 	})
 
+	// Rights are among the objects that the API server starts with: clients that came before would be refused and back
+	// off, which takes longer than to wait. What can be built before is.
+	serves := make(chan struct{})
 	parts.Go(func() error {
-		// Rights are among the objects that the API server starts with: clients that came before would be refused and
-		// back off, which takes longer than to wait.
-		if err := r.waitFor(ctx, apiStep); err != nil {
-			return err
-		}
-		return r.startClients(ctx, parts)
+		defer close(serves)
+		return r.waitFor(ctx, apiStep)
 	})
+	for _, build := range []builder{r.buildNode, r.buildControllers, r.buildScheduler} {
+		parts.Go(func() error {
+			run, err := build()
+			if err != nil {
+				return err
+			}
+			<-serves
+			if ctx.Err() != nil {
+				return nil
+			}
+			return run(ctx)
+		})
+	}
 	parts.Go(func() error { return r.waitReady(ctx) })
 	err = parts.Wait()
 	stopServing()
@@ -278,18 +290,13 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 	})
 }
 
-// startClients starts everything that talks to the API server, side by side: none waits for another.
-func (r *runner) startClients(ctx context.Context, parts *errgroup.Group) error {
-	for _, start := range []func(context.Context, *errgroup.Group) error{r.startNode, r.startControllers, r.startScheduler} {
-		parts.Go(func() error { return start(ctx, parts) })
-	}
-	return nil
-}
+// builder makes a part that talks to the API server, without talking to it yet. The part runs until ctx ends.
+type builder func() (run func(ctx context.Context) error, err error)
 
-func (r *runner) startControllers(ctx context.Context, parts *errgroup.Group) error {
+func (r *runner) buildControllers() (func(context.Context) error, error) {
 	config, err := r.credentials.Client("system:kube-controller-manager")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c, err := controllers.New(controllers.Config{
 		RESTConfig: config,
@@ -300,24 +307,24 @@ func (r *runner) startControllers(ctx context.Context, parts *errgroup.Group) er
 		Enabled: r.config.Controllers,
 	})
 	if err != nil {
-		return fmt.Errorf("building controllers: %w", err)
+		return nil, fmt.Errorf("building controllers: %w", err)
 	}
-	parts.Go(func() error { return c.Start(ctx) })
-	return nil
+	return c.Start, nil
 }
 
-func (r *runner) startScheduler(ctx context.Context, parts *errgroup.Group) error {
+func (r *runner) buildScheduler() (func(context.Context) error, error) {
 	client, shared, err := r.informers("system:kube-scheduler")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s, err := scheduler.New(scheduler.Config{Client: client, Informers: shared})
 	if err != nil {
-		return fmt.Errorf("building scheduler: %w", err)
+		return nil, fmt.Errorf("building scheduler: %w", err)
 	}
-	shared.Start(ctx.Done())
-	parts.Go(func() error { return s.Start(ctx) })
-	return nil
+	return func(ctx context.Context) error {
+		shared.Start(ctx.Done())
+		return s.Start(ctx)
+	}, nil
 }
 
 // waitFor waits for steps of the start, reporting none; the end of ctx is no error.

@@ -80,56 +80,69 @@ func proxyConfig(c Config, ip netip.Addr, shared informers.SharedInformerFactory
 	return proxy.Config{Cluster: c.Name, NodeName: c.Kubelet.NodeName, NodeIPs: []netip.Addr{ip}, Informers: shared, ClusterCIDRs: []netip.Prefix{all}}, err
 }
 
-// startNode starts kubelet, service proxy and DNS.
-func (r *runner) startNode(ctx context.Context, parts *errgroup.Group) error {
+// buildNode makes kubelet, service proxy and DNS.
+func (r *runner) buildNode() (func(context.Context) error, error) {
 	if r.config.NodeCount() == 0 {
-		return nil
+		return func(context.Context) error { return nil }, nil
 	}
 	// From here on there may be something to clear.
 	if err := os.MkdirAll(kubeletDir(r.config), 0o700); err != nil {
-		return fmt.Errorf("making the kubelet's directory: %w", err)
+		return nil, fmt.Errorf("making the kubelet's directory: %w", err)
 	}
-	if err := r.startKubelet(ctx, parts); err != nil {
-		return err
+	k, err := r.kubelet()
+	if err != nil {
+		return nil, err
 	}
 	// The proxy and DNS watch the same Services and EndpointSlices: one cache serves both.
 	_, shared, err := r.informers("system:kube-proxy")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := r.startProxy(ctx, parts, shared); err != nil {
-		return err
+	config, err := proxyConfig(r.config, r.nodeIP, shared)
+	if err != nil {
+		return nil, err
 	}
-	if err := r.startDNS(ctx, parts, shared); err != nil {
-		return err
+	p, err := proxy.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("building service proxy: %w", err)
 	}
-	shared.Start(ctx.Done())
-	return nil
+	d, err := r.dns(shared)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		parts, ctx := errgroup.WithContext(ctx)
+		parts.Go(func() error { return k.Start(ctx) })
+		parts.Go(func() error { return p.Start(ctx) })
+		parts.Go(func() error { return d(ctx) })
+		shared.Start(ctx.Done())
+		return parts.Wait()
+	}, nil
 }
 
-func (r *runner) startKubelet(ctx context.Context, parts *errgroup.Group) error {
+func (r *runner) kubelet() (*kubelet.Kubelet, error) {
 	c := r.config
 	runtime, err := newRuntime(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	network, err := newNetwork(c)
 	if err != nil {
-		return fmt.Errorf("building pod network: %w", err)
+		return nil, fmt.Errorf("building pod network: %w", err)
 	}
 	client, _, err := r.informers("system:node:"+c.Kubelet.NodeName, "system:nodes")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pair, err := r.credentials.ca.Issue(pki.Request{
 		CommonName: "system:node:" + c.Kubelet.NodeName, Organizations: []string{"system:nodes"}, Hosts: []string{c.Kubelet.NodeName, r.nodeIP.String(), "127.0.0.1"},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(r.credentials.ca.Cert)
@@ -140,49 +153,38 @@ func (r *runner) startKubelet(ctx context.Context, parts *errgroup.Group) error 
 		MaxPods: c.Kubelet.MaxPods, CgroupRoot: cgroupRoot(c),
 	})
 	if err != nil {
-		return fmt.Errorf("building kubelet: %w", err)
+		return nil, fmt.Errorf("building kubelet: %w", err)
 	}
-	parts.Go(func() error { return k.Start(ctx) })
-	return nil
+	return k, nil
 }
 
-func (r *runner) startProxy(ctx context.Context, parts *errgroup.Group, shared informers.SharedInformerFactory) error {
-	config, err := proxyConfig(r.config, r.nodeIP, shared)
-	if err != nil {
-		return err
-	}
-	p, err := proxy.New(config)
-	if err != nil {
-		return fmt.Errorf("building service proxy: %w", err)
-	}
-	parts.Go(func() error { return p.Start(ctx) })
-	return nil
-}
-
-// startDNS serves cluster DNS on the first address of the node's pod range, which only this machine and its pods reach,
-// and publishes it as the Service kube-system/kube-dns.
-func (r *runner) startDNS(ctx context.Context, parts *errgroup.Group, shared informers.SharedInformerFactory) error {
+// dns serves cluster DNS on the first address of the node's pod range, which only this machine and its pods reach, and
+// publishes it as the Service kube-system/kube-dns.
+func (r *runner) dns(shared informers.SharedInformerFactory) (func(context.Context) error, error) {
 	address, err := dnsAddress(r.config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := addLoopback(address); err != nil {
-		return fmt.Errorf("adding the address of cluster DNS: %w", err)
+		return nil, fmt.Errorf("adding the address of cluster DNS: %w", err)
 	}
 	s, err := dns.New(dns.Config{
 		Addrs: []string{netip.AddrPortFrom(address, 53).String()}, ClusterDomain: r.config.Networking.DNSDomain,
 		ServiceIPs: []netip.Addr{r.dnsIP()}, Informers: shared,
 	})
 	if err != nil {
-		return fmt.Errorf("building cluster DNS: %w", err)
+		return nil, fmt.Errorf("building cluster DNS: %w", err)
 	}
-	parts.Go(func() error { return s.Start(ctx) })
 	admin, _, err := r.informers("kubernetes-admin", "system:masters")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	parts.Go(func() error { return publishDNS(ctx, admin, r.dnsIP(), address) })
-	return nil
+	return func(ctx context.Context) error {
+		parts, ctx := errgroup.WithContext(ctx)
+		parts.Go(func() error { return s.Start(ctx) })
+		parts.Go(func() error { return publishDNS(ctx, admin, r.dnsIP(), address) })
+		return parts.Wait()
+	}, nil
 }
 
 // dnsIP is the cluster IP of kube-dns, the tenth of the service range as everywhere.

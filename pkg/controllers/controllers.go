@@ -12,6 +12,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/controllers/clusterroleaggregation"
 	"minik8s.io/minik8s/pkg/controllers/deployment"
+	"minik8s.io/minik8s/pkg/controllers/disruption"
 	"minik8s.io/minik8s/pkg/controllers/endpoints"
 	"minik8s.io/minik8s/pkg/controllers/endpointslice"
 	"minik8s.io/minik8s/pkg/controllers/garbagecollector"
@@ -51,6 +52,7 @@ func List() []Controller {
 		{Name: "deployment", Upstream: "deployment-controller", ServiceAccount: "deployment-controller", Setup: deployment.Setup},
 		{Name: "replicaset", Upstream: "replicaset-controller", ServiceAccount: "replicaset-controller", Setup: replicaset.Setup},
 		{Name: "replicationcontroller", Upstream: "replicationcontroller-controller", ServiceAccount: "replication-controller", Setup: replicationcontroller.Setup},
+		{Name: "disruption", Upstream: "disruption-controller", ServiceAccount: "disruption-controller", EventSource: "controllermanager", Setup: disruption.Setup},
 		{Name: "endpoints", Upstream: "endpoints-controller", ServiceAccount: "endpoint-controller", Setup: endpoints.Setup},
 		{Name: "endpointslice", Upstream: "endpointslice-controller", ServiceAccount: "endpointslice-controller", EventSource: "endpoint-slice-controller", Setup: endpointslice.Setup},
 		{Name: "garbagecollector", Upstream: "garbage-collector-controller", ServiceAccount: "generic-garbage-collector", EventSource: "garbage-collector-controller", Setup: garbagecollector.Setup},

@@ -44,8 +44,7 @@ type broadcaster struct {
 	sink   record.EventSink
 }
 
-// New wires up the enabled controllers. It starts nothing, but learns the resources of the API server, which therefore
-// has to be up.
+// New wires up the enabled controllers. It starts nothing and does not need the API server yet.
 func New(cfg Config) (*Controllers, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -107,8 +106,9 @@ func (c *Controllers) Metrics() prometheus.Gatherer {
 func newManager(cfg Config) (manager.Manager, error) {
 	renew, retry := cfg.LeaseDuration*2/3, cfg.LeaseDuration*2/15
 	mgr, err := ctrl.NewManager(quiet(cfg.RESTConfig), manager.Options{
-		Scheme: clientgoscheme.Scheme,
-		Logger: cfg.Logger,
+		Scheme:         clientgoscheme.Scheme,
+		MapperProvider: newMapper,
+		Logger:         cfg.Logger,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{

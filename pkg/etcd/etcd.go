@@ -28,6 +28,9 @@ type Backend interface {
 	// NewClient returns a client with a watch stream of its own: one per resource keeps a busy resource from delaying
 	// the events of another. Closing it leaves the backend open.
 	NewClient() *clientv3.Client
+	// Endpoints and Status tell the versions of the members, so that the storage finds out what they can do.
+	Endpoints() []string
+	Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error)
 	// Healthy fails unless the cluster answers a linearizable read.
 	Healthy(ctx context.Context) error
 	// Close stops the member or the connection. Data stays.
@@ -134,6 +137,16 @@ func lockDir(dir string) (*os.File, error) {
 // NewClient implements Backend.
 func (m *Member) NewClient() *clientv3.Client { return v3client.New(m.etcd.Server) }
 
+// Endpoints implements Backend. The name stands for the member, which has no address.
+func (m *Member) Endpoints() []string { return []string{"in-process"} }
+
+// Status implements Backend.
+func (m *Member) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
+	c := m.NewClient()
+	defer c.Close()
+	return c.Status(ctx, endpoint)
+}
+
 // Healthy implements Backend.
 func (m *Member) Healthy(ctx context.Context) error {
 	c := m.NewClient()
@@ -177,6 +190,14 @@ func (r *Remote) NewClient() *clientv3.Client {
 	c.Lease = clientv3.NewLease(r.client)
 	c.Watcher = clientv3.NewWatcher(r.client)
 	return c
+}
+
+// Endpoints implements Backend.
+func (r *Remote) Endpoints() []string { return r.client.Endpoints() }
+
+// Status implements Backend.
+func (r *Remote) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
+	return r.client.Status(ctx, endpoint)
 }
 
 // Healthy implements Backend.

@@ -5,9 +5,6 @@ package deployment
 
 import (
 	"cmp"
-	"encoding/binary"
-	"fmt"
-	"hash/fnv"
 	"maps"
 	"math"
 	"slices"
@@ -18,10 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/dump"
-	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
 // Annotations that connect a Deployment with its ReplicaSets; kubectl rollout reads the first.
@@ -43,19 +40,6 @@ var notCopied = map[string]bool{
 	DesiredReplicasAnnotation:          true,
 	MaxReplicasAnnotation:              true,
 	appsv1.DeprecatedRollbackTo:        true,
-}
-
-// templateHash is the value of the label pod-template-hash. collisions counts how often that value turned out to be taken
-// by a ReplicaSet of another template.
-func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
-	hash := fnv.New32a()
-	fmt.Fprintf(hash, "%v", dump.ForHash(template))
-	if collisions != nil {
-		suffix := make([]byte, 8)
-		binary.LittleEndian.PutUint32(suffix, uint32(*collisions))
-		hash.Write(suffix)
-	}
-	return rand.SafeEncodeString(strconv.FormatUint(uint64(hash.Sum32()), 10))
 }
 
 // sameTemplate compares pod templates without regard to the hash label.
@@ -179,7 +163,7 @@ func annotatedNumber(rs *appsv1.ReplicaSet, key string) (int32, bool) {
 
 // newReplicaSet returns the ReplicaSet for the Deployment's present template, without replicas.
 func newReplicaSet(d *appsv1.Deployment, next int64) *appsv1.ReplicaSet {
-	hash := templateHash(&d.Spec.Template, d.Status.CollisionCount)
+	hash := pods.TemplateHash(&d.Spec.Template, d.Status.CollisionCount)
 	template := *d.Spec.Template.DeepCopy()
 	template.Labels = withLabel(template.Labels, hash)
 	selector := d.Spec.Selector.DeepCopy()

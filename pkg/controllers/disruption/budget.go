@@ -5,6 +5,7 @@ package disruption
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -112,7 +113,7 @@ func Status(pdb *policyv1.PodDisruptionBudget, count Count, disrupted map[string
 		CurrentHealthy:     count.Healthy,
 		DesiredHealthy:     count.Desired,
 		ExpectedPods:       count.Expected,
-		Conditions:         copyOf(pdb.Status.Conditions),
+		Conditions:         slices.Clone(pdb.Status.Conditions),
 	}}
 	poddisruptionbudget.UpdateDisruptionAllowedCondition(updated)
 	return updated.Status
@@ -130,8 +131,4 @@ func Failed(pdb *policyv1.PodDisruptionBudget, cause error) policyv1.PodDisrupti
 		ObservedGeneration: status.ObservedGeneration,
 	})
 	return status
-}
-
-func copyOf(conditions []metav1.Condition) []metav1.Condition {
-	return append([]metav1.Condition{}, conditions...)
 }

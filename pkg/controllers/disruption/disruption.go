@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,14 +34,20 @@ import (
 // Reconciler works on one PodDisruptionBudget at a time.
 type Reconciler struct {
 	Client client.Client
-	Events record.EventRecorder
-	Clock  clock.PassiveClock
+	// Resources tells whether a kind can be scaled.
+	Resources discovery.ServerResourcesInterface
+	Events    record.EventRecorder
+	Clock     clock.PassiveClock
 }
 
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
-	r := &Reconciler{Client: env.Client, Events: env.Events, Clock: env.Clock}
-	err := ctrl.NewControllerManagedBy(env.Manager).
+	resources, err := discovery.NewDiscoveryClientForConfigAndClient(env.RESTConfig, env.HTTPClient)
+	if err != nil {
+		return fmt.Errorf("creating the discovery client: %w", err)
+	}
+	r := &Reconciler{Client: env.Client, Resources: resources, Events: env.Events, Clock: env.Clock}
+	err = ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&policyv1.PodDisruptionBudget{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.budgets)).
@@ -91,8 +98,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err == nil, apierrors.IsConflict(err):
 		// A conflict says that an eviction has just used up the budget; the next pass sees it.
 		return result, err
-	case apierrors.IsNotFound(err):
-		return reconcile.Result{}, nil
 	}
 	if writeErr := r.write(ctx, pdb, Failed(pdb, err)); writeErr != nil {
 		err = errors.Join(err, fmt.Errorf("closing the budget: %w", writeErr))
@@ -170,5 +175,5 @@ func (r *Reconciler) write(ctx context.Context, pdb *policyv1.PodDisruptionBudge
 	}
 	updated := pdb.DeepCopy()
 	updated.Status = status
-	return r.Client.Status().Update(ctx, updated)
+	return client.IgnoreNotFound(r.Client.Status().Update(ctx, updated))
 }

@@ -6,6 +6,7 @@ package disruption
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -115,10 +117,8 @@ func (r *Reconciler) scalable(ctx context.Context, namespace string, kind schema
 		return nil, fmt.Errorf("%s is not a kind that the API server knows: %w", kind.GroupKind(), err)
 	case apierrors.IsNotFound(err):
 		// Either the object is missing or its kind has no such subresource.
-		existing := &metav1.PartialObjectMetadata{}
-		existing.SetGroupVersionKind(kind)
-		if r.exists(ctx, namespace, kind, ref) {
-			return nil, fmt.Errorf("%s does not implement the scale subresource", r.resource(kind))
+		if err := r.hasScale(kind); err != nil {
+			return nil, err
 		}
 		return nil, nil
 	case err != nil:
@@ -127,4 +127,25 @@ func (r *Reconciler) scalable(ctx context.Context, namespace string, kind schema
 		return nil, nil
 	}
 	return &workload{scale.UID, scale.Spec.Replicas}, nil
+}
+
+// hasScale returns an error for a kind that does not have the subresource scale.
+func (r *Reconciler) hasScale(kind schema.GroupVersionKind) error {
+	list, err := r.Resources.ServerResourcesForGroupVersion(kind.GroupVersion().String())
+	if err != nil {
+		return fmt.Errorf("discovering %s: %w", kind.GroupVersion(), err)
+	}
+	resource := schema.GroupResource{Group: kind.Group}
+	names := sets.New[string]()
+	for i := range list.APIResources {
+		name := list.APIResources[i].Name
+		names.Insert(name)
+		if list.APIResources[i].Kind == kind.Kind && !strings.Contains(name, "/") {
+			resource.Resource = name
+		}
+	}
+	if names.Has(resource.Resource + "/scale") {
+		return nil
+	}
+	return fmt.Errorf("%s does not implement the scale subresource", resource)
 }

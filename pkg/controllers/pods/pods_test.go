@@ -6,6 +6,7 @@ package pods
 import (
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -124,5 +125,16 @@ func TestSlowStart(t *testing.T) {
 				t.Errorf("done %d, calls %d, error %v", done, calls.Load(), err)
 			}
 		})
+	}
+}
+
+func TestTemplateHash(t *testing.T) {
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
+	plain, collided := TemplateHash(&template, nil), TemplateHash(&template, ptr.To[int32](1))
+	if plain == collided || plain != TemplateHash(&template, nil) {
+		t.Errorf("hashes %q and %q", plain, collided)
+	}
+	if strings.ContainsAny(plain, "aeiou013") {
+		t.Errorf("hash %q could spell a word", plain)
 	}
 }

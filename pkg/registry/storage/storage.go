@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/etcd3"
+	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
@@ -62,6 +63,8 @@ func NewFactory(c Config) *Factory {
 	if c.CompactionInterval < 0 {
 		c.CompactionInterval = 0
 	}
+	// Without this, watch caches think that etcd cannot report its progress, and make clients wait for what never comes.
+	etcdfeature.DefaultFeatureSupportChecker.CheckClient(context.Background(), c.Backend, storage.RequestWatchProgress)
 	client := c.Backend.NewClient()
 	compactor := etcd3.NewCompactor(client, c.CompactionInterval, clock.RealClock{}, nil)
 	var once sync.Once

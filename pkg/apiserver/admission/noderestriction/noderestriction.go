@@ -1,0 +1,184 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package noderestriction keeps kubelets to their own node, its lease and its pods in what they write; what they read is
+// the Node authorizer's business. Touch it when kubelets write something new. See
+// https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction (KEP-279).
+package noderestriction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/client-go/informers"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"minik8s.io/minik8s/pkg/apiserver/admission/object"
+	"minik8s.io/minik8s/pkg/apiserver/authorization/node"
+)
+
+// Name of the plugin.
+const Name = "NodeRestriction"
+
+// Plugin is the admission plugin.
+type Plugin struct {
+	*admission.Handler
+	pods  corelisters.PodLister
+	nodes corelisters.NodeLister
+}
+
+var (
+	_ admission.MutationInterface                  = (*Plugin)(nil)
+	_ initializer.WantsExternalKubeInformerFactory = (*Plugin)(nil)
+)
+
+// New returns the plugin.
+func New() admission.Interface {
+	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete)}
+}
+
+// SetExternalKubeInformerFactory implements initializer.WantsExternalKubeInformerFactory.
+func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
+	p.pods, p.nodes = f.Core().V1().Pods().Lister(), f.Core().V1().Nodes().Lister()
+}
+
+// ValidateInitialization implements admission.InitializationValidator.
+func (p *Plugin) ValidateInitialization() error {
+	if p.pods == nil || p.nodes == nil {
+		return errors.New(Name + " requires a pod and a node lister")
+	}
+	return nil
+}
+
+// Admit implements admission.MutationInterface. It changes nothing; it refuses before others do their work.
+func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	name, isNode := node.Identify(a.GetUserInfo())
+	if !isNode {
+		return nil
+	}
+	if name == "" {
+		return admission.NewForbidden(a, fmt.Errorf("could not determine node from user %q", a.GetUserInfo().GetName()))
+	}
+	err := p.admit(name, a)
+	var status apierrors.APIStatus
+	if err == nil || errors.As(err, &status) {
+		return err
+	}
+	return admission.NewForbidden(a, err)
+}
+
+func (p *Plugin) admit(name string, a admission.Attributes) error {
+	switch a.GetResource().GroupResource() {
+	case corev1.Resource("pods"):
+		switch a.GetSubresource() {
+		case "":
+			return p.admitPod(name, a)
+		case "status":
+			return admitPodStatus(name, a)
+		case "eviction":
+			return p.admitEviction(name, a)
+		}
+		return fmt.Errorf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.GetSubresource())
+	case corev1.Resource("nodes"):
+		return admitNode(name, a)
+	case corev1.Resource("persistentvolumeclaims"):
+		if a.GetSubresource() != "status" {
+			return errors.New("may only update PVC status")
+		}
+		return admitClaimStatus(name, a)
+	case corev1.Resource("serviceaccounts"):
+		return p.admitToken(name, a)
+	case schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}:
+		if a.GetNamespace() != corev1.NamespaceNodeLease {
+			return fmt.Errorf("can only access leases in the %q system namespace", corev1.NamespaceNodeLease)
+		}
+		return ownName(name, a, "can only access node lease with the same name as the requesting node")
+	case schema.GroupResource{Group: "storage.k8s.io", Resource: "csinodes"}:
+		return ownName(name, a, "can only access CSINode with the same name as the requesting node")
+	case schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceslices"}:
+		// Slices of this server have no index by which one could tell whose they are; the API is not served.
+		return errors.New("resource slices are not supported")
+	}
+	return nil
+}
+
+// ownName compares the name of the object: on create the request has none.
+func ownName(name string, a admission.Attributes, text string) error {
+	got := a.GetName()
+	if a.GetOperation() == admission.Create {
+		m, err := meta.Accessor(a.GetObject())
+		if err != nil {
+			return errors.New("unable to access the object name")
+		}
+		got = m.GetName()
+	}
+	if got != name {
+		return errors.New(text)
+	}
+	return nil
+}
+
+// admitToken lets nodes have tokens only that die with a pod of theirs.
+func (p *Plugin) admitToken(name string, a admission.Attributes) error {
+	if a.GetOperation() != admission.Create || a.GetSubresource() != "token" {
+		return nil
+	}
+	r, err := object.New[*authenticationv1.TokenRequest](a)
+	if err != nil {
+		return err
+	}
+	ref := r.Spec.BoundObjectRef
+	switch {
+	case ref == nil || ref.APIVersion != "v1" || ref.Kind != "Pod" || ref.Name == "":
+		return errors.New("node requested token not bound to a pod")
+	case ref.UID == "":
+		return errors.New("node requested token with a pod binding without a uid")
+	}
+	pod, err := p.pods.Pods(a.GetNamespace()).Get(ref.Name)
+	switch {
+	case err != nil:
+		return err
+	case ref.UID != pod.UID:
+		return fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID)
+	case pod.Spec.NodeName != name:
+		return errors.New("node requested token bound to a pod scheduled on a different node")
+	}
+	return nil
+}
+
+func admitClaimStatus(name string, a admission.Attributes) error {
+	if a.GetOperation() != admission.Update {
+		return fmt.Errorf("unexpected operation %q", a.GetOperation())
+	}
+	claim, err := object.New[*corev1.PersistentVolumeClaim](a)
+	if err != nil {
+		return err
+	}
+	old, err := object.Old[*corev1.PersistentVolumeClaim](a)
+	if err != nil {
+		return err
+	}
+	if !apiequality.Semantic.DeepEqual(withoutNodesPart(claim), withoutNodesPart(old)) {
+		return fmt.Errorf("node %q is not allowed to update fields other than status.capacity and status.conditions", name)
+	}
+	return nil
+}
+
+// withoutNodesPart leaves out what nodes may write when they grow a volume.
+func withoutNodesPart(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	c = c.DeepCopy()
+	c.ResourceVersion, c.ManagedFields = "", nil
+	c.Status.Capacity, c.Status.Conditions = nil, nil
+	c.Status.AllocatedResourceStatuses, c.Status.AllocatedResources = nil, nil
+	return c
+}

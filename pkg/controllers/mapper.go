@@ -1,0 +1,58 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"net/http"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// newMapper knows the kinds that controllers work with by heart and asks the API server for all others, such as custom
+// resources. So controllers can be built before the server serves, and start without a round of discovery.
+func newMapper(config *rest.Config, client *http.Client) (meta.RESTMapper, error) {
+	discovered, err := apiutil.NewDynamicRESTMapper(config, client)
+	if err != nil {
+		return nil, err
+	}
+	return meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{builtin(), discovered}}, nil
+}
+
+// clusterScoped are the built-in kinds outside namespaces.
+var clusterScoped = map[string]bool{
+	"Node": true, "Namespace": true, "PersistentVolume": true, "ComponentStatus": true, "ClusterRole": true, "ClusterRoleBinding": true,
+}
+
+func builtin() meta.RESTMapper {
+	versions := []schema.GroupVersion{
+		corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion,
+		policyv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion,
+	}
+	m := meta.NewDefaultRESTMapper(versions)
+	for _, gv := range versions {
+		for kind, t := range clientgoscheme.Scheme.KnownTypes(gv) {
+			_, object := t.FieldByName("ObjectMeta")
+			if !object || strings.HasPrefix(t.PkgPath(), "k8s.io/apimachinery/") {
+				continue // lists and options
+			}
+			scope := meta.RESTScopeNamespace
+			if clusterScoped[kind] {
+				scope = meta.RESTScopeRoot
+			}
+			m.Add(gv.WithKind(kind), scope)
+		}
+	}
+	return m
+}
