@@ -7,15 +7,55 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"minik8s.io/minik8s/pkg/cluster"
 )
 
 func newAgentCommand() *cobra.Command {
-	return &cobra.Command{
+	var kubeconfig, dockerHost string
+	var c cluster.Config
+	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "Run only a node of a cluster (not there yet)",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return errors.New("agent is not supported yet: nodes run in the same process as the control plane, see minik8s up --help")
+		Short: "Run only a node, of a cluster on another machine, in the foreground",
+		Long: `Run a node of a cluster whose control plane is on another machine, until SIGTERM. Pods go
+on running when it ends; "minik8s down --name NAME" stops them.
+
+The machines must be in one network segment. Where the cluster runs, make the node's
+kubeconfig, and copy it to the node:
+
+  minik8s kubeconfig --node worker --node-ip 192.168.1.7 > worker.kubeconfig`,
+		Example: `  minik8s agent --kubeconfig worker.kubeconfig`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if kubeconfig == "" {
+				return errors.New("--kubeconfig must name the file that \"minik8s kubeconfig --node\" printed")
+			}
+			m, err := cluster.ReadJoin(kubeconfig)
+			if err != nil {
+				return err
+			}
+			m.Config.Name, m.Config.DataDir, m.Config.Verbosity = c.Name, c.DataDir, c.Verbosity
+			m.Config.Kubelet.Port, m.Config.Kubelet.DockerHost = c.Kubelet.Port, dockerHost
+			if m.Config, err = cluster.Settle(m.Config); err != nil {
+				return err
+			}
+			stop, err := startLog(m.Config, false)
+			if err != nil {
+				return err
+			}
+			defer stop()
+			logSettings(m.Config)
+			klog.InfoS("Running a node", "node", m.Config.Kubelet.NodeName)
+			return cluster.RunAgent(cmd.Context(), m)
 		},
 	}
+	fs := cmd.Flags()
+	fs.StringVar(&kubeconfig, "kubeconfig", "", "the node's kubeconfig, from: minik8s kubeconfig --node NAME --node-ip ADDRESS")
+	addName(cmd, &c.Name)
+	fs.StringVar(&c.DataDir, "data-dir", "", "where the node keeps its data (default "+cluster.BaseDir()+"/NAME)")
+	fs.IntVar(&c.Kubelet.Port, "kubelet-port", 10250, "port of the kubelet API")
+	fs.StringVar(&dockerHost, "docker-host", "", "endpoint of the Docker engine (default $DOCKER_HOST or the local one)")
+	fs.IntVarP(&c.Verbosity, "v", "v", 0, "verbosity of the log")
+	return cmd
 }

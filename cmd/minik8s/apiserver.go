@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/apiserver"
@@ -120,13 +121,8 @@ func (f *apiServerFlags) config(ctx context.Context) (*apiserver.Config, error) 
 		AllowPrivileged: &f.allowPrivileged, RequestTimeout: f.requestTimeout, MaxRequestsInFlight: f.maxInFlight,
 		MaxMutatingRequestsInFlight: f.maxMutating, EventTTL: f.eventTTL, ShutdownDelay: f.shutdownDelay,
 	}
-	if f.advertiseAddress == "" {
-		f.advertiseAddress = f.bindAddress
-	}
-	if a, err := netip.ParseAddr(f.advertiseAddress); err != nil {
-		return nil, fmt.Errorf("--advertise-address: %w", err)
-	} else if !a.IsUnspecified() {
-		c.AdvertiseAddress = a
+	if c.AdvertiseAddress, err = f.advertised(); err != nil {
+		return nil, err
 	}
 	if err := f.readFiles(c); err != nil {
 		return nil, err
@@ -140,6 +136,29 @@ func (f *apiServerFlags) config(ctx context.Context) (*apiserver.Config, error) 
 		return nil, fmt.Errorf("listening: %w", err)
 	}
 	return c, nil
+}
+
+// advertised is the address for the kubernetes Service: as given, else the one that is listened on, else, if that is every
+// or only reached from this machine, the one of the default route. A machine without one leaves the Service without
+// endpoints.
+func (f *apiServerFlags) advertised() (netip.Addr, error) {
+	if f.advertiseAddress != "" {
+		a, err := netip.ParseAddr(f.advertiseAddress)
+		if err != nil {
+			return a, fmt.Errorf("--advertise-address: %w", err)
+		}
+		return a, nil
+	}
+	bind := net.ParseIP(f.bindAddress)
+	if bind == nil {
+		return netip.Addr{}, fmt.Errorf("--bind-address: %q is not an IP address", f.bindAddress)
+	}
+	ip, err := utilnet.ResolveBindAddress(bind)
+	if err != nil {
+		return netip.Addr{}, nil
+	}
+	a, _ := netip.AddrFromSlice(ip)
+	return a.Unmap(), nil
 }
 
 // readFiles reads the files that flags name.

@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 func newKubeconfigCommand() *cobra.Command {
 	var name string
 	var merge, unmerge, path bool
+	var node, nodeIP string
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
 		Short: "Print a cluster's kubeconfig, or merge it into yours",
@@ -32,6 +34,16 @@ func newKubeconfigCommand() *cobra.Command {
 				return err
 			}
 			switch {
+			case node != "":
+				ip, err := netip.ParseAddr(nodeIP)
+				if err != nil {
+					return fmt.Errorf("--node-ip must be the address by which the API server reaches the node: %w", err)
+				}
+				data, err := cluster.Join(cmd.Context(), c, node, ip)
+				if err == nil {
+					_, err = cmd.OutOrStdout().Write(data)
+				}
+				return err
 			case merge:
 				file, err := cluster.Merge(c)
 				if err == nil {
@@ -55,6 +67,9 @@ func newKubeconfigCommand() *cobra.Command {
 	fs.BoolVar(&merge, "merge", false, "merge it into $KUBECONFIG or ~/.kube/config and make it the current context")
 	fs.BoolVar(&unmerge, "unmerge", false, "remove it from there")
 	fs.BoolVar(&path, "path", false, "print only the path of the cluster's own file")
-	cmd.MarkFlagsMutuallyExclusive("merge", "unmerge", "path")
+	fs.StringVar(&node, "node", "", "print the kubeconfig of a node of this name instead, for minik8s agent on another machine")
+	fs.StringVar(&nodeIP, "node-ip", "", "that node's address")
+	cmd.MarkFlagsMutuallyExclusive("merge", "unmerge", "path", "node")
+	cmd.MarkFlagsRequiredTogether("node", "node-ip")
 	return cmd
 }

@@ -36,8 +36,12 @@ func startLog(c cluster.Config, background bool) (stop func(), err error) {
 	if err := fs.Set("stderrthreshold", "FATAL"); err != nil {
 		return nil, err
 	}
+	// A line goes to the one output, not again to that of every lower severity.
+	if err := fs.Set("one_output", "true"); err != nil {
+		return nil, err
+	}
 	file := &lumberjack.Logger{Filename: cluster.LogPath(c), MaxSize: 10, MaxBackups: 2}
-	klog.SetOutputBySeverity("INFO", file)
+	klog.SetOutput(file)
 	return func() {
 		klog.Flush()
 		file.Close()

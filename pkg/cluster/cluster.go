@@ -86,7 +86,7 @@ func (r *runner) run(ctx context.Context) error {
 	// Etcd needs the disk and the node's checks need Docker: neither waits for the other.
 	var before errgroup.Group
 	before.Go(func() error { return r.startEtcd(ctx) })
-	before.Go(func() error { return r.checkNode(ctx) })
+	before.Go(func() error { return checkNode(ctx, r.config) })
 	if err := before.Wait(); err != nil {
 		if r.backend != nil {
 			r.backend.Close()

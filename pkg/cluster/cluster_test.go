@@ -210,3 +210,55 @@ func TestCredentials_KeptAndRenewed(t *testing.T) {
 		t.Errorf("the CA's key has mode %o", info.Mode().Perm())
 	}
 }
+
+func TestNextRange(t *testing.T) {
+	t.Parallel()
+	cluster := netip.MustParsePrefix("10.244.0.0/16")
+	for _, tc := range []struct {
+		name  string
+		taken []string
+		want  string
+	}{
+		{"first", nil, "10.244.0.0/24"},
+		{"a gap", []string{"10.244.0.0/24", "10.244.2.0/24"}, "10.244.1.0/24"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			taken := map[string]bool{}
+			for _, p := range tc.taken {
+				taken[p] = true
+			}
+			got, err := nextRange(cluster, 24, taken)
+			if err != nil || got != tc.want {
+				t.Errorf("got %q, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+	small := netip.MustParsePrefix("10.244.254.0/23")
+	if got, err := nextRange(small, 24, map[string]bool{"10.244.254.0/24": true, "10.244.255.0/24": true}); err == nil {
+		t.Errorf("got %q where all is taken", got)
+	}
+}
+
+func TestAfter(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{"10.0.0.0/24": "10.0.1.0/24", "10.0.255.0/24": "10.1.0.0/24", "10.0.0.128/25": "10.0.1.0/25", "10.4.0.0/14": "10.8.0.0/14"} {
+		if got, ok := after(netip.MustParsePrefix(in)); !ok || got.String() != want {
+			t.Errorf("after %s comes %v, want %s", in, got, want)
+		}
+	}
+	if got, ok := after(netip.MustParsePrefix("255.255.255.0/24")); ok {
+		t.Errorf("after the last comes %v", got)
+	}
+}
+
+func TestReadJoin_RefusesOtherKubeconfigs(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "k")
+	if err := writeKubeconfig(path, kubeconfig("x", "https://x", nil, pki.Pair{})); err != nil {
+		t.Fatal(err)
+	}
+	var p *Problem
+	if _, err := ReadJoin(path); !errors.As(err, &p) {
+		t.Errorf("got %v, want a Problem", err)
+	}
+}

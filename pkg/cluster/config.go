@@ -88,6 +88,8 @@ type KubeletConfig struct {
 	Port int `json:"port,omitempty"`
 	// MaxPods; default 110.
 	MaxPods int `json:"maxPods,omitempty"`
+	// PodCIDR is the range of the node's pods; default the first /24 of networking.podSubnet.
+	PodCIDR string `json:"podCIDR,omitempty"`
 	// DockerHost is the engine's endpoint; default $DOCKER_HOST or unix:///var/run/docker.sock.
 	DockerHost string `json:"dockerHost,omitempty"`
 }

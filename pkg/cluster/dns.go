@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,12 +25,11 @@ import (
 
 const dnsService = "kube-dns"
 
-// publishDNS makes the Service by which pods find cluster DNS, and the right of the server to read what it answers
-// about. It is repeated until it succeeds.
+// publishDNS makes the Service by which pods find cluster DNS. It is repeated until it succeeds.
 func publishDNS(ctx context.Context, client kubernetes.Interface, clusterIP, server netip.Addr) error {
 	var last error
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		last = errors.Join(ensureDNSRole(ctx, client), ensureDNSService(ctx, client, clusterIP), ensureDNSSlice(ctx, client, server))
+		last = errors.Join(ensureDNSService(ctx, client, clusterIP), ensureDNSSlice(ctx, client, server))
 		return last == nil, nil
 	})
 	if ctx.Err() != nil {
@@ -39,30 +37,6 @@ func publishDNS(ctx context.Context, client kubernetes.Interface, clusterIP, ser
 	}
 	if err != nil {
 		return fmt.Errorf("publishing cluster DNS: %w", last)
-	}
-	return nil
-}
-
-func ensureDNSRole(ctx context.Context, client kubernetes.Interface) error {
-	const name = "system:coredns"
-	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Rules: []rbacv1.PolicyRule{
-			{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"endpoints", "services", "pods", "namespaces"}},
-			{Verbs: []string{"list", "watch"}, APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}},
-		},
-	}
-	if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		// The proxy's identity: proxy and DNS share one cache.
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:kube-proxy"}},
-	}
-	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
 	}
 	return nil
 }

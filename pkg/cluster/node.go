@@ -18,11 +18,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"minik8s.io/minik8s/pkg/dns"
 	"minik8s.io/minik8s/pkg/kubelet"
 	"minik8s.io/minik8s/pkg/kubelet/container/docker"
 	"minik8s.io/minik8s/pkg/network/ptp"
+	"minik8s.io/minik8s/pkg/network/routes"
 	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/pkg/proxy"
 )
@@ -31,8 +33,7 @@ import (
 var kubeletClient = pki.Request{CommonName: "kube-apiserver-kubelet-client", Organizations: []string{"kubeadm:cluster-admins"}}
 
 // checkNode finds out before anything starts whether a node can run here.
-func (r *runner) checkNode(ctx context.Context) error {
-	c := r.config
+func checkNode(ctx context.Context, c Config) error {
 	if c.NodeCount() == 0 {
 		return nil
 	}
@@ -59,12 +60,18 @@ func networkDir(c Config) string { return filepath.Join(c.DataDir, "network") }
 // cgroupRoot holds the cgroups of a cluster's pods.
 func cgroupRoot(c Config) string { return "/" + contextName(c.Name) }
 
-// nodePods is the range of the node's pods, the first /24 of the cluster's.
+// nodePods is the range of the node's pods, by default the first /24 of the cluster's.
 func nodePods(c Config) (pods, cluster netip.Prefix, err error) {
 	if cluster, err = netip.ParsePrefix(c.Networking.PodSubnet); err != nil {
 		return pods, cluster, fmt.Errorf("networking.podSubnet: %w", err)
 	}
-	return netip.PrefixFrom(cluster.Masked().Addr(), max(24, cluster.Bits())), cluster, nil
+	if c.Kubelet.PodCIDR == "" {
+		return netip.PrefixFrom(cluster.Masked().Addr(), max(24, cluster.Bits())), cluster, nil
+	}
+	if pods, err = netip.ParsePrefix(c.Kubelet.PodCIDR); err != nil {
+		return pods, cluster, fmt.Errorf("kubelet.podCIDR: %w", err)
+	}
+	return pods, cluster, nil
 }
 
 func newNetwork(c Config) (*ptp.Plugin, error) {
@@ -80,25 +87,69 @@ func proxyConfig(c Config, ip netip.Addr, shared informers.SharedInformerFactory
 	return proxy.Config{Cluster: c.Name, NodeName: c.Kubelet.NodeName, NodeIPs: []netip.Addr{ip}, Informers: shared, ClusterCIDRs: []netip.Prefix{all}}, err
 }
 
-// buildNode makes kubelet, service proxy and DNS.
+// node is what the parts of a node are made from, whoever hands it out: the control plane of the same process, or a file
+// that came from another machine.
+type node struct {
+	config Config
+	ip     netip.Addr
+	dnsIP  netip.Addr
+	// kubelet and proxy are the identities of these parts.
+	kubelet, proxy *rest.Config
+	serving        pki.Pair
+	ca             []byte
+}
+
+// buildNode makes kubelet, service proxy, routes and DNS.
 func (r *runner) buildNode() (func(context.Context) error, error) {
-	if r.config.NodeCount() == 0 {
+	c := r.config
+	if c.NodeCount() == 0 {
 		return func(context.Context) error { return nil }, nil
 	}
+	n := &node{config: c, ip: r.nodeIP, dnsIP: r.dnsIP(), ca: r.credentials.ca.Cert}
+	var err error
+	if n.kubelet, err = r.credentials.Client(nodeUser(c.Kubelet.NodeName), nodeGroup); err != nil {
+		return nil, err
+	}
+	if n.proxy, err = r.credentials.Client(proxyUser); err != nil {
+		return nil, err
+	}
+	if n.serving, err = r.credentials.ca.Issue(nodeRequest(c.Kubelet.NodeName, r.nodeIP)); err != nil {
+		return nil, err
+	}
+	return n.build(r.dns)
+}
+
+const (
+	proxyUser = "system:kube-proxy"
+	nodeGroup = "system:nodes"
+)
+
+func nodeUser(name string) string { return "system:node:" + name }
+
+// nodeRequest is for the certificate by which a kubelet serves, and by which it speaks to the API server.
+func nodeRequest(name string, ip netip.Addr) pki.Request {
+	return pki.Request{CommonName: nodeUser(name), Organizations: []string{nodeGroup}, Hosts: []string{name, ip.String(), "127.0.0.1"}, Client: true}
+}
+
+// part is something more that runs on a node and watches Services like the proxy.
+type part func(shared informers.SharedInformerFactory) (run func(context.Context) error, err error)
+
+// build makes the parts of a node, which run until ctx ends.
+func (n *node) build(more ...part) (func(context.Context) error, error) {
 	// From here on there may be something to clear.
-	if err := os.MkdirAll(kubeletDir(r.config), 0o700); err != nil {
+	if err := os.MkdirAll(kubeletDir(n.config), 0o700); err != nil {
 		return nil, fmt.Errorf("making the kubelet's directory: %w", err)
 	}
-	k, err := r.kubelet()
+	k, err := n.newKubelet()
 	if err != nil {
 		return nil, err
 	}
-	// The proxy and DNS watch the same Services and EndpointSlices: one cache serves both.
-	_, shared, err := r.informers("system:kube-proxy")
+	// The proxy, routes and DNS watch the same objects: one cache serves all.
+	_, shared, err := clientOf(n.proxy)
 	if err != nil {
 		return nil, err
 	}
-	config, err := proxyConfig(r.config, r.nodeIP, shared)
+	config, err := proxyConfig(n.config, n.ip, shared)
 	if err != nil {
 		return nil, err
 	}
@@ -106,22 +157,30 @@ func (r *runner) buildNode() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building service proxy: %w", err)
 	}
-	d, err := r.dns(shared)
+	ways, err := routes.New(routes.Config{NodeName: n.config.Kubelet.NodeName, ClusterCIDR: config.ClusterCIDRs[0], Nodes: shared.Core().V1().Nodes()})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("building routes: %w", err)
+	}
+	runs := []func(context.Context) error{k.Start, p.Start, ways.Start}
+	for _, m := range more {
+		run, err := m(shared)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
 	}
 	return func(ctx context.Context) error {
 		parts, ctx := errgroup.WithContext(ctx)
-		parts.Go(func() error { return k.Start(ctx) })
-		parts.Go(func() error { return p.Start(ctx) })
-		parts.Go(func() error { return d(ctx) })
+		for _, run := range runs {
+			parts.Go(func() error { return run(ctx) })
+		}
 		shared.Start(ctx.Done())
 		return parts.Wait()
 	}, nil
 }
 
-func (r *runner) kubelet() (*kubelet.Kubelet, error) {
-	c := r.config
+func (n *node) newKubelet() (*kubelet.Kubelet, error) {
+	c := n.config
 	runtime, err := newRuntime(c)
 	if err != nil {
 		return nil, err
@@ -130,25 +189,23 @@ func (r *runner) kubelet() (*kubelet.Kubelet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building pod network: %w", err)
 	}
-	client, _, err := r.informers("system:node:"+c.Kubelet.NodeName, "system:nodes")
+	pods, _, err := nodePods(c)
 	if err != nil {
 		return nil, err
 	}
-	pair, err := r.credentials.ca.Issue(pki.Request{
-		CommonName: "system:node:" + c.Kubelet.NodeName, Organizations: []string{"system:nodes"}, Hosts: []string{c.Kubelet.NodeName, r.nodeIP.String(), "127.0.0.1"},
-	})
+	client, _, err := clientOf(n.kubelet)
 	if err != nil {
 		return nil, err
 	}
-	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	cert, err := tls.X509KeyPair(n.serving.Cert, n.serving.Key)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the node's certificate: %w", err)
 	}
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(r.credentials.ca.Cert)
+	roots.AppendCertsFromPEM(n.ca)
 	k, err := kubelet.New(kubelet.Config{
 		NodeName: c.Kubelet.NodeName, Cluster: c.Name, Client: client, Runtime: runtime, Network: network, RootDir: kubeletDir(c),
-		NodeIPs: []netip.Addr{r.nodeIP}, ClusterDNS: []string{r.dnsIP().String()}, ClusterDomain: c.Networking.DNSDomain,
+		NodeIPs: []netip.Addr{n.ip}, PodCIDRs: []string{pods.String()}, ClusterDNS: []string{n.dnsIP.String()}, ClusterDomain: c.Networking.DNSDomain,
 		ListenAddr: kubeletAddress(c), Certificate: func() (*tls.Certificate, error) { return &cert, nil }, ClientCAs: roots,
 		MaxPods: c.Kubelet.MaxPods, CgroupRoot: cgroupRoot(c),
 	})
@@ -187,9 +244,11 @@ func (r *runner) dns(shared informers.SharedInformerFactory) (func(context.Conte
 	}, nil
 }
 
+func (r *runner) dnsIP() netip.Addr { return dnsIP(r.services) }
+
 // dnsIP is the cluster IP of kube-dns, the tenth of the service range as everywhere.
-func (r *runner) dnsIP() netip.Addr {
-	ip := r.services.Masked().Addr()
+func dnsIP(services netip.Prefix) netip.Addr {
+	ip := services.Masked().Addr()
 	for range 10 {
 		ip = ip.Next()
 	}
@@ -210,9 +269,13 @@ func (r *runner) informers(user string, groups ...string) (kubernetes.Interface,
 	if err != nil {
 		return nil, nil, err
 	}
+	return clientOf(config)
+}
+
+func clientOf(config *rest.Config) (kubernetes.Interface, informers.SharedInformerFactory, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making the client of %s: %w", user, err)
+		return nil, nil, fmt.Errorf("making a client: %w", err)
 	}
 	return client, informers.NewSharedInformerFactory(client, 0), nil
 }
@@ -261,6 +324,13 @@ var clearSteps = []clearStep{
 			return err
 		}
 		return n.Purge(ctx)
+	}},
+	{"routes", func(_ context.Context, c Config) error {
+		_, all, err := nodePods(c)
+		if err != nil {
+			return err
+		}
+		return routes.Purge(all)
 	}},
 	{"DNS address", func(_ context.Context, c Config) error {
 		a, err := dnsAddress(c)

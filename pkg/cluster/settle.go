@@ -102,11 +102,11 @@ func settleNetworks(c *Config, others []Config) error {
 		}
 	}
 	if c.Networking.PodSubnet == "" || c.Networking.ServiceSubnet == "" {
-		routes, err := routes()
+		reached, err := destinations()
 		if err != nil {
 			return err
 		}
-		taken = append(taken, routes...)
+		taken = append(taken, reached...)
 	}
 	for _, s := range []struct {
 		subnet      *string
@@ -139,8 +139,8 @@ next:
 	return netip.Prefix{}, errors.New("no free /16 in 10.0.0.0/8: set networking.podSubnet and networking.serviceSubnet")
 }
 
-// routes are the destinations that this machine already reaches, the default route apart.
-func routes() ([]netip.Prefix, error) {
+// destinations are what this machine already has routes to, the default route apart.
+func destinations() ([]netip.Prefix, error) {
 	list, err := netlink.RouteList(nil, netlink.FAMILY_V4)
 	if err != nil {
 		return nil, fmt.Errorf("listing routes: %w", err)

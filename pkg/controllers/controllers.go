@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"minik8s.io/minik8s/pkg/controllers/clusterroleaggregation"
+	"minik8s.io/minik8s/pkg/controllers/daemonset"
 	"minik8s.io/minik8s/pkg/controllers/deployment"
 	"minik8s.io/minik8s/pkg/controllers/disruption"
 	"minik8s.io/minik8s/pkg/controllers/endpoints"
@@ -52,6 +53,7 @@ func List() []Controller {
 		{Name: "deployment", Upstream: "deployment-controller", ServiceAccount: "deployment-controller", Setup: deployment.Setup},
 		{Name: "replicaset", Upstream: "replicaset-controller", ServiceAccount: "replicaset-controller", Setup: replicaset.Setup},
 		{Name: "replicationcontroller", Upstream: "replicationcontroller-controller", ServiceAccount: "replication-controller", Setup: replicationcontroller.Setup},
+		{Name: "daemonset", Upstream: "daemonset-controller", ServiceAccount: "daemon-set-controller", EventSource: "daemonset-controller", Setup: daemonset.Setup},
 		{Name: "disruption", Upstream: "disruption-controller", ServiceAccount: "disruption-controller", EventSource: "controllermanager", Setup: disruption.Setup},
 		{Name: "endpoints", Upstream: "endpoints-controller", ServiceAccount: "endpoint-controller", Setup: endpoints.Setup},
 		{Name: "endpointslice", Upstream: "endpointslice-controller", ServiceAccount: "endpointslice-controller", EventSource: "endpoint-slice-controller", Setup: endpointslice.Setup},

@@ -59,6 +59,8 @@ type Config struct {
 	Labels map[string]string
 	// Taints of a newly registered Node.
 	Taints []corev1.Taint
+	// PodCIDRs are the node's pod ranges, by which other nodes route to its pods; told with a newly registered Node.
+	PodCIDRs []string
 	// MaxPods is how many pods the node takes; 110 if 0.
 	MaxPods int
 	// CgroupRoot is the cgroup below which those of pods are; "/minik8s-NodeName" if empty.

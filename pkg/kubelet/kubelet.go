@@ -125,7 +125,7 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	}
 	k.reporter = node.New(node.Config{
 		Name: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
-		Labels: labels, Taints: k.cfg.Taints, Machine: k.machine,
+		Labels: labels, Taints: k.cfg.Taints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.machine,
 	})
 	k.status = status.NewManager(k.cfg.Client)
 	k.pleg = pleg.New(pleg.Config{Runtime: k.cfg.Runtime, Clock: k.cfg.Clock, Changed: k.wake})

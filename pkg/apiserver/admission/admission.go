@@ -27,6 +27,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/admission/denyserviceexternalips"
 	"minik8s.io/minik8s/pkg/apiserver/admission/limitranger"
 	"minik8s.io/minik8s/pkg/apiserver/admission/noderestriction"
+	"minik8s.io/minik8s/pkg/apiserver/admission/podsecurity"
 	"minik8s.io/minik8s/pkg/apiserver/admission/podtopologylabels"
 	"minik8s.io/minik8s/pkg/apiserver/admission/priority"
 	"minik8s.io/minik8s/pkg/apiserver/admission/serviceaccount"
@@ -65,6 +66,7 @@ var plugins = []plugin{
 	{name: noderestriction.Name, build: simple(noderestriction.New)},
 	{name: taintnodesbycondition.Name, build: simple(taintnodesbycondition.New)},
 	{name: alwayspullimages.Name, off: true, build: simple(alwayspullimages.New)},
+	{name: podsecurity.Name, build: simple(podsecurity.New)},
 	{name: priority.Name, build: simple(priority.New)},
 	{name: defaulttolerationseconds.Name, build: simple(defaulttolerationseconds.New)},
 	{name: denyserviceexternalips.Name, off: true, build: simple(denyserviceexternalips.New)},
@@ -77,7 +79,7 @@ func simple(f func() admission.Interface) func() (admission.Interface, error) {
 
 // elsewhere are upstream's plugins that are not here. To disable one is no mistake, to enable one is an error.
 var elsewhere = sets.New(
-	"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceExists", "LimitPodHardAntiAffinityTopology", "ImagePolicyWebhook", "PodSecurity",
+	"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceExists", "LimitPodHardAntiAffinityTopology", "ImagePolicyWebhook",
 	"PodNodeSelector", "PodTolerationRestriction", "EventRateLimit", "ExtendedResourceToleration", "DefaultStorageClass",
 	"StorageObjectInUseProtection", "PodGroupProtection", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize",
 	"RuntimeClass", "CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",

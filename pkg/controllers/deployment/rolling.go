@@ -121,7 +121,8 @@ func shrinkOld(d *appsv1.Deployment, newRS *appsv1.ReplicaSet, old []*appsv1.Rep
 			taken += n
 		}
 	}
-	spare := sum(all, available) - minAvailable
+	// The status of a set that was shrunk a moment ago may still count pods that go now, so that the budget bounds this too.
+	spare := min(sum(all, available)-minAvailable, budget-taken)
 	for _, rs := range old {
 		if spare <= 0 {
 			break

@@ -105,6 +105,11 @@ func TestShrinkOld(t *testing.T) {
 			old:  []*appsv1.ReplicaSet{replicaSet("b", "b", 2, 8), replicaSet("a", "a", 1, 2, availableReplicas(0))},
 			want: map[string]int32{"web-a": 0},
 		},
+		{
+			// One of 10 went before, and the status of the old set has not followed yet.
+			name: "a stale status takes no more than the sizes allow", d: rolling(10, "1", "0"), new: replicaSet("new", "new", 2, 2),
+			old: []*appsv1.ReplicaSet{replicaSet("old", "old", 1, 9, availableReplicas(10))}, want: map[string]int32{"web-old": 8},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

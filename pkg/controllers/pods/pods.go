@@ -50,6 +50,17 @@ func IsAvailable(pod *corev1.Pod, minReadySeconds int32, now time.Time) bool {
 	return ok && wait == 0
 }
 
+// NextAvailable is the time until the next ready one of the pods has been ready for minReadySeconds; 0 when there is none to wait for.
+func NextAvailable(pods []*corev1.Pod, minReadySeconds int32, now time.Time) time.Duration {
+	var next time.Duration
+	for _, pod := range pods {
+		if wait, ok := AvailableIn(pod, minReadySeconds, now); ok && wait > 0 && (next == 0 || wait < next) {
+			next = wait
+		}
+	}
+	return next
+}
+
 // IsTerminal reports whether the pod has run to its end.
 func IsTerminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed

@@ -138,3 +138,15 @@ func TestTemplateHash(t *testing.T) {
 		t.Errorf("hash %q could spell a word", plain)
 	}
 }
+
+func TestNextAvailable(t *testing.T) {
+	since := func(ago time.Duration) *corev1.Pod {
+		return running("a", func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-ago)) })
+	}
+	list := []*corev1.Pod{since(10 * time.Second), since(4 * time.Second), since(time.Second), running("b", func(p *corev1.Pod) { p.Status.Conditions = nil })}
+	for minReadySeconds, want := range map[int32]time.Duration{0: 0, 1: 0, 10: 6 * time.Second} {
+		if got := NextAvailable(list, minReadySeconds, now); got != want {
+			t.Errorf("with minReadySeconds %d the next is available in %v, want %v", minReadySeconds, got, want)
+		}
+	}
+}

@@ -48,17 +48,6 @@ func Count(templateLabels map[string]string, active []*corev1.Pod, terminating i
 	return counts
 }
 
-// NextAvailable is the time until the next ready pod has been ready for minReadySeconds; 0 when there is none to wait for.
-func NextAvailable(active []*corev1.Pod, minReadySeconds int32, now time.Time) time.Duration {
-	var next time.Duration
-	for _, pod := range active {
-		if wait, ok := pods.AvailableIn(pod, minReadySeconds, now); ok && wait > 0 && (next == 0 || wait < next) {
-			next = wait
-		}
-	}
-	return next
-}
-
 // FailureReason is the reason of the condition ReplicaFailure of a set which could not be brought from active to wanted.
 func FailureReason(active int32, wanted int) string {
 	if int(active) > wanted {

@@ -55,12 +55,6 @@ func TestCount(t *testing.T) {
 	if diff := cmp.Diff(want, Count(template, active, 2, 10, now)); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
-	if got := NextAvailable(active, 10, now); got != 6*time.Second {
-		t.Errorf("next available in %v, want 6s", got)
-	}
-	if got := NextAvailable(active, 1, now); got != 0 {
-		t.Errorf("next available in %v though nothing is to wait for", got)
-	}
 }
 
 func TestWithFailure(t *testing.T) {

@@ -77,7 +77,7 @@ func (k Keeper) Keep(ctx context.Context, set Set) (Result, error) {
 	now := k.Clock.Now()
 	result := Result{
 		Counts:  Count(set.Template.Labels, active, len(terminating), set.MinReadySeconds, now),
-		Recheck: NextAvailable(active, set.MinReadySeconds, now),
+		Recheck: pods.NextAvailable(active, set.MinReadySeconds, now),
 	}
 	if set.Object.GetDeletionTimestamp() == nil {
 		result.ScaleErr = k.scale(ctx, set, active, list.Items)

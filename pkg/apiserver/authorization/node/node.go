@@ -39,10 +39,10 @@ const userPrefix = "system:node:"
 
 // Identify returns the name of the node that a user is; isNode tells that it is some node's kubelet at all.
 func Identify(u user.Info) (name string, isNode bool) {
-	if u == nil || !slices.Contains(u.GetGroups(), user.NodesGroup) {
+	if u == nil || !slices.Contains(u.GetGroups(), user.NodesGroup) || !strings.HasPrefix(u.GetName(), userPrefix) {
 		return "", false
 	}
-	return strings.CutPrefix(u.GetName(), userPrefix)
+	return strings.TrimPrefix(u.GetName(), userPrefix), true
 }
 
 // RulesFor implements authorizer.RuleResolver. What a node may do depends on objects, so it cannot be listed.

@@ -83,7 +83,8 @@ func TestAuthorize(t *testing.T) {
 		allow bool
 	}{
 		{"not a node", ask(&user.DefaultInfo{Name: "system:node:n1"}, "get", "", "services", "", "ns", "s"), false},
-		{"a node without a name", ask(&user.DefaultInfo{Name: "bob", Groups: []string{"system:nodes"}}, "get", "", "services", "", "ns", "s"), false},
+		{"a user in the group of nodes", ask(&user.DefaultInfo{Name: "bob", Groups: []string{"system:nodes"}}, "get", "", "services", "", "ns", "s"), false},
+		{"a node without a name", ask(&user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes"}}, "get", "", "services", "", "ns", "s"), false},
 		{"static rule", ask(n1, "list", "", "services", "", "", ""), true},
 		{"static rule does not say", ask(n1, "delete", "", "services", "", "ns", "s"), false},
 

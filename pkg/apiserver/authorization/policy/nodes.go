@@ -47,6 +47,10 @@ func nodes() Policy {
 				events(),
 				on("discovery.k8s.io", "endpointslices", "list watch"),
 				on("networking.k8s.io", "servicecidrs", "list watch")),
+			// Upstream leaves cluster DNS to add-ons, which make this role; here it is part of the node.
+			clusterRole("system:coredns",
+				on("", "endpoints services pods namespaces", "list watch"),
+				on("discovery.k8s.io", "endpointslices", "list watch")),
 			clusterRole("system:node-problem-detector",
 				on("", "nodes", "get"),
 				on("", "nodes/status", "patch"),
@@ -61,6 +65,8 @@ func nodes() Policy {
 		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{
 			clusterBinding("system:node", "system:node"),
 			clusterBinding("system:node-proxier", "system:node-proxier", user("system:kube-proxy")),
+			// Proxy and DNS share one cache, and so one identity.
+			clusterBinding("system:coredns", "system:coredns", user("system:kube-proxy")),
 			// The API server's own client certificate for kubelets, which ask it back.
 			clusterBinding("system:kubelet-api-admin", "system:kubelet-api-admin", user("kube-apiserver-kubelet-client")),
 		},

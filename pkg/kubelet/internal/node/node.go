@@ -41,6 +41,8 @@ type Config struct {
 	// Labels and Taints are given to a Node that is registered anew; labels also to one that lacks them.
 	Labels map[string]string
 	Taints []corev1.Taint
+	// PodCIDRs of a Node that is registered anew; may be empty.
+	PodCIDRs []string
 	// Machine describes the machine. It is asked every 10 s, so what is costly in it is cached there.
 	Machine func(context.Context) Machine
 }
@@ -133,7 +135,10 @@ func (r *Reporter) Sync(ctx context.Context) error {
 	m := r.cfg.Machine(ctx)
 	live, err := nodes.Get(ctx, r.cfg.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.cfg.Name, Labels: maps.Clone(r.cfg.Labels)}, Spec: corev1.NodeSpec{Taints: r.cfg.Taints}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.cfg.Name, Labels: maps.Clone(r.cfg.Labels)}, Spec: corev1.NodeSpec{Taints: r.cfg.Taints, PodCIDRs: r.cfg.PodCIDRs}}
+		if len(r.cfg.PodCIDRs) > 0 {
+			n.Spec.PodCIDR = r.cfg.PodCIDRs[0]
+		}
 		n.Status = Status(corev1.NodeStatus{}, m, r.cfg.Clock.Now())
 		created, cerr := nodes.Create(ctx, n, metav1.CreateOptions{})
 		if cerr != nil {

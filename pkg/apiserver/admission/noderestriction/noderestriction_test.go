@@ -1,0 +1,139 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package noderestriction
+
+import (
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
+)
+
+func pod(name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: node}}
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+func mirror(p *corev1.Pod) {
+	p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "uid", Controller: ptr.To(true)}}
+}
+
+func newNode(name string, labels map[string]string, taints ...corev1.Taint) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", Labels: labels}, Spec: corev1.NodeSpec{Taints: taints}}
+}
+
+func token(ref *authenticationv1.BoundObjectReference) *authenticationv1.TokenRequest {
+	return &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: ref}}
+}
+
+func lease(name string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func TestAdmit(t *testing.T) {
+	p := New()
+	admissiontest.Initialize(t, p, pod("mine", "n1"), pod("theirs", "n2"), newNode("n1", nil))
+	bound := func(name, uid string) *authenticationv1.BoundObjectReference {
+		return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: name, UID: types.UID(uid)}
+	}
+	del, update := admission.Delete, admission.Update
+	for _, tc := range []struct {
+		name string
+		r    admissiontest.Request
+		want string
+	}{
+		{"somebody else", admissiontest.Request{Resource: "nodes", Name: "n2", Object: newNode("n2", nil), User: &user.DefaultInfo{Name: "ann"}}, ""},
+		{"nameless node", admissiontest.Request{Resource: "nodes", Object: newNode("n2", nil), User: &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes"}}}, `could not determine node from user "system:node:"`},
+
+		{"kubelet's labels", admissiontest.Request{Resource: "nodes", Name: "n1", Object: newNode("n1", map[string]string{corev1.LabelHostname: "h", "example.com/x": "y", "kubelet.kubernetes.io/x": "y"})}, ""},
+		{"role label", admissiontest.Request{Resource: "nodes", Name: "n1", Object: newNode("n1", map[string]string{"node-role.kubernetes.io/control-plane": ""})},
+			`node "n1" is not allowed to set the following labels: node-role.kubernetes.io/control-plane`},
+		{"another node", admissiontest.Request{Resource: "nodes", Name: "n2", Object: newNode("n2", nil)}, `node "n1" is not allowed to modify node "n2"`},
+		{"taints when made", admissiontest.Request{Resource: "nodes", Name: "n1", Object: newNode("n1", nil, corev1.Taint{Key: "k"})}, ""},
+		{"taints later", admissiontest.Request{Resource: "nodes", Name: "n1", Operation: update, Object: newNode("n1", nil, corev1.Taint{Key: "k"}), Old: newNode("n1", nil)}, `node "n1" is not allowed to modify taints`},
+		{"label taken away", admissiontest.Request{Resource: "nodes", Name: "n1", Operation: update, Object: newNode("n1", nil), Old: newNode("n1", map[string]string{"x.node-restriction.kubernetes.io/a": "b"})},
+			"is not allowed to modify labels: x.node-restriction.kubernetes.io/a"},
+		{"deletion of another node", admissiontest.Request{Resource: "nodes", Name: "n2", Operation: del}, `node "n1" is not allowed to modify node "n2"`},
+
+		{"ordinary pod", admissiontest.Request{Resource: "pods", Object: pod("p", "n1")}, `can only create mirror pods`},
+		{"mirror pod", admissiontest.Request{Resource: "pods", Object: pod("p", "n1", mirror)}, ""},
+		{"mirror pod elsewhere", admissiontest.Request{Resource: "pods", Object: pod("p", "n2", mirror)}, `node "n1" can only create pods with spec.nodeName set to itself`},
+		{"mirror pod without owner", admissiontest.Request{Resource: "pods", Object: pod("p", "n1", mirror, func(p *corev1.Pod) { p.OwnerReferences = nil })},
+			`node "n1" can only create pods with an owner reference set to itself`},
+		{"mirror pod of an older node", admissiontest.Request{Resource: "pods", Object: pod("p", "n1", mirror, func(p *corev1.Pod) { p.OwnerReferences[0].UID = "old" })}, "UID mismatch"},
+		{"mirror pod with an account", admissiontest.Request{Resource: "pods", Object: pod("p", "n1", mirror, func(p *corev1.Pod) { p.Spec.ServiceAccountName = "a" })}, "reference a service account"},
+		{"mirror pod with a secret", admissiontest.Request{Resource: "pods", Object: pod("p", "n1", mirror, func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}} })},
+			`node "n1" can not create pods that reference secrets`},
+		{"own pod deleted", admissiontest.Request{Resource: "pods", Name: "mine", Operation: del}, ""},
+		{"another's pod deleted", admissiontest.Request{Resource: "pods", Name: "theirs", Operation: del}, `node "n1" can only delete pods with spec.nodeName set to itself`},
+		{"unknown pod deleted", admissiontest.Request{Resource: "pods", Name: "none", Operation: del}, "not found"},
+		{"pod updated", admissiontest.Request{Resource: "pods", Name: "mine", Operation: update, Object: pod("mine", "n1"), Old: pod("mine", "n1")}, `unexpected operation "UPDATE"`},
+		{"own status", admissiontest.Request{Resource: "pods", Subresource: "status", Operation: update, Object: pod("mine", "n1"), Old: pod("mine", "n1")}, ""},
+		{"another's status", admissiontest.Request{Resource: "pods", Subresource: "status", Operation: update, Object: pod("theirs", "n2"), Old: pod("theirs", "n2")},
+			`node "n1" can only update pod status for pods with spec.nodeName set to itself`},
+		{"labels by status", admissiontest.Request{Resource: "pods", Subresource: "status", Operation: update, Old: pod("mine", "n1"),
+			Object: pod("mine", "n1", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} })}, "cannot update labels through pod status"},
+		{"own eviction", admissiontest.Request{Resource: "pods", Subresource: "eviction", Name: "mine", Object: &policyv1.Eviction{}}, ""},
+		{"another's eviction", admissiontest.Request{Resource: "pods", Subresource: "eviction", Name: "theirs", Object: &policyv1.Eviction{}}, "node n1 can only evict pods with spec.nodeName set to itself"},
+		{"binding", admissiontest.Request{Resource: "pods", Subresource: "binding", Name: "mine", Object: &corev1.Binding{}}, `unexpected pod subresource "binding"`},
+
+		{"token of an own pod", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(bound("mine", "mine"))}, ""},
+		{"unbound token", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(nil)}, "node requested token not bound to a pod"},
+		{"token without a uid", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(bound("mine", ""))}, "without a uid"},
+		{"token of an older pod", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(bound("mine", "old"))}, "does not match the UID in record"},
+		{"token of another's pod", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(bound("theirs", "theirs"))}, "scheduled on a different node"},
+
+		{"own lease", admissiontest.Request{Group: "coordination.k8s.io", Resource: "leases", Namespace: "kube-node-lease", Object: lease("n1")}, ""},
+		{"another's lease", admissiontest.Request{Group: "coordination.k8s.io", Resource: "leases", Namespace: "kube-node-lease", Object: lease("n2")}, "same name as the requesting node"},
+		{"lease elsewhere", admissiontest.Request{Group: "coordination.k8s.io", Resource: "leases", Namespace: "kube-system", Object: lease("n1")}, `"kube-node-lease" system namespace`},
+		{"claim", admissiontest.Request{Resource: "persistentvolumeclaims", Object: &corev1.PersistentVolumeClaim{}}, "may only update PVC status"},
+		{"anything else", admissiontest.Request{Resource: "events", Object: &corev1.Event{}}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.r.User == nil {
+				tc.r.User = &user.DefaultInfo{Name: "system:node:n1", Groups: []string{"system:nodes"}}
+			}
+			err := admissiontest.Run(p, tc.r.Attributes())
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestClaimStatus(t *testing.T) {
+	p := New()
+	admissiontest.Initialize(t, p)
+	grown := &corev1.PersistentVolumeClaim{Status: corev1.PersistentVolumeClaimStatus{Capacity: corev1.ResourceList{}, Conditions: []corev1.PersistentVolumeClaimCondition{{Type: "x"}}}}
+	labelled := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}
+	for _, tc := range []struct {
+		name    string
+		claim   *corev1.PersistentVolumeClaim
+		refused bool
+	}{{"grown", grown, false}, {"labelled", labelled, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := admissiontest.Run(p, admissiontest.Request{
+				Resource: "persistentvolumeclaims", Subresource: "status", Operation: admission.Update, Object: tc.claim, Old: &corev1.PersistentVolumeClaim{},
+				User: &user.DefaultInfo{Name: "system:node:n1", Groups: []string{"system:nodes"}},
+			}.Attributes())
+			if (err != nil) != tc.refused {
+				t.Errorf("error = %v, want refused = %v", err, tc.refused)
+			}
+		})
+	}
+}

@@ -1,0 +1,55 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podsecurity
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
+)
+
+func namespace(name string, labels map[string]string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+}
+
+func TestValidate(t *testing.T) {
+	p := New()
+	admissiontest.Initialize(t, p,
+		namespace("open", nil),
+		namespace("baseline", map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}))
+	meta := metav1.ObjectMeta{Name: "x"}
+	privileged := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i", SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}}}
+	plain := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}
+	for _, tc := range []struct {
+		name string
+		r    admissiontest.Request
+		want string
+	}{
+		{"privileged where nothing is asked", admissiontest.Request{Resource: "pods", Namespace: "open", Name: "x", Object: &corev1.Pod{ObjectMeta: meta, Spec: privileged}}, ""},
+		{"privileged in baseline", admissiontest.Request{Resource: "pods", Namespace: "baseline", Name: "x", Object: &corev1.Pod{ObjectMeta: meta, Spec: privileged}},
+			`pods "x" is forbidden: violates PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)`},
+		{"plain in baseline", admissiontest.Request{Resource: "pods", Namespace: "baseline", Name: "x", Object: &corev1.Pod{ObjectMeta: meta, Spec: plain}}, ""},
+		{"templates are only warned about", admissiontest.Request{Group: "apps", Resource: "deployments", Namespace: "baseline", Name: "x",
+			Object: &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: privileged}}}}, ""},
+		{"bad label", admissiontest.Request{Resource: "namespaces", Namespace: "n", Name: "n", Object: namespace("n", map[string]string{"pod-security.kubernetes.io/enforce": "lax"})},
+			"must be one of privileged, baseline, restricted"},
+		{"other resources", admissiontest.Request{Resource: "configmaps", Namespace: "baseline", Object: &corev1.ConfigMap{}}, ""},
+		{"status", admissiontest.Request{Resource: "pods", Subresource: "status", Namespace: "baseline", Name: "x", Operation: admission.Update,
+			Object: &corev1.Pod{ObjectMeta: meta, Spec: privileged}, Old: &corev1.Pod{ObjectMeta: meta, Spec: privileged}}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := admissiontest.Run(p, tc.r.Attributes())
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package priority
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
+)
+
+func class(name string, value int32, isDefault bool) *schedulingv1.PriorityClass {
+	return &schedulingv1.PriorityClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: isDefault, PreemptionPolicy: ptr.To(corev1.PreemptNever),
+	}
+}
+
+func TestPods(t *testing.T) {
+	high := class("high", 100, false)
+	for _, tc := range []struct {
+		name    string
+		classes []runtime.Object
+		spec    corev1.PodSpec
+		class   string
+		value   int32
+		policy  corev1.PreemptionPolicy
+		err     string
+		old     *corev1.PodSpec
+	}{
+		{name: "no class at all", policy: corev1.PreemptLowerPriority},
+		{name: "default class", classes: []runtime.Object{high, class("usual", 5, true)}, class: "usual", value: 5, policy: corev1.PreemptNever},
+		{name: "the lower of two defaults", classes: []runtime.Object{class("a", 7, true), class("b", 5, true)}, class: "b", value: 5, policy: corev1.PreemptNever},
+		{name: "named", classes: []runtime.Object{high}, spec: corev1.PodSpec{PriorityClassName: "high"}, class: "high", value: 100, policy: corev1.PreemptNever},
+		{name: "unknown", spec: corev1.PodSpec{PriorityClassName: "x"}, err: "no PriorityClass with name x was found"},
+		{name: "own value agrees", classes: []runtime.Object{high}, spec: corev1.PodSpec{PriorityClassName: "high", Priority: ptr.To[int32](100)}, class: "high", value: 100, policy: corev1.PreemptNever},
+		{name: "own value", classes: []runtime.Object{high}, spec: corev1.PodSpec{PriorityClassName: "high", Priority: ptr.To[int32](101)},
+			err: "the integer value of priority (101) must not be provided in pod spec; priority admission controller computed 100 from the given PriorityClass name"},
+		{name: "own policy", classes: []runtime.Object{high}, spec: corev1.PodSpec{PriorityClassName: "high", PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority)},
+			err: "the string value of PreemptionPolicy (PreemptLowerPriority) must not be provided in pod spec; priority admission controller computed Never from the given PriorityClass name"},
+		{name: "update keeps", spec: corev1.PodSpec{PriorityClassName: "gone"}, old: &corev1.PodSpec{PriorityClassName: "gone", Priority: ptr.To[int32](9), PreemptionPolicy: ptr.To(corev1.PreemptNever)},
+			class: "gone", value: 9, policy: corev1.PreemptNever},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := New()
+			admissiontest.Initialize(t, p, tc.classes...)
+			pod := &corev1.Pod{Spec: tc.spec}
+			r := admissiontest.Request{Resource: "pods", Object: pod}
+			if tc.old != nil {
+				r.Operation, r.Old = admission.Update, &corev1.Pod{Spec: *tc.old}
+			}
+			err := admissiontest.Run(p, r.Attributes())
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("error = %v, want %s", err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := pod.Spec; s.PriorityClassName != tc.class || *s.Priority != tc.value || *s.PreemptionPolicy != tc.policy {
+				t.Errorf("class %q, priority %d, policy %s", s.PriorityClassName, *s.Priority, *s.PreemptionPolicy)
+			}
+		})
+	}
+}
+
+func TestOneDefaultClass(t *testing.T) {
+	p := New()
+	admissiontest.Initialize(t, p, class("usual", 5, true))
+	for _, tc := range []struct {
+		name    string
+		op      admission.Operation
+		class   *schedulingv1.PriorityClass
+		refused bool
+	}{
+		{"second default", admission.Create, class("other", 1, true), true},
+		{"no default", admission.Create, class("other", 1, false), false},
+		{"itself", admission.Update, class("usual", 5, true), false},
+		{"made default", admission.Update, class("other", 1, true), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := admissiontest.Request{Group: "scheduling.k8s.io", Resource: "priorityclasses", Operation: tc.op, Object: tc.class, Old: tc.class}
+			if err := admissiontest.Run(p, r.Attributes()); (err != nil) != tc.refused {
+				t.Errorf("error = %v, want refused = %v", err, tc.refused)
+			}
+		})
+	}
+}

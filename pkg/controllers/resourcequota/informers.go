@@ -1,0 +1,161 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resourcequota
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"minik8s.io/minik8s/pkg/apis/quota"
+	"minik8s.io/minik8s/pkg/controllers/setup"
+)
+
+// informers watch the kinds that some quota speaks of, from the first time it is asked for them, and wake the quotas when
+// objects go. Kinds that the other controllers watch in full come from their cache, all others from one of its own, which
+// knows of plain kinds no more than the metadata.
+type informers struct {
+	mapper     meta.RESTMapper
+	shared     cache.Cache
+	own        cache.Cache
+	quotas     client.Reader
+	clock      clock.PassiveClock
+	controller controller.Controller
+
+	mu sync.Mutex
+	// watched is guarded by mu.
+	watched map[schema.GroupResource]schema.GroupVersionKind
+}
+
+func newInformers(env setup.Env) (*informers, error) {
+	own, err := cache.New(env.RESTConfig, cache.Options{
+		HTTPClient:       env.HTTPClient,
+		Scheme:           env.Manager.GetScheme(),
+		Mapper:           env.Manager.GetRESTMapper(),
+		DefaultTransform: cache.TransformStripManagedFields(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the cache of counted objects: %w", err)
+	}
+	if err := env.Manager.Add(own); err != nil {
+		return nil, fmt.Errorf("adding the cache of counted objects: %w", err)
+	}
+	return &informers{
+		mapper:  env.Manager.GetRESTMapper(),
+		shared:  env.Manager.GetCache(),
+		own:     own,
+		quotas:  env.Client,
+		clock:   env.Clock,
+		watched: map[schema.GroupResource]schema.GroupVersionKind{},
+	}, nil
+}
+
+// List implements Objects. The objects belong to the cache.
+func (i *informers) List(ctx context.Context, kind quota.Kind, namespace string) ([]runtime.Object, error) {
+	gvk, err := i.watch(kind)
+	if err != nil {
+		return nil, err
+	}
+	_, from := i.source(kind)
+	var list client.ObjectList
+	switch {
+	case !kind.Plain && kind.Resource == corev1.Resource("pods"):
+		list = &corev1.PodList{}
+	case !kind.Plain && kind.Resource == corev1.Resource("services"):
+		list = &corev1.ServiceList{}
+	case !kind.Plain:
+		list = &corev1.PersistentVolumeClaimList{}
+	default:
+		metadata := &metav1.PartialObjectMetadataList{}
+		metadata.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		list = metadata
+	}
+	if err := from.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	return meta.ExtractList(list)
+}
+
+// source returns an empty object of the kind and the cache where it is.
+func (i *informers) source(kind quota.Kind) (client.Object, cache.Cache) {
+	switch {
+	case kind.Plain:
+		return &metav1.PartialObjectMetadata{}, i.own
+	case kind.Resource == corev1.Resource("pods"):
+		return &corev1.Pod{}, i.shared
+	case kind.Resource == corev1.Resource("services"):
+		return &corev1.Service{}, i.shared
+	}
+	return &corev1.PersistentVolumeClaim{}, i.own
+}
+
+// watch makes sure that the kind is watched.
+func (i *informers) watch(kind quota.Kind) (schema.GroupVersionKind, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if gvk, ok := i.watched[kind.Resource]; ok {
+		return gvk, nil
+	}
+	gvk, err := i.mapper.KindFor(kind.Resource.WithVersion(""))
+	if meta.IsNoMatchError(err) {
+		return gvk, fmt.Errorf("%w: %w", ErrNotServed, err)
+	}
+	if err != nil {
+		return gvk, fmt.Errorf("finding the kind of %s: %w", kind.Resource, err)
+	}
+	obj, from := i.source(kind)
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	if err := i.controller.Watch(source.Kind(from, obj, handler.EnqueueRequestsFromMapFunc(i.inNamespace), i.frees(kind))); err != nil {
+		return gvk, fmt.Errorf("watching %s: %w", kind.Resource, err)
+	}
+	i.watched[kind.Resource] = gvk
+	return gvk, nil
+}
+
+// inNamespace maps an object to the quotas of its namespace.
+func (i *informers) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
+	var list corev1.ResourceQuotaList
+	if err := i.quotas.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing resource quotas")
+		return nil
+	}
+	requests := make([]reconcile.Request, len(list.Items))
+	for n := range list.Items {
+		requests[n].NamespacedName = client.ObjectKeyFromObject(&list.Items[n])
+	}
+	return requests
+}
+
+// frees lets through the events after which less may be used. New objects are left to admission: it knows of each before any
+// cache does, and adding up from a cache that is behind would take back what admission has just counted.
+func (i *informers) frees(kind quota.Kind) predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			if kind.Plain {
+				return false
+			}
+			before, errBefore := kind.Usage(e.ObjectOld, i.clock.Now())
+			after, errAfter := kind.Usage(e.ObjectNew, i.clock.Now())
+			return errBefore != nil || errAfter != nil || !quota.Equal(before, after)
+		},
+	}
+}
