@@ -63,7 +63,7 @@ func newAPIServerCommand() *cobra.Command {
 	fs.StringVar(&f.tlsCert, "tls-cert-file", "", "serving certificate")
 	fs.StringVar(&f.tlsKey, "tls-private-key-file", "", "its key")
 	fs.StringVar(&f.clientCA, "client-ca-file", "", "CA of client certificates")
-	fs.BoolVar(&f.allowPrivileged, "allow-privileged", false, "allow privileged containers")
+	fs.BoolVar(&f.allowPrivileged, "allow-privileged", true, "allow privileged containers; false is not supported: use PodSecurity labels on namespaces")
 	fs.StringSliceVar(&f.authorizationMode, "authorization-mode", []string{"Node", "RBAC"}, "authorizers, in order")
 	fs.StringSliceVar(&f.enableAdmission, "enable-admission-plugins", nil, "admission plugins besides the default ones")
 	fs.StringSliceVar(&f.disableAdmission, "disable-admission-plugins", nil, "default admission plugins to leave out")
@@ -111,6 +111,9 @@ func (f *apiServerFlags) config(ctx context.Context) (*apiserver.Config, error) 
 	if len(f.etcd.Servers) == 0 {
 		return nil, errors.New("--etcd-servers must be given")
 	}
+	if !f.allowPrivileged {
+		return nil, errors.New("--allow-privileged=false is not supported: label namespaces with pod-security.kubernetes.io/enforce instead")
+	}
 	services, err := netip.ParsePrefix(f.serviceRange)
 	if err != nil {
 		return nil, fmt.Errorf("--service-cluster-ip-range: %w", err)
@@ -118,7 +121,7 @@ func (f *apiServerFlags) config(ctx context.Context) (*apiserver.Config, error) 
 	c := &apiserver.Config{
 		ServiceIPRanges: []netip.Prefix{services}, TokenIssuer: f.saIssuer, APIAudiences: f.apiAudiences,
 		AuthorizationModes: f.authorizationMode, EnableAdmission: f.enableAdmission, DisableAdmission: f.disableAdmission,
-		AllowPrivileged: &f.allowPrivileged, RequestTimeout: f.requestTimeout, MaxRequestsInFlight: f.maxInFlight,
+		RequestTimeout: f.requestTimeout, MaxRequestsInFlight: f.maxInFlight,
 		MaxMutatingRequestsInFlight: f.maxMutating, EventTTL: f.eventTTL, ShutdownDelay: f.shutdownDelay,
 	}
 	if c.AdvertiseAddress, err = f.advertised(); err != nil {

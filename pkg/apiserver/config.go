@@ -51,8 +51,6 @@ type Config struct {
 	AuthorizationModes []string
 	// EnableAdmission and DisableAdmission change the default set of admission plugins.
 	EnableAdmission, DisableAdmission []string
-	// AllowPrivileged lets pods ask for privileged containers; default true as kubeadm sets it.
-	AllowPrivileged *bool
 
 	// RequestTimeout of ordinary requests; default one minute.
 	RequestTimeout time.Duration

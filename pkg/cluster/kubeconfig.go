@@ -77,6 +77,9 @@ func Unmerge(name string) (string, error) {
 		return "", fmt.Errorf("reading your kubeconfig: %w", err)
 	}
 	n := contextName(name)
+	if user.Clusters[n] == nil && user.AuthInfos[n] == nil && user.Contexts[n] == nil {
+		return access.GetDefaultFilename(), nil // writing would make a file where there was none
+	}
 	delete(user.Clusters, n)
 	delete(user.AuthInfos, n)
 	delete(user.Contexts, n)

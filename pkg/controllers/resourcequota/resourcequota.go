@@ -75,6 +75,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		objects, err := r.Objects.List(ctx, kind, q.Namespace)
 		if errors.Is(err, ErrNotServed) {
 			next = rediscover
+			if !kind.Plain {
+				// A built-in kind: what is not served cannot be used either. Of a name that somebody has made up
+				// nothing is said until it is known.
+				return nil, nil
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", kind.Resource, err)

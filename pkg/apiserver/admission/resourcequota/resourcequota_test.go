@@ -1,0 +1,138 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resourcequota
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
+)
+
+func amounts(pairs map[string]string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for name, amount := range pairs {
+		list[corev1.ResourceName(name)] = resource.MustParse(amount)
+	}
+	return list
+}
+
+// start returns the plugin in a cluster with one quota.
+func start(t *testing.T, quota *corev1.ResourceQuota) (admission.Interface, *fake.Clientset) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	plugin, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := fake.NewClientset(quota)
+	shared := informers.NewSharedInformerFactory(client, 0)
+	initializer.New(client, nil, shared, nil, nil, nil, ctx.Done(), nil).Initialize(plugin)
+	if err := admission.ValidateInitialization(plugin); err != nil {
+		t.Fatal(err)
+	}
+	shared.Start(ctx.Done())
+	t.Cleanup(func() {
+		cancel()
+		shared.Shutdown()
+	})
+	for kind, ok := range shared.WaitForCacheSync(ctx.Done()) {
+		if !ok {
+			t.Fatalf("informer of %v did not sync", kind)
+		}
+	}
+	return plugin, client
+}
+
+func pod(cpu string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
+	if cpu != "" {
+		p.Spec.Containers[0].Resources.Requests = amounts(map[string]string{"cpu": cpu})
+	}
+	return p
+}
+
+func service(typ corev1.ServiceType) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: corev1.ServiceSpec{Type: typ, Ports: []corev1.ServicePort{{Port: 80}}}}
+}
+
+func TestPlugin(t *testing.T) {
+	create := func(group, plural string, obj runtime.Object) admissiontest.Request {
+		return admissiontest.Request{Group: group, Resource: plural, Name: "p", Object: obj}
+	}
+	tests := []struct {
+		name       string
+		scopes     []corev1.ResourceQuotaScope
+		hard, used map[string]string
+		request    admissiontest.Request
+		// after is what is used when the request has passed, err a part of the error when it has not.
+		after map[string]string
+		err   string
+	}{
+		{name: "room", hard: map[string]string{"pods": "2", "requests.cpu": "1"}, used: map[string]string{"pods": "1", "requests.cpu": "500m"},
+			request: create("", "pods", pod("500m")), after: map[string]string{"pods": "2", "requests.cpu": "1"}},
+		{name: "too many", hard: map[string]string{"pods": "1"}, used: map[string]string{"pods": "1"},
+			request: create("", "pods", pod("")), err: "exceeded quota: quota, requested: pods=1, used: pods=1, limited: pods=1"},
+		{name: "too much", hard: map[string]string{"requests.cpu": "1"}, used: map[string]string{"requests.cpu": "600m"},
+			request: create("", "pods", pod("500m")), err: "exceeded quota: quota, requested: requests.cpu=500m, used: requests.cpu=600m, limited: requests.cpu=1"},
+		{name: "does not say", hard: map[string]string{"requests.cpu": "1"}, used: map[string]string{"requests.cpu": "0"},
+			request: create("", "pods", pod("")), err: "failed quota: quota: must specify requests.cpu for: c"},
+		{name: "other scope", scopes: []corev1.ResourceQuotaScope{"BestEffort"}, hard: map[string]string{"pods": "0"}, used: map[string]string{"pods": "0"},
+			request: create("", "pods", pod("1")), after: map[string]string{"pods": "0"}},
+		{name: "not counted yet", hard: map[string]string{"pods": "1"}, request: create("", "pods", pod("")), err: "status unknown for quota: quota, resources: pods"},
+		{name: "plain kind", hard: map[string]string{"configmaps": "1"}, used: map[string]string{"configmaps": "1"},
+			request: create("", "configmaps", &corev1.ConfigMap{}), err: "exceeded quota"},
+		{name: "any kind", hard: map[string]string{"count/widgets.example.com": "1"}, used: map[string]string{"count/widgets.example.com": "0"},
+			request: create("example.com", "widgets", &metav1.PartialObjectMetadata{}), after: map[string]string{"count/widgets.example.com": "1"}},
+		{name: "events pass", hard: map[string]string{"count/events": "0"}, used: map[string]string{"count/events": "0"},
+			request: create("", "events", &corev1.Event{}), after: map[string]string{"count/events": "0"}},
+		{name: "pod update", hard: map[string]string{"pods": "0"}, used: map[string]string{"pods": "0"},
+			request: admissiontest.Request{Resource: "pods", Operation: admission.Update, Object: pod("2"), Old: pod("1")}, after: map[string]string{"pods": "0"}},
+		{name: "pod resize", hard: map[string]string{"requests.cpu": "1"}, used: map[string]string{"requests.cpu": "1"},
+			request: admissiontest.Request{Resource: "pods", Subresource: "resize", Operation: admission.Update, Object: pod("2"), Old: pod("1")}, err: "exceeded quota"},
+		{name: "service changes its type", hard: map[string]string{"services.nodeports": "0"}, used: map[string]string{"services.nodeports": "0"},
+			request: admissiontest.Request{Resource: "services", Operation: admission.Update, Object: service(corev1.ServiceTypeNodePort), Old: service(corev1.ServiceTypeClusterIP)}, err: "exceeded quota"},
+		{name: "service stays", hard: map[string]string{"services": "1"}, used: map[string]string{"services": "1"},
+			request: admissiontest.Request{Resource: "services", Operation: admission.Update, Object: service(corev1.ServiceTypeNodePort), Old: service(corev1.ServiceTypeNodePort)}, after: map[string]string{"services": "1"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			quota := &corev1.ResourceQuota{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "quota", ResourceVersion: "1"},
+				Spec:       corev1.ResourceQuotaSpec{Hard: amounts(tt.hard), Scopes: tt.scopes},
+				Status:     corev1.ResourceQuotaStatus{Hard: amounts(tt.hard), Used: amounts(tt.used)},
+			}
+			plugin, client := start(t, quota)
+			err := admissiontest.Run(plugin, tt.request.Attributes())
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("error %v, want %q", err, tt.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := client.CoreV1().ResourceQuotas("ns").Get(t.Context(), "quota", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range amounts(tt.after) {
+				if used := got.Status.Used[name]; used.Cmp(want) != 0 {
+					t.Errorf("uses %s of %s, want %s", used.String(), name, want.String())
+				}
+			}
+		})
+	}
+}
