@@ -15,7 +15,7 @@ export GOFLAGS := -trimpath
 
 .PHONY: help
 help: ## list what can be made
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
 .PHONY: build
 build: ## build bin/minik8s
@@ -70,3 +70,5 @@ generate: ## generate what is derived from the API types
 .PHONY: bench-boot
 bench-boot: docker build images ## print how fast a cluster and a pod start, and what an idle cluster takes
 	go run ./test/bench/boot
+
+include test/conformance/conformance.mk

@@ -58,7 +58,7 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("making loopback client: %w", err)
 	}
 	shared := informers.NewSharedInformerFactory(client, 0)
-	decide, err := p.build(client, shared)
+	decide, err := p.build(client, shared, b.DrainedSignal())
 	if err != nil {
 		return nil, err
 	}
@@ -71,15 +71,7 @@ func New(c Config) (*Server, error) {
 		shared.Start(hook.Done())
 		return nil
 	})
-	b.AddPostStartHook("start-service-ip-repair-controllers", func(hook genericapiserver.PostStartHookContext) error {
-		go func() {
-			if err := service.NewRepair(deps).Start(hook.Context); err != nil {
-				utilruntime.HandleErrorWithContext(hook.Context, err, "Repairing service addresses and ports")
-			}
-		}()
-		return nil
-	})
-	s.addBootstrap(b, client)
+	s.addBootstrap(b, client, service.NewRepair(deps))
 	if s.server, err = b.Finish(decide, deps); err != nil {
 		return nil, err
 	}
@@ -107,8 +99,9 @@ func complete(c *Config) {
 	}
 }
 
-// addBootstrap runs the bootstrap hooks one after the other: the Service needs its namespace.
-func (s *Server) addBootstrap(b *generic.Builder, client kubernetes.Interface) {
+// addBootstrap runs the bootstrap hooks one after the other, as the Service needs its namespace, and then the repair of
+// service addresses, which needs caches that are filled.
+func (s *Server) addBootstrap(b *generic.Builder, client kubernetes.Interface, repair *service.Repair) {
 	c := bootstrap.Config{ServiceIP: s.config.ServiceIPRanges[0].Masked().Addr().Next()}
 	if a, ok := s.config.Listener.Addr().(*net.TCPAddr); ok && s.config.AdvertiseAddress.IsValid() {
 		c.Endpoint = netip.AddrPortFrom(s.config.AdvertiseAddress, uint16(a.Port))
@@ -122,6 +115,11 @@ func (s *Server) addBootstrap(b *generic.Builder, client kubernetes.Interface) {
 				return err
 			}
 		}
+		go func() {
+			if err := repair.Start(hook.Context); err != nil {
+				utilruntime.HandleErrorWithContext(hook.Context, err, "Repairing service addresses and ports")
+			}
+		}()
 		return nil
 	})
 }

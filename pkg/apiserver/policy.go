@@ -78,13 +78,13 @@ func kubeletTransport(c Config) (http.RoundTripper, error) {
 }
 
 // build makes the policy of the server that b prepares.
-func (p *policy) build(client kubernetes.Interface, shared informers.SharedInformerFactory) (generic.Policy, error) {
+func (p *policy) build(client kubernetes.Interface, shared informers.SharedInformerFactory, drained <-chan struct{}) (generic.Policy, error) {
 	authorizer, resolver, err := authorization.New(authorization.Config{Modes: p.config.AuthorizationModes, Informers: shared})
 	if err != nil {
 		return generic.Policy{}, err
 	}
 	plugins, err := admission.New(admission.Config{
-		Enable: p.config.EnableAdmission, Disable: p.config.DisableAdmission, Client: client, Informers: shared, Authorizer: authorizer,
+		Enable: p.config.EnableAdmission, Disable: p.config.DisableAdmission, Client: client, Informers: shared, Authorizer: authorizer, Drained: drained,
 	})
 	if err != nil {
 		return generic.Policy{}, err

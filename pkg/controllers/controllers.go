@@ -22,6 +22,7 @@ import (
 	"minik8s.io/minik8s/pkg/controllers/podgc"
 	"minik8s.io/minik8s/pkg/controllers/replicaset"
 	"minik8s.io/minik8s/pkg/controllers/replicationcontroller"
+	"minik8s.io/minik8s/pkg/controllers/resourcequota"
 	"minik8s.io/minik8s/pkg/controllers/rootcacertpublisher"
 	"minik8s.io/minik8s/pkg/controllers/serviceaccount"
 	"minik8s.io/minik8s/pkg/controllers/setup"
@@ -57,6 +58,7 @@ func List() []Controller {
 		{Name: "disruption", Upstream: "disruption-controller", ServiceAccount: "disruption-controller", EventSource: "controllermanager", Setup: disruption.Setup},
 		{Name: "endpoints", Upstream: "endpoints-controller", ServiceAccount: "endpoint-controller", Setup: endpoints.Setup},
 		{Name: "endpointslice", Upstream: "endpointslice-controller", ServiceAccount: "endpointslice-controller", EventSource: "endpoint-slice-controller", Setup: endpointslice.Setup},
+		{Name: "resourcequota", Upstream: "resourcequota-controller", ServiceAccount: "resourcequota-controller", Setup: resourcequota.Setup},
 		{Name: "garbagecollector", Upstream: "garbage-collector-controller", ServiceAccount: "generic-garbage-collector", EventSource: "garbage-collector-controller", Setup: garbagecollector.Setup},
 		{Name: "nodelifecycle", Upstream: "node-lifecycle-controller", ServiceAccount: "node-controller", Setup: nodelifecycle.Setup},
 		{Name: "tainteviction", Upstream: "taint-eviction-controller", ServiceAccount: "node-controller", EventSource: "taint-eviction-controller", Setup: tainteviction.Setup},

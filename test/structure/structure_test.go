@@ -5,6 +5,7 @@ package structure
 
 import (
 	"os"
+	"os/exec"
 	"path"
 	"strings"
 	"testing"
@@ -68,18 +69,23 @@ func rules() []Rule {
 // axes returns all lists. A group of resources is an axis of its own, found by its folder under pkg/registry.
 func axes(t Tree) []Axis {
 	all := []Axis{
-		{Dir: "pkg/controllers", List: "pkg/controllers/controllers.go", Except: []string{"backend", "claim", "controllertest", "pods", "setup"}},
+		{Dir: "pkg/controllers", List: "pkg/controllers/controllers.go", Except: []string{"backend", "claim", "controllertest", "history", "pods", "replicas", "setup"}},
 		{Dir: "pkg/scheduler/plugins", List: "pkg/scheduler/plugins/plugins.go"},
-		{Dir: "pkg/registry", List: "pkg/registry/groups/groups.go", Except: []string{"groups", "registrytest", "scale", "storage"}},
+		{Dir: "pkg/registry", List: "pkg/registry/groups/groups.go", Except: []string{"groups", "registrytest", "review", "scale", "storage"}},
 		{Dir: "pkg/apiserver/authentication", List: "pkg/apiserver/authentication/authentication.go"},
-		{Dir: "pkg/apiserver/authorization", List: "pkg/apiserver/authorization/authorization.go"},
-		{Dir: "pkg/apiserver/admission", List: "pkg/apiserver/admission/admission.go"},
+		{Dir: "pkg/apiserver/authorization", List: "pkg/apiserver/authorization/authorization.go", Except: []string{"policy"}},
+		{Dir: "pkg/kubelet/internal/volume", List: "pkg/kubelet/internal/volume/volume.go", Except: []string{"subpath"}},
+	}
+	const admission = "pkg/apiserver/admission"
+	if len(t.Under(admission)) > 0 {
+		all = append(all, Axis{Dir: admission, List: admission + "/admission.go", Except: []string{"admissiontest", "object"}})
 	}
 	shared := map[string][]string{ // what resources of a group have in common
-		"pkg/registry/apps": {"workload"},
-		"pkg/registry/rbac": {"escalation", "policy"},
+		"pkg/registry/apps":          {"workload"},
+		"pkg/registry/authorization": {"access"},
+		"pkg/registry/rbac":          {"escalation", "policy"},
 	}
-	notGroups := map[string]bool{"groups": true, "registrytest": true, "scale": true, "storage": true}
+	notGroups := map[string]bool{"groups": true, "registrytest": true, "review": true, "scale": true, "storage": true}
 	for _, dir := range t.Dirs() {
 		if group := path.Base(dir); path.Dir(dir) == "pkg/registry" && !notGroups[group] {
 			all = append(all, Axis{Dir: dir, List: dir + "/" + group + ".go", Except: shared[dir]})
@@ -112,6 +118,26 @@ func TestForbiddenImports(t *testing.T) {
 	tree := tree(t)
 	for _, r := range rules() {
 		report(t, r.Violations(tree))
+	}
+}
+
+// An import may bring the server's machinery along without naming it.
+func TestClientsAreBuiltWithoutTheServer(t *testing.T) {
+	t.Parallel()
+	args := []string{"list", "-deps"}
+	for _, p := range clients {
+		args = append(args, "./"+p+"/...")
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %v: %v", args, err)
+	}
+	for p := range strings.FieldsSeq(string(out)) {
+		if withinAny(p, []string{"k8s.io/apiserver", "k8s.io/kubernetes", "go.etcd.io"}) {
+			t.Errorf("%s is built into one of %v: they are clients of the API; find the way with: go list -deps, go mod why", p, clients)
+		}
 	}
 }
 

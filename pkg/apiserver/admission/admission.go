@@ -30,6 +30,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/admission/podsecurity"
 	"minik8s.io/minik8s/pkg/apiserver/admission/podtopologylabels"
 	"minik8s.io/minik8s/pkg/apiserver/admission/priority"
+	"minik8s.io/minik8s/pkg/apiserver/admission/resourcequota"
 	"minik8s.io/minik8s/pkg/apiserver/admission/serviceaccount"
 	"minik8s.io/minik8s/pkg/apiserver/admission/taintnodesbycondition"
 )
@@ -44,6 +45,8 @@ type Config struct {
 	Informers informers.SharedInformerFactory
 	// Authorizer is asked by plugins that depend on what the user may do.
 	Authorizer authorizer.Authorizer
+	// Drained closes when the server has answered its last request; plugins end their work then.
+	Drained <-chan struct{}
 }
 
 // plugin is one plugin of the list.
@@ -71,6 +74,8 @@ var plugins = []plugin{
 	{name: defaulttolerationseconds.Name, build: simple(defaulttolerationseconds.New)},
 	{name: denyserviceexternalips.Name, off: true, build: simple(denyserviceexternalips.New)},
 	{name: podtopologylabels.Name, build: simple(podtopologylabels.New)},
+	// Last, so that nothing is counted which another plugin then refuses.
+	{name: resourcequota.Name, build: resourcequota.New},
 }
 
 func simple(f func() admission.Interface) func() (admission.Interface, error) {
@@ -84,7 +89,7 @@ var elsewhere = sets.New(
 	"StorageObjectInUseProtection", "PodGroupProtection", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize",
 	"RuntimeClass", "CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",
 	"DefaultIngressClass", "PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation", "PodResizeValidator",
-	"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny",
+	"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "AlwaysDeny",
 )
 
 // New returns the chain of the enabled plugins.
@@ -97,7 +102,7 @@ func New(c Config) (admission.Interface, error) {
 	for _, p := range plugins {
 		registered.Register(p.name, func(io.Reader) (admission.Interface, error) { return p.build() })
 	}
-	initialize := initializer.New(c.Client, nil, c.Informers, c.Authorizer, utilfeature.DefaultFeatureGate, nil, nil, nil)
+	initialize := initializer.New(c.Client, nil, c.Informers, c.Authorizer, utilfeature.DefaultFeatureGate, nil, c.Drained, nil)
 	chain, err := registered.NewFromPlugins(names, unconfigured{}, initialize, admission.DecoratorFunc(admissionmetrics.WithControllerMetrics))
 	if err != nil {
 		return nil, fmt.Errorf("building admission plugins: %w", err)

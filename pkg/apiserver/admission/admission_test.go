@@ -16,7 +16,7 @@ import (
 func TestEnabled(t *testing.T) {
 	byDefault := []string{
 		"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "PodSecurity", "Priority",
-		"DefaultTolerationSeconds", "PodTopologyLabels",
+		"DefaultTolerationSeconds", "PodTopologyLabels", "ResourceQuota",
 	}
 	with := func(after, name string) []string {
 		return slices.Insert(slices.Clone(byDefault), slices.Index(byDefault, after)+1, name)

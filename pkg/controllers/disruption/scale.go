@@ -144,6 +144,9 @@ func (r *Reconciler) hasScale(kind schema.GroupVersionKind) error {
 			resource.Resource = name
 		}
 	}
+	if resource.Resource == "" {
+		return fmt.Errorf("%s is not a kind that the API server serves", kind.GroupKind())
+	}
 	if names.Has(resource.Resource + "/scale") {
 		return nil
 	}

@@ -10,13 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -30,7 +31,7 @@ import (
 
 // informers watch the kinds that some quota speaks of, from the first time it is asked for them, and wake the quotas when
 // objects go. Kinds that the other controllers watch in full come from their cache, all others from one of its own, which
-// knows of plain kinds no more than the metadata.
+// keeps of plain kinds no more than their names.
 type informers struct {
 	mapper     meta.RESTMapper
 	shared     cache.Cache
@@ -45,11 +46,16 @@ type informers struct {
 }
 
 func newInformers(env setup.Env) (*informers, error) {
+	// The manager's mapper takes it that all built-in kinds are served; here it is the question.
+	mapper, err := apiutil.NewDynamicRESTMapper(env.RESTConfig, env.HTTPClient)
+	if err != nil {
+		return nil, fmt.Errorf("creating the mapper of counted kinds: %w", err)
+	}
 	own, err := cache.New(env.RESTConfig, cache.Options{
 		HTTPClient:       env.HTTPClient,
 		Scheme:           env.Manager.GetScheme(),
-		Mapper:           env.Manager.GetRESTMapper(),
-		DefaultTransform: cache.TransformStripManagedFields(),
+		Mapper:           mapper,
+		DefaultTransform: strip,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the cache of counted objects: %w", err)
@@ -58,13 +64,29 @@ func newInformers(env setup.Env) (*informers, error) {
 		return nil, fmt.Errorf("adding the cache of counted objects: %w", err)
 	}
 	return &informers{
-		mapper:  env.Manager.GetRESTMapper(),
+		mapper:  mapper,
 		shared:  env.Manager.GetCache(),
 		own:     own,
 		quotas:  env.Client,
 		clock:   env.Clock,
 		watched: map[schema.GroupResource]schema.GroupVersionKind{},
 	}, nil
+}
+
+// strip leaves of the objects of plain kinds what identifies them; nothing else is looked at. They are not asked for as
+// metadata because a watch of those, as client-go makes it, may leave a goroutine behind when it ends.
+func strip(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return cache.TransformStripManagedFields()(obj)
+	}
+	stripped := &unstructured.Unstructured{}
+	stripped.SetGroupVersionKind(u.GroupVersionKind())
+	stripped.SetNamespace(u.GetNamespace())
+	stripped.SetName(u.GetName())
+	stripped.SetUID(u.GetUID())
+	stripped.SetResourceVersion(u.GetResourceVersion())
+	return stripped, nil
 }
 
 // List implements Objects. The objects belong to the cache.
@@ -83,9 +105,9 @@ func (i *informers) List(ctx context.Context, kind quota.Kind, namespace string)
 	case !kind.Plain:
 		list = &corev1.PersistentVolumeClaimList{}
 	default:
-		metadata := &metav1.PartialObjectMetadataList{}
-		metadata.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		list = metadata
+		plain := &unstructured.UnstructuredList{}
+		plain.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		list = plain
 	}
 	if err := from.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
@@ -97,7 +119,7 @@ func (i *informers) List(ctx context.Context, kind quota.Kind, namespace string)
 func (i *informers) source(kind quota.Kind) (client.Object, cache.Cache) {
 	switch {
 	case kind.Plain:
-		return &metav1.PartialObjectMetadata{}, i.own
+		return &unstructured.Unstructured{}, i.own
 	case kind.Resource == corev1.Resource("pods"):
 		return &corev1.Pod{}, i.shared
 	case kind.Resource == corev1.Resource("services"):

@@ -17,7 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/apis/quota"
@@ -35,7 +38,7 @@ const (
 // ErrNotServed says that the API server does not know a kind.
 var ErrNotServed = errors.New("the kind is not served")
 
-// Objects gives the objects that are counted. List returns those of a kind in a namespace, of plain kinds only the metadata,
+// Objects gives the objects that are counted. List returns those of a kind in a namespace, of plain kinds at least the names,
 // and an error that is ErrNotServed for a kind which the API server does not know.
 type Objects interface {
 	List(ctx context.Context, kind quota.Kind, namespace string) ([]runtime.Object, error)
@@ -57,10 +60,20 @@ func Setup(env setup.Env) error {
 	r := &Reconciler{Client: env.Client, Objects: objects, Clock: env.Clock}
 	objects.controller, err = ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
-		For(&corev1.ResourceQuota{}).
+		For(&corev1.ResourceQuota{}, builder.WithPredicates(respecified())).
 		WithOptions(env.Options()).
 		Build(r)
 	return err
+}
+
+// respecified lets through new quotas and those whose limits have changed. That admission has counted something is no reason
+// to add up: the caches do not have the new object yet.
+func respecified() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return !equality.Semantic.DeepEqual(e.ObjectOld.(*corev1.ResourceQuota).Spec, e.ObjectNew.(*corev1.ResourceQuota).Spec)
+		},
+	}
 }
 
 // Reconcile adds up what the objects of the namespace use and writes it to the quota in req. The write fails if admission

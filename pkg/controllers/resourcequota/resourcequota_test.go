@@ -194,3 +194,14 @@ func TestFrees(t *testing.T) {
 		t.Error("an update that uses nothing wakes the quotas")
 	}
 }
+
+func TestRespecified(t *testing.T) {
+	hard := map[string]string{"pods": "5"}
+	before := resourceQuota(hard)
+	if respecified().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: resourceQuota(hard, counted(hard, map[string]string{"pods": "1"}))}) {
+		t.Error("what admission counts makes the quota be added up")
+	}
+	if !respecified().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: resourceQuota(map[string]string{"pods": "6"})}) {
+		t.Error("a new limit goes unseen")
+	}
+}

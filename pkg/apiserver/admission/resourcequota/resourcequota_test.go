@@ -56,7 +56,7 @@ func start(t *testing.T, quota *corev1.ResourceQuota) (admission.Interface, *fak
 }
 
 func pod(cpu string) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", ResourceVersion: "1"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
 	if cpu != "" {
 		p.Spec.Containers[0].Resources.Requests = amounts(map[string]string{"cpu": cpu})
 	}
@@ -64,7 +64,7 @@ func pod(cpu string) *corev1.Pod {
 }
 
 func service(typ corev1.ServiceType) *corev1.Service {
-	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: corev1.ServiceSpec{Type: typ, Ports: []corev1.ServicePort{{Port: 80}}}}
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", ResourceVersion: "1"}, Spec: corev1.ServiceSpec{Type: typ, Ports: []corev1.ServicePort{{Port: 80}}}}
 }
 
 func TestPlugin(t *testing.T) {

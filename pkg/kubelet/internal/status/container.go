@@ -34,7 +34,7 @@ func containerStatus(in Input, c *corev1.Container, t container.ContainerType, h
 
 	history := in.Observed.History(c.Name)
 	if len(history) == 0 {
-		cs.State = gone(in, old, hasInit && t == container.TypeRegular)
+		cs.State = gone(in, old, hasInit)
 	} else {
 		l := history[0]
 		cs.RestartCount = int32(l.Attempt)
@@ -94,8 +94,9 @@ func (in Input) state(l *container.Container) corev1.ContainerState {
 	}
 }
 
-// gone is the state of a container of which the engine has nothing.
-func gone(in Input, old *corev1.ContainerStatus, afterInit bool) corev1.ContainerState {
+// gone is the state of a container of which the engine has nothing. Whatever its type, it waits for the pod's
+// initialization if the pod has init containers.
+func gone(in Input, old *corev1.ContainerStatus, hasInit bool) corev1.ContainerState {
 	if old != nil && old.State.Terminated != nil {
 		return old.State
 	}
@@ -111,7 +112,7 @@ func gone(in Input, old *corev1.ContainerStatus, afterInit bool) corev1.Containe
 		}
 	}
 	reason := ReasonContainerCreating
-	if afterInit {
+	if hasInit {
 		reason = ReasonPodInitializing
 	}
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}

@@ -140,6 +140,8 @@ func TestGenerate(t *testing.T) {
 			want: view{Phase: corev1.PodFailed, Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Error: bye"}}},
 		{name: "ended but not stopped", in: Input{Pod: pod(never, "a"), Observed: engine(down("a", 0, 0)), Finished: true},
 			want: view{Phase: corev1.PodPending, Conditions: four("False", "True", notReadyA, notReadyA), States: map[string]string{"a": "terminated Completed"}}},
+		{name: "init waits", in: Input{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(), PodIPs: []string{"10.0.0.1"}},
+			want: view{Phase: corev1.PodPending, Conditions: four("True", "False ContainersNotInitialized: containers with incomplete status: [init]", notReadyA, notReadyA), States: map[string]string{"init": "waiting PodInitializing", "a": "waiting PodInitializing"}}},
 		{name: "init runs", in: Input{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(up("init")), PodIPs: []string{"10.0.0.1"}},
 			want: view{Phase: corev1.PodPending, Conditions: four("True", "False ContainersNotInitialized: containers with incomplete status: [init]", notReadyA, notReadyA), States: map[string]string{"init": "running", "a": "waiting PodInitializing"}}},
 		{name: "init done", in: Input{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(down("init", 0, 0)), PodIPs: []string{"10.0.0.1"}},

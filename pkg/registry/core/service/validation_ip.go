@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
@@ -145,10 +144,10 @@ func validateIPUpdate(s, old *corev1.Service, path *field.Path) field.ErrorList 
 	return errs
 }
 
+// validateStatus looks at the load balancer only: upstream takes any conditions, even without a transition time.
 func validateStatus(_ context.Context, s, _ *corev1.Service) field.ErrorList {
-	path := field.NewPath("status")
-	errs := metav1validation.ValidateConditions(s.Status.Conditions, path.Child("conditions"))
-	at := path.Child("loadBalancer", "ingress")
+	var errs field.ErrorList
+	at := field.NewPath("status", "loadBalancer", "ingress")
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0 {
 		return append(errs, field.Forbidden(at, "may only be used when `spec.type` is \"LoadBalancer\""))
 	}

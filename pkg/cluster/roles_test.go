@@ -1,7 +1,7 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package policy_test
+package cluster
 
 import (
 	"testing"
@@ -12,8 +12,10 @@ import (
 	"minik8s.io/minik8s/pkg/controllers"
 )
 
-// TestEveryControllerHasARole: a controller whose account nobody has bound fails only at run time.
+// TestEveryControllerHasARole: a controller whose account nobody has bound fails only at run time. It is here because
+// neither part may know the other.
 func TestEveryControllerHasARole(t *testing.T) {
+	t.Parallel()
 	bound := map[string]bool{}
 	for _, b := range policy.Default().ClusterRoleBindings {
 		for _, s := range b.Subjects {

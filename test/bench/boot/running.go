@@ -1,0 +1,204 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// running measures a cluster that is up: what it takes when idle, then how fast it starts pods.
+func (b *bench) running(ctx context.Context) error {
+	s, err := b.exec(ctx, "running")
+	if err != nil {
+		return err
+	}
+	if _, err = s.served(ctx); err == nil {
+		_, err = s.nodeReady(ctx)
+	}
+	if err == nil {
+		err = b.idling(ctx, s)
+	}
+	if err == nil {
+		err = b.startPods(ctx, s)
+	}
+	return errors.Join(err, s.end(ctx))
+}
+
+// idling measures memory at once and after a while, and processor time in between.
+func (b *bench) idling(ctx context.Context, s *server) error {
+	first, err := usageOf(s.process.Pid)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(b.idle): // this is what is measured
+	}
+	second, err := usageOf(s.process.Pid)
+	if err != nil {
+		return err
+	}
+	b.add(figure{name: "resident memory when Ready", value: fmt.Sprintf("%d MB", first.resident>>20)})
+	b.add(figure{name: "resident memory, idle " + b.idle.String(), value: fmt.Sprintf("%d MB", second.resident>>20), wanted: "under 200 MB, at most 250 MB"})
+	share := 100 * (second.processor - first.processor).Seconds() / b.idle.Seconds()
+	b.add(figure{name: "processor, idle " + b.idle.String(), value: fmt.Sprintf("%.1f %% of a core", share), wanted: "under 2 %"})
+	return nil
+}
+
+// usage is what a process has taken.
+type usage struct {
+	resident  int64 // bytes
+	processor time.Duration
+}
+
+func usageOf(pid int) (usage, error) {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return usage{}, err
+	}
+	return parseStat(string(stat))
+}
+
+// parseStat reads /proc/PID/stat (proc(5)): utime and stime are the 14th and 15th field, in hundredths of a second, rss
+// is the 24th, in pages.
+func parseStat(stat string) (usage, error) {
+	_, after, found := strings.Cut(stat[strings.LastIndexByte(stat, ')')+1:], " ")
+	fields := strings.Fields(after) // begins with the third
+	if !found || len(fields) < 22 {
+		return usage{}, fmt.Errorf("reading stat %q: too short", stat)
+	}
+	var numbers [3]int64
+	for i, n := range []int{14, 15, 24} {
+		var err error
+		if numbers[i], err = strconv.ParseInt(fields[n-3], 10, 64); err != nil {
+			return usage{}, fmt.Errorf("reading stat: %w", err)
+		}
+	}
+	return usage{processor: time.Duration(numbers[0]+numbers[1]) * 10 * time.Millisecond, resident: numbers[2] * int64(os.Getpagesize())}, nil
+}
+
+// startPods compares how long a pod takes from its creation to Running with how long Docker takes for its two containers.
+func (b *bench) startPods(ctx context.Context, s *server) error {
+	docker, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		return err
+	}
+	defer docker.Close()
+	var pods, pairs []time.Duration
+	for i := range b.pods + 1 { // the first warms both up
+		name := "bench-" + strconv.Itoa(i)
+		took, err := b.startPod(ctx, s, name)
+		if err != nil {
+			return err
+		}
+		pair, err := startPair(ctx, docker, name)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			pods, pairs = append(pods, took), append(pairs, pair)
+		}
+		now := int64(0)
+		if err := s.client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			return err
+		}
+	}
+	b.seconds("pod of a local image: create to Running", "", pods)
+	b.seconds("Docker alone: the same two containers", "", pairs)
+	b.add(figure{name: "pod / Docker alone", value: fmt.Sprintf("%.2f", median(pods).Seconds()/median(pairs).Seconds()), wanted: "at most 1.3"})
+	return nil
+}
+
+func (b *bench) startPod(ctx context.Context, s *server, name string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	api := s.client.CoreV1().Pods("default")
+	w, err := api.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		return 0, err
+	}
+	defer w.Stop()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"run": name}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: name, Image: b.image, Args: []string{"static", "/"}}}},
+	}
+	begin := time.Now()
+	if _, err := api.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		return 0, err
+	}
+	for e := range w.ResultChan() {
+		if p, ok := e.Object.(*corev1.Pod); ok && e.Type != watch.Deleted && p.Status.Phase == corev1.PodRunning {
+			return time.Since(begin), nil
+		}
+	}
+	return 0, fmt.Errorf("pod %s does not run: %w", name, context.Cause(ctx))
+}
+
+// startPair creates and starts copies of the two containers of a running pod, and removes them.
+func startPair(ctx context.Context, docker *client.Client, pod string) (time.Duration, error) {
+	sandbox, err := inspect(ctx, docker, pod, "podsandbox")
+	if err != nil {
+		return 0, err
+	}
+	program, err := inspect(ctx, docker, pod, "container")
+	if err != nil {
+		return 0, err
+	}
+	var ids []string
+	defer func() {
+		for _, id := range ids {
+			_ = docker.ContainerRemove(context.WithoutCancel(ctx), id, container.RemoveOptions{Force: true}) // they end with the daemon at the latest
+		}
+	}()
+	begin := time.Now()
+	for _, c := range []container.InspectResponse{sandbox, program} {
+		config, host := *c.Config, *c.HostConfig
+		config.Labels = nil // it is nobody's pod
+		if len(ids) > 0 {
+			old, now := "container:"+sandbox.ID, "container:"+ids[0]
+			host.NetworkMode = container.NetworkMode(strings.Replace(string(host.NetworkMode), old, now, 1))
+			host.IpcMode = container.IpcMode(strings.Replace(string(host.IpcMode), old, now, 1))
+			host.PidMode = container.PidMode(strings.Replace(string(host.PidMode), old, now, 1))
+			config.Hostname, config.Domainname = "", "" // those of the sandbox
+		}
+		created, err := docker.ContainerCreate(ctx, &config, &host, nil, nil, "")
+		if err != nil {
+			return 0, fmt.Errorf("creating a copy of %s: %w", c.Name, err)
+		}
+		ids = append(ids, created.ID)
+		if err := docker.ContainerStart(ctx, created.ID, container.StartOptions{}); err != nil {
+			return 0, fmt.Errorf("starting a copy of %s: %w", c.Name, err)
+		}
+	}
+	return time.Since(begin), nil
+}
+
+// inspect finds a container of a pod by what the kubelet labels it with.
+func inspect(ctx context.Context, docker *client.Client, pod, kind string) (container.InspectResponse, error) {
+	labels := filters.NewArgs(filters.Arg("label", "io.kubernetes.pod.name="+pod), filters.Arg("label", "io.kubernetes.docker.type="+kind))
+	list, err := docker.ContainerList(ctx, container.ListOptions{Filters: labels})
+	if err != nil {
+		return container.InspectResponse{}, err
+	}
+	if len(list) != 1 {
+		return container.InspectResponse{}, fmt.Errorf("pod %s has %d containers of type %s, want 1", pod, len(list), kind)
+	}
+	return docker.ContainerInspect(ctx, list[0].ID)
+}

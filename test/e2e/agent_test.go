@@ -1,0 +1,132 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"minik8s.io/minik8s/test/e2e/cluster"
+)
+
+// secondMachine is a network namespace that stands for another machine: links, routes and iptables of its own, in one
+// network segment with this one. It shares the Docker of this machine.
+type secondMachine struct {
+	name, here, there string
+}
+
+func newSecondMachine(t *testing.T) secondMachine {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for a network namespace")
+	}
+	m := secondMachine{name: "minik8s-e2e", here: "192.168.199.1", there: "192.168.199.2"}
+	ip := func(args string) {
+		t.Helper()
+		if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %s: %v: %s", args, err, out)
+		}
+	}
+	ip("netns add " + m.name)
+	t.Cleanup(func() {
+		if out, err := exec.Command("ip", "netns", "delete", m.name).CombinedOutput(); err != nil { // the link goes with it
+			t.Errorf("ip netns delete: %v: %s", err, out)
+		}
+	})
+	ip("link add mk8s-e2e type veth peer name eth0 netns " + m.name)
+	ip("address add " + m.here + "/24 dev mk8s-e2e")
+	ip("link set mk8s-e2e up")
+	ip("-n " + m.name + " address add " + m.there + "/24 dev eth0")
+	ip("-n " + m.name + " link set lo up")
+	ip("-n " + m.name + " link set eth0 up")
+	ip("-n " + m.name + " route add default via " + m.here)
+	return m
+}
+
+// on makes a command run on that machine.
+func (m secondMachine) on(ctx context.Context, cmd *exec.Cmd) *exec.Cmd {
+	there := exec.CommandContext(ctx, "nsenter", append([]string{"--net=/run/netns/" + m.name}, cmd.Args...)...)
+	there.Env = cmd.Env
+	return there
+}
+
+// A node on another machine joins by its kubeconfig, runs pods, and reaches those of the first and the Services.
+func TestAgent(t *testing.T) {
+	c := newCluster(t, "agent")
+	m := newSecondMachine(t)
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	text := "apiVersion: minik8s.io/v1alpha1\nkind: Cluster\nkubelet: {nodeName: one, nodeIP: " + m.here + "}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := up(t, c, "--config", config)
+
+	joined := filepath.Join(t.TempDir(), "two.kubeconfig")
+	r := must(t, c, "kubeconfig", "--node", "two", "--node-ip", m.there)
+	if err := os.WriteFile(joined, []byte(r.Stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node := cluster.Cluster{Binary: c.Binary, Name: c.Name + "-two"}
+	t.Cleanup(func() {
+		r, err := cluster.Run(m.on(context.Background(), node.Command(context.Background(), "down", "--purge")))
+		if err != nil || r.Code != 0 {
+			t.Errorf("removing the node: %v %s", err, r)
+		}
+	})
+	agent := background(t, m.on(t.Context(), node.Command(t.Context(), "agent", "--kubeconfig", joined, "--data-dir", filepath.Join(suite.dir, "agent-two"))))
+	eventually(t, 40*time.Second, "the second node Ready", func(ctx context.Context) error {
+		n, err := k.client.CoreV1().Nodes().Get(ctx, "two", metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, tail(agent.String(), 10))
+		}
+		for _, condition := range n.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions %v\n%s", n.Status.Conditions, tail(agent.String(), 10))
+	})
+
+	k.kubectl(t, "create", "deployment", "web", "--image="+frontendImage, "--replicas=4", "--", "/guestbook", "static", "/")
+	k.kubectl(t, "expose", "deployment", "web", "--port=80", "--target-port=8080")
+	k.kubectl(t, "rollout", "status", "deployment/web", "--timeout=60s")
+	pods, err := k.client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := map[string]corev1.Pod{}
+	for _, p := range pods.Items {
+		on[p.Spec.NodeName] = p
+	}
+	if len(on) != 2 {
+		t.Fatalf("the scheduler used %d nodes, want 2", len(on))
+	}
+	for from, to := range map[string]string{"one": "two", "two": "one"} {
+		// logs and exec reach the kubelet of either node; pods reach pods of the other, and both DNS and Services.
+		contains(t, k.kubectl(t, "logs", on[from].Name), "listening on")
+		hostname := k.kubectl(t, "exec", on[from].Name, "--", "/guestbook", "get", "http://"+on[to].Status.PodIP+":8080/etc/hostname")
+		contains(t, hostname, on[to].Name)
+		eventually(t, 20*time.Second, "an answer of the Service from "+to, func(ctx context.Context) error {
+			r, err := k.run(ctx, "exec", on[from].Name, "--", "/guestbook", "get", "http://web/etc/hostname")
+			if err != nil {
+				return err
+			}
+			for _, p := range pods.Items {
+				if p.Spec.NodeName == to && strings.TrimSpace(r.Stdout) == p.Name {
+					return nil
+				}
+			}
+			return fmt.Errorf("got %s", r)
+		})
+	}
+}
