@@ -39,11 +39,16 @@ func newSecondMachine(t *testing.T) secondMachine {
 	}
 	ip("netns add " + m.name)
 	t.Cleanup(func() {
-		if out, err := exec.Command("ip", "netns", "delete", m.name).CombinedOutput(); err != nil { // the link goes with it
+		if out, err := exec.Command("ip", "netns", "delete", m.name).CombinedOutput(); err != nil {
 			t.Errorf("ip netns delete: %v: %s", err, out)
 		}
 	})
 	ip("link add mk8s-e2e type veth peer name eth0 netns " + m.name)
+	t.Cleanup(func() { // sockets that linger keep the namespace, and would keep the link
+		if out, err := exec.Command("ip", "link", "delete", "mk8s-e2e").CombinedOutput(); err != nil {
+			t.Errorf("ip link delete: %v: %s", err, out)
+		}
+	})
 	ip("address add " + m.here + "/24 dev mk8s-e2e")
 	ip("link set mk8s-e2e up")
 	ip("-n " + m.name + " address add " + m.there + "/24 dev eth0")
