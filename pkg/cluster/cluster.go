@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -192,9 +193,27 @@ func Server(c Config) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(c.APIPort))
 }
 
+// freeSpace is the least that embedded etcd needs: two segments of its log are allocated ahead.
+const freeSpace = 160 << 20
+
+// checkSpace refuses a disk that is all but full, since etcd ends the process when it cannot write its log.
+func checkSpace(dir string) error {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return fmt.Errorf("finding the free space of %s: %w", dir, err)
+	}
+	if free := s.Bavail * uint64(s.Bsize); free < freeSpace {
+		return fmt.Errorf("%d MiB are free, %d MiB are needed: %w", free>>20, freeSpace>>20, unix.ENOSPC)
+	}
+	return nil
+}
+
 func (r *runner) startEtcd(ctx context.Context) error {
 	c := r.config.Etcd
 	if len(c.Servers) == 0 {
+		if err := checkSpace(r.config.DataDir); err != nil {
+			return err
+		}
 		member, err := etcd.Start(ctx, etcd.Config{Dir: filepath.Join(r.config.DataDir, "etcd"), UnsafeNoFsync: c.UnsafeNoFsync})
 		if err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -70,7 +71,11 @@ func Spawn(ctx context.Context, c Config, wait bool, step func(string)) error {
 	if err != nil {
 		return fmt.Errorf("starting the background process: %w", err)
 	}
-	if err := follow(ctx, read, wait, step); err != nil {
+	err = follow(ctx, read, wait, step)
+	if errors.Is(err, errSilent) {
+		err = fmt.Errorf("%w; the last it wrote was: %s", err, lastLine(LogPath(c)))
+	}
+	if err != nil {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if stopErr := reap(cmd, 20*time.Second); stopErr != nil {
 			err = errors.Join(err, stopErr)
@@ -78,6 +83,19 @@ func Spawn(ctx context.Context, c Config, wait bool, step func(string)) error {
 		return err
 	}
 	return cmd.Process.Release()
+}
+
+// errSilent says that the process ended before it could tell why.
+var errSilent = errors.New("the background process ended unexpectedly")
+
+// lastLine is the end of a log, for an error message.
+func lastLine(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return lines[len(lines)-1]
 }
 
 // follow reads events until the process is ready (without wait: until its first step), fails or ctx ends.
@@ -103,7 +121,7 @@ func follow(ctx context.Context, read *os.File, wait bool, step func(string)) er
 		case e, open := <-events:
 			switch {
 			case !open:
-				return errors.New("the background process ended without a word: see minik8s logs")
+				return errSilent
 			case e.Error != "":
 				return errors.New(e.Error)
 			case e.Ready:

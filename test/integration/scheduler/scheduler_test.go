@@ -154,8 +154,40 @@ func TestFit_MessageEventAndRetry(t *testing.T) {
 	}
 }
 
+// noNodes waits until the scheduler knows of no node: those of an earlier test may still be in its cache when the API has
+// them no more, and a pod that is bound to one of them never runs.
+func noNodes(t *testing.T, ns string) {
+	t.Helper()
+	probes := 0
+	framework.Eventually(t, "the scheduler knows no node", func() error {
+		probes++
+		name := fmt.Sprintf("probe-%d", probes)
+		pod(t, ns, name, "1m")
+		var got *corev1.Pod
+		framework.Eventually(t, name+" is decided about", func() error {
+			var err error
+			if got, err = cluster.Client.CoreV1().Pods(ns).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+				return err
+			}
+			if len(got.Status.Conditions) == 0 {
+				return fmt.Errorf("no condition")
+			}
+			return nil
+		})
+		now := int64(0)
+		if err := cluster.Client.CoreV1().Pods(ns).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			return err
+		}
+		if got.Spec.NodeName != "" {
+			return fmt.Errorf("%s is bound to %s", name, got.Spec.NodeName)
+		}
+		return nil
+	})
+}
+
 func TestFit_WaitsForNodesAndSpace(t *testing.T) {
 	ns := cluster.Namespace(t)
+	noNodes(t, ns)
 	pod(t, ns, "first", "2")
 	unschedulable(t, ns, "first", "no nodes available to schedule pods")
 	addNodes(t, framework.FakeNode{Name: "only"})
