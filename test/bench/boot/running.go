@@ -119,11 +119,38 @@ func (b *bench) startPods(ctx context.Context, s *server) error {
 		if err := s.client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 			return err
 		}
+		// The next pod must not share the engine with the end of this one: the copies do not either.
+		if err := waitRemoved(ctx, docker, name); err != nil {
+			return err
+		}
 	}
 	b.seconds("pod of a local image: create to Running", "", pods)
 	b.seconds("Docker alone: the same two containers", "", pairs)
 	b.add(figure{name: "pod / Docker alone", value: fmt.Sprintf("%.2f", median(pods).Seconds()/median(pairs).Seconds()), wanted: "at most 1.3"})
 	return nil
+}
+
+// waitRemoved waits until the engine has no container of a pod any more.
+func waitRemoved(ctx context.Context, docker *client.Client, pod string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	options := container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "io.kubernetes.pod.name="+pod))}
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		list, err := docker.ContainerList(ctx, options)
+		if err != nil {
+			return fmt.Errorf("waiting for the end of pod %s: %w", pod, err)
+		}
+		if len(list) == 0 {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("pod %s still has %d containers: %w", pod, len(list), context.Cause(ctx))
+		}
+	}
 }
 
 func (b *bench) startPod(ctx context.Context, s *server, name string) (time.Duration, error) {

@@ -6,6 +6,7 @@ package pod
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -63,13 +64,13 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 	if err != nil {
 		return nil, err
 	}
-	stream := &genericrest.LocationStreamer{
+	stream := &logStream{LocationStreamer: &genericrest.LocationStreamer{
 		Transport:       r.kubelet.conn.Transport(),
 		ContentType:     "text/plain",
 		Flush:           o.Follow,
 		ResponseChecker: genericrest.NewGenericHttpResponseChecker(corev1.Resource("pods/log"), name),
 		RedirectChecker: genericrest.PreventRedirects,
-	}
+	}}
 	if p.Spec.NodeName == "" {
 		return stream, nil
 	}
@@ -82,6 +83,36 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 		}
 	}
 	return stream, nil
+}
+
+// logStream reads the log from the kubelet.
+type logStream struct{ *genericrest.LocationStreamer }
+
+// InputStream implements rest.ResourceStreamer.
+func (s *logStream) InputStream(ctx context.Context, version, accept string) (io.ReadCloser, bool, string, error) {
+	stream, flush, contentType, err := s.LocationStreamer.InputStream(ctx, version, accept)
+	if stream != nil {
+		stream = &endAlone{ReadCloser: stream}
+	}
+	return stream, flush, contentType, err
+}
+
+// endAlone reports the end of a stream in a Read of its own. A short body comes together with io.EOF, and then the
+// library that copies a stream to a WebSocket drops it.
+type endAlone struct {
+	io.ReadCloser
+	err error
+}
+
+func (r *endAlone) Read(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	n, err := r.ReadCloser.Read(p)
+	if n > 0 && err != nil {
+		r.err, err = err, nil
+	}
+	return n, err
 }
 
 // unverified is t without a check of the other side's certificate, for one request.
