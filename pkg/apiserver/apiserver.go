@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"minik8s.io/minik8s/pkg/apiserver/authentication/serviceaccount"
 	"minik8s.io/minik8s/pkg/apiserver/bootstrap"
 	"minik8s.io/minik8s/pkg/apiserver/generic"
 	"minik8s.io/minik8s/pkg/registry"
@@ -75,7 +76,22 @@ func New(c Config) (*Server, error) {
 	if s.server, err = b.Finish(decide, deps); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return s, s.publishKeys(p.tokens)
+}
+
+// publishKeys serves what others verify ServiceAccount tokens by.
+func (s *Server) publishKeys(tokens *serviceaccount.Tokens) error {
+	if tokens == nil {
+		return nil
+	}
+	handlers, err := tokens.Discovery("https://" + s.server.ExternalAddress + serviceaccount.KeysPath)
+	if err != nil {
+		return fmt.Errorf("publishing the keys of ServiceAccount tokens: %w", err)
+	}
+	for path, h := range handlers {
+		s.server.Handler.NonGoRestfulMux.Handle(path, h)
+	}
+	return nil
 }
 
 func complete(c *Config) {
