@@ -83,8 +83,18 @@ func newNetwork(c Config) (*ptp.Plugin, error) {
 }
 
 func proxyConfig(c Config, ip netip.Addr, shared informers.SharedInformerFactory) (proxy.Config, error) {
-	_, all, err := nodePods(c)
-	return proxy.Config{Cluster: c.Name, NodeName: c.Kubelet.NodeName, NodeIPs: []netip.Addr{ip}, Informers: shared, ClusterCIDRs: []netip.Prefix{all}}, err
+	_, pods, err := nodePods(c)
+	if err != nil {
+		return proxy.Config{}, err
+	}
+	services, err := netip.ParsePrefix(c.Networking.ServiceSubnet)
+	if err != nil {
+		return proxy.Config{}, fmt.Errorf("networking.serviceSubnet: %w", err)
+	}
+	return proxy.Config{
+		Cluster: c.Name, NodeName: c.Kubelet.NodeName, NodeIPs: []netip.Addr{ip}, Informers: shared,
+		ClusterCIDRs: []netip.Prefix{pods}, ServiceCIDRs: []netip.Prefix{services},
+	}, nil
 }
 
 // node is what the parts of a node are made from, whoever hands it out: the control plane of the same process, or a file

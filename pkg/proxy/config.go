@@ -33,6 +33,9 @@ type Config struct {
 	// ClusterCIDRs are the pod ranges, at most one of each family. Traffic to cluster IPs from elsewhere is
 	// masqueraded. The families in here, or else in NodeIPs, are the ones that are proxied; default IPv4.
 	ClusterCIDRs []netip.Prefix
+	// ServiceCIDRs are the ranges of cluster IPs, at most one of each family: packets to ports that no Service has are
+	// refused there. Default: they go where the routes lead.
+	ServiceCIDRs []netip.Prefix
 	// Recorder receives the node's "Starting" event; nil records nothing.
 	Recorder events.EventRecorder
 	// MasqueradeBit is the bit of the packet mark that asks for source NAT, 0 to 31. Default 14, as upstream;
@@ -119,6 +122,11 @@ func (c *Config) rules(f model.Family) rules.Config {
 	for _, p := range c.ClusterCIDRs {
 		if f.Has(p.Addr()) {
 			rc.ClusterCIDR = p.Masked()
+		}
+	}
+	for _, p := range c.ServiceCIDRs {
+		if f.Has(p.Addr()) {
+			rc.ServiceCIDR = p.Masked()
 		}
 	}
 	for _, ip := range c.NodeIPs {

@@ -241,6 +241,7 @@ func newWorld(t *testing.T) *world {
 		Cluster: "netns-test", NodeName: "here", Informers: factory, NetNS: w.node.path(),
 		NodeIPs:      []netip.Addr{netip.MustParseAddr("192.0.2.1")},
 		ClusterCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")},
+		ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -338,6 +339,14 @@ func TestRealTraffic(t *testing.T) {
 		got, err := ask(w.podB, "tcp", "10.96.0.5:80")
 		return err == nil && strings.HasPrefix(got, "A ")
 	})
+
+	for name, from := range map[string]space{"pod": w.podB, "node": w.node} {
+		for _, addr := range []string{"10.96.0.5:81", "10.96.0.99:80"} {
+			if got, err := ask(from, "tcp", addr); err == nil || !strings.Contains(err.Error(), "refused") {
+				t.Errorf("%s, which no Service has, from the %s: %q, %v, want refused", addr, name, got, err)
+			}
+		}
+	}
 
 	for _, network := range []string{"tcp", "udp"} {
 		for _, tt := range []struct {

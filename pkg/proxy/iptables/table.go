@@ -157,8 +157,12 @@ func (t *Table) ensureJumps(ctx context.Context, table rules.Table) (lost bool, 
 	return lost, nil
 }
 
+// podNetwork begins the names of the chains by which the pod network lets the traffic of pods through. Ahead of ours it
+// would accept what is to be refused.
+const podNetwork = "MINIK8S-FWD-"
+
 // jumpEdits returns the lines that put exactly the wanted jumps, in order, at the head of a built-in chain, or nothing
-// if they are in order and none of Docker's jumps is ahead of them. Rules of others ahead of ours are left alone: an
+// if they are in order and no jump of Docker's or of the pod network is ahead of them. Rules of others ahead of ours are left alone: an
 // administrator may have put them there, and another cluster's proxy would answer in kind.
 func jumpEdits(parent string, listed, want []string, owns func(string) bool) (edits []string, missing bool) {
 	var ours, targets []string
@@ -174,7 +178,7 @@ func jumpEdits(parent string, listed, want []string, owns func(string) bool) (ed
 			ours = append(ours, rule)
 			targets = append(targets, target)
 			overtaken = overtaken || behind
-		case strings.HasPrefix(target, "DOCKER"):
+		case strings.HasPrefix(target, "DOCKER"), strings.HasPrefix(target, podNetwork):
 			behind = true
 		}
 	}

@@ -152,6 +152,8 @@ func TestTable_Check(t *testing.T) {
 		{name: "untouched", intact: true, want: []string{jump}},
 		{name: "Docker got ahead", harm: "-I PREROUTING 1 -m addrtype --dst-type LOCAL -j DOCKER", intact: true,
 			want: []string{jump, "-m addrtype --dst-type LOCAL -j DOCKER"}},
+		{name: "the pod network got ahead", harm: "-I PREROUTING 1 -j MINIK8S-FWD-ab", intact: true,
+			want: []string{jump, "-j MINIK8S-FWD-ab"}},
 		{name: "an administrator's rule stays ahead", harm: "-I PREROUTING 1 -s 1.2.3.4/32 -j ACCEPT", intact: true,
 			want: []string{"-s 1.2.3.4/32 -j ACCEPT", jump}},
 		{name: "another cluster stays ahead", harm: "-I PREROUTING 1 -j MK-OTHER-SERVICES", intact: true,
@@ -162,7 +164,7 @@ func TestTable_Check(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			kernel := fake.New()
-			if err := kernel.Restore(ctx, "*nat\n:DOCKER - [0:0]\n:MK-OTHER-SERVICES - [0:0]\nCOMMIT\n"); err != nil {
+			if err := kernel.Restore(ctx, "*nat\n:DOCKER - [0:0]\n:MINIK8S-FWD-ab - [0:0]\n:MK-OTHER-SERVICES - [0:0]\nCOMMIT\n"); err != nil {
 				t.Fatal(err)
 			}
 			table := iptables.New(kernel, chains)

@@ -32,6 +32,10 @@ type Config struct {
 	// ClusterCIDR holds the pods' addresses of the family; traffic to cluster IPs from elsewhere is
 	// masqueraded. The zero value turns this off.
 	ClusterCIDR netip.Prefix
+	// ServiceCIDR is where cluster IPs come from. What goes there and belongs to no service port is refused: it would
+	// leave the machine by the default route, and whoever answers there would be taken for the service, for as long as
+	// the connection is kept. The zero value turns this off.
+	ServiceCIDR netip.Prefix
 	// NodeIPs are this node's addresses: a load balancer that admits the node admits its own address
 	// too, because the node uses that as source when it calls the load balancer.
 	NodeIPs []netip.Addr
@@ -152,7 +156,7 @@ func (b *builder) filter() Table {
 				comment("kubernetes forwarding conntrack rule") + "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
 			}},
 			{Name: c.fixed(nodePorts), Rules: b.healthPorts},
-			{Name: c.fixed(services), Rules: b.rejected},
+			{Name: c.fixed(services), Rules: append(b.rejected, b.unclaimed()...)},
 			{Name: c.fixed(externalServices), Rules: b.rejectedExternal},
 			{Name: c.fixed(proxyFirewall), Rules: b.restricted},
 		},
@@ -170,6 +174,14 @@ func (b *builder) filter() Table {
 			{"OUTPUT", isNew(portal, services)},
 		},
 	}
+}
+
+// unclaimed refuses what is still on its way to a cluster IP after the nat table.
+func (b *builder) unclaimed() []string {
+	if !b.ServiceCIDR.IsValid() {
+		return nil
+	}
+	return []string{comment("no such service port") + "-d " + b.ServiceCIDR.String() + " -j REJECT"}
 }
 
 // port renders one service port. The branches are flat on purpose: which address leads to which
