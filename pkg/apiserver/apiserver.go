@@ -18,7 +18,6 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"minik8s.io/minik8s/pkg/apiserver/authentication/serviceaccount"
 	"minik8s.io/minik8s/pkg/apiserver/bootstrap"
@@ -30,9 +29,8 @@ import (
 
 // Server is an API server that has not started yet.
 type Server struct {
-	config   Config
-	loopback *rest.Config
-	server   *genericapiserver.GenericAPIServer
+	config Config
+	server *genericapiserver.GenericAPIServer
 }
 
 // New builds a server: it connects to nothing but etcd.
@@ -67,7 +65,7 @@ func New(c Config) (*Server, error) {
 		Stores: stores, ServiceIPRanges: c.ServiceIPRanges, NodePorts: c.NodePorts, EventTTL: c.EventTTL, Tokens: p.issuer(), Kubelet: p.kubelet,
 	}
 	deps.Scheme = b.Scheme
-	s := &Server{config: c, loopback: b.Loopback}
+	s := &Server{config: c}
 	b.AddPostStartHook("start-kube-apiserver-admission-initializer", func(hook genericapiserver.PostStartHookContext) error {
 		shared.Start(hook.Done())
 		return nil
@@ -139,9 +137,6 @@ func (s *Server) addBootstrap(b *generic.Builder, client kubernetes.Interface, r
 		return nil
 	})
 }
-
-// Loopback is a client with all rights for use in this process only. It works once Start serves.
-func (s *Server) Loopback() *rest.Config { return rest.CopyConfig(s.loopback) }
 
 // Start serves until ctx ends, then drains requests and returns.
 func (s *Server) Start(ctx context.Context) error {

@@ -114,31 +114,22 @@ func TestUnescape(t *testing.T) {
 	}
 }
 
-func TestSettle_IsStableAndAvoidsOthers(t *testing.T) {
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	if os.Geteuid() == 0 {
-		t.Skip("uses the machine's own list of clusters when run as root")
+func TestSettle_AvoidsOthersAndIsStable(t *testing.T) {
+	t.Parallel()
+	settle := func(c Config, others ...Config) Config {
+		t.Helper()
+		if err := errors.Join(settlePorts(&c, others), settleNetworks(&c, others)); err != nil {
+			t.Fatal(err)
+		}
+		return c
 	}
-	a, err := Settle(Config{Name: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := save(a); err != nil {
-		t.Fatal(err)
-	}
-	again, err := Settle(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(a, again); diff != "" {
-		t.Errorf("settling twice differs:\n%s", diff)
-	}
-	b, err := Settle(Config{Name: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.APIPort == a.APIPort || b.Networking.PodSubnet == a.Networking.PodSubnet || b.Networking.ServiceSubnet == a.Networking.ServiceSubnet {
+	a := settle(Config{Name: "a"})
+	b := settle(Config{Name: "b"}, a)
+	if b.APIPort == a.APIPort || b.Kubelet.Port == a.Kubelet.Port || b.Networking.PodSubnet == a.Networking.PodSubnet || b.Networking.ServiceSubnet == a.Networking.ServiceSubnet {
 		t.Errorf("clusters share: %+v and %+v", a, b)
+	}
+	if diff := cmp.Diff(b, settle(b, a, b)); diff != "" {
+		t.Errorf("settling twice differs:\n%s", diff)
 	}
 }
 

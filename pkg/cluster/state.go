@@ -19,11 +19,7 @@ import (
 // it must keep.
 const format = 1
 
-// Entry is a cluster that this machine knows of: its effective configuration, kept beside others in BaseDir.
-type Entry struct {
-	Config Config `json:"config"`
-}
-
+// entriesDir lists the clusters that this machine knows of, with their effective configurations.
 func entriesDir() string           { return filepath.Join(BaseDir(), "clusters") }
 func entryPath(name string) string { return filepath.Join(entriesDir(), name+".json") }
 func lockPath(name string) string  { return filepath.Join(entriesDir(), name+".lock") }
@@ -40,11 +36,11 @@ func Load(name string) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("reading cluster %q: %w", name, err)
 	}
-	var e Entry
-	if err := json.Unmarshal(data, &e); err != nil {
+	var c Config
+	if err := json.Unmarshal(data, &c); err != nil {
 		return Config{}, fmt.Errorf("reading %s: %w", entryPath(name), err)
 	}
-	return e.Config, nil
+	return c, nil
 }
 
 // List returns the configurations of all clusters of this machine.
@@ -69,7 +65,7 @@ func save(c Config) error {
 	if err := os.MkdirAll(entriesDir(), 0o700); err != nil {
 		return fmt.Errorf("making %s: %w", entriesDir(), err)
 	}
-	data, err := json.MarshalIndent(Entry{Config: c}, "", "  ")
+	data, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -6,10 +6,7 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"minik8s.io/minik8s/pkg/controllers/rootcacertpublisher"
@@ -82,24 +78,6 @@ func (c *Controllers) Start(ctx context.Context) error {
 		return fmt.Errorf("running controllers: %w", err)
 	}
 	return nil
-}
-
-// Elected is closed once this process runs the controllers.
-func (c *Controllers) Elected() <-chan struct{} { return c.manager.Elected() }
-
-// Metrics gathers the metrics of queues and reconcilers. They are kept per process, as controller-runtime has it; the
-// metrics of the Go runtime are left to the process's own registry.
-func (c *Controllers) Metrics() prometheus.Gatherer {
-	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		all, err := ctrlmetrics.Registry.Gather()
-		var kept []*dto.MetricFamily
-		for _, family := range all {
-			if name := family.GetName(); !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
-				kept = append(kept, family)
-			}
-		}
-		return kept, err
-	})
 }
 
 // newManager returns a manager whose cache holds only what the controllers look at.

@@ -37,7 +37,7 @@ type Config struct {
 	ServiceIPRanges []netip.Prefix
 	// NodePorts is the range that node ports come from, by default 30000-32767.
 	NodePorts utilnet.PortRange
-	// Events is how long events are kept; 0 means one hour.
+	// EventTTL is how long events are kept; 0 means one hour.
 	EventTTL time.Duration
 
 	// Kubelet reaches the kubelets for logs, exec, attach, port-forward and proxy. Nil: these subresources answer that

@@ -96,10 +96,7 @@ type Status[T Object] struct {
 	PrepareForUpdate func(ctx context.Context, obj, old T)
 	// Validate checks the new status.
 	Validate func(ctx context.Context, obj, old T) field.ErrorList
-	// KeepMetadata also restores labels, annotations, finalizers and owner references from old, for the resources where
-	// upstream does (pods: all but what the kubelet may set).
-	KeepMetadata bool
-	// OnMain lets the main resource write status too on create (upstream does so for few kinds, nodes among them).
+	// OnCreate lets a create through the main resource set status too; upstream does so for few kinds, nodes among them.
 	OnCreate bool
 }
 
@@ -129,7 +126,7 @@ type Virtual struct {
 	Namespaced bool
 	// Build makes its REST storage.
 	Build func(c Config) (rest.Storage, error)
-	// Default fills in defaults; may be nil.
+	// Defaults registers defaulting functions; may be nil.
 	Defaults func(scheme *runtime.Scheme) error
 }
 

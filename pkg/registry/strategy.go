@@ -166,12 +166,6 @@ func (s statusStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return fa
 func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	n, o := obj.(T), old.(T)
 	keepAllButStatus(n, o)
-	if s.r.Status.KeepMetadata {
-		n.SetLabels(o.GetLabels())
-		n.SetAnnotations(o.GetAnnotations())
-		n.SetFinalizers(o.GetFinalizers())
-		n.SetOwnerReferences(o.GetOwnerReferences())
-	}
 	if s.r.Status.PrepareForUpdate != nil {
 		s.r.Status.PrepareForUpdate(ctx, n, o)
 	}

@@ -136,11 +136,6 @@ func NewBuilder(c Config) (*Builder, error) {
 	return &Builder{Loopback: loopback, Scheme: scheme, config: c, generic: g, storage: store, openapi: docs}, nil
 }
 
-// AddReadyCheck adds a check to /readyz only.
-func (b *Builder) AddReadyCheck(check healthz.HealthChecker) {
-	b.generic.ReadyzChecks = append(b.generic.ReadyzChecks, check)
-}
-
 // AddPostStartHook runs f once the server serves; /readyz waits for it.
 func (b *Builder) AddPostStartHook(name string, f genericapiserver.PostStartHookFunc) {
 	b.generic.AddPostStartHookOrDie(name, f)

@@ -119,18 +119,6 @@ func (c *Cluster) StartNode(spec FakeNode) (*Node, error) {
 // Stop lets the node fall silent, as when its machine loses power. Its object stays.
 func (n *Node) Stop() error { return n.stop() }
 
-// Resync looks at all pods again, for example because FakeNode.Ready has changed its mind.
-func (n *Node) Resync(t testing.TB) {
-	t.Helper()
-	everything, err := n.client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.Name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range everything.Items {
-		n.queue.Add(cache.MetaObjectToName(&everything.Items[i]))
-	}
-}
-
 // Resources is a capacity with room for 110 pods.
 func Resources(cpu, memory string) corev1.ResourceList {
 	return corev1.ResourceList{
