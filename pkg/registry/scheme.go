@@ -14,6 +14,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"minik8s.io/minik8s/pkg/apis/declarative"
 )
 
 // NewScheme returns the scheme of everything that groups serve. The type of k8s.io/api is also registered as the
@@ -26,6 +28,7 @@ func NewScheme(groups []Group) *runtime.Scheme {
 	for _, g := range groups {
 		utilruntime.Must(g.AddToScheme(scheme))
 	}
+	utilruntime.Must(declarative.AddToScheme(scheme))
 	for _, g := range groups {
 		var versions []schema.GroupVersion
 		for _, v := range g.Versions {

@@ -150,7 +150,7 @@ func (r *Resource[T]) Storage(c Config) (map[string]rest.Storage, error) {
 }
 
 func (r *Resource[T]) strategy(c Config) strategy[T] {
-	return strategy[T]{ObjectTyper: c.Scheme, NameGenerator: names.SimpleNameGenerator, r: r}
+	return strategy[T]{ObjectTyper: c.Scheme, NameGenerator: names.SimpleNameGenerator, scheme: c.Scheme, r: r, config: c}
 }
 
 func (r *Resource[T]) store(c Config) (*Store[T], error) {

@@ -6,22 +6,31 @@ package registry
 import (
 	"context"
 	"reflect"
+	"slices"
+	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/validate"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"minik8s.io/minik8s/pkg/apis/declarative"
 )
 
 // strategy adapts a Resource to what the generic store asks on create, update and delete.
 type strategy[T Object] struct {
 	runtime.ObjectTyper
 	names.NameGenerator
-	r *Resource[T]
+	scheme *runtime.Scheme
+	r      *Resource[T]
+	config Config
 }
 
 var (
@@ -30,6 +39,7 @@ var (
 	_ rest.GarbageCollectionDeleteStrategy = strategy[Object]{}
 	_ rest.RESTUpdateStrategy              = statusStrategy[Object]{}
 	_ rest.RESTGracefulDeleteStrategy      = gracefulStrategy[Object]{}
+	_ rest.DeclarativeValidationStrategy   = strategy[Object]{}
 )
 
 func (s strategy[T]) NamespaceScoped() bool { return !s.r.ClusterScoped }
@@ -93,23 +103,57 @@ func (s strategy[T]) validateName() validation.ValidateNameFunc {
 
 func (s strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	o := obj.(T)
-	errs := validation.ValidateObjectMetaAccessor(o, !s.r.ClusterScoped, s.validateName(), field.NewPath("metadata"))
+	errs := validateMetadata(o, !s.r.ClusterScoped, s.validateName())
 	if s.r.Validate != nil {
 		errs = append(errs, s.r.Validate(ctx, o)...)
+	}
+	if s.r.Authorize != nil {
+		var none T
+		errs = append(errs, s.r.Authorize(ctx, s.config, o, none, errs)...)
 	}
 	return errs
 }
 
 func (s strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	n, o := obj.(T), old.(T)
-	errs := validation.ValidateObjectMetaAccessorUpdate(n, o, field.NewPath("metadata"))
+	errs := validateMetadataUpdate(n, o)
 	switch {
 	case s.r.ValidateUpdate != nil:
 		errs = append(errs, s.r.ValidateUpdate(ctx, n, o)...)
 	case s.r.Validate != nil:
 		errs = append(errs, s.r.Validate(ctx, n)...)
 	}
+	if s.r.Authorize != nil {
+		errs = append(errs, s.r.Authorize(ctx, s.config, n, o, errs)...)
+	}
 	return errs
+}
+
+// DeclarativeValidationConfig implements rest.DeclarativeValidationStrategy.
+func (s strategy[T]) DeclarativeValidationConfig(context.Context, runtime.Object, runtime.Object) rest.DeclarativeValidationConfig {
+	return rest.DeclarativeValidationConfig{Options: declarative.Options}
+}
+
+// ValidateDeclaratively adds what the tags of the type object to, and drops what the resource's own validation says of the
+// same field a second time. The stored type is validated whatever version was sent: it has the tags of all versions.
+func (s strategy[T]) ValidateDeclaratively(ctx context.Context, obj, old runtime.Object, own field.ErrorList, op operation.Type, config rest.DeclarativeValidationConfig) field.ErrorList {
+	var subresources []string
+	if info, ok := request.RequestInfoFrom(ctx); ok && info.Subresource != "" {
+		subresources = strings.Split(info.Subresource, "/")
+	}
+	var found field.ErrorList
+	if op == operation.Create {
+		found = s.scheme.Validate(ctx, config.Options, obj, subresources...)
+	} else {
+		found = s.scheme.ValidateUpdate(ctx, config.Options, obj, old, subresources...)
+	}
+	found = validate.FilterEnforcedDeclarativeErrors(ctx, found, true)
+	if len(found) == 0 {
+		return own
+	}
+	return append(slices.DeleteFunc(own, func(mine *field.Error) bool {
+		return slices.ContainsFunc(found, func(theirs *field.Error) bool { return theirs.Type == mine.Type && theirs.Field == mine.Field })
+	}), found...)
 }
 
 func (s strategy[T]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
@@ -173,9 +217,12 @@ func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtim
 
 func (s statusStrategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	n, o := obj.(T), old.(T)
-	errs := validation.ValidateObjectMetaAccessorUpdate(n, o, field.NewPath("metadata"))
+	errs := validateMetadataUpdate(n, o)
 	if s.r.Status.Validate != nil {
 		errs = append(errs, s.r.Status.Validate(ctx, n, o)...)
+	}
+	if s.r.Status.Authorize != nil {
+		errs = append(errs, s.r.Status.Authorize(ctx, s.config, n, o, errs)...)
 	}
 	return errs
 }
