@@ -189,7 +189,7 @@ func Validate_CronJobSpec(
 
 // Validate_Job validates an instance of Job according
 // to declarative validation rules in the API schema.
-func Validate_JobX(
+func Validate_Job(
 	ctx context.Context, op operation.Operation, fldPath *field.Path,
 	obj, oldObj *batchv1.Job) (errs field.ErrorList) {
 
