@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package podspec has the defaults and validation of pod specs, in pods and in the templates of what makes pods. Touch
-// it when the pod spec gets another field; features that the kubelet cannot run yet are listed in unsupported.go.
+// it when the pod spec gets another field; what the kubelet cannot run yet is listed in pkg/kubelet/internal/admission.
 package podspec
 
 import (

@@ -84,7 +84,7 @@ func Validate(s *corev1.PodSpec, owner Owner, path *field.Path) field.ErrorList 
 	if s.OS != nil {
 		errs = append(errs, oneOf(s.OS.Name, systems, path.Child("os", "name"))...)
 	}
-	return append(errs, validateSupported(s, path)...)
+	return errs
 }
 
 func validateContainers(s *corev1.PodSpec, path *field.Path) field.ErrorList {

@@ -103,10 +103,6 @@ containers:
 			"spec.tolerations[0].operator: Invalid value: \"b\": value must be empty when `operator` is 'Exists'", "spec.tolerations[1].operator: Invalid value", "spec.tolerations[1].effect: Unsupported value",
 			"spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive"}},
 		{name: "DNS", spec: ok + "dnsPolicy: None\n", want: []string{"spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"}},
-		{name: "not supported", spec: "hostUsers: false\nruntimeClassName: r\nresourceClaims: [{name: r, resourceClaimName: x}]\nresources: {limits: {cpu: 1}, requests: {cpu: 1}}\nvolumes: [{name: v, persistentVolumeClaim: {claimName: c}}, {name: w, image: {reference: i}}]\ncontainers: [{name: c, image: i, volumeDevices: [{name: v, devicePath: /d}]}]\n", want: []string{
-			"spec.resourceClaims: Forbidden: not supported by minik8s yet: dynamic resource allocation", "spec.hostUsers: Forbidden: not supported by minik8s yet: user namespaces",
-			"spec.runtimeClassName: Forbidden", "spec.resources: Forbidden", "spec.volumes[0].persistentVolumeClaim: Forbidden: not supported by minik8s yet: this type of volume", "spec.volumes[1].image: Forbidden",
-			"spec.containers[0].volumeDevices: Forbidden"}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

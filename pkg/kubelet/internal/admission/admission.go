@@ -30,6 +30,7 @@ type Features struct{ AppArmor bool }
 func Admit(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod, f Features) *Refusal {
 	for _, check := range []func() *Refusal{
 		func() *Refusal { return system(pod, node) },
+		func() *Refusal { return supported(pod) },
 		func() *Refusal { return sysctls(pod) },
 		func() *Refusal { return security(pod, f) },
 		func() *Refusal { return fits(pod, node, active) },

@@ -93,3 +93,43 @@ func TestAdmit(t *testing.T) {
 		})
 	}
 }
+
+func TestSupported(t *testing.T) {
+	pod := func(change func(*corev1.PodSpec)) *corev1.Pod {
+		p := &corev1.Pod{Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "c"}},
+			Volumes:    []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		}}
+		if change != nil {
+			change(&p.Spec)
+		}
+		return p
+	}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"plain": {pod: pod(nil)},
+		"block device": {
+			pod:  pod(func(s *corev1.PodSpec) { s.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "v"}} }),
+			want: "Not supported by this node yet: spec.containers[0].volumeDevices (block devices)",
+		},
+		"two": {
+			pod: pod(func(s *corev1.PodSpec) {
+				s.ResourceClaims = []corev1.PodResourceClaim{{Name: "r"}}
+				s.Volumes[0].VolumeSource = corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}
+			}),
+			want: "Not supported by this node yet: spec.resourceClaims (dynamic resource allocation), spec.volumes[0].nfs (this type of volume)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if r := supported(tc.pod); r != nil {
+				got = r.Message
+			}
+			if got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

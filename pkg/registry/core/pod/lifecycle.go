@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"minik8s.io/minik8s/pkg/apis/core/affinity"
+	"minik8s.io/minik8s/pkg/apis/core/podspec"
 	"minik8s.io/minik8s/pkg/apis/core/podtemplate"
 	"minik8s.io/minik8s/pkg/apis/core/qos"
 	"minik8s.io/minik8s/pkg/apis/core/topologyspread"
@@ -21,6 +22,7 @@ import (
 func prepareForCreate(_ context.Context, p *corev1.Pod) {
 	// Admission may have chosen the account after the defaults, which keep the two names equal, ran.
 	p.Spec.DeprecatedServiceAccount = p.Spec.ServiceAccountName
+	podspec.DropDisabled(&p.Spec)
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qos.Class(&p.Spec)}
 	if len(p.Spec.SchedulingGates) > 0 {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{

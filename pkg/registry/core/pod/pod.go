@@ -6,6 +6,7 @@
 package pod
 
 import (
+	"context"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"minik8s.io/minik8s/pkg/apis/core/podspec"
 	"minik8s.io/minik8s/pkg/registry"
 )
 
@@ -26,6 +28,7 @@ var Resource = &registry.Resource[*corev1.Pod]{
 	NewList:          func() runtime.Object { return &corev1.PodList{} },
 	Default:          setDefaults,
 	PrepareForCreate: prepareForCreate,
+	PrepareForUpdate: func(_ context.Context, p, _ *corev1.Pod) { podspec.DropDisabled(&p.Spec) },
 	Validate:         validateCreate,
 	ValidateUpdate:   validateUpdate,
 	Warnings:         warnings,

@@ -1,0 +1,105 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podspec
+
+import corev1 "k8s.io/api/core/v1"
+
+// DropDisabled clears the fields of features that are off by default in Kubernetes 1.37, as upstream does without a word.
+// A line leaves this file when its feature becomes beta.
+func DropDisabled(s *corev1.PodSpec) {
+	s.SchedulingGroup = nil    // GenericWorkload
+	s.EvictionResponders = nil // EvictionRequestAPI
+	for i := range s.Volumes {
+		dropVolume(&s.Volumes[i].VolumeSource)
+	}
+	for _, c := range All(s, nil) {
+		dropContainer(c)
+	}
+}
+
+// dropVolume is about EmptyDirVolumeMode and AtomicWriteVolumeUserFields.
+func dropVolume(v *corev1.VolumeSource) {
+	if v.EmptyDir != nil {
+		v.EmptyDir.Mode = nil
+	}
+	if v.Secret != nil {
+		v.Secret.DefaultUser = nil
+		dropUsers(v.Secret.Items)
+	}
+	if v.ConfigMap != nil {
+		v.ConfigMap.DefaultUser = nil
+		dropUsers(v.ConfigMap.Items)
+	}
+	if v.DownwardAPI != nil {
+		v.DownwardAPI.DefaultUser = nil
+		dropFileUsers(v.DownwardAPI.Items)
+	}
+	if v.Projected == nil {
+		return
+	}
+	v.Projected.DefaultUser = nil
+	for i := range v.Projected.Sources {
+		s := &v.Projected.Sources[i]
+		if s.Secret != nil {
+			dropUsers(s.Secret.Items)
+		}
+		if s.ConfigMap != nil {
+			dropUsers(s.ConfigMap.Items)
+		}
+		if s.DownwardAPI != nil {
+			dropFileUsers(s.DownwardAPI.Items)
+		}
+		if s.ServiceAccountToken != nil {
+			s.ServiceAccountToken.User = nil
+		}
+		if s.ClusterTrustBundle != nil {
+			s.ClusterTrustBundle.User = nil
+		}
+		if s.PodCertificate != nil {
+			s.PodCertificate.User = nil
+		}
+	}
+}
+
+func dropUsers(items []corev1.KeyToPath) {
+	for i := range items {
+		items[i].User = nil
+	}
+}
+
+func dropFileUsers(items []corev1.DownwardAPIVolumeFile) {
+	for i := range items {
+		items[i].User = nil
+	}
+}
+
+// dropContainer is about VolumeBindMountOptions, ContainerStopSignals, H2CContainerProbe and GRPCContainerProbeTLS.
+func dropContainer(c *corev1.Container) {
+	for i := range c.VolumeMounts {
+		c.VolumeMounts[i].BindMountOptions = nil
+	}
+	for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		if p != nil && p.HTTPGet != nil {
+			p.HTTPGet.Protocol = nil
+		}
+		if p != nil && p.GRPC != nil {
+			p.GRPC.Mode = nil
+		}
+	}
+	l := c.Lifecycle
+	if l == nil {
+		return
+	}
+	for _, h := range []*corev1.LifecycleHandler{l.PostStart, l.PreStop} {
+		if h != nil && h.HTTPGet != nil {
+			h.HTTPGet.Protocol = nil
+		}
+	}
+	if l.StopSignal != nil {
+		l.StopSignal = nil
+		if l.PostStart == nil && l.PreStop == nil {
+			c.Lifecycle = nil
+		}
+	}
+}
