@@ -12,6 +12,7 @@ import (
 	"minik8s.io/minik8s/pkg/registry/apps/daemonset"
 	"minik8s.io/minik8s/pkg/registry/apps/deployment"
 	"minik8s.io/minik8s/pkg/registry/apps/replicaset"
+	"minik8s.io/minik8s/pkg/registry/apps/statefulset"
 )
 
 // Group is apps.
@@ -24,6 +25,7 @@ func Group() registry.Group {
 			daemonset.Resource,
 			deployment.Resource,
 			replicaset.Resource,
+			statefulset.Resource,
 		}}},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -135,7 +136,9 @@ func (u *updated[T]) Preconditions() *metav1.Preconditions { return u.info.Preco
 func (u *updated[T]) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	obj, ok := old.DeepCopyObject().(T)
 	if !ok || obj.GetResourceVersion() == "" {
-		return nil, apierrors.NewNotFound(u.store.DefaultQualifiedResource, u.name)
+		missing := u.store.DefaultQualifiedResource
+		missing.Resource += "/scale"
+		return nil, apierrors.NewNotFound(missing, u.name)
 	}
 	// Who owns the replicas through the main resource owns them through the Scale, and the other way round.
 	replicas := fieldpath.MakePathOrDie("spec", "replicas")
@@ -155,7 +158,7 @@ func (u *updated[T]) UpdatedObject(ctx context.Context, old runtime.Object) (run
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("expected input object type to be Scale, but %T", changed))
 	}
-	if errs := u.validate(s, obj); len(errs) > 0 {
+	if errs := validate(s); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(kind.GroupKind(), s.Name, errs)
 	}
 	if s.ResourceVersion != "" {
@@ -173,12 +176,10 @@ func (u *updated[T]) UpdatedObject(ctx context.Context, old runtime.Object) (run
 	return obj, nil
 }
 
-func (u *updated[T]) validate(s *autoscalingv1.Scale, obj T) field.ErrorList {
-	errs := apivalidation.ValidateNonnegativeField(int64(s.Spec.Replicas), field.NewPath("spec", "replicas"))
-	if s.Name != "" && s.Name != obj.GetName() {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), s.Name, "must match the scaled object"))
-	}
-	return errs
+// validate checks what is taken over; other metadata is not read.
+func validate(s *autoscalingv1.Scale) field.ErrorList {
+	errs := metav1validation.ValidateManagedFields(s.ManagedFields, field.NewPath("metadata", "managedFields"))
+	return append(errs, apivalidation.ValidateNonnegativeField(int64(s.Spec.Replicas), field.NewPath("spec", "replicas"))...)
 }
 
 // ConvertToTable implements rest.TableConvertor.

@@ -7,6 +7,8 @@ package controllerrevision
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -53,14 +55,28 @@ func controller(r *appsv1.ControllerRevision) string {
 }
 
 func validate(_ context.Context, r *appsv1.ControllerRevision) field.ErrorList {
-	var errs field.ErrorList
-	if len(r.Data.Raw) == 0 && r.Data.Object == nil {
-		errs = append(errs, field.Required(field.NewPath("data"), "data is mandatory"))
+	errs := apivalidation.ValidateNonnegativeField(r.Revision, field.NewPath("revision"))
+	path := field.NewPath("data")
+	var data any
+	if r.Data.Raw == nil {
+		return append(errs, field.Required(path, "data is mandatory"))
 	}
-	return append(errs, apivalidation.ValidateNonnegativeField(r.Revision, field.NewPath("revision"))...)
+	if err := json.Unmarshal(r.Data.Raw, &data); err != nil {
+		return append(errs, field.Invalid(path, "<value omitted>", fmt.Sprintf("error parsing data: %v", err)))
+	}
+	switch data.(type) {
+	case map[string]any:
+	case nil:
+		errs = append(errs, field.Required(path, "data is mandatory"))
+	default:
+		errs = append(errs, field.Required(path, "data must be a valid JSON object"))
+	}
+	return errs
 }
 
-func validateUpdate(ctx context.Context, r, old *appsv1.ControllerRevision) field.ErrorList {
-	errs := validate(ctx, r)
+func validateUpdate(_ context.Context, r, old *appsv1.ControllerRevision) field.ErrorList {
+	// Unlike others, upstream checks all metadata again.
+	errs := apivalidation.ValidateObjectMeta(&r.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, apivalidation.ValidateNonnegativeField(r.Revision, field.NewPath("revision"))...)
 	return append(errs, apivalidation.ValidateImmutableField(r.Data, old.Data, field.NewPath("data"))...)
 }

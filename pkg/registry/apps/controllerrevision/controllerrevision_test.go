@@ -23,6 +23,7 @@ func TestResource(t *testing.T) {
 		Update: func(r *appsv1.ControllerRevision) { r.Revision = 2 },
 		Invalid: []registrytest.Invalid[*appsv1.ControllerRevision]{
 			{Name: "no data", Mutate: func(r *appsv1.ControllerRevision) { r.Data = runtime.RawExtension{} }, Field: "data"},
+			{Name: "no object", Mutate: func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte(`[1]`) }, Field: "data"},
 			{Name: "negative", Mutate: func(r *appsv1.ControllerRevision) { r.Revision = -1 }, Field: "revision"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*appsv1.ControllerRevision]{

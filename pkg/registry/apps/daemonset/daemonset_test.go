@@ -16,6 +16,29 @@ import (
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 )
 
+// TestTemplateGeneration counts the templates in an annotation that clients cannot write.
+func TestTemplateGeneration(t *testing.T) {
+	ctx := t.Context()
+	d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "-3"}}}
+	daemonset.Resource.Default(d)
+	daemonset.Resource.PrepareForCreate(ctx, d)
+	step := func(change func(*appsv1.DaemonSet), want string) {
+		t.Helper()
+		now := d.DeepCopy()
+		change(now)
+		daemonset.Resource.Default(now)
+		daemonset.Resource.PrepareForUpdate(ctx, now, d)
+		if got := now.Annotations[appsv1.DeprecatedTemplateGeneration]; got != want {
+			t.Errorf("template generation is %s, want %s", got, want)
+		}
+		d = now
+	}
+	step(func(d *appsv1.DaemonSet) { d.Annotations = nil }, "1")
+	step(func(d *appsv1.DaemonSet) { d.Spec.MinReadySeconds = 7 }, "1")
+	step(func(d *appsv1.DaemonSet) { d.Annotations[appsv1.DeprecatedTemplateGeneration] = "9" }, "1")
+	step(func(d *appsv1.DaemonSet) { d.Spec.Template.Labels = map[string]string{"a": "b"} }, "2")
+}
+
 func TestResource(t *testing.T) {
 	rolling := func(unavailable, surge int32) func(*appsv1.DaemonSet) {
 		return func(d *appsv1.DaemonSet) {
@@ -41,9 +64,9 @@ func TestResource(t *testing.T) {
 		Update:       func(d *appsv1.DaemonSet) { d.Spec.MinReadySeconds = 3 },
 		StatusUpdate: func(d *appsv1.DaemonSet) { d.Status.NumberReady = 1 },
 		Invalid: []registrytest.Invalid[*appsv1.DaemonSet]{
-			{Name: "no selector", Mutate: func(d *appsv1.DaemonSet) { d.Spec.Selector = nil }, Field: "spec.selector"},
+			{Name: "no selector", Mutate: func(d *appsv1.DaemonSet) { d.Spec.Selector = nil }, Field: "spec.template.metadata.labels"},
 			{Name: "other labels", Mutate: func(d *appsv1.DaemonSet) { d.Spec.Template.Labels["app"] = "y" }, Field: "spec.template.metadata.labels"},
-			{Name: "strategy", Mutate: func(d *appsv1.DaemonSet) { d.Spec.UpdateStrategy.Type = "x" }, Field: "spec.updateStrategy.type"},
+			{Name: "strategy", Mutate: func(d *appsv1.DaemonSet) { d.Spec.UpdateStrategy.Type = "x" }, Field: "spec.updateStrategy"},
 			{Name: "nothing may move", Mutate: rolling(0, 0), Field: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
 			{Name: "both ways", Mutate: rolling(1, 1), Field: "spec.updateStrategy.rollingUpdate.maxSurge"},
 		},

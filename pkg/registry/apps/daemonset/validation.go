@@ -20,18 +20,19 @@ import (
 )
 
 func validate(_ context.Context, d *appsv1.DaemonSet) field.ErrorList {
+	return validateSpec(d, metav1validation.LabelSelectorValidationOptions{})
+}
+
+func validateSpec(d *appsv1.DaemonSet, opts metav1validation.LabelSelectorValidationOptions) field.ErrorList {
 	path := field.NewPath("spec")
 	spec, at := &d.Spec, path.Child("template")
-	errs := metav1validation.ValidateLabelSelector(spec.Selector, metav1validation.LabelSelectorValidationOptions{}, path.Child("selector"))
-	if spec.Selector == nil {
-		errs = append(errs, field.Required(path.Child("selector"), ""))
-	} else {
-		if len(spec.Selector.MatchLabels)+len(spec.Selector.MatchExpressions) == 0 {
-			errs = append(errs, field.Invalid(path.Child("selector"), spec.Selector, "empty selector is invalid for daemonset"))
-		}
-		if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil && !selector.Matches(labels.Set(spec.Template.Labels)) {
-			errs = append(errs, field.Invalid(at.Child("metadata", "labels"), spec.Template.Labels, "`selector` does not match template `labels`"))
-		}
+	errs := metav1validation.ValidateLabelSelector(spec.Selector, opts, path.Child("selector"))
+	// No selector matches nothing.
+	if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil && !selector.Matches(labels.Set(spec.Template.Labels)) {
+		errs = append(errs, field.Invalid(at.Child("metadata", "labels"), spec.Template.Labels, "`selector` does not match template `labels`"))
+	}
+	if s := spec.Selector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		errs = append(errs, field.Invalid(path.Child("selector"), s, "empty selector is invalid for daemonset"))
 	}
 	errs = append(errs, podtemplate.Validate(&spec.Template, at)...)
 	if spec.Template.Spec.RestartPolicy != corev1.RestartPolicyAlways {
@@ -52,8 +53,7 @@ func validateStrategy(s *appsv1.DaemonSetUpdateStrategy, path *field.Path) field
 		return nil
 	case appsv1.RollingUpdateDaemonSetStrategyType:
 	default:
-		return field.ErrorList{field.NotSupported(path.Child("type"), s.Type,
-			[]appsv1.DaemonSetUpdateStrategyType{appsv1.OnDeleteDaemonSetStrategyType, appsv1.RollingUpdateDaemonSetStrategyType})}
+		return field.ErrorList{field.NotSupported(path, *s, []string{string(appsv1.RollingUpdateDaemonSetStrategyType), string(appsv1.OnDeleteDaemonSetStrategyType)})}
 	}
 	at := path.Child("rollingUpdate")
 	r := s.RollingUpdate
@@ -74,8 +74,11 @@ func validateStrategy(s *appsv1.DaemonSetUpdateStrategy, path *field.Path) field
 	return errs
 }
 
-func validateUpdate(ctx context.Context, d, old *appsv1.DaemonSet) field.ErrorList {
-	errs := validate(ctx, d)
+func validateUpdate(_ context.Context, d, old *appsv1.DaemonSet) field.ErrorList {
+	// What was stored before label values were checked may stay.
+	errs := validateSpec(d, metav1validation.LabelSelectorValidationOptions{
+		AllowInvalidLabelValueInSelector: metav1validation.LabelSelectorHasInvalidLabelValue(old.Spec.Selector),
+	})
 	return append(errs, apivalidation.ValidateImmutableField(d.Spec.Selector, old.Spec.Selector, field.NewPath("spec", "selector"))...)
 }
 
@@ -92,8 +95,5 @@ func validateStatus(_ context.Context, d, old *appsv1.DaemonSet) field.ErrorList
 		workload.Number{Name: "numberAvailable", Value: int64(s.NumberAvailable)},
 		workload.Number{Name: "numberUnavailable", Value: int64(s.NumberUnavailable)},
 		workload.Number{Name: "collisionCount", Value: int64(ptr.Deref(s.CollisionCount, 0))})
-	if ptr.Deref(s.CollisionCount, 0) < ptr.Deref(old.Status.CollisionCount, 0) {
-		errs = append(errs, field.Invalid(path.Child("collisionCount"), ptr.Deref(s.CollisionCount, 0), "cannot be decremented"))
-	}
-	return errs
+	return append(errs, workload.ValidateNotDecremented(s.CollisionCount, old.Status.CollisionCount, path.Child("collisionCount"))...)
 }

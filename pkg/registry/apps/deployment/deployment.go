@@ -36,8 +36,14 @@ var Resource = &registry.Resource[*appsv1.Deployment]{
 	Default:        setDefaults,
 	Validate:       validate,
 	ValidateUpdate: validateUpdate,
-	Warnings: func(_ context.Context, d, _ *appsv1.Deployment) []string {
-		return podtemplate.Warnings(&d.Spec.Template.ObjectMeta, &d.Spec.Template.Spec, field.NewPath("spec", "template"))
+	Warnings: func(_ context.Context, d, old *appsv1.Deployment) []string {
+		var out []string
+		if old == nil {
+			out = workload.NameWarnings(d.Name)
+		} else if d.Generation == old.Generation {
+			return nil
+		}
+		return append(out, podtemplate.Warnings(&d.Spec.Template.ObjectMeta, &d.Spec.Template.Spec, field.NewPath("spec", "template"))...)
 	},
 	Spec: func(d *appsv1.Deployment) any { return d.Spec },
 	// Annotations are copied to replica sets, so the controller must see that they changed.
@@ -52,7 +58,7 @@ var Resource = &registry.Resource[*appsv1.Deployment]{
 		registry.Column("Up-to-date", "string", docs["updatedReplicas"]),
 		registry.Column("Available", "string", docs["availableReplicas"]),
 		registry.AgeColumn,
-	}, workload.WideColumns...),
+	}, workload.WideColumns(appsv1.DeploymentSpec{}.SwaggerDoc()["selector"])...),
 	Row: func(d *appsv1.Deployment) []any {
 		return append([]any{
 			d.Name, fmt.Sprintf("%d/%d", d.Status.ReadyReplicas, ptr.Deref(d.Spec.Replicas, 0)),
@@ -75,6 +81,9 @@ var Resource = &registry.Resource[*appsv1.Deployment]{
 }
 
 func setDefaults(d *appsv1.Deployment) {
+	if v, ok := d.Annotations[appsv1.DeprecatedRollbackTo]; ok && v == "" {
+		delete(d.Annotations, appsv1.DeprecatedRollbackTo)
+	}
 	spec := &d.Spec
 	if spec.Replicas == nil {
 		spec.Replicas = ptr.To[int32](1)

@@ -60,7 +60,7 @@ func TestResource(t *testing.T) {
 			{Name: "restart policy", Mutate: func(w *appsv1.Deployment) { w.Spec.Template.Spec.RestartPolicy = "Never" }, Field: "spec.template.spec.restartPolicy"},
 			{Name: "deadline of pods", Mutate: func(w *appsv1.Deployment) { w.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](1) }, Field: "spec.template.spec.activeDeadlineSeconds"},
 			{Name: "no container", Mutate: func(w *appsv1.Deployment) { w.Spec.Template.Spec.Containers = nil }, Field: "spec.template.spec.containers"},
-			{Name: "strategy", Mutate: func(w *appsv1.Deployment) { w.Spec.Strategy.Type = "x" }, Field: "spec.strategy.type"},
+			{Name: "strategy", Mutate: func(w *appsv1.Deployment) { w.Spec.Strategy.Type = "x" }, Field: "spec.strategy"},
 			{Name: "nothing may move", Mutate: func(w *appsv1.Deployment) {
 				w.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: ptr.To(intstr.FromInt32(0)), MaxUnavailable: ptr.To(intstr.FromString("0%"))}
 			}, Field: "spec.strategy.rollingUpdate.maxUnavailable"},
@@ -74,6 +74,21 @@ func TestResource(t *testing.T) {
 		},
 		Row: []any{"w", "0/1", int64(0), int64(0)},
 	})
+}
+
+func TestRollbackAnnotation(t *testing.T) {
+	for value, want := range map[string]string{"": "", "3": "", "-1": "spec.rollback.version", "x": "spec.rollback.version"} {
+		w := valid()
+		w.Annotations = map[string]string{appsv1.DeprecatedRollbackTo: value}
+		deployment.Resource.Default(w)
+		var got string
+		for _, err := range deployment.Resource.Validate(t.Context(), w) {
+			got = err.Field
+		}
+		if got != want {
+			t.Errorf("rollback to %q: error of %q, want %q", value, got, want)
+		}
+	}
 }
 
 func TestScale(t *testing.T) {

@@ -5,6 +5,7 @@ package deployment
 
 import (
 	"context"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -30,10 +31,25 @@ func validate(_ context.Context, d *appsv1.Deployment) field.ErrorList {
 	errs := workload.ValidateNonnegative(path, numbers...)
 	errs = append(errs, workload.ValidateSelector(spec.Selector, &spec.Template, "deployment", path)...)
 	errs = append(errs, validateStrategy(&spec.Strategy, path.Child("strategy"))...)
+	errs = append(errs, validateRollback(d.Annotations, path.Child("rollback", "version"))...)
 	if p := spec.ProgressDeadlineSeconds; p != nil && *p <= spec.MinReadySeconds {
 		errs = append(errs, field.Invalid(path.Child("progressDeadlineSeconds"), *p, "must be greater than minReadySeconds"))
 	}
 	return errs
+}
+
+// validateRollback checks the revision to go back to, which was the field spec.rollbackTo once. An annotation that is no
+// number is refused by upstream before it looks at anything else.
+func validateRollback(annotations map[string]string, path *field.Path) field.ErrorList {
+	v, ok := annotations[appsv1.DeprecatedRollbackTo]
+	if !ok {
+		return nil
+	}
+	revision, err := strconv.ParseInt(v, 10, 64)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, v, err.Error())}
+	}
+	return apivalidation.ValidateNonnegativeField(revision, path)
 }
 
 func validateStrategy(s *appsv1.DeploymentStrategy, path *field.Path) field.ErrorList {
@@ -46,8 +62,7 @@ func validateStrategy(s *appsv1.DeploymentStrategy, path *field.Path) field.Erro
 		return nil
 	case appsv1.RollingUpdateDeploymentStrategyType:
 	default:
-		return field.ErrorList{field.NotSupported(path.Child("type"), s.Type,
-			[]appsv1.DeploymentStrategyType{appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType})}
+		return field.ErrorList{field.NotSupported(path, *s, []string{string(appsv1.RecreateDeploymentStrategyType), string(appsv1.RollingUpdateDeploymentStrategyType)})}
 	}
 	r := s.RollingUpdate
 	if r == nil || r.MaxUnavailable == nil || r.MaxSurge == nil {
@@ -89,8 +104,5 @@ func validateStatus(_ context.Context, d, old *appsv1.Deployment) field.ErrorLis
 	if s.AvailableReplicas > s.ReadyReplicas {
 		errs = append(errs, field.Invalid(path.Child("availableReplicas"), s.AvailableReplicas, "cannot be greater than readyReplicas"))
 	}
-	if ptr.Deref(s.CollisionCount, 0) < ptr.Deref(old.Status.CollisionCount, 0) {
-		errs = append(errs, field.Invalid(path.Child("collisionCount"), ptr.Deref(s.CollisionCount, 0), "cannot be decremented"))
-	}
-	return errs
+	return append(errs, workload.ValidateNotDecremented(s.CollisionCount, old.Status.CollisionCount, path.Child("collisionCount"))...)
 }

@@ -6,12 +6,10 @@ package replicaset
 
 import (
 	"context"
-	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -41,21 +39,24 @@ var Resource = &registry.Resource[*appsv1.ReplicaSet]{
 	},
 	Validate:       validate,
 	ValidateUpdate: validateUpdate,
-	Warnings: func(_ context.Context, r, _ *appsv1.ReplicaSet) []string {
-		return podtemplate.Warnings(&r.Spec.Template.ObjectMeta, &r.Spec.Template.Spec, field.NewPath("spec", "template"))
+	Warnings: func(_ context.Context, r, old *appsv1.ReplicaSet) []string {
+		var out []string
+		if old == nil {
+			out = workload.NameWarnings(r.Name)
+		} else if r.Generation == old.Generation {
+			return nil
+		}
+		return append(out, podtemplate.Warnings(&r.Spec.Template.ObjectMeta, &r.Spec.Template.Spec, field.NewPath("spec", "template"))...)
 	},
 	Spec:   func(r *appsv1.ReplicaSet) any { return r.Spec },
 	Status: &registry.Status[*appsv1.ReplicaSet]{Validate: validateStatus},
-	Fields: func(r *appsv1.ReplicaSet) fields.Set {
-		return fields.Set{"status.replicas": strconv.Itoa(int(r.Status.Replicas))}
-	},
 	Columns: append([]metav1.TableColumnDefinition{
 		registry.NameColumn,
 		registry.Column("Desired", "integer", appsv1.ReplicaSetSpec{}.SwaggerDoc()["replicas"]),
 		registry.Column("Current", "integer", docs["replicas"]),
 		registry.Column("Ready", "integer", docs["readyReplicas"]),
 		registry.AgeColumn,
-	}, workload.WideColumns...),
+	}, workload.WideColumns(appsv1.ReplicaSetSpec{}.SwaggerDoc()["selector"])...),
 	Row: func(r *appsv1.ReplicaSet) []any {
 		return append([]any{
 			r.Name, int64(ptr.Deref(r.Spec.Replicas, 0)), int64(r.Status.Replicas), int64(r.Status.ReadyReplicas), registry.Age(r.CreationTimestamp),

@@ -6,6 +6,8 @@
 package workload
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/apis/core/podtemplate"
 	"minik8s.io/minik8s/pkg/registry"
@@ -78,6 +81,14 @@ func ValidateNonnegative(path *field.Path, numbers ...Number) field.ErrorList {
 	return errs
 }
 
+// ValidateNotDecremented lets a counter only grow, and not vanish.
+func ValidateNotDecremented(now, old *int32, path *field.Path) field.ErrorList {
+	if old == nil || now != nil && *now >= *old {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, ptr.Deref(now, 0), "cannot be decremented")}
+}
+
 // ValidateIntOrPercent accepts a number that is not negative, or a percentage.
 func ValidateIntOrPercent(v intstr.IntOrString, path *field.Path) field.ErrorList {
 	if v.Type == intstr.Int {
@@ -98,13 +109,12 @@ func ValidateNotMoreThanAll(v intstr.IntOrString, path *field.Path) field.ErrorL
 	return nil
 }
 
-// IsZero tells whether the number or percentage is zero.
+// IsZero tells whether the number or percentage is zero. What is neither counts as zero.
 func IsZero(v intstr.IntOrString) bool {
-	if v.Type == intstr.Int {
-		return v.IntValue() == 0
+	if p, ok := percent(v); ok {
+		return p == 0
 	}
-	p, ok := percent(v)
-	return ok && p == 0
+	return v.IntValue() == 0
 }
 
 func percent(v intstr.IntOrString) (int, bool) {
@@ -115,18 +125,35 @@ func percent(v intstr.IntOrString) (int, bool) {
 	return p, err == nil
 }
 
-// WideColumns are the columns that WideCells fills.
-var WideColumns = []metav1.TableColumnDefinition{
-	registry.WideColumn("Containers", "string", "Names of each container in the template."),
-	registry.WideColumn("Images", "string", "Images referenced by each container in the template."),
-	registry.WideColumn("Selector", "string", "Label selector for pods. Existing ReplicaSets whose pods are selected by this will be the ones affected by this deployment."),
+// NameWarnings tells that pods will have names after this one that are no host names.
+func NameWarnings(name string) []string {
+	if msgs := validation.IsDNS1123Label(name); len(msgs) > 0 {
+		return []string{fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: %v", msgs)}
+	}
+	return nil
 }
 
-// WideCells describes a template and its selector.
-func WideCells(s *corev1.PodSpec, selector string) []any {
+// ContainerColumns are the columns that ContainerCells fills.
+var ContainerColumns = []metav1.TableColumnDefinition{
+	registry.WideColumn("Containers", "string", "Names of each container in the template."),
+	registry.WideColumn("Images", "string", "Images referenced by each container in the template."),
+}
+
+// ContainerCells names the containers of a template and their images.
+func ContainerCells(s *corev1.PodSpec) []any {
 	var names, images []string
 	for _, c := range s.Containers {
 		names, images = append(names, c.Name), append(images, c.Image)
 	}
-	return []any{strings.Join(names, ","), strings.Join(images, ","), selector}
+	return []any{strings.Join(names, ","), strings.Join(images, ",")}
+}
+
+// WideColumns are the columns that WideCells fills; selector is the documentation of the last.
+func WideColumns(selector string) []metav1.TableColumnDefinition {
+	return append(slices.Clone(ContainerColumns), registry.WideColumn("Selector", "string", selector))
+}
+
+// WideCells describes a template and its selector.
+func WideCells(s *corev1.PodSpec, selector string) []any {
+	return append(ContainerCells(s), selector)
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	policyv1 "k8s.io/api/policy/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,8 +22,6 @@ import (
 	"minik8s.io/minik8s/pkg/registry/apps/workload"
 )
 
-var docs = policyv1.PodDisruptionBudgetSpec{}.SwaggerDoc()
-
 // Resource describes poddisruptionbudgets.
 var Resource = &registry.Resource[*policyv1.PodDisruptionBudget]{
 	Kind:       policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
@@ -31,13 +31,28 @@ var Resource = &registry.Resource[*policyv1.PodDisruptionBudget]{
 	NewList:    func() runtime.Object { return &policyv1.PodDisruptionBudgetList{} },
 	// Two evictions at once must not spend the same budget.
 	RequireResourceVersion: true,
-	Validate:               validate,
-	Spec:                   func(b *policyv1.PodDisruptionBudget) any { return b.Spec },
-	Status:                 &registry.Status[*policyv1.PodDisruptionBudget]{Validate: validateStatus},
+	// Names are checked no further than paths demand, as ever.
+	ValidateName:     path.ValidatePathSegmentName,
+	PrepareForCreate: func(_ context.Context, b *policyv1.PodDisruptionBudget) { dropLegacyTerms(b.Spec.Selector) },
+	PrepareForUpdate: func(_ context.Context, b, old *policyv1.PodDisruptionBudget) {
+		if !apiequality.Semantic.DeepEqual(b.Spec.Selector, old.Spec.Selector) {
+			dropLegacyTerms(b.Spec.Selector)
+		}
+	},
+	Validate: func(_ context.Context, b *policyv1.PodDisruptionBudget) field.ErrorList {
+		return validate(b, metav1validation.LabelSelectorValidationOptions{})
+	},
+	ValidateUpdate: func(_ context.Context, b, old *policyv1.PodDisruptionBudget) field.ErrorList {
+		// What was stored before label values were checked may stay.
+		invalid := metav1validation.ValidateLabelSelector(old.Spec.Selector, metav1validation.LabelSelectorValidationOptions{}, nil)
+		return validate(b, metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: len(invalid) > 0})
+	},
+	Spec:   func(b *policyv1.PodDisruptionBudget) any { return b.Spec },
+	Status: &registry.Status[*policyv1.PodDisruptionBudget]{Validate: validateStatus},
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,
-		registry.Column("Min Available", "string", docs["minAvailable"]),
-		registry.Column("Max Unavailable", "string", docs["maxUnavailable"]),
+		registry.Column("Min Available", "string", "The minimum number of pods that must be available."),
+		registry.Column("Max Unavailable", "string", "The maximum number of pods that may be unavailable."),
 		registry.Column("Allowed Disruptions", "integer", "Calculated number of pods that may be disrupted at this time."),
 		registry.AgeColumn,
 	},
@@ -53,7 +68,21 @@ func orNone(v *intstr.IntOrString) string {
 	return v.String()
 }
 
-func validate(_ context.Context, b *policyv1.PodDisruptionBudget) field.ErrorList {
+// legacyLabel was how v1beta1, where an empty selector matched nothing, was stored beside v1, where it matches everything.
+const legacyLabel = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
+
+// dropLegacyTerms takes the label out of selectors that say anything else.
+func dropLegacyTerms(s *metav1.LabelSelector) {
+	if s == nil || len(s.MatchExpressions) == 0 {
+		return
+	}
+	none := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: legacyLabel, Operator: metav1.LabelSelectorOpExists}}}
+	if !apiequality.Semantic.DeepEqual(s, none) {
+		s.MatchExpressions = slices.DeleteFunc(s.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == legacyLabel })
+	}
+}
+
+func validate(b *policyv1.PodDisruptionBudget, opts metav1validation.LabelSelectorValidationOptions) field.ErrorList {
 	path := field.NewPath("spec")
 	spec := &b.Spec
 	var errs field.ErrorList
@@ -69,9 +98,7 @@ func validate(_ context.Context, b *policyv1.PodDisruptionBudget) field.ErrorLis
 			errs = append(errs, workload.ValidateNotMoreThanAll(*n.value, path.Child(n.name))...)
 		}
 	}
-	if spec.Selector != nil {
-		errs = append(errs, metav1validation.ValidateLabelSelector(spec.Selector, metav1validation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
-	}
+	errs = append(errs, metav1validation.ValidateLabelSelector(spec.Selector, opts, path.Child("selector"))...)
 	known := []policyv1.UnhealthyPodEvictionPolicyType{policyv1.AlwaysAllow, policyv1.IfHealthyBudget}
 	if p := spec.UnhealthyPodEvictionPolicy; p != nil && !slices.Contains(known, *p) {
 		errs = append(errs, field.NotSupported(path.Child("unhealthyPodEvictionPolicy"), *p, known))

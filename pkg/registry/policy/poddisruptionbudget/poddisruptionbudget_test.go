@@ -33,6 +33,11 @@ func TestResource(t *testing.T) {
 				b.Spec.UnhealthyPodEvictionPolicy = ptr.To(policyv1.UnhealthyPodEvictionPolicyType("x"))
 			}, Field: "spec.unhealthyPodEvictionPolicy"},
 		},
+		InvalidUpdates: []registrytest.InvalidUpdate[*policyv1.PodDisruptionBudget]{
+			{Name: "selector", Mutate: func(b *policyv1.PodDisruptionBudget) {
+				b.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "no value"}}
+			}, Field: "spec.selector.matchLabels"},
+		},
 		Row: []any{"b", "1", "N/A", int64(0)},
 	})
 }
