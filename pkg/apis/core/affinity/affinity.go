@@ -44,13 +44,31 @@ func Validate(a *corev1.Affinity, path *field.Path) field.ErrorList {
 
 // ValidateNodeSelector checks a selector that nodes must match.
 func ValidateNodeSelector(s *corev1.NodeSelector, path *field.Path) field.ErrorList {
+	return validateNodeSelector(s, true, path)
+}
+
+// ValidateNodeSelectorKeys does so but for the values: old objects may have some that no label can have.
+func ValidateNodeSelectorKeys(s *corev1.NodeSelector, path *field.Path) field.ErrorList {
+	return validateNodeSelector(s, false, path)
+}
+
+// HasInvalidValues reports whether a selector has values that no label can have.
+func HasInvalidValues(s *corev1.NodeSelector) bool {
+	return slices.ContainsFunc(s.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
+		return slices.ContainsFunc(t.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
+			return slices.ContainsFunc(r.Values, func(v string) bool { return len(validation.IsValidLabelValue(v)) > 0 })
+		})
+	})
+}
+
+func validateNodeSelector(s *corev1.NodeSelector, checkValues bool, path *field.Path) field.ErrorList {
 	p := path.Child("nodeSelectorTerms")
 	if len(s.NodeSelectorTerms) == 0 {
 		return field.ErrorList{field.Required(p, "must have at least one node selector term")}
 	}
 	var errs field.ErrorList
 	for i := range s.NodeSelectorTerms {
-		errs = append(errs, validateNodeTerm(&s.NodeSelectorTerms[i], true, p.Index(i))...)
+		errs = append(errs, validateNodeTerm(&s.NodeSelectorTerms[i], checkValues, p.Index(i))...)
 	}
 	return errs
 }

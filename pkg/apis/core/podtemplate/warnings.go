@@ -12,18 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"minik8s.io/minik8s/pkg/apis/core/nodelabel"
 	"minik8s.io/minik8s/pkg/apis/core/podspec"
 	"minik8s.io/minik8s/pkg/apis/core/quantity"
 )
-
-// renamed are node labels that have a successor.
-var renamed = map[string]string{
-	"beta.kubernetes.io/arch":                  "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
-	"beta.kubernetes.io/os":                    "deprecated since v1.14; use \"kubernetes.io/os\" instead",
-	"failure-domain.beta.kubernetes.io/region": "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
-	"failure-domain.beta.kubernetes.io/zone":   "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
-	"beta.kubernetes.io/instance-type":         "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
-}
 
 // Warnings tells what is valid in a pod or a template and yet surely not meant; path is that of the template, nil for a
 // pod.
@@ -34,14 +26,14 @@ func Warnings(m *metav1.ObjectMeta, s *corev1.PodSpec, path *field.Path) []strin
 	}
 	spec := path.Child("spec")
 	for key := range s.NodeSelector {
-		if msg, ok := renamed[key]; ok {
+		if msg, ok := nodelabel.Deprecation(key); ok {
 			warn(spec.Child("nodeSelector").Key(key), "%s", msg)
 		}
 	}
 	warnAffinity(s.Affinity, spec.Child("affinity", "nodeAffinity"), warn)
 	for i, c := range s.TopologySpreadConstraints {
 		p := spec.Child("topologySpreadConstraints").Index(i)
-		if msg, ok := renamed[c.TopologyKey]; ok {
+		if msg, ok := nodelabel.Deprecation(c.TopologyKey); ok {
 			warn(p.Child("topologyKey"), "%s is %s", c.TopologyKey, msg)
 		}
 		if c.LabelSelector == nil {
@@ -91,7 +83,7 @@ func warnAffinity(a *corev1.Affinity, path *field.Path, warn func(*field.Path, s
 	}
 	term := func(t *corev1.NodeSelectorTerm, p *field.Path) {
 		for i, r := range t.MatchExpressions {
-			if msg, ok := renamed[r.Key]; ok {
+			if msg, ok := nodelabel.Deprecation(r.Key); ok {
 				warn(p.Child("matchExpressions").Index(i).Child("key"), "%s is %s", r.Key, msg)
 			}
 		}

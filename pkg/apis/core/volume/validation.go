@@ -14,14 +14,11 @@ import (
 
 	"minik8s.io/minik8s/pkg/apis/core/downwardapi"
 	"minik8s.io/minik8s/pkg/apis/core/localpath"
+	"minik8s.io/minik8s/pkg/apis/core/persistentvolumeclaim"
+	"minik8s.io/minik8s/pkg/apis/core/volumesource"
 )
 
 const badMode = "must be a number between 0 and 0777 (octal), both inclusive"
-
-var hostPathTypes = []corev1.HostPathType{
-	corev1.HostPathUnset, corev1.HostPathBlockDev, corev1.HostPathCharDev, corev1.HostPathDirectory,
-	corev1.HostPathDirectoryOrCreate, corev1.HostPathFile, corev1.HostPathFileOrCreate, corev1.HostPathSocket,
-}
 
 // sources are the JSON names of the sources that are set, in the order of the API.
 func sources(v *corev1.VolumeSource) []string {
@@ -78,7 +75,7 @@ func validateSource(v *corev1.VolumeSource, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Forbidden(p.Child("sizeLimit"), "SizeLimit field must be a valid resource quantity"))
 		}
 	case "hostPath":
-		errs = append(errs, validateHostPath(v.HostPath, p)...)
+		errs = append(errs, volumesource.ValidateHostPath(v.HostPath, p)...)
 	case "secret":
 		errs = append(errs, required(v.Secret.SecretName, p.Child("secretName"))...)
 		errs = append(errs, validateMode(v.Secret.DefaultMode, p.Child("defaultMode"))...)
@@ -97,6 +94,12 @@ func validateSource(v *corev1.VolumeSource, path *field.Path) field.ErrorList {
 		errs = append(errs, validateProjections(v.Projected.Sources, p)...)
 	case "persistentVolumeClaim":
 		errs = append(errs, required(v.PersistentVolumeClaim.ClaimName, p.Child("claimName"))...)
+	case "ephemeral":
+		if t := v.Ephemeral.VolumeClaimTemplate; t == nil {
+			errs = append(errs, field.Required(p.Child("volumeClaimTemplate"), ""))
+		} else {
+			errs = append(errs, persistentvolumeclaim.ValidateTemplate(t, p.Child("volumeClaimTemplate"), persistentvolumeclaim.Leniency{})...)
+		}
 	}
 	return errs
 }
@@ -113,17 +116,6 @@ func validateMode(mode *int32, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, *mode, badMode)}
 	}
 	return nil
-}
-
-func validateHostPath(h *corev1.HostPathVolumeSource, path *field.Path) field.ErrorList {
-	if h.Path == "" {
-		return field.ErrorList{field.Required(path.Child("path"), "")}
-	}
-	errs := localpath.ValidateNoBacksteps(h.Path, path.Child("path"))
-	if h.Type != nil && !sets.New(hostPathTypes...).Has(*h.Type) {
-		errs = append(errs, field.NotSupported(path.Child("type"), *h.Type, hostPathTypes))
-	}
-	return errs
 }
 
 func validateKeys(items []corev1.KeyToPath, path *field.Path) field.ErrorList {

@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"minik8s.io/minik8s/pkg/apis/core/downwardapi"
-	"minik8s.io/minik8s/pkg/apis/core/quantity"
+	"minik8s.io/minik8s/pkg/apis/core/persistentvolumeclaim"
+	"minik8s.io/minik8s/pkg/apis/core/volumesource"
 )
 
 const (
@@ -22,9 +23,8 @@ func SetDefaults(v *corev1.Volume) {
 	if len(sources(&v.VolumeSource)) == 0 {
 		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
 	}
-	if v.HostPath != nil && v.HostPath.Type == nil {
-		unset := corev1.HostPathUnset
-		v.HostPath.Type = &unset
+	if v.HostPath != nil {
+		volumesource.SetHostPathDefaults(v.HostPath)
 	}
 	if v.Secret != nil {
 		setMode(&v.Secret.DefaultMode)
@@ -40,13 +40,7 @@ func SetDefaults(v *corev1.Volume) {
 		setProjectedDefaults(v.Projected)
 	}
 	if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
-		spec := &v.Ephemeral.VolumeClaimTemplate.Spec
-		if spec.VolumeMode == nil {
-			filesystem := corev1.PersistentVolumeFilesystem
-			spec.VolumeMode = &filesystem
-		}
-		quantity.SetDefaults(spec.Resources.Limits)
-		quantity.SetDefaults(spec.Resources.Requests)
+		persistentvolumeclaim.SetDefaults(&v.Ephemeral.VolumeClaimTemplate.Spec)
 	}
 }
 

@@ -1,0 +1,289 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package etcdstore connects the generic registry to etcd: codecs, keys, watch caches and compaction. Touch it when the
+// way objects are kept changes, for all resources alike.
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/registry/generic"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
+	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	flowcontrolrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/etcd"
+)
+
+// Prefix is where all keys are, as upstream's default.
+const Prefix = "/registry"
+
+// Config of the storage of one API server.
+type Config struct {
+	Backend etcd.Backend
+	// Scheme holds the stored types; the preferred version of each group is the one that is stored.
+	Scheme *runtime.Scheme
+	// CompactionInterval is how long old revisions can be read; 0 means five minutes, negative never compacts.
+	CompactionInterval time.Duration
+	// ObjectCounts feeds the work estimator of priority and fairness; may be nil.
+	ObjectCounts flowcontrolrequest.StorageObjectCountTracker
+	// Transformers encrypt what is stored; nil: nothing is.
+	Transformers value.ResourceTransformers
+	Options
+}
+
+// Options are what an operator may want otherwise. The zero value has upstream's defaults.
+type Options struct {
+	// Prefix is where all keys are; default "/registry".
+	Prefix string
+	// MediaType of what is stored; default protobuf.
+	MediaType string
+	// CountPollPeriod is how often objects are counted, for metrics; 0 means a minute, negative never.
+	CountPollPeriod time.Duration
+	// EventsHistoryWindow is how long watch caches remember events at least; 0 leaves it to them.
+	EventsHistoryWindow time.Duration
+	// Leases says how many objects with a limited life share one lease of etcd.
+	Leases etcd3.LeaseManagerConfig
+	// DeleteCollectionWorkers delete at the same time; default 1.
+	DeleteCollectionWorkers int
+	// NoWatchCache reads from etcd always; Uncached does so for some resources.
+	NoWatchCache bool
+	Uncached     map[schema.GroupResource]bool
+	// NoGarbageCollection removes no dependents and honours no propagation policy.
+	NoGarbageCollection bool
+}
+
+func (o *Options) complete() {
+	if o.Prefix == "" {
+		o.Prefix = Prefix
+	}
+	if o.MediaType == "" {
+		o.MediaType = runtime.ContentTypeProtobuf
+	}
+	if o.CountPollPeriod == 0 {
+		o.CountPollPeriod = time.Minute
+	}
+	if o.DeleteCollectionWorkers == 0 {
+		o.DeleteCollectionWorkers = 1
+	}
+	if o.Leases == (etcd3.LeaseManagerConfig{}) {
+		o.Leases = etcd3.NewDefaultLeaseManagerConfig()
+	}
+}
+
+// Factory gives each resource its storage. It implements generic.RESTOptionsGetter.
+type Factory struct {
+	config    Config
+	codecs    serializer.CodecFactory
+	compactor etcd3.Compactor
+	stop      func()
+}
+
+var _ generic.RESTOptionsGetter = (*Factory)(nil)
+
+// NewFactory returns a factory and starts compaction; Stop ends it.
+func NewFactory(c Config) *Factory {
+	c.complete()
+	if c.CompactionInterval == 0 {
+		c.CompactionInterval = storagebackend.DefaultCompactInterval
+	}
+	if c.CompactionInterval < 0 {
+		c.CompactionInterval = 0
+	}
+	// Without this, watch caches think that etcd cannot report its progress, and make clients wait for what never comes.
+	etcdfeature.DefaultFeatureSupportChecker.CheckClient(context.Background(), c.Backend, storage.RequestWatchProgress)
+	client := c.Backend.NewClient()
+	compactor := etcd3.NewCompactor(client, c.CompactionInterval, clock.RealClock{}, nil)
+	var once sync.Once
+	return &Factory{
+		config:    c,
+		codecs:    serializer.NewCodecFactory(c.Scheme),
+		compactor: compactor,
+		stop: func() {
+			once.Do(func() {
+				compactor.Stop()
+				client.Close()
+			})
+		},
+	}
+}
+
+// Stop ends compaction. The stores of resources are stopped by the API server.
+func (f *Factory) Stop() { f.stop() }
+
+// prefixes are the keys that differ from the name of the resource, as upstream's default layout has them.
+var prefixes = map[schema.GroupResource]string{
+	{Resource: "replicationcontrollers"}:                "controllers",
+	{Resource: "endpoints"}:                             "services/endpoints",
+	{Resource: "nodes"}:                                 "minions",
+	{Resource: "services"}:                              "services/specs",
+	{Group: "networking.k8s.io", Resource: "ingresses"}: "ingress",
+}
+
+// uncached are written far more often than read; events are also served by two groups, which would cache them twice.
+var uncached = map[string]bool{"events": true}
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (f *Factory) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	config, err := f.ForResource(gr)
+	if err != nil {
+		return generic.RESTOptions{}, err
+	}
+	prefix, ok := prefixes[gr]
+	if !ok {
+		prefix = gr.Resource
+	}
+	decorator := generic.StorageDecorator(f.cached)
+	if uncached[gr.Resource] || f.config.NoWatchCache || f.config.Uncached[gr] {
+		decorator = f.uncached
+	}
+	return f.options(config, prefix, decorator), nil
+}
+
+func (f *Factory) options(config *storagebackend.ConfigForResource, prefix string, decorator generic.StorageDecorator) generic.RESTOptions {
+	return generic.RESTOptions{
+		StorageConfig:             config,
+		Decorator:                 decorator,
+		EnableGarbageCollection:   !f.config.NoGarbageCollection,
+		DeleteCollectionWorkers:   f.config.DeleteCollectionWorkers,
+		ResourcePrefix:            prefix,
+		CountMetricPollPeriod:     max(f.config.CountPollPeriod, 0),
+		StorageObjectCountTracker: f.config.ObjectCounts,
+	}
+}
+
+// base is the storage of a resource apart from its encoding.
+func (f *Factory) base(gr schema.GroupResource) *storagebackend.Config {
+	config := storagebackend.NewDefaultConfig(f.config.Prefix, nil)
+	config.StorageObjectCountTracker = f.config.ObjectCounts
+	config.LeaseManagerConfig, config.EventsHistoryWindow = f.config.Leases, max(config.EventsHistoryWindow, f.config.EventsHistoryWindow)
+	if f.config.Transformers != nil {
+		config.Transformer = f.config.Transformers.TransformerForResource(gr)
+	}
+	return config
+}
+
+// ForResource returns the encoding of one resource.
+func (f *Factory) ForResource(gr schema.GroupResource) (*storagebackend.ConfigForResource, error) {
+	versions := f.config.Scheme.PrioritizedVersionsForGroup(gr.Group)
+	if len(versions) == 0 {
+		return nil, fmt.Errorf("group %q is not registered", gr.Group)
+	}
+	config := f.base(gr)
+	codec, versioner, err := serverstorage.NewStorageCodec(serverstorage.StorageCodecConfig{
+		StorageMediaType:  f.config.MediaType,
+		StorageSerializer: f.codecs,
+		StorageVersion:    versions[0],
+		MemoryVersion:     schema.GroupVersion{Group: gr.Group, Version: runtime.APIVersionInternal},
+		Config:            *config,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making storage codec: %w", err)
+	}
+	config.Codec, config.EncodeVersioner = codec, versioner
+	return config.ForResource(gr), nil
+}
+
+// cached is a generic.StorageDecorator: etcd behind a watch cache.
+func (f *Factory) cached(c *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
+	newFunc, newListFunc func() runtime.Object, attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+	raw, stopRaw, err := f.Raw(c, resourcePrefix, newFunc, newListFunc)
+	if err != nil {
+		return nil, nil, err
+	}
+	cached, err := cacher.NewCacherFromConfig(cacher.Config{
+		Storage:             raw,
+		Versioner:           storage.APIObjectVersioner{},
+		GroupResource:       c.GroupResource,
+		EventsHistoryWindow: c.EventsHistoryWindow,
+		ResourcePrefix:      resourcePrefix,
+		KeyFunc:             keyFunc,
+		GetAttrsFunc:        attrs,
+		IndexerFuncs:        triggers,
+		Indexers:            indexers,
+		NewFunc:             newFunc,
+		NewListFunc:         newListFunc,
+		Codec:               c.Codec,
+	})
+	if err != nil {
+		stopRaw()
+		return nil, nil, err
+	}
+	delegator := cacher.NewCacheDelegator(cached, raw)
+	var once sync.Once
+	return delegator, func() {
+		once.Do(func() {
+			delegator.Stop()
+			cached.Stop()
+			stopRaw()
+		})
+	}, nil
+}
+
+// uncached is a generic.StorageDecorator: etcd alone.
+func (f *Factory) uncached(c *storagebackend.ConfigForResource, resourcePrefix string, _ func(runtime.Object) (string, error),
+	newFunc, newListFunc func() runtime.Object, _ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+	return f.Raw(c, resourcePrefix, newFunc, newListFunc)
+}
+
+// Raw is the storage of a resource without a watch cache, on a client of its own.
+func (f *Factory) Raw(c *storagebackend.ConfigForResource, resourcePrefix string, newFunc, newListFunc func() runtime.Object) (storage.Interface, factory.DestroyFunc, error) {
+	client := &kubernetes.Client{Client: f.config.Backend.NewClient()}
+	client.Kubernetes = client
+	transformer := c.Transformer
+	if transformer == nil {
+		transformer = identity.NewEncryptCheckTransformer()
+	}
+	versioner := storage.APIObjectVersioner{}
+	s, err := etcd3.New(client, f.compactor, c.Codec, newFunc, newListFunc, c.Prefix, resourcePrefix, c.GroupResource,
+		transformer, c.LeaseManagerConfig, etcd3.NewDefaultDecoder(c.Codec, versioner), versioner)
+	if err != nil {
+		client.Close()
+		return nil, nil, err
+	}
+	var once sync.Once
+	return s, func() {
+		once.Do(func() {
+			s.Close()
+			client.Close()
+		})
+	}, nil
+}
+
+// Monitor implements metrics.Monitor: the size of the database of the first member that tells it.
+func (f *Factory) Monitor(ctx context.Context) (metrics.StorageMetrics, error) {
+	var errs []error
+	for _, endpoint := range f.config.Backend.Endpoints() {
+		status, err := f.config.Backend.Status(ctx, endpoint)
+		if err == nil {
+			return metrics.StorageMetrics{Size: status.DbSize}, nil
+		}
+		errs = append(errs, err)
+	}
+	return metrics.StorageMetrics{}, errors.Join(errs...)
+}
+
+// Close implements metrics.Monitor; Stop ends the factory.
+func (f *Factory) Close() error { return nil }
+
+// Healthy reports whether the store answers, for health checks.
+func (f *Factory) Healthy(ctx context.Context) error { return f.config.Backend.Healthy(ctx) }
