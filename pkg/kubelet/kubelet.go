@@ -179,7 +179,7 @@ func (k *Kubelet) work(ctx context.Context) error {
 		Runtime: k.cfg.Runtime, RuntimeName: engine.Name, Network: k.cfg.Network, HostPorts: p.hostPorts, Images: p.images,
 		Volumes: p.volumes, Cgroups: p.cgroups, Builder: builder, Status: k.status, Probes: probes,
 		Observe: k.pleg.Since, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
-		Starts: 2 * runtime.NumCPU(), Gone: k.gone, Resources: p.resources,
+		Starts: 2 * runtime.NumCPU(), Handler: k.handler, Gone: k.gone, Resources: p.resources,
 	})
 	snap, ok := k.prepare(ctx)
 	if !ok {
@@ -301,6 +301,15 @@ func (k *Kubelet) servicesFor(namespace string) []*corev1.Service {
 		}
 	}
 	return out
+}
+
+// handler looks a runtime class up. So few pods name one that nothing watches them.
+func (k *Kubelet) handler(ctx context.Context, class string) (string, error) {
+	c, err := k.cfg.Client.NodeV1().RuntimeClasses().Get(ctx, class, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("failed to lookup RuntimeClass %s: %w", class, err)
+	}
+	return c.Handler, nil
 }
 
 // machine describes this machine for its Node.

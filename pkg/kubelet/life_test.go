@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -307,5 +308,25 @@ func TestNode(t *testing.T) {
 			t.Fatalf("lease %+v, %v", l, err)
 		}
 		<-time.After(10 * time.Millisecond)
+	}
+}
+
+func TestRuntimeClass(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	for name, handler := range map[string]string{"known": "runc", "unknown": "no-such-handler"} {
+		class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: handler}
+		if _, err := w.client.NodeV1().RuntimeClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.start()
+	w.create(newPod("a", func(p *corev1.Pod) { p.Spec.RuntimeClassName = ptr.To("known") }))
+	w.await("ready", "a", ready)
+	if got := w.runtime.Calls("CreateSandbox")[0].Arg.(container.SandboxConfig).Handler; got != "runc" {
+		t.Errorf("handler is %q", got)
+	}
+	w.create(newPod("b", func(p *corev1.Pod) { p.Spec.RuntimeClassName = ptr.To("unknown") }))
+	if got := w.events("FailedCreatePodSandBox"); !slices.ContainsFunc(got, func(e string) bool { return strings.Contains(e, "no-such-handler") }) {
+		t.Errorf("events %q", got)
 	}
 }

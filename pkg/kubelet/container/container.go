@@ -130,6 +130,9 @@ type SandboxConfig struct {
 	Network, PID, IPC NamespaceMode
 	CgroupParent      string
 	Sysctls           map[string]string
+	// Handler is the program that the engine runs all containers of the pod with, by the engine's name for it; "" is its
+	// default. CreateSandbox fails if the engine knows none of that name.
+	Handler string
 	// Labels are kept with the sandbox and returned by List (pod labels are not among them).
 	Labels map[string]string
 }

@@ -41,6 +41,7 @@ func Run(t *testing.T, s Subject) {
 	}{
 		{"Version", testVersion},
 		{"Sandbox", testSandbox},
+		{"Handler", testHandler},
 		{"ContainerLife", testContainerLife},
 		{"CreateIsIdempotent", testCreateIsIdempotent},
 		{"StopGraceful", testStopGraceful},

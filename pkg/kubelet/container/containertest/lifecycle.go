@@ -43,6 +43,21 @@ func testSandbox(t *testing.T, s Subject) {
 	}
 }
 
+func testHandler(t *testing.T, s Subject) {
+	p := NewPod(t, s, func(c *container.SandboxConfig) { c.Handler = "runc" })
+	id := p.Create(p.Config("exit", "0"))
+	if err := s.Runtime.StartContainer(p.ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Exited(id); got.ExitCode != 0 {
+		t.Errorf("exited: %+v", got)
+	}
+	unknown := container.SandboxConfig{Pod: p.pod, Attempt: 1, Hostname: "pod", Handler: "no-such-handler"}
+	if _, err := s.Runtime.CreateSandbox(p.ctx, unknown); err == nil || !strings.Contains(err.Error(), unknown.Handler) {
+		t.Errorf("unknown handler: %v", err)
+	}
+}
+
 func testContainerLife(t *testing.T, s Subject) {
 	p := NewPod(t, s)
 	c := p.Config("exit", "3")

@@ -27,6 +27,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 		return "", fmt.Errorf("sandbox %q of container %q: %w", sandboxID, c.Name, container.ErrNotRunning)
 	}
 	config, host := r.containerSpec(sandbox.ID, c)
+	host.Runtime = sandbox.HostConfig.Runtime
 	// A container that was made before the kubelet was killed is taken up again if it is what would be made now.
 	reusable := func(found dockercontainer.InspectResponse) bool {
 		return found.Config.Labels[labelKind] == kindContainer && found.Config.Labels[labelSandbox] == sandbox.ID &&

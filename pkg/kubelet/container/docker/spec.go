@@ -44,6 +44,7 @@ func (r *Runtime) sandboxSpec(c container.SandboxConfig) (*dockercontainer.Confi
 		NetworkMode:    "none",
 		IpcMode:        dockercontainer.IPCModeShareable,
 		Sysctls:        c.Sysctls,
+		Runtime:        c.Handler,
 		ReadonlyRootfs: true,
 		SecurityOpt:    []string{"no-new-privileges"},
 		OomScoreAdj:    max(pauseOOMScoreAdj, r.privilege.oomScoreAdj),

@@ -219,6 +219,9 @@ func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) 
 	if err := r.begin(ctx, Call{Op: "CreateSandbox", Pod: c.Pod, Arg: c}); err != nil {
 		return nil, err
 	}
+	if c.Handler != "" && c.Handler != "runc" {
+		return nil, fmt.Errorf("unknown or invalid runtime name: %s", c.Handler)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, s := range r.sandboxes {

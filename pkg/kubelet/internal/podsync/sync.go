@@ -77,6 +77,8 @@ type Config struct {
 	HostIPs  []string
 	// Starts is how many sandboxes and containers may be started at once: more only queue up in the engine.
 	Starts int
+	// Handler names what the engine runs the containers of a runtime class with.
+	Handler func(ctx context.Context, class string) (string, error)
 	// Gone is called when a pod has left the node and the API. It must not block.
 	Gone func(*corev1.Pod)
 	// Resources are the cgroup settings that the spec asks for.
@@ -251,6 +253,9 @@ func (s *Syncer) sandbox(ctx context.Context, m *memory, pod *corev1.Pod, obs *o
 		return err
 	}
 	cfg, err := s.cfg.Builder.Sandbox(pod, a.SandboxAttempt, parent)
+	if class := pod.Spec.RuntimeClassName; err == nil && class != nil && *class != "" {
+		cfg.Handler, err = s.cfg.Handler(ctx, *class)
+	}
 	if err == nil {
 		var sb *container.Sandbox
 		if err = s.acquire(ctx); err != nil {

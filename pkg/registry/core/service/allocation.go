@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
@@ -35,7 +37,7 @@ const releaseTimeout = 10 * time.Second
 // allocators hand out what services need.
 type allocators struct {
 	families []corev1.IPFamily
-	ips      map[corev1.IPFamily]*ipallocator.Allocator
+	ips      *ipallocator.Allocator
 	ports    *portallocator.Allocator
 }
 
@@ -44,29 +46,16 @@ func newAllocators(c registry.Config, store *ranges.Store, list func(ctx context
 	if len(c.ServiceIPRanges) == 0 || len(c.ServiceIPRanges) > 2 {
 		return nil, fmt.Errorf("one or two service IP ranges are needed, got %v", c.ServiceIPRanges)
 	}
-	a := &allocators{ips: map[corev1.IPFamily]*ipallocator.Allocator{}}
-	usedIPs := func(ctx context.Context) ([]netip.Addr, error) {
-		services, err := list(ctx)
+	a := &allocators{ips: ipallocator.New(c.Stores)}
+	for _, prefix := range c.ServiceIPRanges {
+		r, err := ipallocator.NewRange(prefix)
 		if err != nil {
 			return nil, err
 		}
-		var out []netip.Addr
-		for i := range services {
-			for _, text := range planIPs(&services[i], nil).want {
-				if ip, err := netip.ParseAddr(text); err == nil {
-					out = append(out, ip)
-				}
-			}
-		}
-		return out, nil
-	}
-	for i, prefix := range c.ServiceIPRanges {
-		ip := ipallocator.New([]string{"serviceips", "secondaryserviceips"}[i], prefix, store, usedIPs)
-		if _, dup := a.ips[ip.Family()]; dup {
+		if slices.Contains(a.families, r.Family()) {
 			return nil, fmt.Errorf("the service IP ranges %v must be of different families", c.ServiceIPRanges)
 		}
-		a.families = append(a.families, ip.Family())
-		a.ips[ip.Family()] = ip
+		a.families = append(a.families, r.Family())
 	}
 	a.ports = portallocator.New(c.NodePorts, store, func(ctx context.Context) ([]int32, error) {
 		services, err := list(ctx)
@@ -205,14 +194,17 @@ func (t *transaction) takeIPs(ctx context.Context, s, old *corev1.Service) error
 }
 
 func (t *transaction) takeIP(ctx context.Context, s *corev1.Service, family corev1.IPFamily, want string) (string, error) {
-	allocator, ok := t.ips[family]
-	if !ok {
+	if !slices.Contains(t.families, family) {
 		return want, nil // validation tells
 	}
+	owner, at := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, field.NewPath("spec", "clusterIPs")
 	if want == "" {
-		ip, err := allocator.AllocateNext(ctx, t.dryRun)
-		if err != nil {
-			return "", apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", err))
+		ip, err := t.ips.AllocateNext(ctx, owner, family, t.dryRun)
+		switch {
+		case errors.Is(err, ipallocator.ErrFull):
+			return "", apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP for Service %q: %w", s.Name, err))
+		case err != nil:
+			return "", invalid(s, field.Invalid(at, s.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP: %v", err)))
 		}
 		t.newIPs = append(t.newIPs, ip.String())
 		return ip.String(), nil
@@ -221,9 +213,8 @@ func (t *transaction) takeIP(ctx context.Context, s *corev1.Service, family core
 	if err != nil {
 		return want, nil // validation tells
 	}
-	if err := allocator.Allocate(ctx, ip, t.dryRun); err != nil {
-		return "", invalid(s, field.Invalid(field.NewPath("spec", "clusterIPs"), s.Spec.ClusterIPs,
-			fmt.Sprintf("failed to allocate IP %v: %v", want, err)))
+	if err := t.ips.Allocate(ctx, owner, ip, t.dryRun); err != nil {
+		return "", invalid(s, field.Invalid(at, s.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %v: %v", want, err)))
 	}
 	t.newIPs = append(t.newIPs, ip.String())
 	return want, nil
@@ -315,12 +306,8 @@ func (t *transaction) finish(ctx context.Context, success bool) {
 	defer cancel()
 	var errs []error
 	for _, text := range ips {
-		ip, err := netip.ParseAddr(text)
-		if err != nil {
-			continue
-		}
-		for _, allocator := range t.ips {
-			errs = append(errs, allocator.Release(ctx, ip))
+		if ip, err := netip.ParseAddr(text); err == nil {
+			errs = append(errs, t.ips.Release(ctx, ip))
 		}
 	}
 	for _, port := range ports {

@@ -5,6 +5,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/core/service/ipallocator"
 	"minik8s.io/minik8s/pkg/registry/core/service/ranges"
 )
 
@@ -40,34 +42,25 @@ func (r *Repair) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := newAllocators(r.config, ranges.FromStore(store), lister(services))
+	list := lister(services)
+	a, err := newAllocators(r.config, ranges.FromStore(store), list)
 	if err != nil {
 		return err
 	}
-	type watched struct {
-		*ranges.Range
-		leaks ranges.Leaks
-	}
-	all := []watched{{a.ports.Range(), ranges.Leaks{}}}
-	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
-		if ip, ok := a.ips[family]; ok {
-			all = append(all, watched{ip.Range(), ranges.Leaks{}})
-		}
-	}
-	log := klog.FromContext(ctx)
+	log, leaks := klog.FromContext(ctx), ranges.Leaks{}
 	ticker := r.clock.NewTicker(repairInterval)
 	defer ticker.Stop()
 	for {
-		for _, w := range all {
-			took, freed, err := w.Repair(ctx, w.leaks)
-			switch {
-			case ctx.Err() != nil:
-				return nil
-			case err != nil:
-				log.Error(fmt.Errorf("repairing %s: %w", w.Name, err), "Repairing service allocations failed, trying again later")
-			case len(took)+len(freed) > 0:
-				log.Info("Repaired service allocations", "range", w.Name, "offsetsTaken", took, "offsetsFreed", freed)
-			}
+		took, freed, err := a.ports.Range().Repair(ctx, leaks)
+		if len(took)+len(freed) > 0 {
+			log.Info("Repaired node ports", "offsetsTaken", took, "offsetsFreed", freed)
+		}
+		err = errors.Join(err, r.repairAddresses(ctx, a.ips, list))
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			log.Error(err, "Repairing service allocations failed, trying again later")
 		}
 		select {
 		case <-ctx.Done():
@@ -75,4 +68,42 @@ func (r *Repair) Start(ctx context.Context) error {
 		case <-ticker.C():
 		}
 	}
+}
+
+// repairAddresses makes IPAddresses agree with services. Every step is safe against what happens meanwhile: one that exists
+// is not made again, and only the very object that was seen is deleted.
+func (r *Repair) repairAddresses(ctx context.Context, ips *ipallocator.Allocator, list func(context.Context) ([]corev1.Service, error)) error {
+	all, err := ips.Ranges(ctx)
+	if err != nil {
+		return err
+	}
+	// Addresses come before their services, so they are read first: none that a service of the list has just got is missing
+	// from the first list for longer than this pass.
+	addresses, err := ips.Addresses(ctx)
+	if err != nil {
+		return err
+	}
+	services, err := list(ctx)
+	if err != nil {
+		return err
+	}
+	p := planAddresses(services, addresses, all, r.clock.Now())
+	log := klog.FromContext(ctx)
+	for _, problem := range p.problems {
+		log.Info("A ClusterIP is wrong; please recreate the service", "problem", problem)
+	}
+	var errs []error
+	for i := range p.remove {
+		log.Info("Removing an IPAddress that is not its service's", "address", p.remove[i].Name, "parent", p.remove[i].Spec.ParentRef)
+		if err := ips.Remove(ctx, &p.remove[i]); err != nil {
+			errs = append(errs, fmt.Errorf("removing IPAddress %s: %w", p.remove[i].Name, err))
+		}
+	}
+	for _, ip := range p.create {
+		log.Info("Making the IPAddress of a ClusterIP", "address", ip.Name, "parent", ip.Spec.ParentRef)
+		if err := ips.Create(ctx, ip); err != nil && !errors.Is(err, ipallocator.ErrAllocated) {
+			errs = append(errs, fmt.Errorf("making IPAddress %s: %w", ip.Name, err))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -10,22 +10,51 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/networking"
+	"minik8s.io/minik8s/pkg/registry/networking/servicecidr"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 )
 
 var group = registry.Group{
 	AddToScheme: corev1.AddToScheme,
 	Versions:    []registry.Version{{Name: "v1", Resources: []registry.Descriptor{Resource}}},
+}
+
+// serve runs a server with the resources that services need and the default ServiceCIDR.
+func serve(t *testing.T, c registry.Config, groups ...registry.Group) *rest.Config {
+	t.Helper()
+	config := registrytest.Serve(t, c, append(groups, networking.Group())...)
+	makeDefaultCIDR(t, config, c.ServiceIPRanges...)
+	return config
+}
+
+func makeDefaultCIDR(t *testing.T, config *rest.Config, prefixes ...netip.Prefix) {
+	t.Helper()
+	cidr := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: servicecidr.Default}}
+	for _, p := range prefixes {
+		cidr.Spec.CIDRs = append(cidr.Spec.CIDRs, p.String())
+	}
+	if len(prefixes) == 0 {
+		cidr.Spec.CIDRs = []string{"10.96.0.0/16"} // registrytest's
+	}
+	api := kubernetes.NewForConfigOrDie(config).NetworkingV1().ServiceCIDRs()
+	if _, err := api.Create(t.Context(), cidr, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func web() *corev1.Service {
@@ -41,6 +70,8 @@ func TestResource(t *testing.T) {
 	}
 	registrytest.Run(t, Resource, registrytest.Case[*corev1.Service]{
 		AddToScheme: corev1.AddToScheme,
+		Beside:      []registry.Group{networking.Group()},
+		Prepare:     func(t *testing.T, c *rest.Config) { makeDefaultCIDR(t, c) },
 		Valid:       web,
 		Update:      func(s *corev1.Service) { s.Spec.Selector["a"] = "c" },
 		StatusUpdate: func(s *corev1.Service) {
@@ -78,7 +109,7 @@ func TestResource(t *testing.T) {
 }
 
 func TestTypeChanges(t *testing.T) {
-	client := kubernetes.NewForConfigOrDie(registrytest.Serve(t, registry.Config{}, group)).CoreV1().Services("default")
+	client := kubernetes.NewForConfigOrDie(serve(t, registry.Config{}, group)).CoreV1().Services("default")
 	ctx := t.Context()
 	s, err := client.Create(ctx, web(), metav1.CreateOptions{})
 	if err != nil {
@@ -141,7 +172,7 @@ func TestTypeChanges(t *testing.T) {
 func TestConcurrentCreatesAreUnique(t *testing.T) {
 	// 14 usable addresses for 20 who want one.
 	deps := registry.Config{ServiceIPRanges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/28")}}
-	client := kubernetes.NewForConfigOrDie(registrytest.Serve(t, deps, group)).CoreV1().Services("default")
+	client := kubernetes.NewForConfigOrDie(serve(t, deps, group)).CoreV1().Services("default")
 	var mu sync.Mutex // guards owners, full
 	owners, full := map[string]string{}, 0
 	var wg sync.WaitGroup
@@ -316,7 +347,7 @@ func TestPlanPorts(t *testing.T) {
 var errFake = errors.New("fake")
 
 func TestNewAllocators_RefusesRanges(t *testing.T) {
-	for _, text := range [][]string{nil, {"10.0.0.0/24", "10.1.0.0/24"}, {"10.0.0.0/24", "fd00::/64", "fd01::/64"}} {
+	for _, text := range [][]string{nil, {"10.0.0.0/24", "10.1.0.0/24"}, {"10.0.0.0/24", "fd00::/64", "fd01::/64"}, {"fd00::/63"}} {
 		var prefixes []netip.Prefix
 		for _, p := range text {
 			prefixes = append(prefixes, netip.MustParsePrefix(p))
@@ -325,5 +356,106 @@ func TestNewAllocators_RefusesRanges(t *testing.T) {
 		if _, err := newAllocators(registry.Config{ServiceIPRanges: prefixes}, nil, none); err == nil {
 			t.Errorf("%v: no error", text)
 		}
+	}
+}
+
+// TestAddresses looks at the IPAddresses behind ClusterIPs and at ranges that come and go.
+func TestAddresses(t *testing.T) {
+	deps := registry.Config{ServiceIPRanges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29"), netip.MustParsePrefix("fd00::/120")}}
+	client := kubernetes.NewForConfigOrDie(serve(t, deps, group))
+	services, addresses, cidrs := client.CoreV1().Services("default"), client.NetworkingV1().IPAddresses(), client.NetworkingV1().ServiceCIDRs()
+	ctx := t.Context()
+	create := func(name string, change func(*corev1.Service), options metav1.CreateOptions) (*corev1.Service, error) {
+		s := web()
+		s.Name = name
+		if change != nil {
+			change(s)
+		}
+		return services.Create(ctx, s, options)
+	}
+
+	dual, err := create("dual", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack) }, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, family := range []string{"IPv4", "IPv6"} {
+		ip, err := addresses.Get(ctx, dual.Spec.ClusterIPs[i], metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels := map[string]string{"ipaddress.kubernetes.io/ip-family": family, "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}
+		if diff := cmp.Diff(labels, ip.Labels); diff != "" {
+			t.Errorf("labels (-want +got):\n%s", diff)
+		}
+		if want := (networkingv1.ParentReference{Resource: "services", Namespace: "default", Name: "dual"}); *ip.Spec.ParentRef != want {
+			t.Errorf("parent of %s is %+v", ip.Name, ip.Spec.ParentRef)
+		}
+	}
+	if err := services.Delete(ctx, "dual", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := addresses.List(ctx, metav1.ListOptions{}); err != nil || len(left.Items) != 0 {
+		t.Errorf("%v, %v are left of a deleted service", left.Items, err)
+	}
+
+	// A dry run takes nothing and tells upstream's placeholder.
+	dry, err := create("dry", nil, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil || dry.Spec.ClusterIP != "10.0.0.0" {
+		t.Errorf("dry run: %q, %v", dry.Spec.ClusterIP, err)
+	}
+	// Nor does a create that is refused.
+	if _, err := create("bad", func(s *corev1.Service) { s.Spec.Ports[0].Port = 0 }, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("bad: %v", err)
+	}
+	// An address that somebody else has taken is avoided, also by those who ask for it.
+	taken := &networkingv1.IPAddress{
+		ObjectMeta: metav1.ObjectMeta{Name: "10.0.0.3"},
+		Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Group: "example.com", Resource: "gateways", Name: "g"}},
+	}
+	if _, err := addresses.Create(ctx, taken, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := create("asks", func(s *corev1.Service) { s.Spec.ClusterIP = "10.0.0.3" }, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("taken address: %v, want invalid", err)
+	}
+	for i := range 5 {
+		if _, err := create(fmt.Sprintf("s%d", i), nil, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := create("full", nil, metav1.CreateOptions{}); !apierrors.IsInternalError(err) {
+		t.Errorf("full range: %v, want internal error", err)
+	}
+
+	second := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "second", Finalizers: []string{"example.com/wait"}}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.0.1.0/24"}}}
+	if _, err := cidrs.Create(ctx, second, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := create("more", nil, metav1.CreateOptions{})
+	if err != nil || !netip.MustParsePrefix("10.0.1.0/24").Contains(netip.MustParseAddr(s.Spec.ClusterIP)) {
+		t.Fatalf("address of the second range: %q, %v", s.Spec.ClusterIP, err)
+	}
+	if _, err := create("static", func(s *corev1.Service) { s.Spec.ClusterIP = "10.0.1.200" }, metav1.CreateOptions{}); err != nil && s.Spec.ClusterIP != "10.0.1.200" {
+		t.Error(err)
+	}
+	// What is going gives no more away and takes back.
+	if err := cidrs.Delete(ctx, "second", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		_, err := create("late", nil, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			_, err = create("late", func(s *corev1.Service) { s.Spec.ClusterIP = "10.0.1.77" }, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		}
+		return apierrors.IsInvalid(err), nil
+	})
+	if err != nil {
+		t.Errorf("a range that is being deleted still gives addresses away: %v", err)
+	}
+	if err := services.Delete(ctx, "more", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := addresses.Get(ctx, s.Spec.ClusterIP, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("address of a deleted service: %v", err)
 	}
 }

@@ -1,150 +1,210 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipallocator hands out ClusterIPs of one family. Touch it when the choice of addresses changes.
+// Package ipallocator hands out ClusterIPs. Each is an IPAddress object whose name is the address, so that no address has
+// two owners on any API server; the ranges are those of the ServiceCIDRs. Touch it when the choice of addresses changes.
 package ipallocator
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
 
-	"minik8s.io/minik8s/pkg/registry/core/service/ranges"
+	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/networking/ipaddress"
+	"minik8s.io/minik8s/pkg/registry/networking/servicecidr"
 )
 
-// ErrAllocated means that the address belongs to another service.
-var ErrAllocated = errors.New("provided IP is already allocated")
+// ControllerName is the label of the IPAddresses that belong to Services.
+const ControllerName = "ipallocator.k8s.io"
 
-// Allocator hands out the addresses of a prefix, except the first and, with IPv4, the last.
-type Allocator struct {
-	prefix netip.Prefix
-	r      ranges.Range
+var (
+	// ErrAllocated means that the address belongs to somebody.
+	ErrAllocated = errors.New("provided IP is already allocated")
+	// ErrMismatchedNetwork means that the address is in no range.
+	ErrMismatchedNetwork = errors.New("the provided network does not match the current range")
+	// ErrFull means that no address is left.
+	ErrFull = errors.New("range is full")
+)
+
+// Allocator hands out addresses. It keeps no state of its own.
+type Allocator struct{ stores *registry.Stores }
+
+// New returns an allocator on the stores of ServiceCIDRs and IPAddresses.
+func New(stores *registry.Stores) *Allocator { return &Allocator{stores} }
+
+// Allocate takes a certain address for a Service.
+func (a *Allocator) Allocate(ctx context.Context, owner types.NamespacedName, ip netip.Addr, dryRun bool) error {
+	in, err := a.ready(ctx, func(r Range) bool { return r.Contains(ip) })
+	switch {
+	case err != nil:
+		return err
+	case len(in) == 0:
+		return ErrMismatchedNetwork
+	case dryRun:
+		return nil
+	}
+	return a.Create(ctx, Address(ip, owner))
 }
 
-// New returns an allocator whose state is stored under name. used lists the addresses of existing services; those out
-// of the prefix are ignored.
-func New(name string, prefix netip.Prefix, store *ranges.Store, used func(ctx context.Context) ([]netip.Addr, error)) *Allocator {
-	prefix = prefix.Masked()
-	a := &Allocator{prefix: prefix}
-	size := size(prefix)
-	a.r = ranges.Range{
-		Name: name, Spec: prefix.String(), Size: size, Reserved: reserved(size), Store: store,
-		Used: func(ctx context.Context) (ranges.Set, error) {
-			list, err := used(ctx)
-			if err != nil {
-				return nil, err
+// AllocateNext takes any free address of a family for a Service.
+func (a *Allocator) AllocateNext(ctx context.Context, owner types.NamespacedName, family corev1.IPFamily, dryRun bool) (netip.Addr, error) {
+	all, err := a.ready(ctx, func(r Range) bool { return r.Family() == family })
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	store, err := a.stores.Get(ipaddress.Resource.GroupResource())
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	for _, r := range all {
+		if dryRun {
+			return r.prefix.Addr(), nil // upstream's placeholder: an address found now could be another's when it counts
+		}
+		for ip := range r.candidates(rand.Uint64N) {
+			// The cache spares the write for nearly all that are taken; what it has not seen yet, etcd knows.
+			if _, err := store.Get(ctx, ip.String(), &metav1.GetOptions{ResourceVersion: "0"}); err == nil {
+				continue
 			}
-			var offsets []uint64
-			for _, ip := range list {
-				if o, ok := a.offset(ip); ok {
-					offsets = append(offsets, o)
-				}
+			err := a.Create(ctx, Address(ip, owner))
+			if errors.Is(err, ErrAllocated) {
+				continue
 			}
-			return ranges.NewSet(offsets...), nil
+			return ip, err
+		}
+	}
+	return netip.Addr{}, ErrFull
+}
+
+// Release gives an address back; it may be free already.
+func (a *Allocator) Release(ctx context.Context, ip netip.Addr) error {
+	return a.delete(ctx, ip.String(), &metav1.DeleteOptions{})
+}
+
+// Remove deletes this very object, not one that has taken its place.
+func (a *Allocator) Remove(ctx context.Context, ip *networkingv1.IPAddress) error {
+	return a.delete(ctx, ip.Name, metav1.NewPreconditionDeleteOptions(string(ip.UID)))
+}
+
+// Address is the object that gives an address to a Service.
+func Address(ip netip.Addr, owner types.NamespacedName) *networkingv1.IPAddress {
+	return &networkingv1.IPAddress{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   ip.String(),
+			Labels: map[string]string{networkingv1.LabelIPAddressFamily: string(family(ip)), networkingv1.LabelManagedBy: ControllerName},
+		},
+		Spec: networkingv1.IPAddressSpec{
+			ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: owner.Namespace, Name: owner.Name},
 		},
 	}
-	return a
 }
 
-// At returns the n-th address of a prefix, counted from 0: the kubernetes service has the first after the network's own
-// (1), the cluster's DNS by custom the tenth (10). It fails if the prefix is too small.
-func At(prefix netip.Prefix, n uint64) (netip.Addr, error) {
-	if n == 0 || n > size(prefix.Masked()) {
-		return netip.Addr{}, fmt.Errorf("range %s has no address number %d", prefix, n)
+// Create stores an IPAddress. It fails with ErrAllocated if there is one of this name.
+func (a *Allocator) Create(ctx context.Context, ip *networkingv1.IPAddress) error {
+	store, err := a.stores.Get(ipaddress.Resource.GroupResource())
+	if err != nil {
+		return err
 	}
-	return at(prefix.Masked(), n-1), nil
-}
-
-// Family is the family of the addresses.
-func (a *Allocator) Family() corev1.IPFamily {
-	if a.prefix.Addr().Is4() {
-		return corev1.IPv4Protocol
-	}
-	return corev1.IPv6Protocol
-}
-
-// Range is the store's view, for repair.
-func (a *Allocator) Range() *ranges.Range { return &a.r }
-
-// Allocate takes a certain address.
-func (a *Allocator) Allocate(ctx context.Context, ip netip.Addr, dryRun bool) error {
-	o, ok := a.offset(ip)
-	if !ok {
-		return fmt.Errorf("the provided IP (%v) is not in the valid range. The range of valid IPs is %s", ip, a.prefix)
-	}
-	err := a.r.Take(ctx, o, dryRun)
-	if errors.Is(err, ranges.ErrTaken) {
+	_, err = store.Create(asRequest(ctx, "create", ip.Name), ip, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
 		return ErrAllocated
 	}
 	return err
 }
 
-// AllocateNext takes any free address.
-func (a *Allocator) AllocateNext(ctx context.Context, dryRun bool) (netip.Addr, error) {
-	o, err := a.r.TakeAny(ctx, dryRun)
+func (a *Allocator) delete(ctx context.Context, name string, options *metav1.DeleteOptions) error {
+	store, err := a.stores.Get(ipaddress.Resource.GroupResource())
 	if err != nil {
-		return netip.Addr{}, err
+		return err
 	}
-	return at(a.prefix, o), nil
-}
-
-// Release gives an address back.
-func (a *Allocator) Release(ctx context.Context, ip netip.Addr) error {
-	o, ok := a.offset(ip)
-	if !ok {
+	_, _, err = store.Delete(asRequest(ctx, "delete", name), name, rest.ValidateAllObjectFunc, options)
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return a.r.Free(ctx, o)
+	return err
 }
 
-// size is the number of usable addresses; of IPv6 prefixes only the first 2^32 are used.
-func size(p netip.Prefix) uint64 {
-	bits := p.Addr().BitLen() - p.Bits()
-	if bits > 32 {
-		bits = 32
+// asRequest lets validation and errors see a request for an IPAddress: ctx is that of one for a Service.
+func asRequest(ctx context.Context, verb, name string) context.Context {
+	kind := ipaddress.Resource.Kind
+	return genericapirequest.WithRequestInfo(genericapirequest.WithNamespace(ctx, metav1.NamespaceNone), &genericapirequest.RequestInfo{
+		IsResourceRequest: true, Verb: verb, APIGroup: kind.Group, APIVersion: kind.Version, Resource: ipaddress.Resource.Name, Name: name,
+	})
+}
+
+// Addresses lists all IPAddresses, as etcd has them.
+func (a *Allocator) Addresses(ctx context.Context) ([]networkingv1.IPAddress, error) {
+	store, err := a.stores.Get(ipaddress.Resource.GroupResource())
+	if err != nil {
+		return nil, err
 	}
-	n := uint64(1) << bits
-	if p.Addr().Is4() {
-		return n - min(n, 2)
+	list, err := store.List(ctx, &internalversion.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing IPAddresses: %w", err)
 	}
-	return n - 1
+	return list.(*networkingv1.IPAddressList).Items, nil
 }
 
-// reserved is the part at the beginning that is given out last: a sixteenth, but 16 to 256 addresses (KEP-3070).
-func reserved(size uint64) uint64 {
-	const low, high, share = 16, 256, 16
-	if size < low {
-		return 0
+// ready returns the ranges that addresses may be taken from and that match.
+func (a *Allocator) ready(ctx context.Context, match func(Range) bool) ([]Range, error) {
+	// A range may be newer than the cache.
+	for _, version := range []string{"0", ""} {
+		all, err := a.ranges(ctx, version, servicecidr.IsReady)
+		if err != nil {
+			return nil, err
+		}
+		var out []Range
+		for _, r := range all {
+			if match(r) {
+				out = append(out, r)
+			}
+		}
+		if len(out) > 0 {
+			return out, nil
+		}
 	}
-	return min(max(low, size/share), high)
+	return nil, nil
 }
 
-// at is the address at an offset; offset 0 is the first after the network's own.
-func at(p netip.Prefix, offset uint64) netip.Addr {
-	b := p.Addr().AsSlice()
-	tail := b[max(0, len(b)-8):]
-	buf := make([]byte, 8)
-	copy(buf[8-len(tail):], tail)
-	binary.BigEndian.PutUint64(buf, binary.BigEndian.Uint64(buf)+offset+1)
-	copy(tail, buf[8-len(tail):])
-	ip, _ := netip.AddrFromSlice(b)
-	return ip
+// Ranges returns all ranges, also those that give nothing out at the moment.
+func (a *Allocator) Ranges(ctx context.Context) ([]Range, error) {
+	return a.ranges(ctx, "", func(*networkingv1.ServiceCIDR) bool { return true })
 }
 
-func (a *Allocator) offset(ip netip.Addr) (uint64, bool) {
-	ip = ip.Unmap()
-	if !a.prefix.Contains(ip) {
-		return 0, false
+func (a *Allocator) ranges(ctx context.Context, version string, use func(*networkingv1.ServiceCIDR) bool) ([]Range, error) {
+	store, err := a.stores.Get(servicecidr.Resource.GroupResource())
+	if err != nil {
+		return nil, err
 	}
-	o := low64(ip) - low64(a.prefix.Addr()) - 1
-	return o, o < a.r.Size
-}
-
-func low64(ip netip.Addr) uint64 {
-	b := ip.As16()
-	return binary.BigEndian.Uint64(b[8:])
+	list, err := store.List(ctx, &internalversion.ListOptions{ResourceVersion: version})
+	if err != nil {
+		return nil, fmt.Errorf("listing ServiceCIDRs: %w", err)
+	}
+	var out []Range
+	for _, c := range list.(*networkingv1.ServiceCIDRList).Items {
+		if !use(&c) {
+			continue
+		}
+		for _, cidr := range c.Spec.CIDRs {
+			prefix, err := netip.ParsePrefix(cidr)
+			if err != nil {
+				continue // validation lets none in
+			}
+			if r, err := NewRange(prefix); err == nil { // nothing is given out of what is too big
+				out = append(out, r)
+			}
+		}
+	}
+	return out, nil
 }
