@@ -72,3 +72,4 @@ bench-boot: docker build images ## print how fast a cluster and a pod start, and
 	go run ./test/bench/boot
 
 include test/conformance/conformance.mk
+include test/differential/differential.mk

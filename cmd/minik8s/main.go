@@ -79,6 +79,7 @@ scheduler and kubelet in one process, pods as containers of your Docker. Images 
 		newServerCommand(),
 		newAgentCommand(),
 		newKubectlCommand(),
+		newEnvtestAssetsCommand(),
 		newVersionCommand(),
 	)
 	return cmd

@@ -12,15 +12,19 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/apiserver/authentication/serviceaccount"
+	"minik8s.io/minik8s/pkg/apiserver/authorization"
 	"minik8s.io/minik8s/pkg/apiserver/bootstrap"
+	"minik8s.io/minik8s/pkg/apiserver/clusterauthentication"
 	"minik8s.io/minik8s/pkg/apiserver/generic"
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/core/service"
@@ -45,49 +49,57 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	b, err := generic.NewBuilder(generic.Config{
-		Backend: c.Backend, Groups: c.Groups, Listener: c.Listener, Serving: c.Serving, ClientCA: p.clientCA,
+		Backend: c.Backend, Groups: c.Groups, Listener: c.Listener, Serving: c.Serving, SecureServing: c.SecureServing, ClientCA: p.trusted(),
 		AdvertiseAddress: c.AdvertiseAddress, RequestTimeout: c.RequestTimeout, MaxRequestsInFlight: c.MaxRequestsInFlight,
 		MaxMutatingRequestsInFlight: c.MaxMutatingRequestsInFlight, CompactionInterval: c.CompactionInterval, ShutdownDelay: c.ShutdownDelay,
+		Machinery: c.Machinery, Storage: c.Storage,
 	})
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(b.Loopback)
-	if err != nil {
-		return nil, fmt.Errorf("making loopback client: %w", err)
-	}
-	shared := informers.NewSharedInformerFactory(client, 0)
-	decide, err := p.build(client, shared, b.DrainedSignal())
+	a, err := newAccess(b, c)
 	if err != nil {
 		return nil, err
 	}
+	decide, err := p.build(b, a)
+	if err != nil {
+		return nil, err
+	}
+	b.Decide(decide)
 	deps := registry.Config{
-		Stores: stores, ServiceIPRanges: c.ServiceIPRanges, NodePorts: c.NodePorts, EventTTL: c.EventTTL, Tokens: p.issuer(), Kubelet: p.kubelet,
+		Stores: stores, ServiceIPRanges: c.ServiceIPRanges, NodePorts: c.NodePorts, EventTTL: c.EventTTL, Tokens: p.issuer(), MaxTokenExpiration: c.MaxTokenExpiration, Kubelet: p.kubelet,
 	}
 	deps.Scheme = b.Scheme
 	s := &Server{config: c}
-	b.AddPostStartHook("start-kube-apiserver-admission-initializer", func(hook genericapiserver.PostStartHookContext) error {
-		shared.Start(hook.Done())
+	b.AddPostStartHook("start-kube-apiserver-admission-initializer", a.start)
+	b.AddPostStartHook("start-cluster-authentication-info-controller", func(hook genericapiserver.PostStartHookContext) error {
+		go clusterauthentication.Keep(hook, a.client, clusterauthentication.Trust{ClientCA: p.clientCA, RequestHeader: c.Authentication.RequestHeader})
 		return nil
 	})
-	s.addBootstrap(b, client, service.NewRepair(deps))
-	if s.server, err = b.Finish(decide, deps); err != nil {
-		return nil, err
-	}
-	return s, s.publishKeys(p.tokens)
+	s.addBootstrap(b, a.client, service.NewRepair(deps))
+	s.server, err = newChain(b, a, c, deps, func(builtIn *genericapiserver.GenericAPIServer) error { return s.publishKeys(builtIn, p.tokens) })
+	return s, err
 }
 
 // publishKeys serves what others verify ServiceAccount tokens by.
-func (s *Server) publishKeys(tokens *serviceaccount.Tokens) error {
+func (s *Server) publishKeys(server *genericapiserver.GenericAPIServer, tokens *serviceaccount.Tokens) error {
 	if tokens == nil {
 		return nil
 	}
-	handlers, err := tokens.Discovery("https://" + s.server.ExternalAddress + serviceaccount.KeysPath)
+	if !strings.HasPrefix(s.config.TokenIssuer, "https://") {
+		klog.InfoS("The keys of ServiceAccount tokens are not published: the issuer is not an https URL", "issuer", s.config.TokenIssuer)
+		return nil
+	}
+	keys := s.config.TokenKeysURL
+	if keys == "" {
+		keys = "https://" + server.ExternalAddress + serviceaccount.KeysPath
+	}
+	services, err := tokens.Discovery(keys)
 	if err != nil {
 		return fmt.Errorf("publishing the keys of ServiceAccount tokens: %w", err)
 	}
-	for path, h := range handlers {
-		s.server.Handler.NonGoRestfulMux.Handle(path, h)
+	for _, ws := range services {
+		server.Handler.GoRestfulContainer.Add(ws)
 	}
 	return nil
 }
@@ -106,17 +118,20 @@ func complete(c *Config) {
 		c.TokenIssuer = "https://kubernetes.default.svc.cluster.local"
 	}
 	if len(c.APIAudiences) == 0 {
-		c.APIAudiences = []string{c.TokenIssuer}
+		c.APIAudiences = append([]string{c.TokenIssuer}, c.OtherTokenIssuers...)
 	}
-	if c.AuthorizationModes == nil {
-		c.AuthorizationModes = []string{"Node", "RBAC"}
+	if len(c.Authorization.Modes) == 0 && c.Authorization.File == "" {
+		c.Authorization.Modes = []string{authorization.Node, authorization.RBAC}
+	}
+	if len(c.KubeletAddressTypes) == 0 {
+		c.KubeletAddressTypes = []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeHostName, corev1.NodeExternalIP}
 	}
 }
 
 // addBootstrap runs the bootstrap hooks one after the other, as the Service needs its namespace, and then the repair of
 // service addresses, which needs caches that are filled.
 func (s *Server) addBootstrap(b *generic.Builder, client kubernetes.Interface, repair *service.Repair) {
-	c := bootstrap.Config{ServiceIP: s.config.ServiceIPRanges[0].Masked().Addr().Next()}
+	c := bootstrap.Config{ServiceIP: s.config.ServiceIPRanges[0].Masked().Addr().Next(), ServiceIPRanges: s.config.ServiceIPRanges}
 	if a, ok := s.config.Listener.Addr().(*net.TCPAddr); ok && s.config.AdvertiseAddress.IsValid() {
 		c.Endpoint = netip.AddrPortFrom(s.config.AdvertiseAddress, uint16(a.Port))
 	}

@@ -488,7 +488,7 @@ func TestNewRefuses(t *testing.T) {
 		want   string
 	}{
 		{"unknown plugin", func(c *Config) { c.EnableAdmission = []string{"Nonsense"} }, `enable-admission-plugins plugin "Nonsense" is unknown`},
-		{"unknown mode", func(c *Config) { c.AuthorizationModes = []string{"ABAC"} }, `unknown authorization mode "ABAC"`},
+		{"unknown mode", func(c *Config) { c.Authorization.Modes = []string{"ABAC"} }, `unknown authorization mode "ABAC"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			member, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})

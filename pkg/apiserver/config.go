@@ -8,11 +8,17 @@ import (
 	"net/netip"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/webhook"
 
+	"minik8s.io/minik8s/pkg/apiserver/authentication"
+	"minik8s.io/minik8s/pkg/apiserver/authorization"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/etcdstore"
 )
 
 // Config of one API server.
@@ -25,8 +31,11 @@ type Config struct {
 	Listener net.Listener
 	// AdvertiseAddress is what the kubernetes Service points to. Required for that Service.
 	AdvertiseAddress netip.Addr
-	// Serving is the server's certificate. Required.
+	// Serving is the server's certificate. Required without SecureServing.
 	Serving pki.Pair
+	// SecureServing says how TLS is served, in place of Serving: certificates that follow files, names, ciphers. Its
+	// listener is Listener.
+	SecureServing *genericapiserver.SecureServingInfo
 	// ClientCA signs client certificates (PEM).
 	ClientCA []byte
 	// ServiceIPRanges are the ranges of ClusterIPs; default 10.96.0.0/16.
@@ -38,28 +47,61 @@ type Config struct {
 	TokenKey  []byte
 	TokenKeys [][]byte
 	// TokenIssuer is the issuer in tokens, by default https://kubernetes.default.svc.cluster.local; APIAudiences default
-	// to it.
-	TokenIssuer  string
-	APIAudiences []string
+	// to it and to OtherTokenIssuers, whose tokens are accepted too.
+	TokenIssuer       string
+	OtherTokenIssuers []string
+	APIAudiences      []string
+	// TokenKeysURL is where others find the keys that verify tokens; default: at this server's external address.
+	TokenKeysURL string
+	// MaxTokenExpiration bounds the lifetime of tokens; 0: no bound. ExactTokenLifetime gives pods no longer lifetime than
+	// the kubelet asks for; by default it is a year, as upstream has it.
+	MaxTokenExpiration time.Duration
+	ExactTokenLifetime bool
+	// SkipTokenLookup accepts tokens that are kept in Secrets without looking whether the Secret is still there.
+	SkipTokenLookup bool
 
 	// KubeletClient authenticates the server to kubelets, whose certificates KubeletCA signed. Without, logs, exec,
 	// attach, port-forward and node proxy answer that nodes cannot be reached.
 	KubeletClient pki.Pair
 	KubeletCA     []byte
+	// KubeletAddressTypes are the addresses of a node to try, in order; default InternalIP, Hostname, ExternalIP.
+	KubeletAddressTypes []corev1.NodeAddressType
 
-	// AuthorizationModes in order; default Node, RBAC.
-	AuthorizationModes []string
+	// Authentication says who is accepted besides holders of client certificates and ServiceAccounts.
+	Authentication authentication.Config
+	// Authorization says who decides; default: the modes Node and RBAC.
+	Authorization authorization.Config
+	// ForbidPrivileged refuses privileged containers everywhere.
+	ForbidPrivileged bool
 	// EnableAdmission and DisableAdmission change the default set of admission plugins.
 	EnableAdmission, DisableAdmission []string
+	// AdmissionConfigFile configures admission plugins (an AdmissionConfiguration); may be empty.
+	AdmissionConfigFile string
+
+	// ProxyClientCertFile and ProxyClientKeyFile prove to aggregated servers that requests come through this one. Without,
+	// those servers see nobody.
+	ProxyClientCertFile, ProxyClientKeyFile string
+	// AggregatorRouting sends requests to the pods behind a Service of an aggregated server or webhook, and not to its
+	// cluster IP; RejectAggregatorRedirects passes no redirects of aggregated servers on.
+	AggregatorRouting, RejectAggregatorRedirects bool
+	// ServiceResolver finds the servers of Services in another way; default: see AggregatorRouting.
+	ServiceResolver webhook.ServiceResolver
 
 	// RequestTimeout of ordinary requests; default one minute.
 	RequestTimeout time.Duration
 	// MaxRequestsInFlight and MaxMutatingRequestsInFlight bound concurrency; default 400 and 200.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
+	// WithoutFairness refuses requests above these bounds, with no priority and fairness among them.
+	WithoutFairness bool
 	// CompactionInterval of etcd; default five minutes, negative: never.
 	CompactionInterval time.Duration
 	// EventTTL is how long events are kept; default one hour.
 	EventTTL time.Duration
+	// Machinery may change settings of the generic server, before storage is made; may be nil.
+	Machinery func(*genericapiserver.Config) error
+	// Storage of objects; the zero value has upstream's defaults.
+	Storage etcdstore.Options
+
 	// ShutdownDelay keeps serving after the server has announced its end on /readyz; default none.
 	ShutdownDelay time.Duration
 }

@@ -11,17 +11,23 @@ import (
 	"net/http"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	chain "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
-	"k8s.io/client-go/informers"
+	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/client-go/kubernetes"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission"
 	"minik8s.io/minik8s/pkg/apiserver/authentication"
 	"minik8s.io/minik8s/pkg/apiserver/authentication/serviceaccount"
 	"minik8s.io/minik8s/pkg/apiserver/authorization"
+	"minik8s.io/minik8s/pkg/apiserver/fairness"
 	"minik8s.io/minik8s/pkg/apiserver/generic"
+	"minik8s.io/minik8s/pkg/apiserver/privileged"
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/core/node"
 )
@@ -29,6 +35,7 @@ import (
 // policy assembles who may do what from the configuration.
 type policy struct {
 	config   Config
+	stores   *registry.Stores
 	clientCA dynamiccertificates.CAContentProvider
 	tokens   *serviceaccount.Tokens
 	kubelet  registry.Kubelet
@@ -36,17 +43,11 @@ type policy struct {
 
 // newPolicy reads keys and certificates.
 func newPolicy(c Config, stores *registry.Stores) (*policy, error) {
-	p := &policy{config: c}
+	p := &policy{config: c, stores: stores, clientCA: c.Authentication.ClientCA}
 	var err error
 	if c.ClientCA != nil {
 		if p.clientCA, err = dynamiccertificates.NewStaticCAContent("client-ca", c.ClientCA); err != nil {
 			return nil, fmt.Errorf("reading client CA: %w", err)
-		}
-	}
-	if c.TokenKey != nil || len(c.TokenKeys) > 0 {
-		p.tokens, err = serviceaccount.New(serviceaccount.Config{Issuer: c.TokenIssuer, Key: c.TokenKey, Keys: c.TokenKeys, Audiences: c.APIAudiences, Stores: stores})
-		if err != nil {
-			return nil, err
 		}
 	}
 	if c.KubeletClient.Cert != nil {
@@ -54,7 +55,7 @@ func newPolicy(c Config, stores *registry.Stores) (*policy, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.kubelet = node.NewKubelet(stores, transport, []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeHostName, corev1.NodeExternalIP})
+		p.kubelet = node.NewKubelet(stores, transport, c.KubeletAddressTypes)
 	}
 	return p, nil
 }
@@ -77,25 +78,82 @@ func kubeletTransport(c Config) (http.RoundTripper, error) {
 	}, nil
 }
 
-// build makes the policy of the server that b prepares.
-func (p *policy) build(client kubernetes.Interface, shared informers.SharedInformerFactory, drained <-chan struct{}) (generic.Policy, error) {
-	authorizer, resolver, err := authorization.New(authorization.Config{Modes: p.config.AuthorizationModes, Informers: shared})
+// trusted are the CAs whose certificates clients may show, in TLS: those of users and of proxies in front of this server.
+func (p *policy) trusted() dynamiccertificates.CAContentProvider {
+	header := p.config.Authentication.RequestHeader
+	switch {
+	case header == nil || header.CAContentProvider == nil:
+		return p.clientCA
+	case p.clientCA == nil:
+		return header.CAContentProvider
+	}
+	return dynamiccertificates.NewUnionCAContentProvider(p.clientCA, header.CAContentProvider)
+}
+
+// build makes the policy of the server that b prepares; what follows files ends when the server has drained its requests.
+func (p *policy) build(b *generic.Builder, a *access) (generic.Policy, error) {
+	c, ctx := p.config, wait.ContextForChannel(b.DrainedSignal())
+	if err := p.makeTokens(a.client); err != nil {
+		return generic.Policy{}, err
+	}
+	authorizer, err := authorization.New(ctx, c.Authorization, authorization.Server{Informers: a.shared, ID: b.ServerID()})
 	if err != nil {
 		return generic.Policy{}, err
 	}
-	plugins, err := admission.New(admission.Config{
-		Enable: p.config.EnableAdmission, Disable: p.config.DisableAdmission, Client: client, Informers: shared, Authorizer: authorizer, Drained: drained,
+	accepted := c.Authentication
+	accepted.ClientCA = p.clientCA
+	who, err := authentication.New(ctx, accepted, authentication.Server{
+		ServiceAccounts: p.tokens, Informers: a.shared, Audiences: c.APIAudiences, Issuers: append([]string{c.TokenIssuer}, c.OtherTokenIssuers...), ID: b.ServerID(),
 	})
 	if err != nil {
 		return generic.Policy{}, err
 	}
-	return generic.Policy{
-		Authenticator: authentication.New(authentication.Config{ClientCA: p.clientCA, ServiceAccounts: p.tokens}),
+	served := sets.New[string]()
+	for _, g := range c.Groups {
+		served.Insert(g.Name)
+	}
+	plugins, err := admission.New(admission.Config{
+		Enable: c.EnableAdmission, Disable: c.DisableAdmission, File: c.AdmissionConfigFile, Groups: served,
+		Client: a.client, Dynamic: a.dynamic, RESTMapper: a.mapper, Informers: a.shared, Authorizer: authorizer,
+		Services: a.services, WebhookAuthentication: a.webhooks,
+		ServerID: b.ServerID(), EffectiveVersion: b.EffectiveVersion(), Drained: b.DrainedSignal(),
+	})
+	if err != nil {
+		return generic.Policy{}, err
+	}
+	if c.ForbidPrivileged {
+		plugins = chain.NewChainHandler(plugins, privileged.New())
+	}
+	decide := generic.Policy{
+		Authenticator: who,
 		APIAudiences:  authenticator.Audiences(p.config.APIAudiences),
 		Authorizer:    authorizer,
-		RuleResolver:  resolver,
+		RuleResolver:  authorizer,
 		Admission:     plugins,
-	}, nil
+	}
+	if served.Has(flowcontrolv1.GroupName) {
+		b.AddPostStartHook("priority-and-fairness-config-producer", func(hook genericapiserver.PostStartHookContext) error {
+			return fairness.Start(hook, a.client.FlowcontrolV1())
+		})
+		if !c.WithoutFairness {
+			decide.FlowControl = utilflowcontrol.New(a.shared, a.client.FlowcontrolV1(), b.Concurrency())
+		}
+	}
+	return decide, nil
+}
+
+// makeTokens makes the issuer and checker of ServiceAccount tokens, if there are keys.
+func (p *policy) makeTokens(client kubernetes.Interface) error {
+	c := p.config
+	if c.TokenKey == nil && len(c.TokenKeys) == 0 {
+		return nil
+	}
+	var err error
+	p.tokens, err = serviceaccount.New(serviceaccount.Config{
+		Issuer: c.TokenIssuer, OtherIssuers: c.OtherTokenIssuers, Key: c.TokenKey, Keys: c.TokenKeys, Audiences: c.APIAudiences,
+		ExactLifetime: c.ExactTokenLifetime, SkipLookup: c.SkipTokenLookup, Stores: p.stores, Secrets: client.CoreV1(),
+	})
+	return err
 }
 
 // issuer is nil, and not an interface that holds nil, without keys.

@@ -13,6 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/rest"
 
 	"minik8s.io/minik8s/pkg/pki"
@@ -98,14 +101,18 @@ func writePair(dir, name string, p pki.Pair) error {
 
 // renewed reads NAME.crt/.key and makes it anew if it does not fit the request any more or is half through its life.
 func (c *credentials) renewed(name string, r pki.Request) (pki.Pair, error) {
-	p, err := readPair(c.dir, name)
-	if err == nil && c.ca.Fits(p, r, time.Now()) {
+	return renewed(c.ca, c.dir, name, r)
+}
+
+func renewed(ca *pki.CA, dir, name string, r pki.Request) (pki.Pair, error) {
+	p, err := readPair(dir, name)
+	if err == nil && ca.Fits(p, r, time.Now()) {
 		return p, nil
 	}
-	if p, err = c.ca.Issue(r); err != nil {
+	if p, err = ca.Issue(r); err != nil {
 		return p, err
 	}
-	return p, writePair(c.dir, name, p)
+	return p, writePair(dir, name, p)
 }
 
 // Client returns a client configuration for a user in groups, with a certificate of its own that never touches the disk.
@@ -143,6 +150,49 @@ func (c *credentials) admin() (pki.Pair, error) {
 // serving is the API server's certificate.
 func (c *credentials) serving(hosts []string) (pki.Pair, error) {
 	return c.renewed("apiserver", pki.Request{CommonName: "kube-apiserver", Hosts: hosts})
+}
+
+// frontProxy is by what the API server proves to aggregated servers that a request comes through it, and the CA, another than
+// that of users, by which they know it. It reads the certificate from files.
+func (c *credentials) frontProxy() (ca []byte, certFile, keyFile string, err error) {
+	kept, err := keptPair(c.dir, "front-proxy-ca", func() (pki.Pair, error) {
+		made, err := pki.NewCA("front-proxy-ca")
+		if err != nil {
+			return pki.Pair{}, err
+		}
+		return made.Pair, nil
+	})
+	if err != nil {
+		return nil, "", "", err
+	}
+	issuer, err := pki.LoadCA(kept)
+	if err != nil {
+		return nil, "", "", err
+	}
+	if _, err := renewed(issuer, c.dir, frontProxyName, pki.Request{CommonName: frontProxyName}); err != nil {
+		return nil, "", "", err
+	}
+	path := filepath.Join(c.dir, frontProxyName)
+	return kept.Cert, path + ".crt", path + ".key", nil
+}
+
+// frontProxyName is the name of the API server as a proxy.
+const frontProxyName = "front-proxy-client"
+
+// requestHeaders are those by which the holder of that certificate says who the user is.
+func requestHeaders(ca []byte) (*authenticatorfactory.RequestHeaderConfig, error) {
+	trusted, err := dynamiccertificates.NewStaticCAContent("front-proxy-ca", ca)
+	if err != nil {
+		return nil, fmt.Errorf("reading the CA of the front proxy: %w", err)
+	}
+	return &authenticatorfactory.RequestHeaderConfig{
+		CAContentProvider:   trusted,
+		AllowedClientNames:  headerrequest.StaticStringSlice{frontProxyName},
+		UsernameHeaders:     headerrequest.StaticStringSlice{"X-Remote-User"},
+		UIDHeaders:          headerrequest.StaticStringSlice{"X-Remote-Uid"},
+		GroupHeaders:        headerrequest.StaticStringSlice{"X-Remote-Group"},
+		ExtraHeaderPrefixes: headerrequest.StaticStringSlice{"X-Remote-Extra-"},
+	}, nil
 }
 
 // servingHosts are the names and addresses that clients use for the API server.

@@ -26,6 +26,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/apiserver"
+	"minik8s.io/minik8s/pkg/apiserver/authentication"
 	"minik8s.io/minik8s/pkg/controllers"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/scheduler"
@@ -293,6 +294,14 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	proxyCA, proxyCert, proxyKey, err := r.credentials.frontProxy()
+	if err != nil {
+		return nil, err
+	}
+	headers, err := requestHeaders(proxyCA)
+	if err != nil {
+		return nil, err
+	}
 	return apiserver.New(apiserver.Config{
 		Backend:          r.backend,
 		Listener:         r.listener,
@@ -306,6 +315,9 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 		KubeletCA:        r.credentials.ca.Cert,
 		EnableAdmission:  c.APIServer.EnableAdmissionPlugins,
 		DisableAdmission: c.APIServer.DisableAdmissionPlugins,
+
+		Authentication:      authentication.Config{RequestHeader: headers},
+		ProxyClientCertFile: proxyCert, ProxyClientKeyFile: proxyKey, RejectAggregatorRedirects: true,
 	})
 }
 

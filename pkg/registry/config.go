@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/client-go/discovery"
 )
 
 // Config is what resources may need from the server that serves them. Every resource gets the same one.
@@ -45,11 +46,15 @@ type Config struct {
 	Kubelet Kubelet
 	// Tokens signs ServiceAccount tokens. Nil: the token subresource is not served.
 	Tokens TokenIssuer
+	// MaxTokenExpiration bounds their lifetime; 0: no bound.
+	MaxTokenExpiration time.Duration
 	// Authenticator answers TokenReviews, Authorizer and RuleResolver the access reviews.
 	Authenticator authenticator.Request
 	APIAudiences  authenticator.Audiences
 	Authorizer    authorizer.Authorizer
 	RuleResolver  authorizer.RuleResolver
+	// Discovery tells which resource serves a kind, custom ones included.
+	Discovery discovery.ServerResourcesInterface
 }
 
 // Kubelet tells how to reach the kubelet of a node.

@@ -36,6 +36,8 @@ type Resource[T Object] struct {
 	Categories []string
 	// ClusterScoped objects live outside namespaces.
 	ClusterScoped bool
+	// OtherVersions are those that show the same objects by conversion; each is listed by a Descriptor of its own.
+	OtherVersions []schema.GroupVersion
 	New           func() T
 	NewList       func() runtime.Object
 
@@ -52,6 +54,9 @@ type Resource[T Object] struct {
 	Validate func(ctx context.Context, obj T) field.ErrorList
 	// ValidateUpdate checks an update apart from its metadata; nil means Validate of the new object.
 	ValidateUpdate func(ctx context.Context, obj, old T) field.ErrorList
+	// Authorize refuses what the user of the request may not refer to; old is the zero T on create. It runs last, is
+	// given what validation has found, and what it returns is added to that.
+	Authorize func(ctx context.Context, c Config, obj, old T, found field.ErrorList) field.ErrorList
 	// Warnings are returned to the client in Warning headers; old is the zero T on create.
 	Warnings func(ctx context.Context, obj, old T) []string
 	// Canonicalize runs after validation, before the object is stored.
@@ -64,9 +69,14 @@ type Resource[T Object] struct {
 	// Status, if set, adds the /status subresource; T must have a field Status.
 	Status *Status[T]
 
+	// ResetFields are the fields (dotted paths) that server-side apply does not own through the main resource, because the
+	// server drops what is sent there; nil: the status, if /status is served.
+	ResetFields []string
 	// AllowCreateOnUpdate lets PUT create. RequireResourceVersion refuses updates without a resourceVersion.
 	AllowCreateOnUpdate    bool
 	RequireResourceVersion bool
+	// WarnOnDelete returns what to tell a client that deletes with the given options; may be nil.
+	WarnOnDelete func(options *metav1.DeleteOptions) []string
 	// ReturnDeleted makes DELETE answer with the deleted object instead of a Status.
 	ReturnDeleted bool
 	// CheckGracefulDelete decides about graceful deletion as rest.RESTGracefulDeleteStrategy does; nil: at once.
@@ -96,6 +106,12 @@ type Status[T Object] struct {
 	PrepareForUpdate func(ctx context.Context, obj, old T)
 	// Validate checks the new status.
 	Validate func(ctx context.Context, obj, old T) field.ErrorList
+	// Authorize is for writes of status what Resource.Authorize is for others.
+	Authorize func(ctx context.Context, c Config, obj, old T, found field.ErrorList) field.ErrorList
+	// Warnings are returned to the client in Warning headers.
+	Warnings func(ctx context.Context, obj, old T) []string
+	// ResetFields are those that server-side apply does not own through /status; nil: all but metadata and status.
+	ResetFields []string
 	// OnCreate lets a create through the main resource set status too; upstream does so for few kinds, nodes among them.
 	OnCreate bool
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/apiserver/pkg/warning"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -41,6 +43,27 @@ func (s *Store[T]) ShortNames() []string { return s.resource.ShortNames }
 
 // Categories implements rest.CategoriesProvider.
 func (s *Store[T]) Categories() []string { return s.resource.Categories }
+
+// Delete implements rest.GracefulDeleter.
+func (s *Store[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	s.warnOnDelete(ctx, options)
+	return s.Store.Delete(ctx, name, validate, options)
+}
+
+// DeleteCollection implements rest.CollectionDeleter.
+func (s *Store[T]) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+	s.warnOnDelete(ctx, options)
+	return s.Store.DeleteCollection(ctx, validate, options, list)
+}
+
+func (s *Store[T]) warnOnDelete(ctx context.Context, options *metav1.DeleteOptions) {
+	if s.resource.WarnOnDelete == nil {
+		return
+	}
+	for _, text := range s.resource.WarnOnDelete(options) {
+		warning.AddWarning(ctx, "", text)
+	}
+}
 
 // Object fetches one object as its own type.
 func (s *Store[T]) Object(ctx context.Context, name string, options *metav1.GetOptions) (T, error) {
@@ -154,6 +177,9 @@ func (r *Resource[T]) strategy(c Config) strategy[T] {
 }
 
 func (r *Resource[T]) store(c Config) (*Store[T], error) {
+	if made, err := c.Stores.Get(r.GroupResource()); err == nil {
+		return &Store[T]{Store: made, resource: r}, nil // another version or group shows the same objects
+	}
 	singular := r.Singular
 	if singular == "" {
 		singular = strings.ToLower(r.Kind.Kind)

@@ -179,7 +179,10 @@ func (s strategy[T]) Canonicalize(obj runtime.Object) {
 
 // GetResetFields keeps server-side apply from owning status through the main resource.
 func (s strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	if s.r.Status == nil || s.r.Status.OnCreate {
+	switch {
+	case s.r.ResetFields != nil:
+		return s.reset(s.r.ResetFields...)
+	case s.r.Status == nil || s.r.Status.OnCreate:
 		return nil
 	}
 	return s.reset("status")
@@ -188,11 +191,17 @@ func (s strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 func (s strategy[T]) reset(fields ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	set := &fieldpath.Set{}
 	for _, f := range fields {
-		set.Insert(fieldpath.MakePathOrDie(f))
+		var path []any
+		for name := range strings.SplitSeq(f, ".") {
+			path = append(path, name)
+		}
+		set.Insert(fieldpath.MakePathOrDie(path...))
 	}
-	return map[fieldpath.APIVersion]*fieldpath.Set{
-		fieldpath.APIVersion(s.r.Kind.GroupVersion().String()): set,
+	sets := map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(s.r.Kind.GroupVersion().String()): set}
+	for _, gv := range s.r.OtherVersions {
+		sets[fieldpath.APIVersion(gv.String())] = set
 	}
+	return sets
 }
 
 // gracefulStrategy is used for resources that take their time to die.
@@ -227,12 +236,18 @@ func (s statusStrategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.
 	return errs
 }
 
-func (s statusStrategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
+func (s statusStrategy[T]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	if s.r.Status.Warnings == nil {
+		return nil
+	}
+	return s.r.Status.Warnings(ctx, obj.(T), old.(T))
 }
 
 func (s statusStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	var names []string
+	names := s.r.Status.ResetFields
+	if names != nil {
+		return s.reset(names...)
+	}
 	for f := range topFields(s.r.New()) {
 		if f.json != "status" && f.json != "metadata" {
 			names = append(names, f.json)

@@ -413,7 +413,7 @@ func TestOtherNames(t *testing.T) {
 	writeKey(t, key)
 	server := background(t, exec.CommandContext(t.Context(), filepath.Join(dir, "kube-apiserver"), "--etcd-servers", url, "--secure-port", strconv.Itoa(secure),
 		"--bind-address", "127.0.0.1", "--cert-dir", filepath.Join(dir, "certs"), "--service-account-issuer", "https://kubernetes.default.svc",
-		"--service-account-signing-key-file", key, "--service-account-key-file", key, "--service-cluster-ip-range", "10.199.0.0/24"))
+		"--service-account-signing-key-file", key, "--service-account-key-file", key, "--service-cluster-ip-range", "10.199.0.0/24", "--authorization-mode", "Node,RBAC"))
 	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // self-signed
 	eventually(t, 30*time.Second, "the API server's health", func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/readyz", secure), nil)

@@ -5,7 +5,6 @@ package quota
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,12 +19,13 @@ const classSuffix = ".storageclass.storage.k8s.io/"
 var claims = Kind{
 	Resource: corev1.Resource("persistentvolumeclaims"),
 	Counts: func(name corev1.ResourceName) bool {
+		if name == countName(corev1.Resource("persistentvolumeclaims")) {
+			return true
+		}
 		if _, ofClass, ok := strings.Cut(string(name), classSuffix); ok {
 			name = corev1.ResourceName(ofClass)
 		}
-		return slices.Contains([]corev1.ResourceName{
-			corev1.ResourcePersistentVolumeClaims, corev1.ResourceRequestsStorage, countName(corev1.Resource("persistentvolumeclaims")),
-		}, name)
+		return name == corev1.ResourcePersistentVolumeClaims || name == corev1.ResourceRequestsStorage
 	},
 	Usage:   claimUsage,
 	InScope: claimInScope,
@@ -53,6 +53,8 @@ func claimUsage(obj runtime.Object, _ time.Time) (corev1.ResourceList, error) {
 	if allocated, ok := pvc.Status.AllocatedResources[corev1.ResourceStorage]; ok && allocated.Cmp(storage) > 0 {
 		storage = allocated
 	}
+	storage = storage.DeepCopy()
+	storage.RoundUp(0) // quotas hold whole bytes
 	used[corev1.ResourceRequestsStorage] = storage
 	if class != "" {
 		used[corev1.ResourceName(class+classSuffix)+corev1.ResourceRequestsStorage] = storage

@@ -44,7 +44,7 @@ type Kind struct {
 // Kinds are those which are counted under names of their own. Every other kind has a name that begins with count/ only, see
 // Plain.
 func Kinds() []Kind {
-	kinds := []Kind{pods, services, claims}
+	kinds := []Kind{pods, services, claims, deviceClaims}
 	for _, name := range []corev1.ResourceName{corev1.ResourceConfigMaps, corev1.ResourceSecrets, corev1.ResourceReplicationControllers, corev1.ResourceQuotas} {
 		kinds = append(kinds, Plain(corev1.Resource(string(name)), name))
 	}

@@ -90,6 +90,9 @@ func TestUsage(t *testing.T) {
 		{name: "load balancer", kind: services, obj: service(corev1.ServiceTypeLoadBalancer), want: map[string]string{"count/services": "1", "services": "1", "services.nodeports": "2", "services.loadbalancers": "1"}},
 		{name: "load balancer without node ports", kind: services, obj: service(corev1.ServiceTypeLoadBalancer, func(s *corev1.Service) { s.Spec.AllocateLoadBalancerNodePorts = ptr.To(false) }),
 			want: map[string]string{"count/services": "1", "services": "1", "services.nodeports": "1", "services.loadbalancers": "1"}},
+		{name: "claim of a part of a byte", kind: claims, obj: &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
+			Resources: corev1.VolumeResourceRequirements{Requests: amounts(map[string]string{"storage": "1500m"})},
+		}}, want: map[string]string{"count/persistentvolumeclaims": "1", "persistentvolumeclaims": "1", "requests.storage": "2"}},
 		{name: "claim", kind: claims, obj: claim, want: map[string]string{
 			"count/persistentvolumeclaims": "1", "persistentvolumeclaims": "1", "requests.storage": "2Gi",
 			"gold.storageclass.storage.k8s.io/persistentvolumeclaims": "1", "gold.storageclass.storage.k8s.io/requests.storage": "2Gi",
@@ -239,7 +242,7 @@ func TestCounts(t *testing.T) {
 	tests := map[corev1.ResourceName]string{
 		"cpu": "pods", "limits.memory": "pods", "requests.ephemeral-storage": "pods", "requests.hugepages-1Gi": "pods", "requests.example.com/gpu": "pods",
 		"example.com/gpu": "", "requests.kubernetes.io/x": "", "limits.example.com/gpu": "", "requests.storage": "persistentvolumeclaims",
-		"gold.storageclass.storage.k8s.io/requests.storage": "persistentvolumeclaims", "services.nodeports": "services", "count/secrets": "secrets",
+		"gold.storageclass.storage.k8s.io/requests.storage": "persistentvolumeclaims", "gold.storageclass.storage.k8s.io/count/persistentvolumeclaims": "", "services.nodeports": "services", "count/secrets": "secrets",
 		"replicationcontrollers": "replicationcontrollers", "resourcequotas": "resourcequotas", "count/deployments.apps": "deployments.apps",
 	}
 	for name, want := range tests {

@@ -1,51 +1,155 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package authentication finds out who makes a request: client certificates, ServiceAccount tokens, nobody. Touch it to
-// add another way (a folder, and a line in New).
+// Package authentication finds out who makes a request: a front proxy's headers, client certificates, tokens of many
+// kinds, nobody. Touch it to add another way (a folder, and a line in New).
 package authentication
 
 import (
+	"context"
+	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
 	"k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/authentication/token/cache"
+	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
+	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	webhookutil "k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/apiserver/plugin/pkg/authenticator/token/webhook"
+	"k8s.io/client-go/informers"
+	"k8s.io/utils/clock"
 
+	"minik8s.io/minik8s/pkg/apiserver/authentication/bootstraptoken"
+	"minik8s.io/minik8s/pkg/apiserver/authentication/oidc"
 	"minik8s.io/minik8s/pkg/apiserver/authentication/serviceaccount"
 )
 
-// Config says what is accepted.
+// Config says what is accepted. The zero value accepts nobody but anonymous probes.
 type Config struct {
 	// ClientCA signs client certificates: the common name is the user, organizations are groups. Nil: none are accepted.
 	ClientCA dynamiccertificates.CAContentProvider
-	// ServiceAccounts checks tokens; may be nil.
-	ServiceAccounts *serviceaccount.Tokens
+	// RequestHeader names the proxies in front of this server that may say in headers who the user is; may be nil.
+	RequestHeader *authenticatorfactory.RequestHeaderConfig
+	// TokenFile is a CSV file of token, user, UID, groups; it is read once.
+	TokenFile string
+	// BootstrapTokens accepts those in Secrets of kube-system.
+	BootstrapTokens bool
+	// OIDC are the providers of JWTs; nil: none. Audiences, reserved issuers and the server's id are filled in.
+	OIDC *oidc.Config
+	// Webhook is asked about tokens that nobody here knows; may be nil.
+	Webhook *Webhook
+	// Anonymous says whether and where requests without credentials are let in. Nil: to the health endpoints only.
+	Anonymous *apiserver.AnonymousAuthConfig
 }
 
-// anonymousPaths are open to everybody, since probes have no identity; upstream's hardening guides close all others.
-var anonymousPaths = []apiserver.AnonymousAuthCondition{{Path: "/livez"}, {Path: "/readyz"}, {Path: "/healthz"}}
+// Webhook is a remote authenticator of tokens.
+type Webhook struct {
+	// Kubeconfig says how to reach it.
+	Kubeconfig string
+	// Version of authentication.k8s.io that it speaks: v1 or v1beta1.
+	Version string
+	// CacheTTL is how long its answers are trusted.
+	CacheTTL time.Duration
+	// Backoff between attempts.
+	Backoff wait.Backoff
+}
+
+// Server is what authenticators use of the server that they are part of.
+type Server struct {
+	// ServiceAccounts checks tokens; may be nil.
+	ServiceAccounts *serviceaccount.Tokens
+	// Informers feed authenticators; the caller starts them.
+	Informers informers.SharedInformerFactory
+	// Audiences of the API.
+	Audiences authenticator.Audiences
+	// Issuers are the names under which the server issues tokens itself.
+	Issuers []string
+	// ID is a label of metrics.
+	ID string
+}
+
+// probes are open to everybody, since they have no identity; upstream's hardening guides close all others.
+var probes = &apiserver.AnonymousAuthConfig{Enabled: true, Conditions: []apiserver.AnonymousAuthCondition{{Path: "/livez"}, {Path: "/readyz"}, {Path: "/healthz"}}}
 
 // tokenCacheTTL is how long a checked token is trusted without another look, upstream's value.
 const tokenCacheTTL = 10 * time.Second
 
-// New returns an authenticator that tries all ways in turn.
-func New(c Config) authenticator.Request {
+// New returns an authenticator that tries all ways in turn, the local ones first. What they keep up to date ends with ctx.
+func New(ctx context.Context, c Config, s Server) (authenticator.Request, error) {
 	var all []authenticator.Request
+	if h := c.RequestHeader; h != nil {
+		proxy := headerrequest.NewDynamicVerifyOptionsSecure(h.CAContentProvider.VerifyOptions, h.AllowedClientNames, h.UsernameHeaders, h.UIDHeaders, h.GroupHeaders, h.ExtraHeaderPrefixes)
+		all = append(all, authenticator.WrapAudienceAgnosticRequest(s.Audiences, proxy))
+	}
 	if c.ClientCA != nil {
 		all = append(all, x509.NewDynamic(c.ClientCA.VerifyOptions, x509.CommonNameUserConversion))
 	}
-	if c.ServiceAccounts != nil {
-		token := cache.New(c.ServiceAccounts, false, tokenCacheTTL, 0)
+	tokens, err := tokenAuthenticators(ctx, c, s)
+	if err != nil {
+		return nil, err
+	}
+	if len(tokens) > 0 {
+		token := cache.New(tokenunion.New(tokens...), true, tokenCacheTTL, 0)
 		all = append(all, bearertoken.New(token), websocket.NewProtocolAuthenticator(token))
 	}
 	authenticated := group.NewAuthenticatedGroupAdder(union.New(all...))
-	return union.NewFailOnError(authenticated, anonymous.NewAuthenticator(anonymousPaths))
+	open := c.Anonymous
+	if open == nil {
+		open = probes
+	}
+	if !open.Enabled {
+		return authenticated, nil
+	}
+	return union.NewFailOnError(authenticated, anonymous.NewAuthenticator(open.Conditions)), nil
+}
+
+func tokenAuthenticators(ctx context.Context, c Config, s Server) ([]authenticator.Token, error) {
+	var all []authenticator.Token
+	if c.TokenFile != "" {
+		file, err := tokenfile.NewCSV(c.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the token file: %w", err)
+		}
+		all = append(all, authenticator.WrapAudienceAgnosticToken(s.Audiences, file))
+	}
+	if s.ServiceAccounts != nil {
+		all = append(all, s.ServiceAccounts)
+	}
+	if c.BootstrapTokens {
+		bootstrap := &bootstraptoken.Authenticator{Secrets: s.Informers.Core().V1().Secrets().Lister().Secrets(metav1.NamespaceSystem), Clock: clock.RealClock{}}
+		all = append(all, authenticator.WrapAudienceAgnosticToken(s.Audiences, bootstrap))
+	}
+	if c.OIDC != nil {
+		providers := *c.OIDC
+		providers.Audiences, providers.ReservedIssuers, providers.ServerID = s.Audiences, s.Issuers, s.ID
+		jwt, err := oidc.New(ctx, providers)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, jwt)
+	}
+	if w := c.Webhook; w != nil {
+		client, err := webhookutil.LoadKubeconfig(w.Kubeconfig, nil)
+		if err != nil {
+			return nil, fmt.Errorf("reading how to reach the authentication webhook: %w", err)
+		}
+		remote, err := webhook.New(client, w.Version, s.Audiences, w.Backoff)
+		if err != nil {
+			return nil, fmt.Errorf("preparing the authentication webhook: %w", err)
+		}
+		all = append(all, cache.New(remote, false, w.CacheTTL, w.CacheTTL))
+	}
+	return all, nil
 }

@@ -23,8 +23,9 @@ import (
 
 // Config says what the objects contain.
 type Config struct {
-	// ServiceIP is that of the kubernetes Service.
-	ServiceIP netip.Addr
+	// ServiceIP is that of the kubernetes Service, ServiceIPRanges are those of the default ServiceCIDR.
+	ServiceIP       netip.Addr
+	ServiceIPRanges []netip.Prefix
 	// Endpoint is where this API server is reached; an invalid one leaves the kubernetes Service without endpoints.
 	Endpoint netip.AddrPort
 }
@@ -40,6 +41,7 @@ var Hooks = []Hook{
 	{"start-system-namespaces-controller", namespaces},
 	{"rbac/bootstrap-roles", roles},
 	{"scheduling/bootstrap-system-priority-classes", priorityClasses},
+	{"start-kubernetes-service-cidr-controller", serviceCIDR},
 	{"bootstrap-controller", kubernetesService},
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -26,21 +27,28 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	registrygeneric "k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 	"k8s.io/apiserver/pkg/server/healthz"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/apiserver/pkg/util/compatibility"
+	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/component-base/version"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
 	"minik8s.io/minik8s/pkg/apiserver/openapi"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/pkg/registry"
-	"minik8s.io/minik8s/pkg/registry/storage"
+	"minik8s.io/minik8s/pkg/registry/etcdstore"
 )
 
 // Config of the machinery.
@@ -49,10 +57,17 @@ type Config struct {
 	Groups   []registry.Group
 	Listener net.Listener
 	Serving  pki.Pair
+	// SecureServing says how TLS is served, in place of Serving; may be nil.
+	SecureServing *genericapiserver.SecureServingInfo
 	// ClientCA makes the server ask for client certificates; may be nil.
 	ClientCA dynamiccertificates.CAContentProvider
 	// AdvertiseAddress is where clients find the server; default: the listener's.
 	AdvertiseAddress netip.Addr
+
+	// Machinery may change all settings that are not made here; may be nil.
+	Machinery func(*genericapiserver.Config) error
+	// Storage of objects.
+	Storage etcdstore.Options
 
 	RequestTimeout                                   time.Duration
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
@@ -65,11 +80,13 @@ type Builder struct {
 	Loopback *rest.Config
 	// Scheme of all served types.
 	Scheme *runtime.Scheme
+	// Storage keeps the objects.
+	Storage *etcdstore.Factory
+	// OpenAPI says how documents are made.
+	OpenAPI openapi.Config
 
 	config  Config
 	generic *genericapiserver.Config
-	storage *storage.Factory
-	openapi openapi.Config
 }
 
 // Policy is what decides about requests.
@@ -80,6 +97,8 @@ type Policy struct {
 	RuleResolver  authorizer.RuleResolver
 	// Admission may be nil.
 	Admission admission.Interface
+	// FlowControl lets requests wait for one another. Nil: there is only a bound on how many are in flight.
+	FlowControl utilflowcontrol.Interface
 }
 
 // longRunning are the subresources and verbs that may last; all others end with the request timeout.
@@ -120,20 +139,29 @@ func NewBuilder(c Config) (*Builder, error) {
 		g.PublicAddress = a.IP
 	}
 
-	store := storage.NewFactory(storage.Config{
+	if c.Machinery != nil {
+		if err := c.Machinery(g); err != nil {
+			return nil, err
+		}
+	}
+	store := etcdstore.NewFactory(etcdstore.Config{
 		Backend: c.Backend, Scheme: scheme, CompactionInterval: c.CompactionInterval, ObjectCounts: g.StorageObjectCountTracker,
+		Transformers: g.ResourceTransformers, Options: c.Storage,
 	})
 	g.RESTOptionsGetter = store
-	g.AddHealthChecks(healthz.NamedCheck("etcd", func(r *http.Request) error {
+	etcdHealthy := func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		return store.Healthy(ctx)
-	}))
+	}
+	g.AddHealthChecks(healthz.NamedCheck("etcd", etcdHealthy))
+	g.AddReadyzChecks(healthz.NamedCheck("etcd-readiness", etcdHealthy))
+	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return []etcdmetrics.Monitor{store}, nil })
 
-	docs := openapi.NewConfig(versioned(c.Groups), version.Get().GitVersion)
+	docs := openapi.NewConfig(version.Get().GitVersion, versioned(c.Groups), apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
 	g.OpenAPIConfig, g.OpenAPIV3Config = docs.V2, docs.V3
 	g.SkipOpenAPIInstallation = true // ours is lazy
-	return &Builder{Loopback: loopback, Scheme: scheme, config: c, generic: g, storage: store, openapi: docs}, nil
+	return &Builder{Loopback: loopback, Scheme: scheme, Storage: store, OpenAPI: docs, config: c, generic: g}, nil
 }
 
 // AddPostStartHook runs f once the server serves; /readyz waits for it.
@@ -141,28 +169,63 @@ func (b *Builder) AddPostStartHook(name string, f genericapiserver.PostStartHook
 	b.generic.AddPostStartHookOrDie(name, f)
 }
 
+// ServerID names this server among others of the same cluster.
+func (b *Builder) ServerID() string { return b.generic.APIServerID }
+
+// EffectiveVersion is the version whose behaviour the server has.
+func (b *Builder) EffectiveVersion() basecompatibility.EffectiveVersion {
+	return b.generic.EffectiveVersion
+}
+
+// WebhookAuthentication says how the server reaches webhooks and proves itself to them.
+func (b *Builder) WebhookAuthentication() webhook.AuthenticationInfoResolverWrapper {
+	return webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, b.generic.EgressSelector, b.Loopback, b.generic.TracerProvider)
+}
+
+// Concurrency is how many requests may run at a time.
+func (b *Builder) Concurrency() int {
+	return b.generic.MaxRequestsInFlight + b.generic.MaxMutatingRequestsInFlight
+}
+
 // DrainedSignal closes when all requests have been drained at the server's end.
 func (b *Builder) DrainedSignal() <-chan struct{} { return b.generic.DrainedNotify() }
 
-// Finish builds the storage of all resources with deps (whose Scheme, RESTOptions, Stores and policy fields are filled in
-// here) and installs it.
-func (b *Builder) Finish(p Policy, deps registry.Config) (*genericapiserver.GenericAPIServer, error) {
+// Decide sets the policy, for this server and for those that are chained to it later.
+func (b *Builder) Decide(p Policy) {
 	b.generic.Authentication.Authenticator = p.Authenticator
 	b.generic.Authentication.APIAudiences = p.APIAudiences
 	b.generic.Authorization.Authorizer = p.Authorizer
 	b.generic.RuleResolver = p.RuleResolver
 	b.generic.AdmissionControl = p.Admission
+	b.generic.FlowControl = p.FlowControl
+}
 
-	deps.Scheme, deps.RESTOptions = b.Scheme, b.storage
+// Chained is the configuration of another server of the chain: the same in all but its resources, which are kept by storage,
+// and its hooks. The shared informers are those that it may use.
+func (b *Builder) Chained(storage registrygeneric.RESTOptionsGetter, resources *serverstorage.ResourceConfig, shared informers.SharedInformerFactory) *genericapiserver.RecommendedConfig {
+	c := *b.generic
+	c.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
+	c.RESTOptionsGetter, c.MergedResourceConfig = storage, resources
+	return &genericapiserver.RecommendedConfig{Config: c, SharedInformerFactory: shared}
+}
+
+// Finish builds the storage of all resources with deps (whose Scheme, RESTOptions, Stores and policy fields are filled in
+// here) and installs it. Requests for anything else go to next.
+func (b *Builder) Finish(deps registry.Config, next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
+	deps.Scheme, deps.RESTOptions = b.Scheme, b.Storage
 	if deps.Stores == nil {
 		deps.Stores = registry.NewStores()
 	}
 	completed := b.generic.Complete(nil)
 	// Completion wraps both: reviews must see the loopback identity too.
-	deps.Authenticator, deps.APIAudiences = b.generic.Authentication.Authenticator, p.APIAudiences
-	deps.Authorizer, deps.RuleResolver = b.generic.Authorization.Authorizer, p.RuleResolver
+	deps.Authenticator, deps.APIAudiences = b.generic.Authentication.Authenticator, b.generic.Authentication.APIAudiences
+	deps.Authorizer, deps.RuleResolver = b.generic.Authorization.Authorizer, b.generic.RuleResolver
+	var err error
+	if deps.Discovery, err = discovery.NewDiscoveryClientForConfig(b.Loopback); err != nil {
+		return nil, fmt.Errorf("making a discovery client: %w", err)
+	}
 
-	s, err := completed.New("kube-apiserver", genericapiserver.NewEmptyDelegate())
+	s, err := completed.New("kube-apiserver", next)
 	if err != nil {
 		return nil, fmt.Errorf("building API server: %w", err)
 	}
@@ -185,10 +248,7 @@ func (b *Builder) Finish(p Policy, deps registry.Config) (*genericapiserver.Gene
 			return nil, fmt.Errorf("installing API groups: %w", err)
 		}
 	}
-	if err := openapi.Install(s, b.openapi); err != nil {
-		return nil, err
-	}
-	s.RegisterDestroyFunc(b.storage.Stop)
+	s.RegisterDestroyFunc(b.Storage.Stop)
 	return s, nil
 }
 
@@ -216,9 +276,13 @@ func serving(c Config) (*genericapiserver.SecureServingInfo, *rest.Config, error
 	if c.Listener == nil {
 		return nil, nil, errors.New("no listener given")
 	}
-	cert, err := dynamiccertificates.NewStaticCertKeyContent("serving", c.Serving.Cert, c.Serving.Key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading serving certificate: %w", err)
+	info := c.SecureServing
+	if info == nil {
+		cert, err := dynamiccertificates.NewStaticCertKeyContent("serving", c.Serving.Cert, c.Serving.Key)
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading serving certificate: %w", err)
+		}
+		info = &genericapiserver.SecureServingInfo{Cert: cert, MinTLSVersion: tls.VersionTLS12}
 	}
 	ca, err := pki.NewCA("loopback")
 	if err != nil {
@@ -232,13 +296,9 @@ func serving(c Config) (*genericapiserver.SecureServingInfo, *rest.Config, error
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading loopback certificate: %w", err)
 	}
-	info := &genericapiserver.SecureServingInfo{
-		Listener:      c.Listener,
-		Cert:          cert,
-		SNICerts:      []dynamiccertificates.SNICertKeyContentProvider{sni},
-		ClientCA:      c.ClientCA,
-		MinTLSVersion: tls.VersionTLS12,
-	}
+	info.Listener, info.ClientCA = c.Listener, c.ClientCA
+	// First, so that no other certificate of this name is taken.
+	info.SNICerts = append([]dynamiccertificates.SNICertKeyContentProvider{sni}, info.SNICerts...)
 	loopback, err := info.NewLoopbackClientConfig(uuid.NewString(), ca.Cert)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making loopback client: %w", err)

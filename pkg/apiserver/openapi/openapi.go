@@ -1,24 +1,28 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openapi publishes the schemas of the served API at /openapi/v2 and /openapi/v3. Documents are built when
-// somebody first asks, because building them takes longer than all the rest of a start. Touch it when documents differ.
+// Package openapi publishes the schemas of the served API at /openapi/v2 and /openapi/v3: of the built-in resources, of
+// custom resources and of aggregated servers. Documents are made when somebody asks, and made anew when what they describe
+// has changed since: to build all takes longer than all the rest of a start. Touch it when documents differ.
 package openapi
 
 import (
 	"fmt"
+	"maps"
+	"net/http"
 
 	restful "github.com/emicklei/go-restful/v3"
+	apiextensionslisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
+	apiextensionsdefinitions "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apimachinery/pkg/runtime"
 	apiopenapi "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	aggregatordefinitions "k8s.io/kube-aggregator/pkg/generated/openapi"
 	"k8s.io/kube-openapi/pkg/builder"
 	"k8s.io/kube-openapi/pkg/builder3"
-	"k8s.io/kube-openapi/pkg/cached"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/common/restfuladapter"
 	"k8s.io/kube-openapi/pkg/handler"
-	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -31,46 +35,84 @@ type Config struct {
 	V3 *common.OpenAPIV3Config
 }
 
-// NewConfig names the definitions after the kinds of scheme, which must hold versioned types only: with the __internal
-// ones, documents would advertise them.
-func NewConfig(scheme *runtime.Scheme, version string) Config {
-	namer := apiopenapi.NewDefinitionNamer(scheme)
+// NewConfig names the definitions after the kinds of schemes. They must not hold a type of a version as an internal one
+// too: documents would advertise that.
+func NewConfig(version string, schemes ...*runtime.Scheme) Config {
+	namer := apiopenapi.NewDefinitionNamer(schemes...)
 	c := Config{
-		V2: genericapiserver.DefaultOpenAPIConfig(definitions.GetOpenAPIDefinitions, namer),
-		V3: genericapiserver.DefaultOpenAPIV3Config(definitions.GetOpenAPIDefinitions, namer),
+		V2: genericapiserver.DefaultOpenAPIConfig(allDefinitions, namer),
+		V3: genericapiserver.DefaultOpenAPIV3Config(allDefinitions, namer),
 	}
 	c.V2.Info.Title, c.V3.Info.Title = "Kubernetes", "Kubernetes"
 	c.V2.Info.Version, c.V3.Info.Version = version, version
 	return c
 }
 
-// Install adds the handlers to a server whose API groups are installed.
-func Install(s *genericapiserver.GenericAPIServer, c Config) error {
-	services := s.Handler.GoRestfulContainer.RegisteredWebServices()
-	mux := s.Handler.NonGoRestfulMux
+func allDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+	all := apiextensionsdefinitions.GetOpenAPIDefinitions(ref)
+	maps.Copy(all, aggregatordefinitions.GetOpenAPIDefinitions(ref))
+	maps.Copy(all, definitions.GetOpenAPIDefinitions(ref))
+	return all
+}
 
-	handler.NewOpenAPIServiceLazy(cached.Once(cached.Func(func() (*spec.Swagger, string, error) {
+// Sources are what the documents describe.
+type Sources struct {
+	// Servers have the built-in resources.
+	Servers []*genericapiserver.GenericAPIServer
+	// CustomResources are described too, once they are established; may be nil.
+	CustomResources apiextensionslisters.CustomResourceDefinitionLister
+	// Remote returns the aggregated servers that are available now; may be nil.
+	Remote func() []Remote
+}
+
+// Remote is the part of the API that another server has.
+type Remote struct {
+	// Name is that of the APIService, Path the one below which it is served, as apis/GROUP/VERSION.
+	Name, Path string
+	// Handler passes requests to the server. It is a pointer: another one means that the server may be another.
+	Handler http.Handler
+}
+
+// Install adds the handlers to mux. The servers' groups must be installed before.
+func Install(mux common.PathHandlerByGroupVersion, c Config, s Sources) {
+	// Installing groups needed the schemas of all types. Documents make those that they need again, so that nobody keeps
+	// them meanwhile.
+	c.V3.Definitions = nil
+	services := webServices(s.Servers)
+	custom := newCustom(s.CustomResources)
+	remote := newRemotes(s.Remote)
+
+	v2 := newSwagger(custom, remote, func() (*spec.Swagger, error) {
 		swagger, err := builder.BuildOpenAPISpecFromRoutes(restfuladapter.AdaptWebServices(services), c.V2)
 		if err != nil {
-			return nil, "", fmt.Errorf("building OpenAPI v2: %w", err)
+			return nil, fmt.Errorf("building OpenAPI v2: %w", err)
 		}
 		swagger.Definitions = handler.PruneDefaults(swagger.Definitions)
-		return swagger, "v2", nil
-	}))).RegisterOpenAPIVersionedService("/openapi/v2", mux)
+		return swagger, nil
+	})
+	mux.Handle("/openapi/v2", v2)
 
-	v3 := handler3.NewOpenAPIService()
+	v3 := newIndex(custom, remote)
 	for _, ws := range services {
-		path := ws.RootPath()[1:]
-		v3.UpdateGroupVersionLazy(path, cached.Once(cached.Func(func() (*spec3.OpenAPI, string, error) {
-			doc, err := builder3.BuildOpenAPISpecFromRoutes(restfuladapter.AdaptWebServices([]*restful.WebService{ws}), c.V3)
-			if err != nil {
-				return nil, "", fmt.Errorf("building OpenAPI v3 of %s: %w", path, err)
+		v3.add(ws.RootPath()[1:], func() (*spec3.OpenAPI, error) {
+			return builder3.BuildOpenAPISpecFromRoutes(restfuladapter.AdaptWebServices([]*restful.WebService{ws}), c.V3)
+		})
+	}
+	mux.Handle("/openapi/v3", http.HandlerFunc(v3.serveIndex))
+	mux.HandlePrefix("/openapi/v3/", http.HandlerFunc(v3.serveDocument))
+}
+
+// webServices are those of all servers. What each of them has, as /version, is taken once.
+func webServices(servers []*genericapiserver.GenericAPIServer) []*restful.WebService {
+	var all []*restful.WebService
+	seen := map[string]bool{}
+	for _, s := range servers {
+		for _, ws := range s.Handler.GoRestfulContainer.RegisteredWebServices() {
+			if !seen[ws.RootPath()] {
+				seen[ws.RootPath()] = true
+				all = append(all, ws)
 			}
-			return doc, path, nil
-		})))
+		}
 	}
-	if err := v3.RegisterOpenAPIV3VersionedService("/openapi/v3", mux); err != nil {
-		return fmt.Errorf("serving OpenAPI v3: %w", err)
-	}
-	return nil
+	return all
 }

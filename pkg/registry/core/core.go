@@ -19,6 +19,8 @@ import (
 	"minik8s.io/minik8s/pkg/registry/core/limitrange"
 	"minik8s.io/minik8s/pkg/registry/core/namespace"
 	"minik8s.io/minik8s/pkg/registry/core/node"
+	"minik8s.io/minik8s/pkg/registry/core/persistentvolume"
+	"minik8s.io/minik8s/pkg/registry/core/persistentvolumeclaim"
 	"minik8s.io/minik8s/pkg/registry/core/pod"
 	"minik8s.io/minik8s/pkg/registry/core/podtemplate"
 	"minik8s.io/minik8s/pkg/registry/core/replicationcontroller"
@@ -41,6 +43,8 @@ func Group() registry.Group {
 			limitrange.Resource,
 			namespace.Resource,
 			node.Resource,
+			persistentvolume.Resource,
+			persistentvolumeclaim.Resource,
 			pod.Resource,
 			podtemplate.Resource,
 			replicationcontroller.Resource,

@@ -109,7 +109,7 @@ func (s *suite[T]) table(t *testing.T) {
 		t.Fatalf("%d rows, want 1", len(table.Rows))
 	}
 	cells := table.Rows[0].Cells
-	if len(cells) != len(table.ColumnDefinitions) {
+	if len(cells) != len(table.ColumnDefinitions)+s.c.ExtraCells {
 		t.Errorf("%d cells in %d columns", len(cells), len(table.ColumnDefinitions))
 	}
 	if s.c.Row == nil {

@@ -34,6 +34,9 @@ type Case[T registry.Object] struct {
 	AddToScheme func(*runtime.Scheme) error
 	// Group overrides the group that is served, for resources that need others beside them.
 	Group *registry.Group
+	// Beside are groups that it needs beside its own; Prepare, if set, runs before the suite.
+	Beside  []registry.Group
+	Prepare func(t *testing.T, c *rest.Config)
 	// Deps are passed to the resource.
 	Deps registry.Config
 	// Valid returns a new valid object with a name, without namespace.
@@ -48,6 +51,8 @@ type Case[T registry.Object] struct {
 	StatusUpdate func(T)
 	// Row is the table row of Valid, without the last cell if that is the age.
 	Row []any
+	// ExtraCells is how many cells of a row have no column.
+	ExtraCells int
 	// NamePrefix is set if names do not follow from generateName (fixed names).
 	NoGenerateName bool
 	// LongDelete is set if deletion only marks the object (finalizers, grace).
@@ -88,7 +93,10 @@ func Run[T registry.Object](t *testing.T, r *registry.Resource[T], c Case[T]) {
 	if c.Group != nil {
 		group = *c.Group
 	}
-	config := Serve(t, c.Deps, group)
+	config := Serve(t, c.Deps, append(c.Beside, group)...)
+	if c.Prepare != nil {
+		c.Prepare(t, config)
+	}
 	dyn, err := dynamic.NewForConfig(rest.CopyConfig(jsonConfig(config)))
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 
 	"minik8s.io/minik8s/pkg/apiserver/generic"
@@ -56,7 +57,8 @@ func Serve(t testing.TB, deps registry.Config, groups ...registry.Group) *rest.C
 		deps.NodePorts = utilnet.PortRange{Base: 30000, Size: 2768}
 	}
 	nobody := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil })
-	s, err := b.Finish(generic.Policy{Authenticator: nobody, Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)}, deps)
+	b.Decide(generic.Policy{Authenticator: nobody, Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)})
+	s, err := b.Finish(deps, genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 )
@@ -46,13 +47,14 @@ func (r Request) Attributes() admission.Attributes {
 		schema.GroupVersionResource{Group: r.Group, Version: "v1", Resource: r.Resource}, r.Subresource, r.Operation, &metav1.CreateOptions{}, false, r.User)
 }
 
-// Initialize gives a plugin informers and a client that know the objects, and waits until they do.
+// Initialize gives a plugin informers and a client that know the objects, and waits until they do. A plugin that asks for
+// an authorizer gets one that allows nothing.
 func Initialize(t testing.TB, plugin admission.Interface, objects ...runtime.Object) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	client := fake.NewClientset(objects...)
 	shared := informers.NewSharedInformerFactory(client, 0)
-	initializer.New(client, nil, shared, nil, nil, nil, nil, nil).Initialize(plugin)
+	initializer.New(client, nil, shared, authorizerfactory.NewAlwaysDenyAuthorizer(), nil, nil, nil, nil).Initialize(plugin)
 	if err := admission.ValidateInitialization(plugin); err != nil {
 		t.Fatal(err)
 	}

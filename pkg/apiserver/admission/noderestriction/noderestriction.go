@@ -12,16 +12,20 @@ import (
 	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/object"
 	"minik8s.io/minik8s/pkg/apiserver/authorization/node"
@@ -33,13 +37,16 @@ const Name = "NodeRestriction"
 // Plugin is the admission plugin.
 type Plugin struct {
 	*admission.Handler
-	pods  corelisters.PodLister
-	nodes corelisters.NodeLister
+	pods       corelisters.PodLister
+	nodes      corelisters.NodeLister
+	accounts   corelisters.ServiceAccountLister
+	authorizer authorizer.UnconditionalAuthorizer
 }
 
 var (
 	_ admission.MutationInterface                  = (*Plugin)(nil)
 	_ initializer.WantsExternalKubeInformerFactory = (*Plugin)(nil)
+	_ initializer.WantsUnconditionalAuthorizer     = (*Plugin)(nil)
 )
 
 // New returns the plugin.
@@ -49,19 +56,23 @@ func New() admission.Interface {
 
 // SetExternalKubeInformerFactory implements initializer.WantsExternalKubeInformerFactory.
 func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
-	p.pods, p.nodes = f.Core().V1().Pods().Lister(), f.Core().V1().Nodes().Lister()
+	core := f.Core().V1()
+	p.pods, p.nodes, p.accounts = core.Pods().Lister(), core.Nodes().Lister(), core.ServiceAccounts().Lister()
 }
+
+// SetUnconditionalAuthorizer implements initializer.WantsUnconditionalAuthorizer.
+func (p *Plugin) SetUnconditionalAuthorizer(a authorizer.UnconditionalAuthorizer) { p.authorizer = a }
 
 // ValidateInitialization implements admission.InitializationValidator.
 func (p *Plugin) ValidateInitialization() error {
-	if p.pods == nil || p.nodes == nil {
-		return errors.New(Name + " requires a pod and a node lister")
+	if p.pods == nil || p.nodes == nil || p.accounts == nil || p.authorizer == nil {
+		return errors.New(Name + " requires an authorizer and listers of pods, nodes and service accounts")
 	}
 	return nil
 }
 
 // Admit implements admission.MutationInterface. It changes nothing; it refuses before others do their work.
-func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	name, isNode := node.Identify(a.GetUserInfo())
 	if !isNode {
 		return nil
@@ -69,7 +80,7 @@ func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	if name == "" {
 		return admission.NewForbidden(a, fmt.Errorf("could not determine node from user %q", a.GetUserInfo().GetName()))
 	}
-	err := p.admit(name, a)
+	err := p.admit(ctx, name, a)
 	var status apierrors.APIStatus
 	if err == nil || errors.As(err, &status) {
 		return err
@@ -77,7 +88,7 @@ func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	return admission.NewForbidden(a, err)
 }
 
-func (p *Plugin) admit(name string, a admission.Attributes) error {
+func (p *Plugin) admit(ctx context.Context, name string, a admission.Attributes) error {
 	switch a.GetResource().GroupResource() {
 	case corev1.Resource("pods"):
 		switch a.GetSubresource() {
@@ -98,16 +109,45 @@ func (p *Plugin) admit(name string, a admission.Attributes) error {
 		return admitClaimStatus(name, a)
 	case corev1.Resource("serviceaccounts"):
 		return p.admitToken(name, a)
+	case certificatesv1.Resource("podcertificaterequests"):
+		return p.admitPodCertificateRequest(ctx, name, a)
+	case certificatesv1.Resource("certificatesigningrequests"):
+		return admitSigningRequest(name, a)
 	case schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}:
 		if a.GetNamespace() != corev1.NamespaceNodeLease {
 			return fmt.Errorf("can only access leases in the %q system namespace", corev1.NamespaceNodeLease)
 		}
 		return ownName(name, a, "can only access node lease with the same name as the requesting node")
 	case schema.GroupResource{Group: "storage.k8s.io", Resource: "csinodes"}:
-		return ownName(name, a, "can only access CSINode with the same name as the requesting node")
+		if err := ownName(name, a, "can only access CSINode with the same name as the requesting node"); err != nil {
+			return err
+		}
+		if a.GetSubresource() == "status" { // KEP-1432, alpha
+			return errors.New("CSIVolumeHealth feature gate is disabled")
+		}
+		return nil
 	case schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceslices"}:
-		// Slices of this server have no index by which one could tell whose they are; the API is not served.
-		return errors.New("resource slices are not supported")
+		return admitSlice(name, a)
+	}
+	return nil
+}
+
+// admitSlice looks into slices where the Node authorizer cannot: before they are stored, and when they are deleted together.
+func admitSlice(name string, a admission.Attributes) error {
+	obj, verb := a.GetObject(), "create"
+	switch a.GetOperation() {
+	case admission.Create:
+	case admission.Delete:
+		obj, verb = a.GetOldObject(), "delete"
+	default:
+		return nil
+	}
+	slice, ok := obj.(*resourcev1.ResourceSlice)
+	if !ok {
+		return fmt.Errorf("unexpected type %T", obj)
+	}
+	if ptr.Deref(slice.Spec.NodeName, "") != name {
+		return fmt.Errorf("can only %s ResourceSlice with the same NodeName as the requesting node", verb)
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
@@ -43,6 +45,10 @@ func token(ref *authenticationv1.BoundObjectReference) *authenticationv1.TokenRe
 
 func lease(name string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func csiNode(name string) *storagev1.CSINode {
+	return &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
 func TestAdmit(t *testing.T) {
@@ -101,7 +107,14 @@ func TestAdmit(t *testing.T) {
 		{"own lease", admissiontest.Request{Group: "coordination.k8s.io", Resource: "leases", Namespace: "kube-node-lease", Object: lease("n1")}, ""},
 		{"another's lease", admissiontest.Request{Group: "coordination.k8s.io", Resource: "leases", Namespace: "kube-node-lease", Object: lease("n2")}, "same name as the requesting node"},
 		{"lease elsewhere", admissiontest.Request{Group: "coordination.k8s.io", Resource: "leases", Namespace: "kube-system", Object: lease("n1")}, `"kube-node-lease" system namespace`},
+		{"own CSINode", admissiontest.Request{Group: "storage.k8s.io", Resource: "csinodes", Object: csiNode("n1")}, ""},
+		{"another's CSINode", admissiontest.Request{Group: "storage.k8s.io", Resource: "csinodes", Object: csiNode("n2")}, "same name as the requesting node"},
+		{"CSINode's status", admissiontest.Request{Group: "storage.k8s.io", Resource: "csinodes", Subresource: "status", Name: "n1", Operation: update, Object: csiNode("n1"), Old: csiNode("n1")},
+			"CSIVolumeHealth feature gate is disabled"},
 		{"claim", admissiontest.Request{Resource: "persistentvolumeclaims", Object: &corev1.PersistentVolumeClaim{}}, "may only update PVC status"},
+		{"own slice", admissiontest.Request{Group: "resource.k8s.io", Resource: "resourceslices", Object: slice("n1")}, ""},
+		{"another's slice", admissiontest.Request{Group: "resource.k8s.io", Resource: "resourceslices", Object: slice("n2")}, "can only create ResourceSlice with the same NodeName"},
+		{"another's slice deleted", admissiontest.Request{Group: "resource.k8s.io", Resource: "resourceslices", Operation: del, Old: slice("n2")}, "can only delete ResourceSlice with the same NodeName"},
 		{"anything else", admissiontest.Request{Resource: "events", Object: &corev1.Event{}}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -114,6 +127,10 @@ func TestAdmit(t *testing.T) {
 			}
 		})
 	}
+}
+
+func slice(node string) *resourcev1.ResourceSlice {
+	return &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{NodeName: &node}}
 }
 
 func TestClaimStatus(t *testing.T) {

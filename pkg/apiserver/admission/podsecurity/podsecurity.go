@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,6 +28,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	podsecurityadmission "k8s.io/pod-security-admission/admission"
 	admissionapi "k8s.io/pod-security-admission/admission/api"
+	"k8s.io/pod-security-admission/admission/api/load"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/metrics"
 	"k8s.io/pod-security-admission/policy"
@@ -38,6 +40,7 @@ const Name = "PodSecurity"
 // Plugin is the admission plugin.
 type Plugin struct {
 	*admission.Handler
+	config     *admissionapi.PodSecurityConfiguration
 	client     kubernetes.Interface
 	namespaces corelisters.NamespaceLister
 	pods       corelisters.PodLister
@@ -50,9 +53,13 @@ var (
 	_ initializer.WantsExternalKubeClientSet       = (*Plugin)(nil)
 )
 
-// New returns the plugin.
-func New() admission.Interface {
-	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update)}
+// New returns the plugin by its configuration; without one everything is allowed that no label of a namespace forbids.
+func New(config io.Reader) (admission.Interface, error) {
+	c, err := load.LoadFromReader(config)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration of %s: %w", Name, err)
+	}
+	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update), config: c}, nil
 }
 
 // SetExternalKubeInformerFactory implements initializer.WantsExternalKubeInformerFactory.
@@ -75,14 +82,8 @@ func (p *Plugin) ValidateInitialization() error {
 	if err != nil {
 		return fmt.Errorf("could not create PodSecurityRegistry: %w", err)
 	}
-	// Without labels everything is allowed, as upstream without a configuration file.
-	level := string(api.LevelPrivileged)
 	p.delegate = &podsecurityadmission.Admission{
-		Configuration: &admissionapi.PodSecurityConfiguration{Defaults: admissionapi.PodSecurityDefaults{
-			Enforce: level, EnforceVersion: api.VersionLatest,
-			Audit: level, AuditVersion: api.VersionLatest,
-			Warn: level, WarnVersion: api.VersionLatest,
-		}},
+		Configuration:    p.config,
 		Evaluator:        checks,
 		Metrics:          unmeasured{},
 		PodSpecExtractor: podsecurityadmission.DefaultPodSpecExtractor{},

@@ -21,7 +21,10 @@ func namespace(name string, labels map[string]string) *corev1.Namespace {
 }
 
 func TestValidate(t *testing.T) {
-	p := New()
+	p, err := New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	admissiontest.Initialize(t, p,
 		namespace("open", nil),
 		namespace("baseline", map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}))

@@ -88,6 +88,8 @@ func (e *evaluator) Handles(a admission.Attributes) bool {
 		return a.GetOperation() == admission.Create || e.kind.Updates && a.GetOperation() == admission.Update
 	case "resize":
 		return e.kind.Resource == corev1.Resource("pods") && a.GetOperation() == admission.Update
+	case "status": // tells what a claim holds in fact, and of which classes; it is counted and never refused
+		return e.kind.Resource == corev1.Resource("persistentvolumeclaims")
 	}
 	return false
 }

@@ -67,6 +67,15 @@ func service(typ corev1.ServiceType) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", ResourceVersion: "1"}, Spec: corev1.ServiceSpec{Type: typ, Ports: []corev1.ServicePort{{Port: 80}}}}
 }
 
+// claim asks for a little and holds the given amount.
+func claim(holds string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", ResourceVersion: "1"},
+		Spec:       corev1.PersistentVolumeClaimSpec{Resources: corev1.VolumeResourceRequirements{Requests: amounts(map[string]string{"storage": "1Gi"})}},
+		Status:     corev1.PersistentVolumeClaimStatus{AllocatedResources: amounts(map[string]string{"storage": holds})},
+	}
+}
+
 func TestPlugin(t *testing.T) {
 	create := func(group, plural string, obj runtime.Object) admissiontest.Request {
 		return admissiontest.Request{Group: group, Resource: plural, Name: "p", Object: obj}
@@ -101,6 +110,9 @@ func TestPlugin(t *testing.T) {
 			request: admissiontest.Request{Resource: "pods", Operation: admission.Update, Object: pod("2"), Old: pod("1")}, after: map[string]string{"pods": "0"}},
 		{name: "pod resize", hard: map[string]string{"requests.cpu": "1"}, used: map[string]string{"requests.cpu": "1"},
 			request: admissiontest.Request{Resource: "pods", Subresource: "resize", Operation: admission.Update, Object: pod("2"), Old: pod("1")}, err: "exceeded quota"},
+		{name: "claim holds more than it asks for", // counted, though what a status says is never refused
+			hard: map[string]string{"requests.storage": "2Gi"}, used: map[string]string{"requests.storage": "1Gi"},
+			request: admissiontest.Request{Resource: "persistentvolumeclaims", Subresource: "status", Operation: admission.Update, Object: claim("3Gi"), Old: claim("1Gi")}, after: map[string]string{"requests.storage": "3Gi"}},
 		{name: "service changes its type", hard: map[string]string{"services.nodeports": "0"}, used: map[string]string{"services.nodeports": "0"},
 			request: admissiontest.Request{Resource: "services", Operation: admission.Update, Object: service(corev1.ServiceTypeNodePort), Old: service(corev1.ServiceTypeClusterIP)}, err: "exceeded quota"},
 		{name: "service stays", hard: map[string]string{"services": "1"}, used: map[string]string{"services": "1"},

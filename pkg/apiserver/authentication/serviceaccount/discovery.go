@@ -13,6 +13,8 @@ import (
 	"math/big"
 	"net/http"
 	"slices"
+
+	"github.com/emicklei/go-restful/v3"
 )
 
 // Paths of the documents by which others verify tokens (OpenID Connect Discovery 1.0, KEP-1393).
@@ -43,8 +45,8 @@ type key struct {
 	E         string `json:"e,omitempty"`
 }
 
-// Discovery returns the handlers of the documents by path. keysURL is where clients fetch KeysPath.
-func (t *Tokens) Discovery(keysURL string) (map[string]http.Handler, error) {
+// Discovery returns the services of the documents. keysURL is where clients fetch KeysPath.
+func (t *Tokens) Discovery(keysURL string) ([]*restful.WebService, error) {
 	c := configuration{Issuer: t.config.Issuer, JWKSURI: keysURL, ResponseTypes: []string{"id_token"}, SubjectTypes: []string{"public"}}
 	set := struct {
 		Keys []key `json:"keys"`
@@ -59,27 +61,31 @@ func (t *Tokens) Discovery(keysURL string) (map[string]http.Handler, error) {
 			c.Algorithms = append(c.Algorithms, k.Algorithm)
 		}
 	}
-	about, err := document("application/json", c)
+	about, err := document(ConfigurationPath, restful.MIME_JSON, c,
+		"get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'", "getServiceAccountIssuerOpenIDConfiguration")
 	if err != nil {
 		return nil, err
 	}
-	keys, err := document("application/jwk-set+json", set)
+	keys, err := document(KeysPath, "application/jwk-set+json", set,
+		"get service account issuer OpenID JSON Web Key Set (contains public token verification keys)", "getServiceAccountIssuerOpenIDKeyset")
 	if err != nil {
 		return nil, err
 	}
-	return map[string]http.Handler{ConfigurationPath: about, KeysPath: keys}, nil
+	return []*restful.WebService{about, keys}, nil
 }
 
-func document(contentType string, v any) (http.Handler, error) {
+// document serves v at a path; doc and operation are what the API's own description says about it.
+func document(path, contentType string, v any, doc, operation string) (*restful.WebService, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", contentType, err)
+		return nil, fmt.Errorf("encoding %s: %w", path, err)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	ws := new(restful.WebService).Path(path).Produces(contentType)
+	return ws.Route(ws.GET("").Doc(doc).Operation(operation).Returns(http.StatusOK, "OK", "").To(func(_ *restful.Request, w *restful.Response) {
 		w.Header().Set("Content-Type", contentType)
 		w.Header().Set("Cache-Control", "public, max-age=3600")
-		_, _ = w.Write(data) // a client that has gone away does not need it
-	}), nil
+		_, _ = w.ResponseWriter.Write(data) // a client that has gone away does not need it
+	})), nil
 }
 
 func webKey(id string, public any) (key, error) {

@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/emicklei/go-restful/v3"
 	"github.com/golang-jwt/jwt/v5"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,17 +38,21 @@ func TestDiscovery_KeysVerifyTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handlers, err := tokens.Discovery("https://issuer" + KeysPath)
+	services, err := tokens.Discovery("https://issuer" + KeysPath)
 	if err != nil {
 		t.Fatal(err)
 	}
+	handler := restful.NewContainer()
+	for _, ws := range services {
+		handler.Add(ws)
+	}
 	var about configuration
-	get(t, handlers, ConfigurationPath, &about)
+	get(t, handler, ConfigurationPath, &about)
 	if about.Issuer != "https://issuer" || about.JWKSURI != "https://issuer"+KeysPath || len(about.Algorithms) != 1 || about.Algorithms[0] != "ES256" {
 		t.Errorf("configuration is %+v", about)
 	}
 	var set struct{ Keys []key }
-	get(t, handlers, KeysPath, &set)
+	get(t, handler, KeysPath, &set)
 	_, err = jwt.Parse(raw, func(token *jwt.Token) (any, error) {
 		for _, k := range set.Keys {
 			if k.ID == token.Header["kid"] {
@@ -71,10 +76,10 @@ func number(t *testing.T, s string) *big.Int {
 	return new(big.Int).SetBytes(b)
 }
 
-func get(t *testing.T, handlers map[string]http.Handler, path string, into any) {
+func get(t *testing.T, handler http.Handler, path string, into any) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	handlers[path].ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 	if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
 		t.Fatal(err)
 	}

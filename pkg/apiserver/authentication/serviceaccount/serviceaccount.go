@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package serviceaccount signs and checks the tokens of ServiceAccounts: JWTs that are bound to an audience, to a time
-// and to objects, with which they die (KEP-1205). Touch it when tokens carry something more.
+// and to objects, with which they die (KEP-1205). It checks the older ones that are kept in Secrets, too. Touch it when
+// tokens carry something more.
 package serviceaccount
 
 import (
@@ -16,6 +17,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -23,11 +25,14 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/pki"
@@ -36,15 +41,23 @@ import (
 
 // Config of the tokens of one API server.
 type Config struct {
-	// Issuer is the iss claim.
-	Issuer string
+	// Issuer is the iss claim; tokens of OtherIssuers are accepted besides, for a change of name.
+	Issuer       string
+	OtherIssuers []string
 	// Key signs (PEM); nil: nothing is issued. Keys verify besides; each is a private or public key or certificate.
 	Key  []byte
 	Keys [][]byte
 	// Audiences of the API: tokens for others are not accepted.
 	Audiences authenticator.Audiences
+	// ExactLifetime keeps the tokens that pods get by default from lasting a year, as they do during upstream's transition
+	// to bound tokens.
+	ExactLifetime bool
 	// Stores tell whether the objects that a token is bound to are still there.
 	Stores *registry.Stores
+	// Secrets notes the use of tokens that are kept in Secrets; nil: it is not noted.
+	Secrets corev1client.SecretsGetter
+	// SkipLookup accepts such tokens without looking whether their Secret is still there.
+	SkipLookup bool
 	// Clock; default the real one.
 	Clock clock.PassiveClock
 }
@@ -66,15 +79,17 @@ var (
 // claims are those of a token, in upstream's form.
 type claims struct {
 	jwt.RegisteredClaims
+	legacyClaims
 	Kubernetes private `json:"kubernetes.io,omitzero"`
 }
 
 type private struct {
-	Namespace      string `json:"namespace,omitempty"`
-	ServiceAccount ref    `json:"serviceaccount,omitzero"`
-	Pod            *ref   `json:"pod,omitempty"`
-	Secret         *ref   `json:"secret,omitempty"`
-	Node           *ref   `json:"node,omitempty"`
+	Namespace      string           `json:"namespace,omitempty"`
+	ServiceAccount ref              `json:"serviceaccount,omitzero"`
+	Pod            *ref             `json:"pod,omitempty"`
+	Secret         *ref             `json:"secret,omitempty"`
+	Node           *ref             `json:"node,omitempty"`
+	WarnAfter      *jwt.NumericDate `json:"warnafter,omitempty"`
 }
 
 type ref struct {
@@ -87,6 +102,7 @@ func New(c Config) (*Tokens, error) {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
+	registerMetrics()
 	t := &Tokens{config: c, keys: map[string]crypto.PublicKey{}}
 	if c.Key != nil {
 		signer, err := pki.ParseKey(c.Key)
@@ -180,7 +196,7 @@ func methodOf(key crypto.PublicKey) (jwt.SigningMethod, error) {
 }
 
 // Issue implements registry.TokenIssuer.
-func (t *Tokens) Issue(_ context.Context, account types.NamespacedName, uid types.UID, bound *registry.BoundObject, spec authenticationv1.TokenRequestSpec) (string, metav1.Time, error) {
+func (t *Tokens) Issue(ctx context.Context, account types.NamespacedName, uid types.UID, bound *registry.BoundObject, spec authenticationv1.TokenRequestSpec) (string, metav1.Time, error) {
 	if t.signer == nil {
 		return "", metav1.Time{}, errors.New("this server has no key to sign tokens with")
 	}
@@ -189,17 +205,21 @@ func (t *Tokens) Issue(_ context.Context, account types.NamespacedName, uid type
 		seconds = *spec.ExpirationSeconds
 	}
 	now := t.config.Clock.Now()
-	expires := now.Add(time.Duration(seconds) * time.Second)
 	audiences := spec.Audiences
 	if len(audiences) == 0 {
 		audiences = t.config.Audiences
 	}
+	asked := time.Duration(seconds) * time.Second
+	lasts := t.lifetime(asked, bound, audiences)
 	c := &claims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Issuer: t.config.Issuer, Subject: serviceaccount.MakeUsername(account.Namespace, account.Name), Audience: audiences,
-			ExpiresAt: jwt.NewNumericDate(expires), NotBefore: jwt.NewNumericDate(now), IssuedAt: jwt.NewNumericDate(now), ID: uuid.NewString(),
+			ExpiresAt: jwt.NewNumericDate(now.Add(lasts)), NotBefore: jwt.NewNumericDate(now), IssuedAt: jwt.NewNumericDate(now), ID: uuid.NewString(),
 		},
 		Kubernetes: private{Namespace: account.Namespace, ServiceAccount: ref{Name: account.Name, UID: string(uid)}},
+	}
+	if lasts > asked {
+		c.Kubernetes.WarnAfter = jwt.NewNumericDate(now.Add(asked))
 	}
 	if bound != nil {
 		o := &ref{Name: bound.Name, UID: string(bound.UID)}
@@ -223,36 +243,69 @@ func (t *Tokens) Issue(_ context.Context, account types.NamespacedName, uid type
 	if err != nil {
 		return "", metav1.Time{}, fmt.Errorf("signing token: %w", err)
 	}
-	return signed, metav1.NewTime(expires), nil
+	audit.AddAuditAnnotation(ctx, serviceaccount.IssuedCredentialIDAuditAnnotationKey, "JTI="+c.ID)
+	return signed, metav1.NewTime(now.Add(asked)), nil
+}
+
+// projectedLifetime is what the kubelet asks for on behalf of a pod that did not choose a lifetime, an odd number so that it
+// can be told; extendedLifetime is what it gets instead, for clients that do not read their token again.
+const (
+	projectedLifetime = 3607 * time.Second
+	extendedLifetime  = 365 * 24 * time.Hour
+)
+
+func (t *Tokens) lifetime(asked time.Duration, bound *registry.BoundObject, audiences []string) time.Duration {
+	elsewhere := slices.ContainsFunc(audiences, func(a string) bool { return !slices.Contains(t.config.Audiences, a) })
+	if t.config.ExactLifetime || bound == nil || bound.Kind != "Pod" || asked != projectedLifetime || elsewhere {
+		return asked
+	}
+	return extendedLifetime
 }
 
 // AuthenticateToken implements authenticator.Token. A token of another issuer is left to others.
 func (t *Tokens) AuthenticateToken(ctx context.Context, raw string) (*authenticator.Response, bool, error) {
 	peek := &claims{}
-	if _, _, err := jwt.NewParser().ParseUnverified(raw, peek); err != nil || peek.Issuer != t.config.Issuer {
+	if _, _, err := jwt.NewParser().ParseUnverified(raw, peek); err != nil || !t.knows(peek.Issuer) {
 		return nil, false, nil
 	}
+	legacy := peek.Issuer == LegacyIssuer
+	options := []jwt.ParserOption{jwt.WithValidMethods([]string{"RS256", "ES256", "ES384", "ES512"}), jwt.WithTimeFunc(t.config.Clock.Now), jwt.WithLeeway(time.Minute)}
+	if !legacy {
+		options = append(options, jwt.WithExpirationRequired())
+	}
 	c := &claims{}
-	parser := jwt.NewParser(
-		jwt.WithValidMethods([]string{"RS256", "ES256", "ES384", "ES512"}),
-		jwt.WithExpirationRequired(), jwt.WithTimeFunc(t.config.Clock.Now), jwt.WithLeeway(time.Minute),
-	)
-	if _, err := parser.ParseWithClaims(raw, c, t.keyFor); err != nil {
+	if _, err := jwt.NewParser(options...).ParseWithClaims(raw, c, t.keyFor); err != nil {
 		return nil, false, fmt.Errorf("invalid service account token: %w", err)
 	}
 	audiences, ok := authenticator.AudiencesFrom(ctx)
 	if !ok {
 		audiences = t.config.Audiences
 	}
-	granted := authenticator.Audiences(c.Audience).Intersect(audiences)
-	if len(granted) == 0 && len(audiences) > 0 {
-		return nil, false, fmt.Errorf("token audiences %q is invalid for the target audiences %q", c.Audience, audiences)
+	meant := authenticator.Audiences(c.Audience)
+	if len(meant) == 0 {
+		meant = t.config.Audiences
+		audit.AddAuditAnnotation(ctx, "authentication.k8s.io/legacy-token", c.Subject)
+		legacyTokens.WithContext(ctx).Inc()
 	}
-	info, err := t.check(ctx, c)
+	granted := meant.Intersect(audiences)
+	if len(granted) == 0 && len(t.config.Audiences) > 0 {
+		return nil, false, fmt.Errorf("token audiences %q is invalid for the target audiences %q", meant, audiences)
+	}
+	var info *serviceaccount.ServiceAccountInfo
+	var err error
+	if legacy {
+		info, err = t.checkLegacy(ctx, raw, c)
+	} else {
+		info, err = t.check(ctx, c)
+	}
 	if err != nil {
 		return nil, false, err
 	}
 	return &authenticator.Response{User: info.UserInfo(), Audiences: granted}, true, nil
+}
+
+func (t *Tokens) knows(issuer string) bool {
+	return issuer == t.config.Issuer || issuer == LegacyIssuer || slices.Contains(t.config.OtherIssuers, issuer)
 }
 
 func (t *Tokens) keyFor(token *jwt.Token) (any, error) {
@@ -302,22 +355,43 @@ func (t *Tokens) check(ctx context.Context, c *claims) (*serviceaccount.ServiceA
 		}
 		info.NodeName, info.NodeUID = k.Node.Name, k.Node.UID
 	}
+	t.countAge(ctx, c)
 	return info, nil
+}
+
+// countAge tells tokens that were asked for a short time, got a long one, and are used beyond the short one: their clients
+// do not read them again, and would fail without that extension.
+func (t *Tokens) countAge(ctx context.Context, c *claims) {
+	warn := c.Kubernetes.WarnAfter
+	if warn == nil {
+		return
+	}
+	if late := t.config.Clock.Now().Sub(warn.Time); late > 0 {
+		audit.AddAuditAnnotation(ctx, "authentication.k8s.io/stale-token", fmt.Sprintf("subject: %s, seconds after warning threshold: %d", c.Subject, int64(late.Seconds())))
+		staleTokens.WithContext(ctx).Inc()
+		return
+	}
+	validTokens.WithContext(ctx).Inc()
 }
 
 // bindingGrace is how long a token outlives the end of its object's own grace period.
 const bindingGrace = 60 * time.Second
 
-func (t *Tokens) alive(ctx context.Context, resource string, r ref, now time.Time) error {
+// get reads from the watch cache: a token check must not cost a read of etcd on every request. What was just made, the
+// cache may not know yet.
+func (t *Tokens) get(ctx context.Context, resource, name string) (runtime.Object, error) {
 	store, err := t.config.Stores.Get(schema.GroupResource{Group: corev1.GroupName, Resource: resource})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	// From the watch cache: a token check must not cost a read of etcd on every request.
-	obj, err := store.Get(ctx, r.Name, &metav1.GetOptions{ResourceVersion: "0"})
-	if err != nil {
-		obj, err = store.Get(ctx, r.Name, &metav1.GetOptions{}) // just made, the cache does not know it yet
+	if obj, err := store.Get(ctx, name, &metav1.GetOptions{ResourceVersion: "0"}); err == nil {
+		return obj, nil
 	}
+	return store.Get(ctx, name, &metav1.GetOptions{})
+}
+
+func (t *Tokens) alive(ctx context.Context, resource string, r ref, now time.Time) error {
+	obj, err := t.get(ctx, resource, r.Name)
 	if err != nil {
 		return fmt.Errorf("the token's object %s %q is gone: %w", resource, r.Name, err)
 	}

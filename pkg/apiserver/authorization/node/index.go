@@ -7,9 +7,12 @@ import (
 	"maps"
 	"sync"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 )
 
 // kind is a kind of object that pods refer to, or pods themselves.
@@ -24,6 +27,8 @@ const (
 	volumeAttachment
 	serviceAccount
 	resourceClaim
+	certificateRequest
+	deviceSlice
 )
 
 // ref is one such object.
@@ -32,16 +37,21 @@ type ref struct {
 	namespace, name string
 }
 
-// Index knows which objects belong to which nodes: the pods bound to a node, and what these refer to. Volumes and their
-// attachments belong to none until this server serves them. Safe for concurrent use.
+// Index knows which objects belong to which nodes: the pods bound to a node, what these refer to, the volumes of their claims
+// with the Secrets by which they are mounted, and the requests for certificates, VolumeAttachments and ResourceSlices that name the node. Safe
+// for concurrent use.
 type Index struct {
-	mu   sync.RWMutex // guards all below
-	pods map[types.NamespacedName]placement
-	// uses counts for each object the pods on each node that refer to it.
+	mu sync.RWMutex // guards all below
+	// placed is what each object adds that is on a node.
+	placed map[ref]placement
+	// uses counts for each object what on each node refers to it.
 	uses map[ref]map[string]int
+	// volumes are those that are bound, by name; mounting, the names of those that need a Secret.
+	volumes  map[string]binding
+	mounting map[ref]map[string]bool
 }
 
-// placement is what a pod adds to the index.
+// placement is what an object adds to the index that is on a node.
 type placement struct {
 	node string
 	refs map[ref]bool
@@ -49,17 +59,38 @@ type placement struct {
 
 // NewIndex returns an empty index.
 func NewIndex() *Index {
-	return &Index{pods: map[types.NamespacedName]placement{}, uses: map[ref]map[string]int{}}
+	return &Index{
+		placed: map[ref]placement{}, uses: map[ref]map[string]int{},
+		volumes: map[string]binding{}, mounting: map[ref]map[string]bool{},
+	}
 }
 
 // Has reports whether an object belongs to a node.
 func (x *Index) Has(node string, r ref) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return x.uses[r][node] > 0
+	if r.kind == volume {
+		return x.hasVolume(node, r.name)
+	}
+	if x.uses[r][node] > 0 {
+		return true
+	}
+	for name := range x.mounting[r] {
+		if x.hasVolume(node, name) {
+			return true
+		}
+	}
+	return false
 }
 
-// Handler keeps the index up to date with an informer of pods.
+// hasVolume reports whether a pod on the node uses the claim that the volume is bound to. The lock must be held.
+func (x *Index) hasVolume(node, name string) bool {
+	b, bound := x.volumes[name]
+	return bound && x.uses[b.claim][node] > 0
+}
+
+// Handler keeps the index up to date with an informer of pods, PersistentVolumes, VolumeAttachments,
+// ResourceSlices or PodCertificateRequests.
 func (x *Index) Handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { x.put(obj) },
@@ -68,24 +99,30 @@ func (x *Index) Handler() cache.ResourceEventHandler {
 			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = gone.Obj
 			}
-			if p, ok := obj.(*corev1.Pod); ok {
-				x.set(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, placement{})
+			if v, ok := obj.(*corev1.PersistentVolume); ok {
+				x.setVolume(v.Name, nil)
+			}
+			if key, _, ok := place(obj); ok {
+				x.set(key, placement{})
 			}
 		},
 	}
 }
 
 func (x *Index) put(obj any) {
-	if p, ok := obj.(*corev1.Pod); ok {
-		x.set(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, place(p))
+	if v, ok := obj.(*corev1.PersistentVolume); ok {
+		x.setVolume(v.Name, bind(v))
+	}
+	if key, p, ok := place(obj); ok {
+		x.set(key, p)
 	}
 }
 
-// set replaces what a pod adds; an empty placement removes it.
-func (x *Index) set(key types.NamespacedName, p placement) {
+// set replaces what an object adds; an empty placement removes it.
+func (x *Index) set(key ref, p placement) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	old, known := x.pods[key]
+	old, known := x.placed[key]
 	if known && old.node == p.node && maps.Equal(old.refs, p.refs) {
 		return // most updates are of status
 	}
@@ -98,10 +135,10 @@ func (x *Index) set(key types.NamespacedName, p placement) {
 		}
 	}
 	if p.node == "" {
-		delete(x.pods, key)
+		delete(x.placed, key)
 		return
 	}
-	x.pods[key] = p
+	x.placed[key] = p
 	for r := range p.refs {
 		if x.uses[r] == nil {
 			x.uses[r] = map[string]int{}
@@ -110,9 +147,27 @@ func (x *Index) set(key types.NamespacedName, p placement) {
 	}
 }
 
-// place tells what a pod gives its node access to. A mirror pod stands for a file on the node: it gives access to nothing
+// place tells what an object is, and what it gives its node access to; ok is false for kinds that give nothing.
+func place(obj any) (key ref, p placement, ok bool) {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		return ref{pod, o.Namespace, o.Name}, placePod(o), true
+	case *resourcev1.ResourceSlice:
+		key := ref{kind: deviceSlice, name: o.Name}
+		return key, placement{node: ptr.Deref(o.Spec.NodeName, ""), refs: map[ref]bool{key: true}}, true
+	case *certificatesv1.PodCertificateRequest:
+		key := ref{certificateRequest, o.Namespace, o.Name}
+		return key, placement{node: string(o.Spec.NodeName), refs: map[ref]bool{key: true}}, true
+	case *storagev1.VolumeAttachment:
+		key := ref{kind: volumeAttachment, name: o.Name}
+		return key, placement{node: o.Spec.NodeName, refs: map[ref]bool{key: true}}, true
+	}
+	return ref{}, placement{}, false
+}
+
+// placePod tells what a pod gives its node access to. A mirror pod stands for a file on the node: it gives access to nothing
 // but itself.
-func place(p *corev1.Pod) placement {
+func placePod(p *corev1.Pod) placement {
 	if p.Spec.NodeName == "" {
 		return placement{}
 	}

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -97,13 +98,18 @@ func (a *Authorizer) decide(node string, attrs authorizer.Attributes) (bool, str
 		case schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}:
 			return a.get(node, volumeAttachment, attrs)
 		case corev1.Resource("serviceaccounts"):
+			if attrs.GetVerb() == "get" && attrs.GetSubresource() == "" {
+				return a.read(node, serviceAccount, attrs)
+			}
 			return a.createToken(node, attrs)
+		case schema.GroupResource{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}:
+			return a.certificateRequest(node, attrs)
 		case schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}:
 			return lease(node, attrs)
 		case schema.GroupResource{Group: "storage.k8s.io", Resource: "csinodes"}:
 			return csiNode(node, attrs)
 		case schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceslices"}:
-			return resourceSlice(node, attrs)
+			return a.resourceSlice(node, attrs)
 		case corev1.Resource("nodes"):
 			return ownNode(node, attrs)
 		case corev1.Resource("pods"):
@@ -162,6 +168,26 @@ func (a *Authorizer) createToken(node string, attrs authorizer.Attributes) (bool
 		return false, "can only create token subresource of serviceaccount"
 	}
 	return a.related(node, serviceAccount, attrs)
+}
+
+// certificateRequest allows a node requests for its own pods; NodeRestriction looks at what is asked for.
+func (a *Authorizer) certificateRequest(node string, attrs authorizer.Attributes) (bool, string) {
+	if attrs.GetSubresource() != "" {
+		return false, "nodes may not access the status subresource of PodCertificateRequests"
+	}
+	switch verb := attrs.GetVerb(); verb {
+	case "create":
+		return true, ""
+	case "get":
+		return a.related(node, certificateRequest, attrs)
+	case "list", "watch":
+		if selects(attrs, "spec.nodeName", node) {
+			return true, ""
+		}
+		return false, "can only list/watch podcertificaterequests with nodeName field selector"
+	default:
+		return false, fmt.Sprintf("nodes may not %s podcertificaterequests", verb)
+	}
 }
 
 // pod allows a node its own pods. Whose a pod is that it creates, deletes or reports on is seen by the NodeRestriction
@@ -240,8 +266,9 @@ func csiNode(node string, attrs authorizer.Attributes) (bool, string) {
 	return true, ""
 }
 
-// resourceSlice allows slices by selector. Single ones would need an index of them; this server does not serve the API.
-func resourceSlice(node string, attrs authorizer.Attributes) (bool, string) {
+// resourceSlice allows a node the slices that name it. Those that it makes, and each of those that it deletes by selector,
+// are seen by NodeRestriction.
+func (a *Authorizer) resourceSlice(node string, attrs authorizer.Attributes) (bool, string) {
 	if attrs.GetSubresource() != "" {
 		return false, "cannot authorize ResourceSlice subresources"
 	}
@@ -249,12 +276,14 @@ func resourceSlice(node string, attrs authorizer.Attributes) (bool, string) {
 	case "create":
 		return true, ""
 	case "list", "watch", "deletecollection":
-		if selects(attrs, "nodeName", node) {
+		if selects(attrs, resourcev1.ResourceSliceSelectorNodeName, node) {
 			return true, ""
 		}
 		return false, "can only list/watch/deletecollection resourceslices with nodeName field selector"
+	case "get", "update", "patch", "delete":
+		return a.related(node, deviceSlice, attrs)
 	}
-	return false, fmt.Sprintf("no relationship found between node '%s' and this object", node)
+	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
 }
 
 // selects reports whether a request is limited to objects whose field is the node.

@@ -7,8 +7,11 @@ import (
 	"context"
 	"testing"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -53,6 +56,17 @@ func everything(name, node string) *corev1.Pod {
 	}
 }
 
+// volumeOf is a volume that is bound to a claim.
+func volumeOf(name, claim string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
+		ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: claim},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+			NodeStageSecretRef:         &corev1.SecretReference{Namespace: "drivers", Name: name + "-stage"},
+			ControllerPublishSecretRef: &corev1.SecretReference{Namespace: "drivers", Name: name + "-attach"},
+		}},
+	}}
+}
+
 func TestAuthorize(t *testing.T) {
 	x := NewIndex()
 	h := x.Handler()
@@ -64,6 +78,14 @@ func TestAuthorize(t *testing.T) {
 		}},
 	}, false)
 	h.OnAdd(everything("pending", ""), false)
+	h.OnAdd(&certificatesv1.PodCertificateRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}, Spec: certificatesv1.PodCertificateRequestSpec{NodeName: "n1"},
+	}, false)
+	h.OnAdd(volumeOf("v", "data"), false)
+	h.OnAdd(&resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "slice"}, Spec: resourcev1.ResourceSliceSpec{NodeName: ptr.To("n1")}}, false)
+	h.OnAdd(volumeOf("stranger", "other"), false)
+	h.OnAdd(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "unbound"}}, false)
+	h.OnAdd(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}}, false)
 	a := &Authorizer{Index: x, Rules: []rbacv1.PolicyRule{
 		{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""}, Resources: []string{"services", "secrets", "nodes", "pods"}},
 	}}
@@ -112,11 +134,31 @@ func TestAuthorize(t *testing.T) {
 		{"claim list", ask(n1, "list", "", "persistentvolumeclaims", "", "ns", "data"), false},
 		{"claim status", ask(n1, "patch", "", "persistentvolumeclaims", "status", "ns", "data"), true},
 		{"another's claim status", ask(n2, "patch", "", "persistentvolumeclaims", "status", "ns", "data"), false},
+		{"volume of a claim", ask(n1, "get", "", "persistentvolumes", "", "", "v"), true},
+		{"volume of another node's claim", ask(n2, "get", "", "persistentvolumes", "", "", "v"), false},
+		{"volume of a claim that no pod uses", ask(n1, "get", "", "persistentvolumes", "", "", "stranger"), false},
+		{"volume without a claim", ask(n1, "get", "", "persistentvolumes", "", "", "unbound"), false},
+		{"all volumes", ask(n1, "list", "", "persistentvolumes", "", "", ""), false},
+		{"secret for mounting", ask(n1, "get", "", "secrets", "", "drivers", "v-stage"), true},
+		{"another node's secret for mounting", ask(n2, "get", "", "secrets", "", "drivers", "v-stage"), false},
+		{"secret of a driver's controller", ask(n1, "get", "", "secrets", "", "drivers", "v-attach"), false},
+		{"own attachment", ask(n1, "get", "storage.k8s.io", "volumeattachments", "", "", "va"), true},
+		{"another's attachment", ask(n2, "get", "storage.k8s.io", "volumeattachments", "", "", "va"), false},
 		{"resource claim", ask(n1, "get", "resource.k8s.io", "resourceclaims", "", "ns", "gpu"), true},
 
 		{"token", ask(n1, "create", "", "serviceaccounts", "token", "ns", "sa"), true},
 		{"token of another node's account", ask(n2, "create", "", "serviceaccounts", "token", "ns", "sa"), false},
-		{"account", ask(n1, "get", "", "serviceaccounts", "", "ns", "sa"), false},
+		{"account", ask(n1, "get", "", "serviceaccounts", "", "ns", "sa"), true},
+		{"another node's account", ask(n2, "get", "", "serviceaccounts", "", "ns", "sa"), false},
+		{"accounts", ask(n1, "list", "", "serviceaccounts", "", "ns", ""), false},
+
+		{"new certificate request", ask(n1, "create", "certificates.k8s.io", "podcertificaterequests", "", "ns", ""), true},
+		{"own certificate request", ask(n1, "get", "certificates.k8s.io", "podcertificaterequests", "", "ns", "r"), true},
+		{"another's certificate request", ask(n2, "get", "certificates.k8s.io", "podcertificaterequests", "", "ns", "r"), false},
+		{"own certificate requests", selecting(ask(n1, "watch", "certificates.k8s.io", "podcertificaterequests", "", "", ""), "spec.nodeName=n1"), true},
+		{"all certificate requests", ask(n1, "list", "certificates.k8s.io", "podcertificaterequests", "", "", ""), false},
+		{"certificate of a request", ask(n1, "update", "certificates.k8s.io", "podcertificaterequests", "status", "ns", "r"), false},
+		{"withdrawn certificate request", ask(n1, "delete", "certificates.k8s.io", "podcertificaterequests", "", "ns", "r"), false},
 
 		{"own lease", ask(n1, "update", "coordination.k8s.io", "leases", "", "kube-node-lease", "n1"), true},
 		{"new lease", ask(n1, "create", "coordination.k8s.io", "leases", "", "kube-node-lease", ""), true},
@@ -149,7 +191,9 @@ func TestAuthorize(t *testing.T) {
 		{"pod update", ask(n1, "update", "", "pods", "", "ns", "p"), false},
 		{"exec", ask(n1, "create", "", "pods", "exec", "ns", "p"), false},
 		{"secret of a mirror pod", ask(n2, "get", "", "secrets", "", "ns", "volume"), false},
-		{"own slices", selecting(ask(n1, "list", "resource.k8s.io", "resourceslices", "", "", ""), "nodeName=n1"), true},
+		{"own slices", selecting(ask(n1, "list", "resource.k8s.io", "resourceslices", "", "", ""), "spec.nodeName=n1"), true},
+		{"own slice", ask(n1, "update", "resource.k8s.io", "resourceslices", "", "", "slice"), true},
+		{"another's slice", ask(n2, "get", "resource.k8s.io", "resourceslices", "", "", "slice"), false},
 		{"all slices", ask(n1, "list", "resource.k8s.io", "resourceslices", "", "", ""), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -176,9 +220,22 @@ func TestIndexForgets(t *testing.T) {
 	if x.Has("n1", s) || !x.Has("n2", s) {
 		t.Error("access did not move with the pod")
 	}
+	v, attachment := volumeOf("v", "data"), &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n2"}}
+	h.OnAdd(v, false)
+	h.OnAdd(attachment, false)
+	stage := ref{secret, "drivers", "v-stage"}
+	if !x.Has("n2", stage) || !x.Has("n2", ref{kind: volume, name: "v"}) || !x.Has("n2", ref{kind: volumeAttachment, name: "va"}) {
+		t.Error("volume, its secret or its attachment is not the node's")
+	}
+	h.OnUpdate(v, volumeOf("v", "other")) // bound anew
+	if x.Has("n2", stage) {
+		t.Error("secret not forgotten with the claim")
+	}
+	h.OnDelete(v)
+	h.OnDelete(attachment)
 	h.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/b", Obj: everything("b", "n2")})
-	if len(x.uses) != 0 || len(x.pods) != 0 {
-		t.Errorf("left behind: %v, %v", x.uses, x.pods)
+	if len(x.uses)+len(x.placed)+len(x.volumes)+len(x.mounting) != 0 {
+		t.Errorf("left behind: %+v", x)
 	}
 }
 

@@ -25,11 +25,13 @@ func components() Policy {
 			clusterRole("system:kube-scheduler",
 				events(),
 				on("coordination.k8s.io", "leases", "create"),
-				named("kube-scheduler", on("coordination.k8s.io", "leases", "get update")),
+				named("kube-scheduler", on("coordination.k8s.io", "leases", "get list update watch")),
+				on("coordination.k8s.io", "leasecandidates", readWrite),
 				on("", "nodes", read),
 				on("", "pods", "delete get list watch"),
 				on("", "bindings pods/binding", "create"),
 				on("", "pods/status", "patch update"),
+				on("", "pods/finalizers", "update"),
 				on("", "replicationcontrollers services", read),
 				on("apps extensions", "replicasets", read),
 				on("apps", "statefulsets", read),
@@ -40,17 +42,16 @@ func components() Policy {
 				on("storage.k8s.io", "csinodes", read),
 				on("", "namespaces", read),
 				on("storage.k8s.io", "csidrivers csistoragecapacities volumeattachments", read),
-				on("resource.k8s.io", "deviceclasses resourceslices", read),
-				on("resource.k8s.io", "resourceclaims", "get list patch update watch"),
-				on("resource.k8s.io", "resourceclaims/status resourceclaims/binding", "patch update")),
+				on("resource.k8s.io", "deviceclasses devicetaintrules resourceslices", read),
+				on("resource.k8s.io", "resourceclaims", "create delete get list patch update watch"),
+				on("resource.k8s.io", "resourceclaims/status", "get list patch update watch"),
+				on("resource.k8s.io", "resourceclaims/binding", "patch update")),
 			clusterRole("system:volume-scheduler",
 				on("", "persistentvolumes", "get list patch update watch"),
 				on("storage.k8s.io", "storageclasses", read),
 				on("", "persistentvolumeclaims", "get list patch update watch")),
 			clusterRole("system:kube-dns", on("", "endpoints services", "list watch")),
-			clusterRole("system:kube-aggregator",
-				on("", "endpoints services", read),
-				on("discovery.k8s.io", "endpointslices", read)),
+			clusterRole("system:kube-aggregator", on("", "endpoints services", read)),
 			clusterRole("system:auth-delegator",
 				on("authentication.k8s.io", "tokenreviews", "create"),
 				on("authorization.k8s.io", "subjectaccessreviews", "create")),
@@ -73,9 +74,10 @@ func components() Policy {
 	}
 }
 
-// certificates are the roles of the certificates API: who may ask for what kind, and who may approve or sign it.
+// certificates are the roles of the certificates API: who may ask for what kind, who may approve it, and that every
+// ServiceAccount may read trust bundles.
 func certificates() Policy {
-	const api = "certificates.k8s.io"
+	const api, bundles = "certificates.k8s.io", "system:cluster-trust-bundle-discovery"
 	approver := func(signer string) rbacv1.ClusterRole {
 		return clusterRole("system:certificates.k8s.io:"+signer+"-approver", named("kubernetes.io/"+signer, on(api, "signers", "approve")))
 	}
@@ -86,5 +88,8 @@ func certificates() Policy {
 		approver("kubelet-serving"),
 		approver("kube-apiserver-client"),
 		approver("kube-apiserver-client-kubelet"),
+		clusterRole(bundles, on(api, "clustertrustbundles", read)),
+	}, ClusterRoleBindings: []rbacv1.ClusterRoleBinding{
+		clusterBinding(bundles, bundles, group("system:serviceaccounts")),
 	}}
 }

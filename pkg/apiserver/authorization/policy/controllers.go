@@ -66,9 +66,9 @@ func workloadControllers() []controller {
 			on("autoscaling", "horizontalpodautoscalers/status", "update"),
 			on("*", "*/scale", "get update"),
 			on("", "pods", "list watch"),
-			on("metrics.k8s.io", "pods", "list"),
-			on("custom.metrics.k8s.io", "*", "get list"),
-			on("external.metrics.k8s.io", "*", "get list"),
+			on("metrics.k8s.io", "pods", "list watch"),
+			on("custom.metrics.k8s.io", "*", "get list watch"),
+			on("external.metrics.k8s.io", "*", "get list watch"),
 			events())},
 		{"job-controller", rules(
 			on("batch", "jobs", "get list patch update watch"),
@@ -197,7 +197,8 @@ func storageControllers() []controller {
 		{"device-taint-eviction-controller", rules(
 			on("", "pods", "delete get list watch"),
 			on("", "pods/status", "patch update"),
-			on(resource, "deviceclasses resourceclaims resourceslices", read),
+			on(resource, "deviceclasses devicetaintrules resourceclaims resourceslices", read),
+			on(resource, "devicetaintrules/status", "patch update"),
 			events())},
 	}
 }
@@ -220,6 +221,10 @@ func clusterControllers() []controller {
 		{"generic-garbage-collector", rules(
 			on("*", "*", "delete get list patch update watch"),
 			events())},
+		{"kube-apiserver-serving-clustertrustbundle-publisher", rules(
+			named("kubernetes.io/kube-apiserver-serving", on(certificates, "signers", "attest")),
+			on(certificates, "clustertrustbundles", "create delete list update watch"),
+			events())},
 		{"legacy-service-account-token-cleaner", rules(
 			named("kube-apiserver-legacy-service-account-token-tracking", on("", "configmaps", "get")),
 			on("", "secrets", "delete patch"))},
@@ -232,7 +237,10 @@ func clusterControllers() []controller {
 			on("", "nodes/status", "patch update"),
 			on("", "pods/status", "patch update"),
 			on("", "pods", "delete get list watch"),
+			on("coordination.k8s.io", "leases", read),
 			events())},
+		{"podcertificaterequestcleaner", rules(
+			on(certificates, "podcertificaterequests", "delete get list watch"))},
 		{"resourcequota-controller", rules(
 			on("*", "*", "list watch"),
 			on("", "resourcequotas/status", "update"),
@@ -243,6 +251,11 @@ func clusterControllers() []controller {
 		{"service-account-controller", rules(
 			on("", "serviceaccounts", "create"),
 			events())},
+		{"storage-version-migrator-controller", rules(
+			on("*", "*", "list patch"),
+			on("apiextensions.k8s.io", "customresourcedefinitions", "get"),
+			on("apiextensions.k8s.io", "customresourcedefinitions/status", "patch"),
+			on("storagemigration.k8s.io", "storageversionmigrations/status", "update"))},
 		{"ttl-controller", rules(
 			on("", "nodes", "list patch update watch"),
 			events())},

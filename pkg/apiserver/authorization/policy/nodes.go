@@ -32,7 +32,10 @@ func NodeRules() []rbacv1.PolicyRule {
 		on("storage.k8s.io", "csinodes", "create delete get patch update"),
 		on("node.k8s.io", "runtimeclasses", read),
 		on("resource.k8s.io", "resourceclaims", "get"),
-		on("resource.k8s.io", "resourceslices", readWrite),
+		on("resource.k8s.io", "resourceslices", "deletecollection"), // the Node authorizer permits more
+		on("certificates.k8s.io", "clustertrustbundles", read),
+		on("", "serviceaccounts", "get"),
+		on("certificates.k8s.io", "podcertificaterequests", "create get list watch"),
 	}
 }
 

@@ -22,17 +22,20 @@ import (
 
 // Resource describes podtemplates.
 var Resource = &registry.Resource[*corev1.PodTemplate]{
-	Kind:                corev1.SchemeGroupVersion.WithKind("PodTemplate"),
-	Name:                "podtemplates",
-	New:                 func() *corev1.PodTemplate { return &corev1.PodTemplate{} },
-	NewList:             func() runtime.Object { return &corev1.PodTemplateList{} },
-	AllowCreateOnUpdate: true,
-	Default:             func(t *corev1.PodTemplate) { podtemplate.SetDefaults(&t.Template) },
+	Kind:          corev1.SchemeGroupVersion.WithKind("PodTemplate"),
+	Name:          "podtemplates",
+	ReturnDeleted: true,
+	New:           func() *corev1.PodTemplate { return &corev1.PodTemplate{} },
+	NewList:       func() runtime.Object { return &corev1.PodTemplateList{} },
+	Default:       func(t *corev1.PodTemplate) { podtemplate.SetDefaults(&t.Template) },
 	Validate: func(_ context.Context, t *corev1.PodTemplate) field.ErrorList {
 		return podtemplate.Validate(&t.Template, field.NewPath("template"))
 	},
 	Spec: func(t *corev1.PodTemplate) any { return &t.Template },
-	Warnings: func(_ context.Context, t, _ *corev1.PodTemplate) []string {
+	Warnings: func(_ context.Context, t, old *corev1.PodTemplate) []string {
+		if old != nil && t.Generation == old.Generation {
+			return nil
+		}
 		return podtemplate.Warnings(&t.Template.ObjectMeta, &t.Template.Spec, field.NewPath("template"))
 	},
 	Columns: []metav1.TableColumnDefinition{

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -37,15 +38,11 @@ var Resource = &registry.Resource[*corev1.ReplicationController]{
 	NewList:                  func() runtime.Object { return &corev1.ReplicationControllerList{} },
 	DefaultGarbageCollection: rest.OrphanDependents,
 	Default:                  setDefaults,
+	ValidateName:             validateName,
 	Validate:                 validate,
-	Warnings: func(_ context.Context, r, _ *corev1.ReplicationController) []string {
-		if r.Spec.Template == nil {
-			return nil
-		}
-		return podtemplate.Warnings(&r.Spec.Template.ObjectMeta, &r.Spec.Template.Spec, field.NewPath("spec", "template"))
-	},
-	Spec:   func(r *corev1.ReplicationController) any { return r.Spec },
-	Status: &registry.Status[*corev1.ReplicationController]{Validate: validateStatus},
+	Warnings:                 warnings,
+	Spec:                     func(r *corev1.ReplicationController) any { return r.Spec },
+	Status:                   &registry.Status[*corev1.ReplicationController]{Validate: validateStatus},
 	Fields: func(r *corev1.ReplicationController) fields.Set {
 		return fields.Set{"status.replicas": strconv.Itoa(int(r.Status.Replicas))}
 	},
@@ -55,7 +52,7 @@ var Resource = &registry.Resource[*corev1.ReplicationController]{
 		registry.Column("Current", "integer", docs["replicas"]),
 		registry.Column("Ready", "integer", docs["readyReplicas"]),
 		registry.AgeColumn,
-	}, workload.WideColumns...),
+	}, workload.WideColumns(corev1.ReplicationControllerSpec{}.SwaggerDoc()["selector"])...),
 	Row: func(r *corev1.ReplicationController) []any {
 		spec := &corev1.PodSpec{}
 		if r.Spec.Template != nil {
@@ -74,6 +71,30 @@ var Resource = &registry.Resource[*corev1.ReplicationController]{
 			},
 		})}, nil
 	},
+}
+
+// validateName judges only the name that is made of a generateName.
+func validateName(name string, prefix bool) []string {
+	if prefix {
+		return nil
+	}
+	return apivalidation.NameIsDNSSubdomain(name, false)
+}
+
+func warnings(_ context.Context, r, old *corev1.ReplicationController) []string {
+	t := r.Spec.Template
+	var out []string
+	if old == nil {
+		out = workload.NameWarnings(r.Name)
+	} else if r.Generation == old.Generation {
+		return nil
+	} else {
+		t = old.Spec.Template // upstream looks at the template that is about to go
+	}
+	if t == nil {
+		return out
+	}
+	return append(out, podtemplate.Warnings(&t.ObjectMeta, &t.Spec, field.NewPath("spec", "template"))...)
 }
 
 // setDefaults lets the selector and the controller's own labels default to those of the template.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
@@ -70,7 +71,11 @@ func (r *TokenREST) Create(ctx context.Context, name string, obj runtime.Object,
 	if err != nil {
 		return nil, err
 	}
-	out.CreationTimestamp = metav1.Now()
+	if out.UID != "" && out.UID != account.UID {
+		return nil, apierrors.NewConflict(schema.GroupResource{Group: tokenRequestKind.Group, Resource: tokenRequestKind.Kind}, name,
+			fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", out.UID, account.UID))
+	}
+	out.UID, out.CreationTimestamp = account.UID, metav1.Now()
 	if errs := validateRequest(out); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(tokenRequestKind.GroupKind(), "", errs)
 	}
@@ -82,6 +87,10 @@ func (r *TokenREST) Create(ctx context.Context, name string, obj runtime.Object,
 	bound, err := r.bound(ctx, name, out.Spec.BoundObjectRef)
 	if err != nil {
 		return nil, err
+	}
+	if limit := int64(r.config.MaxTokenExpiration.Seconds()); limit > 0 && *out.Spec.ExpirationSeconds > limit {
+		warning.AddWarning(ctx, "", fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", *out.Spec.ExpirationSeconds, limit))
+		out.Spec.ExpirationSeconds = &limit
 	}
 	token, expires, err := r.config.Tokens.Issue(ctx, types.NamespacedName{Namespace: namespace, Name: name}, account.UID, bound, out.Spec)
 	if err != nil {

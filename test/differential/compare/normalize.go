@@ -1,0 +1,144 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package compare
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// What two runs of the same server make differently, wherever it stands. A value that the request had is left as it is.
+var (
+	timePattern = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( ?[+-]\d{4} \w+( m=\S+)?|Z)?`)
+	uidPattern  = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	agePattern  = regexp.MustCompile(`^(\d+[smhdy])+$`)
+	jwtPattern  = regexp.MustCompile(`\beyJ[\w-]+\.[\w-]+\.[\w-]+\b`)
+	clusterIP   = regexp.MustCompile(`\b10\.0\.0\.\d+\b`)
+	versions    = regexp.MustCompile(`\b(resourceVersion|resource version):? ?"?\d+"?|in record \(\d+\)`)
+	nodePort    = regexp.MustCompile(`:3\d{4}/`)
+	generated   = regexp.MustCompile(`^(.{1,58})[a-z0-9]{5}$`)
+)
+
+// Normalize returns a copy of a decoded body in which such values have been replaced by what they are. Strings that are
+// known, as they were in the request, stay.
+func Normalize(body any, known map[string]bool) any {
+	n := normalizer{known: known}
+	return n.value("", body)
+}
+
+type normalizer struct{ known map[string]bool }
+
+func (n normalizer) value(key string, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return n.object(v)
+	case []any:
+		l := make([]any, len(v))
+		for i, item := range v {
+			l[i] = n.value(key, item)
+		}
+		return l
+	case string:
+		return n.text(v)
+	case json.Number:
+		if (key == "nodePort" || key == "healthCheckNodePort") && !n.known[v.String()] && v.String() != "0" {
+			return "<port>"
+		}
+	}
+	return v
+}
+
+func (n normalizer) object(v map[string]any) map[string]any {
+	m := make(map[string]any, len(v))
+	for k, item := range v {
+		m[k] = n.value(k, item)
+	}
+	for _, volatile := range []string{"resourceVersion", "uid", "continue"} {
+		if s, ok := m[volatile].(string); ok && s != "" && !n.known[s] {
+			m[volatile] = "<" + volatile + ">"
+		}
+	}
+	if prefix, ok := m["generateName"].(string); ok && prefix != "" {
+		if name, ok := m["name"].(string); ok && !n.known[name] && strings.HasPrefix(name, prefix[:min(58, len(prefix))]) {
+			m["name"] = prefix + "<random>"
+		}
+	}
+	return m
+}
+
+func (n normalizer) text(s string) string {
+	if n.known[s] {
+		return s
+	}
+	if m := generated.FindStringSubmatch(s); m != nil && n.generated(m[1]) {
+		return m[1] + "<random>"
+	}
+	s = n.replace(timePattern, s, "<time>")
+	s = n.replace(uidPattern, s, "<uid>")
+	s = n.replace(jwtPattern, s, "<token>")
+	s = n.replace(clusterIP, s, "<clusterIP>")
+	s = n.replace(nodePort, s, ":<port>/")
+	s = n.replace(agePattern, s, "<age>")
+	return n.replace(versions, s, "<version>")
+}
+
+// generated tells whether names with this prefix are made of a known generateName, which is cut off when it is too long.
+func (n normalizer) generated(prefix string) bool {
+	if len(prefix) == 58 {
+		for k := range n.known {
+			if strings.HasPrefix(k, prefix) {
+				return true
+			}
+		}
+	}
+	return strings.HasSuffix(prefix, "-") && n.known[prefix]
+}
+
+func (n normalizer) replace(p *regexp.Regexp, s, by string) string {
+	return p.ReplaceAllStringFunc(s, func(match string) string {
+		if n.known[match] {
+			return match
+		}
+		return by
+	})
+}
+
+// texts normalizes each string, and sorts them.
+func texts(all []string, known map[string]bool) []string {
+	n := normalizer{known: known}
+	out := make([]string, len(all))
+	for i, s := range all {
+		out[i] = n.text(s)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// stringsOf returns every string and number in a value.
+func stringsOf(v any) map[string]bool {
+	found := map[string]bool{}
+	var collect func(any)
+	collect = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for item := range maps.Values(v) {
+				collect(item)
+			}
+		case []any:
+			for _, item := range v {
+				collect(item)
+			}
+		case string:
+			found[v] = true
+		case nil, bool:
+		default:
+			found[spell(v)] = true
+		}
+	}
+	collect(v)
+	return found
+}
