@@ -19,6 +19,8 @@ import (
 	"minik8s.io/minik8s/pkg/controllers/garbagecollector"
 	"minik8s.io/minik8s/pkg/controllers/namespace"
 	"minik8s.io/minik8s/pkg/controllers/nodelifecycle"
+	"minik8s.io/minik8s/pkg/controllers/persistentvolumeclaimprotection"
+	"minik8s.io/minik8s/pkg/controllers/persistentvolumeprotection"
 	"minik8s.io/minik8s/pkg/controllers/podgc"
 	"minik8s.io/minik8s/pkg/controllers/replicaset"
 	"minik8s.io/minik8s/pkg/controllers/replicationcontroller"
@@ -27,6 +29,7 @@ import (
 	"minik8s.io/minik8s/pkg/controllers/serviceaccount"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 	"minik8s.io/minik8s/pkg/controllers/tainteviction"
+	"minik8s.io/minik8s/pkg/controllers/volumeattributesclassprotection"
 )
 
 // Controller is one line of List.
@@ -63,6 +66,9 @@ func List() []Controller {
 		{Name: "nodelifecycle", Upstream: "node-lifecycle-controller", ServiceAccount: "node-controller", Setup: nodelifecycle.Setup},
 		{Name: "tainteviction", Upstream: "taint-eviction-controller", ServiceAccount: "node-controller", EventSource: "taint-eviction-controller", Setup: tainteviction.Setup},
 		{Name: "podgc", Upstream: "pod-garbage-collector-controller", ServiceAccount: "pod-garbage-collector", Setup: podgc.Setup},
+		{Name: "persistentvolumeclaimprotection", Upstream: "persistentvolumeclaim-protection-controller", ServiceAccount: "pvc-protection-controller", Setup: persistentvolumeclaimprotection.Setup},
+		{Name: "persistentvolumeprotection", Upstream: "persistentvolume-protection-controller", ServiceAccount: "pv-protection-controller", Setup: persistentvolumeprotection.Setup},
+		{Name: "volumeattributesclassprotection", Upstream: "volumeattributesclass-protection-controller", ServiceAccount: "volumeattributesclass-protection-controller", Setup: volumeattributesclassprotection.Setup},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -33,12 +34,13 @@ func newMapper(config *rest.Config, client *http.Client) (meta.RESTMapper, error
 // clusterScoped are the built-in kinds outside namespaces.
 var clusterScoped = map[string]bool{
 	"Node": true, "Namespace": true, "PersistentVolume": true, "ComponentStatus": true, "ClusterRole": true, "ClusterRoleBinding": true,
+	"StorageClass": true, "VolumeAttachment": true, "CSIDriver": true, "CSINode": true, "VolumeAttributesClass": true,
 }
 
 func builtin() meta.RESTMapper {
 	versions := []schema.GroupVersion{
 		corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion,
-		policyv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion,
+		policyv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion, storagev1.SchemeGroupVersion,
 	}
 	m := meta.NewDefaultRESTMapper(versions)
 	for _, gv := range versions {

@@ -69,7 +69,7 @@ func rules() []Rule {
 // axes returns all lists. A group of resources is an axis of its own, found by its folder under pkg/registry.
 func axes(t Tree) []Axis {
 	all := []Axis{
-		{Dir: "pkg/controllers", List: "pkg/controllers/controllers.go", Except: []string{"backend", "claim", "controllertest", "history", "pods", "replicas", "setup"}},
+		{Dir: "pkg/controllers", List: "pkg/controllers/controllers.go", Except: []string{"backend", "claim", "controllertest", "history", "pods", "protection", "replicas", "setup"}},
 		{Dir: "pkg/scheduler/plugins", List: "pkg/scheduler/plugins/plugins.go"},
 		{Dir: "pkg/registry", List: "pkg/registry/groups/groups.go", Except: []string{"groups", "registrytest", "review", "scale", "etcdstore"}},
 		{Dir: "pkg/apiserver/authentication", List: "pkg/apiserver/authentication/authentication.go"},
@@ -81,11 +81,13 @@ func axes(t Tree) []Axis {
 		all = append(all, Axis{Dir: admission, List: admission + "/admission.go", Except: []string{"admissiontest", "object"}})
 	}
 	shared := map[string][]string{ // what resources of a group have in common
-		"pkg/registry/apps":          {"workload"},
-		"pkg/registry/authorization": {"access"},
-		"pkg/registry/certificates":  {"signing"},
-		"pkg/registry/rbac":          {"escalation", "policy"},
-		"pkg/registry/storage":       {"parameters"},
+		"pkg/registry/admissionregistration": {"expression", "manifestname", "policy", "rule", "webhook"},
+		"pkg/registry/apps":                  {"workload"},
+		"pkg/registry/authorization":         {"access"},
+		"pkg/registry/certificates":          {"signing"},
+		"pkg/registry/rbac":                  {"escalation", "policy"},
+		"pkg/registry/resource":              {"claim", "device"},
+		"pkg/registry/storage":               {"parameters"},
 	}
 	notGroups := map[string]bool{"groups": true, "registrytest": true, "review": true, "scale": true, "etcdstore": true}
 	for _, dir := range t.Dirs() {

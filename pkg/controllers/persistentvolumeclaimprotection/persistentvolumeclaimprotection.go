@@ -1,0 +1,95 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package persistentvolumeclaimprotection keeps a PersistentVolumeClaim that was deleted while a pod on a node uses it.
+// Touch it when claims go too early or stay.
+package persistentvolumeclaimprotection
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/ephemeral"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/protection"
+	"minik8s.io/minik8s/pkg/controllers/setup"
+)
+
+// Finalizer is what a protected claim has.
+const Finalizer = "kubernetes.io/pvc-protection"
+
+// Reconciler protects one claim.
+type Reconciler struct {
+	Client client.Client
+	// Live is asked before a claim goes: the cache may miss a pod that was bound just now.
+	Live client.Reader
+}
+
+// Setup adds the controller to the manager.
+func Setup(env setup.Env) error {
+	return ctrl.NewControllerManagedBy(env.Manager).
+		Named(env.Name).
+		For(&corev1.PersistentVolumeClaim{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claims)).
+		WithOptions(env.Options()).
+		Complete(&Reconciler{Client: env.Client, Live: env.Live})
+}
+
+// claims are those that a pod uses or used.
+func claims(_ context.Context, obj client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for name := range used(obj.(*corev1.Pod)) {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}})
+	}
+	return requests
+}
+
+// Reconcile looks at the claim in req.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var claim corev1.PersistentVolumeClaim
+	if err := r.Client.Get(ctx, req.NamespacedName, &claim); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	return reconcile.Result{}, protection.Keep(ctx, r.Client, &claim, Finalizer, func(ctx context.Context) (bool, error) {
+		var pods corev1.PodList
+		if err := r.Live.List(ctx, &pods, client.InNamespace(claim.Namespace)); err != nil {
+			return false, fmt.Errorf("listing pods: %w", err)
+		}
+		return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return uses(&p, &claim) }), nil
+	})
+}
+
+// uses tells whether a pod needs the claim: a pod without a node does not, as no kubelet starts it once the claim is
+// deleted, and the claim of an ephemeral volume is needed until its pod has ended.
+func uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
+	if pod.Spec.NodeName == "" {
+		return false
+	}
+	volume, ok := used(pod)[claim.Name]
+	if !ok {
+		return false
+	}
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return volume.PersistentVolumeClaim != nil || !ended && ephemeral.VolumeIsForPod(pod, claim) == nil
+}
+
+// used maps the names of the claims of a pod to its volumes.
+func used(pod *corev1.Pod) map[string]*corev1.Volume {
+	names := map[string]*corev1.Volume{}
+	for i := range pod.Spec.Volumes {
+		switch v := &pod.Spec.Volumes[i]; {
+		case v.PersistentVolumeClaim != nil:
+			names[v.PersistentVolumeClaim.ClaimName] = v
+		case v.Ephemeral != nil:
+			names[ephemeral.VolumeClaimName(pod, v)] = v
+		}
+	}
+	return names
+}
