@@ -15,12 +15,49 @@ import (
 
 var metadata = field.NewPath("metadata")
 
-func validateMetadata[T Object](obj T, namespaced bool, name validation.ValidateNameFunc) field.ErrorList {
+// MetadataChecks is how far the metadata of a kind is checked. Upstream's kinds differ, for no reason that one could tell.
+type MetadataChecks int
+
+const (
+	// KubernetesMetadata wants finalizers besides the standard ones to have a domain.
+	KubernetesMetadata MetadataChecks = iota
+	// GenericMetadata does not, as for custom resources.
+	GenericMetadata
+	// MinimalMetadata has only the checks that the generic store makes of everything.
+	MinimalMetadata
+)
+
+func (c MetadataChecks) create(obj metav1.Object, namespaced bool, name validation.ValidateNameFunc) field.ErrorList {
+	switch c {
+	case MinimalMetadata:
+		return nil
+	case GenericMetadata:
+		return validation.ValidateObjectMetaAccessor(obj, namespaced, name, metadata)
+	default:
+		return ValidateMetadata(obj, namespaced, name)
+	}
+}
+
+func (c MetadataChecks) update(obj, old metav1.Object) field.ErrorList {
+	switch c {
+	case MinimalMetadata:
+		return nil
+	case GenericMetadata:
+		return validation.ValidateObjectMetaAccessorUpdate(obj, old, metadata)
+	default:
+		return ValidateMetadataUpdate(obj, old)
+	}
+}
+
+// ValidateMetadata checks the metadata of a new object as far as KubernetesMetadata says. Resources need to call it only if
+// they do so in some cases and not in others.
+func ValidateMetadata(obj metav1.Object, namespaced bool, name validation.ValidateNameFunc) field.ErrorList {
 	errs := validation.ValidateObjectMetaAccessor(obj, namespaced, name, metadata)
 	return append(errs, validateFinalizers(obj.GetFinalizers())...)
 }
 
-func validateMetadataUpdate[T Object](obj, old T) field.ErrorList {
+// ValidateMetadataUpdate does so for updates.
+func ValidateMetadataUpdate(obj, old metav1.Object) field.ErrorList {
 	errs := validation.ValidateObjectMetaAccessorUpdate(obj, old, metadata)
 	return append(errs, validateFinalizers(obj.GetFinalizers())...)
 }

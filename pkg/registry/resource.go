@@ -48,6 +48,8 @@ type Resource[T Object] struct {
 	PrepareForCreate func(ctx context.Context, obj T)
 	// PrepareForUpdate does so for updates. Status is already restored from old.
 	PrepareForUpdate func(ctx context.Context, obj, old T)
+	// Metadata says how far the metadata is checked; the zero value is what most kinds do.
+	Metadata MetadataChecks
 	// ValidateName checks metadata.name (prefix tells that it is a generateName); default: a DNS-1123 subdomain.
 	ValidateName func(name string, prefix bool) []string
 	// Validate checks a new object apart from its metadata.
@@ -92,6 +94,8 @@ type Resource[T Object] struct {
 	// Columns and Row make the table that kubectl prints. Row returns one cell per column; nil means NAME and AGE only.
 	Columns []metav1.TableColumnDefinition
 	Row     func(obj T) []any
+	// RowConditions mark the row of an object, for instance as completed; nil: none has any.
+	RowConditions func(obj T) []metav1.TableRowCondition
 
 	// Configure may adjust the finished store (begin/after hooks, allocation) before anything is served.
 	Configure func(s *Store[T], c Config) error
@@ -102,7 +106,9 @@ type Resource[T Object] struct {
 // Status describes the /status subresource, by which controllers report. Writes to it change nothing but status and
 // metadata; writes to the main resource never change status.
 type Status[T Object] struct {
-	// PrepareForUpdate normalises after everything but status and metadata has been restored from old.
+	// KeepMetadata makes a write of status change labels, annotations, finalizers and owners no more than spec.
+	KeepMetadata bool
+	// PrepareForUpdate normalises after everything but status (and metadata, see KeepMetadata) has been restored from old.
 	PrepareForUpdate func(ctx context.Context, obj, old T)
 	// Validate checks the new status.
 	Validate func(ctx context.Context, obj, old T) field.ErrorList
@@ -110,7 +116,8 @@ type Status[T Object] struct {
 	Authorize func(ctx context.Context, c Config, obj, old T, found field.ErrorList) field.ErrorList
 	// Warnings are returned to the client in Warning headers.
 	Warnings func(ctx context.Context, obj, old T) []string
-	// ResetFields are those that server-side apply does not own through /status; nil: all but metadata and status.
+	// ResetFields are those that server-side apply does not own through /status; nil: all but status, and metadata unless
+	// it is kept.
 	ResetFields []string
 	// OnCreate lets a create through the main resource set status too; upstream does so for few kinds, nodes among them.
 	OnCreate bool

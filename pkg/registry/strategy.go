@@ -103,7 +103,7 @@ func (s strategy[T]) validateName() validation.ValidateNameFunc {
 
 func (s strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	o := obj.(T)
-	errs := validateMetadata(o, !s.r.ClusterScoped, s.validateName())
+	errs := s.r.Metadata.create(o, !s.r.ClusterScoped, s.validateName())
 	if s.r.Validate != nil {
 		errs = append(errs, s.r.Validate(ctx, o)...)
 	}
@@ -116,7 +116,7 @@ func (s strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.Err
 
 func (s strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	n, o := obj.(T), old.(T)
-	errs := validateMetadataUpdate(n, o)
+	errs := s.r.Metadata.update(n, o)
 	switch {
 	case s.r.ValidateUpdate != nil:
 		errs = append(errs, s.r.ValidateUpdate(ctx, n, o)...)
@@ -182,7 +182,7 @@ func (s strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	switch {
 	case s.r.ResetFields != nil:
 		return s.reset(s.r.ResetFields...)
-	case s.r.Status == nil || s.r.Status.OnCreate:
+	case s.r.Status == nil:
 		return nil
 	}
 	return s.reset("status")
@@ -219,6 +219,9 @@ func (s statusStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return fa
 func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	n, o := obj.(T), old.(T)
 	keepAllButStatus(n, o)
+	if s.r.Status.KeepMetadata {
+		metav1.ResetObjectMetaForStatus(n, o)
+	}
 	if s.r.Status.PrepareForUpdate != nil {
 		s.r.Status.PrepareForUpdate(ctx, n, o)
 	}
@@ -226,7 +229,7 @@ func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtim
 
 func (s statusStrategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	n, o := obj.(T), old.(T)
-	errs := validateMetadataUpdate(n, o)
+	errs := s.r.Metadata.update(n, o)
 	if s.r.Status.Validate != nil {
 		errs = append(errs, s.r.Status.Validate(ctx, n, o)...)
 	}
@@ -249,7 +252,7 @@ func (s statusStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.
 		return s.reset(names...)
 	}
 	for f := range topFields(s.r.New()) {
-		if f.json != "status" && f.json != "metadata" {
+		if f.json != "status" && (f.json != "metadata" || s.r.Status.KeepMetadata) {
 			names = append(names, f.json)
 		}
 	}

@@ -43,6 +43,8 @@ func Age(t metav1.Time) string {
 type table[T Object] struct {
 	columns []metav1.TableColumnDefinition
 	row     func(obj T) []any
+	// conditions may be nil.
+	conditions func(obj T) []metav1.TableRowCondition
 }
 
 var _ rest.TableConvertor = table[Object]{}
@@ -54,7 +56,7 @@ func (r *Resource[T]) table() rest.TableConvertor {
 			row:     func(obj T) []any { return []any{obj.GetName(), Age(obj.GetCreationTimestamp())} },
 		}
 	}
-	return table[T]{columns: r.Columns, row: r.Row}
+	return table[T]{columns: r.Columns, row: r.Row, conditions: r.RowConditions}
 }
 
 func (t table[T]) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {
@@ -64,7 +66,11 @@ func (t table[T]) ConvertToTable(_ context.Context, object, options runtime.Obje
 		if !ok {
 			return fmt.Errorf("cannot print a %T", obj)
 		}
-		out.Rows = append(out.Rows, metav1.TableRow{Cells: t.row(o), Object: runtime.RawExtension{Object: obj}})
+		row := metav1.TableRow{Cells: t.row(o), Object: runtime.RawExtension{Object: obj}}
+		if t.conditions != nil {
+			row.Conditions = t.conditions(o)
+		}
+		out.Rows = append(out.Rows, row)
 		return nil
 	}
 	if meta.IsListType(object) {

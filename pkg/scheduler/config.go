@@ -31,8 +31,6 @@ type Config struct {
 	// Profile is the ordered list of plugins with their weights.
 	// Default plugins.Default().
 	Profile []framework.Entry
-	// Features switches parts of plugins that watch further resources. Default none.
-	Features framework.Features
 	// PercentageOfNodesToScore is the share of the nodes after which the search for
 	// feasible ones stops, 1 to 100. Default 0: all nodes up to 100, then a share
 	// that falls from 50 % to 5 % as the cluster grows, but at least 100 nodes.

@@ -18,17 +18,14 @@ import (
 // informers returns those whose objects make cluster events.
 func (s *Scheduler) informers() map[framework.EventResource]cache.SharedIndexInformer {
 	core := s.cfg.Informers.Core().V1()
-	out := map[framework.EventResource]cache.SharedIndexInformer{
-		framework.AssignedPod: core.Pods().Informer(),
-		framework.Node:        core.Nodes().Informer(),
-		framework.Namespace:   core.Namespaces().Informer(),
+	return map[framework.EventResource]cache.SharedIndexInformer{
+		framework.AssignedPod:           core.Pods().Informer(),
+		framework.Node:                  core.Nodes().Informer(),
+		framework.Namespace:             core.Namespaces().Informer(),
+		framework.PersistentVolume:      core.PersistentVolumes().Informer(),
+		framework.PersistentVolumeClaim: core.PersistentVolumeClaims().Informer(),
+		framework.StorageClass:          s.cfg.Informers.Storage().V1().StorageClasses().Informer(),
 	}
-	if s.cfg.Features.Volumes {
-		out[framework.PersistentVolume] = core.PersistentVolumes().Informer()
-		out[framework.PersistentVolumeClaim] = core.PersistentVolumeClaims().Informer()
-		out[framework.StorageClass] = s.cfg.Informers.Storage().V1().StorageClasses().Informer()
-	}
-	return out
 }
 
 // watch adds the event handlers. stop removes them.
@@ -73,19 +70,15 @@ func (s *Scheduler) watch(ctx context.Context) (stop func(), synced []cache.Info
 }
 
 // pluginInformers returns what plugins list but nobody here listens to.
-func (s *Scheduler) pluginInformers() (out []cache.InformerSynced) {
+func (s *Scheduler) pluginInformers() []cache.InformerSynced {
 	f := s.cfg.Informers
-	if s.cfg.Features.DefaultSpreading {
-		out = append(out,
-			f.Core().V1().Services().Informer().HasSynced,
-			f.Core().V1().ReplicationControllers().Informer().HasSynced,
-			f.Apps().V1().ReplicaSets().Informer().HasSynced,
-			f.Apps().V1().StatefulSets().Informer().HasSynced)
+	return []cache.InformerSynced{
+		f.Core().V1().Services().Informer().HasSynced,
+		f.Core().V1().ReplicationControllers().Informer().HasSynced,
+		f.Apps().V1().ReplicaSets().Informer().HasSynced,
+		f.Apps().V1().StatefulSets().Informer().HasSynced,
+		f.Policy().V1().PodDisruptionBudgets().Informer().HasSynced,
 	}
-	if s.cfg.Features.DisruptionBudgets {
-		out = append(out, f.Policy().V1().PodDisruptionBudgets().Informer().HasSynced)
-	}
-	return out
 }
 
 // on folds additions, updates and deletions into one function of two versions,

@@ -185,7 +185,6 @@ var _ framework.Handle = handle{}
 func (h handle) Client() kubernetes.Interface               { return h.s.cfg.Client }
 func (h handle) Informers() informers.SharedInformerFactory { return h.s.cfg.Informers }
 func (h handle) Recorder() events.EventRecorder             { return h.s.recorder }
-func (h handle) Features() framework.Features               { return h.s.cfg.Features }
 func (h handle) Snapshot() *framework.Snapshot              { return h.s.snapshot.Load() }
 func (h handle) Profile() *framework.Profile                { return h.s.profile }
 func (h handle) Nominated(node string) []*framework.PodInfo { return h.s.nominated.On(node) }

@@ -354,7 +354,7 @@ func TestScheduler_LeaderElection(t *testing.T) {
 }
 
 func TestScheduler_MissingClaim(t *testing.T) {
-	c := start(t, Config{Features: framework.Features{Volumes: true, DefaultSpreading: true, DisruptionBudgets: true}},
+	c := start(t, Config{},
 		pt.Node("n"), pt.Pod("p", pt.Claim("x")))
 	const message = `0/1 nodes are available: persistentvolumeclaim "x" not found. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.`
 	c.await("the condition", func() bool { return c.condition("p").Message == message })

@@ -119,28 +119,12 @@ type Nomination struct {
 	Node string
 }
 
-// Features switches parts of plugins that need informers of resources which a
-// cluster may not serve.
-type Features struct {
-	// Volumes makes VolumeBinding watch claims, volumes and storage classes.
-	// Without it a pod that uses a claim is rejected. Default false.
-	Volumes bool
-	// DefaultSpreading makes PodTopologySpread watch Services, ReplicationControllers,
-	// ReplicaSets and StatefulSets to spread their pods by hostname and zone.
-	// Default false.
-	DefaultSpreading bool
-	// DisruptionBudgets makes DefaultPreemption watch PodDisruptionBudgets and
-	// prefer victims that violate none. Default false.
-	DisruptionBudgets bool
-}
-
 // Handle is what the scheduler offers to its plugins. A factory must ask
 // Informers for every informer it needs, so that the caller starts them.
 type Handle interface {
 	Client() kubernetes.Interface
 	Informers() informers.SharedInformerFactory
 	Recorder() events.EventRecorder
-	Features() Features
 	// Snapshot returns the state the running cycle decides on.
 	Snapshot() *Snapshot
 	// Nominated lists the pods that wait for room on a node.

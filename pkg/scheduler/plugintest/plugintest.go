@@ -28,7 +28,6 @@ type Handle struct {
 	ClientSet *fake.Clientset
 	Factory   informers.SharedInformerFactory
 	Events    *events.FakeRecorder
-	Switches  framework.Features
 	State     *framework.Snapshot
 	Plugins   *framework.Profile
 	Nominees  map[string][]*framework.PodInfo
@@ -43,7 +42,6 @@ func NewHandle(nodes []*framework.NodeInfo, objects ...runtime.Object) *Handle {
 		ClientSet: client,
 		Factory:   informers.NewSharedInformerFactory(client, 0),
 		Events:    events.NewFakeRecorder(100),
-		Switches:  framework.Features{Volumes: true, DefaultSpreading: true, DisruptionBudgets: true},
 		State:     framework.NewSnapshot(nodes...),
 	}
 }
@@ -51,7 +49,6 @@ func NewHandle(nodes []*framework.NodeInfo, objects ...runtime.Object) *Handle {
 func (h *Handle) Client() kubernetes.Interface               { return h.ClientSet }
 func (h *Handle) Informers() informers.SharedInformerFactory { return h.Factory }
 func (h *Handle) Recorder() events.EventRecorder             { return h.Events }
-func (h *Handle) Features() framework.Features               { return h.Switches }
 func (h *Handle) Snapshot() *framework.Snapshot              { return h.State }
 func (h *Handle) Profile() *framework.Profile                { return h.Plugins }
 func (h *Handle) Nominated(node string) []*framework.PodInfo { return h.Nominees[node] }

@@ -34,6 +34,7 @@ func SetDefaults(s *batchv1.JobSpec) {
 // DropDisabled drops the fields that no default feature gate turns on.
 func DropDisabled(s *batchv1.JobSpec) {
 	s.Scheduling = nil // WorkloadWithJob is alpha
+	podtemplate.DropDisabled(&s.Template)
 }
 
 // IsIndexed tells whether each completion has a number of its own.

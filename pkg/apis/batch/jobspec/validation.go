@@ -34,15 +34,19 @@ var (
 	restartPolicies     = []corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}
 )
 
-// Validate checks a spec apart from its selector, which only Jobs have.
-func Validate(s *batchv1.JobSpec, path *field.Path) field.ErrorList {
+// Validate checks a spec apart from its selector, which only Jobs have; old is that before an update, nil on create.
+func Validate(s, old *batchv1.JobSpec, path *field.Path) field.ErrorList {
+	var oldTemplate *corev1.PodTemplateSpec
+	if old != nil {
+		oldTemplate = &old.Template
+	}
 	errs := validateNumbers(s, path)
 	errs = append(errs, validateManagedBy(s.ManagedBy, path.Child("managedBy"))...)
 	errs = append(errs, validateCompletionMode(s, path)...)
 	errs = append(errs, validatePodFailurePolicy(s, path.Child("podFailurePolicy"))...)
 	errs = append(errs, validateSuccessPolicy(s, path.Child("successPolicy"))...)
 	errs = append(errs, validatePodReplacementPolicy(s, path.Child("podReplacementPolicy"))...)
-	errs = append(errs, podtemplate.Validate(&s.Template, path.Child("template"))...)
+	errs = append(errs, podtemplate.Validate(&s.Template, oldTemplate, path.Child("template"))...)
 	return append(errs, validateRestartPolicy(s, path.Child("template", "spec", "restartPolicy"))...)
 }
 

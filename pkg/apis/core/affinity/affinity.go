@@ -11,8 +11,11 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"minik8s.io/minik8s/pkg/apis/core/ratchet"
 )
 
 const (
@@ -124,12 +127,7 @@ func validateLabelRequirement(r *corev1.NodeSelectorRequirement, checkValues boo
 	if !checkValues {
 		return errs
 	}
-	for i, v := range r.Values {
-		for _, msg := range validation.IsValidLabelValue(v) {
-			errs = append(errs, field.Invalid(path.Child("values").Index(i), v, msg))
-		}
-	}
-	return errs
+	return append(errs, ratchet.Mark("values of node selectors", validateValues(r.Values, path.Child("values"))...)...)
 }
 
 func validateFieldRequirement(r *corev1.NodeSelectorRequirement, path *field.Path) field.ErrorList {
@@ -167,33 +165,74 @@ func validatePodTerms(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPod
 }
 
 func validatePodTerm(t *corev1.PodAffinityTerm, path *field.Path) field.ErrorList {
-	opts := metav1validation.LabelSelectorValidationOptions{}
-	errs := metav1validation.ValidateLabelSelector(t.LabelSelector, opts, path.Child("labelSelector"))
-	errs = append(errs, metav1validation.ValidateLabelSelector(t.NamespaceSelector, opts, path.Child("namespaceSelector"))...)
+	errs := validateSelector(t.LabelSelector, path.Child("labelSelector"))
+	errs = append(errs, validateSelector(t.NamespaceSelector, path.Child("namespaceSelector"))...)
 	for _, ns := range t.Namespaces {
 		for _, msg := range apivalidation.ValidateNamespaceName(ns, false) {
 			errs = append(errs, field.Invalid(path.Child("namespace"), ns, msg))
 		}
 	}
-	errs = append(errs, ValidateLabelKeys(t.MatchLabelKeys, t.LabelSelector, path.Child("matchLabelKeys"))...)
-	errs = append(errs, ValidateLabelKeys(t.MismatchLabelKeys, t.LabelSelector, path.Child("mismatchLabelKeys"))...)
-	for i, key := range t.MatchLabelKeys {
-		if slices.Contains(t.MismatchLabelKeys, key) {
-			errs = append(errs, field.Invalid(path.Child("matchLabelKeys").Index(i), key, "exists in both matchLabelKeys and mismatchLabelKeys"))
-		}
-	}
+	errs = append(errs, ValidateLabelKeys(t.MatchLabelKeys, t.MismatchLabelKeys, t.LabelSelector, path)...)
 	if t.TopologyKey == "" {
 		errs = append(errs, field.Required(path.Child("topologyKey"), "can not be empty"))
 	}
 	return append(errs, metav1validation.ValidateLabelName(t.TopologyKey, path.Child("topologyKey"))...)
 }
 
-// ValidateLabelKeys checks keys whose values are taken from the pod and added to a selector.
-func ValidateLabelKeys(keys []string, selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
+// validateSelector checks a selector of pods or namespaces. Old ones may have values that no label can have.
+func validateSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
+	errs := metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true}, path)
+	if s == nil {
+		return errs
+	}
+	for i, r := range s.MatchExpressions {
+		errs = append(errs, ratchet.Mark("values of selectors", validateValues(r.Values, path.Child("matchExpressions").Index(i).Child("values"))...)...)
+	}
+	return errs
+}
+
+func validateValues(values []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, v := range values {
+		for _, msg := range validation.IsValidLabelValue(v) {
+			errs = append(errs, field.Invalid(path.Index(i), v, msg))
+		}
+	}
+	return errs
+}
+
+// ValidateLabelKeys checks keys whose values are taken from the pod and added to the selector, under the path of the term
+// or constraint that they are in.
+func ValidateLabelKeys(match, mismatch []string, s *metav1.LabelSelector, path *field.Path) field.ErrorList {
+	errs := validateKeys(match, s, path.Child("matchLabelKeys"))
+	errs = append(errs, validateKeys(mismatch, s, path.Child("mismatchLabelKeys"))...)
+	if s != nil {
+		// What was taken from the pod is there already, once.
+		seen := sets.KeySet(s.MatchLabels)
+		for _, r := range s.MatchExpressions {
+			if slices.Contains(match, r.Key) && seen.Has(r.Key) {
+				i := len(match) - 1
+				for match[i] != r.Key {
+					i--
+				}
+				errs = append(errs, field.Invalid(path.Index(i), r.Key, "exists in both matchLabelKeys and labelSelector"))
+			}
+			seen.Insert(r.Key)
+		}
+	}
+	for i, key := range match {
+		if slices.Contains(mismatch, key) {
+			errs = append(errs, field.Invalid(path.Child("matchLabelKeys").Index(i), key, "exists in both matchLabelKeys and mismatchLabelKeys"))
+		}
+	}
+	return errs
+}
+
+func validateKeys(keys []string, s *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	if len(keys) == 0 {
 		return nil
 	}
-	if selector == nil {
+	if s == nil {
 		return field.ErrorList{field.Forbidden(path, "must not be specified when labelSelector is not set")}
 	}
 	var errs field.ErrorList

@@ -6,10 +6,10 @@
 package container
 
 import (
-	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 
 	"minik8s.io/minik8s/pkg/apis/core/env"
+	"minik8s.io/minik8s/pkg/apis/core/image"
 	"minik8s.io/minik8s/pkg/apis/core/port"
 	"minik8s.io/minik8s/pkg/apis/core/probe"
 	"minik8s.io/minik8s/pkg/apis/core/quantity"
@@ -18,7 +18,7 @@ import (
 // SetDefaults fills in a container.
 func SetDefaults(c *corev1.Container) {
 	if c.ImagePullPolicy == "" {
-		c.ImagePullPolicy = PullPolicy(c.Image)
+		c.ImagePullPolicy = image.PullPolicy(c.Image)
 	}
 	if c.TerminationMessagePath == "" {
 		c.TerminationMessagePath = corev1.TerminationMessagePathDefault
@@ -33,20 +33,6 @@ func SetDefaults(c *corev1.Container) {
 	probe.SetDefaults(c.ReadinessProbe)
 	probe.SetDefaults(c.StartupProbe)
 	probe.SetHookDefaults(c.Lifecycle)
-}
-
-// PullPolicy is the policy of an image for which none is given: Always for the tag latest, said or implied.
-func PullPolicy(image string) corev1.PullPolicy {
-	ref, err := reference.ParseNormalizedNamed(image)
-	if err != nil {
-		return corev1.PullIfNotPresent // validation or the runtime refuses it
-	}
-	tagged, ok := ref.(reference.Tagged)
-	switch _, digested := ref.(reference.Digested); {
-	case ok && tagged.Tag() == "latest", !ok && !digested:
-		return corev1.PullAlways
-	}
-	return corev1.PullIfNotPresent
 }
 
 // Restartable tells whether an init container is a sidecar (KEP-753): it goes on running beside the others.

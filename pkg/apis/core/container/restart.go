@@ -25,13 +25,10 @@ var (
 func validateRestart(c *corev1.Container, path *field.Path) field.ErrorList {
 	rules := path.Child("restartPolicyRules")
 	var errs field.ErrorList
-	if c.RestartPolicy == nil {
-		if len(c.RestartPolicyRules) > 0 {
-			errs = append(errs, field.Required(path.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"))
-		}
-		return errs
-	}
-	if !slices.Contains(restartPolicies, *c.RestartPolicy) {
+	switch {
+	case c.RestartPolicy == nil && len(c.RestartPolicyRules) > 0:
+		errs = append(errs, field.Required(path.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"))
+	case c.RestartPolicy != nil && !slices.Contains(restartPolicies, *c.RestartPolicy):
 		errs = append(errs, field.NotSupported(path.Child("restartPolicy"), *c.RestartPolicy, restartPolicies))
 	}
 	if n := len(c.RestartPolicyRules); n > maxRules {

@@ -14,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"minik8s.io/minik8s/pkg/apis/core/env"
+	"minik8s.io/minik8s/pkg/apis/core/image"
 	"minik8s.io/minik8s/pkg/apis/core/port"
 	"minik8s.io/minik8s/pkg/apis/core/probe"
 	"minik8s.io/minik8s/pkg/apis/core/quantity"
+	"minik8s.io/minik8s/pkg/apis/core/ratchet"
 	"minik8s.io/minik8s/pkg/apis/core/securitycontext"
 	"minik8s.io/minik8s/pkg/apis/core/volume"
 )
@@ -34,10 +36,11 @@ type Pod struct {
 	HostUsers bool
 	// OS is the operating system that it names, "" if none.
 	OS corev1.OSName
+	// SysAdmin lets containers that may not escalate privileges have the capability to do so, as an update may keep.
+	SysAdmin bool
 }
 
 var (
-	pullPolicies    = []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
 	messagePolicies = []corev1.TerminationMessagePolicy{corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError}
 	resizable       = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 	resizePolicies  = []corev1.ResourceResizeRestartPolicy{corev1.NotRequired, corev1.RestartContainer}
@@ -88,10 +91,20 @@ func ValidateInit(containers, regular []corev1.Container, pod Pod, path *field.P
 		}
 		// They run one after the other, so only ports within one can collide.
 		errs = append(errs, port.ValidateHostConflicts(containers[i:i+1], path)...)
-		errs = append(errs, validateRestart(c, p)...)
+		if c.RestartPolicy == nil && len(c.RestartPolicyRules) > 0 { // the rules themselves are not looked at then
+			errs = append(errs, field.Required(p.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"))
+		} else {
+			errs = append(errs, validateRestart(c, p)...)
+		}
 		if Restartable(c) {
 			errs = append(errs, validateLife(c, pod, p)...)
 			continue
+		}
+		for j, r := range c.ResizePolicy {
+			if r.RestartPolicy == corev1.RestartContainer {
+				at := p.Child("resizePolicy").Index(j).Child("restartPolicy")
+				errs = append(errs, ratchet.Mark("resize of init containers", field.Invalid(at, r.RestartPolicy, "must not be set to 'RestartContainer' for non-sidecar initContainers"))...)
+			}
 		}
 		for _, f := range []struct {
 			name string
@@ -128,10 +141,11 @@ func validate(c *corev1.Container, pod Pod, path *field.Path) field.ErrorList {
 	errs = append(errs, env.Validate(c.Env, path.Child("env"))...)
 	errs = append(errs, env.ValidateFrom(c.EnvFrom, path.Child("envFrom"))...)
 	errs = append(errs, volume.ValidateMounts(c, pod.Volumes, path.Child("volumeMounts"))...)
-	errs = append(errs, oneOf(c.ImagePullPolicy, pullPolicies, path.Child("imagePullPolicy"))...)
+	errs = append(errs, volume.ValidateDevices(c, pod.Volumes, path.Child("volumeDevices"))...)
+	errs = append(errs, image.ValidatePullPolicy(c.ImagePullPolicy, path.Child("imagePullPolicy"))...)
 	errs = append(errs, quantity.ValidateRequirements(&c.Resources, quantity.Container, pod.Claims, path.Child("resources"))...)
 	errs = append(errs, validateResizePolicy(c.ResizePolicy, pod.RestartPolicy, path.Child("resizePolicy"))...)
-	return append(errs, securitycontext.ValidateContainer(c.SecurityContext, pod.HostUsers, path.Child("securityContext"))...)
+	return append(errs, securitycontext.ValidateContainer(c.SecurityContext, pod.HostUsers, pod.SysAdmin, path.Child("securityContext"))...)
 }
 
 func oneOf[T ~string](value T, allowed []T, path *field.Path) field.ErrorList {
@@ -155,7 +169,7 @@ func validateResizePolicy(policies []corev1.ContainerResizePolicy, restart corev
 		errs = append(errs, oneOf(p.ResourceName, resizable, path)...)
 		errs = append(errs, oneOf(p.RestartPolicy, resizePolicies, path)...)
 		if restart == corev1.RestartPolicyNever && p.RestartPolicy != corev1.NotRequired {
-			errs = append(errs, field.Invalid(path, p.RestartPolicy, "must be 'NotRequired' when `restartPolicy` is 'Never'"))
+			errs = append(errs, field.Invalid(path, p.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"))
 		}
 	}
 	return errs
@@ -180,7 +194,7 @@ func imagePadding(image string, path *field.Path) field.ErrorList {
 // ephemeralFields are those that make sense in a container that somebody adds to a running pod to look around.
 var ephemeralFields = sets.New(
 	"name", "image", "command", "args", "workingDir", "envFrom", "env", "volumeMounts", "volumeDevices",
-	"terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy", "securityContext", "stdin", "stdinOnce", "tty",
+	"terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy", "securityContext", "stdin", "stdinOnce", "tTY",
 )
 
 // ValidateEphemeral checks the ephemeral containers beside all others.
@@ -202,7 +216,8 @@ func ValidateEphemeral(containers []corev1.EphemeralContainer, others []string, 
 		}
 		v := reflect.ValueOf(e.EphemeralContainerCommon)
 		for j := range v.NumField() {
-			name, _, _ := strings.Cut(v.Type().Field(j).Tag.Get("json"), ",")
+			name := v.Type().Field(j).Name // and not its JSON name: clients know "tTY"
+			name = strings.ToLower(name[:1]) + name[1:]
 			if !v.Field(j).IsZero() && !ephemeralFields.Has(name) {
 				errs = append(errs, field.Forbidden(p.Child(name), forbidden))
 			}

@@ -53,7 +53,7 @@ func ValidateConfig(c *corev1.PodDNSConfig, policy corev1.DNSPolicy, path *field
 		errs = append(errs, field.Invalid(servers, c.Nameservers, fmt.Sprintf("must not have more than %v nameservers", MaxNameservers)))
 	}
 	for i, ns := range c.Nameservers {
-		errs = append(errs, validation.IsValidIP(servers.Index(i), ns)...)
+		errs = append(errs, validation.IsValidIPForLegacyField(servers.Index(i), ns, true, nil)...)
 	}
 	if len(c.Searches) > MaxSearches {
 		errs = append(errs, field.Invalid(searches, c.Searches, fmt.Sprintf("must not have more than %v search paths", MaxSearches)))

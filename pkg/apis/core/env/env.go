@@ -14,14 +14,14 @@ import (
 	"minik8s.io/minik8s/pkg/apis/core/localpath"
 )
 
-// maxFileKey is the longest key, in bytes, of a variable that comes from a file.
-const maxFileKey = 128
-
 // SetDefaults fills in the sources of variables.
 func SetDefaults(vars []corev1.EnvVar) {
 	for i := range vars {
 		if from := vars[i].ValueFrom; from != nil {
 			downwardapi.SetDefaults(from.FieldRef)
+			if f := from.FileKeyRef; f != nil && f.Optional == nil {
+				f.Optional = new(bool)
+			}
 		}
 	}
 }
@@ -104,17 +104,18 @@ func validateFileKey(r *corev1.FileKeySelector, path *field.Path) field.ErrorLis
 		for _, msg := range validation.IsRelaxedEnvVarName(r.Key) {
 			errs = append(errs, field.Invalid(path.Child("key"), r.Key, msg))
 		}
-		if len(r.Key) > maxFileKey {
-			errs = append(errs, field.TooLong(path.Child("key"), "", maxFileKey))
-		}
 	}
 	if r.VolumeName == "" {
 		errs = append(errs, field.Required(path.Child("volumeName"), ""))
+	} else {
+		for _, msg := range validation.IsDNS1123Label(r.VolumeName) {
+			errs = append(errs, field.Invalid(path.Child("volumeName"), r.VolumeName, msg))
+		}
 	}
 	if r.Path == "" {
 		return append(errs, field.Required(path.Child("path"), ""))
 	}
-	return append(errs, localpath.ValidateNonReserved(r.Path, path.Child("path"))...)
+	return append(errs, localpath.ValidateNoBacksteps(r.Path, path.Child("path"))...)
 }
 
 // ValidateFrom checks sources that give many variables at once.

@@ -122,7 +122,7 @@ func TestSetPodLevelDefaults(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			p := &corev1.Pod{Spec: corev1.PodSpec{Resources: &tc.pod, Containers: []corev1.Container{{Resources: tc.container}}}}
-			SetPodLevelDefaults(p)
+			SetPodLevelDefaults(&p.Spec)
 			if diff := cmp.Diff(tc.want, p.Spec.Resources.Requests); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}

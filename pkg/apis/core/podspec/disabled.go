@@ -18,47 +18,44 @@ func DropDisabled(s *corev1.PodSpec) {
 	}
 }
 
-// dropVolume is about EmptyDirVolumeMode and AtomicWriteVolumeUserFields.
+// dropVolume is about EmptyDirVolumeMode and AtomicWriteVolumeUserFields. Of volumes with several sources, which are
+// invalid anyway, it looks at one only.
 func dropVolume(v *corev1.VolumeSource) {
 	if v.EmptyDir != nil {
 		v.EmptyDir.Mode = nil
 	}
-	if v.Secret != nil {
+	switch {
+	case v.Secret != nil:
 		v.Secret.DefaultUser = nil
 		dropUsers(v.Secret.Items)
-	}
-	if v.ConfigMap != nil {
+	case v.ConfigMap != nil:
 		v.ConfigMap.DefaultUser = nil
 		dropUsers(v.ConfigMap.Items)
-	}
-	if v.DownwardAPI != nil {
+	case v.DownwardAPI != nil:
 		v.DownwardAPI.DefaultUser = nil
 		dropFileUsers(v.DownwardAPI.Items)
+	case v.Projected != nil:
+		v.Projected.DefaultUser = nil
+		for i := range v.Projected.Sources {
+			dropProjection(&v.Projected.Sources[i])
+		}
 	}
-	if v.Projected == nil {
-		return
-	}
-	v.Projected.DefaultUser = nil
-	for i := range v.Projected.Sources {
-		s := &v.Projected.Sources[i]
-		if s.Secret != nil {
-			dropUsers(s.Secret.Items)
-		}
-		if s.ConfigMap != nil {
-			dropUsers(s.ConfigMap.Items)
-		}
-		if s.DownwardAPI != nil {
-			dropFileUsers(s.DownwardAPI.Items)
-		}
-		if s.ServiceAccountToken != nil {
-			s.ServiceAccountToken.User = nil
-		}
-		if s.ClusterTrustBundle != nil {
-			s.ClusterTrustBundle.User = nil
-		}
-		if s.PodCertificate != nil {
-			s.PodCertificate.User = nil
-		}
+}
+
+func dropProjection(s *corev1.VolumeProjection) {
+	switch {
+	case s.Secret != nil:
+		dropUsers(s.Secret.Items)
+	case s.DownwardAPI != nil:
+		dropFileUsers(s.DownwardAPI.Items)
+	case s.ConfigMap != nil:
+		dropUsers(s.ConfigMap.Items)
+	case s.ServiceAccountToken != nil:
+		s.ServiceAccountToken.User = nil
+	case s.ClusterTrustBundle != nil:
+		s.ClusterTrustBundle.User = nil
+	case s.PodCertificate != nil:
+		s.PodCertificate.User = nil
 	}
 }
 

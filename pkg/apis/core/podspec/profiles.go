@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"minik8s.io/minik8s/pkg/apis/core/localpath"
+	"minik8s.io/minik8s/pkg/apis/core/securitycontext"
 )
 
 // ValidateProfileAnnotations checks the annotations by which seccomp and AppArmor profiles were once chosen; path is
@@ -84,7 +86,7 @@ func ValidateProfilesMatch(annotations map[string]string, s *corev1.PodSpec, pat
 		if profile == nil {
 			profile = pod.AppArmorProfile
 		}
-		if value, ok := annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name]; ok && profile != nil {
+		if value, ok := annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name]; ok && profile != nil && !isWindows(s) {
 			errs = append(errs, matchAppArmor(value, profile, p.Child("appArmorProfile"))...)
 		}
 	}
@@ -128,6 +130,57 @@ func matchAppArmor(value string, a *corev1.AppArmorProfile, path *field.Path) fi
 	}
 	if !ok {
 		return field.ErrorList{field.Forbidden(path.Child("type"), "apparmor type in annotation and field must match")}
+	}
+	return nil
+}
+
+func isWindows(s *corev1.PodSpec) bool { return s.OS != nil && s.OS.Name == corev1.Windows }
+
+// SetAppArmorProfiles gives the containers whose AppArmor profile an annotation chooses the field for it (KEP-24), and
+// returns the annotations that the field should replace.
+func SetAppArmorProfiles(annotations map[string]string, s *corev1.PodSpec) (obsolete []string) {
+	if isWindows(s) {
+		return nil
+	}
+	var pod *corev1.AppArmorProfile
+	if s.SecurityContext != nil {
+		pod = s.SecurityContext.AppArmorProfile
+	}
+	for _, c := range All(s, nil) {
+		key := corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
+		value, ok := annotations[key]
+		if !ok || c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
+			continue
+		}
+		profile := AppArmorProfile(value)
+		if len(securitycontext.ValidateAppArmor(profile, nil)) > 0 {
+			profile = nil
+		}
+		if profile != nil && apiequality.Semantic.DeepEqual(profile, pod) {
+			continue
+		}
+		obsolete = append(obsolete, key)
+		if profile == nil {
+			continue
+		}
+		if c.SecurityContext == nil {
+			c.SecurityContext = &corev1.SecurityContext{}
+		}
+		c.SecurityContext.AppArmorProfile = profile
+	}
+	return obsolete
+}
+
+// AppArmorProfile is the field for an annotation; nil if there is none for it.
+func AppArmorProfile(annotation string) *corev1.AppArmorProfile {
+	switch annotation {
+	case corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+	case corev1.DeprecatedAppArmorBetaProfileRuntimeDefault:
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault}
+	}
+	if local, ok := strings.CutPrefix(annotation, corev1.DeprecatedAppArmorBetaProfileNamePrefix); ok && local != "" {
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: &local}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	resourcehelper "k8s.io/component-helpers/resource"
 
@@ -15,75 +16,94 @@ import (
 
 // validateResources checks pod-level requests and limits (KEP-2837) against those of the containers.
 func validateResources(s *corev1.PodSpec, path *field.Path) field.ErrorList {
-	if s.Resources == nil {
+	r := s.Resources
+	if r == nil {
 		return nil
 	}
+	if s.OS != nil && s.OS.Name == corev1.Windows {
+		return field.ErrorList{field.Forbidden(path, "may not be set for a windows pod")}
+	}
 	var errs field.ErrorList
-	if s.Resources.Claims != nil {
-		errs = append(errs, field.Forbidden(path.Child("claims"), "claims cannot be set for Resources at pod-level"))
+	if r.Claims != nil {
+		errs = append(errs, field.Forbidden(path.Child("claims"), "claims may not be set for Resources at pod-level"))
 	}
-	own := corev1.ResourceRequirements{Requests: s.Resources.Requests, Limits: s.Resources.Limits}
-	errs = append(errs, quantity.ValidateRequirements(&own, quantity.Pod, nil, path)...)
-	sum := resourcehelper.AggregateContainerRequests(&corev1.Pod{Spec: *s}, resourcehelper.PodResourcesOptions{})
-	for _, name := range quantity.Names(sum) {
-		if !resourcehelper.IsSupportedPodLevelResource(name) {
-			continue
-		}
-		all, own := sum[name], s.Resources.Requests[name]
-		if all.Cmp(own) > 0 {
-			errs = append(errs, field.Invalid(path.Child("requests").Key(string(name)), own.String(), fmt.Sprintf("must be greater than or equal to aggregate container requests of %s", all.String())))
+	errs = append(errs, quantity.ValidateRequirements(r, quantity.Pod, claimNames(s), path)...)
+	pod, opts := &corev1.Pod{Spec: *s}, resourcehelper.PodResourcesOptions{}
+	atLeast := func(sum, own corev1.ResourceList, kind string, only func(corev1.ResourceName) bool) {
+		for _, name := range quantity.Names(sum) {
+			all := sum[name]
+			if q, ok := own[name]; ok && only(name) && all.Cmp(q) > 0 {
+				errs = append(errs, field.Invalid(path.Child(kind).Key(string(name)), q.String(), fmt.Sprintf("must be greater than or equal to aggregate container %s of %s", kind, all.String())))
+			}
 		}
 	}
+	atLeast(resourcehelper.AggregateContainerRequests(pod, opts), r.Requests, "requests", func(corev1.ResourceName) bool { return true })
+	// Of huge pages a container takes all that it may, so that the limits add up.
+	atLeast(resourcehelper.AggregateContainerLimits(pod, opts), r.Limits, "limits", quantity.IsHugePages)
 	for i, c := range s.Containers {
 		for _, name := range quantity.Names(c.Resources.Limits) {
-			limit, pod := c.Resources.Limits[name], s.Resources.Limits[name]
-			if _, ok := s.Resources.Limits[name]; ok && limit.Cmp(pod) > 0 {
-				errs = append(errs, field.Invalid(path.Child("containers").Index(i).Key(string(name)).Child("limits"), limit.String(), fmt.Sprintf("must be less than or equal to pod limits of %s", pod.String())))
+			limit := c.Resources.Limits[name]
+			if most, ok := r.Limits[name]; ok && limit.Cmp(most) > 0 {
+				errs = append(errs, field.Invalid(path.Child("containers").Index(i).Key(string(name)).Child("limits"), limit.String(), fmt.Sprintf("must be less than or equal to pod limits of %s", most.String())))
 			}
 		}
 	}
 	return errs
 }
 
-// SetPodLevelDefaults completes pod-level requests and limits that are given in part. It runs after the defaults of the
-// containers, on pods only.
-func SetPodLevelDefaults(pod *corev1.Pod) {
-	r := pod.Spec.Resources
+// SetPodLevelDefaults completes pod-level requests and limits that are given in part. It runs when all containers are
+// there, those of webhooks too.
+func SetPodLevelDefaults(s *corev1.PodSpec) {
+	r := s.Resources
 	if r == nil || len(r.Limits) == 0 && len(r.Requests) == 0 {
 		return
 	}
-	opts := resourcehelper.PodResourcesOptions{}
-	limits := r.Limits
-	if limits == nil {
-		limits = corev1.ResourceList{}
-	}
-	for name, sum := range resourcehelper.AggregateContainerLimits(pod, opts) {
-		_, requested := r.Requests[name]
-		_, limited := limits[name]
-		if quantity.IsHugePages(name) && !requested && !limited {
-			limits[name] = sum.DeepCopy()
+	pod, opts := &corev1.Pod{Spec: corev1.PodSpec{Containers: s.Containers, InitContainers: s.InitContainers}}, resourcehelper.PodResourcesOptions{}
+	limits := resourcehelper.AggregateContainerLimits(pod, opts)
+	for name, sum := range limits {
+		if _, requested := r.Requests[name]; !requested && quantity.IsHugePages(name) {
+			setMissing(&r.Limits, name, sum)
 		}
-	}
-	if len(limits) == 0 {
-		return
-	}
-	r.Limits = limits
-	requests := r.Requests
-	if requests == nil {
-		requests = corev1.ResourceList{}
 	}
 	// What the containers request together counts first, then the pod's own limits.
 	for name, sum := range resourcehelper.AggregateContainerRequests(pod, opts) {
-		if _, ok := requests[name]; !ok && resourcehelper.IsSupportedPodLevelResource(name) && quantity.IsOvercommitAllowed(name) {
-			requests[name] = sum.DeepCopy()
+		if resourcehelper.IsSupportedPodLevelResource(name) && quantity.IsOvercommitAllowed(name) {
+			setMissing(&r.Requests, name, sum)
 		}
 	}
 	for name, limit := range r.Limits {
-		if _, ok := requests[name]; !ok && resourcehelper.IsSupportedPodLevelResource(name) {
-			requests[name] = limit.DeepCopy()
+		if resourcehelper.IsSupportedPodLevelResource(name) {
+			setMissing(&r.Requests, name, limit)
 		}
 	}
-	if len(requests) > 0 {
-		r.Requests = requests
+	for name, request := range r.Requests {
+		sum, ok := limits[name]
+		if !ok || !resourcehelper.IsSupportedPodLevelResource(name) || !limitedEverywhere(s, name) {
+			continue
+		}
+		if request.Cmp(sum) > 0 {
+			sum = request
+		}
+		setMissing(&r.Limits, name, sum)
 	}
+}
+
+func setMissing(list *corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) {
+	if _, ok := (*list)[name]; ok {
+		return
+	}
+	if *list == nil {
+		*list = corev1.ResourceList{}
+	}
+	(*list)[name] = q.DeepCopy()
+}
+
+// limitedEverywhere tells whether every container has a limit of a resource, so that the pod has one in effect.
+func limitedEverywhere(s *corev1.PodSpec, name corev1.ResourceName) bool {
+	for _, c := range All(s, nil) {
+		if _, ok := c.Resources.Limits[name]; !ok {
+			return false
+		}
+	}
+	return true
 }

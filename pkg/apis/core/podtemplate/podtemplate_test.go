@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -37,6 +38,12 @@ func TestValidate(t *testing.T) {
 		{name: "negative deletion cost", mutate: func(t *corev1.PodTemplateSpec) {
 			t.Annotations = map[string]string{corev1.PodDeletionCost: "-10"}
 		}},
+		{name: "tolerations annotation", mutate: func(t *corev1.PodTemplateSpec) {
+			t.Annotations = map[string]string{corev1.TolerationsAnnotationKey: `[{"effect":"x","operator":"Exists"}]`}
+		}, want: []string{"template.annotations.scheduler.alpha.kubernetes.io/tolerations[0].effect"}},
+		{name: "no tolerations in the annotation", mutate: func(t *corev1.PodTemplateSpec) {
+			t.Annotations = map[string]string{corev1.TolerationsAnnotationKey: "x"}
+		}, want: []string{"template.annotations"}},
 		{name: "profile of no container", mutate: func(t *corev1.PodTemplateSpec) {
 			t.Annotations = map[string]string{corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + "x": "runtime/default"}
 		}, want: []string{"template.annotations[container.apparmor.security.beta.kubernetes.io/x]"}},
@@ -48,7 +55,7 @@ func TestValidate(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
-			for _, err := range Validate(template(tc.mutate), field.NewPath("template")) {
+			for _, err := range Validate(template(tc.mutate), nil, field.NewPath("template")) {
 				got = append(got, err.Field)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -58,23 +65,71 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+func TestDropDisabled(t *testing.T) {
+	tpl := template(func(t *corev1.PodTemplateSpec) {
+		t.Annotations = map[string]string{"pod.beta.kubernetes.io/init-containers": "x", "a": "b"}
+		t.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{}
+	})
+	DropDisabled(tpl)
+	if diff := cmp.Diff(map[string]string{"a": "b"}, tpl.Annotations); diff != "" || tpl.Spec.SchedulingGroup != nil {
+		t.Errorf("left: %v (annotations -want +got:\n%s)", tpl.Spec.SchedulingGroup, diff)
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	negative := int64(-1)
-	got := Warnings(&metav1.ObjectMeta{}, &corev1.PodSpec{
+	got := Warnings(&metav1.ObjectMeta{Annotations: map[string]string{
+		corev1.SeccompPodAnnotationKey: "unconfined", "security.alpha.kubernetes.io/sysctls": "a=b",
+	}}, &corev1.PodSpec{
 		NodeSelector:                  map[string]string{"beta.kubernetes.io/os": "linux"},
 		TerminationGracePeriodSeconds: &negative,
-		ImagePullSecrets:              []corev1.LocalObjectReference{{}},
+		TopologySpreadConstraints:     []corev1.TopologySpreadConstraint{{}},
+		Affinity: &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+				{Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "k", Values: []string{"-"}}}}},
+			}},
+			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{}}},
+		},
+		HostAliases:      []corev1.HostAlias{{IP: "10.0.0.1"}, {IP: "10.0.0.1"}},
+		ImagePullSecrets: []corev1.LocalObjectReference{{}},
+		Volumes: []corev1.Volume{
+			{Name: "old", VolumeSource: corev1.VolumeSource{GitRepo: &corev1.GitRepoVolumeSource{}}},
+			{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", Items: []corev1.KeyToPath{{Path: "a"}, {Path: "a/b"}, {Path: "ab"}}}}},
+			{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t/"}}, {ConfigMap: &corev1.ConfigMapProjection{Items: []corev1.KeyToPath{{Path: "t"}}}},
+			}}}},
+		},
 		Containers: []corev1.Container{{
-			Env:   []corev1.EnvVar{{Name: "A"}, {Name: "A"}},
-			Ports: []corev1.ContainerPort{{ContainerPort: 80}, {ContainerPort: 80}},
+			Env: []corev1.EnvVar{{Name: "A"}, {Name: "A"}, {Name: "A", Value: "$(A):x"}},
+			Ports: []corev1.ContainerPort{
+				{Name: "p", ContainerPort: 80}, {ContainerPort: 80}, {Name: "p", ContainerPort: 80, HostPort: 8080},
+				{ContainerPort: 80, HostPort: 8080, HostIP: "10.0.0.1"}, {ContainerPort: 81, HostIP: "10.0.0.1"},
+			},
 		}},
 	}, nil)
 	want := []string{
 		`spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead`,
-		`spec.imagePullSecrets[0]: invalid empty name ""`,
-		`spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1`,
+		`spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].values[0]: - is invalid, ` +
+			validation.IsValidLabelValue("-")[0],
+		`spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod`,
+		`metadata.annotations[security.alpha.kubernetes.io/sysctls]: non-functional in v1.11+; use the "sysctls" field instead`,
+		`spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in v1.33+`,
+		`volume "keys" (Secret "s"): overlapping paths: "a/b" with "a"`,
+		`volume "all" (Projected): overlapping paths: "t" (ConfigMap "") with "t" (ServiceAccountToken)`,
+		`spec.hostAliases[1].ip: duplicate ip "10.0.0.1"`,
+		`spec.imagePullSecrets[0].name: invalid empty name ""`,
+		`metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]: non-functional in v1.27+; use the "seccompProfile" field instead`,
 		`spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply`,
 		`spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]`,
+		`spec.containers[0].ports[2]: overlapping port definition with spec.containers[0].ports[0]`,
+		`spec.containers[0].ports[2]: overlapping port definition with spec.containers[0].ports[1]`,
+		`spec.containers[0].ports[3]: overlapping port definition with spec.containers[0].ports[0]`,
+		`spec.containers[0].ports[3]: overlapping port definition with spec.containers[0].ports[1]`,
+		`spec.containers[0].ports[3]: dangerously ambiguous port definition with spec.containers[0].ports[2]`,
+		`spec.containers[0].ports[4]: hostIP set without hostPort: {Name: HostPort:0 ContainerPort:81 Protocol: HostIP:10.0.0.1}`,
+		`spec.containers[0].ports[2]: duplicate port name "p" with spec.containers[0].ports[0], services and probes that select ports by name will use spec.containers[0].ports[0]`,
+		`spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1`,
+		`spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: a null labelSelector results in matching no pod`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

@@ -46,10 +46,12 @@ func Validate(ports []corev1.ContainerPort, path *field.Path) field.ErrorList {
 			for _, msg := range msgs {
 				errs = append(errs, field.Invalid(p.Child("name"), port.Name, msg))
 			}
-			if len(msgs) == 0 && names.Has(port.Name) {
+			if names.Has(port.Name) {
 				errs = append(errs, field.Duplicate(p.Child("name"), port.Name))
 			}
-			names.Insert(port.Name)
+			if len(msgs) == 0 {
+				names.Insert(port.Name)
+			}
 		}
 		if port.ContainerPort == 0 {
 			errs = append(errs, field.Required(p.Child("containerPort"), ""))

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"minik8s.io/minik8s/pkg/apis/core/ratchet"
 )
 
 // ValidateName accepts standard names and names with a domain.
@@ -64,8 +66,8 @@ func validateHugePages(name corev1.ResourceName, q resource.Quantity, path *fiel
 		return nil
 	}
 	page, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
-	if err != nil || page.Value() <= 0 || q.Value()%page.Value() != 0 {
-		return field.ErrorList{field.Invalid(path, q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))}
+	if err != nil || page.Sign() <= 0 || page.MilliValue()%1000 != 0 || q.Value()%page.Value() != 0 {
+		return ratchet.Mark("huge pages", field.Invalid(path, q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name)))
 	}
 	return nil
 }
@@ -118,32 +120,52 @@ func validateNameOf(kind Kind, name corev1.ResourceName, path *field.Path) field
 	if kind == Container {
 		return ValidateContainerName(name, path)
 	}
-	if name == corev1.ResourceCPU || name == corev1.ResourceMemory || IsHugePages(name) {
-		return nil
+	if errs := ValidateName(name, path); len(errs) > 0 || name == corev1.ResourceCPU || name == corev1.ResourceMemory || IsHugePages(name) {
+		return errs
 	}
 	return field.ErrorList{field.NotSupported(path, name, []string{string(corev1.ResourceCPU), corev1.ResourceHugePagesPrefix, string(corev1.ResourceMemory)})}
 }
 
+// validateClaims checks which claims of the pod are used, each as a whole or by its requests, and no part twice.
 func validateClaims(used []corev1.ResourceClaim, claims sets.Set[string], path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	seen := sets.New[string]()
+	whole, parts := sets.New[string](), map[string]sets.Set[string]{}
 	for i, c := range used {
 		p := path.Index(i)
 		if c.Name == "" {
 			errs = append(errs, field.Required(p, ""))
 			continue
 		}
-		key := c.Name
-		if c.Request != "" {
-			key += "/" + c.Request
-		}
 		switch {
-		case seen.Has(key):
-			errs = append(errs, field.Duplicate(p, key))
-		case !claims.Has(c.Name):
-			errs = append(errs, field.NotFound(p.Child("name"), c.Name))
+		case whole.Has(c.Name):
+			errs = append(errs, field.Duplicate(p, c.Name))
+		case c.Request == "":
+			for range parts[c.Name] {
+				errs = append(errs, field.Duplicate(p, c.Name))
+			}
+			whole.Insert(c.Name)
+		default:
+			for _, msg := range validation.IsDNS1123Label(c.Request) {
+				errs = append(errs, field.Invalid(p.Child("request"), c.Request, msg))
+			}
+			if parts[c.Name].Has(c.Request) {
+				errs = append(errs, field.Duplicate(p, c.Name+"/"+c.Request))
+			}
+			if parts[c.Name] == nil {
+				parts[c.Name] = sets.New[string]()
+			}
+			parts[c.Name].Insert(c.Request)
 		}
-		seen.Insert(key)
+		if !claims.Has(c.Name) {
+			missing := field.NotFound(p, c.Name)
+			missing.Detail = "must be one of the names in pod.spec.resourceClaims"
+			if len(claims) == 0 {
+				missing.Detail += " which is empty"
+			} else {
+				missing.Detail += ": " + strings.Join(sets.List(claims), ", ")
+			}
+			errs = append(errs, missing)
+		}
 	}
 	return errs
 }

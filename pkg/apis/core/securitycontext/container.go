@@ -13,9 +13,13 @@ import (
 
 var procMounts = []corev1.ProcMountType{corev1.DefaultProcMount, corev1.UnmaskedProcMount}
 
+// SysAdmin is the capability that amounts to being root.
+const SysAdmin = "CAP_SYS_ADMIN"
+
 // ValidateContainer checks the security context of a container; nil is fine. hostUsers tells whether the pod has the
-// node's user namespace.
-func ValidateContainer(sc *corev1.SecurityContext, hostUsers bool, path *field.Path) field.ErrorList {
+// node's user namespace, sysAdmin that a container may have that capability without escalating privileges, as an update
+// may keep.
+func ValidateContainer(sc *corev1.SecurityContext, hostUsers, sysAdmin bool, path *field.Path) field.ErrorList {
 	if sc == nil {
 		return nil
 	}
@@ -32,9 +36,10 @@ func ValidateContainer(sc *corev1.SecurityContext, hostUsers bool, path *field.P
 		if sc.Privileged != nil && *sc.Privileged {
 			errs = append(errs, field.Invalid(path, sc, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
 		}
-		if sc.Capabilities != nil && slices.Contains(sc.Capabilities.Add, "CAP_SYS_ADMIN") {
+		if !sysAdmin && sc.Capabilities != nil && slices.Contains(sc.Capabilities.Add, SysAdmin) {
 			errs = append(errs, field.Invalid(path, sc, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
 		}
 	}
-	return append(errs, validateAppArmor(sc.AppArmorProfile, path.Child("appArmorProfile"))...)
+	errs = append(errs, validateWindows(sc.WindowsOptions, path.Child("windowsOptions"))...)
+	return append(errs, ValidateAppArmor(sc.AppArmorProfile, path.Child("appArmorProfile"))...)
 }

@@ -15,9 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"minik8s.io/minik8s/pkg/apis/core/ratchet"
 )
 
-const maxSysctlLength = 253
+const (
+	maxSysctlLength = 253
+	sysctlRule      = "sysctls of the host's namespaces"
+)
 
 var (
 	sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
@@ -34,7 +39,7 @@ func ValidatePod(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	p := path.Child("securityContext")
 	var errs field.ErrorList
 	if s := spec.ShareProcessNamespace; s != nil && *s && spec.HostPID {
-		errs = append(errs, field.Invalid(p.Child("shareProcessNamespace"), *s, "ShareProcessNamespace and HostPID cannot both be enabled"))
+		errs = append(errs, field.Invalid(path.Child("shareProcessNamespace"), *s, "ShareProcessNamespace and HostPID cannot both be enabled"))
 	}
 	if sc == nil {
 		return errs
@@ -48,7 +53,8 @@ func ValidatePod(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	errs = append(errs, validateSysctls(spec, p.Child("sysctls"))...)
 	errs = append(errs, oneOf(sc.FSGroupChangePolicy, changePolicies, p.Child("fsGroupChangePolicy"))...)
 	errs = append(errs, validateSeccomp(sc.SeccompProfile, p.Child("seccompProfile"))...)
-	errs = append(errs, validateAppArmor(sc.AppArmorProfile, p.Child("appArmorProfile"))...)
+	errs = append(errs, validateWindows(sc.WindowsOptions, p.Child("windowsOptions"))...)
+	errs = append(errs, ValidateAppArmor(sc.AppArmorProfile, p.Child("appArmorProfile"))...)
 	errs = append(errs, oneOf(sc.SupplementalGroupsPolicy, groupPolicies, p.Child("supplementalGroupsPolicy"))...)
 	return append(errs, oneOf(sc.SELinuxChangePolicy, selinuxPolicies, p.Child("seLinuxChangePolicy"))...)
 }
@@ -87,9 +93,9 @@ func validateSysctls(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		seen.Insert(s.Name)
 		switch ns := SysctlNamespace(s.Name); {
 		case ns == "net" && spec.HostNetwork:
-			errs = append(errs, field.Invalid(p, s.Name, "may not be specified when 'hostNetwork' is true"))
+			errs = append(errs, ratchet.Mark(sysctlRule, field.Invalid(p, s.Name, "may not be specified when 'hostNetwork' is true"))...)
 		case ns == "ipc" && spec.HostIPC:
-			errs = append(errs, field.Invalid(p, s.Name, "may not be specified when 'hostIPC' is true"))
+			errs = append(errs, ratchet.Mark(sysctlRule, field.Invalid(p, s.Name, "may not be specified when 'hostIPC' is true"))...)
 		}
 	}
 	return errs

@@ -41,7 +41,8 @@ func validateSeccomp(s *corev1.SeccompProfile, path *field.Path) field.ErrorList
 	return errs
 }
 
-func validateAppArmor(a *corev1.AppArmorProfile, path *field.Path) field.ErrorList {
+// ValidateAppArmor checks an AppArmor profile; nil is fine.
+func ValidateAppArmor(a *corev1.AppArmorProfile, path *field.Path) field.ErrorList {
 	if a == nil {
 		return nil
 	}

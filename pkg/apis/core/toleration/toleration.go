@@ -5,7 +5,6 @@
 package toleration
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 
@@ -40,6 +39,8 @@ func Validate(tolerations []corev1.Toleration, path *field.Path) field.ErrorList
 			if t.Value != "" {
 				errs = append(errs, field.Invalid(p.Child("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
 			}
+		case corev1.TolerationOpLt, corev1.TolerationOpGt: // TaintTolerationComparisonOperators is alpha
+			errs = append(errs, field.NotSupported(p.Child("operator"), t.Operator, []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt}))
 		default:
 			errs = append(errs, field.NotSupported(p.Child("operator"), t.Operator, []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists}))
 		}
@@ -55,7 +56,7 @@ func ValidateOnlyAdded(tolerations, old []corev1.Toleration, path *field.Path) f
 	for _, o := range old {
 		kept := slices.ContainsFunc(tolerations, func(n corev1.Toleration) bool {
 			n.TolerationSeconds = o.TolerationSeconds
-			return reflect.DeepEqual(n, o)
+			return n == o
 		})
 		if !kept {
 			return field.ErrorList{field.Forbidden(path, "existing toleration can not be modified except its tolerationSeconds")}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"minik8s.io/minik8s/pkg/apis/core/affinity"
+	"minik8s.io/minik8s/pkg/apis/core/ratchet"
 )
 
 const notPositive = "must be greater than zero"
@@ -34,22 +35,21 @@ func Validate(constraints []corev1.TopologySpreadConstraint, path *field.Path) f
 		}
 		if c.TopologyKey == "" {
 			errs = append(errs, field.Required(p.Child("topologyKey"), "can not be empty"))
-		} else {
-			errs = append(errs, metav1validation.ValidateLabelName(c.TopologyKey, p.Child("topologyKey"))...)
 		}
 		if !slices.Contains(actions, c.WhenUnsatisfiable) {
 			errs = append(errs, field.NotSupported(p.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, actions))
 		}
-		for _, other := range constraints[i+1:] {
-			if other.TopologyKey == c.TopologyKey && other.WhenUnsatisfiable == c.WhenUnsatisfiable {
-				errs = append(errs, field.Duplicate(p.Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable)))
-			}
+		same := func(o corev1.TopologySpreadConstraint) bool {
+			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
+		}
+		if slices.ContainsFunc(constraints[i+1:], same) {
+			errs = append(errs, field.Duplicate(p.Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable)))
 		}
 		errs = append(errs, validateMinDomains(c.MinDomains, c.WhenUnsatisfiable, p.Child("minDomains"))...)
 		errs = append(errs, validatePolicy(c.NodeAffinityPolicy, p.Child("nodeAffinityPolicy"))...)
 		errs = append(errs, validatePolicy(c.NodeTaintsPolicy, p.Child("nodeTaintsPolicy"))...)
-		errs = append(errs, affinity.ValidateLabelKeys(c.MatchLabelKeys, c.LabelSelector, p.Child("matchLabelKeys"))...)
-		errs = append(errs, metav1validation.ValidateLabelSelector(c.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, p.Child("labelSelector"))...)
+		errs = append(errs, ratchet.Mark("label keys of spread constraints", affinity.ValidateLabelKeys(c.MatchLabelKeys, nil, c.LabelSelector, p)...)...)
+		errs = append(errs, ratchet.Mark("selectors of spread constraints", metav1validation.ValidateLabelSelector(c.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, p.Child("labelSelector"))...)...)
 	}
 	return errs
 }

@@ -4,6 +4,9 @@
 package volume
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,17 +22,15 @@ var (
 // ValidateMounts checks the mounts of a container against the pod's valid volumes.
 func ValidateMounts(c *corev1.Container, volumes map[string]corev1.VolumeSource, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	deviceNames, devicePaths := sets.New[string](), sets.New[string]()
+	devices := map[string]string{}
 	for _, d := range c.VolumeDevices {
-		deviceNames.Insert(d.Name)
-		devicePaths.Insert(d.DevicePath)
+		devices[d.Name] = d.DevicePath
 	}
 	points := sets.New[string]()
 	for i, m := range c.VolumeMounts {
 		p := path.Index(i)
 		errs = append(errs, required(m.Name, p.Child("name"))...)
-		source, ok := volumes[m.Name]
-		if !ok {
+		if _, ok := volumes[m.Name]; !ok {
 			errs = append(errs, field.NotFound(p.Child("name"), m.Name))
 		}
 		errs = append(errs, required(m.MountPath, p.Child("mountPath"))...)
@@ -37,14 +38,11 @@ func ValidateMounts(c *corev1.Container, volumes map[string]corev1.VolumeSource,
 			errs = append(errs, field.Invalid(p.Child("mountPath"), m.MountPath, "must be unique"))
 		}
 		points.Insert(m.MountPath)
-		if deviceNames.Has(m.Name) {
+		if _, ok := devices[m.Name]; ok {
 			errs = append(errs, field.Invalid(p.Child("name"), m.Name, "must not already exist in volumeDevices"))
 		}
-		if devicePaths.Has(m.MountPath) {
+		if slices.Contains(slices.Collect(maps.Values(devices)), m.MountPath) {
 			errs = append(errs, field.Invalid(p.Child("mountPath"), m.MountPath, "must not already exist as a path in volumeDevices"))
-		}
-		if source.Image != nil && m.SubPathExpr != "" {
-			errs = append(errs, field.Invalid(p.Child("subPathExpr"), m.SubPathExpr, "not allowed in image volume sources"))
 		}
 		// Upstream reports the next fields at the list and not at its element; clients know them so.
 		if m.SubPath != "" {
@@ -58,6 +56,49 @@ func ValidateMounts(c *corev1.Container, volumes map[string]corev1.VolumeSource,
 		}
 		errs = append(errs, validatePropagation(m.MountPropagation, c.SecurityContext, path.Child("mountPropagation"))...)
 		errs = append(errs, validateRecursiveReadOnly(&m, path.Child("recursiveReadOnly"))...)
+	}
+	return errs
+}
+
+// ValidateDevices checks the block devices of a container, which only claims can be, against the pod's valid volumes.
+func ValidateDevices(c *corev1.Container, volumes map[string]corev1.VolumeSource, path *field.Path) field.ErrorList {
+	mounts := map[string]string{}
+	for _, m := range c.VolumeMounts {
+		mounts[m.Name] = m.MountPath
+	}
+	var errs field.ErrorList
+	names, paths := sets.New[string](), sets.New[string]()
+	for i, d := range c.VolumeDevices {
+		name, at := path.Index(i).Child("name"), path.Index(i).Child("devicePath")
+		errs = append(errs, required(d.Name, name)...)
+		if names.Has(d.Name) {
+			errs = append(errs, field.Invalid(name, d.Name, "must be unique"))
+		}
+		source, ok := volumes[d.Name]
+		switch {
+		case !ok:
+			errs = append(errs, field.NotFound(name, d.Name))
+		case source.PersistentVolumeClaim == nil && source.Ephemeral == nil:
+			errs = append(errs, field.Invalid(name, d.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"))
+		}
+		errs = append(errs, required(d.DevicePath, at)...)
+		if paths.Has(d.DevicePath) {
+			errs = append(errs, field.Invalid(at, d.DevicePath, "must be unique"))
+		}
+		if len(localpath.ValidateNoBacksteps(d.DevicePath, at)) > 0 {
+			errs = append(errs, field.Invalid(at, d.DevicePath, "can not contain backsteps ('..')"))
+		} else {
+			paths.Insert(d.DevicePath)
+		}
+		if _, ok := mounts[d.Name]; ok {
+			errs = append(errs, field.Invalid(name, d.Name, "must not already exist in volumeMounts"))
+		}
+		if slices.Contains(slices.Collect(maps.Values(mounts)), d.DevicePath) {
+			errs = append(errs, field.Invalid(at, d.DevicePath, "must not already exist as a path in volumeMounts"))
+		}
+		if d.Name != "" {
+			names.Insert(d.Name)
+		}
 	}
 	return errs
 }

@@ -6,9 +6,12 @@
 package volume
 
 import (
+	"reflect"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"minik8s.io/minik8s/pkg/apis/core/downwardapi"
+	"minik8s.io/minik8s/pkg/apis/core/image"
 	"minik8s.io/minik8s/pkg/apis/core/persistentvolumeclaim"
 	"minik8s.io/minik8s/pkg/apis/core/volumesource"
 )
@@ -20,7 +23,7 @@ const (
 
 // SetDefaults fills in a volume. One without any source is an emptyDir.
 func SetDefaults(v *corev1.Volume) {
-	if len(sources(&v.VolumeSource)) == 0 {
+	if reflect.ValueOf(v.VolumeSource).IsZero() {
 		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
 	}
 	if v.HostPath != nil {
@@ -38,6 +41,21 @@ func SetDefaults(v *corev1.Volume) {
 	}
 	if v.Projected != nil {
 		setProjectedDefaults(v.Projected)
+	}
+	if r := v.RBD; r != nil {
+		volumesource.SetRBDDefaults(&r.RBDPool, &r.RadosUser, &r.Keyring)
+	}
+	if v.ISCSI != nil {
+		volumesource.SetISCSIDefaults(&v.ISCSI.ISCSIInterface)
+	}
+	if v.AzureDisk != nil {
+		volumesource.SetAzureDiskDefaults(v.AzureDisk)
+	}
+	if s := v.ScaleIO; s != nil {
+		volumesource.SetScaleIODefaults(&s.StorageMode, &s.FSType)
+	}
+	if v.Image != nil && v.Image.PullPolicy == "" {
+		v.Image.PullPolicy = image.PullPolicy(v.Image.Reference)
 	}
 	if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
 		persistentvolumeclaim.SetDefaults(&v.Ephemeral.VolumeClaimTemplate.Spec)

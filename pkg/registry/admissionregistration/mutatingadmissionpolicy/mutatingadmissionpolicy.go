@@ -26,6 +26,7 @@ var Resource = &registry.Resource[*admissionv1.MutatingAdmissionPolicy]{
 	Name:                   "mutatingadmissionpolicies",
 	Categories:             []string{"api-extensions"},
 	ClusterScoped:          true,
+	Metadata:               registry.GenericMetadata,
 	New:                    func() *admissionv1.MutatingAdmissionPolicy { return &admissionv1.MutatingAdmissionPolicy{} },
 	NewList:                func() runtime.Object { return &admissionv1.MutatingAdmissionPolicyList{} },
 	RequireResourceVersion: true,

@@ -25,6 +25,7 @@ var Resource = &registry.Resource[*admissionv1.MutatingAdmissionPolicyBinding]{
 	Name:          "mutatingadmissionpolicybindings",
 	Categories:    []string{"api-extensions"},
 	ClusterScoped: true,
+	Metadata:      registry.GenericMetadata,
 	New: func() *admissionv1.MutatingAdmissionPolicyBinding {
 		return &admissionv1.MutatingAdmissionPolicyBinding{}
 	},

@@ -26,6 +26,7 @@ var Resource = &registry.Resource[*admissionv1.MutatingWebhookConfiguration]{
 	Name:                   "mutatingwebhookconfigurations",
 	Categories:             []string{"api-extensions"},
 	ClusterScoped:          true,
+	Metadata:               registry.GenericMetadata,
 	New:                    func() *admissionv1.MutatingWebhookConfiguration { return &admissionv1.MutatingWebhookConfiguration{} },
 	NewList:                func() runtime.Object { return &admissionv1.MutatingWebhookConfigurationList{} },
 	RequireResourceVersion: true,

@@ -26,6 +26,7 @@ var Resource = &registry.Resource[*admissionv1.ValidatingAdmissionPolicy]{
 	Name:                   "validatingadmissionpolicies",
 	Categories:             []string{"api-extensions"},
 	ClusterScoped:          true,
+	Metadata:               registry.GenericMetadata,
 	New:                    func() *admissionv1.ValidatingAdmissionPolicy { return &admissionv1.ValidatingAdmissionPolicy{} },
 	NewList:                func() runtime.Object { return &admissionv1.ValidatingAdmissionPolicyList{} },
 	RequireResourceVersion: true,
@@ -45,10 +46,8 @@ var Resource = &registry.Resource[*admissionv1.ValidatingAdmissionPolicy]{
 		return manifestname.Warnings(p.Name)
 	},
 	Status: &registry.Status[*admissionv1.ValidatingAdmissionPolicy]{
-		PrepareForUpdate: func(_ context.Context, p, old *admissionv1.ValidatingAdmissionPolicy) {
-			metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
-		},
-		Validate: validateStatus,
+		KeepMetadata: true,
+		Validate:     validateStatus,
 	},
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,

@@ -27,6 +27,7 @@ var Resource = &registry.Resource[*admissionv1.ValidatingAdmissionPolicyBinding]
 	Name:          "validatingadmissionpolicybindings",
 	Categories:    []string{"api-extensions"},
 	ClusterScoped: true,
+	Metadata:      registry.GenericMetadata,
 	New: func() *admissionv1.ValidatingAdmissionPolicyBinding {
 		return &admissionv1.ValidatingAdmissionPolicyBinding{}
 	},

@@ -25,6 +25,7 @@ var Resource = &registry.Resource[*admissionv1.ValidatingWebhookConfiguration]{
 	Name:          "validatingwebhookconfigurations",
 	Categories:    []string{"api-extensions"},
 	ClusterScoped: true,
+	Metadata:      registry.GenericMetadata,
 	New: func() *admissionv1.ValidatingWebhookConfiguration {
 		return &admissionv1.ValidatingWebhookConfiguration{}
 	},

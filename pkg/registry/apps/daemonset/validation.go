@@ -20,10 +20,10 @@ import (
 )
 
 func validate(_ context.Context, d *appsv1.DaemonSet) field.ErrorList {
-	return validateSpec(d, metav1validation.LabelSelectorValidationOptions{})
+	return validateSpec(d, nil, metav1validation.LabelSelectorValidationOptions{})
 }
 
-func validateSpec(d *appsv1.DaemonSet, opts metav1validation.LabelSelectorValidationOptions) field.ErrorList {
+func validateSpec(d *appsv1.DaemonSet, oldTemplate *corev1.PodTemplateSpec, opts metav1validation.LabelSelectorValidationOptions) field.ErrorList {
 	path := field.NewPath("spec")
 	spec, at := &d.Spec, path.Child("template")
 	errs := metav1validation.ValidateLabelSelector(spec.Selector, opts, path.Child("selector"))
@@ -34,7 +34,7 @@ func validateSpec(d *appsv1.DaemonSet, opts metav1validation.LabelSelectorValida
 	if s := spec.Selector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		errs = append(errs, field.Invalid(path.Child("selector"), s, "empty selector is invalid for daemonset"))
 	}
-	errs = append(errs, podtemplate.Validate(&spec.Template, at)...)
+	errs = append(errs, podtemplate.Validate(&spec.Template, oldTemplate, at)...)
 	if spec.Template.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 		errs = append(errs, field.NotSupported(at.Child("spec", "restartPolicy"), spec.Template.Spec.RestartPolicy, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
 	}
@@ -76,7 +76,7 @@ func validateStrategy(s *appsv1.DaemonSetUpdateStrategy, path *field.Path) field
 
 func validateUpdate(_ context.Context, d, old *appsv1.DaemonSet) field.ErrorList {
 	// What was stored before label values were checked may stay.
-	errs := validateSpec(d, metav1validation.LabelSelectorValidationOptions{
+	errs := validateSpec(d, &old.Spec.Template, metav1validation.LabelSelectorValidationOptions{
 		AllowInvalidLabelValueInSelector: metav1validation.LabelSelectorHasInvalidLabelValue(old.Spec.Selector),
 	})
 	return append(errs, apivalidation.ValidateImmutableField(d.Spec.Selector, old.Spec.Selector, field.NewPath("spec", "selector"))...)

@@ -27,15 +27,17 @@ var docs = appsv1.DeploymentStatus{}.SwaggerDoc()
 
 // Resource describes deployments.
 var Resource = &registry.Resource[*appsv1.Deployment]{
-	Kind:           appsv1.SchemeGroupVersion.WithKind("Deployment"),
-	Name:           "deployments",
-	ShortNames:     []string{"deploy"},
-	Categories:     []string{"all"},
-	New:            func() *appsv1.Deployment { return &appsv1.Deployment{} },
-	NewList:        func() runtime.Object { return &appsv1.DeploymentList{} },
-	Default:        setDefaults,
-	Validate:       validate,
-	ValidateUpdate: validateUpdate,
+	Kind:             appsv1.SchemeGroupVersion.WithKind("Deployment"),
+	Name:             "deployments",
+	ShortNames:       []string{"deploy"},
+	Categories:       []string{"all"},
+	New:              func() *appsv1.Deployment { return &appsv1.Deployment{} },
+	NewList:          func() runtime.Object { return &appsv1.DeploymentList{} },
+	Default:          setDefaults,
+	PrepareForCreate: func(_ context.Context, d *appsv1.Deployment) { podtemplate.DropDisabled(&d.Spec.Template) },
+	PrepareForUpdate: func(_ context.Context, d, _ *appsv1.Deployment) { podtemplate.DropDisabled(&d.Spec.Template) },
+	Validate:         validate,
+	ValidateUpdate:   validateUpdate,
 	Warnings: func(_ context.Context, d, old *appsv1.Deployment) []string {
 		var out []string
 		if old == nil {
@@ -51,6 +53,7 @@ var Resource = &registry.Resource[*appsv1.Deployment]{
 	Status: &registry.Status[*appsv1.Deployment]{
 		PrepareForUpdate: func(_ context.Context, d, old *appsv1.Deployment) { d.Labels = old.Labels },
 		Validate:         validateStatus,
+		ResetFields:      []string{"spec", "metadata.labels"},
 	},
 	Columns: append([]metav1.TableColumnDefinition{
 		registry.NameColumn,

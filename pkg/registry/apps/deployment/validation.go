@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -15,7 +16,9 @@ import (
 	"minik8s.io/minik8s/pkg/registry/apps/workload"
 )
 
-func validate(_ context.Context, d *appsv1.Deployment) field.ErrorList {
+func validate(_ context.Context, d *appsv1.Deployment) field.ErrorList { return validateAll(d, nil) }
+
+func validateAll(d *appsv1.Deployment, oldTemplate *corev1.PodTemplateSpec) field.ErrorList {
 	path := field.NewPath("spec")
 	spec := &d.Spec
 	numbers := []workload.Number{
@@ -29,7 +32,7 @@ func validate(_ context.Context, d *appsv1.Deployment) field.ErrorList {
 		numbers = append(numbers, workload.Number{Name: "progressDeadlineSeconds", Value: int64(*spec.ProgressDeadlineSeconds)})
 	}
 	errs := workload.ValidateNonnegative(path, numbers...)
-	errs = append(errs, workload.ValidateSelector(spec.Selector, &spec.Template, "deployment", path)...)
+	errs = append(errs, workload.ValidateSelector(spec.Selector, &spec.Template, oldTemplate, "deployment", path)...)
 	errs = append(errs, validateStrategy(&spec.Strategy, path.Child("strategy"))...)
 	errs = append(errs, validateRollback(d.Annotations, path.Child("rollback", "version"))...)
 	if p := spec.ProgressDeadlineSeconds; p != nil && *p <= spec.MinReadySeconds {
@@ -76,8 +79,8 @@ func validateStrategy(s *appsv1.DeploymentStrategy, path *field.Path) field.Erro
 	return append(errs, workload.ValidateNotMoreThanAll(*r.MaxUnavailable, at.Child("maxUnavailable"))...)
 }
 
-func validateUpdate(ctx context.Context, d, old *appsv1.Deployment) field.ErrorList {
-	errs := validate(ctx, d)
+func validateUpdate(_ context.Context, d, old *appsv1.Deployment) field.ErrorList {
+	errs := validateAll(d, &old.Spec.Template)
 	return append(errs, apivalidation.ValidateImmutableField(d.Spec.Selector, old.Spec.Selector, field.NewPath("spec", "selector"))...)
 }
 

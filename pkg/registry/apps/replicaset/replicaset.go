@@ -8,6 +8,7 @@ import (
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,8 +38,10 @@ var Resource = &registry.Resource[*appsv1.ReplicaSet]{
 		}
 		podtemplate.SetDefaults(&r.Spec.Template)
 	},
-	Validate:       validate,
-	ValidateUpdate: validateUpdate,
+	PrepareForCreate: func(_ context.Context, r *appsv1.ReplicaSet) { podtemplate.DropDisabled(&r.Spec.Template) },
+	PrepareForUpdate: func(_ context.Context, r, _ *appsv1.ReplicaSet) { podtemplate.DropDisabled(&r.Spec.Template) },
+	Validate:         validate,
+	ValidateUpdate:   validateUpdate,
 	Warnings: func(_ context.Context, r, old *appsv1.ReplicaSet) []string {
 		var out []string
 		if old == nil {
@@ -77,16 +80,18 @@ var Resource = &registry.Resource[*appsv1.ReplicaSet]{
 	},
 }
 
-func validate(_ context.Context, r *appsv1.ReplicaSet) field.ErrorList {
+func validate(_ context.Context, r *appsv1.ReplicaSet) field.ErrorList { return validateAll(r, nil) }
+
+func validateAll(r *appsv1.ReplicaSet, oldTemplate *corev1.PodTemplateSpec) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := workload.ValidateNonnegative(path,
 		workload.Number{Name: "replicas", Value: int64(ptr.Deref(r.Spec.Replicas, 0))},
 		workload.Number{Name: "minReadySeconds", Value: int64(r.Spec.MinReadySeconds)})
-	return append(errs, workload.ValidateSelector(r.Spec.Selector, &r.Spec.Template, "deployment", path)...)
+	return append(errs, workload.ValidateSelector(r.Spec.Selector, &r.Spec.Template, oldTemplate, "deployment", path)...)
 }
 
-func validateUpdate(ctx context.Context, r, old *appsv1.ReplicaSet) field.ErrorList {
-	errs := validate(ctx, r)
+func validateUpdate(_ context.Context, r, old *appsv1.ReplicaSet) field.ErrorList {
+	errs := validateAll(r, &old.Spec.Template)
 	return append(errs, apivalidation.ValidateImmutableField(r.Spec.Selector, old.Spec.Selector, field.NewPath("spec", "selector"))...)
 }
 

@@ -30,7 +30,7 @@ var retentionPolicies = []appsv1.PersistentVolumeClaimRetentionPolicyType{
 func validate(_ context.Context, s *appsv1.StatefulSet) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := validateSpec(&s.Spec, path)
-	errs = append(errs, validateTemplate(&s.Spec, path.Child("template"))...)
+	errs = append(errs, validateTemplate(&s.Spec, nil, path.Child("template"))...)
 	for i := range s.Spec.VolumeClaimTemplates {
 		p := path.Child("volumeClaimTemplates").Index(i).Child("spec")
 		errs = append(errs, persistentvolumeclaim.ValidateSpec(&s.Spec.VolumeClaimTemplates[i].Spec, p, persistentvolumeclaim.Leniency{})...)
@@ -134,8 +134,8 @@ func validateSelector(s *appsv1.StatefulSetSpec, path *field.Path) field.ErrorLi
 }
 
 // validateTemplate checks the template as the pods will have it: host name and subdomain come from the set, and so do
-// the volumes of its claims.
-func validateTemplate(s *appsv1.StatefulSetSpec, path *field.Path) field.ErrorList {
+// the volumes of its claims. old is the template before an update.
+func validateTemplate(s *appsv1.StatefulSetSpec, old *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	t := s.Template.DeepCopy()
 	t.Spec.Hostname, t.Spec.Subdomain = "", ""
 	claimed := sets.New[string]()
@@ -155,21 +155,21 @@ func validateTemplate(s *appsv1.StatefulSetSpec, path *field.Path) field.ErrorLi
 		}
 	}
 	t.Spec.Volumes = volumes
-	return podtemplate.Validate(t, path)
+	return podtemplate.Validate(t, old, path)
 }
 
 func validateUpdate(_ context.Context, s, old *appsv1.StatefulSet) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := validateSpec(&s.Spec, path)
 	template := path.Child("template")
-	if len(validateSpec(&old.Spec, nil)) == 0 && len(validateTemplate(&old.Spec, nil)) == 0 {
-		errs = append(errs, validateTemplate(&s.Spec, template)...)
+	if len(validateSpec(&old.Spec, nil)) == 0 && len(validateTemplate(&old.Spec, &old.Spec.Template, nil)) == 0 {
+		errs = append(errs, validateTemplate(&s.Spec, &old.Spec.Template, template)...)
 	} else {
 		// A set that was stored under older rules must still be scaled and deleted: only its metadata is looked at.
 		t := &s.Spec.Template
 		errs = append(errs, metav1validation.ValidateLabels(t.Labels, template.Child("labels"))...)
 		errs = append(errs, apivalidation.ValidateAnnotations(t.Annotations, template.Child("annotations"))...)
-		errs = append(errs, podtemplate.ValidateAnnotations(t.Annotations, &t.Spec, template.Child("annotations"))...)
+		errs = append(errs, podtemplate.ValidateAnnotations(t.Annotations, old.Spec.Template.Annotations, &t.Spec, template.Child("annotations"))...)
 	}
 	for _, f := range []struct {
 		name     string

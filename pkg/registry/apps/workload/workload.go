@@ -26,8 +26,8 @@ import (
 )
 
 // ValidateSelector checks the selector and the template, both under path (spec). kind is how upstream's message names
-// the resource.
-func ValidateSelector(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string, path *field.Path) field.ErrorList {
+// the resource; old is the template before an update.
+func ValidateSelector(s *metav1.LabelSelector, t, old *corev1.PodTemplateSpec, kind string, path *field.Path) field.ErrorList {
 	at := path.Child("selector")
 	var errs field.ErrorList
 	if s == nil {
@@ -42,13 +42,13 @@ func ValidateSelector(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind s
 	if err != nil {
 		return append(errs, field.Invalid(at, s, "invalid label selector"))
 	}
-	return append(errs, ValidateTemplate(t, selector, path.Child("template"))...)
+	return append(errs, ValidateTemplate(t, old, selector, path.Child("template"))...)
 }
 
-// ValidateTemplate checks a template of pods that are to run for ever.
-func ValidateTemplate(t *corev1.PodTemplateSpec, selector labels.Selector, path *field.Path) field.ErrorList {
+// ValidateTemplate checks a template of pods that are to run for ever; old is that before an update.
+func ValidateTemplate(t, old *corev1.PodTemplateSpec, selector labels.Selector, path *field.Path) field.ErrorList {
 	errs := ValidateLabelsMatch(t, selector, path)
-	errs = append(errs, podtemplate.Validate(t, path)...)
+	errs = append(errs, podtemplate.Validate(t, old, path)...)
 	if t.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 		errs = append(errs, field.NotSupported(path.Child("spec", "restartPolicy"), t.Spec.RestartPolicy, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
 	}

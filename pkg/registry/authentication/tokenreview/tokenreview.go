@@ -40,7 +40,7 @@ func build(c registry.Config) (rest.Storage, error) {
 		Empty:    func() *authenticationv1.TokenReview { return &authenticationv1.TokenReview{} },
 		Validate: validate,
 		Answer: func(ctx context.Context, r *authenticationv1.TokenReview) error {
-			r.Status = answer(ctx, c.Authenticator, c.APIAudiences, r.Spec)
+			answer(ctx, c.Authenticator, c.APIAudiences, r)
 			return nil
 		},
 	}, nil
@@ -57,8 +57,9 @@ func validate(ctx context.Context, r *authenticationv1.TokenReview) error {
 }
 
 // answer asks the authenticator with a request that has nothing but the token, for the audiences asked or the API's own.
-func answer(ctx context.Context, a authenticator.Request, api authenticator.Audiences, spec authenticationv1.TokenReviewSpec) authenticationv1.TokenReviewStatus {
-	audiences := authenticator.Audiences(spec.Audiences)
+// answer overwrites what it knows of the status; as upstream, it leaves the rest of what the client has sent.
+func answer(ctx context.Context, a authenticator.Request, api authenticator.Audiences, r *authenticationv1.TokenReview) {
+	audiences := authenticator.Audiences(r.Spec.Audiences)
 	if len(audiences) == 0 {
 		audiences = api
 	}
@@ -66,24 +67,24 @@ func answer(ctx context.Context, a authenticator.Request, api authenticator.Audi
 		ctx = authenticator.WithAudiences(ctx, audiences)
 	}
 	request := (&http.Request{
-		Method: http.MethodGet, URL: &url.URL{}, Header: http.Header{"Authorization": {"Bearer " + spec.Token}},
+		Method: http.MethodGet, URL: &url.URL{}, Header: http.Header{"Authorization": {"Bearer " + r.Spec.Token}},
 	}).WithContext(ctx)
 
 	response, ok, err := a.AuthenticateRequest(request)
-	status := authenticationv1.TokenReviewStatus{Authenticated: ok}
+	r.Status.Authenticated = ok
 	if err != nil {
-		status.Error = err.Error()
+		r.Status.Error = err.Error()
 	}
 	if response == nil || response.User == nil {
-		return status
+		return
 	}
 	if len(audiences) > 0 && len(audiences.Intersect(response.Audiences)) == 0 {
 		klog.FromContext(ctx).Error(nil, "An authenticator accepted a token without asking for its audience", "accepted", response.Audiences, "asked", audiences)
-		return authenticationv1.TokenReviewStatus{Error: "internal error"}
+		r.Status = authenticationv1.TokenReviewStatus{Error: "internal error"}
+		return
 	}
-	status.User = info(response.User)
-	status.Audiences = response.Audiences
-	return status
+	r.Status.User = info(response.User)
+	r.Status.Audiences = response.Audiences
 }
 
 func info(u user.Info) authenticationv1.UserInfo {

@@ -48,7 +48,9 @@ func TestAnswer(t *testing.T) {
 				}
 				return tc.response, tc.ok, tc.err
 			})
-			if diff := cmp.Diff(tc.want, answer(context.Background(), a, []string{"api"}, tc.spec)); diff != "" {
+			r := &authenticationv1.TokenReview{Spec: tc.spec}
+			answer(context.Background(), a, []string{"api"}, r)
+			if diff := cmp.Diff(tc.want, r.Status); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
 		})

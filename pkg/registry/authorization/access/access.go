@@ -32,7 +32,7 @@ func Subject(spec authorizationv1.SubjectAccessReviewSpec) user.Info {
 	if len(spec.Extra) > 0 {
 		u.Extra = map[string][]string{}
 		for k, v := range spec.Extra {
-			u.Extra[strings.ToLower(k)] = v
+			u.Extra[k] = v
 		}
 	}
 	return u
@@ -40,28 +40,40 @@ func Subject(spec authorizationv1.SubjectAccessReviewSpec) user.Info {
 
 // Decide asks an authorizer.
 func Decide(ctx context.Context, a authorizer.Authorizer, u user.Info, q Question) authorizationv1.SubjectAccessReviewStatus {
-	attrs, err := Attributes(u, q)
-	decision, reason, authErr := a.Authorize(ctx, attrs)
+	attrs := Attributes(u, q)
+	decision, reason, err := a.Authorize(ctx, attrs)
 	status := authorizationv1.SubjectAccessReviewStatus{
 		Allowed: decision == authorizer.DecisionAllow,
 		Denied:  decision == authorizer.DecisionDeny,
 		Reason:  reason,
 	}
-	if err := utilerrors.NewAggregate([]error{authErr, err}); err != nil {
-		status.EvaluationError = err.Error()
+	var problems []string
+	if err != nil {
+		problems = append(problems, err.Error())
 	}
+	ignored := func(selector string, rest int, err error) {
+		switch {
+		case err != nil && rest > 0:
+			problems = append(problems, "spec.resourceAttributes."+selector+" partially ignored due to parse error")
+		case err != nil:
+			problems = append(problems, "spec.resourceAttributes."+selector+" ignored due to parse error")
+		}
+	}
+	ignored("fieldSelector", len(attrs.FieldSelectorRequirements), attrs.FieldSelectorParsingErr)
+	ignored("labelSelector", len(attrs.LabelSelectorRequirements), attrs.LabelSelectorParsingErr)
+	status.EvaluationError = strings.Join(problems, "; ")
 	return status
 }
 
 // Attributes are those of the request that a question is about. A selector, or a part of one, that cannot be read is left
-// out, which asks for more than the selector would have, and reported as error.
-func Attributes(u user.Info, q Question) (authorizer.AttributesRecord, error) {
+// out, which asks for more than the selector would have, and noted in the attributes.
+func Attributes(u user.Info, q Question) authorizer.AttributesRecord {
 	if q.Resource == nil {
 		attrs := authorizer.AttributesRecord{User: u}
 		if q.NonResource != nil {
 			attrs.Verb, attrs.Path = q.NonResource.Verb, q.NonResource.Path
 		}
-		return attrs, nil
+		return attrs
 	}
 	r := q.Resource
 	attrs := authorizer.AttributesRecord{
@@ -71,27 +83,20 @@ func Attributes(u user.Info, q Question) (authorizer.AttributesRecord, error) {
 	if attrs.APIVersion == "" {
 		attrs.APIVersion = "*"
 	}
-	var errs []error
 	if f := r.FieldSelector; f != nil {
-		var err error
-		attrs.FieldSelectorRequirements, err = fieldRequirements(f)
-		attrs.FieldSelectorParsingErr = err
-		errs = append(errs, err)
+		attrs.FieldSelectorRequirements, attrs.FieldSelectorParsingErr = fieldRequirements(f)
 	}
 	if l := r.LabelSelector; l != nil {
-		var err error
-		attrs.LabelSelectorRequirements, err = labelRequirements(l)
-		attrs.LabelSelectorParsingErr = err
-		errs = append(errs, err)
+		attrs.LabelSelectorRequirements, attrs.LabelSelectorParsingErr = labelRequirements(l)
 	}
-	return attrs, utilerrors.NewAggregate(errs)
+	return attrs
 }
 
 func fieldRequirements(f *authorizationv1.FieldSelectorAttributes) (fields.Requirements, error) {
 	if f.RawSelector != "" {
 		s, err := fields.ParseSelector(f.RawSelector)
 		if err != nil {
-			return nil, fmt.Errorf("spec.resourceAttributes.fieldSelector ignored due to parse error: %w", err)
+			return nil, err
 		}
 		return s.Requirements(), nil
 	}
@@ -125,7 +130,7 @@ func labelRequirements(l *authorizationv1.LabelSelectorAttributes) (labels.Requi
 	if l.RawSelector != "" {
 		s, err := labels.Parse(l.RawSelector)
 		if err != nil {
-			return nil, fmt.Errorf("spec.resourceAttributes.labelSelector ignored due to parse error: %w", err)
+			return nil, err
 		}
 		all, _ := s.Requirements()
 		return all, nil

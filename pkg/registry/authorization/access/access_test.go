@@ -5,6 +5,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -47,8 +48,8 @@ func TestAttributes(t *testing.T) {
 		}})},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			a, err := Attributes(u, tc.q)
-			if (err != nil) != tc.err {
+			a := Attributes(u, tc.q)
+			if err := errors.Join(a.FieldSelectorParsingErr, a.LabelSelectorParsingErr); (err != nil) != tc.err {
 				t.Errorf("error = %v", err)
 			}
 			var fields, labels []string
@@ -67,7 +68,7 @@ func TestAttributes(t *testing.T) {
 
 func TestSubject(t *testing.T) {
 	got := Subject(authorizationv1.SubjectAccessReviewSpec{User: "u", UID: "1", Groups: []string{"g"}, Extra: map[string]authorizationv1.ExtraValue{"Scopes": {"s"}}})
-	want := &user.DefaultInfo{Name: "u", UID: "1", Groups: []string{"g"}, Extra: map[string][]string{"scopes": {"s"}}}
+	want := &user.DefaultInfo{Name: "u", UID: "1", Groups: []string{"g"}, Extra: map[string][]string{"Scopes": {"s"}}}
 	if diff := cmp.Diff(user.Info(want), got); diff != "" {
 		t.Errorf("subject (-want +got):\n%s", diff)
 	}
@@ -102,8 +103,8 @@ func TestValidate(t *testing.T) {
 	}{
 		{"a resource", authorizationv1.SubjectAccessReviewSpec{User: "u", ResourceAttributes: resource}, nil},
 		{"a path for a group", authorizationv1.SubjectAccessReviewSpec{Groups: []string{"g"}, NonResourceAttributes: path}, nil},
-		{"both", authorizationv1.SubjectAccessReviewSpec{User: "u", ResourceAttributes: resource, NonResourceAttributes: path}, []string{"spec.nonResourceAttributes"}},
-		{"nothing for nobody", authorizationv1.SubjectAccessReviewSpec{}, []string{"spec.resourceAttributes", "spec.user"}},
+		{"both", authorizationv1.SubjectAccessReviewSpec{User: "u", ResourceAttributes: resource, NonResourceAttributes: path}, []string{"spec"}},
+		{"nothing for nobody", authorizationv1.SubjectAccessReviewSpec{}, []string{"spec", "spec.user"}},
 		{"two forms of a selector", selecting(&authorizationv1.FieldSelectorAttributes{RawSelector: "a=b", Requirements: []metav1.FieldSelectorRequirement{{Key: "a", Operator: "In", Values: []string{"b"}}}}, nil),
 			[]string{"spec.resourceAttributes.fieldSelector.rawSelector"}},
 		{"empty selectors", selecting(&authorizationv1.FieldSelectorAttributes{}, &authorizationv1.LabelSelectorAttributes{}),

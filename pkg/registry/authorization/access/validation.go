@@ -6,10 +6,17 @@ package access
 import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
+
+// Invalid is the answer to a question with errors. It names the group but no kind, as upstream's does.
+func Invalid(errs field.ErrorList) error {
+	return apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
+}
 
 // ValidateMetadata refuses metadata: reviews are not objects. The namespace is that of the URL.
 func ValidateMetadata(m metav1.ObjectMeta, namespace string) field.ErrorList {
@@ -38,11 +45,8 @@ func ValidateSubject(spec authorizationv1.SubjectAccessReviewSpec) field.ErrorLi
 // ValidateQuestion checks that one thing is asked.
 func ValidateQuestion(q Question, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	switch {
-	case q.Resource != nil && q.NonResource != nil:
-		errs = append(errs, field.Invalid(path.Child("nonResourceAttributes"), q.NonResource, "cannot be specified in combination with resourceAttributes"))
-	case q.Resource == nil && q.NonResource == nil:
-		errs = append(errs, field.Invalid(path.Child("resourceAttributes"), q.NonResource, "exactly one of nonResourceAttributes or resourceAttributes must be specified"))
+	if (q.Resource == nil) == (q.NonResource == nil) {
+		errs = append(errs, field.Invalid(path, q.NonResource, "exactly one of nonResourceAttributes or resourceAttributes must be specified"))
 	}
 	if q.Resource == nil {
 		return errs
@@ -60,20 +64,8 @@ func ValidateQuestion(q Question, path *field.Path) field.ErrorList {
 func validateFieldSelector(f *authorizationv1.FieldSelectorAttributes, path *field.Path) field.ErrorList {
 	errs := oneForm(f.RawSelector, len(f.Requirements), path)
 	for i, r := range f.Requirements {
-		p := path.Child("requirements").Index(i)
-		if r.Key == "" {
-			errs = append(errs, field.Required(p.Child("key"), "must be specified"))
-		}
-		switch r.Operator {
-		case metav1.FieldSelectorOpIn, metav1.FieldSelectorOpNotIn:
-			if len(r.Values) == 0 {
-				errs = append(errs, field.Required(p.Child("values"), "must be specified when `operator` is 'In' or 'NotIn'"))
-			}
-		case metav1.FieldSelectorOpExists, metav1.FieldSelectorOpDoesNotExist:
-			if len(r.Values) > 0 {
-				errs = append(errs, field.Forbidden(p.Child("values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
-			}
-		}
+		errs = append(errs, metav1validation.ValidateFieldSelectorRequirement(r,
+			metav1validation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, path.Child("requirements").Index(i))...)
 	}
 	return errs
 }

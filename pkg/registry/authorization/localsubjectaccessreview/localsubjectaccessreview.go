@@ -57,7 +57,7 @@ func validate(ctx context.Context, r *authorizationv1.LocalSubjectAccessReview) 
 		errs = append(errs, field.Invalid(path.Child("nonResourceAttributes"), r.Spec.NonResourceAttributes, "disallowed on this kind of request"))
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(kind.GroupKind(), "", errs)
+		return access.Invalid(errs)
 	}
 	namespace := genericapirequest.NamespaceValue(ctx)
 	if namespace == "" {

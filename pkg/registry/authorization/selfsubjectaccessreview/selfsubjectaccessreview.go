@@ -52,7 +52,7 @@ func validate(_ context.Context, r *authorizationv1.SelfSubjectAccessReview) err
 	errs := access.ValidateQuestion(access.Question{Resource: r.Spec.ResourceAttributes, NonResource: r.Spec.NonResourceAttributes}, field.NewPath("spec"))
 	errs = append(errs, access.ValidateMetadata(r.ObjectMeta, "")...)
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(kind.GroupKind(), "", errs)
+		return access.Invalid(errs)
 	}
 	return nil
 }

@@ -41,11 +41,13 @@ func build(c registry.Config) (rest.Storage, error) {
 			if !ok {
 				return apierrors.NewBadRequest("no user present on request")
 			}
+			namespace := r.Spec.Namespace
+			*r = authorizationv1.SelfSubjectRulesReview{} // upstream's answer does not repeat the question
 			if c.RuleResolver == nil {
 				r.Status = status(nil, nil, true, errors.New("the authorizers of this server cannot list rules"))
 				return nil
 			}
-			resources, paths, incomplete, err := c.RuleResolver.RulesFor(ctx, u, r.Spec.Namespace)
+			resources, paths, incomplete, err := c.RuleResolver.RulesFor(ctx, u, namespace)
 			r.Status = status(resources, paths, incomplete, err)
 			return nil
 		},

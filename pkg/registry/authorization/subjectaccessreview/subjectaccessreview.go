@@ -10,7 +10,6 @@ import (
 	"errors"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"minik8s.io/minik8s/pkg/registry"
@@ -45,7 +44,7 @@ func build(c registry.Config) (rest.Storage, error) {
 func validate(_ context.Context, r *authorizationv1.SubjectAccessReview) error {
 	errs := append(access.ValidateSubject(r.Spec), access.ValidateMetadata(r.ObjectMeta, "")...)
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(kind.GroupKind(), "", errs)
+		return access.Invalid(errs)
 	}
 	return nil
 }

@@ -53,14 +53,18 @@ func validateSpec(s, old *batchv1.CronJobSpec) field.ErrorList {
 	} else if !slices.Contains(concurrencyPolicies, s.ConcurrencyPolicy) {
 		errs = append(errs, field.NotSupported(path.Child("concurrencyPolicy"), s.ConcurrencyPolicy, concurrencyPolicies))
 	}
-	errs = append(errs, validateTemplate(&s.JobTemplate.Spec, path.Child("jobTemplate", "spec"))...)
+	var oldTemplate *batchv1.JobSpec
+	if old != nil {
+		oldTemplate = &old.JobTemplate.Spec
+	}
+	errs = append(errs, validateTemplate(&s.JobTemplate.Spec, oldTemplate, path.Child("jobTemplate", "spec"))...)
 	errs = append(errs, apivalidation.ValidateNonnegativeField(int64(ptr.Deref(s.SuccessfulJobsHistoryLimit, 0)), path.Child("successfulJobsHistoryLimit"))...)
 	return append(errs, apivalidation.ValidateNonnegativeField(int64(ptr.Deref(s.FailedJobsHistoryLimit, 0)), path.Child("failedJobsHistoryLimit"))...)
 }
 
 // validateTemplate refuses a selector, which every Job gets for itself.
-func validateTemplate(s *batchv1.JobSpec, path *field.Path) field.ErrorList {
-	errs := jobspec.Validate(s, path)
+func validateTemplate(s, old *batchv1.JobSpec, path *field.Path) field.ErrorList {
+	errs := jobspec.Validate(s, old, path)
 	if s.Selector != nil {
 		errs = append(errs, field.Invalid(path.Child("selector"), s.Selector, "`selector` will be auto-generated"))
 	}

@@ -22,7 +22,7 @@ import (
 
 func validate(_ context.Context, j *batchv1.Job) field.ErrorList {
 	errs := validateGenerated(j)
-	errs = append(errs, jobspec.Validate(&j.Spec, field.NewPath("spec"))...)
+	errs = append(errs, jobspec.Validate(&j.Spec, nil, field.NewPath("spec"))...)
 	errs = append(errs, validateSelector(&j.Spec, metav1validation.LabelSelectorValidationOptions{})...)
 	return append(errs, validateHostNames(j)...)
 }
@@ -83,7 +83,7 @@ func validateHostNames(j *batchv1.Job) field.ErrorList {
 
 func validateUpdate(_ context.Context, j, old *batchv1.Job) field.ErrorList {
 	path := field.NewPath("spec")
-	errs := jobspec.Validate(&j.Spec, path)
+	errs := jobspec.Validate(&j.Spec, &old.Spec, path)
 	// What was stored before label values were checked may stay.
 	errs = append(errs, validateSelector(&j.Spec, metav1validation.LabelSelectorValidationOptions{
 		AllowInvalidLabelValueInSelector: metav1validation.LabelSelectorHasInvalidLabelValue(old.Spec.Selector),

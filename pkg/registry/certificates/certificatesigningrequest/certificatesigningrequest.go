@@ -34,7 +34,9 @@ var Resource = &registry.Resource[*certificatesv1.CertificateSigningRequest]{
 	Status: &registry.Status[*certificatesv1.CertificateSigningRequest]{
 		PrepareForUpdate: prepareStatus,
 		Validate:         validateStatus,
+		ResetFields:      []string{"spec", "status.conditions"},
 	},
+	ResetFields: []string{"spec", "status"},
 	Fields: func(r *certificatesv1.CertificateSigningRequest) fields.Set {
 		return fields.Set{"spec.signerName": r.Spec.SignerName}
 	},

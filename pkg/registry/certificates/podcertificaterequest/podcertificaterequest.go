@@ -36,11 +36,9 @@ var Resource = &registry.Resource[*certificatesv1.PodCertificateRequest]{
 	ValidateUpdate:         validateUpdate,
 	RequireResourceVersion: true,
 	Status: &registry.Status[*certificatesv1.PodCertificateRequest]{
-		PrepareForUpdate: func(_ context.Context, r, old *certificatesv1.PodCertificateRequest) {
-			metav1.ResetObjectMetaForStatus(&r.ObjectMeta, &old.ObjectMeta)
-		},
-		Validate:  validateStatus,
-		Authorize: authorize,
+		KeepMetadata: true,
+		Validate:     validateStatus,
+		Authorize:    authorize,
 	},
 	Fields: func(r *certificatesv1.PodCertificateRequest) fields.Set {
 		return fields.Set{"spec.signerName": r.Spec.SignerName, "spec.podName": r.Spec.PodName, "spec.nodeName": string(r.Spec.NodeName)}

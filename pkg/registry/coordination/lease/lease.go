@@ -25,6 +25,9 @@ var Resource = &registry.Resource[*coordinationv1.Lease]{
 	NewList:                func() runtime.Object { return &coordinationv1.LeaseList{} },
 	AllowCreateOnUpdate:    true,
 	RequireResourceVersion: true,
+	Metadata:               registry.GenericMetadata,
+	PrepareForCreate:       func(_ context.Context, l *coordinationv1.Lease) { l.Spec.Strategy, l.Spec.PreferredHolder = nil, nil },
+	PrepareForUpdate:       prepareForUpdate,
 	Validate:               validate,
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,
@@ -38,6 +41,16 @@ var Resource = &registry.Resource[*coordinationv1.Lease]{
 		}
 		return []any{l.Name, holder, registry.Age(l.CreationTimestamp)}
 	},
+}
+
+// prepareForUpdate drops the fields of coordinated leader election, which is off, unless they are there already.
+func prepareForUpdate(_ context.Context, l, old *coordinationv1.Lease) {
+	if old.Spec.Strategy == nil {
+		l.Spec.Strategy = nil
+	}
+	if old.Spec.PreferredHolder == nil {
+		l.Spec.PreferredHolder = nil
+	}
 }
 
 func validate(_ context.Context, l *coordinationv1.Lease) field.ErrorList {

@@ -26,6 +26,7 @@ var Resource = &registry.Resource[*corev1.Event]{
 	New:                 func() *corev1.Event { return &corev1.Event{} },
 	NewList:             func() runtime.Object { return &corev1.EventList{} },
 	AllowCreateOnUpdate: true,
+	Metadata:            registry.MinimalMetadata,
 	Validate:            validate,
 	ValidateUpdate:      validateUpdate,
 	Fields: func(e *corev1.Event) fields.Set {

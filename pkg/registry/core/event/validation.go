@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"minik8s.io/minik8s/pkg/registry"
 )
 
 const (
@@ -34,6 +36,8 @@ func validate(ctx context.Context, e *corev1.Event) field.ErrorList {
 	if !s {
 		return errs
 	}
+	errs = append(errs, registry.ValidateMetadata(e, true, apivalidation.NameIsDNSSubdomain)...)
+	errs = append(errs, validateSeries(e.Series)...)
 	if e.EventTime.IsZero() {
 		errs = append(errs, field.Required(field.NewPath("eventTime"), ""))
 	}
@@ -57,6 +61,10 @@ func validateUpdate(ctx context.Context, e, old *corev1.Event) field.ErrorList {
 	errs := validateCommon(e, s)
 	if !s {
 		return errs
+	}
+	errs = append(errs, registry.ValidateMetadataUpdate(e, old)...)
+	if !apiequality.Semantic.DeepEqual(e.Series, old.Series) {
+		errs = append(errs, validateSeries(e.Series)...)
 	}
 	same := func(a, b any, name string) {
 		errs = append(errs, apivalidation.ValidateImmutableField(a, b, field.NewPath(name))...)
@@ -83,6 +91,20 @@ func validateUpdate(ctx context.Context, e, old *corev1.Event) field.ErrorList {
 }
 
 // validateCommon are the rules of both APIs.
+func validateSeries(s *corev1.EventSeries) field.ErrorList {
+	var errs field.ErrorList
+	if s == nil {
+		return nil
+	}
+	if s.Count < 2 {
+		errs = append(errs, field.Invalid(field.NewPath("series.count"), "", "should be at least 2"))
+	}
+	if s.LastObservedTime.IsZero() {
+		errs = append(errs, field.Required(field.NewPath("series.lastObservedTime"), ""))
+	}
+	return errs
+}
+
 func validateCommon(e *corev1.Event, strict bool) field.ErrorList {
 	var errs field.ErrorList
 	involved := field.NewPath("involvedObject", "namespace")

@@ -110,7 +110,18 @@ func validateItem(item *corev1.LimitRangeItem, path *field.Path) field.ErrorList
 		{"max", item.Max}, {"min", item.Min}, {"default", item.Default}, {"defaultRequest", item.DefaultRequest}, {"maxLimitRequestRatio", item.MaxLimitRequestRatio},
 	}
 	names := sets.New[corev1.ResourceName]()
+	if item.Type == corev1.LimitTypePod {
+		if len(item.Default) > 0 {
+			errs = append(errs, field.Forbidden(path.Child("default"), "may not be specified when `type` is 'Pod'"))
+		}
+		if len(item.DefaultRequest) > 0 {
+			errs = append(errs, field.Forbidden(path.Child("defaultRequest"), "may not be specified when `type` is 'Pod'"))
+		}
+	}
 	for _, l := range lists {
+		if item.Type == corev1.LimitTypePod && strings.HasPrefix(l.name, "default") {
+			continue
+		}
 		for _, name := range quantity.Names(l.list) {
 			names.Insert(name)
 			at := path.Child(l.name).Key(string(name))
@@ -119,15 +130,6 @@ func validateItem(item *corev1.LimitRangeItem, path *field.Path) field.ErrorList
 			} else {
 				errs = append(errs, quantity.ValidateName(name, at)...)
 			}
-			errs = append(errs, quantity.ValidateValue(name, l.list[name], at)...)
-		}
-	}
-	if item.Type == corev1.LimitTypePod {
-		if len(item.Default) > 0 {
-			errs = append(errs, field.Forbidden(path.Child("default"), "may not be specified when `type` is 'Pod'"))
-		}
-		if len(item.DefaultRequest) > 0 {
-			errs = append(errs, field.Forbidden(path.Child("defaultRequest"), "may not be specified when `type` is 'Pod'"))
 		}
 	}
 	if item.Type == corev1.LimitTypePersistentVolumeClaim {
@@ -156,6 +158,9 @@ func validateOrder(item *corev1.LimitRangeItem, name corev1.ResourceName, path *
 	}
 	low, high := get("min", "min", item.Min), get("max", "max", item.Max)
 	request, limit := get("defaultRequest", "default request", item.DefaultRequest), get("default", "default", item.Default)
+	if item.Type == corev1.LimitTypePod {
+		request.ok, limit.ok = false, false // refused as a whole
+	}
 	var errs field.ErrorList
 	inOrder := func(a, b, at bound) {
 		if a.ok && b.ok && a.q.Cmp(b.q) > 0 {
@@ -171,6 +176,10 @@ func validateOrder(item *corev1.LimitRangeItem, name corev1.ResourceName, path *
 	inOrder(request, asLimit, request)
 	inOrder(low, limit, limit)
 	inOrder(limit, high, limit)
+	if !quantity.IsOvercommitAllowed(name) && limit.ok && request.ok && limit.q.Cmp(request.q) != 0 {
+		errs = append(errs, field.Invalid(path.Child("defaultRequest").Key(string(name)), request.q.String(),
+			fmt.Sprintf("default value %s must equal to defaultRequest value %s in %s", limit.q.String(), request.q.String(), name)))
+	}
 	ratio, ok := item.MaxLimitRequestRatio[name]
 	if !ok {
 		return errs
@@ -179,7 +188,7 @@ func validateOrder(item *corev1.LimitRangeItem, name corev1.ResourceName, path *
 	if ratio.Cmp(*resource.NewQuantity(1, resource.DecimalSI)) < 0 {
 		errs = append(errs, field.Invalid(at, ratio.String(), fmt.Sprintf("ratio %s is less than 1", ratio.String())))
 	}
-	if low.ok && high.ok && low.q.Sign() > 0 {
+	if low.ok && high.ok && !low.q.IsZero() {
 		if most := high.q.AsApproximateFloat64() / low.q.AsApproximateFloat64(); ratio.AsApproximateFloat64() > most {
 			errs = append(errs, field.Invalid(at, ratio.String(), fmt.Sprintf("ratio %s is greater than max/min = %f", ratio.String(), most)))
 		}

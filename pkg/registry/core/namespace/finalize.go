@@ -51,5 +51,5 @@ func (finalizeStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Obj
 func (finalizeStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
 	n := obj.(*corev1.Namespace)
 	errs := apivalidation.ValidateObjectMetaAccessorUpdate(n, old.(*corev1.Namespace), field.NewPath("metadata"))
-	return append(errs, validateFinalizers(n)...)
+	return append(errs, validateFinalizers(n, field.NewPath("spec", "finalizers").Index)...)
 }

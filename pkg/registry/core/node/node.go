@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"minik8s.io/minik8s/pkg/registry"
@@ -25,13 +27,16 @@ var Resource = &registry.Resource[*corev1.Node]{
 	ClusterScoped:  true,
 	New:            func() *corev1.Node { return &corev1.Node{} },
 	NewList:        func() runtime.Object { return &corev1.NodeList{} },
-	ReturnDeleted:  true,
 	Default:        setDefaults,
 	Validate:       validate,
 	ValidateUpdate: validateUpdate,
 	Warnings:       warnings,
+	PrepareForCreate: func(_ context.Context, n *corev1.Node) {
+		n.Spec.ConfigSource, n.Status.Config, n.Spec.PodPreemptionPolicy = nil, nil, nil
+	},
+	PrepareForUpdate: prepareForUpdate,
 	// Kubelets register themselves together with their status.
-	Status: &registry.Status[*corev1.Node]{OnCreate: true, Validate: validateUpdate},
+	Status: &registry.Status[*corev1.Node]{OnCreate: true, PrepareForUpdate: prepareStatus, Validate: validateChange},
 	Fields: func(n *corev1.Node) fields.Set {
 		return fields.Set{"spec.unschedulable": strconv.FormatBool(n.Spec.Unschedulable)}
 	},
@@ -42,13 +47,29 @@ var Resource = &registry.Resource[*corev1.Node]{
 	},
 }
 
+// prepareForUpdate drops fields of features that are removed or off, unless they are there already.
+func prepareForUpdate(_ context.Context, n, old *corev1.Node) {
+	if old.Spec.ConfigSource == nil {
+		n.Spec.ConfigSource = nil
+	}
+	if old.Spec.PodPreemptionPolicy == nil {
+		n.Spec.PodPreemptionPolicy = nil
+	}
+}
+
+func prepareStatus(_ context.Context, n, old *corev1.Node) {
+	if old.Status.Config == nil {
+		n.Status.Config = nil
+	}
+}
+
 // setDefaults keeps the twins podCIDR and podCIDRs in step and lets allocatable default to capacity.
 func setDefaults(n *corev1.Node) {
 	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
 	}
 	switch {
-	case len(n.Spec.PodCIDRs) == 0 && n.Spec.PodCIDR != "":
+	case n.Spec.PodCIDR != "" && (len(n.Spec.PodCIDRs) == 0 || n.Spec.PodCIDRs[0] != n.Spec.PodCIDR):
 		n.Spec.PodCIDRs = []string{n.Spec.PodCIDR}
 	case len(n.Spec.PodCIDRs) > 0 && n.Spec.PodCIDR == "":
 		n.Spec.PodCIDR = n.Spec.PodCIDRs[0]
@@ -62,6 +83,9 @@ func warnings(_ context.Context, n, _ *corev1.Node) []string {
 	}
 	if n.Spec.DoNotUseExternalID != "" {
 		out = append(out, "spec.externalID: this field is deprecated, and is unused by Kubernetes")
+	}
+	for i, cidr := range n.Spec.PodCIDRs {
+		out = append(out, validation.GetWarningsForCIDR(field.NewPath("spec", "podCIDRs").Index(i), cidr)...)
 	}
 	return out
 }

@@ -22,16 +22,16 @@ func TestResource(t *testing.T) {
 		Update:       func(n *corev1.Node) { n.Spec.Unschedulable = true },
 		StatusUpdate: func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1" },
 		Invalid: []registrytest.Invalid[*corev1.Node]{
-			{Name: "taint without effect", Mutate: func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k"}} }, Field: "spec.taints[0].effect"},
-			{Name: "unknown effect", Mutate: func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: "x"}} }, Field: "spec.taints[0].effect"},
+			{Name: "taint without effect", Mutate: func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k"}} }, Field: "metadata.taints[0].effect"},
+			{Name: "unknown effect", Mutate: func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: "x"}} }, Field: "metadata.taints[0].effect"},
 			{Name: "same taint twice", Mutate: func(n *corev1.Node) {
 				n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: "NoExecute"}, {Key: "k", Effect: "NoExecute", Value: "v"}}
-			}, Field: "spec.taints[1]"},
+			}, Field: "metadata.taints[1]"},
 			{Name: "bad CIDR", Mutate: func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"x"} }, Field: "spec.podCIDRs[0]"},
 			{Name: "two CIDRs of a family", Mutate: func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.0.0.0/24", "10.0.1.0/24"} }, Field: "spec.podCIDRs"},
 			{Name: "negative capacity", Mutate: func(n *corev1.Node) {
 				n.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("-1")}
-			}, Field: "status.capacity[cpu]"},
+			}, Field: "status.capacity.cpu"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*corev1.Node]{
 			{

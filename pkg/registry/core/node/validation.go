@@ -5,32 +5,88 @@ package node
 
 import (
 	"context"
+	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 	netutils "k8s.io/utils/net"
+
+	"minik8s.io/minik8s/pkg/apis/core/quantity"
 )
 
+// taintsAnnotation held taints before they had a field.
+const taintsAnnotation = "scheduler.alpha.kubernetes.io/taints"
+
+var declaredFeature = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*$`)
+
 func validate(_ context.Context, n *corev1.Node) field.ErrorList {
-	errs := validateTaints(n.Spec.Taints, field.NewPath("spec", "taints"))
-	errs = append(errs, validateResources(n)...)
-	path := field.NewPath("spec", "podCIDRs")
-	for i, cidr := range n.Spec.PodCIDRs {
-		errs = append(errs, validation.IsValidCIDR(path.Index(i), cidr)...)
+	meta, path := field.NewPath("metadata"), field.NewPath("spec", "podCIDRs")
+	errs := validateEverywhere(n)
+	if s := n.Status.NodeInfo.Swap; s != nil && s.Capacity != nil && *s.Capacity <= 0 {
+		errs = append(errs, field.Invalid(meta.Child("nodeSwapStatus", "capacity"), *s.Capacity, "must be greater than zero"))
 	}
-	if len(n.Spec.PodCIDRs) > 0 && n.Spec.PodCIDR != n.Spec.PodCIDRs[0] {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "podCIDR"), n.Spec.PodCIDR, "must be the first of podCIDRs"))
+	for i, cidr := range n.Spec.PodCIDRs {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(path.Index(i), cidr, true, nil)...)
 	}
 	if len(n.Spec.PodCIDRs) > 1 {
 		dual, err := netutils.IsDualStackCIDRStrings(n.Spec.PodCIDRs)
-		if err != nil || !dual || len(n.Spec.PodCIDRs) > 2 {
+		if err != nil {
+			errs = append(errs, field.InternalError(path, err))
+		}
+		if !dual || len(n.Spec.PodCIDRs) > 2 {
 			errs = append(errs, field.Invalid(path, n.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family"))
+		}
+	}
+	return errs
+}
+
+// validateEverywhere is checked on writes of status, too. Taints are said to be in the metadata, as upstream does.
+func validateEverywhere(n *corev1.Node) field.ErrorList {
+	meta := field.NewPath("metadata")
+	errs := validateAnnotations(n.Annotations, meta.Child("annotations"))
+	errs = append(errs, validateTaints(n.Spec.Taints, meta.Child("taints"))...)
+	for _, l := range []struct {
+		name string
+		list corev1.ResourceList
+	}{{"capacity", n.Status.Capacity}, {"allocatable", n.Status.Allocatable}} {
+		for _, r := range quantity.Names(l.list) {
+			errs = append(errs, quantity.ValidateValue(r, l.list[r], field.NewPath("status", l.name, string(r)))...)
+		}
+	}
+	return append(errs, validateDeclaredFeatures(n.Status.DeclaredFeatures, field.NewPath("status", "declaredFeatures"))...)
+}
+
+// validateAnnotations checks those that once stood for fields.
+func validateAnnotations(annotations map[string]string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if s := annotations[taintsAnnotation]; s != "" {
+		var taints []corev1.Taint
+		if err := json.Unmarshal([]byte(s), &taints); err != nil {
+			errs = append(errs, field.Invalid(path, taintsAnnotation, err.Error()))
+		}
+		errs = append(errs, validateTaints(taints, path.Child(taintsAnnotation))...)
+	}
+	if annotations[corev1.PreferAvoidPodsAnnotationKey] == "" {
+		return errs
+	}
+	avoid, err := schedulinghelpers.GetAvoidPodsFromNodeAnnotations(annotations)
+	if err != nil {
+		return append(errs, field.Invalid(path.Child("AvoidPods"), corev1.PreferAvoidPodsAnnotationKey, err.Error()))
+	}
+	for i, pod := range avoid.PreferAvoidPods {
+		at := path.Child(corev1.PreferAvoidPodsAnnotationKey).Index(i).Child("PodSignature")
+		switch c := pod.PodSignature.PodController; {
+		case c == nil:
+			errs = append(errs, field.Required(at, ""))
+		case c.Controller == nil || !*c.Controller:
+			errs = append(errs, field.Invalid(at.Child("PodController", "Controller"), false, "must point to a controller"))
 		}
 	}
 	return errs
@@ -67,53 +123,117 @@ func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func validateResources(n *corev1.Node) field.ErrorList {
+func validateDeclaredFeatures(names []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	check := func(name string, list corev1.ResourceList) {
-		for r, q := range list {
-			at := field.NewPath("status", name).Key(string(r))
-			if q.Cmp(resource.Quantity{}) < 0 {
-				errs = append(errs, field.Invalid(at, q.String(), "must be greater than or equal to 0").WithOrigin("minimum"))
-			}
-			if wholeOnly(string(r)) && q.MilliValue()%1000 != 0 {
-				errs = append(errs, field.Invalid(at, q.String(), "must be an integer"))
-			}
+	for i, name := range names {
+		switch {
+		case len(name) > validation.DNS1123SubdomainMaxLength:
+			errs = append(errs, field.Invalid(path.Index(i), name, validation.MaxLenError(validation.DNS1123SubdomainMaxLength)))
+		case !declaredFeature.MatchString(name):
+			errs = append(errs, field.Invalid(path.Index(i), name, "must be segments of letters and digits, separated by '/', the first of them UpperCamelCase"))
+		}
+		if i == 0 {
+			continue
+		}
+		switch before := names[i-1]; {
+		case before == name:
+			errs = append(errs, field.Duplicate(path.Index(i), name))
+		case before > name:
+			errs = append(errs, field.Invalid(path.Index(i), name, "list must be sorted alphabetically"))
 		}
 	}
-	check("capacity", n.Status.Capacity)
-	check("allocatable", n.Status.Allocatable)
 	return errs
 }
 
-// wholeOnly tells which resources cannot be split: pods and whatever is not a native resource.
-func wholeOnly(name string) bool {
-	if name == string(corev1.ResourcePods) {
-		return true
-	}
-	prefix, _, qualified := strings.Cut(name, "/")
-	return qualified && !strings.Contains(prefix, "kubernetes.io")
+func validateUpdate(ctx context.Context, n, old *corev1.Node) field.ErrorList {
+	return append(validate(ctx, n), validateChange(ctx, n, old)...)
 }
 
-func validateUpdate(ctx context.Context, n, old *corev1.Node) field.ErrorList {
-	errs := validate(ctx, n)
+// validateChange is all that writes of status are checked for.
+func validateChange(_ context.Context, n, old *corev1.Node) field.ErrorList {
+	spec, status := field.NewPath("spec"), field.NewPath("status")
+	errs := validateEverywhere(n)
 	seen := map[corev1.NodeAddress]bool{}
 	for i, a := range n.Status.Addresses {
 		if seen[a] {
-			errs = append(errs, field.Duplicate(field.NewPath("status", "addresses").Index(i), a))
+			errs = append(errs, field.Duplicate(status.Child("addresses").Index(i), a))
 		}
 		seen[a] = true
 	}
 	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs) {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"))
+		errs = append(errs, field.Forbidden(spec.Child("podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"))
 	}
-	if old.Spec.ProviderID != "" && old.Spec.ProviderID != n.Spec.ProviderID {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "providerID"), "node updates may not change providerID except from \"\" to valid"))
+	switch before, id := old.Spec.ProviderID, n.Spec.ProviderID; {
+	case before != "" && id == "":
+		errs = append(errs, field.Invalid(spec.Child("providerID"), nil, "field cannot be cleared once set"))
+	case before != "" && id != before:
+		errs = append(errs, field.Invalid(spec.Child("providerID"), nil, "field cannot be modified once set"))
 	}
-	if n.Spec.ConfigSource != nil && !apiequality.Semantic.DeepEqual(n.Spec.ConfigSource, old.Spec.ConfigSource) {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "configSource"), "configSource may not be set, the feature is removed"))
+	if s := n.Spec.ConfigSource; s != nil {
+		errs = append(errs, validateConfigSource(s, spec.Child("configSource"), notInSpec)...)
+	}
+	if c := n.Status.Config; c != nil {
+		at := status.Child("config")
+		for _, s := range []struct {
+			name   string
+			source *corev1.NodeConfigSource
+		}{{"assigned", c.Assigned}, {"active", c.Active}, {"lastKnownGood", c.LastKnownGood}} {
+			if s.source != nil {
+				errs = append(errs, validateConfigSource(s.source, at.Child(s.name), neededInStatus)...)
+			}
+		}
 	}
 	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
-		errs = append(errs, field.Forbidden(field.NewPath("spec"), "node updates may only change labels, taints, or capacity (or configSource, if the DynamicKubeletConfig feature gate is enabled)"))
+		errs = append(errs, field.Forbidden(spec.Child("externalID"), "may not be updated"))
+	}
+	return errs
+}
+
+// validateConfigSource checks what is left of dynamic kubelet configuration, in nodes that have it from former times.
+func validateConfigSource(s *corev1.NodeConfigSource, path *field.Path, version func(*corev1.ConfigMapNodeConfigSource, *field.Path) field.ErrorList) field.ErrorList {
+	c := s.ConfigMap
+	if c == nil {
+		return field.ErrorList{field.Invalid(path, s, "exactly one reference subfield must be non-nil")}
+	}
+	at := path.Child("configMap")
+	errs := version(c, at)
+	for _, f := range []struct {
+		name, value string
+		valid       func(string) []string
+	}{
+		{"namespace", c.Namespace, func(s string) []string { return apivalidation.ValidateNamespaceName(s, false) }},
+		{"name", c.Name, func(s string) []string { return apivalidation.NameIsDNSSubdomain(s, false) }},
+		{"kubeletConfigKey", c.KubeletConfigKey, validation.IsConfigMapKey},
+	} {
+		if f.value == "" {
+			errs = append(errs, field.Required(at.Child(f.name), ""))
+			continue
+		}
+		for _, msg := range f.valid(f.value) {
+			errs = append(errs, field.Invalid(at.Child(f.name), f.value, msg))
+		}
+	}
+	return errs
+}
+
+func notInSpec(c *corev1.ConfigMapNodeConfigSource, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.UID != "" {
+		errs = append(errs, field.Forbidden(path.Child("uid"), "uid must not be set in spec"))
+	}
+	if c.ResourceVersion != "" {
+		errs = append(errs, field.Forbidden(path.Child("resourceVersion"), "resourceVersion must not be set in spec"))
+	}
+	return errs
+}
+
+func neededInStatus(c *corev1.ConfigMapNodeConfigSource, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.UID == "" {
+		errs = append(errs, field.Required(path.Child("uid"), ""))
+	}
+	if c.ResourceVersion == "" {
+		errs = append(errs, field.Required(path.Child("resourceVersion"), ""))
 	}
 	return errs
 }

@@ -15,6 +15,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/apis/core/nodelabel"
 	"minik8s.io/minik8s/pkg/apis/core/persistentvolume"
+	"minik8s.io/minik8s/pkg/registry"
 )
 
 func validate(_ context.Context, v *corev1.PersistentVolume) field.ErrorList {
@@ -38,7 +39,7 @@ func takesMountOptions(s *corev1.PersistentVolumeSource) bool {
 
 // validateUpdate keeps the volume where it is. Upstream reports some fields without the spec they are in.
 func validateUpdate(_ context.Context, v, old *corev1.PersistentVolume) field.ErrorList {
-	errs := validateObject(v, persistentvolume.Keep(&old.Spec))
+	errs := append(validateObject(v, persistentvolume.Keep(&old.Spec)), registry.ValidateMetadata(v, false, apivalidation.NameIsDNSSubdomain)...)
 	source := v.Spec.PersistentVolumeSource.DeepCopy()
 	if was := old.Spec.CSI; source.CSI != nil && was != nil && was.ControllerExpandSecretRef == nil {
 		source.CSI.ControllerExpandSecretRef = nil // may be added once
@@ -72,7 +73,8 @@ func sameNodes(a, old *corev1.VolumeNodeAffinity) bool {
 
 func rename(old, now []corev1.NodeSelectorRequirement) {
 	for i := range min(len(old), len(now)) {
-		if name, ok := nodelabel.Successor(old[i].Key); ok && name == now[i].Key {
+		// Without a new name it is "", to which upstream lets it change: that is refused for another reason.
+		if name, _ := nodelabel.Successor(old[i].Key); name == now[i].Key {
 			old[i].Key = name
 		}
 	}

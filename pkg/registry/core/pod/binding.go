@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -71,8 +72,14 @@ func validateBinding(b *corev1.Binding) field.ErrorList {
 	if k := b.Target.Kind; k != "" && k != "Node" {
 		errs = append(errs, field.NotSupported(field.NewPath("target", "kind"), k, []string{"Node", "<empty>"}))
 	}
-	if b.Target.Name == "" {
-		errs = append(errs, field.Required(field.NewPath("target", "name"), ""))
+	name := field.NewPath("target", "name")
+	switch {
+	case b.Target.Name == "":
+		errs = append(errs, field.Required(name, ""))
+	case len(errs) == 0:
+		for _, msg := range apivalidation.NameIsDNSSubdomain(b.Target.Name, false) {
+			errs = append(errs, field.Invalid(name, b.Target.Name, msg))
+		}
 	}
 	return errs
 }

@@ -15,6 +15,9 @@ import (
 func setDefaults(p *corev1.Pod) {
 	s := &p.Spec
 	podspec.SetDefaults(s)
+	if g := s.TerminationGracePeriodSeconds; *g < 0 {
+		*g = 1
+	}
 	for _, list := range [][]corev1.Container{s.Containers, s.InitContainers} {
 		for i := range list {
 			quantity.RequestLimits(&list[i].Resources)
@@ -23,18 +26,26 @@ func setDefaults(p *corev1.Pod) {
 			}
 		}
 	}
-	podspec.SetPodLevelDefaults(p)
 	if s.EnableServiceLinks == nil {
 		on := corev1.DefaultEnableServiceLinks
 		s.EnableServiceLinks = &on
 	}
-	// Either form of the address may be written; both are read.
-	if len(p.Status.PodIPs) == 0 && p.Status.PodIP != "" {
-		p.Status.PodIPs = []corev1.PodIP{{IP: p.Status.PodIP}}
-	} else if len(p.Status.PodIPs) > 0 && p.Status.PodIP == "" {
-		p.Status.PodIP = p.Status.PodIPs[0].IP
+	setStatusDefaults(&p.Status)
+}
+
+func setStatusDefaults(s *corev1.PodStatus) {
+	// Either form of the address may be written; if they differ, the old one counts.
+	switch hasIP, hasIPs := s.PodIP != "", len(s.PodIPs) > 0; {
+	case hasIP && (!hasIPs || s.PodIPs[0].IP != s.PodIP):
+		s.PodIPs = []corev1.PodIP{{IP: s.PodIP}}
+	case hasIPs:
+		s.PodIP = s.PodIPs[0].IP
 	}
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses} {
+	quantity.SetDefaults(s.AllocatedResources)
+	if s.Resources != nil {
+		quantity.SetRequirementsDefaults(s.Resources)
+	}
+	for _, list := range statuses(s) {
 		for i := range list {
 			quantity.SetDefaults(list[i].AllocatedResources)
 			if list[i].Resources != nil {

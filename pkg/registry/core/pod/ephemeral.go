@@ -24,15 +24,18 @@ func ephemeralPart(typer runtime.ObjectTyper) part {
 			p.Spec.EphemeralContainers = added
 			keepRest(p, old)
 		},
+		refuse: func(old *corev1.Pod) string {
+			if isMirror(old) {
+				return "static pods do not support ephemeral containers"
+			}
+			return ""
+		},
 		validate: validateEphemeral,
 		owned:    fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "ephemeralContainers")),
 	}
 }
 
 func validateEphemeral(p, old *corev1.Pod) field.ErrorList {
-	if _, mirror := old.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
-		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}
-	}
 	path := specPath.Child("ephemeralContainers")
 	now := map[string]corev1.EphemeralContainer{}
 	for _, c := range p.Spec.EphemeralContainers {

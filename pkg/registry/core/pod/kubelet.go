@@ -32,10 +32,11 @@ type kubelet struct {
 
 // pod fetches a pod for a request that only its kubelet can answer.
 func (k kubelet) pod(ctx context.Context, name string) (*corev1.Pod, error) {
-	if k.conn == nil {
+	p, err := k.pods.Object(ctx, name, &metav1.GetOptions{})
+	if err == nil && k.conn == nil {
 		return nil, apierrors.NewServiceUnavailable("this API server has no connection to nodes")
 	}
-	return k.pods.Object(ctx, name, &metav1.GetOptions{})
+	return p, err
 }
 
 // location is the URL of what a kubelet serves for a pod; container is "" for what concerns the whole pod.
@@ -71,20 +72,13 @@ func chooseContainer(name string, p *corev1.Pod) (string, error) {
 	}
 	msg := fmt.Sprintf("a container name must be specified for pod %s", p.Name)
 	if len(p.Spec.Containers) > 0 {
-		msg += fmt.Sprintf(", choose one of: %v", containerNames(p.Spec.Containers))
-	}
-	if len(p.Spec.InitContainers) > 0 {
-		msg += fmt.Sprintf(" or one of the init containers: %v", containerNames(p.Spec.InitContainers))
+		var names []string
+		for _, c := range podspec.All(&p.Spec, nil) {
+			names = append(names, c.Name)
+		}
+		msg += fmt.Sprintf(", choose one of: %v", names)
 	}
 	return "", apierrors.NewBadRequest(msg)
-}
-
-func containerNames(containers []corev1.Container) []string {
-	names := make([]string, len(containers))
-	for i := range containers {
-		names[i] = containers[i].Name
-	}
-	return names
 }
 
 // authorizeCreate makes clients that open a stream by GET, as WebSockets must, have the right to create it, as POST

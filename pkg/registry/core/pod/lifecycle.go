@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/warning"
 
 	"minik8s.io/minik8s/pkg/apis/core/affinity"
 	"minik8s.io/minik8s/pkg/apis/core/podspec"
@@ -19,13 +20,13 @@ import (
 	"minik8s.io/minik8s/pkg/apis/core/topologyspread"
 )
 
-func prepareForCreate(_ context.Context, p *corev1.Pod) {
+func prepareForCreate(ctx context.Context, p *corev1.Pod) {
 	// Admission may have chosen the account after the defaults, which keep the two names equal, ran.
 	p.Spec.DeprecatedServiceAccount = p.Spec.ServiceAccountName
-	podspec.DropDisabled(&p.Spec)
-	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qos.Class(&p.Spec)}
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	dropDisabled(p)
 	if len(p.Spec.SchedulingGates) > 0 {
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+		setCondition(&p.Status, corev1.PodCondition{
 			Type:    corev1.PodScheduled,
 			Status:  corev1.ConditionFalse,
 			Reason:  corev1.PodReasonSchedulingGated,
@@ -34,6 +35,43 @@ func prepareForCreate(_ context.Context, p *corev1.Pod) {
 	}
 	affinity.MergeLabelKeys(p)
 	topologyspread.MergeLabelKeys(p)
+	for _, key := range podspec.SetAppArmorProfiles(p.Annotations, &p.Spec) {
+		warning.AddWarning(ctx, "", fmt.Sprintf("%s: %s", annotationsPath.Key(key), podtemplate.ObsoleteAppArmor))
+	}
+	podspec.SetPodLevelDefaults(&p.Spec)
+	p.Status.QOSClass = qos.Class(&p.Spec)
+}
+
+func prepareForUpdate(_ context.Context, p, old *corev1.Pod) {
+	keepResources(p, old)
+	dropDisabled(p)
+}
+
+// keepResources restores pod-level resources that a client drops which does not know them.
+func keepResources(p, old *corev1.Pod) {
+	if p.Spec.Resources == nil {
+		p.Spec.Resources = old.Spec.Resources.DeepCopy()
+	}
+}
+
+// dropDisabled clears the fields of features that are off by default in Kubernetes 1.37, as upstream does without a word.
+func dropDisabled(p *corev1.Pod) {
+	podspec.DropDisabled(&p.Spec)
+	podtemplate.DropAnnotations(p.Annotations)
+	p.Status.NodeAllocatableResourceClaimStatuses = nil // DRANodeAllocatableResources
+	p.Status.VolumeHealth = nil                         // CSIVolumeHealth
+	for _, list := range statuses(&p.Status) {
+		for i := range list {
+			for j := range list[i].VolumeMounts {
+				list[i].VolumeMounts[j].VolumeStatus = nil // ImageVolumeWithDigest
+			}
+		}
+	}
+}
+
+// statuses are those of all containers, by kind.
+func statuses(s *corev1.PodStatus) [][]corev1.ContainerStatus {
+	return [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses}
 }
 
 func warnings(_ context.Context, p, old *corev1.Pod) []string {
@@ -41,7 +79,7 @@ func warnings(_ context.Context, p, old *corev1.Pod) []string {
 		return nil // updates come from programs, which read no warnings
 	}
 	var out []string
-	if msgs := validation.IsDNS1123Label(p.Name); p.Name != "" && len(msgs) > 0 {
+	if msgs := validation.IsDNS1123Label(p.Name); len(msgs) > 0 {
 		out = append(out, fmt.Sprintf("metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: %v", msgs))
 	}
 	return append(out, podtemplate.Warnings(&p.ObjectMeta, &p.Spec, (*field.Path)(nil))...)

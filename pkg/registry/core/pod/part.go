@@ -23,6 +23,8 @@ type part struct {
 	runtime.ObjectTyper
 	// restrict sets everything in p that may not be written back to old.
 	restrict func(p, old *corev1.Pod)
+	// refuse tells why the old pod cannot be changed at all, if so.
+	refuse func(old *corev1.Pod) string
 	// validate checks the update.
 	validate func(p, old *corev1.Pod) field.ErrorList
 	// owned are the fields that server-side apply may own through it.
@@ -49,6 +51,7 @@ func (s part) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) 
 func (s part) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	p, o := obj.(*corev1.Pod), old.(*corev1.Pod)
 	s.restrict(p, o)
+	dropDisabled(p)
 	if !apiequality.Semantic.DeepEqual(p.Spec, o.Spec) {
 		p.Generation = o.Generation + 1
 	}
@@ -56,8 +59,11 @@ func (s part) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 
 func (s part) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
 	p, o := obj.(*corev1.Pod), old.(*corev1.Pod)
+	if why := s.refuse(o); why != "" {
+		return field.ErrorList{field.Forbidden(field.NewPath(""), why)}
+	}
 	errs := apivalidation.ValidateObjectMetaAccessorUpdate(p, o, field.NewPath("metadata"))
-	errs = append(errs, validate(p)...)
+	errs = append(errs, validateAgain(p, o)...)
 	return append(errs, s.validate(p, o)...)
 }
 
@@ -109,4 +115,9 @@ func (r *PartREST) Update(ctx context.Context, name string, info rest.UpdatedObj
 // GetResetFieldsFilter implements rest.ResetFieldsFilterStrategy.
 func (r *PartREST) GetResetFieldsFilter() map[fieldpath.APIVersion]fieldpath.Filter {
 	return r.strategy.GetResetFieldsFilter()
+}
+
+func isMirror(p *corev1.Pod) bool {
+	_, ok := p.Annotations[corev1.MirrorPodAnnotationKey]
+	return ok
 }

@@ -6,7 +6,6 @@
 package pod
 
 import (
-	"context"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"minik8s.io/minik8s/pkg/apis/core/podspec"
 	"minik8s.io/minik8s/pkg/registry"
 )
 
@@ -28,7 +26,7 @@ var Resource = &registry.Resource[*corev1.Pod]{
 	NewList:          func() runtime.Object { return &corev1.PodList{} },
 	Default:          setDefaults,
 	PrepareForCreate: prepareForCreate,
-	PrepareForUpdate: func(_ context.Context, p, _ *corev1.Pod) { podspec.DropDisabled(&p.Spec) },
+	PrepareForUpdate: prepareForUpdate,
 	Validate:         validateCreate,
 	ValidateUpdate:   validateUpdate,
 	Warnings:         warnings,
@@ -36,6 +34,8 @@ var Resource = &registry.Resource[*corev1.Pod]{
 	Status: &registry.Status[*corev1.Pod]{
 		PrepareForUpdate: prepareStatus,
 		Validate:         validateStatus,
+		Warnings:         statusWarnings,
+		ResetFields:      []string{"spec", "metadata.deletionTimestamp", "metadata.ownerReferences"},
 	},
 	ReturnDeleted:       true,
 	CheckGracefulDelete: checkGracefulDelete,
@@ -43,11 +43,12 @@ var Resource = &registry.Resource[*corev1.Pod]{
 	Indexed:             []string{"spec.nodeName"},
 	Columns:             columns,
 	Row:                 row,
+	RowConditions:       rowConditions,
 	Subresources:        subresources,
 }
 
 func selectable(p *corev1.Pod) fields.Set {
-	ip := p.Status.PodIP
+	ip := ""
 	if len(p.Status.PodIPs) > 0 {
 		ip = p.Status.PodIPs[0].IP
 	}
@@ -59,7 +60,7 @@ func selectable(p *corev1.Pod) fields.Set {
 		"spec.hostNetwork":         strconv.FormatBool(p.Spec.HostNetwork),
 		"status.phase":             string(p.Status.Phase),
 		"status.podIP":             ip,
-		"status.podIPs":            ip,
+		"status.podIPs":            "", // may be asked for, and is never found
 		"status.nominatedNodeName": p.Status.NominatedNodeName,
 	}
 }

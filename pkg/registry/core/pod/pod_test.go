@@ -65,9 +65,10 @@ func TestResource(t *testing.T) {
 			{Name: "node with gates", Mutate: func(p *corev1.Pod) {
 				p.Spec.NodeName, p.Spec.SchedulingGates = "n", []corev1.PodSchedulingGate{{Name: "a/b"}}
 			}, Field: "spec.nodeName"},
-			{Name: "claim", Mutate: func(p *corev1.Pod) {
-				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
-			}, Field: "spec.volumes[0].persistentVolumeClaim"},
+			{Name: "device of no claim", Mutate: func(p *corev1.Pod) {
+				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+				p.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "v", DevicePath: "/dev/x"}}
+			}, Field: "spec.containers[0].volumeDevices[0].name"},
 			{Name: "token without account", Mutate: func(p *corev1.Pod) {
 				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 					Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}}},

@@ -116,7 +116,7 @@ func TestLog(t *testing.T) {
 		{name: "init container", pod: "two", options: corev1.PodLogOptions{Container: "init"}, want: "/containerLogs/default/two/init?\n"},
 		{name: "unverified", pod: "p", options: corev1.PodLogOptions{InsecureSkipTLSVerifyBackend: true}, want: "/containerLogs/default/p/c?\n"},
 		{name: "not scheduled", pod: "pending", want: ""},
-		{name: "which container", pod: "two", failure: "a container name must be specified for pod two, choose one of: [c d] or one of the init containers: [init]"},
+		{name: "which container", pod: "two", failure: "a container name must be specified for pod two, choose one of: [init c d]"},
 		{name: "no such container", pod: "p", options: corev1.PodLogOptions{Container: "x"}, failure: "container x is not valid for pod p"},
 		{name: "the kubelet's error", pod: "p", options: corev1.PodLogOptions{Previous: true}, failure: `previous terminated container "c" in pod "p" not found`},
 		{name: "negative tail", pod: "p", options: corev1.PodLogOptions{TailLines: ptr(int64(-1))}, failure: "tailLines: Invalid value: -1: must be greater than or equal to 0"},

@@ -42,6 +42,20 @@ func row(p *corev1.Pod) []any {
 	}
 }
 
+// rowConditions tell that a pod is at its end.
+func rowConditions(p *corev1.Pod) []metav1.TableRowCondition {
+	message := ""
+	switch p.Status.Phase {
+	case corev1.PodSucceeded:
+		message = "The pod has completed successfully."
+	case corev1.PodFailed:
+		message = "The pod failed."
+	default:
+		return nil
+	}
+	return []metav1.TableRowCondition{{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: string(p.Status.Phase), Message: message}}
+}
+
 func orNone(s string) string {
 	if s == "" {
 		return "<none>"

@@ -119,6 +119,10 @@ func TestRow(t *testing.T) {
 			}
 		})
 	}
+	failed := rowConditions(&corev1.Pod{Status: corev1.PodStatus{Phase: "Failed"}})
+	if len(failed) != 1 || failed[0].Reason != "Failed" || rowConditions(&corev1.Pod{Status: corev1.PodStatus{Phase: "Running"}}) != nil {
+		t.Errorf("conditions of a failed pod's row: %+v", failed)
+	}
 	wide := row(&corev1.Pod{
 		Spec: corev1.PodSpec{NodeName: "n", ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "a"}, {ConditionType: "b"}}},
 		Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}},
@@ -140,6 +144,9 @@ func TestValidateStatus(t *testing.T) {
 		want     []string // fields of errors
 	}{
 		{name: "restart under Always",
+			old: corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: "Always", Containers: []corev1.Container{{Name: "c"}}}, Status: corev1.PodStatus{ContainerStatuses: status("c", ended(1, 0, ""))}},
+			pod: corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: status("c", isRunning)}}},
+		{name: "restart of what is not in the spec", want: []string{"status.containerStatuses[0].state"},
 			old: corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: "Always"}, Status: corev1.PodStatus{ContainerStatuses: status("c", ended(1, 0, ""))}},
 			pod: corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: status("c", isRunning)}}},
 		{name: "restart of a success under OnFailure", want: []string{"status.containerStatuses[0].state"},
@@ -151,12 +158,32 @@ func TestValidateStatus(t *testing.T) {
 			pod: corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: status("c", isRunning)}}},
 		{name: "class", want: []string{"status.qosClass"},
 			old: corev1.Pod{Status: corev1.PodStatus{QOSClass: "Burstable"}}, pod: corev1.Pod{Status: corev1.PodStatus{QOSClass: "BestEffort"}}},
-		{name: "two families", pod: corev1.Pod{Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}}}}},
+		{name: "two families", pod: corev1.Pod{Status: corev1.PodStatus{PodIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}}}}},
 		{name: "one family twice", want: []string{"status.podIPs"},
-			pod: corev1.Pod{Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "10.0.0.2"}}}}},
+			pod: corev1.Pod{Status: corev1.PodStatus{PodIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "10.0.0.2"}}}}},
 		{name: "host addresses differ", want: []string{"status.hostIPs[0].ip"},
 			pod: corev1.Pod{Status: corev1.PodStatus{HostIP: "10.0.0.2", HostIPs: []corev1.HostIP{{IP: "10.0.0.1"}}}}},
-		{name: "condition", want: []string{"metadata.conditions[0].Type"},
+		{name: "addresses of the pod differ", want: []string{"status.podIPs[0].ip"},
+			pod: corev1.Pod{Status: corev1.PodStatus{PodIP: "10.0.0.2", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}}}}},
+		{name: "address of the old pod", old: corev1.Pod{Status: corev1.PodStatus{PodIP: "010.0.0.1", PodIPs: []corev1.PodIP{{IP: "010.0.0.1"}}}},
+			pod: corev1.Pod{Status: corev1.PodStatus{PodIP: "010.0.0.1", PodIPs: []corev1.PodIP{{IP: "010.0.0.1"}}}}},
+		{name: "nominated though bound", want: []string{"status.nominatedNodeName"},
+			old: corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}}, pod: corev1.Pod{Status: corev1.PodStatus{NominatedNodeName: "m"}}},
+		{name: "claims", want: []string{"status.resourceClaimStatuses[0].name", "status.extendedResourceClaimStatus.requestMappings", "status.extendedResourceClaimStatus.resourceClaimName"},
+			pod: corev1.Pod{Status: corev1.PodStatus{ResourceClaimStatuses: []corev1.PodResourceClaimStatus{{Name: "x"}}, ExtendedResourceClaimStatus: &corev1.PodExtendedResourceClaimStatus{}}}},
+		{name: "user", want: []string{"status.containerStatuses[0].user.linux.uid"},
+			pod: corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{User: &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: -1}}}}}}},
+		{name: "health", want: []string{
+			"status.containerStatuses[0].allocatedResourcesStatus[0].name", "status.containerStatuses[0].allocatedResourcesStatus[0].resources[0].health",
+			"status.containerStatuses[0].allocatedResourcesStatus[1].resources[1].resourceID"},
+			pod: corev1.Pod{
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "a", Request: "r"}}}}}},
+				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "c", AllocatedResourcesStatus: []corev1.ResourceStatus{
+					{Name: "claim:a", Resources: []corev1.ResourceHealth{{ResourceID: "1"}}},
+					{Name: "claim:a/r", Resources: []corev1.ResourceHealth{{ResourceID: "1", Health: "Healthy"}, {ResourceID: "1", Health: "Healthy"}}},
+				}}}},
+			}},
+		{name: "condition", want: []string{"status.conditions[0].Type"},
 			pod: corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: "a b"}}}}},
 	}
 	for _, tc := range tests {

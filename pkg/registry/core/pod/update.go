@@ -28,7 +28,7 @@ var updatable = strings.Join([]string{
 }, ",")
 
 func validateUpdate(_ context.Context, p, old *corev1.Pod) field.ErrorList {
-	errs := validate(p)
+	errs := validateAgain(p, old)
 	errs = append(errs, validateAnnotationUpdate(p, old)...)
 	if len(p.Spec.Containers) != len(old.Spec.Containers) {
 		return append(errs, field.Forbidden(specPath.Child("containers"), "pod updates may not add or remove containers"))
@@ -36,7 +36,10 @@ func validateUpdate(_ context.Context, p, old *corev1.Pod) field.ErrorList {
 	if len(p.Spec.InitContainers) != len(old.Spec.InitContainers) {
 		return append(errs, field.Forbidden(specPath.Child("initContainers"), "pod updates may not add or remove containers"))
 	}
-	errs = append(errs, validateDeadline(p.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds)...)
+	later := validateDeadline(p.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds)
+	if errs = append(errs, later...); len(later) > 0 && p.Spec.ActiveDeadlineSeconds != nil {
+		return errs
+	}
 	errs = append(errs, toleration.ValidateOnlyAdded(p.Spec.Tolerations, old.Spec.Tolerations, specPath.Child("tolerations"))...)
 	errs = append(errs, validateGatesOnlyRemoved(p.Spec.SchedulingGates, old.Spec.SchedulingGates)...)
 	if apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
@@ -116,7 +119,7 @@ func freeGated(s, old *corev1.PodSpec) field.ErrorList {
 	}
 	errs = append(errs, validateStricter(now, before)...)
 	switch {
-	case s.Affinity == nil:
+	case s.Affinity == nil: // and before is not nil
 		s.Affinity = &corev1.Affinity{NodeAffinity: before}
 	case old.Affinity == nil && s.Affinity.PodAffinity == nil && s.Affinity.PodAntiAffinity == nil:
 		s.Affinity = nil
@@ -150,12 +153,15 @@ func validateStricter(now, old *corev1.NodeAffinity) field.ErrorList {
 	}
 	var errs field.ErrorList
 	for i := range before {
-		if !extends(terms[i].MatchExpressions, before[i].MatchExpressions) || !extends(terms[i].MatchFields, before[i].MatchFields) {
+		filled := isEmpty(before[i]) && !isEmpty(terms[i]) // an empty term matches nothing
+		if filled || !extends(terms[i].MatchExpressions, before[i].MatchExpressions) || !extends(terms[i].MatchFields, before[i].MatchFields) {
 			errs = append(errs, field.Invalid(path.Index(i), terms[i], "only additions are allowed (no mutations or deletions)"))
 		}
 	}
 	return errs
 }
+
+func isEmpty(t corev1.NodeSelectorTerm) bool { return len(t.MatchExpressions)+len(t.MatchFields) == 0 }
 
 func extends(now, old []corev1.NodeSelectorRequirement) bool {
 	if len(old) == 0 {

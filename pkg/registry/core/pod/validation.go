@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"minik8s.io/minik8s/pkg/apis/core/container"
@@ -21,10 +22,15 @@ var (
 	annotationsPath = field.NewPath("metadata", "annotations")
 )
 
-// validate checks what is true of pods at all times.
-func validate(p *corev1.Pod) field.ErrorList {
-	errs := podtemplate.ValidateAnnotations(p.Annotations, &p.Spec, annotationsPath)
-	errs = append(errs, podspec.Validate(&p.Spec, podspec.Pod, specPath)...)
+// validate checks what is true of pods at all times, or was of the old one before an update; old is nil on create.
+func validate(p, old *corev1.Pod) field.ErrorList {
+	var oldSpec *corev1.PodSpec
+	var oldAnnotations map[string]string
+	if old != nil {
+		oldSpec, oldAnnotations = &old.Spec, old.Annotations
+	}
+	errs := podtemplate.ValidateAnnotations(p.Annotations, oldAnnotations, &p.Spec, annotationsPath)
+	errs = append(errs, podspec.Validate(&p.Spec, oldSpec, &p.ObjectMeta, specPath)...)
 	if p.Spec.ServiceAccountName == "" {
 		for i, v := range p.Spec.Volumes {
 			if v.Projected == nil {
@@ -37,12 +43,15 @@ func validate(p *corev1.Pod) field.ErrorList {
 			}
 		}
 	}
+	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
+		errs = append(errs, apivalidation.ValidateNonnegativeField(*g, specPath.Child("terminationGracePeriodSeconds"))...)
+	}
 	errs = append(errs, container.ValidateImagePadding(p.Spec.Containers, specPath.Child("containers"))...)
 	return append(errs, container.ValidateImagePadding(p.Spec.InitContainers, specPath.Child("initContainers"))...)
 }
 
 func validateCreate(_ context.Context, p *corev1.Pod) field.ErrorList {
-	errs := validate(p)
+	errs := validate(p, nil)
 	if len(p.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(specPath.Child("ephemeralContainers"), "cannot be set on create"))
 	}
@@ -50,6 +59,12 @@ func validateCreate(_ context.Context, p *corev1.Pod) field.ErrorList {
 		errs = append(errs, field.Forbidden(specPath.Child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
 	}
 	return append(errs, podspec.ValidateProfilesMatch(p.Annotations, &p.Spec, specPath)...)
+}
+
+// validateAgain checks a pod that somebody changes in whatever way: upstream looks at names, too.
+func validateAgain(p, old *corev1.Pod) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaAccessor(p, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	return append(errs, validate(p, old)...)
 }
 
 // validateAnnotationUpdate guards the annotations that tell what a pod is.

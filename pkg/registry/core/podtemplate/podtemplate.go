@@ -22,14 +22,19 @@ import (
 
 // Resource describes podtemplates.
 var Resource = &registry.Resource[*corev1.PodTemplate]{
-	Kind:          corev1.SchemeGroupVersion.WithKind("PodTemplate"),
-	Name:          "podtemplates",
-	ReturnDeleted: true,
-	New:           func() *corev1.PodTemplate { return &corev1.PodTemplate{} },
-	NewList:       func() runtime.Object { return &corev1.PodTemplateList{} },
-	Default:       func(t *corev1.PodTemplate) { podtemplate.SetDefaults(&t.Template) },
+	Kind:             corev1.SchemeGroupVersion.WithKind("PodTemplate"),
+	Name:             "podtemplates",
+	ReturnDeleted:    true,
+	New:              func() *corev1.PodTemplate { return &corev1.PodTemplate{} },
+	NewList:          func() runtime.Object { return &corev1.PodTemplateList{} },
+	Default:          func(t *corev1.PodTemplate) { podtemplate.SetDefaults(&t.Template) },
+	PrepareForCreate: func(_ context.Context, t *corev1.PodTemplate) { podtemplate.DropDisabled(&t.Template) },
+	PrepareForUpdate: func(_ context.Context, t, _ *corev1.PodTemplate) { podtemplate.DropDisabled(&t.Template) },
 	Validate: func(_ context.Context, t *corev1.PodTemplate) field.ErrorList {
-		return podtemplate.Validate(&t.Template, field.NewPath("template"))
+		return podtemplate.Validate(&t.Template, nil, field.NewPath("template"))
+	},
+	ValidateUpdate: func(_ context.Context, t, old *corev1.PodTemplate) field.ErrorList {
+		return podtemplate.Validate(&t.Template, &old.Template, field.NewPath("template"))
 	},
 	Spec: func(t *corev1.PodTemplate) any { return &t.Template },
 	Warnings: func(_ context.Context, t, old *corev1.PodTemplate) []string {

@@ -39,10 +39,15 @@ var Resource = &registry.Resource[*corev1.ReplicationController]{
 	DefaultGarbageCollection: rest.OrphanDependents,
 	Default:                  setDefaults,
 	ValidateName:             validateName,
-	Validate:                 validate,
-	Warnings:                 warnings,
-	Spec:                     func(r *corev1.ReplicationController) any { return r.Spec },
-	Status:                   &registry.Status[*corev1.ReplicationController]{Validate: validateStatus},
+	PrepareForCreate:         func(_ context.Context, r *corev1.ReplicationController) { dropDisabled(r) },
+	PrepareForUpdate:         func(_ context.Context, r, _ *corev1.ReplicationController) { dropDisabled(r) },
+	Validate:                 func(_ context.Context, r *corev1.ReplicationController) field.ErrorList { return validate(r, nil) },
+	ValidateUpdate: func(_ context.Context, r, old *corev1.ReplicationController) field.ErrorList {
+		return validate(r, old.Spec.Template)
+	},
+	Warnings: warnings,
+	Spec:     func(r *corev1.ReplicationController) any { return r.Spec },
+	Status:   &registry.Status[*corev1.ReplicationController]{Validate: validateStatus},
 	Fields: func(r *corev1.ReplicationController) fields.Set {
 		return fields.Set{"status.replicas": strconv.Itoa(int(r.Status.Replicas))}
 	},
@@ -118,7 +123,14 @@ func setDefaults(r *corev1.ReplicationController) {
 	}
 }
 
-func validate(_ context.Context, r *corev1.ReplicationController) field.ErrorList {
+func dropDisabled(r *corev1.ReplicationController) {
+	if r.Spec.Template != nil {
+		podtemplate.DropDisabled(r.Spec.Template)
+	}
+}
+
+// validate checks a controller; oldTemplate is its template before an update.
+func validate(r *corev1.ReplicationController, oldTemplate *corev1.PodTemplateSpec) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := workload.ValidateNonnegative(path,
 		workload.Number{Name: "minReadySeconds", Value: int64(r.Spec.MinReadySeconds)},
@@ -130,7 +142,7 @@ func validate(_ context.Context, r *corev1.ReplicationController) field.ErrorLis
 	if r.Spec.Template == nil {
 		return append(errs, field.Required(path.Child("template"), ""))
 	}
-	return append(errs, workload.ValidateTemplate(r.Spec.Template, selector, path.Child("template"))...)
+	return append(errs, workload.ValidateTemplate(r.Spec.Template, oldTemplate, selector, path.Child("template"))...)
 }
 
 func validateStatus(_ context.Context, r, _ *corev1.ReplicationController) field.ErrorList {

@@ -91,6 +91,7 @@ func configure(s *registry.Store[*corev1.Service], c registry.Config) error {
 		destroy()
 		store.Destroy()
 	}
+	s.Decorator = hideUnused
 	s.BeginCreate = func(ctx context.Context, obj runtime.Object, options *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
 		svc := obj.(*corev1.Service)
 		normalizeClusterIPs(svc, nil)
@@ -110,6 +111,23 @@ func configure(s *registry.Store[*corev1.Service], c registry.Config) error {
 		a.releaseAll(svc)
 	}
 	return nil
+}
+
+// hideUnused leaves out of what clients see what has no meaning, but is stored, as ever.
+func hideUnused(obj runtime.Object) {
+	hide := func(s *corev1.Service) {
+		if s.Spec.Type == corev1.ServiceTypeExternalName {
+			s.Spec.InternalTrafficPolicy = nil
+		}
+	}
+	switch o := obj.(type) {
+	case *corev1.Service:
+		hide(o)
+	case *corev1.ServiceList:
+		for i := range o.Items {
+			hide(&o.Items[i])
+		}
+	}
 }
 
 // lister reads all services, from etcd itself: a stale answer would give an address away twice.

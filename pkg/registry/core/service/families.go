@@ -61,11 +61,29 @@ func defaultFamilies(s, old *corev1.Service, cluster []corev1.IPFamily) field.Er
 			return nil
 		}
 	}
-	if headless(s) && len(spec.Selector) == 0 {
-		// Somebody else makes the endpoints, of any family, whatever the cluster's families are.
-		if spec.IPFamilyPolicy == nil {
+	selectorless := spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0
+	if spec.IPFamilyPolicy == nil {
+		switch {
+		case old != nil && old.Spec.IPFamilyPolicy != nil:
+			spec.IPFamilyPolicy = old.Spec.IPFamilyPolicy
+		case selectorless:
 			spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack)
+		default:
+			spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicySingleStack)
 		}
+	}
+	before := old
+	if before == nil {
+		before = &corev1.Service{}
+	}
+	if errs := validateClusterIPs(s, before, field.NewPath("spec")); len(errs) > 0 {
+		return errs
+	}
+	if errs := inferFamilies(spec, &before.Spec, cluster); len(errs) > 0 {
+		return errs
+	}
+	if selectorless {
+		// Somebody else makes the endpoints, of any family, whatever the cluster's families are.
 		if len(spec.IPFamilies) == 0 {
 			spec.IPFamilies = []corev1.IPFamily{cluster[0]}
 		}
@@ -74,60 +92,66 @@ func defaultFamilies(s, old *corev1.Service, cluster []corev1.IPFamily) field.Er
 		}
 		return nil
 	}
-	if errs := inferFamilies(spec); len(errs) > 0 {
-		return errs
-	}
-	if spec.IPFamilyPolicy == nil {
-		spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicySingleStack)
-	}
 	return completeFamilies(spec, cluster)
 }
 
 // inferFamilies takes families from the cluster IPs that the client asks for.
-func inferFamilies(spec *corev1.ServiceSpec) field.ErrorList {
+func inferFamilies(spec, old *corev1.ServiceSpec, cluster []corev1.IPFamily) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec")
-	single := spec.IPFamilyPolicy == nil || *spec.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack
-	for i, ip := range spec.ClusterIPs {
-		if ip == corev1.ClusterIPNone {
-			break
+	policy := func(msg string) {
+		errs = append(errs, field.Invalid(path.Child("ipFamilyPolicy"), spec.IPFamilyPolicy, msg))
+	}
+	if *spec.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack {
+		if len(spec.ClusterIPs) == 2 {
+			policy("must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified")
 		}
-		family, ok := familyOf(ip)
-		switch {
-		case !ok: // validation tells
-		case i >= len(spec.IPFamilies):
-			spec.IPFamilies = append(spec.IPFamilies, family)
-		case spec.IPFamilies[i] != family:
-			errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(i), ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", spec.IPFamilies[i], i)))
+		if len(spec.IPFamilies) == 2 {
+			policy("must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified")
+		}
+	} else {
+		if len(spec.ClusterIPs) > 0 && len(spec.ClusterIPs) < len(old.ClusterIPs) && spec.ClusterIPs[0] == old.ClusterIPs[0] {
+			policy("must be 'SingleStack' to release the secondary cluster IP")
+		}
+		if len(spec.IPFamilies) > 0 && len(spec.IPFamilies) < len(old.IPFamilies) && spec.IPFamilies[0] == old.IPFamilies[0] {
+			policy("must be 'SingleStack' to release the secondary IP family")
 		}
 	}
-	if single && len(spec.ClusterIPs) > 1 {
-		errs = append(errs, field.Invalid(path.Child("ipFamilyPolicy"), spec.IPFamilyPolicy, "must be RequireDualStack or PreferDualStack when multiple cluster IPs are specified"))
-	} else if single && len(spec.IPFamilies) > 1 {
-		errs = append(errs, field.Invalid(path.Child("ipFamilyPolicy"), spec.IPFamilyPolicy, "must be RequireDualStack or PreferDualStack when multiple IP families are specified"))
+	for i, ip := range spec.ClusterIPs {
+		family, ok := familyOf(ip)
+		switch {
+		case !ok || i < len(spec.IPFamilies): // none, or validated before
+		case !slices.Contains(cluster, family):
+			errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(i), spec.ClusterIPs, fmt.Sprintf("%s is not configured on this cluster", family)))
+		default:
+			spec.IPFamilies = append(spec.IPFamilies, family)
+		}
 	}
 	return errs
 }
 
 // completeFamilies adds the families that the policy calls for and checks that the cluster has them.
 func completeFamilies(spec *corev1.ServiceSpec, cluster []corev1.IPFamily) field.ErrorList {
-	path := field.NewPath("spec")
-	if len(spec.IPFamilies) == 0 {
-		spec.IPFamilies = []corev1.IPFamily{cluster[0]}
-	}
-	if *spec.IPFamilyPolicy == corev1.IPFamilyPolicyRequireDualStack && len(cluster) < 2 {
-		return field.ErrorList{field.Invalid(path.Child("ipFamilyPolicy"), spec.IPFamilyPolicy, "this cluster is not configured for dual-stack services")}
-	}
-	if *spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack && len(spec.IPFamilies) == 1 && len(cluster) > 1 {
-		spec.IPFamilies = append(spec.IPFamilies, otherFamily(spec.IPFamilies[0]))
-	}
 	var errs field.ErrorList
+	path := field.NewPath("spec")
+	if *spec.IPFamilyPolicy == corev1.IPFamilyPolicyRequireDualStack && len(cluster) < 2 {
+		errs = append(errs, field.Invalid(path.Child("ipFamilyPolicy"), spec.IPFamilyPolicy, "this cluster is not configured for dual-stack services"))
+	}
 	for i, f := range spec.IPFamilies {
 		if !slices.Contains(cluster, f) {
 			errs = append(errs, field.Invalid(path.Child("ipFamilies").Index(i), f, "not configured on this cluster"))
 		}
 	}
-	return errs
+	if len(errs) > 0 {
+		return errs
+	}
+	if len(spec.IPFamilies) == 0 {
+		spec.IPFamilies = []corev1.IPFamily{cluster[0]}
+	}
+	if *spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack && len(spec.IPFamilies) == 1 && len(cluster) > 1 {
+		spec.IPFamilies = append(spec.IPFamilies, otherFamily(spec.IPFamilies[0]))
+	}
+	return nil
 }
 
 func otherFamily(f corev1.IPFamily) corev1.IPFamily {

@@ -7,8 +7,6 @@
 package service
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/fields"
@@ -32,7 +30,7 @@ var Resource = &registry.Resource[*corev1.Service]{
 	Validate:       validate,
 	ValidateUpdate: validateUpdate,
 	Warnings:       warnings,
-	Status:         &registry.Status[*corev1.Service]{Validate: validateStatus},
+	Status:         &registry.Status[*corev1.Service]{Validate: validateStatus, Warnings: statusWarnings},
 	// A PUT may create, as upstream.
 	AllowCreateOnUpdate: true,
 	Fields: func(s *corev1.Service) fields.Set {
@@ -44,21 +42,4 @@ var Resource = &registry.Resource[*corev1.Service]{
 	Subresources: func(s *registry.Store[*corev1.Service], c registry.Config) (map[string]rest.Storage, error) {
 		return map[string]rest.Storage{"proxy": newProxyREST(s, c)}, nil
 	},
-}
-
-func warnings(_ context.Context, s, _ *corev1.Service) []string {
-	if !headless(s) {
-		return nil
-	}
-	var out []string
-	if s.Spec.LoadBalancerIP != "" {
-		out = append(out, "spec.loadBalancerIP is ignored for headless services")
-	}
-	if len(s.Spec.ExternalIPs) > 0 {
-		out = append(out, "spec.externalIPs is ignored for headless services")
-	}
-	if s.Spec.SessionAffinity != corev1.ServiceAffinityNone {
-		out = append(out, "spec.SessionAffinity is ignored for headless services")
-	}
-	return out
 }

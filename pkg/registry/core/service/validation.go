@@ -18,8 +18,6 @@ import (
 	"minik8s.io/minik8s/pkg/registry/core/endpoints"
 )
 
-const kubeletPort = 10250
-
 var (
 	protocols    = []corev1.Protocol{corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP}
 	affinities   = []corev1.ServiceAffinity{corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone}
@@ -30,24 +28,40 @@ var (
 )
 
 func validate(_ context.Context, s *corev1.Service) field.ErrorList {
+	return validateOver(s, &corev1.Service{})
+}
+
+// validateOver lets addresses stay that old has and that would be refused by now.
+func validateOver(s, old *corev1.Service) field.ErrorList {
 	path := field.NewPath("spec")
-	errs := validateType(s, path)
+	errs := validateTopology(s.Annotations)
+	errs = append(errs, validateType(s, path)...)
 	errs = append(errs, validatePorts(s, path.Child("ports"))...)
 	if s.Spec.Selector != nil {
 		errs = append(errs, metav1validation.ValidateLabels(s.Spec.Selector, path.Child("selector"))...)
 	}
 	errs = append(errs, validateAffinity(&s.Spec, path)...)
-	errs = append(errs, validateClusterIPs(s, path)...)
+	errs = append(errs, validateClusterIPs(s, old, path)...)
 	for i, ip := range s.Spec.ExternalIPs {
 		at := path.Child("externalIPs").Index(i)
-		if bad := validation.IsValidIPForLegacyField(at, ip, false, nil); len(bad) > 0 {
+		if bad := validation.IsValidIPForLegacyField(at, ip, true, old.Spec.ExternalIPs); len(bad) > 0 {
 			errs = append(errs, bad...)
 		} else {
 			errs = append(errs, endpoints.ValidateReachable(ip, at)...)
 		}
 	}
-	errs = append(errs, validateLoadBalancer(s, path)...)
+	errs = append(errs, validateLoadBalancer(s, old, path)...)
 	return append(errs, validateTraffic(s, path)...)
+}
+
+// validateTopology checks the two spellings of one annotation.
+func validateTopology(annotations map[string]string) field.ErrorList {
+	mode, hints := annotations[corev1.AnnotationTopologyMode], annotations[corev1.DeprecatedAnnotationTopologyAwareHints]
+	if mode == "" || hints == "" || mode == hints {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("metadata", "annotations").Key(corev1.AnnotationTopologyMode), mode,
+		fmt.Sprintf("must match annotations[%s] when both are specified", corev1.DeprecatedAnnotationTopologyAwareHints))}
 }
 
 func notSupported[T ~string](path *field.Path, value T, allowed []T) field.ErrorList {
@@ -67,11 +81,6 @@ func validateType(s *corev1.Service, path *field.Path) field.ErrorList {
 	}
 	switch s.Spec.Type {
 	case corev1.ServiceTypeLoadBalancer:
-		for i, p := range s.Spec.Ports {
-			if p.Port == kubeletPort {
-				errs = append(errs, field.Invalid(path.Child("ports").Index(i), p.Port, fmt.Sprintf("may not expose port %v externally since it is used by kubelet", kubeletPort)))
-			}
-		}
 		if headlessIP(s) {
 			errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(0), corev1.ClusterIPNone, "may not be set to 'None' for LoadBalancer services"))
 		}
@@ -80,7 +89,7 @@ func validateType(s *corev1.Service, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(0), corev1.ClusterIPNone, "may not be set to 'None' for NodePort services"))
 		}
 	case corev1.ServiceTypeExternalName:
-		if len(s.Spec.ClusterIPs) > 0 || s.Spec.ClusterIP != "" {
+		if len(s.Spec.ClusterIPs) > 0 {
 			errs = append(errs, field.Forbidden(path.Child("clusterIPs"), "may not be set for ExternalName services"))
 		}
 		if len(s.Spec.IPFamilies) > 0 {
@@ -103,7 +112,7 @@ func validateType(s *corev1.Service, path *field.Path) field.ErrorList {
 
 // headlessIP tells whether "None" is asked for, whatever the type.
 func headlessIP(s *corev1.Service) bool {
-	return s.Spec.ClusterIP == corev1.ClusterIPNone || len(s.Spec.ClusterIPs) > 0 && s.Spec.ClusterIPs[0] == corev1.ClusterIPNone
+	return len(s.Spec.ClusterIPs) == 1 && s.Spec.ClusterIPs[0] == corev1.ClusterIPNone
 }
 
 func validatePorts(s *corev1.Service, path *field.Path) field.ErrorList {
@@ -197,7 +206,7 @@ func validateAffinity(spec *corev1.ServiceSpec, path *field.Path) field.ErrorLis
 	return errs
 }
 
-func validateLoadBalancer(s *corev1.Service, path *field.Path) field.ErrorList {
+func validateLoadBalancer(s, old *corev1.Service, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	spec := &s.Spec
 	const only = "may only be used when `type` is 'LoadBalancer'"
@@ -207,26 +216,46 @@ func validateLoadBalancer(s *corev1.Service, path *field.Path) field.ErrorList {
 		if !balanced {
 			errs = append(errs, field.Forbidden(at, only))
 		}
-		for i, cidr := range spec.LoadBalancerSourceRanges {
-			errs = append(errs, validation.IsValidCIDRForLegacyField(at.Index(i), strings.TrimSpace(cidr), false, nil)...)
+		had := trimmed(old.Spec.LoadBalancerSourceRanges)
+		for i, cidr := range trimmed(spec.LoadBalancerSourceRanges) {
+			errs = append(errs, validation.IsValidCIDRForLegacyField(at.Index(i), cidr, true, had)...)
+		}
+	} else if ranges, set := s.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]; set {
+		at := field.NewPath("metadata", "annotations").Key(corev1.AnnotationLoadBalancerSourceRangesKey)
+		if !balanced {
+			errs = append(errs, field.Forbidden(at, only))
+		}
+		if before, had := old.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]; strings.TrimSpace(ranges) != "" && !(had && before == ranges) {
+			for _, cidr := range trimmed(strings.Split(ranges, ",")) {
+				errs = append(errs, validation.IsValidCIDRForLegacyField(at, cidr, true, nil)...)
+			}
 		}
 	}
 	switch at := path.Child("allocateLoadBalancerNodePorts"); {
 	case balanced && spec.AllocateLoadBalancerNodePorts == nil:
-		errs = append(errs, field.Required(at, ""))
+		errs = append(errs, field.Required(field.NewPath("allocateLoadBalancerNodePorts"), "")) // sic
 	case !balanced && spec.AllocateLoadBalancerNodePorts != nil:
 		errs = append(errs, field.Forbidden(at, only))
 	}
-	if spec.LoadBalancerClass != nil {
-		at := path.Child("loadBalancerClass")
-		if !balanced {
-			errs = append(errs, field.Forbidden(at, only))
-		}
+	switch at := path.Child("loadBalancerClass"); {
+	case spec.LoadBalancerClass == nil:
+	case !balanced:
+		errs = append(errs, field.Forbidden(at, only))
+	default:
 		for _, msg := range validation.IsQualifiedName(*spec.LoadBalancerClass) {
 			errs = append(errs, field.Invalid(at, *spec.LoadBalancerClass, msg))
 		}
 	}
 	return errs
+}
+
+// trimmed leaves out blanks around values: they were accepted once.
+func trimmed(values []string) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = strings.TrimSpace(v)
+	}
+	return out
 }
 
 func validateTraffic(s *corev1.Service, path *field.Path) field.ErrorList {
@@ -239,6 +268,8 @@ func validateTraffic(s *corev1.Service, path *field.Path) field.ErrorList {
 	}
 	at = path.Child("healthCheckNodePort")
 	switch port := s.Spec.HealthCheckNodePort; {
+	case needsHealthCheck(s) && port == 0:
+		errs = append(errs, field.Required(at, ""))
 	case needsHealthCheck(s):
 		for _, msg := range validation.IsValidPortNum(int(port)) {
 			errs = append(errs, field.Invalid(at, port, msg))

@@ -6,14 +6,13 @@ package service
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
+	"k8s.io/utils/ptr"
 )
 
 var (
@@ -22,7 +21,7 @@ var (
 )
 
 // validateClusterIPs checks clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy against each other.
-func validateClusterIPs(s *corev1.Service, path *field.Path) field.ErrorList {
+func validateClusterIPs(s, old *corev1.Service, path *field.Path) field.ErrorList {
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil
 	}
@@ -52,15 +51,16 @@ func validateClusterIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 	if len(ips) == 0 {
 		return errs
 	}
-	if ips[0] == corev1.ClusterIPNone {
-		if len(ips) > 1 {
-			errs = append(errs, field.Invalid(at, ips, "'None' must be the first and only value"))
-		}
-		return errs
-	}
 	valid := true
 	for i, ip := range ips {
-		if bad := validation.IsValidIPForLegacyField(at.Index(i), ip, true, nil); len(bad) > 0 {
+		if i == 0 && ip == corev1.ClusterIPNone {
+			if len(ips) > 1 {
+				valid = false
+				errs = append(errs, field.Invalid(at, ips, "'None' must be the first and only value"))
+			}
+			continue
+		}
+		if bad := validation.IsValidIPForLegacyField(at.Index(i), ip, true, old.Spec.ClusterIPs); len(bad) > 0 {
 			valid = false
 			errs = append(errs, bad...)
 		}
@@ -76,6 +76,9 @@ func validateClusterIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(at, ips, "may specify no more than one IP for each IP family"))
 		}
 	}
+	if headlessIP(s) {
+		return errs
+	}
 	for i, ip := range ips {
 		if f, ok := familyOf(ip); ok && i < len(s.Spec.IPFamilies) && f != s.Spec.IPFamilies[i] {
 			errs = append(errs, field.Invalid(at.Index(i), ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", s.Spec.IPFamilies[i], i)))
@@ -84,69 +87,72 @@ func validateClusterIPs(s *corev1.Service, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func validateUpdate(ctx context.Context, s, old *corev1.Service) field.ErrorList {
+func validateUpdate(_ context.Context, s, old *corev1.Service) field.ErrorList {
 	path := field.NewPath("spec")
 	var errs field.ErrorList
-	if needsClusterIP(s) && needsClusterIP(old) {
+	if s.Spec.Type != corev1.ServiceTypeExternalName && old.Spec.Type != corev1.ServiceTypeExternalName {
 		errs = append(errs, validateIPUpdate(s, old, path)...)
 	}
-	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && old.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		errs = append(errs, apivalidation.ValidateImmutableField(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass, path.Child("loadBalancerClass"))...)
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && old.Spec.Type == corev1.ServiceTypeLoadBalancer && !same(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
+		errs = append(errs, field.Invalid(path.Child("loadBalancerClass"), s.Spec.LoadBalancerClass, "may not change once set"))
 	}
-	if needsHealthCheck(s) && needsHealthCheck(old) {
-		errs = append(errs, apivalidation.ValidateImmutableField(s.Spec.HealthCheckNodePort, old.Spec.HealthCheckNodePort, path.Child("healthCheckNodePort"))...)
+	if needsHealthCheck(s) && needsHealthCheck(old) && s.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
+		errs = append(errs, field.Forbidden(path.Child("healthCheckNodePort"), "field is immutable"))
 	}
-	return append(errs, validate(ctx, s)...)
+	return append(errs, validateOver(s, old)...)
 }
 
 // validateIPUpdate lets the first address and family never change, and the second only come and go with the policy.
+// validateIPUpdate lets addresses and families be added and removed in the second place only, and nothing be removed unless
+// the client says that one family is enough. What is headless has no addresses, and may have other families at any time.
 func validateIPUpdate(s, old *corev1.Service, path *field.Path) field.ErrorList {
-	const once, single = "may not change once set", "may only be removed if `ipFamilyPolicy` is set to 'SingleStack'"
-	down := s.Spec.IPFamilyPolicy != nil && *s.Spec.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack
+	const once = "may not change once set"
+	is, was := headlessIP(s), headlessIP(old)
+	if is && was {
+		return nil
+	}
+	single := ptr.Deref(s.Spec.IPFamilyPolicy, "") == corev1.IPFamilyPolicySingleStack
 	var errs field.ErrorList
-	ips, was := s.Spec.ClusterIPs, old.Spec.ClusterIPs
-	at := path.Child("clusterIPs")
+	ips, before, at := s.Spec.ClusterIPs, old.Spec.ClusterIPs, path.Child("clusterIPs")
+	for i := range min(len(ips), len(before)) {
+		if ips[i] != before[i] {
+			errs = append(errs, field.Invalid(at.Index(i), ips, once))
+		}
+	}
 	switch {
-	case len(was) == 0:
+	case len(ips) >= len(before):
 	case len(ips) == 0:
 		errs = append(errs, field.Invalid(at.Index(0), ips, "primary clusterIP can not be unset"))
-	case ips[0] != was[0]:
-		errs = append(errs, field.Invalid(at.Index(0), ips, once))
+	case !single:
+		errs = append(errs, field.Invalid(path.Child("ipFamilyPolicy"), s.Spec.IPFamilyPolicy, "must be set to 'SingleStack' when releasing the secondary clusterIP"))
 	}
-	if len(was) > 1 {
-		switch {
-		case len(ips) > 1 && ips[1] != was[1]:
-			errs = append(errs, field.Invalid(at.Index(1), ips, once))
-		case len(ips) == 1 && !down:
-			errs = append(errs, field.Invalid(at.Index(1), ips, single))
-		}
+	if is != was {
+		return errs
 	}
-	if headless(s) && len(s.Spec.Selector) == 0 && headless(old) {
-		return errs // nothing was allocated by family
-	}
-	now, before := s.Spec.IPFamilies, old.Spec.IPFamilies
+	now, had := s.Spec.IPFamilies, old.Spec.IPFamilies
 	at = path.Child("ipFamilies")
-	switch {
-	case len(before) == 0:
-	case len(now) == 0:
-		errs = append(errs, field.Invalid(at.Index(0), now, "primary ipFamily can not be unset"))
-	case now[0] != before[0]:
-		errs = append(errs, field.Invalid(at.Index(0), now, once))
-	}
-	if len(before) > 1 {
-		switch {
-		case len(now) > 1 && now[1] != before[1]:
-			errs = append(errs, field.Invalid(at.Index(1), now, once))
-		case len(now) == 1 && !down:
-			errs = append(errs, field.Invalid(at.Index(1), now, single))
+	for i := range min(len(now), len(had)) {
+		if now[i] != had[i] {
+			errs = append(errs, field.Invalid(at.Index(0), now, once))
 		}
+	}
+	if len(now) < len(had) && len(ips) == 0 {
+		errs = append(errs, field.Invalid(at.Index(0), now, "primary ipFamily can not be unset"))
+	}
+	if len(now) < len(had) && len(now) == 1 && !single {
+		errs = append(errs, field.Invalid(path.Child("ipFamilyPolicy"), s.Spec.IPFamilyPolicy, "must be set to 'SingleStack' when releasing the secondary ipFamily"))
 	}
 	return errs
 }
 
-// validateStatus looks at the load balancer only: upstream takes any conditions, even without a transition time.
-func validateStatus(_ context.Context, s, _ *corev1.Service) field.ErrorList {
+func validateStatus(_ context.Context, s, old *corev1.Service) field.ErrorList {
 	var errs field.ErrorList
+	var had []string
+	for _, in := range old.Status.LoadBalancer.Ingress {
+		if in.IP != "" {
+			had = append(had, in.IP)
+		}
+	}
 	at := field.NewPath("status", "loadBalancer", "ingress")
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0 {
 		return append(errs, field.Forbidden(at, "may only be used when `spec.type` is \"LoadBalancer\""))
@@ -154,7 +160,7 @@ func validateStatus(_ context.Context, s, _ *corev1.Service) field.ErrorList {
 	for i, in := range s.Status.LoadBalancer.Ingress {
 		entry := at.Index(i)
 		if in.IP != "" {
-			errs = append(errs, validation.IsValidIPForLegacyField(entry.Child("ip"), in.IP, false, nil)...)
+			errs = append(errs, validation.IsValidIPForLegacyField(entry.Child("ip"), in.IP, true, had)...)
 		}
 		switch modes := []corev1.LoadBalancerIPMode{corev1.LoadBalancerIPModeProxy, corev1.LoadBalancerIPModeVIP}; {
 		case in.IPMode == nil && in.IP != "":
@@ -168,7 +174,7 @@ func validateStatus(_ context.Context, s, _ *corev1.Service) field.ErrorList {
 			for _, msg := range validation.IsDNS1123Subdomain(in.Hostname) {
 				errs = append(errs, field.Invalid(entry.Child("hostname"), in.Hostname, msg))
 			}
-			if net.ParseIP(in.Hostname) != nil {
+			if netutils.ParseIPSloppy(in.Hostname) != nil {
 				errs = append(errs, field.Invalid(entry.Child("hostname"), in.Hostname, "must be a DNS name, not an IP address"))
 			}
 		}

@@ -6,6 +6,8 @@
 package serviceaccount
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,24 +18,42 @@ import (
 
 // Resource describes serviceaccounts.
 var Resource = &registry.Resource[*corev1.ServiceAccount]{
-	Kind:          corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
-	Name:          "serviceaccounts",
-	ShortNames:    []string{"sa"},
-	New:           func() *corev1.ServiceAccount { return &corev1.ServiceAccount{} },
-	NewList:       func() runtime.Object { return &corev1.ServiceAccountList{} },
-	ReturnDeleted: true,
-	Columns: []metav1.TableColumnDefinition{
-		registry.NameColumn,
-		registry.Column("Secrets", "string", corev1.ServiceAccount{}.SwaggerDoc()["secrets"]),
-		registry.AgeColumn,
-	},
-	Row: func(a *corev1.ServiceAccount) []any {
-		return []any{a.Name, int64(len(a.Secrets)), registry.Age(a.CreationTimestamp)}
-	},
+	Kind:             corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+	Name:             "serviceaccounts",
+	ShortNames:       []string{"sa"},
+	New:              func() *corev1.ServiceAccount { return &corev1.ServiceAccount{} },
+	NewList:          func() runtime.Object { return &corev1.ServiceAccountList{} },
+	ReturnDeleted:    true,
+	PrepareForCreate: func(_ context.Context, a *corev1.ServiceAccount) { keepSecretNames(a) },
+	PrepareForUpdate: func(_ context.Context, a, _ *corev1.ServiceAccount) { keepSecretNames(a) },
+	Warnings:         warnings,
+	Columns:          []metav1.TableColumnDefinition{registry.NameColumn, registry.AgeColumn},
+	Row:              func(a *corev1.ServiceAccount) []any { return []any{a.Name, registry.Age(a.CreationTimestamp)} },
 	Subresources: func(s *registry.Store[*corev1.ServiceAccount], c registry.Config) (map[string]rest.Storage, error) {
 		if c.Tokens == nil {
 			return nil, nil
 		}
 		return map[string]rest.Storage{"token": &TokenREST{accounts: s, config: c}}, nil
 	},
+}
+
+// keepSecretNames drops all else that references to Secrets have fields for.
+func keepSecretNames(a *corev1.ServiceAccount) {
+	for i, s := range a.Secrets {
+		a.Secrets[i] = corev1.ObjectReference{Name: s.Name}
+	}
+}
+
+const mountableSecrets = "kubernetes.io/enforce-mountable-secrets"
+
+func warnings(_ context.Context, a, old *corev1.ServiceAccount) []string {
+	if _, set := a.Annotations[mountableSecrets]; !set {
+		return nil
+	}
+	if old != nil {
+		if _, before := old.Annotations[mountableSecrets]; before {
+			return nil
+		}
+	}
+	return []string{"metadata.annotations[" + mountableSecrets + "]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
 }

@@ -6,8 +6,6 @@
 package flowschema
 
 import (
-	"context"
-
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -25,8 +23,8 @@ var Resource = &registry.Resource[*flowcontrolv1.FlowSchema]{
 	Validate:      validate,
 	Spec:          func(f *flowcontrolv1.FlowSchema) any { return f.Spec },
 	Status: &registry.Status[*flowcontrolv1.FlowSchema]{
-		PrepareForUpdate: keepMetadata,
-		Validate:         validateStatus,
+		KeepMetadata: true,
+		Validate:     validateStatus,
 	},
 	Columns: columns,
 	Row:     row,
@@ -40,11 +38,4 @@ func setDefaults(f *flowcontrolv1.FlowSchema) {
 	if f.Spec.MatchingPrecedence == 0 {
 		f.Spec.MatchingPrecedence = 1000
 	}
-}
-
-// keepMetadata leaves a status update nothing but the status and its trace in the managed fields.
-func keepMetadata(_ context.Context, f, old *flowcontrolv1.FlowSchema) {
-	managed := f.ManagedFields
-	f.ObjectMeta = old.ObjectMeta
-	f.ManagedFields = managed
 }

@@ -6,8 +6,6 @@
 package prioritylevelconfiguration
 
 import (
-	"context"
-
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,8 +27,8 @@ var Resource = &registry.Resource[*flowcontrolv1.PriorityLevelConfiguration]{
 	Validate:      validate,
 	Spec:          func(p *flowcontrolv1.PriorityLevelConfiguration) any { return p.Spec },
 	Status: &registry.Status[*flowcontrolv1.PriorityLevelConfiguration]{
-		PrepareForUpdate: keepMetadata,
-		Validate:         validateStatus,
+		KeepMetadata: true,
+		Validate:     validateStatus,
 	},
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,
@@ -70,13 +68,6 @@ func orDefault(p **int32, value int32) {
 	if *p == nil {
 		*p = ptr.To(value)
 	}
-}
-
-// keepMetadata leaves a status update nothing but the status and its trace in the managed fields.
-func keepMetadata(_ context.Context, p, old *flowcontrolv1.PriorityLevelConfiguration) {
-	managed := p.ManagedFields
-	p.ObjectMeta = old.ObjectMeta
-	p.ManagedFields = managed
 }
 
 func row(p *flowcontrolv1.PriorityLevelConfiguration) []any {

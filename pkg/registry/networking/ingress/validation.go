@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
+
+	"minik8s.io/minik8s/pkg/registry"
 )
 
 var (
@@ -39,7 +41,8 @@ func validate(_ context.Context, in *networkingv1.Ingress) field.ErrorList {
 }
 
 func validateUpdate(_ context.Context, in, old *networkingv1.Ingress) field.ErrorList {
-	return validateSpec(&in.Spec, field.NewPath("spec"), leniencyFor(&old.Spec))
+	errs := registry.ValidateMetadata(in, true, apivalidation.NameIsDNSSubdomain)
+	return append(errs, validateSpec(&in.Spec, field.NewPath("spec"), leniencyFor(&old.Spec))...)
 }
 
 func leniencyFor(old *networkingv1.IngressSpec) leniency {

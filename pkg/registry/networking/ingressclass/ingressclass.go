@@ -76,6 +76,7 @@ func validate(_ context.Context, c *networkingv1.IngressClass) field.ErrorList {
 
 func validateUpdate(ctx context.Context, c, old *networkingv1.IngressClass) field.ErrorList {
 	errs := apivalidation.ValidateImmutableField(c.Spec.Controller, old.Spec.Controller, field.NewPath("spec", "controller"))
+	errs = append(errs, registry.ValidateMetadata(c, false, apivalidation.NameIsDNSSubdomain)...)
 	return append(errs, validate(ctx, c)...)
 }
 

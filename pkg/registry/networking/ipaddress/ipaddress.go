@@ -89,5 +89,6 @@ func validate(_ context.Context, ip *networkingv1.IPAddress) field.ErrorList {
 }
 
 func validateUpdate(ctx context.Context, ip, old *networkingv1.IPAddress) field.ErrorList {
-	return append(validate(ctx, ip), apivalidation.ValidateImmutableField(ip.Spec.ParentRef, old.Spec.ParentRef, field.NewPath("spec", "parentRef"))...)
+	errs := append(validate(ctx, ip), registry.ValidateMetadata(ip, false, validateName)...)
+	return append(errs, apivalidation.ValidateImmutableField(ip.Spec.ParentRef, old.Spec.ParentRef, field.NewPath("spec", "parentRef"))...)
 }

@@ -7,6 +7,7 @@ package networkpolicy
 
 import (
 	"context"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -32,6 +33,11 @@ var Resource = &registry.Resource[*networkingv1.NetworkPolicy]{
 	ValidateUpdate: validateUpdate,
 	Warnings:       warnings,
 	Spec:           func(p *networkingv1.NetworkPolicy) any { return p.Spec },
+	PrepareForUpdate: func(_ context.Context, p, old *networkingv1.NetworkPolicy) {
+		if !reflect.DeepEqual(p.Spec, old.Spec) { // an empty list is not a missing one
+			p.Generation = old.Generation + 1
+		}
+	},
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,
 		registry.Column("Pod-Selector", "string", docs["podSelector"]),

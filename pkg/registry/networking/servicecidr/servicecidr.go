@@ -36,9 +36,7 @@ var Resource = &registry.Resource[*networkingv1.ServiceCIDR]{
 	Validate:       validate,
 	ValidateUpdate: validateUpdate,
 	Status: &registry.Status[*networkingv1.ServiceCIDR]{
-		PrepareForUpdate: func(_ context.Context, c, old *networkingv1.ServiceCIDR) {
-			metav1.ResetObjectMetaForStatus(&c.ObjectMeta, &old.ObjectMeta)
-		},
+		KeepMetadata: true,
 	},
 	Columns: []metav1.TableColumnDefinition{registry.NameColumn, registry.Column("CIDRs", "string", docs["cidrs"]), registry.AgeColumn},
 	Row: func(c *networkingv1.ServiceCIDR) []any {

@@ -26,6 +26,7 @@ var Resource = &registry.Resource[*nodev1.RuntimeClass]{
 	Kind:                   nodev1.SchemeGroupVersion.WithKind("RuntimeClass"),
 	Name:                   "runtimeclasses",
 	ClusterScoped:          true,
+	Metadata:               registry.GenericMetadata,
 	New:                    func() *nodev1.RuntimeClass { return &nodev1.RuntimeClass{} },
 	NewList:                func() runtime.Object { return &nodev1.RuntimeClassList{} },
 	AllowCreateOnUpdate:    true,
@@ -75,5 +76,6 @@ func validateScheduling(s *nodev1.Scheduling, path *field.Path) field.ErrorList 
 }
 
 func validateUpdate(ctx context.Context, c, old *nodev1.RuntimeClass) field.ErrorList {
-	return append(validate(ctx, c), apivalidation.ValidateImmutableField(c.Handler, old.Handler, field.NewPath("handler"))...)
+	errs := append(validate(ctx, c), apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
+	return append(errs, apivalidation.ValidateImmutableField(c.Handler, old.Handler, field.NewPath("handler"))...)
 }

@@ -11,7 +11,6 @@ import (
 
 	policyv1 "k8s.io/api/policy/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,9 +30,8 @@ var Resource = &registry.Resource[*policyv1.PodDisruptionBudget]{
 	NewList:    func() runtime.Object { return &policyv1.PodDisruptionBudgetList{} },
 	// Two evictions at once must not spend the same budget.
 	RequireResourceVersion: true,
-	// Names are checked no further than paths demand, as ever.
-	ValidateName:     path.ValidatePathSegmentName,
-	PrepareForCreate: func(_ context.Context, b *policyv1.PodDisruptionBudget) { dropLegacyTerms(b.Spec.Selector) },
+	Metadata:               registry.MinimalMetadata,
+	PrepareForCreate:       func(_ context.Context, b *policyv1.PodDisruptionBudget) { dropLegacyTerms(b.Spec.Selector) },
 	PrepareForUpdate: func(_ context.Context, b, old *policyv1.PodDisruptionBudget) {
 		if !apiequality.Semantic.DeepEqual(b.Spec.Selector, old.Spec.Selector) {
 			dropLegacyTerms(b.Spec.Selector)

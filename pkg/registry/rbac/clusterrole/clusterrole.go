@@ -6,6 +6,7 @@ package clusterrole
 
 import (
 	"context"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -29,9 +30,14 @@ var Resource = &registry.Resource[*rbacv1.ClusterRole]{
 	NewList:             func() runtime.Object { return &rbacv1.ClusterRoleList{} },
 	AllowCreateOnUpdate: true,
 	ValidateName:        policy.ValidateName,
-	Validate:            validate,
-	Columns:             policy.RoleColumns,
-	Row:                 func(r *rbacv1.ClusterRole) []any { return policy.RoleRow(r.ObjectMeta) },
+	Validate: func(_ context.Context, r *rbacv1.ClusterRole) field.ErrorList {
+		return validate(r, metav1validation.LabelSelectorValidationOptions{})
+	},
+	ValidateUpdate: func(_ context.Context, r, old *rbacv1.ClusterRole) field.ErrorList {
+		return validate(r, metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: hasInvalidValue(old)})
+	},
+	Columns: policy.RoleColumns,
+	Row:     func(r *rbacv1.ClusterRole) []any { return policy.RoleRow(r.ObjectMeta) },
 	Configure: func(s *registry.Store[*rbacv1.ClusterRole], c registry.Config) error {
 		check := escalation.New(c)
 		done := func(context.Context, bool) {}
@@ -54,7 +60,7 @@ func aggregated(r *rbacv1.ClusterRole) bool {
 	return r.AggregationRule != nil && len(r.AggregationRule.ClusterRoleSelectors) > 0
 }
 
-func validate(_ context.Context, r *rbacv1.ClusterRole) field.ErrorList {
+func validate(r *rbacv1.ClusterRole, o metav1validation.LabelSelectorValidationOptions) field.ErrorList {
 	errs := policy.ValidateRules(r.Rules, false, field.NewPath("rules"))
 	if r.AggregationRule == nil {
 		return errs
@@ -64,8 +70,21 @@ func validate(_ context.Context, r *rbacv1.ClusterRole) field.ErrorList {
 		errs = append(errs, field.Required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil"))
 	}
 	for i := range r.AggregationRule.ClusterRoleSelectors {
-		errs = append(errs, metav1validation.ValidateLabelSelector(&r.AggregationRule.ClusterRoleSelectors[i],
-			metav1validation.LabelSelectorValidationOptions{}, path.Index(i))...)
+		selector := &r.AggregationRule.ClusterRoleSelectors[i]
+		errs = append(errs, metav1validation.ValidateLabelSelector(selector, o, path.Index(i))...)
+		if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i), selector, "invalid label selector."))
+		}
 	}
 	return errs
+}
+
+// hasInvalidValue tells whether a role stems from a time when the values in selectors were not checked.
+func hasInvalidValue(r *rbacv1.ClusterRole) bool {
+	if r.AggregationRule == nil {
+		return false
+	}
+	return slices.ContainsFunc(r.AggregationRule.ClusterRoleSelectors, func(s metav1.LabelSelector) bool {
+		return len(metav1validation.ValidateLabelSelector(&s, metav1validation.LabelSelectorValidationOptions{}, nil)) > 0
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	rbacv1beta1 "k8s.io/api/rbac/v1beta1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,7 +34,7 @@ var Resource = &registry.Resource[*rbacv1.ClusterRoleBinding]{
 	ValidateUpdate: func(ctx context.Context, b, old *rbacv1.ClusterRoleBinding) field.ErrorList {
 		return append(validate(ctx, b), policy.ValidateRoleRefUpdate(b.RoleRef, old.RoleRef)...)
 	},
-	Columns: policy.BindingColumns,
+	Columns: policy.BindingColumns("clusterRoleBinding", rbacv1beta1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"]), // sic: upstream shows the older text
 	Row: func(b *rbacv1.ClusterRoleBinding) []any {
 		return policy.BindingRow(b.ObjectMeta, b.RoleRef, b.Subjects)
 	},

@@ -25,13 +25,15 @@ func RoleRow(m metav1.ObjectMeta) []any {
 }
 
 // BindingColumns are the columns of role bindings and cluster role bindings.
-var BindingColumns = []metav1.TableColumnDefinition{
-	registry.NameColumn,
-	registry.Column("Role", "string", rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"]),
-	registry.AgeColumn,
-	registry.WideColumn("Users", "string", "Users in the roleBinding"),
-	registry.WideColumn("Groups", "string", "Groups in the roleBinding"),
-	registry.WideColumn("ServiceAccounts", "string", "ServiceAccounts in the roleBinding"),
+func BindingColumns(kind, roleRef string) []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		registry.NameColumn,
+		registry.Column("Role", "string", roleRef),
+		registry.AgeColumn,
+		registry.WideColumn("Users", "string", "Users in the "+kind),
+		registry.WideColumn("Groups", "string", "Groups in the "+kind),
+		registry.WideColumn("ServiceAccounts", "string", "ServiceAccounts in the "+kind),
+	}
 }
 
 // BindingRow makes a row for BindingColumns.

@@ -8,6 +8,7 @@ import (
 	"context"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	rbacv1beta1 "k8s.io/api/rbac/v1beta1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,7 +34,7 @@ var Resource = &registry.Resource[*rbacv1.RoleBinding]{
 	ValidateUpdate: func(ctx context.Context, b, old *rbacv1.RoleBinding) field.ErrorList {
 		return append(validate(ctx, b), policy.ValidateRoleRefUpdate(b.RoleRef, old.RoleRef)...)
 	},
-	Columns: policy.BindingColumns,
+	Columns: policy.BindingColumns("roleBinding", rbacv1beta1.RoleBinding{}.SwaggerDoc()["roleRef"]), // sic: upstream shows the older text
 	Row:     func(b *rbacv1.RoleBinding) []any { return policy.BindingRow(b.ObjectMeta, b.RoleRef, b.Subjects) },
 	Configure: func(s *registry.Store[*rbacv1.RoleBinding], c registry.Config) error {
 		check := escalation.New(c)

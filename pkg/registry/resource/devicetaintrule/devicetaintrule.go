@@ -38,10 +38,8 @@ var Resource = &registry.Resource[*resourcev1.DeviceTaintRule]{
 		return validate(&r.Spec, &old.Spec.Taint)
 	},
 	Status: &registry.Status[*resourcev1.DeviceTaintRule]{
-		PrepareForUpdate: func(_ context.Context, r, old *resourcev1.DeviceTaintRule) {
-			metav1.ResetObjectMetaForStatus(&r.ObjectMeta, &old.ObjectMeta)
-		},
-		Validate: validateStatus,
+		KeepMetadata: true,
+		Validate:     validateStatus,
 	},
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,

@@ -48,6 +48,7 @@ var Resource = &registry.Resource[*resourcev1.ResourceClaim]{
 		return claim.AuthorizeAdmin(ctx, c, rc.Namespace, &rc.Spec)
 	},
 	Status: &registry.Status[*resourcev1.ResourceClaim]{
+		KeepMetadata:     true,
 		PrepareForUpdate: prepareStatus,
 		Validate:         validateStatus,
 		Authorize:        authorizeStatus,

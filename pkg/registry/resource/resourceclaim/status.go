@@ -9,7 +9,6 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -53,7 +52,6 @@ func allocatedIn(s *resourcev1.ResourceClaimStatus) sets.Set[allocated] {
 // prepareStatus takes away the fields whose gate is off in 1.37 (skipped node operations), and what was reported of devices
 // that are allocated no more: who deallocates need not know of it.
 func prepareStatus(_ context.Context, c, old *resourcev1.ResourceClaim) {
-	metav1.ResetObjectMetaForStatus(&c.ObjectMeta, &old.ObjectMeta)
 	if a := c.Status.Allocation; a != nil {
 		for i := range a.Devices.Results {
 			a.Devices.Results[i].SkipNodeOperations = nil

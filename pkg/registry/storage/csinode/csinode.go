@@ -25,7 +25,7 @@ var Resource = &registry.Resource[*storagev1.CSINode]{
 	RequireResourceVersion: true,
 	Validate:               validate,
 	ValidateUpdate:         validateUpdate,
-	Status:                 &registry.Status[*storagev1.CSINode]{PrepareForUpdate: prepareStatus, Validate: validateStatus},
+	Status:                 &registry.Status[*storagev1.CSINode]{KeepMetadata: true, PrepareForUpdate: prepareStatus, Validate: validateStatus},
 	ReturnDeleted:          true,
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,
@@ -39,7 +39,6 @@ var Resource = &registry.Resource[*storagev1.CSINode]{
 
 // prepareStatus leaves out the health of the storage (KEP-1432, alpha) unless some is there already.
 func prepareStatus(_ context.Context, n, old *storagev1.CSINode) {
-	metav1.ResetObjectMetaForStatus(&n.ObjectMeta, &old.ObjectMeta)
 	if len(old.Status.StorageHealth) == 0 {
 		n.Status.StorageHealth = nil
 	}

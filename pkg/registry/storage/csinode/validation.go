@@ -17,6 +17,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/apis/core/persistentvolumeclaim"
 	"minik8s.io/minik8s/pkg/apis/core/volumesource"
+	"minik8s.io/minik8s/pkg/registry"
 )
 
 const (
@@ -67,7 +68,7 @@ func validateDriver(d *storagev1.CSINodeDriver, path *field.Path) field.ErrorLis
 
 // validateUpdate lets drivers come and go, and a driver change only how many volumes it takes.
 func validateUpdate(ctx context.Context, n, old *storagev1.CSINode) field.ErrorList {
-	errs := validate(ctx, n)
+	errs := append(validate(ctx, n), registry.ValidateMetadata(n, false, apivalidation.NameIsDNSSubdomain)...)
 	for _, before := range old.Spec.Drivers {
 		for _, now := range n.Spec.Drivers {
 			if now.Name == before.Name {

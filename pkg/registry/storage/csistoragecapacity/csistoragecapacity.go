@@ -7,6 +7,7 @@ package csistoragecapacity
 
 import (
 	"context"
+	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -22,7 +23,8 @@ import (
 	"minik8s.io/minik8s/pkg/registry"
 )
 
-var docs = storagev1.CSIStorageCapacity{}.SwaggerDoc()
+// createdAt is what upstream prints of kinds that its printer does not know, this one among them.
+var createdAt = registry.Column("Created At", "date", metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"])
 
 // Resource describes csistoragecapacities.
 var Resource = &registry.Resource[*storagev1.CSIStorageCapacity]{
@@ -38,18 +40,9 @@ var Resource = &registry.Resource[*storagev1.CSIStorageCapacity]{
 	Warnings: func(_ context.Context, c, _ *storagev1.CSIStorageCapacity) []string {
 		return nodelabel.SelectorWarnings(c.NodeTopology, field.NewPath("nodeTopology"))
 	},
-	ReturnDeleted: true,
-	Columns: []metav1.TableColumnDefinition{
-		registry.NameColumn,
-		registry.Column("StorageClassName", "string", docs["storageClassName"]),
-		registry.Column("Capacity", "string", docs["capacity"]),
-	},
+	Columns: []metav1.TableColumnDefinition{registry.NameColumn, createdAt},
 	Row: func(c *storagev1.CSIStorageCapacity) []any {
-		capacity := "<unset>"
-		if c.Capacity != nil {
-			capacity = c.Capacity.String()
-		}
-		return []any{c.Name, c.StorageClassName, capacity}
+		return []any{c.Name, c.CreationTimestamp.UTC().Format(time.RFC3339)}
 	},
 }
 
@@ -67,6 +60,7 @@ func validateUpdate(_ context.Context, c, old *storagev1.CSIStorageCapacity) fie
 	strict := metav1validation.LabelSelectorValidationOptions{}
 	was := metav1validation.ValidateLabelSelector(old.NodeTopology, strict, nil)
 	errs := validate(c, metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: len(was) > 0})
+	errs = append(errs, registry.ValidateMetadata(c, true, apivalidation.NameIsDNSSubdomain)...)
 	if !apiequality.Semantic.DeepEqual(c.NodeTopology, old.NodeTopology) {
 		errs = append(errs, field.Invalid(field.NewPath("nodeTopology"), c.NodeTopology, apivalidation.FieldImmutableErrorMsg))
 	}

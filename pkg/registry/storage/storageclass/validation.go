@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/storage/parameters"
 )
 
@@ -35,7 +36,7 @@ func validate(_ context.Context, c *storagev1.StorageClass) field.ErrorList {
 }
 
 func validateUpdate(ctx context.Context, c, old *storagev1.StorageClass) field.ErrorList {
-	errs := validate(ctx, c)
+	errs := append(validate(ctx, c), registry.ValidateMetadata(c, false, apivalidation.NameIsDNSSubdomain)...)
 	errs = append(errs, apivalidation.ValidateImmutableField(c.Parameters, old.Parameters, field.NewPath("parameters"))...)
 	errs = append(errs, apivalidation.ValidateImmutableField(c.Provisioner, old.Provisioner, field.NewPath("provisioner"))...)
 	errs = append(errs, apivalidation.ValidateImmutableField(c.ReclaimPolicy, old.ReclaimPolicy, field.NewPath("reclaimPolicy"))...)

@@ -6,8 +6,6 @@
 package volumeattachment
 
 import (
-	"context"
-
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,10 +36,8 @@ var Resource = &registry.Resource[*storagev1.VolumeAttachment]{
 	Validate:               validate,
 	ValidateUpdate:         validateUpdate,
 	Status: &registry.Status[*storagev1.VolumeAttachment]{
-		PrepareForUpdate: func(_ context.Context, a, old *storagev1.VolumeAttachment) {
-			metav1.ResetObjectMetaForStatus(&a.ObjectMeta, &old.ObjectMeta)
-		},
-		Validate: validateUpdate,
+		KeepMetadata: true,
+		Validate:     validateUpdate,
 	},
 	ReturnDeleted: true,
 	Columns: []metav1.TableColumnDefinition{

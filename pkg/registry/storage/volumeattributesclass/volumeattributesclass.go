@@ -10,6 +10,7 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -52,7 +53,7 @@ func validate(_ context.Context, c *storagev1.VolumeAttributesClass) field.Error
 }
 
 func validateUpdate(ctx context.Context, c, old *storagev1.VolumeAttributesClass) field.ErrorList {
-	var errs field.ErrorList
+	errs := registry.ValidateMetadata(c, false, apivalidation.NameIsDNSSubdomain)
 	if c.DriverName != old.DriverName {
 		errs = append(errs, field.Forbidden(field.NewPath("driverName"), "updates to driverName are forbidden."))
 	}

@@ -42,10 +42,8 @@ var Resource = &registry.Resource[*storagemigrationv1.StorageVersionMigration]{
 	Validate:               validate,
 	ValidateUpdate:         validateUpdate,
 	Status: &registry.Status[*storagemigrationv1.StorageVersionMigration]{
-		PrepareForUpdate: func(_ context.Context, m, old *storagemigrationv1.StorageVersionMigration) {
-			metav1.ResetObjectMetaForStatus(&m.ObjectMeta, &old.ObjectMeta)
-		},
-		Validate: validateStatus,
+		KeepMetadata: true,
+		Validate:     validateStatus,
 	},
 	Columns: []metav1.TableColumnDefinition{
 		registry.Column("Name", "string", metav1.ObjectMeta{}.SwaggerDoc()["name"]),
@@ -80,7 +78,8 @@ func validate(_ context.Context, m *storagemigrationv1.StorageVersionMigration) 
 }
 
 func validateUpdate(ctx context.Context, m, old *storagemigrationv1.StorageVersionMigration) field.ErrorList {
-	return append(validate(ctx, m), apivalidation.ValidateImmutableField(m.Spec, old.Spec, field.NewPath("spec"))...)
+	errs := append(validate(ctx, m), registry.ValidateMetadata(m, false, apivalidation.NameIsDNSSubdomain)...)
+	return append(errs, apivalidation.ValidateImmutableField(m.Spec, old.Spec, field.NewPath("spec"))...)
 }
 
 // validateStatus keeps how a migration ended.

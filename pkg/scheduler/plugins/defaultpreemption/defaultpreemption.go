@@ -38,18 +38,14 @@ const (
 // DefaultPreemption is the plugin.
 type DefaultPreemption struct {
 	handle  framework.Handle
-	budgets policylisters.PodDisruptionBudgetLister // nil if budgets are not watched
+	budgets policylisters.PodDisruptionBudgetLister
 }
 
 var _ framework.PostFilterPlugin = (*DefaultPreemption)(nil)
 
 // New returns the plugin.
 func New(h framework.Handle) (framework.Plugin, error) {
-	p := &DefaultPreemption{handle: h}
-	if h.Features().DisruptionBudgets {
-		p.budgets = h.Informers().Policy().V1().PodDisruptionBudgets().Lister()
-	}
-	return p, nil
+	return &DefaultPreemption{handle: h, budgets: h.Informers().Policy().V1().PodDisruptionBudgets().Lister()}, nil
 }
 
 // Name returns the plugin's name.
@@ -86,9 +82,6 @@ func (p *DefaultPreemption) PostFilter(ctx context.Context, state *framework.Cyc
 }
 
 func (p *DefaultPreemption) listBudgets() ([]*policyv1.PodDisruptionBudget, error) {
-	if p.budgets == nil {
-		return nil, nil
-	}
 	list, err := p.budgets.List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("listing disruption budgets: %w", err)

@@ -17,8 +17,7 @@ import (
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
-// defaults finds the pods that belong with a pod that has no constraints. The
-// zero value finds none.
+// defaults finds the pods that belong with a pod that has no constraints.
 type defaults struct {
 	services     corelisters.ServiceLister
 	controllers  corelisters.ReplicationControllerLister
@@ -27,25 +26,18 @@ type defaults struct {
 }
 
 func newDefaults(h framework.Handle) defaults {
-	if !h.Features().DefaultSpreading {
-		return defaults{}
-	}
 	f := h.Informers()
-	d := defaults{
+	return defaults{
 		services:     f.Core().V1().Services().Lister(),
 		controllers:  f.Core().V1().ReplicationControllers().Lister(),
 		replicaSets:  f.Apps().V1().ReplicaSets().Lister(),
 		statefulSets: f.Apps().V1().StatefulSets().Lister(),
 	}
-	return d
 }
 
 // constraints are upstream's system defaults, for the pods selected by the pod's
 // services and owner.
 func (d defaults) constraints(pod *corev1.Pod) ([]constraint, error) {
-	if d.services == nil {
-		return nil, nil
-	}
 	selector, err := d.selector(pod)
 	if err != nil || selector.Empty() {
 		return nil, err

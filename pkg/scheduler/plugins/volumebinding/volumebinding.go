@@ -34,7 +34,6 @@ const (
 	ErrReasonNodeConflict = "node(s) didn't match PersistentVolume's node affinity"
 	ErrReasonNoVolume     = "node(s) didn't find available persistent volumes to bind"
 	ErrReasonMissing      = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
-	ErrReasonOff          = "pod uses persistentvolumeclaims, which this scheduler does not watch"
 
 	filterKey  = "PreFilter" + Name
 	reserveKey = "Reserve" + Name
@@ -47,7 +46,7 @@ const (
 // VolumeBinding is the plugin.
 type VolumeBinding struct {
 	handle  framework.Handle
-	claims  corelisters.PersistentVolumeClaimLister // nil if volumes are not watched
+	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
 	classes storagelisters.StorageClassLister
 
@@ -65,13 +64,14 @@ var (
 
 // New returns the plugin.
 func New(h framework.Handle) (framework.Plugin, error) {
-	v := &VolumeBinding{handle: h, promised: map[string]string{}}
-	if h.Features().Volumes {
-		v.claims = h.Informers().Core().V1().PersistentVolumeClaims().Lister()
-		v.volumes = h.Informers().Core().V1().PersistentVolumes().Lister()
-		v.classes = h.Informers().Storage().V1().StorageClasses().Lister()
-	}
-	return v, nil
+	core := h.Informers().Core().V1()
+	return &VolumeBinding{
+		handle:   h,
+		promised: map[string]string{},
+		claims:   core.PersistentVolumeClaims().Lister(),
+		volumes:  core.PersistentVolumes().Lister(),
+		classes:  h.Informers().Storage().V1().StorageClasses().Lister(),
+	}, nil
 }
 
 // Name returns the plugin's name.
@@ -93,9 +93,6 @@ func (v *VolumeBinding) PreFilter(_ context.Context, state *framework.CycleState
 		name, own := claimName(pod.Pod, &pod.Pod.Spec.Volumes[i])
 		if name == "" {
 			continue
-		}
-		if v.claims == nil {
-			return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, ErrReasonOff)
 		}
 		claim, err := v.claims.PersistentVolumeClaims(pod.Pod.Namespace).Get(name)
 		if apierrors.IsNotFound(err) {

@@ -82,18 +82,6 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-func TestFilter_Off(t *testing.T) {
-	h := pt.NewHandle(pt.Nodes([]*corev1.Node{pt.Node("a")}))
-	h.Switches.Volumes = false
-	p := pt.NewPlugin(t, h, New)
-	if got := pt.Filter(t, h, p, pt.Pod("p", pt.Claim("c"))); got["a"] != ErrReasonOff {
-		t.Errorf("got %q, want %q", got["a"], ErrReasonOff)
-	}
-	if got := pt.Filter(t, h, p, pt.Pod("p")); got["a"] != "" {
-		t.Errorf("a pod without claims is rejected: %s", got["a"])
-	}
-}
-
 func TestReserve_TwoPodsOneVolume(t *testing.T) {
 	const late = storagev1.VolumeBindingWaitForFirstConsumer
 	h := pt.NewHandle(pt.Nodes([]*corev1.Node{pt.Node("a")}),

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/networking/ipaddress"
@@ -110,12 +111,21 @@ func Address(ip netip.Addr, owner types.NamespacedName) *networkingv1.IPAddress 
 	}
 }
 
+// ownedFields are those of an Address.
+const ownedFields = `{"f:metadata":{"f:labels":{".":{},"f:ipaddress.kubernetes.io/ip-family":{},"f:ipaddress.kubernetes.io/managed-by":{}}},` +
+	`"f:spec":{"f:parentRef":{".":{},"f:name":{},"f:namespace":{},"f:resource":{}}}}`
+
 // Create stores an IPAddress. It fails with ErrAllocated if there is one of this name.
 func (a *Allocator) Create(ctx context.Context, ip *networkingv1.IPAddress) error {
 	store, err := a.stores.Get(ipaddress.Resource.GroupResource())
 	if err != nil {
 		return err
 	}
+	// Upstream makes them through its own API, which notes who owns what.
+	ip.ManagedFields = []metav1.ManagedFieldsEntry{{
+		Manager: "kube-apiserver", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: networkingv1.SchemeGroupVersion.String(),
+		Time: ptr.To(metav1.Now()), FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(ownedFields)},
+	}}
 	_, err = store.Create(asRequest(ctx, "create", ip.Name), ip, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return ErrAllocated

@@ -51,6 +51,9 @@ func (a *Allocator) Range() *ranges.Range { return &a.r }
 // Allocate takes a certain port.
 func (a *Allocator) Allocate(ctx context.Context, port int32, dryRun bool) error {
 	if !a.ports.Contains(int(port)) {
+		if dryRun {
+			return nil // as upstream: there only ports that are taken are refused
+		}
 		return fmt.Errorf("provided port is not in the valid range. The range of valid ports is %s", a.ports.String())
 	}
 	err := a.r.Take(ctx, uint64(int(port)-a.ports.Base), dryRun)
