@@ -33,6 +33,10 @@ up: docker build ## build, start a cluster, wait until it is Ready, and say what
 down: ## stop that cluster; its data stays (bin/minik8s down --purge leaves nothing)
 	bin/minik8s down
 
+.PHONY: python-client
+python-client: ## see that Python has the Kubernetes client, install it on Debian and Ubuntu
+	@hack/ensure-python-client
+
 .PHONY: images
 images: docker ## build the images of the examples
 	examples/guestbook/build
@@ -47,7 +51,7 @@ kubectl: ## build bin/kubectl, upstream's published module and nothing else
 	go build -ldflags '$(LDFLAGS)' -o bin/kubectl ./test/e2e/kubectl
 
 .PHONY: e2e
-e2e: docker build kubectl images ## the end-to-end tests: the real binary, a separate kubectl, real Docker
+e2e: docker build kubectl images python-client ## the end-to-end tests: the real binary, a separate kubectl, real Docker
 	MINIK8S_E2E=1 go test -count=1 -timeout 15m ./test/e2e/...
 
 .PHONY: lint
@@ -71,5 +75,11 @@ generate: ## generate what is derived from the API types
 bench-boot: docker build images ## print how fast a cluster and a pod start, and what an idle cluster takes
 	go run ./test/bench/boot
 
+.PHONY: bench-apiserver
+bench-apiserver: build test/conformance/bin/kube-apiserver ## measure upstream's kube-apiserver and ours side by side; QUICK=1 for a short look
+	go run ./test/bench/apiserver $(if $(QUICK),-quick)
+
 include test/conformance/conformance.mk
 include test/differential/differential.mk
+include test/envtest/envtest.mk
+include test/fuzz/fuzz.mk

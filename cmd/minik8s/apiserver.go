@@ -19,10 +19,11 @@ import (
 
 	"minik8s.io/minik8s/pkg/apiserver"
 	"minik8s.io/minik8s/pkg/apiserver/flags"
+	"minik8s.io/minik8s/pkg/memory"
 )
 
 func newAPIServerCommand() *cobra.Command {
-	f := flags.New()
+	f, loops := flags.New(), &controllerFlags{}
 	cmd := &cobra.Command{
 		Use:   "kube-apiserver",
 		Short: "The Kubernetes API server alone, against an external etcd",
@@ -30,10 +31,11 @@ func newAPIServerCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			verflag.PrintAndExitIfRequested()
-			return runAPIServer(cmd.Context(), f, cmd)
+			return runAPIServer(cmd.Context(), f, loops, cmd)
 		},
 	}
 	sets := f.Sets()
+	loops.add(sets.FlagSet("controllers"))
 	verflag.AddFlags(sets.FlagSet("global"))
 	globalflag.AddGlobalFlags(sets.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
 	for _, set := range sets.FlagSets {
@@ -44,11 +46,15 @@ func newAPIServerCommand() *cobra.Command {
 	return cmd
 }
 
-func runAPIServer(ctx context.Context, f *flags.Flags, cmd *cobra.Command) error {
+func runAPIServer(ctx context.Context, f *flags.Flags, loops *controllerFlags, cmd *cobra.Command) error {
+	if err := loops.complete(cmd.Flags()); err != nil {
+		return err
+	}
 	if err := f.StartLog(); err != nil {
 		return err
 	}
 	defer klog.Flush()
+	started := memory.Starting()
 	cliflag.PrintFlags(cmd.Flags())
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // the server's own clients need none
 	c, err := f.Config(ctx)
@@ -60,5 +66,11 @@ func runAPIServer(ctx context.Context, f *flags.Flags, cmd *cobra.Command) error
 		return errors.NewAggregate([]error{err, c.Backend.Close()})
 	}
 	klog.InfoS("Running kube-apiserver", "version", gitVersion(), "address", c.Listener.Addr().String())
-	return errors.NewAggregate([]error{server.Start(ctx), c.Backend.Close()})
+	go func() {
+		if err := waitServing(ctx, server.Loopback()); err == nil && ctx.Err() == nil {
+			started()
+		}
+	}()
+	certificate, _ := c.SecureServing.Cert.CurrentCertKeyContent()
+	return errors.NewAggregate([]error{loops.serve(ctx, server, certificate), c.Backend.Close()})
 }

@@ -19,6 +19,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/apiserver/authentication/serviceaccount"
@@ -26,6 +27,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/bootstrap"
 	"minik8s.io/minik8s/pkg/apiserver/clusterauthentication"
 	"minik8s.io/minik8s/pkg/apiserver/generic"
+	"minik8s.io/minik8s/pkg/apiserver/identity"
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/core/service"
 	"minik8s.io/minik8s/pkg/registry/groups"
@@ -71,13 +73,19 @@ func New(c Config) (*Server, error) {
 	}
 	deps.Scheme = b.Scheme
 	s := &Server{config: c}
-	b.AddPostStartHook("start-kube-apiserver-admission-initializer", a.start)
+	b.AddPostStartHook("start-apiserver-admission-initializer", a.start)
 	b.AddPostStartHook("start-cluster-authentication-info-controller", func(hook genericapiserver.PostStartHookContext) error {
 		go clusterauthentication.Keep(hook, a.client, clusterauthentication.Trust{ClientCA: p.clientCA, RequestHeader: c.Authentication.RequestHeader})
 		return nil
 	})
 	s.addBootstrap(b, a.client, service.NewRepair(deps))
-	s.server, err = newChain(b, a, c, deps, func(builtIn *genericapiserver.GenericAPIServer) error { return s.publishKeys(builtIn, p.tokens) })
+	removeIdentity := s.addIdentity(b, a.client)
+	s.server, err = newChain(b, a, c, deps, func(builtIn *genericapiserver.GenericAPIServer) error {
+		if err := builtIn.AddPreShutdownHook("stop-kube-apiserver-identity-lease-controller", removeIdentity); err != nil {
+			return err
+		}
+		return s.publishKeys(builtIn, p.tokens)
+	})
 	return s, err
 }
 
@@ -128,23 +136,42 @@ func complete(c *Config) {
 	}
 }
 
-// addBootstrap runs the bootstrap hooks one after the other, as the Service needs its namespace, and then the repair of
+// addBootstrap runs the bootstrap hooks one after the other, as the Service needs its namespace and its range of addresses, and then the repair of
 // service addresses, which needs caches that are filled.
 func (s *Server) addBootstrap(b *generic.Builder, client kubernetes.Interface, repair *service.Repair) {
-	c := bootstrap.Config{ServiceIP: s.config.ServiceIPRanges[0].Masked().Addr().Next(), ServiceIPRanges: s.config.ServiceIPRanges}
+	c := bootstrap.Config{ServiceIP: s.config.ServiceIPRanges[0].Masked().Addr().Next(), ServiceIPRanges: s.config.ServiceIPRanges, Policy: s.config.Policy}
 	if a, ok := s.config.Listener.Addr().(*net.TCPAddr); ok && s.config.AdvertiseAddress.IsValid() {
 		c.Endpoint = netip.AddrPortFrom(s.config.AdvertiseAddress, uint16(a.Port))
 	}
-	b.AddPostStartHook("bootstrap", func(hook genericapiserver.PostStartHookContext) error {
-		for _, h := range bootstrap.Hooks {
+	before := make(chan struct{})
+	close(before)
+	for _, h := range bootstrap.Hooks {
+		previous, done := before, make(chan struct{})
+		before = done
+		b.AddPostStartHook(h.Name, func(hook genericapiserver.PostStartHookContext) error {
+			select {
+			case <-previous:
+			case <-hook.Done():
+				return nil
+			}
 			if err := bootstrap.Run(hook.Context, h, client, c); err != nil {
 				if hook.Err() != nil {
 					return nil // the server is asked to end: a failed hook would kill the process instead
 				}
 				return err
 			}
-		}
+			close(done)
+			go bootstrap.Repeat(hook.Context, h, client, c)
+			return nil
+		})
+	}
+	b.AddPostStartHook("start-service-ip-repair-controllers", func(hook genericapiserver.PostStartHookContext) error {
 		go func() {
+			select {
+			case <-before:
+			case <-hook.Done():
+				return
+			}
 			if err := repair.Start(hook.Context); err != nil {
 				utilruntime.HandleErrorWithContext(hook.Context, err, "Repairing service addresses and ports")
 			}
@@ -152,6 +179,26 @@ func (s *Server) addBootstrap(b *generic.Builder, client kubernetes.Interface, r
 		return nil
 	})
 }
+
+// addIdentity keeps the lease of this server while it serves.
+func (s *Server) addIdentity(b *generic.Builder, client kubernetes.Interface) (stop func() error) {
+	address := ""
+	if a, ok := s.config.Listener.Addr().(*net.TCPAddr); ok && s.config.AdvertiseAddress.IsValid() {
+		address = netip.AddrPortFrom(s.config.AdvertiseAddress, uint16(a.Port)).String()
+	}
+	lease := identity.NewLease(client, b.ServerID(), address)
+	b.AddPostStartHook("start-kube-apiserver-identity-lease-controller", func(hook genericapiserver.PostStartHookContext) error {
+		return lease.Start(hook.Done())
+	})
+	b.AddPostStartHook("start-kube-apiserver-identity-lease-garbage-collector", func(hook genericapiserver.PostStartHookContext) error {
+		go identity.Collect(hook, client)
+		return nil
+	})
+	return func() error { lease.Stop(); return nil }
+}
+
+// Loopback is a client with all rights, for what shares the process. It works once the server runs.
+func (s *Server) Loopback() *rest.Config { return rest.CopyConfig(s.server.LoopbackClientConfig) }
 
 // Start serves until ctx ends, then drains requests and returns.
 func (s *Server) Start(ctx context.Context) error {

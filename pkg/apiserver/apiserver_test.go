@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	rbac "minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
 )
@@ -68,6 +69,7 @@ func start(t testing.TB, change ...func(*Config)) *cluster {
 		Backend: member, Listener: listener, AdvertiseAddress: netip.MustParseAddr("192.0.2.1"), ClientCA: ca.Cert, TokenKey: key,
 		Serving:            must(ca.Issue(pki.Request{CommonName: "kube-apiserver", Hosts: []string{"127.0.0.1"}})),
 		CompactionInterval: -1,
+		Policy:             rbac.AddOns(),
 	}
 	for _, f := range change {
 		f(&c)

@@ -15,6 +15,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/apiserver/authentication"
 	"minik8s.io/minik8s/pkg/apiserver/authorization"
+	rbac "minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/pkg/registry"
@@ -71,6 +72,8 @@ type Config struct {
 	Authentication authentication.Config
 	// Authorization says who decides; default: the modes Node and RBAC.
 	Authorization authorization.Config
+	// Policy is what RBAC permits from the start, beyond what it permits in every cluster.
+	Policy rbac.Policy
 	// ForbidPrivileged refuses privileged containers everywhere.
 	ForbidPrivileged bool
 	// EnableAdmission and DisableAdmission change the default set of admission plugins.

@@ -15,7 +15,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -27,8 +26,10 @@ import (
 
 	"minik8s.io/minik8s/pkg/apiserver"
 	"minik8s.io/minik8s/pkg/apiserver/authentication"
+	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/controllers"
 	"minik8s.io/minik8s/pkg/etcd"
+	"minik8s.io/minik8s/pkg/memory"
 	"minik8s.io/minik8s/pkg/scheduler"
 )
 
@@ -71,6 +72,7 @@ type runner struct {
 	credentials *credentials
 	listener    net.Listener
 	backend     etcd.Backend
+	started     func() // see memory.Starting
 	nodeIP      netip.Addr
 	pods        netip.Prefix
 	services    netip.Prefix
@@ -80,6 +82,7 @@ type runner struct {
 func (r *runner) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	r.started = memory.Starting()
 	if err := r.prepare(); err != nil {
 		return err
 	}
@@ -317,6 +320,7 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 		DisableAdmission: c.APIServer.DisableAdmissionPlugins,
 
 		Authentication:      authentication.Config{RequestHeader: headers},
+		Policy:              policy.AddOns(),
 		ProxyClientCertFile: proxyCert, ProxyClientKeyFile: proxyKey, RejectAggregatorRedirects: true,
 	})
 }
@@ -386,6 +390,6 @@ func (r *runner) waitReady(ctx context.Context) error {
 		r.options.Ready()
 	}
 	klog.FromContext(ctx).Info("cluster is ready", "name", r.config.Name, "server", Server(r.config))
-	debug.FreeOSMemory()
+	r.started()
 	return nil
 }

@@ -50,6 +50,8 @@ type Resource[T Object] struct {
 	PrepareForUpdate func(ctx context.Context, obj, old T)
 	// Metadata says how far the metadata is checked; the zero value is what most kinds do.
 	Metadata MetadataChecks
+	// WholeUpdate makes updates check all of the metadata, too, where others check only what may not change.
+	WholeUpdate bool
 	// ValidateName checks metadata.name (prefix tells that it is a generateName); default: a DNS-1123 subdomain.
 	ValidateName func(name string, prefix bool) []string
 	// Validate checks a new object apart from its metadata.

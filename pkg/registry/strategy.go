@@ -117,6 +117,9 @@ func (s strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.Err
 func (s strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	n, o := obj.(T), old.(T)
 	errs := s.r.Metadata.update(n, o)
+	if s.r.WholeUpdate {
+		errs = append(errs, s.r.Metadata.create(n, !s.r.ClusterScoped, s.validateName())...)
+	}
 	switch {
 	case s.r.ValidateUpdate != nil:
 		errs = append(errs, s.r.ValidateUpdate(ctx, n, o)...)

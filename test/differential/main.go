@@ -39,7 +39,7 @@ func main() {
 	flag.StringVar(&f.dir, "dir", "bin/differential", "where logs and results are written")
 	flag.StringVar(&f.only, "only", "", "regular expression: the resources to look at, such as ^pods$ or scenarios")
 	flag.StringVar(&f.seed, "seed", "1", "chooses the mutations, when there are more than -per-seed")
-	flag.IntVar(&f.perSeed, "per-seed", 200, "mutations of each object for creating, and again for updating; 0: all")
+	flag.IntVar(&f.perSeed, "per-seed", 100, "mutations of each object for creating, and again for updating; 0: all")
 	flag.IntVar(&f.workers, "workers", 6, "requests under way")
 	flag.BoolVar(&f.serve, "serve", false, "only start both, print their kubeconfigs, and wait")
 	flag.Parse()

@@ -78,7 +78,7 @@ func axes(t Tree) []Axis {
 	}
 	const admission = "pkg/apiserver/admission"
 	if len(t.Under(admission)) > 0 {
-		all = append(all, Axis{Dir: admission, List: admission + "/admission.go", Except: []string{"admissiontest", "object"}})
+		all = append(all, Axis{Dir: admission, List: admission + "/admission.go", Except: []string{"admissiontest", "namespace", "object"}})
 	}
 	shared := map[string][]string{ // what resources of a group have in common
 		"pkg/registry/admissionregistration": {"expression", "manifestname", "policy", "rule", "webhook"},

@@ -52,13 +52,17 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/admission/denyserviceexternalips"
 	"minik8s.io/minik8s/pkg/apiserver/admission/eventratelimit"
 	"minik8s.io/minik8s/pkg/apiserver/admission/extendedresourcetoleration"
+	"minik8s.io/minik8s/pkg/apiserver/admission/imagepolicywebhook"
 	"minik8s.io/minik8s/pkg/apiserver/admission/limitpodhardantiaffinitytopology"
 	"minik8s.io/minik8s/pkg/apiserver/admission/limitranger"
 	"minik8s.io/minik8s/pkg/apiserver/admission/namespaceautoprovision"
 	"minik8s.io/minik8s/pkg/apiserver/admission/namespaceexists"
 	"minik8s.io/minik8s/pkg/apiserver/admission/noderestriction"
+	"minik8s.io/minik8s/pkg/apiserver/admission/ownerreferencespermissionenforcement"
 	"minik8s.io/minik8s/pkg/apiserver/admission/persistentvolumeclaimresize"
+	"minik8s.io/minik8s/pkg/apiserver/admission/podnodeselector"
 	"minik8s.io/minik8s/pkg/apiserver/admission/podsecurity"
+	"minik8s.io/minik8s/pkg/apiserver/admission/podtolerationrestriction"
 	"minik8s.io/minik8s/pkg/apiserver/admission/podtopologylabels"
 	"minik8s.io/minik8s/pkg/apiserver/admission/priority"
 	"minik8s.io/minik8s/pkg/apiserver/admission/resourcequota"
@@ -121,13 +125,17 @@ var plugins = []plugin{
 	{name: noderestriction.Name, build: simple(noderestriction.New)},
 	{name: taintnodesbycondition.Name, build: simple(taintnodesbycondition.New)},
 	{name: alwayspullimages.Name, off: true, build: simple(alwayspullimages.New)},
+	{name: imagepolicywebhook.Name, off: true, build: imagepolicywebhook.New},
 	{name: podsecurity.Name, build: podsecurity.New},
+	{name: podnodeselector.Name, off: true, build: podnodeselector.New},
 	{name: priority.Name, build: simple(priority.New)},
 	{name: defaulttolerationseconds.Name, build: simple(defaulttolerationseconds.New)},
+	{name: podtolerationrestriction.Name, off: true, build: podtolerationrestriction.New},
 	{name: eventratelimit.Name, off: true, build: eventratelimit.New},
 	{name: extendedresourcetoleration.Name, off: true, build: simple(extendedresourcetoleration.New)},
 	{name: defaultstorageclass.Name, group: storagev1.GroupName, build: simple(defaultstorageclass.New)},
 	{name: storageobjectinuseprotection.Name, build: simple(storageobjectinuseprotection.New)},
+	{name: ownerreferencespermissionenforcement.Name, off: true, build: simple(ownerreferencespermissionenforcement.New)},
 	{name: persistentvolumeclaimresize.Name, group: storagev1.GroupName, build: simple(persistentvolumeclaimresize.New)},
 	{name: runtimeclass.Name, group: nodev1.GroupName, build: simple(runtimeclass.New)},
 	{name: certificateapproval.Name, build: simple(certificateapproval.New)},
@@ -155,9 +163,7 @@ func configured[P admission.Interface](f func(io.Reader) (P, error)) func(io.Rea
 
 // elsewhere are upstream's plugins that are not here. To disable one is no mistake, to enable one is an error.
 var elsewhere = sets.New(
-	"AlwaysAdmit", "ImagePolicyWebhook",
-	"PodNodeSelector", "PodTolerationRestriction",
-	"PodGroupProtection", "OwnerReferencesPermissionEnforcement",
+	"AlwaysAdmit", "PodGroupProtection",
 	"PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation", "PodResizeValidator",
 	"AlwaysDeny",
 )

@@ -15,6 +15,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
@@ -28,21 +29,27 @@ type Config struct {
 	ServiceIPRanges []netip.Prefix
 	// Endpoint is where this API server is reached; an invalid one leaves the kubernetes Service without endpoints.
 	Endpoint netip.AddrPort
+	// Policy is RBAC policy beyond the default one.
+	Policy policy.Policy
 }
 
 // Hook makes some objects. It is repeated until it succeeds and must be idempotent.
 type Hook struct {
+	// Name is upstream's: /readyz?verbose and its kin show it.
 	Name string
 	Run  func(ctx context.Context, client kubernetes.Interface, c Config) error
+	// Every, if not 0, is when it runs again, so that what somebody has deleted comes back.
+	Every time.Duration
 }
 
 // Hooks are the hooks in order.
 var Hooks = []Hook{
-	{"start-system-namespaces-controller", namespaces},
-	{"rbac/bootstrap-roles", roles},
-	{"scheduling/bootstrap-system-priority-classes", priorityClasses},
-	{"start-kubernetes-service-cidr-controller", serviceCIDR},
-	{"bootstrap-controller", kubernetesService},
+	{Name: "start-system-namespaces-controller", Run: namespaces, Every: time.Minute},
+	{Name: "rbac/bootstrap-roles", Run: roles},
+	{Name: "scheduling/bootstrap-system-priority-classes", Run: priorityClasses},
+	{Name: "start-kubernetes-service-cidr-controller", Run: serviceCIDR, Every: time.Minute},
+	{Name: "bootstrap-controller", Run: kubernetesService, Every: 10 * time.Second},
+	{Name: "start-legacy-token-tracking-controller", Run: tokenTracking, Every: 30 * time.Minute},
 }
 
 // Run repeats a hook until it has succeeded or ctx ends, which it reports.
@@ -58,6 +65,18 @@ func Run(ctx context.Context, h Hook, client kubernetes.Interface, c Config) err
 	return nil
 }
 
+// Repeat runs a hook again from time to time until ctx ends, if it is one to be repeated.
+func Repeat(ctx context.Context, h Hook, client kubernetes.Interface, c Config) {
+	if h.Every == 0 {
+		return
+	}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := h.Run(ctx, client, c); err != nil && ctx.Err() == nil {
+			utilruntime.HandleErrorWithContext(ctx, err, "Making what every cluster has", "hook", h.Name)
+		}
+	}, h.Every)
+}
+
 func namespaces(ctx context.Context, client kubernetes.Interface, _ Config) error {
 	for _, name := range []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease, metav1.NamespaceDefault} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -68,8 +87,8 @@ func namespaces(ctx context.Context, client kubernetes.Interface, _ Config) erro
 	return nil
 }
 
-func roles(ctx context.Context, client kubernetes.Interface, _ Config) error {
-	return policy.Ensure(ctx, client, policy.Default())
+func roles(ctx context.Context, client kubernetes.Interface, c Config) error {
+	return policy.Ensure(ctx, client, policy.Default().With(c.Policy))
 }
 
 func priorityClasses(ctx context.Context, client kubernetes.Interface, _ Config) error {

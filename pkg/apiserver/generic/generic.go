@@ -14,12 +14,20 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionv1beta1 "k8s.io/api/admission/v1beta1"
+	imagepolicyv1alpha1 "k8s.io/api/imagepolicy/v1alpha1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
@@ -39,11 +47,13 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/informers"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/component-base/version"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
+	"minik8s.io/minik8s/pkg/apiserver/guard"
 	"minik8s.io/minik8s/pkg/apiserver/openapi"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
@@ -113,17 +123,20 @@ func longRunning() apirequest.LongRunningRequestCheck {
 func NewBuilder(c Config) (*Builder, error) {
 	scheme := registry.NewScheme(c.Groups)
 	g := genericapiserver.NewConfig(serializer.NewCodecFactory(scheme))
-	secure, loopback, err := serving(c)
+	secure, loopback, fresh, err := serving(c)
 	if err != nil {
 		return nil, err
 	}
 	g.SecureServing, g.LoopbackClientConfig = secure, loopback
+	g.AddHealthzChecks(fresh)
+	g.AddLivezChecks(fresh)
 	g.EffectiveVersion = effectiveVersion()
 	g.LongRunningFunc = longRunning()
 	g.MergedResourceConfig = serverstorage.NewResourceConfig()
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 	g.ShutdownDelayDuration = c.ShutdownDelay
 	g.ShutdownSendRetryAfter = true
+	g.BuildHandlerChainFunc = guard.Chain
 	if c.RequestTimeout > 0 {
 		g.RequestTimeout = c.RequestTimeout
 	}
@@ -158,7 +171,7 @@ func NewBuilder(c Config) (*Builder, error) {
 	g.AddReadyzChecks(healthz.NamedCheck("etcd-readiness", etcdHealthy))
 	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return []etcdmetrics.Monitor{store}, nil })
 
-	docs := openapi.NewConfig(version.Get().GitVersion, versioned(c.Groups), apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
+	docs := openapi.NewConfig(g.EffectiveVersion.EmulationVersion().String(), versioned(c.Groups), apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
 	g.OpenAPIConfig, g.OpenAPIV3Config = docs.V2, docs.V3
 	g.SkipOpenAPIInstallation = true // ours is lazy
 	return &Builder{Loopback: loopback, Scheme: scheme, Storage: store, OpenAPI: docs, config: c, generic: g}, nil
@@ -248,6 +261,9 @@ func (b *Builder) Finish(deps registry.Config, next genericapiserver.DelegationT
 			return nil, fmt.Errorf("installing API groups: %w", err)
 		}
 	}
+	if err := s.AddPostStartHook("storage-readiness", s.StorageReadinessHook.Hook); err != nil {
+		return nil, err
+	}
 	s.RegisterDestroyFunc(b.Storage.Stop)
 	return s, nil
 }
@@ -260,51 +276,74 @@ func effectiveVersion() basecompatibility.EffectiveVersion {
 	return basecompatibility.NewEffectiveVersionFromString("1.37", "", "")
 }
 
-// versioned is the scheme without internal types, for names in documents.
+// versioned is the scheme without internal types, for names in documents. Of group versions that are not served it has what
+// all have (DeleteOptions), for upstream's documents name these too.
 func versioned(groups []registry.Group) *runtime.Scheme {
-	s := runtime.NewScheme()
+	all := runtime.NewScheme()
 	for _, g := range groups {
-		if err := g.AddToScheme(s); err != nil {
-			panic(err) // the same call has succeeded in registry.NewScheme
+		utilruntime.Must(g.AddToScheme(all)) // has succeeded in registry.NewScheme
+	}
+	s := runtime.NewScheme()
+	for kind, t := range all.AllKnownTypes() {
+		if kind.Version == runtime.APIVersionInternal || strings.HasPrefix(t.PkgPath(), "k8s.io/apimachinery/") {
+			continue
 		}
+		obj, err := all.New(kind)
+		utilruntime.Must(err)
+		s.AddKnownTypeWithName(kind, obj)
+	}
+	for _, gv := range slices.Concat(clientscheme.Scheme.PrioritizedVersionsAllGroups(),
+		[]schema.GroupVersion{admissionv1.SchemeGroupVersion, admissionv1beta1.SchemeGroupVersion, imagepolicyv1alpha1.SchemeGroupVersion}) {
+		metav1.AddToGroupVersion(s, gv)
 	}
 	return s
 }
 
-// serving sets TLS up, and a loopback client that proves itself by a random token.
-func serving(c Config) (*genericapiserver.SecureServingInfo, *rest.Config, error) {
+// serving sets TLS up, and a loopback client that proves itself by a random token. The check fails when the certificate
+// that this client knows has expired: the server must start again then.
+func serving(c Config) (_ *genericapiserver.SecureServingInfo, _ *rest.Config, check healthz.HealthChecker, _ error) {
 	if c.Listener == nil {
-		return nil, nil, errors.New("no listener given")
+		return nil, nil, nil, errors.New("no listener given")
 	}
 	info := c.SecureServing
 	if info == nil {
 		cert, err := dynamiccertificates.NewStaticCertKeyContent("serving", c.Serving.Cert, c.Serving.Key)
 		if err != nil {
-			return nil, nil, fmt.Errorf("reading serving certificate: %w", err)
+			return nil, nil, nil, fmt.Errorf("reading serving certificate: %w", err)
 		}
 		info = &genericapiserver.SecureServingInfo{Cert: cert, MinTLSVersion: tls.VersionTLS12}
 	}
 	ca, err := pki.NewCA("loopback")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	pair, err := ca.Issue(pki.Request{CommonName: genericapiserver.LoopbackClientServerNameOverride, Hosts: []string{genericapiserver.LoopbackClientServerNameOverride}})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
+	cert, err := pki.ParseCertificate(pair.Cert)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	check = healthz.NamedCheck("loopback-serving-certificate", func(*http.Request) error {
+		if time.Now().After(cert.NotAfter) {
+			return errors.New("loopback serving certificate is expired")
+		}
+		return nil
+	})
 	sni, err := dynamiccertificates.NewStaticSNICertKeyContent("loopback", pair.Cert, pair.Key, genericapiserver.LoopbackClientServerNameOverride)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading loopback certificate: %w", err)
+		return nil, nil, nil, fmt.Errorf("reading loopback certificate: %w", err)
 	}
 	info.Listener, info.ClientCA = c.Listener, c.ClientCA
 	// First, so that no other certificate of this name is taken.
 	info.SNICerts = append([]dynamiccertificates.SNICertKeyContentProvider{sni}, info.SNICerts...)
 	loopback, err := info.NewLoopbackClientConfig(uuid.NewString(), ca.Cert)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making loopback client: %w", err)
+		return nil, nil, nil, fmt.Errorf("making loopback client: %w", err)
 	}
 	loopback.ContentType = runtime.ContentTypeProtobuf
 	loopback.QPS = -1
 	loopback.WarningHandlerWithContext = rest.NoWarnings{} // meant for people
-	return info, loopback, nil
+	return info, loopback, check, nil
 }

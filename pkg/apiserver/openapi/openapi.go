@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
 	apiextensionslisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
@@ -45,6 +47,13 @@ func NewConfig(version string, schemes ...*runtime.Scheme) Config {
 	}
 	c.V2.Info.Title, c.V3.Info.Title = "Kubernetes", "Kubernetes"
 	c.V2.Info.Version, c.V3.Info.Version = version, version
+	const name, text, kind, header, in = "BearerToken", "Bearer Token authentication", "apiKey", "authorization", "header"
+	c.V2.SecurityDefinitions = &spec.SecurityDefinitions{name: {SecuritySchemeProps: spec.SecuritySchemeProps{
+		Description: text, Type: kind, Name: header, In: in,
+	}}}
+	c.V3.SecuritySchemes = spec3.SecuritySchemes{name: {SecuritySchemeProps: spec3.SecuritySchemeProps{
+		Description: text, Type: kind, Name: header, In: in,
+	}}}
 	return c
 }
 
@@ -95,11 +104,51 @@ func Install(mux common.PathHandlerByGroupVersion, c Config, s Sources) {
 	v3 := newIndex(custom, remote)
 	for _, ws := range services {
 		v3.add(ws.RootPath()[1:], func() (*spec3.OpenAPI, error) {
-			return builder3.BuildOpenAPISpecFromRoutes(restfuladapter.AdaptWebServices([]*restful.WebService{ws}), c.V3)
+			document, err := builder3.BuildOpenAPISpecFromRoutes(restfuladapter.AdaptWebServices([]*restful.WebService{ws}), c.V3)
+			if err != nil {
+				return nil, err
+			}
+			nameShared(document, ws.RootPath()[1:])
+			return document, nil
 		})
 	}
 	mux.Handle("/openapi/v3", http.HandlerFunc(v3.serveIndex))
 	mux.HandlePrefix("/openapi/v3/", http.HandlerFunc(v3.serveDocument))
+}
+
+// nameShared leaves of the kinds that every group has (DeleteOptions, WatchEvent) those of the document's own group version
+// and of v1.
+func nameShared(document *spec3.OpenAPI, path string) {
+	parts := strings.Split(path, "/")
+	group, version := "", parts[len(parts)-1]
+	switch {
+	case parts[0] == "api" && len(parts) == 2:
+	case parts[0] == "apis" && len(parts) == 3:
+		group = parts[1]
+	default:
+		return
+	}
+	if document.Components == nil {
+		return
+	}
+	const extension = "x-kubernetes-group-version-kind"
+	for _, name := range []string{"DeleteOptions", "WatchEvent"} {
+		schema := document.Components.Schemas["io.k8s.apimachinery.pkg.apis.meta.v1."+name]
+		if schema == nil {
+			continue
+		}
+		kinds, ok := schema.Extensions[extension].([]any)
+		if !ok {
+			continue
+		}
+		// The list is shared by all documents: it is not changed, but replaced.
+		own := slices.DeleteFunc(slices.Clone(kinds), func(kind any) bool {
+			k, ok := kind.(map[string]any)
+			return !ok || !(k["group"] == group && k["version"] == version || k["group"] == "" && k["version"] == "v1")
+		})
+		schema.Extensions = maps.Clone(schema.Extensions)
+		schema.Extensions[extension] = own
+	}
 }
 
 // webServices are those of all servers. What each of them has, as /version, is taken once.

@@ -37,9 +37,9 @@ type Difference struct {
 // none stands for a value that is not there.
 const none = "-"
 
-// Answers compares two answers to a request with the given body, which may be nil.
-func Answers(upstream, ours Answer, sent any) []Difference {
-	known := stringsOf(sent)
+// Answers compares two answers to a request; known are the strings and numbers that were sent, so that the servers did not
+// choose them.
+func Answers(upstream, ours Answer, known map[string]bool) []Difference {
 	u, o := Normalize(upstream.Body, known), Normalize(ours.Body, known)
 	var all []Difference
 	add := func(check, path, a, b string) {
@@ -53,14 +53,17 @@ func Answers(upstream, ours Answer, sent any) []Difference {
 		if accepted(upstream) {
 			refused = causes(o)
 		}
-		for _, cause := range append(refused, "")[:max(1, len(refused))] {
+		if len(refused) == 0 {
+			refused = []string{turn(upstream, u, ours, o)}
+		}
+		for _, cause := range refused {
 			add("accept", cause, verdict(upstream, u), verdict(ours, o))
 		}
 		return all
 	}
 	if upstream.Code != ours.Code {
 		// What else differs follows from it.
-		add("code", "", verdict(upstream, u), verdict(ours, o))
+		add("code", turn(upstream, u, ours, o), verdict(upstream, u), verdict(ours, o))
 		return all
 	}
 	add("media type", "", mediaType(upstream.ContentType), mediaType(ours.ContentType))
@@ -70,7 +73,11 @@ func Answers(upstream, ours Answer, sent any) []Difference {
 
 // bodies compares by what the bodies are; a list and a stream of events by what is in them.
 func bodies(u, o any) []Difference {
-	u, o = eventObject(u), eventObject(o)
+	if isStream(u) || isStream(o) {
+		u, o = stream(u), stream(o)
+	} else {
+		u, o = eventObject(u), eventObject(o)
+	}
 	if kindOf(u) != kindOf(o) {
 		return []Difference{{Check: "kind", Upstream: kindOf(u), Ours: kindOf(o)}}
 	}
@@ -82,7 +89,7 @@ func bodies(u, o any) []Difference {
 		return tables(u, o)
 	case strings.HasSuffix(kind, "List"):
 		return append(items(get(u, "items"), get(o, "items"), objectName), Values("object", without(u, "items"), without(o, "items"))...)
-	case kind == "events":
+	case kind == "stream":
 		return items(u, o, eventName)
 	}
 	return Values("object", u, o)
@@ -123,6 +130,23 @@ func eventName(event any) string {
 	return text(event, "type") + " " + objectName(object)
 }
 
+// isStream tells whether a body is what a watch sends: several events.
+func isStream(body any) bool {
+	_, ok := body.([]any)
+	return ok
+}
+
+// stream makes several events of none and of one.
+func stream(body any) any {
+	switch {
+	case body == "":
+		return []any{}
+	case text(body, "type") != "" && get(body, "object") != nil:
+		return []any{body}
+	}
+	return body
+}
+
 // eventObject is what is in an event; what is no event stays.
 func eventObject(v any) any {
 	if object := get(v, "object"); object != nil && text(v, "type") != "" {
@@ -135,10 +159,20 @@ func accepted(a Answer) bool { return a.Code < 400 }
 
 // verdict is code, reason and causes in a line.
 func verdict(a Answer, body any) string {
+	return strings.TrimSpace(outcome(a, body) + " " + strings.Join(causes(body), ", "))
+}
+
+// outcome is code and reason.
+func outcome(a Answer, body any) string {
 	if accepted(a) {
 		return fmt.Sprintf("%d accepted", a.Code)
 	}
-	return strings.TrimSpace(fmt.Sprintf("%d %s %s", a.Code, text(body, "reason"), strings.Join(causes(body), ", ")))
+	return strings.TrimSpace(fmt.Sprintf("%d %s", a.Code, text(body, "reason")))
+}
+
+// turn is what one outcome has become, to group and to explain by.
+func turn(upstream Answer, u any, ours Answer, o any) string {
+	return outcome(upstream, u) + " -> " + outcome(ours, o)
 }
 
 func statuses(u, o any) []Difference {
@@ -356,7 +390,7 @@ func kindOf(body any) string {
 	switch body.(type) {
 	case map[string]any:
 	case []any:
-		return "events"
+		return "stream"
 	default:
 		return "text"
 	}

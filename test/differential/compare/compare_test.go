@@ -42,8 +42,9 @@ func TestAnswers(t *testing.T) {
 		{name: "volatile", up: pod, changeInOurs: [2]string{`"11111111-1111-1111-1111-111111111111","resourceVersion":"5","creationTimestamp":"2026-01-01T00:00:00Z"`, `"21111111-1111-1111-1111-111111111111","resourceVersion":"6","creationTimestamp":"2026-01-01T00:00:09Z"`}},
 		{name: "accept", up: refusal, ours: pod, upCode: 422, want: []Difference{{"accept", "FieldValueRequired spec.a", "422 Invalid FieldValueRequired spec.a", "200 accepted"}}},
 		{name: "accept the other way", up: pod, ours: refusal, code: 422, want: []Difference{{"accept", "FieldValueRequired spec.a", "200 accepted", "422 Invalid FieldValueRequired spec.a"}}},
-		{name: "code", up: refusal, ours: refusal, upCode: 422, code: 400, want: []Difference{{"code", "", "422 Invalid FieldValueRequired spec.a", "400 Invalid FieldValueRequired spec.a"}}},
-		{name: "code of success", up: pod, ours: pod, code: 201, want: []Difference{{"code", "", "200 accepted", "201 accepted"}}},
+		{name: "accept without causes", up: `{"kind":"Status","apiVersion":"v1","reason":"NotFound"}`, ours: pod, upCode: 404, want: []Difference{{"accept", "404 NotFound -> 200 accepted", "404 NotFound", "200 accepted"}}},
+		{name: "code", up: refusal, ours: refusal, upCode: 422, code: 400, want: []Difference{{"code", "422 Invalid -> 400 Invalid", "422 Invalid FieldValueRequired spec.a", "400 Invalid FieldValueRequired spec.a"}}},
+		{name: "code of success", up: pod, ours: pod, code: 201, want: []Difference{{"code", "200 accepted -> 201 accepted", "200 accepted", "201 accepted"}}},
 		{name: "reason", up: refusal, upCode: 422, code: 422, changeInOurs: [2]string{`"Invalid"`, `"Forbidden"`}, want: []Difference{{"reason", "", "Invalid", "Forbidden"}}},
 		{name: "cause field", up: refusal, upCode: 422, code: 422, changeInOurs: [2]string{"spec.a", "spec.b"}, want: []Difference{
 			{"cause", "FieldValueRequired spec.a", "FieldValueRequired spec.a", "-"}, {"cause", "FieldValueRequired spec.b", "-", "FieldValueRequired spec.b"}}},
@@ -67,6 +68,8 @@ func TestAnswers(t *testing.T) {
 		{name: "in an item", up: podList, changeInOurs: [2]string{`"x":1`, `"x":2`}, want: []Difference{{"object", "spec.x", "1", "2"}}},
 		{name: "order of items", up: podList, changeInOurs: [2]string{`{"metadata":{"name":"a"},"spec":{"x":1}},{"metadata":{"name":"b"}}`, `{"metadata":{"name":"b"}},{"metadata":{"name":"a"},"spec":{"x":1}}`}, want: []Difference{{"item", "order", "a,b", "b,a"}}},
 		{name: "events", up: `[{"type":"ADDED","object":` + pod + `}]`, changeInOurs: [2]string{`ADDED`, `MODIFIED`}, want: []Difference{{"item", "a whole item", "ADDED p", "-"}, {"item", "a whole item", "-", "MODIFIED p"}}},
+		{name: "fewer events", up: `[{"type":"ADDED","object":` + pod + `},{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1"}}]`, ours: `{"type":"ADDED","object":` + pod + `}`,
+			want: []Difference{{"item", "a whole item", "BOOKMARK ", "-"}}},
 		{name: "text", up: `"ok"`, ours: `"no"`, want: []Difference{{"object", "", `"ok"`, `"no"`}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -100,7 +103,7 @@ func TestNormalizeKeepsWhatWasSent(t *testing.T) {
 	if diff := cmp.Diff(parse(t, `{"metadata":{"generateName":"made-","name":"made-<random>"},"time":"<time>","ip":"<clusterIP>","nodePort":"<port>","rows":"80:<port>/TCP"}`), Normalize(body, nil)); diff != "" {
 		t.Error(diff)
 	}
-	known := stringsOf(body)
+	known := Strings(body)
 	if diff := cmp.Diff(parse(t, `{"metadata":{"generateName":"made-","name":"made-abcde"},"time":"2026-01-01T00:00:00Z","ip":"10.0.0.7","nodePort":30001,"rows":"80:31234/TCP"}`), Normalize(body, known)); diff != "" {
 		t.Error(diff)
 	}

@@ -20,6 +20,7 @@ var (
 	clusterIP   = regexp.MustCompile(`\b10\.0\.0\.\d+\b`)
 	versions    = regexp.MustCompile(`\b(resourceVersion|resource version):? ?"?\d+"?|in record \(\d+\)`)
 	nodePort    = regexp.MustCompile(`:3\d{4}/`)
+	tokenVolume = regexp.MustCompile(`\bkube-api-access-[a-z0-9]{5}\b`)
 	generated   = regexp.MustCompile(`^(.{1,58})[a-z0-9]{5}$`)
 )
 
@@ -81,6 +82,7 @@ func (n normalizer) text(s string) string {
 	s = n.replace(uidPattern, s, "<uid>")
 	s = n.replace(jwtPattern, s, "<token>")
 	s = n.replace(clusterIP, s, "<clusterIP>")
+	s = n.replace(tokenVolume, s, "kube-api-access-<random>")
 	s = n.replace(nodePort, s, ":<port>/")
 	s = n.replace(agePattern, s, "<age>")
 	return n.replace(versions, s, "<version>")
@@ -118,8 +120,8 @@ func texts(all []string, known map[string]bool) []string {
 	return out
 }
 
-// stringsOf returns every string and number in a value.
-func stringsOf(v any) map[string]bool {
+// Strings returns every string and number in a value.
+func Strings(v any) map[string]bool {
 	found := map[string]bool{}
 	var collect func(any)
 	collect = func(v any) {

@@ -88,15 +88,15 @@ func group(f Finding, r Request) string {
 	parts := []string{f.Kind, f.Check, f.Path}
 	switch f.Check {
 	case "accept":
-		// What was refused by which side; without causes, by the field that was changed.
+		// What was refused by which side; without causes, of what was changed.
 		parts = append(parts, first(f.Upstream, 2), first(f.Ours, 2))
-		if f.Path == "" {
+		if strings.Contains(f.Path, " -> ") && (aboutField(f.Upstream) || aboutField(f.Ours)) {
 			parts = append(parts, field(r.Change))
 		}
 	case "path", "schema", "definition":
 		// The same in many of them is one thing.
 		if _, within, ok := strings.Cut(f.Path, " "); ok {
-			parts[2] = within
+			parts[2], _, _ = strings.Cut(within, ".{") // entries of a set of objects are one thing too
 		}
 		parts = append(parts, f.Upstream, f.Ours)
 	case "code", "reason", "kind", "media type", "details":
@@ -107,6 +107,11 @@ func group(f Finding, r Request) string {
 		parts = append(parts, fmt.Sprint(f.Upstream == "-"), fmt.Sprint(f.Ours == "-"))
 	}
 	return strings.Join(parts, "\x00")
+}
+
+// aboutField tells whether a refusal may be one of a field.
+func aboutField(verdict string) bool {
+	return slices.Contains([]string{"400", "403", "422"}, first(verdict, 1))
 }
 
 func first(s string, words int) string {

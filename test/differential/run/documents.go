@@ -69,14 +69,21 @@ func (r *runner) discovery(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		u.Body, o.Body = lines(u.Body), lines(o.Body)
+		u.Body, o.Body = elements(u.Body, "paths"), elements(o.Body, "paths")
 		r.report.Add(report.Request{Kind: "paths", Method: q.method, Path: path}, compare.Answers(u, o, nil))
 	}
 	return nil
 }
 
-// lines makes an object of a text, so that each line is compared for itself.
-func lines(body any) any {
+// elements makes objects of a text of several lines and of a list of texts, so that each line is compared for itself.
+func elements(body any, key string) any {
+	if all := list(body, key); all != nil {
+		m := map[string]any{}
+		for _, item := range all {
+			m[fmt.Sprint(item)] = true
+		}
+		return m
+	}
 	s, ok := body.(string)
 	if !ok || !strings.Contains(s, "\n") {
 		return body

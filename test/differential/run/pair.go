@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"minik8s.io/minik8s/test/differential/compare"
@@ -31,8 +32,8 @@ type request struct {
 	groups []string
 	// body is sent as JSON; ours, if it is set, to our server in its place.
 	body, ours any
-	// known holds what the answer may repeat as it is; by default the body.
-	known any
+	// known holds what the answer may repeat as it is; by default all that is in the body.
+	known map[string]bool
 }
 
 // pair is the two servers.
@@ -60,6 +61,10 @@ const noAnswer = 599
 func send(ctx context.Context, s *servers.Server, r request, body any) compare.Answer {
 	a, err := try(ctx, s, r, body)
 	if err != nil {
+		var where *url.Error
+		if errors.As(err, &where) {
+			err = where.Err // without the address
+		}
 		return compare.Answer{Code: noAnswer, Body: err.Error()}
 	}
 	return a

@@ -60,16 +60,18 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 		run  func(context.Context) error
 	}{
 		{"documents", r.documents},
-		{"what is there after the start", r.everything},
+		{"what is there after the start", r.start},
 		{"custom resources", func(ctx context.Context) error { return r.customResources(ctx, seeds) }},
 		{"kinds", func(ctx context.Context) error { return r.prepare(ctx, seeds) }},
 		{"creating", r.creates},
 		{"real objects", r.objects},
 		{"updating", r.updates},
+		{"subresources", r.subresources},
 		{"reading", r.reads},
 		{"scenarios", r.scenarios},
-		{"what is there now", r.everything},
+		{"what is there now", r.end},
 		{"deleting", r.deletes},
+		{"logs", r.logs},
 	} {
 		began := time.Now()
 		if err := phase.run(ctx); err != nil {
@@ -81,6 +83,18 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 	return r.report, nil
 }
 
+// logs looks for panics: the machinery turns them into answers that may look harmless.
+func (r *runner) logs(context.Context) error {
+	upstream, uerr := r.Upstream.Panics()
+	ours, oerr := r.Ours.Panics()
+	if len(ours) > len(upstream) { // the machinery that both have has panics too
+		r.report.Add(report.Request{Kind: "log"}, []compare.Difference{{
+			Check: "panic", Upstream: fmt.Sprintf("%d panics", len(upstream)), Ours: fmt.Sprintf("%d panics, the last: %s", len(ours), ours[len(ours)-1]),
+		}})
+	}
+	return errors.Join(uerr, oerr, r.alive())
+}
+
 // check asks and reports; change names what was done to the body.
 func (r *runner) check(ctx context.Context, kind, change string, q request) (upstream, ours compare.Answer, err error) {
 	upstream, ours, err = r.ask(ctx, q)
@@ -89,7 +103,7 @@ func (r *runner) check(ctx context.Context, kind, change string, q request) (ups
 	}
 	known := q.known
 	if known == nil {
-		known = q.body
+		known = compare.Strings(q.body)
 	}
 	r.report.Add(report.Request{
 		Kind: kind, Method: q.method, Path: q.path, Accept: q.accept, ContentType: q.contentType, Change: change, Body: q.body,

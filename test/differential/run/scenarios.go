@@ -49,7 +49,7 @@ func (r *runner) step(ctx context.Context, kind, name string, q request, await i
 	if await != 0 && u.Code != await {
 		return fmt.Errorf("%s, %s: upstream answers %d, awaited %d: %s", kind, name, u.Code, await, text(u.Body, "message"))
 	}
-	differences := compare.Answers(u, o, q.body)
+	differences := compare.Answers(u, o, compare.Strings(q.body))
 	for i := range differences {
 		differences[i].Path = cmp.Or(differences[i].Path, name)
 	}

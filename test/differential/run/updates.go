@@ -45,7 +45,7 @@ func (r *runner) object(ctx context.Context, s *subject) error {
 			return nil
 		}
 	}
-	if err := r.refresh(ctx, s); err != nil {
+	if err := r.settle(ctx, s); err != nil {
 		return err
 	}
 	if status, ok := s.Object["status"]; ok && slices.Contains(s.resource.subresources, "status") {
@@ -73,7 +73,7 @@ func (r *runner) object(ctx context.Context, s *subject) error {
 
 // writeStatus writes the status of the seed. Where the servers themselves write to the object too, a conflict is no answer.
 func (r *runner) writeStatus(ctx context.Context, s *subject, status any) error {
-	q := request{method: http.MethodPut, path: s.objectPath("status"), known: s.Object}
+	q := request{method: http.MethodPut, path: s.objectPath("status"), known: compare.Strings(s.Object)}
 	u, o, err := r.until(ctx, func() (request, error) {
 		err := r.refresh(ctx, s)
 		up, ours := maps.Clone(s.upstream), maps.Clone(s.ours)
@@ -87,7 +87,23 @@ func (r *runner) writeStatus(ctx context.Context, s *subject, status any) error 
 	if u.Code >= 300 {
 		return fmt.Errorf("upstream refuses the status of the seed: %d %s", u.Code, text(u.Body, "message"))
 	}
-	r.report.Add(report.Request{Kind: s.resource.label() + "/status", Method: q.method, Path: q.path, Body: q.body}, compare.Answers(u, o, s.Object))
+	r.report.Add(report.Request{Kind: s.resource.label() + "/status", Method: q.method, Path: q.path, Body: q.body}, compare.Answers(u, o, q.known))
+	return r.refresh(ctx, s)
+}
+
+// settled are the kinds whose status the servers write themselves: it is there a moment after the object.
+var settled = []string{"customresourcedefinitions", "apiservices", "flowschemas"}
+
+// settle reads the object, when nobody writes to it any more.
+func (r *runner) settle(ctx context.Context, s *subject) error {
+	if slices.Contains(settled, s.resource.name) {
+		get := same(request{method: http.MethodGet, path: s.objectPath()})
+		if _, _, err := r.until(ctx, get, func(u, o compare.Answer) bool {
+			return len(list(u.Body, "status", "conditions")) > 0 && len(compare.Answers(u, o, nil)) == 0
+		}); err != nil {
+			return err
+		}
+	}
 	return r.refresh(ctx, s)
 }
 
@@ -145,7 +161,7 @@ func (r *runner) update(ctx context.Context, s *subject, sub string, m mutate.Mu
 		path, label = s.objectPath(sub), label+"/"+sub
 	}
 	path += "?dryRun=All"
-	known := []any{m.Value, s.Object}
+	known := sentBy(m, s)
 	u, o, err := r.check(ctx, label, m.String(), request{method: http.MethodPut, path: path, body: changed, ours: ours, known: known})
 	if err != nil {
 		return err
@@ -176,6 +192,15 @@ func (r *runner) update(ctx context.Context, s *subject, sub string, m mutate.Mu
 	}
 	_, _, err = r.check(ctx, label, m.String(), q)
 	return err
+}
+
+// sentBy returns what the mutation and the seed brought in, and not the servers themselves.
+func sentBy(m mutate.Mutation, s *subject) map[string]bool {
+	seed, live := compare.Strings(s.Object), compare.Strings(s.upstream)
+	known := compare.Strings(m.Value)
+	maps.DeleteFunc(known, func(text string, _ bool) bool { return live[text] && !seed[text] })
+	maps.Copy(known, seed)
+	return known
 }
 
 // mergePatch is the mutation as a merge patch; nothing if it is within a list.

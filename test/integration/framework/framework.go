@@ -28,6 +28,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"minik8s.io/minik8s/pkg/apiserver"
+	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/controllers"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
@@ -185,6 +186,7 @@ func (c *Cluster) startAPIServer() error {
 	config := apiserver.Config{
 		Backend: c.backend, Listener: listener, Serving: serving, ClientCA: c.ca.Cert, TokenKey: key,
 		AdvertiseAddress: netip.MustParseAddr("192.0.2.1"), CompactionInterval: -1,
+		Policy: policy.AddOns(),
 	}
 	if c.options.APIServer != nil {
 		c.options.APIServer(&config)

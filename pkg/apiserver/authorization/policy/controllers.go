@@ -35,12 +35,14 @@ func workloadControllers() []controller {
 		{"cronjob-controller", rules(
 			on("batch", "cronjobs", "get list update watch"),
 			on("batch", "jobs", "create delete get list patch update watch"),
-			on("batch", "cronjobs/status cronjobs/finalizers", "update"),
+			on("batch", "cronjobs/status", "update"),
+			on("batch", "cronjobs/finalizers", "update"),
 			on("", "pods", "delete list watch"),
 			events())},
 		{"daemon-set-controller", rules(
 			on("apps extensions", "daemonsets", read),
-			on("apps extensions", "daemonsets/status daemonsets/finalizers", "update"),
+			on("apps extensions", "daemonsets/status", "update"),
+			on("apps extensions", "daemonsets/finalizers", "update"),
 			on("", "nodes", "list watch"),
 			on("", "pods", "create delete list patch watch"),
 			on("", "pods/binding", "create"),
@@ -48,12 +50,14 @@ func workloadControllers() []controller {
 			events())},
 		{"deployment-controller", rules(
 			on("apps extensions", "deployments", "get list update watch"),
-			on("apps extensions", "deployments/status deployments/finalizers", "update"),
+			on("apps extensions", "deployments/status", "update"),
+			on("apps extensions", "deployments/finalizers", "update"),
 			on("apps extensions", "replicasets", "create delete get list patch update watch"),
 			on("", "pods", "get list update watch"),
 			events())},
 		{"disruption-controller", rules(
-			on("apps extensions", "deployments replicasets", read),
+			on("apps extensions", "deployments", read),
+			on("apps extensions", "replicasets", read),
 			on("", "replicationcontrollers", read),
 			on("policy", "poddisruptionbudgets", read),
 			on("apps", "statefulsets", read),
@@ -72,7 +76,8 @@ func workloadControllers() []controller {
 			events())},
 		{"job-controller", rules(
 			on("batch", "jobs", "get list patch update watch"),
-			on("batch", "jobs/status jobs/finalizers", "update"),
+			on("batch", "jobs/status", "update"),
+			on("batch", "jobs/finalizers", "update"),
 			on("", "pods", "create delete list patch watch"),
 			events())},
 		{"pod-garbage-collector", rules(
@@ -81,21 +86,25 @@ func workloadControllers() []controller {
 			on("", "pods/status", "patch"))},
 		{"replicaset-controller", rules(
 			on("apps extensions", "replicasets", "get list update watch"),
-			on("apps extensions", "replicasets/status replicasets/finalizers", "update"),
+			on("apps extensions", "replicasets/status", "update"),
+			on("apps extensions", "replicasets/finalizers", "update"),
 			on("", "pods", "create delete list patch watch"),
 			events())},
 		{"replication-controller", rules(
 			on("", "replicationcontrollers", "get list update watch"),
-			on("", "replicationcontrollers/status replicationcontrollers/finalizers", "update"),
+			on("", "replicationcontrollers/status", "update"),
+			on("", "replicationcontrollers/finalizers", "update"),
 			on("", "pods", "create delete list patch watch"),
 			events())},
 		{"statefulset-controller", rules(
 			on("", "pods", "list watch"),
 			on("apps", "statefulsets", read),
-			on("apps", "statefulsets/status statefulsets/finalizers", "update"),
+			on("apps", "statefulsets/status", "update"),
+			on("apps", "statefulsets/finalizers", "update"),
 			on("", "pods", "create delete get patch update"),
 			on("apps", "controllerrevisions", "create delete get list patch update watch"),
-			on("", "persistentvolumeclaims", "create delete get list update watch"),
+			on("", "persistentvolumeclaims", "create get list watch"),
+			on("", "persistentvolumeclaims", "delete update"),
 			on("", "pods/finalizers", "update"),
 			events())},
 		{"ttl-after-finished-controller", rules(
@@ -119,7 +128,8 @@ func networkControllers() []controller {
 			events())},
 		{"endpointslicemirroring-controller", rules(
 			on("", "endpoints services", read),
-			on("", "services/finalizers endpoints/finalizers", "update"),
+			on("", "services/finalizers", "update"),
+			on("", "endpoints/finalizers", "update"),
 			on("discovery.k8s.io", "endpointslices", "create delete get list update watch"),
 			events())},
 		{"route-controller", rules(
@@ -128,7 +138,8 @@ func networkControllers() []controller {
 			events())},
 		{"service-cidrs-controller", rules(
 			on("networking.k8s.io", "servicecidrs", "get list patch update watch"),
-			on("networking.k8s.io", "servicecidrs/finalizers servicecidrs/status", "patch update"),
+			on("networking.k8s.io", "servicecidrs/finalizers", "patch update"),
+			on("networking.k8s.io", "servicecidrs/status", "patch update"),
 			on("networking.k8s.io", "ipaddresses", read),
 			events())},
 		{"service-controller", rules(
@@ -148,9 +159,10 @@ func storageControllers() []controller {
 			on("", "nodes", read),
 			on("", "nodes/status", "patch update"),
 			on("", "pods", "list watch"),
+			events(),
 			on(storage, "volumeattachments", "create delete get list watch"),
-			on(storage, "csidrivers csinodes", read),
-			events())},
+			on(storage, "csidrivers", read),
+			on(storage, "csinodes", read))},
 		{"ephemeral-volume-controller", rules(
 			on("", "pods", read),
 			on("", "pods/finalizers", "update"),
@@ -169,8 +181,8 @@ func storageControllers() []controller {
 			on("", "pods", "create delete get list watch"),
 			on(storage, "storageclasses", read),
 			on("", "nodes", "list watch"),
-			on("", "events", "watch"),
-			events())},
+			events(),
+			on("", "events", "watch"))},
 		{"pv-protection-controller", rules(
 			on("", "persistentvolumes", "get list update watch"),
 			events())},
@@ -180,26 +192,33 @@ func storageControllers() []controller {
 			on("", "pods", read),
 			events())},
 		{"volumeattributesclass-protection-controller", rules(
-			on("", "persistentvolumeclaims persistentvolumes", read),
+			on("", "persistentvolumeclaims", read),
+			on("", "persistentvolumes", read),
 			on(storage, "volumeattributesclasses", "get list update watch"),
 			events())},
 		{"selinux-warning-controller", rules(
-			on("", "persistentvolumes persistentvolumeclaims pods", read),
-			on(storage, "csidrivers", read),
-			events())},
+			events(),
+			on("", "persistentvolumes", read),
+			on("", "persistentvolumeclaims", read),
+			on("", "pods", read),
+			on(storage, "csidrivers", read))},
 		{"resource-claim-controller", rules(
 			on("", "pods", read),
 			on("", "pods/finalizers", "update"),
 			on(resource, "resourceclaims", "create delete get list watch"),
-			on(resource, "resourceclaims resourceclaims/status resourceclaims/binding", "patch update"),
+			on(resource, "resourceclaims resourceclaims/status", "patch update"),
 			on("", "pods/status", "patch update"),
-			events())},
+			events(),
+			on(resource, "resourceclaims/binding", "patch update"))},
 		{"device-taint-eviction-controller", rules(
 			on("", "pods", "delete get list watch"),
 			on("", "pods/status", "patch update"),
-			on(resource, "deviceclasses devicetaintrules resourceclaims resourceslices", read),
+			on(resource, "resourceclaims", read),
+			on(resource, "resourceslices", read),
+			on(resource, "deviceclasses", read),
+			events(),
 			on(resource, "devicetaintrules/status", "patch update"),
-			events())},
+			on(resource, "devicetaintrules", read))},
 	}
 }
 

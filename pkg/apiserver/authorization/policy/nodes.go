@@ -48,11 +48,7 @@ func nodes() Policy {
 				on("", "services endpoints", "list watch"),
 				on("", "nodes", read),
 				events(),
-				on("discovery.k8s.io", "endpointslices", "list watch"),
-				on("networking.k8s.io", "servicecidrs", "list watch")),
-			// Upstream leaves cluster DNS to add-ons, which make this role; here it is part of the node.
-			clusterRole("system:coredns",
-				on("", "endpoints services pods namespaces", "list watch"),
+				on("networking.k8s.io", "servicecidrs", "list watch"),
 				on("discovery.k8s.io", "endpointslices", "list watch")),
 			clusterRole("system:node-problem-detector",
 				on("", "nodes", "get"),
@@ -63,11 +59,25 @@ func nodes() Policy {
 			clusterRole("system:kubelet-api-admin",
 				on("", "nodes", read),
 				on("", "nodes", "proxy"),
-				on("", "nodes/configz nodes/healthz nodes/log nodes/metrics nodes/pods nodes/proxy nodes/stats", "*")),
+				on("", "nodes/log nodes/metrics nodes/proxy nodes/stats", "*"),
+				on("", "nodes/configz nodes/healthz nodes/pods", "*")),
 		},
 		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{
 			clusterBinding("system:node", "system:node"),
 			clusterBinding("system:node-proxier", "system:node-proxier", user("system:kube-proxy")),
+		},
+	}
+}
+
+// AddOns is what installers of upstream add to the default policy, and minik8s, which installs itself, for its own parts.
+func AddOns() Policy {
+	return Policy{
+		ClusterRoles: []rbacv1.ClusterRole{
+			clusterRole("system:coredns",
+				on("", "endpoints services pods namespaces", "list watch"),
+				on("discovery.k8s.io", "endpointslices", "list watch")),
+		},
+		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{
 			// Proxy and DNS share one cache, and so one identity.
 			clusterBinding("system:coredns", "system:coredns", user("system:kube-proxy")),
 			// The API server's own client certificate for kubelets, which ask it back.

@@ -22,17 +22,23 @@ type Policy struct {
 	RoleBindings        []rbacv1.RoleBinding
 }
 
-// Default is the policy of a new cluster. The caller owns what it returns.
+// Default is the policy of a new cluster, upstream's. The caller owns what it returns.
 func Default() Policy {
 	var p Policy
 	for _, theme := range []func() Policy{users, nodes, components, certificates, controllers, namespaced} {
-		t := theme()
-		p.ClusterRoles = append(p.ClusterRoles, t.ClusterRoles...)
-		p.ClusterRoleBindings = append(p.ClusterRoleBindings, t.ClusterRoleBindings...)
-		p.Roles = append(p.Roles, t.Roles...)
-		p.RoleBindings = append(p.RoleBindings, t.RoleBindings...)
+		p = p.With(theme())
 	}
 	return p
+}
+
+// With is p and more.
+func (p Policy) With(more Policy) Policy {
+	return Policy{
+		ClusterRoles:        slices.Concat(p.ClusterRoles, more.ClusterRoles),
+		ClusterRoleBindings: slices.Concat(p.ClusterRoleBindings, more.ClusterRoleBindings),
+		Roles:               slices.Concat(p.Roles, more.Roles),
+		RoleBindings:        slices.Concat(p.RoleBindings, more.RoleBindings),
+	}
 }
 
 // Verbs that often go together.
@@ -59,8 +65,11 @@ func paths(urls string) rbacv1.PolicyRule {
 }
 
 // events permits to report events through both groups that serve them.
-func events() rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}}
+func events() rbacv1.PolicyRule { return onEvents("create patch update") }
+
+// onEvents permits verbs on events of both groups.
+func onEvents(verbs string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: list(verbs)}
 }
 
 func list(s string) []string {

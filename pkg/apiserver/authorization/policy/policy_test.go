@@ -20,7 +20,7 @@ import (
 // TestConsistent checks what makes the policy a whole: unique names, rules that say something, bindings to roles that
 // exist, and nobody missing.
 func TestConsistent(t *testing.T) {
-	p := Default()
+	p := Default().With(AddOns())
 	seen := map[string]bool{}
 	once := func(kind string, m metav1.ObjectMeta) {
 		key := kind + " " + m.Namespace + "/" + m.Name

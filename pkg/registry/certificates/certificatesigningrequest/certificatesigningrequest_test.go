@@ -48,7 +48,8 @@ func encode(kind string, data []byte) []byte {
 
 func valid(der []byte) *csr {
 	return &csr{
-		ObjectMeta: metav1.ObjectMeta{Name: "r"},
+		// Of the rest, server-side apply owns nothing.
+		ObjectMeta: metav1.ObjectMeta{Name: "r", Labels: map[string]string{"a": "b"}},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request:           encode("CERTIFICATE REQUEST", der),
 			SignerName:        "example.com/s",

@@ -27,7 +27,6 @@ func TestResource(t *testing.T) {
 		Invalid: []registrytest.Invalid[*coordinationv1.Lease]{
 			{Name: "no duration", Mutate: func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To[int32](0) }, Field: "spec.leaseDurationSeconds"},
 			{Name: "negative transitions", Mutate: func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To[int32](-1) }, Field: "spec.leaseTransitions"},
-			{Name: "preferred holder alone", Mutate: func(l *coordinationv1.Lease) { l.Spec.PreferredHolder = ptr.To("x") }, Field: "spec.preferredHolder"},
 		},
 		Row: []any{"l", "me"},
 	})

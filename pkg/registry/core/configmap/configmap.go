@@ -20,6 +20,7 @@ var Resource = &registry.Resource[*corev1.ConfigMap]{
 	ShortNames:     []string{"cm"},
 	New:            func() *corev1.ConfigMap { return &corev1.ConfigMap{} },
 	NewList:        func() runtime.Object { return &corev1.ConfigMapList{} },
+	WholeUpdate:    true,
 	Validate:       validate,
 	ValidateUpdate: validateUpdate,
 	Columns: []metav1.TableColumnDefinition{

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -31,9 +32,16 @@ var Resource = &registry.Resource[*corev1.LimitRange]{
 	ShortNames:          []string{"limits"},
 	New:                 func() *corev1.LimitRange { return &corev1.LimitRange{} },
 	NewList:             func() runtime.Object { return &corev1.LimitRangeList{} },
+	WholeUpdate:         true,
 	AllowCreateOnUpdate: true,
 	Default:             setDefaults,
-	Validate:            validate,
+	// A nameless one gets a name.
+	PrepareForCreate: func(_ context.Context, l *corev1.LimitRange) {
+		if l.Name == "" {
+			l.Name = string(uuid.NewUUID())
+		}
+	},
+	Validate: validate,
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,
 		registry.Column("Created At", "date", metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]),

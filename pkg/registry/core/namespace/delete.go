@@ -45,12 +45,8 @@ type REST struct {
 var (
 	_ rest.Patcher                      = (*REST)(nil)
 	_ rest.GracefulDeleter              = (*REST)(nil)
-	_ rest.MayReturnFullObjectDeleter   = (*REST)(nil)
 	_ rest.CorruptObjectDeleterProvider = (*REST)(nil)
 )
-
-// DeleteReturnsDeletedObject implements rest.MayReturnFullObjectDeleter.
-func (r *REST) DeleteReturnsDeletedObject() bool { return r.store.ReturnDeletedObject }
 
 // GetCorruptObjDeleter implements rest.CorruptObjectDeleterProvider.
 func (r *REST) GetCorruptObjDeleter() rest.GracefulDeleter { return r.store.GetCorruptObjDeleter() }

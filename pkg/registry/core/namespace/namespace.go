@@ -50,7 +50,12 @@ var stored = &registry.Resource[*corev1.Namespace]{
 	NewList:       func() runtime.Object { return &corev1.NamespaceList{} },
 	ReturnDeleted: true,
 
-	Default:      setNameLabel,
+	Default: func(n *corev1.Namespace) {
+		setNameLabel(n)
+		if n.Status.Phase == "" {
+			n.Status.Phase = corev1.NamespaceActive
+		}
+	},
 	ValidateName: apivalidation.NameIsDNSLabel,
 	PrepareForCreate: func(_ context.Context, n *corev1.Namespace) {
 		n.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}

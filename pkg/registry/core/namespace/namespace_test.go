@@ -34,7 +34,7 @@ func TestResource(t *testing.T) {
 		},
 		Invalid: []registrytest.Invalid[*corev1.Namespace]{
 			{Name: "bad name", Mutate: func(n *corev1.Namespace) { n.Name = "a.b" }, Field: "metadata.name"},
-			{Name: "bad finalizer", Mutate: func(n *corev1.Namespace) { n.Spec.Finalizers = []corev1.FinalizerName{"x"} }, Field: "spec.finalizers[0]"},
+			{Name: "bad finalizer", Mutate: func(n *corev1.Namespace) { n.Spec.Finalizers = []corev1.FinalizerName{"x"} }, Field: "spec.finalizers"},
 		},
 		Row: []any{"n", "Active"},
 	})

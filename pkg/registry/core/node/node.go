@@ -27,6 +27,7 @@ var Resource = &registry.Resource[*corev1.Node]{
 	ClusterScoped:  true,
 	New:            func() *corev1.Node { return &corev1.Node{} },
 	NewList:        func() runtime.Object { return &corev1.NodeList{} },
+	WholeUpdate:    true,
 	Default:        setDefaults,
 	Validate:       validate,
 	ValidateUpdate: validateUpdate,

@@ -18,11 +18,12 @@ import (
 
 // Resource describes secrets.
 var Resource = &registry.Resource[*corev1.Secret]{
-	Kind:    corev1.SchemeGroupVersion.WithKind("Secret"),
-	Name:    "secrets",
-	New:     func() *corev1.Secret { return &corev1.Secret{} },
-	NewList: func() runtime.Object { return &corev1.SecretList{} },
-	Default: setDefaults,
+	Kind:        corev1.SchemeGroupVersion.WithKind("Secret"),
+	Name:        "secrets",
+	New:         func() *corev1.Secret { return &corev1.Secret{} },
+	NewList:     func() runtime.Object { return &corev1.SecretList{} },
+	WholeUpdate: true,
+	Default:     setDefaults,
 	PrepareForUpdate: func(_ context.Context, s, old *corev1.Secret) {
 		// Clients that leave the type out mean the one it has.
 		if len(s.Type) == 0 {

@@ -90,7 +90,6 @@ func TestResource(t *testing.T) {
 			{Name: "headless NodePort", Mutate: func(s *corev1.Service) { typ("NodePort")(s); s.Spec.ClusterIP = "None" }, Field: "spec.clusterIPs[0]"},
 			{Name: "no external name", Mutate: typ("ExternalName"), Field: "spec.externalName"},
 			{Name: "unknown type", Mutate: typ("x"), Field: "spec.type"},
-			{Name: "kubelet port", Mutate: func(s *corev1.Service) { typ("LoadBalancer")(s); s.Spec.Ports[0].Port = 10250 }, Field: "spec.ports[0]"},
 			{Name: "IP out of range", Mutate: func(s *corev1.Service) { s.Spec.ClusterIP = "10.0.0.1" }, Field: "spec.clusterIPs"},
 			{Name: "no IP", Mutate: func(s *corev1.Service) { s.Spec.ClusterIP = "x" }, Field: "spec.clusterIPs[0]"},
 			{Name: "dual-stack", Mutate: func(s *corev1.Service) { s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack) }, Field: "spec.ipFamilyPolicy"},
@@ -103,7 +102,7 @@ func TestResource(t *testing.T) {
 			}, Field: "spec.sessionAffinityConfig.clientIP.timeoutSeconds"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*corev1.Service]{
-			{Name: "cluster IP", Mutate: func(s *corev1.Service) { s.Spec.ClusterIP = "10.96.7.7"; s.Spec.ClusterIPs = nil }, Field: "spec.clusterIPs[0]"},
+			{Name: "cluster IP", Mutate: func(s *corev1.Service) { s.Spec.ClusterIP = "10.96.7.7"; s.Spec.ClusterIPs = nil }, Field: "spec.clusterIPs"},
 		},
 	})
 }
@@ -250,6 +249,9 @@ func TestDefaultFamilies(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := &corev1.Service{Spec: tc.spec}
 			s.Spec.Type = corev1.ServiceTypeClusterIP
+			if len(s.Spec.ClusterIPs) > 0 {
+				s.Spec.ClusterIP = s.Spec.ClusterIPs[0]
+			}
 			var old *corev1.Service
 			if tc.old != nil {
 				old = &corev1.Service{Spec: *tc.old}

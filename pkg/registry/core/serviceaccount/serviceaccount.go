@@ -23,6 +23,7 @@ var Resource = &registry.Resource[*corev1.ServiceAccount]{
 	ShortNames:       []string{"sa"},
 	New:              func() *corev1.ServiceAccount { return &corev1.ServiceAccount{} },
 	NewList:          func() runtime.Object { return &corev1.ServiceAccountList{} },
+	WholeUpdate:      true,
 	ReturnDeleted:    true,
 	PrepareForCreate: func(_ context.Context, a *corev1.ServiceAccount) { keepSecretNames(a) },
 	PrepareForUpdate: func(_ context.Context, a, _ *corev1.ServiceAccount) { keepSecretNames(a) },

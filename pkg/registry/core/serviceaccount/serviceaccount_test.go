@@ -26,7 +26,7 @@ func TestResource(t *testing.T) {
 		Invalid: []registrytest.Invalid[*corev1.ServiceAccount]{
 			{Name: "bad name", Mutate: func(a *corev1.ServiceAccount) { a.Name = "a_b" }, Field: "metadata.name"},
 		},
-		Row: []any{"a", int64(0)},
+		Row: []any{"a"},
 	})
 }
 

@@ -6,6 +6,8 @@
 package flowschema
 
 import (
+	"context"
+
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -19,12 +21,14 @@ var Resource = &registry.Resource[*flowcontrolv1.FlowSchema]{
 	ClusterScoped: true,
 	New:           func() *flowcontrolv1.FlowSchema { return &flowcontrolv1.FlowSchema{} },
 	NewList:       func() runtime.Object { return &flowcontrolv1.FlowSchemaList{} },
+	WholeUpdate:   true,
 	Default:       setDefaults,
 	Validate:      validate,
 	Spec:          func(f *flowcontrolv1.FlowSchema) any { return f.Spec },
 	Status: &registry.Status[*flowcontrolv1.FlowSchema]{
-		KeepMetadata: true,
-		Validate:     validateStatus,
+		KeepMetadata:     true,
+		PrepareForUpdate: keepMetadata,
+		Validate:         validateStatus,
 	},
 	Columns: columns,
 	Row:     row,
@@ -38,4 +42,11 @@ func setDefaults(f *flowcontrolv1.FlowSchema) {
 	if f.Spec.MatchingPrecedence == 0 {
 		f.Spec.MatchingPrecedence = 1000
 	}
+}
+
+// keepMetadata leaves a status update nothing but the status and its trace in the managed fields.
+func keepMetadata(_ context.Context, f, old *flowcontrolv1.FlowSchema) {
+	managed := f.ManagedFields
+	f.ObjectMeta = old.ObjectMeta
+	f.ManagedFields = managed
 }

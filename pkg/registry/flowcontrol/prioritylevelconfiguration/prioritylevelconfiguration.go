@@ -6,6 +6,8 @@
 package prioritylevelconfiguration
 
 import (
+	"context"
+
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,12 +25,14 @@ var Resource = &registry.Resource[*flowcontrolv1.PriorityLevelConfiguration]{
 	ClusterScoped: true,
 	New:           func() *flowcontrolv1.PriorityLevelConfiguration { return &flowcontrolv1.PriorityLevelConfiguration{} },
 	NewList:       func() runtime.Object { return &flowcontrolv1.PriorityLevelConfigurationList{} },
+	WholeUpdate:   true,
 	Default:       setDefaults,
 	Validate:      validate,
 	Spec:          func(p *flowcontrolv1.PriorityLevelConfiguration) any { return p.Spec },
 	Status: &registry.Status[*flowcontrolv1.PriorityLevelConfiguration]{
-		KeepMetadata: true,
-		Validate:     validateStatus,
+		KeepMetadata:     true,
+		PrepareForUpdate: keepMetadata,
+		Validate:         validateStatus,
 	},
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,
@@ -80,4 +84,11 @@ func row(p *flowcontrolv1.PriorityLevelConfiguration) []any {
 		}
 	}
 	return []any{p.Name, string(p.Spec.Type), shares, queues, hand, length, registry.Age(p.CreationTimestamp)}
+}
+
+// keepMetadata leaves a status update nothing but the status and its trace in the managed fields.
+func keepMetadata(_ context.Context, p, old *flowcontrolv1.PriorityLevelConfiguration) {
+	managed := p.ManagedFields
+	p.ObjectMeta = old.ObjectMeta
+	p.ManagedFields = managed
 }

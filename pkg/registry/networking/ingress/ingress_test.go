@@ -80,6 +80,7 @@ func TestResource(t *testing.T) {
 
 func TestUpdateKeepsWhatWasStored(t *testing.T) {
 	old := valid()
+	old.Namespace = "ns"
 	old.Spec.TLS[0].SecretName = "A"
 	old.Spec.Rules[0].Host = "*.example.com"
 	path(old).PathType = nil

@@ -28,6 +28,7 @@ var Resource = &registry.Resource[*rbacv1.ClusterRole]{
 	ClusterScoped:       true,
 	New:                 func() *rbacv1.ClusterRole { return &rbacv1.ClusterRole{} },
 	NewList:             func() runtime.Object { return &rbacv1.ClusterRoleList{} },
+	WholeUpdate:         true,
 	AllowCreateOnUpdate: true,
 	ValidateName:        policy.ValidateName,
 	Validate: func(_ context.Context, r *rbacv1.ClusterRole) field.ErrorList {

@@ -27,6 +27,7 @@ var Resource = &registry.Resource[*rbacv1.ClusterRoleBinding]{
 	ClusterScoped:       true,
 	New:                 func() *rbacv1.ClusterRoleBinding { return &rbacv1.ClusterRoleBinding{} },
 	NewList:             func() runtime.Object { return &rbacv1.ClusterRoleBindingList{} },
+	WholeUpdate:         true,
 	AllowCreateOnUpdate: true,
 	ValidateName:        policy.ValidateName,
 	Default:             func(b *rbacv1.ClusterRoleBinding) { policy.SetDefaults(&b.RoleRef, b.Subjects) },

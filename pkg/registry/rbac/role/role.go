@@ -25,6 +25,7 @@ var Resource = &registry.Resource[*rbacv1.Role]{
 	Name:                "roles",
 	New:                 func() *rbacv1.Role { return &rbacv1.Role{} },
 	NewList:             func() runtime.Object { return &rbacv1.RoleList{} },
+	WholeUpdate:         true,
 	AllowCreateOnUpdate: true,
 	ValidateName:        policy.ValidateName,
 	Validate: func(_ context.Context, r *rbacv1.Role) field.ErrorList {

@@ -27,6 +27,7 @@ var Resource = &registry.Resource[*rbacv1.RoleBinding]{
 
 	New:                 func() *rbacv1.RoleBinding { return &rbacv1.RoleBinding{} },
 	NewList:             func() runtime.Object { return &rbacv1.RoleBindingList{} },
+	WholeUpdate:         true,
 	AllowCreateOnUpdate: true,
 	ValidateName:        policy.ValidateName,
 	Default:             func(b *rbacv1.RoleBinding) { policy.SetDefaults(&b.RoleRef, b.Subjects) },

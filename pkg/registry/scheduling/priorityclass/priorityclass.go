@@ -77,17 +77,16 @@ func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateOb
 }
 
 var stored = &registry.Resource[*schedulingv1.PriorityClass]{
-	Kind:                schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"),
-	Name:                "priorityclasses",
-	ShortNames:          []string{"pc"},
-	ClusterScoped:       true,
-	New:                 func() *schedulingv1.PriorityClass { return &schedulingv1.PriorityClass{} },
-	NewList:             func() runtime.Object { return &schedulingv1.PriorityClassList{} },
-	AllowCreateOnUpdate: true,
-	Default:             setDefaults,
-	Spec:                func(c *schedulingv1.PriorityClass) any { return c.Value },
-	Validate:            validate,
-	ValidateUpdate:      validateUpdate,
+	Kind:           schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"),
+	Name:           "priorityclasses",
+	ShortNames:     []string{"pc"},
+	ClusterScoped:  true,
+	New:            func() *schedulingv1.PriorityClass { return &schedulingv1.PriorityClass{} },
+	NewList:        func() runtime.Object { return &schedulingv1.PriorityClassList{} },
+	Default:        setDefaults,
+	Spec:           func(c *schedulingv1.PriorityClass) any { return c.Value },
+	Validate:       validate,
+	ValidateUpdate: validateUpdate,
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,
 		registry.Column("Value", "integer", schedulingv1.PriorityClass{}.SwaggerDoc()["value"]),

@@ -14,6 +14,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/apis/core/persistentvolume"
 	"minik8s.io/minik8s/pkg/apis/core/volumesource"
+	"minik8s.io/minik8s/pkg/registry"
 )
 
 const (
@@ -77,5 +78,6 @@ func validateError(e *storagev1.VolumeError, path *field.Path) field.ErrorList {
 }
 
 func validateUpdate(ctx context.Context, a, old *storagev1.VolumeAttachment) field.ErrorList {
-	return append(validate(ctx, a), apivalidation.ValidateImmutableField(a.Spec, old.Spec, field.NewPath("spec"))...)
+	errs := append(validate(ctx, a), registry.ValidateMetadata(a, false, apivalidation.NameIsDNSSubdomain)...)
+	return append(errs, apivalidation.ValidateImmutableField(a.Spec, old.Spec, field.NewPath("spec"))...)
 }

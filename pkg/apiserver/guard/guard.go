@@ -1,0 +1,130 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package guard stands before the resources: where the machinery answers that the server has failed although the request is
+// malformed, the client is told so instead. Touch it when the fuzzer (test/fuzz) finds another such answer.
+package guard
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+)
+
+// blamed are the beginnings of what the machinery says, with status 500, of malformed requests.
+var blamed = []string{
+	// Server-side apply, if the object does not fit the kind.
+	"failed to create typed patch object",
+	"failed to convert new object",
+	// A resourceVersion in the query that is no number.
+	"resourceVersion: Invalid value",
+	// A parameter that only some resources honour.
+	"Internal error occurred: no unsafe deleter provided",
+}
+
+// blamedPatches are such beginnings in answers to patches: what the library of strategic merge patches says.
+var blamedPatches = []string{
+	"unknown patch type", "unable to find api field", "cannot find merge key", "cannot merge lists", "invalid element type in merging list",
+	"invalid value for special key", "list element types are not identical", "expected a ", "expected slice or array", "expected kind, ", "expected slice, ",
+	"map: ", "merging an object in json", "merging lists", "The order in patch list", "unexpected patch strategy", "unexpected slice of slice", "unknown type: ",
+}
+
+// Chain is the usual chain of filters, with the guard inside: who may not ask learns nothing, and the audit log has what the
+// client was told.
+func Chain(handler http.Handler, c *genericapiserver.Config) http.Handler {
+	return genericapiserver.DefaultBuildHandlerChain(New(handler), c)
+}
+
+// New guards a handler.
+func New(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if info, ok := apirequest.RequestInfoFrom(r.Context()); !ok || !info.IsResourceRequest || info.Subresource == "proxy" {
+			next.ServeHTTP(w, r) // what others say is theirs
+			return
+		}
+		a := &answer{ResponseWriter: w}
+		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(a), r)
+		a.finish(r)
+	})
+}
+
+// answer lets everything pass but what has status 500: that it holds back.
+type answer struct {
+	http.ResponseWriter
+	begun, held bool
+	body        bytes.Buffer
+}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(code int) {
+	if !a.begun && code == http.StatusInternalServerError {
+		a.held = true
+	}
+	a.begun = true
+	if !a.held {
+		a.ResponseWriter.WriteHeader(code)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(data []byte) (int, error) {
+	a.begun = true
+	if a.held {
+		return a.body.Write(data)
+	}
+	return a.ResponseWriter.Write(data)
+}
+
+// finish writes what was held back, or what should have been said.
+func (a *answer) finish(r *http.Request) {
+	if !a.held {
+		return
+	}
+	if err := mended(r.Method, a.body.Bytes()); err != nil {
+		for _, h := range []string{"Content-Type", "Content-Length", "Content-Encoding"} {
+			a.Header().Del(h)
+		}
+		responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Version: "v1"}, a.ResponseWriter, r)
+		return
+	}
+	a.ResponseWriter.WriteHeader(http.StatusInternalServerError)
+	_, _ = a.ResponseWriter.Write(a.body.Bytes()) // a client that is gone needs no answer
+}
+
+// mended returns what to answer instead of a Status in some encoding; nil: that is right as it is.
+func mended(method string, encoded []byte) error {
+	o, err := runtime.Decode(codecs.UniversalDeserializer(), encoded)
+	status, ok := o.(*metav1.Status)
+	if err != nil || !ok {
+		return nil
+	}
+	says := func(beginning string) bool { return strings.HasPrefix(status.Message, beginning) }
+	if slices.ContainsFunc(blamed, says) || method == http.MethodPatch && slices.ContainsFunc(blamedPatches, says) {
+		return apierrors.NewBadRequest(status.Message)
+	}
+	return nil
+}
+
+// codecs encode and decode Status.
+var codecs = serializer.NewCodecFactory(statusScheme())
+
+func statusScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	s.AddUnversionedTypes(schema.GroupVersion{Version: "v1"}, &metav1.Status{})
+	return s
+}

@@ -1,0 +1,82 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package memory is about what a start takes and a running server does not need. Touch it when a start takes too long, or
+// a server that rests too much memory.
+package memory
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/klog/v2"
+)
+
+// Starting lets the heap grow to three times its live size: most of what a start makes stays, so collecting it again and
+// again is for nothing. Call what it returns when the start is over; that gives back to the system what is not needed.
+func Starting() (started func()) {
+	usual := debug.SetGCPercent(200)
+	if usual < 0 || usual > 200 {
+		debug.SetGCPercent(usual) // who starts the program wants even less
+	}
+	return func() {
+		debug.SetGCPercent(usual)
+		debug.FreeOSMemory()
+		if err := forgetProgram(); err != nil {
+			klog.ErrorS(err, "Giving back the pages of the program")
+		}
+	}
+}
+
+// forgetProgram drops the pages of the program from the process. A start touches most of it and a running server little.
+// What is needed comes back from the page cache, or from the file.
+func forgetProgram() error {
+	program, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return err
+	}
+	parts, err := readOnly(string(maps), program)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, p.begin, p.end-p.begin, unix.MADV_DONTNEED); errno != 0 {
+			return fmt.Errorf("madvise: %w", errno)
+		}
+	}
+	return nil
+}
+
+// mapping is a range of addresses.
+type mapping struct{ begin, end uintptr }
+
+// readOnly returns where a file is mapped without the right to write, from /proc/PID/maps (proc(5)): what may be written
+// differs from the file and would be lost.
+func readOnly(maps, file string) ([]mapping, error) {
+	var all []mapping
+	for line := range strings.Lines(maps) {
+		fields := strings.Fields(line)
+		if len(fields) < 6 || fields[5] != file || strings.Contains(fields[1], "w") {
+			continue
+		}
+		from, to, _ := strings.Cut(fields[0], "-")
+		begin, err := strconv.ParseUint(from, 16, 64)
+		if err != nil {
+			return nil, fmt.Errorf("reading memory map: %w", err)
+		}
+		end, err := strconv.ParseUint(to, 16, 64)
+		if err != nil {
+			return nil, fmt.Errorf("reading memory map: %w", err)
+		}
+		all = append(all, mapping{begin: uintptr(begin), end: uintptr(end)})
+	}
+	return all, nil
+}

@@ -1,0 +1,45 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"runtime/debug"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	const maps = `00400000-03a2d000 r-xp 00000000 fe:00 997 /bin/program
+03a2d000-07bf2000 r--p 0362d000 fe:00 997                            /bin/program
+07bf2000-07d44000 rw-p 077f2000 fe:00 997                            /bin/program
+07d44000-07e00000 rw-p 00000000 00:00 0
+7f7a34a7c000-7f7a35100000 r--p 00000000 fe:00 998                    /lib/other
+`
+	got, err := readOnly(maps, "/bin/program")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []mapping{{0x400000, 0x3a2d000}, {0x3a2d000, 0x7bf2000}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(mapping{})); diff != "" {
+		t.Errorf("mappings (-want +got):\n%s", diff)
+	}
+}
+
+func TestStarting(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	started := Starting()
+	if now := debug.SetGCPercent(200); now != 200 {
+		t.Errorf("collects at %d percent during a start, want 200", now)
+	}
+	started()
+	if now := debug.SetGCPercent(100); now != 100 {
+		t.Errorf("collects at %d percent after a start, want 100", now)
+	}
+	if err := forgetProgram(); err != nil { // and this test goes on
+		t.Error(err)
+	}
+}

@@ -1,0 +1,159 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+)
+
+// writers is how many clients fill a server.
+const writers = 16
+
+// filling measures a server that rests, that gets many objects, and that lists and watches them.
+func (b *bench) filling(ctx context.Context, s *server) error {
+	if err := b.rest(ctx, s, "idle", 0.5); err != nil {
+		return err
+	}
+	clients, err := s.clients(writers)
+	if err != nil {
+		return err
+	}
+	if err := prepare(ctx, clients[0]); err != nil {
+		return err
+	}
+	before, etcdBefore, err := s.usage()
+	if err != nil {
+		return err
+	}
+	if _, err := each(ctx, clients, b.objects, func(ctx context.Context, c kubernetes.Interface, i int) error {
+		_, err := c.CoreV1().Pods(namespace).Create(ctx, pod(fmt.Sprintf("kept-%d", i)), metav1.CreateOptions{})
+		return err
+	}); err != nil {
+		return err
+	}
+	after, etcdAfter, err := s.usage()
+	if err != nil {
+		return err
+	}
+	per10k := func(d time.Duration) float64 { return d.Seconds() * 10000 / float64(b.objects) }
+	b.add(s, figure{Name: "CPU per 10,000 pod creates, API server", Unit: "s", AtMost: 0.8}, per10k(after.processor-before.processor))
+	b.add(s, figure{Name: "CPU per 10,000 pod creates, with etcd", Unit: "s"}, per10k(after.processor-before.processor+etcdAfter.processor-etcdBefore.processor))
+	if _, err := each(ctx, clients, b.objects, func(ctx context.Context, c kubernetes.Interface, i int) error {
+		_, err := c.CoreV1().ConfigMaps(namespace).Create(ctx, configMap(fmt.Sprintf("kept-%d", i)), metav1.CreateOptions{})
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := b.rest(ctx, s, fmt.Sprintf("with %d pods and ConfigMaps", b.objects), 0.6); err != nil {
+		return err
+	}
+	if err := b.lists(ctx, s, clients[0]); err != nil {
+		return err
+	}
+	return b.watches(ctx, s)
+}
+
+// rest measures the memory of a server after some time without requests.
+func (b *bench) rest(ctx context.Context, s *server, state string, atMost float64) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(b.idle): // this is what is measured
+	}
+	apiserver, etcd, err := s.usage()
+	if err != nil {
+		return err
+	}
+	b.add(s, figure{Name: "memory " + state + ", API server", Unit: "MiB", AtMost: atMost}, float64(apiserver.resident)/(1<<20))
+	b.add(s, figure{Name: "memory " + state + ", with etcd", Unit: "MiB", AtMost: atMost}, float64(apiserver.resident+etcd.resident)/(1<<20))
+	return nil
+}
+
+// lists measures how long it takes to read all pods, to the last byte and not decoded.
+func (b *bench) lists(ctx context.Context, s *server, c kubernetes.Interface) error {
+	for _, how := range []struct {
+		name, accept string
+		limit        int
+	}{
+		{"json", runtime.ContentTypeJSON, 0},
+		{"protobuf", runtime.ContentTypeProtobuf, 0},
+		{"protobuf, pages of 500", runtime.ContentTypeProtobuf, 500},
+	} {
+		for range 5 {
+			begin := time.Now()
+			if err := list(ctx, c, how.accept, how.limit); err != nil {
+				return fmt.Errorf("listing pods as %s: %w", how.name, err)
+			}
+			b.add(s, figure{Name: fmt.Sprintf("list of %d pods, %s", b.objects, how.name), Unit: "ms", AtMost: 1}, float64(time.Since(begin).Milliseconds()))
+		}
+	}
+	return nil
+}
+
+func list(ctx context.Context, c kubernetes.Interface, accept string, limit int) error {
+	request := c.CoreV1().RESTClient().Get().Resource("pods").Namespace(namespace).SetHeader("Accept", accept)
+	if limit > 0 {
+		for next := ""; ; {
+			page, err := c.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: int64(limit), Continue: next})
+			if err != nil {
+				return err
+			}
+			if next = page.Continue; next == "" {
+				return nil
+			}
+		}
+	}
+	body, err := request.Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	_, err = io.Copy(io.Discard, body)
+	return err
+}
+
+// namespace is where all objects are.
+const namespace = "bench"
+
+func prepare(ctx context.Context, c kubernetes.Interface) error {
+	if _, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	// No controller runs that would make it, and pods need it.
+	_, err := c.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+	return err
+}
+
+// pod is as those of a Deployment are.
+func pod(name string) *corev1.Pod {
+	resources := corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "bench", "pod-template-hash": "5d4f8c7b9d"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "app", Image: "registry.example/app:1.0", Args: []string{"serve", "--port=8080"},
+			Env:            []corev1.EnvVar{{Name: "MODE", Value: "production"}, {Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}},
+			Ports:          []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
+			Resources:      resources,
+			ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("http")}}},
+		}}},
+	}
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"config.yaml": strings.Repeat("key: value of a setting\n", 42)}}
+}

@@ -1,0 +1,114 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command apiserver measures our kube-apiserver and upstream's side by side, one after the other on the same etcd, and
+// prints the ratio of each figure with what is aimed at. Touch it to measure something else of the same kind. Run it with:
+// make bench-apiserver.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"minik8s.io/minik8s/test/e2e/cluster"
+)
+
+// options are the flags.
+type options struct {
+	programs
+	runs, starts, objects, requests, definitions, watchers int
+	idle                                                   time.Duration
+	output                                                 string
+}
+
+func main() {
+	var o options
+	var quick bool
+	root, err := cluster.Root()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		os.Exit(1)
+	}
+	flag.StringVar(&o.ours, "minik8s", filepath.Join(root, "bin", "minik8s"), "our binary; it is also the etcd of both")
+	flag.StringVar(&o.upstream, "upstream", filepath.Join(root, "test", "conformance", "bin", "kube-apiserver"), "upstream's kube-apiserver")
+	flag.IntVar(&o.runs, "runs", 3, "how often everything is measured, of each server in turn")
+	flag.IntVar(&o.starts, "starts", 5, "starts of each server")
+	flag.IntVar(&o.objects, "objects", 10000, "pods and ConfigMaps that are kept")
+	flag.IntVar(&o.requests, "requests", 2000, "requests of each kind and number of clients")
+	flag.IntVar(&o.definitions, "definitions", 125, "custom resource definitions")
+	flag.IntVar(&o.watchers, "watchers", 100, "watchers of pods, over a tenth as many connections")
+	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long a server rests before its memory is read")
+	flag.StringVar(&o.output, "o", "table", "table or json")
+	flag.BoolVar(&quick, "quick", false, "a minute's look: one run of everything, with a twentieth of the objects")
+	flag.Parse()
+	if quick {
+		o.runs, o.starts, o.objects, o.requests, o.definitions, o.watchers, o.idle = 1, 1, o.objects/20, o.requests/20, max(o.definitions/10, 1), o.watchers/5, 3*time.Second
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if o.output != "table" && o.output != "json" {
+		return fmt.Errorf("-o %q: want table or json", o.output)
+	}
+	dir, err := os.MkdirTemp("", "minik8s-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	id, err := newIdentity(dir)
+	if err != nil {
+		return err
+	}
+	b := &bench{options: o, identity: id, dir: dir}
+	for range o.starts {
+		if err := b.both(ctx, func(context.Context, *server) error { return nil }); err != nil {
+			return err
+		}
+	}
+	for range o.runs {
+		for _, measure := range []func(context.Context, *server) error{b.filling, b.throughput, b.definitionsGrowth} {
+			if err := b.both(ctx, measure); err != nil {
+				return err
+			}
+		}
+	}
+	return b.print(os.Stdout)
+}
+
+// bench collects figures.
+type bench struct {
+	options
+	identity *identity
+	dir      string
+	figures  []*figure
+}
+
+// both starts one server after the other, each with an empty etcd, and measures it.
+func (b *bench) both(ctx context.Context, measure func(context.Context, *server) error) error {
+	for _, who := range []who{upstream, ours} {
+		s, err := b.start(ctx, who)
+		if err != nil {
+			return err
+		}
+		b.add(s, figure{Name: "ready after exec", Unit: "ms", AtMost: 0.4}, float64(s.ready.Milliseconds()))
+		b.add(s, figure{Name: "CPU when ready", Unit: "ms"}, float64(s.readyUsage.processor.Milliseconds()))
+		if err := errors.Join(measure(ctx, s), s.stop()); err != nil {
+			return fmt.Errorf("%s: %w", who, err)
+		}
+	}
+	return nil
+}

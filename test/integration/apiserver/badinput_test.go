@@ -1,0 +1,86 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"net/http"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"minik8s.io/minik8s/test/differential/corpus"
+	"minik8s.io/minik8s/test/fuzz/attack"
+	"minik8s.io/minik8s/test/fuzz/request"
+	"minik8s.io/minik8s/test/fuzz/surface"
+	"minik8s.io/minik8s/test/integration/framework"
+)
+
+// TestMalformedRequests is the short form of make fuzz-api: whatever is sent, the client is told what is wrong with it, and
+// nothing else changes.
+func TestMalformedRequests(t *testing.T) {
+	c := framework.Start(t, framework.Options{})
+	config, err := rest.TLSConfigFor(c.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := attack.Clients(config)
+	t.Cleanup(func() {
+		for _, c := range clients {
+			c.CloseIdleConnections()
+		}
+	})
+	base, admin := c.Admin().Host, clients[0]
+	operations, err := surface.Read(admin, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seeds, err := corpus.Seeds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []map[string]any
+	for _, s := range seeds {
+		objects = append(objects, s.Object)
+	}
+	maker, err := request.NewMaker(operations, objects, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := attack.Keep(t.Context(), admin, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &attack.Attack{Base: base, Clients: clients, Make: maker.Make}
+	a.Run(t.Context(), 0, 3000)
+	for _, f := range a.Findings() {
+		t.Errorf("request %d, and %d more like it: %s\n%s", f.Number, f.Count-1, f.What, f.Request)
+	}
+	if got := a.Answers(http.StatusCreated); got < 5 {
+		t.Errorf("only %d requests have made anything: those that are malformed do not get far enough", got)
+	}
+	if err := kept.Changed(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBlame sends what upstream answers by 500.
+func TestBlame(t *testing.T) {
+	const strategicType = "application/strategic-merge-patch+json"
+	ns := cluster.Namespace(t)
+	configMap(t, ns, "a", nil)
+	at := "/api/v1/namespaces/" + ns + "/configmaps/a"
+	for _, test := range []struct{ name, method, path, contentType, body string }{
+		{"apply of another type", "PATCH", at + "?fieldManager=m", applyType, `{"apiVersion":"v1","kind":"ConfigMap","data":[]}`},
+		{"version that is no number", "GET", at + "?resourceVersion=a", "", ""},
+		{"directive of the wrong type", "PATCH", at, strategicType, `{"$patch":1}`},
+		{"list where the library panics", "PATCH", at, strategicType, `{"$retainKeys":[{}]}`},
+		{"key where the library panics", "PATCH", at, strategicType, `{"metadata":{"ownerReferences":[{"uid":{}},{"uid":"u"}]}}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if a := send(t, test.method, test.path, test.contentType, jsonType, test.body); a.code != http.StatusBadRequest {
+				t.Errorf("the answer is %d: %s", a.code, a.body)
+			}
+		})
+	}
+}
