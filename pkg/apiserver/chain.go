@@ -23,7 +23,6 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/aggregator"
 	"minik8s.io/minik8s/pkg/apiserver/customresources"
 	"minik8s.io/minik8s/pkg/apiserver/generic"
-	"minik8s.io/minik8s/pkg/apiserver/guard"
 	"minik8s.io/minik8s/pkg/apiserver/openapi"
 	"minik8s.io/minik8s/pkg/registry"
 )
@@ -107,6 +106,5 @@ func newChain(b *generic.Builder, a *access, c Config, deps registry.Config, dec
 		CustomResources: crds.Lister(),
 		Remote:          first.Remotes,
 	})
-	guard.Recover(first.GenericAPIServer, builtIn, custom.GenericAPIServer)
 	return first.GenericAPIServer, nil
 }

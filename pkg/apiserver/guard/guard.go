@@ -7,6 +7,7 @@ package guard
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,8 +23,8 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// blamed are the beginnings of what the machinery says, with status 500, of malformed requests.
-var blamed = []string{
+// ofRequests are the beginnings of what the machinery says, with status 500, of malformed requests.
+var ofRequests = []string{
 	// Server-side apply, if the object does not fit the kind.
 	"failed to create typed patch object",
 	"failed to convert new object",
@@ -33,8 +34,8 @@ var blamed = []string{
 	"Internal error occurred: no unsafe deleter provided",
 }
 
-// blamedPatches are such beginnings in answers to patches: what the library of strategic merge patches says.
-var blamedPatches = []string{
+// ofPatches are such beginnings in answers to patches: what the library of strategic merge patches says.
+var ofPatches = []string{
 	"unknown patch type", "unable to find api field", "cannot find merge key", "cannot merge lists", "invalid element type in merging list",
 	"invalid value for special key", "list element types are not identical", "expected a ", "expected slice or array", "expected kind, ", "expected slice, ",
 	"map: ", "merging an object in json", "merging lists", "The order in patch list", "unexpected patch strategy", "unexpected slice of slice", "unknown type: ",
@@ -54,6 +55,7 @@ func New(next http.Handler) http.Handler {
 			return
 		}
 		a := &answer{ResponseWriter: w}
+		defer a.recover(r)
 		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(a), r)
 		a.finish(r)
 	})
@@ -89,34 +91,51 @@ func (a *answer) Write(data []byte) (int, error) {
 	return a.ResponseWriter.Write(data)
 }
 
+// recover answers that a patch is malformed when the library of strategic merge patches panics on it: it does so on lists and
+// objects where it expects keys, and upstream breaks the connection off. The reason of the panic has its stack, as handlers
+// run what may panic in a goroutine of its own.
+func (a *answer) recover(r *http.Request) {
+	reason := recover()
+	if reason == nil {
+		return
+	}
+	text := fmt.Sprint(reason)
+	if a.begun || r.Method != http.MethodPatch || !strings.Contains(text, "k8s.io/apimachinery/pkg/util/strategicpatch.") {
+		panic(reason)
+	}
+	what, _, _ := strings.Cut(text, "\n")
+	a.refuse(r, "the strategic merge patch has a list or an object where a key is expected: "+what)
+}
+
+func (a *answer) refuse(r *http.Request, message string) {
+	responsewriters.ErrorNegotiated(apierrors.NewBadRequest(message), codecs, schema.GroupVersion{Version: "v1"}, a.ResponseWriter, r)
+}
+
 // finish writes what was held back, or what should have been said.
 func (a *answer) finish(r *http.Request) {
 	if !a.held {
 		return
 	}
-	if err := mended(r.Method, a.body.Bytes()); err != nil {
+	if message, blames := blamed(r.Method, a.body.Bytes()); blames {
 		for _, h := range []string{"Content-Type", "Content-Length", "Content-Encoding"} {
 			a.Header().Del(h)
 		}
-		responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Version: "v1"}, a.ResponseWriter, r)
+		a.refuse(r, message)
 		return
 	}
 	a.ResponseWriter.WriteHeader(http.StatusInternalServerError)
 	_, _ = a.ResponseWriter.Write(a.body.Bytes()) // a client that is gone needs no answer
 }
 
-// mended returns what to answer instead of a Status in some encoding; nil: that is right as it is.
-func mended(method string, encoded []byte) error {
+// blamed tells whether a Status, in some encoding, blames the server for what is the client's fault, and its message.
+func blamed(method string, encoded []byte) (string, bool) {
 	o, err := runtime.Decode(codecs.UniversalDeserializer(), encoded)
 	status, ok := o.(*metav1.Status)
 	if err != nil || !ok {
-		return nil
+		return "", false
 	}
 	says := func(beginning string) bool { return strings.HasPrefix(status.Message, beginning) }
-	if slices.ContainsFunc(blamed, says) || method == http.MethodPatch && slices.ContainsFunc(blamedPatches, says) {
-		return apierrors.NewBadRequest(status.Message)
-	}
-	return nil
+	return status.Message, slices.ContainsFunc(ofRequests, says) || method == http.MethodPatch && slices.ContainsFunc(ofPatches, says)
 }
 
 // codecs encode and decode Status.

@@ -59,16 +59,23 @@ func TestNew(t *testing.T) {
 	}
 }
 
-func TestRecovered(t *testing.T) {
+func TestNew_Panics(t *testing.T) {
 	t.Parallel()
-	for reason, want := range map[string]int{
-		"runtime error: hash of unhashable type map[string]interface {}\ngoroutine 1 [running]:\nk8s.io/apimachinery/pkg/util/strategicpatch.mergeMap(...)": 400,
-		"runtime error: index out of range\ngoroutine 1 [running]:\nmain.main()":                                                                            500,
-	} {
-		w := httptest.NewRecorder()
-		recovered(reason, w)
-		if w.Code != want {
-			t.Errorf("after %.60q, the status is %d, want %d: %s", reason, w.Code, want, w.Body)
+	const inPatch = "hash of unhashable type\ngoroutine 1 [running]:\nk8s.io/apimachinery/pkg/util/strategicpatch.mergeMap(...)"
+	serve := func(method string, reason any) (w *httptest.ResponseRecorder, panicked any) {
+		defer func() { panicked = recover() }()
+		w = httptest.NewRecorder()
+		r := httptest.NewRequest(method, "/api/v1/pods/a", nil)
+		info := &apirequest.RequestInfo{IsResourceRequest: true, Resource: "pods"}
+		New(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(reason) })).ServeHTTP(w, r.WithContext(apirequest.WithRequestInfo(r.Context(), info)))
+		return w, nil
+	}
+	if w, panicked := serve("PATCH", inPatch); panicked != nil || w.Code != http.StatusBadRequest {
+		t.Errorf("a panic on a patch ends in %v, and the answer %d: %s", panicked, w.Code, w.Body)
+	}
+	for method, reason := range map[string]any{"GET": inPatch, "PATCH": http.ErrAbortHandler} {
+		if _, panicked := serve(method, reason); panicked != reason {
+			t.Errorf("%s that panics with %v ends in %v", method, reason, panicked)
 		}
 	}
 }

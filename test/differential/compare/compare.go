@@ -91,6 +91,8 @@ func bodies(u, o any) []Difference {
 		return append(items(get(u, "items"), get(o, "items"), objectName), Values("object", without(u, "items"), without(o, "items"))...)
 	case kind == "stream":
 		return items(u, o, eventName)
+	case strings.HasSuffix(kind, " SelfSubjectRulesReview"):
+		u, o = rules(u), rules(o)
 	}
 	return Values("object", u, o)
 }
@@ -145,6 +147,22 @@ func stream(body any) any {
 		return []any{body}
 	}
 	return body
+}
+
+// rules returns a review with its rules in order: servers give them in that of a map.
+func rules(review any) any {
+	m, ok := review.(map[string]any)
+	status, has := m["status"].(map[string]any)
+	if !ok || !has {
+		return review
+	}
+	m, status = maps.Clone(m), maps.Clone(status)
+	m["status"] = status
+	for _, key := range []string{"resourceRules", "nonResourceRules"} {
+		all, _ := status[key].([]any)
+		status[key] = slices.SortedFunc(slices.Values(all), func(a, b any) int { return strings.Compare(spell(a), spell(b)) })
+	}
+	return m
 }
 
 // eventObject is what is in an event; what is no event stays.

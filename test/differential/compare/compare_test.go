@@ -70,6 +70,10 @@ func TestAnswers(t *testing.T) {
 		{name: "events", up: `[{"type":"ADDED","object":` + pod + `}]`, changeInOurs: [2]string{`ADDED`, `MODIFIED`}, want: []Difference{{"item", "a whole item", "ADDED p", "-"}, {"item", "a whole item", "-", "MODIFIED p"}}},
 		{name: "fewer events", up: `[{"type":"ADDED","object":` + pod + `},{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1"}}]`, ours: `{"type":"ADDED","object":` + pod + `}`,
 			want: []Difference{{"item", "a whole item", "BOOKMARK ", "-"}}},
+		{name: "order of rules", up: `{"kind":"SelfSubjectRulesReview","apiVersion":"v1","status":{"resourceRules":[{"verbs":["get"]},{"verbs":["list"]}]}}`,
+			changeInOurs: [2]string{`{"verbs":["get"]},{"verbs":["list"]}`, `{"verbs":["list"]},{"verbs":["get"]}`}},
+		{name: "rules", up: `{"kind":"SelfSubjectRulesReview","apiVersion":"v1","status":{"resourceRules":[{"verbs":["get"]}]}}`,
+			changeInOurs: [2]string{`get`, `list`}, want: []Difference{{"object", "status.resourceRules[0].verbs[0]", `"get"`, `"list"`}}},
 		{name: "text", up: `"ok"`, ours: `"no"`, want: []Difference{{"object", "", `"ok"`, `"no"`}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

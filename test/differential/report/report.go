@@ -191,7 +191,8 @@ func ReadExplanations(r io.Reader) ([]*Explanation, error) {
 	return all, nil
 }
 
-// Explain marks the findings that the list explains, and returns the lines that explain nothing: they are out of date.
+// Explain marks the findings that the list explains, and returns the lines that explain nothing: they are out of date. A
+// reason that begins with "sometimes: " need not have anything to explain.
 func Explain(findings []Finding, list []*Explanation) (unused []*Explanation) {
 	for i := range findings {
 		f := &findings[i]
@@ -203,7 +204,7 @@ func Explain(findings []Finding, list []*Explanation) (unused []*Explanation) {
 		}
 	}
 	for _, e := range list {
-		if !e.used {
+		if !e.used && !strings.HasPrefix(e.Reason, "sometimes: ") {
 			unused = append(unused, e)
 		}
 	}

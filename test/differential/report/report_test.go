@@ -33,7 +33,7 @@ func TestGroups(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	list, err := ReadExplanations(strings.NewReader("kind,check,path,reason\n# comment\npods,object,spec.*,because\nnodes,*,*,old\n"))
+	list, err := ReadExplanations(strings.NewReader("kind,check,path,reason\n# comment\npods,object,spec.*,because\nnodes,*,*,old\nevents,*,*,sometimes: late\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,9 +103,9 @@ func lists(res resource, types *schema.Set) []request {
 		"resourceVersion=abc", "resourceVersion=-1", "resourceVersionMatch=Exact", "resourceVersion=0&resourceVersionMatch=Exact", "resourceVersion=1&resourceVersionMatch=Nonsense",
 		"resourceVersion=0&resourceVersionMatch=NotOlderThan", "resourceVersion=0&continue=x", "labelSelector=a%3D%3D%3Db", "labelSelector=a+in+(b", "labelSelector=bad!key%3Dx",
 		"labelSelector=a%3D" + strings.Repeat("b", 64), "fieldSelector=x", "fieldSelector=metadata.name%3Dnone", "fieldSelector=metadata.name!%3Dnone&labelSelector=a%3Dnone",
-		"fieldSelector=metadata.namespace%3Dnone", "fieldSelector=metadata.uid%3Dx", "fieldSelector=metadata.name%3D%3D%3Dx", "timeoutSeconds=x", "watch=x&timeoutSeconds=1", "includeObject=Bad", "unknown=1",
-		"sendInitialEvents=true", "watch=1&resourceVersion=abc&timeoutSeconds=1", "watch=1&limit=x&timeoutSeconds=1", "watch=1&resourceVersionMatch=NotOlderThan&timeoutSeconds=1", "watch=1&continue=x&timeoutSeconds=1",
-		"watch=1&sendInitialEvents=true&timeoutSeconds=1", "watch=1&resourceVersion=99999999&timeoutSeconds=1", "shardSelector=x",
+		"fieldSelector=metadata.namespace%3Dnone", "fieldSelector=metadata.uid%3Dx", "fieldSelector=metadata.name%3D%3D%3Dx", "timeoutSeconds=x", "watch=x&timeoutSeconds=1&labelSelector=none%3Dsuch", "includeObject=Bad", "unknown=1",
+		"sendInitialEvents=true", "watch=1&resourceVersion=abc&timeoutSeconds=1", "watch=1&limit=x&timeoutSeconds=1&labelSelector=none%3Dsuch", "watch=1&resourceVersionMatch=NotOlderThan&timeoutSeconds=1&labelSelector=none%3Dsuch", "watch=1&continue=x&timeoutSeconds=1&labelSelector=none%3Dsuch",
+		"watch=1&sendInitialEvents=true&timeoutSeconds=1&labelSelector=none%3Dsuch", "watch=1&resourceVersion=99999999&timeoutSeconds=1&labelSelector=none%3Dsuch", "shardSelector=x",
 	} {
 		if strings.HasPrefix(query, "watch=1") && !res.can("watch") {
 			continue

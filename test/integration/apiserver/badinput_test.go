@@ -64,7 +64,7 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-// TestBlame sends what upstream answers by 500.
+// TestBlame sends what upstream answers by 500, or not at all.
 func TestBlame(t *testing.T) {
 	const strategicType = "application/strategic-merge-patch+json"
 	ns := cluster.Namespace(t)
@@ -74,8 +74,7 @@ func TestBlame(t *testing.T) {
 		{"apply of another type", "PATCH", at + "?fieldManager=m", applyType, `{"apiVersion":"v1","kind":"ConfigMap","data":[]}`},
 		{"version that is no number", "GET", at + "?resourceVersion=a", "", ""},
 		{"directive of the wrong type", "PATCH", at, strategicType, `{"$patch":1}`},
-		{"list where the library panics", "PATCH", at, strategicType, `{"$retainKeys":[{}]}`},
-		{"key where the library panics", "PATCH", at, strategicType, `{"metadata":{"ownerReferences":[{"uid":{}},{"uid":"u"}]}}`},
+		{"directive on which the library panics", "PATCH", at, strategicType, `{"$retainKeys":[{}]}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if a := send(t, test.method, test.path, test.contentType, jsonType, test.body); a.code != http.StatusBadRequest {

@@ -134,6 +134,7 @@ func testStopKills(t *testing.T, s Subject) {
 		t.Run(grace.String(), func(t *testing.T) {
 			p := NewPod(t, s)
 			id := p.Start(p.Config("stubborn"))
+			p.awaitLog(id, "ready")
 			if err := s.Runtime.StopContainer(p.ctx, id, grace, ""); err != nil {
 				t.Fatal(err)
 			}
@@ -147,6 +148,7 @@ func testStopKills(t *testing.T, s Subject) {
 func testStopEndsWithContext(t *testing.T, s Subject) {
 	p := NewPod(t, s)
 	id := p.Start(p.Config("stubborn"))
+	p.awaitLog(id, "ready")
 	ctx, cancel := context.WithTimeout(p.ctx, 100*time.Millisecond)
 	defer cancel()
 	if err := s.Runtime.StopContainer(ctx, id, patience, ""); !errors.Is(err, context.DeadlineExceeded) {

@@ -49,7 +49,7 @@ func encode(kind string, data []byte) []byte {
 func valid(der []byte) *csr {
 	return &csr{
 		// Of the rest, server-side apply owns nothing.
-		ObjectMeta: metav1.ObjectMeta{Name: "r", Labels: map[string]string{"a": "b"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "r", Labels: map[string]string{"example.com/team": "x"}},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request:           encode("CERTIFICATE REQUEST", der),
 			SignerName:        "example.com/s",

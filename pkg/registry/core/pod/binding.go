@@ -141,7 +141,7 @@ func assign(p *corev1.Pod, b *corev1.Binding) error {
 		}
 		p.Labels[k] = v
 	}
-	setCondition(&p.Status, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, ObservedGeneration: p.Generation})
+	setCondition(&p.Status, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
 	p.Status.NominatedNodeName = ""
 	return nil
 }

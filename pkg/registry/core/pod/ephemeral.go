@@ -11,7 +11,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // ephemeralPart lets containers be added to a running pod (KEP-277); none is ever changed or removed.
@@ -31,7 +30,6 @@ func ephemeralPart(typer runtime.ObjectTyper) part {
 			return ""
 		},
 		validate: validateEphemeral,
-		owned:    fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "ephemeralContainers")),
 	}
 }
 

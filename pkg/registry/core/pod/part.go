@@ -15,7 +15,6 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // part is a subresource that writes only some fields of the spec.
@@ -27,14 +26,9 @@ type part struct {
 	refuse func(old *corev1.Pod) string
 	// validate checks the update.
 	validate func(p, old *corev1.Pod) field.ErrorList
-	// owned are the fields that server-side apply may own through it.
-	owned fieldpath.Filter
 }
 
-var (
-	_ rest.RESTUpdateStrategy        = part{}
-	_ rest.ResetFieldsFilterStrategy = part{}
-)
+var _ rest.RESTUpdateStrategy = part{}
 
 func (s part) GenerateName(base string) string { return names.SimpleNameGenerator.GenerateName(base) }
 
@@ -67,10 +61,6 @@ func (s part) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.E
 	return append(errs, s.validate(p, o)...)
 }
 
-func (s part) GetResetFieldsFilter() map[fieldpath.APIVersion]fieldpath.Filter {
-	return map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(corev1.SchemeGroupVersion.String()): s.owned}
-}
-
 // keepRest sets everything but the spec back.
 func keepRest(p, old *corev1.Pod) {
 	p.Status = old.Status
@@ -79,21 +69,17 @@ func keepRest(p, old *corev1.Pod) {
 
 // PartREST is a subresource that reads the whole pod and writes a part of its spec.
 type PartREST struct {
-	store    *genericregistry.Store
-	strategy part
+	store *genericregistry.Store
 }
 
-var (
-	_ rest.Patcher                   = (*PartREST)(nil)
-	_ rest.ResetFieldsFilterStrategy = (*PartREST)(nil)
-)
+var _ rest.Patcher = (*PartREST)(nil)
 
 func newPartREST(pods *genericregistry.Store, strategy part) *PartREST {
 	store := *pods
 	store.UpdateStrategy = strategy
 	store.ResetFieldsStrategy = nil
 	store.BeginUpdate, store.AfterUpdate = nil, nil
-	return &PartREST{store: &store, strategy: strategy}
+	return &PartREST{store: &store}
 }
 
 // New implements rest.Storage.
@@ -110,11 +96,6 @@ func (r *PartREST) Get(ctx context.Context, name string, options *metav1.GetOpti
 // Update implements rest.Updater. It never creates.
 func (r *PartREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return r.store.Update(ctx, name, info, create, update, false, options)
-}
-
-// GetResetFieldsFilter implements rest.ResetFieldsFilterStrategy.
-func (r *PartREST) GetResetFieldsFilter() map[fieldpath.APIVersion]fieldpath.Filter {
-	return r.strategy.GetResetFieldsFilter()
 }
 
 func isMirror(p *corev1.Pod) bool {

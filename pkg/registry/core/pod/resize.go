@@ -11,7 +11,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"minik8s.io/minik8s/pkg/apis/core/container"
 	"minik8s.io/minik8s/pkg/apis/core/podspec"
@@ -20,18 +19,11 @@ import (
 
 // resizePart changes cpu and memory of containers in place (KEP-1287).
 func resizePart(typer runtime.ObjectTyper) part {
-	each := fieldpath.MatchAnyPathElement()
 	return part{
 		ObjectTyper: typer,
 		restrict:    restrictResize,
 		refuse:      refuseResize,
 		validate:    validateResize,
-		owned: fieldpath.NewIncludeMatcherFilter(
-			fieldpath.MakePrefixMatcherOrDie("spec", "containers", each, "resources"),
-			fieldpath.MakePrefixMatcherOrDie("spec", "containers", each, "resizePolicy"),
-			fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", each, "resources"),
-			fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", each, "resizePolicy"),
-		),
 	}
 }
 

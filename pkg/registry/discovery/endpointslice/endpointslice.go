@@ -31,8 +31,11 @@ var Resource = &registry.Resource[*discoveryv1.EndpointSlice]{
 	PrepareForUpdate: func(_ context.Context, s, _ *discoveryv1.EndpointSlice) { dropTopology(s) },
 	Validate:         validate,
 	ValidateUpdate:   validateUpdate,
+	// Labels count too: they are how slices belong to Services.
 	Spec: func(s *discoveryv1.EndpointSlice) any {
-		return discoveryv1.EndpointSlice{AddressType: s.AddressType, Endpoints: s.Endpoints, Ports: s.Ports}
+		return discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Labels: s.Labels}, AddressType: s.AddressType, Endpoints: s.Endpoints, Ports: s.Ports,
+		}
 	},
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,

@@ -29,7 +29,7 @@ type Process struct {
 // Run does what the first argument says and returns the exit code.
 //
 //	wait               until a signal comes, then exit 0
-//	stubborn           until killed, whatever signal comes
+//	stubborn           prints "ready", then until killed, whatever signal comes
 //	exit N             at once with that code
 //	print              "out N" to stdout and "err N" to stderr, five times each in turn, then exit 0
 //	tick               a line now and then until a signal comes
@@ -58,6 +58,7 @@ func Run(ctx context.Context, p Process) int {
 	case "wait":
 		return wait(ctx, p)
 	case "stubborn":
+		fmt.Fprintln(p.Stdout, "ready")
 		<-ctx.Done()
 		return 137
 	case "exit":
