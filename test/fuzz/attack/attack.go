@@ -155,7 +155,10 @@ func send(ctx context.Context, c *http.Client, base string, q request.Request) (
 	}
 	defer answer.Body.Close()
 	if q.Streams {
-		stop := time.AfterFunc(glimpse, cancel)
+		stop := time.AfterFunc(glimpse, func() {
+			cancel()
+			answer.Body.Close() // a connection that has become another protocol's outlives the context
+		})
 		defer stop.Stop()
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<16))
