@@ -55,7 +55,7 @@ func TestService_AddressesAndPorts(t *testing.T) {
 		want    string
 	}{
 		{"IP in use", serviceOf("x", "ClusterIP", first.Spec.ClusterIP, 0), "provided IP is already allocated"},
-		{"IP out of range", serviceOf("x", "ClusterIP", "192.168.0.1", 0), "the provided IP (192.168.0.1) is not in the valid range. The range of valid IPs is 10.96.0.0/16"},
+		{"IP out of range", serviceOf("x", "ClusterIP", "192.168.0.1", 0), "the provided network does not match the current range"},
 		{"port in use", serviceOf("x", "NodePort", "", port), "provided port is already allocated"},
 		{"port out of range", serviceOf("x", "NodePort", "", 80), "provided port is not in the valid range"},
 	} {
