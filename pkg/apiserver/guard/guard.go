@@ -37,7 +37,7 @@ var ofRequests = []string{
 // ofPatches are such beginnings in answers to patches: what the library of strategic merge patches says.
 var ofPatches = []string{
 	"unknown patch type", "unable to find api field", "cannot find merge key", "cannot merge lists", "invalid element type in merging list",
-	"invalid value for special key", "list element types are not identical", "expected a ", "expected slice or array", "expected kind, ", "expected slice, ",
+	"invalid value for special key", "failed to create manager for existing fields", "list element types are not identical", "expected a ", "expected slice or array", "expected kind, ", "expected slice, ",
 	"map: ", "merging an object in json", "merging lists", "The order in patch list", "unexpected patch strategy", "unexpected slice of slice", "unknown type: ",
 }
 
@@ -50,7 +50,8 @@ func Chain(handler http.Handler, c *genericapiserver.Config) http.Handler {
 // New guards a handler.
 func New(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if info, ok := apirequest.RequestInfoFrom(r.Context()); !ok || !info.IsResourceRequest || info.Subresource == "proxy" {
+		info, ok := apirequest.RequestInfoFrom(r.Context())
+		if !ok || !info.IsResourceRequest || info.Subresource == "proxy" {
 			next.ServeHTTP(w, r) // what others say is theirs
 			return
 		}
@@ -91,20 +92,31 @@ func (a *answer) Write(data []byte) (int, error) {
 	return a.ResponseWriter.Write(data)
 }
 
-// recover answers that a patch is malformed when the library of strategic merge patches panics on it: it does so on lists and
-// objects where it expects keys, and upstream breaks the connection off. The reason of the panic has its stack, as handlers
-// run what may panic in a goroutine of its own.
+// panics are the libraries that panic on malformed requests, where upstream breaks the connection off: by what is in the
+// stack, and what to say.
+var panics = map[string]string{
+	// On lists and objects where it expects keys.
+	"k8s.io/apimachinery/pkg/util/strategicpatch.": "the strategic merge patch has a list or an object where a key is expected",
+	// On numbers in raw JSON that no float64 can hold.
+	"sigs.k8s.io/structured-merge-diff/v6/value.": "the object has a value that cannot be read",
+}
+
+// recover answers that the request is malformed when one of these libraries has panicked. The reason of the panic has its
+// stack, as handlers run what may panic in a goroutine of its own.
 func (a *answer) recover(r *http.Request) {
 	reason := recover()
 	if reason == nil {
 		return
 	}
 	text := fmt.Sprint(reason)
-	if a.begun || r.Method != http.MethodPatch || !strings.Contains(text, "k8s.io/apimachinery/pkg/util/strategicpatch.") {
-		panic(reason)
+	for frame, says := range panics {
+		if strings.Contains(text, frame) && !a.begun {
+			what, _, _ := strings.Cut(text, "\n")
+			a.refuse(r, fmt.Sprintf("%s: %.200s", says, what))
+			return
+		}
 	}
-	what, _, _ := strings.Cut(text, "\n")
-	a.refuse(r, "the strategic merge patch has a list or an object where a key is expected: "+what)
+	panic(reason)
 }
 
 func (a *answer) refuse(r *http.Request, message string) {

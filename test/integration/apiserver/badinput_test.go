@@ -75,6 +75,7 @@ func TestBlame(t *testing.T) {
 		{"version that is no number", "GET", at + "?resourceVersion=a", "", ""},
 		{"directive of the wrong type", "PATCH", at, strategicType, `{"$patch":1}`},
 		{"directive on which the library panics", "PATCH", at, strategicType, `{"$retainKeys":[{}]}`},
+		{"number on which the library panics", "POST", "/apis/apps/v1/namespaces/" + ns + "/controllerrevisions", jsonType, `{"metadata":{"name":"a"},"revision":1,"data":1e400}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if a := send(t, test.method, test.path, test.contentType, jsonType, test.body); a.code != http.StatusBadRequest {
