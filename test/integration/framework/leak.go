@@ -22,6 +22,8 @@ var daemons = []string{
 	"go.opencensus.io/",
 	"k8s.io/apimachinery/pkg/util/wait.BackoffUntil", // reporting of work queues, once per process
 	"sigs.k8s.io/controller-runtime/pkg/log",
+	"gopkg.in/natefinch/lumberjack", // the rotation of an audit log, which the library never ends
+
 }
 
 var creator = regexp.MustCompile(`created by (\S+)`)
