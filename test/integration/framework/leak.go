@@ -23,7 +23,6 @@ var daemons = []string{
 	"k8s.io/apimachinery/pkg/util/wait.BackoffUntil", // reporting of work queues, once per process
 	"sigs.k8s.io/controller-runtime/pkg/log",
 	"gopkg.in/natefinch/lumberjack", // the rotation of an audit log, which the library never ends
-
 }
 
 var creator = regexp.MustCompile(`created by (\S+)`)
