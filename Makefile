@@ -79,6 +79,13 @@ bench-boot: docker build images ## print how fast a cluster and a pod start, and
 bench-apiserver: build test/conformance/bin/kube-apiserver ## measure upstream's kube-apiserver and ours side by side; QUICK=1 for a short look
 	go run ./test/bench/apiserver $(if $(QUICK),-quick)
 
+.PHONY: bench-controllers
+bench-controllers: build test/conformance/bin/kube-apiserver test/conformance/bin/kube-controller-manager ## measure upstream's kube-controller-manager and our controllers side by side; QUICK=1 for a short look
+	go run ./test/bench/controllers $(if $(QUICK),-quick)
+
+test/conformance/bin/kube-controller-manager:
+	test/conformance/build kube-controller-manager
+
 include test/conformance/conformance.mk
 include test/differential/differential.mk
 include test/envtest/envtest.mk

@@ -61,6 +61,7 @@ func runAPIServer(ctx context.Context, f *flags.Flags, loops *controllerFlags, c
 	if err != nil {
 		return err
 	}
+	c.Handlers = loops.handlers()
 	server, err := apiserver.New(*c)
 	if err != nil {
 		return errors.NewAggregate([]error{err, c.Backend.Close()})
@@ -69,8 +70,9 @@ func runAPIServer(ctx context.Context, f *flags.Flags, loops *controllerFlags, c
 	go func() {
 		if err := waitServing(ctx, server.Loopback()); err == nil && ctx.Err() == nil {
 			started()
+			memory.Resting(ctx)
 		}
 	}()
 	certificate, _ := c.SecureServing.Cert.CurrentCertKeyContent()
-	return errors.NewAggregate([]error{loops.serve(ctx, server, certificate), c.Backend.Close()})
+	return errors.NewAggregate([]error{loops.serve(ctx, server, c, certificate), c.Backend.Close()})
 }

@@ -5,7 +5,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -17,6 +21,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"minik8s.io/minik8s/pkg/apiserver"
+	"minik8s.io/minik8s/pkg/apiserver/policycheck"
 	"minik8s.io/minik8s/pkg/controllers"
 )
 
@@ -24,12 +29,51 @@ import (
 type controllerFlags struct {
 	enabled     []string
 	leaderElect bool
+	// signingCert and signingKey are files of the CA that signs certificate requests.
+	signingCert, signingKey string
+	allocateNodes           bool
+	clusterCIDRs            []string
 }
 
 func (f *controllerFlags) add(set *pflag.FlagSet) {
-	set.StringSliceVar(&f.enabled, "controllers", nil, "A list of controllers to run in this process, as kube-controller-manager's flag of this name: '*' runs all, 'foo' runs the controller foo, '-foo' does not. By default none run. "+
+	set.StringSliceVar(&f.enabled, "controllers", nil, "A list of controllers to run in this process, as kube-controller-manager's flag of this name: '*' runs all that are on by default, 'foo' runs the controller foo, '-foo' does not. By default none run. "+
 		"This flag is minik8s's own.")
 	set.BoolVar(&f.leaderElect, "leader-elect", false, "Let the controllers wait for the Lease kube-system/kube-controller-manager before they begin. This flag is minik8s's own.")
+	const manager = " As kube-controller-manager's flag of this name."
+	set.StringVar(&f.signingCert, "cluster-signing-cert-file", "", "Certificate of the CA that signs approved CertificateSigningRequests. By default none are signed."+manager)
+	set.StringVar(&f.signingKey, "cluster-signing-key-file", "", "Private key of that CA."+manager)
+	set.BoolVar(&f.allocateNodes, "allocate-node-cidrs", false, "Give nodes the ranges of their pods, from --cluster-cidr."+manager)
+	set.StringSliceVar(&f.clusterCIDRs, "cluster-cidr", nil, "Ranges of all pods, one of a family or one of each. Requires --allocate-node-cidrs to be true."+manager)
+}
+
+// read fills in what the controllers have from these flags.
+func (f *controllerFlags) read(c *controllers.Config) error {
+	if (f.signingCert == "") != (f.signingKey == "") {
+		return errors.New("--cluster-signing-cert-file and --cluster-signing-key-file need one another")
+	}
+	if f.signingCert != "" {
+		var err error
+		if c.SigningCA.Cert, err = os.ReadFile(f.signingCert); err != nil {
+			return fmt.Errorf("--cluster-signing-cert-file: %w", err)
+		}
+		if c.SigningCA.Key, err = os.ReadFile(f.signingKey); err != nil {
+			return fmt.Errorf("--cluster-signing-key-file: %w", err)
+		}
+	}
+	if !f.allocateNodes {
+		return nil
+	}
+	if len(f.clusterCIDRs) == 0 {
+		return errors.New("--cluster-cidr has to be set if --allocate-node-cidrs is")
+	}
+	for _, s := range f.clusterCIDRs {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return fmt.Errorf("--cluster-cidr: %w", err)
+		}
+		c.ClusterCIDRs = append(c.ClusterCIDRs, p)
+	}
+	return nil
 }
 
 // complete lets a server with controllers end without waiting a minute for watches of its clients: tests that use it wait only
@@ -42,21 +86,41 @@ func (f *controllerFlags) complete(all *pflag.FlagSet) error {
 	return all.Set(flag, "true")
 }
 
-// serve runs the server, and in it the controllers, until ctx ends. rootCA is what clients trust the server by.
-func (f *controllerFlags) serve(ctx context.Context, server *apiserver.Server, rootCA []byte) error {
+// handlers are what the API server serves for the controllers.
+func (f *controllerFlags) handlers() map[string]http.Handler {
+	if len(f.enabled) == 0 {
+		return nil
+	}
+	return map[string]http.Handler{controllers.MetricsPath: controllers.Metrics()}
+}
+
+// serve runs the server, and in it the controllers, until ctx ends. c is the server's configuration; rootCA is what clients
+// trust the server by.
+func (f *controllerFlags) serve(ctx context.Context, server *apiserver.Server, c *apiserver.Config, rootCA []byte) error {
 	if len(f.enabled) == 0 {
 		return server.Start(ctx)
 	}
 	ctrllog.SetLogger(klog.Background())
-	loops, err := controllers.New(controllers.Config{
+	config := controllers.Config{
 		RESTConfig: as(server.Loopback(), "system:kube-controller-manager"),
 		ClientFor: func(account string) (*rest.Config, error) {
 			return as(server.Loopback(), "system:serviceaccount:kube-system:"+account, "system:serviceaccounts", "system:serviceaccounts:kube-system"), nil
 		},
 		RootCA:         rootCA,
+		TokenKey:       c.TokenKey,
+		ServiceCIDRs:   c.ServiceIPRanges,
 		LeaderElection: f.leaderElect,
 		Enabled:        f.enabled,
-	})
+	}
+	if err := f.read(&config); err != nil {
+		return err
+	}
+	check, err := policycheck.New(config.RESTConfig)
+	if err != nil {
+		return fmt.Errorf("preparing to check policies: %w", err)
+	}
+	config.CheckPolicy = check
+	loops, err := controllers.New(config)
 	if err != nil {
 		return fmt.Errorf("--controllers: %w", err)
 	}

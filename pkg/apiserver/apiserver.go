@@ -84,6 +84,9 @@ func New(c Config) (*Server, error) {
 		if err := builtIn.AddPreShutdownHook("stop-kube-apiserver-identity-lease-controller", removeIdentity); err != nil {
 			return err
 		}
+		for path, handler := range c.Handlers {
+			builtIn.Handler.NonGoRestfulMux.UnlistedHandle(path, handler)
+		}
 		return s.publishKeys(builtIn, p.tokens)
 	})
 	return s, err

@@ -70,6 +70,9 @@ func start(t testing.TB, change ...func(*Config)) *cluster {
 		Serving:            must(ca.Issue(pki.Request{CommonName: "kube-apiserver", Hosts: []string{"127.0.0.1"}})),
 		CompactionInterval: -1,
 		Policy:             rbac.AddOns(),
+		Handlers: map[string]http.Handler{"/metrics/controllers": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintln(w, "workqueue_depth 0")
+		})},
 	}
 	for _, f := range change {
 		f(&c)
@@ -192,6 +195,7 @@ func testAnonymous(t *testing.T, c *cluster) {
 	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
 	for path, want := range map[string]int{
 		"/livez": 200, "/readyz": 200, "/healthz": 200, "/version": 401, "/api": 401, "/api/v1/namespaces": 401, "/metrics": 401,
+		"/metrics/controllers": 401,
 	} {
 		resp, err := client.Get(c.host + path)
 		if err != nil {
@@ -212,6 +216,12 @@ func testRBAC(t *testing.T, c *cluster) {
 	}
 	if _, err := bob.Discovery().ServerVersion(); err != nil {
 		t.Errorf("version: %v", err)
+	}
+	if _, err := bob.Discovery().RESTClient().Get().AbsPath("/metrics/controllers").DoRaw(ctx); !apierrors.IsForbidden(err) {
+		t.Errorf("metrics of controllers without a role: %v", err)
+	}
+	if got, err := c.as(t, "prometheus", "system:monitoring").Discovery().RESTClient().Get().AbsPath("/metrics/controllers").DoRaw(ctx); err != nil || string(got) != "workqueue_depth 0\n" {
+		t.Errorf("metrics of controllers: %q, %v", got, err)
 	}
 	create(t, admin.RbacV1().RoleBindings("default").Create, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "devs"},

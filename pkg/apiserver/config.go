@@ -5,6 +5,7 @@ package apiserver
 
 import (
 	"net"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -100,6 +101,9 @@ type Config struct {
 	CompactionInterval time.Duration
 	// EventTTL is how long events are kept; default one hour.
 	EventTTL time.Duration
+	// Handlers are what others in this process serve besides the API, by path. Whether a request gets there is told by
+	// authorization; the list of paths does not show them.
+	Handlers map[string]http.Handler
 	// Machinery may change settings of the generic server, before storage is made; may be nil.
 	Machinery func(*genericapiserver.Config) error
 	// Storage of objects; the zero value has upstream's defaults.

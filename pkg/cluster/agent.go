@@ -19,9 +19,9 @@ type Membership struct {
 	// Config is that of the node; settle it before use.
 	Config Config
 
-	kubelet, proxy *rest.Config
-	serving        pki.Pair
-	ca             []byte
+	kubelet, proxy, provisioner *rest.Config
+	serving                     pki.Pair
+	ca                          []byte
 }
 
 // RunAgent runs a node until ctx ends. Pods go on running when it returns. The configuration must be settled.
@@ -52,8 +52,8 @@ func RunAgent(ctx context.Context, m *Membership) error {
 	if err != nil {
 		return fmt.Errorf("networking.serviceSubnet: %w", err)
 	}
-	n := &node{config: c, ip: ip, dnsIP: dnsIP(services), kubelet: m.kubelet, proxy: m.proxy, serving: m.serving, ca: m.ca}
-	for _, client := range []*rest.Config{n.kubelet, n.proxy} {
+	n := &node{config: c, ip: ip, dnsIP: dnsIP(services), kubelet: m.kubelet, proxy: m.proxy, provisioner: m.provisioner, serving: m.serving, ca: m.ca}
+	for _, client := range []*rest.Config{n.kubelet, n.proxy, n.provisioner} {
 		client.QPS, client.WarningHandlerWithContext = -1, rest.NoWarnings{}
 		client.ContentType, client.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
 	}

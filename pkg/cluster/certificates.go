@@ -138,6 +138,7 @@ func (c *credentials) config(pair pki.Pair) *rest.Config {
 		ContentConfig:   rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf", AcceptContentTypes: "application/vnd.kubernetes.protobuf,application/json"},
 		// Warnings are meant for people.
 		WarningHandlerWithContext: rest.NoWarnings{},
+		DisableCompression:        true,
 		QPS:                       -1, // parts in this process are trusted not to flood it, and queues in the server are fair
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -27,6 +28,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver"
 	"minik8s.io/minik8s/pkg/apiserver/authentication"
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
+	"minik8s.io/minik8s/pkg/apiserver/policycheck"
 	"minik8s.io/minik8s/pkg/controllers"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/memory"
@@ -133,7 +135,7 @@ func (r *runner) run(ctx context.Context) error {
 		defer close(serves)
 		return r.waitFor(ctx, apiStep)
 	})
-	for _, build := range []builder{r.buildNode, r.buildControllers, r.buildScheduler} {
+	for _, build := range []builder{r.buildNode, r.buildControllers, r.buildScheduler, r.buildStorageClass} {
 		parts.Go(func() error {
 			run, err := build()
 			if err != nil {
@@ -146,7 +148,13 @@ func (r *runner) run(ctx context.Context) error {
 			return run(ctx)
 		})
 	}
-	parts.Go(func() error { return r.waitReady(ctx) })
+	parts.Go(func() error {
+		if err := r.waitReady(ctx); err != nil {
+			return err
+		}
+		memory.Resting(ctx)
+		return nil
+	})
 	err = parts.Wait()
 	stopServing()
 	if serr := <-served; err == nil {
@@ -321,6 +329,7 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 
 		Authentication:      authentication.Config{RequestHeader: headers},
 		Policy:              policy.AddOns(),
+		Handlers:            map[string]http.Handler{controllers.MetricsPath: controllers.Metrics()},
 		ProxyClientCertFile: proxyCert, ProxyClientKeyFile: proxyKey, RejectAggregatorRedirects: true,
 	})
 }
@@ -333,13 +342,20 @@ func (r *runner) buildControllers() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
+	check, err := policycheck.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to check policies: %w", err)
+	}
 	c, err := controllers.New(controllers.Config{
-		RESTConfig: config,
+		RESTConfig:  config,
+		CheckPolicy: check,
 		ClientFor: func(account string) (*rest.Config, error) {
 			return r.credentials.Client("system:serviceaccount:kube-system:"+account, "system:serviceaccounts", "system:serviceaccounts:kube-system")
 		},
-		RootCA:  r.credentials.ca.Cert,
-		Enabled: r.config.Controllers,
+		RootCA:    r.credentials.ca.Cert,
+		TokenKey:  r.credentials.tokenKey,
+		SigningCA: r.credentials.ca.Pair,
+		Enabled:   r.config.Controllers,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building controllers: %w", err)
@@ -348,7 +364,7 @@ func (r *runner) buildControllers() (func(context.Context) error, error) {
 }
 
 func (r *runner) buildScheduler() (func(context.Context) error, error) {
-	client, shared, err := r.informers("system:kube-scheduler")
+	client, shared, err := r.informers("kube-scheduler", "system:kube-scheduler")
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"minik8s.io/minik8s/pkg/pki"
+	"minik8s.io/minik8s/pkg/provisioner"
 )
 
 // joinExtension is the entry of a node's kubeconfig that tells it about the cluster.
@@ -38,7 +39,7 @@ func Join(ctx context.Context, c Config, name string, ip netip.Addr) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	client, _, err := clientOf(admin)
+	client, _, err := clientOf(admin, "minik8s")
 	if err != nil {
 		return nil, err
 	}
@@ -53,14 +54,16 @@ func Join(ctx context.Context, c Config, name string, ip netip.Addr) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := creds.ca.Issue(pki.Request{CommonName: proxyUser})
-	if err != nil {
-		return nil, err
-	}
 	url := "https://" + net.JoinHostPort(server.String(), strconv.Itoa(c.APIPort))
 	k := kubeconfig(c.Name, url, creds.ca.Cert, identity)
-	k.AuthInfos[proxyUser] = &api.AuthInfo{ClientCertificateData: proxy.Cert, ClientKeyData: proxy.Key}
-	k.Contexts[proxyUser] = &api.Context{Cluster: k.Contexts[k.CurrentContext].Cluster, AuthInfo: proxyUser}
+	for _, user := range []string{proxyUser, provisioner.User} {
+		pair, err := creds.ca.Issue(pki.Request{CommonName: user})
+		if err != nil {
+			return nil, err
+		}
+		k.AuthInfos[user] = &api.AuthInfo{ClientCertificateData: pair.Cert, ClientKeyData: pair.Key}
+		k.Contexts[user] = &api.Context{Cluster: k.Contexts[k.CurrentContext].Cluster, AuthInfo: user}
+	}
 	about, err := json.Marshal(Config{
 		APIVersion: APIVersion, Kind: Kind, Networking: c.Networking,
 		Kubelet: KubeletConfig{NodeName: name, NodeIP: ip.String(), PodCIDR: c.Kubelet.PodCIDR},
@@ -186,6 +189,9 @@ func ReadJoin(path string) (*Membership, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if m.proxy, err = clientcmd.NewNonInteractiveClientConfig(*k, proxyUser, nil, nil).ClientConfig(); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if m.provisioner, err = clientcmd.NewNonInteractiveClientConfig(*k, provisioner.User, nil, nil).ClientConfig(); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return m, nil

@@ -20,12 +20,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"minik8s.io/minik8s/pkg/apis/useragent"
 	"minik8s.io/minik8s/pkg/dns"
 	"minik8s.io/minik8s/pkg/kubelet"
 	"minik8s.io/minik8s/pkg/kubelet/container/docker"
 	"minik8s.io/minik8s/pkg/network/ptp"
 	"minik8s.io/minik8s/pkg/network/routes"
 	"minik8s.io/minik8s/pkg/pki"
+	"minik8s.io/minik8s/pkg/provisioner"
 	"minik8s.io/minik8s/pkg/proxy"
 )
 
@@ -103,13 +105,13 @@ type node struct {
 	config Config
 	ip     netip.Addr
 	dnsIP  netip.Addr
-	// kubelet and proxy are the identities of these parts.
-	kubelet, proxy *rest.Config
-	serving        pki.Pair
-	ca             []byte
+	// kubelet, proxy and provisioner are the identities of these parts.
+	kubelet, proxy, provisioner *rest.Config
+	serving                     pki.Pair
+	ca                          []byte
 }
 
-// buildNode makes kubelet, service proxy, routes and DNS.
+// buildNode makes kubelet, service proxy, routes, the provisioner of volumes and DNS.
 func (r *runner) buildNode() (func(context.Context) error, error) {
 	c := r.config
 	if c.NodeCount() == 0 {
@@ -121,6 +123,9 @@ func (r *runner) buildNode() (func(context.Context) error, error) {
 		return nil, err
 	}
 	if n.proxy, err = r.credentials.Client(proxyUser); err != nil {
+		return nil, err
+	}
+	if n.provisioner, err = r.credentials.Client(provisioner.User); err != nil {
 		return nil, err
 	}
 	if n.serving, err = r.credentials.ca.Issue(nodeRequest(c.Kubelet.NodeName, r.nodeIP)); err != nil {
@@ -155,7 +160,7 @@ func (n *node) build(more ...part) (func(context.Context) error, error) {
 		return nil, err
 	}
 	// The proxy, routes and DNS watch the same objects: one cache serves all.
-	_, shared, err := clientOf(n.proxy)
+	_, shared, err := clientOf(n.proxy, "kube-proxy")
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +176,11 @@ func (n *node) build(more ...part) (func(context.Context) error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building routes: %w", err)
 	}
-	runs := []func(context.Context) error{k.Start, p.Start, ways.Start}
+	volumes, err := buildProvisioner(n.config, n.provisioner)
+	if err != nil {
+		return nil, err
+	}
+	runs := []func(context.Context) error{k.Start, p.Start, ways.Start, volumes}
 	for _, m := range more {
 		run, err := m(shared)
 		if err != nil {
@@ -203,7 +212,7 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, _, err := clientOf(n.kubelet)
+	client, _, err := clientOf(n.kubelet, "kubelet")
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +251,7 @@ func (r *runner) dns(shared informers.SharedInformerFactory) (func(context.Conte
 	if err != nil {
 		return nil, fmt.Errorf("building cluster DNS: %w", err)
 	}
-	admin, _, err := r.informers("kubernetes-admin", "system:masters")
+	admin, _, err := r.informers("minik8s", "kubernetes-admin", "system:masters")
 	if err != nil {
 		return nil, err
 	}
@@ -273,16 +282,19 @@ func dnsAddress(c Config) (netip.Addr, error) {
 	return pods.Addr().Next(), nil
 }
 
-// informers returns a client for a user and a factory on it.
-func (r *runner) informers(user string, groups ...string) (kubernetes.Interface, informers.SharedInformerFactory, error) {
+// informers returns a client of a component for a user, and a factory on it.
+func (r *runner) informers(component, user string, groups ...string) (kubernetes.Interface, informers.SharedInformerFactory, error) {
 	config, err := r.credentials.Client(user, groups...)
 	if err != nil {
 		return nil, nil, err
 	}
-	return clientOf(config)
+	return clientOf(config, component)
 }
 
-func clientOf(config *rest.Config) (kubernetes.Interface, informers.SharedInformerFactory, error) {
+// clientOf returns a client, and a factory on it, that writes as the field manager component.
+func clientOf(config *rest.Config, component string) (kubernetes.Interface, informers.SharedInformerFactory, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent = useragent.Of(component)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client: %w", err)

@@ -17,15 +17,21 @@ import (
 func TestEveryControllerHasARole(t *testing.T) {
 	t.Parallel()
 	bound := map[string]bool{}
-	for _, b := range policy.Default().ClusterRoleBindings {
-		for _, s := range b.Subjects {
+	note := func(subjects []rbacv1.Subject) {
+		for _, s := range subjects {
 			if s.Kind == rbacv1.ServiceAccountKind {
 				bound[s.Name] = true
 			}
 		}
 	}
+	for _, b := range policy.Default().ClusterRoleBindings {
+		note(b.Subjects)
+	}
+	for _, b := range policy.Default().RoleBindings {
+		note(b.Subjects)
+	}
 	for _, c := range controllers.List() {
-		if !bound[c.ServiceAccount] {
+		if c.ServiceAccount != "" && !bound[c.ServiceAccount] {
 			t.Errorf("controller %s writes as ServiceAccount %s, which has no role", c.Name, c.ServiceAccount)
 		}
 	}

@@ -5,12 +5,16 @@ package controllers
 
 import (
 	"errors"
+	"net/netip"
 	"time"
 
 	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/pki"
 )
 
 // Config says how the controllers reach the API server and which of them run.
@@ -24,6 +28,18 @@ type Config struct {
 	// RootCA is the PEM bundle published to every namespace as the ConfigMap kube-root-ca.crt. Required while
 	// rootcacertpublisher is enabled.
 	RootCA []byte
+	// TokenKey is the private key (PEM) that signs the tokens kept in Secrets. Without one none are made.
+	TokenKey []byte
+	// SigningCA signs approved certificate requests. Without one none are signed.
+	SigningCA pki.Pair
+	// ClusterCIDRs are the ranges that nodes get the ranges of their pods from, one of a family or one of each. With none
+	// nodes have to bring theirs.
+	ClusterCIDRs []netip.Prefix
+	// ServiceCIDRs are left out of the ranges of nodes.
+	ServiceCIDRs []netip.Prefix
+	// CheckPolicy returns what is wrong with the expressions of a ValidatingAdmissionPolicy, by the schemas of what it matches.
+	// Default: nobody checks policies, and their status stays empty.
+	CheckPolicy func(*admissionv1.ValidatingAdmissionPolicy) []admissionv1.ExpressionWarning
 	// LeaderElection makes the controllers wait for the Lease kube-system/kube-controller-manager. Default: false, the
 	// controllers run at once.
 	LeaderElection bool

@@ -12,7 +12,7 @@ import (
 )
 
 // notControllers are the folders that hold what controllers share.
-var notControllers = []string{"backend", "claim", "controllertest", "history", "pods", "protection", "replicas", "setup"}
+var notControllers = []string{"backend", "certificaterequest", "claim", "controllertest", "history", "pods", "protection", "replicas", "setup"}
 
 func TestList_EveryFolder(t *testing.T) {
 	entries, err := os.ReadDir(".")
@@ -28,7 +28,8 @@ func TestList_EveryFolder(t *testing.T) {
 	var listed []string
 	for _, c := range List() {
 		listed = append(listed, c.Name)
-		if c.Setup == nil || c.Upstream == "" || c.ServiceAccount == "" {
+		asManager := c.Name == "serviceaccounttoken" // as upstream
+		if c.Setup == nil || c.Upstream == "" || (c.ServiceAccount == "") != asManager {
 			t.Errorf("%q lacks a field", c.Name)
 		}
 	}
@@ -39,7 +40,7 @@ func TestList_EveryFolder(t *testing.T) {
 }
 
 func TestSelectEnabled(t *testing.T) {
-	list := []Controller{{Name: "a", Upstream: "a-controller"}, {Name: "b", Upstream: "b-controller"}, {Name: "c", Upstream: "c-controller"}}
+	list := []Controller{{Name: "a", Upstream: "a-controller"}, {Name: "b", Upstream: "b-controller"}, {Name: "c", Upstream: "c-controller"}, {Name: "d", Upstream: "d-controller", Off: true}}
 	tests := []struct {
 		name    string
 		enabled []string
@@ -50,6 +51,7 @@ func TestSelectEnabled(t *testing.T) {
 		{name: "all but one", enabled: []string{"*", "-b"}, want: []string{"a", "c"}},
 		{name: "by upstream's name", enabled: []string{"*", "-b-controller"}, want: []string{"a", "c"}},
 		{name: "only one", enabled: []string{"b"}, want: []string{"b"}},
+		{name: "one that is off by default", enabled: []string{"*", "d-controller"}, want: []string{"a", "b", "c", "d"}},
 		{name: "the first wins", enabled: []string{"b", "-b"}, want: []string{"b"}},
 		{name: "none", enabled: []string{"-a"}},
 		{name: "unknown", enabled: []string{"*", "-x"}, wantErr: true},

@@ -4,9 +4,11 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,8 +16,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -24,20 +24,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"minik8s.io/minik8s/pkg/apis/useragent"
+	"minik8s.io/minik8s/pkg/controllers/kubeapiserverclustertrustbundlepublisher"
+	"minik8s.io/minik8s/pkg/controllers/pods"
 	"minik8s.io/minik8s/pkg/controllers/rootcacertpublisher"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
 // Controllers is the set of control loops of one process.
 type Controllers struct {
-	manager      manager.Manager
-	broadcasters []broadcaster
-}
-
-// broadcaster sends the events of one controller.
-type broadcaster struct {
-	events record.EventBroadcaster
-	sink   record.EventSink
+	manager manager.Manager
+	events  []*events
 }
 
 // New wires up the enabled controllers. It starts nothing and does not need the API server yet.
@@ -70,9 +67,8 @@ func New(cfg Config) (*Controllers, error) {
 // Start runs the controllers until ctx ends and returns when all of them have stopped. It returns an error when this
 // process loses the leader lease; the caller is expected to end then.
 func (c *Controllers) Start(ctx context.Context) error {
-	for _, b := range c.broadcasters {
-		b.events.StartRecordingToSink(b.sink)
-		defer b.events.Shutdown()
+	for _, e := range c.events {
+		defer e.shutdown()
 	}
 	if err := c.manager.Start(ctx); err != nil {
 		return fmt.Errorf("running controllers: %w", err)
@@ -91,7 +87,20 @@ func newManager(cfg Config) (manager.Manager, error) {
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.ConfigMap{}: {
-					Field: fields.OneTermEqualSelector(metav1.ObjectNameField, rootcacertpublisher.ConfigMapName),
+					Namespaces: map[string]cache.Config{
+						cache.AllNamespaces:    {FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, rootcacertpublisher.ConfigMapName)},
+						metav1.NamespacePublic: {},
+					},
+				},
+				// Tokens of ServiceAccounts are anywhere, those that nodes join with are here.
+				&corev1.Secret{}: {
+					Namespaces: map[string]cache.Config{
+						cache.AllNamespaces:    {FieldSelector: fields.OneTermEqualSelector("type", string(corev1.SecretTypeServiceAccountToken))},
+						metav1.NamespaceSystem: {FieldSelector: fields.OneTermNotEqualSelector("type", string(corev1.SecretTypeOpaque))},
+					},
+				},
+				&certificatesv1.ClusterTrustBundle{}: {
+					Field: fields.OneTermEqualSelector("spec.signerName", kubeapiserverclustertrustbundlepublisher.SignerName),
 				},
 				&coordinationv1.Lease{}: {
 					Namespaces: map[string]cache.Config{corev1.NamespaceNodeLease: {}},
@@ -113,17 +122,24 @@ func newManager(cfg Config) (manager.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, pods.ControllerField, pods.ControllerOf); err != nil {
+		return nil, fmt.Errorf("indexing pods by their controllers: %w", err)
+	}
 	return mgr, nil
 }
 
 // env prepares what one controller is set up with: its own identity over the shared cache.
 func (c *Controllers) env(cfg Config, entry Controller) (setup.Env, error) {
-	identity, err := cfg.ClientFor(entry.ServiceAccount)
-	if err != nil {
-		return setup.Env{}, fmt.Errorf("getting the identity %q: %w", entry.ServiceAccount, err)
+	identity, name := cfg.RESTConfig, entry.Name
+	if entry.ServiceAccount != "" {
+		var err error
+		if identity, err = cfg.ClientFor(entry.ServiceAccount); err != nil {
+			return setup.Env{}, fmt.Errorf("getting the identity %q: %w", entry.ServiceAccount, err)
+		}
+		name = "system:serviceaccount:" + metav1.NamespaceSystem + ":" + entry.ServiceAccount
 	}
 	identity = quiet(identity)
-	rest.AddUserAgent(identity, entry.ServiceAccount)
+	identity.UserAgent += "/" + name
 	httpClient, err := rest.HTTPClientFor(identity)
 	if err != nil {
 		return setup.Env{}, fmt.Errorf("creating the HTTP client: %w", err)
@@ -142,16 +158,13 @@ func (c *Controllers) env(cfg Config, entry Controller) (setup.Env, error) {
 	if err != nil {
 		return setup.Env{}, fmt.Errorf("creating the event client: %w", err)
 	}
-	logger := cfg.Logger.WithValues("controller", entry.Name)
-	b := broadcaster{
-		events: record.NewBroadcaster(record.WithContext(klog.NewContext(context.Background(), logger))),
+	recorder := &events{
+		scheme: c.manager.GetScheme(),
+		source: corev1.EventSource{Component: cmp.Or(entry.EventSource, entry.ServiceAccount)},
 		sink:   &typedcorev1.EventSinkImpl{Interface: core.Events("")},
+		logger: cfg.Logger.WithValues("controller", entry.Name),
 	}
-	c.broadcasters = append(c.broadcasters, b)
-	source := entry.EventSource
-	if source == "" {
-		source = entry.ServiceAccount
-	}
+	c.events = append(c.events, recorder)
 	return setup.Env{
 		Name:        entry.Name,
 		Manager:     c.manager,
@@ -159,17 +172,25 @@ func (c *Controllers) env(cfg Config, entry Controller) (setup.Env, error) {
 		Live:        live,
 		RESTConfig:  identity,
 		HTTPClient:  httpClient,
-		Events:      b.events.NewRecorder(c.manager.GetScheme(), corev1.EventSource{Component: source}),
+		Events:      recorder,
 		Clock:       cfg.Clock,
 		Concurrency: cfg.Concurrency,
 		RootCA:      cfg.RootCA,
+		CheckPolicy: cfg.CheckPolicy,
+		TokenKey:    cfg.TokenKey,
+		SigningCA:   cfg.SigningCA,
+
+		ClusterCIDRs: cfg.ClusterCIDRs, ServiceCIDRs: cfg.ServiceCIDRs,
 	}, nil
 }
 
 // quiet returns a copy of cfg for a controller: deprecation warnings are no news to it, and without a limit of its own
-// it relies on the server's priority and fairness.
+// it relies on the server's priority and fairness. Compression would cost more than what it saves, as a watch each has its own.
+// The field manager of what it writes is upstream's.
 func quiet(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = useragent.Of("kube-controller-manager")
+	cfg.DisableCompression = true
 	cfg.WarningHandler = rest.NoWarnings{}
 	if cfg.QPS == 0 {
 		cfg.QPS = -1

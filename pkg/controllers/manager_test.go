@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -80,7 +81,7 @@ func TestNew_EveryControllerHasItsIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range List() {
-		if !asked[c.ServiceAccount] {
+		if c.ServiceAccount != "" && !c.Off && !asked[c.ServiceAccount] {
 			t.Errorf("%q has not asked for the identity of %q", c.Name, c.ServiceAccount)
 		}
 	}
@@ -98,5 +99,29 @@ func TestNew_Errors(t *testing.T) {
 				t.Error("no error")
 			}
 		})
+	}
+}
+
+func TestEnv_UserAgentIsUpstreams(t *testing.T) {
+	server := discoveryServer(t)
+	cfg, err := Config{RESTConfig: &rest.Config{Host: server.URL, UserAgent: "somebody"}}.complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mgr, err := newManager(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := (&Controllers{manager: mgr}).env(cfg, Controller{Name: "replicaset", ServiceAccount: "replicaset-controller"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for agent, want := range map[string]*regexp.Regexp{
+		mgr.GetConfig().UserAgent: regexp.MustCompile(`^kube-controller-manager/v\S+ \(\w+/\w+\) kubernetes/[^/]+$`),
+		env.RESTConfig.UserAgent:  regexp.MustCompile(`^kube-controller-manager/v\S+ \(\w+/\w+\) kubernetes/[^/]+/system:serviceaccount:kube-system:replicaset-controller$`),
+	} {
+		if !want.MatchString(agent) {
+			t.Errorf("got %q, want %s", agent, want)
+		}
 	}
 }

@@ -7,13 +7,18 @@ import (
 	"net/http"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	migrationv1 "k8s.io/api/storagemigration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -35,12 +40,18 @@ func newMapper(config *rest.Config, client *http.Client) (meta.RESTMapper, error
 var clusterScoped = map[string]bool{
 	"Node": true, "Namespace": true, "PersistentVolume": true, "ComponentStatus": true, "ClusterRole": true, "ClusterRoleBinding": true,
 	"StorageClass": true, "VolumeAttachment": true, "CSIDriver": true, "CSINode": true, "VolumeAttributesClass": true,
+	"DeviceClass": true, "DeviceTaintRule": true, "ResourceSlice": true, "StorageVersionMigration": true,
+	"ValidatingAdmissionPolicy": true, "ValidatingAdmissionPolicyBinding": true, "ValidatingWebhookConfiguration": true,
+	"MutatingAdmissionPolicy": true, "MutatingAdmissionPolicyBinding": true, "MutatingWebhookConfiguration": true,
+	"CertificateSigningRequest": true, "ClusterTrustBundle": true, "ServiceCIDR": true, "IPAddress": true, "IngressClass": true,
 }
 
 func builtin() meta.RESTMapper {
 	versions := []schema.GroupVersion{
 		corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion,
 		policyv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion, storagev1.SchemeGroupVersion,
+		admissionv1.SchemeGroupVersion, migrationv1.SchemeGroupVersion, resourcev1.SchemeGroupVersion,
+		certificatesv1.SchemeGroupVersion, networkingv1.SchemeGroupVersion,
 	}
 	m := meta.NewDefaultRESTMapper(versions)
 	for _, gv := range versions {

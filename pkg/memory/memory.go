@@ -39,11 +39,11 @@ func forgetProgram() error {
 	if err != nil {
 		return err
 	}
-	maps, err := os.ReadFile("/proc/self/maps")
+	maps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		return err
 	}
-	parts, err := readOnly(string(maps), program)
+	parts, err := unchanged(string(maps), program)
 	if err != nil {
 		return err
 	}
@@ -58,25 +58,35 @@ func forgetProgram() error {
 // mapping is a range of addresses.
 type mapping struct{ begin, end uintptr }
 
-// readOnly returns where a file is mapped without the right to write, from /proc/PID/maps (proc(5)): what may be written
-// differs from the file and would be lost.
-func readOnly(maps, file string) ([]mapping, error) {
+// unchanged returns where a file is mapped as it is on the disk, from /proc/PID/smaps (proc(5)). What may be written or has
+// anonymous pages differs from the file and would be lost: relocations of a dynamically linked program, as cgo makes one, are
+// read-only after they were made.
+func unchanged(smaps, file string) ([]mapping, error) {
 	var all []mapping
-	for line := range strings.Lines(maps) {
+	mine := false
+	for line := range strings.Lines(smaps) {
 		fields := strings.Fields(line)
-		if len(fields) < 6 || fields[5] != file || strings.Contains(fields[1], "w") {
+		if len(fields) < 2 {
 			continue
 		}
-		from, to, _ := strings.Cut(fields[0], "-")
-		begin, err := strconv.ParseUint(from, 16, 64)
-		if err != nil {
-			return nil, fmt.Errorf("reading memory map: %w", err)
+		from, to, ok := strings.Cut(fields[0], "-")
+		switch {
+		case fields[0] == "Anonymous:" && mine && fields[1] != "0":
+			all, mine = all[:len(all)-1], false
+		case ok && !strings.HasSuffix(fields[0], ":"):
+			if mine = len(fields) == 6 && fields[5] == file && !strings.Contains(fields[1], "w"); !mine {
+				continue
+			}
+			begin, err := strconv.ParseUint(from, 16, 64)
+			if err != nil {
+				return nil, fmt.Errorf("reading memory map: %w", err)
+			}
+			end, err := strconv.ParseUint(to, 16, 64)
+			if err != nil {
+				return nil, fmt.Errorf("reading memory map: %w", err)
+			}
+			all = append(all, mapping{begin: uintptr(begin), end: uintptr(end)})
 		}
-		end, err := strconv.ParseUint(to, 16, 64)
-		if err != nil {
-			return nil, fmt.Errorf("reading memory map: %w", err)
-		}
-		all = append(all, mapping{begin: uintptr(begin), end: uintptr(end)})
 	}
 	return all, nil
 }

@@ -112,6 +112,8 @@ type Status[T Object] struct {
 	KeepMetadata bool
 	// PrepareForUpdate normalises after everything but status (and metadata, see KeepMetadata) has been restored from old.
 	PrepareForUpdate func(ctx context.Context, obj, old T)
+	// Metadata says how far the metadata are checked, if less than the resource's are.
+	Metadata MetadataChecks
 	// Validate checks the new status.
 	Validate func(ctx context.Context, obj, old T) field.ErrorList
 	// Authorize is for writes of status what Resource.Authorize is for others.

@@ -232,7 +232,7 @@ func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtim
 
 func (s statusStrategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	n, o := obj.(T), old.(T)
-	errs := s.r.Metadata.update(n, o)
+	errs := max(s.r.Metadata, s.r.Status.Metadata).update(n, o)
 	if s.r.Status.Validate != nil {
 		errs = append(errs, s.r.Status.Validate(ctx, n, o)...)
 	}

@@ -17,14 +17,16 @@ import (
 
 // informers returns those whose objects make cluster events.
 func (s *Scheduler) informers() map[framework.EventResource]cache.SharedIndexInformer {
-	core := s.cfg.Informers.Core().V1()
+	core, storage := s.cfg.Informers.Core().V1(), s.cfg.Informers.Storage().V1()
 	return map[framework.EventResource]cache.SharedIndexInformer{
 		framework.AssignedPod:           core.Pods().Informer(),
 		framework.Node:                  core.Nodes().Informer(),
 		framework.Namespace:             core.Namespaces().Informer(),
 		framework.PersistentVolume:      core.PersistentVolumes().Informer(),
 		framework.PersistentVolumeClaim: core.PersistentVolumeClaims().Informer(),
-		framework.StorageClass:          s.cfg.Informers.Storage().V1().StorageClasses().Informer(),
+		framework.StorageClass:          storage.StorageClasses().Informer(),
+		framework.CSIDriver:             storage.CSIDrivers().Informer(),
+		framework.CSIStorageCapacity:    storage.CSIStorageCapacities().Informer(),
 	}
 }
 

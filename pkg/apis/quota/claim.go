@@ -5,6 +5,7 @@ package quota
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ var claims = Kind{
 	},
 	Usage:   claimUsage,
 	InScope: claimInScope,
+	Moves:   claimMoves,
 	Updates: true,
 }
 
@@ -80,7 +82,18 @@ func claimInScope(scope corev1.ScopedResourceSelectorRequirement, obj runtime.Ob
 	if scope.ScopeName != corev1.ResourceQuotaScopeVolumeAttributesClass {
 		return false, nil
 	}
-	// Until a change of class is done, the volume is of both.
+	return selects(scope, attributesClasses(pvc)...)
+}
+
+// claimMoves reports whether a claim has other classes of attributes than before.
+func claimMoves(before, after runtime.Object) bool {
+	a, okA := before.(*corev1.PersistentVolumeClaim)
+	b, okB := after.(*corev1.PersistentVolumeClaim)
+	return okA && okB && !slices.Equal(attributesClasses(a), attributesClasses(b))
+}
+
+// attributesClasses are the classes that a volume has or is to have: until a change is done, it is of both.
+func attributesClasses(pvc *corev1.PersistentVolumeClaim) []string {
 	var classes []string
 	for _, class := range []*string{pvc.Spec.VolumeAttributesClassName, pvc.Status.CurrentVolumeAttributesClassName} {
 		if class != nil && *class != "" {
@@ -90,5 +103,5 @@ func claimInScope(scope corev1.ScopedResourceSelectorRequirement, obj runtime.Ob
 	if m := pvc.Status.ModifyVolumeStatus; m != nil && m.TargetVolumeAttributesClassName != "" {
 		classes = append(classes, m.TargetVolumeAttributesClassName)
 	}
-	return selects(scope, classes...)
+	return classes
 }

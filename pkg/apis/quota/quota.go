@@ -32,6 +32,8 @@ type Kind struct {
 	Usage func(obj runtime.Object, now time.Time) (corev1.ResourceList, error)
 	// InScope reports whether an object is in a scope; nil for kinds which are in none.
 	InScope func(scope corev1.ScopedResourceSelectorRequirement, obj runtime.Object) (bool, error)
+	// Moves reports whether an update may have put an object into other scopes; nil for kinds that stay where they are.
+	Moves func(before, after runtime.Object) bool
 	// Require returns an error for an object that does not say how much it takes of what is limited; nil for kinds that
 	// need not say.
 	Require func(required []corev1.ResourceName, obj runtime.Object) error

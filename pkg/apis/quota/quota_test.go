@@ -257,3 +257,12 @@ func TestCounts(t *testing.T) {
 		})
 	}
 }
+
+func TestMoves(t *testing.T) {
+	claim := func(class string) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeAttributesClassName: &class}}
+	}
+	if claims.Moves(claim("fast"), claim("fast")) || !claims.Moves(claim("fast"), claim("slow")) {
+		t.Error("a claim moves with its class of attributes")
+	}
+}

@@ -57,10 +57,12 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/admission/limitranger"
 	"minik8s.io/minik8s/pkg/apiserver/admission/namespaceautoprovision"
 	"minik8s.io/minik8s/pkg/apiserver/admission/namespaceexists"
+	"minik8s.io/minik8s/pkg/apiserver/admission/nodedeclaredfeaturevalidator"
 	"minik8s.io/minik8s/pkg/apiserver/admission/noderestriction"
 	"minik8s.io/minik8s/pkg/apiserver/admission/ownerreferencespermissionenforcement"
 	"minik8s.io/minik8s/pkg/apiserver/admission/persistentvolumeclaimresize"
 	"minik8s.io/minik8s/pkg/apiserver/admission/podnodeselector"
+	"minik8s.io/minik8s/pkg/apiserver/admission/podresizevalidator"
 	"minik8s.io/minik8s/pkg/apiserver/admission/podsecurity"
 	"minik8s.io/minik8s/pkg/apiserver/admission/podtolerationrestriction"
 	"minik8s.io/minik8s/pkg/apiserver/admission/podtopologylabels"
@@ -145,6 +147,8 @@ var plugins = []plugin{
 	{name: defaultingressclass.Name, group: networkingv1.GroupName, build: simple(defaultingressclass.New)},
 	{name: denyserviceexternalips.Name, off: true, build: simple(denyserviceexternalips.New)},
 	{name: podtopologylabels.Name, build: simple(podtopologylabels.New)},
+	{name: nodedeclaredfeaturevalidator.Name, build: simple(nodedeclaredfeaturevalidator.New)},
+	{name: podresizevalidator.Name, build: simple(podresizevalidator.New)},
 	{name: mutatingpolicy.PluginName, group: admissionregistrationv1.GroupName, build: configured(mutatingpolicy.NewPlugin)},
 	{name: mutatingwebhook.PluginName, group: admissionregistrationv1.GroupName, build: configured(mutatingwebhook.NewMutatingWebhook)},
 	{name: validatingpolicy.PluginName, group: admissionregistrationv1.GroupName, build: configured(validatingpolicy.NewPlugin)},
@@ -162,11 +166,7 @@ func configured[P admission.Interface](f func(io.Reader) (P, error)) func(io.Rea
 }
 
 // elsewhere are upstream's plugins that are not here. To disable one is no mistake, to enable one is an error.
-var elsewhere = sets.New(
-	"AlwaysAdmit", "PodGroupProtection",
-	"PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation", "PodResizeValidator",
-	"AlwaysDeny",
-)
+var elsewhere = sets.New("AlwaysAdmit", "AlwaysDeny", "PodGroupProtection")
 
 // New returns the chain of the enabled plugins.
 func New(c Config) (admission.Interface, error) {

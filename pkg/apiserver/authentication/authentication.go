@@ -21,7 +21,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
-	"k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/authentication/token/cache"
 	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
 	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
@@ -32,6 +31,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/apiserver/authentication/bootstraptoken"
+	"minik8s.io/minik8s/pkg/apiserver/authentication/clientcertificate"
 	"minik8s.io/minik8s/pkg/apiserver/authentication/oidc"
 	"minik8s.io/minik8s/pkg/apiserver/authentication/serviceaccount"
 )
@@ -94,7 +94,7 @@ func New(ctx context.Context, c Config, s Server) (authenticator.Request, error)
 		all = append(all, authenticator.WrapAudienceAgnosticRequest(s.Audiences, proxy))
 	}
 	if c.ClientCA != nil {
-		all = append(all, x509.NewDynamic(c.ClientCA.VerifyOptions, x509.CommonNameUserConversion))
+		all = append(all, clientcertificate.New(c.ClientCA.VerifyOptions, clock.RealClock{}))
 	}
 	tokens, err := tokenAuthenticators(ctx, c, s)
 	if err != nil {

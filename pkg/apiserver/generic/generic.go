@@ -344,6 +344,7 @@ func serving(c Config) (_ *genericapiserver.SecureServingInfo, _ *rest.Config, c
 	}
 	loopback.ContentType = runtime.ContentTypeProtobuf
 	loopback.QPS = -1
+	loopback.DisableCompression = true                     // it would cost more than the way within the process
 	loopback.WarningHandlerWithContext = rest.NoWarnings{} // meant for people
 	return info, loopback, check, nil
 }

@@ -55,6 +55,7 @@ func New(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r) // what others say is theirs
 			return
 		}
+		checkQuantities(r, info)
 		a := &answer{ResponseWriter: w}
 		defer a.recover(r)
 		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(a), r)

@@ -26,6 +26,8 @@ type Owner struct {
 	Kind schema.GroupVersionKind
 	// Selector matches what belongs to the owner.
 	Selector labels.Selector
+	// Accepts, if set, tells what belongs to the owner among what the selector matches.
+	Accepts func(metav1.Object) bool
 	// Client patches the claimed objects.
 	Client client.Client
 	// Live reads the owner anew before the first adoption, because a cached owner may have been deleted meanwhile and
@@ -46,7 +48,10 @@ const (
 
 // Decide says what an owner does with obj. It looks at metadata only.
 func Decide(owner, obj metav1.Object, selector labels.Selector) Decision {
-	matches := selector.Matches(labels.Set(obj.GetLabels()))
+	return decide(owner, obj, selector.Matches(labels.Set(obj.GetLabels())))
+}
+
+func decide(owner, obj metav1.Object, matches bool) Decision {
 	deleting := owner.GetDeletionTimestamp() != nil
 	ref := metav1.GetControllerOfNoCopy(obj)
 	switch {
@@ -70,7 +75,7 @@ func All[T client.Object](ctx context.Context, owner Owner, objects []T) ([]T, e
 	var claimed []T
 	checked := false
 	for _, obj := range objects {
-		switch Decide(owner.Object, obj, owner.Selector) {
+		switch decide(owner.Object, obj, owner.matches(obj)) {
 		case Keep:
 			claimed = append(claimed, obj)
 		case Release:
@@ -94,6 +99,10 @@ func All[T client.Object](ctx context.Context, owner Owner, objects []T) ([]T, e
 		}
 	}
 	return claimed, nil
+}
+
+func (o Owner) matches(obj metav1.Object) bool {
+	return o.Selector.Matches(labels.Set(obj.GetLabels())) && (o.Accepts == nil || o.Accepts(obj))
 }
 
 // checkAlive asks the API server whether the owner still is the one in hand and not being deleted.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
@@ -80,5 +81,23 @@ func TestAll_StaleOwner(t *testing.T) {
 				t.Errorf("claimed %v, error %v", claimed, err)
 			}
 		})
+	}
+}
+
+func TestAll_Accepts(t *testing.T) {
+	own, orphan := pod(true, "rs", false), pod(true, "", false)
+	own.Name, orphan.Name = "own", "orphan"
+	c := fake.NewClientBuilder().WithObjects(owner(false), own, orphan).Build()
+	o := Owner{Object: owner(false), Kind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), Selector: selector, Client: c, Live: c}
+	o.Accepts = func(metav1.Object) bool { return false }
+	claimed, err := All(t.Context(), o, []*corev1.Pod{own, orphan})
+	if err != nil || len(claimed) != 0 {
+		t.Errorf("claimed %v, error %v", claimed, err)
+	}
+	for _, p := range []*corev1.Pod{own, orphan} {
+		got := &corev1.Pod{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(p), got); err != nil || len(got.OwnerReferences) != 0 {
+			t.Errorf("%s has the owners %v, error %v", p.Name, got.OwnerReferences, err)
+		}
 	}
 }

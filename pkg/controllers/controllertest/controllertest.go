@@ -13,9 +13,15 @@ import (
 	"sync"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	migrationv1 "k8s.io/api/storagemigration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +32,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
 // Case is a reconciler and a situation for it.
@@ -185,6 +193,11 @@ func (w *world) others(ctx context.Context, act func(context.Context, client.Cli
 	return changed, act(ctx, observed)
 }
 
+// NewClientBuilder returns a builder of clients with the index of pods that the manager's cache has.
+func NewClientBuilder() *fake.ClientBuilder {
+	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithIndex(&corev1.Pod{}, pods.ControllerField, pods.ControllerOf)
+}
+
 // newWorld returns a world with the objects in it.
 func newWorld(objects []client.Object) *world {
 	w := &world{}
@@ -192,11 +205,13 @@ func newWorld(objects []client.Object) *world {
 	for i, obj := range objects {
 		copies[i] = obj.DeepCopyObject().(client.Object)
 	}
-	store := fake.NewClientBuilder().
-		WithScheme(clientgoscheme.Scheme).
+	store := NewClientBuilder().
 		WithObjects(copies...).
-		WithStatusSubresource(&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.DaemonSet{}, &corev1.ReplicationController{},
+		WithStatusSubresource(&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.DaemonSet{}, &appsv1.StatefulSet{}, &corev1.ReplicationController{},
 			&corev1.Pod{}, &corev1.Node{}, &corev1.Namespace{}, &corev1.ResourceQuota{}, &policyv1.PodDisruptionBudget{}).
+		WithStatusSubresource(&migrationv1.StorageVersionMigration{}, &admissionv1.ValidatingAdmissionPolicy{}, &resourcev1.ResourceClaim{},
+			&resourcev1.DeviceTaintRule{}, &certificatesv1.CertificateSigningRequest{}, &networkingv1.ServiceCIDR{}).
+		WithStatusSubresource(&batchv1.Job{}, &batchv1.CronJob{}).
 		Build()
 	w.direct = store
 	w.client = interceptor.NewClient(store, w.funcs(w.record))
@@ -274,6 +289,9 @@ func (w *world) funcs(decide func(verb string, obj client.Object) (func() error,
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			return do("patch "+sub, obj, func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
+		},
+		SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+			return errors.New("controllertest: typed apply cannot read answers in protobuf, use setup.ApplyStatus")
 		},
 	}
 }

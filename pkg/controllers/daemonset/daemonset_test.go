@@ -17,12 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
@@ -316,7 +314,7 @@ func TestReconcile_Events(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			events := record.NewFakeRecorder(10)
-			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(tt.objects...).WithStatusSubresource(&appsv1.DaemonSet{}).Build()
+			c := controllertest.NewClientBuilder().WithObjects(tt.objects...).WithStatusSubresource(&appsv1.DaemonSet{}).Build()
 			if _, err := reconciler(c, events).Reconcile(t.Context(), request); err != nil {
 				t.Fatal(err)
 			}
@@ -330,7 +328,7 @@ func TestReconcile_Events(t *testing.T) {
 // A pod that fails again and again is replaced more and more slowly.
 func TestReconcile_FailedPodBacksOff(t *testing.T) {
 	ctx := t.Context()
-	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(daemonSet(), node("n1")).WithStatusSubresource(&appsv1.DaemonSet{}, &corev1.Pod{}).Build()
+	c := controllertest.NewClientBuilder().WithObjects(daemonSet(), node("n1")).WithStatusSubresource(&appsv1.DaemonSet{}, &corev1.Pod{}).Build()
 	clock := clocktesting.NewFakeClock(now)
 	r := New(c, c, &record.FakeRecorder{}, clock)
 	if _, err := r.Reconcile(ctx, request); err != nil { // the generation observed is part of what is remembered

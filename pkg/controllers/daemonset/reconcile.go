@@ -89,12 +89,12 @@ func (r *Reconciler) nodes(ctx context.Context, ds *appsv1.DaemonSet) ([]Node, e
 
 // pods claims the pods of the DaemonSet and returns them by node; they belong to the cache.
 func (r *Reconciler) pods(ctx context.Context, ds *appsv1.DaemonSet, selector labels.Selector) (map[string][]*corev1.Pod, error) {
-	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, client.InNamespace(ds.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing pods: %w", err)
+	candidates, err := pods.Candidates(ctx, r.Client, ds, selector)
+	if err != nil {
+		return nil, err
 	}
 	owner := claim.Owner{Object: ds, Kind: kind, Selector: selector, Client: r.Client, Live: r.Live}
-	claimed, err := claim.All(ctx, owner, pods.Pointers(list.Items, func(*corev1.Pod) bool { return true }))
+	claimed, err := claim.All(ctx, owner, candidates)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (r *Reconciler) apply(ctx context.Context, s state, plan Plan) error {
 	for _, note := range plan.Notes {
 		r.Events.Event(s.ds, note.Type, note.Reason, note.Message)
 	}
-	control := pods.Control{Client: r.Client, Events: r.Events}
+	control := pods.Control{Client: r.Client, Live: r.Live, Events: r.Events}
 	template := PodTemplate(s.ds, s.hash)
 	ref := *metav1.NewControllerRef(s.ds, kind)
 	create := plan.Create[:min(len(plan.Create), burst)]

@@ -242,29 +242,24 @@ func (r *Reconciler) recreate(ctx context.Context, d *appsv1.Deployment, newRS *
 
 // isRunning reports whether a pod of d that is not of the new ReplicaSet may still be running.
 func (r *Reconciler) isRunning(ctx context.Context, d *appsv1.Deployment, newRS *appsv1.ReplicaSet) (bool, error) {
-	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
-	if err != nil {
-		return false, err
-	}
 	var sets appsv1.ReplicaSetList
 	if err := r.Client.List(ctx, &sets, client.InNamespace(d.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing replica sets: %w", err)
 	}
-	old := map[types.UID]bool{}
 	for i := range sets.Items {
 		rs := &sets.Items[i]
-		if ref := metav1.GetControllerOfNoCopy(rs); ref != nil && ref.UID == d.UID && (newRS == nil || rs.UID != newRS.UID) {
-			old[rs.UID] = true
+		if ref := metav1.GetControllerOfNoCopy(rs); ref == nil || ref.UID != d.UID || newRS != nil && rs.UID == newRS.UID {
+			continue
+		}
+		owned, err := pods.OwnedBy(ctx, r.Client, d.Namespace, rs.UID)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(owned, func(pod *corev1.Pod) bool { return !pods.IsTerminal(pod) }) {
+			return true, nil
 		}
 	}
-	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, client.InNamespace(d.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("listing pods: %w", err)
-	}
-	return slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool {
-		ref := metav1.GetControllerOfNoCopy(&pod)
-		return ref != nil && old[ref.UID] && !pods.IsTerminal(&pod)
-	}), nil
+	return false, nil
 }
 
 // complete cleans up after a finished rollout and writes the status.

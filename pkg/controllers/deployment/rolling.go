@@ -101,13 +101,21 @@ func growNew(d *appsv1.Deployment, newRS *appsv1.ReplicaSet, old []*appsv1.Repli
 	return Resize{newRS, wanted}, wanted != current
 }
 
+// serving is how many pods of the ReplicaSet count on the way to another size: those it has beyond the present one go at once,
+// though the status may still count them as available.
+func serving(rs *appsv1.ReplicaSet) int32 { return min(available(rs), size(rs)) }
+
 // shrinkOld is the step of a rolling update that takes replicas from the old ReplicaSets. First go those that are not
-// available, since they serve nobody, then available ones as far as maxUnavailable allows.
+// available, since they serve nobody, then available ones as far as maxUnavailable allows. While a status is older than the
+// size that it goes with, nothing is known well enough to take anything away.
 func shrinkOld(d *appsv1.Deployment, newRS *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Resize {
 	old = byAge(slices.DeleteFunc(slices.Clone(old), func(rs *appsv1.ReplicaSet) bool { return !isActive(rs) }))
 	all := append(slices.Clone(old), newRS)
+	if slices.ContainsFunc(all, func(rs *appsv1.ReplicaSet) bool { return rs.Status.ObservedGeneration < rs.Generation }) {
+		return nil
+	}
 	minAvailable := replicas(d) - maxUnavailable(d)
-	budget := sum(all, size) - minAvailable - (size(newRS) - available(newRS))
+	budget := sum(all, size) - minAvailable - (size(newRS) - serving(newRS))
 	if budget <= 0 {
 		return nil
 	}
@@ -115,14 +123,13 @@ func shrinkOld(d *appsv1.Deployment, newRS *appsv1.ReplicaSet, old []*appsv1.Rep
 	taken := int32(0)
 	for _, rs := range old {
 		target[rs] = size(rs)
-		if unhealthy := size(rs) - available(rs); unhealthy > 0 && taken < budget {
+		if unhealthy := size(rs) - serving(rs); unhealthy > 0 && taken < budget {
 			n := min(budget-taken, unhealthy)
 			target[rs] -= n
 			taken += n
 		}
 	}
-	// The status of a set that was shrunk a moment ago may still count pods that go now, so that the budget bounds this too.
-	spare := min(sum(all, available)-minAvailable, budget-taken)
+	spare := min(sum(all, serving)-minAvailable, budget-taken)
 	for _, rs := range old {
 		if spare <= 0 {
 			break

@@ -110,6 +110,15 @@ func TestShrinkOld(t *testing.T) {
 			name: "a stale status takes no more than the sizes allow", d: rolling(10, "1", "0"), new: replicaSet("new", "new", 2, 2),
 			old: []*appsv1.ReplicaSet{replicaSet("old", "old", 1, 9, availableReplicas(10))}, want: map[string]int32{"web-old": 8},
 		},
+		{
+			// A fourth pod, created twice by mistake, goes at once.
+			name: "pods that are too many do not count", d: rolling(8, "2", "1"), new: replicaSet("new", "new", 2, 3, availableReplicas(4)),
+			old: []*appsv1.ReplicaSet{replicaSet("old", "old", 1, 5)}, want: map[string]int32{"web-old": 4},
+		},
+		{
+			name: "a status older than the size", d: rolling(10, "1", "1"), new: replicaSet("new", "new", 2, 2),
+			old: []*appsv1.ReplicaSet{replicaSet("old", "old", 1, 10, func(rs *appsv1.ReplicaSet) { rs.Generation = 2 })}, want: map[string]int32{},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -27,6 +27,9 @@ var errUnresolvable = errors.New("cluster-scoped objects cannot refer to namespa
 // errUnobserved asks for another look: the owner exists, but no watch has reported it, so that its end would go unnoticed.
 var errUnobserved = errors.New("an owner exists which no watch has reported yet")
 
+// errNotServed asks for another look: the resource of an object is not served any more, or not yet.
+var errNotServed = errors.New("the resource is not served")
+
 // errUnsettled asks for another look when all watches are up.
 var errUnsettled = errors.New("some resources are not watched yet")
 
@@ -42,40 +45,70 @@ func (c *Collector) attempt(ctx context.Context, uid types.UID) error {
 	if !ok || (view.Deleting && !view.Foreground) || (!view.Foreground && !view.Doubtful) {
 		return nil
 	}
-	latest, err := c.get(ctx, view.Resource, view.Namespace, view.Name)
-	if apierrors.IsNotFound(err) || (err == nil && latest.UID != uid) {
-		// The watch will say so too, unless it was interrupted at the wrong moment.
-		c.enqueue(c.graph.Forget(uid))
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading %v: %w", view, err)
-	}
 	if view.Foreground {
-		return c.waitForDependents(ctx, view, latest)
+		return c.waitForDependents(ctx, uid, view)
 	}
-	if len(latest.OwnerReferences) == 0 {
-		return nil
+	deleted, err := c.deleteAsObserved(ctx, uid, view)
+	if deleted || err != nil {
+		return err
+	}
+	latest, err := c.latest(ctx, uid, view)
+	if err != nil || latest == nil || len(latest.OwnerReferences) == 0 {
+		return err
 	}
 	return c.judge(ctx, view, latest)
 }
 
-// waitForDependents lets an object in foreground deletion go once no dependent blocks it any more.
-func (c *Collector) waitForDependents(ctx context.Context, view View, latest *metav1.PartialObjectMetadata) error {
+// latest reads the object of uid; it is nil when that is gone.
+func (c *Collector) latest(ctx context.Context, uid types.UID, view View) (*metav1.PartialObjectMetadata, error) {
+	latest, err := c.get(ctx, view.Resource, view.Namespace, view.Name)
+	if apierrors.IsNotFound(err) || (err == nil && latest.UID != uid) {
+		// The watch will say so too, unless it was interrupted at the wrong moment.
+		c.enqueue(c.graph.Forget(uid))
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %v: %w", view, err)
+	}
+	return latest, nil
+}
+
+// deleteAsObserved deletes an object that has to go as a watch has reported it last, which saves reading it first. It deletes
+// nothing, and says so, if something else is to be done or the object has changed since.
+func (c *Collector) deleteAsObserved(ctx context.Context, uid types.UID, view View) (deleted bool, err error) {
+	observed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: view.Namespace, Name: view.Name, UID: uid, ResourceVersion: view.Version, OwnerReferences: view.Owners,
+	}}
+	o, err := c.classify(ctx, observed)
+	if err != nil {
+		return false, err
+	}
+	switch decide(o, view.Dependents) {
+	case DeleteForeground:
+		err = c.delete(ctx, view.Resource, observed, metav1.DeletePropagationForeground, true)
+	case Delete:
+		err = c.delete(ctx, view.Resource, observed, view.Policy, true)
+	default:
+		return false, nil
+	}
+	if apierrors.IsConflict(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// waitForDependents lets an object in foreground deletion go once no dependent blocks it any more. Each dependent that goes leads
+// here, and was itself looked at when the deletion began.
+func (c *Collector) waitForDependents(ctx context.Context, uid types.UID, view View) error {
 	if !c.settled() {
 		return errUnsettled
 	}
-	blocked := false
-	for _, d := range view.Dependents {
-		if d.Blocking {
-			blocked = true
-			if !d.Foreground {
-				c.enqueue([]Task{{UID: d.UID}})
-			}
-		}
-	}
-	if blocked {
+	if c.graph.Blocked(uid) {
 		return nil
+	}
+	latest, err := c.latest(ctx, uid, view)
+	if err != nil || latest == nil {
+		return err
 	}
 	return c.removeFinalizer(ctx, view, latest, metav1.FinalizerDeleteDependents)
 }
@@ -144,14 +177,7 @@ func (c *Collector) judge(ctx context.Context, view View, latest *metav1.Partial
 	case DeleteForeground:
 		return c.delete(ctx, view.Resource, latest, metav1.DeletePropagationForeground, true)
 	case Delete:
-		policy := metav1.DeletePropagationBackground
-		switch {
-		case slices.Contains(latest.Finalizers, metav1.FinalizerOrphanDependents):
-			policy = metav1.DeletePropagationOrphan
-		case slices.Contains(latest.Finalizers, metav1.FinalizerDeleteDependents):
-			policy = metav1.DeletePropagationForeground
-		}
-		return c.delete(ctx, view.Resource, latest, policy, true)
+		return c.delete(ctx, view.Resource, latest, propagation(latest.Finalizers), true)
 	}
 	for _, ref := range o.solid {
 		if _, observed := c.graph.Has(ref.UID); !observed {
@@ -183,6 +209,9 @@ func (c *Collector) classify(ctx context.Context, obj *metav1.PartialObjectMetad
 // owner returns the owner that ref in obj describes, nil when there is none. UIDs are never used again, so that an owner
 // once missed is known to be absent for good.
 func (c *Collector) owner(ctx context.Context, obj *metav1.PartialObjectMetadata, ref metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
+	if _, deleted := c.absent.Get(ref.UID); deleted {
+		return nil, nil // a watch has seen it go; its resource may have gone with it
+	}
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return nil, fmt.Errorf("parsing owner reference %q: %w", ref.APIVersion, err)
@@ -242,7 +271,7 @@ func (c *Collector) orphan(ctx context.Context, uid types.UID) error {
 	if !ok {
 		return nil
 	}
-	for _, d := range view.Dependents {
+	for _, d := range c.graph.Dependents(uid) {
 		latest, err := c.get(ctx, d.Resource, d.Namespace, d.Name)
 		if apierrors.IsNotFound(err) || (err == nil && latest.UID != d.UID) {
 			continue
@@ -272,8 +301,13 @@ func (c *Collector) resource(r Resource, namespace string) metadata.ResourceInte
 	return c.metadata.Resource(r.GroupVersionResource).Namespace(namespace)
 }
 
+// get reads an object. That its resource is not served says nothing about the object: another version may be.
 func (c *Collector) get(ctx context.Context, r Resource, namespace, name string) (*metav1.PartialObjectMetadata, error) {
-	return c.resource(r, namespace).Get(ctx, name, metav1.GetOptions{})
+	obj, err := c.resource(r, namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		return nil, fmt.Errorf("%w: %v", errNotServed, r.GroupVersionResource)
+	}
+	return obj, err
 }
 
 // delete deletes exactly the object that the decision was made on. Its resource version is part of that where owners

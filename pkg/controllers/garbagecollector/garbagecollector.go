@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
@@ -29,16 +30,22 @@ import (
 const (
 	// syncPeriod is how often the API server is asked for new resources.
 	syncPeriod = 30 * time.Second
+	// syncDelay is how long after a change of definitions, by which they are served.
+	syncDelay = time.Second
 	// syncTimeout is how long the first list of a resource is waited for.
 	syncTimeout = 30 * time.Second
+	// minWorkers is the number of objects looked at in parallel, if no more are allowed for all controllers: one object may have
+	// thousands of dependents. Upstream's --concurrent-gc-syncs.
+	minWorkers = 20
 	// absentOwners is the number of owners that are remembered not to exist.
 	absentOwners = 500
 )
 
-// Collector is the garbage collector. It is a runnable of the manager with watches of its own: it needs the metadata of
-// every resource, known to this program or not.
+// Collector is the garbage collector. It is a runnable of the manager with watches of its own, for it needs the metadata of
+// every resource, known to this program or not. What other controllers watch it sees through their cache.
 type Collector struct {
 	metadata  metadata.Interface
+	shared    cache.Informers
 	discovery discovery.DiscoveryInterfaceWithContext
 	mapper    meta.RESTMapper
 	events    record.EventRecorder
@@ -49,12 +56,16 @@ type Collector struct {
 	absent   *lru.Cache
 	monitors monitors
 	queue    workqueue.TypedRateLimitingInterface[Task]
+	// defined has a value when the API server may have other resources than before.
+	defined chan struct{}
 }
 
-// Config is what a Collector works with. All fields are required.
+// Config is what a Collector works with. All fields are required that do not say otherwise.
 type Config struct {
 	// Metadata reads, patches and deletes objects of any kind.
 	Metadata metadata.Interface
+	// Shared, if set, has the objects of some built-in kinds.
+	Shared cache.Informers
 	// Discovery lists the resources.
 	Discovery discovery.DiscoveryInterfaceWithContext
 	// Mapper finds the resource of an owner's kind; it has to learn of new kinds by itself.
@@ -71,6 +82,7 @@ type Config struct {
 func New(cfg Config) *Collector {
 	return &Collector{
 		metadata:  cfg.Metadata,
+		shared:    cfg.Shared,
 		discovery: cfg.Discovery,
 		mapper:    cfg.Mapper,
 		events:    cfg.Events,
@@ -79,7 +91,9 @@ func New(cfg Config) *Collector {
 		graph:     NewGraph(),
 		absent:    lru.New(absentOwners),
 		monitors:  monitors{running: map[schema.GroupVersionResource]*monitor{}},
-		queue:     workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[Task]()),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[Task](),
+			workqueue.TypedRateLimitingQueueConfig[Task]{Name: "garbagecollector"}),
+		defined: make(chan struct{}, 1),
 	}
 }
 
@@ -95,11 +109,12 @@ func Setup(env setup.Env) error {
 	}
 	return env.Manager.Add(New(Config{
 		Metadata:  meta,
+		Shared:    env.Manager.GetCache(),
 		Discovery: disco,
 		Mapper:    env.Manager.GetRESTMapper(),
 		Events:    env.Events,
 		Clock:     env.Clock,
-		Workers:   env.Concurrency,
+		Workers:   max(env.Concurrency, minWorkers),
 	}))
 }
 
@@ -123,10 +138,27 @@ func (c *Collector) Start(ctx context.Context) error {
 		if err := c.sync(ctx); err != nil && ctx.Err() == nil {
 			logger.Error(err, "Looking for new resources")
 		}
+		if !c.awaitSync(ctx, ticker.C()) {
+			return nil
+		}
+	}
+}
+
+// awaitSync returns when it is time to look for new resources, or false when ctx ends.
+func (c *Collector) awaitSync(ctx context.Context, tick <-chan time.Time) bool {
+	var soon <-chan time.Time
+	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
+			return false
+		case <-tick:
+			return true
+		case <-soon:
+			return true
+		case <-c.defined:
+			if soon == nil {
+				soon = c.clock.After(syncDelay)
+			}
 		}
 	}
 }
@@ -159,7 +191,7 @@ func (c *Collector) work(ctx context.Context) bool {
 		logger.V(2).Info("Leaving an object alone", "reason", err.Error())
 		c.queue.Forget(task)
 		return true
-	case errors.Is(err, errUnobserved), errors.Is(err, errUnsettled), apierrors.IsConflict(err):
+	case errors.Is(err, errUnobserved), errors.Is(err, errUnsettled), errors.Is(err, errNotServed), apierrors.IsConflict(err):
 		logger.V(4).Info("Looking again later", "reason", err.Error())
 	case ctx.Err() == nil:
 		logger.Error(err, "Collecting an object")

@@ -4,6 +4,7 @@
 package garbagecollector
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -11,12 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	clientgotesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -153,7 +156,7 @@ func collector(t *testing.T, objects ...*metav1.PartialObjectMetadata) (*Collect
 	clock := clocktesting.NewFakeClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	c := New(Config{Metadata: client, Mapper: mapper, Events: &record.FakeRecorder{}, Clock: clock, Workers: 1})
 	t.Cleanup(c.queue.ShutDown)
-	m := &monitor{resource: configMaps, synced: make(chan struct{}), graph: c.graph, enqueue: c.enqueue, started: clock.Now()}
+	m := c.newMonitor(configMaps)
 	c.monitors.running[configMaps.GroupVersionResource] = m
 	list := make([]any, len(objects))
 	for i := range objects {
@@ -222,6 +225,65 @@ func TestAttempt(t *testing.T) {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAttempt_Answers is about what the API server says when it does not agree with the watches.
+func TestAttempt_Answers(t *testing.T) {
+	gr := schema.GroupResource{Resource: "configmaps"}
+	unserved := apierrors.NewGenericServerResponse(404, "get", gr, "a", "404 page not found", 0, true)
+	for name, tc := range map[string]struct {
+		verb   string
+		answer error
+		want   []string
+		err    error
+	}{
+		"changed since":              {verb: "delete", answer: apierrors.NewConflict(gr, "b", errors.New("changed")), want: []string{"delete b", "delete b"}},
+		"gone since":                 {verb: "delete", answer: apierrors.NewNotFound(gr, "b"), want: []string{"delete b"}},
+		"the owner is of no version": {verb: "get", answer: unserved, err: errNotServed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, client := collector(t, object("b", owner("a", true)))
+			answers := []error{tc.answer}
+			client.PrependReactor(tc.verb, "*", func(clientgotesting.Action) (bool, runtime.Object, error) {
+				if len(answers) == 0 {
+					return false, nil, nil
+				}
+				answer := answers[0]
+				answers = answers[1:]
+				return true, nil, answer
+			})
+			if err := c.attempt(t.Context(), "b"); !errors.Is(err, tc.err) {
+				t.Errorf("error %v, want %v", err, tc.err)
+			}
+			if diff := cmp.Diff(tc.want, verbs(client)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMonitor_TellsTheCollector: a definition leads to another look, and an owner that was seen to go is not asked for.
+func TestMonitor_TellsTheCollector(t *testing.T) {
+	c, client := collector(t, object("a"), object("b", owner("a", true)))
+	crds := c.newMonitor(Resource{GroupVersionResource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}})
+	for range 2 {
+		if err := crds.Add(object("things.example.com")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(c.defined) != 1 {
+		t.Error("a definition is no reason to look for resources")
+	}
+	if err := c.newMonitor(configMaps).Delete(object("a")); err != nil {
+		t.Fatal(err)
+	}
+	client.ClearActions()
+	if err := c.attempt(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	if actions := client.Actions(); len(actions) != 1 || actions[0].GetVerb() != "delete" {
+		t.Errorf("requests %v", actions)
 	}
 }
 

@@ -35,7 +35,10 @@ type node struct {
 	resource  Resource
 	namespace string
 	name      string
+	version   string
 	owners    []metav1.OwnerReference
+	// policy is how the object's dependents go when it is deleted.
+	policy metav1.DeletionPropagation
 	// deleting is set from the deletion timestamp on.
 	deleting bool
 	// foreground and orphaning are set while a deleting object has the finalizer of that kind of deletion.
@@ -58,7 +61,9 @@ func (g *Graph) Observe(resource Resource, obj metav1.Object) []Task {
 		resource:   resource,
 		namespace:  obj.GetNamespace(),
 		name:       obj.GetName(),
+		version:    obj.GetResourceVersion(),
 		owners:     slices.Clone(obj.GetOwnerReferences()),
+		policy:     propagation(obj.GetFinalizers()),
 		deleting:   deleting,
 		foreground: deleting && slices.Contains(obj.GetFinalizers(), metav1.FinalizerDeleteDependents),
 		orphaning:  deleting && slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents),
@@ -159,12 +164,16 @@ type View struct {
 	Resource  Resource
 	Namespace string
 	Name      string
+	// Version is the resource version that has the owners, and Policy how the dependents go.
+	Version string
+	Owners  []metav1.OwnerReference
+	Policy  metav1.DeletionPropagation
 	// Deleting is set from the deletion timestamp on, Foreground while it waits for its dependents.
 	Deleting   bool
 	Foreground bool
 	// Doubtful is set when an owner is not known to be alive and well.
 	Doubtful bool
-	// Dependents are the objects that name this one as an owner.
+	// Dependents are the objects that name this one as an owner. They are left out while it waits for them: there may be many.
 	Dependents []Dependent
 }
 
@@ -174,7 +183,6 @@ type Dependent struct {
 	Resource   Resource
 	Namespace  string
 	Name       string
-	Blocking   bool
 	Foreground bool
 }
 
@@ -190,26 +198,57 @@ func (g *Graph) View(uid types.UID) (view View, ok bool) {
 		Resource:   n.resource,
 		Namespace:  n.namespace,
 		Name:       n.name,
+		Version:    n.version,
+		Owners:     n.owners,
+		Policy:     n.policy,
 		Deleting:   n.deleting,
 		Foreground: n.foreground,
 		Doubtful:   g.isDoubtful(n),
 	}
+	if n.foreground {
+		return view, true
+	}
+	view.Dependents = g.dependentsOf(uid)
+	return view, true
+}
+
+// Dependents returns the objects that name this one as an owner.
+func (g *Graph) Dependents(uid types.UID) []Dependent {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.dependentsOf(uid)
+}
+
+func (g *Graph) dependentsOf(uid types.UID) []Dependent {
+	var dependents []Dependent
 	for dependent := range g.dependents[uid] {
 		d := g.nodes[dependent]
 		if d == nil {
 			continue
 		}
-		ref, _ := reference(d.owners, uid)
-		view.Dependents = append(view.Dependents, Dependent{
+		dependents = append(dependents, Dependent{
 			UID:        dependent,
 			Resource:   d.resource,
 			Namespace:  d.namespace,
 			Name:       d.name,
-			Blocking:   isBlocking(ref),
 			Foreground: d.foreground,
 		})
 	}
-	return view, true
+	return dependents
+}
+
+// Blocked reports whether a dependent keeps the object from going.
+func (g *Graph) Blocked(uid types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for dependent := range g.dependents[uid] {
+		if d := g.nodes[dependent]; d != nil {
+			if ref, _ := reference(d.owners, uid); isBlocking(ref) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Has reports whether a watch has reported the object, and in which namespace.
@@ -250,4 +289,15 @@ func reference(owners []metav1.OwnerReference, uid types.UID) (metav1.OwnerRefer
 
 func isBlocking(ref metav1.OwnerReference) bool {
 	return ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
+}
+
+// propagation is how the dependents of an object with these finalizers go.
+func propagation(finalizers []string) metav1.DeletionPropagation {
+	switch {
+	case slices.Contains(finalizers, metav1.FinalizerOrphanDependents):
+		return metav1.DeletePropagationOrphan
+	case slices.Contains(finalizers, metav1.FinalizerDeleteDependents):
+		return metav1.DeletePropagationForeground
+	}
+	return metav1.DeletePropagationBackground
 }

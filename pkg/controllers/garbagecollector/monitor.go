@@ -59,27 +59,58 @@ func collectable(lists []*metav1.APIResourceList) []Resource {
 type monitor struct {
 	resource Resource
 	started  time.Time
-	cancel   context.CancelFunc
-	done     chan struct{}
+	// stop ends the watch; hasSynced, unless it is nil, tells in place of synced.
+	stop      func()
+	hasSynced func() bool
 	// synced is closed when the first complete list has reached the graph.
 	synced     chan struct{}
 	syncedOnce sync.Once
 	graph      *Graph
 	enqueue    func([]Task)
+	// observed is called after each change of an object, deleted with an object that is gone while others depend on it.
+	observed func(Resource)
+	deleted  func(types.UID)
 }
 
-// startMonitor starts to watch a resource until ctx ends or stop is called.
-func startMonitor(ctx context.Context, client metadata.Interface, resource Resource, graph *Graph, enqueue func([]Task), now time.Time) *monitor {
-	ctx, cancel := context.WithCancel(ctx)
-	m := &monitor{
+// newMonitor returns a monitor that does not watch yet.
+func (c *Collector) newMonitor(resource Resource) *monitor {
+	return &monitor{
 		resource: resource,
-		started:  now,
-		cancel:   cancel,
-		done:     make(chan struct{}),
+		started:  c.clock.Now(),
 		synced:   make(chan struct{}),
-		graph:    graph,
-		enqueue:  enqueue,
+		graph:    c.graph,
+		enqueue:  c.enqueue,
+		observed: c.observe,
+		deleted:  func(uid types.UID) { c.absent.Add(uid, nil) },
 	}
+}
+
+// definitions are the resources that lead to other resources.
+var definitions = map[schema.GroupResource]bool{
+	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}: true,
+	{Group: "apiregistration.k8s.io", Resource: "apiservices"}:             true,
+}
+
+// observe lets new resources be looked for after a change of a definition.
+func (c *Collector) observe(resource Resource) {
+	if !definitions[resource.GroupResource()] {
+		return
+	}
+	select {
+	case c.defined <- struct{}{}:
+	default:
+	}
+}
+
+// watch watches the resource until ctx ends or stop is called, which waits for the end.
+func (m *monitor) watch(ctx context.Context, client metadata.Interface) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	m.stop = func() {
+		cancel()
+		<-done
+	}
+	resource := m.resource
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.Resource(resource.GroupVersionResource).List(ctx, options)
@@ -94,19 +125,15 @@ func startMonitor(ctx context.Context, client metadata.Interface, resource Resou
 		Name:   "garbagecollector",
 	})
 	go func() {
-		defer close(m.done)
+		defer close(done)
 		reflector.RunWithContext(ctx)
 	}()
-	return m
-}
-
-// stop ends the watch and waits for that.
-func (m *monitor) stop() {
-	m.cancel()
-	<-m.done
 }
 
 func (m *monitor) isSynced() bool {
+	if m.hasSynced != nil {
+		return m.hasSynced()
+	}
 	select {
 	case <-m.synced:
 		return true
@@ -127,6 +154,7 @@ func (m *monitor) Update(obj any) error {
 		return fmt.Errorf("observing %v: %w", m.resource, err)
 	}
 	m.enqueue(m.graph.Observe(m.resource, accessor))
+	m.observed(m.resource)
 	return nil
 }
 
@@ -136,7 +164,12 @@ func (m *monitor) Delete(obj any) error {
 	if err != nil {
 		return fmt.Errorf("forgetting %v: %w", m.resource, err)
 	}
-	m.enqueue(m.graph.Forget(accessor.GetUID()))
+	tasks := m.graph.Forget(accessor.GetUID())
+	if len(tasks) > 0 {
+		m.deleted(accessor.GetUID())
+	}
+	m.enqueue(tasks)
+	m.observed(m.resource)
 	return nil
 }
 
@@ -187,6 +220,7 @@ func (c *Collector) sync(ctx context.Context) error {
 	for gv := range failed {
 		failedGroups[gv.Group] = true
 	}
+	kinds := sharedKinds()
 	var stopped []*monitor
 	c.monitors.mu.Lock()
 	for gvr, m := range c.monitors.running {
@@ -197,7 +231,14 @@ func (c *Collector) sync(ctx context.Context) error {
 	}
 	for gvr, resource := range wanted {
 		if c.monitors.running[gvr] == nil {
-			c.monitors.running[gvr] = startMonitor(ctx, c.metadata, resource, c.graph, c.enqueue, c.clock.Now())
+			m := c.newMonitor(resource)
+			if c.shared == nil || !kinds[schema.GroupKind{Group: gvr.Group, Kind: resource.Kind}] {
+				m.watch(ctx, c.metadata)
+			} else if listenErr := m.listen(ctx, c.shared); listenErr != nil {
+				err = errors.Join(err, listenErr)
+				continue
+			}
+			c.monitors.running[gvr] = m
 		}
 	}
 	c.monitors.mu.Unlock()

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package history keeps the past pod templates of a workload as ControllerRevisions, the way kubectl rollout history and
-// undo expect them. Touch it when a revision is missing, numbered wrongly or cannot be gone back to; DaemonSets use it.
+// undo expect them. Touch it when a revision is missing, numbered wrongly or cannot be gone back to. DaemonSets use all of it,
+// StatefulSets, whose revisions are named otherwise, how a template is kept.
 package history
 
 import (
@@ -10,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -79,6 +81,22 @@ func Patch(template *corev1.PodTemplateSpec) ([]byte, error) {
 	}
 	fields["$patch"] = "replace"
 	return json.Marshal(map[string]any{"spec": map[string]any{"template": fields}})
+}
+
+// Template returns the template in the data of a revision: the reverse of Patch.
+func Template(data []byte) (*corev1.PodTemplateSpec, error) {
+	var patch struct {
+		Spec struct {
+			Template *corev1.PodTemplateSpec `json:"template"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &patch); err != nil {
+		return nil, fmt.Errorf("reading the pod template: %w", err)
+	}
+	if patch.Spec.Template == nil {
+		return nil, errors.New("there is no pod template in it")
+	}
+	return patch.Spec.Template, nil
 }
 
 // Split divides the revisions of a workload by whether they carry the patch, and returns the number that the current one

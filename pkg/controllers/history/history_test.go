@@ -179,3 +179,15 @@ func TestSync(t *testing.T) {
 		})
 	}
 }
+
+func TestTemplate_ReversesPatch(t *testing.T) {
+	got, err := Template(patch(t, "a"))
+	if diff := cmp.Diff(template("a"), got); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+	for _, data := range []string{"", "{}", "[]"} {
+		if _, err := Template([]byte(data)); err == nil {
+			t.Errorf("%q: no error", data)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,8 +22,12 @@ import (
 	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
-// finalizerEstimate is how long finalizers are expected to take.
-const finalizerEstimate = 15 * time.Second
+const (
+	// finalizerEstimate is how long finalizers are expected to take.
+	finalizerEstimate = 15 * time.Second
+	// parallel is the number of resources that are deleted at the same time. Most of them have nothing in the namespace.
+	parallel = 5
+)
 
 var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
 
@@ -80,42 +85,54 @@ func deletable(lists []*metav1.APIResourceList) Resources {
 // deleteContent deletes the pods of the namespace and, when none is left, all the rest. Pods go first (KEP-5080), so that
 // no pod outlives for example the NetworkPolicy that confines it.
 func (r *Reconciler) deleteContent(ctx context.Context, ns *corev1.Namespace) outcome {
-	o := outcome{remaining: map[string]int{}, finalizers: map[string]int{}}
+	var o outcome
 	resources, err := r.Discover(ctx)
 	o.discovery, o.versions = err, resources.Unparsed
 	isPods := func(res Resource) bool { return res.GroupVersionResource == podsResource }
 	if i := slices.IndexFunc(resources.Deletable, isPods); i >= 0 {
-		if err := r.deleteAll(ctx, ns, resources.Deletable[i], &o); err != nil {
+		part, err := r.deleteAll(ctx, ns, resources.Deletable[i])
+		o.add(part)
+		if err != nil {
 			o.deletion = append(o.deletion, fmt.Errorf("failed to delete pods for namespace: %s, err: %w", ns.Name, err))
 		}
 		if len(o.deletion) > 0 || len(o.remaining) > 0 {
 			return o
 		}
 	}
-	for _, resource := range resources.Deletable {
-		if isPods(resource) {
-			continue
-		}
-		if err := r.deleteAll(ctx, ns, resource, &o); err != nil {
-			o.deletion = append(o.deletion, err)
+	rest := slices.DeleteFunc(slices.Clone(resources.Deletable), isPods)
+	parts, errs := make([]outcome, len(rest)), make([]error, len(rest))
+	var deleting errgroup.Group
+	deleting.SetLimit(parallel)
+	for i, resource := range rest {
+		deleting.Go(func() error {
+			parts[i], errs[i] = r.deleteAll(ctx, ns, resource)
+			return nil
+		})
+	}
+	_ = deleting.Wait() // every resource is tried, and their errors are kept
+	for i := range rest {
+		o.add(parts[i])
+		if errs[i] != nil {
+			o.deletion = append(o.deletion, errs[i])
 		}
 	}
 	return o
 }
 
-// deleteAll deletes the objects of one resource and adds what remains to o.
-func (r *Reconciler) deleteAll(ctx context.Context, ns *corev1.Namespace, resource Resource, o *outcome) error {
+// deleteAll deletes the objects of one resource and returns what remains.
+func (r *Reconciler) deleteAll(ctx context.Context, ns *corev1.Namespace, resource Resource) (outcome, error) {
+	var o outcome
 	if !resource.List {
-		return r.deleteBlindly(ctx, ns, resource)
+		return o, r.deleteBlindly(ctx, ns, resource)
 	}
 	items, err := r.list(ctx, ns, resource)
 	if err != nil || len(items) == 0 {
-		return err
+		return o, err
 	}
 	// The estimate looks at the pods as they were, because most of them end at once.
 	grace, err := r.podGrace(ctx, ns, resource)
 	if err != nil {
-		return err
+		return o, err
 	}
 	if resource.Collection {
 		err = r.deleteBlindly(ctx, ns, resource)
@@ -123,29 +140,28 @@ func (r *Reconciler) deleteAll(ctx context.Context, ns *corev1.Namespace, resour
 		err = r.deleteEach(ctx, ns, resource, items)
 	}
 	if err != nil {
-		return err
+		return o, err
 	}
 	items, err = r.list(ctx, ns, resource)
 	if err != nil || len(items) == 0 {
-		return err
+		return o, err
 	}
-	o.remaining[resource.Resource+"."+resource.Group] = len(items)
-	blocked := false
+	o.remaining = map[string]int{resource.Resource + "." + resource.Group: len(items)}
+	o.finalizers = map[string]int{}
 	for i := range items {
 		for _, finalizer := range items[i].Finalizers {
 			o.finalizers[finalizer]++
-			blocked = true
 		}
 	}
 	switch {
 	case grace > 0:
-		o.estimate = max(o.estimate, grace)
-	case blocked:
-		o.estimate = max(o.estimate, finalizerEstimate)
+		o.estimate = grace
+	case len(o.finalizers) > 0:
+		o.estimate = finalizerEstimate
 	default:
-		return fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v", ns.Name, resource.GroupVersionResource)
+		return o, fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v", ns.Name, resource.GroupVersionResource)
 	}
-	return nil
+	return o, nil
 }
 
 func (r *Reconciler) list(ctx context.Context, ns *corev1.Namespace, resource Resource) ([]metav1.PartialObjectMetadata, error) {

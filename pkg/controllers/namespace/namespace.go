@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -124,6 +125,18 @@ type outcome struct {
 	remaining  map[string]int
 	finalizers map[string]int
 	estimate   time.Duration
+}
+
+// add takes in what was found of one resource.
+func (o *outcome) add(part outcome) {
+	if o.remaining == nil {
+		o.remaining, o.finalizers = map[string]int{}, map[string]int{}
+	}
+	maps.Copy(o.remaining, part.remaining)
+	for finalizer, n := range part.finalizers {
+		o.finalizers[finalizer] += n
+	}
+	o.estimate = max(o.estimate, part.estimate)
 }
 
 func (o outcome) err() error {

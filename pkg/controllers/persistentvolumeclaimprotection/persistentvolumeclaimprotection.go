@@ -1,8 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package persistentvolumeclaimprotection keeps a PersistentVolumeClaim that was deleted while a pod on a node uses it.
-// Touch it when claims go too early or stay.
+// Package persistentvolumeclaimprotection keeps a PersistentVolumeClaim that was deleted while a pod on a node uses it, and
+// notes since when no pod has. Touch it when claims go too early or stay.
 package persistentvolumeclaimprotection
 
 import (
@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/ephemeral"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -28,8 +30,9 @@ const Finalizer = "kubernetes.io/pvc-protection"
 // Reconciler protects one claim.
 type Reconciler struct {
 	Client client.Client
-	// Live is asked before a claim goes: the cache may miss a pod that was bound just now.
-	Live client.Reader
+	// Live is asked before a claim goes, or is said to be unused: the cache may miss a pod that was bound just now.
+	Live  client.Reader
+	Clock clock.PassiveClock
 }
 
 // Setup adds the controller to the manager.
@@ -39,7 +42,7 @@ func Setup(env setup.Env) error {
 		For(&corev1.PersistentVolumeClaim{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claims)).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, Live: env.Live})
+		Complete(&Reconciler{Client: env.Client, Live: env.Live, Clock: env.Clock})
 }
 
 // claims are those that a pod uses or used.
@@ -57,6 +60,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Client.Get(ctx, req.NamespacedName, &claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	if claim.DeletionTimestamp == nil && claim.Status.Phase == corev1.ClaimBound {
+		if err := r.note(ctx, &claim); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+	}
 	return reconcile.Result{}, protection.Keep(ctx, r.Client, &claim, Finalizer, func(ctx context.Context) (bool, error) {
 		var pods corev1.PodList
 		if err := r.Live.List(ctx, &pods, client.InNamespace(claim.Namespace)); err != nil {
@@ -67,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // uses tells whether a pod needs the claim: a pod without a node does not, as no kubelet starts it once the claim is
-// deleted, and the claim of an ephemeral volume is needed until its pod has ended.
+// deleted, and the claim of an ephemeral volume is needed until the kubelet is done with its pod.
 func uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 	if pod.Spec.NodeName == "" {
 		return false
@@ -76,8 +84,8 @@ func uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 	if !ok {
 		return false
 	}
-	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	return volume.PersistentVolumeClaim != nil || !ended && ephemeral.VolumeIsForPod(pod, claim) == nil
+	done := pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 1) == 0
+	return volume.PersistentVolumeClaim != nil || !done && ephemeral.VolumeIsForPod(pod, claim) == nil
 }
 
 // used maps the names of the claims of a pod to its volumes.

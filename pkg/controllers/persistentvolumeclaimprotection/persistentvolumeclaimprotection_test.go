@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -23,6 +24,13 @@ func pod(node string, phase corev1.PodPhase, source corev1.VolumeSource) *corev1
 		Spec:       corev1.PodSpec{NodeName: node, Volumes: []corev1.Volume{{Name: "data", VolumeSource: source}}},
 		Status:     corev1.PodStatus{Phase: phase},
 	}
+}
+
+// shutDown is the pod after the kubelet let go of it.
+func shutDown(p *corev1.Pod) *corev1.Pod {
+	var none int64
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{}, &none
+	return p
 }
 
 func claim() *corev1.PersistentVolumeClaim {
@@ -48,7 +56,8 @@ func TestUses(t *testing.T) {
 		"without node":                {pod: pod("", corev1.PodPending, direct)},
 		"of another claim":            {pod: pod("n", corev1.PodRunning, ofAnother)},
 		"ephemeral":                   {pod: pod("n", corev1.PodRunning, ownedByPod), want: true},
-		"ephemeral of one that ended": {pod: pod("n", corev1.PodSucceeded, ownedByPod)},
+		"ephemeral of one that ended": {pod: pod("n", corev1.PodSucceeded, ownedByPod), want: true},
+		"ephemeral of one that the kubelet is done with": {pod: shutDown(pod("n", corev1.PodSucceeded, ownedByPod))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := uses(tc.pod, claim()); got != tc.want {
@@ -69,7 +78,9 @@ func TestReconcile(t *testing.T) {
 			controllertest.Run(t, controllertest.Case{
 				Objects: []client.Object{pod("n", corev1.PodRunning, direct), c},
 				Request: reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "p-data"}},
-				New:     func(c client.Client) reconcile.Reconciler { return &Reconciler{Client: c, Live: c} },
+				New: func(c client.Client) reconcile.Reconciler {
+					return &Reconciler{Client: c, Live: c, Clock: clocktesting.NewFakePassiveClock(now.Time)}
+				},
 				World: func(ctx context.Context, c client.Client) error {
 					left := pod("n", corev1.PodRunning, direct)
 					if err := c.Get(ctx, client.ObjectKeyFromObject(left), left); err != nil {

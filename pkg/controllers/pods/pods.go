@@ -76,12 +76,12 @@ func IsTerminating(pod *corev1.Pod) bool {
 	return !IsTerminal(pod) && pod.DeletionTimestamp != nil
 }
 
-// Pointers returns the addresses of the items that keep returns true for.
-func Pointers(items []corev1.Pod, keep func(*corev1.Pod) bool) []*corev1.Pod {
+// Filter returns the pods that keep returns true for.
+func Filter(pods []*corev1.Pod, keep func(*corev1.Pod) bool) []*corev1.Pod {
 	var kept []*corev1.Pod
-	for i := range items {
-		if keep(&items[i]) {
-			kept = append(kept, &items[i])
+	for _, pod := range pods {
+		if keep(pod) {
+			kept = append(kept, pod)
 		}
 	}
 	return kept

@@ -6,9 +6,10 @@
 package replicas
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,16 +63,16 @@ type Result struct {
 // Keep claims the pods of the set and creates or deletes as many as are missing or too many. A set that is being deleted is
 // only counted. The error says why the pods could not be told; that they could not be changed is in the result.
 func (k Keeper) Keep(ctx context.Context, set Set) (Result, error) {
-	var list corev1.PodList
-	if err := k.Client.List(ctx, &list, client.InNamespace(set.Object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		return Result{}, fmt.Errorf("listing pods: %w", err)
-	}
-	owner := claim.Owner{Object: set.Object, Kind: set.Kind, Selector: set.Selector, Client: k.Client, Live: k.Live}
-	active, err := claim.All(ctx, owner, pods.Pointers(list.Items, pods.IsActive))
+	candidates, err := pods.Candidates(ctx, k.Client, set.Object, set.Selector)
 	if err != nil {
 		return Result{}, err
 	}
-	terminating := pods.Pointers(list.Items, func(pod *corev1.Pod) bool {
+	owner := claim.Owner{Object: set.Object, Kind: set.Kind, Selector: set.Selector, Client: k.Client, Live: k.Live}
+	active, err := claim.All(ctx, owner, pods.Filter(candidates, pods.IsActive))
+	if err != nil {
+		return Result{}, err
+	}
+	terminating := pods.Filter(candidates, func(pod *corev1.Pod) bool {
 		return pods.IsTerminating(pod) && claim.Decide(set.Object, pod, set.Selector) == claim.Keep
 	})
 	now := k.Clock.Now()
@@ -80,14 +81,14 @@ func (k Keeper) Keep(ctx context.Context, set Set) (Result, error) {
 		Recheck: pods.NextAvailable(active, set.MinReadySeconds, now),
 	}
 	if set.Object.GetDeletionTimestamp() == nil {
-		result.ScaleErr = k.scale(ctx, set, active, list.Items)
+		result.ScaleErr = k.scale(ctx, set, active)
 	}
 	return result, nil
 }
 
 // scale brings the number of active pods to the wanted one.
-func (k Keeper) scale(ctx context.Context, set Set, active []*corev1.Pod, namespacePods []corev1.Pod) error {
-	control := pods.Control{Client: k.Client, Events: k.Events}
+func (k Keeper) scale(ctx context.Context, set Set, active []*corev1.Pod) error {
+	control := pods.Control{Client: k.Client, Live: k.Live, Events: k.Events}
 	create, remove := Step(len(active), set.Replicas)
 	if create > 0 {
 		ref := *metav1.NewControllerRef(set.Object, set.Kind)
@@ -103,37 +104,41 @@ func (k Keeper) scale(ctx context.Context, set Set, active []*corev1.Pod, namesp
 	if remove == 0 {
 		return nil
 	}
-	related, err := related(ctx, set, namespacePods)
+	related, err := k.related(ctx, set, active)
 	if err != nil {
 		return err
 	}
 	victims := slices.Clone(active)
 	pods.SortForDeletion(victims, related, k.Clock.Now())
-	var firstErr error
-	for _, pod := range victims[:remove] {
-		if err := control.Delete(ctx, set.Object, pod); err != nil && firstErr == nil {
-			firstErr = err
-		}
+	errs := make([]error, remove)
+	var deleting sync.WaitGroup
+	for i, pod := range victims[:remove] {
+		deleting.Go(func() { errs[i] = control.Delete(ctx, set.Object, pod) })
 	}
-	return firstErr
+	deleting.Wait()
+	return cmp.Or(errs...)
 }
 
 // related counts, per node, the active pods of this set and of its siblings.
-func related(ctx context.Context, set Set, namespacePods []corev1.Pod) (map[string]int, error) {
-	family := map[types.UID]bool{set.Object.GetUID(): true}
+func (k Keeper) related(ctx context.Context, set Set, active []*corev1.Pod) (map[string]int, error) {
 	siblings, err := set.Siblings(ctx)
 	if err != nil {
 		return nil, err
 	}
+	related := slices.Clone(active)
 	for _, uid := range siblings {
-		family[uid] = true
+		if uid == set.Object.GetUID() {
+			continue
+		}
+		others, err := pods.OwnedBy(ctx, k.Client, set.Object.GetNamespace(), uid)
+		if err != nil {
+			return nil, err
+		}
+		related = append(related, pods.Filter(others, pods.IsActive)...)
 	}
 	count := map[string]int{}
-	for i := range namespacePods {
-		pod := &namespacePods[i]
-		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && family[ref.UID] && pods.IsActive(pod) {
-			count[pod.Spec.NodeName]++
-		}
+	for _, pod := range related {
+		count[pod.Spec.NodeName]++
 	}
 	return count, nil
 }

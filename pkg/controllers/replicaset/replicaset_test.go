@@ -17,12 +17,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -137,7 +135,7 @@ func TestReconcile_Events(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			events := record.NewFakeRecorder(10)
-			store := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(tt.objects...).WithStatusSubresource(&appsv1.ReplicaSet{}).Build()
+			store := controllertest.NewClientBuilder().WithObjects(tt.objects...).WithStatusSubresource(&appsv1.ReplicaSet{}).Build()
 			c := interceptor.NewClient(store, interceptor.Funcs{
 				Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 					if tt.fail != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -98,10 +99,14 @@ func (i *informers) List(ctx context.Context, kind quota.Kind, namespace string)
 	_, from := i.source(kind)
 	var list client.ObjectList
 	switch {
+	case kind.Resource == quotas:
+		list = &corev1.ResourceQuotaList{}
 	case !kind.Plain && kind.Resource == corev1.Resource("pods"):
 		list = &corev1.PodList{}
 	case !kind.Plain && kind.Resource == corev1.Resource("services"):
 		list = &corev1.ServiceList{}
+	case !kind.Plain && kind.Resource == resourcev1.Resource("resourceclaims"):
+		list = &resourcev1.ResourceClaimList{}
 	case !kind.Plain:
 		list = &corev1.PersistentVolumeClaimList{}
 	default:
@@ -115,15 +120,23 @@ func (i *informers) List(ctx context.Context, kind quota.Kind, namespace string)
 	return meta.ExtractList(list)
 }
 
+// quotas count themselves. They are taken from where the quota at hand has been read: another cache may not have it yet, and
+// nothing would ever tell.
+var quotas = corev1.Resource("resourcequotas")
+
 // source returns an empty object of the kind and the cache where it is.
 func (i *informers) source(kind quota.Kind) (client.Object, cache.Cache) {
 	switch {
+	case kind.Resource == quotas:
+		return &corev1.ResourceQuota{}, i.shared
 	case kind.Plain:
 		return &unstructured.Unstructured{}, i.own
 	case kind.Resource == corev1.Resource("pods"):
 		return &corev1.Pod{}, i.shared
 	case kind.Resource == corev1.Resource("services"):
 		return &corev1.Service{}, i.shared
+	case kind.Resource == resourcev1.Resource("resourceclaims"):
+		return &resourcev1.ResourceClaim{}, i.shared
 	}
 	return &corev1.PersistentVolumeClaim{}, i.own
 }
@@ -177,7 +190,7 @@ func (i *informers) frees(kind quota.Kind) predicate.Predicate {
 			}
 			before, errBefore := kind.Usage(e.ObjectOld, i.clock.Now())
 			after, errAfter := kind.Usage(e.ObjectNew, i.clock.Now())
-			return errBefore != nil || errAfter != nil || !quota.Equal(before, after)
+			return errBefore != nil || errAfter != nil || !quota.Equal(before, after) || kind.Moves != nil && kind.Moves(e.ObjectOld, e.ObjectNew)
 		},
 	}
 }

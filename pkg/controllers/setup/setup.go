@@ -7,8 +7,10 @@ package setup
 
 import (
 	"net/http"
+	"net/netip"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -16,9 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"minik8s.io/minik8s/pkg/pki"
 )
 
-// Env is the surroundings of one controller. Every field is set.
+// Env is the surroundings of one controller. Every field is set that does not say otherwise.
 type Env struct {
 	// Name is the controller's name in the list of controllers; it labels its metrics and logs.
 	Name string
@@ -43,6 +47,15 @@ type Env struct {
 	Concurrency int
 	// RootCA is the PEM bundle that pods trust the API server by.
 	RootCA []byte
+	// CheckPolicy returns what is wrong with the expressions of a policy; it may be nil.
+	CheckPolicy func(*admissionv1.ValidatingAdmissionPolicy) []admissionv1.ExpressionWarning
+	// TokenKey is the private key (PEM) that signs the tokens kept in Secrets; it may be empty.
+	TokenKey []byte
+	// SigningCA signs approved certificate requests; it may be empty.
+	SigningCA pki.Pair
+	// ClusterCIDRs are the ranges that nodes get the ranges of their pods from, without what ServiceCIDRs take of them; both
+	// may be empty.
+	ClusterCIDRs, ServiceCIDRs []netip.Prefix
 }
 
 // reconcileTimeout bounds one pass over one object. It is far above what a pass takes; it frees a worker which waits

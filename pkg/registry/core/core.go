@@ -73,6 +73,7 @@ func addToScheme(scheme *runtime.Scheme) error {
 		}
 	}
 	scheme.AddKnownTypes(schema.GroupVersion{Group: authenticationv1.GroupName, Version: runtime.APIVersionInternal}, &authenticationv1.TokenRequest{})
+	scheme.AddTypeDefaultingFunc(&authenticationv1.TokenRequest{}, func(obj any) { serviceaccount.SetTokenRequestDefaults(obj.(*authenticationv1.TokenRequest)) })
 	scheme.AddKnownTypes(schema.GroupVersion{Group: autoscalingv1.GroupName, Version: runtime.APIVersionInternal}, &autoscalingv1.Scale{})
 	scheme.AddKnownTypes(schema.GroupVersion{Group: policyv1.GroupName, Version: runtime.APIVersionInternal}, &policyv1.Eviction{})
 	return nil

@@ -255,7 +255,7 @@ func (f *Factory) Raw(c *storagebackend.ConfigForResource, resourcePrefix string
 	}
 	versioner := storage.APIObjectVersioner{}
 	s, err := etcd3.New(client, f.compactor, c.Codec, newFunc, newListFunc, c.Prefix, resourcePrefix, c.GroupResource,
-		transformer, c.LeaseManagerConfig, etcd3.NewDefaultDecoder(c.Codec, versioner), versioner)
+		transformer, c.LeaseManagerConfig, decoder{etcd3.NewDefaultDecoder(c.Codec, versioner)}, versioner)
 	if err != nil {
 		client.Close()
 		return nil, nil, err

@@ -191,7 +191,7 @@ func (r *REST[T]) ConvertToTable(_ context.Context, object, _ runtime.Object) (*
 	return &metav1.Table{
 		ListMeta: metav1.ListMeta{ResourceVersion: s.ResourceVersion},
 		ColumnDefinitions: []metav1.TableColumnDefinition{
-			registry.NameColumn,
+			registry.Column("Name", "string", metav1.ObjectMeta{}.SwaggerDoc()["name"]),
 			registry.Column("Desired", "integer", autoscalingv1.ScaleSpec{}.SwaggerDoc()["replicas"]),
 			registry.Column("Available", "integer", autoscalingv1.ScaleStatus{}.SwaggerDoc()["replicas"]),
 			registry.AgeColumn,

@@ -25,6 +25,8 @@ const (
 	PersistentVolume      EventResource = "PersistentVolume"
 	PersistentVolumeClaim EventResource = "PersistentVolumeClaim"
 	StorageClass          EventResource = "StorageClass"
+	CSIDriver             EventResource = "CSIDriver"
+	CSIStorageCapacity    EventResource = "CSIStorageCapacity"
 )
 
 // Action is a set of changes.

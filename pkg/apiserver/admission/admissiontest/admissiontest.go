@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/component-base/compatibility"
 )
 
 // Request is an admission request.
@@ -54,7 +55,8 @@ func Initialize(t testing.TB, plugin admission.Interface, objects ...runtime.Obj
 	ctx, cancel := context.WithCancel(context.Background())
 	client := fake.NewClientset(objects...)
 	shared := informers.NewSharedInformerFactory(client, 0)
-	initializer.New(client, nil, shared, authorizerfactory.NewAlwaysDenyAuthorizer(), nil, nil, nil, nil).Initialize(plugin)
+	initializer.New(client, nil, shared, authorizerfactory.NewAlwaysDenyAuthorizer(), nil,
+		compatibility.NewEffectiveVersionFromString("1.37", "", ""), nil, nil).Initialize(plugin)
 	if err := admission.ValidateInitialization(plugin); err != nil {
 		t.Fatal(err)
 	}

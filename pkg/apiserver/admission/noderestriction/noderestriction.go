@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -41,12 +41,14 @@ type Plugin struct {
 	nodes      corelisters.NodeLister
 	accounts   corelisters.ServiceAccountLister
 	authorizer authorizer.UnconditionalAuthorizer
+	client     kubernetes.Interface
 }
 
 var (
 	_ admission.MutationInterface                  = (*Plugin)(nil)
 	_ initializer.WantsExternalKubeInformerFactory = (*Plugin)(nil)
 	_ initializer.WantsUnconditionalAuthorizer     = (*Plugin)(nil)
+	_ initializer.WantsExternalKubeClientSet       = (*Plugin)(nil)
 )
 
 // New returns the plugin.
@@ -63,10 +65,13 @@ func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactor
 // SetUnconditionalAuthorizer implements initializer.WantsUnconditionalAuthorizer.
 func (p *Plugin) SetUnconditionalAuthorizer(a authorizer.UnconditionalAuthorizer) { p.authorizer = a }
 
+// SetExternalKubeClientSet implements initializer.WantsExternalKubeClientSet.
+func (p *Plugin) SetExternalKubeClientSet(c kubernetes.Interface) { p.client = c }
+
 // ValidateInitialization implements admission.InitializationValidator.
 func (p *Plugin) ValidateInitialization() error {
-	if p.pods == nil || p.nodes == nil || p.accounts == nil || p.authorizer == nil {
-		return errors.New(Name + " requires an authorizer and listers of pods, nodes and service accounts")
+	if p.pods == nil || p.nodes == nil || p.accounts == nil || p.authorizer == nil || p.client == nil {
+		return errors.New(Name + " requires an authorizer, a client and listers of pods, nodes and service accounts")
 	}
 	return nil
 }
@@ -108,7 +113,7 @@ func (p *Plugin) admit(ctx context.Context, name string, a admission.Attributes)
 		}
 		return admitClaimStatus(name, a)
 	case corev1.Resource("serviceaccounts"):
-		return p.admitToken(name, a)
+		return p.admitToken(ctx, name, a)
 	case certificatesv1.Resource("podcertificaterequests"):
 		return p.admitPodCertificateRequest(ctx, name, a)
 	case certificatesv1.Resource("certificatesigningrequests"):
@@ -164,34 +169,6 @@ func ownName(name string, a admission.Attributes, text string) error {
 	}
 	if got != name {
 		return errors.New(text)
-	}
-	return nil
-}
-
-// admitToken lets nodes have tokens only that die with a pod of theirs.
-func (p *Plugin) admitToken(name string, a admission.Attributes) error {
-	if a.GetOperation() != admission.Create || a.GetSubresource() != "token" {
-		return nil
-	}
-	r, err := object.New[*authenticationv1.TokenRequest](a)
-	if err != nil {
-		return err
-	}
-	ref := r.Spec.BoundObjectRef
-	switch {
-	case ref == nil || ref.APIVersion != "v1" || ref.Kind != "Pod" || ref.Name == "":
-		return errors.New("node requested token not bound to a pod")
-	case ref.UID == "":
-		return errors.New("node requested token with a pod binding without a uid")
-	}
-	pod, err := p.pods.Pods(a.GetNamespace()).Get(ref.Name)
-	switch {
-	case err != nil:
-		return err
-	case ref.UID != pod.UID:
-		return fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID)
-	case pod.Spec.NodeName != name:
-		return errors.New("node requested token bound to a pod scheduled on a different node")
 	}
 	return nil
 }

@@ -39,8 +39,19 @@ func newNode(name string, labels map[string]string, taints ...corev1.Taint) *cor
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", Labels: labels}, Spec: corev1.NodeSpec{Taints: taints}}
 }
 
-func token(ref *authenticationv1.BoundObjectReference) *authenticationv1.TokenRequest {
-	return &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: ref}}
+func token(ref *authenticationv1.BoundObjectReference, audiences ...string) *authenticationv1.TokenRequest {
+	return &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: ref, Audiences: audiences}}
+}
+
+// withVolumes gives a pod a token for the API server, one for a vault, and a volume of a CSI driver.
+func withVolumes(p *corev1.Pod) {
+	sources := []corev1.VolumeProjection{
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}, {ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault"}},
+	}
+	p.Spec.Volumes = []corev1.Volume{
+		{Name: "tokens", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources}}},
+		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+	}
 }
 
 func lease(name string) *coordinationv1.Lease {
@@ -53,7 +64,13 @@ func csiNode(name string) *storagev1.CSINode {
 
 func TestAdmit(t *testing.T) {
 	p := New()
-	admissiontest.Initialize(t, p, pod("mine", "n1"), pod("theirs", "n2"), newNode("n1", nil))
+	admissiontest.Initialize(t, p, pod("mine", "n1", withVolumes), pod("theirs", "n2"), pod("bare", "n1"), newNode("n1", nil),
+		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}},
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d"}},
+		}},
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "cloud"}}}})
+	p.(*Plugin).SetUnconditionalAuthorizer(admissiontest.Rules{"request-serviceaccounts-token-audience ruled ": true})
 	bound := func(name, uid string) *authenticationv1.BoundObjectReference {
 		return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: name, UID: types.UID(uid)}
 	}
@@ -99,6 +116,14 @@ func TestAdmit(t *testing.T) {
 		{"binding", admissiontest.Request{Resource: "pods", Subresource: "binding", Name: "mine", Object: &corev1.Binding{}}, `unexpected pod subresource "binding"`},
 
 		{"token of an own pod", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(bound("mine", "mine"))}, ""},
+		{"token for a pod without volumes", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(bound("bare", "bare"))},
+			`system:node:n1 is not authorized to request tokens for audience ""`},
+		{"token for an audience of the pod", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(bound("mine", "mine"), "vault")}, ""},
+		{"token for an audience of a driver", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(bound("mine", "mine"), "cloud")}, ""},
+		{"token for an audience by a rule", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(bound("mine", "mine"), "ruled")}, ""},
+		{"token for another audience", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(bound("mine", "mine"), "bank")},
+			`system:node:n1 is not authorized to request tokens for audience "bank"`},
+		{"token for two audiences", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(bound("mine", "mine"), "vault", "cloud")}, "0 or 1 audiences"},
 		{"unbound token", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(nil)}, "node requested token not bound to a pod"},
 		{"token without a uid", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(bound("mine", ""))}, "without a uid"},
 		{"token of an older pod", admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(bound("mine", "old"))}, "does not match the UID in record"},

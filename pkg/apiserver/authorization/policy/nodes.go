@@ -76,10 +76,21 @@ func AddOns() Policy {
 			clusterRole("system:coredns",
 				on("", "endpoints services pods namespaces", "list watch"),
 				on("discovery.k8s.io", "endpointslices", "list watch")),
+			// Upstream's kube-controller-manager lets the same group get its /metrics.
+			clusterRole("system:controller-monitoring", paths("/metrics/controllers")),
+			// The provisioner of the default storage class, on each node. Unlike upstream's role for external provisioners
+			// it has finalizers to remove, and no claims to change.
+			clusterRole("system:minik8s:local-path",
+				on("", "persistentvolumes", "create delete get list update watch"),
+				on("", "persistentvolumeclaims", read),
+				on("storage.k8s.io", "storageclasses", "get"),
+				events()),
 		},
 		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{
+			clusterBinding("system:minik8s:local-path", "system:minik8s:local-path", user("system:minik8s:local-path")),
 			// Proxy and DNS share one cache, and so one identity.
 			clusterBinding("system:coredns", "system:coredns", user("system:kube-proxy")),
+			clusterBinding("system:controller-monitoring", "system:controller-monitoring", group("system:monitoring")),
 			// The API server's own client certificate for kubelets, which ask it back.
 			clusterBinding("system:kubelet-api-admin", "system:kubelet-api-admin", user("kube-apiserver-kubelet-client")),
 		},

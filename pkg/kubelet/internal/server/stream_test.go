@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
@@ -209,17 +210,15 @@ func TestPortForward(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	overSPDY, err := portforward.New(spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, u),
-		[]string{"0:8080", "0:1"}, make(chan struct{}), make(chan struct{}), io.Discard, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	overWebSocket, err := portforward.New(tunnel, []string{"0:8080", "0:1"}, make(chan struct{}), make(chan struct{}), io.Discard, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for protocol, pf := range map[string]*portforward.PortForwarder{"SPDY": overSPDY, "WebSocket": overWebSocket} {
+	for protocol, dialer := range map[string]httpstream.Dialer{
+		"SPDY": spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, u), "WebSocket": tunnel,
+	} {
 		t.Run(protocol, func(t *testing.T) {
+			stop := make(chan struct{})
+			pf, err := portforward.New(dialer, []string{"0:8080", "0:1"}, stop, make(chan struct{}), io.Discard, io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
 			done := make(chan error, 1)
 			go func() { done <- pf.ForwardPorts() }()
 			select {
@@ -242,7 +241,7 @@ func TestPortForward(t *testing.T) {
 			} else if data, _ := io.ReadAll(conn); len(data) > 0 {
 				t.Errorf("a refused port answered %q", data)
 			}
-			pf.Close()
+			close(stop) // without it, forwarding ends only if the refused connection has ended it
 			<-done
 		})
 	}

@@ -50,7 +50,8 @@ func (m *Manager) containerMount(pod *corev1.Pod, c *corev1.Container, index int
 	if err != nil {
 		return container.Mount{}, err
 	}
-	host := p.HostPath(m.mount(pod, v, p, podIPs))
+	source := m.mount(pod, v, p, podIPs)
+	host := p.HostPath(source)
 	if sub, err := m.subPath(pod, c, vm, podIPs); err != nil {
 		return container.Mount{}, err
 	} else if sub != "" {
@@ -65,7 +66,7 @@ func (m *Manager) containerMount(pod *corev1.Pod, c *corev1.Container, index int
 		path = "/" + path
 	}
 	return container.Mount{
-		HostPath: host, ContainerPath: path, ReadOnly: vm.ReadOnly || p.ReadOnly(), Propagation: propagation,
+		HostPath: host, ContainerPath: path, ReadOnly: vm.ReadOnly || p.ReadOnly(source), Propagation: propagation,
 	}, nil
 }
 

@@ -27,6 +27,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/hostpath"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/object"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/persistentvolume"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/projected"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/secret"
@@ -85,6 +86,7 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 		&secret.Secret{Objects: m.objects, Mounts: mounts},
 		&projected.Projected{Objects: m.objects, Tokens: m.tokens, Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
 		&downwardapi.DownwardAPI{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
+		&persistentvolume.PersistentVolume{Client: c.Client},
 	}
 	return m, nil
 }

@@ -185,7 +185,8 @@ func TestMountErrors(t *testing.T) {
 		{"missing key", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}, Items: []corev1.KeyToPath{{Key: "z", Path: "z"}}}}, `MountVolume.SetUp failed for volume "x" : references non-existent config key: z`},
 		{"host path of another type", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/dev/null", Type: ptr.To(corev1.HostPathDirectory)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /dev/null is not a directory`},
 		{"host path missing", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/no/such", Type: ptr.To(corev1.HostPathFile)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /no/such is not a file`},
-		{"claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, `volume plugin for "x" is not supported by this kubelet`},
+		{"claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, `MountVolume.SetUp failed for volume "x" : error processing PVC ns/c: failed to fetch PVC from API server: persistentvolumeclaims "c" not found`},
+		{"kind of others", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, `volume plugin for "x" is not supported by this kubelet`},
 		{"trust bundle", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}}, `MountVolume.SetUp failed for volume "x" : projected source clusterTrustBundle is not supported by this kubelet`},
 		{"huge pages", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "HugePages"}}, `MountVolume.SetUp failed for volume "x" : emptyDir medium "HugePages" is not supported by this kubelet`},
 	}

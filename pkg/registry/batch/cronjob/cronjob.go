@@ -40,7 +40,7 @@ var Resource = &registry.Resource[*batchv1.CronJob]{
 	ValidateUpdate:   validateUpdate,
 	Warnings:         warnings,
 	Spec:             func(c *batchv1.CronJob) any { return c.Spec },
-	Status:           &registry.Status[*batchv1.CronJob]{},
+	Status:           &registry.Status[*batchv1.CronJob]{Metadata: registry.MinimalMetadata},
 	Columns: append([]metav1.TableColumnDefinition{
 		registry.NameColumn,
 		registry.Column("Schedule", "string", docs["schedule"]),

@@ -7,7 +7,6 @@ import (
 	"context"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -69,7 +68,7 @@ func (approvalStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Obj
 
 func (approvalStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
 	r, o := obj.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest)
-	errs := apivalidation.ValidateObjectMetaAccessorUpdate(r, o, field.NewPath("metadata"))
+	errs := registry.ValidateMetadataUpdate(r, o)
 	return append(errs, validateApproval(r, o)...)
 }
 

@@ -159,7 +159,7 @@ func summary(subsets []corev1.EndpointSubset) string {
 		}
 	}
 	switch {
-	case count == 0:
+	case len(subsets) == 0:
 		return "<none>"
 	case count > limit:
 		return fmt.Sprintf("%s + %d more...", strings.Join(list, ","), count-limit)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
 
 	"minik8s.io/minik8s/pkg/registry"
 )
@@ -27,8 +28,10 @@ var Resource = &registry.Resource[*corev1.Event]{
 	NewList:             func() runtime.Object { return &corev1.EventList{} },
 	AllowCreateOnUpdate: true,
 	Metadata:            registry.MinimalMetadata,
-	Validate:            validate,
-	ValidateUpdate:      validateUpdate,
+	// Nothing depends on an event, and none waits for anything when it is deleted.
+	DefaultGarbageCollection: rest.Unsupported,
+	Validate:                 validate,
+	ValidateUpdate:           validateUpdate,
 	Fields: func(e *corev1.Event) fields.Set {
 		return fields.Set{
 			"involvedObject.kind":            e.InvolvedObject.Kind,

@@ -121,15 +121,21 @@ func markTerminating(ns *corev1.Namespace, options *metav1.DeleteOptions, now me
 		ns.DeletionTimestamp = &now
 	}
 	ns.Status.Phase = corev1.NamespaceTerminating
-	// Only the deprecated field changes the orphan finalizer of a namespace, as upstream.
-	if options.OrphanDependents == nil {
-		return
+	keep := func(finalizer string, wanted bool) {
+		have := slices.Contains(ns.Finalizers, finalizer)
+		switch {
+		case wanted && !have:
+			ns.Finalizers = append(ns.Finalizers, finalizer)
+		case !wanted && have:
+			ns.Finalizers = slices.DeleteFunc(ns.Finalizers, func(f string) bool { return f == finalizer })
+		}
 	}
-	has := slices.Contains(ns.Finalizers, metav1.FinalizerOrphanDependents)
-	switch orphan := *options.OrphanDependents; {
-	case orphan && !has:
-		ns.Finalizers = append(ns.Finalizers, metav1.FinalizerOrphanDependents)
-	case !orphan && has:
-		ns.Finalizers = slices.DeleteFunc(ns.Finalizers, func(f string) bool { return f == metav1.FinalizerOrphanDependents })
+	// The deprecated field precedes; who says nothing changes nothing.
+	if orphan := options.OrphanDependents; orphan != nil {
+		keep(metav1.FinalizerOrphanDependents, *orphan)
+		keep(metav1.FinalizerDeleteDependents, !*orphan)
+	} else if policy := options.PropagationPolicy; policy != nil {
+		keep(metav1.FinalizerOrphanDependents, *policy == metav1.DeletePropagationOrphan)
+		keep(metav1.FinalizerDeleteDependents, *policy == metav1.DeletePropagationForeground)
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"minik8s.io/minik8s/pkg/registry"
 )
@@ -22,11 +22,15 @@ type FinalizeREST struct {
 	updater *genericregistry.Store
 }
 
-var _ rest.Updater = (*FinalizeREST)(nil)
+var (
+	_ rest.Updater             = (*FinalizeREST)(nil)
+	_ rest.ResetFieldsStrategy = (*FinalizeREST)(nil)
+)
 
 func newFinalizeREST(s *registry.Store[*corev1.Namespace]) *FinalizeREST {
 	updater := *s.Store
-	updater.UpdateStrategy = finalizeStrategy{s.UpdateStrategy}
+	strategy := finalizeStrategy{s.UpdateStrategy}
+	updater.UpdateStrategy, updater.ResetFieldsStrategy = strategy, strategy
 	return &FinalizeREST{updater: &updater}
 }
 
@@ -41,6 +45,11 @@ func (r *FinalizeREST) Update(ctx context.Context, name string, info rest.Update
 	return r.updater.Update(ctx, name, info, create, update, false, options)
 }
 
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (r *FinalizeREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return r.updater.GetResetFields()
+}
+
 // finalizeStrategy lets spec through and keeps status.
 type finalizeStrategy struct{ rest.RESTUpdateStrategy }
 
@@ -50,6 +59,12 @@ func (finalizeStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Obj
 
 func (finalizeStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
 	n := obj.(*corev1.Namespace)
-	errs := apivalidation.ValidateObjectMetaAccessorUpdate(n, old.(*corev1.Namespace), field.NewPath("metadata"))
+	errs := registry.ValidateMetadataUpdate(n, old.(*corev1.Namespace))
 	return append(errs, validateFinalizers(n, field.NewPath("spec", "finalizers").Index)...)
+}
+
+func (finalizeStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return map[fieldpath.APIVersion]*fieldpath.Set{
+		fieldpath.APIVersion(corev1.SchemeGroupVersion.String()): fieldpath.NewSet(fieldpath.MakePathOrDie("status")),
+	}
 }

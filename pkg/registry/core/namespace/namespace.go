@@ -66,6 +66,7 @@ var stored = &registry.Resource[*corev1.Namespace]{
 	// spec.finalizers is written by the finalize subresource only.
 	PrepareForUpdate: func(_ context.Context, n, old *corev1.Namespace) { n.Spec = old.Spec },
 	Canonicalize:     setNameLabel,
+	WholeUpdate:      true,
 	Validate:         validate,
 	ValidateUpdate:   func(context.Context, *corev1.Namespace, *corev1.Namespace) field.ErrorList { return nil },
 	Status:           &registry.Status[*corev1.Namespace]{Validate: validateStatus},

@@ -29,6 +29,7 @@ var Resource = &registry.Resource[*corev1.PersistentVolumeClaim]{
 		prepareSpec(&c.Spec, nil)
 	},
 	PrepareForUpdate: func(_ context.Context, c, old *corev1.PersistentVolumeClaim) { prepareSpec(&c.Spec, &old.Spec) },
+	WholeUpdate:      true,
 	Validate:         validate,
 	ValidateUpdate:   validateUpdate,
 	Warnings:         warnings,

@@ -15,11 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	storeerr "k8s.io/apiserver/pkg/storage/errors"
 	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 )
@@ -60,6 +62,10 @@ func (r *EvictionREST) Create(ctx context.Context, name string, obj runtime.Obje
 	}
 	if name != e.Name {
 		return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
+	}
+	if o := e.DeleteOptions; o != nil && ptr.Deref(o.IgnoreStoreReadErrorWithClusterBreakingPotential, false) {
+		return nil, apierrors.NewInvalid(policyv1.SchemeGroupVersion.WithKind("Eviction").GroupKind(), name, field.ErrorList{field.Invalid(
+			field.NewPath("deleteOptions", "ignoreStoreReadErrorWithClusterBreakingPotential"), true, "can not be set for pod eviction, try after removing the option")})
 	}
 	del, err := deleteOptions(e, options)
 	if err != nil {
@@ -178,7 +184,7 @@ func (r *EvictionREST) mark(ctx context.Context, name string, del *metav1.Delete
 	err = r.pods.Storage.GuaranteedUpdate(ctx, key, out, false, preconditions, storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
 		p := obj.(*corev1.Pod)
 		setCondition(&p.Status, corev1.PodCondition{
-			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, ObservedGeneration: p.Generation,
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
 			Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
 		})
 		return p, nil

@@ -25,6 +25,12 @@ var standard = sets.New[corev1.ResourceName](
 	corev1.ResourcePersistentVolumeClaims, corev1.ResourceConfigMaps, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
 )
 
+// compute is what pods ask for and a quota of chosen pods may limit.
+var compute = sets.New[corev1.ResourceName](
+	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory,
+	corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory,
+)
+
 // whole are counted in whole numbers.
 var whole = sets.New[corev1.ResourceName](
 	corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,
@@ -71,12 +77,9 @@ func validateScopes(spec *corev1.ResourceQuotaSpec, path *field.Path) field.Erro
 	}
 	at := path.Child("scopes")
 	var errs field.ErrorList
-	for i, s := range spec.Scopes {
+	for _, s := range spec.Scopes {
 		if !slices.Contains(scopes, s) {
 			errs = append(errs, field.Invalid(at, spec.Scopes, "unsupported scope"))
-		}
-		if slices.Contains(spec.Scopes[:i], s) {
-			errs = append(errs, field.Duplicate(at.Index(i), s))
 		}
 		for name := range spec.Hard {
 			if !limits(s, name) {
@@ -84,24 +87,35 @@ func validateScopes(spec *corev1.ResourceQuotaSpec, path *field.Path) field.Erro
 			}
 		}
 	}
-	for _, pair := range [][2]corev1.ResourceQuotaScope{
-		{corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort},
-		{corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating},
-	} {
-		if slices.Contains(spec.Scopes, pair[0]) && slices.Contains(spec.Scopes, pair[1]) {
-			errs = append(errs, field.Invalid(at, spec.Scopes, "conflicting scopes"))
-		}
+	if conflict(spec.Scopes) {
+		errs = append(errs, field.Invalid(at, spec.Scopes, "conflicting scopes"))
 	}
 	return errs
 }
 
-// limits tells whether a quota of the scope can limit a resource: best-effort pods have nothing but their number.
+// conflict tells whether no pod is of all the scopes.
+func conflict(scopes []corev1.ResourceQuotaScope) bool {
+	both := func(a, b corev1.ResourceQuotaScope) bool {
+		return slices.Contains(scopes, a) && slices.Contains(scopes, b)
+	}
+	return both(corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort) ||
+		both(corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating)
+}
+
+// limits tells whether a quota of the scope can limit a resource: the scopes are about pods, of best effort ones only the
+// number, or about claims. Resources that are no standard ones, such as counts of objects, are not looked at.
 func limits(s corev1.ResourceQuotaScope, name corev1.ResourceName) bool {
+	if !standard.Has(name) {
+		return true
+	}
 	switch s {
 	case corev1.ResourceQuotaScopeBestEffort:
 		return name == corev1.ResourcePods
 	case corev1.ResourceQuotaScopeVolumeAttributesClass:
 		return name == corev1.ResourcePersistentVolumeClaims || name == corev1.ResourceRequestsStorage
+	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeNotBestEffort,
+		corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
+		return name == corev1.ResourcePods || compute.Has(name)
 	}
 	return true
 }
@@ -115,9 +129,16 @@ func validateSelector(spec *corev1.ResourceQuotaSpec, path *field.Path) field.Er
 		corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopeTerminating,
 		corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeCrossNamespacePodAffinity,
 	}
+	var selected []corev1.ResourceQuotaScope
 	for _, r := range spec.ScopeSelector.MatchExpressions {
+		selected = append(selected, r.ScopeName)
 		if !slices.Contains(scopes, r.ScopeName) {
 			errs = append(errs, field.Invalid(path.Child("scopeName"), r.ScopeName, "unsupported scope"))
+		}
+		for name := range spec.Hard {
+			if !limits(r.ScopeName, name) {
+				errs = append(errs, field.Invalid(path, spec.ScopeSelector, "unsupported scope applied to resource"))
+			}
 		}
 		if slices.Contains(fixed, r.ScopeName) && r.Operator != corev1.ScopeSelectorOpExists {
 			errs = append(errs, field.Invalid(path.Child("operator"), r.Operator,
@@ -135,6 +156,9 @@ func validateSelector(spec *corev1.ResourceQuotaSpec, path *field.Path) field.Er
 		default:
 			errs = append(errs, field.Invalid(path.Child("operator"), r.Operator, "not a valid selector operator"))
 		}
+	}
+	if conflict(selected) {
+		errs = append(errs, field.Invalid(path, spec.Scopes, "conflicting scopes"))
 	}
 	return errs
 }

@@ -80,7 +80,7 @@ func validateClusterIPs(s, old *corev1.Service, path *field.Path) field.ErrorLis
 		return errs
 	}
 	for i, ip := range ips {
-		if f, ok := familyOf(ip); ok && i < len(s.Spec.IPFamilies) && f != s.Spec.IPFamilies[i] {
+		if f, ok := familyOf(ip); ok && i < len(s.Spec.IPFamilies) && f != s.Spec.IPFamilies[i] && slices.Contains(families, s.Spec.IPFamilies[i]) {
 			errs = append(errs, field.Invalid(at.Index(i), ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", s.Spec.IPFamilies[i], i)))
 		}
 	}

@@ -40,6 +40,8 @@ type TokenREST struct {
 var (
 	_ rest.NamedCreater             = (*TokenREST)(nil)
 	_ rest.GroupVersionKindProvider = (*TokenREST)(nil)
+
+	_ rest.SubresourceObjectMetaPreserver = (*TokenREST)(nil)
 )
 
 // New implements rest.Storage.
@@ -51,6 +53,17 @@ func (r *TokenREST) Destroy() {}
 // GroupVersionKind implements rest.GroupVersionKindProvider.
 func (r *TokenREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
 	return tokenRequestKind
+}
+
+// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate implements rest.SubresourceObjectMetaPreserver: the UID in the
+// request is compared with the account's.
+func (r *TokenREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
+
+// SetTokenRequestDefaults is part of the scheme: managed fields tell of what it fills in.
+func SetTokenRequestDefaults(r *authenticationv1.TokenRequest) {
+	if r.Spec.ExpirationSeconds == nil {
+		r.Spec.ExpirationSeconds = ptr.To[int64](defaultExpirationSeconds)
+	}
 }
 
 // Create implements rest.NamedCreater.
@@ -111,9 +124,7 @@ func complete(r *authenticationv1.TokenRequest, account types.NamespacedName, au
 	}
 	r.Name, r.Namespace = account.Name, account.Namespace
 	r.Status = authenticationv1.TokenRequestStatus{}
-	if r.Spec.ExpirationSeconds == nil {
-		r.Spec.ExpirationSeconds = ptr.To[int64](defaultExpirationSeconds)
-	}
+	SetTokenRequestDefaults(r) // for calls within the process
 	if len(r.Spec.Audiences) == 0 {
 		r.Spec.Audiences = audiences
 	}
@@ -121,6 +132,10 @@ func complete(r *authenticationv1.TokenRequest, account types.NamespacedName, au
 }
 
 func validateRequest(r *authenticationv1.TokenRequest) field.ErrorList {
+	// Only a webhook may attest to something, and that is alpha (APIServerWebhookAuthenticationToken).
+	if len(r.Spec.Attestations) > 0 {
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "attestations"), r.Spec.Attestations, "attestations may only be specified with a webhook bound object reference")}
+	}
 	path := field.NewPath("spec", "expirationSeconds")
 	switch seconds := *r.Spec.ExpirationSeconds; {
 	case seconds < minExpirationSeconds:
@@ -184,6 +199,12 @@ func lookup[T runtime.Object](ctx context.Context, stores *registry.Stores, reso
 	store, err := stores.Get(schema.GroupResource{Resource: resource})
 	if err != nil {
 		return none, apierrors.NewInternalError(err)
+	}
+	// Errors name what the request is about.
+	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
+		about := *info
+		about.Resource, about.Subresource, about.Name = resource, "", name
+		ctx = genericapirequest.WithRequestInfo(ctx, &about)
 	}
 	obj, err := store.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {

@@ -28,7 +28,7 @@ func TestResource(t *testing.T) {
 		Update: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"10.0.0.2"} },
 		Invalid: []registrytest.Invalid[*discoveryv1.EndpointSlice]{
 			{Name: "no type", Mutate: func(s *discoveryv1.EndpointSlice) { s.AddressType = "" }, Field: "addressType"},
-			{Name: "other family", Mutate: func(s *discoveryv1.EndpointSlice) { s.AddressType = "IPv6" }, Field: "endpoints[0].addresses[0]"},
+			{Name: "other family", Mutate: func(s *discoveryv1.EndpointSlice) { s.AddressType = "IPv6" }, Field: "endpoints[0].addresses"},
 			{Name: "no address", Mutate: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = nil }, Field: "endpoints[0].addresses"},
 			{Name: "loopback", Mutate: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "127.0.0.1" }, Field: "endpoints[0].addresses[0]"},
 			{Name: "same port name", Mutate: func(s *discoveryv1.EndpointSlice) { s.Ports = append(s.Ports, s.Ports[0]) }, Field: "ports[1].name"},

@@ -61,7 +61,7 @@ func validateEndpoints(list []discoveryv1.Endpoint, kind discoveryv1.AddressType
 			errs = append(errs, field.TooMany(p, len(e.Addresses), maxAddresses))
 		}
 		for j, a := range e.Addresses {
-			errs = append(errs, validateAddress(a, kind, at.Child("addresses").Index(j))...)
+			errs = append(errs, validateAddress(a, j, kind, at.Child("addresses"))...)
 		}
 		if e.NodeName != nil {
 			for _, msg := range validation.IsDNS1123Subdomain(*e.NodeName) {
@@ -80,23 +80,26 @@ func validateEndpoints(list []discoveryv1.Endpoint, kind discoveryv1.AddressType
 	return errs
 }
 
-func validateAddress(a string, kind discoveryv1.AddressType, path *field.Path) field.ErrorList {
+// validateAddress checks the j-th of the addresses at path.
+func validateAddress(a string, j int, kind discoveryv1.AddressType, path *field.Path) field.ErrorList {
 	if kind == discoveryv1.AddressTypeFQDN {
-		return validation.IsFullyQualifiedDomainName(path, a)
+		return validation.IsFullyQualifiedDomainName(path.Index(j), a)
 	}
-	if errs := validation.IsValidIPForLegacyField(path, a, true, nil); len(errs) > 0 {
+	if errs := validation.IsValidIPForLegacyField(path.Index(j), a, true, nil); len(errs) > 0 {
 		return errs
 	}
 	ip, err := netip.ParseAddr(a)
-	switch {
-	case err != nil:
-		return field.ErrorList{field.Invalid(path, a, "must be a valid IP address")}
-	case kind == discoveryv1.AddressTypeIPv4 && !ip.Is4():
-		return field.ErrorList{field.Invalid(path, a, "must be an IPv4 address")}
-	case kind == discoveryv1.AddressTypeIPv6 && !ip.Is6():
-		return field.ErrorList{field.Invalid(path, a, "must be an IPv6 address")}
+	if err != nil {
+		return field.ErrorList{field.Invalid(path.Index(j), a, "must be a valid IP address")}
 	}
-	return endpoints.ValidateReachable(a, path)
+	var errs field.ErrorList
+	switch { // of the wrong family are all together, as upstream has it
+	case kind == discoveryv1.AddressTypeIPv4 && !ip.Is4():
+		errs = append(errs, field.Invalid(path, a, "must be an IPv4 address"))
+	case kind == discoveryv1.AddressTypeIPv6 && !ip.Is6():
+		errs = append(errs, field.Invalid(path, a, "must be an IPv6 address"))
+	}
+	return append(errs, endpoints.ValidateReachable(a, path.Index(j))...)
 }
 
 func validateHints(h *discoveryv1.EndpointHints, path *field.Path) field.ErrorList {

@@ -33,14 +33,16 @@ const (
 	ErrReasonUnbound      = "pod has unbound immediate PersistentVolumeClaims"
 	ErrReasonNodeConflict = "node(s) didn't match PersistentVolume's node affinity"
 	ErrReasonNoVolume     = "node(s) didn't find available persistent volumes to bind"
+	ErrReasonNoSpace      = "node(s) did not have enough free storage"
 	ErrReasonMissing      = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 	filterKey  = "PreFilter" + Name
 	reserveKey = "Reserve" + Name
 
 	// bindTimeout bounds the wait for a provisioner, as upstream's default does.
-	bindTimeout  = 10 * time.Minute
-	pollInterval = time.Second
+	bindTimeout = 10 * time.Minute
+	// pollInterval is for a look into the cache, no request.
+	pollInterval = 100 * time.Millisecond
 )
 
 // VolumeBinding is the plugin.
@@ -49,6 +51,7 @@ type VolumeBinding struct {
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
 	classes storagelisters.StorageClassLister
+	room    room
 
 	mu       sync.Mutex
 	promised map[string]string // guarded by mu; volume to the claim (namespace/name) it is reserved for
@@ -64,13 +67,14 @@ var (
 
 // New returns the plugin.
 func New(h framework.Handle) (framework.Plugin, error) {
-	core := h.Informers().Core().V1()
+	core, storage := h.Informers().Core().V1(), h.Informers().Storage().V1()
 	return &VolumeBinding{
 		handle:   h,
 		promised: map[string]string{},
 		claims:   core.PersistentVolumeClaims().Lister(),
 		volumes:  core.PersistentVolumes().Lister(),
-		classes:  h.Informers().Storage().V1().StorageClasses().Lister(),
+		classes:  storage.StorageClasses().Lister(),
+		room:     room{storage.CSIDrivers().Lister(), storage.CSIStorageCapacities().Lister()},
 	}, nil
 }
 
@@ -225,6 +229,13 @@ func (v *VolumeBinding) decide(claims []*corev1.PersistentVolumeClaim, node *cor
 		class, err := v.classes.Get(volumehelper.GetPersistentVolumeClaimClass(claim))
 		if err != nil || class.Provisioner == volumehelper.NotSupportedProvisioner || !reaches(class.AllowedTopologies, node) {
 			return nil, reject(ErrReasonNoVolume)
+		}
+		enough, err := v.room.enough(claim, class, node)
+		if err != nil {
+			return nil, framework.AsStatus(err)
+		}
+		if !enough {
+			return nil, reject(ErrReasonNoSpace)
 		}
 		out = append(out, decision{claim: claim})
 	}
@@ -390,6 +401,8 @@ func (*VolumeBinding) Requeue() []framework.Requeue {
 			},
 		},
 		{Event: framework.ClusterEvent{Resource: framework.PersistentVolume, Action: framework.Add | framework.Update}},
+		{Event: framework.ClusterEvent{Resource: framework.CSIDriver, Action: framework.Update | framework.Delete}},
+		{Event: framework.ClusterEvent{Resource: framework.CSIStorageCapacity, Action: framework.Add | framework.Update}, Hint: hasMore},
 		{Event: framework.ClusterEvent{Resource: framework.StorageClass, Action: framework.Add | framework.Update}},
 		{Event: framework.ClusterEvent{Resource: framework.Node, Action: framework.Add | framework.UpdateLabels}},
 	}

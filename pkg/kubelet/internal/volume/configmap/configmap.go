@@ -25,7 +25,7 @@ func (c *ConfigMap) Supports(v *corev1.Volume) bool { return v.ConfigMap != nil 
 func (c *ConfigMap) HostPath(m plugin.Mount) string { return m.Dir }
 
 // ReadOnly implements plugin.Plugin.
-func (c *ConfigMap) ReadOnly() bool { return true }
+func (c *ConfigMap) ReadOnly(plugin.Mount) bool { return true }
 
 // SetUp implements plugin.Plugin.
 func (c *ConfigMap) SetUp(ctx context.Context, m plugin.Mount) error {

@@ -35,7 +35,7 @@ func (d *DownwardAPI) Supports(v *corev1.Volume) bool { return v.DownwardAPI != 
 func (d *DownwardAPI) HostPath(m plugin.Mount) string { return m.Dir }
 
 // ReadOnly implements plugin.Plugin.
-func (d *DownwardAPI) ReadOnly() bool { return true }
+func (d *DownwardAPI) ReadOnly(plugin.Mount) bool { return true }
 
 // SetUp implements plugin.Plugin.
 func (d *DownwardAPI) SetUp(_ context.Context, m plugin.Mount) error {

@@ -35,7 +35,7 @@ func (e *EmptyDir) Supports(v *corev1.Volume) bool { return v.EmptyDir != nil }
 func (e *EmptyDir) HostPath(m plugin.Mount) string { return m.Dir }
 
 // ReadOnly implements plugin.Plugin.
-func (e *EmptyDir) ReadOnly() bool { return false }
+func (e *EmptyDir) ReadOnly(plugin.Mount) bool { return false }
 
 // SetUp implements plugin.Plugin. What containers did to an existing volume is left alone.
 func (e *EmptyDir) SetUp(_ context.Context, m plugin.Mount) error {

@@ -29,7 +29,7 @@ func (HostPath) Supports(v *corev1.Volume) bool { return v.HostPath != nil }
 func (HostPath) HostPath(m plugin.Mount) string { return m.Volume.HostPath.Path }
 
 // ReadOnly implements plugin.Plugin.
-func (HostPath) ReadOnly() bool { return false }
+func (HostPath) ReadOnly(plugin.Mount) bool { return false }
 
 // SetUp implements plugin.Plugin: it checks the type and creates what the type says to.
 func (HostPath) SetUp(_ context.Context, m plugin.Mount) error {

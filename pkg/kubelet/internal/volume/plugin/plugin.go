@@ -31,7 +31,7 @@ type Plugin interface {
 	// HostPath is what is mounted into containers.
 	HostPath(m Mount) string
 	// ReadOnly says whether containers may never write to it.
-	ReadOnly() bool
+	ReadOnly(m Mount) bool
 }
 
 // Mount is a volume of a pod that is set up.
@@ -44,8 +44,8 @@ type Mount struct {
 	PodIPs []string
 }
 
-// FSGroup is the group that owns the pod's volumes, nil if none is asked for. fsGroupChangePolicy has no say here, as
-// upstream: it is about volumes that outlive their pod.
+// FSGroup is the group that owns the pod's volumes, nil if none is asked for. fsGroupChangePolicy is about volumes that
+// outlive their pod, and has no say in others.
 func (m Mount) FSGroup() *int64 {
 	if sc := m.Pod.Spec.SecurityContext; sc != nil {
 		return sc.FSGroup

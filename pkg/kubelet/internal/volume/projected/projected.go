@@ -43,7 +43,7 @@ func (p *Projected) Supports(v *corev1.Volume) bool { return v.Projected != nil 
 func (p *Projected) HostPath(m plugin.Mount) string { return m.Dir }
 
 // ReadOnly implements plugin.Plugin.
-func (p *Projected) ReadOnly() bool { return true }
+func (p *Projected) ReadOnly(plugin.Mount) bool { return true }
 
 // SetUp implements plugin.Plugin.
 func (p *Projected) SetUp(ctx context.Context, m plugin.Mount) error {

@@ -30,7 +30,7 @@ func (s *Secret) Supports(v *corev1.Volume) bool { return v.Secret != nil }
 func (s *Secret) HostPath(m plugin.Mount) string { return m.Dir }
 
 // ReadOnly implements plugin.Plugin.
-func (s *Secret) ReadOnly() bool { return true }
+func (s *Secret) ReadOnly(plugin.Mount) bool { return true }
 
 // SetUp implements plugin.Plugin.
 func (s *Secret) SetUp(ctx context.Context, m plugin.Mount) error {

@@ -1,0 +1,77 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"minik8s.io/minik8s/pkg/provisioner"
+)
+
+// volumesDir holds the volumes of the default storage class.
+func volumesDir(c Config) string { return filepath.Join(c.DataDir, "volumes") }
+
+// buildProvisioner makes what provides the node's volumes of the default storage class.
+func buildProvisioner(c Config, identity *rest.Config) (func(context.Context) error, error) {
+	client, _, err := clientOf(identity, provisioner.Name)
+	if err != nil {
+		return nil, err
+	}
+	broadcaster := record.NewBroadcaster()
+	p, err := provisioner.New(provisioner.Config{
+		NodeName: c.Kubelet.NodeName, Dir: volumesDir(c), Client: client,
+		Recorder: broadcaster.NewRecorder(clientgoscheme.Scheme, corev1.EventSource{Component: provisioner.Name, Host: c.Kubelet.NodeName}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building the provisioner of volumes: %w", err)
+	}
+	return func(ctx context.Context) error {
+		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+		defer broadcaster.Shutdown()
+		return p.Start(ctx)
+	}, nil
+}
+
+// buildStorageClass makes what publishes the default storage class.
+func (r *runner) buildStorageClass() (func(context.Context) error, error) {
+	admin, _, err := r.informers("minik8s", "kubernetes-admin", "system:masters")
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return publishStorageClass(ctx, admin) }, nil
+}
+
+// publishStorageClass makes the storage class of claims that ask for none, unless there is one of its name: what users
+// changed in it stays. It is repeated until it succeeds.
+func publishStorageClass(ctx context.Context, client kubernetes.Interface) error {
+	classes, class := client.StorageV1().StorageClasses(), provisioner.Class()
+	var last error
+	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		_, last = classes.Get(ctx, class.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(last) {
+			_, last = classes.Create(ctx, class, metav1.CreateOptions{})
+		}
+		return last == nil || apierrors.IsAlreadyExists(last), nil
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("publishing the default storage class: %w", last)
+	}
+	return nil
+}

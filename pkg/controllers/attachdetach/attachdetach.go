@@ -1,0 +1,255 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package attachdetach asks CSI drivers, by VolumeAttachments, to attach volumes to the nodes of the pods that use them,
+// and to detach them when no pod does and the node has unmounted them. Touch it when volumes are attached too late, or
+// detached too early.
+//
+// What is attached is read from the VolumeAttachments at every pass, so a restart forgets nothing but for how long a
+// detachment has waited. See https://kubernetes.io/docs/concepts/storage/volumes/#csi and KEP 2268 for nodes that are
+// shut down.
+package attachdetach
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// unmountTimeout is how long a node that is not Ready may keep a volume that no pod needs, as upstream's
+// maxWaitForUnmountDuration.
+const unmountTimeout = 6 * time.Minute
+
+// Reconciler attaches and detaches the volumes of one node.
+type Reconciler struct {
+	Client client.Client
+	Events record.EventRecorder
+	Clock  clock.PassiveClock
+	// PodsOn lists the pods of a node that have claims, for reading only.
+	PodsOn func(ctx context.Context, node string) ([]corev1.Pod, error)
+
+	mu      sync.Mutex
+	waiting map[string]time.Time // guarded by mu; when a detachment was wanted first, by the name of the attachment
+}
+
+// plan is what a pass does about the attachments of a node.
+type plan struct {
+	attach []*wanted
+	detach []*storagev1.VolumeAttachment
+	// report is what the node's status should say.
+	report []corev1.AttachedVolume
+	// again is when to look again at what waits to be unmounted, zero for never.
+	again time.Duration
+}
+
+// Reconcile looks at the node in req.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var node *corev1.Node
+	found := &corev1.Node{}
+	if err := r.Client.Get(ctx, req.NamespacedName, found); err == nil {
+		node = found
+	} else if !apierrors.IsNotFound(err) {
+		return reconcile.Result{}, fmt.Errorf("getting the node: %w", err)
+	}
+	var attachments storagev1.VolumeAttachmentList
+	if err := r.Client.List(ctx, &attachments, client.UnsafeDisableDeepCopy); err != nil {
+		return reconcile.Result{}, fmt.Errorf("listing attachments: %w", err)
+	}
+	wants := map[string]*wanted{}
+	if managed(node) {
+		var err error
+		if wants, err = r.wants(ctx, req.Name); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	p, err := r.plan(ctx, req.Name, node, wants, attachments.Items)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	// The node learns that it may not mount a volume any more before it is detached.
+	if err := r.report(ctx, node, p.report, wants); err != nil {
+		return reconcile.Result{}, err
+	}
+	for _, attachment := range p.detach {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, attachment.DeepCopy(), client.Preconditions{UID: &attachment.UID})); err != nil {
+			return reconcile.Result{}, fmt.Errorf("detaching %s: %w", attachment.Name, err)
+		}
+		r.forget(attachment.Name)
+	}
+	for _, w := range p.attach {
+		if err := r.Client.Create(ctx, w.attachment(req.Name)); err != nil && !apierrors.IsAlreadyExists(err) {
+			return reconcile.Result{}, fmt.Errorf("attaching volume %q: %w", w.volume.Name, err)
+		}
+	}
+	return reconcile.Result{RequeueAfter: p.again}, nil
+}
+
+// plan compares what is wanted on the node, by the name of the attachment, with what there is in the cluster.
+func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, wants map[string]*wanted, all []storagev1.VolumeAttachment) (plan, error) {
+	var p plan
+	have, elsewhere := map[string]bool{}, map[string][]string{}
+	for i := range all {
+		a := &all[i]
+		if a.Spec.Source.PersistentVolumeName == nil {
+			continue // of a volume inside a pod, which is not from here
+		}
+		if a.Spec.NodeName != name {
+			elsewhere[*a.Spec.Source.PersistentVolumeName] = append(elsewhere[*a.Spec.Source.PersistentVolumeName], a.Spec.NodeName)
+			continue
+		}
+		have[a.Name] = true
+		if w := wants[a.Name]; w != nil {
+			r.forget(a.Name)
+			if a.DeletionTimestamp == nil && a.Status.Attached {
+				p.report = append(p.report, corev1.AttachedVolume{Name: w.unique})
+			} else if e := a.Status.AttachError; e != nil {
+				message := fmt.Sprintf("AttachVolume.Attach failed for volume %q : %s", w.volume.Name, e.Message)
+				r.tell(w.pods, corev1.EventTypeWarning, "FailedAttachVolume", message)
+			}
+			continue
+		}
+		if a.DeletionTimestamp != nil {
+			continue
+		}
+		unique, ours, err := r.owned(ctx, a)
+		if err != nil {
+			return p, err
+		}
+		if !ours {
+			continue
+		}
+		since := r.wait(a.Name)
+		switch left := unmountTimeout - since; {
+		case mayDetach(node, unique, since):
+			p.detach = append(p.detach, a)
+			continue
+		case left > 0 && (p.again == 0 || left < p.again):
+			p.again = left
+		}
+		if a.Status.Attached && unique != "" {
+			p.report = append(p.report, corev1.AttachedVolume{Name: unique})
+		}
+	}
+	for _, key := range sortedKeys(wants) {
+		w := wants[key]
+		nodes := elsewhere[w.volume.Name]
+		switch {
+		case have[key]:
+		case len(nodes) > 0 && exclusive(w.volume):
+			if err := r.refuse(ctx, w, nodes); err != nil {
+				return p, err
+			}
+		default:
+			p.attach = append(p.attach, w)
+		}
+	}
+	return p, nil
+}
+
+// owned tells whether an attachment was made here, and the name that its volume has in the status of nodes, "" if the
+// volume is gone.
+func (r *Reconciler) owned(ctx context.Context, a *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, bool, error) {
+	volume := &corev1.PersistentVolume{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: *a.Spec.Source.PersistentVolumeName}, volume)
+	if apierrors.IsNotFound(err) {
+		return "", generated(a.Name), nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("getting volume %q: %w", *a.Spec.Source.PersistentVolumeName, err)
+	}
+	csi := volume.Spec.CSI
+	if csi == nil || csi.Driver != a.Spec.Attacher {
+		return "", false, nil
+	}
+	return uniqueName(csi), a.Name == attachmentName(csi, a.Spec.NodeName), nil
+}
+
+// wait returns how long the attachment has been waiting to be removed, beginning now if it has not.
+func (r *Reconciler) wait(name string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if since, ok := r.waiting[name]; ok {
+		return r.Clock.Since(since)
+	}
+	if r.waiting == nil {
+		r.waiting = map[string]time.Time{}
+	}
+	r.waiting[name] = r.Clock.Now()
+	return 0
+}
+
+func (r *Reconciler) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.waiting, name)
+}
+
+// report writes what is attached into the node's status, where its kubelet waits for it, and tells the pods.
+func (r *Reconciler) report(ctx context.Context, node *corev1.Node, attached []corev1.AttachedVolume, wants map[string]*wanted) error {
+	if !managed(node) {
+		return nil
+	}
+	status := merge(node.Status.VolumesAttached, attached)
+	if equality.Semantic.DeepEqual(status, node.Status.VolumesAttached) {
+		return nil
+	}
+	known := map[corev1.UniqueVolumeName]bool{}
+	for _, v := range node.Status.VolumesAttached {
+		known[v.Name] = true
+	}
+	before := node.DeepCopy()
+	node.Status.VolumesAttached = status
+	err := r.Client.Status().Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return fmt.Errorf("reporting attached volumes: %w", err)
+	}
+	isNew := map[corev1.UniqueVolumeName]bool{}
+	for _, v := range attached {
+		isNew[v.Name] = !known[v.Name]
+	}
+	for _, w := range wants {
+		if isNew[w.unique] {
+			message := fmt.Sprintf("AttachVolume.Attach succeeded for volume %q ", w.volume.Name)
+			r.tell(w.pods, corev1.EventTypeNormal, "SuccessfulAttachVolume", message)
+		}
+	}
+	return nil
+}
+
+// refuse tells the pods why their volume cannot come to their node yet.
+func (r *Reconciler) refuse(ctx context.Context, w *wanted, nodes []string) error {
+	var users []corev1.Pod
+	for _, node := range nodes {
+		there, err := r.wants(ctx, node)
+		if err != nil {
+			return err
+		}
+		for _, other := range there {
+			if other.volume.Name == w.volume.Name {
+				users = append(users, other.pods...)
+			}
+		}
+	}
+	for i := range w.pods {
+		message := fmt.Sprintf("Waiting for detach for volume %q %s", w.volume.Name, inUseBy(users, w.pods[i].Namespace))
+		r.tell(w.pods[i:i+1], corev1.EventTypeWarning, "FailedAttachVolume", message)
+	}
+	return nil
+}
+
+func (r *Reconciler) tell(pods []corev1.Pod, kind, reason, message string) {
+	for i := range pods {
+		r.Events.Event(&pods[i], kind, reason, message)
+	}
+}

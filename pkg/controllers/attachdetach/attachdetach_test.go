@@ -1,0 +1,270 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package attachdetach
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/controllertest"
+)
+
+const driver = "csi.example.com"
+
+var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func node(name string, change ...func(*corev1.Node)) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{managedAnnotation: "true"}}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	for _, f := range change {
+		f(n)
+	}
+	return n
+}
+
+func inUse(handle string) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Status.VolumesInUse = append(n.Status.VolumesInUse, corev1.UniqueVolumeName("kubernetes.io/csi/"+driver+"^"+handle))
+	}
+}
+
+func notReady(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
+
+func outOfService(n *corev1.Node) {
+	n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+}
+
+// pod uses the claim of the same namespace.
+func pod(name, node, claim string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
+	p.Spec.NodeName = node
+	p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
+	p.Status.Phase = corev1.PodRunning
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+func succeeded(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+
+// volume is a volume "v" that is bound to a claim "c".
+func volume(modes ...corev1.PersistentVolumeAccessMode) []client.Object {
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
+	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}
+	v.Spec.AccessModes = modes
+	v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "c", UID: "uid"}
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "uid"}}
+	c.Spec.VolumeName, c.Status.Phase = "v", corev1.ClaimBound
+	return []client.Object{v, c}
+}
+
+func attachment(on string, attached bool, change ...func(*storagev1.VolumeAttachment)) *storagev1.VolumeAttachment {
+	csi := &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}
+	a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: attachmentName(csi, on), UID: "a"}}
+	a.Spec = storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: on, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("v")}}
+	a.Status.Attached = attached
+	for _, f := range change {
+		f(a)
+	}
+	return a
+}
+
+func newReconciler(c client.Client) *Reconciler {
+	return &Reconciler{
+		Client: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakePassiveClock(now),
+		PodsOn: podsOn(c),
+	}
+}
+
+func podsOn(c client.Client) func(context.Context, string) ([]corev1.Pod, error) {
+	return func(ctx context.Context, node string) ([]corev1.Pod, error) {
+		var list corev1.PodList
+		err := c.List(ctx, &list)
+		return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.Spec.NodeName != node }), err
+	}
+}
+
+// state are the attachments by node, and what the status of node a says.
+type state struct {
+	Attachments map[string]string
+	Reported    []corev1.UniqueVolumeName
+}
+
+func look(ctx context.Context, c client.Client) (state, error) {
+	s := state{Attachments: map[string]string{}}
+	var attachments storagev1.VolumeAttachmentList
+	if err := c.List(ctx, &attachments); err != nil {
+		return s, err
+	}
+	for _, a := range attachments.Items {
+		s.Attachments[a.Spec.NodeName] = *a.Spec.Source.PersistentVolumeName
+	}
+	n := &corev1.Node{}
+	if err := c.Get(ctx, types.NamespacedName{Name: "a"}, n); client.IgnoreNotFound(err) != nil {
+		return s, err
+	}
+	for _, v := range n.Status.VolumesAttached {
+		s.Reported = append(s.Reported, v.Name)
+	}
+	return s, nil
+}
+
+// attacher plays the external attacher.
+func attacher(ctx context.Context, c client.Client) error {
+	var list storagev1.VolumeAttachmentList
+	if err := c.List(ctx, &list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if list.Items[i].Status.Attached {
+			continue
+		}
+		list.Items[i].Status.Attached = true
+		if err := c.Status().Update(ctx, &list.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestReconcile(t *testing.T) {
+	t.Parallel()
+	const unique = corev1.UniqueVolumeName("kubernetes.io/csi/" + driver + "^h")
+	reported := func(n *corev1.Node) {
+		n.Status.VolumesAttached = []corev1.AttachedVolume{{Name: unique}, {Name: "example.com/flex/x"}}
+	}
+	for _, tc := range []struct {
+		name    string
+		objects []client.Object
+		want    state
+	}{
+		{"attach", append(volume(corev1.ReadWriteOnce), node("a"), pod("p", "a", "c")),
+			state{map[string]string{"a": "v"}, []corev1.UniqueVolumeName{unique}}},
+		{"attach to another node too", append(volume(corev1.ReadWriteMany), node("a"), pod("p", "a", "c"), attachment("b", true)),
+			state{map[string]string{"a": "v", "b": "v"}, []corev1.UniqueVolumeName{unique}}},
+		{"detach", append(volume(), node("a", reported), pod("p", "a", "c", succeeded), attachment("a", true)),
+			state{map[string]string{}, []corev1.UniqueVolumeName{"example.com/flex/x"}}},
+		{"detach what is in use on a node that was shut down", append(volume(), node("a", inUse("h"), outOfService), attachment("a", true)),
+			state{map[string]string{}, nil}},
+		{"detach a volume that is gone", []client.Object{node("a", reported), attachment("a", true)},
+			state{map[string]string{}, []corev1.UniqueVolumeName{"example.com/flex/x"}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			controllertest.Run(t, controllertest.Case{
+				Objects: tc.objects,
+				Request: request("a"),
+				New:     func(c client.Client) reconcile.Reconciler { return newReconciler(c) },
+				World:   attacher,
+				Want: func(ctx context.Context, c client.Client) error {
+					got, err := look(ctx, c)
+					if err != nil {
+						return err
+					}
+					if diff := cmp.Diff(tc.want, got); diff != "" {
+						return fmt.Errorf("state (-want +got):\n%s", diff)
+					}
+					return nil
+				},
+			})
+		})
+	}
+}
+
+// TestReconcile_Nothing: these situations ask for no write.
+func TestReconcile_Nothing(t *testing.T) {
+	t.Parallel()
+	unmanaged := func(n *corev1.Node) { n.Annotations = nil }
+	for _, tc := range []struct {
+		name    string
+		objects []client.Object
+		want    map[string]string
+		again   time.Duration
+		event   string
+	}{
+		{"node attaches itself", append(volume(), node("a", unmanaged), pod("p", "a", "c")), map[string]string{}, 0, ""},
+		{"driver needs no attaching", append(volume(), node("a"), pod("p", "a", "c"),
+			&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: ptr.To(false)}}), map[string]string{}, 0, ""},
+		{"claim not there", []client.Object{node("a"), pod("p", "a", "c")}, map[string]string{}, 0, ""},
+		{"still mounted", append(volume(), node("a", inUse("h")), attachment("a", false)), map[string]string{"a": "v"}, unmountTimeout, ""},
+		{"node gone", append(volume(), attachment("a", false)), map[string]string{"a": "v"}, unmountTimeout, ""},
+		{"somebody else's attachment", append(volume(), node("a"), attachment("a", false, func(a *storagev1.VolumeAttachment) { a.Name = "by-hand" })),
+			map[string]string{"a": "v"}, 0, ""},
+		{"on another node", append(volume(corev1.ReadWriteOnce), node("a"), pod("p", "a", "c"), attachment("b", true)), map[string]string{"b": "v"}, 0,
+			`Warning FailedAttachVolume Waiting for detach for volume "v" Volume is already exclusively attached to one node, waiting on detach before it can be attached to another node`},
+		{"on the node of another pod", append(volume(corev1.ReadWriteOncePod), node("a"), pod("p", "a", "c"), pod("q", "b", "c"), attachment("b", true)),
+			map[string]string{"b": "v"}, 0, `Warning FailedAttachVolume Waiting for detach for volume "v" Volume is already used by pod(s) q`},
+		{"driver fails", append(volume(), node("a"), pod("p", "a", "c"), attachment("a", false, func(a *storagev1.VolumeAttachment) {
+			a.Status.AttachError = &storagev1.VolumeError{Message: "no room"}
+		})), map[string]string{"a": "v"}, 0, `Warning FailedAttachVolume AttachVolume.Attach failed for volume "v" : no room`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(tc.objects...).Build()
+			events := record.NewFakeRecorder(5)
+			r := newReconciler(c)
+			r.Events = events
+			result, err := r.Reconcile(t.Context(), request("a"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.RequeueAfter != tc.again {
+				t.Errorf("looks again after %v, want %v", result.RequeueAfter, tc.again)
+			}
+			got, err := look(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(state{Attachments: tc.want}, got); diff != "" {
+				t.Errorf("state (-want +got):\n%s", diff)
+			}
+			close(events.Events)
+			if e := <-events.Events; e != tc.event {
+				t.Errorf("event is %q, want %q", e, tc.event)
+			}
+		})
+	}
+}
+
+// TestReconcile_Patience: a node that is not heard of keeps what it has mounted for six minutes.
+func TestReconcile_Patience(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(now)
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(append(volume(), node("a", inUse("h"), notReady), attachment("a", true))...).Build()
+	r := newReconciler(c)
+	r.Clock = clock
+	for _, step := range []struct {
+		after time.Duration
+		left  int
+	}{{0, 1}, {unmountTimeout - time.Second, 1}, {unmountTimeout, 0}} {
+		clock.SetTime(now.Add(step.after))
+		if _, err := r.Reconcile(t.Context(), request("a")); err != nil {
+			t.Fatal(err)
+		}
+		got, err := look(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Attachments) != step.left {
+			t.Errorf("after %v: attachments are %v", step.after, got.Attachments)
+		}
+	}
+}

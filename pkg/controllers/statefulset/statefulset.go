@@ -1,0 +1,84 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package statefulset runs pods that keep their name and their volumes. Touch it when a pod has the wrong identity
+// (identity.go) or claims (claims.go, retention.go), is made or deleted out of turn (plan.go), an update takes a wrong step
+// (rolling.go), a template is lost or mistaken for another (revision.go), or the status is off (status.go).
+package statefulset
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/claim"
+	"minik8s.io/minik8s/pkg/controllers/setup"
+)
+
+var (
+	kind    = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
+	podKind = corev1.SchemeGroupVersion.WithKind("Pod")
+)
+
+// Reconciler works on one StatefulSet at a time. Its client has to return what it wrote before, as setup.Env.Client does.
+type Reconciler struct {
+	Client client.Client
+	Live   client.Reader
+	Events record.EventRecorder
+	Clock  clock.PassiveClock
+}
+
+// Setup adds the controller to the manager.
+func Setup(env setup.Env) error {
+	r := &Reconciler{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock}
+	selecting := claim.Selecting(env.Client, func() client.ObjectList { return &appsv1.StatefulSetList{} }, selectorOf)
+	return ctrl.NewControllerManagedBy(env.Manager).
+		Named(env.Name).
+		For(&appsv1.StatefulSet{}).
+		Owns(&corev1.Pod{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(selecting), builder.WithPredicates(claim.Orphans())).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.WithPredicates(deletions())).
+		WithOptions(env.Options()).
+		Complete(r)
+}
+
+func selectorOf(set *appsv1.StatefulSet) (labels.Selector, error) {
+	return metav1.LabelSelectorAsSelector(set.Spec.Selector)
+}
+
+func deletions() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// usersOf returns the sets which a claim that is gone belonged to: a pod may wait for it to go, or for a new one.
+func (r *Reconciler) usersOf(ctx context.Context, gone client.Object) []reconcile.Request {
+	var list appsv1.StatefulSetList
+	options := []client.ListOption{client.InNamespace(gone.GetNamespace()), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency}
+	if err := r.Client.List(ctx, &list, options...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing stateful sets")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if UsesClaim(&list.Items[i], gone.GetName()) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}

@@ -1,0 +1,93 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ttl tells kubelets, by an annotation of their node, how long they may keep Secrets and ConfigMaps that they
+// have read: the more nodes, the longer. Touch it when these times change.
+package ttl
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/setup"
+)
+
+// steps of the size of a cluster. They overlap, so that a node that comes and goes does not change all others.
+var steps = []struct{ least, most, seconds int }{
+	{0, 100, 0}, {90, 500, 15}, {450, 1000, 30}, {900, 2000, 60}, {1800, math.MaxInt, 300},
+}
+
+// move returns the step that a cluster is on which has so many nodes and was on another step.
+func move(step, nodes int) int {
+	for nodes > steps[step].most {
+		step++
+	}
+	for nodes < steps[step].least {
+		step--
+	}
+	return step
+}
+
+// Reconciler works on one node at a time.
+type Reconciler struct {
+	Client client.Client
+
+	step atomic.Int64
+}
+
+// Setup adds the controller to the manager.
+func Setup(env setup.Env) error {
+	r := &Reconciler{Client: env.Client}
+	return ctrl.NewControllerManagedBy(env.Manager).
+		Named(env.Name).
+		For(&corev1.Node{}, builder.WithPredicates(r.outdated())).
+		WithOptions(env.Options()).
+		Complete(r)
+}
+
+// outdated lets nodes come and go, and those through that are not up to date. When the time changes, each node gets it
+// at the next sign of life of its kubelet, not all at once.
+func (r *Reconciler) outdated() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectNew.GetAnnotations()[corev1.ObjectTTLAnnotationKey] != r.wanted()
+	}}
+}
+
+func (r *Reconciler) wanted() string { return strconv.Itoa(steps[r.step.Load()].seconds) }
+
+// Reconcile counts the nodes and annotates the one in req, if it is there.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return reconcile.Result{}, fmt.Errorf("listing nodes: %w", err)
+	}
+	before := r.step.Load()
+	r.step.CompareAndSwap(before, int64(move(int(before), len(nodes.Items))))
+	var node corev1.Node
+	if err := r.Client.Get(ctx, req.NamespacedName, &node); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if node.Annotations[corev1.ObjectTTLAnnotationKey] == r.wanted() {
+		return reconcile.Result{}, nil
+	}
+	old := node.DeepCopy()
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	node.Annotations[corev1.ObjectTTLAnnotationKey] = r.wanted()
+	if err := r.Client.Patch(ctx, &node, client.StrategicMergeFrom(old)); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("annotating node %q: %w", node.Name, err)
+	}
+	return reconcile.Result{}, nil
+}

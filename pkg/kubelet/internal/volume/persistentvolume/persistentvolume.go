@@ -1,0 +1,187 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package persistentvolume is the volume behind a claim, as far as it is a directory of the node: hostPath and local. Touch
+// it when claims with volumes of another kind are to be mounted.
+//
+// What the claim led to is kept as a symbolic link in the place of the volume. It says that the volume is ready, and lets
+// a kubelet that starts while the API server is away go on with the pods that it finds.
+package persistentvolume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-helpers/storage/ephemeral"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/hostpath"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
+)
+
+// protection is the finalizer that keeps a deleted claim while pods use it.
+const protection = "kubernetes.io/pvc-protection"
+
+// PersistentVolume is the plugin.
+type PersistentVolume struct {
+	// Client gets claims and volumes, which the API server allows for those of the node's own pods.
+	Client kubernetes.Interface
+}
+
+// Name implements plugin.Plugin.
+func (*PersistentVolume) Name() string { return "kubernetes.io/local-volume" }
+
+// Supports implements plugin.Plugin.
+func (*PersistentVolume) Supports(v *corev1.Volume) bool {
+	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
+}
+
+// ReadOnly implements plugin.Plugin.
+func (*PersistentVolume) ReadOnly(m plugin.Mount) bool {
+	return m.Volume.PersistentVolumeClaim != nil && m.Volume.PersistentVolumeClaim.ReadOnly
+}
+
+// HostPath implements plugin.Plugin.
+func (*PersistentVolume) HostPath(m plugin.Mount) string {
+	target, err := os.Readlink(m.Dir)
+	if err != nil {
+		return m.Dir // it is not set up, and whoever mounts it will say so
+	}
+	return target
+}
+
+// SetUp implements plugin.Plugin.
+func (p *PersistentVolume) SetUp(ctx context.Context, m plugin.Mount) error {
+	if _, err := os.Readlink(m.Dir); err == nil {
+		return nil
+	}
+	volume, err := p.find(ctx, m)
+	if err != nil {
+		return err
+	}
+	if ptr.Deref(volume.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != corev1.PersistentVolumeFilesystem {
+		return fmt.Errorf("volume %s has volumeMode %s, but is specified in volumeMounts", m.Volume.Name, *volume.Spec.VolumeMode)
+	}
+	path, err := prepare(ctx, m, volume)
+	if err != nil {
+		return err
+	}
+	return os.Symlink(path, m.Dir)
+}
+
+// prepare makes a volume ready for the pod and returns where it is.
+func prepare(ctx context.Context, m plugin.Mount, volume *corev1.PersistentVolume) (string, error) {
+	switch source := &volume.Spec.PersistentVolumeSource; {
+	case source.HostPath != nil:
+		m.Volume = &corev1.Volume{Name: volume.Name, VolumeSource: corev1.VolumeSource{HostPath: source.HostPath}}
+		return source.HostPath.Path, hostpath.HostPath{}.SetUp(ctx, m)
+	case source.Local != nil:
+		return source.Local.Path, prepareLocal(m, source.Local.Path)
+	}
+	return "", fmt.Errorf("PersistentVolume %s is of kind %s, which is not supported by this kubelet", volume.Name, kind(&volume.Spec.PersistentVolumeSource))
+}
+
+// prepareLocal gives the directory to the pod's group. What the pod may only read is left as it is.
+func prepareLocal(m plugin.Mount, path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("path %q does not exist", path)
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("path %q is not a directory: only directories are supported by this kubelet", path)
+	}
+	group := m.FSGroup()
+	if group == nil || (m.Volume.PersistentVolumeClaim != nil && m.Volume.PersistentVolumeClaim.ReadOnly) {
+		return nil
+	}
+	onMismatch := ptr.Deref(m.Pod.Spec.SecurityContext.FSGroupChangePolicy, corev1.FSGroupChangeAlways) == corev1.FSGroupChangeOnRootMismatch
+	if onMismatch && belongs(info, *group) {
+		return nil
+	}
+	return give(path, *group)
+}
+
+// kind is the name of the field that says what the volume is.
+func kind(source *corev1.PersistentVolumeSource) string {
+	v := reflect.ValueOf(*source)
+	for i := range v.NumField() {
+		if !v.Field(i).IsNil() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			return name
+		}
+	}
+	return "unknown"
+}
+
+// find gets the volume behind the claim of the pod. The messages are upstream's.
+func (p *PersistentVolume) find(ctx context.Context, m plugin.Mount) (*corev1.PersistentVolume, error) {
+	name := ""
+	if source := m.Volume.PersistentVolumeClaim; source != nil {
+		name = source.ClaimName
+	} else {
+		name = ephemeral.VolumeClaimName(m.Pod, m.Volume)
+	}
+	claim, err := p.claim(ctx, m.Pod.Namespace, name)
+	if err != nil {
+		return nil, fmt.Errorf("error processing PVC %s/%s: %w", m.Pod.Namespace, name, err)
+	}
+	if m.Volume.Ephemeral != nil {
+		if err := ephemeral.VolumeIsForPod(m.Pod, claim); err != nil {
+			return nil, err
+		}
+	}
+	volume, err := p.volume(ctx, claim)
+	if err != nil {
+		return nil, fmt.Errorf("error processing PVC %s/%s: %w", m.Pod.Namespace, name, err)
+	}
+	return volume, nil
+}
+
+func (p *PersistentVolume) claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	claim, err := p.Client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return nil, unavailable(fmt.Errorf("failed to fetch PVC from API server: %w", err))
+	case claim.DeletionTimestamp != nil && !slices.Contains(claim.Finalizers, protection):
+		return nil, errors.New("PVC is being deleted")
+	case claim.Status.Phase != corev1.ClaimBound:
+		return nil, errors.New("PVC is not bound")
+	case claim.Spec.VolumeName == "":
+		return nil, errors.New("PVC has empty pvc.Spec.VolumeName")
+	}
+	return claim, nil
+}
+
+func (p *PersistentVolume) volume(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
+	volume, err := p.Client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return nil, unavailable(fmt.Errorf("failed to fetch PV %s from API server: %w", claim.Spec.VolumeName, err))
+	case volume.Spec.ClaimRef == nil:
+		return nil, fmt.Errorf("found PV object %s but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim", volume.Name)
+	case volume.Spec.ClaimRef.UID != claim.UID:
+		return nil, fmt.Errorf("found PV object %s but its pv.Spec.ClaimRef.UID %s does not point to claim.UID %s", volume.Name, volume.Spec.ClaimRef.UID, claim.UID)
+	}
+	return volume, nil
+}
+
+// unavailable marks an error that is not an answer of the API server.
+func unavailable(err error) error {
+	if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+		return fmt.Errorf("%w: %w", plugin.ErrUnavailable, err)
+	}
+	return err
+}

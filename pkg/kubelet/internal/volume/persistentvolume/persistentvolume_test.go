@@ -1,0 +1,193 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package persistentvolume
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
+)
+
+func claim(change ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "uid"}}
+	c.Spec.VolumeName, c.Status.Phase = "v", corev1.ClaimBound
+	for _, f := range change {
+		f(c)
+	}
+	return c
+}
+
+func volume(source corev1.PersistentVolumeSource, change ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
+	v.Spec.PersistentVolumeSource = source
+	v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "c", UID: "uid"}
+	for _, f := range change {
+		f(v)
+	}
+	return v
+}
+
+func mountOf(t *testing.T, source corev1.VolumeSource, security *corev1.PodSecurityContext) plugin.Mount {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "pod"}}
+	pod.Spec.SecurityContext = security
+	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: source}}
+	return plugin.Mount{Pod: pod, Volume: &pod.Spec.Volumes[0], Dir: filepath.Join(t.TempDir(), "data")}
+}
+
+var byClaim = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c", ReadOnly: true}}
+
+func TestSetUp(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	local := corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}}
+	missing := filepath.Join(dir, "missing")
+	now := metav1.Now()
+	for _, tc := range []struct {
+		name    string
+		objects []runtime.Object
+		source  corev1.VolumeSource
+		want    string // path
+		err     string
+	}{
+		{"local", []runtime.Object{claim(), volume(local)}, byClaim, dir, ""},
+		{"hostPath", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
+			Path: filepath.Join(dir, "made"), Type: ptr.To(corev1.HostPathDirectoryOrCreate),
+		}})}, byClaim, filepath.Join(dir, "made"), ""},
+		{"claim that a pod still uses", []runtime.Object{claim(func(c *corev1.PersistentVolumeClaim) {
+			c.DeletionTimestamp, c.Finalizers = &now, []string{protection}
+		}), volume(local)}, byClaim, dir, ""},
+		{"no directory", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: missing}})}, byClaim,
+			"", `path "` + missing + `" does not exist`},
+		{"another kind", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{}})}, byClaim,
+			"", "PersistentVolume v is of kind nfs, which is not supported by this kubelet"},
+		{"block device", []runtime.Object{claim(), volume(local, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) })},
+			byClaim, "", "volume data has volumeMode Block, but is specified in volumeMounts"},
+		{"claim not bound", []runtime.Object{claim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending })}, byClaim,
+			"", "error processing PVC ns/c: PVC is not bound"},
+		{"claim deleted", []runtime.Object{claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp, c.Finalizers = &now, []string{"f"} })}, byClaim,
+			"", "error processing PVC ns/c: PVC is being deleted"},
+		{"no claim", nil, byClaim, "", `error processing PVC ns/c: failed to fetch PVC from API server: persistentvolumeclaims "c" not found`},
+		{"volume of another claim", []runtime.Object{claim(), volume(local, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "other" })}, byClaim,
+			"", "error processing PVC ns/c: found PV object v but its pv.Spec.ClaimRef.UID other does not point to claim.UID uid"},
+		{"own claim", []runtime.Object{claim(func(c *corev1.PersistentVolumeClaim) {
+			c.Name = "p-data"
+			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "pod", Controller: ptr.To(true)}}
+		}), volume(local)}, corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}, dir, ""},
+		{"somebody's claim under the name of the own one", []runtime.Object{claim(func(c *corev1.PersistentVolumeClaim) { c.Name = "p-data" }), volume(local)},
+			corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}, "", "PVC ns/p-data was not created for pod ns/p (pod is not owner)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			p := &PersistentVolume{Client: fake.NewClientset(tc.objects...)}
+			m := mountOf(t, tc.source, nil)
+			if !p.Supports(m.Volume) {
+				t.Fatal("not supported")
+			}
+			err := p.SetUp(t.Context(), m)
+			if tc.err != "" {
+				if err == nil || err.Error() != tc.err {
+					t.Errorf("error is %v, want %s", err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.HostPath(m); got != tc.want {
+				t.Errorf("path is %s, want %s", got, tc.want)
+			}
+			if want := tc.source.PersistentVolumeClaim != nil; p.ReadOnly(m) != want {
+				t.Errorf("read-only is %t, want %t", !want, want)
+			}
+			if info, err := os.Stat(tc.want); err != nil || !info.IsDir() {
+				t.Errorf("directory: %v", err)
+			}
+		})
+	}
+}
+
+// TestSetUp_APIServerAway: pods that have their volume go on, others wait.
+func TestSetUp_APIServerAway(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	client := fake.NewClientset(claim(), volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}}))
+	p, m := &PersistentVolume{Client: client}, mountOf(t, byClaim, nil)
+	if err := p.SetUp(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	client.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("connection refused")
+	})
+	p = &PersistentVolume{Client: client}
+	if err := p.SetUp(t.Context(), m); err != nil || p.HostPath(m) != dir {
+		t.Errorf("after a restart: path %s, %v", p.HostPath(m), err)
+	}
+	if err := p.SetUp(t.Context(), mountOf(t, byClaim, nil)); !errors.Is(err, plugin.ErrUnavailable) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestSetUp_FSGroup(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	const group = 4711
+	writable := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.WriteFile(outside, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		source corev1.VolumeSource
+		policy *corev1.PodFSGroupChangePolicy
+		given  bool // the root is the group's already
+		want   fs.FileMode
+	}{
+		"always":                         {source: writable, given: true, want: 0o660},
+		"on mismatch":                    {source: writable, policy: ptr.To(corev1.FSGroupChangeOnRootMismatch), want: 0o660},
+		"on mismatch, and there is none": {source: writable, policy: ptr.To(corev1.FSGroupChangeOnRootMismatch), given: true, want: 0o600},
+		"read-only":                      {source: byClaim, want: 0o600},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			file := filepath.Join(dir, "sub", "file")
+			if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.Symlink(outside, filepath.Join(dir, "link"))); err != nil {
+				t.Fatal(err)
+			}
+			if tc.given {
+				if err := give(dir, group); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(file, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p := &PersistentVolume{Client: fake.NewClientset(claim(), volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}}))}
+			security := &corev1.PodSecurityContext{FSGroup: ptr.To[int64](group), FSGroupChangePolicy: tc.policy}
+			if err := p.SetUp(t.Context(), mountOf(t, tc.source, security)); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(file)
+			if err != nil || info.Mode() != tc.want {
+				t.Errorf("mode of a file is %v, want %v (%v)", info.Mode(), tc.want, err)
+			}
+			if info, err := os.Stat(outside); err != nil || info.Mode() != 0o600 {
+				t.Errorf("mode of what a link leads to is %v (%v)", info.Mode(), err)
+			}
+		})
+	}
+}

@@ -1,0 +1,77 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
+)
+
+func driver(capacity bool) *storagev1.CSIDriver {
+	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &capacity}}
+}
+
+// capacity is that of class "k" on a node.
+func capacity(node, total, largest string) *storagev1.CSIStorageCapacity {
+	c := &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "on-" + node}, StorageClassName: "k"}
+	c.NodeTopology = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelHostname: node}}
+	if total != "" {
+		c.Capacity = ptr.To(resource.MustParse(total))
+	}
+	if largest != "" {
+		c.MaximumVolumeSize = ptr.To(resource.MustParse(largest))
+	}
+	return c
+}
+
+func TestFilter_Capacity(t *testing.T) {
+	t.Parallel()
+	late := class("k", "p", storagev1.VolumeBindingWaitForFirstConsumer)
+	for _, tc := range []struct {
+		name    string
+		objects []runtime.Object
+		a, b    string
+	}{
+		{"driver does not say", []runtime.Object{driver(false)}, "", ""},
+		{"driver says nothing of these nodes", []runtime.Object{driver(true)}, ErrReasonNoSpace, ErrReasonNoSpace},
+		{"room on one node", []runtime.Object{driver(true), capacity("a", "2Gi", ""), capacity("b", "500Mi", "")}, "", ErrReasonNoSpace},
+		{"room, but not in one piece", []runtime.Object{driver(true), capacity("a", "2Gi", "1Gi"), capacity("b", "2Gi", "500Mi")}, "", ErrReasonNoSpace},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h := pt.NewHandle(pt.Nodes([]*corev1.Node{pt.Node("a"), pt.Node("b")}), append(tc.objects, late, claim("c", "k", ""))...)
+			got := pt.Filter(t, h, pt.NewPlugin(t, h, New), pt.Pod("p", pt.Claim("c")))
+			if diff := cmp.Diff(map[string]string{"a": tc.a, "b": tc.b}, got); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHasMore(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		old, new any
+		want     bool
+	}{
+		{"new", nil, capacity("a", "1Gi", ""), true},
+		{"grown", capacity("a", "1Gi", ""), capacity("a", "2Gi", ""), true},
+		{"used up", capacity("a", "1Gi", ""), capacity("a", "500Mi", ""), false},
+		{"not known any more", capacity("a", "1Gi", ""), capacity("a", "", ""), false},
+	} {
+		if got := hasMore(t.Context(), nil, tc.old, tc.new); got != tc.want {
+			t.Errorf("%s: may help is %t", tc.name, got)
+		}
+	}
+}
