@@ -57,6 +57,9 @@ func (b *bench) definitionsGrowth(ctx context.Context, s *server) error {
 	if err != nil {
 		return err
 	}
+	if err := b.profiled(ctx, s, "definitions", func() error { return nil }); err != nil {
+		return err
+	}
 	b.add(s, figure{Name: "memory per definition, API server", Unit: "KiB", AtMost: 0.5}, float64(after.anonymous-before.anonymous)/1024/float64(b.definitions))
 	b.add(s, figure{Name: fmt.Sprintf("CPU of %d definitions", b.definitions), Unit: "s"}, (after.processor - before.processor).Seconds())
 	return nil

@@ -37,8 +37,11 @@ func (b *bench) filling(ctx context.Context, s *server) error {
 	if err != nil {
 		return err
 	}
-	if _, err := each(ctx, clients, b.objects, func(ctx context.Context, c kubernetes.Interface, i int) error {
-		_, err := c.CoreV1().Pods(namespace).Create(ctx, pod(fmt.Sprintf("kept-%d", i)), metav1.CreateOptions{})
+	if err := b.profiled(ctx, s, "creating", func() error {
+		_, err := each(ctx, clients, b.objects, func(ctx context.Context, c kubernetes.Interface, i int) error {
+			_, err := c.CoreV1().Pods(namespace).Create(ctx, pod(fmt.Sprintf("kept-%d", i)), metav1.CreateOptions{})
+			return err
+		})
 		return err
 	}); err != nil {
 		return err
@@ -62,7 +65,7 @@ func (b *bench) filling(ctx context.Context, s *server) error {
 	if err := b.lists(ctx, s, clients[0]); err != nil {
 		return err
 	}
-	return b.watches(ctx, s)
+	return b.profiled(ctx, s, "watching", func() error { return b.watches(ctx, s) })
 }
 
 // rest measures the memory of a server after some time without requests.

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -25,7 +26,8 @@ type options struct {
 	programs
 	runs, starts, objects, requests, definitions, watchers int
 	idle                                                   time.Duration
-	output                                                 string
+	output, profiles                                       string
+	only                                                   *regexp.Regexp
 }
 
 func main() {
@@ -46,10 +48,16 @@ func main() {
 	flag.IntVar(&o.watchers, "watchers", 100, "watchers of pods, over a tenth as many connections")
 	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long a server rests before its memory is read")
 	flag.StringVar(&o.output, "o", "table", "table or json")
+	flag.StringVar(&o.profiles, "profiles", "", "folder to write profiles of the servers to (go tool pprof)")
+	only := flag.String("only", "", "regular expression: what to measure, of starts, filling, throughput and definitions")
 	flag.BoolVar(&quick, "quick", false, "a minute's look: one run of everything, with a twentieth of the objects")
 	flag.Parse()
 	if quick {
 		o.runs, o.starts, o.objects, o.requests, o.definitions, o.watchers, o.idle = 1, 1, o.objects/20, o.requests/20, max(o.definitions/10, 1), o.watchers/5, 3*time.Second
+	}
+	if o.only, err = regexp.Compile(*only); err != nil {
+		fmt.Fprintf(os.Stderr, "error: -only: %v\n", err)
+		os.Exit(1)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -74,14 +82,15 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	b := &bench{options: o, identity: id, dir: dir}
-	for range o.starts {
-		if err := b.both(ctx, func(context.Context, *server) error { return nil }); err != nil {
+	measurements := []measurement{{"filling", b.filling}, {"throughput", b.throughput}, {"definitions", b.definitionsGrowth}}
+	for i := range o.starts {
+		if err := b.both(ctx, i, measurement{"starts", func(context.Context, *server) error { return nil }}); err != nil {
 			return err
 		}
 	}
-	for range o.runs {
-		for _, measure := range []func(context.Context, *server) error{b.filling, b.throughput, b.definitionsGrowth} {
-			if err := b.both(ctx, measure); err != nil {
+	for i := range o.runs {
+		for _, m := range measurements {
+			if err := b.both(ctx, i, m); err != nil {
 				return err
 			}
 		}
@@ -97,18 +106,29 @@ type bench struct {
 	figures  []*figure
 }
 
+// measurement is what is done with a fresh server.
+type measurement struct {
+	name string
+	f    func(context.Context, *server) error
+}
+
 // both starts one server after the other, each with an empty etcd, and measures it.
-func (b *bench) both(ctx context.Context, measure func(context.Context, *server) error) error {
+func (b *bench) both(ctx context.Context, run int, m measurement) error {
+	if !b.only.MatchString(m.name) {
+		return nil
+	}
 	for _, who := range []who{upstream, ours} {
+		begin := time.Now()
 		s, err := b.start(ctx, who)
 		if err != nil {
 			return err
 		}
 		b.add(s, figure{Name: "ready after exec", Unit: "ms", AtMost: 0.4}, float64(s.ready.Milliseconds()))
 		b.add(s, figure{Name: "CPU when ready", Unit: "ms"}, float64(s.readyUsage.processor.Milliseconds()))
-		if err := errors.Join(measure(ctx, s), s.stop()); err != nil {
+		if err := errors.Join(m.f(ctx, s), s.stop()); err != nil {
 			return fmt.Errorf("%s: %w", who, err)
 		}
+		fmt.Fprintf(os.Stderr, "%s, run %d, %s: %.0f s\n", m.name, run+1, who, time.Since(begin).Seconds())
 	}
 	return nil
 }

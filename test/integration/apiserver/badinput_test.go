@@ -76,6 +76,9 @@ func TestBlame(t *testing.T) {
 		{"directive of the wrong type", "PATCH", at, strategicType, `{"$patch":1}`},
 		{"directive on which the library panics", "PATCH", at, strategicType, `{"$retainKeys":[{}]}`},
 		{"number on which the library panics", "POST", "/apis/apps/v1/namespaces/" + ns + "/controllerrevisions", jsonType, `{"metadata":{"name":"a"},"revision":1,"data":1e400}`},
+		{"quantity that takes minutes to read", "POST", "/api/v1/namespaces/" + ns + "/resourcequotas", jsonType, `{"metadata":{"name":"a"},"spec":{"hard":{"cpu":"1e-99999999"}}}`},
+		{"such a number", "POST", "/api/v1/namespaces/" + ns + "/resourcequotas", jsonType, `{"metadata":{"name":"a"},"spec":{"hard":{"cpu":1e99999999}}}`},
+		{"such a quantity in yaml", "POST", "/api/v1/namespaces/" + ns + "/resourcequotas", "application/yaml", "metadata: {name: a}\nspec: {hard: {cpu: 1e99999999}}"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if a := send(t, test.method, test.path, test.contentType, jsonType, test.body); a.code != http.StatusBadRequest {

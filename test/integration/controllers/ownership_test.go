@@ -294,6 +294,9 @@ func TestReplicaSet_AdoptsAndReleases(t *testing.T) {
 			if ref := metav1.GetControllerOf(&p); ref == nil || ref.UID != rs.UID || ref.BlockOwnerDeletion == nil || !*ref.BlockOwnerDeletion {
 				return fmt.Errorf("pod %q has the owners %+v", p.Name, p.OwnerReferences)
 			}
+			if !slices.ContainsFunc(p.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == "kube-controller-manager" }) {
+				return fmt.Errorf("pod %q has the field managers %v", p.Name, p.ManagedFields)
+			}
 		}
 		return nil
 	})

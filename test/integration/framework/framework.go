@@ -29,6 +29,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/apiserver"
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
+	"minik8s.io/minik8s/pkg/apiserver/policycheck"
 	"minik8s.io/minik8s/pkg/controllers"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
@@ -43,6 +44,8 @@ type Options struct {
 	Controllers []string
 	// Scheduler says whether pods get nodes.
 	Scheduler bool
+	// ClusterCIDRs are ranges that nodes get those of their pods from. Default: none.
+	ClusterCIDRs []netip.Prefix
 	// Clock is the controllers' time. Default: the real one.
 	Clock clock.WithTicker
 	// APIServer may change the API server's configuration before it is built.
@@ -57,6 +60,7 @@ type Cluster struct {
 	options  Options
 	removed  string // the temporary directory, if there is one
 	ca       *pki.CA
+	tokenKey []byte
 	host     string
 	backend  *etcd.Member
 	stopAPI  context.CancelFunc
@@ -174,8 +178,7 @@ func (c *Cluster) startAPIServer() error {
 	if err != nil {
 		return err
 	}
-	key, err := pki.NewKey()
-	if err != nil {
+	if c.tokenKey, err = pki.NewKey(); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -184,7 +187,7 @@ func (c *Cluster) startAPIServer() error {
 	}
 	c.host = "https://" + listener.Addr().String()
 	config := apiserver.Config{
-		Backend: c.backend, Listener: listener, Serving: serving, ClientCA: c.ca.Cert, TokenKey: key,
+		Backend: c.backend, Listener: listener, Serving: serving, ClientCA: c.ca.Cert, TokenKey: c.tokenKey,
 		AdvertiseAddress: netip.MustParseAddr("192.0.2.1"), CompactionInterval: -1,
 		Policy: policy.AddOns(),
 	}
@@ -230,14 +233,23 @@ func (c *Cluster) waitReady() error {
 // StartControllers runs the selected controllers in a process of their own, so to speak: stop ends them as abruptly as
 // possible. Those not stopped end with the cluster.
 func (c *Cluster) StartControllers(enabled ...string) (stop func() error, err error) {
+	check, err := policycheck.New(c.User("system:kube-controller-manager"))
+	if err != nil {
+		return nil, err
+	}
 	manager, err := controllers.New(controllers.Config{
-		RESTConfig: c.User("system:kube-controller-manager"),
+		RESTConfig:  c.User("system:kube-controller-manager"),
+		CheckPolicy: check,
 		ClientFor: func(account string) (*rest.Config, error) {
 			return c.User("system:serviceaccount:kube-system:"+account, "system:serviceaccounts", "system:serviceaccounts:kube-system"), nil
 		},
-		RootCA:  c.ca.Cert,
-		Enabled: enabled,
-		Clock:   c.options.Clock,
+		RootCA:    c.ca.Cert,
+		TokenKey:  c.tokenKey,
+		SigningCA: c.ca.Pair,
+		Enabled:   enabled,
+		Clock:     c.options.Clock,
+
+		ClusterCIDRs: c.options.ClusterCIDRs,
 	})
 	if err != nil {
 		return nil, err

@@ -292,7 +292,8 @@ func (n *Node) observe(pod *corev1.Pod) bool {
 	changed := false
 	if pod.Status.Phase != corev1.PodRunning {
 		changed = true
-		ip := fmt.Sprintf("10.244.%d.%d", n.number, n.lastPod.Add(1))
+		last := n.lastPod.Add(1)
+		ip := fmt.Sprintf("10.%d.%d.%d", n.number, last>>8, last&0xff)
 		pod.Status.Phase = corev1.PodRunning
 		pod.Status.PodIP, pod.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}}
 		pod.Status.HostIP, pod.Status.HostIPs = n.hostIP(), []corev1.HostIP{{IP: n.hostIP()}}

@@ -1,0 +1,112 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	coordinationv1apply "k8s.io/client-go/applyconfigurations/coordination/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+)
+
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
+
+// playKubelets makes nodes and lets their pods run, those of Jobs to their end, until ctx is over. Pods of Jobs need no node.
+func playKubelets(ctx context.Context, k *controlPlane, scale float64) error {
+	if err := makeNamespace(ctx, k, scale); err != nil {
+		return err
+	}
+	err := each(ctx, part(fakeNodes, scale), func(ctx context.Context, i int) error {
+		now := metav1.Now()
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now},
+		}}}
+		_, err := k.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	go k.beat(ctx, part(fakeNodes, scale))
+	shared := informers.NewSharedInformerFactoryWithOptions(k.client, 0, informers.WithNamespace(namespace))
+	pods := shared.Core().V1().Pods()
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
+	enqueue := func(obj any) {
+		if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+			queue.Add(key)
+		}
+	}
+	if _, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }}); err != nil {
+		return err
+	}
+	shared.Start(ctx.Done())
+	context.AfterFunc(ctx, queue.ShutDown)
+	for range writes {
+		go func() {
+			for {
+				key, shutdown := queue.Get()
+				if shutdown {
+					return
+				}
+				pod, err := pods.Lister().Pods(key.Namespace).Get(key.Name)
+				if err == nil {
+					err = k.advance(ctx, pod.DeepCopy())
+				}
+				if err == nil || apierrors.IsNotFound(err) {
+					queue.Forget(key)
+				} else {
+					queue.AddRateLimited(key)
+				}
+				queue.Done(key)
+			}
+		}()
+	}
+	return nil
+}
+
+// beat renews the leases of the nodes until ctx is over; without, their pods would become unready after a while.
+func (k *controlPlane) beat(ctx context.Context, nodes int) {
+	leases := k.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		_ = each(ctx, nodes, func(ctx context.Context, i int) error { // the next beat makes up for one that is missed
+			spec := coordinationv1apply.LeaseSpec().WithHolderIdentity(nodeName(i)).WithRenewTime(metav1.NowMicro())
+			lease := coordinationv1apply.Lease(nodeName(i), corev1.NamespaceNodeLease).WithSpec(spec)
+			_, err := leases.Apply(ctx, lease, metav1.ApplyOptions{FieldManager: "kubelet", Force: true})
+			return err
+		})
+	}, 10*time.Second)
+}
+
+// advance takes a pod one step on, as its kubelet would.
+func (k *controlPlane) advance(ctx context.Context, pod *corev1.Pod) error {
+	pods := k.client.CoreV1().Pods(pod.Namespace)
+	if pod.DeletionTimestamp != nil {
+		now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &pod.UID}}
+		return pods.Delete(ctx, pod.Name, now)
+	}
+	phase := corev1.PodRunning
+	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+		phase = corev1.PodSucceeded
+	}
+	if pod.Status.Phase == phase || phase == corev1.PodRunning && pod.Spec.NodeName == "" {
+		return nil
+	}
+	now := metav1.NewTime(time.Now())
+	pod.Status.Phase = phase
+	pod.Status.StartTime = &now
+	if phase == corev1.PodRunning {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now}}
+	}
+	_, err := pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err
+}

@@ -1,0 +1,161 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command controllers measures our controllers and upstream's kube-controller-manager side by side, one after the other
+// against upstream's kube-apiserver, and prints the ratio of each figure with what is aimed at. Touch it to measure another
+// case. Run it with: make bench-controllers.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"minik8s.io/minik8s/test/e2e/cluster"
+)
+
+// managerCommand is the argument with which this program is our manager, a process of its own.
+const managerCommand = "manager"
+
+// options are the flags.
+type options struct {
+	minik8s, apiserver, upstream string
+
+	runs  int
+	scale float64
+	idle  time.Duration
+	only  *regexp.Regexp
+	// profiles is a folder, or empty.
+	profiles string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	run := bench
+	if len(os.Args) > 1 && os.Args[1] == managerCommand {
+		run = manage
+	}
+	if err := run(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func bench(ctx context.Context) error {
+	klog.SetLogger(logr.Discard()) // at the end of a cluster its watches are cut
+	root, err := cluster.Root()
+	if err != nil {
+		return err
+	}
+	built := filepath.Join(root, "test", "conformance", "bin")
+	var o options
+	flag.StringVar(&o.minik8s, "minik8s", filepath.Join(root, "bin", "minik8s"), "our binary; it is the etcd of both")
+	flag.StringVar(&o.apiserver, "apiserver", filepath.Join(built, "kube-apiserver"), "the API server of both")
+	flag.StringVar(&o.upstream, "upstream", filepath.Join(built, "kube-controller-manager"), "upstream's kube-controller-manager")
+	flag.IntVar(&o.runs, "runs", 3, "how often everything is measured, of each manager in turn")
+	flag.Float64Var(&o.scale, "scale", 1, "part of the objects of each case")
+	flag.DurationVar(&o.idle, "idle", 10*time.Second, "how long a manager rests before its memory is read")
+	flag.StringVar(&o.profiles, "profiles", "", "folder to write CPU profiles of our manager to, one a case (go tool pprof)")
+	only := flag.String("only", "", "regular expression: the cases to measure, of deployment, namespace, garbage, job and pods")
+	quick := flag.Bool("quick", false, "a short look: one run of everything, with a tenth of the objects")
+	flag.Parse()
+	if *quick {
+		o.runs, o.scale, o.idle = 1, 0.1, 3*time.Second
+	}
+	if o.only, err = regexp.Compile(*only); err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "minik8s-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	id, err := newIdentity(dir)
+	if err != nil {
+		return err
+	}
+	var t table
+	for i := range o.runs {
+		for _, c := range cases {
+			if !o.only.MatchString(c.name) {
+				continue
+			}
+			for _, w := range []who{upstream, ours} {
+				begin := time.Now()
+				if err := measure(ctx, o, id, w, c, &t); err != nil {
+					// What has been measured before is worth something.
+					return errors.Join(fmt.Errorf("%s, %s: %w", c.name, w, err), t.print(os.Stdout))
+				}
+				fmt.Fprintf(os.Stderr, "%s, run %d, %s: %.0f s\n", c.name, i+1, w, time.Since(begin).Seconds())
+			}
+		}
+	}
+	return t.print(os.Stdout)
+}
+
+// measure runs one case with one manager and an empty cluster.
+func measure(ctx context.Context, o options, id *identity, w who, c testCase, t *table) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	k, err := start(ctx, o, id, w, c.name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, k.stop()) }()
+	if err := c.prepare(ctx, k, o.scale); err != nil {
+		return err
+	}
+	if err := pause(ctx, o.idle); err != nil {
+		return err
+	}
+	idle, err := usageOf(k.manager.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	t.add(w, figure{name: "memory at rest", unit: "MiB", atMost: 0.5}, mebibytes(idle.anonymous))
+	for _, step := range c.steps {
+		before, err := usageOf(k.manager.cmd.Process.Pid)
+		if err != nil {
+			return err
+		}
+		begin := time.Now()
+		if err := step.do(ctx, k, o.scale); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		took := time.Since(begin)
+		after, err := usageOf(k.manager.cmd.Process.Pid)
+		if err != nil {
+			return err
+		}
+		t.add(w, figure{name: step.name, unit: "s", atMost: 0.7, within: step.within}, took.Seconds())
+		t.add(w, figure{name: step.name + ": CPU of the manager", unit: "s", atMost: 0.5}, (after.processor - before.processor).Seconds())
+		t.add(w, figure{name: step.name + ": memory of the manager", unit: "MiB", atMost: 0.5}, mebibytes(after.anonymous))
+	}
+	return nil
+}
+
+func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
+
+// pause waits, unless ctx ends before.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
