@@ -71,10 +71,32 @@ func setUp() error {
 	if out, err := exec.Command("docker", "image", "inspect", frontendImage).CombinedOutput(); err != nil {
 		return fmt.Errorf("the image %s is not there (%s): run this with: make e2e", frontendImage, strings.TrimSpace(string(out)))
 	}
+	if err := purgeLeftovers(); err != nil {
+		return fmt.Errorf("removing what an earlier run left: %w", err)
+	}
 	if suite.dir, err = os.MkdirTemp("", "minik8s-e2e-"); err != nil {
 		return err
 	}
 	return os.Mkdir(filepath.Join(suite.dir, ".kube"), 0o700) // kubectl's cache, for it is its home
+}
+
+// purgeLeftovers removes the clusters of a run that was killed: they would be found by name, with data elsewhere.
+func purgeLeftovers() error {
+	r, err := cluster.Run(exec.Command(binary("minik8s"), "__complete", "status", "--name", ""))
+	if err != nil {
+		return err
+	}
+	for name := range strings.Lines(r.Stdout) {
+		name = strings.TrimSpace(name)
+		if name != "e2e" && !strings.HasPrefix(name, "e2e-") {
+			continue
+		}
+		c := cluster.Cluster{Binary: binary("minik8s"), Name: name}
+		if err := c.Down(context.Background(), "--purge"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func binary(program string) string { return filepath.Join(suite.root, "bin", program) }
