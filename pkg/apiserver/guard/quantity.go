@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"mime"
 	"net/http"
 	"reflect"
@@ -25,9 +26,37 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// bomb is a number whose exponent has so many digits that no quantity can mean it: the library would write it out, which takes
-// minutes and gigabytes. Nothing else about it is strange, and a label may well be such a string.
-var bomb = regexp.MustCompile(`[0-9.][eE][+-]?[0-9]{5,}`)
+// bombs returns where, from and to, numbers are whose exponent has so many digits that no quantity can mean them: the library
+// would write them out, which takes minutes and gigabytes. Nothing else about them is strange, and a label may well be such a
+// string. What is given is the last digit before the exponent and on. Every byte of every write goes through here.
+func bombs(body []byte) iter.Seq2[int, int] {
+	const digits = 5
+	return func(yield func(from, to int) bool) {
+		for i := 1; i < len(body); i++ {
+			if body[i]|0x20 != 'e' || !isDigit(body[i-1]) && body[i-1] != '.' {
+				continue
+			}
+			first := i + 1
+			if first < len(body) && (body[first] == '+' || body[first] == '-') {
+				first++
+			}
+			to := first
+			for to < len(body) && isDigit(body[to]) {
+				to++
+			}
+			if to-first < digits {
+				i = to - 1
+				continue
+			}
+			if !yield(i-1, to) {
+				return
+			}
+			i = to
+		}
+	}
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // bombString is a string that is one.
 var bombString = regexp.MustCompile(`^[+-]?[0-9.]*[0-9.][eE][+-]?[0-9]{5,}$`)
@@ -35,10 +64,14 @@ var bombString = regexp.MustCompile(`^[+-]?[0-9.]*[0-9.][eE][+-]?[0-9]{5,}$`)
 // maxBody is as much of a body as the machinery reads.
 const maxBody = 3 << 20
 
+// maxAhead is how much is set aside for a body before it has come.
+const maxAhead = 64 << 10
+
 // checked is a body that is looked at before its first byte is handed on.
 type checked struct {
 	io.ReadCloser
 	mediaType string
+	length    int64 // as the client tells it, within bounds
 	once      sync.Once
 	rest      io.Reader
 	err       error
@@ -57,20 +90,20 @@ func checkQuantities(r *http.Request, info *apirequest.RequestInfo) {
 	if err != nil {
 		mediaType = runtime.ContentTypeJSON // what the machinery takes it for, or refuses
 	}
-	r.Body = &checked{ReadCloser: r.Body, mediaType: mediaType}
+	r.Body = &checked{ReadCloser: r.Body, mediaType: mediaType, length: min(max(r.ContentLength, 0), maxAhead)}
 }
 
 // Read implements io.Reader. Its error is an answer to the client.
 func (c *checked) Read(p []byte) (int, error) {
 	c.once.Do(func() {
-		var body []byte
-		body, c.err = io.ReadAll(io.LimitReader(c.ReadCloser, maxBody+1))
+		body := bytes.NewBuffer(make([]byte, 0, c.length+bytes.MinRead))
+		_, c.err = body.ReadFrom(io.LimitReader(c.ReadCloser, maxBody+1))
 		if c.err == nil {
-			if found := expensive(c.mediaType, body); found != "" {
+			if found := expensive(c.mediaType, body.Bytes()); found != "" {
 				c.err = apierrors.NewBadRequest(fmt.Sprintf("the quantity %.100q has an exponent out of range", found))
 			}
 		}
-		c.rest = io.MultiReader(bytes.NewReader(body), c.ReadCloser)
+		c.rest = io.MultiReader(body, c.ReadCloser)
 	})
 	if c.err != nil {
 		return 0, c.err
@@ -80,7 +113,12 @@ func (c *checked) Read(p []byte) (int, error) {
 
 // expensive returns a quantity of the body that is too expensive to read, or "".
 func expensive(mediaType string, body []byte) string {
-	if !bomb.Match(body) {
+	suspect := false
+	for range bombs(body) {
+		suspect = true
+		break
+	}
+	if !suspect {
 		return ""
 	}
 	if mediaType == runtime.ContentTypeProtobuf {
@@ -104,13 +142,12 @@ func expensive(mediaType string, body []byte) string {
 
 // inProtobuf looks for a message with nothing but such a string in its first field: that is how a quantity is encoded.
 func inProtobuf(body []byte) string {
-	for _, at := range bomb.FindAllIndex(body, -1) {
-		from := at[0]
-		for from > 0 && bytes.IndexByte([]byte("0123456789.+-"), body[from-1]) >= 0 && body[from-1] != byte(at[1]-from) {
+	for from, to := range bombs(body) {
+		for from > 0 && bytes.IndexByte([]byte("0123456789.+-"), body[from-1]) >= 0 && body[from-1] != byte(to-from) {
 			from--
 		}
-		if n := at[1] - from; from >= 3 && body[from-1] == byte(n) && body[from-2] == 0x0a && body[from-3] == byte(n+2) {
-			return string(body[from:at[1]])
+		if n := to - from; from >= 3 && body[from-1] == byte(n) && body[from-2] == 0x0a && body[from-3] == byte(n+2) {
+			return string(body[from:to])
 		}
 	}
 	return ""

@@ -5,11 +5,14 @@ package guard
 
 import (
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +22,30 @@ import (
 )
 
 const number = "1e-99999999"
+
+func TestBombs(t *testing.T) {
+	t.Parallel()
+	same := regexp.MustCompile(`[0-9.][eE][+-]?[0-9]{5,}`)
+	r := rand.New(rand.NewPCG(1, 2))
+	found := 0
+	for range 20000 {
+		body := make([]byte, r.IntN(40))
+		for i := range body {
+			body[i] = "00000123459.eE+-x"[r.IntN(17)]
+		}
+		var got [][]int
+		for from, to := range bombs(body) {
+			got = append(got, []int{from, to})
+		}
+		if diff := cmp.Diff(same.FindAllIndex(body, -1), got); diff != "" {
+			t.Fatalf("bombs of %q (-want +got):\n%s", body, diff)
+		}
+		found += len(got)
+	}
+	if found < 1000 {
+		t.Errorf("only %d were found: the bodies do not try much", found)
+	}
+}
 
 func TestExpensive(t *testing.T) {
 	t.Parallel()

@@ -68,21 +68,10 @@ func New(config io.Reader) (admission.Interface, error) {
 	return p, nil
 }
 
-func relevant(a admission.Attributes) bool {
-	return a.GetResource().GroupResource() == corev1.Resource("pods") && a.GetSubresource() == ""
-}
-
 // Admit implements admission.MutationInterface.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if !relevant(a) {
-		return nil
-	}
-	pod, err := object.New[*corev1.Pod](a)
-	if err != nil {
-		return err
-	}
-	selector, err := p.selector(ctx, a)
-	if err != nil {
+	pod, selector, err := p.read(ctx, a)
+	if pod == nil || err != nil {
 		return err
 	}
 	merged := labels.Merge(selector, pod.Spec.NodeSelector)
@@ -95,18 +84,24 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 
 // Validate implements admission.ValidationInterface: later plugins may have changed what Admit did.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if !relevant(a) {
-		return nil
-	}
-	pod, err := object.New[*corev1.Pod](a)
-	if err != nil {
-		return err
-	}
-	selector, err := p.selector(ctx, a)
-	if err != nil {
+	pod, selector, err := p.read(ctx, a)
+	if pod == nil || err != nil {
 		return err
 	}
 	return p.check(a, pod.Name, selector, pod.Spec.NodeSelector, pod.Spec.NodeSelector)
+}
+
+// read returns the pod of a request, nil if it is about something else, and what its namespace asks of nodes.
+func (p *plugin) read(ctx context.Context, a admission.Attributes) (*corev1.Pod, labels.Set, error) {
+	if a.GetResource().GroupResource() != corev1.Resource("pods") || a.GetSubresource() != "" {
+		return nil, nil, nil
+	}
+	pod, err := object.New[*corev1.Pod](a)
+	if err != nil {
+		return nil, nil, err
+	}
+	selector, err := p.selector(ctx, a)
+	return pod, selector, err
 }
 
 // check compares what a pod asks of nodes with what its namespace does, and what comes out with what is allowed there.
