@@ -54,7 +54,7 @@ func runAPIServer(ctx context.Context, f *flags.Flags, loops *controllerFlags, c
 		return err
 	}
 	defer klog.Flush()
-	started := memory.Starting()
+	started := memory.Starting(memory.ServerRoom)
 	cliflag.PrintFlags(cmd.Flags())
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // the server's own clients need none
 	c, err := f.Config(ctx)

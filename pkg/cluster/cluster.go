@@ -84,7 +84,7 @@ type runner struct {
 func (r *runner) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.started = memory.Starting()
+	r.started = memory.Starting(memory.ServerRoom)
 	if err := r.prepare(); err != nil {
 		return err
 	}

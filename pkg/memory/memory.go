@@ -16,15 +16,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Starting lets the heap grow to three times its live size: most of what a start makes stays, so collecting it again and
-// again is for nothing. Call what it returns when the start is over; that gives back to the system what is not needed.
-func Starting() (started func()) {
-	usual := debug.SetGCPercent(200)
-	if usual < 0 || usual > 200 {
-		debug.SetGCPercent(usual) // who starts the program wants even less
-	}
+// Starting gives the heap room to grow, in bytes, from the start on. Call what it returns when the start is over; that gives
+// back to the system what is not needed any more.
+func Starting(room uint64) (started func()) {
+	giveRoom(room)
 	return func() {
-		debug.SetGCPercent(usual)
 		debug.FreeOSMemory()
 		if err := forgetProgram(); err != nil {
 			klog.ErrorS(err, "Giving back the pages of the program")

@@ -47,7 +47,7 @@ func manage(ctx context.Context) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	started := memory.Starting()
+	started := memory.Starting(managerRoom)
 	cert, err := os.ReadFile(*root)
 	if err != nil {
 		return fmt.Errorf("reading the root CA: %w", err)
@@ -101,6 +101,9 @@ func manage(ctx context.Context) error {
 	}()
 	return loops.Start(ctx)
 }
+
+// managerRoom is for a process in which only controllers run, in bytes.
+const managerRoom = 32 << 20
 
 // works waits until the controllers have done something.
 func works(ctx context.Context, client kubernetes.Interface) error {

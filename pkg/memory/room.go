@@ -1,0 +1,47 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+// ServerRoom is what an API server needs: a burst of writes takes some hundred MiB a second.
+const ServerRoom = 192 << 20
+
+// usual is the runtime's own default: a heap may grow to twice of what lives in it before it is collected.
+const usual = 100
+
+// giveRoom lets the heap grow by at least so many bytes between two collections, for good. What a collection costs depends on
+// what lives and not on what is thrown away, so that a server with a small heap and many requests would spend a fifth of its
+// time on collecting it again and again. Who starts the program with GOGC has decided by himself.
+func giveRoom(bytes uint64) {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	debug.SetGCPercent(percent(bytes, live()))
+	after(func() { giveRoom(bytes) })
+}
+
+// percent is how much a heap of which so much lives may grow, so that it has the room.
+func percent(room, live uint64) int {
+	return int(min(max(usual, room*100/max(live, 1)), math.MaxInt32))
+}
+
+// after calls f, once, after the next collection.
+func after(f func()) {
+	type sentinel struct{ _ [64]byte } // of its own: tiny objects share a block, and live as long as the last of them
+	runtime.AddCleanup(new(sentinel), func(f func()) { f() }, f)
+}
+
+// live is how many bytes the last collection has found alive.
+func live() uint64 {
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64()
+}
