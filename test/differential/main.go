@@ -21,6 +21,7 @@ import (
 	"minik8s.io/minik8s/test/differential/report"
 	"minik8s.io/minik8s/test/differential/run"
 	"minik8s.io/minik8s/test/differential/servers"
+	"minik8s.io/minik8s/test/program"
 )
 
 //go:embed explained.csv
@@ -106,7 +107,7 @@ func (f flags) start(ctx context.Context, c *run.Config) (stop func(), err error
 	if err != nil {
 		return nil, err
 	}
-	ports, err := servers.FreePorts(1)
+	ports, err := program.FreePorts(1)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,7 @@ import (
 	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/test/differential/servers"
 	"minik8s.io/minik8s/test/e2e/cluster"
+	"minik8s.io/minik8s/test/program"
 )
 
 // The scripts, one per area of kubectl, and the files that they name. A script is a list of commands:
@@ -218,8 +219,8 @@ func TestKubectl(t *testing.T) {
 func pair(t *testing.T) (upstream, ours session) {
 	t.Helper()
 	enabled(t)
-	program := filepath.Join(suite.root, "test/conformance/bin/kube-apiserver")
-	if _, err := os.Stat(program); err != nil {
+	built := filepath.Join(suite.root, "test/conformance/bin/kube-apiserver")
+	if _, err := os.Stat(built); err != nil {
 		t.Skip("upstream's kube-apiserver is not built: run test/conformance/build kube-apiserver")
 	}
 	dir := t.TempDir()
@@ -227,20 +228,20 @@ func pair(t *testing.T) (upstream, ours session) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports, err := servers.FreePorts(1)
+	ports, err := program.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := func(address, program string) session {
+	start := func(address, server string) session {
 		home := filepath.Join(dir, address)
-		s, err := servers.Start(t.Context(), home, address, ports[0], servers.Programs{Etcd: binary("minik8s"), APIServer: program}, id)
+		s, err := servers.Start(t.Context(), home, address, ports[0], servers.Programs{Etcd: binary("minik8s"), APIServer: server}, id)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Stop)
 		return session{kubeconfig: filepath.Join(home, "kubeconfig"), home: home, namespace: "default"}
 	}
-	return start(servers.UpstreamAddress, program), start(servers.OurAddress, binary("minik8s"))
+	return start(servers.UpstreamAddress, built), start(servers.OurAddress, binary("minik8s"))
 }
 
 // alike runs a command on both servers and returns how what they print differs.

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+
+	"minik8s.io/minik8s/test/bench/figure"
 )
 
 // definitionsGrowth measures how much memory a custom resource definition takes. Pages of the program do not count: they
@@ -34,9 +36,9 @@ func (b *bench) definitionsGrowth(ctx context.Context, s *server) error {
 	if err != nil {
 		return err
 	}
-	config := s.config()
+	config := s.Config()
 	config.ContentConfig = rest.ContentConfig{}
-	c, err := clientset.NewForConfigAndClient(config, s.http())
+	c, err := clientset.NewForConfigAndClient(config, s.HTTP())
 	if err != nil {
 		return err
 	}
@@ -60,8 +62,8 @@ func (b *bench) definitionsGrowth(ctx context.Context, s *server) error {
 	if err := b.profiled(ctx, s, "definitions", func() error { return nil }); err != nil {
 		return err
 	}
-	b.add(s, figure{Name: "memory per definition, API server", Unit: "KiB", AtMost: 0.5}, float64(after.anonymous-before.anonymous)/1024/float64(b.definitions))
-	b.add(s, figure{Name: fmt.Sprintf("CPU of %d definitions", b.definitions), Unit: "s"}, (after.processor - before.processor).Seconds())
+	b.add(s, figure.Figure{Name: "memory per definition, API server", Unit: "KiB", AtMost: 0.5}, float64(after.Anonymous-before.Anonymous)/1024/float64(b.definitions))
+	b.add(s, figure.Figure{Name: fmt.Sprintf("CPU of %d definitions", b.definitions), Unit: "s"}, (after.Processor - before.Processor).Seconds())
 	return nil
 }
 

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
+
+	"minik8s.io/minik8s/test/bench/figure"
 )
 
 // writers is how many clients fill a server.
@@ -51,8 +53,8 @@ func (b *bench) filling(ctx context.Context, s *server) error {
 		return err
 	}
 	per10k := func(d time.Duration) float64 { return d.Seconds() * 10000 / float64(b.objects) }
-	b.add(s, figure{Name: "CPU per 10,000 pod creates, API server", Unit: "s", AtMost: 0.8}, per10k(after.processor-before.processor))
-	b.add(s, figure{Name: "CPU per 10,000 pod creates, with etcd", Unit: "s"}, per10k(after.processor-before.processor+etcdAfter.processor-etcdBefore.processor))
+	b.add(s, figure.Figure{Name: "CPU per 10,000 pod creates, API server", Unit: "s", AtMost: 0.8}, per10k(after.Processor-before.Processor))
+	b.add(s, figure.Figure{Name: "CPU per 10,000 pod creates, with etcd", Unit: "s"}, per10k(after.Processor-before.Processor+etcdAfter.Processor-etcdBefore.Processor))
 	if _, err := each(ctx, clients, b.objects, func(ctx context.Context, c kubernetes.Interface, i int) error {
 		_, err := c.CoreV1().ConfigMaps(namespace).Create(ctx, configMap(fmt.Sprintf("kept-%d", i)), metav1.CreateOptions{})
 		return err
@@ -79,8 +81,8 @@ func (b *bench) rest(ctx context.Context, s *server, state string, atMost float6
 	if err != nil {
 		return err
 	}
-	b.add(s, figure{Name: "memory " + state + ", API server", Unit: "MiB", AtMost: atMost}, float64(apiserver.resident)/(1<<20))
-	b.add(s, figure{Name: "memory " + state + ", with etcd", Unit: "MiB", AtMost: atMost}, float64(apiserver.resident+etcd.resident)/(1<<20))
+	b.add(s, figure.Figure{Name: "memory " + state + ", API server", Unit: "MiB", AtMost: atMost}, float64(apiserver.Resident)/(1<<20))
+	b.add(s, figure.Figure{Name: "memory " + state + ", with etcd", Unit: "MiB", AtMost: atMost}, float64(apiserver.Resident+etcd.Resident)/(1<<20))
 	return nil
 }
 
@@ -99,7 +101,7 @@ func (b *bench) lists(ctx context.Context, s *server, c kubernetes.Interface) er
 			if err := list(ctx, c, how.accept, how.limit); err != nil {
 				return fmt.Errorf("listing pods as %s: %w", how.name, err)
 			}
-			b.add(s, figure{Name: fmt.Sprintf("list of %d pods, %s", b.objects, how.name), Unit: "ms", AtMost: 1}, float64(time.Since(begin).Milliseconds()))
+			b.add(s, figure.Figure{Name: fmt.Sprintf("list of %d pods, %s", b.objects, how.name), Unit: "ms", AtMost: 1}, float64(time.Since(begin).Milliseconds()))
 		}
 	}
 	return nil

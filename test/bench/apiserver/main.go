@@ -18,7 +18,9 @@ import (
 	"syscall"
 	"time"
 
+	"minik8s.io/minik8s/test/bench/figure"
 	"minik8s.io/minik8s/test/e2e/cluster"
+	"minik8s.io/minik8s/test/program"
 )
 
 // options are the flags.
@@ -26,7 +28,8 @@ type options struct {
 	programs
 	runs, starts, objects, requests, definitions, watchers int
 	idle                                                   time.Duration
-	output, profiles                                       string
+	output                                                 figure.Format
+	profiles                                               string
 	only                                                   *regexp.Regexp
 }
 
@@ -47,7 +50,8 @@ func main() {
 	flag.IntVar(&o.definitions, "definitions", 125, "custom resource definitions")
 	flag.IntVar(&o.watchers, "watchers", 100, "watchers of pods, over a tenth as many connections")
 	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long a server rests before its memory is read")
-	flag.StringVar(&o.output, "o", "table", "table or json")
+	o.output = figure.Text
+	flag.Var(&o.output, "o", "`format`: table or json")
 	flag.StringVar(&o.profiles, "profiles", "", "folder to write profiles of the servers to (go tool pprof)")
 	only := flag.String("only", "", "regular expression: what to measure, of starts, filling, throughput and definitions")
 	flag.BoolVar(&quick, "quick", false, "a minute's look: one run of everything, with a twentieth of the objects")
@@ -69,15 +73,12 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	if o.output != "table" && o.output != "json" {
-		return fmt.Errorf("-o %q: want table or json", o.output)
-	}
 	dir, err := os.MkdirTemp("", "minik8s-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	id, err := newIdentity(dir)
+	id, err := program.NewIdentity(dir, "127.0.0.1")
 	if err != nil {
 		return err
 	}
@@ -95,16 +96,19 @@ func run(ctx context.Context, o options) error {
 			}
 		}
 	}
-	return b.print(os.Stdout)
+	return b.table.Print(os.Stdout, b.output)
 }
 
 // bench collects figures.
 type bench struct {
 	options
-	identity *identity
+	identity *program.Identity
 	dir      string
-	figures  []*figure
+	table    figure.Table
 }
+
+// add notes what was measured once.
+func (b *bench) add(s *server, f figure.Figure, value float64) { b.table.Add(s.side, f, value) }
 
 // measurement is what is done with a fresh server.
 type measurement struct {
@@ -117,18 +121,18 @@ func (b *bench) both(ctx context.Context, run int, m measurement) error {
 	if !b.only.MatchString(m.name) {
 		return nil
 	}
-	for _, who := range []who{upstream, ours} {
+	for _, side := range []figure.Side{figure.Upstream, figure.Ours} {
 		begin := time.Now()
-		s, err := b.start(ctx, who)
+		s, err := b.start(ctx, side)
 		if err != nil {
 			return err
 		}
-		b.add(s, figure{Name: "ready after exec", Unit: "ms", AtMost: 0.4}, float64(s.ready.Milliseconds()))
-		b.add(s, figure{Name: "CPU when ready", Unit: "ms"}, float64(s.readyUsage.processor.Milliseconds()))
+		b.add(s, figure.Figure{Name: "ready after exec", Unit: "ms", AtMost: 0.4}, float64(s.ready.Milliseconds()))
+		b.add(s, figure.Figure{Name: "CPU when ready", Unit: "ms"}, float64(s.readyUsage.Processor.Milliseconds()))
 		if err := errors.Join(m.f(ctx, s), s.stop()); err != nil {
-			return fmt.Errorf("%s: %w", who, err)
+			return fmt.Errorf("%s: %w", side, err)
 		}
-		fmt.Fprintf(os.Stderr, "%s, run %d, %s: %.0f s\n", m.name, run+1, who, time.Since(begin).Seconds())
+		fmt.Fprintf(os.Stderr, "%s, run %d, %s: %.0f s\n", m.name, run+1, side, time.Since(begin).Seconds())
 	}
 	return nil
 }

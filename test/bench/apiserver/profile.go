@@ -25,11 +25,11 @@ func (b *bench) profiled(ctx context.Context, s *server, name string, f func() e
 }
 
 func (b *bench) profile(ctx context.Context, s *server, name, of string) (err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/debug/pprof/"+of, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/debug/pprof/"+of, nil)
 	if err != nil {
 		return err
 	}
-	answer, err := s.http().Do(request)
+	answer, err := s.HTTP().Do(request)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (b *bench) profile(ctx context.Context, s *server, name, of string) (err er
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("profile %s: %s", of, answer.Status)
 	}
-	file, err := os.Create(filepath.Join(b.profiles, fmt.Sprintf("%s-%s.pprof", s.who, name)))
+	file, err := os.Create(filepath.Join(b.profiles, fmt.Sprintf("%s-%s.pprof", s.side, name)))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+
+	"minik8s.io/minik8s/test/bench/figure"
 )
 
 // each calls f for 0 to n-1 from all clients at the same time, and returns how long that took.
@@ -74,7 +77,7 @@ func (b *bench) throughput(ctx context.Context, s *server) error {
 			if err != nil {
 				return fmt.Errorf("%s with %d clients: %w", of.name, n, err)
 			}
-			b.add(s, figure{Name: fmt.Sprintf("%s, %d clients", of.name, n), Unit: "/s", AtLeast: 1}, float64(b.requests)/took.Seconds())
+			b.add(s, figure.Figure{Name: fmt.Sprintf("%s, %d clients", of.name, n), Unit: "/s", AtLeast: 1}, float64(b.requests)/took.Seconds())
 		}
 	}
 	return nil
@@ -100,13 +103,13 @@ func (b *bench) watches(ctx context.Context, s *server) error {
 		}
 		name := fmt.Sprintf("%d watchers, %s: ", b.watchers, load.name)
 		if len(seen) > 0 {
-			b.add(s, figure{Name: name + "latency, median", Unit: "ms", AtMost: 1}, quantile(seen, 0.5))
-			b.add(s, figure{Name: name + "latency, 99 %", Unit: "ms"}, quantile(seen, 0.99))
+			b.add(s, figure.Figure{Name: name + "latency, median", Unit: "ms", AtMost: 1}, quantile(seen, 0.5))
+			b.add(s, figure.Figure{Name: name + "latency, 99 %", Unit: "ms"}, quantile(seen, 0.99))
 		}
 		if load.pause == 0 {
-			b.add(s, figure{Name: name + "events", Unit: "/s", AtLeast: 1}, float64(len(seen))/took.Seconds())
+			b.add(s, figure.Figure{Name: name + "events", Unit: "/s", AtLeast: 1}, float64(len(seen))/took.Seconds())
 		}
-		b.add(s, figure{Name: name + "lost", Unit: ""}, float64(b.watchers*load.pods-len(seen)))
+		b.add(s, figure.Figure{Name: name + "lost", Unit: ""}, float64(b.watchers*load.pods-len(seen)))
 	}
 	return nil
 }
@@ -182,4 +185,10 @@ func (b *bench) fanOut(ctx context.Context, s *server, writers, pods int, pause 
 		all = append(all, l...)
 	}
 	return all, took, nil
+}
+
+// quantile of values that are not empty; q is between 0 and 1.
+func quantile(values []float64, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }

@@ -13,11 +13,11 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
+	"minik8s.io/minik8s/test/bench/figure"
 	"minik8s.io/minik8s/test/e2e/cluster"
 )
 
@@ -67,46 +67,37 @@ func run(ctx context.Context, o options) error {
 type bench struct {
 	options
 	binary, dir string
-	figures     []figure
+	rows        []row
 }
 
-// figure is one line of the result.
-type figure struct {
+// row is one line of the result.
+type row struct {
 	name, value, spread, wanted string
 }
 
-func (b *bench) add(f figure) { b.figures = append(b.figures, f) }
+func (b *bench) add(r row) { b.rows = append(b.rows, r) }
 
 // seconds adds the median of some durations.
 func (b *bench) seconds(name, wanted string, all []time.Duration) {
 	slices.Sort(all)
-	b.add(figure{
+	b.add(row{
 		name:   name,
-		value:  fmt.Sprintf("%.3f s", median(all).Seconds()),
+		value:  fmt.Sprintf("%.3f s", figure.Median(all).Seconds()),
 		spread: fmt.Sprintf("%.3f to %.3f, %d runs", all[0].Seconds(), all[len(all)-1].Seconds(), len(all)),
 		wanted: wanted,
 	})
 }
 
-// median of a sorted list that is not empty.
-func median(sorted []time.Duration) time.Duration {
-	middle := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[middle]
-	}
-	return (sorted[middle-1] + sorted[middle]) / 2
-}
-
 func (b *bench) print() error {
-	load, err := os.ReadFile("/proc/loadavg")
+	load, err := figure.Load()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("load of the machine at the end: %s\n\n", strings.Join(strings.Fields(string(load))[:3], " "))
+	fmt.Printf("load of the machine at the end: %s\n\n", load)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "FIGURE\tMEDIAN\tSPREAD\tWANTED")
-	for _, f := range b.figures {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.name, f.value, f.spread, f.wanted)
+	for _, r := range b.rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.name, r.value, r.spread, r.wanted)
 	}
 	return w.Flush()
 }

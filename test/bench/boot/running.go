@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -19,11 +17,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"minik8s.io/minik8s/test/bench/figure"
 )
 
 // running measures a cluster that is up: what it takes when idle, then how fast it starts pods.
 func (b *bench) running(ctx context.Context) error {
-	s, err := b.exec(ctx, "running")
+	s, err := b.exec("running")
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (b *bench) running(ctx context.Context) error {
 
 // idling measures memory at once and after a while, and processor time in between.
 func (b *bench) idling(ctx context.Context, s *server) error {
-	first, err := usageOf(s.process.Pid)
+	first, err := s.program.Usage()
 	if err != nil {
 		return err
 	}
@@ -50,48 +50,15 @@ func (b *bench) idling(ctx context.Context, s *server) error {
 		return ctx.Err()
 	case <-time.After(b.idle): // this is what is measured
 	}
-	second, err := usageOf(s.process.Pid)
+	second, err := s.program.Usage()
 	if err != nil {
 		return err
 	}
-	b.add(figure{name: "resident memory when Ready", value: fmt.Sprintf("%d MB", first.resident>>20)})
-	b.add(figure{name: "resident memory, idle " + b.idle.String(), value: fmt.Sprintf("%d MB", second.resident>>20), wanted: "under 200 MB, at most 250 MB"})
-	share := 100 * (second.processor - first.processor).Seconds() / b.idle.Seconds()
-	b.add(figure{name: "processor, idle " + b.idle.String(), value: fmt.Sprintf("%.1f %% of a core", share), wanted: "under 2 %"})
+	b.add(row{name: "resident memory when Ready", value: fmt.Sprintf("%d MB", first.Resident>>20)})
+	b.add(row{name: "resident memory, idle " + b.idle.String(), value: fmt.Sprintf("%d MB", second.Resident>>20), wanted: "under 200 MB, at most 250 MB"})
+	share := 100 * (second.Processor - first.Processor).Seconds() / b.idle.Seconds()
+	b.add(row{name: "processor, idle " + b.idle.String(), value: fmt.Sprintf("%.1f %% of a core", share), wanted: "under 2 %"})
 	return nil
-}
-
-// usage is what a process has taken.
-type usage struct {
-	resident  int64 // bytes
-	processor time.Duration
-}
-
-func usageOf(pid int) (usage, error) {
-	dir := filepath.Join("/proc", strconv.Itoa(pid))
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-	if err != nil {
-		return usage{}, err
-	}
-	return parseStat(string(stat))
-}
-
-// parseStat reads /proc/PID/stat (proc(5)): utime and stime are the 14th and 15th field, in hundredths of a second, rss
-// is the 24th, in pages.
-func parseStat(stat string) (usage, error) {
-	_, after, found := strings.Cut(stat[strings.LastIndexByte(stat, ')')+1:], " ")
-	fields := strings.Fields(after) // begins with the third
-	if !found || len(fields) < 22 {
-		return usage{}, fmt.Errorf("reading stat %q: too short", stat)
-	}
-	var numbers [3]int64
-	for i, n := range []int{14, 15, 24} {
-		var err error
-		if numbers[i], err = strconv.ParseInt(fields[n-3], 10, 64); err != nil {
-			return usage{}, fmt.Errorf("reading stat: %w", err)
-		}
-	}
-	return usage{processor: time.Duration(numbers[0]+numbers[1]) * 10 * time.Millisecond, resident: numbers[2] * int64(os.Getpagesize())}, nil
 }
 
 // startPods compares how long a pod takes from its creation to Running with how long Docker takes for its two containers.
@@ -126,7 +93,7 @@ func (b *bench) startPods(ctx context.Context, s *server) error {
 	}
 	b.seconds("pod of a local image: create to Running", "", pods)
 	b.seconds("Docker alone: the same two containers", "", pairs)
-	b.add(figure{name: "pod / Docker alone", value: fmt.Sprintf("%.2f", median(pods).Seconds()/median(pairs).Seconds()), wanted: "at most 1.3"})
+	b.add(row{name: "pod / Docker alone", value: fmt.Sprintf("%.2f", figure.Median(pods).Seconds()/figure.Median(pairs).Seconds()), wanted: "at most 1.3"})
 	return nil
 }
 

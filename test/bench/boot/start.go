@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,100 +16,70 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"minik8s.io/minik8s/test/e2e/cluster"
+	"minik8s.io/minik8s/test/program"
 )
 
-// server is a cluster in the foreground of a process that is measured from its exec on.
+// server is a cluster in the foreground of a program that is measured from its exec on.
 type server struct {
 	cluster.Cluster
-	process *os.Process
-	ended   chan error
-	begin   time.Time
+	program *program.Program
 	client  kubernetes.Interface
 }
 
 // exec starts a cluster with an empty data directory.
-func (b *bench) exec(ctx context.Context, name string, args ...string) (*server, error) {
-	s := &server{Cluster: cluster.Cluster{Binary: b.binary, Name: "bench-" + name, DataDir: filepath.Join(b.dir, name)}, ended: make(chan error, 1)}
-	cmd := s.Command(ctx, "server", append([]string{"--data-dir", s.DataDir}, args...)...)
-	log, err := os.Create(filepath.Join(b.dir, "log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	s.begin = time.Now()
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	s.process = cmd.Process
-	go func() { s.ended <- cmd.Wait() }()
-	return s, nil
+func (b *bench) exec(name string, args ...string) (*server, error) {
+	s := &server{Cluster: cluster.Cluster{Binary: b.binary, Name: "bench-" + name, DataDir: filepath.Join(b.dir, name)}}
+	var err error
+	s.program, err = program.Start(b.dir, b.binary, "minik8s", append([]string{"server", "--name", s.Name, "--data-dir", s.DataDir}, args...)...)
+	return s, err
 }
 
-// end stops the process and removes all of the cluster.
+// end stops the program and removes all of the cluster.
 func (s *server) end(ctx context.Context) error {
-	if err := s.process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	var exit *exec.ExitError
-	if err := <-s.ended; err != nil && !errors.As(err, &exit) {
-		return err
-	}
+	s.program.Stop()
 	return s.Down(context.WithoutCancel(ctx), "--purge")
 }
 
-// until asks every two milliseconds whether something is so, and returns the time since the exec.
-func (s *server) until(ctx context.Context, what string, is func(context.Context) bool) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	ticker := time.NewTicker(2 * time.Millisecond)
-	defer ticker.Stop()
-	for !is(ctx) {
-		select {
-		case err := <-s.ended:
-			s.ended <- err
-			return 0, fmt.Errorf("waiting for %s: the cluster ended: %w", what, err)
-		case <-ctx.Done():
-			return 0, fmt.Errorf("waiting for %s: %w", what, ctx.Err())
-		case <-ticker.C:
-		}
-	}
-	return time.Since(s.begin), nil
+// until asks every two milliseconds until check returns nil, and returns the time since the exec.
+func (s *server) until(ctx context.Context, check func(context.Context) error) (time.Duration, error) {
+	err := s.program.Await(ctx, 2*time.Millisecond, check)
+	return time.Since(s.program.Started), err
 }
 
 // served waits until /readyz is ok and the default ServiceAccount is there.
 func (s *server) served(ctx context.Context) (time.Duration, error) {
 	kubeconfig := filepath.Join(s.DataDir, "kubeconfig")
-	if _, err := s.until(ctx, "the kubeconfig", func(context.Context) bool { _, err := os.Stat(kubeconfig); return err == nil }); err != nil {
+	if _, err := s.until(ctx, func(context.Context) error { _, err := os.Stat(kubeconfig); return err }); err != nil {
 		return 0, err
 	}
 	var err error
 	if _, s.client, err = cluster.Client(kubeconfig); err != nil {
 		return 0, err
 	}
-	return s.until(ctx, "/readyz and the default ServiceAccount", func(ctx context.Context) bool {
+	return s.until(ctx, func(ctx context.Context) error {
 		if _, err := s.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
-			return false
+			return err
 		}
 		_, err := s.client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
-		return err == nil
+		return err
 	})
 }
 
 // nodeReady waits for the node.
 func (s *server) nodeReady(ctx context.Context) (time.Duration, error) {
-	return s.until(ctx, "the node", func(ctx context.Context) bool {
+	return s.until(ctx, func(ctx context.Context) error {
 		list, err := s.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		if err != nil || len(list.Items) != 1 {
-			return false
+		if err != nil {
+			return err
 		}
-		for _, c := range list.Items[0].Status.Conditions {
-			if c.Type == corev1.NodeReady {
-				return c.Status == corev1.ConditionTrue
+		for _, node := range list.Items {
+			for _, c := range node.Status.Conditions {
+				if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+					return nil
+				}
 			}
 		}
-		return false
+		return fmt.Errorf("none of %d nodes is Ready", len(list.Items))
 	})
 }
 
@@ -119,7 +87,7 @@ func (s *server) nodeReady(ctx context.Context) (time.Duration, error) {
 func (b *bench) controlPlane(ctx context.Context) error {
 	var served []time.Duration
 	for range b.runs {
-		s, err := b.exec(ctx, "cold", "--nodes", "0")
+		s, err := b.exec("cold", "--nodes", "0")
 		if err != nil {
 			return err
 		}
@@ -137,7 +105,7 @@ func (b *bench) controlPlane(ctx context.Context) error {
 func (b *bench) withNode(ctx context.Context) error {
 	var served, ready []time.Duration
 	for range b.runs {
-		s, err := b.exec(ctx, "node")
+		s, err := b.exec("node")
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,9 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"minik8s.io/minik8s/test/bench/figure"
 	"minik8s.io/minik8s/test/e2e/cluster"
+	"minik8s.io/minik8s/test/program"
 )
 
 // managerCommand is the argument with which this program is our manager, a process of its own.
@@ -37,12 +39,13 @@ type options struct {
 	only  *regexp.Regexp
 	// profiles is a folder, or empty.
 	profiles string
+	output   figure.Format
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	run := bench
+	run := compare
 	if len(os.Args) > 1 && os.Args[1] == managerCommand {
 		run = manage
 	}
@@ -53,14 +56,14 @@ func main() {
 	}
 }
 
-func bench(ctx context.Context) error {
+func compare(ctx context.Context) error {
 	klog.SetLogger(logr.Discard()) // at the end of a cluster its watches are cut
 	root, err := cluster.Root()
 	if err != nil {
 		return err
 	}
 	built := filepath.Join(root, "test", "conformance", "bin")
-	var o options
+	o := options{output: figure.Text}
 	flag.StringVar(&o.minik8s, "minik8s", filepath.Join(root, "bin", "minik8s"), "our binary; it is the etcd of both")
 	flag.StringVar(&o.apiserver, "apiserver", filepath.Join(built, "kube-apiserver"), "the API server of both")
 	flag.StringVar(&o.upstream, "upstream", filepath.Join(built, "kube-controller-manager"), "upstream's kube-controller-manager")
@@ -68,6 +71,7 @@ func bench(ctx context.Context) error {
 	flag.Float64Var(&o.scale, "scale", 1, "part of the objects of each case")
 	flag.DurationVar(&o.idle, "idle", 10*time.Second, "how long a manager rests before its memory is read")
 	flag.StringVar(&o.profiles, "profiles", "", "folder to write CPU profiles of our manager to, one a case (go tool pprof)")
+	flag.Var(&o.output, "o", "`format`: table or json")
 	only := flag.String("only", "", "regular expression: the cases to measure, of deployment, namespace, garbage, job and pods")
 	quick := flag.Bool("quick", false, "a short look: one run of everything, with a tenth of the objects")
 	flag.Parse()
@@ -82,66 +86,74 @@ func bench(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	id, err := newIdentity(dir)
+	id, err := program.NewIdentity(dir, "127.0.0.1")
 	if err != nil {
 		return err
 	}
-	var t table
+	b := &bench{options: o, identity: id, dir: dir}
 	for i := range o.runs {
 		for _, c := range cases {
 			if !o.only.MatchString(c.name) {
 				continue
 			}
-			for _, w := range []who{upstream, ours} {
+			for _, side := range []figure.Side{figure.Upstream, figure.Ours} {
 				begin := time.Now()
-				if err := measure(ctx, o, id, w, c, &t); err != nil {
+				if err := b.measure(ctx, side, c); err != nil {
 					// What has been measured before is worth something.
-					return errors.Join(fmt.Errorf("%s, %s: %w", c.name, w, err), t.print(os.Stdout))
+					return errors.Join(fmt.Errorf("%s, %s: %w", c.name, side, err), b.table.Print(os.Stdout, o.output))
 				}
-				fmt.Fprintf(os.Stderr, "%s, run %d, %s: %.0f s\n", c.name, i+1, w, time.Since(begin).Seconds())
+				fmt.Fprintf(os.Stderr, "%s, run %d, %s: %.0f s\n", c.name, i+1, side, time.Since(begin).Seconds())
 			}
 		}
 	}
-	return t.print(os.Stdout)
+	return b.table.Print(os.Stdout, o.output)
+}
+
+// bench collects figures.
+type bench struct {
+	options
+	identity *program.Identity
+	dir      string
+	table    figure.Table
 }
 
 // measure runs one case with one manager and an empty cluster.
-func measure(ctx context.Context, o options, id *identity, w who, c testCase, t *table) (err error) {
+func (b *bench) measure(ctx context.Context, side figure.Side, c testCase) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	k, err := start(ctx, o, id, w, c.name)
+	k, err := b.start(ctx, side, c.name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, k.stop()) }()
-	if err := c.prepare(ctx, k, o.scale); err != nil {
+	if err := c.prepare(ctx, k, b.scale); err != nil {
 		return err
 	}
-	if err := pause(ctx, o.idle); err != nil {
+	if err := pause(ctx, b.idle); err != nil {
 		return err
 	}
-	idle, err := usageOf(k.manager.cmd.Process.Pid)
+	idle, err := k.manager.Usage()
 	if err != nil {
 		return err
 	}
-	t.add(w, figure{name: "memory at rest", unit: "MiB", atMost: 0.5}, mebibytes(idle.anonymous))
+	b.table.Add(side, figure.Figure{Name: "memory at rest", Unit: "MiB", AtMost: 0.5}, mebibytes(idle.Anonymous))
 	for _, step := range c.steps {
-		before, err := usageOf(k.manager.cmd.Process.Pid)
+		before, err := k.manager.Usage()
 		if err != nil {
 			return err
 		}
 		begin := time.Now()
-		if err := step.do(ctx, k, o.scale); err != nil {
+		if err := step.do(ctx, k, b.scale); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 		took := time.Since(begin)
-		after, err := usageOf(k.manager.cmd.Process.Pid)
+		after, err := k.manager.Usage()
 		if err != nil {
 			return err
 		}
-		t.add(w, figure{name: step.name, unit: "s", atMost: 0.7, within: step.within}, took.Seconds())
-		t.add(w, figure{name: step.name + ": CPU of the manager", unit: "s", atMost: 0.5}, (after.processor - before.processor).Seconds())
-		t.add(w, figure{name: step.name + ": memory of the manager", unit: "MiB", atMost: 0.5}, mebibytes(after.anonymous))
+		b.table.Add(side, figure.Figure{Name: step.name, Unit: "s", AtMost: 0.7, Within: step.within.Seconds()}, took.Seconds())
+		b.table.Add(side, figure.Figure{Name: step.name + ": CPU of the manager", Unit: "s", AtMost: 0.5}, (after.Processor - before.Processor).Seconds())
+		b.table.Add(side, figure.Figure{Name: step.name + ": memory of the manager", Unit: "MiB", AtMost: 0.5}, mebibytes(after.Anonymous))
 	}
 	return nil
 }

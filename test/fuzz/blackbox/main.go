@@ -22,6 +22,7 @@ import (
 	"minik8s.io/minik8s/test/fuzz/attack"
 	"minik8s.io/minik8s/test/fuzz/request"
 	"minik8s.io/minik8s/test/fuzz/surface"
+	"minik8s.io/minik8s/test/program"
 )
 
 type flags struct {
@@ -151,7 +152,7 @@ func (f flags) start(ctx context.Context) (*servers.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := servers.FreePorts(1)
+	ports, err := program.FreePorts(1)
 	if err != nil {
 		return nil, err
 	}

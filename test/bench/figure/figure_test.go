@@ -1,0 +1,111 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package figure
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRow(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		figure  Figure
+		values  [2][]float64
+		line    string
+		verdict string
+	}{
+		{"small enough", Figure{AtMost: 0.5}, [2][]float64{{10, 30, 20}, {9, 1000, 10}}, "a\ts\t20.0\t10.0\t0.50\tat most 0.50", reached},
+		{"too much", Figure{AtMost: 0.4}, [2][]float64{{4}, {1, 3}}, "a\ts\t4.0\t2.0\t0.50\tat most 0.40: missed", missed},
+		{"too little", Figure{AtLeast: 1}, [2][]float64{{20, 40}, {10}}, "a\ts\t30.0\t10.0\t0.33\tat least 1.00: missed", missed},
+		{"enough", Figure{AtLeast: 1}, [2][]float64{{20}, {20}}, "a\ts\t20.0\t20.0\t1.00\tat least 1.00", reached},
+		{"nothing wanted", Figure{}, [2][]float64{{0}, {20}}, "a\ts\t0.0\t20.0\t\t", nothingWanted},
+		{"more than nothing", Figure{AtMost: 1}, [2][]float64{{0}, {20}}, "a\ts\t0.0\t20.0\t\tat most 1.00: missed", missed},
+		{"too long", Figure{AtMost: 0.7, Within: 1}, [2][]float64{{4}, {2}}, "a\ts\t4.0\t2.0\t0.50\tat most 0.70, within 1 s: missed", missed},
+		{"soon enough", Figure{Within: 2}, [2][]float64{nil, {2}}, "a\ts\t\t2.0\t\twithin 2 s", reached},
+		{"without ours", Figure{AtMost: 0.4}, [2][]float64{{4}, nil}, "a\ts\t4.0\t\t\tat most 0.40: not measured", notMeasured},
+		{"without upstream's", Figure{AtLeast: 0.4, Within: 3}, [2][]float64{nil, {2}}, "a\ts\t\t2.0\t\tat least 0.40, within 3 s: not measured", notMeasured},
+		{"without upstream's, too long", Figure{AtMost: 0.4, Within: 1}, [2][]float64{nil, {2}}, "a\ts\t\t2.0\t\tat most 0.40, within 1 s: missed", missed},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.figure.Name, test.figure.Unit = "a", "s"
+			r := row{Figure: test.figure, Values: test.values}
+			r.conclude()
+			if r.line() != test.line || r.Verdict != test.verdict {
+				t.Errorf("got %q, %q, want %q, %q", r.line(), r.Verdict, test.line, test.verdict)
+			}
+		})
+	}
+}
+
+func TestTable_text(t *testing.T) {
+	t.Parallel()
+	var table Table
+	table.Add(Upstream, Figure{Name: "time", Unit: "s", AtMost: 0.7}, 4)
+	table.Add(Ours, Figure{Name: "time", Unit: "s", AtMost: 0.7}, 3)
+	table.Add(Upstream, Figure{Name: "memory at rest", Unit: "MiB", AtMost: 0.5}, 100)
+	var out bytes.Buffer
+	if err := table.Print(&out, Text); err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ := bytes.Cut(out.Bytes(), []byte("\n\n"))
+	const want = `FIGURE           UNIT   UPSTREAM   OURS   RATIO   WANTED
+time             s      4.0        3.0    0.75    at most 0.70: missed
+memory at rest   MiB    100.0                     at most 0.50: not measured
+`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestTable_json(t *testing.T) {
+	t.Parallel()
+	var table Table
+	table.Add(Upstream, Figure{Name: "time", Unit: "s", AtMost: 0.7, Within: 60}, 4)
+	table.Add(Ours, Figure{Name: "time", Unit: "s", AtMost: 0.7, Within: 60}, 3)
+	table.Add(Upstream, Figure{Name: "memory", Unit: "MiB"}, 100)
+	var out bytes.Buffer
+	if err := table.Print(&out, JSON); err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Figures []map[string]any }
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := []map[string]any{
+		{"name": "time", "unit": "s", "atMost": 0.7, "within": 60.0, "upstream": 4.0, "ours": 3.0, "ratio": 0.75, "verdict": "missed", "values": []any{[]any{4.0}, []any{3.0}}},
+		{"name": "memory", "unit": "MiB", "upstream": 100.0, "ours": nil, "ratio": nil, "values": []any{[]any{100.0}, nil}},
+	}
+	if diff := cmp.Diff(want, got.Figures); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestFormat(t *testing.T) {
+	t.Parallel()
+	for name, fine := range map[string]bool{"table": true, "json": true, "yaml": false, "": false} {
+		if err := new(Format).Set(name); (err == nil) != fine {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	t.Parallel()
+	for _, values := range [][]time.Duration{{3}, {9, 1, 3}, {4, 1, 9, 2}} {
+		if got := Median(values); got != 3 {
+			t.Errorf("of %v: %d, want 3", values, got)
+		}
+	}
+	if got := Median[float64](nil); got != 0 {
+		t.Errorf("of none: %v, want 0", got)
+	}
+}
