@@ -16,7 +16,7 @@ const (
 	// pause between two looks at the heap.
 	pause = 10 * time.Second
 	// worthwhile is the least that a collection should give back, in bytes.
-	worthwhile = 16 << 20
+	worthwhile = 8 << 20
 )
 
 // Resting gives back to the system, until ctx ends, what a burst of work has left in the heap. By itself the runtime keeps a

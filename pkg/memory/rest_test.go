@@ -19,8 +19,8 @@ func TestReturnable(t *testing.T) {
 		"after a burst":  {heap{allocated: 1000 * mib}, heap{allocated: 1001 * mib, held: 400 * mib}, 200 * mib, true},
 		"in a burst":     {heap{allocated: 1000 * mib}, heap{allocated: 1100 * mib, held: 400 * mib}, 200 * mib, false},
 		"given back":     {heap{allocated: 1000 * mib}, heap{allocated: 1001 * mib, held: 220 * mib}, 200 * mib, false},
-		"little":         {heap{}, heap{held: 30 * mib}, 15 * mib, false},
-		"little, half":   {heap{}, heap{held: 45 * mib}, 15 * mib, true},
+		"little":         {heap{}, heap{held: 22 * mib}, 15 * mib, false},
+		"little, half":   {heap{}, heap{held: 30 * mib}, 15 * mib, true},
 		"fell by itself": {heap{}, heap{held: 100 * mib}, 200 * mib, false},
 	} {
 		t.Run(name, func(t *testing.T) {

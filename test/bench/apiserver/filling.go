@@ -64,7 +64,7 @@ func (b *bench) filling(ctx context.Context, s *server) error {
 	if err := b.rest(ctx, s, fmt.Sprintf("with %d pods and ConfigMaps", b.objects), 0.6); err != nil {
 		return err
 	}
-	if err := b.lists(ctx, s, clients[0]); err != nil {
+	if err := b.profiled(ctx, s, "listing", func() error { return b.lists(ctx, s, clients[0]) }); err != nil {
 		return err
 	}
 	return b.profiled(ctx, s, "watching", func() error { return b.watches(ctx, s) })

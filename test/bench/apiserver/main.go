@@ -29,6 +29,7 @@ type options struct {
 	runs, starts, objects, requests, definitions, watchers int
 	idle                                                   time.Duration
 	output                                                 figure.Format
+	sides                                                  figure.Sides
 	profiles                                               string
 	only                                                   *regexp.Regexp
 }
@@ -50,8 +51,9 @@ func main() {
 	flag.IntVar(&o.definitions, "definitions", 125, "custom resource definitions")
 	flag.IntVar(&o.watchers, "watchers", 100, "watchers of pods, over a tenth as many connections")
 	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long a server rests before its memory is read")
-	o.output = figure.Text
+	o.output, o.sides = figure.Text, figure.Sides{figure.Upstream, figure.Ours}
 	flag.Var(&o.output, "o", "`format`: table or json")
+	flag.Var(&o.sides, "sides", "whose programs are measured")
 	flag.StringVar(&o.profiles, "profiles", "", "folder to write profiles of the servers to (go tool pprof)")
 	only := flag.String("only", "", "regular expression: what to measure, of starts, filling, throughput and definitions")
 	flag.BoolVar(&quick, "quick", false, "a minute's look: one run of everything, with a twentieth of the objects")
@@ -83,7 +85,9 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	b := &bench{options: o, identity: id, dir: dir}
-	measurements := []measurement{{"filling", b.filling}, {"throughput", b.throughput}, {"definitions", b.definitionsGrowth}}
+	measurements := []measurement{{"filling", b.filling}, {"throughput", func(ctx context.Context, s *server) error {
+		return b.profiled(ctx, s, "throughput", func() error { return b.throughput(ctx, s) })
+	}}, {"definitions", b.definitionsGrowth}}
 	for i := range o.starts {
 		if err := b.both(ctx, i, measurement{"starts", func(context.Context, *server) error { return nil }}); err != nil {
 			return err
@@ -121,7 +125,7 @@ func (b *bench) both(ctx context.Context, run int, m measurement) error {
 	if !b.only.MatchString(m.name) {
 		return nil
 	}
-	for _, side := range []figure.Side{figure.Upstream, figure.Ours} {
+	for _, side := range b.sides {
 		begin := time.Now()
 		s, err := b.start(ctx, side)
 		if err != nil {

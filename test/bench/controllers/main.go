@@ -40,6 +40,7 @@ type options struct {
 	// profiles is a folder, or empty.
 	profiles string
 	output   figure.Format
+	sides    figure.Sides
 }
 
 func main() {
@@ -63,7 +64,7 @@ func compare(ctx context.Context) error {
 		return err
 	}
 	built := filepath.Join(root, "test", "conformance", "bin")
-	o := options{output: figure.Text}
+	o := options{output: figure.Text, sides: figure.Sides{figure.Upstream, figure.Ours}}
 	flag.StringVar(&o.minik8s, "minik8s", filepath.Join(root, "bin", "minik8s"), "our binary; it is the etcd of both")
 	flag.StringVar(&o.apiserver, "apiserver", filepath.Join(built, "kube-apiserver"), "the API server of both")
 	flag.StringVar(&o.upstream, "upstream", filepath.Join(built, "kube-controller-manager"), "upstream's kube-controller-manager")
@@ -72,6 +73,7 @@ func compare(ctx context.Context) error {
 	flag.DurationVar(&o.idle, "idle", 10*time.Second, "how long a manager rests before its memory is read")
 	flag.StringVar(&o.profiles, "profiles", "", "folder to write CPU profiles of our manager to, one a case (go tool pprof)")
 	flag.Var(&o.output, "o", "`format`: table or json")
+	flag.Var(&o.sides, "sides", "whose programs are measured")
 	only := flag.String("only", "", "regular expression: the cases to measure, of deployment, namespace, garbage, job and pods")
 	quick := flag.Bool("quick", false, "a short look: one run of everything, with a tenth of the objects")
 	flag.Parse()
@@ -96,7 +98,7 @@ func compare(ctx context.Context) error {
 			if !o.only.MatchString(c.name) {
 				continue
 			}
-			for _, side := range []figure.Side{figure.Upstream, figure.Ours} {
+			for _, side := range b.sides {
 				begin := time.Now()
 				if err := b.measure(ctx, side, c); err != nil {
 					// What has been measured before is worth something.

@@ -24,7 +24,34 @@ const (
 	Ours
 )
 
-func (s Side) String() string { return [...]string{"upstream", "ours"}[s] }
+var sideNames = [...]string{"upstream", "ours"}
+
+func (s Side) String() string { return sideNames[s] }
+
+// Sides are those that are measured, a flag.
+type Sides []Side
+
+// String is for flag.
+func (s *Sides) String() string {
+	var names []string
+	for _, side := range *s {
+		names = append(names, side.String())
+	}
+	return strings.Join(names, ",")
+}
+
+// Set is for flag.
+func (s *Sides) Set(list string) error {
+	*s = nil
+	for name := range strings.SplitSeq(list, ",") {
+		side := slices.Index(sideNames[:], name)
+		if side < 0 {
+			return fmt.Errorf("want some of %s", strings.Join(sideNames[:], ","))
+		}
+		*s = append(*s, Side(side))
+	}
+	return nil
+}
 
 // Figure is what is measured, and what is aimed at. A bound of 0 is none.
 type Figure struct {

@@ -109,3 +109,16 @@ func TestMedian(t *testing.T) {
 		t.Errorf("of none: %v, want 0", got)
 	}
 }
+
+func TestSides(t *testing.T) {
+	t.Parallel()
+	for list, want := range map[string]string{"ours": "ours", "ours,upstream": "ours,upstream", "": "", "theirs": "", "ours,": ""} {
+		var s Sides
+		if err := s.Set(list); (err == nil) != (want != "") {
+			t.Errorf("Set(%q): %v", list, err)
+		}
+		if got := s.String(); want != "" && got != want {
+			t.Errorf("Set(%q) = %s", list, got)
+		}
+	}
+}
