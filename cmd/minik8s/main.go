@@ -16,6 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
+
+	"minik8s.io/minik8s/pkg/memory"
 )
 
 func main() {
@@ -23,6 +25,7 @@ func main() {
 	case "kube-apiserver":
 		os.Exit(run(newAPIServerCommand()))
 	case "etcd":
+		go memory.Resting(context.Background())
 		etcdmain.Main(os.Args)
 		return
 	case "kubectl":

@@ -24,8 +24,7 @@ const (
 func Resting(ctx context.Context) {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
-	before := look()
-	least := before.held
+	before, least := look(), uint64(0) // the start leaves something too
 	for {
 		select {
 		case <-ctx.Done():

@@ -187,7 +187,9 @@ func honest(q request.Request, code int, body []byte) bool {
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		// A version that does not exist yet may exist a moment later; clients know this answer. The other text is for those
 		// who set a timeout that is too short.
-		return q.Proxied || bytes.Contains(body, []byte("Too large resource version")) || bytes.Contains(body, []byte("within the allotted timeout"))
+		// Asked by HEAD the server can only say it by the code.
+		return q.Proxied || bytes.Contains(body, []byte("Too large resource version")) || bytes.Contains(body, []byte("within the allotted timeout")) ||
+			q.Method == http.MethodHead && code == http.StatusGatewayTimeout && strings.Contains(q.Target, "timeout=")
 	}
 	return false
 }
