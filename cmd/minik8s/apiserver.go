@@ -54,7 +54,6 @@ func runAPIServer(ctx context.Context, f *flags.Flags, loops *controllerFlags, c
 		return err
 	}
 	defer klog.Flush()
-	started := memory.Starting(memory.ServerRoom)
 	cliflag.PrintFlags(cmd.Flags())
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // the server's own clients need none
 	c, err := f.Config(ctx)
@@ -69,8 +68,7 @@ func runAPIServer(ctx context.Context, f *flags.Flags, loops *controllerFlags, c
 	klog.InfoS("Running kube-apiserver", "version", gitVersion(), "address", c.Listener.Addr().String())
 	go func() {
 		if err := waitServing(ctx, server.Loopback()); err == nil && ctx.Err() == nil {
-			started()
-			memory.Resting(ctx)
+			memory.Manage(ctx, memory.ServerRoom)
 		}
 	}()
 	certificate, _ := c.SecureServing.Cert.CurrentCertKeyContent()

@@ -25,7 +25,7 @@ func main() {
 	case "kube-apiserver":
 		os.Exit(run(newAPIServerCommand()))
 	case "etcd":
-		go memory.Resting(context.Background())
+		go memory.Manage(context.Background(), 0)
 		etcdmain.Main(os.Args)
 		return
 	case "kubectl":

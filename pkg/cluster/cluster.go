@@ -74,7 +74,6 @@ type runner struct {
 	credentials *credentials
 	listener    net.Listener
 	backend     etcd.Backend
-	started     func() // see memory.Starting
 	nodeIP      netip.Addr
 	pods        netip.Prefix
 	services    netip.Prefix
@@ -84,7 +83,6 @@ type runner struct {
 func (r *runner) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.started = memory.Starting(memory.ServerRoom)
 	if err := r.prepare(); err != nil {
 		return err
 	}
@@ -152,7 +150,7 @@ func (r *runner) run(ctx context.Context) error {
 		if err := r.waitReady(ctx); err != nil {
 			return err
 		}
-		memory.Resting(ctx)
+		memory.Manage(ctx, memory.ServerRoom)
 		return nil
 	})
 	err = parts.Wait()
@@ -406,6 +404,5 @@ func (r *runner) waitReady(ctx context.Context) error {
 		r.options.Ready()
 	}
 	klog.FromContext(ctx).Info("cluster is ready", "name", r.config.Name, "server", Server(r.config))
-	r.started()
 	return nil
 }

@@ -1,11 +1,12 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory is about what a start takes and a running server does not need. Touch it when a start takes too long, or
-// a server that rests too much memory.
+// Package memory is about what a start takes and a running server does not need. Touch it when a loaded server collects its
+// heap all the time, or one that rests holds too much memory.
 package memory
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -16,15 +17,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Starting gives the heap room to grow, in bytes, from the start on. Call what it returns when the start is over; that gives
-// back to the system what is not needed any more.
-func Starting(room uint64) (started func()) {
+// Manage takes care of the memory of a process that has started, until ctx ends: what the start has left and what bursts of work
+// leave is given back to the system, and the heap has so many bytes of room to grow in. Do not call it before: what a start
+// makes lives long, and lies the closer together the more often the heap is collected meanwhile.
+func Manage(ctx context.Context, room uint64) {
+	giveBack()
 	giveRoom(room)
-	return func() {
-		debug.FreeOSMemory()
-		if err := forgetProgram(); err != nil {
-			klog.ErrorS(err, "Giving back the pages of the program")
-		}
+	rest(ctx)
+}
+
+func giveBack() {
+	debug.FreeOSMemory()
+	if err := forgetProgram(); err != nil {
+		klog.ErrorS(err, "Giving back the pages of the program")
 	}
 }
 

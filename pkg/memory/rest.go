@@ -5,11 +5,8 @@ package memory
 
 import (
 	"context"
-	"runtime/debug"
 	"runtime/metrics"
 	"time"
-
-	"k8s.io/klog/v2"
 )
 
 const (
@@ -19,9 +16,9 @@ const (
 	worthwhile = 8 << 20
 )
 
-// Resting gives back to the system, until ctx ends, what a burst of work has left in the heap. By itself the runtime keeps a
-// heap of twice what lives, and a server at rest hardly allocates, so that it would not collect for minutes.
-func Resting(ctx context.Context) {
+// rest gives back to the system, until ctx ends, what a burst of work has left in the heap. By itself the runtime keeps a heap
+// of twice what lives, and a server at rest hardly allocates, so that it would not collect for minutes.
+func rest(ctx context.Context) {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	before, least := look(), uint64(0) // the start leaves something too
@@ -33,10 +30,7 @@ func Resting(ctx context.Context) {
 		}
 		now := look()
 		if now.returnable(before, least) {
-			debug.FreeOSMemory()
-			if err := forgetProgram(); err != nil {
-				klog.ErrorS(err, "Giving back the pages of the program")
-			}
+			giveBack()
 			now = look()
 			least = now.held
 		}

@@ -47,7 +47,6 @@ func manage(ctx context.Context) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	started := memory.Starting(managerRoom)
 	cert, err := os.ReadFile(*root)
 	if err != nil {
 		return fmt.Errorf("reading the root CA: %w", err)
@@ -95,8 +94,7 @@ func manage(ctx context.Context) error {
 	}
 	go func() {
 		if works(ctx, client) == nil {
-			started()
-			memory.Resting(ctx)
+			memory.Manage(ctx, managerRoom)
 		}
 	}()
 	return loops.Start(ctx)
