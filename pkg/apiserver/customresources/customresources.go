@@ -11,7 +11,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
@@ -36,13 +35,13 @@ func New(b *generic.Builder, shared informers.SharedInformerFactory, c Config) (
 	resources.EnableVersions(apiextensionsv1.SchemeGroupVersion)
 	// Definitions are written as v1beta1, as upstream does: it is more compact.
 	definitions := b.Storage.Encoded(
-		apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1beta1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion),
+		newSharing(apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1beta1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion)),
 		runtime.NewMultiGroupVersioner(apiextensionsv1beta1.SchemeGroupVersion, schema.GroupKind{Group: apiextensionsv1beta1.GroupName}),
 	)
 	config := apiextensionsapiserver.Config{
 		GenericConfig: b.Chained(definitions, resources, shared),
 		ExtraConfig: apiextensionsapiserver.ExtraConfig{
-			CRDRESTOptionsGetter: b.Storage.Encoded(unstructured.UnstructuredJSONScheme, nil),
+			CRDRESTOptionsGetter: b.Storage.CustomResources(),
 			MasterCount:          1,
 			ServiceResolver:      c.Services,
 			AuthResolverWrapper:  c.Authentication,

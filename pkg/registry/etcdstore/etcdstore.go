@@ -210,6 +210,24 @@ func (f *Factory) cached(c *storagebackend.ConfigForResource, resourcePrefix str
 	if err != nil {
 		return nil, nil, err
 	}
+	cached, delegator, err := newCache(raw, c, resourcePrefix, keyFunc, newFunc, newListFunc, attrs, triggers, indexers)
+	if err != nil {
+		stopRaw()
+		return nil, nil, err
+	}
+	var once sync.Once
+	return delegator, func() {
+		once.Do(func() {
+			delegator.Stop()
+			cached.Stop()
+			stopRaw()
+		})
+	}, nil
+}
+
+// newCache begins a watch cache in front of raw.
+func newCache(raw storage.Interface, c *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
+	newFunc, newListFunc func() runtime.Object, attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers) (*cacher.Cacher, *cacher.CacheDelegator, error) {
 	cached, err := cacher.NewCacherFromConfig(cacher.Config{
 		Storage:             raw,
 		Versioner:           storage.APIObjectVersioner{},
@@ -225,18 +243,9 @@ func (f *Factory) cached(c *storagebackend.ConfigForResource, resourcePrefix str
 		Codec:               c.Codec,
 	})
 	if err != nil {
-		stopRaw()
 		return nil, nil, err
 	}
-	delegator := cacher.NewCacheDelegator(cached, raw)
-	var once sync.Once
-	return delegator, func() {
-		once.Do(func() {
-			delegator.Stop()
-			cached.Stop()
-			stopRaw()
-		})
-	}, nil
+	return cached, cacher.NewCacheDelegator(cached, raw), nil
 }
 
 // uncached is a generic.StorageDecorator: etcd alone.
