@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 )
 
 const (
@@ -34,10 +34,10 @@ type lazy struct {
 	build             func() (*cacher.Cacher, *cacher.CacheDelegator, error)
 	lists             atomic.Int32
 	ready             atomic.Pointer[caching] // nil until the cache is filled
+	done              chan struct{}           // closed when the storage is
 
-	mu     sync.Mutex // guards begun and closed
-	begun  *caching
-	closed bool
+	mu    sync.Mutex // guards begun, and done from being closed twice
+	begun *caching
 }
 
 // caching is a watch cache in front of etcd.
@@ -56,7 +56,7 @@ func (f *Factory) lazily(c *storagebackend.ConfigForResource, resourcePrefix str
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &lazy{Interface: raw, build: func() (*cacher.Cacher, *cacher.CacheDelegator, error) {
+	l := &lazy{Interface: raw, done: make(chan struct{}), build: func() (*cacher.Cacher, *cacher.CacheDelegator, error) {
 		return newCache(raw, c, resourcePrefix, keyFunc, newFunc, newListFunc, attrs, triggers, indexers)
 	}}
 	return l, func() {
@@ -69,11 +69,11 @@ func (f *Factory) lazily(c *storagebackend.ConfigForResource, resourcePrefix str
 func (l *lazy) begin() (*caching, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.closed:
-		return nil, storage.ErrStorageNotReady
-	case l.begun != nil:
+	if l.begun != nil {
 		return l.begun, nil
+	}
+	if l.stopped() {
+		return nil, storage.ErrStorageNotReady
 	}
 	cached, delegator, err := l.build()
 	if err != nil {
@@ -85,28 +85,42 @@ func (l *lazy) begin() (*caching, error) {
 	return c, nil
 }
 
-// fill waits until the cache is filled, or stopped.
+// fill waits until the cache is filled.
 func (l *lazy) fill(c *caching) {
-	ctx := context.Background()
+	ctx := wait.ContextForChannel(l.done)
 	if c.cacher.Wait(ctx) != nil {
-		return
+		return // stopped
 	}
-	// The cache does not tell the version it was filled with: it was not after the one of now.
-	version, err := l.GetCurrentResourceVersion(ctx)
-	if err != nil {
-		klog.ErrorS(err, "Reading the version that a watch cache begins with")
-		return // etcd goes on answering
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		// The cache does not tell the version it was filled with: it is not after the one of now.
+		version, err := l.GetCurrentResourceVersion(ctx)
+		if err != nil {
+			return false, nil // etcd answers again, or the storage is stopped
+		}
+		c.from = version
+		l.ready.Store(c)
+		close(c.filled)
+		return true, nil
+	})
+}
+
+func (l *lazy) stopped() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
 	}
-	c.from = version
-	l.ready.Store(c)
-	close(c.filled)
 }
 
 // stop ends the cache, and keeps another from beginning.
 func (l *lazy) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = true
+	if l.stopped() {
+		return
+	}
+	close(l.done)
 	if l.begun != nil {
 		l.begun.Stop()
 		l.begun.cacher.Stop()
@@ -137,11 +151,12 @@ func (l *lazy) Watch(ctx context.Context, key string, opts storage.ListOptions) 
 		opts.ProgressNotify = opts.Predicate.AllowWatchBookmarks
 		return l.Interface.Watch(ctx, key, opts)
 	}
-	wait, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
 	select {
 	case <-c.filled:
-	case <-wait.Done():
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 	return c.Watch(ctx, key, opts)
 }
