@@ -52,5 +52,8 @@ func New(b *generic.Builder, shared informers.SharedInformerFactory, c Config) (
 	if err != nil {
 		return nil, fmt.Errorf("building the server of custom resources: %w", err)
 	}
+	if err := s.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer().SetTransform(foldKept); err != nil {
+		return nil, fmt.Errorf("watching definitions: %w", err)
+	}
 	return s, nil
 }

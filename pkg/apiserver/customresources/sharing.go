@@ -38,12 +38,14 @@ func (s *sharing) Decode(data []byte, defaults *schema.GroupVersionKind, into ap
 	return obj, kind, err
 }
 
-// share gives d the specification of the version before, if it is the same.
+// share gives d the specification of the version before, if it is equal.
 func (s *sharing) share(d *apiextensions.CustomResourceDefinition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before := s.latest[d.UID].Value(); before != nil && reflect.DeepEqual(before.Spec, d.Spec) {
 		d.Spec = before.Spec
+	} else {
+		fold(&d.Spec)
 	}
 	s.latest[d.UID] = weak.Make(d)
 	runtime.AddCleanup(d, s.forget, d.UID)
