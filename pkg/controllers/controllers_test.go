@@ -12,7 +12,7 @@ import (
 )
 
 // notControllers are the folders that hold what controllers share.
-var notControllers = []string{"backend", "certificaterequest", "claim", "controllertest", "history", "pods", "protection", "replicas", "setup"}
+var notControllers = []string{"backend", "certificaterequest", "claim", "controllertest", "history", "ownwrites", "pods", "protection", "replicas", "setup"}
 
 func TestList_EveryFolder(t *testing.T) {
 	entries, err := os.ReadDir(".")

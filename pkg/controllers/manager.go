@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,6 +27,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/apis/useragent"
 	"minik8s.io/minik8s/pkg/controllers/kubeapiserverclustertrustbundlepublisher"
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/pods"
 	"minik8s.io/minik8s/pkg/controllers/rootcacertpublisher"
 	"minik8s.io/minik8s/pkg/controllers/setup"
@@ -33,8 +35,9 @@ import (
 
 // Controllers is the set of control loops of one process.
 type Controllers struct {
-	manager manager.Manager
-	events  []*events
+	manager   manager.Manager
+	observers *ownwrites.Observers
+	events    []*events
 }
 
 // New wires up the enabled controllers. It starts nothing and does not need the API server yet.
@@ -51,7 +54,7 @@ func New(cfg Config) (*Controllers, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Controllers{manager: mgr}
+	c := &Controllers{manager: mgr, observers: ownwrites.NewObservers(mgr.GetCache())}
 	for _, entry := range enabled {
 		env, err := c.env(cfg, entry)
 		if err != nil {
@@ -149,10 +152,14 @@ func (c *Controllers) env(cfg Config, entry Controller) (setup.Env, error) {
 	if err != nil {
 		return setup.Env{}, fmt.Errorf("creating the live client: %w", err)
 	}
-	options.Cache = &client.CacheOptions{Reader: c.manager.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)}
+	options.Cache = &client.CacheOptions{Reader: c.manager.GetCache()}
 	cached, err := client.New(identity, options)
 	if err != nil {
 		return setup.Env{}, fmt.Errorf("creating the cached client: %w", err)
+	}
+	deletions, err := metadata.NewForConfigAndClient(identity, httpClient)
+	if err != nil {
+		return setup.Env{}, fmt.Errorf("creating the client that deletes: %w", err)
 	}
 	core, err := typedcorev1.NewForConfigAndClient(identity, httpClient)
 	if err != nil {
@@ -168,7 +175,7 @@ func (c *Controllers) env(cfg Config, entry Controller) (setup.Env, error) {
 	return setup.Env{
 		Name:        entry.Name,
 		Manager:     c.manager,
-		Client:      cached,
+		Client:      ownwrites.NewClient(cached, deletions, c.observers),
 		Live:        live,
 		RESTConfig:  identity,
 		HTTPClient:  httpClient,
