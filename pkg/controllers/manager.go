@@ -54,7 +54,8 @@ func New(cfg Config) (*Controllers, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Controllers{manager: mgr, observers: ownwrites.NewObservers(mgr.GetCache())}
+	// Not among the shared handlers, so that one which waits for a write by mistake cannot stop what it waits for.
+	c := &Controllers{manager: mgr, observers: ownwrites.NewObservers(mgr.GetCache().(*sharingCache).Cache)}
 	for _, entry := range enabled {
 		env, err := c.env(cfg, entry)
 		if err != nil {
@@ -85,6 +86,7 @@ func newManager(cfg Config) (manager.Manager, error) {
 	mgr, err := ctrl.NewManager(quiet(cfg.RESTConfig), manager.Options{
 		Scheme:         clientgoscheme.Scheme,
 		MapperProvider: newMapper,
+		NewCache:       newCache,
 		Logger:         cfg.Logger,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
