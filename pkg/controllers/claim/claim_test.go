@@ -4,6 +4,8 @@
 package claim
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,10 +13,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 var selector = labels.SelectorFromSet(labels.Set{"app": "web"})
@@ -99,5 +105,63 @@ func TestAll_Accepts(t *testing.T) {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(p), got); err != nil || len(got.OwnerReferences) != 0 {
 			t.Errorf("%s has the owners %v, error %v", p.Name, got.OwnerReferences, err)
 		}
+	}
+}
+
+// wakes returns what an event enqueues, sorted; a predicate that stops it enqueues nothing.
+func wakes(t *testing.T, kind schema.GroupVersionKind, before, after *corev1.Pod) []string {
+	t.Helper()
+	adopting := func(_ context.Context, obj client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: "adopter-of-" + obj.GetName()}}}
+	}
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer q.ShutDown()
+	waking, concerning := Waking(kind, adopting), Concerning(kind)
+	if before == nil {
+		if e := (event.CreateEvent{Object: after}); concerning.Create(e) {
+			waking.Create(t.Context(), e, q)
+		}
+		if e := (event.DeleteEvent{Object: after}); concerning.Delete(e) {
+			waking.Delete(t.Context(), e, q)
+		}
+	} else if e := (event.UpdateEvent{ObjectOld: before, ObjectNew: after}); concerning.Update(e) {
+		waking.Update(t.Context(), e, q)
+	}
+	var woken []string
+	for q.Len() > 0 {
+		request, _ := q.Get()
+		woken = append(woken, request.String())
+	}
+	slices.Sort(woken)
+	return woken
+}
+
+func TestWaking(t *testing.T) {
+	kind := appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
+	own, other, orphan := pod(true, "rs", false), pod(true, "x", false), pod(true, "", false)
+	other.OwnerReferences[0].Kind = "Job"
+	moved, sameName := pod(true, "rs2", false), pod(true, "rs", false)
+	moved.OwnerReferences[0].Name = "web2"
+	sameName.OwnerReferences[0].APIVersion = "example.com/v1"
+	for name, tt := range map[string]struct {
+		before, after *corev1.Pod
+		want          []string
+	}{
+		"own":                    {nil, own, []string{"ns/web"}},
+		"someone else's":         {nil, other, nil},
+		"same kind, other group": {nil, sameName, nil},
+		"orphan":                 {nil, orphan, []string{"ns/adopter-of-p"}},
+		"changed":                {own, own, []string{"ns/web"}},
+		"released":               {own, orphan, []string{"ns/adopter-of-p", "ns/web"}},
+		"adopted":                {orphan, own, []string{"ns/adopter-of-p", "ns/web"}},
+		"adopted by another":     {orphan, other, []string{"ns/adopter-of-p"}},
+		"moved":                  {own, moved, []string{"ns/web", "ns/web2"}},
+		"changed, another's":     {other, other, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := wakes(t, kind, tt.before, tt.after); !slices.Equal(got, tt.want) {
+				t.Errorf("woke %v, want %v", got, tt.want)
+			}
+		})
 	}
 }

@@ -78,14 +78,13 @@ func Setup(env setup.Env) error {
 	if err != nil {
 		return fmt.Errorf("adding the clean-up of failures: %w", err)
 	}
-	selecting := handler.EnqueueRequestsFromMapFunc(claim.Selecting(env.Client, func() client.ObjectList { return &appsv1.DaemonSetList{} }, selectorOf))
+	selecting := claim.Selecting(env.Client, func() client.ObjectList { return &appsv1.DaemonSetList{} }, selectorOf)
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&appsv1.DaemonSet{}).
-		Owns(&corev1.Pod{}).
 		Owns(&appsv1.ControllerRevision{}).
-		Watches(&corev1.Pod{}, selecting, builder.WithPredicates(claim.Orphans())).
-		Watches(&appsv1.ControllerRevision{}, selecting, builder.WithPredicates(claim.Orphans())).
+		Watches(&corev1.Pod{}, claim.Waking(kind, selecting), builder.WithPredicates(claim.Concerning(kind))).
+		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(selecting), builder.WithPredicates(claim.Orphans())).
 		Watches(&corev1.Node{}, r.nodeHandler()).
 		WithOptions(env.Options()).
 		Complete(r)

@@ -16,8 +16,10 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/protection"
@@ -40,7 +42,7 @@ func Setup(env setup.Env) error {
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&corev1.PersistentVolumeClaim{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claims)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claims), builder.WithPredicates(predicate.NewPredicateFuncs(usesAny))).
 		WithOptions(env.Options()).
 		Complete(&Reconciler{Client: env.Client, Live: env.Live, Clock: env.Clock})
 }
@@ -52,6 +54,11 @@ func claims(_ context.Context, obj client.Object) []reconcile.Request {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}})
 	}
 	return requests
+}
+
+// usesAny tells whether a pod uses claims, which cannot change.
+func usesAny(obj client.Object) bool {
+	return slices.ContainsFunc(obj.(*corev1.Pod).Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
 // Reconcile looks at the claim in req.

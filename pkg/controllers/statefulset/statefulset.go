@@ -47,8 +47,7 @@ func Setup(env setup.Env) error {
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&appsv1.StatefulSet{}).
-		Owns(&corev1.Pod{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(selecting), builder.WithPredicates(claim.Orphans())).
+		Watches(&corev1.Pod{}, claim.Waking(kind, selecting), builder.WithPredicates(claim.Concerning(kind))).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.WithPredicates(deletions())).
 		WithOptions(env.Options()).
 		Complete(r)

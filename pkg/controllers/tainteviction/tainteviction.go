@@ -57,7 +57,10 @@ func Setup(env setup.Env) error {
 		},
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	}
+	assigned := func(obj client.Object) bool { return obj.(*corev1.Pod).Spec.NodeName != "" }
 	moved := predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return assigned(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return assigned(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok1 := e.ObjectOld.(*corev1.Pod)
 			after, ok2 := e.ObjectNew.(*corev1.Pod)
@@ -91,7 +94,7 @@ func (r *Reconciler) podsOn(ctx context.Context, node client.Object) []reconcile
 // Reconcile evicts the pod in req when its time on its node is over.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
-	if err := r.Client.Get(ctx, req.NamespacedName, pod); err != nil {
+	if err := r.Client.Get(ctx, req.NamespacedName, pod, client.UnsafeDisableDeepCopy); err != nil {
 		r.stop(req.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -100,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	node := &corev1.Node{}
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node); err != nil {
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	taints := noExecute(node)
@@ -152,7 +155,8 @@ func (r *Reconciler) stop(key types.NamespacedName) bool {
 func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, now time.Time) error {
 	r.Events.Eventf(reference(pod), corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s/%s", pod.Namespace, pod.Name)
 	if c := pods.Condition(pod, corev1.DisruptionTarget); c == nil || c.Status != corev1.ConditionTrue {
-		before := pod.DeepCopy()
+		before := pod
+		pod = pod.DeepCopy()
 		pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
 			Type:               corev1.DisruptionTarget,
