@@ -66,17 +66,13 @@ func Setup(env setup.Env) error {
 		return fmt.Errorf("setting up the clean-up of orphans: %w", err)
 	}
 	r := &Reconciler{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock}
-	owner := handler.EnqueueRequestForOwner(env.Manager.GetScheme(), env.Manager.GetRESTMapper(), &batchv1.Job{},
-		handler.OnlyControllerOwner())
-	selecting := handler.EnqueueRequestsFromMapFunc(
-		claim.Selecting(env.Client, func() client.ObjectList { return &batchv1.JobList{} }, selectorOf))
+	selecting := claim.Selecting(env.Client, func() client.ObjectList { return &batchv1.JobList{} }, selectorOf)
 	options := env.Options()
 	options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryDelay, maxRetryDelay)
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		Watches(&batchv1.Job{}, jobHandler()).
-		Watches(&corev1.Pod{}, batched(owner)).
-		Watches(&corev1.Pod{}, batched(selecting), builder.WithPredicates(claim.Orphans())).
+		Watches(&corev1.Pod{}, batched(claim.Waking(kind, selecting)), builder.WithPredicates(claim.Concerning(kind))).
 		WithOptions(options).
 		Complete(r)
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,10 +23,6 @@ import (
 
 	"minik8s.io/minik8s/pkg/controllers/pods"
 )
-
-// parallelWrites is how many pods are let go or deleted at a time. The API server queues no more than a few hundred
-// requests of one client.
-const parallelWrites = 50
 
 // Reconcile judges the Job in req, creates or removes pods, counts those that have ended and writes the status.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -131,13 +126,13 @@ func (r *Reconciler) advance(ctx context.Context, s *state, m *memory) (wait tim
 // stop deletes all live pods. They are let go when they are counted.
 func (r *Reconciler) stop(ctx context.Context, s *state) error {
 	control := pods.Control{Client: r.Client, Events: r.Events}
-	return s.noteRemoved(s.live, each(len(s.live), func(i int) error { return control.Delete(ctx, s.job, s.live[i]) }))
+	return s.noteRemoved(s.live, pods.Each(len(s.live), func(i int) error { return control.Delete(ctx, s.job, s.live[i]) }))
 }
 
 // carryOut creates and removes pods as planned. Pods that are removed do not count as failed, so they are let go first.
 func (r *Reconciler) carryOut(ctx context.Context, s *state, p plan) error {
 	control := pods.Control{Client: r.Client, Live: r.Live, Events: r.Events}
-	errs := each(len(p.remove), func(i int) error {
+	errs := pods.Each(len(p.remove), func(i int) error {
 		if err := letGo(ctx, r.Client, p.remove[i], ""); err != nil {
 			return err
 		}
@@ -210,7 +205,7 @@ func (r *Reconciler) track(
 
 // release lets pods go and takes them out of held.
 func (r *Reconciler) release(ctx context.Context, s *state, held sets.Set[types.UID], release []*corev1.Pod) error {
-	errs := each(len(release), func(i int) error { return letGo(ctx, r.Client, release[i], "") })
+	errs := pods.Each(len(release), func(i int) error { return letGo(ctx, r.Client, release[i], "") })
 	for i, pod := range release {
 		if errs[i] == nil {
 			held.Delete(pod.UID)
@@ -247,28 +242,16 @@ func letGo(ctx context.Context, c client.Client, pod *corev1.Pod, version string
 	if err != nil {
 		return fmt.Errorf("rendering the patch: %w", err)
 	}
-	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	// Nothing but metadata is answered.
+	target := &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+	}
 	err = c.Patch(ctx, target, client.RawPatch(types.StrategicMergePatchType, data))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the tracking finalizer of pod %q: %w", pod.Name, err)
 	}
 	return nil
-}
-
-// each calls do for every number below n, several at a time, and returns the error of each call.
-func each(n int, do func(i int) error) []error {
-	errs := make([]error, n)
-	var group errgroup.Group
-	group.SetLimit(parallelWrites)
-	for i := range n {
-		group.Go(func() error {
-			errs[i] = do(i)
-			return nil
-		})
-	}
-	// The calls report nothing here: their errors are in errs.
-	_ = group.Wait()
-	return errs
 }
 
 // first returns the first error. All others are likely to say the same.

@@ -4,12 +4,14 @@
 package pods
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -125,7 +127,7 @@ func (c Control) tryCatchUp(ctx context.Context, owner client.Object, labels map
 
 // Delete deletes the pod and tells so in the owner's events. A pod that is gone already is no error.
 func (c Control) Delete(ctx context.Context, owner client.Object, pod *corev1.Pod) error {
-	err := c.Client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: &pod.UID})
+	err := c.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -137,31 +139,58 @@ func (c Control) Delete(ctx context.Context, owner client.Object, pod *corev1.Po
 	return nil
 }
 
-// SlowStart calls create count times, in parallel batches of 1, 2, 4, ... and stops after the first batch in which a call
-// fails. So a request that cannot succeed (quota, a webhook that denies) is not sent hundreds of times. It returns the
-// number of calls that succeeded and the first error.
+// parallelWrites is how many pods are written at a time for one owner. More do not make a busy API server any faster, which
+// queues no more than a few hundred requests of one client, and each takes a stack.
+const parallelWrites = 50
+
+// SlowStart calls create count times, at first one call at a time and with each success one more at the same time. It begins no
+// more after a failure. So a request that cannot succeed (quota, a webhook that denies) is not sent hundreds of times. It
+// returns the number of calls that succeeded and the first error.
 func SlowStart(count int, create func(i int) error) (int, error) {
-	succeeded := 0
-	for batch := 1; succeeded < count; batch *= 2 {
-		first := succeeded
-		size := min(batch, count-first)
-		errs := make([]error, size)
-		var wg sync.WaitGroup
-		for i := range size {
-			wg.Go(func() { errs[i] = create(first + i) })
-		}
-		wg.Wait()
-		var failed error
-		for _, err := range errs {
-			if err == nil {
-				succeeded++
-			} else if failed == nil {
-				failed = err
+	var (
+		mu                   sync.Mutex
+		begun, done, helpers int
+		failed               error
+		all                  sync.WaitGroup
+		work                 func()
+	)
+	work = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for failed == nil && begun < count {
+			i := begun
+			begun++
+			mu.Unlock()
+			err := create(i)
+			mu.Lock()
+			if err != nil {
+				failed = cmp.Or(failed, err)
+				return
+			}
+			done++
+			if helpers < parallelWrites-1 {
+				helpers++
+				all.Go(work)
 			}
 		}
-		if failed != nil {
-			return succeeded, failed
-		}
 	}
-	return succeeded, nil
+	all.Go(work)
+	all.Wait()
+	return done, failed
+}
+
+// Each calls do for every number below n, several at a time, and returns the error of each call.
+func Each(n int, do func(i int) error) []error {
+	errs := make([]error, n)
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(n, parallelWrites) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				errs[i] = do(i)
+			}
+		})
+	}
+	all.Wait()
+	return errs
 }

@@ -4,6 +4,7 @@
 package pods
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -103,28 +104,71 @@ func TestSlowStart(t *testing.T) {
 		name    string
 		count   int
 		failing []int
-		calls   int
-		done    int
+		// calls is the most there may be: one at a time more with each success.
+		calls int
 	}{
 		{name: "none"},
-		{name: "all", count: 10, calls: 10, done: 10},
-		{name: "first fails", count: 10, failing: []int{0}, calls: 1},
-		{name: "third batch", count: 10, failing: []int{4}, calls: 7, done: 6},
+		{name: "all", count: 1000, calls: 1000},
+		{name: "first fails", count: 1000, failing: []int{0}, calls: 1},
+		{name: "all but one fail", count: 1000, failing: []int{1, 2}, calls: 3},
+		{name: "one in between fails", count: 1000, failing: []int{20}, calls: 1000},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var calls atomic.Int32
+			var calls, failed atomic.Int32
 			done, err := SlowStart(tt.count, func(i int) error {
 				calls.Add(1)
 				if slices.Contains(tt.failing, i) {
+					failed.Add(1)
 					return errors.New("no")
 				}
 				return nil
 			})
-			if done != tt.done || int(calls.Load()) != tt.calls || (err != nil) != (len(tt.failing) > 0) {
+			if done != int(calls.Load()-failed.Load()) || int(calls.Load()) > tt.calls || (err != nil) != (len(tt.failing) > 0) {
 				t.Errorf("done %d, calls %d, error %v", done, calls.Load(), err)
 			}
 		})
+	}
+}
+
+// A call that does not return does not stop others, up to a bound.
+func TestSlowStart_Parallel(t *testing.T) {
+	var running atomic.Int32
+	full, fill := context.WithCancel(t.Context())
+	done, err := SlowStart(2*parallelWrites, func(i int) error {
+		if i < parallelWrites-1 {
+			return nil
+		}
+		switch n := running.Add(1); {
+		case n == parallelWrites:
+			fill()
+		case n > parallelWrites:
+			return errors.New("too many at a time")
+		}
+		<-full.Done()
+		running.Add(-1)
+		return nil
+	})
+	if err != nil || done != 2*parallelWrites {
+		t.Errorf("done %d, error %v", done, err)
+	}
+}
+
+func TestEach(t *testing.T) {
+	odd := errors.New("odd")
+	errs := Each(3*parallelWrites, func(i int) error {
+		if i%2 == 1 {
+			return odd
+		}
+		return nil
+	})
+	for i, err := range errs {
+		if (err != nil) != (i%2 == 1) {
+			t.Errorf("error of %d: %v", i, err)
+		}
+	}
+	if len(errs) != 3*parallelWrites {
+		t.Errorf("%d errors", len(errs))
 	}
 }
 

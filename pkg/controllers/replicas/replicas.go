@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -110,13 +109,7 @@ func (k Keeper) scale(ctx context.Context, set Set, active []*corev1.Pod) error 
 	}
 	victims := slices.Clone(active)
 	pods.SortForDeletion(victims, related, k.Clock.Now())
-	errs := make([]error, remove)
-	var deleting sync.WaitGroup
-	for i, pod := range victims[:remove] {
-		deleting.Go(func() { errs[i] = control.Delete(ctx, set.Object, pod) })
-	}
-	deleting.Wait()
-	return cmp.Or(errs...)
+	return cmp.Or(pods.Each(remove, func(i int) error { return control.Delete(ctx, set.Object, victims[i]) })...)
 }
 
 // related counts, per node, the active pods of this set and of its siblings.
