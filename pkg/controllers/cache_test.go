@@ -23,7 +23,9 @@ func (i *inner) GetStore() toolscache.Store { return i.store }
 
 func (i *inner) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.handlers = append(i.handlers, h)
-	return &struct{ toolscache.ResourceEventHandlerRegistration }{}, nil
+	return &struct {
+		toolscache.ResourceEventHandlerRegistration
+	}{}, nil
 }
 
 func TestInformer(t *testing.T) {

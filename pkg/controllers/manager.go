@@ -172,6 +172,7 @@ func (c *Controllers) env(cfg Config, entry Controller) (setup.Env, error) {
 		source: corev1.EventSource{Component: cmp.Or(entry.EventSource, entry.ServiceAccount)},
 		sink:   &typedcorev1.EventSinkImpl{Interface: core.Events("")},
 		logger: cfg.Logger.WithValues("controller", entry.Name),
+		clock:  cfg.Clock,
 	}
 	c.events = append(c.events, recorder)
 	return setup.Env{
