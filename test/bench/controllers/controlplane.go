@@ -63,7 +63,7 @@ func (b *bench) startManager(side figure.Side, name string, s *program.Server) (
 		}
 		flags = append(flags, "--root-ca-key-file="+b.identity.File("ca.key"))
 		if b.profiles != "" {
-			flags = append(flags, "--cpuprofile="+filepath.Join(b.profiles, name+".pprof"))
+			flags = append(flags, "--profile="+filepath.Join(b.profiles, name))
 		}
 		return program.Start(s.Dir, self, "controllers", append([]string{managerCommand}, flags...)...)
 	}

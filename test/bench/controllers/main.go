@@ -71,7 +71,7 @@ func compare(ctx context.Context) error {
 	flag.IntVar(&o.runs, "runs", 3, "how often everything is measured, of each manager in turn")
 	flag.Float64Var(&o.scale, "scale", 1, "part of the objects of each case")
 	flag.DurationVar(&o.idle, "idle", 10*time.Second, "how long a manager rests before its memory is read")
-	flag.StringVar(&o.profiles, "profiles", "", "folder to write CPU profiles of our manager to, one a case (go tool pprof)")
+	flag.StringVar(&o.profiles, "profiles", "", "folder for profiles of our manager (go tool pprof), one of the CPU and one of the memory a case")
 	flag.Var(&o.output, "o", "`format`: table or json")
 	flag.Var(&o.sides, "sides", "whose programs are measured")
 	only := flag.String("only", "", "regular expression: the cases to measure, of deployment, namespace, garbage, job and pods")

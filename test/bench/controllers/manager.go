@@ -5,14 +5,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/pprof"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -27,25 +29,21 @@ import (
 
 // manage runs our controllers, and nothing else, in this process, as minik8s up does: each controller has a certificate of its
 // own, and the memory that the start took is given back when it is over.
-func manage(ctx context.Context) error {
+func manage(ctx context.Context) (err error) {
 	set := flag.NewFlagSet(managerCommand, flag.ContinueOnError)
 	kubeconfig := set.String("kubeconfig", "", "how to reach the API server")
-	profile := set.String("cpuprofile", "", "file to write a profile of the whole run to, at the end")
+	profile := set.String("profile", "", "files to write profiles of the whole run to, at the end: this with .cpu.pprof and .heap.pprof")
 	root := set.String("root-ca-file", "", "what is published to namespaces")
 	rootKey := set.String("root-ca-key-file", "", "key that issues the certificates of the controllers")
 	if err := set.Parse(os.Args[2:]); err != nil {
 		return err
 	}
 	if *profile != "" {
-		file, err := os.Create(*profile)
+		stop, err := record(*profile)
 		if err != nil {
 			return err
 		}
-		defer file.Close()
-		if err := pprof.StartCPUProfile(file); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
+		defer func() { err = errors.Join(err, stop()) }()
 	}
 	cert, err := os.ReadFile(*root)
 	if err != nil {
@@ -63,7 +61,7 @@ func manage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+",application/json"
+	config.ContentType, config.AcceptContentTypes = apiruntime.ContentTypeProtobuf, apiruntime.ContentTypeProtobuf+",application/json"
 	ctrl.SetLogger(klog.Background())
 	as := func(user string, groups ...string) (*rest.Config, error) {
 		pair, err := ca.Issue(pki.Request{CommonName: user, Organizations: groups})
@@ -94,14 +92,31 @@ func manage(ctx context.Context) error {
 	}
 	go func() {
 		if works(ctx, client) == nil {
-			memory.Manage(ctx, managerRoom)
+			memory.Manage(ctx, 0)
 		}
 	}()
 	return loops.Start(ctx)
 }
 
-// managerRoom is for a process in which only controllers run, in bytes.
-const managerRoom = 32 << 20
+// record profiles this process until stop is called.
+func record(name string) (stop func() error, err error) {
+	processor, err := os.Create(name + ".cpu.pprof")
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(processor); err != nil {
+		return nil, errors.Join(err, processor.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		runtime.GC() // what is in use is known since the last collection
+		memory, err := os.Create(name + ".heap.pprof")
+		if err != nil {
+			return errors.Join(err, processor.Close())
+		}
+		return errors.Join(pprof.Lookup("allocs").WriteTo(memory, 0), memory.Close(), processor.Close())
+	}, nil
+}
 
 // works waits until the controllers have done something.
 func works(ctx context.Context, client kubernetes.Interface) error {
