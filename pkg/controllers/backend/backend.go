@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 )
 
 // HasBackends reports whether the endpoints of a Service are the pods that its selector matches. The endpoints of others
@@ -28,14 +30,10 @@ func HasBackends(svc *corev1.Service) bool {
 
 // Pods returns the pods that the Service's selector matches. They belong to the cache and must not be changed.
 func Pods(ctx context.Context, reader client.Reader, svc *corev1.Service) ([]*corev1.Pod, error) {
-	var list corev1.PodList
 	selector := labels.Set(svc.Spec.Selector).AsSelectorPreValidated()
-	if err := reader.List(ctx, &list, client.InNamespace(svc.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+	pods, err := ownwrites.Peek[*corev1.Pod](ctx, reader, &corev1.PodList{}, client.InNamespace(svc.Namespace), client.MatchingLabelsSelector{Selector: selector})
+	if err != nil {
 		return nil, fmt.Errorf("listing the pods of service %q: %w", svc.Name, err)
-	}
-	pods := make([]*corev1.Pod, len(list.Items))
-	for i := range list.Items {
-		pods[i] = &list.Items[i]
 	}
 	return pods, nil
 }
@@ -43,14 +41,13 @@ func Pods(ctx context.Context, reader client.Reader, svc *corev1.Service) ([]*co
 // Requests maps a pod to the Services that select it.
 func Requests(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, pod client.Object) []reconcile.Request {
-		var list corev1.ServiceList
-		if err := reader.List(ctx, &list, client.InNamespace(pod.GetNamespace()), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+		services, err := ownwrites.Peek[*corev1.Service](ctx, reader, &corev1.ServiceList{}, client.InNamespace(pod.GetNamespace()), client.DisableReadYourWritesConsistency)
+		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Listing services")
 			return nil
 		}
 		var requests []reconcile.Request
-		for i := range list.Items {
-			svc := &list.Items[i]
+		for _, svc := range services {
 			if HasBackends(svc) && labels.Set(svc.Spec.Selector).AsSelectorPreValidated().Matches(labels.Set(pod.GetLabels())) {
 				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
 			}

@@ -7,10 +7,8 @@ import (
 	"context"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -20,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 )
 
 // Orphans lets through the objects that no controller owns.
@@ -75,22 +75,17 @@ func Selecting[T client.Object](reader client.Reader, newList func() client.Obje
 		if len(orphan.GetLabels()) == 0 {
 			return nil
 		}
-		list := newList()
-		if err := reader.List(ctx, list, client.InNamespace(orphan.GetNamespace()), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+		owners, err := ownwrites.Peek[T](ctx, reader, newList(), client.InNamespace(orphan.GetNamespace()), client.DisableReadYourWritesConsistency)
+		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Listing possible owners")
 			return nil
 		}
 		var requests []reconcile.Request
-		err := meta.EachListItem(list, func(item runtime.Object) error {
-			owner := item.(T)
+		for _, owner := range owners {
 			selector, err := selectorOf(owner)
 			if err == nil && !selector.Empty() && selector.Matches(labels.Set(orphan.GetLabels())) {
 				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(owner)})
 			}
-			return nil
-		})
-		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Reading the list of possible owners")
 		}
 		return requests
 	}

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/claim"
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/pods"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
@@ -154,13 +155,15 @@ func (r *Reconciler) refuse(ctx context.Context, d *appsv1.Deployment) error {
 
 // replicaSets claims the ReplicaSets of d; the ones returned may be changed by the caller.
 func (r *Reconciler) replicaSets(ctx context.Context, d *appsv1.Deployment, selector labels.Selector) ([]*appsv1.ReplicaSet, error) {
-	var list appsv1.ReplicaSetList
-	if err := r.Client.List(ctx, &list, client.InNamespace(d.Namespace)); err != nil {
+	all, err := ownwrites.Peek[*appsv1.ReplicaSet](ctx, r.Client, &appsv1.ReplicaSetList{}, client.InNamespace(d.Namespace))
+	if err != nil {
 		return nil, fmt.Errorf("listing replica sets: %w", err)
 	}
-	candidates := make([]*appsv1.ReplicaSet, len(list.Items))
-	for i := range list.Items {
-		candidates[i] = &list.Items[i]
+	var candidates []*appsv1.ReplicaSet
+	for _, rs := range all {
+		if claim.Decide(d, rs, selector) != claim.Ignore {
+			candidates = append(candidates, rs.DeepCopy())
+		}
 	}
 	return claim.All(ctx, claim.Owner{Object: d, Kind: kind, Selector: selector, Client: r.Client, Live: r.Live}, candidates)
 }

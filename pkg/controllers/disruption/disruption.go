@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -68,16 +69,16 @@ func Setup(env setup.Env) error {
 // budgets maps a pod to the budgets that select it. More than one is a mistake which makes the pod impossible to evict, so
 // the pod's events tell of it.
 func (r *Reconciler) budgets(ctx context.Context, pod client.Object) []reconcile.Request {
-	var list policyv1.PodDisruptionBudgetList
-	if err := r.Client.List(ctx, &list, client.InNamespace(pod.GetNamespace()), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+	budgets, err := ownwrites.Peek[*policyv1.PodDisruptionBudget](ctx, r.Client, &policyv1.PodDisruptionBudgetList{}, client.InNamespace(pod.GetNamespace()), client.DisableReadYourWritesConsistency)
+	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing pod disruption budgets")
 		return nil
 	}
 	var requests []reconcile.Request
-	for i := range list.Items {
-		selector, err := metav1.LabelSelectorAsSelector(list.Items[i].Spec.Selector)
+	for _, budget := range budgets {
+		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 		if err == nil && selector.Matches(labels.Set(pod.GetLabels())) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(budget)})
 		}
 	}
 	if len(requests) > 1 {

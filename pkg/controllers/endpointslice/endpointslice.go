@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/backend"
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -148,15 +149,7 @@ type nodes struct{ reader client.Reader }
 
 // List returns the nodes that the selector matches.
 func (n nodes) List(selector labels.Selector) ([]*corev1.Node, error) {
-	var list corev1.NodeList
-	if err := n.reader.List(context.Background(), &list, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
-	}
-	found := make([]*corev1.Node, len(list.Items))
-	for i := range list.Items {
-		found[i] = &list.Items[i]
-	}
-	return found, nil
+	return ownwrites.Peek[*corev1.Node](context.Background(), n.reader, &corev1.NodeList{}, client.MatchingLabelsSelector{Selector: selector})
 }
 
 // Get returns the node of that name, or an error as the API server would give it. A pod that has no node yet asks for the

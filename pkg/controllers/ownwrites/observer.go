@@ -22,6 +22,9 @@ type Observers struct {
 	mu sync.Mutex
 	// kinds is guarded by mu.
 	kinds map[schema.GroupVersionKind]*observer
+
+	// indexers has an indexed for each type of list.
+	indexers sync.Map
 }
 
 // NewObservers returns the observers of a cache.

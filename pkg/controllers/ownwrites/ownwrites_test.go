@@ -6,7 +6,9 @@ package ownwrites
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
@@ -28,12 +31,16 @@ import (
 // informers has one informer, which tells its handler what a test says.
 type informers struct {
 	cache.Informers
-	cache.Informer
-	handler toolscache.ResourceEventHandler
+	cache.Informer // that of all kinds
+	handler        toolscache.ResourceEventHandler
 }
 
 func (i *informers) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
 	return i, nil
+}
+
+func (i *informers) GetInformerForKind(context.Context, schema.GroupVersionKind, ...cache.InformerGetOption) (cache.Informer, error) {
+	return i.Informer, nil
 }
 
 func (i *informers) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
@@ -208,3 +215,69 @@ func TestClient_Prune(t *testing.T) {
 		t.Errorf("remembers %d writes", n)
 	}
 }
+
+func TestPeek(t *testing.T) {
+	c, stale, _ := setUp(t, pod("known", 1))
+	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
+		toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
+		"field:app": func(obj any) ([]string, error) {
+			p := obj.(*corev1.Pod)
+			return []string{p.Namespace + "/" + p.Labels["app"], "__all_namespaces/" + p.Labels["app"]}, nil
+		},
+	})
+	for _, place := range []string{"ns/web", "ns/db", "other/web"} {
+		namespace, app, _ := strings.Cut(place, "/")
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app, Labels: map[string]string{"app": app}}}
+		if err := indexer.Add(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.observers = NewObservers(&informers{Informer: shared{indexer: indexer}})
+	c.observers.kinds[corev1.SchemeGroupVersion.WithKind("Pod")] = &observer{isListening: true}
+	for name, tt := range map[string]struct {
+		reader client.Reader
+		opts   []client.ListOption
+		want   []string
+	}{
+		"all":                   {c, nil, []string{"ns/db", "ns/web", "other/web"}},
+		"namespace":             {c, []client.ListOption{client.InNamespace("ns")}, []string{"ns/db", "ns/web"}},
+		"labels":                {c, []client.ListOption{client.MatchingLabels{"app": "web"}}, []string{"ns/web", "other/web"}},
+		"field":                 {c, []client.ListOption{client.MatchingFields{"app": "web"}}, []string{"ns/web", "other/web"}},
+		"field in a namespace":  {c, []client.ListOption{client.MatchingFields{"app": "web"}, client.InNamespace("ns")}, []string{"ns/web"}},
+		"another reader":        {stale, []client.ListOption{client.InNamespace("ns")}, []string{"ns/known"}},
+		"labels without a pod":  {c, []client.ListOption{client.MatchingLabels{"app": "x"}}, nil},
+		"another reader, empty": {stale, []client.ListOption{client.InNamespace("x")}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := Peek[*corev1.Pod](t.Context(), tt.reader, &corev1.PodList{}, tt.opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, p := range found {
+				got = append(got, p.Namespace+"/"+p.Name)
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("found %v, want %v", got, tt.want)
+			}
+		})
+	}
+	if err := c.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "new"}}); err != nil {
+		t.Fatal(err)
+	}
+	if !waits(t, func(ctx context.Context) error {
+		_, err := Peek[*corev1.Pod](ctx, c, &corev1.PodList{})
+		return err
+	}) {
+		t.Error("does not wait for what was written")
+	}
+}
+
+// shared is an informer that can be looked into.
+type shared struct {
+	toolscache.SharedIndexInformer
+	indexer toolscache.Indexer
+}
+
+func (s shared) GetIndexer() toolscache.Indexer { return s.indexer }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 )
 
 // ControllerField is the name of the index that ControllerOf fills.
@@ -57,14 +59,10 @@ func Candidates(ctx context.Context, reader client.Reader, owner client.Object, 
 }
 
 func list(ctx context.Context, reader client.Reader, namespace, controller string, opts ...client.ListOption) ([]*corev1.Pod, error) {
-	var found corev1.PodList
-	opts = append(opts, client.InNamespace(namespace), client.MatchingFields{ControllerField: controller}, client.UnsafeDisableDeepCopy)
-	if err := reader.List(ctx, &found, opts...); err != nil {
+	opts = append(opts, client.InNamespace(namespace), client.MatchingFields{ControllerField: controller})
+	found, err := ownwrites.Peek[*corev1.Pod](ctx, reader, &corev1.PodList{}, opts...)
+	if err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
-	pods := make([]*corev1.Pod, len(found.Items))
-	for i := range found.Items {
-		pods[i] = &found.Items[i]
-	}
-	return pods, nil
+	return found, nil
 }
