@@ -117,7 +117,11 @@ func (r *row) line() string {
 		}
 		return fmt.Sprintf(format, *value)
 	}
-	return strings.Join([]string{r.Name, r.Unit, cell("%.1f", r.Upstream), cell("%.1f", r.Ours), cell("%.2f", r.Ratio), r.wanted()}, "\t")
+	format := "%.1f"
+	if r.Unit == "s" {
+		format = "%.2f" // the system counts the time of processes in hundredths
+	}
+	return strings.Join([]string{r.Name, r.Unit, cell(format, r.Upstream), cell(format, r.Ours), cell("%.2f", r.Ratio), r.wanted()}, "\t")
 }
 
 // wanted tells what is aimed at, and if it is not known to be reached, that.

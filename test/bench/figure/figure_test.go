@@ -21,17 +21,17 @@ func TestRow(t *testing.T) {
 		line    string
 		verdict string
 	}{
-		{"small enough", Figure{AtMost: 0.5}, [2][]float64{{10, 30, 20}, {9, 1000, 10}}, "a\ts\t20.0\t10.0\t0.50\tat most 0.50", reached},
-		{"too much", Figure{AtMost: 0.4}, [2][]float64{{4}, {1, 3}}, "a\ts\t4.0\t2.0\t0.50\tat most 0.40: missed", missed},
-		{"too little", Figure{AtLeast: 1}, [2][]float64{{20, 40}, {10}}, "a\ts\t30.0\t10.0\t0.33\tat least 1.00: missed", missed},
-		{"enough", Figure{AtLeast: 1}, [2][]float64{{20}, {20}}, "a\ts\t20.0\t20.0\t1.00\tat least 1.00", reached},
-		{"nothing wanted", Figure{}, [2][]float64{{0}, {20}}, "a\ts\t0.0\t20.0\t\t", nothingWanted},
-		{"more than nothing", Figure{AtMost: 1}, [2][]float64{{0}, {20}}, "a\ts\t0.0\t20.0\t\tat most 1.00: missed", missed},
-		{"too long", Figure{AtMost: 0.7, Within: 1}, [2][]float64{{4}, {2}}, "a\ts\t4.0\t2.0\t0.50\tat most 0.70, within 1 s: missed", missed},
-		{"soon enough", Figure{Within: 2}, [2][]float64{nil, {2}}, "a\ts\t\t2.0\t\twithin 2 s", reached},
-		{"without ours", Figure{AtMost: 0.4}, [2][]float64{{4}, nil}, "a\ts\t4.0\t\t\tat most 0.40: not measured", notMeasured},
-		{"without upstream's", Figure{AtLeast: 0.4, Within: 3}, [2][]float64{nil, {2}}, "a\ts\t\t2.0\t\tat least 0.40, within 3 s: not measured", notMeasured},
-		{"without upstream's, too long", Figure{AtMost: 0.4, Within: 1}, [2][]float64{nil, {2}}, "a\ts\t\t2.0\t\tat most 0.40, within 1 s: missed", missed},
+		{"small enough", Figure{AtMost: 0.5}, [2][]float64{{10, 30, 20}, {9, 1000, 10}}, "a\ts\t20.00\t10.00\t0.50\tat most 0.50", reached},
+		{"too much", Figure{AtMost: 0.4}, [2][]float64{{4}, {1, 3}}, "a\ts\t4.00\t2.00\t0.50\tat most 0.40: missed", missed},
+		{"too little", Figure{AtLeast: 1}, [2][]float64{{20, 40}, {10}}, "a\ts\t30.00\t10.00\t0.33\tat least 1.00: missed", missed},
+		{"enough", Figure{AtLeast: 1}, [2][]float64{{20}, {20}}, "a\ts\t20.00\t20.00\t1.00\tat least 1.00", reached},
+		{"nothing wanted", Figure{}, [2][]float64{{0}, {20}}, "a\ts\t0.00\t20.00\t\t", nothingWanted},
+		{"more than nothing", Figure{AtMost: 1}, [2][]float64{{0}, {20}}, "a\ts\t0.00\t20.00\t\tat most 1.00: missed", missed},
+		{"too long", Figure{AtMost: 0.7, Within: 1}, [2][]float64{{4}, {2}}, "a\ts\t4.00\t2.00\t0.50\tat most 0.70, within 1 s: missed", missed},
+		{"soon enough", Figure{Within: 2}, [2][]float64{nil, {2}}, "a\ts\t\t2.00\t\twithin 2 s", reached},
+		{"without ours", Figure{AtMost: 0.4}, [2][]float64{{4}, nil}, "a\ts\t4.00\t\t\tat most 0.40: not measured", notMeasured},
+		{"without upstream's", Figure{AtLeast: 0.4, Within: 3}, [2][]float64{nil, {2}}, "a\ts\t\t2.00\t\tat least 0.40, within 3 s: not measured", notMeasured},
+		{"without upstream's, too long", Figure{AtMost: 0.4, Within: 1}, [2][]float64{nil, {2}}, "a\ts\t\t2.00\t\tat most 0.40, within 1 s: missed", missed},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestTable_text(t *testing.T) {
 	}
 	_, got, _ := bytes.Cut(out.Bytes(), []byte("\n\n"))
 	const want = `FIGURE           UNIT   UPSTREAM   OURS   RATIO   WANTED
-time             s      4.0        3.0    0.75    at most 0.70: missed
+time             s      4.00       3.00   0.75    at most 0.70: missed
 memory at rest   MiB    100.0                     at most 0.50: not measured
 `
 	if diff := cmp.Diff(want, string(got)); diff != "" {
