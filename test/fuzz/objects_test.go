@@ -109,6 +109,7 @@ func FuzzObject(f *testing.F) {
 		if err != nil {
 			return // refused, which is an answer
 		}
+		o.GetObjectKind().SetGroupVersionKind(*kind) // which is also found under "ApiVersion", as the object is not
 		m.scheme.Default(o)
 		first := encode(t, jsonSerializer.Serializer, o)
 		again, _, err := m.codecs.UniversalDeserializer().Decode(first, nil, nil)
