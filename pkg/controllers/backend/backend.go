@@ -10,7 +10,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	endpointsliceutil "k8s.io/endpointslice/util"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,4 +65,13 @@ func Changed() predicate.Predicate {
 			return endpointsliceutil.GetPodUpdateProjectionKey(e.ObjectOld, e.ObjectNew) != nil
 		},
 	}
+}
+
+// ServiceOf maps an EndpointSlice to the Service that its label names. Endpoints have the same name.
+func ServiceOf(_ context.Context, slice client.Object) []reconcile.Request {
+	name := slice.GetLabels()[discoveryv1.LabelServiceName]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: slice.GetNamespace(), Name: name}}}
 }

@@ -5,8 +5,6 @@ package devicetainteviction
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +53,7 @@ func (r *PodReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 	}
 	if eviction == nil {
 		if r.stopWaiting(req.NamespacedName) == pod.UID {
-			r.Events.Event(reference(pod), corev1.EventTypeNormal, "DeviceTaintManagerEviction", "Cancelling deletion")
+			r.Events.Event(pods.Reference(pod), corev1.EventTypeNormal, "DeviceTaintManagerEviction", "Cancelling deletion")
 		}
 		return reconcile.Result{}, nil
 	}
@@ -91,31 +89,10 @@ func (r *PodReconciler) stopWaiting(key types.NamespacedName) types.UID {
 
 // evict says in the pod's status why it goes, and deletes it.
 func (r *PodReconciler) evict(ctx context.Context, pod *corev1.Pod) error {
-	r.Events.Event(reference(pod), corev1.EventTypeNormal, "DeviceTaintManagerEviction", "Marking for deletion")
-	if c := pods.Condition(pod, corev1.DisruptionTarget); c == nil || c.Status != corev1.ConditionTrue {
-		before := pod.DeepCopy()
-		pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
-			Type:               corev1.DisruptionTarget,
-			Status:             corev1.ConditionTrue,
-			LastTransitionTime: metav1.NewTime(r.Clock.Now()),
-			Reason:             "DeletionByDeviceTaintManager",
-			Message:            "Device Taint manager: deleting due to NoExecute taint",
-		})
-		if err := r.Client.Status().Patch(ctx, pod, client.StrategicMergeFrom(before)); err != nil {
-			if client.IgnoreNotFound(err) == nil {
-				return nil
-			}
-			return fmt.Errorf("setting the condition %s of pod %q: %w", corev1.DisruptionTarget, pod.Name, err)
-		}
-	}
-	if err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("evicting pod %q: %w", pod.Name, err)
-	}
-	return nil
-}
-
-// reference is what the events are about.
-func reference(pod *corev1.Pod) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+	r.Events.Event(pods.Reference(pod), corev1.EventTypeNormal, "DeviceTaintManagerEviction", "Marking for deletion")
+	return pods.Evict(ctx, r.Client, pod, corev1.PodCondition{
+		LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+		Reason:             "DeletionByDeviceTaintManager",
+		Message:            "Device Taint manager: deleting due to NoExecute taint",
+	})
 }

@@ -74,19 +74,10 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		For(&corev1.Service{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(backend.Requests(env.Client)), builder.WithPredicates(backend.Changed())).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf), builder.WithPredicates(r.foreignChange())).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(backend.ServiceOf), builder.WithPredicates(r.foreignChange())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.nodesChanged), builder.WithPredicates(zoneChange())).
 		WithOptions(env.Options()).
 		Complete(r)
-}
-
-// serviceOf maps a slice to its Service.
-func serviceOf(_ context.Context, slice client.Object) []reconcile.Request {
-	name := slice.GetLabels()[discoveryv1.LabelServiceName]
-	if name == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: slice.GetNamespace(), Name: name}}}
 }
 
 // Reconcile brings the slices of the Service in req up to date. Those of a Service that is gone are left to the garbage

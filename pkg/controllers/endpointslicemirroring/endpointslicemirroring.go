@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/backend"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -46,7 +46,7 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		For(&corev1.Endpoints{}, builder.WithPredicates(either(mirrored))).
 		Watches(&corev1.Service{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(selectorChange())).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf), builder.WithPredicates(either(ours))).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(backend.ServiceOf), builder.WithPredicates(either(ours))).
 		WithOptions(env.Options()).
 		Complete(&Reconciler{Client: env.Client, Events: env.Events})
 }
@@ -76,15 +76,6 @@ func selectorChange() predicate.Predicate {
 	p := predicate.NewPredicateFuncs(without)
 	p.UpdateFunc = func(e event.UpdateEvent) bool { return without(e.ObjectOld) != without(e.ObjectNew) }
 	return p
-}
-
-// serviceOf maps a slice to its Service, which has the name of the Endpoints.
-func serviceOf(_ context.Context, slice client.Object) []reconcile.Request {
-	name := slice.GetLabels()[discoveryv1.LabelServiceName]
-	if name == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: slice.GetNamespace(), Name: name}}}
 }
 
 // Reconcile brings the slices of the Endpoints in req up to date, and deletes them when there is nothing to mirror.

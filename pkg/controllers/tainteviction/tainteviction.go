@@ -7,8 +7,6 @@ package tainteviction
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -110,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	limit, forever := Tolerance(taints, pod.Spec.Tolerations)
 	if forever {
 		if r.stop(req.NamespacedName) {
-			r.Events.Eventf(reference(pod), corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod %s", req.NamespacedName.String())
+			r.Events.Eventf(pods.Reference(pod), corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod %s", req.NamespacedName.String())
 		}
 		return reconcile.Result{}, nil
 	}
@@ -153,33 +151,11 @@ func (r *Reconciler) stop(key types.NamespacedName) bool {
 
 // evict says in the pod's status why it goes, and deletes it.
 func (r *Reconciler) evict(ctx context.Context, pod *corev1.Pod, now time.Time) error {
-	r.Events.Eventf(reference(pod), corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s/%s", pod.Namespace, pod.Name)
-	if c := pods.Condition(pod, corev1.DisruptionTarget); c == nil || c.Status != corev1.ConditionTrue {
-		before := pod
-		pod = pod.DeepCopy()
-		pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
-			Type:               corev1.DisruptionTarget,
-			Status:             corev1.ConditionTrue,
-			ObservedGeneration: pod.Generation,
-			LastTransitionTime: metav1.NewTime(now),
-			Reason:             "DeletionByTaintManager",
-			Message:            "Taint manager: deleting due to NoExecute taint",
-		})
-		if err := r.Client.Status().Patch(ctx, pod, client.StrategicMergeFrom(before)); err != nil {
-			if client.IgnoreNotFound(err) == nil {
-				return nil
-			}
-			return fmt.Errorf("setting the condition %s of pod %q: %w", corev1.DisruptionTarget, pod.Name, err)
-		}
-	}
-	if err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("evicting pod %q from node %q: %w", pod.Name, pod.Spec.NodeName, err)
-	}
-	return nil
-}
-
-// reference is what the events are about.
-func reference(pod *corev1.Pod) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+	r.Events.Eventf(pods.Reference(pod), corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s/%s", pod.Namespace, pod.Name)
+	return pods.Evict(ctx, r.Client, pod, corev1.PodCondition{
+		ObservedGeneration: pod.Generation,
+		LastTransitionTime: metav1.NewTime(now),
+		Reason:             "DeletionByTaintManager",
+		Message:            "Taint manager: deleting due to NoExecute taint",
+	})
 }

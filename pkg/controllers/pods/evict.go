@@ -1,0 +1,39 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Evict says in the status of a pod why it goes, unless that says so already, and deletes it. A pod that is gone is no error.
+// The condition's type and status are set here.
+func Evict(ctx context.Context, c client.Client, pod *corev1.Pod, why corev1.PodCondition) error {
+	if now := Condition(pod, corev1.DisruptionTarget); now == nil || now.Status != corev1.ConditionTrue {
+		why.Type, why.Status = corev1.DisruptionTarget, corev1.ConditionTrue
+		before := pod
+		pod = pod.DeepCopy()
+		pod.Status.Conditions = append(slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == why.Type }), why)
+		if err := c.Status().Patch(ctx, pod, client.StrategicMergeFrom(before)); err != nil {
+			if client.IgnoreNotFound(err) == nil {
+				return nil
+			}
+			return fmt.Errorf("setting the condition %s of pod %q: %w", why.Type, pod.Name, err)
+		}
+	}
+	if err := c.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("evicting pod %q from node %q: %w", pod.Name, pod.Spec.NodeName, err)
+	}
+	return nil
+}
+
+// Reference is what events about a pod refer to when they do not depend on its version.
+func Reference(pod *corev1.Pod) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+}
