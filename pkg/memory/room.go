@@ -12,7 +12,7 @@ import (
 )
 
 // ServerRoom is what an API server needs: a burst of writes takes some hundred MiB a second.
-const ServerRoom = 128 << 20
+const ServerRoom = 192 << 20
 
 // usual is the runtime's own default: a heap may grow to twice of what lives in it before it is collected.
 const usual = 100
