@@ -165,7 +165,7 @@ func (s server) test(ctx context.Context, source, only, log string) (outcome.Run
 		return outcome.Run{}, err
 	}
 	defer f.Close()
-	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout=20m", "-ldflags=-s -w", only)
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout=20m", "-pgo=off", "-ldflags=-s -w", only)
 	cmd.Dir = source
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), isAsset), "KUBEBUILDER_ASSETS="+s.assets, "TMPDIR="+filepath.Dir(s.assets))
 	defer s.stop()
