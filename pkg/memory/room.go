@@ -21,7 +21,7 @@ const usual = 100
 // what lives and not on what is thrown away, so that a server with a small heap and many requests would spend a fifth of its
 // time on collecting it again and again. Who starts the program with GOGC has decided by himself.
 func giveRoom(bytes uint64) {
-	if os.Getenv("GOGC") != "" {
+	if bytes == 0 || os.Getenv("GOGC") != "" {
 		return
 	}
 	debug.SetGCPercent(percent(bytes, live()))

@@ -246,7 +246,8 @@ func (c *Client) wait(ctx context.Context, gvk schema.GroupVersionKind, key *typ
 	return nil
 }
 
-// isDeleted tells whether the cache has the object no more, or has it as one that is being deleted.
+// isDeleted tells whether the cache has the object no more, or has it as one that is being deleted. An error is left to the read
+// that waits for this.
 func (c *Client) isDeleted(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, uid types.UID) bool {
 	made, err := c.Scheme().New(gvk)
 	if err != nil {
