@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	endpointsliceutil "k8s.io/endpointslice/util"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -43,18 +42,9 @@ func Pods(ctx context.Context, reader client.Reader, svc *corev1.Service) ([]*co
 // Requests maps a pod to the Services that select it.
 func Requests(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, pod client.Object) []reconcile.Request {
-		services, err := ownwrites.Peek[*corev1.Service](ctx, reader, &corev1.ServiceList{}, client.InNamespace(pod.GetNamespace()), client.DisableReadYourWritesConsistency)
-		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Listing services")
-			return nil
-		}
-		var requests []reconcile.Request
-		for _, svc := range services {
-			if HasBackends(svc) && labels.Set(svc.Spec.Selector).AsSelectorPreValidated().Matches(labels.Set(pod.GetLabels())) {
-				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
-			}
-		}
-		return requests
+		return ownwrites.Concerned(ctx, reader, &corev1.ServiceList{}, func(svc *corev1.Service) bool {
+			return HasBackends(svc) && labels.Set(svc.Spec.Selector).AsSelectorPreValidated().Matches(labels.Set(pod.GetLabels()))
+		}, client.InNamespace(pod.GetNamespace()))
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -75,18 +74,9 @@ func Selecting[T client.Object](reader client.Reader, newList func() client.Obje
 		if len(orphan.GetLabels()) == 0 {
 			return nil
 		}
-		owners, err := ownwrites.Peek[T](ctx, reader, newList(), client.InNamespace(orphan.GetNamespace()), client.DisableReadYourWritesConsistency)
-		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Listing possible owners")
-			return nil
-		}
-		var requests []reconcile.Request
-		for _, owner := range owners {
+		return ownwrites.Concerned(ctx, reader, newList(), func(owner T) bool {
 			selector, err := selectorOf(owner)
-			if err == nil && !selector.Empty() && selector.Matches(labels.Set(orphan.GetLabels())) {
-				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(owner)})
-			}
-		}
-		return requests
+			return err == nil && !selector.Empty() && selector.Matches(labels.Set(orphan.GetLabels()))
+		}, client.InNamespace(orphan.GetNamespace()))
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -42,18 +43,7 @@ func Setup(env setup.Env) error {
 
 // aggregated lists all aggregated roles: the change of any role may concern any of them.
 func (r *Reconciler) aggregated(ctx context.Context, _ client.Object) []reconcile.Request {
-	var list rbacv1.ClusterRoleList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing cluster roles")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if list.Items[i].AggregationRule != nil {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}})
-		}
-	}
-	return requests
+	return ownwrites.Concerned(ctx, r.Client, &rbacv1.ClusterRoleList{}, func(role *rbacv1.ClusterRole) bool { return role.AggregationRule != nil })
 }
 
 // Reconcile writes the aggregated rules of the role in req when they differ from its present ones.

@@ -68,19 +68,10 @@ func (r *Reconciler) selecting(ctx context.Context, rs client.Object) []reconcil
 	if len(rs.GetLabels()) == 0 {
 		return nil
 	}
-	var list appsv1.DeploymentList
-	if err := r.Client.List(ctx, &list, client.InNamespace(rs.GetNamespace()), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing deployments")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		selector, err := metav1.LabelSelectorAsSelector(list.Items[i].Spec.Selector)
-		if err == nil && !selector.Empty() && selector.Matches(labels.Set(rs.GetLabels())) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+	return ownwrites.Concerned(ctx, r.Client, &appsv1.DeploymentList{}, func(d *appsv1.Deployment) bool {
+		selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+		return err == nil && !selector.Empty() && selector.Matches(labels.Set(rs.GetLabels()))
+	}, client.InNamespace(rs.GetNamespace()))
 }
 
 // recreating maps a pod that is gone to its Deployment if that waits, with strategy Recreate, for its last old pod.

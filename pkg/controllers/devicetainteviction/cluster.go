@@ -16,6 +16,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 )
 
 // cluster reads what decisions rest on. What it returns belongs to the cache.
@@ -98,18 +100,9 @@ func (c *cluster) usersOf(ctx context.Context, concerned func(resourcev1.DeviceR
 
 // evictingRules maps a change of pods or claims to the rules whose status counts them.
 func (c *cluster) evictingRules(ctx context.Context, _ client.Object) []reconcile.Request {
-	var list resourcev1.DeviceTaintRuleList
-	if err := c.client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing device taint rules")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if list.Items[i].Spec.Taint.Effect == resourcev1.DeviceTaintEffectNoExecute {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}})
-		}
-	}
-	return requests
+	return ownwrites.Concerned(ctx, c.client, &resourcev1.DeviceTaintRuleList{}, func(rule *resourcev1.DeviceTaintRule) bool {
+		return rule.Spec.Taint.Effect == resourcev1.DeviceTaintEffectNoExecute
+	})
 }
 
 // podsWithClaims lists the pods that may have to go.

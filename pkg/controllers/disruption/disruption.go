@@ -69,18 +69,10 @@ func Setup(env setup.Env) error {
 // budgets maps a pod to the budgets that select it. More than one is a mistake which makes the pod impossible to evict, so
 // the pod's events tell of it.
 func (r *Reconciler) budgets(ctx context.Context, pod client.Object) []reconcile.Request {
-	budgets, err := ownwrites.Peek[*policyv1.PodDisruptionBudget](ctx, r.Client, &policyv1.PodDisruptionBudgetList{}, client.InNamespace(pod.GetNamespace()), client.DisableReadYourWritesConsistency)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing pod disruption budgets")
-		return nil
-	}
-	var requests []reconcile.Request
-	for _, budget := range budgets {
+	requests := ownwrites.Concerned(ctx, r.Client, &policyv1.PodDisruptionBudgetList{}, func(budget *policyv1.PodDisruptionBudget) bool {
 		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-		if err == nil && selector.Matches(labels.Set(pod.GetLabels())) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(budget)})
-		}
-	}
+		return err == nil && selector.Matches(labels.Set(pod.GetLabels()))
+	}, client.InNamespace(pod.GetNamespace()))
 	if len(requests) > 1 {
 		r.Events.Eventf(pod, corev1.EventTypeWarning, "MultiplePodDisruptionBudgets", "Pod %q/%q matches multiple PodDisruptionBudgets.  Chose %q arbitrarily.", pod.GetNamespace(), pod.GetName(), requests[0].Name)
 	}

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -68,19 +69,7 @@ func wantsClaims(pod *corev1.Pod) bool {
 
 // usersOf returns the pods that have an ephemeral volume of which the claim is called like the one that is gone.
 func (r *Reconciler) usersOf(ctx context.Context, gone client.Object) []reconcile.Request {
-	var list corev1.PodList
-	options := []client.ListOption{client.InNamespace(gone.GetNamespace()), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency}
-	if err := r.Client.List(ctx, &list, options...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing pods")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if uses(&list.Items[i], gone.GetName()) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+	return ownwrites.Concerned(ctx, r.Client, &corev1.PodList{}, func(p *corev1.Pod) bool { return uses(p, gone.GetName()) }, client.InNamespace(gone.GetNamespace()))
 }
 
 func uses(pod *corev1.Pod, claimName string) bool {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -52,21 +53,8 @@ func (o *Orphans) heldBy(ctx context.Context, obj client.Object) []reconcile.Req
 	if err != nil {
 		return nil // validation rejects such a selector
 	}
-	var list corev1.PodList
-	err = o.Client.List(ctx, &list, client.InNamespace(obj.GetNamespace()),
-		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy,
-		client.DisableReadYourWritesConsistency)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the pods of a Job")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if hasFinalizer(&list.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+	return ownwrites.Concerned(ctx, o.Client, &corev1.PodList{}, hasFinalizer,
+		client.InNamespace(obj.GetNamespace()), client.MatchingLabelsSelector{Selector: selector})
 }
 
 // Reconcile lets the pod in req go unless it has a Job which is not finished.

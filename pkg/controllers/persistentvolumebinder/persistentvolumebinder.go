@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -108,20 +109,7 @@ func (w waker) claimsOfClass(ctx context.Context, obj client.Object) []reconcile
 
 // waiting are the claims of a class that are not bound, as far as concerned says so.
 func (w waker) waiting(ctx context.Context, class string, concerned func(*corev1.PersistentVolumeClaim) bool) []reconcile.Request {
-	var list corev1.PersistentVolumeClaimList
-	ofClass := client.MatchingFields{byWaiting: waitingKey(class)}
-	err := w.client.List(ctx, &list, ofClass, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing claims")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if concerned(&list.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+	return ownwrites.Concerned(ctx, w.client, &corev1.PersistentVolumeClaimList{}, concerned, client.MatchingFields{byWaiting: waitingKey(class)})
 }
 
 // volumesOfClaim are the volume that a claim names and those that name it.

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/pods"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
@@ -85,17 +86,8 @@ type mapper struct{ pods client.Reader }
 // podsBy maps an object to the pods that the index has under its name.
 func (m mapper) podsBy(index string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		var list corev1.PodList
-		if err := m.pods.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{index: obj.GetName()},
-			client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Listing the pods of a resource claim")
-			return nil
-		}
-		requests := make([]reconcile.Request, len(list.Items))
-		for i := range list.Items {
-			requests[i].NamespacedName = client.ObjectKeyFromObject(&list.Items[i])
-		}
-		return requests
+		return ownwrites.Concerned(ctx, m.pods, &corev1.PodList{}, func(*corev1.Pod) bool { return true },
+			client.InNamespace(obj.GetNamespace()), client.MatchingFields{index: obj.GetName()})
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -27,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"minik8s.io/minik8s/pkg/apis/quota"
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -166,16 +166,7 @@ func (i *informers) watch(kind quota.Kind) (schema.GroupVersionKind, error) {
 
 // inNamespace maps an object to the quotas of its namespace.
 func (i *informers) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
-	var list corev1.ResourceQuotaList
-	if err := i.quotas.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing resource quotas")
-		return nil
-	}
-	requests := make([]reconcile.Request, len(list.Items))
-	for n := range list.Items {
-		requests[n].NamespacedName = client.ObjectKeyFromObject(&list.Items[n])
-	}
-	return requests
+	return ownwrites.Concerned(ctx, i.quotas, &corev1.ResourceQuotaList{}, func(*corev1.ResourceQuota) bool { return true }, client.InNamespace(obj.GetNamespace()))
 }
 
 // frees lets through the events after which less may be used. New objects are left to admission: it knows of each before any

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -60,21 +61,9 @@ func Setup(env setup.Env) error {
 // secretsOf maps an account to the Secrets that name it.
 func secretsOf(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, account client.Object) []reconcile.Request {
-		var list corev1.SecretList
-		err := reader.List(ctx, &list, client.InNamespace(account.GetNamespace()),
-			client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
-		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Listing secrets")
-			return nil
-		}
-		var requests []reconcile.Request
-		for i := range list.Items {
-			s := &list.Items[i]
-			if s.Type == corev1.SecretTypeServiceAccountToken && s.Annotations[corev1.ServiceAccountNameKey] == account.GetName() {
-				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
-			}
-		}
-		return requests
+		return ownwrites.Concerned(ctx, reader, &corev1.SecretList{}, func(s *corev1.Secret) bool {
+			return s.Type == corev1.SecretTypeServiceAccountToken && s.Annotations[corev1.ServiceAccountNameKey] == account.GetName()
+		}, client.InNamespace(account.GetNamespace()))
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -70,18 +71,7 @@ func Setup(env setup.Env) error {
 // deleted returns the ranges that wait for their end: only for them does it matter which addresses and other ranges
 // exist.
 func (r *Reconciler) deleted(ctx context.Context, _ client.Object) []reconcile.Request {
-	var list networkingv1.ServiceCIDRList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing service CIDRs")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if list.Items[i].DeletionTimestamp != nil {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+	return ownwrites.Concerned(ctx, r.Client, &networkingv1.ServiceCIDRList{}, func(c *networkingv1.ServiceCIDR) bool { return c.DeletionTimestamp != nil })
 }
 
 // Reconcile brings the finalizer and the condition of the range in req up to date.

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/claim"
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -67,17 +68,5 @@ func deletions() predicate.Predicate {
 
 // usersOf returns the sets which a claim that is gone belonged to: a pod may wait for it to go, or for a new one.
 func (r *Reconciler) usersOf(ctx context.Context, gone client.Object) []reconcile.Request {
-	var list appsv1.StatefulSetList
-	options := []client.ListOption{client.InNamespace(gone.GetNamespace()), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency}
-	if err := r.Client.List(ctx, &list, options...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing stateful sets")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if UsesClaim(&list.Items[i], gone.GetName()) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+	return ownwrites.Concerned(ctx, r.Client, &appsv1.StatefulSetList{}, func(s *appsv1.StatefulSet) bool { return UsesClaim(s, gone.GetName()) }, client.InNamespace(gone.GetNamespace()))
 }

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/pods"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
@@ -75,18 +76,7 @@ func Setup(env setup.Env) error {
 
 // podsOn maps a node to its pods.
 func (r *Reconciler) podsOn(ctx context.Context, node client.Object) []reconcile.Request {
-	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing pods")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if list.Items[i].Spec.NodeName == node.GetName() {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+	return ownwrites.Concerned(ctx, r.Client, &corev1.PodList{}, func(p *corev1.Pod) bool { return p.Spec.NodeName == node.GetName() })
 }
 
 // Reconcile evicts the pod in req when its time on its node is over.
