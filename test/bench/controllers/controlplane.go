@@ -61,7 +61,6 @@ func (b *bench) startManager(side figure.Side, name string, s *program.Server) (
 		if err != nil {
 			return nil, err
 		}
-		flags = append(flags, "--root-ca-key-file="+b.identity.File("ca.key"))
 		if b.profiles != "" {
 			flags = append(flags, "--profile="+filepath.Join(b.profiles, name))
 		}

@@ -13,6 +13,9 @@ import (
 	"runtime/pprof"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -24,17 +27,16 @@ import (
 
 	"minik8s.io/minik8s/pkg/controllers"
 	"minik8s.io/minik8s/pkg/memory"
-	"minik8s.io/minik8s/pkg/pki"
 )
 
-// manage runs our controllers, and nothing else, in this process, as minik8s up does: each controller has a certificate of its
-// own, and the memory that the start took is given back when it is over.
+// manage runs our controllers, and nothing else, in this process: each controller has the token of its ServiceAccount, as
+// upstream's have, because upstream's API server verifies a certificate anew for each request; and the memory that the start
+// took is given back when it is over, as minik8s up does.
 func manage(ctx context.Context) (err error) {
 	set := flag.NewFlagSet(managerCommand, flag.ContinueOnError)
 	kubeconfig := set.String("kubeconfig", "", "how to reach the API server")
 	profile := set.String("profile", "", "files to write profiles of the whole run to, at the end: this with .cpu.pprof and .heap.pprof")
 	root := set.String("root-ca-file", "", "what is published to namespaces")
-	rootKey := set.String("root-ca-key-file", "", "key that issues the certificates of the controllers")
 	if err := set.Parse(os.Args[2:]); err != nil {
 		return err
 	}
@@ -49,44 +51,23 @@ func manage(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("reading the root CA: %w", err)
 	}
-	key, err := os.ReadFile(*rootKey)
-	if err != nil {
-		return fmt.Errorf("reading the key of the root CA: %w", err)
-	}
-	ca, err := pki.LoadCA(pki.Pair{Cert: cert, Key: key})
-	if err != nil {
-		return fmt.Errorf("loading the root CA: %w", err)
-	}
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {
 		return err
 	}
 	config.ContentType, config.AcceptContentTypes = apiruntime.ContentTypeProtobuf, apiruntime.ContentTypeProtobuf+",application/json"
 	ctrl.SetLogger(klog.Background())
-	as := func(user string, groups ...string) (*rest.Config, error) {
-		pair, err := ca.Issue(pki.Request{CommonName: user, Organizations: groups})
-		if err != nil {
-			return nil, err
-		}
-		c := rest.CopyConfig(config)
-		c.TLSClientConfig = rest.TLSClientConfig{CAData: cert, CertData: pair.Cert, KeyData: pair.Key}
-		return c, nil
-	}
-	own, err := as("system:kube-controller-manager")
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
 	loops, err := controllers.New(controllers.Config{
-		RESTConfig: own,
+		RESTConfig: config,
 		ClientFor: func(account string) (*rest.Config, error) {
-			return as("system:serviceaccount:kube-system:"+account, "system:serviceaccounts", "system:serviceaccounts:kube-system")
+			return as(ctx, client, config, account)
 		},
 		RootCA: cert,
 	})
-	if err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
@@ -96,6 +77,22 @@ func manage(ctx context.Context) (err error) {
 		}
 	}()
 	return loops.Start(ctx)
+}
+
+// as returns how a ServiceAccount in kube-system, which is made if it is not there, reaches the API server that config is for.
+func as(ctx context.Context, client kubernetes.Interface, config *rest.Config, account string) (*rest.Config, error) {
+	accounts := client.CoreV1().ServiceAccounts(metav1.NamespaceSystem)
+	_, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return nil, fmt.Errorf("making an account: %w", err)
+	}
+	token, err := accounts.CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("making a token: %w", err)
+	}
+	c := rest.AnonymousClientConfig(config)
+	c.BearerToken = token.Status.Token
+	return c, nil
 }
 
 // record profiles this process until stop is called.
