@@ -125,7 +125,11 @@ func (r *Reconciler) deleteAll(ctx context.Context, ns *corev1.Namespace, resour
 	if !resource.List {
 		return o, r.deleteBlindly(ctx, ns, resource)
 	}
-	items, err := r.list(ctx, ns, resource)
+	first := metav1.ListOptions{}
+	if resource.Collection {
+		first.Limit = 1 // enough to know that there are some
+	}
+	items, err := r.list(ctx, ns, resource, first)
 	if err != nil || len(items) == 0 {
 		return o, err
 	}
@@ -142,7 +146,7 @@ func (r *Reconciler) deleteAll(ctx context.Context, ns *corev1.Namespace, resour
 	if err != nil {
 		return o, err
 	}
-	items, err = r.list(ctx, ns, resource)
+	items, err = r.list(ctx, ns, resource, metav1.ListOptions{})
 	if err != nil || len(items) == 0 {
 		return o, err
 	}
@@ -164,8 +168,8 @@ func (r *Reconciler) deleteAll(ctx context.Context, ns *corev1.Namespace, resour
 	return o, nil
 }
 
-func (r *Reconciler) list(ctx context.Context, ns *corev1.Namespace, resource Resource) ([]metav1.PartialObjectMetadata, error) {
-	list, err := r.Metadata.Resource(resource.GroupVersionResource).Namespace(ns.Name).List(ctx, metav1.ListOptions{})
+func (r *Reconciler) list(ctx context.Context, ns *corev1.Namespace, resource Resource, options metav1.ListOptions) ([]metav1.PartialObjectMetadata, error) {
+	list, err := r.Metadata.Resource(resource.GroupVersionResource).Namespace(ns.Name).List(ctx, options)
 	if unsupported(err) {
 		return nil, nil
 	}

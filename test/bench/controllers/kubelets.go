@@ -38,6 +38,9 @@ func playKubelets(ctx context.Context, k *controlPlane, scale float64) error {
 		return err
 	}
 	go k.beat(ctx, part(fakeNodes, scale))
+	if err := k.settle(ctx, part(fakeNodes, scale)); err != nil {
+		return err
+	}
 	shared := informers.NewSharedInformerFactoryWithOptions(k.client, 0, informers.WithNamespace(namespace))
 	pods := shared.Core().V1().Pods()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
@@ -72,6 +75,23 @@ func playKubelets(ctx context.Context, k *controlPlane, scale float64) error {
 		}()
 	}
 	return nil
+}
+
+// settle waits until the manager has found so many nodes ready: what it has to do for new nodes is not what is measured.
+func (k *controlPlane) settle(ctx context.Context, nodes int) error {
+	return until(ctx, nodes, func(ctx context.Context) (int, error) {
+		list, err := k.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return 0, err
+		}
+		settled := 0
+		for i := range list.Items {
+			if len(list.Items[i].Spec.Taints) == 0 {
+				settled++
+			}
+		}
+		return settled, nil
+	})
 }
 
 // beat renews the leases of the nodes until ctx is over; without, their pods would become unready after a while.
