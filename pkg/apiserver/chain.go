@@ -118,6 +118,11 @@ func newChain(b *generic.Builder, a *access, c Config, deps registry.Config, dec
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range []string{"apiservice-openapi-controller", "apiservice-openapiv3-controller"} {
+		if err := first.AddPostStartHook(name, published); err != nil {
+			return nil, err
+		}
+	}
 	openapi.Install(first.Handler.NonGoRestfulMux, b.OpenAPI, openapi.Sources{
 		Servers:         []*genericapiserver.GenericAPIServer{first.GenericAPIServer, builtIn, custom.GenericAPIServer},
 		CustomResources: crds.Lister(),
@@ -125,3 +130,7 @@ func newChain(b *generic.Builder, a *access, c Config, deps registry.Config, dec
 	})
 	return first.GenericAPIServer, nil
 }
+
+// published is the hook of what begins to publish OpenAPI documents, by whose name it is looked for in /healthz: here they are
+// made when somebody asks, so that they are there as soon as the server is.
+func published(genericapiserver.PostStartHookContext) error { return nil }

@@ -22,6 +22,7 @@ var pods = Kind{
 	Counts:   podCounts,
 	Usage:    podUsage,
 	InScope:  podInScope,
+	Moves:    podMoves,
 	Require:  podRequire,
 }
 
@@ -100,12 +101,24 @@ func computeUsage(requests, limits corev1.ResourceList) corev1.ResourceList {
 	return used
 }
 
+// podMoves reports whether a pod has got a deadline that it did not have before: all else that scopes look at never changes.
+func podMoves(before, after runtime.Object) bool {
+	old, isPod := before.(*corev1.Pod)
+	pod, stillPod := after.(*corev1.Pod)
+	return isPod && stillPod && isTerminating(old) != isTerminating(pod)
+}
+
+// isTerminating reports whether the pod ends at a deadline, as quotas understand it.
+func isTerminating(pod *corev1.Pod) bool {
+	return pod.Spec.ActiveDeadlineSeconds != nil && *pod.Spec.ActiveDeadlineSeconds >= 0
+}
+
 func podInScope(scope corev1.ScopedResourceSelectorRequirement, obj runtime.Object) (bool, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return false, fmt.Errorf("expected a pod, got %T", obj)
 	}
-	terminating := pod.Spec.ActiveDeadlineSeconds != nil && *pod.Spec.ActiveDeadlineSeconds >= 0
+	terminating := isTerminating(pod)
 	switch scope.ScopeName {
 	case corev1.ResourceQuotaScopeTerminating:
 		return terminating, nil

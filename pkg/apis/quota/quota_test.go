@@ -265,4 +265,10 @@ func TestMoves(t *testing.T) {
 	if claims.Moves(claim("fast"), claim("fast")) || !claims.Moves(claim("fast"), claim("slow")) {
 		t.Error("a claim moves with its class of attributes")
 	}
+	pod := func(deadline *int64) *corev1.Pod {
+		return &corev1.Pod{Spec: corev1.PodSpec{ActiveDeadlineSeconds: deadline}}
+	}
+	if pods.Moves(pod(nil), pod(nil)) || pods.Moves(pod(ptr.To[int64](9)), pod(ptr.To[int64](5))) || !pods.Moves(pod(nil), pod(ptr.To[int64](5))) {
+		t.Error("a pod moves when it gets a deadline")
+	}
 }

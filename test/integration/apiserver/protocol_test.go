@@ -55,6 +55,36 @@ func with(t *testing.T, path string, header map[string]string) answer {
 	return answer{code: response.StatusCode, header: response.Header, body: string(body)}
 }
 
+// Monitors look for checks by the names that upstream gives them.
+func TestHealthChecks(t *testing.T) {
+	t.Parallel()
+	hooks := []string{
+		"start-apiserver-admission-initializer", "generic-apiserver-start-informers", "start-apiextensions-informers",
+		"start-apiextensions-controllers", "crd-informer-synced", "bootstrap-controller", "start-system-namespaces-controller",
+		"start-service-ip-repair-controllers", "rbac/bootstrap-roles", "scheduling/bootstrap-system-priority-classes",
+		"start-cluster-authentication-info-controller", "start-kube-aggregator-informers", "apiservice-registration-controller",
+		"apiservice-status-local-available-controller", "apiservice-status-remote-available-controller", "kube-apiserver-autoregistration",
+		"apiservice-openapi-controller", "apiservice-openapiv3-controller", "apiservice-discovery-controller", "storage-readiness",
+	}
+	for path, others := range map[string][]string{
+		"/healthz": nil, "/livez": nil, "/readyz": {"etcd-readiness", "informer-sync", "shutdown"},
+	} {
+		got := with(t, path+"?verbose", nil)
+		if got.code != http.StatusOK {
+			t.Errorf("%s: status %d: %s", path, got.code, got.body)
+		}
+		wanted := append([]string{"ping", "log", "etcd", "autoregister-completion"}, others...)
+		for _, hook := range hooks {
+			wanted = append(wanted, "poststarthook/"+hook)
+		}
+		for _, check := range wanted {
+			if !strings.Contains(got.body, "[+]"+check+" ok\n") {
+				t.Errorf("%s has no check %s", path, check)
+			}
+		}
+	}
+}
+
 // What a client has already is not sent again.
 func TestNotModified(t *testing.T) {
 	t.Parallel()

@@ -85,13 +85,17 @@ func (e *evaluator) GroupResource() schema.GroupResource { return e.kind.Resourc
 func (e *evaluator) Handles(a admission.Attributes) bool {
 	switch a.GetSubresource() {
 	case "":
-		return a.GetOperation() == admission.Create || e.kind.Updates && a.GetOperation() == admission.Update
+		return a.GetOperation() == admission.Create || a.GetOperation() == admission.Update && e.handlesUpdate(a)
 	case "resize":
 		return e.kind.Resource == corev1.Resource("pods") && a.GetOperation() == admission.Update
 	case "status": // tells what a claim holds in fact, and of which classes; it is counted and never refused
 		return e.kind.Resource == corev1.Resource("persistentvolumeclaims")
 	}
 	return false
+}
+
+func (e *evaluator) handlesUpdate(a admission.Attributes) bool {
+	return e.kind.Updates || e.kind.Moves != nil && e.kind.Moves(a.GetOldObject(), a.GetObject())
 }
 
 // Matches implements apiquota.Evaluator.

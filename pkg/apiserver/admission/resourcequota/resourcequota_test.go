@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
 )
@@ -60,6 +61,11 @@ func pod(cpu string) *corev1.Pod {
 	if cpu != "" {
 		p.Spec.Containers[0].Resources.Requests = amounts(map[string]string{"cpu": cpu})
 	}
+	return p
+}
+
+func ending(p *corev1.Pod) *corev1.Pod {
+	p.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
 	return p
 }
 
@@ -108,6 +114,10 @@ func TestPlugin(t *testing.T) {
 			request: create("", "events", &corev1.Event{}), after: map[string]string{"count/events": "0"}},
 		{name: "pod update", hard: map[string]string{"pods": "0"}, used: map[string]string{"pods": "0"},
 			request: admissiontest.Request{Resource: "pods", Operation: admission.Update, Object: pod("2"), Old: pod("1")}, after: map[string]string{"pods": "0"}},
+		{name: "pod gets a deadline", scopes: []corev1.ResourceQuotaScope{"Terminating"}, hard: map[string]string{"pods": "1"}, used: map[string]string{"pods": "0"},
+			request: admissiontest.Request{Resource: "pods", Operation: admission.Update, Object: ending(pod("1")), Old: pod("1")}, after: map[string]string{"pods": "1"}},
+		{name: "pod gets a deadline, too many", scopes: []corev1.ResourceQuotaScope{"Terminating"}, hard: map[string]string{"pods": "1"}, used: map[string]string{"pods": "1"},
+			request: admissiontest.Request{Resource: "pods", Operation: admission.Update, Object: ending(pod("1")), Old: pod("1")}, err: "exceeded quota"},
 		{name: "pod resize", hard: map[string]string{"requests.cpu": "1"}, used: map[string]string{"requests.cpu": "1"},
 			request: admissiontest.Request{Resource: "pods", Subresource: "resize", Operation: admission.Update, Object: pod("2"), Old: pod("1")}, err: "exceeded quota"},
 		{name: "claim holds more than it asks for", // counted, though what a status says is never refused
