@@ -69,7 +69,8 @@ type Runtime interface {
 	// Exec runs a command in a running container with the given streams and returns its exit code. When ctx ends
 	// first the process is killed (not only abandoned) and ctx.Err() is returned.
 	Exec(ctx context.Context, id string, o ExecOptions) (exitCode int, err error)
-	// Attach connects to the streams of pid 1.
+	// Attach connects to the streams of pid 1, until the container ends or, unless it reads stdin only once and without a
+	// terminal, until the given stdin does.
 	Attach(ctx context.Context, id string, o AttachOptions) error
 	// Logs writes the container's log. Lines are split by stream; with o.Timestamps each is prefixed with RFC3339Nano
 	// and a space. Follow ends when the container ends or ctx does.
@@ -292,9 +293,7 @@ type AttachOptions struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	TTY            bool
-	// StdinOnce closes the container's stdin when this attach ends.
-	StdinOnce bool
-	Resize    <-chan TerminalSize
+	Resize         <-chan TerminalSize
 }
 
 // LogOptions select lines of a log. Tail < 0 means all.

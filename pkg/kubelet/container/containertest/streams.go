@@ -195,7 +195,7 @@ func testAttach(t *testing.T, s Subject) {
 	c.StdinOnce = true
 	id := p.Start(c)
 	var out, errOut buffer
-	err := s.Runtime.Attach(p.ctx, id, container.AttachOptions{Stdin: strings.NewReader("hello"), Stdout: &out, Stderr: &errOut, StdinOnce: true})
+	err := s.Runtime.Attach(p.ctx, id, container.AttachOptions{Stdin: strings.NewReader("hello"), Stdout: &out, Stderr: &errOut})
 	if err != nil || out.String() != "hello" || errOut.String() != "end\n" {
 		t.Errorf("got %v, %q, %q", err, out.String(), errOut.String())
 	}
@@ -206,21 +206,29 @@ func testAttach(t *testing.T, s Subject) {
 		t.Errorf("to an ended container: %v", err)
 	}
 
-	// Stdin that is not read only once stays open for the next one to attach.
+	// Stdin that is not read only once stays open for the next one to attach; the attach ends with its own.
 	again := p.Config("cat")
 	again.Stdin, again.Attempt = true, 1
 	id = p.Start(again)
 	for i, text := range []string{"one\n", "two\n"} {
-		ctx, cancel := context.WithCancel(p.ctx)
+		stdin, typing := io.Pipe()
 		var seen buffer
 		done := make(chan error, 1)
 		go func() {
-			done <- s.Runtime.Attach(ctx, id, container.AttachOptions{Stdin: strings.NewReader(text), Stdout: &seen})
+			done <- s.Runtime.Attach(p.ctx, id, container.AttachOptions{Stdin: stdin, Stdout: &seen})
 		}()
+		if _, err := io.WriteString(typing, text); err != nil {
+			t.Fatal(err)
+		}
 		Eventually(t, fmt.Sprintf("attach %d echoes", i), func() bool { return seen.String() == text })
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("attach %d: %v", i, err)
+		typing.Close()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("attach %d: %v", i, err)
+			}
+		case <-time.After(patience):
+			t.Fatalf("attach %d does not end with its stdin", i)
 		}
 	}
 	if got := p.Get(id); got.State != container.StateRunning {

@@ -56,7 +56,7 @@ func (r *Runtime) Exec(ctx context.Context, id string, o container.ExecOptions) 
 	go follow(resizing, o.Resize, func(s container.TerminalSize) error {
 		return r.client.ContainerExecResize(resizing, made.ID, dockercontainer.ResizeOptions{Width: uint(s.Width), Height: uint(s.Height)})
 	})
-	copied := transfer(conn, o.Stdin, o.Stdout, o.Stderr, o.TTY, true)
+	copied := transfer(conn, o.Stdin, o.Stdout, o.Stderr, o.TTY)
 	select {
 	case <-ctx.Done():
 		r.killExec(ctx, id, made.ID)
@@ -150,9 +150,7 @@ func (r *Runtime) Attach(ctx context.Context, id string, o container.AttachOptio
 	go follow(resizing, o.Resize, func(s container.TerminalSize) error {
 		return r.client.ContainerResize(resizing, id, dockercontainer.ResizeOptions{Width: uint(s.Width), Height: uint(s.Height)})
 	})
-	// Closing the write half tells Docker that stdin is at its end. Unless the container reads it only once, another
-	// attach may follow, and the connection is just dropped.
-	copied := transfer(conn, o.Stdin, o.Stdout, o.Stderr, o.TTY, o.StdinOnce)
+	copied := transfer(conn, o.Stdin, o.Stdout, o.Stderr, o.TTY)
 	select {
 	case <-ctx.Done():
 		conn.Close()
@@ -170,14 +168,13 @@ func (r *Runtime) Attach(ctx context.Context, id string, o container.AttachOptio
 }
 
 // transfer copies between a hijacked connection and the caller's streams; the channel tells when output has ended. It
-// ends at the latest when the connection is closed.
-func transfer(conn types.HijackedResponse, stdin io.Reader, stdout, stderr io.Writer, tty, closeStdin bool) <-chan error {
+// ends at the latest when the connection is closed. Docker is told of the end of stdin: it either lets the process know, or,
+// where a process reads from one attach after the other, ends the output too.
+func transfer(conn types.HijackedResponse, stdin io.Reader, stdout, stderr io.Writer, tty bool) <-chan error {
 	if stdin != nil {
 		go func() {
 			_, _ = io.Copy(conn.Conn, stdin) // the reader's and the connection's end are both normal
-			if closeStdin {
-				_ = conn.CloseWrite()
-			}
+			_ = conn.CloseWrite()
 		}()
 	}
 	if stdout == nil {

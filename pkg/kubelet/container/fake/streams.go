@@ -205,16 +205,21 @@ func (r *Runtime) Attach(ctx context.Context, id string, o container.AttachOptio
 		delete(p.log.taps, t)
 		p.log.mu.Unlock()
 	}()
+	left := make(chan struct{})
 	if o.Stdin != nil {
 		go func() {
 			_, _ = io.Copy(p.stdin, o.Stdin) // ends with the caller's reader or the container's stdin
-			if o.StdinOnce {
+			if p.config.StdinOnce && !p.config.TTY {
 				p.stdin.Close()
+			} else {
+				close(left)
 			}
 		}()
 	}
 	select {
 	case <-p.done:
+		return nil
+	case <-left:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

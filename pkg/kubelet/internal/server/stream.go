@@ -139,7 +139,7 @@ func (c *command) join(ctx context.Context, s streams) error {
 	defer cancel()
 	s = c.wanted(s)
 	return c.host.Attach(ctx, c.id, container.AttachOptions{
-		Stdin: s.in, Stdout: s.out, Stderr: s.err, TTY: c.tty, StdinOnce: c.spec.StdinOnce, Resize: sizes(ctx, s.resize),
+		Stdin: s.in, Stdout: s.out, Stderr: s.err, TTY: c.tty, Resize: sizes(ctx, s.resize),
 	})
 }
 

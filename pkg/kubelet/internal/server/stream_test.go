@@ -145,7 +145,7 @@ func TestAttach(t *testing.T) {
 				}
 				f.host.mu.Lock()
 				defer f.host.mu.Unlock()
-				if o := f.host.attachd; o.TTY != c.tty || o.StdinOnce == c.tty || o.Stderr != nil {
+				if o := f.host.attachd; o.TTY != c.tty || o.Stderr != nil {
 					t.Errorf("attached with %+v", o)
 				}
 			})
