@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"strings"
@@ -29,6 +30,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/generic"
 	"minik8s.io/minik8s/pkg/apiserver/identity"
 	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/core/componentstatus"
 	"minik8s.io/minik8s/pkg/registry/core/service"
 	"minik8s.io/minik8s/pkg/registry/groups"
 )
@@ -72,6 +74,7 @@ func New(c Config) (*Server, error) {
 		Stores: stores, ServiceIPRanges: c.ServiceIPRanges, NodePorts: c.NodePorts, EventTTL: c.EventTTL, Tokens: p.issuer(), MaxTokenExpiration: c.MaxTokenExpiration, Kubelet: p.kubelet,
 	}
 	deps.Scheme = b.Scheme
+	deps.Components = components(c, b.Storage.Healthy)
 	s := &Server{config: c}
 	b.AddPostStartHook("start-apiserver-admission-initializer", a.start)
 	b.AddPostStartHook("start-cluster-authentication-info-controller", func(hook genericapiserver.PostStartHookContext) error {
@@ -90,6 +93,17 @@ func New(c Config) (*Server, error) {
 		return s.publishKeys(builtIn, p.tokens)
 	})
 	return s, err
+}
+
+// components are the parts of the control plane that ComponentStatuses tell of.
+func components(c Config, etcd registry.Check) map[string]registry.Check {
+	all := map[string]registry.Check{
+		"controller-manager": componentstatus.Listening(10257),
+		"scheduler":          componentstatus.Listening(10259),
+		"etcd-0":             etcd,
+	}
+	maps.Copy(all, c.Components)
+	return all
 }
 
 // publishKeys serves what others verify ServiceAccount tokens by.

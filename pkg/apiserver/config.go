@@ -104,6 +104,9 @@ type Config struct {
 	// Handlers are what others in this process serve besides the API, by path. Whether a request gets there is told by
 	// authorization; the list of paths does not show them.
 	Handlers map[string]http.Handler
+	// Components tell of the controller-manager and the scheduler whether they are well, for ComponentStatuses; one that is
+	// missing is looked for at the port that upstream's has on this machine.
+	Components map[string]registry.Check
 	// Machinery may change settings of the generic server, before storage is made; may be nil.
 	Machinery func(*genericapiserver.Config) error
 	// Storage of objects; the zero value has upstream's defaults.

@@ -32,6 +32,7 @@ import (
 	"minik8s.io/minik8s/pkg/controllers"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/memory"
+	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/scheduler"
 )
 
@@ -325,12 +326,16 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 		EnableAdmission:  c.APIServer.EnableAdmissionPlugins,
 		DisableAdmission: c.APIServer.DisableAdmissionPlugins,
 
+		Components:          map[string]registry.Check{"controller-manager": alive, "scheduler": alive},
 		Authentication:      authentication.Config{RequestHeader: headers},
 		Policy:              policy.AddOns(),
 		Handlers:            map[string]http.Handler{controllers.MetricsPath: controllers.Metrics()},
 		ProxyClientCertFile: proxyCert, ProxyClientKeyFile: proxyKey, RejectAggregatorRedirects: true,
 	})
 }
+
+// alive is the check of parts without which this process does not run.
+func alive(context.Context) error { return nil }
 
 // builder makes a part that talks to the API server, without talking to it yet. The part runs until ctx ends.
 type builder func() (run func(ctx context.Context) error, err error)

@@ -53,9 +53,14 @@ type Config struct {
 	APIAudiences  authenticator.Audiences
 	Authorizer    authorizer.Authorizer
 	RuleResolver  authorizer.RuleResolver
+	// Components are the parts of the control plane by the names that ComponentStatuses have.
+	Components map[string]Check
 	// Discovery tells which resource serves a kind, custom ones included.
 	Discovery discovery.ServerResourcesInterface
 }
+
+// Check returns what is wrong with a part of the control plane, nil if it is well.
+type Check func(ctx context.Context) error
 
 // Kubelet tells how to reach the kubelet of a node.
 type Kubelet interface {

@@ -49,6 +49,11 @@ type table[T Object] struct {
 
 var _ rest.TableConvertor = table[Object]{}
 
+// NewTable is the table of a resource that is no Resource. Row returns one cell per column.
+func NewTable[T Object](columns []metav1.TableColumnDefinition, row func(obj T) []any) rest.TableConvertor {
+	return table[T]{columns: columns, row: row}
+}
+
 func (r *Resource[T]) table() rest.TableConvertor {
 	if r.Row == nil {
 		return table[T]{

@@ -285,7 +285,6 @@ var accidental = []struct {
 	{regexp.MustCompile(`/tmp/\S+`), "FILE"},
 	{regexp.MustCompile(` {2,}`), "  "}, // columns are as wide as what is in them
 	{regexp.MustCompile(` +\n`), "\n"},
-	{regexp.MustCompile(`(?m)^componentstatuses.*\n`), ""}, // not served, see docs/differences.md
 }
 
 // printed is what kubectl printed, without what is accidental.
@@ -328,9 +327,6 @@ func TestKubectlLikeUpstream(t *testing.T) {
 		}
 		for line := range strings.Lines(list.Stdout) {
 			fields := strings.Fields(line) // NAME [SHORTNAMES] APIVERSION NAMESPACED KIND
-			if fields[0] == "componentstatuses" {
-				continue // not served, see docs/differences.md
-			}
 			c := command{args: []string{"explain", "--recursive", fields[0], "--api-version=" + fields[len(fields)-3]}}
 			t.Run(fields[0]+"."+fields[len(fields)-3], func(t *testing.T) {
 				t.Parallel()

@@ -27,7 +27,6 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/metrics"
-	metricsfeatures "k8s.io/component-base/metrics/features"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the server's own clients
 	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
 
@@ -251,7 +250,6 @@ func (f *Flags) machinery(c *genericapiserver.Config) error {
 	if err := f.audit.ApplyTo(c); err != nil {
 		return err
 	}
-	metricsfeatures.ApplyFeatureGates(utilfeature.DefaultFeatureGate)
 	f.metrics.Apply()
 	utilfeature.DefaultMutableFeatureGate.AddMetrics()
 	f.generic.ComponentGlobalsRegistry.AddMetrics()

@@ -43,6 +43,7 @@ import (
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/apiserver/pkg/util/compatibility"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/discovery"
@@ -50,6 +51,7 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	basecompatibility "k8s.io/component-base/compatibility"
+	metricsfeatures "k8s.io/component-base/metrics/features"
 	"k8s.io/component-base/version"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
@@ -121,6 +123,7 @@ func longRunning() apirequest.LongRunningRequestCheck {
 
 // NewBuilder prepares a server.
 func NewBuilder(c Config) (*Builder, error) {
+	metricsfeatures.ApplyFeatureGates(utilfeature.DefaultFeatureGate) // before there are histograms
 	scheme := registry.NewScheme(c.Groups)
 	g := genericapiserver.NewConfig(serializer.NewCodecFactory(scheme))
 	secure, loopback, fresh, err := serving(c)

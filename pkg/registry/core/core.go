@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/core/componentstatus"
 	"minik8s.io/minik8s/pkg/registry/core/configmap"
 	"minik8s.io/minik8s/pkg/registry/core/endpoints"
 	"minik8s.io/minik8s/pkg/registry/core/event"
@@ -37,6 +38,7 @@ func Group() registry.Group {
 		AddToScheme: addToScheme,
 		Versions: []registry.Version{{Name: "v1", Resources: []registry.Descriptor{
 			pod.Binding,
+			componentstatus.Resource,
 			configmap.Resource,
 			endpoints.Resource,
 			event.Resource,
