@@ -54,6 +54,8 @@ type podGroup struct {
 	path      string // below the mount point, of cgroupfs
 	class     corev1.PodQOSClass
 	resources container.Resources
+	// unsettled: its containers had more than the pod is to have, and have to get less first.
+	unsettled bool
 }
 
 // tree is a version of the kernel's interface. Paths are below the mount point (v2) or a hierarchy (v1).
@@ -61,7 +63,8 @@ type tree interface {
 	// prepare makes the group, with its parents, able to hold others.
 	prepare(path string) error
 	exists(path string) bool
-	apply(path string, r container.Resources) error
+	// apply sets the limits, as far as the groups below allow it: settled is false if they have more than this one is to have.
+	apply(path string, r container.Resources) (settled bool, err error)
 	// dirs are the directories that stand for a group.
 	dirs(path string) ([]string, error)
 	stats(path string) (Stats, error)
@@ -139,7 +142,8 @@ func (m *Manager) podPath(uid types.UID, class corev1.PodQOSClass) (file, parent
 }
 
 // EnsurePod makes a pod's group, sets its limits to what the spec says now, and returns what is to be the cgroup parent
-// of the pod's containers. It is cheap when nothing has changed.
+// of the pod's containers. It is cheap when nothing has changed. A pod that shrinks keeps what its containers have until it
+// is called again.
 func (m *Manager) EnsurePod(pod *corev1.Pod) (parent string, err error) {
 	class := QOSClass(pod)
 	file, parent := m.podPath(pod.UID, class)
@@ -158,9 +162,11 @@ func (m *Manager) EnsurePod(pod *corev1.Pod) (parent string, err error) {
 	if err := m.tree.prepare(file); err != nil {
 		return "", fmt.Errorf("making the cgroup of pod %q: %w", pod.UID, err)
 	}
-	if err := m.tree.apply(file, want.resources); err != nil {
+	settled, err := m.tree.apply(file, want.resources)
+	if err != nil {
 		return "", fmt.Errorf("setting the cgroup of pod %q: %w", pod.UID, err)
 	}
+	want.unsettled = !settled
 	m.applied[pod.UID] = want
 	if err := m.weighClasses(); err != nil {
 		return "", err
@@ -184,7 +190,7 @@ func (m *Manager) weighClasses() error {
 		if !m.tree.exists(file) {
 			continue
 		}
-		if err := m.tree.apply(file, container.Resources{CPUShares: weight}); err != nil {
+		if _, err := m.tree.apply(file, container.Resources{CPUShares: weight}); err != nil {
 			return fmt.Errorf("setting the cgroup of %s pods: %w", class, err)
 		}
 	}

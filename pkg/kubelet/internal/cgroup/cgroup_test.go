@@ -286,6 +286,30 @@ func TestKernel(t *testing.T) {
 	if _, err := m.EnsurePod(burstable); err != nil {
 		t.Fatal(err)
 	}
+	// Smaller ones, as soon as a container has got less.
+	if version == "1" {
+		group := filepath.Join("/sys/fs/cgroup/cpu", root, "burstable/pod1-2")
+		set := func(name, value string) {
+			t.Helper()
+			if err := os.WriteFile(filepath.Join(group, name), []byte(value), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Mkdir(filepath.Join(group, "c"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		set("c/cpu.cfs_quota_us", "200000")
+		burstable.Spec.Containers[0].Resources = req("500m/-", "1/-")
+		for _, want := range []string{"200000", "100000"} {
+			if _, err := m.EnsurePod(burstable); err != nil {
+				t.Fatal(err)
+			}
+			if got := contents(t, group, "cpu.cfs_quota_us"); strings.TrimSpace(got["cpu.cfs_quota_us"]) != want {
+				t.Errorf("quota %v, want %s", got, want)
+			}
+			set("c/cpu.cfs_quota_us", "50000")
+		}
+	}
 	uids, err := m.Pods()
 	slices.Sort(uids)
 	if err != nil || !slices.Equal(uids, []types.UID{"1-2", "3-4"}) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,31 +46,70 @@ func (t v1) exists(path string) bool {
 	return true
 }
 
-func (t v1) apply(path string, r container.Resources) error {
+func (t v1) apply(path string, r container.Resources) (settled bool, err error) {
 	if err := write(t.file("cpu", path, "cpu.shares"), r.CPUShares); err != nil {
-		return err
+		return false, err
 	}
 	quota := int64(-1)
 	if r.CPUQuota > 0 {
-		quota = r.CPUQuota
 		if err := write(t.file("cpu", path, "cpu.cfs_period_us"), r.CPUPeriod); err != nil {
-			return err
+			return false, err
 		}
+		below, err := t.largestQuota(path, r.CPUPeriod)
+		if err != nil {
+			return false, err
+		}
+		quota = max(r.CPUQuota, below)
 	}
 	if err := write(t.file("cpu", path, "cpu.cfs_quota_us"), quota); err != nil {
-		return err
+		return false, err
 	}
 	memory := int64(-1)
 	if r.MemoryBytes > 0 {
 		memory = r.MemoryBytes
 	}
 	if err := write(t.file("memory", path, "memory.limit_in_bytes"), memory); err != nil {
-		return err
+		return false, err
 	}
+	pids := "max"
 	if r.PidsLimit > 0 {
-		return write(t.file("pids", path, "pids.max"), r.PidsLimit)
+		pids = strconv.FormatInt(r.PidsLimit, 10)
 	}
-	return writeText(t.file("pids", path, "pids.max"), "max")
+	if err := writeText(t.file("pids", path, "pids.max"), pids); err != nil {
+		return false, err
+	}
+	return r.CPUQuota <= 0 || quota == r.CPUQuota, nil
+}
+
+// largestQuota is the most that a group below has in a period, 0 if none is limited. The kernel refuses to give a group less.
+func (t v1) largestQuota(path string, period int64) (int64, error) {
+	entries, err := os.ReadDir(t.file("cpu", path, ""))
+	if err != nil {
+		return 0, err
+	}
+	largest := int64(0)
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		below := filepath.Join(path, e.Name())
+		quota, err := readSigned(t.file("cpu", below, "cpu.cfs_quota_us"))
+		if errors.Is(err, os.ErrNotExist) || err == nil && quota <= 0 {
+			continue // gone meanwhile, or not limited
+		}
+		if err != nil {
+			return 0, err
+		}
+		own, err := readSigned(t.file("cpu", below, "cpu.cfs_period_us"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		largest = max(largest, (quota*period+own-1)/own)
+	}
+	return largest, nil
 }
 
 // dirs are those of all mounted hierarchies, since the engine makes a pod's group in each of them.
@@ -106,6 +146,19 @@ func (t v1) stats(path string) (Stats, error) {
 	s.RSS, s.PageFaults, s.MajorPageFaults = memory["total_rss"], memory["total_pgfault"], memory["total_pgmajfault"]
 	s.Processes, err = readNumber(t.file("pids", path, "pids.current"))
 	return s, err
+}
+
+// readSigned reads a number of which -1 means none.
+func readSigned(file string) (int64, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parsing %q: %w", file, err)
+	}
+	return n, nil
 }
 
 func write(file string, n int64) error { return writeText(file, strconv.FormatInt(n, 10)) }

@@ -77,7 +77,7 @@ func weight(shares int64) int64 {
 	return 1 + (min(max(shares, minShares), maxShares)-minShares)*9999/(maxShares-minShares)
 }
 
-func (t v2) apply(p string, r container.Resources) error {
+func (t v2) apply(p string, r container.Resources) (settled bool, err error) {
 	limit := func(n int64) string {
 		if n > 0 {
 			return fmt.Sprint(n)
@@ -95,10 +95,10 @@ func (t v2) apply(p string, r container.Resources) error {
 		{"pids.max", limit(r.PidsLimit)},
 	} {
 		if err := writeText(t.file(p, f.name), f.text); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 func (t v2) dirs(p string) ([]string, error) { return []string{t.file(p, "")}, nil }
