@@ -168,7 +168,14 @@ func (k *Kubelet) take(ctx context.Context, pod *corev1.Pod, running bool) {
 func (k *Kubelet) admit(ctx context.Context, pod *corev1.Pod) *admission.Refusal {
 	var active []*corev1.Pod
 	for _, p := range k.workers.Pods() {
-		if s, ok := k.workers.Stage(p.UID); ok && s < podworker.Terminated && !podspec.IsTerminal(p) {
+		stage, ok := k.workers.Stage(p.UID)
+		if !ok || stage >= podworker.Terminated {
+			continue
+		}
+		// The scheduler counts on what a pod has left as soon as its end is reported, which the watch here brings back later.
+		newest := *p
+		newest.Status = k.status.Base(p)
+		if !podspec.IsTerminal(&newest) {
 			active = append(active, p)
 		}
 	}
