@@ -111,6 +111,10 @@ func TestNormalizeKeepsWhatWasSent(t *testing.T) {
 	if diff := cmp.Diff(parse(t, `{"metadata":{"generateName":"made-","name":"made-abcde"},"time":"2026-01-01T00:00:00Z","ip":"10.0.0.7","nodePort":30001,"rows":"80:31234/TCP"}`), Normalize(body, known)); diff != "" {
 		t.Error(diff)
 	}
+	mode := Strings(parse(t, `{"defaultMode":420}`))
+	if diff := cmp.Diff(parse(t, `{"resourceVersion":"<resourceVersion>"}`), Normalize(parse(t, `{"resourceVersion":"420"}`), mode)); diff != "" {
+		t.Errorf("by chance the same: %s", diff)
+	}
 }
 
 func TestDocuments(t *testing.T) {

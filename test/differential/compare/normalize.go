@@ -46,7 +46,7 @@ func (n normalizer) value(key string, v any) any {
 	case string:
 		return n.text(v)
 	case json.Number:
-		if (key == "nodePort" || key == "healthCheckNodePort") && !n.known[v.String()] && v.String() != "0" {
+		if (key == "nodePort" || key == "healthCheckNodePort") && !n.known[number(v.String())] && v.String() != "0" {
 			return "<port>"
 		}
 	}
@@ -121,6 +121,9 @@ func texts(all []string, known map[string]bool) []string {
 	return out
 }
 
+// number is how a number is among known strings: a resource version that happens to be one is none of them.
+func number(n string) string { return "#" + n }
+
 // Strings returns every string and number in a value.
 func Strings(v any) map[string]bool {
 	found := map[string]bool{}
@@ -139,7 +142,7 @@ func Strings(v any) map[string]bool {
 			found[v] = true
 		case nil, bool:
 		default:
-			found[spell(v)] = true
+			found[number(spell(v))] = true
 		}
 	}
 	collect(v)
