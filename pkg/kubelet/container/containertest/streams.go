@@ -231,6 +231,23 @@ func testAttach(t *testing.T, s Subject) {
 			t.Fatalf("attach %d does not end with its stdin", i)
 		}
 	}
+	// One that is given up ends at once, though its stdin does not.
+	ctx, cancel := context.WithCancel(p.ctx)
+	stdin, typing := io.Pipe()
+	defer typing.Close()
+	var seen buffer
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Runtime.Attach(ctx, id, container.AttachOptions{Stdin: stdin, Stdout: &seen})
+	}()
+	if _, err := io.WriteString(typing, "three\n"); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, "the last attach echoes", func() bool { return seen.String() == "three\n" })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
 	if got := p.Get(id); got.State != container.StateRunning {
 		t.Errorf("after detaching: %+v", got)
 	}
