@@ -1,11 +1,12 @@
 # minik8s: `make help` lists what can be made.
-KUBERNETES_VERSION := v1.37.2
+# The release of Kubernetes whose modules go.mod names: v0.37.2 there is v1.37.2.
+KUBERNETES_VERSION := $(shell sed -n 's|^\tk8s.io/apiserver v0\.|v1.|p' go.mod)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMPONENT_VERSION := k8s.io/component-base/version
 LDFLAGS := -s -w \
 	-X main.productVersion=$(VERSION) \
 	-X $(COMPONENT_VERSION).gitVersion=$(KUBERNETES_VERSION) \
-	-X $(COMPONENT_VERSION).gitMajor=1 -X $(COMPONENT_VERSION).gitMinor=37 \
+	-X $(COMPONENT_VERSION).gitMajor=1 -X $(COMPONENT_VERSION).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES_VERSION))) \
 	-X $(COMPONENT_VERSION).gitCommit=$(shell git rev-parse HEAD 2>/dev/null) \
 	-X $(COMPONENT_VERSION).gitTreeState=clean
 
@@ -21,6 +22,11 @@ help: ## list what can be made
 .PHONY: build
 build: ## build bin/minik8s
 	go build -ldflags '$(LDFLAGS)' -o bin/minik8s ./cmd/minik8s
+
+.PHONY: plain
+plain: # what benches compare with: the same without a profile for the compiler
+	go build -pgo=off -ldflags '$(LDFLAGS)' -o bin/minik8s-plain ./cmd/minik8s
+	go build -pgo=off -o bin/bench-controllers-plain ./test/bench/controllers
 
 .PHONY: docker
 docker: ## see that a Docker engine answers, install it on Debian and Ubuntu
@@ -42,9 +48,15 @@ python-client: ## see that Python has the Kubernetes client, install it on Debia
 images: docker ## build the images of the examples
 	examples/guestbook/build
 
+.PHONY: compiler
+compiler: ## see that there is a C compiler for the race detector, install it on Debian and Ubuntu
+	@hack/ensure-compiler
+
+# Unit and integration tests run once, with the race detector, which is linked by a C compiler; no profile, for speed is not
+# what is tested. The programs of the end-to-end tests are those that users get.
 .PHONY: test
-test: docker verify build ## everything that CI runs
-	go test -timeout 15m ./...
+test: docker compiler verify lint build ## everything that CI runs
+	CGO_ENABLED=1 MINIK8S_ALL_TESTS=1 go test -race -pgo=off -timeout 30m ./...
 	$(MAKE) e2e
 
 .PHONY: kubectl
@@ -53,12 +65,23 @@ kubectl: ## build bin/kubectl, upstream's published module and nothing else
 
 .PHONY: e2e
 e2e: docker build kubectl images python-client ## the end-to-end tests: the real binary, a separate kubectl, real Docker
-	MINIK8S_E2E=1 go test -count=1 -timeout 15m ./test/e2e/...
+	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -p 1 -count=1 -timeout 15m ./test/e2e/...
+
+.PHONY: lifecycle
+lifecycle: build ## 200 rounds of up, down, purge and kill -9 by four at a time; ROUNDS=n, SEED=n to repeat one that failed
+	MINIK8S_E2E=1 MINIK8S_LIFECYCLE_ROUNDS=$(or $(ROUNDS),200) MINIK8S_LIFECYCLE_SEED=$(SEED) go test -count=1 -v -timeout 90m ./test/e2e/lifecycle
+
+# Built from its module with Go's own settings: it is no part of the product, whose profile tells nothing about it.
+bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
+	cd hack/tools && GOFLAGS=-trimpath go build -ldflags '-s -w' -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: e2e-upstream
+e2e-upstream: docker build kubectl images test/conformance/bin/kube-apiserver ## that kubectl prints the same on upstream's kube-apiserver and on ours; no part of CI
+	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -tags upstream -count=1 -timeout 15m -run '^TestKubectlLikeUpstream$$' ./test/e2e
 
 .PHONY: lint
-lint: ## golangci-lint with .golangci.yml
-	@command -v golangci-lint >/dev/null || { echo "error: golangci-lint is not installed: see https://golangci-lint.run/docs/welcome/install/ (version 2)" >&2; exit 1; }
-	golangci-lint run ./...
+lint: bin/golangci-lint ## golangci-lint with .golangci.yml
+	bin/golangci-lint run ./...
 
 .PHONY: verify
 verify: ## check format, vet, modules and generated files; tells which update mends what
@@ -73,16 +96,16 @@ generate: ## generate what is derived from the API types
 	hack/update/codegen
 
 .PHONY: bench-boot
-bench-boot: docker build images ## print how fast a cluster and a pod start, and what an idle cluster takes
-	go run ./test/bench/boot
+bench-boot: docker build plain images ## print how fast a cluster and a pod start, and what an idle cluster takes
+	go run ./test/bench/boot $(if $(QUICK),-print-only)
 
 .PHONY: bench-apiserver
-bench-apiserver: build test/conformance/bin/kube-apiserver ## measure upstream's kube-apiserver and ours side by side; QUICK=1 for a short look
-	go run ./test/bench/apiserver $(if $(QUICK),-quick)
+bench-apiserver: build plain test/conformance/bin/kube-apiserver ## measure upstream's kube-apiserver and ours side by side; QUICK=1 for a short look
+	go run ./test/bench/apiserver $(if $(QUICK),-quick -print-only)
 
 .PHONY: bench-controllers
-bench-controllers: build test/conformance/bin/kube-apiserver test/conformance/bin/kube-controller-manager ## measure upstream's kube-controller-manager and our controllers side by side; QUICK=1 for a short look
-	go run ./test/bench/controllers $(if $(QUICK),-quick)
+bench-controllers: build plain test/conformance/bin/kube-apiserver test/conformance/bin/kube-controller-manager ## measure upstream's kube-controller-manager and our controllers side by side; QUICK=1 for a short look
+	go run ./test/bench/controllers $(if $(QUICK),-quick -print-only)
 
 test/conformance/bin/kube-controller-manager:
 	test/conformance/build kube-controller-manager

@@ -24,7 +24,11 @@ on running when it ends; "minik8s down --name NAME" stops them.
 The machines must be in one network segment. Where the cluster runs, make the node's
 kubeconfig, and copy it to the node:
 
-  minik8s kubeconfig --node worker --node-ip 192.168.1.7 > worker.kubeconfig`,
+  minik8s kubeconfig --node worker --node-ip 192.168.1.7 > worker.kubeconfig
+
+The node has a day to join with it. It then gets certificates of its own, keeps them in its
+data directory, and renews them. "kubectl delete node worker" makes all of them worthless;
+with a new kubeconfig the machine may join again.`,
 		Example: `  minik8s agent --kubeconfig worker.kubeconfig`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,17 +41,15 @@ kubeconfig, and copy it to the node:
 			}
 			m.Config.Name, m.Config.DataDir, m.Config.Verbosity = c.Name, c.DataDir, c.Verbosity
 			m.Config.Kubelet.Port, m.Config.Kubelet.DockerHost = c.Kubelet.Port, dockerHost
-			if m.Config, err = cluster.Settle(m.Config); err != nil {
-				return err
-			}
 			stop, err := startLog(m.Config, false)
 			if err != nil {
 				return err
 			}
 			defer stop()
-			logSettings(m.Config)
-			klog.InfoS("Running a node", "node", m.Config.Kubelet.NodeName)
-			return cluster.RunAgent(cmd.Context(), m)
+			return cluster.RunAgent(cmd.Context(), m, waiting(cmd), func(c cluster.Config) {
+				logSettings(c)
+				klog.InfoS("Running a node", "node", c.Kubelet.NodeName)
+			})
 		},
 	}
 	fs := cmd.Flags()

@@ -4,13 +4,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"minik8s.io/minik8s/pkg/cluster"
+	"minik8s.io/minik8s/pkg/cluster/lifecycle"
 )
 
 func newDownCommand() *cobra.Command {
@@ -25,32 +25,20 @@ With --purge nothing is left.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			begin := time.Now()
-			c, err := cluster.Load(name)
-			if errors.Is(err, cluster.ErrUnknown) {
-				fmt.Fprintf(cmd.OutOrStdout(), "There is no cluster %q.\n", name)
-				return nil
-			}
+			before, now, err := cluster.Down(cmd.Context(), name, purge, waiting(cmd))
 			if err != nil {
 				return err
 			}
-			if _, err := cluster.Stop(cmd.Context(), name, 20*time.Second); err != nil {
-				return err
+			w, took := cmd.OutOrStdout(), time.Since(begin).Seconds()
+			switch {
+			case before.State == lifecycle.Absent:
+				_, err = fmt.Fprintf(w, "There is no cluster %q.\n", name)
+			case now.State == lifecycle.Absent:
+				_, err = fmt.Fprintf(w, "Cluster %q is gone after %.2fs.\n", name, took)
+			default:
+				_, err = fmt.Fprintf(w, "Cluster %q is stopped after %.2fs; its data is in %s.\n", name, took, now.Config.DataDir)
 			}
-			if !purge {
-				if err := cluster.Clear(cmd.Context(), c); err != nil {
-					return err
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "Cluster %q is stopped after %.2fs; its data is in %s.\n", name, time.Since(begin).Seconds(), c.DataDir)
-				return nil
-			}
-			if err := cluster.Purge(cmd.Context(), c); err != nil {
-				return err
-			}
-			if _, err := cluster.Unmerge(name); err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "Cluster %q is gone after %.2fs.\n", name, time.Since(begin).Seconds())
-			return nil
+			return err
 		},
 	}
 	addName(cmd, &name)

@@ -5,9 +5,9 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -44,78 +44,59 @@ func addName(cmd *cobra.Command, name *string) {
 			return nil, cobra.ShellCompDirectiveError
 		}
 		var names []string
-		for _, c := range all {
-			names = append(names, c.Name)
+		for _, e := range all {
+			names = append(names, e.Name)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	})
 }
 
-// settle returns the effective configuration: what the cluster had before, changed by the file, changed by flags that
-// were given. known tells whether the cluster existed.
-func (f *clusterFlags) settle(cmd *cobra.Command) (c cluster.Config, known bool, err error) {
+// request returns the name of the cluster that is meant, and what the file and then the flags that were given make of its
+// configuration. What neither says stays as it was.
+func (f *clusterFlags) request(cmd *cobra.Command) (name string, change cluster.Change, err error) {
+	byFile := func(*cluster.Config) error { return nil }
 	if f.config != "" {
-		if c, err = cluster.ReadConfig(f.config); err != nil {
-			return c, false, err
+		if name, byFile, err = cluster.ReadConfig(f.config); err != nil {
+			return "", nil, err
 		}
-	}
-	if cmd.Flags().Changed("name") || c.Name == "" {
-		c.Name = f.name
-	}
-	before, err := cluster.Load(c.Name)
-	switch {
-	case err == nil:
-		known = true
-		if f.config == "" {
-			c = before
-		} else { // what a restart must not change unless told to
-			c = keep(c, before)
-		}
-	case !errors.Is(err, cluster.ErrUnknown):
-		return c, false, err
-	}
-	if known && cmd.Flags().Changed("data-dir") && f.dataDir != before.DataDir {
-		return c, known, fmt.Errorf("cluster %q keeps its data in %s: use another --name for another place", c.Name, before.DataDir)
 	}
 	changed := cmd.Flags().Changed
+	if changed("name") || name == "" {
+		name = f.name
+	}
+	dir := ""
 	if changed("data-dir") {
-		c.DataDir = f.dataDir
-	}
-	if changed("nodes") || c.Nodes == nil {
-		c.Nodes = &f.nodes
-	}
-	if changed("api-port") {
-		c.APIPort = f.apiPort
-	}
-	if changed("etcd-servers") {
-		c.Etcd.Servers = f.etcdServers
-	}
-	if changed("v") {
-		c.Verbosity = f.verbosity
-	}
-	c, err = cluster.Settle(c)
-	return c, known, err
-}
-
-// keep carries over what was settled when the cluster was made and what a new file leaves open.
-func keep(c, before cluster.Config) cluster.Config {
-	set := func(dst *string, src string) {
-		if *dst == "" {
-			*dst = src
+		if dir, err = filepath.Abs(f.dataDir); err != nil {
+			return "", nil, err
 		}
 	}
-	set(&c.DataDir, before.DataDir)
-	set(&c.Networking.PodSubnet, before.Networking.PodSubnet)
-	set(&c.Networking.ServiceSubnet, before.Networking.ServiceSubnet)
-	set(&c.Networking.DNSDomain, before.Networking.DNSDomain)
-	set(&c.Kubelet.NodeName, before.Kubelet.NodeName)
-	if c.APIPort == 0 {
-		c.APIPort = before.APIPort
-	}
-	if c.Kubelet.Port == 0 {
-		c.Kubelet.Port = before.Kubelet.Port
-	}
-	return c
+	return name, func(c *cluster.Config) error {
+		if err := byFile(c); err != nil {
+			return err
+		}
+		c.Name = name
+		if dir != "" {
+			c.DataDir = dir
+		}
+		if changed("nodes") || c.Nodes == nil {
+			c.Nodes = &f.nodes
+		}
+		if changed("api-port") {
+			c.APIPort = f.apiPort
+		}
+		if changed("etcd-servers") {
+			c.Etcd.Servers = f.etcdServers
+		}
+		if changed("v") {
+			c.Verbosity = f.verbosity
+		}
+		return nil
+	}, nil
+}
+
+// waiting says what a command waits for.
+func waiting(cmd *cobra.Command) func(holder string) {
+	return func(holder string) { cmd.PrintErrf("Waiting for %s to end\n", holder) }
 }
 
 // output is the -o flag.

@@ -25,7 +25,7 @@ func newKubeconfigCommand() *cobra.Command {
 			if unmerge {
 				file, err := cluster.Unmerge(name)
 				if err == nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "Cluster %q is not in %s any more.\n", name, file)
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "Cluster %q is not in %s any more.\n", name, file)
 				}
 				return err
 			}
@@ -47,7 +47,7 @@ func newKubeconfigCommand() *cobra.Command {
 			case merge:
 				file, err := cluster.Merge(c)
 				if err == nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "Cluster %q is in %s and is the current context.\n", name, file)
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "Cluster %q is in %s and is the current context.\n", name, file)
 				}
 				return err
 			case path:

@@ -5,8 +5,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -18,9 +20,8 @@ import (
 	"minik8s.io/minik8s/pkg/cluster"
 )
 
-// kubectl runs upstream's kubectl; args[0] is its name. Without any kubeconfig it talks to the default cluster.
+// kubectl runs upstream's kubectl; args[0] is its name.
 func kubectl(args []string) int {
-	useOwnKubeconfig()
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	root := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{
 		PluginHandler: cmd.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes),
@@ -32,19 +33,71 @@ func kubectl(args []string) int {
 	return cli.Run(root)
 }
 
-// useOwnKubeconfig points kubectl to the default cluster if the user has configured no other.
-func useOwnKubeconfig() {
-	if os.Getenv("KUBECONFIG") != "" {
-		return
-	}
-	if home, err := os.UserHomeDir(); err == nil {
-		if _, err := os.Stat(filepath.Join(home, ".kube", "config")); !errors.Is(err, os.ErrNotExist) {
-			return
+// ownKubectl is kubectl for the clusters of this machine: without a word on where to go it goes to them, and never to what
+// else the user has in ~/.kube/config.
+func ownKubectl(args []string) int {
+	if os.Getenv("KUBECONFIG") == "" {
+		all, err := cluster.List()
+		path, elsewhere := destination(args, all)
+		if err == nil && path == "" && !elsewhere {
+			path, err = rootsOwn()
+		}
+		if err == nil && path != "" {
+			err = os.Setenv("KUBECONFIG", path)
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "error: %v\n", err)
+			return 1
 		}
 	}
-	if c, err := cluster.Load(cluster.DefaultName); err == nil {
-		os.Setenv("KUBECONFIG", cluster.KubeconfigPath(c))
+	return kubectl(args)
+}
+
+// destination is the kubeconfig that kubectl is to use, "" if it is told another way or there is none: of the cluster whose
+// context is asked for, else of the default cluster, else of the only one.
+func destination(args []string, all []cluster.Entry) (path string, elsewhere bool) {
+	context, told := asked(args)
+	if told {
+		return "", true
 	}
+	for _, e := range all {
+		is := e.Name == cluster.DefaultName || len(all) == 1
+		if context != "" {
+			is = e.Err == nil && cluster.Context(e.Config) == context
+		}
+		if is && e.Err == nil {
+			return cluster.KubeconfigPath(e.Config), false
+		}
+	}
+	return "", context != ""
+}
+
+// asked returns the value of --context, and whether another flag says which cluster is meant.
+func asked(args []string) (context string, told bool) {
+	for i, arg := range args {
+		name, value, joined := strings.Cut(arg, "=")
+		switch name {
+		case "--":
+			return context, false
+		case "--context":
+			context = value
+			if !joined && i+1 < len(args) {
+				context = args[i+1]
+			}
+		case "--kubeconfig", "--server", "-s", "--cluster", "--user":
+			return "", true
+		}
+	}
+	return context, false
+}
+
+// rootsOwn is the kubeconfig when this user has no cluster: one that is not there, unless the cluster is somebody else's.
+func rootsOwn() (string, error) {
+	_, err := cluster.Load(cluster.DefaultName)
+	if p := (*cluster.Problem)(nil); errors.As(err, &p) {
+		return "", p
+	}
+	return cluster.KubeconfigPath(cluster.Config{DataDir: filepath.Join(cluster.BaseDir(), cluster.DefaultName)}), nil
 }
 
 // newKubectlCommand exists for help and completion: main hands over to kubectl before cobra parses anything.
@@ -54,7 +107,7 @@ func newKubectlCommand() *cobra.Command {
 		Short:              "Upstream's kubectl, of the same version",
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if code := kubectl(append([]string{"kubectl"}, args...)); code != 0 {
+			if code := ownKubectl(append([]string{"kubectl"}, args...)); code != 0 {
 				return exitCode(code)
 			}
 			return nil

@@ -44,6 +44,6 @@ func startLog(c cluster.Config, background bool) (stop func(), err error) {
 	klog.SetOutput(file)
 	return func() {
 		klog.Flush()
-		file.Close()
+		_ = file.Close()
 	}, nil
 }

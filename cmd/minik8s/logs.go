@@ -54,7 +54,7 @@ func followLog(ctx context.Context, w io.Writer, f *os.File) error {
 	current := f
 	defer func() {
 		if current != f {
-			current.Close()
+			_ = current.Close()
 		}
 	}()
 	ticker := time.NewTicker(200 * time.Millisecond)
@@ -75,11 +75,11 @@ func followLog(ctx context.Context, w io.Writer, f *os.File) error {
 		a, aerr := current.Stat()
 		b, berr := next.Stat()
 		if aerr != nil || berr != nil || os.SameFile(a, b) {
-			next.Close()
+			_ = next.Close()
 			continue
 		}
 		if current != f {
-			current.Close()
+			_ = current.Close()
 		}
 		current = next
 	}

@@ -33,7 +33,7 @@ func main() {
 	}
 	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
 		// kubectl parses its own arguments: what follows is exactly what one would type after kubectl.
-		os.Exit(kubectl(os.Args[1:]))
+		os.Exit(ownKubectl(os.Args[1:]))
 	}
 	os.Exit(run(newCommand()))
 }
@@ -44,8 +44,7 @@ func run(cmd *cobra.Command) int {
 	defer stop()
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	if err := cmd.ExecuteContext(ctx); err != nil {
-		var silent exitCode
-		if errors.As(err, &silent) {
+		if silent, ok := errors.AsType[exitCode](err); ok {
 			return int(silent)
 		}
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
@@ -77,6 +76,7 @@ scheduler and kubelet in one process, pods as containers of your Docker. Images 
 		newUpCommand(),
 		newDownCommand(),
 		newStatusCommand(),
+		newListCommand(),
 		newLogsCommand(),
 		newKubeconfigCommand(),
 		newServerCommand(),

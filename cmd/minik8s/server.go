@@ -4,6 +4,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
@@ -22,30 +24,37 @@ taken over by the next start; "minik8s down" stops them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			send, background, done := cluster.Reporter()
 			defer done()
-			c, _, err := flags.settle(cmd)
+			err := runServer(cmd, &flags, send, background, done)
 			if err != nil {
-				send(cluster.Event{Error: err.Error()})
-				return err
-			}
-			closeLog, err := startLog(c, background)
-			if err != nil {
-				return err
-			}
-			defer closeLog()
-			logSettings(c)
-			ready := false
-			err = cluster.Run(cmd.Context(), c, cluster.Options{
-				Progress: func(step string) { send(cluster.Event{Step: step}) },
-				Ready:    func() { ready = true; send(cluster.Event{Ready: true}); done() },
-			})
-			if err != nil && !ready {
-				send(cluster.Event{Error: err.Error()})
+				send(cluster.Event{Error: err.Error()}) // to nobody once the cluster has been Ready
 			}
 			return err
 		},
 	}
 	flags.add(cmd)
 	return cmd
+}
+
+func runServer(cmd *cobra.Command, flags *clusterFlags, send func(cluster.Event), background bool, done func()) (err error) {
+	name, change, err := flags.request(cmd)
+	if err != nil {
+		return err
+	}
+	start, err := cluster.Begin(cmd.Context(), name, change, waiting(cmd))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, start.Close()) }()
+	closeLog, err := startLog(start.Config, background)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	logSettings(start.Config)
+	return start.Run(cmd.Context(), cluster.Options{
+		Progress: func(step string) { send(cluster.Event{Step: step}) },
+		Ready:    func() { send(cluster.Event{Ready: true}); done() },
+	})
 }
 
 // logSettings writes the effective configuration, so that a log tells what ran.

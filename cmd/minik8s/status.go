@@ -5,14 +5,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"minik8s.io/minik8s/pkg/cluster"
+	"minik8s.io/minik8s/pkg/cluster/lifecycle"
 )
 
 // statusResult is what -o json prints.
@@ -21,12 +22,14 @@ type statusResult struct {
 	Running bool   `json:"running"`
 	Ready   bool   `json:"ready"`
 	// Problem says why a running cluster is not ready.
-	Problem    string `json:"problem,omitempty"`
-	Pid        int    `json:"pid,omitempty"`
-	Server     string `json:"server"`
-	Kubeconfig string `json:"kubeconfig"`
-	DataDir    string `json:"dataDir"`
-	Nodes      int    `json:"nodes"`
+	Problem string `json:"problem,omitempty"`
+	// StoreProblem says that it is the store: it is full, say.
+	StoreProblem bool   `json:"storeProblem,omitempty"`
+	Pid          int    `json:"pid,omitempty"`
+	Server       string `json:"server"`
+	Kubeconfig   string `json:"kubeconfig"`
+	DataDir      string `json:"dataDir"`
+	Nodes        int    `json:"nodes"`
 }
 
 func newStatusCommand() *cobra.Command {
@@ -42,9 +45,12 @@ func newStatusCommand() *cobra.Command {
 			}
 			c, err := cluster.Load(name)
 			if err != nil {
-				return fmt.Errorf("%w: make it with: minik8s up --name %s", err, name)
+				return notThere(err, name)
 			}
-			r := status(cmd.Context(), c)
+			r, err := status(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
 			if out == "json" {
 				err = writeJSON(cmd.OutOrStdout(), r)
 			} else {
@@ -66,25 +72,49 @@ func newStatusCommand() *cobra.Command {
 	return cmd
 }
 
-func status(ctx context.Context, c cluster.Config) statusResult {
-	r := statusResult{
-		Name: c.Name, Pid: cluster.Pid(c.Name), Server: cluster.Server(c), Kubeconfig: cluster.KubeconfigPath(c), DataDir: c.DataDir, Nodes: c.NodeCount(),
+// notThere adds to the error about a cluster that nobody has made how to make it.
+func notThere(err error, name string) error {
+	if p := (*cluster.Problem)(nil); !errors.Is(err, cluster.ErrUnknown) || errors.As(err, &p) {
+		return err
 	}
-	r.Running = r.Pid != 0
-	if !r.Running {
-		return r
+	return fmt.Errorf("%w: make it with: minik8s up --name %s", err, name)
+}
+
+func status(ctx context.Context, c cluster.Config) (statusResult, error) {
+	r := statusResult{Name: c.Name, Server: cluster.Server(c), Kubeconfig: cluster.KubeconfigPath(c), DataDir: c.DataDir, Nodes: c.NodeCount()}
+	var err error
+	if r.Pid, err = cluster.Pid(c.Name); err != nil || r.Pid == 0 {
+		return r, err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", r.Kubeconfig)
+	r.Running = true
+	config, err := cluster.Admin(c)
 	if err == nil {
 		ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Second, fmt.Errorf("asked for 2s"))
 		defer cancel()
-		err = cluster.WaitReady(ctx, config, r.Nodes, func(string) {})
+		err = cluster.Check(ctx, config, r.Nodes)
 	}
 	if err != nil {
-		r.Problem = err.Error()
+		r.Problem, r.StoreProblem = err.Error(), errors.Is(err, cluster.ErrStore)
 	}
 	r.Ready = err == nil
-	return r
+	return r, nil
+}
+
+// describe is a state in the words of a user.
+func describe(s lifecycle.State, alive bool) string {
+	switch {
+	case alive && s == lifecycle.Running:
+		return "running"
+	case alive:
+		return "starting"
+	case s == lifecycle.Beginning || s == lifecycle.Starting:
+		return "stopped (a start was cut off)"
+	case s == lifecycle.Purging:
+		return "stopped (a purge was cut off)"
+	case s == lifecycle.Running:
+		return "stopped (not by down)"
+	}
+	return "stopped"
 }
 
 func printStatus(cmd *cobra.Command, r statusResult) error {

@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"minik8s.io/minik8s/pkg/cluster"
 )
@@ -31,7 +31,9 @@ func newUpCommand() *cobra.Command {
 		Use:   "up",
 		Short: "Start a cluster in the background, and wait until it is Ready",
 		Long: `Start a cluster in the background. Returns when the control plane and its nodes are Ready
-and the default namespace has its ServiceAccount. If the cluster already runs, only waits.
+and the default namespace has its ServiceAccount. If the cluster already runs, only waits;
+settings that it does not run with are an error then, for they need a start. Of a cluster
+that has been up before, what is not said stays as it was.
 If it cannot be started, everything that was begun is undone.`,
 		Example: `  minik8s up
   minik8s up --name ci --nodes 0      # a control plane with all controllers, without pods
@@ -64,72 +66,36 @@ func (u *upCommand) run(cmd *cobra.Command, _ []string) error {
 	}
 	begin := time.Now()
 	progress := func(step string) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "  %-40s %6.2fs\n", step, time.Since(begin).Seconds())
+		cmd.PrintErrf("  %-40s %6.2fs\n", step, time.Since(begin).Seconds())
 	}
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), u.timeout, fmt.Errorf("--timeout %s is over", u.timeout))
 	defer cancel()
 
-	c, known, err := u.flags.settle(cmd)
+	name, change, err := u.flags.request(cmd)
 	if err != nil {
 		return err
 	}
-	running := cluster.Pid(c.Name) != 0
-	switch {
-	case running && u.wait:
-		err = waitRunning(ctx, c, progress)
-	case running:
-	default:
-		err = u.start(ctx, cmd, c, known, progress)
+	c, started, err := cluster.Up(ctx, name, change, cluster.UpOptions{
+		Wait: u.wait, Waiting: waiting(cmd), Progress: progress,
+		Starting: func() { cmd.PrintErrf("Starting cluster %q\n", name) },
+	})
+	if failed := (*cluster.StartError)(nil); errors.As(err, &failed) && failed.Log != "" {
+		cmd.PrintErrf("The end of its log:\n  %s\n", strings.ReplaceAll(failed.Log, "\n", "\n  "))
 	}
 	if err != nil {
 		return err
 	}
-	return u.report(cmd, c, !running, time.Since(begin))
-}
-
-func (u *upCommand) start(ctx context.Context, cmd *cobra.Command, c cluster.Config, known bool, progress func(string)) error {
-	fmt.Fprintf(cmd.ErrOrStderr(), "Starting cluster %q\n", c.Name)
-	fresh := cluster.IsNew(c.DataDir)
-	err := cluster.Spawn(ctx, c, u.wait, progress)
-	if err == nil {
-		return nil
+	if host := os.Getenv("DOCKER_HOST"); host != "" && c.NodeCount() > 0 && host != c.Kubelet.DockerHost {
+		cmd.PrintErrf("warning: DOCKER_HOST is %s, and cluster %q stays with %s, where it was made\n", host, c.Name, c.Kubelet.DockerHost)
 	}
-	if uerr := undo(context.WithoutCancel(ctx), c, known, fresh); uerr != nil {
-		err = errors.Join(err, fmt.Errorf("undoing the start: %w", uerr))
-	}
-	return err
-}
-
-// undo removes what a failed start has begun: all of a cluster that is new, but no data that was there before.
-func undo(ctx context.Context, c cluster.Config, known, fresh bool) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	switch {
-	case known:
-		return nil // its pods may still run, and the next start takes them over
-	case fresh:
-		return cluster.Purge(ctx, c)
-	}
-	return errors.Join(cluster.Clear(ctx, c), cluster.Forget(c.Name))
-}
-
-func waitRunning(ctx context.Context, c cluster.Config, progress func(string)) error {
-	config, err := clientcmd.BuildConfigFromFlags("", cluster.KubeconfigPath(c))
-	if err != nil {
-		return fmt.Errorf("reading the cluster's kubeconfig: %w", err)
-	}
-	return cluster.WaitReady(ctx, config, c.NodeCount(), progress)
+	return u.report(cmd, c, started, time.Since(begin))
 }
 
 func (u *upCommand) report(cmd *cobra.Command, c cluster.Config, started bool, took time.Duration) error {
 	path := cluster.KubeconfigPath(c)
 	if u.kubeconfig != "" {
-		data, err := os.ReadFile(path)
-		if err != nil {
+		if err := cluster.CopyKubeconfig(c, u.kubeconfig); err != nil {
 			return err
-		}
-		if err := os.WriteFile(u.kubeconfig, data, 0o600); err != nil {
-			return fmt.Errorf("writing kubeconfig: %w", err)
 		}
 		path = u.kubeconfig
 	}
@@ -137,27 +103,31 @@ func (u *upCommand) report(cmd *cobra.Command, c cluster.Config, started bool, t
 	if u.output == "json" {
 		return writeJSON(cmd.OutOrStdout(), r)
 	}
-	printNext(cmd.OutOrStdout(), r)
-	return nil
+	return printNext(cmd.OutOrStdout(), r, u.kubeconfig == "" && os.Getenv("SUDO_UID") != "")
 }
 
-// printNext tells what to do with the cluster.
-func printNext(w io.Writer, r upResult) {
-	name := ""
+// printNext tells what to do with the cluster. A user who became root only for this command cannot read root's files.
+func printNext(w io.Writer, r upResult, sudo bool) error {
+	name, by, use, merge := "", "", "export KUBECONFIG="+r.Kubeconfig, "add it to your ~/.kube/config instead"
 	if r.Name != cluster.DefaultName {
 		name = " --name " + r.Name
+	}
+	if sudo {
+		by, merge = "sudo ", "add it to root's ~/.kube/config"
+		use = fmt.Sprintf("sudo minik8s kubeconfig%s > %s.kubeconfig && export KUBECONFIG=$PWD/%[2]s.kubeconfig", name, r.Name)
 	}
 	verb := "is running"
 	if r.Started {
 		verb = fmt.Sprintf("is Ready after %.2fs", r.Seconds)
 	}
-	fmt.Fprintf(w, `Cluster %q %s at %s
+	_, err := fmt.Fprintf(w, `Cluster %q %s at %s
 
-  export KUBECONFIG=%s
+  %s
   kubectl get nodes                        any kubectl, or: minik8s kubectl get nodes
 
-  minik8s kubeconfig --merge%s    add it to your ~/.kube/config instead
-  minik8s logs -f%s               what it is doing
-  minik8s down%s                  stop it; with --purge nothing is left
-`, r.Name, verb, r.Server, r.Kubeconfig, name, name, name)
+  %[5]sminik8s kubeconfig --merge%[6]s    %[7]s
+  %[5]sminik8s logs -f%[6]s               what it is doing
+  %[5]sminik8s down%[6]s                  stop it; with --purge nothing is left
+`, r.Name, verb, r.Server, use, by, name, merge)
+	return err
 }

@@ -30,7 +30,7 @@ func TestWatch(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- watch(ctx, client, "ns", write)
-		write.Close()
+		_ = write.Close()
 	}()
 	lines := bufio.NewScanner(read)
 	expect := func(want string) {

@@ -88,7 +88,7 @@ func (p *printer) print(what string, o any) { p.println(what + " " + line(o)) }
 func (p *printer) println(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintln(p.out, line)
+	_, _ = fmt.Fprintln(p.out, line)
 }
 
 // line is what is printed of a pod.

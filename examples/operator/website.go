@@ -144,7 +144,7 @@ func shapeService(s *corev1.Service, site *corev1.ConfigMap) {
 func digest(pages map[string]string) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
-		fmt.Fprintf(h, "%d %s %d %s", len(name), name, len(pages[name]), pages[name])
+		_, _ = fmt.Fprintf(h, "%d %s %d %s", len(name), name, len(pages[name]), pages[name])
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }

@@ -54,9 +54,7 @@ func New(c Config) (*Server, error) {
 	}
 	b, err := generic.NewBuilder(generic.Config{
 		Backend: c.Backend, Groups: c.Groups, Listener: c.Listener, Serving: c.Serving, SecureServing: c.SecureServing, ClientCA: p.trusted(),
-		AdvertiseAddress: c.AdvertiseAddress, RequestTimeout: c.RequestTimeout, MaxRequestsInFlight: c.MaxRequestsInFlight,
-		MaxMutatingRequestsInFlight: c.MaxMutatingRequestsInFlight, CompactionInterval: c.CompactionInterval, ShutdownDelay: c.ShutdownDelay,
-		Machinery: c.Machinery, Storage: c.Storage,
+		AdvertiseAddress: c.AdvertiseAddress, Machinery: c.Machinery, Storage: c.Storage,
 	})
 	if err != nil {
 		return nil, err
@@ -74,7 +72,7 @@ func New(c Config) (*Server, error) {
 		Stores: stores, ServiceIPRanges: c.ServiceIPRanges, NodePorts: c.NodePorts, EventTTL: c.EventTTL, Tokens: p.issuer(), MaxTokenExpiration: c.MaxTokenExpiration, Kubelet: p.kubelet,
 	}
 	deps.Scheme = b.Scheme
-	deps.Components = components(c, b.Storage.Healthy)
+	deps.Components = components(c)
 	s := &Server{config: c}
 	b.AddPostStartHook("start-apiserver-admission-initializer", a.start)
 	b.AddPostStartHook("start-cluster-authentication-info-controller", func(hook genericapiserver.PostStartHookContext) error {
@@ -96,11 +94,16 @@ func New(c Config) (*Server, error) {
 }
 
 // components are the parts of the control plane that ComponentStatuses tell of.
-func components(c Config, etcd registry.Check) map[string]registry.Check {
+func components(c Config) map[string]registry.Check {
 	all := map[string]registry.Check{
 		"controller-manager": componentstatus.Listening(10257),
 		"scheduler":          componentstatus.Listening(10259),
-		"etcd-0":             etcd,
+		"etcd-0": func(ctx context.Context) error {
+			if err := c.Backend.Healthy(ctx); err != nil {
+				return err
+			}
+			return c.Backend.Writable(ctx) // /readyz does not ask this: who is to delete something must be let in
+		},
 	}
 	maps.Copy(all, c.Components)
 	return all
@@ -173,7 +176,7 @@ func (s *Server) addBootstrap(b *generic.Builder, client kubernetes.Interface, r
 			}
 			if err := bootstrap.Run(hook.Context, h, client, c); err != nil {
 				if hook.Err() != nil {
-					return nil // the server is asked to end: a failed hook would kill the process instead
+					return nil //nolint:nilerr // the server is asked to end: a failed hook would kill the process instead
 				}
 				return err
 			}

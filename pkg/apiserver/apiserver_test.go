@@ -29,6 +29,7 @@ import (
 	rbac "minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
+	"minik8s.io/minik8s/pkg/registry/etcdstore"
 )
 
 // cluster is a running API server and the means to be anybody on it.
@@ -38,38 +39,38 @@ type cluster struct {
 }
 
 // start runs a whole API server on a real etcd until the test ends.
-func start(t testing.TB, change ...func(*Config)) *cluster {
-	t.Helper()
+func start(tb testing.TB, change ...func(*Config)) *cluster {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	member, err := etcd.Start(ctx, etcd.Config{Dir: t.TempDir()})
+	member, err := etcd.Start(ctx, etcd.Config{Dir: tb.TempDir()})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { member.Close() })
+	tb.Cleanup(func() { _ = member.Close() })
 	must := func(p pki.Pair, err error) pki.Pair {
-		t.Helper()
+		tb.Helper()
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		return p
 	}
 	ca, err := pki.NewCA("test")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	key, err := pki.NewKey()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	c := Config{
 		Backend: member, Listener: listener, AdvertiseAddress: netip.MustParseAddr("192.0.2.1"), ClientCA: ca.Cert, TokenKey: key,
-		Serving:            must(ca.Issue(pki.Request{CommonName: "kube-apiserver", Hosts: []string{"127.0.0.1"}})),
-		CompactionInterval: -1,
-		Policy:             rbac.AddOns(),
+		Serving: must(ca.Issue(pki.Request{CommonName: "kube-apiserver", Hosts: []string{"127.0.0.1"}})),
+		Storage: etcdstore.Options{CompactionInterval: -1},
+		Policy:  rbac.AddOns(),
 		Handlers: map[string]http.Handler{"/metrics/controllers": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintln(w, "workqueue_depth 0")
 		})},
@@ -79,28 +80,28 @@ func start(t testing.TB, change ...func(*Config)) *cluster {
 	}
 	s, err := New(c)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	done := make(chan error, 1)
 	begin := time.Now()
 	go func() { done <- s.Start(ctx) }()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("server ended with: %v", err)
+			tb.Errorf("server ended with: %v", err)
 		}
 	})
 	k := &cluster{ca: ca, host: "https://" + listener.Addr().String()}
-	k.waitReady(t)
-	t.Logf("ready after %v", time.Since(begin).Round(time.Millisecond))
+	k.waitReady(tb)
+	tb.Logf("ready after %v", time.Since(begin).Round(time.Millisecond))
 	return k
 }
 
-func (c *cluster) waitReady(t testing.TB) {
-	t.Helper()
-	transport, err := rest.TransportFor(c.config(t, ""))
+func (c *cluster) waitReady(tb testing.TB) {
+	tb.Helper()
+	transport, err := rest.TransportFor(c.config(tb, ""))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
@@ -112,43 +113,43 @@ func (c *cluster) waitReady(t testing.TB) {
 		if err != nil {
 			continue
 		}
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		if resp.StatusCode == http.StatusOK {
 			return
 		}
 	}
-	t.Fatal("the API server did not become ready in 30 s")
+	tb.Fatal("the API server did not become ready in 30 s")
 }
 
 // config identifies as a user by certificate; "" is nobody.
-func (c *cluster) config(t testing.TB, user string, groups ...string) *rest.Config {
-	t.Helper()
+func (c *cluster) config(tb testing.TB, user string, groups ...string) *rest.Config {
+	tb.Helper()
 	config := &rest.Config{Host: c.host, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: c.ca.Cert}}
 	if user != "" {
 		pair, err := c.ca.Issue(pki.Request{CommonName: user, Organizations: groups})
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		config.CertData, config.KeyData = pair.Cert, pair.Key
 	}
 	return config
 }
 
-func (c *cluster) as(t testing.TB, user string, groups ...string) kubernetes.Interface {
-	t.Helper()
-	return c.client(t, c.config(t, user, groups...))
+func (c *cluster) as(tb testing.TB, user string, groups ...string) kubernetes.Interface {
+	tb.Helper()
+	return c.client(tb, c.config(tb, user, groups...))
 }
 
-func (c *cluster) admin(t testing.TB) kubernetes.Interface {
-	t.Helper()
-	return c.as(t, "admin", "system:masters")
+func (c *cluster) admin(tb testing.TB) kubernetes.Interface {
+	tb.Helper()
+	return c.as(tb, "admin", "system:masters")
 }
 
-func (c *cluster) client(t testing.TB, config *rest.Config) kubernetes.Interface {
-	t.Helper()
+func (c *cluster) client(tb testing.TB, config *rest.Config) kubernetes.Interface {
+	tb.Helper()
 	k, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return k
 }
@@ -188,6 +189,7 @@ func TestServer(t *testing.T) {
 }
 
 func testAnonymous(t *testing.T, c *cluster) {
+	t.Helper()
 	transport, err := rest.TransportFor(c.config(t, ""))
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +203,7 @@ func testAnonymous(t *testing.T, c *cluster) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("anonymous GET %s: %d, want %d", path, resp.StatusCode, want)
 		}
@@ -209,6 +211,7 @@ func testAnonymous(t *testing.T, c *cluster) {
 }
 
 func testRBAC(t *testing.T, c *cluster) {
+	t.Helper()
 	ctx, admin, bob := t.Context(), c.admin(t), c.as(t, "bob", "devs")
 	_, err := bob.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "bob" cannot list resource "configmaps" in API group "" in the namespace "default"`) {
@@ -287,6 +290,7 @@ func testRBAC(t *testing.T, c *cluster) {
 }
 
 func testEscalation(t *testing.T, c *cluster) {
+	t.Helper()
 	ctx, admin, eve := t.Context(), c.admin(t), c.as(t, "eve")
 	create(t, admin.RbacV1().RoleBindings("default").Create, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "eve"},
@@ -309,6 +313,7 @@ func testEscalation(t *testing.T, c *cluster) {
 
 // testPolicy checks the identities of the parts of the control plane.
 func testPolicy(t *testing.T, c *cluster) {
+	t.Helper()
 	ctx := t.Context()
 	if _, err := c.as(t, "system:kube-controller-manager").CoreV1().Secrets("").List(ctx, metav1.ListOptions{}); err != nil {
 		t.Errorf("controller manager: %v", err)
@@ -338,11 +343,13 @@ func testPolicy(t *testing.T, c *cluster) {
 	}
 }
 
-func (c *cluster) node(t testing.TB, name string) kubernetes.Interface {
-	return c.as(t, "system:node:"+name, "system:nodes")
+func (c *cluster) node(tb testing.TB, name string) kubernetes.Interface {
+	tb.Helper()
+	return c.as(tb, "system:node:"+name, "system:nodes")
 }
 
 func testNode(t *testing.T, c *cluster) {
+	t.Helper()
 	ctx, n1 := t.Context(), c.node(t, "n1")
 	node := create(t, n1.CoreV1().Nodes().Create, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{corev1.LabelHostname: "n1"}}})
 	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != corev1.TaintNodeNotReady || node.Spec.Taints[0].Effect != corev1.TaintEffectNoSchedule {
@@ -379,6 +386,7 @@ func testNode(t *testing.T, c *cluster) {
 
 // testPods follows a pod from its creation, over the token of its ServiceAccount, to its end.
 func testPods(t *testing.T, c *cluster) {
+	t.Helper()
 	ctx, admin := t.Context(), c.admin(t)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p"},

@@ -4,6 +4,7 @@
 package apiserver
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -62,9 +63,10 @@ type Config struct {
 	// SkipTokenLookup accepts tokens that are kept in Secrets without looking whether the Secret is still there.
 	SkipTokenLookup bool
 
-	// KubeletClient authenticates the server to kubelets, whose certificates KubeletCA signed. Without, logs, exec,
-	// attach, port-forward and node proxy answer that nodes cannot be reached.
-	KubeletClient pki.Pair
+	// KubeletClient returns the certificate that authenticates the server to kubelets, whose certificates KubeletCA signed.
+	// It is asked before each request; another pointer is another certificate. Without, logs, exec, attach, port-forward and
+	// node proxy answer that nodes cannot be reached.
+	KubeletClient func() (*tls.Certificate, error)
 	KubeletCA     []byte
 	// KubeletAddressTypes are the addresses of a node to try, in order; default InternalIP, Hostname, ExternalIP.
 	KubeletAddressTypes []corev1.NodeAddressType
@@ -91,14 +93,8 @@ type Config struct {
 	// ServiceResolver finds the servers of Services in another way; default: see AggregatorRouting.
 	ServiceResolver webhook.ServiceResolver
 
-	// RequestTimeout of ordinary requests; default one minute.
-	RequestTimeout time.Duration
-	// MaxRequestsInFlight and MaxMutatingRequestsInFlight bound concurrency; default 400 and 200.
-	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
-	// WithoutFairness refuses requests above these bounds, with no priority and fairness among them.
+	// WithoutFairness refuses requests above the machinery's bounds, with no priority and fairness among them.
 	WithoutFairness bool
-	// CompactionInterval of etcd; default five minutes, negative: never.
-	CompactionInterval time.Duration
 	// EventTTL is how long events are kept; default one hour.
 	EventTTL time.Duration
 	// Handlers are what others in this process serve besides the API, by path. Whether a request gets there is told by
@@ -111,7 +107,4 @@ type Config struct {
 	Machinery func(*genericapiserver.Config) error
 	// Storage of objects; the zero value has upstream's defaults.
 	Storage etcdstore.Options
-
-	// ShutdownDelay keeps serving after the server has announced its end on /readyz; default none.
-	ShutdownDelay time.Duration
 }

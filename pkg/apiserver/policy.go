@@ -28,6 +28,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/fairness"
 	"minik8s.io/minik8s/pkg/apiserver/generic"
 	"minik8s.io/minik8s/pkg/apiserver/privileged"
+	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/core/node"
 )
@@ -50,32 +51,45 @@ func newPolicy(c Config, stores *registry.Stores) (*policy, error) {
 			return nil, fmt.Errorf("reading client CA: %w", err)
 		}
 	}
-	if c.KubeletClient.Cert != nil {
+	if c.KubeletClient != nil {
 		transport, err := kubeletTransport(c)
 		if err != nil {
 			return nil, err
 		}
-		p.kubelet = node.NewKubelet(stores, transport, c.KubeletAddressTypes)
+		p.kubelet = kubelet{node.NewKubelet(stores, transport, c.KubeletAddressTypes), transport}
 	}
 	return p, nil
 }
 
-// kubeletTransport authenticates the server to kubelets and them to it. HTTP/1.1 only: upgrades need it.
-func kubeletTransport(c Config) (http.RoundTripper, error) {
-	cert, err := tls.X509KeyPair(c.KubeletClient.Cert, c.KubeletClient.Key)
+// kubelet connects to nodes by the transport of the certificate at the time: those who upgrade connections need it itself.
+type kubelet struct {
+	registry.Kubelet
+	transport *pki.Transport
+}
+
+// Transport implements registry.Kubelet.
+func (k kubelet) Transport() http.RoundTripper {
+	current, err := k.transport.Current()
 	if err != nil {
-		return nil, fmt.Errorf("reading the client certificate for kubelets: %w", err)
+		return k.transport // which says why
 	}
+	return current
+}
+
+// kubeletTransport authenticates the server to kubelets and them to it. HTTP/1.1 only: upgrades need it.
+func kubeletTransport(c Config) (*pki.Transport, error) {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(c.KubeletCA) {
 		return nil, errors.New("reading the CA of kubelets: no certificate found")
 	}
-	return &http.Transport{
-		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, RootCAs: roots},
-		TLSHandshakeTimeout: 10 * time.Second,
-		IdleConnTimeout:     90 * time.Second,
-		MaxIdleConnsPerHost: 8,
-	}, nil
+	return pki.NewTransport(c.KubeletClient, func(cert *tls.Certificate) *http.Transport {
+		return &http.Transport{
+			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, RootCAs: roots},
+			TLSHandshakeTimeout: 10 * time.Second,
+			IdleConnTimeout:     90 * time.Second,
+			MaxIdleConnsPerHost: 8,
+		}
+	}), nil
 }
 
 // trusted are the CAs whose certificates clients may show, in TLS: those of users and of proxies in front of this server.

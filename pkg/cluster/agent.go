@@ -5,42 +5,37 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/pki"
 )
 
 // Membership is what a machine needs to be a node of a cluster that runs elsewhere.
 type Membership struct {
-	// Config is that of the node; settle it before use.
+	// Config is that of the node; what it leaves open is settled at the start.
 	Config Config
 
-	kubelet, proxy, provisioner *rest.Config
-	serving                     pki.Pair
-	ca                          []byte
+	host   string // URL of the API server
+	ca     []byte
+	joined pki.Pair
 }
 
-// RunAgent runs a node until ctx ends. Pods go on running when it returns. The configuration must be settled.
-func RunAgent(ctx context.Context, m *Membership) error {
-	c := m.Config
-	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		return explain(fmt.Errorf("making the data directory: %w", err), c.DataDir)
-	}
-	held, err := lock(c.Name)
+// RunAgent runs a node until ctx ends. Pods go on running when it returns. It waits for other operations on what is known
+// by the same name, and calls started with what it runs with.
+func RunAgent(ctx context.Context, m *Membership, waiting func(holder string), started func(Config)) (err error) {
+	s, err := Begin(ctx, m.Config.Name, m.change, waiting)
 	if err != nil {
-		return explain(err, c.DataDir)
+		return err
 	}
-	defer held.Close()
-	if err := checkFormat(c.DataDir); err != nil {
-		return explain(err, c.DataDir)
-	}
-	if err := save(c); err != nil {
-		return explain(err, c.DataDir)
-	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	c := s.Config
+	started(c)
 	if err := checkNode(ctx, c); err != nil {
 		return err
 	}
@@ -52,14 +47,35 @@ func RunAgent(ctx context.Context, m *Membership) error {
 	if err != nil {
 		return fmt.Errorf("networking.serviceSubnet: %w", err)
 	}
-	n := &node{config: c, ip: ip, dnsIP: dnsIP(services), kubelet: m.kubelet, proxy: m.proxy, provisioner: m.provisioner, serving: m.serving, ca: m.ca}
-	for _, client := range []*rest.Config{n.kubelet, n.proxy, n.provisioner} {
-		client.QPS, client.WarningHandlerWithContext = -1, rest.NoWarnings{}
-		client.ContentType, client.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
+	certificates, kubelet, err := newNodeCertificates(ctx, c, m.host, m.ca, m.joined)
+	if err != nil {
+		return explain(err, c.DataDir)
 	}
+	if _, err := certificates.clientCertificate(); err != nil {
+		return err
+	}
+	n := &node{config: c, ip: ip, dnsIP: dnsIP(services), kubelet: kubelet, serving: certificates.servingCertificate, ca: m.ca}
+	// The node has one identity only, which ends with it. By it the proxy acts as upstream's would, who may read Services.
+	n.proxy = rest.CopyConfig(n.kubelet)
+	n.proxy.Impersonate.UserName = policy.ProxyUser
 	run, err := n.build()
 	if err != nil {
 		return explain(err, c.DataDir)
 	}
-	return explain(run(ctx), c.DataDir)
+	if err := s.serves(); err != nil {
+		return err
+	}
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return certificates.run(ctx) })
+	parts.Go(func() error { return run(ctx) })
+	return explain(parts.Wait(), c.DataDir)
+}
+
+// change makes the configuration of the node from that of an earlier start, of which only the place of the data stays.
+func (m *Membership) change(c *Config) error {
+	dir := c.DataDir
+	if *c = m.Config; c.DataDir == "" {
+		c.DataDir = dir
+	}
+	return nil
 }

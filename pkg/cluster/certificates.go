@@ -4,28 +4,39 @@
 package cluster
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/pki"
 )
 
-// credentials are the certificates and keys of a cluster. The CA and the token key are kept in the data directory; leaf
-// certificates are made at every start, except those that leave the process. Safe for concurrent use.
+// credentials are the certificates and keys of a cluster. The CA and the token key are kept in the data directory, with the
+// certificates that leave the process; others are made at every start. All but the CA are replaced before they end. Safe for
+// concurrent use.
 type credentials struct {
 	dir      string
 	ca       *pki.CA
+	proxyCA  *pki.CA // another than that of users: whom it trusts may say who the user is
 	tokenKey []byte
 	host     string // URL of the API server for clients in this process
 
@@ -33,13 +44,33 @@ type credentials struct {
 	clients map[string]*rest.Config
 }
 
-// loadCredentials reads or makes them under dir.
-func loadCredentials(dir, host string) (*credentials, error) {
+// loadCredentials reads or makes them under dir. Certificates that are made from now on last for lifetime, 0 for the default.
+func loadCredentials(dir, host string, lifetime time.Duration) (*credentials, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making %s: %w", dir, err)
 	}
-	pair, err := keptPair(dir, "ca", func() (pki.Pair, error) {
-		ca, err := pki.NewCA("minik8s-ca")
+	ca, err := keptCA(dir, "ca", "minik8s-ca")
+	if err != nil {
+		return nil, err
+	}
+	proxyCA, err := keptCA(dir, "front-proxy-ca", "front-proxy-ca")
+	if err != nil {
+		return nil, err
+	}
+	if lifetime != 0 {
+		ca.Lifetime, proxyCA.Lifetime = lifetime, lifetime
+	}
+	key, err := kept(filepath.Join(dir, "sa.key"), pki.NewKey)
+	if err != nil {
+		return nil, err
+	}
+	return &credentials{dir: dir, ca: ca, proxyCA: proxyCA, tokenKey: key, host: host, clients: map[string]*rest.Config{}}, nil
+}
+
+// keptCA reads the CA that is kept as NAME, or makes it.
+func keptCA(dir, name, commonName string) (*pki.CA, error) {
+	pair, err := keptPair(dir, name, func() (pki.Pair, error) {
+		ca, err := pki.NewCA(commonName)
 		if err != nil {
 			return pki.Pair{}, err
 		}
@@ -48,15 +79,7 @@ func loadCredentials(dir, host string) (*credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	ca, err := pki.LoadCA(pair)
-	if err != nil {
-		return nil, err
-	}
-	key, err := kept(filepath.Join(dir, "sa.key"), pki.NewKey)
-	if err != nil {
-		return nil, err
-	}
-	return &credentials{dir: dir, ca: ca, tokenKey: key, host: host, clients: map[string]*rest.Config{}}, nil
+	return pki.LoadCA(pair)
 }
 
 // kept reads a file, or makes it if there is none.
@@ -99,86 +122,199 @@ func writePair(dir, name string, p pki.Pair) error {
 	return writeFile(filepath.Join(dir, name+".crt"), p.Cert)
 }
 
-// renewed reads NAME.crt/.key and makes it anew if it does not fit the request any more or is half through its life.
-func (c *credentials) renewed(name string, r pki.Request) (pki.Pair, error) {
-	return renewed(c.ca, c.dir, name, r)
+// file is a certificate that leaves the process, with its key: one file, so that nobody finds halves of two.
+type file struct {
+	ca      *pki.CA
+	path    string
+	request pki.Request
 }
 
-func renewed(ca *pki.CA, dir, name string, r pki.Request) (pki.Pair, error) {
-	p, err := readPair(dir, name)
-	if err == nil && ca.Fits(p, r, time.Now()) {
+// frontProxyName is the name of the API server as a proxy.
+const frontProxyName = "front-proxy-client"
+
+// admin is the user's certificate.
+func (c *credentials) admin() file {
+	return file{c.ca, filepath.Join(c.dir, "admin.pem"), pki.Request{CommonName: "kubernetes-admin", Organizations: []string{"system:masters"}}}
+}
+
+// frontProxy is that by which the API server proves to aggregated servers that a request comes through it.
+func (c *credentials) frontProxy() file {
+	return file{c.proxyCA, filepath.Join(c.dir, frontProxyName+".pem"), pki.Request{CommonName: frontProxyName}}
+}
+
+// renewed reads the file, and makes it anew if it does not fit the request any more or ends too soon.
+func (f file) renewed() (pki.Pair, error) {
+	data, err := os.ReadFile(f.path)
+	if p := split(data); err == nil && f.ca.Fits(p, f.request, time.Now()) {
 		return p, nil
 	}
-	if p, err = ca.Issue(r); err != nil {
+	p, err := f.ca.Issue(f.request)
+	if err != nil {
 		return p, err
 	}
-	return p, writePair(dir, name, p)
+	return p, writeFile(f.path, slices.Concat(p.Cert, p.Key))
+}
+
+// split tells certificates from keys.
+func split(data []byte) (p pki.Pair) {
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			p.Cert = append(p.Cert, pem.EncodeToMemory(block)...)
+		} else {
+			p.Key = append(p.Key, pem.EncodeToMemory(block)...)
+		}
+	}
+	return p
+}
+
+// renewFiles makes all files if they are not there or end too soon, gives the user's certificate to publish, and returns when to
+// look again.
+func (c *credentials) renewFiles(publish func(admin pki.Pair) error) (next time.Time, _ error) {
+	admin := c.admin()
+	for _, f := range []file{admin, c.frontProxy()} {
+		pair, err := f.renewed()
+		if err != nil {
+			return next, fmt.Errorf("renewing the certificate of %s: %w", f.request.CommonName, err)
+		}
+		cert, err := pki.ParseCertificate(pair.Cert)
+		if err != nil {
+			return next, err
+		}
+		if at := pki.RenewAt(cert); next.IsZero() || at.Before(next) {
+			next = at
+		}
+		if f.path == admin.path {
+			if err := publish(pair); err != nil {
+				return next, err
+			}
+		}
+	}
+	return next, nil
+}
+
+// keepFiles renews files until ctx ends. It tries again what fails, for instance because the disk is full.
+func (c *credentials) keepFiles(ctx context.Context, publish func(admin pki.Pair) error) error {
+	const retry, longest = time.Minute, time.Hour // a clock may be set
+	for {
+		next, err := c.renewFiles(publish)
+		wait := min(time.Until(next), longest)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Certificates could not be renewed")
+			wait = retry
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // Client returns a client configuration for a user in groups, with a certificate of its own that never touches the disk.
 func (c *credentials) Client(user string, groups ...string) (*rest.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if have, ok := c.clients[user]; ok {
+	key := strings.Join(append([]string{user}, groups...), "\x00")
+	if have, ok := c.clients[key]; ok {
 		return rest.CopyConfig(have), nil
 	}
-	pair, err := c.ca.Issue(pki.Request{CommonName: user, Organizations: groups})
+	config, err := clientConfig(c.host, c.ca.Cert, c.ca.Leaf(pki.Request{CommonName: user, Organizations: groups}).Certificate)
 	if err != nil {
 		return nil, err
 	}
-	config := c.config(pair)
-	c.clients[user] = config
+	c.clients[key] = config
 	return rest.CopyConfig(config), nil
 }
 
-func (c *credentials) config(pair pki.Pair) *rest.Config {
+// clientConfig is for a part of this project that proves itself by a certificate that may be replaced at any time.
+func clientConfig(host string, ca []byte, certificate func() (*tls.Certificate, error)) (*rest.Config, error) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, errors.New("the CA of the API server is no certificate")
+	}
 	return &rest.Config{
-		Host:            c.host,
-		TLSClientConfig: rest.TLSClientConfig{CAData: c.ca.Cert, CertData: pair.Cert, KeyData: pair.Key},
-		ContentConfig:   rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf", AcceptContentTypes: "application/vnd.kubernetes.protobuf,application/json"},
+		Host: host,
+		Transport: pki.NewTransport(certificate, func(cert *tls.Certificate) *http.Transport {
+			t := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+			if cert != nil {
+				t.Certificates = []tls.Certificate{*cert}
+			}
+			// HTTP/2 with pings, and idle connections that close, as client-go's own.
+			return utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: t, DisableCompression: true, MaxIdleConnsPerHost: 25})
+		}),
+		ContentConfig: rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf", AcceptContentTypes: "application/vnd.kubernetes.protobuf,application/json"},
 		// Warnings are meant for people.
 		WarningHandlerWithContext: rest.NoWarnings{},
-		DisableCompression:        true,
-		QPS:                       -1, // parts in this process are trusted not to flood it, and queues in the server are fair
+		QPS:                       -1, // parts of this project are trusted not to flood it, and queues in the server are fair
+	}, nil
+}
+
+// serving is the API server's certificate, for TLS that asks for it.
+type serving struct {
+	*pki.Leaf
+
+	mu        sync.Mutex
+	listeners []dynamiccertificates.Listener // guarded by mu
+}
+
+var (
+	_ dynamiccertificates.CertKeyContentProvider = (*serving)(nil)
+	_ dynamiccertificates.Notifier               = (*serving)(nil)
+	_ dynamiccertificates.ControllerRunner       = (*serving)(nil)
+)
+
+func (c *credentials) serving(hosts []string) *serving {
+	return &serving{Leaf: c.ca.Leaf(pki.Request{CommonName: "kube-apiserver", Hosts: hosts})}
+}
+
+// Name implements dynamiccertificates.CertKeyContentProvider.
+func (s *serving) Name() string { return "serving" }
+
+// CurrentCertKeyContent implements dynamiccertificates.CertKeyContentProvider.
+func (s *serving) CurrentCertKeyContent() (cert, key []byte) {
+	pair, err := s.Pair()
+	if err != nil {
+		return nil, nil // which is refused, so that the old one is served on
 	}
+	return pair.Cert, pair.Key
 }
 
-// admin is the certificate in the user's kubeconfig.
-func (c *credentials) admin() (pki.Pair, error) {
-	return c.renewed("admin", pki.Request{CommonName: "kubernetes-admin", Organizations: []string{"system:masters"}})
+// AddListener implements dynamiccertificates.Notifier.
+func (s *serving) AddListener(l dynamiccertificates.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners = append(s.listeners, l)
 }
 
-// serving is the API server's certificate.
-func (c *credentials) serving(hosts []string) (pki.Pair, error) {
-	return c.renewed("apiserver", pki.Request{CommonName: "kube-apiserver", Hosts: hosts})
+// RunOnce implements dynamiccertificates.ControllerRunner.
+func (s *serving) RunOnce(context.Context) error {
+	_, err := s.Pair()
+	return err
 }
 
-// frontProxy is by what the API server proves to aggregated servers that a request comes through it, and the CA, another than
-// that of users, by which they know it. It reads the certificate from files.
-func (c *credentials) frontProxy() (ca []byte, certFile, keyFile string, err error) {
-	kept, err := keptPair(c.dir, "front-proxy-ca", func() (pki.Pair, error) {
-		made, err := pki.NewCA("front-proxy-ca")
+// Run implements dynamiccertificates.ControllerRunner: it tells listeners when there is another certificate.
+func (s *serving) Run(ctx context.Context, _ int) {
+	const retry, longest = time.Minute, time.Hour
+	for {
+		at, err := s.RenewAt()
+		wait := min(time.Until(at), longest)
 		if err != nil {
-			return pki.Pair{}, err
+			klog.FromContext(ctx).Error(err, "The API server's certificate could not be renewed")
+			wait = retry
 		}
-		return made.Pair, nil
-	})
-	if err != nil {
-		return nil, "", "", err
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		s.mu.Lock()
+		listeners := slices.Clone(s.listeners)
+		s.mu.Unlock()
+		for _, l := range listeners {
+			l.Enqueue()
+		}
 	}
-	issuer, err := pki.LoadCA(kept)
-	if err != nil {
-		return nil, "", "", err
-	}
-	if _, err := renewed(issuer, c.dir, frontProxyName, pki.Request{CommonName: frontProxyName}); err != nil {
-		return nil, "", "", err
-	}
-	path := filepath.Join(c.dir, frontProxyName)
-	return kept.Cert, path + ".crt", path + ".key", nil
 }
-
-// frontProxyName is the name of the API server as a proxy.
-const frontProxyName = "front-proxy-client"
 
 // requestHeaders are those by which the holder of that certificate says who the user is.
 func requestHeaders(ca []byte) (*authenticatorfactory.RequestHeaderConfig, error) {

@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -42,35 +43,24 @@ type Options struct {
 	Progress func(step string)
 	// Ready is called once, when the cluster is Ready.
 	Ready func()
+	// CertificateLifetime is how long certificates last that the process makes; they are replaced before. Default a year.
+	CertificateLifetime time.Duration
 }
 
-// Run runs a cluster until ctx ends. Pods go on running when it returns; c must be settled.
-func Run(ctx context.Context, c Config, o Options) error {
+// Run runs the cluster until ctx ends. Pods go on running when it returns.
+func (s *Start) Run(ctx context.Context, o Options) error {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		return explain(fmt.Errorf("making the data directory: %w", err), c.DataDir)
-	}
-	held, err := lock(c.Name)
-	if err != nil {
-		return explain(err, c.DataDir)
-	}
-	defer held.Close()
-	if err := checkFormat(c.DataDir); err != nil {
-		return explain(err, c.DataDir)
-	}
-	if err := save(c); err != nil {
-		return explain(err, c.DataDir)
-	}
-	r := &runner{config: c, options: o}
-	return explain(r.run(ctx), c.DataDir)
+	r := &runner{config: s.Config, options: o, served: s.serves}
+	return explain(r.run(ctx), s.Config.DataDir)
 }
 
 // runner is one run of a cluster.
 type runner struct {
 	config  Config
 	options Options
+	served  func() error // is called before anything but the API server runs
 
 	credentials *credentials
 	listener    net.Listener
@@ -95,20 +85,22 @@ func (r *runner) run(ctx context.Context) error {
 	before.Go(func() error { return checkNode(ctx, r.config) })
 	if err := before.Wait(); err != nil {
 		if r.backend != nil {
-			r.backend.Close()
+			_ = r.backend.Close()
 		}
 		return err
 	}
 	defer r.backend.Close()
 	r.options.Progress("etcd")
 
-	parts, ctx := errgroup.WithContext(ctx)
-	if m, ok := r.backend.(*etcd.Member); ok {
-		parts.Go(func() error { return watchMember(ctx, m) })
-	}
 	server, err := r.apiServer()
 	if err != nil {
 		return err
+	}
+
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return r.credentials.keepFiles(ctx, r.publishAdmin) })
+	if m, ok := r.backend.(*etcd.Member); ok {
+		parts.Go(func() error { return watchMember(ctx, m) })
 	}
 	// The API server ends last, so that the others can still say goodbye.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
@@ -132,9 +124,12 @@ func (r *runner) run(ctx context.Context) error {
 	serves := make(chan struct{})
 	parts.Go(func() error {
 		defer close(serves)
-		return r.waitFor(ctx, apiStep)
+		if err := r.waitFor(ctx, apiStep); err != nil || ctx.Err() != nil {
+			return err
+		}
+		return r.served()
 	})
-	for _, build := range []builder{r.buildNode, r.buildControllers, r.buildScheduler, r.buildStorageClass} {
+	for _, build := range []builder{r.buildNode, r.buildControllers, r.buildScheduler, r.buildProvisioner, r.buildStorageClass, r.buildServingApprover} {
 		parts.Go(func() error {
 			run, err := build()
 			if err != nil {
@@ -142,7 +137,7 @@ func (r *runner) run(ctx context.Context) error {
 			}
 			<-serves
 			if ctx.Err() != nil {
-				return nil
+				return nil //nolint:nilerr // the cluster ends
 			}
 			return run(ctx)
 		})
@@ -175,14 +170,10 @@ func (r *runner) prepare() error {
 	if r.services, err = netip.ParsePrefix(c.Networking.ServiceSubnet); err != nil {
 		return fmt.Errorf("networking.serviceSubnet: %w", err)
 	}
-	if r.credentials, err = loadCredentials(filepath.Join(c.DataDir, "pki"), Server(c)); err != nil {
+	if r.credentials, err = loadCredentials(filepath.Join(c.DataDir, "pki"), Server(c), r.options.CertificateLifetime); err != nil {
 		return err
 	}
-	admin, err := r.credentials.admin()
-	if err != nil {
-		return err
-	}
-	if err := writeKubeconfig(KubeconfigPath(c), kubeconfig(c.Name, Server(c), r.credentials.ca.Cert, admin)); err != nil {
+	if _, err := r.credentials.renewFiles(r.publishAdmin); err != nil {
 		return err
 	}
 	address := net.JoinHostPort(c.BindAddress, strconv.Itoa(c.APIPort))
@@ -225,7 +216,7 @@ func (r *runner) startEtcd(ctx context.Context) error {
 		if err := checkSpace(r.config.DataDir); err != nil {
 			return err
 		}
-		member, err := etcd.Start(ctx, etcd.Config{Dir: filepath.Join(r.config.DataDir, "etcd"), UnsafeNoFsync: c.UnsafeNoFsync})
+		member, err := etcd.Start(ctx, etcd.Config{Dir: filepath.Join(r.config.DataDir, "etcd"), UnsafeNoFsync: c.UnsafeNoFsync, QuotaBytes: c.QuotaBackendBytes})
 		if err != nil {
 			return err
 		}
@@ -250,7 +241,7 @@ func DialEtcd(ctx context.Context, c EtcdConfig) (etcd.Backend, error) {
 	check, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := remote.Healthy(check); err != nil {
-		remote.Close()
+		_ = remote.Close()
 		return nil, &Problem{Cause: fmt.Sprintf("etcd at %v does not answer", c.Servers), Remedy: "start it, or correct --etcd-servers", Err: err}
 	}
 	return remote, nil
@@ -296,41 +287,35 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 	if err != nil {
 		host = ""
 	}
-	serving, err := r.credentials.serving(servingHosts(c.Networking.DNSDomain, r.services.Masked().Addr().Next(), r.nodeIP, host, c.APIServer.CertSANs))
+	serving := r.credentials.serving(servingHosts(c.Networking.DNSDomain, r.services.Masked().Addr().Next(), r.nodeIP, host, c.APIServer.CertSANs))
+	headers, err := requestHeaders(r.credentials.proxyCA.Cert)
 	if err != nil {
 		return nil, err
 	}
-	kubelet, err := r.credentials.ca.Issue(kubeletClient)
-	if err != nil {
-		return nil, err
-	}
-	proxyCA, proxyCert, proxyKey, err := r.credentials.frontProxy()
-	if err != nil {
-		return nil, err
-	}
-	headers, err := requestHeaders(proxyCA)
-	if err != nil {
+	if err := c.APIServer.setGates(); err != nil {
 		return nil, err
 	}
 	return apiserver.New(apiserver.Config{
 		Backend:          r.backend,
 		Listener:         r.listener,
 		AdvertiseAddress: r.nodeIP,
-		Serving:          serving,
+		SecureServing:    &genericapiserver.SecureServingInfo{Cert: serving, MinTLSVersion: tls.VersionTLS12},
 		ClientCA:         r.credentials.ca.Cert,
 		ServiceIPRanges:  []netip.Prefix{r.services},
 		TokenKey:         r.credentials.tokenKey,
 		TokenIssuer:      "https://kubernetes.default.svc." + c.Networking.DNSDomain,
-		KubeletClient:    kubelet,
+		KubeletClient:    r.credentials.ca.Leaf(kubeletClient).Certificate,
 		KubeletCA:        r.credentials.ca.Cert,
 		EnableAdmission:  c.APIServer.EnableAdmissionPlugins,
 		DisableAdmission: c.APIServer.DisableAdmissionPlugins,
+		Machinery:        c.APIServer.apply,
+		Storage:          c.APIServer.storage(),
 
 		Components:          map[string]registry.Check{"controller-manager": alive, "scheduler": alive},
-		Authentication:      authentication.Config{RequestHeader: headers},
+		Authentication:      authentication.Config{RequestHeader: headers, RemovedNodes: true, NodeOfProcess: r.ownNode()},
 		Policy:              policy.AddOns(),
 		Handlers:            map[string]http.Handler{controllers.MetricsPath: controllers.Metrics()},
-		ProxyClientCertFile: proxyCert, ProxyClientKeyFile: proxyKey, RejectAggregatorRedirects: true,
+		ProxyClientCertFile: r.credentials.frontProxy().path, ProxyClientKeyFile: r.credentials.frontProxy().path, RejectAggregatorRedirects: true,
 	})
 }
 
@@ -401,7 +386,7 @@ func (r *runner) waitReady(ctx context.Context) error {
 	}
 	if err := WaitReady(ctx, config, r.config.NodeCount(), r.options.Progress); err != nil {
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the cluster ends
 		}
 		return err
 	}

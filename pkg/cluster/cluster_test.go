@@ -13,8 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
 
 	"minik8s.io/minik8s/pkg/pki"
 )
@@ -34,7 +32,7 @@ func TestReadConfig(t *testing.T) {
 			if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := ReadConfig(path)
+			_, _, err := ReadConfig(path)
 			if tc.wantErr == "" && err != nil || tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
 				t.Errorf("error %v, want %q", err, tc.wantErr)
 			}
@@ -80,18 +78,39 @@ func TestFreeSubnet(t *testing.T) {
 
 func TestCheckFormat(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	for range 2 { // marks it, then accepts it
-		if err := checkFormat(dir); err != nil {
-			t.Fatal(err)
+	dir := filepath.Join(t.TempDir(), "a", "data")
+	check := func(want bool) {
+		t.Helper()
+		if marked, err := checkFormat(dir); err != nil || marked != want {
+			t.Fatalf("got %t, %v, want %t", marked, err, want)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "format"), []byte("99\n"), 0o600); err != nil {
+	check(false)
+	if got, want := topmostMissing(dir), filepath.Dir(dir); got != want {
+		t.Errorf("making %s makes %s first, want %s", dir, got, want)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "lost+found"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	check(false) // a new disk
+	if err := mark(dir); err != nil {
+		t.Fatal(err)
+	}
+	check(true)
 	var p *Problem
-	if err := checkFormat(dir); !errors.As(err, &p) {
-		t.Errorf("a newer format gives %v, want a Problem", err)
+	for name, text := range map[string]string{"newer": "99\n", "no number": "x"} {
+		if err := os.WriteFile(filepath.Join(dir, "format"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := checkFormat(dir); !errors.As(err, &p) {
+			t.Errorf("a format that is %s gives %v, want a Problem", name, err)
+		}
+	}
+	if err := os.Rename(filepath.Join(dir, "format"), filepath.Join(dir, "precious")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := checkFormat(dir); !errors.As(err, &p) {
+		t.Errorf("somebody else's directory gives %v, want a Problem", err)
 	}
 }
 
@@ -102,7 +121,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("a full disk gives %v", err)
 	}
 	plain := errors.New("x")
-	if err := explain(plain, "/d"); err != plain {
+	if err := explain(plain, "/d"); err != plain { //nolint:errorlint // nothing may be added
 		t.Errorf("another error became %v", err)
 	}
 }
@@ -116,89 +135,20 @@ func TestUnescape(t *testing.T) {
 
 func TestSettle_AvoidsOthersAndIsStable(t *testing.T) {
 	t.Parallel()
-	settle := func(c Config, others ...Config) Config {
+	fill := func(c Config, others ...Config) Config {
 		t.Helper()
 		if err := errors.Join(settlePorts(&c, others), settleNetworks(&c, others)); err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
-	a := settle(Config{Name: "a"})
-	b := settle(Config{Name: "b"}, a)
+	a := fill(Config{Name: "a"})
+	b := fill(Config{Name: "b"}, a)
 	if b.APIPort == a.APIPort || b.Kubelet.Port == a.Kubelet.Port || b.Networking.PodSubnet == a.Networking.PodSubnet || b.Networking.ServiceSubnet == a.Networking.ServiceSubnet {
 		t.Errorf("clusters share: %+v and %+v", a, b)
 	}
-	if diff := cmp.Diff(b, settle(b, a, b)); diff != "" {
+	if diff := cmp.Diff(b, fill(b, a)); diff != "" {
 		t.Errorf("settling twice differs:\n%s", diff)
-	}
-}
-
-func TestMergeUnmerge(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config")
-	t.Setenv("KUBECONFIG", file)
-	mine := api.NewConfig()
-	mine.Clusters["mine"] = &api.Cluster{Server: "https://mine"}
-	mine.Contexts["mine"] = &api.Context{Cluster: "mine"}
-	mine.CurrentContext = "mine"
-	if err := clientcmd.WriteToFile(*mine, file); err != nil {
-		t.Fatal(err)
-	}
-	c := Config{Name: "x", DataDir: t.TempDir()}
-	if err := writeKubeconfig(KubeconfigPath(c), kubeconfig("x", "https://x", nil, pki.Pair{})); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Merge(c); err != nil {
-		t.Fatal(err)
-	}
-	got, err := clientcmd.LoadFromFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.CurrentContext != "minik8s-x" || got.Clusters["mine"] == nil || got.Clusters["minik8s-x"].Server != "https://x" {
-		t.Errorf("merged: %+v", got)
-	}
-	if _, err := Unmerge("x"); err != nil {
-		t.Fatal(err)
-	}
-	if got, err = clientcmd.LoadFromFile(file); err != nil {
-		t.Fatal(err)
-	}
-	if got.CurrentContext == "minik8s-x" || got.Clusters["minik8s-x"] != nil || got.Clusters["mine"] == nil {
-		t.Errorf("unmerged: %+v", got)
-	}
-}
-
-func TestCredentials_KeptAndRenewed(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "pki")
-	a, err := loadCredentials(dir, "https://x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, err := a.admin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := loadCredentials(dir, "https://x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(a.ca.Pair, b.ca.Pair); diff != "" {
-		t.Error("the CA has changed between two starts")
-	}
-	again, err := b.admin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(admin, again); diff != "" {
-		t.Error("a fresh certificate was renewed")
-	}
-	info, err := os.Stat(filepath.Join(dir, "ca.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Mode().Perm() != 0o600 {
-		t.Errorf("the CA's key has mode %o", info.Mode().Perm())
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -57,6 +58,9 @@ type EtcdConfig struct {
 	KeyFile  string `json:"keyFile,omitempty"`
 	// UnsafeNoFsync loses acknowledged writes at a power failure; for tests.
 	UnsafeNoFsync bool `json:"unsafeNoFsync,omitempty"`
+	// QuotaBackendBytes bounds what the embedded etcd stores; default 8 GiB, at least 16 MiB. From 7/8 of it on nothing new
+	// is stored until something is deleted.
+	QuotaBackendBytes int64 `json:"quotaBackendBytes,omitempty"`
 }
 
 // NetworkingConfig are the address ranges.
@@ -76,6 +80,34 @@ type APIServerConfig struct {
 	DisableAdmissionPlugins []string `json:"disableAdmissionPlugins,omitempty"`
 	// CertSANs are further names and addresses of the serving certificate.
 	CertSANs []string `json:"certSANs,omitempty"`
+
+	// What follows is named after the flags of kube-apiserver and means the same. Paths are absolute.
+
+	// AuditPolicyFile says which requests are recorded (audit.k8s.io/v1 Policy), AuditLogPath where: a file, or "-" for the
+	// log of the process. Both or neither; default: none are.
+	AuditPolicyFile string `json:"auditPolicyFile,omitempty"`
+	AuditLogPath    string `json:"auditLogPath,omitempty"`
+	// AuditLogMaxage (days), AuditLogMaxbackup (files) and AuditLogMaxsize (MB) bound what is kept of the log; default
+	// kube-apiserver's.
+	AuditLogMaxage    int `json:"auditLogMaxage,omitempty"`
+	AuditLogMaxbackup int `json:"auditLogMaxbackup,omitempty"`
+	AuditLogMaxsize   int `json:"auditLogMaxsize,omitempty"`
+	// EncryptionProviderConfig says what is encrypted in etcd and how (apiserver.config.k8s.io/v1 EncryptionConfiguration);
+	// default: nothing is. With the second, changes of the file take effect without a restart.
+	EncryptionProviderConfig                string `json:"encryptionProviderConfig,omitempty"`
+	EncryptionProviderConfigAutomaticReload bool   `json:"encryptionProviderConfigAutomaticReload,omitempty"`
+	// MaxRequestsInflight and MaxMutatingRequestsInflight are how many requests are served at a time, in all; default 400
+	// and 200.
+	MaxRequestsInflight         int `json:"maxRequestsInflight,omitempty"`
+	MaxMutatingRequestsInflight int `json:"maxMutatingRequestsInflight,omitempty"`
+	// RequestTimeout ends a request that is not a watch; default 1m. MinRequestTimeout is how many seconds a watch lasts at
+	// least; default 1800.
+	RequestTimeout    metav1.Duration `json:"requestTimeout,omitzero"`
+	MinRequestTimeout int             `json:"minRequestTimeout,omitempty"`
+	// FeatureGates switches features of the API server.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	// Profiling serves /debug/pprof; default false (kube-apiserver's is true).
+	Profiling bool `json:"profiling,omitempty"`
 }
 
 // KubeletConfig are settings of the node.
@@ -90,8 +122,12 @@ type KubeletConfig struct {
 	MaxPods int `json:"maxPods,omitempty"`
 	// PodCIDR is the range of the node's pods; default the first /24 of networking.podSubnet.
 	PodCIDR string `json:"podCIDR,omitempty"`
-	// DockerHost is the engine's endpoint; default $DOCKER_HOST or unix:///var/run/docker.sock.
-	DockerHost string `json:"dockerHost,omitempty"`
+	// DockerHost is the engine's endpoint; default $DOCKER_HOST or unix:///var/run/docker.sock when the node is made. With
+	// it come DockerCertPath, the folder of ca.pem, cert.pem and key.pem for TLS, by default $DOCKER_CERT_PATH, and
+	// DockerTLSVerify, by default true if $DOCKER_TLS_VERIFY is set.
+	DockerHost      string `json:"dockerHost,omitempty"`
+	DockerCertPath  string `json:"dockerCertPath,omitempty"`
+	DockerTLSVerify bool   `json:"dockerTLSVerify,omitempty"`
 }
 
 // DefaultName is the name of a cluster for which none is given.
@@ -99,26 +135,27 @@ const DefaultName = "minik8s"
 
 var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$`)
 
-// ReadConfig reads a --config file. Unknown fields are errors.
-func ReadConfig(path string) (Config, error) {
+// ReadConfig reads a --config file: the name in it, "" if there is none, and what it makes of a configuration. What the file
+// does not say stays as it was. Unknown fields are errors.
+func ReadConfig(path string) (name string, change Change, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return Config{}, fmt.Errorf("reading configuration: %w", err)
+		return "", nil, fmt.Errorf("reading configuration: %w", err)
 	}
 	var c Config
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
-		return Config{}, fmt.Errorf("reading configuration %q: %w", path, err)
+		return "", nil, fmt.Errorf("reading configuration %q: %w", path, err)
 	}
 	if c.APIVersion != APIVersion || c.Kind != Kind {
-		return Config{}, fmt.Errorf("reading configuration %q: it is %s %s, want apiVersion: %s, kind: %s", path, c.APIVersion, c.Kind, APIVersion, Kind)
+		return "", nil, fmt.Errorf("reading configuration %q: it is %s %s, want apiVersion: %s, kind: %s", path, c.APIVersion, c.Kind, APIVersion, Kind)
 	}
-	return c, nil
+	return c.Name, func(c *Config) error { return yaml.UnmarshalStrict(data, c) }, nil
 }
 
 // Validate checks what can be checked without touching the machine.
 func (c Config) Validate() error {
 	if !namePattern.MatchString(c.Name) {
-		return fmt.Errorf("name %q must be lower-case letters, digits and dashes, at most 32", c.Name)
+		return badName(c.Name)
 	}
 	if n := c.NodeCount(); n < 0 {
 		return fmt.Errorf("nodes must not be negative, is %d", n)
@@ -136,7 +173,14 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%s: %w", field, err)
 		}
 	}
-	return nil
+	if q := c.Etcd.QuotaBackendBytes; q != 0 && q < minQuota {
+		return fmt.Errorf("etcd.quotaBackendBytes must be at least %d, is %d", minQuota, q)
+	}
+	return c.APIServer.validate()
+}
+
+func badName(name string) error {
+	return fmt.Errorf("name %q must be lower-case letters, digits and dashes, at most 32", name)
 }
 
 // NodeCount is the number of nodes with the default filled in.
@@ -147,10 +191,12 @@ func (c Config) NodeCount() int {
 	return *c.Nodes
 }
 
+const rootDir = "/var/lib/minik8s"
+
 // BaseDir is where this machine's clusters are listed and kept by default.
 func BaseDir() string {
 	if os.Geteuid() == 0 {
-		return "/var/lib/minik8s"
+		return rootDir
 	}
 	if d := os.Getenv("XDG_DATA_HOME"); d != "" {
 		return filepath.Join(d, "minik8s")

@@ -33,7 +33,7 @@ func publishDNS(ctx context.Context, client kubernetes.Interface, clusterIP, ser
 		return last == nil, nil
 	})
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the cluster ends
 	}
 	if err != nil {
 		return fmt.Errorf("publishing cluster DNS: %w", last)

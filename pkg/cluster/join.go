@@ -8,30 +8,35 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
 
+	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/pki"
-	"minik8s.io/minik8s/pkg/provisioner"
 )
 
 // joinExtension is the entry of a node's kubeconfig that tells it about the cluster.
 const joinExtension = "minik8s.io/node"
 
-// Join returns a kubeconfig by which the agent on another machine becomes a node: its identities, and what it has to
+// Join returns a kubeconfig by which the agent on another machine becomes a node: its identity, and what it has to
 // know of the cluster. The Node is registered with a range for its pods.
 func Join(ctx context.Context, c Config, name string, ip netip.Addr) ([]byte, error) {
-	creds, err := loadCredentials(filepath.Join(c.DataDir, "pki"), Server(c))
+	creds, err := loadCredentials(filepath.Join(c.DataDir, "pki"), Server(c), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -43,27 +48,23 @@ func Join(ctx context.Context, c Config, name string, ip netip.Addr) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	if c.Kubelet.PodCIDR, err = claimPods(ctx, client, c, name); err != nil {
-		return nil, err
-	}
 	server, err := nodeIP(c)
 	if err != nil {
 		return nil, err
 	}
-	identity, err := creds.ca.Issue(nodeRequest(name, ip))
+	if err := checkJoin(c, server, name, ip); err != nil {
+		return nil, err
+	}
+	if c.Kubelet.PodCIDR, err = register(ctx, client, c, name, ip); err != nil {
+		return nil, err
+	}
+	// After the node was registered: what is older does not count (package removednode).
+	identity, err := creds.ca.Issue(joinRequest(name, ip))
 	if err != nil {
 		return nil, err
 	}
 	url := "https://" + net.JoinHostPort(server.String(), strconv.Itoa(c.APIPort))
 	k := kubeconfig(c.Name, url, creds.ca.Cert, identity)
-	for _, user := range []string{proxyUser, provisioner.User} {
-		pair, err := creds.ca.Issue(pki.Request{CommonName: user})
-		if err != nil {
-			return nil, err
-		}
-		k.AuthInfos[user] = &api.AuthInfo{ClientCertificateData: pair.Cert, ClientKeyData: pair.Key}
-		k.Contexts[user] = &api.Context{Cluster: k.Contexts[k.CurrentContext].Cluster, AuthInfo: user}
-	}
 	about, err := json.Marshal(Config{
 		APIVersion: APIVersion, Kind: Kind, Networking: c.Networking,
 		Kubelet: KubeletConfig{NodeName: name, NodeIP: ip.String(), PodCIDR: c.Kubelet.PodCIDR},
@@ -75,63 +76,142 @@ func Join(ctx context.Context, c Config, name string, ip netip.Addr) ([]byte, er
 	return clientcmd.Write(*k)
 }
 
-// claimPods returns the pod range of a node, and registers the Node with one that is free if it has none.
-func claimPods(ctx context.Context, client kubernetes.Interface, c Config, name string) (string, error) {
-	own, cluster, err := nodePods(c)
-	if err != nil {
-		return "", err
-	}
-	// Two claims at the same time may choose the same range; the one that sees an older Node with it tries again.
-	for {
-		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return "", fmt.Errorf("listing nodes: %w", err)
-		}
-		taken := map[string]bool{own.String(): true}
-		for _, n := range nodes.Items {
-			if n.Name == name && n.Spec.PodCIDR != "" {
-				return n.Spec.PodCIDR, nil
-			}
-			taken[n.Spec.PodCIDR] = true
-		}
-		free, err := nextRange(cluster, own.Bits(), taken)
-		if err != nil {
-			return "", err
-		}
-		made, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDR: free, PodCIDRs: []string{free}},
-		}, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			return "", fmt.Errorf("node %q is registered without a pod range: delete it first", name)
-		}
-		if err != nil {
-			return "", fmt.Errorf("registering node %q: %w", name, err)
-		}
-		lost, err := older(ctx, client, made)
-		if err != nil || !lost {
-			return free, err
-		}
-		if err := client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(made.UID))}); err != nil {
-			return "", fmt.Errorf("giving the range of node %q back: %w", name, err)
-		}
+// joinLifetime is how long a machine may take to join with the kubeconfig that was made for it, as with upstream's bootstrap
+// tokens. Its first deed is to get certificates of its own.
+const joinLifetime = 24 * time.Hour
+
+func joinRequest(name string, ip netip.Addr) pki.Request {
+	return pki.Request{
+		CommonName: nodeUser(name), Organizations: []string{nodeGroup}, Hosts: []string{name, ip.String()}, Client: true, Lifetime: joinLifetime,
 	}
 }
 
-// older reports whether another Node has the same range and was there before.
-func older(ctx context.Context, client kubernetes.Interface, n *corev1.Node) (bool, error) {
+// checkJoin refuses names and addresses that are the control plane's: the certificate would be good for playing its part.
+func checkJoin(c Config, server netip.Addr, name string, ip netip.Addr) error {
+	services, err := netip.ParsePrefix(c.Networking.ServiceSubnet)
+	if err != nil {
+		return fmt.Errorf("networking.serviceSubnet: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = ""
+	}
+	taken := servingHosts(c.Networking.DNSDomain, services.Masked().Addr().Next(), server, host, c.APIServer.CertSANs)
+	if c.NodeCount() > 0 {
+		taken = append(taken, c.Kubelet.NodeName)
+	}
+	for _, h := range []string{name, ip.String()} {
+		if slices.Contains(taken, h) {
+			return &Problem{Cause: fmt.Sprintf("%s is a name or address of the control plane", h), Remedy: "give the name and the address of the machine that shall join"}
+		}
+	}
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return &Problem{Cause: fmt.Sprintf("%q is no name for a node", name), Remedy: problems[0]}
+	}
+	return nil
+}
+
+// joinedNode is what the cluster keeps of a node that has joined, in the ConfigMap policy.JoinedNodes.
+type joinedNode struct{ address, pods string }
+
+func (j joinedNode) String() string { return j.address + " " + j.pods }
+
+func parseJoined(s string) joinedNode {
+	address, pods, _ := strings.Cut(s, " ")
+	return joinedNode{address, pods}
+}
+
+// register notes the address of a node and gives it a range for its pods: that which its Node has, or a free one, with which the
+// Node is made. Of two that register nodes at the same time one notes its range first, and the other one looks again.
+func register(ctx context.Context, client kubernetes.Interface, c Config, name string, ip netip.Addr) (pods string, err error) {
+	var known bool
+	for {
+		pods, known, err = note(ctx, client, c, name, ip)
+		if !apierrors.IsConflict(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("choosing a pod range for node %q: %w", name, err)
+	}
+	if known {
+		return pods, nil
+	}
+	_, err = client.CoreV1().Nodes().Create(ctx, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDR: pods, PodCIDRs: []string{pods}},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return "", fmt.Errorf("node %q is being registered by somebody else, too: try again", name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("registering node %q: %w", name, err)
+	}
+	return pods, nil
+}
+
+// note chooses the pod range of a node and writes it down with its address. It fails with a conflict if somebody else noted
+// something meanwhile.
+func note(ctx context.Context, client kubernetes.Interface, c Config, name string, ip netip.Addr) (pods string, known bool, _ error) {
+	own, cluster, err := nodePods(c)
+	if err != nil {
+		return "", false, err
+	}
+	all := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+	joined, err := all.Get(ctx, policy.JoinedNodes, metav1.GetOptions{})
+	missing := apierrors.IsNotFound(err)
+	if missing {
+		joined, err = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: policy.JoinedNodes}}, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("looking for the nodes that have joined: %w", err)
+	}
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return false, fmt.Errorf("listing nodes: %w", err)
+		return "", false, fmt.Errorf("listing nodes: %w", err)
 	}
-	for _, o := range nodes.Items {
-		if o.Name == n.Name || o.Spec.PodCIDR != n.Spec.PodCIDR {
-			continue
+	if pods, known, err = rangeOf(name, own, cluster, nodes.Items, joined.Data); err != nil {
+		return "", false, err
+	}
+	if joined.Data == nil {
+		joined.Data = map[string]string{}
+	}
+	joined.Data[name] = joinedNode{ip.String(), pods}.String()
+	if !missing {
+		_, err = all.Update(ctx, joined, metav1.UpdateOptions{})
+		return pods, known, err
+	}
+	if _, err = all.Create(ctx, joined, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
+		err = apierrors.NewConflict(corev1.Resource("configmaps"), policy.JoinedNodes, err)
+	}
+	return pods, known, err
+}
+
+// rangeOf is the pod range of a node; known says that its Node has it already. own is that of the control plane's node. Ranges that
+// were noted are taken, also those of nodes that are not there: they may be about to be registered. Only when no other is left,
+// those are given again.
+func rangeOf(name string, own, cluster netip.Prefix, nodes []corev1.Node, joined map[string]string) (pods string, known bool, _ error) {
+	taken := map[string]bool{own.String(): true}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Name == name && n.Spec.PodCIDR == "" {
+			return "", false, fmt.Errorf("node %q is registered without a pod range: delete it first", name)
 		}
-		if o.CreationTimestamp.Before(&n.CreationTimestamp) || o.CreationTimestamp.Equal(&n.CreationTimestamp) && o.Name < n.Name {
-			return true, nil
+		if n.Name == name {
+			return n.Spec.PodCIDR, true, nil
+		}
+		taken[n.Spec.PodCIDR] = true
+	}
+	registered := maps.Clone(taken)
+	for other, text := range joined {
+		if other != name {
+			taken[parseJoined(text).pods] = true
 		}
 	}
-	return false, nil
+	if free, err := nextRange(cluster, own.Bits(), taken); err == nil {
+		return free, false, nil
+	}
+	free, err := nextRange(cluster, own.Bits(), registered)
+	return free, false, err
 }
 
 // nextRange returns the first range of the given size in cluster that is not taken.
@@ -176,7 +256,7 @@ func ReadJoin(path string) (*Membership, error) {
 	if !ok {
 		return nil, &Problem{Cause: path + " is not the kubeconfig of a node", Remedy: "make one where the cluster runs, with: minik8s kubeconfig --node NAME --node-ip ADDRESS"}
 	}
-	m := &Membership{ca: k.Clusters[current.Cluster].CertificateAuthorityData}
+	m := &Membership{host: k.Clusters[current.Cluster].Server, ca: k.Clusters[current.Cluster].CertificateAuthorityData}
 	if err := json.Unmarshal(about.Raw, &m.Config); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
@@ -184,15 +264,6 @@ func ReadJoin(path string) (*Membership, error) {
 	if user == nil {
 		return nil, errors.New("the node's kubeconfig has no user")
 	}
-	m.serving = pki.Pair{Cert: user.ClientCertificateData, Key: user.ClientKeyData}
-	if m.kubelet, err = clientcmd.NewNonInteractiveClientConfig(*k, k.CurrentContext, nil, nil).ClientConfig(); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
-	if m.proxy, err = clientcmd.NewNonInteractiveClientConfig(*k, proxyUser, nil, nil).ClientConfig(); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
-	if m.provisioner, err = clientcmd.NewNonInteractiveClientConfig(*k, provisioner.User, nil, nil).ClientConfig(); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
+	m.joined = pki.Pair{Cert: user.ClientCertificateData, Key: user.ClientKeyData}
 	return m, nil
 }

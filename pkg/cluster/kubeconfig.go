@@ -4,11 +4,16 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strconv"
+	"syscall"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
@@ -26,6 +31,9 @@ func contextName(name string) string {
 	return DefaultName + "-" + name
 }
 
+// Context is the name of a cluster's context in a kubeconfig.
+func Context(c Config) string { return contextName(c.Name) }
+
 func kubeconfig(name, server string, ca []byte, user pki.Pair) *api.Config {
 	n := contextName(name)
 	config := api.NewConfig()
@@ -36,6 +44,11 @@ func kubeconfig(name, server string, ca []byte, user pki.Pair) *api.Config {
 	return config
 }
 
+// publishAdmin writes the user's certificate into the cluster's kubeconfig.
+func (r *runner) publishAdmin(admin pki.Pair) error {
+	return writeKubeconfig(KubeconfigPath(r.config), kubeconfig(r.config.Name, Server(r.config), r.credentials.ca.Cert, admin))
+}
+
 func writeKubeconfig(path string, config *api.Config) error {
 	data, err := clientcmd.Write(*config)
 	if err != nil {
@@ -44,7 +57,72 @@ func writeKubeconfig(path string, config *api.Config) error {
 	return writeFile(path, data)
 }
 
-// Merge adds a cluster to the user's kubeconfig and makes it the current context. It returns the file that it wrote.
+// CopyKubeconfig writes the cluster's kubeconfig to a further file, which nobody but its owner can read then. Under sudo
+// that is whoever called it, if the folder is theirs.
+func CopyKubeconfig(c Config, path string) error {
+	data, err := os.ReadFile(KubeconfigPath(c))
+	if err != nil {
+		return fmt.Errorf("reading the cluster's kubeconfig: %w", err)
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		err = os.WriteFile(path, data, 0o600) // a pipe or a terminal cannot be replaced
+		return err
+	}
+	if err := writeFile(path, data); err != nil {
+		return fmt.Errorf("writing kubeconfig: %w", err)
+	}
+	if uid, gid, is := sudoer(); is && owns(uid, filepath.Dir(path)) {
+		if err := os.Lchown(path, uid, gid); err != nil {
+			return fmt.Errorf("giving the kubeconfig to its user: %w", err)
+		}
+	}
+	return nil
+}
+
+// sudoer is who called sudo, if this process runs under it.
+func sudoer() (uid, gid int, is bool) {
+	uid, err := strconv.Atoi(os.Getenv("SUDO_UID"))
+	if err != nil || os.Geteuid() != 0 || uid == 0 {
+		return 0, 0, false
+	}
+	gid, err = strconv.Atoi(os.Getenv("SUDO_GID"))
+	return uid, gid, err == nil
+}
+
+func owns(uid int, dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	s, is := info.Sys().(*syscall.Stat_t)
+	return is && int(s.Uid) == uid
+}
+
+// mergedBy marks what Merge has put into the user's kubeconfig.
+const mergedBy = "minik8s.io/cluster"
+
+// ours reports whether something in the user's kubeconfig was put there for a minik8s cluster.
+func ours(extensions map[string]runtime.Object) bool { return extensions[mergedBy] != nil }
+
+// sameCA reports whether a cluster in the user's kubeconfig is the one with this CA: earlier versions did not mark theirs.
+func sameCA(c *api.Cluster, ca []byte) bool {
+	return c != nil && len(ca) > 0 && bytes.Equal(c.CertificateAuthorityData, ca)
+}
+
+// ownCA is the CA in a cluster's own kubeconfig, nil if there is none.
+func ownCA(c Config) []byte {
+	own, err := clientcmd.LoadFromFile(KubeconfigPath(c))
+	if err != nil || own.Clusters[contextName(c.Name)] == nil {
+		return nil
+	}
+	return own.Clusters[contextName(c.Name)].CertificateAuthorityData
+}
+
+// Merge adds a cluster to the user's kubeconfig and makes it the current context. It returns the file that it wrote. What
+// is not minik8s' own is not replaced.
 func Merge(c Config) (string, error) {
 	own, err := clientcmd.LoadFromFile(KubeconfigPath(c))
 	if err != nil {
@@ -56,9 +134,23 @@ func Merge(c Config) (string, error) {
 		return "", fmt.Errorf("reading your kubeconfig: %w", err)
 	}
 	n := contextName(c.Name)
-	user.Clusters[n], user.AuthInfos[n], user.Contexts[n] = own.Clusters[n], own.AuthInfos[n], own.Contexts[n]
+	cluster, login, context := own.Clusters[n], own.AuthInfos[n], own.Contexts[n]
+	if cluster == nil || login == nil || context == nil {
+		return "", fmt.Errorf("the cluster's kubeconfig has no context %q", n)
+	}
+	if foreign(user, n, cluster.CertificateAuthorityData) {
+		return "", &Problem{
+			Cause:  fmt.Sprintf("your kubeconfig has a %q already that is no cluster of minik8s", n),
+			Remedy: fmt.Sprintf("rename it (kubectl config rename-context %s NEW-NAME), or use the cluster's own file: minik8s kubeconfig --path --name %s", n, c.Name),
+		}
+	}
+	mark := &runtime.Unknown{Raw: []byte(`{"provider":"minik8s"}`), ContentType: runtime.ContentTypeJSON}
+	cluster.Extensions = map[string]runtime.Object{mergedBy: mark}
+	login.Extensions = map[string]runtime.Object{mergedBy: mark}
+	context.Extensions = map[string]runtime.Object{mergedBy: mark}
+	user.Clusters[n], user.AuthInfos[n], user.Contexts[n] = cluster, login, context
 	// Entries are written to the file that they came from, which must be the user's.
-	user.Clusters[n].LocationOfOrigin, user.AuthInfos[n].LocationOfOrigin, user.Contexts[n].LocationOfOrigin = "", "", ""
+	cluster.LocationOfOrigin, login.LocationOfOrigin, context.LocationOfOrigin = "", "", ""
 	user.CurrentContext = n
 	if err := clientcmd.ModifyConfig(access, *user, true); err != nil {
 		return "", fmt.Errorf("writing your kubeconfig: %w", err)
@@ -66,8 +158,26 @@ func Merge(c Config) (string, error) {
 	return access.GetDefaultFilename(), nil
 }
 
-// Unmerge removes a cluster from the user's kubeconfig. Absence is success.
+// foreign reports whether a kubeconfig has anything of a name that is not minik8s' own.
+func foreign(user *api.Config, n string, ca []byte) bool {
+	if sameCA(user.Clusters[n], ca) {
+		return false
+	}
+	c, a, x := user.Clusters[n], user.AuthInfos[n], user.Contexts[n]
+	return c != nil && !ours(c.Extensions) || a != nil && !ours(a.Extensions) || x != nil && !ours(x.Extensions)
+}
+
+// Unmerge removes a cluster from the user's kubeconfig, and nothing of the same name that is not minik8s' own. Absence is
+// success. It returns the file.
 func Unmerge(name string) (string, error) {
+	var ca []byte
+	if c, err := Load(name); err == nil {
+		ca = ownCA(c)
+	}
+	return unmerge(name, ca)
+}
+
+func unmerge(name string, ca []byte) (string, error) {
 	access := clientcmd.NewDefaultPathOptions()
 	user, err := access.GetStartingConfig()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,14 +187,25 @@ func Unmerge(name string) (string, error) {
 		return "", fmt.Errorf("reading your kubeconfig: %w", err)
 	}
 	n := contextName(name)
-	if user.Clusters[n] == nil && user.AuthInfos[n] == nil && user.Contexts[n] == nil {
-		return access.GetDefaultFilename(), nil // writing would make a file where there was none
+	legacy := sameCA(user.Clusters[n], ca)
+	removed := false
+	if c := user.Clusters[n]; c != nil && (legacy || ours(c.Extensions)) {
+		delete(user.Clusters, n)
+		removed = true
 	}
-	delete(user.Clusters, n)
-	delete(user.AuthInfos, n)
-	delete(user.Contexts, n)
-	if user.CurrentContext == n {
-		user.CurrentContext = ""
+	if a := user.AuthInfos[n]; a != nil && (legacy || ours(a.Extensions)) {
+		delete(user.AuthInfos, n)
+		removed = true
+	}
+	if c := user.Contexts[n]; c != nil && (legacy || ours(c.Extensions)) {
+		delete(user.Contexts, n)
+		removed = true
+		if user.CurrentContext == n {
+			user.CurrentContext = ""
+		}
+	}
+	if !removed {
+		return access.GetDefaultFilename(), nil // writing would make a file where there was none
 	}
 	if err := clientcmd.ModifyConfig(access, *user, true); err != nil {
 		return "", fmt.Errorf("writing your kubeconfig: %w", err)

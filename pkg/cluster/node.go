@@ -21,18 +21,19 @@ import (
 	"k8s.io/client-go/rest"
 
 	"minik8s.io/minik8s/pkg/apis/useragent"
+	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/dns"
 	"minik8s.io/minik8s/pkg/kubelet"
 	"minik8s.io/minik8s/pkg/kubelet/container/docker"
 	"minik8s.io/minik8s/pkg/network/ptp"
 	"minik8s.io/minik8s/pkg/network/routes"
 	"minik8s.io/minik8s/pkg/pki"
-	"minik8s.io/minik8s/pkg/provisioner"
 	"minik8s.io/minik8s/pkg/proxy"
 )
 
-// kubeletClient is the API server's identity towards kubelets.
-var kubeletClient = pki.Request{CommonName: "kube-apiserver-kubelet-client", Organizations: []string{"kubeadm:cluster-admins"}}
+// kubeletClient is the API server's identity towards kubelets, which ask it back what that may. Its only right is the role
+// system:kubelet-api-admin.
+var kubeletClient = pki.Request{CommonName: policy.KubeletClientUser}
 
 // checkNode finds out before anything starts whether a node can run here.
 func checkNode(ctx context.Context, c Config) error {
@@ -42,7 +43,7 @@ func checkNode(ctx context.Context, c Config) error {
 	if os.Geteuid() != 0 {
 		return &Problem{Cause: "a node needs the rights of root for networks, mounts and cgroups", Remedy: "run as root, or use --nodes 0 for a control plane without pods"}
 	}
-	if err := docker.Check(ctx, c.Kubelet.DockerHost); err != nil {
+	if err := docker.Check(ctx, c.Kubelet.DockerHost, dockerTLS(c)); err != nil {
 		return err
 	}
 	l, err := net.Listen("tcp", kubeletAddress(c))
@@ -105,13 +106,14 @@ type node struct {
 	config Config
 	ip     netip.Addr
 	dnsIP  netip.Addr
-	// kubelet, proxy and provisioner are the identities of these parts.
-	kubelet, proxy, provisioner *rest.Config
-	serving                     pki.Pair
-	ca                          []byte
+	// kubelet is the node's identity, proxy that of what watches Services.
+	kubelet, proxy *rest.Config
+	// serving is the kubelet's certificate at the time.
+	serving func() (*tls.Certificate, error)
+	ca      []byte
 }
 
-// buildNode makes kubelet, service proxy, routes, the provisioner of volumes and DNS.
+// buildNode makes kubelet, service proxy, routes, the keeper of volumes and DNS.
 func (r *runner) buildNode() (func(context.Context) error, error) {
 	c := r.config
 	if c.NodeCount() == 0 {
@@ -122,22 +124,22 @@ func (r *runner) buildNode() (func(context.Context) error, error) {
 	if n.kubelet, err = r.credentials.Client(nodeUser(c.Kubelet.NodeName), nodeGroup); err != nil {
 		return nil, err
 	}
-	if n.proxy, err = r.credentials.Client(proxyUser); err != nil {
+	if n.proxy, err = r.credentials.Client(policy.ServicesUser); err != nil {
 		return nil, err
 	}
-	if n.provisioner, err = r.credentials.Client(provisioner.User); err != nil {
-		return nil, err
-	}
-	if n.serving, err = r.credentials.ca.Issue(nodeRequest(c.Kubelet.NodeName, r.nodeIP)); err != nil {
-		return nil, err
-	}
+	n.serving = r.credentials.ca.Leaf(nodeRequest(c.Kubelet.NodeName, r.nodeIP)).Certificate
 	return n.build(r.dns)
 }
 
-const (
-	proxyUser = "system:kube-proxy"
-	nodeGroup = "system:nodes"
-)
+const nodeGroup = "system:nodes"
+
+// ownNode is the name of the node that runs in this process, "" if there is none.
+func (r *runner) ownNode() string {
+	if r.config.NodeCount() == 0 {
+		return ""
+	}
+	return r.config.Kubelet.NodeName
+}
 
 func nodeUser(name string) string { return "system:node:" + name }
 
@@ -176,7 +178,7 @@ func (n *node) build(more ...part) (func(context.Context) error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building routes: %w", err)
 	}
-	volumes, err := buildProvisioner(n.config, n.provisioner)
+	volumes, err := buildKeeper(n.config, n.kubelet)
 	if err != nil {
 		return nil, err
 	}
@@ -216,16 +218,12 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	cert, err := tls.X509KeyPair(n.serving.Cert, n.serving.Key)
-	if err != nil {
-		return nil, fmt.Errorf("reading the node's certificate: %w", err)
-	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(n.ca)
 	k, err := kubelet.New(kubelet.Config{
 		NodeName: c.Kubelet.NodeName, Cluster: c.Name, Client: client, Runtime: runtime, Network: network, RootDir: kubeletDir(c),
 		NodeIPs: []netip.Addr{n.ip}, PodCIDRs: []string{pods.String()}, ClusterDNS: []string{n.dnsIP.String()}, ClusterDomain: c.Networking.DNSDomain,
-		ListenAddr: kubeletAddress(c), Certificate: func() (*tls.Certificate, error) { return &cert, nil }, ClientCAs: roots,
+		ListenAddr: kubeletAddress(c), Certificate: n.serving, ClientCAs: roots,
 		MaxPods: c.Kubelet.MaxPods, CgroupRoot: cgroupRoot(c),
 	})
 	if err != nil {
@@ -302,8 +300,12 @@ func clientOf(config *rest.Config, component string) (kubernetes.Interface, info
 	return client, informers.NewSharedInformerFactory(client, 0), nil
 }
 
+func dockerTLS(c Config) docker.TLS {
+	return docker.TLS{CertPath: c.Kubelet.DockerCertPath, Verify: c.Kubelet.DockerTLSVerify}
+}
+
 func newRuntime(c Config) (*docker.Runtime, error) {
-	r, err := docker.New(docker.Config{Host: c.Kubelet.DockerHost, Cluster: c.Name, Node: c.Kubelet.NodeName})
+	r, err := docker.New(docker.Config{Host: c.Kubelet.DockerHost, TLS: dockerTLS(c), Cluster: c.Name, Node: c.Kubelet.NodeName})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to Docker: %w", err)
 	}
@@ -362,7 +364,7 @@ var clearSteps = []clearStep{
 		return removeLoopback(a)
 	}},
 	{"mounts", func(_ context.Context, c Config) error {
-		err := unmountAll(c.DataDir)
+		err := unmountAll(kubeletDir(c)) // the data directory may be a mount itself
 		if errors.Is(err, os.ErrNotExist) {
 			return nil
 		}

@@ -36,3 +36,8 @@ func explain(err error, dataDir string) error {
 	}
 	return err
 }
+
+func isProblem(err error) bool {
+	var p *Problem
+	return errors.As(err, &p)
+}

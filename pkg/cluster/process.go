@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"minik8s.io/minik8s/pkg/cluster/lifecycle"
 )
 
 // progressEnv names the file descriptor on which a background process tells its parent how the start goes.
@@ -34,23 +34,31 @@ type Event struct {
 // LogPath is the log of a cluster's background process.
 func LogPath(c Config) string { return filepath.Join(c.DataDir, "server.log") }
 
-// Spawn starts a cluster as a background process of this program, which must understand `server --name NAME`, and waits
-// until it is Ready, or without wait until it serves. If it does not get there it is gone when Spawn returns.
-func Spawn(ctx context.Context, c Config, wait bool, step func(string)) error {
-	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		return explain(fmt.Errorf("making the data directory: %w", err), c.DataDir)
-	}
-	if err := checkFormat(c.DataDir); err != nil {
-		return explain(err, c.DataDir)
-	}
-	if err := save(c); err != nil {
-		return explain(err, c.DataDir)
-	}
+// StartError is about a start that did not get to its end.
+type StartError struct {
+	Err error
+	// Log is the end of what the process wrote. The file may be gone with the rest of the cluster.
+	Log string
+}
+
+// Error implements error.
+func (e *StartError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what happened.
+func (e *StartError) Unwrap() error { return e.Err }
+
+// spawn starts the process of a cluster and hands it the lock. It waits until the cluster is Ready, or without opts.Wait
+// until the process has begun. If it does not get there it is gone when spawn returns.
+func (o *operation) spawn(ctx context.Context, c Config, opts UpOptions) error {
 	log, err := os.OpenFile(LogPath(c), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return explain(fmt.Errorf("opening the log: %w", err), c.DataDir)
 	}
 	defer log.Close()
+	from, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("opening the log: %w", err)
+	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
@@ -62,40 +70,55 @@ func Spawn(ctx context.Context, c Config, wait bool, step func(string)) error {
 	}
 	cmd := exec.Command(self, "server", "--name", c.Name)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = []*os.File{write}
-	cmd.Env = append(os.Environ(), progressEnv+"=3")
+	lock, handed := o.lock.Hand(4)
+	cmd.ExtraFiles = []*os.File{write, lock}
+	cmd.Env = append(os.Environ(), progressEnv+"=3", handed)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
-	write.Close()
+	_ = write.Close()
 	if err != nil {
 		return fmt.Errorf("starting the background process: %w", err)
 	}
-	err = follow(ctx, read, wait, step)
-	if errors.Is(err, errSilent) {
-		err = fmt.Errorf("%w; the last it wrote was: %s", err, lastLine(LogPath(c)))
+	err = follow(ctx, read, opts.Wait, opts.Progress)
+	if err == nil {
+		return cmd.Process.Release()
 	}
-	if err != nil {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if stopErr := reap(cmd, 20*time.Second); stopErr != nil {
-			err = errors.Join(err, stopErr)
-		}
-		return err
+	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	if stopErr := reap(cmd, grace); stopErr != nil {
+		err = fmt.Errorf("%w; %w", err, stopErr)
 	}
-	return cmd.Process.Release()
+	if start, ok := errors.AsType[*StartError](err); ok {
+		start.Log = tail(LogPath(c), from, 10)
+	}
+	return err
 }
 
 // errSilent says that the process ended before it could tell why.
 var errSilent = errors.New("the background process ended unexpectedly")
 
-// lastLine is the end of a log, for an error message.
-func lastLine(path string) string {
-	data, err := os.ReadFile(path)
+// tail returns the last lines of a log, at most n of those that begin after an offset. A log that has become shorter is a
+// new one.
+func tail(path string, from int64, n int) string {
+	f, err := os.Open(path)
 	if err != nil {
 		return err.Error()
 	}
+	defer f.Close()
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err.Error()
+	}
+	if from > end {
+		from = 0
+	}
+	const most = 64 << 10
+	data := make([]byte, min(end-from, most))
+	if _, err := f.ReadAt(data, end-int64(len(data))); err != nil && !errors.Is(err, io.EOF) {
+		return err.Error()
+	}
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return lines[len(lines)-1]
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // follow reads events until the process is ready (without wait: until its first step), fails or ctx ends.
@@ -120,8 +143,10 @@ func follow(ctx context.Context, read *os.File, wait bool, step func(string)) er
 		select {
 		case e, open := <-events:
 			switch {
+			case !open && ctx.Err() == nil:
+				return &StartError{Err: errSilent}
 			case !open:
-				return errSilent
+				return unready(ctx, last)
 			case e.Error != "":
 				return errors.New(e.Error)
 			case e.Ready:
@@ -133,9 +158,16 @@ func follow(ctx context.Context, read *os.File, wait bool, step func(string)) er
 				return nil
 			}
 		case <-ctx.Done():
-			return fmt.Errorf("not Ready in time (reached: %s): see minik8s logs: %w", last, context.Cause(ctx))
+			return unready(ctx, last)
 		}
 	}
+}
+
+func unready(ctx context.Context, reached string) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("given up (reached: %s): %w", reached, context.Cause(ctx))
+	}
+	return &StartError{Err: fmt.Errorf("not Ready in time (reached: %s): %w", reached, context.Cause(ctx))}
 }
 
 func reap(cmd *exec.Cmd, grace time.Duration) error {
@@ -162,82 +194,131 @@ func Reporter() (send func(Event), background bool, done func()) {
 	if err != nil {
 		return func(Event) {}, false, func() {}
 	}
-	os.Unsetenv(progressEnv)
+	_ = os.Unsetenv(progressEnv) // fails for a name that none can have
 	syscall.CloseOnExec(fd)
 	f := os.NewFile(uintptr(fd), "progress")
 	return func(e Event) {
 		if data, err := json.Marshal(e); err == nil {
 			_, _ = f.Write(append(data, '\n')) // a parent that has gone away does not need it
 		}
-	}, true, func() { f.Close() }
+	}, true, func() { _ = f.Close() }
 }
 
-// Stop ends the process of a cluster and waits until it is gone; after grace it is killed. It reports whether one was
-// running.
-func Stop(ctx context.Context, name string, grace time.Duration) (bool, error) {
-	pid := Pid(name)
-	if pid == 0 {
-		return false, nil
+// Start is a cluster that this process is about to run: no other may touch it until Close.
+type Start struct {
+	// Config is what it runs with.
+	Config Config
+
+	operation *operation
+	before    *entry // what to go back to; nil if that is up to the parent
+	release   func()
+	served    bool
+}
+
+// Begin makes this process the one that runs a cluster. What the parent has prepared it takes over; in the foreground it
+// prepares it itself, after waiting for other operations.
+func Begin(ctx context.Context, name string, change Change, waiting func(holder string)) (*Start, error) {
+	if !namePattern.MatchString(name) {
+		return nil, badName(name)
 	}
-	process, err := unix.PidfdOpen(pid, 0)
-	if errors.Is(err, unix.ESRCH) {
-		return false, nil
-	}
+	dir := entries()
+	l, err := dir.Inherited(name)
 	if err != nil {
-		return true, fmt.Errorf("finding process %d: %w", pid, err)
+		return nil, err
 	}
-	defer unix.Close(process)
-	if err := signalProcess(process, unix.SIGTERM); err != nil {
-		return true, explain(fmt.Errorf("stopping process %d: %w", pid, err), "")
+	if l != nil {
+		defer l.Close()
+		e, err := read(dir, name)
+		if err == nil && e.State != lifecycle.Beginning && e.State != lifecycle.Starting {
+			err = fmt.Errorf("cluster %q is %s, and not about to start", name, e.State)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return (&operation{dir: dir, name: name, lock: l}).run(e)
 	}
-	gone, err := waitProcess(ctx, process, grace)
-	if gone || err != nil {
-		return true, err
+	o, err := begin(ctx, name, "server", waiting)
+	if err != nil {
+		return nil, err
 	}
-	if err := signalProcess(process, unix.SIGKILL); err != nil {
-		return true, fmt.Errorf("killing process %d: %w", pid, err)
-	}
-	if gone, err = waitProcess(ctx, process, grace); err == nil && !gone {
-		err = fmt.Errorf("process %d does not die: it may hang in the kernel", pid)
-	}
-	return true, err
+	s, err := o.beginHere(ctx, change)
+	return s, errors.Join(err, o.lock.Release())
 }
 
-func signalProcess(pidfd int, s unix.Signal) error {
-	if err := unix.PidfdSendSignal(pidfd, s, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+// beginHere prepares a start in the foreground.
+func (o *operation) beginHere(ctx context.Context, change Change) (*Start, error) {
+	for {
+		e, process, err := o.look()
+		if err != nil {
+			return nil, err
+		}
+		if process != nil {
+			process.Close()
+			return nil, &Problem{Cause: fmt.Sprintf("cluster %q is already running", o.name), Remedy: fmt.Sprintf("stop it with: minik8s down --name %s", o.name)}
+		}
+		step := lifecycle.Next(lifecycle.Up, e.State, false)
+		if step != lifecycle.Start {
+			if err := o.repair(ctx, step, e); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		begun, err := o.prepare(ctx, e, change)
+		if err != nil {
+			return nil, err
+		}
+		s, err := o.run(begun)
+		if err != nil {
+			return nil, o.fail(ctx, err, e)
+		}
+		s.before = &e
+		return s, nil
+	}
+}
+
+func (o *operation) run(e entry) (*Start, error) {
+	release, err := o.lock.Run()
+	if err != nil {
+		return nil, err
+	}
+	return &Start{Config: e.Config, operation: o, release: release}, nil
+}
+
+// serves notes that from now on somebody may have stored something: the start has succeeded as far as a crash is concerned.
+func (s *Start) serves() error {
+	e, err := read(s.operation.dir, s.Config.Name)
+	if err != nil {
 		return err
 	}
+	e.State, e.Before = lifecycle.Running, nil
+	if err := write(s.operation.dir, e); err != nil {
+		return explain(err, s.Config.DataDir)
+	}
+	s.served = true
 	return nil
 }
 
-// waitProcess waits at most timeout for a process to end. A descriptor of a process becomes readable when it does.
-func waitProcess(ctx context.Context, pidfd int, timeout time.Duration) (bool, error) {
-	const slice = 200 * time.Millisecond // how soon the end of ctx is noticed
-	for deadline := time.Now().Add(timeout); ; {
-		fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, int(slice.Milliseconds()))
-		switch {
-		case err != nil && !errors.Is(err, unix.EINTR):
-			return false, fmt.Errorf("waiting for the process: %w", err)
-		case n > 0:
-			return true, nil
-		case ctx.Err() != nil:
-			return false, ctx.Err()
-		case time.Now().After(deadline):
-			return false, nil
+// Close lets go of the cluster. A start in the foreground that has failed is undone; of one in the background the parent
+// does that.
+func (s *Start) Close() error {
+	var err error
+	if s.before != nil && !s.served {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		var now entry
+		if now, err = read(s.operation.dir, s.Config.Name); err == nil {
+			err = s.operation.undo(ctx, now, s.before)
 		}
 	}
-}
-
-// remove deletes everything that a stopped cluster kept on disk. A directory without the mark of a data directory is
-// somebody else's and stays.
-func remove(c Config) error {
-	if _, err := os.Stat(formatPath(c.DataDir)); err == nil {
-		if err := os.RemoveAll(c.DataDir); err != nil {
-			return fmt.Errorf("removing %s: %w", c.DataDir, err)
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	s.release()
+	if err != nil || s.before == nil || s.served {
 		return err
 	}
-	return Forget(c.Name)
+	// What is left are the locks. Who has them now does this too.
+	none, cancel := context.WithCancel(context.Background())
+	cancel()
+	if o, err := begin(none, s.Config.Name, "server", func(string) {}); err == nil {
+		return o.lock.Release()
+	}
+	return nil
 }

@@ -11,53 +11,104 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
-// Clear removes what a stopped cluster has outside its data directory: containers, network, rules, mounts, cgroups. It
-// can be repeated and does as much as it can; the error tells all that failed.
-func Clear(ctx context.Context, c Config) error {
+// clearMachine removes what a cluster without a process has outside its data directory: containers, network, rules,
+// mounts, cgroups. It can be repeated and does as much as it can; the error tells all that failed. A cluster that has
+// never served has no containers, so that it does not matter then whether the engine answers.
+func clearMachine(ctx context.Context, c Config, served bool) error {
 	if _, err := os.Stat(kubeletDir(c)); errors.Is(err, fs.ErrNotExist) {
 		return nil // no node has run: Docker may not even be there
 	}
 	var errs []error
 	for _, step := range clearSteps {
-		if err := step.run(ctx, c); err != nil {
+		if err := step.run(ctx, c); err != nil && (served || !errors.Is(err, container.ErrUnavailable)) {
 			errs = append(errs, fmt.Errorf("removing %s: %w", step.name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Purge removes everything of a stopped cluster.
-func Purge(ctx context.Context, c Config) error {
-	if err := Clear(ctx, c); err != nil {
-		return err // the data directory tells what is left; with it gone nobody could try again
+// samePlace reports whether two configurations put the same things at the same places of the machine.
+func samePlace(a, b Config) bool {
+	return a.NodeCount() == b.NodeCount() && reflect.DeepEqual(a.Networking, b.Networking) && reflect.DeepEqual(a.Kubelet, b.Kubelet)
+}
+
+// eraseData empties the data directory of a cluster that nothing of is left elsewhere, the mark last, and removes what was
+// made for it.
+func eraseData(e entry) error {
+	dir := e.Config.DataDir
+	names, err := contents(dir)
+	if err != nil {
+		return err
 	}
-	return remove(c)
+	mark := filepath.Base(formatPath(dir))
+	names = append(slices.DeleteFunc(names, func(name string) bool { return name == mark }), mark)
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		err := os.RemoveAll(path)
+		if errors.Is(err, unix.EBUSY) {
+			return &Problem{Cause: "something is mounted at or below " + path, Remedy: "its contents are removed; unmount it and repeat", Err: err}
+		}
+		if err != nil {
+			return fmt.Errorf("removing the data: %w", err)
+		}
+	}
+	return removeEmpty(e)
+}
+
+// removeEmpty removes the directories that were made for a cluster's data, as far as they are empty: what somebody else has
+// put there stays, and so does a mount point.
+func removeEmpty(e entry) error {
+	if e.Made == "" {
+		return nil
+	}
+	for at := e.Config.DataDir; ; at = filepath.Dir(at) {
+		err := os.Remove(at)
+		switch {
+		case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST), errors.Is(err, unix.EBUSY):
+			return nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		if at == e.Made || at == filepath.Dir(at) {
+			return nil
+		}
+	}
 }
 
 // unmountAll unmounts what is mounted under dir, the innermost first: deleting through a mount would delete what is
-// mounted.
+// mounted. What is mounted at dir itself stays.
 func unmountAll(dir string) error {
+	dir, err := filepath.EvalSymlinks(dir) // mounts are listed by their true paths
+	if err != nil {
+		return err
+	}
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	dir = filepath.Clean(dir) + "/"
 	var under []string
-	for scanner := bufio.NewScanner(f); scanner.Scan(); {
+	scanner := bufio.NewScanner(f)
+	for scanner.Scan() {
 		fields := strings.Fields(scanner.Text())
 		if len(fields) < 5 {
 			continue
 		}
-		if at := unescape(fields[4]); strings.HasPrefix(at+"/", dir) {
+		if at := unescape(fields[4]); strings.HasPrefix(at, dir+"/") {
 			under = append(under, at)
 		}
+	}
+	if err := scanner.Err(); err != nil {
+		return fmt.Errorf("listing mounts: %w", err)
 	}
 	slices.Reverse(under) // later mounts may be on top of earlier ones
 	var errs []error

@@ -82,9 +82,9 @@ func apiReady(ctx context.Context, c kubernetes.Interface) (string, error) {
 		return "", err
 	}
 	var failed []string
-	for _, line := range strings.Split(string(body), "\n") {
-		if strings.HasPrefix(line, "[-]") {
-			failed = append(failed, strings.TrimPrefix(line, "[-]"))
+	for line := range strings.SplitSeq(string(body), "\n") {
+		if check, ok := strings.CutPrefix(line, "[-]"); ok {
+			failed = append(failed, check)
 		}
 	}
 	return strings.Join(append(failed, fmt.Sprintf("/readyz answers %d", code)), "; "), nil

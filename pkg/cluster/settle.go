@@ -13,15 +13,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/docker/docker/client"
 	"github.com/vishvananda/netlink"
 )
 
-// Settle fills in what the user left open: from what the cluster had before, else from what is free on this machine.
-// The result is complete, and settling it again changes nothing.
-func Settle(c Config) (Config, error) {
-	if c.Name == "" {
-		c.Name = DefaultName
-	}
+// settle fills in what is left open: from what is free on this machine. The result is complete, and settling it again
+// changes nothing.
+func settle(c Config, others []Config) (Config, error) {
 	c.APIVersion, c.Kind = APIVersion, Kind
 	if c.DataDir == "" {
 		c.DataDir = filepath.Join(BaseDir(), c.Name)
@@ -37,10 +35,6 @@ func Settle(c Config) (Config, error) {
 	if err := c.Validate(); err != nil {
 		return c, err
 	}
-	others, err := List()
-	if err != nil {
-		return c, err
-	}
 	if err := settlePorts(&c, others); err != nil {
 		return c, err
 	}
@@ -53,9 +47,7 @@ func Settle(c Config) (Config, error) {
 func settlePorts(c *Config, others []Config) error {
 	taken := map[int]bool{}
 	for _, o := range others {
-		if o.Name != c.Name {
-			taken[o.APIPort], taken[o.Kubelet.Port] = true, true
-		}
+		taken[o.APIPort], taken[o.Kubelet.Port] = true, true
 	}
 	for _, p := range []struct {
 		port  *int
@@ -83,7 +75,7 @@ func freePort(first int, taken map[int]bool) (int, error) {
 		if err != nil {
 			continue
 		}
-		l.Close()
+		_ = l.Close()
 		return port, nil
 	}
 	return 0, fmt.Errorf("no free port between %d and %d", first, first+999)
@@ -92,9 +84,6 @@ func freePort(first int, taken map[int]bool) (int, error) {
 func settleNetworks(c *Config, others []Config) error {
 	var taken []netip.Prefix
 	for _, o := range others {
-		if o.Name == c.Name {
-			continue
-		}
 		for _, s := range []string{o.Networking.PodSubnet, o.Networking.ServiceSubnet} {
 			if p, err := netip.ParsePrefix(s); err == nil {
 				taken = append(taken, p)
@@ -164,6 +153,15 @@ func settleNode(c *Config) error {
 			return fmt.Errorf("finding the host name: %w", err)
 		}
 		c.Kubelet.NodeName = strings.ToLower(host)
+	}
+	if c.NodeCount() > 0 && c.Kubelet.DockerHost == "" {
+		// The engine is kept with the rest: a later shell may mean another, and would clear there what is here.
+		c.Kubelet.DockerHost = client.DefaultDockerHost
+		if host := os.Getenv(client.EnvOverrideHost); host != "" {
+			c.Kubelet.DockerHost = host
+		}
+		c.Kubelet.DockerCertPath = os.Getenv(client.EnvOverrideCertPath)
+		c.Kubelet.DockerTLSVerify = os.Getenv(client.EnvTLSVerify) != ""
 	}
 	return nil
 }

@@ -9,155 +9,227 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"minik8s.io/minik8s/pkg/cluster/lifecycle"
 )
 
 // format is the version of the layout of a data directory. A newer one is refused: an older program would not know what
 // it must keep.
 const format = 1
 
-// entriesDir lists the clusters that this machine knows of, with their effective configurations.
-func entriesDir() string           { return filepath.Join(BaseDir(), "clusters") }
-func entryPath(name string) string { return filepath.Join(entriesDir(), name+".json") }
-func lockPath(name string) string  { return filepath.Join(entriesDir(), name+".lock") }
+// entries lists the clusters that this machine knows of.
+func entries() lifecycle.Dir { return lifecycle.Dir(filepath.Join(BaseDir(), "clusters")) }
+
+// entry is what is known of a cluster while none of its processes runs.
+type entry struct {
+	State lifecycle.State `json:"state"`
+	// Config is the effective configuration; of a start that is under way, the one that it tries.
+	Config Config `json:"config"`
+	// Made is the topmost directory that was made for the data, "" if they are in one that was there and empty.
+	Made string `json:"made,omitempty"`
+	// Adopted says that the data were there before the cluster had an entry.
+	Adopted bool `json:"adopted,omitempty"`
+	// Before is what a start that is under way goes back to if it fails; nil for a first start.
+	Before *entry `json:"before,omitempty"`
+}
 
 // ErrUnknown says that there is no cluster of that name on this machine.
 var ErrUnknown = errors.New("no such cluster")
 
-// Load returns the kept configuration of a cluster.
-func Load(name string) (Config, error) {
-	data, err := os.ReadFile(entryPath(name))
+// read returns the entry of a cluster, one that is Absent if there is none.
+func read(dir lifecycle.Dir, name string) (entry, error) {
+	data, err := os.ReadFile(dir.Entry(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Config{}, fmt.Errorf("cluster %q: %w", name, ErrUnknown)
+		return entry{State: lifecycle.Absent}, nil
 	}
 	if err != nil {
-		return Config{}, fmt.Errorf("reading cluster %q: %w", name, err)
+		return entry{}, explain(fmt.Errorf("reading cluster %q: %w", name, err), "")
 	}
-	var c Config
-	if err := json.Unmarshal(data, &c); err != nil {
-		return Config{}, fmt.Errorf("reading %s: %w", entryPath(name), err)
+	var e entry
+	if err = json.Unmarshal(data, &e); err == nil && e.State == "" {
+		e, err = readPlain(data)
 	}
-	return c, nil
+	if err == nil && e.Config.DataDir == "" {
+		err = errors.New("it names no data directory")
+	}
+	if err != nil {
+		return entry{}, &Problem{
+			Cause: fmt.Sprintf("%s cannot be read (%v)", dir.Entry(name), err), Remedy: "mend it, or remove it and the cluster's data directory", Err: err,
+		}
+	}
+	return e, nil
 }
 
-// List returns the configurations of all clusters of this machine.
-func List() ([]Config, error) {
-	files, err := filepath.Glob(filepath.Join(entriesDir(), "*.json"))
+// readPlain reads an entry of the first versions, which was the configuration alone.
+func readPlain(data []byte) (entry, error) {
+	e := entry{State: lifecycle.Running}
+	err := json.Unmarshal(data, &e.Config)
+	e.Made = e.Config.DataDir
+	return e, err
+}
+
+func write(dir lifecycle.Dir, e entry) error {
+	data, err := json.MarshalIndent(e, "", "  ")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var all []Config
-	for _, f := range files {
-		c, err := Load(strings.TrimSuffix(filepath.Base(f), ".json"))
-		if err != nil {
-			return nil, err
+	return dir.Write(e.Config.Name, data)
+}
+
+// Load returns the configuration of a cluster: the one it runs with or, while it does not, the one it last ran with.
+func Load(name string) (Config, error) {
+	e, err := read(entries(), name)
+	if err != nil {
+		return Config{}, err
+	}
+	if e.State == lifecycle.Absent {
+		return Config{}, unknown(name)
+	}
+	return e.Config, nil
+}
+
+// unknown says that there is no such cluster or, if another user has one, whose it is.
+func unknown(name string) error {
+	err := fmt.Errorf("cluster %q: %w", name, ErrUnknown)
+	base, owner := elsewhere()
+	if base == "" {
+		return err
+	}
+	_, found := os.Lstat(lifecycle.Dir(filepath.Join(base, "clusters")).Entry(name))
+	switch {
+	case found == nil && owner == "root":
+		return &Problem{
+			Cause:  fmt.Sprintf("cluster %q was started by root", name),
+			Remedy: fmt.Sprintf("use sudo, or fetch its kubeconfig: sudo minik8s kubeconfig --name %s > %s.kubeconfig", name, contextName(name)), Err: ErrUnknown,
 		}
-		all = append(all, c)
+	case found == nil:
+		return &Problem{Cause: fmt.Sprintf("cluster %q was started by %s", name, owner), Remedy: "use it without sudo", Err: ErrUnknown}
+	case errors.Is(found, fs.ErrPermission):
+		return fmt.Errorf("%w of yours (one that was started by root is found with sudo)", err)
+	}
+	return err
+}
+
+// elsewhere is where the clusters are that a user may take for their own: those of root, and with sudo those of whoever
+// called it.
+func elsewhere() (base, owner string) {
+	if os.Geteuid() != 0 {
+		return rootDir, "root"
+	}
+	u, err := user.LookupId(os.Getenv("SUDO_UID"))
+	if err != nil || u.Uid == "0" {
+		return "", ""
+	}
+	return filepath.Join(u.HomeDir, ".local", "share", "minik8s"), u.Username
+}
+
+// Entry is a cluster of this machine.
+type Entry struct {
+	Name string
+	// State is what it has left on this machine.
+	State lifecycle.State
+	// Config is complete unless Err is set.
+	Config Config
+	// Err says why the entry cannot be read.
+	Err error
+
+	before *entry
+}
+
+// List returns all clusters of this user on this machine, sorted by name. What is wrong with one of them is in its Err.
+func List() ([]Entry, error) { return list(entries()) }
+
+func list(dir lifecycle.Dir) ([]Entry, error) {
+	names, err := dir.Names()
+	if err != nil {
+		return nil, fmt.Errorf("listing clusters: %w", err)
+	}
+	var all []Entry
+	for _, name := range names {
+		e, err := read(dir, name)
+		if err == nil && e.State == lifecycle.Absent {
+			continue // gone since
+		}
+		all = append(all, Entry{Name: name, State: e.State, Config: e.Config, Err: err, before: e.Before})
 	}
 	return all, nil
 }
 
-// save keeps the configuration of a cluster.
-func save(c Config) error {
-	if err := os.MkdirAll(entriesDir(), 0o700); err != nil {
-		return fmt.Errorf("making %s: %w", entriesDir(), err)
-	}
-	data, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return err
-	}
-	return writeFile(entryPath(c.Name), data)
-}
-
-// Forget removes the entry of a cluster, and the directories that have become empty. Its data stays.
-func Forget(name string) error {
-	for _, f := range []string{entryPath(name), lockPath(name)} {
-		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	os.Remove(entriesDir()) // these fail, as they should, while another cluster is there
-	os.Remove(BaseDir())
-	return nil
-}
+// Pid returns the process that runs a cluster, 0 if none does.
+func Pid(name string) (int, error) { return entries().Pid(name) }
 
 func formatPath(dir string) string { return filepath.Join(dir, "format") }
 
-// IsNew reports whether dir holds nothing yet, so that a start which fails may remove what it has put there.
-func IsNew(dir string) bool {
-	entries, err := os.ReadDir(dir)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0
+// lostAndFound is in every file system of the ext family from the start.
+const lostAndFound = "lost+found"
+
+// contents are the names in a directory, which need not exist.
+func contents(dir string) ([]string, error) {
+	all, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking into the data directory: %w", err)
+	}
+	var names []string
+	for _, e := range all {
+		if e.Name() != lostAndFound {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
 }
 
-// checkFormat refuses a data directory of a newer layout, or one that holds something else, and marks a new one.
-func checkFormat(dir string) error {
+// checkFormat reports whether a directory holds data of a cluster. It refuses data of a newer layout, and a directory that
+// holds something else.
+func checkFormat(dir string) (marked bool, err error) {
 	path := formatPath(dir)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if !IsNew(dir) {
-			return &Problem{Cause: dir + " is not empty and not a data directory of minik8s", Remedy: "choose an empty one with --data-dir"}
+		names, err := contents(dir)
+		if err == nil && len(names) > 0 {
+			err = &Problem{Cause: dir + " is not empty and not a data directory of minik8s", Remedy: "choose an empty one with --data-dir"}
 		}
-		return writeFile(path, []byte(strconv.Itoa(format)+"\n"))
+		return false, err
 	}
 	if err != nil {
-		return fmt.Errorf("reading the format of the data directory: %w", err)
+		return false, fmt.Errorf("reading the format of the data directory: %w", err)
 	}
 	found, err := strconv.Atoi(strings.TrimSpace(string(data)))
 	if err != nil {
-		return &Problem{Cause: fmt.Sprintf("%s does not hold a number", path), Remedy: "restore the data directory from a backup, or start anew with: minik8s down --purge"}
+		return true, &Problem{Cause: fmt.Sprintf("%s does not hold a number", path), Remedy: "restore the data directory from a backup, or start anew with: minik8s down --purge"}
 	}
 	if found > format {
-		return &Problem{
+		return true, &Problem{
 			Cause:  fmt.Sprintf("the data directory %s has format %d, and this minik8s knows formats up to %d", dir, found, format),
 			Remedy: "use the newer minik8s that made it, or another --data-dir",
 		}
 	}
-	return nil
+	return true, nil
 }
 
-// lock marks a cluster as run by this process until the file is closed, which the kernel does if the process dies.
-func lock(name string) (*os.File, error) {
-	if err := os.MkdirAll(entriesDir(), 0o700); err != nil {
-		return nil, fmt.Errorf("making %s: %w", entriesDir(), err)
+// mark makes the data directory of a new cluster.
+func mark(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making the data directory: %w", err)
 	}
-	f, err := os.OpenFile(lockPath(name), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("locking cluster %q: %w", name, err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return nil, &Problem{Cause: fmt.Sprintf("cluster %q is already running", name), Remedy: fmt.Sprintf("stop it with: minik8s down --name %s", name)}
-	}
-	if err := f.Truncate(0); err == nil {
-		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("locking cluster %q: %w", name, err)
-	}
-	return f, nil
+	return writeFile(formatPath(dir), []byte(strconv.Itoa(format)+"\n"))
 }
 
-// Pid returns the process that runs a cluster, 0 if none does.
-func Pid(name string) int {
-	f, err := os.Open(lockPath(name))
-	if err != nil {
-		return 0
+// topmostMissing is the first directory that making dir makes, "" if dir is there.
+func topmostMissing(dir string) string {
+	top := ""
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+			return top
+		}
+		top = at
 	}
-	defer f.Close()
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err == nil {
-		return 0 // nobody holds it
-	}
-	data := make([]byte, 20)
-	n, _ := f.ReadAt(data, 0)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(data[:n])))
-	if err != nil {
-		return 0
-	}
-	return pid
 }
 
 // writeFile replaces a file so that a crash leaves either the old or the new one. Mode is 0600.
@@ -166,7 +238,7 @@ func writeFile(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name())
+	defer func() { _ = os.Remove(tmp.Name()) }() // it has another name if all went well
 	if _, err = tmp.Write(data); err == nil {
 		err = tmp.Sync()
 	}

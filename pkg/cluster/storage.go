@@ -25,16 +25,28 @@ import (
 // volumesDir holds the volumes of the default storage class.
 func volumesDir(c Config) string { return filepath.Join(c.DataDir, "volumes") }
 
-// buildProvisioner makes what provides the node's volumes of the default storage class.
-func buildProvisioner(c Config, identity *rest.Config) (func(context.Context) error, error) {
-	client, _, err := clientOf(identity, provisioner.Name)
+// buildKeeper makes what keeps the directories of the node's volumes of the default storage class.
+func buildKeeper(c Config, kubelet *rest.Config) (func(context.Context) error, error) {
+	client, _, err := clientOf(kubelet, provisioner.Name)
+	if err != nil {
+		return nil, err
+	}
+	k, err := provisioner.NewKeeper(provisioner.KeeperConfig{NodeName: c.Kubelet.NodeName, Dir: volumesDir(c), Client: client})
+	if err != nil {
+		return nil, fmt.Errorf("building the keeper of volumes: %w", err)
+	}
+	return k.Start, nil
+}
+
+// buildProvisioner makes what provides volumes of the default storage class, of all nodes.
+func (r *runner) buildProvisioner() (func(context.Context) error, error) {
+	client, _, err := r.informers(provisioner.Name, provisioner.User)
 	if err != nil {
 		return nil, err
 	}
 	broadcaster := record.NewBroadcaster()
 	p, err := provisioner.New(provisioner.Config{
-		NodeName: c.Kubelet.NodeName, Dir: volumesDir(c), Client: client,
-		Recorder: broadcaster.NewRecorder(clientgoscheme.Scheme, corev1.EventSource{Component: provisioner.Name, Host: c.Kubelet.NodeName}),
+		Client: client, Recorder: broadcaster.NewRecorder(clientgoscheme.Scheme, corev1.EventSource{Component: provisioner.Name}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the provisioner of volumes: %w", err)
@@ -68,7 +80,7 @@ func publishStorageClass(ctx context.Context, client kubernetes.Interface) error
 		return last == nil || apierrors.IsAlreadyExists(last), nil
 	})
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the cluster ends
 	}
 	if err != nil {
 		return fmt.Errorf("publishing the default storage class: %w", last)

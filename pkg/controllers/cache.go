@@ -4,61 +4,37 @@
 package controllers
 
 import (
-	"context"
+	"errors"
 	"slices"
 	"sync"
+	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/features"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 )
 
-// newCache returns a cache whose informers call the event handlers of all controllers one after the other. By itself an informer
-// has two goroutines and a buffer of a thousand events a handler, and there are two dozen handlers of pods. So no handler may
-// wait for anything.
-func newCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
-	inner, err := cache.New(config, opts)
-	if err != nil {
-		return nil, err
+// newCache returns a function that makes a cache whose informers call the event handlers of all controllers one after the other,
+// and adds them to informers. By itself an informer has two goroutines and a buffer of a thousand events a handler, and there are
+// two dozen handlers of pods. So no handler may wait for anything.
+func newCache(informers *ownwrites.Informers) cache.NewCacheFunc {
+	return func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
+		if !features.FeatureGates().Enabled(features.AtomicFIFO) {
+			return nil, errors.New("controllers need client-go's feature AtomicFIFO: without it no store tells how far it has got")
+		}
+		opts.NewInformer = func(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+			i := &informer{SharedIndexInformer: toolscache.NewSharedIndexInformer(lw, obj, resync, indexers)}
+			if err := informers.Add(obj, i); err != nil {
+				panic(err) // the cache has just told the kind of obj by the same scheme
+			}
+			return i
+		}
+		return cache.New(config, opts)
 	}
-	return &sharingCache{Cache: inner, informers: map[toolscache.SharedIndexInformer]*informer{}}, nil
-}
-
-type sharingCache struct {
-	cache.Cache
-
-	mu sync.Mutex
-	// informers is guarded by mu.
-	informers map[toolscache.SharedIndexInformer]*informer
-}
-
-// GetInformer implements cache.Informers.
-func (c *sharingCache) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
-	i, err := c.Cache.GetInformer(ctx, obj, opts...)
-	return c.shared(i), err
-}
-
-// GetInformerForKind implements cache.Informers.
-func (c *sharingCache) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
-	i, err := c.Cache.GetInformerForKind(ctx, gvk, opts...)
-	return c.shared(i), err
-}
-
-// shared leaves an informer that is made of several, one a namespace, as it is: kinds of which only a part is cached have few
-// handlers.
-func (c *sharingCache) shared(i cache.Informer) cache.Informer {
-	inner, ok := i.(toolscache.SharedIndexInformer)
-	if !ok {
-		return i
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.informers[inner] == nil {
-		c.informers[inner] = &informer{SharedIndexInformer: inner}
-	}
-	return c.informers[inner]
 }
 
 // informer listens to another one and calls its handlers.

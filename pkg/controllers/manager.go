@@ -15,9 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,18 +24,18 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"minik8s.io/minik8s/pkg/apis/useragent"
+	"minik8s.io/minik8s/pkg/controllers/internal/index"
 	"minik8s.io/minik8s/pkg/controllers/kubeapiserverclustertrustbundlepublisher"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
-	"minik8s.io/minik8s/pkg/controllers/pods"
 	"minik8s.io/minik8s/pkg/controllers/rootcacertpublisher"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
 // Controllers is the set of control loops of one process.
 type Controllers struct {
-	manager   manager.Manager
-	observers *ownwrites.Observers
-	events    []*events
+	manager manager.Manager
+	barrier *ownwrites.Barrier
+	events  []*events
 }
 
 // New wires up the enabled controllers. It starts nothing and does not need the API server yet.
@@ -50,12 +48,12 @@ func New(cfg Config) (*Controllers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("selecting controllers: %w", err)
 	}
-	mgr, err := newManager(cfg)
+	informers := ownwrites.NewInformers(clientgoscheme.Scheme)
+	mgr, err := newManager(cfg, informers)
 	if err != nil {
 		return nil, err
 	}
-	// Not among the shared handlers, so that one which waits for a write by mistake cannot stop what it waits for.
-	c := &Controllers{manager: mgr, observers: ownwrites.NewObservers(mgr.GetCache().(*sharingCache).Cache)}
+	c := &Controllers{manager: mgr, barrier: ownwrites.NewBarrier(informers, mgr.GetAPIReader())}
 	for _, entry := range enabled {
 		env, err := c.env(cfg, entry)
 		if err != nil {
@@ -80,13 +78,13 @@ func (c *Controllers) Start(ctx context.Context) error {
 	return nil
 }
 
-// newManager returns a manager whose cache holds only what the controllers look at.
-func newManager(cfg Config) (manager.Manager, error) {
+// newManager returns a manager whose cache holds only what the controllers look at, and adds its informers to informers.
+func newManager(cfg Config, informers *ownwrites.Informers) (manager.Manager, error) {
 	renew, retry := cfg.LeaseDuration*2/3, cfg.LeaseDuration*2/15
 	mgr, err := ctrl.NewManager(quiet(cfg.RESTConfig), manager.Options{
 		Scheme:         clientgoscheme.Scheme,
 		MapperProvider: newMapper,
-		NewCache:       newCache,
+		NewCache:       newCache(informers),
 		Logger:         cfg.Logger,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
@@ -122,13 +120,13 @@ func newManager(cfg Config) (manager.Manager, error) {
 		RenewDeadline:                 &renew,
 		RetryPeriod:                   &retry,
 		// Several clusters may live in one test process.
-		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true), Logger: cfg.Logger},
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), Logger: cfg.Logger},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, pods.ControllerField, pods.ControllerOf); err != nil {
-		return nil, fmt.Errorf("indexing pods by their controllers: %w", err)
+	if err := index.Add(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return nil, err
 	}
 	return mgr, nil
 }
@@ -159,10 +157,6 @@ func (c *Controllers) env(cfg Config, entry Controller) (setup.Env, error) {
 	if err != nil {
 		return setup.Env{}, fmt.Errorf("creating the cached client: %w", err)
 	}
-	deletions, err := metadata.NewForConfigAndClient(identity, httpClient)
-	if err != nil {
-		return setup.Env{}, fmt.Errorf("creating the client that deletes: %w", err)
-	}
 	core, err := typedcorev1.NewForConfigAndClient(identity, httpClient)
 	if err != nil {
 		return setup.Env{}, fmt.Errorf("creating the event client: %w", err)
@@ -178,7 +172,8 @@ func (c *Controllers) env(cfg Config, entry Controller) (setup.Env, error) {
 	return setup.Env{
 		Name:        entry.Name,
 		Manager:     c.manager,
-		Client:      ownwrites.NewClient(cached, deletions, c.observers),
+		Client:      ownwrites.NewClient(cached, c.manager.GetCache()),
+		Barrier:     c.barrier,
 		Live:        live,
 		RESTConfig:  identity,
 		HTTPClient:  httpClient,

@@ -14,7 +14,10 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 )
 
 // discoveryServer serves the discovery of the kinds that the controllers name.
@@ -108,7 +111,7 @@ func TestEnv_UserAgentIsUpstreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := newManager(cfg)
+	mgr, err := newManager(cfg, ownwrites.NewInformers(clientgoscheme.Scheme))
 	if err != nil {
 		t.Fatal(err)
 	}

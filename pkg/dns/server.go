@@ -113,15 +113,15 @@ func open(addr string) (socket, error) {
 		if udp, err = net.ListenPacket("udp", tcp.Addr().String()); err == nil {
 			return socket{tcp, udp}, nil
 		}
-		tcp.Close()
+		_ = tcp.Close()
 	}
 	return socket{}, fmt.Errorf("dns: listening on %q: %w", addr, err)
 }
 
 func (s *Server) closeLocked() {
 	for _, sock := range s.sockets {
-		sock.tcp.Close()
-		sock.udp.Close()
+		_ = sock.tcp.Close()
+		_ = sock.udp.Close()
 	}
 	s.sockets = nil
 }
@@ -164,13 +164,11 @@ func (s *Server) Start(ctx context.Context) error {
 			started := make(chan struct{})
 			srv.NotifyStartedFunc = func() { close(started) }
 			servers = append(servers, srv)
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				if err := srv.ActivateAndServe(); err != nil {
 					failed <- fmt.Errorf("dns: serving %s: %w", srv.Net, err)
 				}
-			}()
+			})
 			// Shutdown of a server that has not started yet would be lost.
 			select {
 			case <-started:

@@ -72,7 +72,7 @@ func start(t *testing.T, client *fake.Clientset, change func(*Config)) *Server {
 		if pc, err := net.ListenPacket("udp", addr); err != nil {
 			t.Errorf("the socket is still open: %v", err)
 		} else {
-			pc.Close()
+			_ = pc.Close()
 		}
 	})
 	eventually(t, "sync", s.Synced)

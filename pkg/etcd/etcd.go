@@ -13,14 +13,17 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"k8s.io/klog/v2"
 )
 
 // Backend is an etcd cluster that the API server keeps its objects in. Methods are safe for concurrent use.
@@ -33,6 +36,8 @@ type Backend interface {
 	Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error)
 	// Healthy fails unless the cluster answers a linearizable read.
 	Healthy(ctx context.Context) error
+	// Writable fails with an error that is ErrFull if the cluster refuses to store more until something is deleted.
+	Writable(ctx context.Context) error
 	// Close stops the member or the connection. Data stays.
 	Close() error
 }
@@ -43,18 +48,23 @@ type Config struct {
 	Dir string
 	// UnsafeNoFsync skips fsync: a power failure then loses acknowledged writes. For tests.
 	UnsafeNoFsync bool
-	// QuotaBytes bounds the size of the database; 0 means 8 GiB, the most that etcd supports.
+	// QuotaBytes bounds what the database holds, old revisions among it; 0 means 8 GiB, the most that etcd supports. The last
+	// eighth is kept for what empties a full store (see limits).
 	QuotaBytes int64
 }
 
 // ErrInUse says that another process has the data directory open.
 var ErrInUse = errors.New("the data directory is in use by another process")
 
+// ErrFull is etcd's own error for a write for which there is no space.
+var ErrFull = rpctypes.ErrNoSpace
+
 // Member is an etcd server inside this process. Only this process can reach it: it listens on a socket in its own
 // directory for peers, which never come, and hands out clients that call it directly.
 type Member struct {
-	etcd *embed.Etcd
-	lock *os.File
+	etcd   *embed.Etcd
+	lock   *os.File
+	keeper *keeper
 }
 
 var _ Backend = (*Member)(nil)
@@ -70,20 +80,22 @@ func Start(ctx context.Context, c Config) (*Member, error) {
 	}
 	e, err := embed.StartEtcd(c.embedded())
 	if err != nil {
-		lock.Close()
+		_ = lock.Close()
 		return nil, fmt.Errorf("starting etcd in %q: %w", c.Dir, err)
 	}
-	m := &Member{etcd: e, lock: lock}
+	m := &Member{etcd: e, lock: lock, keeper: newKeeper(e.Server, c)}
 	select {
 	case <-e.Server.ReadyNotify():
-		return m, nil
-	case err := <-e.Err():
-		m.Close()
-		return nil, fmt.Errorf("starting etcd in %q: %w", c.Dir, err)
+		err = m.keeper.start(ctx)
+	case err = <-e.Err():
 	case <-ctx.Done():
-		m.Close()
-		return nil, fmt.Errorf("starting etcd in %q: %w", c.Dir, ctx.Err())
+		err = ctx.Err()
 	}
+	if err != nil {
+		_ = m.Close()
+		return nil, fmt.Errorf("starting etcd in %q: %w", c.Dir, err)
+	}
+	return m, nil
 }
 
 // embedded translates to etcd's own configuration.
@@ -92,10 +104,12 @@ func (c Config) embedded() *embed.Config {
 	e.Name = "minik8s"
 	e.Dir = c.Dir
 	e.UnsafeNoFsync = c.UnsafeNoFsync
-	e.QuotaBackendBytes = c.QuotaBytes
-	if e.QuotaBackendBytes == 0 {
-		e.QuotaBackendBytes = 8 << 30
-	}
+	// Etcd's own quota is about the size of the file, which never shrinks, and raises an alarm that only people end. The
+	// keeper's is about what is in use.
+	e.QuotaBackendBytes = -1
+	// Entries of the log stay in memory for followers that lag, and all since the last snapshot are read when the member
+	// starts. Nobody follows, and each may be of 1.5 MiB: etcd's 5,000 and 10,000 of them would be gigabytes.
+	e.SnapshotCatchUpEntries, e.SnapshotCount = 1, 1000
 	// A single member elects itself, so a short election time-out costs nothing and saves half a second at start.
 	e.TickMs, e.ElectionMs = 50, 250
 	// Nobody connects: clients are in-process and there are no peers. Advertised addresses must be there all the same.
@@ -111,11 +125,33 @@ func (c Config) embedded() *embed.Config {
 func logger() *zap.Logger {
 	zc := zap.NewProductionConfig()
 	zc.Level = zap.NewAtomicLevelAt(zapcore.ErrorLevel)
-	lg, err := zc.Build()
+	lg, err := zc.Build(zap.WithFatalHook(last{tell: klog.ErrorS, exit: os.Exit}))
 	if err != nil {
 		return zap.NewNop()
 	}
 	return lg.Named("etcd")
+}
+
+// last is what happens when etcd ends the process, as it does when it cannot write its log: it may have promised what it
+// could not keep. The user is told what to do.
+type last struct {
+	tell func(err error, message string, keysAndValues ...any)
+	exit func(code int)
+}
+
+// OnWrite implements zapcore.CheckWriteHook.
+func (l last) OnWrite(entry *zapcore.CheckedEntry, all []zapcore.Field) {
+	remedy, err := "start again", errors.New(entry.Message)
+	for _, f := range all {
+		if cause, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {
+			err = fmt.Errorf("%s: %w", entry.Message, cause)
+		}
+	}
+	if errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+		remedy = "the disk is full: free some space and start again"
+	}
+	l.tell(err, "Etcd has to end the process. What was acknowledged is kept", "remedy", remedy)
+	l.exit(1)
 }
 
 // lockDir takes the directory for this process: bbolt would wait for its lock forever, which looks like a hang.
@@ -125,7 +161,7 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("locking etcd directory: %w", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
+		_ = f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("locking %q: %w", dir, ErrInUse)
 		}
@@ -135,7 +171,7 @@ func lockDir(dir string) (*os.File, error) {
 }
 
 // NewClient implements Backend.
-func (m *Member) NewClient() *clientv3.Client { return v3client.New(m.etcd.Server) }
+func (m *Member) NewClient() *clientv3.Client { return m.keeper.client() }
 
 // Endpoints implements Backend. The name stands for the member, which has no address.
 func (m *Member) Endpoints() []string { return []string{"in-process"} }
@@ -154,11 +190,15 @@ func (m *Member) Healthy(ctx context.Context) error {
 	return healthy(ctx, c)
 }
 
+// Writable implements Backend.
+func (m *Member) Writable(context.Context) error { return m.keeper.writable() }
+
 // Err delivers an error if the member fails after it has started, for instance because the disk is full.
 func (m *Member) Err() <-chan error { return m.etcd.Err() }
 
 // Close implements Backend. It waits until the member has stopped.
 func (m *Member) Close() error {
+	m.keeper.stop()
 	m.etcd.Close()
 	return m.lock.Close()
 }
@@ -202,6 +242,22 @@ func (r *Remote) Status(ctx context.Context, endpoint string) (*clientv3.StatusR
 
 // Healthy implements Backend.
 func (r *Remote) Healthy(ctx context.Context) error { return healthy(ctx, r.client) }
+
+// Writable implements Backend. Alarms of an external cluster are told and left alone: who runs it frees its space.
+func (r *Remote) Writable(ctx context.Context) error {
+	for _, endpoint := range r.Endpoints() {
+		status, err := r.Status(ctx, endpoint)
+		if err != nil {
+			return fmt.Errorf("asking etcd at %s for its alarms: %w", endpoint, err)
+		}
+		for _, alarm := range status.Errors {
+			if strings.Contains(alarm, pb.AlarmType_NOSPACE.String()) {
+				return fmt.Errorf("%w: etcd at %s has the alarm NOSPACE: compact it, defragment it and disarm the alarm", ErrFull, endpoint)
+			}
+		}
+	}
+	return nil
+}
 
 // Close implements Backend.
 func (r *Remote) Close() error { return r.client.Close() }

@@ -6,8 +6,38 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
 	"testing"
+
+	"go.uber.org/zap"
 )
+
+// What etcd says when it cannot go on reaches the user with a remedy, and the process ends.
+func TestLast(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"disk full", &os.PathError{Op: "write", Path: "wal", Err: syscall.ENOSPC}, "write wal: no space left on device; the disk is full: free some space"},
+		{"disk full, told in words", errors.New("preallocating: no space left on device"), "the disk is full: free some space"},
+		{"another", errors.New("broken"), "failed to save: broken; start again"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var told string
+			code := 0
+			hook := last{exit: func(c int) { code = c }, tell: func(err error, message string, more ...any) { told = fmt.Sprint(message, ": ", err, "; ", more[1]) }}
+			zap.NewExample(zap.WithFatalHook(hook)).Fatal("failed to save", zap.Error(tc.err))
+			if code != 1 || !strings.Contains(told, tc.want) {
+				t.Errorf("exit code %d, told %q, want %q", code, told, tc.want)
+			}
+		})
+	}
+}
 
 func TestMember_KeepsDataAndLocksDirectory(t *testing.T) {
 	ctx := context.Background()

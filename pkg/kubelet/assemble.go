@@ -70,8 +70,7 @@ type images struct{ puller *image.Puller }
 
 func (i images) Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref *corev1.ObjectReference) (*container.Image, error) {
 	img, err := i.puller.Ensure(ctx, pod, c, ref)
-	var e *image.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*image.Error](err); ok {
 		return nil, &podsync.WaitError{Reason: e.Reason, Message: e.Message}
 	}
 	return img, err

@@ -33,6 +33,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/container/docker"
+	"minik8s.io/minik8s/pkg/machinetest"
 	"minik8s.io/minik8s/pkg/network/ptp"
 )
 
@@ -43,11 +44,9 @@ const podImage = "minik8s.test/kubelet-pod:1"
 
 // TestDocker runs pods on Docker, with real volumes, cgroups and network, in a network namespace of its own.
 func TestDocker(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("this test needs root")
-	}
-	if err := docker.Check(t.Context(), ""); err != nil {
-		t.Skipf("this test needs Docker: %v", err)
+	machinetest.Root(t, "a pod has cgroups, mounts and a network")
+	if err := docker.Check(t.Context(), "", docker.TLS{}); err != nil {
+		machinetest.Lacks(t, "needs Docker: %v", err)
 	}
 	if os.Getenv(inNamespace) == "" {
 		cmd := exec.CommandContext(t.Context(), "unshare", "--net", os.Args[0], "-test.run=^TestDocker$", "-test.v", "-test.timeout=3m")
@@ -128,7 +127,7 @@ func TestDocker(t *testing.T) {
 		if err := errors.Join(r.Purge(ctx), Clear(ctx, cfg.Cluster, r, cfg.CgroupRoot), cfg.Network.Purge(ctx)); err != nil {
 			t.Error(err)
 		}
-		r.Close()
+		_ = r.Close()
 	})
 	if _, err := w.client.CoreV1().ConfigMaps("ns").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cm", Namespace: "ns"}, Data: map[string]string{"greeting": "you"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -165,7 +164,7 @@ func TestDocker(t *testing.T) {
 			continue
 		}
 		body, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		if string(body) != "hello" {
 			t.Errorf("%s answers %q", host, body)
 		}
@@ -262,7 +261,7 @@ func TestDocker(t *testing.T) {
 	}
 
 	// Clear leaves nothing in the kernel of a pod that runs.
-	k, stop = run()
+	_, stop = run()
 	w.create(newPod("last", func(p *corev1.Pod) {
 		p.UID = types.UID("uid-last-" + name)
 		c := &p.Spec.Containers[0]
@@ -339,11 +338,11 @@ func importImage(t *testing.T) {
 	if _, err := io.Copy(io.Discard, out); err != nil {
 		t.Fatal(err)
 	}
-	out.Close()
+	_ = out.Close()
 	t.Cleanup(func() {
 		if _, err := c.ImageRemove(context.Background(), podImage, image.RemoveOptions{PruneChildren: true}); err != nil {
 			t.Errorf("removing the test image: %v", err)
 		}
-		c.Close()
+		_ = c.Close()
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -120,9 +121,7 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	k.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: k.cfg.NodeName})
 
 	labels := node.Labels(k.cfg.NodeName)
-	for l, v := range k.cfg.Labels {
-		labels[l] = v
-	}
+	maps.Copy(labels, k.cfg.Labels)
 	k.reporter = node.New(node.Config{
 		Name: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
 		Labels: labels, Taints: k.cfg.Taints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.machine,

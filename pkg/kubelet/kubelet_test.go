@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -22,7 +23,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientfake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/container/fake"
@@ -56,6 +56,13 @@ func (p *plugin) Addresses(id string) []netip.Addr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.addrs[id]
+}
+
+// all are the addresses that pods have.
+func (p *plugin) all() map[string][]netip.Addr {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.addrs)
 }
 
 func (p *plugin) TearDown(_ context.Context, id string) error {
@@ -273,7 +280,7 @@ func newPod(name string, change func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name), Generation: 1},
 		Spec: corev1.PodSpec{
-			NodeName: "n1", RestartPolicy: corev1.RestartPolicyAlways, TerminationGracePeriodSeconds: ptr.To[int64](3),
+			NodeName: "n1", RestartPolicy: corev1.RestartPolicyAlways, TerminationGracePeriodSeconds: new(int64(3)),
 			Containers: []corev1.Container{{Name: "c", Image: "img", TerminationMessagePath: "/dev/termination-log"}},
 		},
 	}
@@ -291,7 +298,7 @@ func (w *world) remove(name string) {
 		w.t.Fatal(err)
 	}
 	p.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(3 * time.Second)}
-	p.DeletionGracePeriodSeconds = ptr.To[int64](3)
+	p.DeletionGracePeriodSeconds = new(int64(3))
 	if _, err := w.client.CoreV1().Pods("ns").Update(context.Background(), p, metav1.UpdateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -302,10 +309,11 @@ func (w *world) left() string {
 	v, _ := w.volumes.Pods()
 	c, _ := w.cgroups.Pods()
 	h, _ := w.ports.Pods()
-	if err == nil && len(sandboxes)+len(containers)+len(v)+len(c)+len(h)+len(w.network.addrs) == 0 {
+	addrs := w.network.all()
+	if err == nil && len(sandboxes)+len(containers)+len(v)+len(c)+len(h)+len(addrs) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("sandboxes %v containers %v volumes %v cgroups %v ports %v addresses %v err %v", sandboxes, containers, v, c, h, w.network.addrs, err)
+	return fmt.Sprintf("sandboxes %v containers %v volumes %v cgroups %v ports %v addresses %v err %v", sandboxes, containers, v, c, h, addrs, err)
 }
 
 func TestPodLife(t *testing.T) {

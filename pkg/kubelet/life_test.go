@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/container/fake"
@@ -67,8 +66,8 @@ func TestInitContainersAndSidecars(t *testing.T) {
 	}})
 	stop := w.start()
 	w.create(newPod("a", func(p *corev1.Pod) {
-		p.Spec.InitContainers = []corev1.Container{{Name: "init1", Image: "img"}, {Name: "side1", Image: "img", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)},
-			{Name: "init2", Image: "img"}, {Name: "side2", Image: "img", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
+		p.Spec.InitContainers = []corev1.Container{{Name: "init1", Image: "img"}, {Name: "side1", Image: "img", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)},
+			{Name: "init2", Image: "img"}, {Name: "side2", Image: "img", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}
 	}))
 	w.await("ready", "a", ready)
 	want := []string{"StartContainer init1", "StartContainer side1", "StartContainer init2", "StartContainer side2", "StartContainer c"}
@@ -94,7 +93,7 @@ func TestLivenessRestarts(t *testing.T) {
 	w.start()
 	w.create(newPod("a", func(p *corev1.Pod) {
 		p.Spec.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}},
-			PeriodSeconds: 1, FailureThreshold: 1, TerminationGracePeriodSeconds: ptr.To[int64](1)}
+			PeriodSeconds: 1, FailureThreshold: 1, TerminationGracePeriodSeconds: new(int64(1))}
 	}))
 	w.await("restarted", "a", func(p *corev1.Pod) bool { return ready(p) && p.Status.ContainerStatuses[0].RestartCount == 1 })
 	if got := w.events("Killing"); !slices.Contains(got, "Killing: Container c failed liveness probe, will be restarted") || !slices.Contains(got, "Unhealthy: Liveness probe failed: ") {
@@ -152,10 +151,10 @@ func TestConfigError(t *testing.T) {
 			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}, Key: "k"}}}}
 		}, `configmaps "cm" not found`},
 		{"root image", func(p *corev1.Pod) {
-			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)}
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: new(true)}
 		}, `container has runAsNonRoot and image will run as root (pod: "a_ns(uid-a)", container: c)`},
 		{"root user", func(p *corev1.Pod) {
-			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](0)}
+			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(0))}
 		}, `container's runAsUser breaks non-root policy (pod: "a_ns(uid-a)", container: c)`},
 	}
 	for _, tt := range tests {
@@ -177,7 +176,7 @@ func TestConfigError(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	w := newWorld(t, fake.Config{})
 	w.start()
-	w.create(newPod("a", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To[int64](1) }))
+	w.create(newPod("a", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(1)) }))
 	p := w.await("failed", "a", phase(corev1.PodFailed))
 	if p.Status.Reason != "DeadlineExceeded" || p.Status.Message != "Pod was active on the node longer than the specified deadline" {
 		t.Errorf("reason %q message %q", p.Status.Reason, p.Status.Message)
@@ -320,12 +319,12 @@ func TestRuntimeClass(t *testing.T) {
 		}
 	}
 	w.start()
-	w.create(newPod("a", func(p *corev1.Pod) { p.Spec.RuntimeClassName = ptr.To("known") }))
+	w.create(newPod("a", func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("known") }))
 	w.await("ready", "a", ready)
 	if got := w.runtime.Calls("CreateSandbox")[0].Arg.(container.SandboxConfig).Handler; got != "runc" {
 		t.Errorf("handler is %q", got)
 	}
-	w.create(newPod("b", func(p *corev1.Pod) { p.Spec.RuntimeClassName = ptr.To("unknown") }))
+	w.create(newPod("b", func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("unknown") }))
 	if got := w.events("FailedCreatePodSandBox"); !slices.ContainsFunc(got, func(e string) bool { return strings.Contains(e, "no-such-handler") }) {
 		t.Errorf("events %q", got)
 	}

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
@@ -49,7 +48,7 @@ func (r *rates) nanoCores(key string, cpu uint64, now time.Time) *uint64 {
 	}
 	n := reading{at: now, cpu: cpu}
 	if ok && cpu >= old.cpu {
-		n.rate = ptr.To(uint64(float64(cpu-old.cpu) / now.Sub(old.at).Seconds()))
+		n.rate = new(uint64(float64(cpu-old.cpu) / now.Sub(old.at).Seconds()))
 	}
 	r.last[key] = n
 	return n.rate
@@ -96,7 +95,7 @@ func (h *host) Stats(ctx context.Context, onlyCPUAndMemory bool) (*statsv1alpha1
 			keep[key] = true
 			ps.CPU, ps.Memory = h.cpu(key, u, now), memory(u, now)
 			if !onlyCPUAndMemory {
-				ps.ProcessStats = &statsv1alpha1.ProcessStats{ProcessCount: ptr.To(u.Processes)}
+				ps.ProcessStats = &statsv1alpha1.ProcessStats{ProcessCount: new(u.Processes)}
 			}
 		}
 		for _, c := range obs.Alive() {
@@ -124,13 +123,13 @@ func (h *host) Stats(ctx context.Context, onlyCPUAndMemory bool) (*statsv1alpha1
 }
 
 func (h *host) cpu(key string, u sample, now time.Time) *statsv1alpha1.CPUStats {
-	return &statsv1alpha1.CPUStats{Time: metav1.NewTime(now), UsageCoreNanoSeconds: ptr.To(u.CPU),
+	return &statsv1alpha1.CPUStats{Time: metav1.NewTime(now), UsageCoreNanoSeconds: new(u.CPU),
 		UsageNanoCores: (*Kubelet)(h).rates.nanoCores(key, u.CPU, now)}
 }
 
 func memory(u sample, now time.Time) *statsv1alpha1.MemoryStats {
-	return &statsv1alpha1.MemoryStats{Time: metav1.NewTime(now), UsageBytes: ptr.To(u.MemoryUsage), WorkingSetBytes: ptr.To(u.WorkingSet),
-		RSSBytes: ptr.To(u.RSS), PageFaults: ptr.To(u.PageFaults), MajorPageFaults: ptr.To(u.MajorPageFaults)}
+	return &statsv1alpha1.MemoryStats{Time: metav1.NewTime(now), UsageBytes: new(u.MemoryUsage), WorkingSetBytes: new(u.WorkingSet),
+		RSSBytes: new(u.RSS), PageFaults: new(u.PageFaults), MajorPageFaults: new(u.MajorPageFaults)}
 }
 
 // nodeStats reads the machine's own figures from /proc.
@@ -144,7 +143,7 @@ func (h *host) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha1.Nod
 		available := info["MemAvailable"]
 		used := total - info["MemFree"]
 		n.Memory = &statsv1alpha1.MemoryStats{Time: metav1.NewTime(now), AvailableBytes: &available, UsageBytes: &used,
-			WorkingSetBytes: ptr.To(total - available), RSSBytes: ptr.To(info["AnonPages"])}
+			WorkingSetBytes: new(total - available), RSSBytes: new(info["AnonPages"])}
 	}
 	if onlyCPUAndMemory {
 		return n
@@ -153,8 +152,8 @@ func (h *host) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha1.Nod
 	var fs unix.Statfs_t
 	if err := unix.Statfs(h.cfg.RootDir, &fs); err == nil {
 		size := uint64(fs.Bsize)
-		n.Fs = &statsv1alpha1.FsStats{Time: metav1.NewTime(now), CapacityBytes: ptr.To(fs.Blocks * size), AvailableBytes: ptr.To(fs.Bavail * size),
-			UsedBytes: ptr.To((fs.Blocks - fs.Bfree) * size), Inodes: ptr.To(fs.Files), InodesFree: ptr.To(fs.Ffree), InodesUsed: ptr.To(fs.Files - fs.Ffree)}
+		n.Fs = &statsv1alpha1.FsStats{Time: metav1.NewTime(now), CapacityBytes: new(fs.Blocks * size), AvailableBytes: new(fs.Bavail * size),
+			UsedBytes: new((fs.Blocks - fs.Bfree) * size), Inodes: new(fs.Files), InodesFree: new(fs.Ffree), InodesUsed: new(fs.Files - fs.Ffree)}
 	}
 	return n
 }
@@ -185,7 +184,7 @@ func bootTime() time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	for _, line := range strings.Split(string(data), "\n") {
+	for line := range strings.SplitSeq(string(data), "\n") {
 		if v, ok := strings.CutPrefix(line, "btime "); ok {
 			s, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
 			if err == nil {
@@ -202,7 +201,7 @@ func meminfo() map[string]uint64 {
 	if err != nil {
 		return out
 	}
-	for _, line := range strings.Split(string(data), "\n") {
+	for line := range strings.SplitSeq(string(data), "\n") {
 		if f := strings.Fields(line); len(f) >= 2 {
 			if v, err := strconv.ParseUint(f[1], 10, 64); err == nil {
 				out[strings.TrimSuffix(f[0], ":")] = v << 10

@@ -6,10 +6,12 @@
 package pki
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -17,14 +19,18 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"slices"
 	"time"
 )
 
-// Lifetimes of certificates. Leaves are renewed at every start when less than half of theirs is left.
+// Lifetimes of certificates.
 const (
 	CALifetime   = 10 * 365 * 24 * time.Hour
 	LeafLifetime = 365 * 24 * time.Hour
 )
+
+// Backdate is how long before its making a certificate is valid, because the clocks of nodes may differ.
+const Backdate = 5 * time.Minute
 
 // Pair is a certificate and its private key, both PEM.
 type Pair struct{ Cert, Key []byte }
@@ -32,6 +38,9 @@ type Pair struct{ Cert, Key []byte }
 // CA signs certificates. Safe for concurrent use.
 type CA struct {
 	Pair
+	// Lifetime of certificates whose request does not say; default LeafLifetime. Set it before use.
+	Lifetime time.Duration
+
 	cert *x509.Certificate
 	key  crypto.Signer
 }
@@ -45,6 +54,32 @@ type Request struct {
 	Hosts []string
 	// Client marks a server certificate that is also used as a client.
 	Client bool
+	// Lifetime from now on; default that of the CA.
+	Lifetime time.Duration
+}
+
+// usages are what the certificate may be used for.
+func (r Request) usages() []x509.ExtKeyUsage {
+	var all []x509.ExtKeyUsage
+	if len(r.Hosts) == 0 || r.Client {
+		all = append(all, x509.ExtKeyUsageClientAuth)
+	}
+	if len(r.Hosts) > 0 {
+		all = append(all, x509.ExtKeyUsageServerAuth)
+	}
+	return all
+}
+
+// names are the hosts by kind.
+func (r Request) names() (dns []string, ips []net.IP) {
+	for _, h := range r.Hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			ips = append(ips, ip)
+		} else {
+			dns = append(dns, h)
+		}
+	}
+	return dns, ips
 }
 
 // NewCA makes a self-signed CA.
@@ -77,7 +112,7 @@ func LoadCA(p Pair) (*CA, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading CA key: %w", err)
 	}
-	return &CA{Pair: p, cert: cert, key: key}, nil
+	return &CA{Pair: p, Lifetime: LeafLifetime, cert: cert, key: key}, nil
 }
 
 // Issue makes a key and a certificate for it.
@@ -86,22 +121,15 @@ func (c *CA) Issue(r Request) (Pair, error) {
 	if err != nil {
 		return Pair{}, fmt.Errorf("generating key of %q: %w", r.CommonName, err)
 	}
-	t := template(r.CommonName, LeafLifetime)
+	life := r.Lifetime
+	if life == 0 {
+		life = c.Lifetime
+	}
+	t := template(r.CommonName, life)
 	t.Subject.Organization = r.Organizations
 	t.KeyUsage = x509.KeyUsageDigitalSignature
-	if len(r.Hosts) == 0 || r.Client {
-		t.ExtKeyUsage = append(t.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
-	}
-	if len(r.Hosts) > 0 {
-		t.ExtKeyUsage = append(t.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
-	}
-	for _, h := range r.Hosts {
-		if ip := net.ParseIP(h); ip != nil {
-			t.IPAddresses = append(t.IPAddresses, ip)
-		} else {
-			t.DNSNames = append(t.DNSNames, h)
-		}
-	}
+	t.ExtKeyUsage = r.usages()
+	t.DNSNames, t.IPAddresses = r.names()
 	der, err := x509.CreateCertificate(rand.Reader, t, c.cert, key.Public(), c.key)
 	if err != nil {
 		return Pair{}, fmt.Errorf("signing certificate of %q: %w", r.CommonName, err)
@@ -109,22 +137,48 @@ func (c *CA) Issue(r Request) (Pair, error) {
 	return encode(der, key)
 }
 
-// Fits reports whether p was signed by this CA for r and has more than half of its life left.
+// Fits reports whether p is what Issue would make for r: signed by this CA, for that user and groups, those hosts and uses, with
+// its key; and whether it need not be renewed yet.
 func (c *CA) Fits(p Pair, r Request, now time.Time) bool {
 	cert, err := ParseCertificate(p.Cert)
-	if err != nil || cert.CheckSignatureFrom(c.cert) != nil || cert.Subject.CommonName != r.CommonName {
+	if err != nil || cert.CheckSignatureFrom(c.cert) != nil || !now.Before(RenewAt(cert)) {
 		return false
 	}
-	if now.Add(LeafLifetime / 2).After(cert.NotAfter) {
-		return false
+	if _, err := tls.X509KeyPair(p.Cert, p.Key); err != nil {
+		return false // the key is another one's
 	}
-	for _, h := range r.Hosts {
-		if cert.VerifyHostname(h) != nil {
-			return false
-		}
+	dns, ips := r.names()
+	return cert.Subject.CommonName == r.CommonName && sameSet(cert.Subject.Organization, r.Organizations) &&
+		sameSet(cert.DNSNames, dns) && sameSet(texts(cert.IPAddresses), texts(ips)) && sameSet(cert.ExtKeyUsage, r.usages())
+}
+
+func sameSet[T cmp.Ordered](a, b []T) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(slices.Compact(a), slices.Compact(b))
+}
+
+func texts(ips []net.IP) []string {
+	var all []string
+	for _, ip := range ips {
+		all = append(all, ip.String())
 	}
-	_, err = ParseKey(p.Key)
-	return err == nil
+	return all
+}
+
+// Issued is when a certificate of this cluster was made.
+func Issued(cert *x509.Certificate) time.Time { return cert.NotBefore.Add(Backdate) }
+
+// RenewAt is when a certificate is to be replaced: after 70 to 90 % of its life, as client-go's certificate manager does, so that
+// not all of a cluster are replaced at once. It is the same at every call.
+func RenewAt(cert *x509.Certificate) time.Time {
+	issued := Issued(cert)
+	if issued.After(cert.NotAfter) {
+		return cert.NotBefore // of somebody else, and for a shorter time than ours are backdated
+	}
+	part := new(big.Int).Mod(cert.SerialNumber, big.NewInt(1000)).Int64()
+	return issued.Add(time.Duration(float64(cert.NotAfter.Sub(issued)) * (0.7 + 0.2*float64(part)/1000)))
 }
 
 // NewKey makes a private key, PEM, such as the one that signs ServiceAccount tokens.
@@ -179,7 +233,7 @@ func template(commonName string, life time.Duration) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: commonName},
-		NotBefore:    now.Add(-5 * time.Minute), // clocks of nodes may differ
+		NotBefore:    now.Add(-Backdate),
 		NotAfter:     now.Add(life),
 	}
 }

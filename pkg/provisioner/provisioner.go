@@ -2,8 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package provisioner makes the volumes of the default storage class: directories on the node that the scheduler chose for
-// the first pod, of kind local. It runs on every node and sees to the claims and volumes of that node only, by the
-// protocol of all external provisioners. Touch it when such volumes are to be made, or removed, in another way.
+// the first pod, of kind local. The Provisioner is part of the control plane and writes the volumes, by the protocol of all
+// external provisioners; a Keeper on each node makes and removes its directories. Touch it when such volumes are to be made,
+// or removed, in another way.
+//
+// The two speak by annotations of the Node, and the keeper is the node's kubelet to the API server: rights to write volumes
+// would be rights over Secrets of the whole cluster, and whoever breaks into a node would have them.
 //
 // The directory is made before the volume is, and removed before it: a crash in between leaves nothing that is not found
 // again. Data goes with the claim if the reclaim policy is Delete, and only then.
@@ -13,16 +17,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -33,160 +35,218 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Config of the provisioner of one node.
+// Config of the provisioner.
 type Config struct {
-	// NodeName is the node that it runs on.
-	NodeName string
-	// Dir holds the directories of volumes. It is made when the first one is. Absolute.
-	Dir string
-	// Client has the rights of the role system:persistent-volume-provisioner.
+	// Client has the rights of the role system:minik8s:local-path.
 	Client kubernetes.Interface
 	// Recorder writes the events of claims and volumes.
 	Recorder record.EventRecorder
 }
 
-// Provisioner makes and removes the volumes of one node.
+// Provisioner makes and removes the volumes of all nodes.
 type Provisioner struct {
 	Config
 	informers informers.SharedInformerFactory
-	claims    corelisters.PersistentVolumeClaimLister
-	volumes   corelisters.PersistentVolumeLister
-	queue     workqueue.TypedRateLimitingInterface[item]
+	nodes     corelisters.NodeLister
+	claims    cache.Indexer
+	volumes   cache.Indexer
+	queue     workqueue.TypedRateLimitingInterface[string] // names of nodes
+
+	// told is what was last said of a claim or a volume on a node, so that it is said once. Only the worker uses it.
+	told map[string]map[types.UID]string
 }
 
-// item is a claim, or a volume if it has no namespace.
-type item struct{ namespace, name string }
+// byNode is the index of claims and volumes.
+const byNode = "node"
 
-// New returns the provisioner of a node. It talks to nobody yet.
+// New returns the provisioner. It talks to nobody yet.
 func New(c Config) (*Provisioner, error) {
-	if !filepath.IsAbs(c.Dir) {
-		return nil, fmt.Errorf("directory %q is not absolute", c.Dir)
-	}
 	p := &Provisioner{
 		Config:    c,
-		informers: informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithTransform(strip)),
-		queue:     workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[item](100*time.Millisecond, time.Minute)),
+		informers: informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithTransform(onlyAnnotations)),
+		queue:     newQueue(),
+		told:      map[string]map[types.UID]string{},
 	}
 	core := p.informers.Core().V1()
-	p.claims, p.volumes = core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister()
+	p.nodes = core.Nodes().Lister()
+	if _, err := core.Nodes().Informer().AddEventHandler(onNodes(p.queue.Add)); err != nil {
+		return nil, fmt.Errorf("watching nodes: %w", err)
+	}
 	enqueue := func(obj any) {
-		if o, ok := obj.(metav1.Object); ok {
-			p.queue.Add(item{o.GetNamespace(), o.GetName()})
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		if node := nodeOf(obj); node != "" {
+			p.queue.Add(node)
 		}
 	}
-	handler := cache.ResourceEventHandlerFuncs{AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }}
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue, DeleteFunc: enqueue,
+		UpdateFunc: func(old, obj any) {
+			enqueue(old)
+			enqueue(obj)
+		},
+	}
 	for _, informer := range []cache.SharedIndexInformer{core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer()} {
+		index := cache.Indexers{byNode: func(obj any) ([]string, error) {
+			if node := nodeOf(obj); node != "" {
+				return []string{node}, nil
+			}
+			return nil, nil
+		}}
+		if err := informer.AddIndexers(index); err != nil {
+			return nil, fmt.Errorf("indexing claims and volumes: %w", err)
+		}
 		if _, err := informer.AddEventHandler(handler); err != nil {
 			return nil, fmt.Errorf("watching claims and volumes: %w", err)
 		}
 	}
+	p.claims, p.volumes = core.PersistentVolumeClaims().Informer().GetIndexer(), core.PersistentVolumes().Informer().GetIndexer()
 	return p, nil
-}
-
-// strip drops what nobody here reads from an object that the cache keeps.
-func strip(obj any) (any, error) {
-	if o, ok := obj.(metav1.Object); ok {
-		o.SetManagedFields(nil)
-	}
-	return obj, nil
 }
 
 // Start works until ctx ends.
 func (p *Provisioner) Start(ctx context.Context) error {
-	p.informers.StartWithContext(ctx)
-	defer p.informers.Shutdown()
-	p.informers.WaitForCacheSync(ctx.Done())
-	stop := context.AfterFunc(ctx, p.queue.ShutDown)
-	defer stop()
-	for {
-		next, shutdown := p.queue.Get()
-		if shutdown {
-			return nil
-		}
-		if err := p.sync(ctx, next); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Provisioning", "namespace", next.namespace, "name", next.name)
-			p.queue.AddRateLimited(next)
-		} else {
-			p.queue.Forget(next)
-		}
-		p.queue.Done(next)
-	}
+	return work(ctx, p.informers, p.queue, p.sync)
 }
 
-func (p *Provisioner) sync(ctx context.Context, i item) error {
-	if i.namespace == "" {
-		volume, err := p.volumes.Get(i.name)
-		if err != nil || !removable(volume, p.NodeName) {
-			return ignoreNotFound(err)
-		}
-		return p.remove(ctx, volume)
-	}
-	claim, err := p.claims.PersistentVolumeClaims(i.namespace).Get(i.name)
-	if err != nil || !wanted(claim, p.NodeName) {
+// sync brings the volumes of a node a step further: claims that wait get the volumes whose directories are there, volumes
+// whose directories are gone go too, and the node is asked for what is missing.
+func (p *Provisioner) sync(ctx context.Context, name string) error {
+	node, err := p.nodes.Get(name)
+	if err != nil {
+		delete(p.told, name)
 		return ignoreNotFound(err)
 	}
-	return p.provision(ctx, claim)
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
+	s := &pass{Provisioner: p, node: node, reported: parse(node.Annotations[annotationReported]), told: map[types.UID]string{}}
+	defer func() { p.told[name] = s.told }()
+	claims, err := p.claims.ByIndex(byNode, name)
+	if err != nil {
+		return err
 	}
-	return err
+	volumes, err := p.volumes.ByIndex(byNode, name)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, c := range claims {
+		failed = append(failed, s.provision(ctx, c.(*corev1.PersistentVolumeClaim)))
+	}
+	for _, v := range volumes {
+		failed = append(failed, s.remove(ctx, v.(*corev1.PersistentVolume)))
+	}
+	asked := parse(node.Annotations[annotationAsked])
+	next, err := ask(asked, s.reported, s.waiting, s.released, func(name string) (bool, error) { return p.exists(ctx, name) })
+	if err != nil {
+		return errors.Join(append(failed, err)...)
+	}
+	return errors.Join(append(failed, annotate(ctx, p.Client, node, map[string]string{annotationAsked: next.String()}))...)
 }
 
-// provision makes the volume that a claim waits for. The binder finds it by its reference to the claim.
-func (p *Provisioner) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	class, err := p.Client.StorageV1().StorageClasses().Get(ctx, volumehelper.GetPersistentVolumeClaimClass(claim), metav1.GetOptions{})
+// exists tells whether there is a volume of a name. That there is none it does not believe the cache.
+func (p *Provisioner) exists(ctx context.Context, name string) (bool, error) {
+	if _, known, err := p.volumes.GetByKey(name); known || err != nil {
+		return known, err
+	}
+	_, err := p.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for volume %q: %w", name, err)
+	}
+	return true, nil
+}
+
+// pass is one look at a node.
+type pass struct {
+	*Provisioner
+	node     *corev1.Node
+	reported directories
+	told     map[types.UID]string
+	// waiting and released are the names of volumes whose directories are to be there, and to be gone.
+	waiting, released []string
+}
+
+// tell writes an event, unless it was the last of the object.
+func (s *pass) tell(obj *metav1.ObjectMeta, event func(text string), text string) {
+	s.told[obj.UID] = text
+	if s.Provisioner.told[s.node.Name][obj.UID] != text {
+		event(text)
+	}
+}
+
+// provision makes the volume that a claim waits for, if its directory is there. The binder finds it by its reference to the
+// claim.
+func (s *pass) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	class, err := s.Client.StorageV1().StorageClasses().Get(ctx, volumehelper.GetPersistentVolumeClaimClass(claim), metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("getting the storage class: %w", err)
 	}
 	if class.Provisioner != Name {
 		return nil
 	}
-	if reason := refusal(claim); reason != "" {
-		p.failed(claim, class, errors.New(reason))
+	dir := s.node.Annotations[annotationDirectory]
+	reason := refusal(claim)
+	if reason == "" && !filepath.IsAbs(dir) {
+		reason = fmt.Sprintf("node %q has not said where it keeps volumes", s.node.Name)
+	}
+	if reason != "" {
+		s.provisioningFailed(claim, class, reason)
 		return nil
 	}
-	volume := volumeFor(claim, class, p.NodeName, p.Dir)
-	if _, err := p.volumes.Get(volume.Name); err == nil {
-		return nil // the binder has yet to see it
+	volume := volumeFor(claim, class, s.node.Name, dir)
+	if _, known, err := s.volumes.GetByKey(volume.Name); known || err != nil {
+		return err // the binder has yet to see it
 	}
-	p.Recorder.Eventf(claim, corev1.EventTypeNormal, "Provisioning", "External provisioner is provisioning volume for claim %q", claim.Namespace+"/"+claim.Name)
-	if err := makeDir(volume.Spec.Local.Path); err != nil {
-		p.failed(claim, class, err)
-		return fmt.Errorf("making the directory: %w", err)
+	s.waiting = append(s.waiting, volume.Name)
+	switch state := s.reported[volume.Name]; state {
+	case "", absent:
+		s.tell(&claim.ObjectMeta, func(text string) { s.Recorder.Event(claim, corev1.EventTypeNormal, "Provisioning", text) },
+			fmt.Sprintf("External provisioner is provisioning volume for claim %q", claim.Namespace+"/"+claim.Name))
+		return nil
+	case present:
+	default:
+		s.provisioningFailed(claim, class, state)
+		return nil
 	}
-	if _, err := p.Client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		p.failed(claim, class, err)
+	if _, err := s.Client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		s.provisioningFailed(claim, class, err.Error())
 		return fmt.Errorf("creating the volume: %w", err)
 	}
-	p.Recorder.Eventf(claim, corev1.EventTypeNormal, "ProvisioningSucceeded", "Successfully provisioned volume %s", volume.Name)
+	s.tell(&claim.ObjectMeta, func(text string) { s.Recorder.Event(claim, corev1.EventTypeNormal, "ProvisioningSucceeded", text) },
+		"Successfully provisioned volume "+volume.Name)
 	return nil
 }
 
-func (p *Provisioner) failed(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, err error) {
-	p.Recorder.Eventf(claim, corev1.EventTypeWarning, "ProvisioningFailed", "failed to provision volume with StorageClass %q: %v", class.Name, err)
+func (s *pass) provisioningFailed(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, reason string) {
+	s.tell(&claim.ObjectMeta, func(text string) { s.Recorder.Event(claim, corev1.EventTypeWarning, "ProvisioningFailed", text) },
+		fmt.Sprintf("failed to provision volume with StorageClass %q: %s", class.Name, reason))
 }
 
-// makeDir makes a directory that every user may write to, for nobody knows which one the pod has.
-func makeDir(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o711); err != nil {
-		return err
+// remove deletes a volume whose data are to go, if its directory is gone.
+func (s *pass) remove(ctx context.Context, volume *corev1.PersistentVolume) error {
+	if !removable(volume) {
+		return nil
 	}
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	failed := func(reason string) {
+		s.tell(&volume.ObjectMeta, func(text string) { s.Recorder.Event(volume, corev1.EventTypeWarning, "VolumeFailedDelete", text) }, reason)
 	}
-	return os.Chmod(path, 0o777)
-}
-
-// remove deletes the data of a volume and then the volume. It repeats what a killed process has left undone.
-func (p *Provisioner) remove(ctx context.Context, volume *corev1.PersistentVolume) error {
-	if err := p.removeDir(volume.Spec.Local.Path); err != nil {
-		p.Recorder.Event(volume, corev1.EventTypeWarning, "VolumeFailedDelete", err.Error())
-		return fmt.Errorf("removing the directory: %w", err)
+	if dir := s.node.Annotations[annotationDirectory]; !volumeName.MatchString(volume.Name) || volume.Spec.Local.Path != filepath.Join(dir, volume.Name) {
+		// Nobody's directory but a volume's own is removed, whoever writes volumes.
+		failed(fmt.Sprintf("%s is not the directory of this volume in %q", volume.Spec.Local.Path, dir))
+		return nil
 	}
-	volumes := p.Client.CoreV1().PersistentVolumes()
+	s.released = append(s.released, volume.Name)
+	switch state := s.reported[volume.Name]; state {
+	case "", present:
+		return nil
+	case absent:
+	default:
+		failed(state)
+		return nil
+	}
+	volumes := s.Client.CoreV1().PersistentVolumes()
 	if left := withoutFinalizer(volume); left != nil {
 		if _, err := volumes.Update(ctx, left, metav1.UpdateOptions{}); err != nil {
 			return ignoreNotFound(err)
@@ -195,41 +255,68 @@ func (p *Provisioner) remove(ctx context.Context, volume *corev1.PersistentVolum
 	return ignoreNotFound(volumes.Delete(ctx, volume.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(volume.UID))}))
 }
 
-// removeDir deletes a directory of a volume. What is not below Dir is not deleted whoever asks for it, and what somebody has
-// mounted there is not deleted either.
-func (p *Provisioner) removeDir(path string) error {
-	if filepath.Dir(path) != p.Dir || filepath.Clean(path) != path {
-		return fmt.Errorf("%s is not a volume in %s", path, p.Dir)
-	}
-	mounted, err := mountedBelow(path)
-	if err != nil {
-		return err
-	}
-	if mounted != "" {
-		return fmt.Errorf("%s is a mount point", mounted)
-	}
-	return os.RemoveAll(path)
+func newQueue() workqueue.TypedRateLimitingInterface[string] {
+	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, time.Minute))
 }
 
-// mountedBelow is a mount point at path or below it, "" if there is none.
-func mountedBelow(path string) (string, error) {
-	path, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	data, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return "", fmt.Errorf("reading mounts: %w", err)
-	}
-	for line := range strings.Lines(string(data)) {
-		fields := strings.Fields(line)
-		// The kernel writes spaces in octal; the names of volumes have none, the path may.
-		if len(fields) > 4 && strings.HasPrefix(strings.ReplaceAll(fields[4], `\040`, " ")+"/", path+"/") {
-			return fields[4], nil
+// syncTimeout is how long one pass may take: calls to the API server end with it.
+const syncTimeout = time.Minute
+
+// work syncs what the queue has until ctx ends; what fails is tried again, ever later.
+func work(ctx context.Context, shared informers.SharedInformerFactory, queue workqueue.TypedRateLimitingInterface[string], sync func(context.Context, string) error) error {
+	shared.StartWithContext(ctx)
+	defer shared.Shutdown()
+	shared.WaitForCacheSync(ctx.Done())
+	stop := context.AfterFunc(ctx, queue.ShutDown)
+	defer stop()
+	for {
+		next, shutdown := queue.Get()
+		if shutdown {
+			return nil
 		}
+		limited, cancel := context.WithTimeout(ctx, syncTimeout)
+		if err := sync(limited, next); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Seeing to the volumes of a node", "node", next)
+			queue.AddRateLimited(next)
+		} else {
+			queue.Forget(next)
+		}
+		cancel()
+		queue.Done(next)
 	}
-	return "", nil
+}
+
+// onNodes calls f with the name of each Node that is new or whose annotations changed: its status does so all the time, and
+// says nothing here.
+func onNodes(f func(name string)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { f(obj.(*corev1.Node).Name) },
+		UpdateFunc: func(old, obj any) {
+			before, after := old.(*corev1.Node), obj.(*corev1.Node)
+			for _, key := range []string{annotationDirectory, annotationAsked, annotationReported} {
+				if before.UID != after.UID || before.Annotations[key] != after.Annotations[key] {
+					f(after.Name)
+					return
+				}
+			}
+		},
+	}
+}
+
+// onlyAnnotations drops what nobody here reads from an object that the cache keeps.
+func onlyAnnotations(obj any) (any, error) {
+	if o, ok := obj.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	if n, ok := obj.(*corev1.Node); ok {
+		n.Spec, n.Status = corev1.NodeSpec{}, corev1.NodeStatus{}
+	}
+	return obj, nil
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

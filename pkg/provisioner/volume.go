@@ -30,15 +30,25 @@ func Class() *storagev1.StorageClass {
 			Name: ClassName, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
 		},
 		Provisioner:       Name,
-		ReclaimPolicy:     ptr.To(corev1.PersistentVolumeReclaimDelete),
-		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+		ReclaimPolicy:     new(corev1.PersistentVolumeReclaimDelete),
+		VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
 	}
 }
 
-// wanted tells whether a claim waits for a volume on the node.
-func wanted(claim *corev1.PersistentVolumeClaim, node string) bool {
-	return claim.Spec.VolumeName == "" && claim.DeletionTimestamp == nil &&
-		claim.Annotations[volumehelper.AnnStorageProvisioner] == Name && claim.Annotations[volumehelper.AnnSelectedNode] == node
+// nodeOf is the node whose business a claim or a volume is: a claim that waits for a volume there, a volume that was made
+// there. "" if it is nobody's.
+func nodeOf(obj any) string {
+	switch o := obj.(type) {
+	case *corev1.PersistentVolumeClaim:
+		if o.Spec.VolumeName == "" && o.DeletionTimestamp == nil && o.Annotations[volumehelper.AnnStorageProvisioner] == Name {
+			return o.Annotations[volumehelper.AnnSelectedNode]
+		}
+	case *corev1.PersistentVolume:
+		if o.Annotations[volumehelper.AnnDynamicallyProvisioned] == Name && o.Spec.Local != nil {
+			return pinned(o.Spec.NodeAffinity)
+		}
+	}
+	return ""
 }
 
 // refusal says why there is no volume for a claim that is wanted, "" if there may be one.
@@ -69,7 +79,7 @@ func volumeFor(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 			PersistentVolumeReclaimPolicy: ptr.Deref(class.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete),
 			StorageClassName:              class.Name,
 			MountOptions:                  slices.Clone(class.MountOptions),
-			VolumeMode:                    ptr.To(corev1.PersistentVolumeFilesystem),
+			VolumeMode:                    new(corev1.PersistentVolumeFilesystem),
 			VolumeAttributesClassName:     claim.Spec.VolumeAttributesClassName,
 			ClaimRef: &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
@@ -89,24 +99,22 @@ func volumeFor(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 	return volume
 }
 
-// removable tells whether a volume is on the node and its data are to go.
-func removable(volume *corev1.PersistentVolume, node string) bool {
-	s := &volume.Spec
-	return volume.Status.Phase == corev1.VolumeReleased && s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete &&
-		volume.Annotations[volumehelper.AnnDynamicallyProvisioned] == Name && s.Local != nil && isOn(s.NodeAffinity, node)
+// removable tells whether the data of a volume that was made here are to go.
+func removable(volume *corev1.PersistentVolume) bool {
+	return volume.Status.Phase == corev1.VolumeReleased && volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-// isOn tells whether the affinity is that of volumeFor with the node.
-func isOn(affinity *corev1.VolumeNodeAffinity, node string) bool {
+// pinned is the node of an affinity as volumeFor makes it, "" of another one.
+func pinned(affinity *corev1.VolumeNodeAffinity) string {
 	if affinity == nil || affinity.Required == nil || len(affinity.Required.NodeSelectorTerms) != 1 {
-		return false
+		return ""
 	}
 	for _, r := range affinity.Required.NodeSelectorTerms[0].MatchExpressions {
-		if r.Key == corev1.LabelHostname && r.Operator == corev1.NodeSelectorOpIn && slices.Equal(r.Values, []string{node}) {
-			return true
+		if r.Key == corev1.LabelHostname && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {
+			return r.Values[0]
 		}
 	}
-	return false
+	return ""
 }
 
 // withoutFinalizer is a copy of a volume without the provisioner's finalizer, nil if it has none.

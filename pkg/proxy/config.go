@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/informers"
@@ -104,11 +105,8 @@ func (c *Config) families() []model.Family {
 	}
 	var out []model.Family
 	for _, f := range []model.Family{model.IPv4, model.IPv6} {
-		for _, a := range addrs {
-			if f.Has(a) {
-				out = append(out, f)
-				break
-			}
+		if slices.ContainsFunc(addrs, f.Has) {
+			out = append(out, f)
 		}
 	}
 	if len(out) == 0 {

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -26,6 +25,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"minik8s.io/minik8s/pkg/machinetest"
 	"minik8s.io/minik8s/pkg/proxy/iptables"
 	"minik8s.io/minik8s/pkg/proxy/model"
 	"minik8s.io/minik8s/pkg/proxy/netspace"
@@ -53,12 +53,12 @@ func newSpace(t *testing.T) space {
 	}()
 	select {
 	case h := <-made:
-		t.Cleanup(func() { h.Close() })
+		t.Cleanup(func() { _ = h.Close() })
 		s := space{h}
 		s.link(t, "lo")
 		return s
 	case err := <-errs:
-		t.Skipf("network namespaces cannot be made here: %v", err)
+		machinetest.Lacks(t, "needs network namespaces: %v", err)
 	}
 	return space{}
 }
@@ -148,7 +148,7 @@ func serve(t *testing.T, s space, name string) {
 		if err != nil {
 			return err
 		}
-		t.Cleanup(func() { ln.Close() })
+		t.Cleanup(func() { _ = ln.Close() })
 		go func() {
 			for {
 				c, err := ln.Accept()
@@ -156,15 +156,15 @@ func serve(t *testing.T, s space, name string) {
 					return
 				}
 				host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
-				fmt.Fprintf(c, "%s from %s", name, strings.TrimPrefix(host, "::ffff:"))
-				c.Close()
+				_, _ = fmt.Fprintf(c, "%s from %s", name, strings.TrimPrefix(host, "::ffff:"))
+				_ = c.Close()
 			}
 		}()
 		pc, err := net.ListenPacket("udp4", ":8080")
 		if err != nil {
 			return err
 		}
-		t.Cleanup(func() { pc.Close() })
+		t.Cleanup(func() { _ = pc.Close() })
 		go func() {
 			buf := make([]byte, 64)
 			for {
@@ -217,12 +217,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root for network namespaces")
-	}
-	if _, err := exec.LookPath("iptables-restore"); err != nil {
-		t.Skip("needs iptables")
-	}
+	machinetest.Root(t, "for network namespaces")
+	machinetest.Programs(t, "iptables-restore")
 	w := &world{node: newSpace(t), client: fake.NewClientset()}
 	w.podA = newPod(t, w.node, "poda", "10.244.0.2")
 	w.podB = newPod(t, w.node, "podb", "10.244.0.3")
@@ -233,6 +229,8 @@ func newWorld(t *testing.T) *world {
 	w.outside.route(t, "0.0.0.0/0", "192.0.2.1", "eth0")
 	w.node.route(t, "0.0.0.0/0", "192.0.2.254", "eth0")
 	w.node.do(t, func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644) })
+	// A new namespace begins with what the machine has.
+	w.node.do(t, func() error { return os.WriteFile("/proc/sys/net/ipv4/conf/all/route_localnet", []byte("0"), 0o644) })
 	serve(t, w.podA, "A")
 	serve(t, w.podB, "B")
 
@@ -362,13 +360,24 @@ func TestRealTraffic(t *testing.T) {
 			{"outside to node port", w.outside, "192.0.2.1:30080", "A from 192.0.2.1"},
 			{"pod to node port", w.podB, "192.0.2.1:30080", "A from 192.0.2.1"},
 			{"node port on loopback", w.node, "127.0.0.1:30080", "A from 192.0.2.1"},
+			{"another loopback address", w.node, "127.0.0.2:30080", ""},
 		} {
 			got, err := ask(tt.from, network, tt.addr)
-			if err != nil || got != tt.want {
+			if (err != nil) != (tt.want == "") || got != tt.want {
 				t.Errorf("%s over %s: got %q, %v, want %q", tt.name, network, got, err, tt.want)
 			}
 		}
 	}
+
+	t.Run("no setting of the kernel has changed", func(t *testing.T) {
+		w.node.do(t, func() error {
+			data, err := os.ReadFile("/proc/sys/net/ipv4/conf/all/route_localnet")
+			if got := strings.TrimSpace(string(data)); err == nil && got != "0" {
+				t.Errorf("route_localnet is %s", got)
+			}
+			return err
+		})
+	})
 
 	t.Run("external policy Local keeps the client's address", func(t *testing.T) {
 		svc := dualService("web", "10.96.0.5", 30080)
@@ -378,6 +387,17 @@ func TestRealTraffic(t *testing.T) {
 			got, _ := ask(w.outside, "tcp", "192.0.2.1:30080")
 			return got == "A from 192.0.2.77"
 		})
+		// The node itself may use any endpoint, also if none is here.
+		elsewhere := dualSlice("web", "10.244.0.2")
+		elsewhere.Endpoints[0].NodeName = new("there")
+		w.setSlice(t, elsewhere, false)
+		eventually(t, "no endpoint is here", func() bool {
+			_, err := ask(w.outside, "tcp", "192.0.2.1:30080")
+			return err != nil
+		})
+		if got, err := ask(w.node, "tcp", "127.0.0.1:30080"); err != nil || got != "A from 192.0.2.1" {
+			t.Errorf("on loopback: got %q, %v", got, err)
+		}
 	})
 
 	t.Run("session affinity", func(t *testing.T) {
@@ -467,7 +487,9 @@ func TestRealHealthCheckNodePort(t *testing.T) {
 			if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
 				return err
 			}
-			fmt.Fprint(c, "GET / HTTP/1.0\r\n\r\n")
+			if _, err := fmt.Fprint(c, "GET / HTTP/1.0\r\n\r\n"); err != nil {
+				return err
+			}
 			var b strings.Builder
 			buf := make([]byte, 1024)
 			for {
@@ -483,7 +505,7 @@ func TestRealHealthCheckNodePort(t *testing.T) {
 			return 0, nil
 		}
 		head, text, _ := strings.Cut(raw, "\r\n\r\n")
-		fmt.Sscanf(head, "HTTP/1.0 %d", &code)
+		_, _ = fmt.Sscanf(head, "HTTP/1.0 %d", &code) // what is no answer has no code
 		_ = json.Unmarshal([]byte(text), &body)
 		return code, body
 	}
@@ -547,16 +569,12 @@ func TestRealChunks(t *testing.T) {
 
 // TestRealIPv6 loads the IPv6 rules of every feature with the real program.
 func TestRealIPv6(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root for network namespaces")
-	}
-	if _, err := exec.LookPath("ip6tables-restore"); err != nil {
-		t.Skip("needs ip6tables")
-	}
+	machinetest.Root(t, "for network namespaces")
+	machinetest.Programs(t, "ip6tables-restore")
 	node := newSpace(t)
 	commands := iptables.Exec{Family: model.IPv6, NetNS: node.path()}
 	if _, err := commands.Save(t.Context(), "nat"); err != nil {
-		t.Skipf("no IPv6 NAT here: %v", err)
+		machinetest.Lacks(t, "needs NAT for IPv6: %v", err)
 	}
 	lb := dualService("lb", "fd00::5", 30080)
 	lb.Spec.Type = corev1.ServiceTypeLoadBalancer

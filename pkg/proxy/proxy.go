@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"reflect"
 	"sync"
@@ -27,8 +28,8 @@ import (
 	"minik8s.io/minik8s/pkg/proxy/conntrack"
 	"minik8s.io/minik8s/pkg/proxy/health"
 	"minik8s.io/minik8s/pkg/proxy/iptables"
+	"minik8s.io/minik8s/pkg/proxy/loopback"
 	"minik8s.io/minik8s/pkg/proxy/model"
-	"minik8s.io/minik8s/pkg/proxy/netspace"
 	"minik8s.io/minik8s/pkg/proxy/rules"
 )
 
@@ -47,6 +48,7 @@ type Proxy struct {
 	families  []*family
 	trigger   chan struct{}
 	healthSrv *health.Server
+	local     *loopback.Server // only the loop uses it
 
 	mu     sync.Mutex
 	status health.Status // guarded by mu; Now is filled when asked
@@ -79,6 +81,7 @@ func New(config Config) (*Proxy, error) {
 		nodeL:    config.Informers.Core().V1().Nodes().Lister(),
 		trigger:  make(chan struct{}, 1),
 		status:   health.Status{Eligible: true},
+		local:    loopback.New(config.NetNS),
 	}
 	for _, f := range config.families() {
 		rc := config.rules(f)
@@ -100,10 +103,7 @@ func (p *Proxy) Start(ctx context.Context) error {
 		return err
 	}
 	defer stopHealthz()
-	if err := p.sysctl(); err != nil {
-		// Everything except node ports on 127.0.0.1 works without.
-		log.Error(err, "Node ports will not be reachable on the loopback address")
-	}
+	defer p.local.Close()
 	stopWatching, err := p.watch()
 	if err != nil {
 		if ctx.Err() != nil {
@@ -180,6 +180,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	}
 	var errs []error
 	checks := map[string]model.HealthCheck{}
+	var local []loopback.Port
 	for _, f := range p.families {
 		snap := model.Build(f.name, services, endpointSlices, node)
 		for _, c := range snap.HealthChecks {
@@ -189,9 +190,14 @@ func (p *Proxy) sync(ctx context.Context) error {
 				checks[key] = c
 			}
 		}
+		local = append(local, localPorts(snap, f.rules.NodeIPs)...)
 		if err := f.sync(ctx, snap, p.config.NetNS); err != nil {
 			errs = append(errs, fmt.Errorf("family %s: %w", f.name, err))
 		}
+	}
+	if err := p.local.Sync(local); err != nil {
+		// Another program has the port on the loopback address, and keeps it.
+		klog.FromContext(ctx).Error(err, "Opening node ports on the loopback address failed")
 	}
 	list := make([]model.HealthCheck, 0, len(checks))
 	for _, c := range checks {
@@ -209,6 +215,26 @@ func (p *Proxy) sync(ctx context.Context) error {
 		p.status.LastUpdated = p.config.Clock.Now()
 	}
 	return err
+}
+
+// localPorts are the node ports to answer on the loopback address: those that some endpoint could take.
+func localPorts(snap *model.Snapshot, nodeIPs []netip.Addr) []loopback.Port {
+	if len(nodeIPs) == 0 {
+		return nil
+	}
+	address := netip.IPv6Loopback()
+	if snap.Family == model.IPv4 {
+		address = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	var out []loopback.Port
+	for i := range snap.Ports {
+		if s := &snap.Ports[i]; s.NodePort != 0 && len(s.Cluster) > 0 {
+			out = append(out, loopback.Port{
+				Protocol: s.Name.Protocol, Listen: netip.AddrPortFrom(address, s.NodePort), Forward: netip.AddrPortFrom(nodeIPs[0], s.NodePort),
+			})
+		}
+	}
+	return out
 }
 
 func (f *family) sync(ctx context.Context, snap *model.Snapshot, netNS string) error {
@@ -281,17 +307,6 @@ func Purge(ctx context.Context, config Config) error {
 func hasIPv6() bool {
 	_, err := os.Stat("/proc/net/if_inet6")
 	return err == nil
-}
-
-// sysctl lets packets with a loopback source be sent to pods; the firewall chain keeps strangers off the loopback addresses.
-func (p *Proxy) sysctl() error {
-	return netspace.Do(p.config.NetNS, func() error {
-		const path = "/proc/sys/net/ipv4/conf/all/route_localnet"
-		if err := os.WriteFile(path, []byte("1"), 0o644); err != nil {
-			return fmt.Errorf("setting route_localnet: %w", err)
-		}
-		return nil
-	})
 }
 
 // poke asks the loop for a sync. Any number of pokes before it becomes one.
@@ -388,5 +403,8 @@ func (p *Proxy) serveHealthz(ctx context.Context) (stop func(), err error) {
 			klog.FromContext(ctx).Error(err, "Serving health checks failed")
 		}
 	}()
-	return func() { srv.Close(); <-done }, nil
+	return func() {
+		_ = srv.Close() // nothing of it is needed any more
+		<-done
+	}, nil
 }

@@ -56,7 +56,10 @@ func startFake(t *testing.T, kernel *fake.Tables, objects ...*corev1.Service) (*
 }
 
 // ownSysctls keeps the sysctl off the machine that runs the test.
-func ownSysctls(t *testing.T) string { return newSpace(t).path() }
+func ownSysctls(t *testing.T) string {
+	t.Helper()
+	return newSpace(t).path()
+}
 
 func TestProxy_HealsAfterFlush(t *testing.T) {
 	kernel := fake.New()

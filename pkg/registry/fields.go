@@ -60,10 +60,10 @@ func (r *Resource[T]) attrs(obj runtime.Object) (labels.Set, fields.Set, error) 
 
 // addFieldLabels lets clients select by the resource's fields.
 func (r *Resource[T]) addFieldLabels(scheme *runtime.Scheme) error {
-	known := r.selectableFields(r.New())
 	if r.Fields == nil {
-		known["metadata.namespace"] = "" // upstream takes it for cluster-scoped kinds too, if they have no fields of their own
+		return nil // the scheme knows name and namespace, the latter for cluster-scoped kinds too, as upstream's
 	}
+	known := r.selectableFields(r.New())
 	return scheme.AddFieldLabelConversionFunc(r.Kind, func(label, value string) (string, string, error) {
 		if _, ok := known[label]; !ok {
 			return "", "", fmt.Errorf("field label not supported: %s", label)

@@ -134,7 +134,7 @@ func (r *Resource[T]) defaultList(list runtime.Object) {
 	}
 	v := reflect.ValueOf(items).Elem()
 	for i := range v.Len() {
-		if obj, ok := v.Index(i).Addr().Interface().(T); ok {
+		if obj, ok := reflect.TypeAssert[T](v.Index(i).Addr()); ok {
 			r.Default(obj)
 		}
 	}

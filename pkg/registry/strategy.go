@@ -150,6 +150,7 @@ func (s strategy[T]) ValidateDeclaratively(ctx context.Context, obj, old runtime
 	} else {
 		found = s.scheme.ValidateUpdate(ctx, config.Options, obj, old, subresources...)
 	}
+	own = distinct(own)
 	found = validate.FilterEnforcedDeclarativeErrors(ctx, found, true)
 	if len(found) == 0 {
 		return own
@@ -157,6 +158,17 @@ func (s strategy[T]) ValidateDeclaratively(ctx context.Context, obj, old runtime
 	return append(slices.DeleteFunc(own, func(mine *field.Error) bool {
 		return slices.ContainsFunc(found, func(theirs *field.Error) bool { return theirs.Type == mine.Type && theirs.Field == mine.Field })
 	}), found...)
+}
+
+// distinct leaves out what is said a second time: of metadata the machinery, the resource and the whole object's validation say
+// the same, and upstream tells it once.
+func distinct(errs field.ErrorList) field.ErrorList {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(errs, func(e *field.Error) bool {
+		was := seen[e.Error()]
+		seen[e.Error()] = true
+		return was
+	})
 }
 
 func (s strategy[T]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {

@@ -164,10 +164,10 @@ func (s *Scheduler) filter(ctx context.Context, state *framework.CycleState, pod
 		results[k] = s.profile.RunFilterWithNominated(ctx, state, pod, nodes[k], s.nominated.On(nodes[k].Name()))
 		seen[k] = true
 		looked.Add(1)
-		switch code := results[k].Code(); {
-		case code == framework.Success:
+		switch results[k].Code() {
+		case framework.Success:
 			return found.Add(1) < int64(enough)
-		case code == framework.Error:
+		case framework.Error:
 			return false
 		}
 		return true

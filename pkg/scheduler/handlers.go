@@ -65,10 +65,7 @@ func (s *Scheduler) watch(ctx context.Context) (stop func(), synced []cache.Info
 		synced = append(synced, reg.HasSynced)
 	}
 	// Plugins read listers that have no handler here.
-	for _, done := range s.pluginInformers() {
-		synced = append(synced, done)
-	}
-	return stop, synced, nil
+	return stop, append(synced, s.pluginInformers()...), nil
 }
 
 // pluginInformers returns what plugins list but nobody here listens to.

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"minik8s.io/minik8s/pkg/machinetest"
 	"minik8s.io/minik8s/test/e2e/cluster"
 )
 
@@ -27,9 +28,7 @@ type secondMachine struct {
 
 func newSecondMachine(t *testing.T) secondMachine {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, for a network namespace")
-	}
+	machinetest.Root(t, "for a network namespace")
 	m := secondMachine{name: "minik8s-e2e", here: "192.168.199.1", there: "192.168.199.2"}
 	ip := func(args string) {
 		t.Helper()

@@ -163,6 +163,120 @@ func TestUpTellsProgressAndTimesOut(t *testing.T) {
 	}
 }
 
+// The log of a start that fails is deleted with the rest: its end is told.
+func TestTimeOutTellsTheEndOfTheLog(t *testing.T) {
+	c := newCluster(t, "toldlog")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // an etcd that takes connections and says nothing
+	args := []string{"--nodes", "0", "--timeout", "5s", "--etcd-servers", "http://" + l.Addr().String()}
+	r, err := c.Run(t.Context(), "up", args...)
+	if err != nil || r.Code != 1 {
+		t.Fatalf("%v %s", err, r)
+	}
+	told, failure, _ := strings.Cut(r.Stderr, "\nerror: ")
+	contains(t, failure, "--timeout 5s is over")
+	contains(t, told, "The end of its log:\n  ", "name: "+c.Name, "etcd at [http://"+l.Addr().String()+"] does not answer")
+	fails(t, c, "status", nil, "no such cluster")
+}
+
+// A setting that a running cluster cannot take up is an error that says so, and one that fails a start does not stick.
+func TestSettingsOfAKnownCluster(t *testing.T) {
+	c := newCluster(t, "settings")
+	first, err := c.Up(t.Context(), "--nodes", "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(first.Server, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails(t, c, "up", []string{"--api-port", "1"}, "running with --api-port "+port+", not 1", "minik8s down --name "+c.Name)
+	must(t, c, "up", "--api-port", port) // what it has it may be asked for
+	must(t, c, "down")
+
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	fails(t, c, "up", []string{"--api-port", taken}, "port "+taken+" is in use by another program")
+	again, err := c.Up(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Server != first.Server {
+		t.Errorf("after a start that failed it is at %s, was at %s", again.Server, first.Server)
+	}
+}
+
+// One bad entry does not hide the others.
+func TestList(t *testing.T) {
+	c := newCluster(t, "list")
+	up(t, c, "--nodes", "0")
+	list := func(args ...string) string {
+		t.Helper()
+		r, err := cluster.Run(exec.CommandContext(t.Context(), c.Binary, append([]string{"list"}, args...)...))
+		if err != nil || r.Code != 0 {
+			t.Fatalf("list: %v %s", err, r)
+		}
+		return r.Stdout
+	}
+	contains(t, list(), "NAME", c.Name, "running", c.DataDir)
+	must(t, c, "down")
+	var all []struct{ Name, State string }
+	if err := json.Unmarshal([]byte(list("-o", "json")), &all); err != nil {
+		t.Fatal(err)
+	}
+	found := ""
+	for _, l := range all {
+		if l.Name == c.Name {
+			found = l.State
+		}
+	}
+	if found != "stopped" {
+		t.Errorf("got %+v", all)
+	}
+}
+
+// The built-in kubectl goes to minik8s' own cluster, whatever else the user's kubeconfig names, unless told otherwise.
+func TestBuiltInKubectlGoesToItsOwn(t *testing.T) {
+	c := newCluster(t, "own")
+	up(t, c, "--nodes", "0")
+	home := t.TempDir()
+	file := filepath.Join(home, ".kube", "config")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	other := "apiVersion: v1\nkind: Config\nclusters:\n- {name: prod, cluster: {server: \"https://prod.invalid:6443\"}}\n" +
+		"contexts:\n- {name: prod, context: {cluster: prod, user: me}}\nusers:\n- {name: me, user: {token: t}}\ncurrent-context: prod\n"
+	if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) cluster.Result {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), c.Binary, append([]string{"kubectl"}, args...)...)
+		cmd.Env = append(os.Environ(), "HOME="+home, "KUBECONFIG=")
+		r, err := cluster.Run(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := run("--context", "minik8s-e2e-own", "get", "namespaces"); r.Code != 0 || !strings.Contains(r.Stdout, "kube-system") {
+		t.Errorf("its own cluster: %s", r)
+	}
+	if r := run("--context", "prod", "get", "namespaces", "--request-timeout=5s"); r.Code == 0 || !strings.Contains(r.Stderr, "prod.invalid") {
+		t.Errorf("the user's context: %s", r)
+	}
+	if r := run("get", "namespaces", "--request-timeout=5s"); strings.Contains(r.Stderr, "prod.invalid") {
+		t.Errorf("without a word: %s", r)
+	}
+}
+
 func TestLogsFollow(t *testing.T) {
 	c := newCluster(t, "logs")
 	up(t, c, "--nodes", "0")
@@ -329,7 +443,7 @@ func TestVersionAndCompletion(t *testing.T) {
 	}
 	contains(t, run("__complete", "up", "--no"), "--nodes")
 	contains(t, run("kubectl", "version", "--client"), "Client Version: v1.37.")
-	contains(t, run("--help"), "up ", "down ", "status ", "logs ", "kubeconfig ", "server ", "agent ", "kubectl ", "version ", "completion ")
+	contains(t, run("--help"), "up ", "down ", "status ", "list ", "logs ", "kubeconfig ", "server ", "agent ", "kubectl ", "version ", "completion ")
 }
 
 // The built-in kubectl is upstream's: it prints what the separate one prints.

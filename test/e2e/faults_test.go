@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"minik8s.io/minik8s/pkg/machinetest"
 	"minik8s.io/minik8s/test/e2e/cluster"
 )
 
@@ -306,15 +307,13 @@ func TestPortInUse(t *testing.T) {
 
 func TestNoPermission(t *testing.T) {
 	enabled(t)
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to be somebody else")
-	}
+	machinetest.Root(t, "to be somebody else")
 	// Nobody may not look into the folders of this suite.
-	dir, err := os.MkdirTemp("", "minik8s-e2e-nobody-")
+	dir, err := os.MkdirTemp("", "minik8s-e2e-nobody-") //nolint:usetesting // nor into those of a test
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	const nobody = 65534
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		t.Fatal(err)
@@ -346,6 +345,18 @@ func TestNoPermission(t *testing.T) {
 		t.Errorf("want exit code 1: %s", r)
 	}
 	oneError(t, r.Stderr, "permission")
+
+	// Whoever may not use root's cluster is told whose it is.
+	root := newCluster(t, "nobody")
+	up(t, root, "--nodes", "0")
+	for _, verb := range []string{"status", "kubeconfig", "logs", "down"} {
+		r := run(verb)
+		if r.Code != 1 {
+			t.Errorf("%s of root's cluster: %s", verb, r)
+		}
+		oneError(t, r.Stderr, `cluster "e2e-nobody" was started by root`, "sudo minik8s kubeconfig --name e2e-nobody >")
+	}
+	must(t, root, "down", "--purge")
 
 	// A control plane without nodes needs no rights.
 	if r := run("up", "--nodes", "0"); r.Code != 0 {
@@ -386,9 +397,7 @@ func copyFile(t *testing.T, from, to string) {
 
 func TestDiskFull(t *testing.T) {
 	c := newCluster(t, "full")
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to mount a small disk")
-	}
+	machinetest.Root(t, "to mount a small disk")
 	disk := filepath.Join(suite.dir, "disk")
 	if err := os.Mkdir(disk, 0o700); err != nil {
 		t.Fatal(err)
@@ -400,7 +409,7 @@ func TestDiskFull(t *testing.T) {
 		if err := syscall.Unmount(disk, 0); err != nil {
 			t.Error(err)
 		}
-		os.Remove(disk)
+		_ = os.Remove(disk)
 	}()
 	c.DataDir = filepath.Join(disk, "data")
 	fails(t, c, "up", nil, "the disk that holds "+c.DataDir+" is full", "--data-dir")
@@ -412,7 +421,7 @@ func TestNewerDataDirectory(t *testing.T) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(c.DataDir) })
+	t.Cleanup(func() { _ = os.RemoveAll(c.DataDir) })
 	for name, text := range map[string]string{"format": "999\n", "precious": "data"} {
 		if err := os.WriteFile(filepath.Join(c.DataDir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -431,7 +440,7 @@ func TestForeignDirectory(t *testing.T) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(c.DataDir) })
+	t.Cleanup(func() { _ = os.RemoveAll(c.DataDir) })
 	precious := filepath.Join(c.DataDir, "precious")
 	if err := os.WriteFile(precious, []byte("data"), 0o600); err != nil {
 		t.Fatal(err)

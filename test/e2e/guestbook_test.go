@@ -66,6 +66,7 @@ func (g *guestbook) in(t *testing.T, args ...string) string {
 }
 
 func (g *guestbook) apply(t *testing.T) {
+	t.Helper()
 	out := g.in(t, "apply", "-f", g.manifests)
 	contains(t, out, "configmap/guestbook created", "secret/store created", "service/frontend created", "deployment.apps/frontend created",
 		"deployment.apps/store-leader created", "deployment.apps/store-follower created")
@@ -78,6 +79,7 @@ func (g *guestbook) apply(t *testing.T) {
 }
 
 func (g *guestbook) get(t *testing.T) {
+	t.Helper()
 	pods := g.in(t, "get", "pods", "-l", "tier=frontend")
 	if !regexp.MustCompile(`(?m)^NAME +READY +STATUS +RESTARTS +AGE$`).MatchString(pods) {
 		t.Errorf("the columns are not upstream's:\n%s", pods)
@@ -116,6 +118,7 @@ func (g *guestbook) about(ctx context.Context) (about, error) {
 }
 
 func (g *guestbook) byNodePort(t *testing.T) {
+	t.Helper()
 	page, err := fetch(t.Context(), http.MethodGet, g.url, "")
 	if err != nil {
 		t.Fatal(err)
@@ -148,6 +151,7 @@ func (g *guestbook) byNodePort(t *testing.T) {
 }
 
 func (g *guestbook) byClusterIP(t *testing.T) {
+	t.Helper()
 	tool := func(args ...string) string {
 		t.Helper()
 		return g.in(t, append([]string{"exec", "deployment/frontend", "-c", "web", "--", "/guestbook"}, args...)...)
@@ -186,6 +190,7 @@ func (g *guestbook) frontends(t *testing.T) []corev1.Pod {
 }
 
 func (g *guestbook) logs(t *testing.T) {
+	t.Helper()
 	contains(t, g.in(t, "logs", "deployment/frontend", "-c", "web"), "listening on :8080")
 	contains(t, g.in(t, "logs", "deployment/frontend", "--all-containers", "--prefix"), "log-counter] ", "listening on localhost:9090")
 	if out := g.in(t, "logs", "-l", "tier=frontend", "-c", "web", "--tail=1"); strings.Count(out, "\n") != 3 {
@@ -208,6 +213,7 @@ func (g *guestbook) logs(t *testing.T) {
 }
 
 func (g *guestbook) exec(t *testing.T) {
+	t.Helper()
 	pod := g.frontends(t)[0].Name
 	stderr := g.kubectlFails(t, "-n", g.namespace, "exec", pod, "-c", "web", "--", "/guestbook", "get", "http://localhost:1/")
 	contains(t, stderr, "error: Get", "command terminated with exit code 1")
@@ -222,6 +228,7 @@ func (g *guestbook) exec(t *testing.T) {
 }
 
 func (g *guestbook) execTerminal(t *testing.T) {
+	t.Helper()
 	term := atTerminal(t, g.command(t.Context(), "-n", g.namespace, "exec", "-it", "deployment/frontend", "-c", "web", "--", "/guestbook", "toolbox"))
 	term.await(t, 20*time.Second, "guestbook> ")
 	term.typeLine(t, "tty")
@@ -240,6 +247,7 @@ func (g *guestbook) execTerminal(t *testing.T) {
 }
 
 func (g *guestbook) describe(t *testing.T) {
+	t.Helper()
 	contains(t, g.in(t, "describe", "pod", g.frontends(t)[0].Name), "Controlled By:  ReplicaSet/frontend-", "Ready:          True", "Liveness:",
 		"http-get http://:http/livez", "QoS Class:", "Burstable", "Scheduled", "Successfully assigned "+g.namespace+"/frontend-", "Created", "Started")
 	contains(t, g.in(t, "describe", "deployment", "frontend"), "3 desired | 3 updated | 3 total | 3 available | 0 unavailable", "NewReplicaSetAvailable", "ScalingReplicaSet")
@@ -250,6 +258,7 @@ func (g *guestbook) describe(t *testing.T) {
 }
 
 func (g *guestbook) scale(t *testing.T) {
+	t.Helper()
 	watch := background(t, g.command(t.Context(), "-n", g.namespace, "get", "pods", "-l", "tier=frontend", "-w", "--output-watch-events"))
 	for _, p := range g.frontends(t) {
 		watch.await(t, 10*time.Second, p.Name)
@@ -282,6 +291,7 @@ func (g *guestbook) version(want string) func(context.Context) error {
 }
 
 func (g *guestbook) rollout(t *testing.T) {
+	t.Helper()
 	status := func() { t.Helper(); g.in(t, "rollout", "status", "deployment/frontend", "--timeout=90s") }
 	contains(t, g.in(t, "set", "image", "deployment/frontend", "web=minik8s.io/guestbook-frontend:2"), "deployment.apps/frontend image updated")
 	status()
@@ -316,6 +326,7 @@ func (g *guestbook) rollout(t *testing.T) {
 }
 
 func (g *guestbook) serverSideApply(t *testing.T) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: guestbook}\ndata: {GUESTBOOK_TITLE: Applied, MORE: \"1\"}\n"
 	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
@@ -338,6 +349,7 @@ func (g *guestbook) serverSideApply(t *testing.T) {
 }
 
 func (g *guestbook) explain(t *testing.T) {
+	t.Helper()
 	contains(t, g.kubectl(t, "explain", "deployment.spec.strategy.rollingUpdate"), "GROUP:      apps", "KIND:       Deployment", "VERSION:    v1", "maxSurge\t<IntOrString>")
 	contains(t, g.kubectl(t, "explain", "pod", "--recursive"), "containers\t<[]Container> -required-", "readinessProbe")
 	contains(t, g.kubectl(t, "api-resources"), "deployments", "apps/v1", "configmaps", "cm ")
@@ -345,6 +357,7 @@ func (g *guestbook) explain(t *testing.T) {
 
 // A container that dies is started again, and its pod stays.
 func (g *guestbook) crash(t *testing.T) {
+	t.Helper()
 	pod := g.frontends(t)[0]
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Name != "log-counter" {
@@ -377,6 +390,7 @@ func (g *guestbook) crash(t *testing.T) {
 }
 
 func (g *guestbook) remove(t *testing.T) {
+	t.Helper()
 	contains(t, g.in(t, "delete", "-f", g.manifests), `deployment.apps "frontend" deleted`, `service "store-leader" deleted`)
 	eventually(t, 60*time.Second, "no pods", func(ctx context.Context) error {
 		list, err := g.client.CoreV1().Pods(g.namespace).List(ctx, metav1.ListOptions{})

@@ -55,7 +55,7 @@ func takeSnapshot(name string) (snapshot, error) {
 		}
 	}
 	for what, look := range map[string]func() ([]string, error){
-		"mounts": mounts, "cgroups": cgroups,
+		"mounts": mounts, "cgroups": cgroups, "sysctls": sysctls,
 		"files":     func() ([]string, error) { return files(name) },
 		"processes": func() ([]string, error) { return processes(name) },
 	} {
@@ -118,6 +118,25 @@ func mounts() ([]string, error) {
 		}
 	}
 	return all, err
+}
+
+// sysctls are the settings of the network, which a node changes, with their values.
+func sysctls() ([]string, error) {
+	var all []string
+	for _, pattern := range []string{"ipv4/ip_forward", "ipv[46]/conf/*/*", "ipv4/ip_local*", "bridge/*", "netfilter/nf_conntrack_max"} {
+		names, err := filepath.Glob(filepath.Join("/proc/sys/net", pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			value, err := os.ReadFile(name)
+			if err != nil {
+				continue // the link has gone meanwhile, or the setting can only be written
+			}
+			all = append(all, name+" = "+strings.TrimSpace(string(value)))
+		}
+	}
+	return all, nil
 }
 
 func cgroups() ([]string, error) {
@@ -197,11 +216,12 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	}{
 		{"from running", func(*testing.T, *kube) {}},
 		{"after down", func(t *testing.T, k *kube) {
+			t.Helper()
 			if err := k.Down(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"after a kill", func(t *testing.T, k *kube) { kill(t, k) }},
+		{"after a kill", kill},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

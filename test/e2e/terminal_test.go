@@ -31,7 +31,7 @@ func atTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	slave.Close()
+	_ = slave.Close()
 	term := &terminal{output: &output{}, keyboard: master, done: make(chan error, 1)}
 	copied := make(chan struct{})
 	go func() {
@@ -52,7 +52,7 @@ func atTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended
-		master.Close()
+		_ = master.Close()
 	})
 	return term
 }
@@ -65,7 +65,7 @@ func openTerminal() (master, slave *os.File, err error) {
 	}
 	defer func() {
 		if err != nil {
-			master.Close()
+			_ = master.Close()
 		}
 	}()
 	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
@@ -80,7 +80,7 @@ func openTerminal() (master, slave *os.File, err error) {
 		return nil, nil, fmt.Errorf("opening the terminal's other end: %w", err)
 	}
 	if err = unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 120}); err != nil {
-		slave.Close()
+		_ = slave.Close()
 		return nil, nil, fmt.Errorf("sizing the terminal: %w", err)
 	}
 	return master, slave, nil

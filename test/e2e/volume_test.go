@@ -150,7 +150,7 @@ func TestVolume_DefaultClass(t *testing.T) {
 			return fmt.Errorf("volume %s is %s: %s", list.Items[0].Name, list.Items[0].Status.Phase, list.Items[0].Status.Message)
 		}
 		if _, err := os.Stat(volume.Spec.Local.Path); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the directory is there: %v", err)
+			return errors.Join(errors.New("the directory is not gone"), err)
 		}
 		return nil
 	})
@@ -189,7 +189,7 @@ func TestVolume_Kinds(t *testing.T) {
 		})
 		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		c.Spec = corev1.PersistentVolumeClaimSpec{
-			StorageClassName: ptr.To(""), AccessModes: once, Resources: corev1.VolumeResourceRequirements{Requests: size}, VolumeName: v.Name,
+			StorageClassName: new(""), AccessModes: once, Resources: corev1.VolumeResourceRequirements{Requests: size}, VolumeName: v.Name,
 		}
 		if _, err := k.client.CoreV1().PersistentVolumeClaims(ns).Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -201,9 +201,10 @@ func TestVolume_Kinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.runStore(t, ns, storePod("byhand", manual("host", corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir}})))
-	if _, err := os.Stat(filepath.Join(dir, "messages")); err != nil {
-		t.Error(err)
-	}
+	eventually(t, 20*time.Second, "the store's file in the directory", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(dir, "messages"))
+		return err
+	})
 	pod := storePod("unmounted", manual("nfs", corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "192.0.2.1", Path: "/"}}))
 	if _, err := k.client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -251,7 +252,7 @@ func TestVolume_OnAnotherNode(t *testing.T) {
 		t.Errorf("volumes of the node are %v (%v)", found, err)
 	}
 	k.kubectl(t, "delete", "pod/there", "pvc/data")
-	eventually(t, 30*time.Second, "the volume of the other node gone", func(ctx context.Context) error {
+	eventually(t, 30*time.Second, "the volume of the other node gone", func(context.Context) error {
 		left, err := os.ReadDir(filepath.Join(dir, "volumes"))
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("%s is there", left[0].Name())

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -52,12 +53,18 @@ func sorted(s fields.Selector) []fields.Requirement {
 	})
 }
 
+// refused are numbers with an exponent of five digits and more.
+var refused = regexp.MustCompile(`[eE][+-]?[0-9]{5,}`)
+
 // FuzzQuantity parses quantities. What one prints is as much.
 func FuzzQuantity(f *testing.F) {
 	for _, s := range []string{"0", "1", "-1", "1.5", "100m", "1Ki", "12e6", "1E", "1e1000000000", "9999999999999999999999999999Ei", "0.00000000000000000000001n", "+.5", "1e-99999", ""} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		if refused.MatchString(s) {
+			return // by the guard, in every request: the library would write the number out, which takes minutes
+		}
 		q, err := resource.ParseQuantity(s)
 		if err != nil {
 			return

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 // server and of an administrator, the key of tokens.
 type Identity struct {
 	dir   string
+	ca    *pki.CA
 	roots *x509.CertPool
 	admin tls.Certificate
 }
@@ -51,7 +53,7 @@ func NewIdentity(dir string, hosts ...string) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := &Identity{dir: dir, roots: x509.NewCertPool()}
+	id := &Identity{dir: dir, ca: ca, roots: x509.NewCertPool()}
 	id.roots.AppendCertsFromPEM(ca.Cert)
 	for name, data := range map[string][]byte{
 		"ca.crt": ca.Cert, "ca.key": ca.Key, "apiserver.crt": serving.Cert, "apiserver.key": serving.Key, "admin.crt": admin.Cert, "admin.key": admin.Key,
@@ -73,6 +75,19 @@ func (id *Identity) TLS() *tls.Config {
 	return &tls.Config{RootCAs: id.roots, Certificates: []tls.Certificate{id.admin}, MinVersion: tls.VersionTLS12}
 }
 
+// Kubeconfig writes one of a user to a file, with a certificate of its own.
+func (id *Identity) Kubeconfig(file, url, user string, groups ...string) error {
+	pair, err := id.ca.Issue(pki.Request{CommonName: user, Organizations: groups})
+	if err != nil {
+		return err
+	}
+	cert, key := file+".crt", file+".key"
+	return errors.Join(
+		os.WriteFile(cert, pair.Cert, 0o600), os.WriteFile(key, pair.Key, 0o600),
+		os.WriteFile(file, []byte(id.kubeconfig(url, user, cert, key)), 0o600),
+	)
+}
+
 // flags make a kube-apiserver the one of this identity.
 func (id *Identity) flags() []string {
 	return []string{
@@ -82,13 +97,17 @@ func (id *Identity) flags() []string {
 	}
 }
 
-// kubeconfig is the administrator's.
-func (id *Identity) kubeconfig(url string) string {
+// admins is the administrator's kubeconfig.
+func (id *Identity) admins(url string) string {
+	return id.kubeconfig(url, "admin", id.File("admin.crt"), id.File("admin.key"))
+}
+
+func (id *Identity) kubeconfig(url, user, cert, key string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Config
-current-context: admin
-contexts: [{name: admin, context: {cluster: judged, user: admin}}]
-clusters: [{name: judged, cluster: {server: %q, certificate-authority: %q}}]
-users: [{name: admin, user: {client-certificate: %q, client-key: %q}}]
-`, url, id.File("ca.crt"), id.File("admin.crt"), id.File("admin.key"))
+current-context: judged
+contexts: [{name: judged, context: {cluster: judged, user: %[2]q}}]
+clusters: [{name: judged, cluster: {server: %[1]q, certificate-authority: %[3]q}}]
+users: [{name: %[2]q, user: {client-certificate: %[4]q, client-key: %[5]q}}]
+`, url, user, id.File("ca.crt"), cert, key)
 }

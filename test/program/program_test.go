@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -64,15 +65,21 @@ func TestProgram(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	const rest, statm = " S 1 2 3 4 5 6 7 8 9 10 150 50 13 14 15 16 17 18 19 20 100 22 23\n", "900 100 40 1 0 200 0\n"
-	page := int64(os.Getpagesize())
-	want := Usage{Processor: 2 * time.Second, Resident: 100 * page, Anonymous: 60 * page}
+	const rest = " S 1 2 3 4 5 6 7 8 9 10 150 50 13 14 15 16 17 18 19 20 100 22 23\n"
+	const status = "Name:\ta\nVmHWM:\t     130 kB\nVmRSS:\t     100 kB\nRssAnon:\t      60 kB\nRssFile:\t      40 kB\n"
+	want := Usage{Processor: 2 * time.Second, Peak: 130 << 10, Memory: Memory{Resident: 100 << 10, Anonymous: 60 << 10}}
 	for name, stat := range map[string]string{"plain": "1 (a)" + rest, "parentheses in the name": "1 (a) (b c)" + rest} {
-		if got, err := parse(stat, statm); err != nil || got != want {
+		if got, err := parse(stat, status); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, want)
 		}
 	}
-	for name, files := range map[string][2]string{"short stat": {"1 (a) S 1", statm}, "short statm": {"1 (a)" + rest, "900"}, "letters": {"1 (a) S 1 2 3 4 5 6 7 8 9 10 x y", statm}} {
+	for name, files := range map[string][2]string{
+		"short stat":      {"1 (a) S 1", status},
+		"letters":         {"1 (a) S 1 2 3 4 5 6 7 8 9 10 x y", status},
+		"no peak":         {"1 (a)" + rest, strings.Replace(status, "VmHWM", "VmOther", 1)},
+		"another unit":    {"1 (a)" + rest, strings.Replace(status, "100 kB", "100 MB", 1)},
+		"no memory known": {"1 (a)" + rest, ""},
+	} {
 		if got, err := parse(files[0], files[1]); err == nil {
 			t.Errorf("%s: it is taken as %+v", name, got)
 		}
@@ -81,8 +88,36 @@ func TestParse(t *testing.T) {
 
 func TestUsageOf(t *testing.T) {
 	t.Parallel()
-	if got, err := usageOf(os.Getpid()); err != nil || got.Anonymous == 0 || got.Resident <= got.Anonymous {
+	if got, err := usageOf(os.Getpid()); err != nil || got.Anonymous == 0 || got.Resident <= got.Anonymous || got.Peak < got.Resident {
 		t.Errorf("of this process: %+v, %v", got, err)
+	}
+}
+
+// A program that had much memory for a moment has had it.
+func TestSample(t *testing.T) {
+	t.Parallel()
+	const much = 20 << 20
+	p, err := Start(t.TempDir(), "/bin/sh", "sh", "-c", fmt.Sprintf(`x=$(head -c %d /dev/zero | tr '\0' x); echo had it; exec cat /dev/zero >/dev/null`, much))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	stop := p.Sample(time.Millisecond)
+	if err := p.Await(t.Context(), time.Millisecond, func(context.Context) error {
+		u, err := p.Usage()
+		if err != nil {
+			return err
+		}
+		said, err := os.ReadFile(p.Log)
+		if err == nil && (len(said) == 0 || u.Anonymous > much) {
+			err = fmt.Errorf("it has %d bytes and said %q", u.Anonymous, said)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := stop(); got < much {
+		t.Errorf("the most of memory was %d, want at least %d", got, much)
 	}
 }
 
@@ -124,11 +159,22 @@ func TestIdentity(t *testing.T) {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	server := &Server{URL: s.URL, identity: id}
-	read, err := clientcmd.RESTConfigFromKubeConfig([]byte(id.kubeconfig(s.URL)))
+	read, err := clientcmd.RESTConfigFromKubeConfig([]byte(id.admins(s.URL)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, config := range map[string]*rest.Config{"its configuration": server.Config(), "kubeconfig": read} {
+	file := filepath.Join(dir, "somebody")
+	if err := id.Kubeconfig(file, s.URL, "system:somebody", "system:some"); err != nil {
+		t.Fatal(err)
+	}
+	somebody, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pair, err := tls.LoadX509KeyPair(somebody.CertFile, somebody.KeyFile); err != nil || pair.Leaf.Subject.String() != "CN=system:somebody,O=system:some" {
+		t.Errorf("somebody has %+v, %v", pair.Leaf, err)
+	}
+	for name, config := range map[string]*rest.Config{"its configuration": server.Config(), "kubeconfig": read, "somebody's": somebody} {
 		c, err := rest.HTTPClientFor(config)
 		if err != nil {
 			t.Fatal(err)

@@ -59,7 +59,7 @@ func (s Setup) Start(ctx context.Context) (_ *Server, err error) {
 		s.Port = ports[2]
 	}
 	r := &Server{URL: fmt.Sprintf("https://%s:%d", s.Address, s.Port), Dir: s.Dir, Kubeconfig: filepath.Join(s.Dir, "kubeconfig"), identity: s.Identity}
-	if err := os.WriteFile(r.Kubeconfig, []byte(s.Identity.kubeconfig(r.URL)), 0o600); err != nil {
+	if err := os.WriteFile(r.Kubeconfig, []byte(s.Identity.admins(r.URL)), 0o600); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -116,7 +116,7 @@ func (s *Server) HTTP() *http.Client {
 // Config is for clients of the administrator that ask as fast as they can.
 func (s *Server) Config() *rest.Config {
 	return &rest.Config{
-		Host: s.URL, QPS: -1,
+		Host: s.URL, QPS: -1, WarningHandlerWithContext: rest.NoWarnings{}, // they are meant for people
 		TLSClientConfig: rest.TLSClientConfig{CAFile: s.identity.File("ca.crt"), CertFile: s.identity.File("admin.crt"), KeyFile: s.identity.File("admin.key")},
 		ContentConfig:   rest.ContentConfig{ContentType: runtime.ContentTypeProtobuf, AcceptContentTypes: runtime.ContentTypeProtobuf + ",application/json"},
 	}

@@ -69,9 +69,9 @@ func rules() []Rule {
 // axes returns all lists. A group of resources is an axis of its own, found by its folder under pkg/registry.
 func axes(t Tree) []Axis {
 	all := []Axis{
-		{Dir: "pkg/controllers", List: "pkg/controllers/controllers.go", Except: []string{"backend", "certificaterequest", "claim", "controllertest", "history", "ownwrites", "pods", "protection", "replicas", "setup"}},
+		{Dir: "pkg/controllers", List: "pkg/controllers/controllers.go", Except: []string{"controllertest", "ownwrites", "pods", "setup"}},
 		{Dir: "pkg/scheduler/plugins", List: "pkg/scheduler/plugins/plugins.go"},
-		{Dir: "pkg/registry", List: "pkg/registry/groups/groups.go", Except: []string{"groups", "registrytest", "review", "scale", "etcdstore"}},
+		{Dir: "pkg/registry", List: "pkg/registry/groups/groups.go", Except: []string{"groups", "registrytest", "review", "scale", "etcdstore", "destination"}},
 		{Dir: "pkg/apiserver/authentication", List: "pkg/apiserver/authentication/authentication.go"},
 		{Dir: "pkg/apiserver/authorization", List: "pkg/apiserver/authorization/authorization.go", Except: []string{"policy"}},
 		{Dir: "pkg/kubelet/internal/volume", List: "pkg/kubelet/internal/volume/volume.go", Except: []string{"subpath"}},
@@ -89,7 +89,7 @@ func axes(t Tree) []Axis {
 		"pkg/registry/resource":              {"claim", "device"},
 		"pkg/registry/storage":               {"parameters"},
 	}
-	notGroups := map[string]bool{"groups": true, "registrytest": true, "review": true, "scale": true, "etcdstore": true}
+	notGroups := map[string]bool{"groups": true, "registrytest": true, "review": true, "scale": true, "etcdstore": true, "destination": true}
 	for _, dir := range t.Dirs() {
 		if group := path.Base(dir); path.Dir(dir) == "pkg/registry" && !notGroups[group] {
 			all = append(all, Axis{Dir: dir, List: dir + "/" + group + ".go", Except: shared[dir]})

@@ -44,7 +44,7 @@ func lookup(ctx context.Context, out io.Writer, name string) error {
 		return err
 	}
 	for _, a := range addresses {
-		fmt.Fprintln(out, a)
+		_, _ = fmt.Fprintln(out, a)
 	}
 	return nil
 }
@@ -53,10 +53,10 @@ const toolboxHelp = `get URL, lookup NAME, cat FILE, ls DIR, env, id, tty, exit`
 
 // toolbox reads commands from a prompt: an image made from scratch has no shell to look around with.
 func toolbox(ctx context.Context, in io.Reader, out io.Writer) error {
-	fmt.Fprintln(out, toolboxHelp)
+	_, _ = fmt.Fprintln(out, toolboxHelp)
 	lines := bufio.NewScanner(in)
 	for {
-		fmt.Fprint(out, "guestbook> ")
+		_, _ = fmt.Fprint(out, "guestbook> ")
 		if !lines.Scan() {
 			return lines.Err()
 		}
@@ -65,7 +65,7 @@ func toolbox(ctx context.Context, in io.Reader, out io.Writer) error {
 			return nil
 		}
 		if err := tool(ctx, out, command, strings.TrimSpace(argument)); err != nil {
-			fmt.Fprintf(out, "error: %v\n", err)
+			_, _ = fmt.Fprintf(out, "error: %v\n", err)
 		}
 	}
 }
@@ -87,12 +87,12 @@ func tool(ctx context.Context, out io.Writer, command, argument string) error {
 	case "ls":
 		entries, err := os.ReadDir(argument)
 		for _, e := range entries {
-			fmt.Fprintln(out, e.Name())
+			_, _ = fmt.Fprintln(out, e.Name())
 		}
 		return err
 	case "env":
 		for _, e := range os.Environ() {
-			fmt.Fprintln(out, e)
+			_, _ = fmt.Fprintln(out, e)
 		}
 		return nil
 	case "id":

@@ -49,7 +49,7 @@ func openJournal(path string) (*journal, error) {
 	j := newJournal()
 	j.file, j.ready = f, true
 	if err := j.load(); err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return j, nil

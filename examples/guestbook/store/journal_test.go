@@ -37,13 +37,13 @@ func TestJournal_SurvivesACrash(t *testing.T) {
 	if _, err := j.file.WriteString(`{"text":"cut of`); err != nil {
 		t.Fatal(err)
 	}
-	j.close()
+	_ = j.close()
 
 	j = open(t, path)
 	if err := j.add(Message{Text: "three"}); err != nil {
 		t.Fatal(err)
 	}
-	j.close()
+	_ = j.close()
 	j = open(t, path)
 	defer j.close()
 	if diff := cmp.Diff([]Message{{"one"}, {"two"}, {"three"}}, j.all()); diff != "" {
@@ -85,7 +85,7 @@ func TestFollower_CopiesAndStartsAnew(t *testing.T) {
 	}
 
 	// The leader comes back with an empty disk.
-	leader.messages.close()
+	_ = leader.messages.close()
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

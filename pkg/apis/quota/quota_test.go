@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -67,7 +66,7 @@ func TestUsage(t *testing.T) {
 	}
 	claim := &corev1.PersistentVolumeClaim{
 		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: ptr.To("gold"), Resources: corev1.VolumeResourceRequirements{Requests: amounts(map[string]string{"storage": "1Gi"})},
+			StorageClassName: new("gold"), Resources: corev1.VolumeResourceRequirements{Requests: amounts(map[string]string{"storage": "1Gi"})},
 		},
 		Status: corev1.PersistentVolumeClaimStatus{AllocatedResources: amounts(map[string]string{"storage": "2Gi"})},
 	}
@@ -80,15 +79,15 @@ func TestUsage(t *testing.T) {
 		{name: "pod", kind: pods, obj: pod(), want: running},
 		{name: "failed pod", kind: pods, obj: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), want: ended},
 		{name: "pod ends in time", kind: pods, obj: pod(func(p *corev1.Pod) {
-			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(now.Add(-time.Second))), ptr.To[int64](30)
+			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = new(metav1.NewTime(now.Add(-time.Second))), new(int64(30))
 		}), want: running},
 		{name: "pod overdue", kind: pods, obj: pod(func(p *corev1.Pod) {
-			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(now.Add(-time.Minute))), ptr.To[int64](30)
+			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = new(metav1.NewTime(now.Add(-time.Minute))), new(int64(30))
 		}), want: ended},
 		{name: "service", kind: services, obj: service(corev1.ServiceTypeClusterIP), want: map[string]string{"count/services": "1", "services": "1", "services.nodeports": "0", "services.loadbalancers": "0"}},
 		{name: "node port", kind: services, obj: service(corev1.ServiceTypeNodePort), want: map[string]string{"count/services": "1", "services": "1", "services.nodeports": "2", "services.loadbalancers": "0"}},
 		{name: "load balancer", kind: services, obj: service(corev1.ServiceTypeLoadBalancer), want: map[string]string{"count/services": "1", "services": "1", "services.nodeports": "2", "services.loadbalancers": "1"}},
-		{name: "load balancer without node ports", kind: services, obj: service(corev1.ServiceTypeLoadBalancer, func(s *corev1.Service) { s.Spec.AllocateLoadBalancerNodePorts = ptr.To(false) }),
+		{name: "load balancer without node ports", kind: services, obj: service(corev1.ServiceTypeLoadBalancer, func(s *corev1.Service) { s.Spec.AllocateLoadBalancerNodePorts = new(false) }),
 			want: map[string]string{"count/services": "1", "services": "1", "services.nodeports": "1", "services.loadbalancers": "1"}},
 		{name: "claim of a part of a byte", kind: claims, obj: &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
 			Resources: corev1.VolumeResourceRequirements{Requests: amounts(map[string]string{"storage": "1500m"})},
@@ -130,7 +129,7 @@ func TestInScope(t *testing.T) {
 	class := func(operator corev1.ScopeSelectorOperator, values ...string) corev1.ScopedResourceSelectorRequirement {
 		return corev1.ScopedResourceSelectorRequirement{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: operator, Values: values}
 	}
-	deadline := func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To[int64](5) }
+	deadline := func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(5)) }
 	modest := func(p *corev1.Pod) { p.Spec.Containers = []corev1.Container{{Name: "c"}} }
 	high := func(p *corev1.Pod) { p.Spec.PriorityClassName = "high" }
 	crossing := func(p *corev1.Pod) {
@@ -170,7 +169,7 @@ func TestInScope(t *testing.T) {
 	if in, err := services.InScopes([]corev1.ScopedResourceSelectorRequirement{exists("BestEffort")}, &corev1.Service{}); in || err != nil {
 		t.Errorf("a service is in a scope of pods: %v, error %v", in, err)
 	}
-	claim := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeAttributesClassName: ptr.To("fast")}}
+	claim := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeAttributesClassName: new("fast")}}
 	fast := corev1.ScopedResourceSelectorRequirement{ScopeName: corev1.ResourceQuotaScopeVolumeAttributesClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"fast"}}
 	if in, err := claims.InScopes([]corev1.ScopedResourceSelectorRequirement{fast}, claim); !in || err != nil {
 		t.Errorf("the claim is not of its class: %v, error %v", in, err)
@@ -268,7 +267,7 @@ func TestMoves(t *testing.T) {
 	pod := func(deadline *int64) *corev1.Pod {
 		return &corev1.Pod{Spec: corev1.PodSpec{ActiveDeadlineSeconds: deadline}}
 	}
-	if pods.Moves(pod(nil), pod(nil)) || pods.Moves(pod(ptr.To[int64](9)), pod(ptr.To[int64](5))) || !pods.Moves(pod(nil), pod(ptr.To[int64](5))) {
+	if pods.Moves(pod(nil), pod(nil)) || pods.Moves(pod(new(int64(9))), pod(new(int64(5)))) || !pods.Moves(pod(nil), pod(new(int64(5)))) {
 		t.Error("a pod moves when it gets a deadline")
 	}
 }

@@ -6,6 +6,7 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -116,9 +117,9 @@ type plugin struct {
 // whose informers watch a kind that this server does not serve must not be here: it would never be ready.
 var plugins = []plugin{
 	{name: namespaceautoprovision.Name, off: true, build: simple(namespaceautoprovision.New)},
-	{name: lifecycle.PluginName, build: func(io.Reader) (admission.Interface, error) {
+	{name: lifecycle.PluginName, build: unconfigured(func() (admission.Interface, error) {
 		return lifecycle.NewLifecycle(sets.New(metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic))
-	}},
+	})},
 	{name: namespaceexists.Name, off: true, build: simple(namespaceexists.New)},
 	{name: limitpodhardantiaffinitytopology.Name, off: true, build: simple(limitpodhardantiaffinitytopology.New)},
 	{name: limitranger.Name, build: simple(limitranger.New)},
@@ -154,11 +155,21 @@ var plugins = []plugin{
 	{name: validatingpolicy.PluginName, group: admissionregistrationv1.GroupName, build: configured(validatingpolicy.NewPlugin)},
 	{name: validatingwebhook.PluginName, group: admissionregistrationv1.GroupName, build: configured(validatingwebhook.NewValidatingAdmissionWebhook)},
 	// Last, so that nothing is counted which another plugin then refuses.
-	{name: resourcequota.Name, build: func(io.Reader) (admission.Interface, error) { return resourcequota.New() }},
+	{name: resourcequota.Name, build: resourcequota.New},
 }
 
 func simple(f func() admission.Interface) func(io.Reader) (admission.Interface, error) {
-	return func(io.Reader) (admission.Interface, error) { return f(), nil }
+	return unconfigured(func() (admission.Interface, error) { return f(), nil })
+}
+
+// unconfigured makes a plugin that has no configuration, and refuses to drop one that it is given.
+func unconfigured(f func() (admission.Interface, error)) func(io.Reader) (admission.Interface, error) {
+	return func(config io.Reader) (admission.Interface, error) {
+		if config != nil {
+			return nil, errors.New("this plugin has no configuration, but one was given")
+		}
+		return f()
+	}
 }
 
 func configured[P admission.Interface](f func(io.Reader) (P, error)) func(io.Reader) (admission.Interface, error) {

@@ -73,6 +73,42 @@ func TestNamesAreUnique(t *testing.T) {
 	}
 }
 
+// A configuration that is given is read, or refused: each plugin fails with one that cannot be right.
+func TestNoConfigurationIsDropped(t *testing.T) {
+	for _, p := range plugins {
+		if built, err := p.build(strings.NewReader("{nonsense: [")); err == nil {
+			t.Errorf("%s: built %v with a broken configuration", p.name, built)
+		}
+	}
+}
+
+// The configuration file reaches the plugins that it names.
+func TestConfigurationFile(t *testing.T) {
+	const quota = `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"ResourceQuotaConfiguration","limitedResources":[{}]}`
+	for _, tc := range []struct{ name, configuration, want string }{
+		{"ResourceQuota", quota, "the configuration of ResourceQuota is invalid: limitedResources[0].resource: Required value"},
+		{"TaintNodesByCondition", `{}`, "this plugin has no configuration"},
+		{"PodSecurity", `{"apiVersion":"pod-security.admission.config.k8s.io/v1","kind":"PodSecurityConfiguration","default":1}`, "reading the configuration of PodSecurity"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "admission.yaml")
+			text := `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"AdmissionConfiguration","plugins":[{"name":"` + tc.name + `","configuration":` + tc.configuration + `}]}`
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c := Config{File: file}
+			for _, p := range plugins {
+				if p.name != tc.name && !p.off {
+					c.Disable = append(c.Disable, p.name)
+				}
+			}
+			if _, err := New(c); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
 // TestEveryFolderIsListed fails for a plugin that has a folder and never runs.
 func TestEveryFolderIsListed(t *testing.T) {
 	list, err := os.ReadFile("admission.go")

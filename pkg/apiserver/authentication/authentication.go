@@ -33,6 +33,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/authentication/bootstraptoken"
 	"minik8s.io/minik8s/pkg/apiserver/authentication/clientcertificate"
 	"minik8s.io/minik8s/pkg/apiserver/authentication/oidc"
+	"minik8s.io/minik8s/pkg/apiserver/authentication/removednode"
 	"minik8s.io/minik8s/pkg/apiserver/authentication/serviceaccount"
 )
 
@@ -50,6 +51,10 @@ type Config struct {
 	OIDC *oidc.Config
 	// Webhook is asked about tokens that nobody here knows; may be nil.
 	Webhook *Webhook
+	// RemovedNodes makes certificates of nodes end when their Node is deleted, except those of the node of the name
+	// NodeOfProcess, which registers itself. Upstream's last until they end.
+	RemovedNodes  bool
+	NodeOfProcess string
 	// Anonymous says whether and where requests without credentials are let in. Nil: to the health endpoints only.
 	Anonymous *apiserver.AnonymousAuthConfig
 }
@@ -94,7 +99,11 @@ func New(ctx context.Context, c Config, s Server) (authenticator.Request, error)
 		all = append(all, authenticator.WrapAudienceAgnosticRequest(s.Audiences, proxy))
 	}
 	if c.ClientCA != nil {
-		all = append(all, clientcertificate.New(c.ClientCA.VerifyOptions, clock.RealClock{}))
+		var certificates authenticator.Request = clientcertificate.New(c.ClientCA.VerifyOptions, clock.RealClock{})
+		if c.RemovedNodes {
+			certificates = &removednode.Authenticator{Certificates: certificates, Nodes: s.Informers.Core().V1().Nodes().Lister(), Except: c.NodeOfProcess}
+		}
+		all = append(all, certificates)
 	}
 	tokens, err := tokenAuthenticators(ctx, c, s)
 	if err != nil {

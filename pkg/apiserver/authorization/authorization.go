@@ -140,8 +140,8 @@ func (l *local) addFixed(c *apiserver.AuthorizationConfiguration, shared informe
 		case Node:
 			n := &node.Authorizer{Index: node.NewIndex(), Rules: policy.NodeRules()}
 			for _, watched := range []cache.SharedIndexInformer{
-				shared.Core().V1().Pods().Informer(), shared.Core().V1().PersistentVolumes().Informer(), shared.Storage().V1().VolumeAttachments().Informer(),
-				shared.Resource().V1().ResourceSlices().Informer(),
+				shared.Core().V1().Pods().Informer(), shared.Core().V1().PersistentVolumes().Informer(), shared.Core().V1().PersistentVolumeClaims().Informer(),
+				shared.Storage().V1().VolumeAttachments().Informer(), shared.Resource().V1().ResourceSlices().Informer(),
 				shared.Certificates().V1().PodCertificateRequests().Informer(),
 			} {
 				if _, err := watched.AddEventHandler(n.Index.Handler()); err != nil {

@@ -55,5 +55,7 @@ func New(b *generic.Builder, shared informers.SharedInformerFactory, c Config) (
 	if err := s.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer().SetTransform(foldKept); err != nil {
 		return nil, fmt.Errorf("watching definitions: %w", err)
 	}
+	handler := s.GenericAPIServer.Handler
+	handler.Director = refuseProtobuf(handler.Director, s.Informers.Apiextensions().V1().CustomResourceDefinitions().Lister())
 	return s, nil
 }

@@ -38,11 +38,10 @@ func (f *folder) walk(v reflect.Value) uint64 {
 	mix := func(h uint64) { hash = hash*31 + h }
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if !v.Field(i).CanSet() {
-				continue
+		for _, field := range v.Fields() {
+			if field.CanSet() {
+				mix(f.walk(field))
 			}
-			mix(f.walk(v.Field(i)))
 		}
 		return hash
 	case reflect.Array, reflect.Interface:

@@ -40,7 +40,7 @@ func Start(ctx context.Context, api client.FlowcontrolV1Interface) error {
 		return ensureAndTell(ctx, api), nil
 	})
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the server ends, which is no failure
 	}
 	if err != nil {
 		return fmt.Errorf("making the configuration of priority and fairness: %w", err)

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/flowcontrol/prioritylevelconfiguration"
 )
@@ -93,7 +92,7 @@ func TestEnsure(t *testing.T) {
 	for _, p := range list.Items {
 		prioritylevelconfiguration.Resource.Default(&p)
 		if p.Name == "exempt" {
-			p.Spec.Exempt.LendablePercent = ptr.To[int32](50)
+			p.Spec.Exempt.LendablePercent = new(int32(50))
 		}
 		if _, err := api.PriorityLevelConfigurations().Update(ctx, &p, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,10 +165,8 @@ func (f *authenticationFlags) sharedCA() bool {
 		return false // reported where the files are read
 	}
 	for _, u := range users {
-		for _, p := range proxies {
-			if u.Equal(p) {
-				return true
-			}
+		if slices.ContainsFunc(proxies, u.Equal) {
+			return true
 		}
 	}
 	return false

@@ -54,10 +54,12 @@ func (f *authorizationFlags) complete(who *authenticationFlags) {
 
 func (f *authorizationFlags) validate() []error {
 	if f.file != "" {
-		for _, name := range []string{"authorization-mode", "authorization-webhook-config-file", "authorization-webhook-version", "authorization-webhook-cache-authorized-ttl", "authorization-webhook-cache-unauthorized-ttl"} {
-			if f.given(name) {
-				return []error{errors.New("--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined")}
-			}
+		others := []string{
+			"authorization-mode", "authorization-webhook-config-file", "authorization-webhook-version",
+			"authorization-webhook-cache-authorized-ttl", "authorization-webhook-cache-unauthorized-ttl",
+		}
+		if slices.ContainsFunc(others, f.given) {
+			return []error{errors.New("--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined")}
 		}
 		if _, err := authorization.Load(f.file); err != nil {
 			return []error{err}

@@ -22,12 +22,15 @@ import (
 func (f *Flags) storage() etcdstore.Options {
 	s := f.etcd.StorageConfig
 	o := etcdstore.Options{
-		Prefix: s.Prefix, MediaType: f.etcd.DefaultStorageMediaType, CountPollPeriod: s.CountMetricPollPeriod, EventsHistoryWindow: s.EventsHistoryWindow,
+		Prefix: s.Prefix, CompactionInterval: s.CompactionInterval, MediaType: f.etcd.DefaultStorageMediaType, CountPollPeriod: s.CountMetricPollPeriod, EventsHistoryWindow: s.EventsHistoryWindow,
 		Leases: s.LeaseManagerConfig, DeleteCollectionWorkers: f.etcd.DeleteCollectionWorkers,
 		NoWatchCache: !f.etcd.EnableWatchCache, NoGarbageCollection: !f.etcd.EnableGarbageCollection, Uncached: map[schema.GroupResource]bool{},
 	}
+	if o.CompactionInterval == 0 {
+		o.CompactionInterval = -1 // here, 0 is the default
+	}
 	if o.CountPollPeriod == 0 {
-		o.CountPollPeriod = -1 // here, 0 is the default
+		o.CountPollPeriod = -1 // likewise
 	}
 	sizes, _ := options.ParseWatchCacheSizes(f.etcd.WatchCacheSizes) // checked by validate
 	for gr, size := range sizes {
@@ -54,7 +57,7 @@ func (f *Flags) dialEtcd(ctx context.Context) (etcd.Backend, error) {
 	check, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
 	if err := remote.Healthy(check); err != nil {
-		remote.Close()
+		_ = remote.Close()
 		return nil, fmt.Errorf("etcd at %v does not answer: %w", t.ServerList, err)
 	}
 	return remote, nil

@@ -8,6 +8,7 @@ package flags
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -32,7 +33,6 @@ import (
 
 	"minik8s.io/minik8s/pkg/apiserver"
 	"minik8s.io/minik8s/pkg/apiserver/encryption"
-	"minik8s.io/minik8s/pkg/pki"
 )
 
 // Flags are all flags of kube-apiserver. Fields that k8s.io/apiserver publishes options for are those.
@@ -133,6 +133,9 @@ func (f *Flags) StartLog() error {
 	if err := f.generic.ComponentGlobalsRegistry.Set(); err != nil {
 		return err
 	}
+	if err := CheckGates(utilfeature.DefaultMutableFeatureGate); err != nil {
+		return err
+	}
 	return logsapi.ValidateAndApply(f.logs, utilfeature.DefaultFeatureGate)
 }
 
@@ -175,12 +178,8 @@ func (f *Flags) Config(ctx context.Context) (*apiserver.Config, error) {
 	if c.Backend, err = f.dialEtcd(ctx); err != nil {
 		return nil, err
 	}
-	c.CompactionInterval = f.etcd.StorageConfig.CompactionInterval
-	if c.CompactionInterval == 0 {
-		c.CompactionInterval = -1 // here, 0 is the default
-	}
 	if err := f.serving.ApplyTo(&c.SecureServing); err != nil {
-		c.Backend.Close()
+		_ = c.Backend.Close()
 		return nil, err
 	}
 	c.Listener = c.SecureServing.Listener
@@ -276,7 +275,13 @@ func (f *Flags) readFiles(c *apiserver.Config) error {
 	for _, path := range f.authentication.keyFiles {
 		c.TokenKeys = append(c.TokenKeys, read("service-account-key-file", path))
 	}
-	c.KubeletClient = pki.Pair{Cert: read("kubelet-client-certificate", f.cluster.kubeletCert), Key: read("kubelet-client-key", f.cluster.kubeletKey)}
+	if cert, key := read("kubelet-client-certificate", f.cluster.kubeletCert), read("kubelet-client-key", f.cluster.kubeletKey); len(cert) > 0 {
+		pair, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--kubelet-client-certificate: %w", err))
+		}
+		c.KubeletClient = func() (*tls.Certificate, error) { return &pair, nil }
+	}
 	c.KubeletCA = read("kubelet-certificate-authority", f.cluster.kubeletCA)
 	return errors.Join(errs...)
 }

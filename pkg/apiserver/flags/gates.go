@@ -6,7 +6,7 @@ package flags
 import (
 	"sync"
 
-	"k8s.io/apimachinery/pkg/util/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 	logsapi "k8s.io/component-base/logs/api/v1"
@@ -104,7 +104,7 @@ var addGates = sync.OnceFunc(func() {
 			gates[featuregate.Feature(name)] = f.spec
 		}
 	}
-	runtime.Must(utilfeature.DefaultMutableFeatureGate.Add(gates))
-	runtime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
-	runtime.Must(zpages.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
+	utilruntime.Must(utilfeature.DefaultMutableFeatureGate.Add(gates))
+	utilruntime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
+	utilruntime.Must(zpages.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
 })

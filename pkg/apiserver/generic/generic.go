@@ -32,6 +32,7 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -80,10 +81,6 @@ type Config struct {
 	Machinery func(*genericapiserver.Config) error
 	// Storage of objects.
 	Storage etcdstore.Options
-
-	RequestTimeout                                   time.Duration
-	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
-	CompactionInterval, ShutdownDelay                time.Duration
 }
 
 // Builder is a half-made server: the loopback client exists, so that policy can be built on it; Finish makes the server.
@@ -137,17 +134,9 @@ func NewBuilder(c Config) (*Builder, error) {
 	g.LongRunningFunc = longRunning()
 	g.MergedResourceConfig = serverstorage.NewResourceConfig()
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
-	g.ShutdownDelayDuration = c.ShutdownDelay
 	g.ShutdownSendRetryAfter = true
-	g.BuildHandlerChainFunc = guard.Chain
-	if c.RequestTimeout > 0 {
-		g.RequestTimeout = c.RequestTimeout
-	}
-	if c.MaxRequestsInFlight > 0 {
-		g.MaxRequestsInFlight = c.MaxRequestsInFlight
-	}
-	if c.MaxMutatingRequestsInFlight > 0 {
-		g.MaxMutatingRequestsInFlight = c.MaxMutatingRequestsInFlight
+	g.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+		return guard.Chain(reserving(handler), c)
 	}
 	if c.AdvertiseAddress.IsValid() {
 		g.PublicAddress = c.AdvertiseAddress.AsSlice()
@@ -161,7 +150,7 @@ func NewBuilder(c Config) (*Builder, error) {
 		}
 	}
 	store := etcdstore.NewFactory(etcdstore.Config{
-		Backend: c.Backend, Scheme: scheme, CompactionInterval: c.CompactionInterval, ObjectCounts: g.StorageObjectCountTracker,
+		Backend: c.Backend, Scheme: scheme, ObjectCounts: g.StorageObjectCountTracker,
 		Transformers: g.ResourceTransformers, Options: c.Storage,
 	})
 	g.RESTOptionsGetter = store
@@ -178,6 +167,17 @@ func NewBuilder(c Config) (*Builder, error) {
 	g.OpenAPIConfig, g.OpenAPIV3Config = docs.V2, docs.V3
 	g.SkipOpenAPIInstallation = true // ours is lazy
 	return &Builder{Loopback: loopback, Scheme: scheme, Storage: store, OpenAPI: docs, config: c, generic: g}, nil
+}
+
+// reserving lets the server itself write into a store that is full: it starts only with the objects that every cluster has, and
+// who wants to delete something needs a server.
+func reserving(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if u, ok := apirequest.UserFrom(r.Context()); ok && u.GetName() == user.APIServerUser {
+			r = r.WithContext(etcd.WithReserve(r.Context()))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // AddPostStartHook runs f once the server serves; /readyz waits for it.
@@ -251,6 +251,7 @@ func (b *Builder) Finish(deps registry.Config, next genericapiserver.DelegationT
 	}
 	var named []*genericapiserver.APIGroupInfo
 	for _, info := range infos {
+		info.NegotiatedSerializer = guard.Decoders(info.NegotiatedSerializer, info.Scheme)
 		if info.PrioritizedVersions[0].Group != "" {
 			named = append(named, info)
 			continue
@@ -320,7 +321,10 @@ func serving(c Config) (_ *genericapiserver.SecureServingInfo, _ *rest.Config, c
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	pair, err := ca.Issue(pki.Request{CommonName: genericapiserver.LoopbackClientServerNameOverride, Hosts: []string{genericapiserver.LoopbackClientServerNameOverride}})
+	pair, err := ca.Issue(pki.Request{
+		CommonName: genericapiserver.LoopbackClientServerNameOverride, Hosts: []string{genericapiserver.LoopbackClientServerNameOverride},
+		Lifetime: pki.CALifetime, // its key never leaves the memory of this process
+	})
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -30,15 +30,20 @@ var ofRequests = []string{
 	"failed to convert new object",
 	// A resourceVersion in the query that is no number.
 	"resourceVersion: Invalid value",
+	// A resourceVersion in an object that is no number, and one in the query that no store can have come to.
+	"strconv.ParseUint: parsing",
+	"etcd returned revision ",
+	// A resourceVersion in an object that is to be created.
+	"resourceVersion should not be set on objects to be created",
 	// A parameter that only some resources honour.
 	"Internal error occurred: no unsafe deleter provided",
 }
 
 // ofPatches are such beginnings in answers to patches: what the library of strategic merge patches says.
 var ofPatches = []string{
-	"unknown patch type", "unable to find api field", "cannot find merge key", "cannot merge lists", "invalid element type in merging list",
-	"invalid value for special key", "failed to create manager for existing fields", "list element types are not identical", "expected a ", "expected slice or array", "expected kind, ", "expected slice, ",
-	"map: ", "merging an object in json", "merging lists", "The order in patch list", "unexpected patch strategy", "unexpected slice of slice", "unknown type: ",
+	"unknown patch type", "unable to find api field", "cannot merge lists", "failed to create manager for existing fields",
+	"list element types are not identical", "expected a ", "expected slice or array", "map: ", "merging an object in json",
+	"merging lists", "The order in patch list", "unexpected patch strategy", "unexpected slice of slice",
 }
 
 // Chain is the usual chain of filters, with the guard inside: who may not ask learns nothing, and the audit log has what the
@@ -55,7 +60,8 @@ func New(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r) // what others say is theirs
 			return
 		}
-		checkQuantities(r, info)
+		checkBody(r)
+		checkPatch(r, info)
 		a := &answer{ResponseWriter: w}
 		defer a.recover(r)
 		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(a), r)

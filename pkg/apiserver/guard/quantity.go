@@ -5,61 +5,73 @@ package guard
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
-	"mime"
 	"net/http"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/yaml"
+
+	"minik8s.io/minik8s/pkg/apis/core/quantity"
 )
 
-// bombs returns where, from and to, numbers are whose exponent has so many digits that no quantity can mean them: the library
-// would write them out, which takes minutes and gigabytes. Nothing else about them is strange, and a label may well be such a
-// string. What is given is the last digit before the exponent and on. Every byte of every write goes through here.
-func bombs(body []byte) iter.Seq2[int, int] {
-	const digits = 5
-	return func(yield func(from, to int) bool) {
-		for i := 1; i < len(body); i++ {
-			if body[i]|0x20 != 'e' || !isDigit(body[i-1]) && body[i-1] != '.' {
-				continue
-			}
-			first := i + 1
-			if first < len(body) && (body[first] == '+' || body[first] == '-') {
-				first++
-			}
-			to := first
-			for to < len(body) && isDigit(body[to]) {
-				to++
-			}
-			if to-first < digits {
-				i = to - 1
-				continue
-			}
-			if !yield(i-1, to) {
-				return
-			}
-			i = to
-		}
+// hugePage is the part of the name of a resource that is a quantity too (hugepages-2Mi), or "".
+func hugePage(name string) string {
+	if size, ok := strings.CutPrefix(name, corev1.ResourceHugePagesPrefix); ok {
+		return size
 	}
+	return ""
+}
+
+// refuseQuantity is the answer to one that is too expensive to read.
+func refuseQuantity(s string) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the quantity %.100q has an exponent or a number of digits out of range", strings.TrimSpace(s)))
+}
+
+// suspect tells whether there may be a string that is expensive among these bytes, as they are. Every byte of every write goes
+// through here.
+func suspect(body []byte) bool {
+	digits := 0
+	for i, c := range body {
+		if isDigit(c) || c == '.' {
+			if digits++; digits >= quantity.MaxDigits {
+				return true
+			}
+			continue
+		}
+		if c|0x20 == 'e' && digits > 0 && exponentDigits(body[i+1:]) >= quantity.ExpensiveExponent {
+			return true
+		}
+		digits = 0
+	}
+	return false
+}
+
+// exponentDigits is how many digits follow, after a sign.
+func exponentDigits(rest []byte) int {
+	n := 0
+	for i, c := range rest {
+		if i == 0 && (c == '+' || c == '-') {
+			continue
+		}
+		if !isDigit(c) || n == quantity.ExpensiveExponent {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// bombString is a string that is one.
-var bombString = regexp.MustCompile(`^[+-]?[0-9.]*[0-9.][eE][+-]?[0-9]{5,}$`)
 
 // maxBody is as much of a body as the machinery reads.
 const maxBody = 3 << 20
@@ -70,27 +82,26 @@ const maxAhead = 64 << 10
 // checked is a body that is looked at before its first byte is handed on.
 type checked struct {
 	io.ReadCloser
-	mediaType string
-	length    int64 // as the client tells it, within bounds
-	once      sync.Once
-	rest      io.Reader
-	err       error
+	length int64 // as the client tells it, within bounds
+	once   sync.Once
+	rest   io.Reader
+	err    error
 }
 
-// streams are the subresources whose requests are no objects.
-var streams = []string{"attach", "exec", "portforward"}
+// converted are the patches that become an object without a decoder: strategic merge patches and applied objects. In them
+// each value has the place that it is meant for; what others copy or move is seen by the decoder afterwards (Decoders).
+var converted = []string{string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType), string(types.ApplyCBORPatchType)}
 
-// checkQuantities lets the handler see an error in place of an object with quantities that are too expensive to read.
-func checkQuantities(r *http.Request, info *apirequest.RequestInfo) {
-	writes := slices.Contains([]string{"create", "update", "patch"}, info.Verb) && !slices.Contains(streams, info.Subresource)
-	if !writes || r.Body == nil || r.Body == http.NoBody {
+// checkPatch lets the handler see an error in place of a patch with quantities that are too expensive to read.
+func checkPatch(r *http.Request, info *apirequest.RequestInfo) {
+	if info.Verb != "patch" || r.Body == nil || r.Body == http.NoBody {
 		return
 	}
-	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil {
-		mediaType = runtime.ContentTypeJSON // what the machinery takes it for, or refuses
+	// As the machinery reads the header: up to the first semicolon.
+	mediaType, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if slices.Contains(converted, strings.TrimSpace(mediaType)) {
+		r.Body = &checked{ReadCloser: r.Body, length: min(max(r.ContentLength, 0), maxAhead)}
 	}
-	r.Body = &checked{ReadCloser: r.Body, mediaType: mediaType, length: min(max(r.ContentLength, 0), maxAhead)}
 }
 
 // Read implements io.Reader. Its error is an answer to the client.
@@ -99,9 +110,7 @@ func (c *checked) Read(p []byte) (int, error) {
 		body := bytes.NewBuffer(make([]byte, 0, c.length+bytes.MinRead))
 		_, c.err = body.ReadFrom(io.LimitReader(c.ReadCloser, maxBody+1))
 		if c.err == nil {
-			if found := expensive(c.mediaType, body.Bytes()); found != "" {
-				c.err = apierrors.NewBadRequest(fmt.Sprintf("the quantity %.100q has an exponent out of range", found))
-			}
+			c.err = checkText(body.Bytes())
 		}
 		c.rest = io.MultiReader(body, c.ReadCloser)
 	})
@@ -111,89 +120,17 @@ func (c *checked) Read(p []byte) (int, error) {
 	return c.rest.Read(p)
 }
 
-// expensive returns a quantity of the body that is too expensive to read, or "".
-func expensive(mediaType string, body []byte) string {
-	suspect := false
-	for range bombs(body) {
-		suspect = true
-		break
-	}
-	if !suspect {
-		return ""
-	}
-	if mediaType == runtime.ContentTypeProtobuf {
-		return inProtobuf(body)
-	}
-	if strings.Contains(mediaType, "yaml") {
-		converted, err := yaml.YAMLToJSON(body)
-		if err != nil {
-			return "" // the decoder tells
-		}
-		body = converted
-	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-	var v any
-	if err := decoder.Decode(&v); err != nil {
-		return ""
-	}
-	return inJSON("", "", v)
-}
-
-// inProtobuf looks for a message with nothing but such a string in its first field: that is how a quantity is encoded.
-func inProtobuf(body []byte) string {
-	for from, to := range bombs(body) {
-		for from > 0 && bytes.IndexByte([]byte("0123456789.+-"), body[from-1]) >= 0 && body[from-1] != byte(to-from) {
-			from--
-		}
-		if n := to - from; from >= 3 && body[from-1] == byte(n) && body[from-2] == 0x0a && body[from-3] == byte(n+2) {
-			return string(body[from:to])
-		}
-	}
-	return ""
-}
-
-// inJSON looks at a value that is in a field of an object that is in a field parent.
-func inJSON(parent, field string, v any) string {
-	found := ""
-	look := func(parent, field string, v any) {
-		if found == "" {
-			found = inJSON(parent, field, v)
-		}
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		if path, ok := v["path"].(string); ok { // of a JSON patch
-			steps := strings.Split("/"+path, "/")
-			look(steps[len(steps)-2], steps[len(steps)-1], v["value"])
-		}
-		for k, item := range v {
-			look(field, k, item)
-		}
-	case []any:
-		for _, item := range v {
-			look(parent, field, item)
-		}
-	case string:
-		if bombString.MatchString(strings.TrimSpace(v)) && isQuantity(parent, field) {
-			return v
-		}
-	case json.Number:
-		if bombString.MatchString(v.String()) && isQuantity(parent, field) {
-			return v.String()
-		}
-	}
-	return found
-}
-
-// isQuantity tells whether some kind has a quantity in a field of this name, or a list of quantities in the parent.
+// isQuantity tells whether some kind has a quantity in a field of this name, or quantities by name in the parent.
 func isQuantity(parent, field string) bool {
 	names := quantityFields()
 	if field == "value" { // that of an environment variable is none, that of a metric is
-		return names.lists.Has(parent) || slices.Contains([]string{"target", "current", "metrics"}, parent)
+		return names.lists.Has(parent) || slices.Contains(valueParents, parent)
 	}
 	return names.single.Has(field) || names.lists.Has(parent)
 }
+
+// valueParents are the fields whose objects have a quantity in their field "value".
+var valueParents = []string{"target", "current", "metrics", "metric", "capacity"}
 
 // fieldNames are the names of fields that hold a quantity, or quantities by name.
 type fieldNames struct{ single, lists sets.Set[string] }
@@ -201,26 +138,23 @@ type fieldNames struct{ single, lists sets.Set[string] }
 // quantityFields are those of all built-in kinds.
 var quantityFields = sync.OnceValue(func() fieldNames {
 	names := fieldNames{single: sets.New[string](), lists: sets.New[string]()}
-	quantity, seen := reflect.TypeFor[resource.Quantity](), map[reflect.Type]bool{}
+	seen := map[reflect.Type]bool{}
 	var visit func(t reflect.Type)
 	visit = func(t reflect.Type) {
-		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
-			t = t.Elem()
+		t = element(t)
+		if t.Kind() == reflect.Map {
+			t = element(t.Elem())
 		}
-		if t.Kind() != reflect.Struct || t == quantity || seen[t] {
+		if t.Kind() != reflect.Struct || t == quantityType || seen[t] {
 			return
 		}
 		seen[t] = true
 		for f := range t.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			of := f.Type
-			for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
-				of = of.Elem()
-			}
-			switch {
-			case of == quantity:
+			switch of := element(f.Type); {
+			case of == quantityType:
 				names.single.Insert(name)
-			case of.Kind() == reflect.Map && of.Elem() == quantity:
+			case of.Kind() == reflect.Map && element(of.Elem()) == quantityType:
 				names.lists.Insert(name)
 			default:
 				visit(of)
@@ -232,3 +166,13 @@ var quantityFields = sync.OnceValue(func() fieldNames {
 	}
 	return names
 })
+
+var quantityType = reflect.TypeFor[resource.Quantity]()
+
+// element is the type behind pointers and slices.
+func element(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	return t
+}

@@ -4,128 +4,163 @@
 package guard
 
 import (
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"minik8s.io/minik8s/pkg/apis/core/quantity"
 )
 
 const number = "1e-99999999"
 
-func TestBombs(t *testing.T) {
+// Whatever is expensive makes what it is in suspect.
+func TestSuspect(t *testing.T) {
 	t.Parallel()
-	same := regexp.MustCompile(`[0-9.][eE][+-]?[0-9]{5,}`)
 	r := rand.New(rand.NewPCG(1, 2))
 	found := 0
-	for range 20000 {
-		body := make([]byte, r.IntN(40))
-		for i := range body {
-			body[i] = "00000123459.eE+-x"[r.IntN(17)]
+	for range 100000 {
+		text := make([]byte, r.IntN(12))
+		for i := range text {
+			text[i] = "00000123459.eE+-xk"[r.IntN(18)]
 		}
-		var got [][]int
-		for from, to := range bombs(body) {
-			got = append(got, []int{from, to})
+		if !quantity.Expensive(string(text)) {
+			continue
 		}
-		if diff := cmp.Diff(same.FindAllIndex(body, -1), got); diff != "" {
-			t.Fatalf("bombs of %q (-want +got):\n%s", body, diff)
+		found++
+		if body := `{"a":"` + string(text) + `"}`; !suspect([]byte(body)) {
+			t.Fatalf("%s is not suspect", body)
 		}
-		found += len(got)
 	}
-	if found < 1000 {
-		t.Errorf("only %d were found: the bodies do not try much", found)
+	if found < 500 {
+		t.Errorf("only %d were found: the texts do not try much", found)
 	}
 }
 
-func TestExpensive(t *testing.T) {
+func TestCheckText(t *testing.T) {
 	t.Parallel()
+	escaped := strings.ReplaceAll(number, "e", `\u0065`)
+	deep := strings.Repeat(`[`, 1<<20)
 	for name, tc := range map[string]struct {
-		mediaType, body string
-		want            bool
+		body string
+		want bool
 	}{
-		"request":           {"application/json", `{"spec":{"containers":[{"resources":{"requests":{"cpu":"` + number + `"}}}]}}`, true},
-		"as a number":       {"application/json", `{"spec":{"capacity":{"storage":1e99999999}}}`, true},
-		"size limit":        {"application/json", `{"spec":{"volumes":[{"emptyDir":{"sizeLimit":"` + number + `"}}]}}`, true},
-		"yaml":              {"application/apply-patch+yaml", "spec:\n  hard:\n    pods: \"" + number + "\"\n", true},
-		"patch":             {"application/json-patch+json", `[{"op":"add","path":"/spec/hard/pods","value":"` + number + `"}]`, true},
-		"patch of a map":    {"application/json-patch+json", `[{"op":"add","path":"/spec/hard","value":{"pods":"` + number + `"}}]`, true},
-		"target":            {"application/json", `{"spec":{"metrics":[{"resource":{"target":{"value":"` + number + `"}}}]}}`, true},
-		"large but usual":   {"application/json", `{"spec":{"hard":{"pods":"1e3"}}}`, false},
-		"label":             {"application/json", `{"metadata":{"labels":{"commit":"4e1234567"}}}`, false},
-		"selector":          {"application/json", `{"spec":{"selector":{"matchLabels":{"commit":"4e1234567"}}}}`, false},
-		"environment":       {"application/json", `{"spec":{"containers":[{"env":[{"name":"COMMIT","value":"4e1234567"}]}]}}`, false},
-		"patch of a label":  {"application/json-patch+json", `[{"op":"add","path":"/metadata/labels/commit","value":"4e1234567"}]`, false},
-		"data":              {"application/json", `{"data":{"cpu":"` + number + `"}}`, false},
-		"longer text":       {"application/json", `{"spec":{"hard":{"pods":"see 1e99999999"}}}`, false},
-		"no object, broken": {"application/json", `1e99999999`, false},
+		"request":              {`{"spec":{"containers":[{"resources":{"requests":{"cpu":"` + number + `"}}}]}}`, true},
+		"as a number":          {`{"spec":{"capacity":{"storage":1e99999999}}}`, true},
+		"many digits":          {`{"spec":{"capacity":{"storage":"` + strings.Repeat("1", 1<<20) + `"}}}`, true},
+		"size limit":           {`{"spec":{"volumes":[{"emptyDir":{"sizeLimit":"` + number + `"}}]}}`, true},
+		"escaped":              {`{"spec":{"capacity":{"storage":"` + escaped + `"}}}`, true},
+		"escaped name":         {`{"spec":{"c\u0061pacity":{"storage":"` + number + `"}}}`, true},
+		"twice, cheap at last": {`{"spec":{"hard":{"pods":"` + number + `","pods":"1"}}}`, true},
+		"twice, a level up":    {`{"spec":{"hard":{"pods":"` + number + `"},"hard":{"pods":"1"}}}`, true},
+		"after a list":         {`{"spec":{"list":[1,{"a":[]}],"hard":{"x":{},"pods":"` + number + `"}}}`, true},
+		"in a list":            {`{"spec":{"hard":{"pods":["` + number + `"]}}}`, true},
+		"huge pages":           {`{"spec":{"hard":{"hugepages-` + number + `":"1"}}}`, true},
+		"huge pages, a label":  {`{"metadata":{"labels":{"hugepages-` + number + `":"1"}}}`, false},
+		"target":               {`{"spec":{"metrics":[{"resource":{"target":{"value":"` + number + `"}}}]}}`, true},
+		"yaml":                 {"spec:\n  hard:\n    pods: \"" + number + "\"\n", true},
+		"yaml, escaped":        {"spec:\n  hard:\n    pods: \"1\\x65-99999999\"\n", true},
+		"yaml, on two lines":   {"spec:\n  hard:\n    pods: \"1e-99\\\n      999999\"\n", true},
+		"yaml, binary":         {"spec:\n  hard:\n    pods: !!binary MWUtOTk5OTk5OTk=\n", true},
+		"yaml, a named tag":    {"%TAG !b! tag:yaml.org,2002:\n---\nspec:\n  hard:\n    pods: !b!binary MWUtOTk5OTk5OTk=\n", true},
+		"yaml, an alias":       {"a: &x \"" + number + "\"\nspec: {hard: {pods: *x}}\n", true},
+		"yaml, merged":         {"a: &x {pods: \"" + number + "\"}\nspec: {hard: {<<: *x}}\n", true},
+		"large but usual":      {`{"spec":{"hard":{"pods":"1e3"}}}`, false},
+		"label":                {`{"metadata":{"labels":{"commit":"4e1234567"}}}`, false},
+		"selector":             {`{"spec":{"selector":{"matchLabels":{"commit":"4e1234567"}}}}`, false},
+		"environment":          {`{"spec":{"containers":[{"env":[{"name":"COMMIT","value":"4e1234567"}]}]}}`, false},
+		"data":                 {`{"data":{"cpu":"` + number + `"}}`, false},
+		"longer text":          {`{"spec":{"hard":{"pods":"see 1e99999999"}}}`, false},
+		"no object":            {`1e99999999`, false},
+		"broken":               {`{"spec":{"hard":{"pods":"` + number, false},
+		"very deep":            {deep + number, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := expensive(tc.mediaType, []byte(tc.body)); (got != "") != tc.want {
-				t.Errorf("expensive is %q, want any: %v", got, tc.want)
+			err := checkText([]byte(tc.body))
+			if apierrors.IsBadRequest(err) != tc.want || err != nil && !tc.want {
+				t.Errorf("error is %v, want any: %v", err, tc.want)
 			}
 		})
 	}
 }
 
-func TestExpensiveProtobuf(t *testing.T) {
+func TestEmbedded(t *testing.T) {
 	t.Parallel()
-	// A stand-in of the same length is encoded, as the library could not write the number itself.
-	standIn := resource.MustParse("99999999991")
-	if len(standIn.String()) != len(number) {
-		t.Fatalf("%s is not as long as %s", standIn.String(), number)
-	}
-	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": standIn}}}}}}
-	scaler := &autoscalingv2.HorizontalPodAutoscaler{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{Metrics: []autoscalingv2.MetricSpec{{
-		Resource: &autoscalingv2.ResourceMetricSource{Target: autoscalingv2.MetricTarget{AverageValue: &standIn}},
-	}}}}
-	labelled := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"commit": standIn.String(), standIn.String(): "commit"}}}
-	for name, tc := range map[string]struct {
-		obj  interface{ Marshal() ([]byte, error) }
-		want bool
-	}{"pod": {pod, true}, "scaler": {scaler, true}, "label": {labelled, false}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			data, err := tc.obj.Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
-			body := strings.ReplaceAll(string(data), standIn.String(), number)
-			if got := expensive("application/vnd.kubernetes.protobuf", []byte(body)); (got == number) != tc.want {
-				t.Errorf("expensive is %q, want it found: %v", got, tc.want)
-			}
-		})
+	for text, want := range map[string]bool{
+		`[{"resource":{"targetAverageValue":"` + number + `"}}]`: true, `{"ScaleUp":{"TOLERANCE":` + number + `}}`: true,
+		`{"ScaleUp":{"Tolerance":"0.1"}}`: false, `no JSON`: false,
+	} {
+		if err := Embedded(text); apierrors.IsBadRequest(err) != want || err != nil && !want {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 
-func TestCheckQuantities(t *testing.T) {
+// The names by which quantities are found are those that kinds have.
+func TestNamesOfQuantities(t *testing.T) {
 	t.Parallel()
-	read := func(body string) (string, error) {
-		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-		r.Header.Set("Content-Type", "application/json")
-		checkQuantities(r, &apirequest.RequestInfo{Verb: "create"})
+	for _, field := range []string{"limits", "requests", "overhead", "hard", "used", "capacity", "allocatable", "default", "defaultRequest", "maxLimitRequestRatio"} {
+		if !isQuantity(field, "cpu") {
+			t.Errorf("%s are no quantities", field)
+		}
+	}
+	for _, field := range []string{"sizeLimit", "divisor", "averageValue", "maximumVolumeSize"} {
+		if !isQuantity("", field) {
+			t.Errorf("%s is no quantity", field)
+		}
+	}
+}
+
+func TestCheckPatch(t *testing.T) {
+	t.Parallel()
+	read := func(verb, mediaType, body string) (string, error) {
+		r := httptest.NewRequest(http.MethodPatch, "/", strings.NewReader(body))
+		r.Header.Set("Content-Type", mediaType)
+		checkPatch(r, &apirequest.RequestInfo{Verb: verb})
 		data, err := io.ReadAll(r.Body)
 		return string(data), err
 	}
+	const strategic, apply = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
+	bad := fmt.Sprintf(`{"spec":{"hard":{"pods":%q}}}`, number)
 	fine := `{"spec":{"hard":{"pods":"10"}},"metadata":{"labels":{"commit":"4e1234567"}}}`
-	if got, err := read(fine); err != nil || got != fine {
-		t.Errorf("read %q, %v", got, err)
-	}
 	large := strings.Repeat("x", maxBody+100)
-	if got, err := read(large); err != nil || got != large {
-		t.Errorf("read %d bytes of %d, %v", len(got), len(large), err)
+	for _, tc := range []struct {
+		name, verb, mediaType, body string
+		refused                     bool
+	}{
+		{"strategic merge patch", "patch", strategic, bad, true},
+		{"with a parameter", "patch", strategic + "; charset=utf-8", bad, true},
+		{"with a parameter that is none", "patch", strategic + ";;", bad, true},
+		{"applied", "patch", apply, bad, true},
+		{"fine", "patch", apply, fine, false},
+		{"large", "patch", apply, large, false},
+		{"seen by the decoder", "patch", "application/merge-patch+json", bad, false},
+		{"a deletion", "delete", strategic, bad, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := read(tc.verb, tc.mediaType, tc.body)
+			switch {
+			case tc.refused && !apierrors.IsBadRequest(err):
+				t.Errorf("error is %v, want a bad request", err)
+			case !tc.refused && (err != nil || got != tc.body):
+				t.Errorf("read %d bytes of %d, %v", len(got), len(tc.body), err)
+			}
+		})
 	}
-	if _, err := read(`{"spec":{"hard":{"pods":"` + number + `"}}}`); !apierrors.IsBadRequest(err) {
-		t.Errorf("error is %v, want a bad request", err)
-	}
+}
+
+func withCPU(cpu string) *corev1.Pod {
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}},
+	}}}}
 }

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/utils/ptr"
 )
 
 func TestDescribe(t *testing.T) {
@@ -33,7 +32,7 @@ func TestCollect(t *testing.T) {
 	named := func(name, of string, renewed time.Time) *coordinationv1.Lease {
 		return &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceSystem, Labels: map[string]string{Label: of}},
-			Spec:       coordinationv1.LeaseSpec{LeaseDurationSeconds: ptr.To[int32](60), RenewTime: &metav1.MicroTime{Time: renewed}},
+			Spec:       coordinationv1.LeaseSpec{LeaseDurationSeconds: new(int32(60)), RenewTime: &metav1.MicroTime{Time: renewed}},
 		}
 	}
 	silent := named("silent", server, now)

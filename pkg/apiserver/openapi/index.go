@@ -8,6 +8,7 @@ import (
 	"crypto/sha512"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -98,9 +99,7 @@ func (x *index) serveIndex(w http.ResponseWriter, r *http.Request) {
 	x.refresh()
 	list := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
 	for _, remote := range x.remote.current() {
-		for path, entry := range remote.documents {
-			list.Paths[path] = entry
-		}
+		maps.Copy(list.Paths, remote.documents)
 	}
 	x.mu.Lock()
 	for path, d := range x.docs {

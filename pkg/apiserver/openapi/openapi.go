@@ -144,7 +144,7 @@ func nameShared(document *spec3.OpenAPI, path string) {
 		// The list is shared by all documents: it is not changed, but replaced.
 		own := slices.DeleteFunc(slices.Clone(kinds), func(kind any) bool {
 			k, ok := kind.(map[string]any)
-			return !ok || !(k["group"] == group && k["version"] == version || k["group"] == "" && k["version"] == "v1")
+			return !ok || (k["group"] != group || k["version"] != version) && (k["group"] != "" || k["version"] != "v1")
 		})
 		schema.Extensions = maps.Clone(schema.Extensions)
 		schema.Extensions[extension] = own

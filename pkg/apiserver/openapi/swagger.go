@@ -6,6 +6,7 @@ package openapi
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -43,10 +44,11 @@ func (f pathless) Handle(_ string, h http.Handler) { f(h) }
 // ServeHTTP brings the document up to date before it is served.
 func (s *swagger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	crds, remotes := s.custom.established(), s.remote.current()
-	now := "of " + fingerprint(crds)
+	of := []string{"of", fingerprint(crds)}
 	for _, have := range remotes {
-		now += have.name + have.etag + " "
+		of = append(of, have.name, have.etag)
 	}
+	now := strings.Join(of, " ")
 	s.mu.Lock()
 	if s.now != now {
 		s.now = now

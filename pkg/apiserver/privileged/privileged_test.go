@@ -15,15 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/utils/ptr"
 )
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	with := func(privileged *bool) *corev1.SecurityContext { return &corev1.SecurityContext{Privileged: privileged} }
 	spec := corev1.PodSpec{
-		InitContainers: []corev1.Container{{SecurityContext: with(ptr.To(false))}},
-		Containers:     []corev1.Container{{}, {SecurityContext: with(ptr.To(true))}},
+		InitContainers: []corev1.Container{{SecurityContext: with(new(false))}},
+		Containers:     []corev1.Container{{}, {SecurityContext: with(new(true))}},
 	}
 	template := corev1.PodTemplateSpec{Spec: spec}
 	for _, tc := range []struct {

@@ -25,6 +25,9 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/internal/index"
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 )
 
 // unmountTimeout is how long a node that is not Ready may keep a volume that no pod needs, as upstream's
@@ -36,8 +39,6 @@ type Reconciler struct {
 	Client client.Client
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
-	// PodsOn lists the pods of a node that have claims, for reading only.
-	PodsOn func(ctx context.Context, node string) ([]corev1.Pod, error)
 
 	mu      sync.Mutex
 	waiting map[string]time.Time // guarded by mu; when a detachment was wanted first, by the name of the attachment
@@ -62,10 +63,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	} else if !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("getting the node: %w", err)
 	}
-	var attachments storagev1.VolumeAttachmentList
-	if err := r.Client.List(ctx, &attachments, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, fmt.Errorf("listing attachments: %w", err)
-	}
 	wants := map[string]*wanted{}
 	if managed(node) {
 		var err error
@@ -73,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{}, err
 		}
 	}
-	p, err := r.plan(ctx, req.Name, node, wants, attachments.Items)
+	p, err := r.plan(ctx, req.Name, node, wants)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -96,17 +93,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // plan compares what is wanted on the node, by the name of the attachment, with what there is in the cluster.
-func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, wants map[string]*wanted, all []storagev1.VolumeAttachment) (plan, error) {
+func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, wants map[string]*wanted) (plan, error) {
 	var p plan
-	have, elsewhere := map[string]bool{}, map[string][]string{}
-	for i := range all {
-		a := &all[i]
+	here, err := r.attachments(ctx, index.AttachedTo(name))
+	if err != nil {
+		return p, err
+	}
+	have := map[string]bool{}
+	for _, a := range here {
 		if a.Spec.Source.PersistentVolumeName == nil {
 			continue // of a volume inside a pod, which is not from here
-		}
-		if a.Spec.NodeName != name {
-			elsewhere[*a.Spec.Source.PersistentVolumeName] = append(elsewhere[*a.Spec.Source.PersistentVolumeName], a.Spec.NodeName)
-			continue
 		}
 		have[a.Name] = true
 		if w := wants[a.Name]; w != nil {
@@ -143,10 +139,15 @@ func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, w
 	}
 	for _, key := range sortedKeys(wants) {
 		w := wants[key]
-		nodes := elsewhere[w.volume.Name]
+		if have[key] {
+			continue
+		}
+		nodes, err := r.elsewhere(ctx, w.volume, name)
+		if err != nil {
+			return p, err
+		}
 		switch {
-		case have[key]:
-		case len(nodes) > 0 && exclusive(w.volume):
+		case len(nodes) > 0:
 			if err := r.refuse(ctx, w, nodes); err != nil {
 				return p, err
 			}
@@ -155,6 +156,32 @@ func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, w
 		}
 	}
 	return p, nil
+}
+
+func (r *Reconciler) attachments(ctx context.Context, which client.ListOption) ([]*storagev1.VolumeAttachment, error) {
+	found, err := ownwrites.Peek[*storagev1.VolumeAttachment](ctx, r.Client, &storagev1.VolumeAttachmentList{}, which)
+	if err != nil {
+		return nil, fmt.Errorf("listing attachments: %w", err)
+	}
+	return found, nil
+}
+
+// elsewhere are the nodes other than this one which keep a volume that only one node may have.
+func (r *Reconciler) elsewhere(ctx context.Context, volume *corev1.PersistentVolume, node string) ([]string, error) {
+	if !exclusive(volume) {
+		return nil, nil
+	}
+	all, err := r.attachments(ctx, index.AttachmentsOf(volume.Name))
+	if err != nil {
+		return nil, err
+	}
+	var nodes []string
+	for _, a := range all {
+		if a.Spec.NodeName != node {
+			nodes = append(nodes, a.Spec.NodeName)
+		}
+	}
+	return nodes, nil
 }
 
 // owned tells whether an attachment was made here, and the name that its volume has in the status of nodes, "" if the
@@ -229,7 +256,7 @@ func (r *Reconciler) report(ctx context.Context, node *corev1.Node, attached []c
 
 // refuse tells the pods why their volume cannot come to their node yet.
 func (r *Reconciler) refuse(ctx context.Context, w *wanted, nodes []string) error {
-	var users []corev1.Pod
+	var users []*corev1.Pod
 	for _, node := range nodes {
 		there, err := r.wants(ctx, node)
 		if err != nil {
@@ -248,8 +275,8 @@ func (r *Reconciler) refuse(ctx context.Context, w *wanted, nodes []string) erro
 	return nil
 }
 
-func (r *Reconciler) tell(pods []corev1.Pod, kind, reason, message string) {
-	for i := range pods {
-		r.Events.Event(&pods[i], kind, reason, message)
+func (r *Reconciler) tell(pods []*corev1.Pod, kind, reason, message string) {
+	for _, pod := range pods {
+		r.Events.Event(pod, kind, reason, message)
 	}
 }

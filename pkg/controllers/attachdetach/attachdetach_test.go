@@ -6,7 +6,6 @@ package attachdetach
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -15,12 +14,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
@@ -79,7 +75,7 @@ func volume(modes ...corev1.PersistentVolumeAccessMode) []client.Object {
 func attachment(on string, attached bool, change ...func(*storagev1.VolumeAttachment)) *storagev1.VolumeAttachment {
 	csi := &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}
 	a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: attachmentName(csi, on), UID: "a"}}
-	a.Spec = storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: on, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("v")}}
+	a.Spec = storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: on, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("v")}}
 	a.Status.Attached = attached
 	for _, f := range change {
 		f(a)
@@ -88,18 +84,7 @@ func attachment(on string, attached bool, change ...func(*storagev1.VolumeAttach
 }
 
 func newReconciler(c client.Client) *Reconciler {
-	return &Reconciler{
-		Client: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakePassiveClock(now),
-		PodsOn: podsOn(c),
-	}
-}
-
-func podsOn(c client.Client) func(context.Context, string) ([]corev1.Pod, error) {
-	return func(ctx context.Context, node string) ([]corev1.Pod, error) {
-		var list corev1.PodList
-		err := c.List(ctx, &list)
-		return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.Spec.NodeName != node }), err
-	}
+	return &Reconciler{Client: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakePassiveClock(now)}
 }
 
 // state are the attachments by node, and what the status of node a says.
@@ -202,7 +187,7 @@ func TestReconcile_Nothing(t *testing.T) {
 	}{
 		{"node attaches itself", append(volume(), node("a", unmanaged), pod("p", "a", "c")), map[string]string{}, 0, ""},
 		{"driver needs no attaching", append(volume(), node("a"), pod("p", "a", "c"),
-			&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: ptr.To(false)}}), map[string]string{}, 0, ""},
+			&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}), map[string]string{}, 0, ""},
 		{"claim not there", []client.Object{node("a"), pod("p", "a", "c")}, map[string]string{}, 0, ""},
 		{"still mounted", append(volume(), node("a", inUse("h")), attachment("a", false)), map[string]string{"a": "v"}, unmountTimeout, ""},
 		{"node gone", append(volume(), attachment("a", false)), map[string]string{"a": "v"}, unmountTimeout, ""},
@@ -218,7 +203,7 @@ func TestReconcile_Nothing(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(tc.objects...).Build()
+			c := controllertest.NewClientBuilder().WithObjects(tc.objects...).Build()
 			events := record.NewFakeRecorder(5)
 			r := newReconciler(c)
 			r.Events = events
@@ -248,7 +233,7 @@ func TestReconcile_Nothing(t *testing.T) {
 func TestReconcile_Patience(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(now)
-	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(append(volume(), node("a", inUse("h"), notReady), attachment("a", true))...).Build()
+	c := controllertest.NewClientBuilder().WithObjects(append(volume(), node("a", inUse("h"), notReady), attachment("a", true))...).Build()
 	r := newReconciler(c)
 	r.Clock = clock
 	for _, step := range []struct {
@@ -267,4 +252,21 @@ func TestReconcile_Patience(t *testing.T) {
 			t.Errorf("after %v: attachments are %v", step.after, got.Attachments)
 		}
 	}
+}
+
+// A node is about its own pods, the attachments to it, and those of the volumes that it wants.
+func TestReconcile_LooksAtItsOwn(t *testing.T) {
+	t.Parallel()
+	var elsewhere []client.Object
+	for i := range 10 {
+		other := attachment("b", true)
+		other.Name, other.Spec.Source.PersistentVolumeName = fmt.Sprintf("other-%d", i), new("other")
+		elsewhere = append(elsewhere, other, pod(fmt.Sprintf("other-%d", i), "b", "other"))
+	}
+	controllertest.Bystanders(t, controllertest.Case{
+		Objects: append(volume(corev1.ReadWriteOnce), node("a"), pod("p", "a", "c")),
+		Request: request("a"),
+		New:     func(c client.Client) reconcile.Reconciler { return newReconciler(c) },
+		Want:    func(context.Context, client.Client) error { return nil },
+	}, elsewhere...)
 }

@@ -91,7 +91,7 @@ func merge(have, attached []corev1.AttachedVolume) []corev1.AttachedVolume {
 }
 
 // inUseBy says who keeps a volume on another node, to users of a namespace: they do not learn names from others.
-func inUseBy(pods []corev1.Pod, namespace string) string {
+func inUseBy(pods []*corev1.Pod, namespace string) string {
 	var names []string
 	foreign := 0
 	for i := range pods {

@@ -73,10 +73,10 @@ func TestMerge(t *testing.T) {
 
 func TestInUseBy(t *testing.T) {
 	t.Parallel()
-	foreign := *pod("x", "b", "c")
+	foreign := pod("x", "b", "c")
 	foreign.Namespace = "other"
-	own := []corev1.Pod{*pod("p", "b", "c"), *pod("q", "b", "c")}
-	for want, pods := range map[string][]corev1.Pod{
+	own := []*corev1.Pod{pod("p", "b", "c"), pod("q", "b", "c")}
+	for want, pods := range map[string][]*corev1.Pod{
 		"Volume is already used by pod(s) p, q":                                                                           own,
 		"Volume is already used by 1 pod(s) in different namespaces":                                                      {foreign},
 		"Volume is already used by pod(s) p, q and 1 pod(s) in different namespaces":                                      append(own, foreign),

@@ -5,7 +5,6 @@ package attachdetach
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -19,32 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/pods"
 	"minik8s.io/minik8s/pkg/controllers/setup"
-)
-
-// byNode finds the pods of a node that have claims, byClaim those that use a claim, as namespace/name.
-const (
-	byNode  = "attachdetach.node"
-	byClaim = "attachdetach.claim"
 )
 
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
-	indexer := env.Manager.GetFieldIndexer()
-	err := indexer.IndexField(context.Background(), &corev1.Pod{}, byNode, func(obj client.Object) []string {
-		pod := obj.(*corev1.Pod)
-		if pod.Spec.NodeName == "" || len(claims(pod)) == 0 {
-			return nil
-		}
-		return []string{pod.Spec.NodeName}
-	})
-	if err != nil {
-		return fmt.Errorf("indexing pods by node: %w", err)
-	}
-	err = indexer.IndexField(context.Background(), &corev1.Pod{}, byClaim, func(obj client.Object) []string { return claims(obj.(*corev1.Pod)) })
-	if err != nil {
-		return fmt.Errorf("indexing pods by claim: %w", err)
-	}
 	options := env.Options()
 	// Two nodes that want the same volume must not be looked at at the same time: no write of the one is in the way of
 	// the other.
@@ -59,18 +38,7 @@ func Setup(env setup.Env) error {
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: claimBound})).
 		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(w.nodesOfAttachment)).
 		WithOptions(options).
-		Complete(&Reconciler{Client: env.Client, Events: env.Events, Clock: env.Clock, PodsOn: w.podsOn})
-}
-
-// claims are those that a pod uses, as namespace/name.
-func claims(pod *corev1.Pod) []string {
-	var names []string
-	for i := range pod.Spec.Volumes {
-		if name := claimOf(pod, &pod.Spec.Volumes[i]); name != "" {
-			names = append(names, pod.Namespace+"/"+name)
-		}
-	}
-	return names
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Events: env.Events, Clock: env.Clock}))
 }
 
 // nodeChanged drops heartbeats.
@@ -84,7 +52,7 @@ func nodeChanged(e event.UpdateEvent) bool {
 
 func podChanged(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
-	return before.Spec.NodeName != after.Spec.NodeName || ended(before) != ended(after)
+	return before.Spec.NodeName != after.Spec.NodeName || pods.IsStopped(before) != pods.IsStopped(after)
 }
 
 func claimBound(e event.UpdateEvent) bool {
@@ -94,7 +62,7 @@ func claimBound(e event.UpdateEvent) bool {
 
 func nodeOfPod(_ context.Context, obj client.Object) []reconcile.Request {
 	pod := obj.(*corev1.Pod)
-	if pod.Spec.NodeName == "" || len(claims(pod)) == 0 {
+	if pod.Spec.NodeName == "" || len(pods.Claims(pod)) == 0 {
 		return nil
 	}
 	return []reconcile.Request{request(pod.Spec.NodeName)}
@@ -109,23 +77,15 @@ type waker struct {
 	client client.Client
 }
 
-func (w waker) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
-	var pods corev1.PodList
-	err := w.client.List(ctx, &pods, client.MatchingFields{byNode: node}, client.UnsafeDisableDeepCopy)
-	return pods.Items, err
-}
-
 func (w waker) nodesOfClaim(ctx context.Context, obj client.Object) []reconcile.Request {
-	var pods corev1.PodList
-	users := client.MatchingFields{byClaim: obj.GetNamespace() + "/" + obj.GetName()}
-	err := w.client.List(ctx, &pods, users, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
+	users, err := pods.WithClaim(ctx, w.client, obj.GetNamespace(), obj.GetName())
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing pods")
 		return nil
 	}
 	var requests []reconcile.Request
-	for i := range pods.Items {
-		if node := pods.Items[i].Spec.NodeName; node != "" {
+	for _, user := range users {
+		if node := user.Spec.NodeName; node != "" {
 			requests = append(requests, request(node))
 		}
 	}
@@ -140,7 +100,7 @@ func (w waker) nodesOfAttachment(ctx context.Context, obj client.Object) []recon
 		return requests
 	}
 	volume := &corev1.PersistentVolume{}
-	err := w.client.Get(ctx, types.NamespacedName{Name: *a.Spec.Source.PersistentVolumeName}, volume, client.DisableReadYourWritesConsistency)
+	err := w.client.Get(ctx, types.NamespacedName{Name: *a.Spec.Source.PersistentVolumeName}, volume)
 	if err != nil || volume.Spec.ClaimRef == nil {
 		return requests // nobody waits for a volume that is gone
 	}

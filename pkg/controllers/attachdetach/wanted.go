@@ -15,13 +15,15 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
 // wanted is a volume that pods of a node need there.
 type wanted struct {
 	volume *corev1.PersistentVolume
 	unique corev1.UniqueVolumeName
-	pods   []corev1.Pod
+	pods   []*corev1.Pod
 }
 
 // attachment is what asks the driver to attach the volume.
@@ -38,14 +40,13 @@ func (w *wanted) attachment(node string) *storagev1.VolumeAttachment {
 
 // wants are the volumes that the pods of a node need attached, by the name of the attachment.
 func (r *Reconciler) wants(ctx context.Context, node string) (map[string]*wanted, error) {
-	pods, err := r.PodsOn(ctx, node)
+	there, err := pods.OnNode(ctx, r.Client, node)
 	if err != nil {
-		return nil, fmt.Errorf("listing pods of node %q: %w", node, err)
+		return nil, err
 	}
 	wants := map[string]*wanted{}
-	for i := range pods {
-		pod := &pods[i]
-		if ended(pod) {
+	for _, pod := range there {
+		if pods.IsStopped(pod) {
 			continue
 		}
 		for n := range pod.Spec.Volumes {
@@ -60,7 +61,7 @@ func (r *Reconciler) wants(ctx context.Context, node string) (map[string]*wanted
 			if wants[name] == nil {
 				wants[name] = &wanted{volume: volume, unique: uniqueName(volume.Spec.CSI)}
 			}
-			wants[name].pods = append(wants[name].pods, *pod)
+			wants[name].pods = append(wants[name].pods, pod)
 		}
 	}
 	return wants, nil
@@ -68,7 +69,7 @@ func (r *Reconciler) wants(ctx context.Context, node string) (map[string]*wanted
 
 // volumeOf is the volume behind a claim of a pod, nil if it is none that is attached, or the claim is not bound yet.
 func (r *Reconciler) volumeOf(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (*corev1.PersistentVolume, error) {
-	name := claimOf(pod, v)
+	name := pods.ClaimOf(pod, v)
 	if name == "" {
 		return nil, nil
 	}
@@ -80,7 +81,7 @@ func (r *Reconciler) volumeOf(ctx context.Context, pod *corev1.Pod, v *corev1.Vo
 		return nil, nil
 	}
 	if v.Ephemeral != nil && ephemeral.VolumeIsForPod(pod, claim) != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // another's claim: the pod waits for its own
 	}
 	volume := &corev1.PersistentVolume{}
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: claim.Spec.VolumeName}, volume); err != nil {
@@ -98,31 +99,4 @@ func (r *Reconciler) volumeOf(ctx context.Context, pod *corev1.Pod, v *corev1.Vo
 		return nil, nil
 	}
 	return volume, nil
-}
-
-// claimOf is the name of the claim behind a volume, "" if none is.
-func claimOf(pod *corev1.Pod, v *corev1.Volume) string {
-	switch {
-	case v.PersistentVolumeClaim != nil:
-		return v.PersistentVolumeClaim.ClaimName
-	case v.Ephemeral != nil:
-		return ephemeral.VolumeClaimName(pod, v)
-	}
-	return ""
-}
-
-// ended tells whether a pod will not run again, nor anything of it.
-func ended(pod *corev1.Pod) bool {
-	done := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
-	s := &pod.Status
-	return done || pod.DeletionTimestamp != nil && !running(s.InitContainerStatuses) && !running(s.ContainerStatuses) && !running(s.EphemeralContainerStatuses)
-}
-
-func running(statuses []corev1.ContainerStatus) bool {
-	for i := range statuses {
-		if s := statuses[i].State; s.Terminated == nil && s.Waiting == nil {
-			return true
-		}
-	}
-	return false
 }

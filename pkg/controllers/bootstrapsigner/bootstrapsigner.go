@@ -54,7 +54,7 @@ func Setup(env setup.Env) error {
 		For(&corev1.ConfigMap{}, builder.WithPredicates(info)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(toInfo), builder.WithPredicates(token)).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, Clock: env.Clock})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Clock: env.Clock}))
 }
 
 func isToken(s *corev1.Secret) bool {

@@ -6,6 +6,7 @@ package bootstrapsigner
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -28,9 +29,7 @@ func token(id string, changes map[string]string) corev1.Secret {
 		"token-id": id, "token-secret": "0123456789abcdef", "usage-bootstrap-signing": "true", "expiration": "2026-06-01T13:00:00Z",
 	}
 	s := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-" + id}, Type: "bootstrap.kubernetes.io/token", Data: map[string][]byte{}}
-	for k, v := range changes {
-		data[k] = v
-	}
+	maps.Copy(data, changes)
 	for k, v := range data {
 		if v != "" {
 			s.Data[k] = []byte(v)

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/certificaterequest"
+	"minik8s.io/minik8s/pkg/apis/certificates/certificaterequest"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -48,7 +48,7 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		For(&certificatesv1.CertificateSigningRequest{}).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, Allowed: allowed})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Allowed: allowed}))
 }
 
 // way is one to get an approval: the right to create a subresource, which exists for this only.

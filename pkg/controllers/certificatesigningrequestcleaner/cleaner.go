@@ -40,7 +40,7 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		For(&certificatesv1.CertificateSigningRequest{}).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, Clock: env.Clock})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Clock: env.Clock}))
 }
 
 // Reconcile deletes the request in req if its time is over, or comes back when it will be.

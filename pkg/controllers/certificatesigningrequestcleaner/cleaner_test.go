@@ -77,7 +77,7 @@ func TestReconcile(t *testing.T) {
 		},
 		Want: func(ctx context.Context, c client.Client) error {
 			if err := c.Get(ctx, key.NamespacedName, &certificatesv1.CertificateSigningRequest{}); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("getting the request: %v", err)
+				return fmt.Errorf("getting the request: %w", err)
 			}
 			return nil
 		},

@@ -25,7 +25,7 @@ const (
 	// one gets that asks for even less.
 	longest, shortest = 365 * 24 * time.Hour, 10 * time.Minute
 	// backdate lets clocks of clients be late. A certificate of less than a working day loses none of its life to it.
-	backdate, working = 5 * time.Minute, 8 * time.Hour
+	backdate, working = pki.Backdate, 8 * time.Hour
 )
 
 // Authority is the CA that signs. Safe for concurrent use.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/certificaterequest"
+	"minik8s.io/minik8s/pkg/apis/certificates/certificaterequest"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -70,7 +70,7 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		For(&certificatesv1.CertificateSigningRequest{}).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, CA: ca})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, CA: ca}))
 }
 
 // Reconcile signs the request in req if it is approved, or says why it never will be signed.

@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -79,7 +78,7 @@ var key = reconcile.Request{NamespacedName: types.NamespacedName{Name: "r"}}
 func TestReconcile_Signs(t *testing.T) {
 	a, ca := authority(t)
 	controllertest.Run(t, controllertest.Case{
-		Objects: []client.Object{request(t, "kubernetes.io/kubelet-serving", func(r *csr) { r.Spec.ExpirationSeconds = ptr.To[int32](3600) })},
+		Objects: []client.Object{request(t, "kubernetes.io/kubelet-serving", func(r *csr) { r.Spec.ExpirationSeconds = new(int32(3600)) })},
 		Request: key,
 		New:     func(c client.Client) reconcile.Reconciler { return &Reconciler{Client: c, CA: a} },
 		Want: func(ctx context.Context, c client.Client) error {
@@ -194,9 +193,9 @@ func TestLifetime(t *testing.T) {
 		want    time.Duration
 	}{
 		"by default": {nil, 365 * 24 * time.Hour},
-		"asked for":  {ptr.To[int32](3600), time.Hour},
-		"too short":  {ptr.To[int32](60), 10 * time.Minute},
-		"too long":   {ptr.To[int32](2 * 365 * 24 * 3600), 365 * 24 * time.Hour},
+		"asked for":  {new(int32(3600)), time.Hour},
+		"too short":  {new(int32(60)), 10 * time.Minute},
+		"too long":   {new(int32(2 * 365 * 24 * 3600)), 365 * 24 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := lifetime(tt.seconds); got != tt.want {

@@ -38,12 +38,12 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(r.aggregated)).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // aggregated lists all aggregated roles: the change of any role may concern any of them.
 func (r *Reconciler) aggregated(ctx context.Context, _ client.Object) []reconcile.Request {
-	return ownwrites.Concerned(ctx, r.Client, &rbacv1.ClusterRoleList{}, func(role *rbacv1.ClusterRole) bool { return role.AggregationRule != nil })
+	return ownwrites.EnqueueFor(ctx, r.Client, &rbacv1.ClusterRoleList{}, func(role *rbacv1.ClusterRole) bool { return role.AggregationRule != nil })
 }
 
 // Reconcile writes the aggregated rules of the role in req when they differ from its present ones.

@@ -4,12 +4,13 @@
 package controllertest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,11 +33,104 @@ func TestChecks_CatchFaults(t *testing.T) {
 		cm.Data[k] = "done"
 		return c.Update(ctx, cm)
 	}
+	extras := func(ctx context.Context, c client.Client) (int, error) {
+		var list corev1.ConfigMapList
+		err := c.List(ctx, &list)
+		return len(list.Items) - 1, err
+	}
+	create := func(ctx context.Context, c client.Client) error {
+		return c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", GenerateName: "extra-"}})
+	}
+	finish := func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+		cm.Data = map[string]string{"x": "done", "y": "done"}
+		return c.Update(ctx, cm)
+	}
 	tests := []struct {
 		name      string
 		reconcile func(context.Context, client.Client) error
+		world     func(context.Context, client.Client) error
 		want      []string
 	}{
+		{
+			name: "creates one, however often it is asked",
+			reconcile: func(ctx context.Context, c client.Client) error {
+				cm, err := get(ctx, c)
+				if err != nil || cm.Data["x"] == "done" {
+					return client.IgnoreNotFound(err)
+				}
+				if n, err := extras(ctx, c); err != nil || n == 0 {
+					return cmp.Or(err, create(ctx, c))
+				}
+				return finish(ctx, c, cm)
+			},
+		},
+		{
+			name: "reads what it has just written",
+			reconcile: func(ctx context.Context, c client.Client) error {
+				cm, err := get(ctx, c)
+				if err != nil || cm.Data["x"] == "done" {
+					return client.IgnoreNotFound(err)
+				}
+				for range 2 {
+					if n, err := extras(ctx, c); err != nil {
+						return err
+					} else if n == 0 {
+						if err := create(ctx, c); err != nil {
+							return err
+						}
+					}
+				}
+				return finish(ctx, c, cm)
+			},
+			want: []string{"cache lags", "time-out, not written", "time-out, written", "watch breaks"},
+		},
+		{
+			name: "tries again at once",
+			reconcile: func(ctx context.Context, c client.Client) error {
+				cm, err := get(ctx, c)
+				if err != nil || cm.Data["x"] == "done" {
+					return client.IgnoreNotFound(err)
+				}
+				if n, err := extras(ctx, c); err != nil {
+					return err
+				} else if n == 0 {
+					if err := create(ctx, c); err != nil {
+						if err := create(ctx, c); err != nil {
+							return err
+						}
+					}
+				}
+				return finish(ctx, c, cm)
+			},
+			want: []string{"answer lost", "conflict", "time-out, not written", "time-out, written", "write fails"},
+		},
+		{
+			name: "has to see every state",
+			reconcile: func(ctx context.Context, c client.Client) error {
+				cm, err := get(ctx, c)
+				if err != nil || cm.Data["stage"] != "2" || cm.Data["x"] == "done" {
+					return client.IgnoreNotFound(err)
+				}
+				return finish(ctx, c, cm)
+			},
+			world: func(ctx context.Context, c client.Client) error {
+				cm, err := get(ctx, c)
+				if err != nil || cm.Data["x"] == "done" || len(cm.Annotations) > 0 {
+					return client.IgnoreNotFound(err)
+				}
+				switch cm.Data["stage"] {
+				case "":
+					cm.Data = map[string]string{"stage": "1"}
+				case "1":
+					cm.Data["stage"] = "2"
+				default:
+					cm.Data["stage"] = "3"
+					cm.Annotations = map[string]string{"over": "yes"}
+				}
+				return c.Update(ctx, cm)
+			},
+			want: []string{"cache lags", "conflict", "time-out, not written", "time-out, written", "watch breaks", "write fails"},
+		},
 		{
 			name: "good",
 			reconcile: func(ctx context.Context, c client.Client) error {
@@ -66,7 +160,7 @@ func TestChecks_CatchFaults(t *testing.T) {
 				}
 				return mark(ctx, c, cm, "y")
 			},
-			want: []string{"answer lost", "comes to rest", "conflict", "write fails"},
+			want: []string{"answer lost", "cache lags", "comes to rest", "conflict", "time-out, not written", "time-out, written", "watch breaks", "write fails"},
 		},
 		{
 			name: "needs its object",
@@ -95,7 +189,7 @@ func TestChecks_CatchFaults(t *testing.T) {
 				}
 				return mark(ctx, c, cm, "y")
 			},
-			want: []string{"answer lost", "conflict", "write fails"},
+			want: []string{"answer lost", "conflict", "time-out, not written", "time-out, written", "write fails"},
 		},
 		{
 			name: "creates twice when it misses the answer",
@@ -111,7 +205,7 @@ func TestChecks_CatchFaults(t *testing.T) {
 				cm.Data = map[string]string{"x": "done", "y": "done"}
 				return c.Update(ctx, cm)
 			},
-			want: []string{"answer lost", "conflict", "write fails"},
+			want: []string{"answer lost", "conflict", "time-out, not written", "time-out, written", "write fails"},
 		},
 		{
 			name: "swallows conflicts",
@@ -155,6 +249,7 @@ func TestChecks_CatchFaults(t *testing.T) {
 					}
 					return nil
 				},
+				World:     tt.world,
 				MaxPasses: 5,
 			}
 			var got []string
@@ -164,7 +259,7 @@ func TestChecks_CatchFaults(t *testing.T) {
 				}
 			}
 			slices.Sort(got)
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := gocmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("failed checks (-want +got):\n%s", diff)
 			}
 		})

@@ -25,7 +25,7 @@ import (
 
 var kind = batchv1.SchemeGroupVersion.WithKind("CronJob")
 
-// Reconciler works on one CronJob at a time. Its client has to return what it wrote before, as setup.Env.Client does,
+// Reconciler works on one CronJob at a time. It has to be behind a setup.Env.Barrier,
 // so that a start is not seen as one that is still due.
 type Reconciler struct {
 	Client client.Client
@@ -44,7 +44,7 @@ func Setup(env setup.Env) error {
 		Watches(&batchv1.CronJob{}, r.handler()).
 		Watches(&batchv1.Job{}, owner).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // handler looks at a CronJob at once, except when it got another schedule: then the starts that this one would have had

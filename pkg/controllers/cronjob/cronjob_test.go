@@ -18,13 +18,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -53,7 +51,7 @@ func hourly(change ...func(*batchv1.CronJob)) *batchv1.CronJob {
 				Spec:       batchv1.JobSpec{Completions: ptr.To[int32](4)},
 			},
 		},
-		Status: batchv1.CronJobStatus{LastScheduleTime: ptr.To(metav1.NewTime(onTime.Add(-time.Hour)))},
+		Status: batchv1.CronJobStatus{LastScheduleTime: new(metav1.NewTime(onTime.Add(-time.Hour)))},
 	}
 	for _, c := range change {
 		c(cj)
@@ -65,7 +63,7 @@ func policy(p batchv1.ConcurrencyPolicy) func(*batchv1.CronJob) {
 	return func(cj *batchv1.CronJob) { cj.Spec.ConcurrencyPolicy = p }
 }
 
-func done(cj *batchv1.CronJob) { cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(onTime)) }
+func done(cj *batchv1.CronJob) { cj.Status.LastScheduleTime = new(metav1.NewTime(onTime)) }
 
 func active(names ...string) func(*batchv1.CronJob) {
 	return func(cj *batchv1.CronJob) {
@@ -88,7 +86,7 @@ func child(name string, change ...func(*batchv1.Job)) *batchv1.Job {
 			Namespace: "ns", Name: name, UID: types.UID(name),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(hourly(), kind)},
 		},
-		Status: batchv1.JobStatus{StartTime: ptr.To(metav1.NewTime(now.Add(-time.Hour)))},
+		Status: batchv1.JobStatus{StartTime: new(metav1.NewTime(now.Add(-time.Hour)))},
 	}
 	for _, c := range change {
 		c(job)
@@ -99,15 +97,15 @@ func child(name string, change ...func(*batchv1.Job)) *batchv1.Job {
 func ended(as batchv1.JobConditionType, ago time.Duration) func(*batchv1.Job) {
 	return func(job *batchv1.Job) {
 		job.Status.Conditions = []batchv1.JobCondition{{Type: as, Status: corev1.ConditionTrue}}
-		job.Status.StartTime = ptr.To(metav1.NewTime(now.Add(-ago)))
+		job.Status.StartTime = new(metav1.NewTime(now.Add(-ago)))
 		if as == batchv1.JobComplete {
-			job.Status.CompletionTime = ptr.To(metav1.NewTime(now.Add(-ago)))
+			job.Status.CompletionTime = new(metav1.NewTime(now.Add(-ago)))
 		}
 	}
 }
 
 func reconciler(c client.Client, events record.EventRecorder) *Reconciler {
-	return &Reconciler{Client: c, Live: c, Events: events, Clock: clocktesting.NewFakePassiveClock(now)}
+	return &Reconciler{Client: c, Live: controllertest.Live(c), Events: events, Clock: clocktesting.NewFakePassiveClock(now)}
 }
 
 func limits(succeeded, failed int32) func(*batchv1.CronJob) {
@@ -209,7 +207,7 @@ func resultOf(ctx context.Context, c client.Client) (result, error) {
 }
 
 func store(objects ...client.Object) client.WithWatch {
-	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).WithStatusSubresource(&batchv1.CronJob{}, &batchv1.Job{}).Build()
+	return controllertest.NewClientBuilder().WithObjects(objects...).WithStatusSubresource(&batchv1.CronJob{}, &batchv1.Job{}).Build()
 }
 
 func TestReconcile_Events(t *testing.T) {
@@ -225,7 +223,7 @@ func TestReconcile_Events(t *testing.T) {
 	}{
 		{name: "start", objects: []client.Object{hourly()}, jobs: 1, wait: nextHour, want: []string{"Normal SuccessfulCreate Created job " + current}},
 		{name: "not now", objects: []client.Object{hourly(done)}, wait: nextHour},
-		{name: "suspended", objects: []client.Object{hourly(func(cj *batchv1.CronJob) { cj.Spec.Suspend = ptr.To(true) })}},
+		{name: "suspended", objects: []client.Object{hourly(func(cj *batchv1.CronJob) { cj.Spec.Suspend = new(true) })}},
 		{name: "quota", objects: []client.Object{hourly()}, fail: quota, want: []string{"Warning FailedCreate Error creating job: "}},
 		{
 			name: "forbid", objects: []client.Object{hourly(policy(batchv1.ForbidConcurrent), active("old")), child("old")}, jobs: 1, wait: nextHour,
@@ -258,7 +256,7 @@ func TestReconcile_Events(t *testing.T) {
 		{
 			name: "many missed", jobs: 1, wait: nextHour,
 			objects: []client.Object{hourly(func(cj *batchv1.CronJob) {
-				cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(now.Add(-200 * time.Hour)))
+				cj.Status.LastScheduleTime = new(metav1.NewTime(now.Add(-200 * time.Hour)))
 			})},
 			want: []string{
 				"Warning TooManyMissedTimes too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew",
@@ -327,7 +325,7 @@ func TestNewJob(t *testing.T) {
 			Namespace: "ns", Name: current, Labels: map[string]string{"app": "report"},
 			Annotations: map[string]string{"a": "b", "batch.kubernetes.io/cronjob-scheduled-timestamp": "2026-05-01T21:00:00+09:00"},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "batch/v1", Kind: "CronJob", Name: "report", UID: "cj-uid", Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+				APIVersion: "batch/v1", Kind: "CronJob", Name: "report", UID: "cj-uid", Controller: new(true), BlockOwnerDeletion: new(true),
 			}},
 		},
 		Spec: batchv1.JobSpec{Completions: ptr.To[int32](4)},
@@ -354,7 +352,7 @@ func TestHandler_ChangedSchedule(t *testing.T) {
 		want   []time.Duration
 		event  string
 	}{
-		{name: "another field", change: func(cj *batchv1.CronJob) { cj.Spec.Suspend = ptr.To(true) }, want: []time.Duration{0}},
+		{name: "another field", change: func(cj *batchv1.CronJob) { cj.Spec.Suspend = new(true) }, want: []time.Duration{0}},
 		{name: "schedule", change: func(cj *batchv1.CronJob) { cj.Spec.Schedule = "15 * * * *" }, want: []time.Duration{14*time.Minute + 30*time.Second + lateness}},
 		{name: "time zone", change: zone("Asia/Kolkata"), want: []time.Duration{29*time.Minute + 30*time.Second + lateness}},
 		{

@@ -21,6 +21,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
 )
 
 // Reconcile removes old Jobs of the CronJob in req, notes which ones run, and starts one if it is time.
@@ -46,15 +48,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // jobs returns the Jobs of the CronJob; they are copies.
 func (r *Reconciler) jobs(ctx context.Context, cj *batchv1.CronJob) ([]*batchv1.Job, error) {
-	var list batchv1.JobList
-	if err := r.Client.List(ctx, &list, client.InNamespace(cj.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	jobs, err := adoption.Owned[*batchv1.Job](ctx, r.Client, &batchv1.JobList{}, cj)
+	if err != nil {
 		return nil, fmt.Errorf("listing jobs: %w", err)
-	}
-	var jobs []*batchv1.Job
-	for i := range list.Items {
-		if metav1.IsControlledBy(&list.Items[i], cj) {
-			jobs = append(jobs, list.Items[i].DeepCopy())
-		}
 	}
 	return jobs, nil
 }

@@ -10,15 +10,14 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // utc reads a time in UTC.
-func utc(t testing.TB, s string) time.Time {
-	t.Helper()
+func utc(tb testing.TB, s string) time.Time {
+	tb.Helper()
 	at, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return at
 }
@@ -103,7 +102,7 @@ func TestDue(t *testing.T) {
 				Spec:       batchv1.CronJobSpec{Schedule: tt.schedule},
 			}
 			if tt.last != "" {
-				cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(utc(t, tt.last)))
+				cj.Status.LastScheduleTime = new(metav1.NewTime(utc(t, tt.last)))
 			}
 			if tt.deadline > 0 {
 				cj.Spec.StartingDeadlineSeconds = &tt.deadline
@@ -162,7 +161,7 @@ func TestSchedule_ClockChange(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			cj := &batchv1.CronJob{
 				ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(utc(t, tt.from))},
-				Spec:       batchv1.CronJobSpec{Schedule: tt.schedule, TimeZone: ptr.To("Europe/Berlin")},
+				Spec:       batchv1.CronJobSpec{Schedule: tt.schedule, TimeZone: new("Europe/Berlin")},
 			}
 			schedule, err := Parse(cj)
 			if err != nil {
@@ -175,7 +174,7 @@ func TestSchedule_ClockChange(t *testing.T) {
 				if err != nil || found.last.IsZero() || found.missed > 0 {
 					t.Fatalf("at %v found %+v, error %v", now, found, err)
 				}
-				cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(found.last))
+				cj.Status.LastScheduleTime = new(metav1.NewTime(found.last))
 				if found.last.Before(utc(t, tt.to)) {
 					got = append(got, found.last.UTC().Format(time.RFC3339))
 				}

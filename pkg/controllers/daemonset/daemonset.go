@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/claim"
+	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -42,7 +42,7 @@ const (
 	forgetInterval    = time.Minute
 )
 
-// Reconciler works on one DaemonSet at a time. Its client has to return what it wrote before, as setup.Env.Client does, so
+// Reconciler works on one DaemonSet at a time. It has to be behind a setup.Env.Barrier, so
 // that a node does not get a second pod.
 type Reconciler struct {
 	Client client.Client
@@ -78,16 +78,16 @@ func Setup(env setup.Env) error {
 	if err != nil {
 		return fmt.Errorf("adding the clean-up of failures: %w", err)
 	}
-	selecting := claim.Selecting(env.Client, func() client.ObjectList { return &appsv1.DaemonSetList{} }, selectorOf)
+	selecting := adoption.Selecting(env.Client, func() client.ObjectList { return &appsv1.DaemonSetList{} }, selectorOf)
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&appsv1.DaemonSet{}).
 		Owns(&appsv1.ControllerRevision{}).
-		Watches(&corev1.Pod{}, claim.Waking(kind, selecting), builder.WithPredicates(claim.Concerning(kind))).
-		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(selecting), builder.WithPredicates(claim.Orphans())).
+		Watches(&corev1.Pod{}, adoption.Waking(kind, selecting), builder.WithPredicates(adoption.Concerning(kind))).
+		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(selecting), builder.WithPredicates(adoption.Orphans())).
 		Watches(&corev1.Node{}, r.nodeHandler()).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 func selectorOf(ds *appsv1.DaemonSet) (labels.Selector, error) {
@@ -100,7 +100,7 @@ func (r *Reconciler) nodeHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	wake := func(ctx context.Context, q queue, concerned func(*Eligibility) bool) {
 		var list appsv1.DaemonSetList
-		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Listing daemon sets")
 			return
 		}

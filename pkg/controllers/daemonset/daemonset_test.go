@@ -19,12 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
-	"minik8s.io/minik8s/pkg/controllers/history"
+	"minik8s.io/minik8s/pkg/controllers/internal/history"
 	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
@@ -39,7 +38,7 @@ func daemonSet(change ...func(*appsv1.DaemonSet)) *appsv1.DaemonSet {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "agent", UID: "ds-uid", Generation: 2},
 		Spec: appsv1.DaemonSetSpec{
 			Selector:             &metav1.LabelSelector{MatchLabels: agent},
-			RevisionHistoryLimit: ptr.To[int32](10),
+			RevisionHistoryLimit: new(int32(10)),
 			UpdateStrategy:       appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: agent},
@@ -95,7 +94,7 @@ func phase(phase corev1.PodPhase) func(*corev1.Pod) {
 }
 
 func deleted(p *corev1.Pod) {
-	p.DeletionTimestamp = ptr.To(metav1.NewTime(now))
+	p.DeletionTimestamp = new(metav1.NewTime(now))
 	p.Finalizers = []string{"test/stay"}
 }
 
@@ -120,7 +119,7 @@ func revision(t *testing.T, name string, number int64, image string) *appsv1.Con
 }
 
 func reconciler(c client.Client, events record.EventRecorder) *Reconciler {
-	return New(c, c, events, clocktesting.NewFakeClock(now))
+	return New(c, controllertest.Live(c), events, clocktesting.NewFakeClock(now))
 }
 
 // nodes is what scheduler and kubelets do: every pod runs on the node that it is pinned to, if there is one.
@@ -197,7 +196,7 @@ func TestReconciler(t *testing.T) {
 			status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 3, CurrentNumberScheduled: 3, NumberReady: 3, NumberAvailable: 3, UpdatedNumberScheduled: 3},
 		},
 		{
-			name: "history limit", objects: with(daemonSet(func(ds *appsv1.DaemonSet) { ds.Spec.RevisionHistoryLimit = ptr.To[int32](1) }), []client.Object{
+			name: "history limit", objects: with(daemonSet(func(ds *appsv1.DaemonSet) { ds.Spec.RevisionHistoryLimit = new(int32(1)) }), []client.Object{
 				node("n1"), pod("o1", "n1", "a"), revision(t, "a", 1, "a"), revision(t, "b", 2, "b"), revision(t, "c", 3, "c"),
 			}),
 			want: []string{"n1 a"}, revisions: []string{"1 a", "4 new"},

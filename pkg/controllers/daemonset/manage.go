@@ -13,7 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"minik8s.io/minik8s/pkg/controllers/history"
+	"minik8s.io/minik8s/pkg/controllers/internal/history"
 	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 

@@ -5,6 +5,7 @@ package daemonset
 
 import (
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -57,12 +58,7 @@ func (e *Eligibility) Of(logger klog.Logger, node *corev1.Node) (run, keep bool)
 // repelled reports whether the node has a taint of one of the effects that is not tolerated.
 func (e *Eligibility) repelled(logger klog.Logger, node *corev1.Node, effects ...corev1.TaintEffect) bool {
 	_, found := corev1helpers.FindMatchingUntoleratedTaint(logger, node.Spec.Taints, e.tolerations, func(t *corev1.Taint) bool {
-		for _, effect := range effects {
-			if t.Effect == effect {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(effects, t.Effect)
 	}, true)
 	return found
 }

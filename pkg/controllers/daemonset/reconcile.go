@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/claim"
-	"minik8s.io/minik8s/pkg/controllers/history"
+	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
+	"minik8s.io/minik8s/pkg/controllers/internal/history"
 	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
@@ -93,8 +93,8 @@ func (r *Reconciler) pods(ctx context.Context, ds *appsv1.DaemonSet, selector la
 	if err != nil {
 		return nil, err
 	}
-	owner := claim.Owner{Object: ds, Kind: kind, Selector: selector, Client: r.Client, Live: r.Live}
-	claimed, err := claim.All(ctx, owner, candidates)
+	owner := adoption.Owner{Object: ds, Kind: kind, Selector: selector, Client: r.Client, Live: r.Live}
+	claimed, err := adoption.All(ctx, owner, candidates)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (r *Reconciler) apply(ctx context.Context, s state, plan Plan) error {
 	for _, note := range plan.Notes {
 		r.Events.Event(s.ds, note.Type, note.Reason, note.Message)
 	}
-	control := pods.Control{Client: r.Client, Live: r.Live, Events: r.Events}
+	control := pods.Control{Client: r.Client, Events: r.Events}
 	template := PodTemplate(s.ds, s.hash)
 	ref := *metav1.NewControllerRef(s.ds, kind)
 	create := plan.Create[:min(len(plan.Create), burst)]
@@ -190,8 +190,7 @@ func (r *Reconciler) syncHistory(ctx context.Context, ds *appsv1.DaemonSet, sele
 	revisions, err := keeper.Sync(ctx, history.Workload{
 		Object: ds, Kind: kind, Selector: selector, Template: &ds.Spec.Template, Collisions: ds.Status.CollisionCount,
 	})
-	var collision *history.CollisionError
-	if errors.As(err, &collision) {
+	if _, ok := errors.AsType[*history.CollisionError](err); ok {
 		return revisions, errors.Join(err, r.raiseCollisionCount(ctx, ds))
 	}
 	if err != nil || len(revisions.Duplicates) == 0 {
@@ -223,7 +222,7 @@ func (r *Reconciler) raiseCollisionCount(ctx context.Context, ds *appsv1.DaemonS
 		return fmt.Errorf("found a stale collision count (%d, expected %d) of DaemonSet %q while processing; will retry until it is updated",
 			ptr.Deref(ds.Status.CollisionCount, 0), ptr.Deref(live.Status.CollisionCount, 0), ds.Name)
 	}
-	live.Status.CollisionCount = ptr.To(ptr.Deref(live.Status.CollisionCount, 0) + 1)
+	live.Status.CollisionCount = new(ptr.Deref(live.Status.CollisionCount, 0) + 1)
 	if err := r.Client.Status().Update(ctx, live); err != nil {
 		return fmt.Errorf("raising the collision count: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"minik8s.io/minik8s/pkg/controllers/history"
+	"minik8s.io/minik8s/pkg/controllers/internal/history"
 )
 
 // generationLabel is the label of pods that stood for their revision before there were ControllerRevisions.

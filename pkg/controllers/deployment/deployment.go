@@ -23,12 +23,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/claim"
+	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
+	"minik8s.io/minik8s/pkg/controllers/internal/deletion"
+	"minik8s.io/minik8s/pkg/controllers/internal/index"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/pods"
 	"minik8s.io/minik8s/pkg/controllers/setup"
@@ -36,7 +36,7 @@ import (
 
 var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
-// Reconciler works on one Deployment at a time. Its client has to return what it wrote before, as setup.Env.Client does.
+// Reconciler works on one Deployment at a time. It has to be behind a setup.Env.Barrier.
 type Reconciler struct {
 	Client client.Client
 	Live   client.Reader
@@ -47,31 +47,19 @@ type Reconciler struct {
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
 	r := &Reconciler{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock}
-	orphan := predicate.NewPredicateFuncs(func(obj client.Object) bool { return metav1.GetControllerOfNoCopy(obj) == nil })
-	gone := predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
+	selecting := adoption.Selecting(env.Client, func() client.ObjectList { return &appsv1.DeploymentList{} }, selectorOf)
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&appsv1.Deployment{}).
 		Owns(&appsv1.ReplicaSet{}).
-		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(r.selecting), builder.WithPredicates(orphan)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.recreating), builder.WithPredicates(gone)).
+		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(selecting), builder.WithPredicates(adoption.Orphans())).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.recreating), builder.WithPredicates(deletion.Only())).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
-// selecting maps an orphaned ReplicaSet to the Deployments that may adopt it.
-func (r *Reconciler) selecting(ctx context.Context, rs client.Object) []reconcile.Request {
-	if len(rs.GetLabels()) == 0 {
-		return nil
-	}
-	return ownwrites.Concerned(ctx, r.Client, &appsv1.DeploymentList{}, func(d *appsv1.Deployment) bool {
-		selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
-		return err == nil && !selector.Empty() && selector.Matches(labels.Set(rs.GetLabels()))
-	}, client.InNamespace(rs.GetNamespace()))
+func selectorOf(d *appsv1.Deployment) (labels.Selector, error) {
+	return metav1.LabelSelectorAsSelector(d.Spec.Selector)
 }
 
 // recreating maps a pod that is gone to its Deployment if that waits, with strategy Recreate, for its last old pod.
@@ -81,7 +69,7 @@ func (r *Reconciler) recreating(ctx context.Context, pod client.Object) []reconc
 		return nil
 	}
 	var rs appsv1.ReplicaSet
-	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: pod.GetNamespace(), Name: ref.Name}, &rs, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: pod.GetNamespace(), Name: ref.Name}, &rs, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	owner := metav1.GetControllerOfNoCopy(&rs)
@@ -90,7 +78,7 @@ func (r *Reconciler) recreating(ctx context.Context, pod client.Object) []reconc
 	}
 	key := types.NamespacedName{Namespace: pod.GetNamespace(), Name: owner.Name}
 	var d appsv1.Deployment
-	if err := r.Client.Get(ctx, key, &d, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+	if err := r.Client.Get(ctx, key, &d, client.UnsafeDisableDeepCopy); err != nil || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: key}}
@@ -146,17 +134,12 @@ func (r *Reconciler) refuse(ctx context.Context, d *appsv1.Deployment) error {
 
 // replicaSets claims the ReplicaSets of d; the ones returned may be changed by the caller.
 func (r *Reconciler) replicaSets(ctx context.Context, d *appsv1.Deployment, selector labels.Selector) ([]*appsv1.ReplicaSet, error) {
-	all, err := ownwrites.Peek[*appsv1.ReplicaSet](ctx, r.Client, &appsv1.ReplicaSetList{}, client.InNamespace(d.Namespace))
+	newList := func() client.ObjectList { return &appsv1.ReplicaSetList{} }
+	candidates, err := adoption.Candidates[*appsv1.ReplicaSet](ctx, r.Client, newList, d, selector)
 	if err != nil {
 		return nil, fmt.Errorf("listing replica sets: %w", err)
 	}
-	var candidates []*appsv1.ReplicaSet
-	for _, rs := range all {
-		if claim.Decide(d, rs, selector) != claim.Ignore {
-			candidates = append(candidates, rs.DeepCopy())
-		}
-	}
-	return claim.All(ctx, claim.Owner{Object: d, Kind: kind, Selector: selector, Client: r.Client, Live: r.Live}, candidates)
+	return adoption.All(ctx, adoption.Owner{Object: d, Kind: kind, Selector: selector, Client: r.Client, Live: r.Live}, candidates)
 }
 
 // scale resizes the ReplicaSets of a Deployment that is paused or was scaled.
@@ -236,13 +219,12 @@ func (r *Reconciler) recreate(ctx context.Context, d *appsv1.Deployment, newRS *
 
 // isRunning reports whether a pod of d that is not of the new ReplicaSet may still be running.
 func (r *Reconciler) isRunning(ctx context.Context, d *appsv1.Deployment, newRS *appsv1.ReplicaSet) (bool, error) {
-	var sets appsv1.ReplicaSetList
-	if err := r.Client.List(ctx, &sets, client.InNamespace(d.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	sets, err := ownwrites.Peek[*appsv1.ReplicaSet](ctx, r.Client, &appsv1.ReplicaSetList{}, index.ControlledBy(d.Namespace, d.UID))
+	if err != nil {
 		return false, fmt.Errorf("listing replica sets: %w", err)
 	}
-	for i := range sets.Items {
-		rs := &sets.Items[i]
-		if ref := metav1.GetControllerOfNoCopy(rs); ref == nil || ref.UID != d.UID || newRS != nil && rs.UID == newRS.UID {
+	for _, rs := range sets {
+		if newRS != nil && rs.UID == newRS.UID {
 			continue
 		}
 		owned, err := pods.OwnedBy(ctx, r.Client, d.Namespace, rs.UID)

@@ -41,8 +41,8 @@ func webDeployment(change ...func(*appsv1.Deployment)) *appsv1.Deployment {
 			Strategy: appsv1.DeploymentStrategy{
 				Type: appsv1.RollingUpdateDeploymentStrategyType,
 				RollingUpdate: &appsv1.RollingUpdateDeployment{
-					MaxSurge:       ptr.To(intstr.FromString("25%")),
-					MaxUnavailable: ptr.To(intstr.FromString("25%")),
+					MaxSurge:       new(intstr.FromString("25%")),
+					MaxUnavailable: new(intstr.FromString("25%")),
 				},
 			},
 			Template: corev1.PodTemplateSpec{
@@ -105,7 +105,7 @@ func replicaSetController(ctx context.Context, c client.Client) error {
 }
 
 func reconciler(c client.Client) *Reconciler {
-	return &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakePassiveClock(now)}
+	return &Reconciler{Client: c, Live: controllertest.Live(c), Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakePassiveClock(now)}
 }
 
 func TestReconciler(t *testing.T) {

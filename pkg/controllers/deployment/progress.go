@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // Reasons of the conditions Progressing and Available.
@@ -130,7 +129,7 @@ func terminating(all []*appsv1.ReplicaSet) *int32 {
 			total += *rs.Status.TerminatingReplicas
 		}
 	}
-	return ptr.To(total)
+	return new(total)
 }
 
 // isComplete reports whether all replicas are of the new template, available, and nothing else runs.

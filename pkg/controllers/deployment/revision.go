@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/controllers/pods"
 )
@@ -177,7 +176,7 @@ func newReplicaSet(d *appsv1.Deployment, next int64) *appsv1.ReplicaSet {
 			Labels:          maps.Clone(template.Labels),
 		},
 		Spec: appsv1.ReplicaSetSpec{
-			Replicas:        ptr.To[int32](0),
+			Replicas:        new(int32(0)),
 			MinReadySeconds: d.Spec.MinReadySeconds,
 			Selector:        selector,
 			Template:        template,

@@ -50,7 +50,7 @@ func fenceposts(d *appsv1.Deployment) (surge, unavailable int32) {
 	}
 	strategy := ptr.Deref(d.Spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
 	resolve := func(value *intstr.IntOrString, roundUp bool) int32 {
-		n, err := intstr.GetScaledValueFromIntOrPercent(ptr.To(ptr.Deref(value, intstr.FromInt32(0))), int(replicas(d)), roundUp)
+		n, err := intstr.GetScaledValueFromIntOrPercent(new(ptr.Deref(value, intstr.FromInt32(0))), int(replicas(d)), roundUp)
 		if err != nil {
 			// Validation rejects such values.
 			return 0

@@ -12,14 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 )
 
 func rolling(replicas int32, surge, unavailable string) *appsv1.Deployment {
 	return webDeployment(func(d *appsv1.Deployment) {
 		d.Spec.Replicas = &replicas
-		d.Spec.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.Parse(surge))
-		d.Spec.Strategy.RollingUpdate.MaxUnavailable = ptr.To(intstr.Parse(unavailable))
+		d.Spec.Strategy.RollingUpdate.MaxSurge = new(intstr.Parse(surge))
+		d.Spec.Strategy.RollingUpdate.MaxUnavailable = new(intstr.Parse(unavailable))
 	})
 }
 

@@ -61,7 +61,7 @@ func (r *Reconciler) writeRevision(ctx context.Context, d *appsv1.Deployment, re
 // deleted.
 func (r *Reconciler) create(ctx context.Context, d *appsv1.Deployment, old []*appsv1.ReplicaSet) (*appsv1.ReplicaSet, error) {
 	rs := newReplicaSet(d, nextRevision(old))
-	rs.Spec.Replicas = ptr.To(newSize(d, old, 0))
+	rs.Spec.Replicas = new(newSize(d, old, 0))
 	err := r.Client.Create(ctx, rs)
 	existed := false
 	switch {
@@ -100,7 +100,7 @@ func (r *Reconciler) resolve(ctx context.Context, d *appsv1.Deployment, name str
 		return rs, nil
 	}
 	status := *d.Status.DeepCopy()
-	status.CollisionCount = ptr.To(ptr.Deref(status.CollisionCount, 0) + 1)
+	status.CollisionCount = new(ptr.Deref(status.CollisionCount, 0) + 1)
 	if err := r.writeStatus(ctx, d, status); err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (r *Reconciler) resize(ctx context.Context, d *appsv1.Deployment, resize Re
 	if before == resize.Replicas && !annotated {
 		return false, nil
 	}
-	rs.Spec.Replicas = ptr.To(resize.Replicas)
+	rs.Spec.Replicas = new(resize.Replicas)
 	if err := r.Client.Update(ctx, rs); err != nil {
 		return false, fmt.Errorf("scaling replica set %q to %d: %w", rs.Name, resize.Replicas, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
+	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
 // cluster reads what decisions rest on. What it returns belongs to the cache.
@@ -64,7 +65,7 @@ func (c *cluster) claim(ctx context.Context, namespace string) func(string) (*re
 // allocated lists the claims that have devices.
 func (c *cluster) allocated(ctx context.Context) ([]resourcev1.ResourceClaim, error) {
 	var list resourcev1.ResourceClaimList
-	if err := c.client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+	if err := c.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing resource claims: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(c resourcev1.ResourceClaim) bool { return c.Status.Allocation == nil }), nil
@@ -100,18 +101,18 @@ func (c *cluster) usersOf(ctx context.Context, concerned func(resourcev1.DeviceR
 
 // evictingRules maps a change of pods or claims to the rules whose status counts them.
 func (c *cluster) evictingRules(ctx context.Context, _ client.Object) []reconcile.Request {
-	return ownwrites.Concerned(ctx, c.client, &resourcev1.DeviceTaintRuleList{}, func(rule *resourcev1.DeviceTaintRule) bool {
+	return ownwrites.EnqueueFor(ctx, c.client, &resourcev1.DeviceTaintRuleList{}, func(rule *resourcev1.DeviceTaintRule) bool {
 		return rule.Spec.Taint.Effect == resourcev1.DeviceTaintEffectNoExecute
 	})
 }
 
 // podsWithClaims lists the pods that may have to go.
-func (c *cluster) podsWithClaims(ctx context.Context) ([]corev1.Pod, error) {
-	var list corev1.PodList
-	if err := c.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+func (c *cluster) podsWithClaims(ctx context.Context) ([]*corev1.Pod, error) {
+	found, err := ownwrites.Peek[*corev1.Pod](ctx, c.client, &corev1.PodList{}, client.MatchingFields{pods.DevicesField: pods.WithDevices})
+	if err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
-	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return len(p.Spec.ResourceClaims) == 0 || p.DeletionTimestamp != nil }), nil
+	return slices.DeleteFunc(found, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }), nil
 }
 
 // evicted counts the pods that went because of a rule, since this process began. It is safe for concurrent use.

@@ -54,7 +54,7 @@ func Setup(env setup.Env) error {
 		Watches(&resourcev1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(cluster.usersOfSlice), builder.WithPredicates(retainted())).
 		Watches(&resourcev1.DeviceTaintRule{}, handler.EnqueueRequestsFromMapFunc(cluster.usersOfRule), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(env.Options()).
-		Complete(&PodReconciler{Client: env.Client, cluster: cluster, Events: env.Events, Clock: env.Clock, evicted: evicted})
+		Complete(env.Barrier.PerRequest(&PodReconciler{Client: env.Client, cluster: cluster, Events: env.Events, Clock: env.Clock, evicted: evicted}))
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func Setup(env setup.Env) error {
 		Watches(&corev1.Pod{}, later(cluster.evictingRules), builder.WithPredicates(withClaims)).
 		Watches(&resourcev1.ResourceClaim{}, later(cluster.evictingRules)).
 		WithOptions(env.Options()).
-		Complete(&RuleReconciler{Client: env.Client, cluster: cluster, Clock: env.Clock, evicted: evicted})
+		Complete(env.Barrier.PerRequest(&RuleReconciler{Client: env.Client, cluster: cluster, Clock: env.Clock, evicted: evicted}))
 }
 
 func key(pool Pool) string { return pool.Driver + "/" + pool.Name }

@@ -17,9 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -35,7 +33,7 @@ var (
 func pod() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "pod"},
-		Spec:       corev1.PodSpec{NodeName: "n", ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("c")}}},
+		Spec:       corev1.PodSpec{NodeName: "n", ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("c")}}},
 	}
 }
 
@@ -68,7 +66,7 @@ func slice(name string, generation int64, taints ...resourcev1.DeviceTaint) *res
 func rule(effect resourcev1.DeviceTaintEffect) *resourcev1.DeviceTaintRule {
 	return &resourcev1.DeviceTaintRule{
 		ObjectMeta: metav1.ObjectMeta{Name: "r", UID: "rule", Generation: 1},
-		Spec:       resourcev1.DeviceTaintRuleSpec{DeviceSelector: &resourcev1.DeviceTaintSelector{Driver: ptr.To("d")}, Taint: taint(effect)},
+		Spec:       resourcev1.DeviceTaintRuleSpec{DeviceSelector: &resourcev1.DeviceTaintSelector{Driver: new("d")}, Taint: taint(effect)},
 	}
 }
 
@@ -156,10 +154,10 @@ func TestSelects(t *testing.T) {
 	}{
 		"nothing":       {},
 		"everything":    {selector: &resourcev1.DeviceTaintSelector{}, want: true},
-		"this device":   {selector: &resourcev1.DeviceTaintSelector{Driver: ptr.To("d"), Pool: ptr.To("p"), Device: ptr.To("x")}, want: true},
-		"other driver":  {selector: &resourcev1.DeviceTaintSelector{Driver: ptr.To("e")}},
-		"other pool":    {selector: &resourcev1.DeviceTaintSelector{Pool: ptr.To("q")}},
-		"other devices": {selector: &resourcev1.DeviceTaintSelector{Device: ptr.To("y")}},
+		"this device":   {selector: &resourcev1.DeviceTaintSelector{Driver: new("d"), Pool: new("p"), Device: new("x")}, want: true},
+		"other driver":  {selector: &resourcev1.DeviceTaintSelector{Driver: new("e")}},
+		"other pool":    {selector: &resourcev1.DeviceTaintSelector{Pool: new("q")}},
+		"other devices": {selector: &resourcev1.DeviceTaintSelector{Device: new("y")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &resourcev1.DeviceTaintRule{Spec: resourcev1.DeviceTaintRuleSpec{DeviceSelector: tc.selector}}
@@ -215,6 +213,7 @@ func TestPodReconciler(t *testing.T) {
 	stays := pod()
 	stays.Finalizers = []string{"test/stay"}
 	controllertest.Run(t, controllertest.Case{
+		Applies: true,
 		Objects: []client.Object{stays, claim(), slice("a", 1, taint(resourcev1.DeviceTaintEffectNoExecute))},
 		Request: podRequest,
 		New:     func(c client.Client) reconcile.Reconciler { return podReconciler(c, added.Add(time.Minute)) },
@@ -232,7 +231,7 @@ func TestPodReconciler(t *testing.T) {
 }
 
 func TestPodReconciler_Cancelled(t *testing.T) {
-	c := fake.NewClientBuilder().WithObjects(pod(), claim(tolerates(60)), slice("a", 1, taint(resourcev1.DeviceTaintEffectNoExecute))).Build()
+	c := controllertest.NewClientBuilder().WithObjects(pod(), claim(tolerates(60)), slice("a", 1, taint(resourcev1.DeviceTaintEffectNoExecute))).Build()
 	events := record.NewFakeRecorder(2)
 	r := podReconciler(c, added.Add(20*time.Second))
 	r.Events = events
@@ -257,6 +256,7 @@ func TestRuleReconciler(t *testing.T) {
 		t.Run(string(effect), func(t *testing.T) {
 			now := added
 			controllertest.Run(t, controllertest.Case{
+				Applies: true,
 				Objects: []client.Object{pod(), claim(), slice("a", 1), rule(effect)},
 				Request: ruleRequest,
 				New: func(c client.Client) reconcile.Reconciler {
@@ -295,7 +295,7 @@ func TestRetainted(t *testing.T) {
 }
 
 func TestUsers(t *testing.T) {
-	c := everything(fake.NewClientBuilder().WithObjects(claim()).WithStatusSubresource().Build())
+	c := everything(controllertest.NewClientBuilder().WithObjects(claim()).WithStatusSubresource().Build())
 	want := []reconcile.Request{podRequest}
 	if diff := cmp.Diff(want, c.usersOfSlice(t.Context(), slice("a", 1))); diff != "" {
 		t.Errorf("users of a slice (-want +got):\n%s", diff)

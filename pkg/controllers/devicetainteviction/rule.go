@@ -95,19 +95,19 @@ func (r *RuleReconciler) count(ctx context.Context, rule *resourcev1.DeviceTaint
 	armed := rule.DeepCopy()
 	armed.Spec.Taint.Effect = resourcev1.DeviceTaintEffectNoExecute
 	taints := Taints{Slices: func(Pool) ([]resourcev1.ResourceSlice, error) { return nil, nil }, Rules: []resourcev1.DeviceTaintRule{*armed}}
-	pods, err := r.cluster.podsWithClaims(ctx)
+	users, err := r.cluster.podsWithClaims(ctx)
 	if err != nil {
 		return n, err
 	}
 	namespaces := sets.New[string]()
-	for i := range pods {
-		eviction, err := taints.ofPod(&pods[i], r.cluster.claim(ctx, pods[i].Namespace))
+	for _, pod := range users {
+		eviction, err := taints.ofPod(pod, r.cluster.claim(ctx, pod.Namespace))
 		if err != nil {
 			return n, err
 		}
 		if eviction != nil {
 			n.pods++
-			namespaces.Insert(pods[i].Namespace)
+			namespaces.Insert(pod.Namespace)
 		}
 	}
 	n.namespaces = namespaces.Len()

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/internal/index"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
@@ -53,7 +55,7 @@ func Setup(env setup.Env) error {
 		For(&policyv1.PodDisruptionBudget{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.budgets)).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 	if err != nil {
 		return err
 	}
@@ -63,16 +65,20 @@ func Setup(env setup.Env) error {
 			return isTarget(obj.(*corev1.Pod))
 		}))).
 		WithOptions(env.Options()).
-		Complete(&StaleReconciler{Client: env.Client, Clock: env.Clock})
+		Complete(env.Barrier.PerRequest(&StaleReconciler{Client: env.Client, Clock: env.Clock}))
 }
 
 // budgets maps a pod to the budgets that select it. More than one is a mistake which makes the pod impossible to evict, so
 // the pod's events tell of it.
 func (r *Reconciler) budgets(ctx context.Context, pod client.Object) []reconcile.Request {
-	requests := ownwrites.Concerned(ctx, r.Client, &policyv1.PodDisruptionBudgetList{}, func(budget *policyv1.PodDisruptionBudget) bool {
-		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-		return err == nil && selector.Matches(labels.Set(pod.GetLabels()))
-	}, client.InNamespace(pod.GetNamespace()))
+	var requests []reconcile.Request
+	for _, where := range index.MaySelect(pod) {
+		requests = append(requests, ownwrites.EnqueueFor(ctx, r.Client, &policyv1.PodDisruptionBudgetList{}, func(budget *policyv1.PodDisruptionBudget) bool {
+			selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+			return err == nil && selector.Matches(labels.Set(pod.GetLabels()))
+		}, where)...)
+	}
+	slices.SortFunc(requests, func(a, b reconcile.Request) int { return strings.Compare(a.Name, b.Name) })
 	if len(requests) > 1 {
 		r.Events.Eventf(pod, corev1.EventTypeWarning, "MultiplePodDisruptionBudgets", "Pod %q/%q matches multiple PodDisruptionBudgets.  Chose %q arbitrarily.", pod.GetNamespace(), pod.GetName(), requests[0].Name)
 	}
@@ -129,13 +135,9 @@ func (r *Reconciler) pods(ctx context.Context, pdb *policyv1.PodDisruptionBudget
 	if err != nil {
 		return nil, fmt.Errorf("parsing the selector: %w", err)
 	}
-	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, client.InNamespace(pdb.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+	selected, err := ownwrites.Peek[*corev1.Pod](ctx, r.Client, &corev1.PodList{}, client.InNamespace(pdb.Namespace), client.MatchingLabelsSelector{Selector: selector})
+	if err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
-	}
-	selected := make([]*corev1.Pod, len(list.Items))
-	for i := range list.Items {
-		selected[i] = &list.Items[i]
 	}
 	return selected, nil
 }

@@ -5,6 +5,7 @@ package disruption
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,12 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/discovery"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -82,7 +80,7 @@ func pod(name, ownerKind, owner string, change ...func(*corev1.Pod)) *corev1.Pod
 		}},
 	}
 	if owner != "" {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: ownerKind, Name: owner, UID: types.UID(owner), Controller: ptr.To(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: ownerKind, Name: owner, UID: types.UID(owner), Controller: new(true)}}
 	}
 	for _, c := range change {
 		c(p)
@@ -93,14 +91,14 @@ func pod(name, ownerKind, owner string, change ...func(*corev1.Pod)) *corev1.Pod
 func unready(p *corev1.Pod) { p.Status.Conditions = nil }
 
 func deleted(p *corev1.Pod) {
-	p.DeletionTimestamp = ptr.To(metav1.NewTime(now))
+	p.DeletionTimestamp = new(metav1.NewTime(now))
 	p.Finalizers = []string{"test/stay"}
 }
 
 func replicaSet(name, deployment string, replicas int32) *appsv1.ReplicaSet {
 	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: appsv1.ReplicaSetSpec{Replicas: &replicas}}
 	if deployment != "" {
-		rs.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: deployment, UID: types.UID(deployment), Controller: ptr.To(true)}}
+		rs.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: deployment, UID: types.UID(deployment), Controller: new(true)}}
 	}
 	return rs
 }
@@ -248,7 +246,7 @@ func TestReconcile_Events(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			events := record.NewFakeRecorder(10)
-			store := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(tt.objects...).WithStatusSubresource(&policyv1.PodDisruptionBudget{}).Build()
+			store := controllertest.NewClientBuilder().WithObjects(tt.objects...).WithStatusSubresource(&policyv1.PodDisruptionBudget{}).Build()
 			_, err := reconciler(store, events).Reconcile(t.Context(), request)
 			if (err != nil) != (tt.failure != "") {
 				t.Fatalf("error %v", err)
@@ -269,7 +267,7 @@ func TestReconcile_Events(t *testing.T) {
 
 // An eviction between the read and the write of the controller must not be undone.
 func TestReconcile_ConflictLeavesTheBudgetAlone(t *testing.T) {
-	store := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(budget(minAvailable(intstr.FromInt32(1))), pod("a", "", ""), pod("b", "", "")).
+	store := controllertest.NewClientBuilder().WithObjects(budget(minAvailable(intstr.FromInt32(1))), pod("a", "", ""), pod("b", "", "")).
 		WithStatusSubresource(&policyv1.PodDisruptionBudget{}).Build()
 	c := interceptor.NewClient(store, interceptor.Funcs{
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
@@ -313,7 +311,8 @@ func TestBudgets(t *testing.T) {
 	})
 	none := budget(func(pdb *policyv1.PodDisruptionBudget) { pdb.Name, pdb.Spec.Selector = "nothing", nil })
 	events := record.NewFakeRecorder(10)
-	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(budget(), other, all, none).Build()
+	listed := 0
+	c := controllertest.Counting(controllertest.NewClientBuilder().WithObjects(budget(), other, all, none).Build(), &listed)
 	var names []string
 	for _, r := range reconciler(c, events).budgets(t.Context(), pod("a", "", "")) {
 		names = append(names, r.Name)
@@ -321,8 +320,40 @@ func TestBudgets(t *testing.T) {
 	if diff := cmp.Diff([]string{"budget", "everything"}, names); diff != "" {
 		t.Errorf("budgets (-want +got):\n%s", diff)
 	}
+	if listed != 2 {
+		t.Errorf("looked at %d budgets", listed)
+	}
 	if got, want := <-events.Events, `Warning MultiplePodDisruptionBudgets Pod "ns"/"a" matches multiple PodDisruptionBudgets.  Chose "budget" arbitrarily.`; got != want {
 		t.Errorf("event %q, want %q", got, want)
+	}
+}
+
+// The scale of the kinds that every cluster has is in the cache; a question to the API server for each pass is for custom ones.
+func TestReconcile_AsksForNoScaleOfBuiltInKinds(t *testing.T) {
+	for name, objects := range map[string][]client.Object{
+		"StatefulSet": {statefulSet("db", 3), pod("a", "StatefulSet", "db")},
+		"ReplicaSet":  {replicaSet("web", "", 3), pod("a", "ReplicaSet", "web")},
+		"Deployment":  {deployment("web", 3), replicaSet("web-1", "web", 1), pod("a", "ReplicaSet", "web-1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := controllertest.NewClientBuilder().WithObjects(append(objects, budget(maxUnavailable(intstr.FromInt32(1))))...).
+				WithStatusSubresource(&policyv1.PodDisruptionBudget{}).Build()
+			c := interceptor.NewClient(store, interceptor.Funcs{
+				SubResourceGet: func(context.Context, client.Client, string, client.Object, client.Object, ...client.SubResourceGetOption) error {
+					return errors.New("asked for the scale")
+				},
+			})
+			if _, err := reconciler(c, record.NewFakeRecorder(10)).Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+			var pdb policyv1.PodDisruptionBudget
+			if err := store.Get(t.Context(), request.NamespacedName, &pdb); err != nil {
+				t.Fatal(err)
+			}
+			if pdb.Status.ExpectedPods != 3 {
+				t.Errorf("expects %d pods", pdb.Status.ExpectedPods)
+			}
+		})
 	}
 }
 

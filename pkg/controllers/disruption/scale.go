@@ -74,6 +74,12 @@ func (r *Reconciler) workloadOf(ctx context.Context, namespace string, ref *meta
 		return &workload{rc.UID, ptr.Deref(rc.Spec.Replicas, 1)}, nil
 	case appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind():
 		return r.replicaSet(ctx, namespace, ref)
+	case appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind():
+		set := &appsv1.StatefulSet{}
+		if err := r.get(ctx, namespace, ref, set); err != nil || set.UID != ref.UID {
+			return nil, err
+		}
+		return &workload{set.UID, ptr.Deref(set.Spec.Replicas, 1)}, nil
 	}
 	return r.scalable(ctx, namespace, gv.WithKind(ref.Kind), ref)
 }

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/backend"
+	"minik8s.io/minik8s/pkg/controllers/internal/backend"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -60,7 +60,7 @@ func Setup(env setup.Env) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(backend.Requests(env.Client)), builder.WithPredicates(backend.Changed())).
 		Watches(&corev1.Endpoints{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(ours)).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // Reconcile brings the Endpoints of the Service in req up to date, and deletes them when the Service is gone.

@@ -88,7 +88,7 @@ func addressOf(svc *corev1.Service, pod *corev1.Pod) (corev1.EndpointAddress, bo
 			},
 		}
 		if pod.Spec.NodeName != "" {
-			address.NodeName = ptr.To(pod.Spec.NodeName)
+			address.NodeName = new(pod.Spec.NodeName)
 		}
 		if endpointsliceutil.ShouldSetHostname(pod, svc) {
 			address.Hostname = pod.Spec.Hostname

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/backend"
+	"minik8s.io/minik8s/pkg/controllers/internal/backend"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
@@ -77,7 +77,7 @@ func Setup(env setup.Env) error {
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(backend.ServiceOf), builder.WithPredicates(r.foreignChange())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.nodesChanged), builder.WithPredicates(zoneChange())).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // Reconcile brings the slices of the Service in req up to date. Those of a Service that is gone are left to the garbage
@@ -98,7 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	slices, err := r.existing(ctx, svc)
+	slices, err := backend.Slices(ctx, r.reader, req.NamespacedName, ManagedBy)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -114,25 +114,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("updating the endpoint slices of service %q: %w", req, err)
 	}
 	return reconcile.Result{}, nil
-}
-
-// existing lists the slices of the Service that this controller made and nobody is deleting.
-func (r *Reconciler) existing(ctx context.Context, svc *corev1.Service) ([]*discoveryv1.EndpointSlice, error) {
-	var list discoveryv1.EndpointSliceList
-	err := r.reader.List(ctx, &list, client.InNamespace(svc.Namespace), client.MatchingLabels{
-		discoveryv1.LabelServiceName: svc.Name,
-		discoveryv1.LabelManagedBy:   ManagedBy,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listing endpoint slices: %w", err)
-	}
-	var slices []*discoveryv1.EndpointSlice
-	for i := range list.Items {
-		if list.Items[i].DeletionTimestamp == nil {
-			slices = append(slices, &list.Items[i])
-		}
-	}
-	return slices, nil
 }
 
 // nodes serves the slicing package, which looks up the zone of a pod's node.

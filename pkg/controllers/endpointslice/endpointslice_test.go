@@ -13,9 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clientsetfake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"minik8s.io/minik8s/pkg/controllers/controllertest"
 )
 
 func TestReconcile(t *testing.T) {
@@ -36,7 +37,7 @@ func TestReconcile(t *testing.T) {
 		},
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelTopologyZone: "z1"}}}
-	reader := fake.NewClientBuilder().WithObjects(svc, pod, node).Build()
+	reader := controllertest.NewClientBuilder().WithObjects(svc, pod, node).Build()
 	clientset := clientsetfake.NewClientset()
 	r := New(reader, clientset, &record.FakeRecorder{})
 	request := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "web"}}
@@ -73,7 +74,7 @@ func TestReconcile(t *testing.T) {
 }
 
 func TestReconcile_Gone(t *testing.T) {
-	r := New(fake.NewClientBuilder().Build(), clientsetfake.NewClientset(), &record.FakeRecorder{})
+	r := New(controllertest.NewClientBuilder().Build(), clientsetfake.NewClientset(), &record.FakeRecorder{})
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "web"}}); err != nil {
 		t.Error(err)
 	}

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/backend"
+	"minik8s.io/minik8s/pkg/controllers/internal/backend"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -48,7 +48,7 @@ func Setup(env setup.Env) error {
 		Watches(&corev1.Service{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(selectorChange())).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(backend.ServiceOf), builder.WithPredicates(either(ours))).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, Events: env.Events})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Events: env.Events}))
 }
 
 // mirrored tells whether Endpoints want a mirror: the label says so, and locks of leaders do not.
@@ -84,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	existing, err := r.existing(ctx, req)
+	existing, err := backend.Slices(ctx, r.Client, req.NamespacedName, ManagedBy)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -125,24 +125,6 @@ func (r *Reconciler) source(ctx context.Context, req reconcile.Request) (*corev1
 		return nil, nil
 	}
 	return endpoints, nil
-}
-
-// existing lists the slices that this controller made.
-func (r *Reconciler) existing(ctx context.Context, req reconcile.Request) ([]*discoveryv1.EndpointSlice, error) {
-	var list discoveryv1.EndpointSliceList
-	err := r.Client.List(ctx, &list, client.InNamespace(req.Namespace), client.MatchingLabels{
-		discoveryv1.LabelServiceName: req.Name, discoveryv1.LabelManagedBy: ManagedBy,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listing endpoint slices: %w", err)
-	}
-	var slices []*discoveryv1.EndpointSlice
-	for i := range list.Items {
-		if list.Items[i].DeletionTimestamp == nil {
-			slices = append(slices, &list.Items[i])
-		}
-	}
-	return slices, nil
 }
 
 // apply makes the writes of a plan. A namespace that ends takes no new slices, and needs none.

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -140,21 +139,21 @@ func TestMirror_New(t *testing.T) {
 
 func TestMirror_Metadata(t *testing.T) {
 	e := endpoints(corev1.EndpointSubset{
-		Addresses: []corev1.EndpointAddress{{IP: "10.0.0.1", Hostname: "h", NodeName: ptr.To("n"), TargetRef: &corev1.ObjectReference{Kind: "Pod", UID: "u"}}},
-		Ports:     []corev1.EndpointPort{{Name: "web", Port: 80, Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("http")}},
+		Addresses: []corev1.EndpointAddress{{IP: "10.0.0.1", Hostname: "h", NodeName: new("n"), TargetRef: &corev1.ObjectReference{Kind: "Pod", UID: "u"}}},
+		Ports:     []corev1.EndpointPort{{Name: "web", Port: 80, Protocol: corev1.ProtocolTCP, AppProtocol: new("http")}},
 	})
 	want := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", GenerateName: "db-",
 			Labels:          map[string]string{"tier": "data", discoveryv1.LabelServiceName: "db", discoveryv1.LabelManagedBy: ManagedBy},
 			Annotations:     map[string]string{"note": "n"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Endpoints", Name: "db", UID: "e", Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Endpoints", Name: "db", UID: "e", Controller: new(true), BlockOwnerDeletion: new(true)}},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("web"), Port: ptr.To[int32](80), Protocol: ptr.To(corev1.ProtocolTCP), AppProtocol: ptr.To("http")}},
+		Ports:       []discoveryv1.EndpointPort{{Name: new("web"), Port: ptr.To[int32](80), Protocol: new(corev1.ProtocolTCP), AppProtocol: new("http")}},
 		Endpoints: []discoveryv1.Endpoint{{
-			Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
-			Hostname: ptr.To("h"), NodeName: ptr.To("n"), TargetRef: &corev1.ObjectReference{Kind: "Pod", UID: "u"},
+			Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
+			Hostname: new("h"), NodeName: new("n"), TargetRef: &corev1.ObjectReference{Kind: "Pod", UID: "u"},
 		}},
 	}
 	plan := Mirror(e, nil, 10)
@@ -265,7 +264,7 @@ func TestReconcile_Events(t *testing.T) {
 	}
 	many[0] = "nonsense"
 	e := endpoints(corev1.EndpointSubset{Addresses: addresses(many...), Ports: ports(80)})
-	c := fake.NewClientBuilder().WithObjects(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "db"}}, e).Build()
+	c := controllertest.NewClientBuilder().WithObjects(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "db"}}, e).Build()
 	events := record.NewFakeRecorder(10)
 	r := &Reconciler{Client: c, Events: events}
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)}); err != nil {

@@ -23,13 +23,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/internal/deletion"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
+	"minik8s.io/minik8s/pkg/controllers/pods"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
 var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 
-// Reconciler works on one pod at a time. Its client has to return what it wrote before, as setup.Env.Client does.
+// Reconciler works on one pod at a time. It has to be behind a setup.Env.Barrier.
 type Reconciler struct {
 	Client client.Client
 	Events record.EventRecorder
@@ -44,17 +46,12 @@ func Setup(env setup.Env) error {
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
-	deleted := predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&corev1.Pod{}, builder.WithPredicates(created)).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.WithPredicates(deleted)).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.WithPredicates(deletion.Only())).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // wantsClaims reports whether the pod has ephemeral volumes and will stay.
@@ -69,7 +66,8 @@ func wantsClaims(pod *corev1.Pod) bool {
 
 // usersOf returns the pods that have an ephemeral volume of which the claim is called like the one that is gone.
 func (r *Reconciler) usersOf(ctx context.Context, gone client.Object) []reconcile.Request {
-	return ownwrites.Concerned(ctx, r.Client, &corev1.PodList{}, func(p *corev1.Pod) bool { return uses(p, gone.GetName()) }, client.InNamespace(gone.GetNamespace()))
+	return ownwrites.EnqueueFor(ctx, r.Client, &corev1.PodList{}, func(p *corev1.Pod) bool { return uses(p, gone.GetName()) },
+		client.InNamespace(gone.GetNamespace()), client.MatchingFields{pods.ClaimField: gone.GetName()})
 }
 
 func uses(pod *corev1.Pod, claimName string) bool {

@@ -14,11 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
@@ -44,7 +41,7 @@ func ephemeralVolume(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
 		VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"l": name}, Annotations: map[string]string{"n": name}},
-			Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("fast")},
+			Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: new("fast")},
 		},
 	}}}
 }
@@ -54,9 +51,9 @@ func TestClaim(t *testing.T) {
 	want := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "p-a", Labels: map[string]string{"l": "a"}, Annotations: map[string]string{"n": "a"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p", Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p", Controller: new(true), BlockOwnerDeletion: new(true)}},
 		},
-		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("fast")},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: new("fast")},
 	}
 	if diff := cmp.Diff(want, Claim(p, &p.Spec.Volumes[1])); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -91,7 +88,7 @@ func TestReconciler(t *testing.T) {
 
 func TestReconcile_LeavesAlone(t *testing.T) {
 	deleted := func(p *corev1.Pod) {
-		p.DeletionTimestamp = ptr.To(metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)))
+		p.DeletionTimestamp = new(metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)))
 		p.Finalizers = []string{"test/stay"}
 	}
 	foreign := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p-a"}}
@@ -107,7 +104,7 @@ func TestReconcile_LeavesAlone(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			events := record.NewFakeRecorder(10)
-			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(tt.objects...).Build()
+			c := controllertest.NewClientBuilder().WithObjects(tt.objects...).Build()
 			if _, err := (&Reconciler{Client: c, Events: events}).Reconcile(t.Context(), request); (err != nil) != (tt.event != "") {
 				t.Errorf("error %v", err)
 			}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
-	"k8s.io/utils/ptr"
 )
 
 // errUnresolvable is met when an object without a namespace names an owner that lives in one. Nobody can say which owner
@@ -167,7 +166,7 @@ func (c *Collector) judge(ctx context.Context, view View, latest *metav1.Partial
 		unblocked := slices.Clone(latest.OwnerReferences)
 		for i := range unblocked {
 			if isBlocking(unblocked[i]) {
-				unblocked[i].BlockOwnerDeletion = ptr.To(false)
+				unblocked[i].BlockOwnerDeletion = new(false)
 			}
 		}
 		if err := c.patchOwners(ctx, view.Resource, latest, unblocked); err != nil {

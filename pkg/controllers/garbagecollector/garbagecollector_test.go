@@ -22,13 +22,12 @@ import (
 	clientgotesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 )
 
 var configMaps = Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap"}
 
 func owner(name string, blocking bool) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: types.UID(name), BlockOwnerDeletion: ptr.To(blocking)}
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: types.UID(name), BlockOwnerDeletion: new(blocking)}
 }
 
 // object returns an object whose UID is its name.
@@ -41,7 +40,7 @@ func object(name string, owners ...metav1.OwnerReference) *metav1.PartialObjectM
 
 func deleting(obj *metav1.PartialObjectMetadata, finalizer string) *metav1.PartialObjectMetadata {
 	obj = obj.DeepCopy()
-	obj.DeletionTimestamp = ptr.To(metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)))
+	obj.DeletionTimestamp = new(metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)))
 	obj.Finalizers = []string{finalizer}
 	return obj
 }

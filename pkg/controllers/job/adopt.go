@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/claim"
+	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
 	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
 // claim adopts orphans, releases what does not match any more and returns the pods of the Job; they belong to the
 // cache. The tracking finalizer comes and goes in the same write as the owner, or a pod would be lost to counting by a
-// crash in between: that is why claim.All does not do here.
+// crash in between: that is why adoption.All does not do here.
 func (r *Reconciler) claim(ctx context.Context, job *batchv1.Job) ([]*corev1.Pod, error) {
 	selector, err := selectorOf(job)
 	if err != nil {
@@ -36,14 +36,14 @@ func (r *Reconciler) claim(ctx context.Context, job *batchv1.Job) ([]*corev1.Pod
 	var claimed []*corev1.Pod
 	checked := false
 	for _, pod := range candidates {
-		switch claim.Decide(job, pod, selector) {
-		case claim.Keep:
+		switch adoption.Decide(job, pod, selector) {
+		case adoption.Keep:
 			claimed = append(claimed, pod)
-		case claim.Release:
+		case adoption.Release:
 			if err := r.disown(ctx, job, pod); err != nil {
 				return nil, err
 			}
-		case claim.Adopt:
+		case adoption.Adopt:
 			if !checked {
 				if err := r.checkAlive(ctx, job); err != nil {
 					return nil, err

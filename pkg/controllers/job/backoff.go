@@ -4,6 +4,7 @@
 package job
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,7 +90,7 @@ func endOfContainers(pod *corev1.Pod) (end time.Time, ok bool) {
 	statuses := pod.Status.ContainerStatuses
 	for _, status := range pod.Status.InitContainerStatuses {
 		if sidecars[status.Name] {
-			statuses = append(statuses[:len(statuses):len(statuses)], status)
+			statuses = append(slices.Clip(statuses), status)
 		}
 	}
 	for i := range statuses {

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/ptr"
 )
 
 func stateOf(job *batchv1.Job, list ...*corev1.Pod) *state {
@@ -174,7 +173,7 @@ func TestVerdict(t *testing.T) {
 	}
 	inPlace := func(j *batchv1.Job) { j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }
 	deadline := func(j *batchv1.Job) {
-		j.Spec.ActiveDeadlineSeconds, j.Status.StartTime = ptr.To[int64](60), ptr.To(metav1.NewTime(now.Add(-time.Minute)))
+		j.Spec.ActiveDeadlineSeconds, j.Status.StartTime = new(int64(60)), new(metav1.NewTime(now.Add(-time.Minute)))
 	}
 	condition := func(c batchv1.JobConditionType, reason string) func(*batchv1.Job) {
 		return func(j *batchv1.Job) {
@@ -217,17 +216,17 @@ func TestVerdict(t *testing.T) {
 		},
 		{
 			name: "too many indexes failed", want: "FailureTarget MaxFailedIndexesExceeded",
-			job:  newJob(perIndex(0), func(j *batchv1.Job) { j.Spec.MaxFailedIndexes = ptr.To[int32](0) }),
+			job:  newJob(perIndex(0), func(j *batchv1.Job) { j.Spec.MaxFailedIndexes = new(int32(0)) }),
 			pods: []*corev1.Pod{newPod("a", failed, at(1))},
 		},
 		{
-			name: "the policy fails an index", job: newJob(perIndex(5), ignore, func(j *batchv1.Job) { j.Spec.MaxFailedIndexes = ptr.To[int32](0) }),
+			name: "the policy fails an index", job: newJob(perIndex(5), ignore, func(j *batchv1.Job) { j.Spec.MaxFailedIndexes = new(int32(0)) }),
 			pods: []*corev1.Pod{newPod("a", exited(3), at(1))}, want: "FailureTarget MaxFailedIndexesExceeded",
 		},
 		{
 			name: "failure goes before success", want: "FailureTarget BackoffLimitExceeded",
 			job: newJob(indexed, limit(0), func(j *batchv1.Job) {
-				j.Spec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededCount: ptr.To[int32](1)}}}
+				j.Spec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededCount: new(int32(1))}}}
 			}),
 			pods: []*corev1.Pod{newPod("a", succeeded, at(1)), newPod("b", failed, at(0))},
 		},
@@ -353,7 +352,7 @@ func TestTally_Truncates(t *testing.T) {
 
 func TestNewPod(t *testing.T) {
 	job := newJob(perIndex(3), func(j *batchv1.Job) {
-		j.Spec.Completions = ptr.To[int32](20)
+		j.Spec.Completions = new(int32(20))
 		j.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: "setup", Env: []corev1.EnvVar{{Name: indexVariable, Value: "own"}}}}
 	})
 	s := stateOf(job, newPod("a", at(12), tries(1), failed))
@@ -401,7 +400,7 @@ func TestEndOf(t *testing.T) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{ended("x", time.Minute), ended("y", 2*time.Minute)}
 		}), want: time.Minute},
 		{name: "sidecar, not init container", pod: newPod("a", func(p *corev1.Pod) {
-			p.Spec.InitContainers = []corev1.Container{{Name: "side", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}, {Name: "init"}}
+			p.Spec.InitContainers = []corev1.Container{{Name: "side", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}, {Name: "init"}}
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{ended("x", 3*time.Minute)}
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{ended("side", 2*time.Minute), ended("init", time.Minute)}
 		}), want: 2 * time.Minute},
@@ -409,7 +408,7 @@ func TestEndOf(t *testing.T) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{ended("x", time.Minute), {Name: "y"}}
 			p.Status.Conditions = []corev1.PodCondition{notReady}
 		}), want: 5 * time.Minute},
-		{name: "deleted", pod: newPod("a", deleted, func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](30) }), want: 90 * time.Second},
+		{name: "deleted", pod: newPod("a", deleted, func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = new(int64(30)) }), want: 90 * time.Second},
 		{name: "nothing known", pod: newPod("a"), want: time.Hour},
 	}
 	for _, tt := range tests {

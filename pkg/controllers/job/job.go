@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/claim"
+	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -48,7 +48,7 @@ const (
 	lastRetryDelay = 10 * time.Second
 )
 
-// Reconciler works on one Job at a time. Its client has to return what it wrote before, as setup.Env.Client does, so
+// Reconciler works on one Job at a time. It has to be behind a setup.Env.Barrier, so
 // that no completion is given a second pod.
 type Reconciler struct {
 	Client client.Client
@@ -66,15 +66,15 @@ func Setup(env setup.Env) error {
 		return fmt.Errorf("setting up the clean-up of orphans: %w", err)
 	}
 	r := &Reconciler{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock}
-	selecting := claim.Selecting(env.Client, func() client.ObjectList { return &batchv1.JobList{} }, selectorOf)
+	selecting := adoption.Selecting(env.Client, func() client.ObjectList { return &batchv1.JobList{} }, selectorOf)
 	options := env.Options()
 	options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryDelay, maxRetryDelay)
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		Watches(&batchv1.Job{}, jobHandler()).
-		Watches(&corev1.Pod{}, batched(claim.Waking(kind, selecting)), builder.WithPredicates(claim.Concerning(kind))).
+		Watches(&corev1.Pod{}, batched(adoption.Waking(kind, selecting)), builder.WithPredicates(adoption.Concerning(kind))).
 		WithOptions(options).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]

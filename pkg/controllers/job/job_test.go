@@ -58,9 +58,9 @@ func newJob(change ...func(*batchv1.Job)) *batchv1.Job {
 	return job
 }
 
-func indexed(job *batchv1.Job) { job.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion) }
+func indexed(job *batchv1.Job) { job.Spec.CompletionMode = new(batchv1.IndexedCompletion) }
 
-func suspended(job *batchv1.Job) { job.Spec.Suspend = ptr.To(true) }
+func suspended(job *batchv1.Job) { job.Spec.Suspend = new(true) }
 
 func perIndex(limit int32) func(*batchv1.Job) {
 	return func(job *batchv1.Job) {
@@ -69,7 +69,7 @@ func perIndex(limit int32) func(*batchv1.Job) {
 	}
 }
 
-func onlyFailed(job *batchv1.Job) { job.Spec.PodReplacementPolicy = ptr.To(batchv1.Failed) }
+func onlyFailed(job *batchv1.Job) { job.Spec.PodReplacementPolicy = new(batchv1.Failed) }
 
 // newPod returns a running pod of that Job that waits to be counted.
 func newPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
@@ -78,7 +78,7 @@ func newPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 			Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{"job": "sum"}, Annotations: map[string]string{},
 			Finalizers: []string{batchv1.JobTrackingFinalizer}, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)),
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "batch/v1", Kind: "Job", Name: "sum", UID: "job-uid", Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+				APIVersion: "batch/v1", Kind: "Job", Name: "sum", UID: "job-uid", Controller: new(true), BlockOwnerDeletion: new(true),
 			}},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
@@ -115,7 +115,7 @@ func ready(pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 }
 
-func deleted(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.NewTime(now.Add(-time.Minute))) }
+func deleted(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(now.Add(-time.Minute))) }
 
 func free(pod *corev1.Pod) { pod.Finalizers = nil }
 
@@ -128,7 +128,7 @@ func tries(n int) func(*corev1.Pod) {
 }
 
 func reconciler(c client.Client, events record.EventRecorder) *Reconciler {
-	return &Reconciler{Client: c, Live: c, Events: events, Clock: clocktesting.NewFakePassiveClock(now)}
+	return &Reconciler{Client: c, Live: controllertest.Live(c), Events: events, Clock: clocktesting.NewFakePassiveClock(now)}
 }
 
 // kubelet ends running pods, with the phase that outcome says, and removes those that were deleted.
@@ -255,7 +255,7 @@ func TestReconciler(t *testing.T) {
 			objects: []client.Object{
 				newJob(func(j *batchv1.Job) {
 					j.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
-					j.Status.StartTime = ptr.To(metav1.NewTime(now.Add(-time.Minute)))
+					j.Status.StartTime = new(metav1.NewTime(now.Add(-time.Minute)))
 				}),
 				newPod("a"), newPod("b"),
 			},
@@ -319,7 +319,7 @@ func TestReconciler(t *testing.T) {
 			name: "being deleted", world: run,
 			objects: []client.Object{
 				newJob(func(j *batchv1.Job) {
-					j.DeletionTimestamp, j.Finalizers = ptr.To(metav1.NewTime(now)), []string{metav1.FinalizerDeleteDependents}
+					j.DeletionTimestamp, j.Finalizers = new(metav1.NewTime(now)), []string{metav1.FinalizerDeleteDependents}
 				}),
 				newPod("a"), newPod("b", succeeded),
 			},
@@ -364,7 +364,7 @@ func TestReconcile_Ignores(t *testing.T) {
 		job    *batchv1.Job
 		events []string
 	}{
-		{name: "managed elsewhere", job: newJob(func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("example.com/kueue") })},
+		{name: "managed elsewhere", job: newJob(func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/kueue") })},
 		{name: "finished", job: newJob(func(j *batchv1.Job) {
 			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}
 		})},
@@ -589,7 +589,7 @@ func TestOrphans(t *testing.T) {
 	}{
 		{name: "of a running Job", job: newJob(), pod: newPod("a"), held: true},
 		{name: "of a finished Job", job: newJob(finished), pod: newPod("a")},
-		{name: "of a finished Job managed elsewhere", job: newJob(finished, func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("example.com/x") }), pod: newPod("a"), held: true},
+		{name: "of a finished Job managed elsewhere", job: newJob(finished, func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/x") }), pod: newPod("a"), held: true},
 		{name: "of a Job that is gone", pod: newPod("a")},
 		{name: "of an earlier Job of the name", job: newJob(func(j *batchv1.Job) { j.UID = "newer" }), pod: newPod("a")},
 		{name: "of nobody", pod: newPod("a", func(p *corev1.Pod) { p.OwnerReferences = nil })},

@@ -44,7 +44,7 @@ func setUpOrphans(env setup.Env) error {
 		For(&corev1.Pod{}, builder.WithPredicates(stray)).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(o.heldBy), builder.WithPredicates(over)).
 		WithOptions(env.Options()).
-		Complete(o)
+		Complete(env.Barrier.PerRequest(o))
 }
 
 // heldBy returns the pods that a Job, which is over, has not let go.
@@ -53,7 +53,7 @@ func (o *Orphans) heldBy(ctx context.Context, obj client.Object) []reconcile.Req
 	if err != nil {
 		return nil // validation rejects such a selector
 	}
-	return ownwrites.Concerned(ctx, o.Client, &corev1.PodList{}, hasFinalizer,
+	return ownwrites.EnqueueFor(ctx, o.Client, &corev1.PodList{}, hasFinalizer,
 		client.InNamespace(obj.GetNamespace()), client.MatchingLabelsSelector{Selector: selector})
 }
 
@@ -81,5 +81,5 @@ func (o *Orphans) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 		}
 	}
 	// Somebody may adopt the pod in this moment; then it has to be counted.
-	return reconcile.Result{}, letGo(ctx, o.Client, pod, pod.ResourceVersion)
+	return reconcile.Result{}, removeFinalizer(ctx, o.Client, pod, pod.ResourceVersion)
 }

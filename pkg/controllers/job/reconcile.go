@@ -107,7 +107,7 @@ func (r *Reconciler) advance(ctx context.Context, s *state, m *memory) (wait tim
 	}
 	changed = changed || s.active != status.Active || !ptr.Equal(&s.ready, status.Ready) ||
 		!ptr.Equal(&s.terminating, status.Terminating)
-	status.Active, status.Ready, status.Terminating = s.active, ptr.To(s.ready), ptr.To(s.terminating)
+	status.Active, status.Ready, status.Terminating = s.active, new(s.ready), new(s.terminating)
 	more, err := r.track(ctx, s, m, end, changed)
 	if err != nil {
 		return 0, fmt.Errorf("tracking status: %w", err)
@@ -131,9 +131,9 @@ func (r *Reconciler) stop(ctx context.Context, s *state) error {
 
 // carryOut creates and removes pods as planned. Pods that are removed do not count as failed, so they are let go first.
 func (r *Reconciler) carryOut(ctx context.Context, s *state, p plan) error {
-	control := pods.Control{Client: r.Client, Live: r.Live, Events: r.Events}
+	control := pods.Control{Client: r.Client, Events: r.Events}
 	errs := pods.Each(len(p.remove), func(i int) error {
-		if err := letGo(ctx, r.Client, p.remove[i], ""); err != nil {
+		if err := removeFinalizer(ctx, r.Client, p.remove[i], ""); err != nil {
 			return err
 		}
 		return control.Delete(ctx, s.job, p.remove[i])
@@ -205,7 +205,7 @@ func (r *Reconciler) track(
 
 // release lets pods go and takes them out of held.
 func (r *Reconciler) release(ctx context.Context, s *state, held sets.Set[types.UID], release []*corev1.Pod) error {
-	errs := pods.Each(len(release), func(i int) error { return letGo(ctx, r.Client, release[i], "") })
+	errs := pods.Each(len(release), func(i int) error { return removeFinalizer(ctx, r.Client, release[i], "") })
 	for i, pod := range release {
 		if errs[i] == nil {
 			held.Delete(pod.UID)
@@ -228,9 +228,9 @@ func (r *Reconciler) announce(job *batchv1.Job, final *batchv1.JobCondition) {
 	r.Events.Event(job, corev1.EventTypeNormal, "Completed", "Job completed")
 }
 
-// letGo removes the tracking finalizer. A pod that is gone already is no error. With a version, it is a conflict if the
+// removeFinalizer removes the tracking finalizer. A pod that is gone already is no error. With a version, it is a conflict if the
 // pod has another one.
-func letGo(ctx context.Context, c client.Client, pod *corev1.Pod, version string) error {
+func removeFinalizer(ctx context.Context, c client.Client, pod *corev1.Pod, version string) error {
 	if !hasFinalizer(pod) {
 		return nil
 	}

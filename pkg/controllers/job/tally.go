@@ -87,7 +87,7 @@ func (s *state) noteIndexes() bool {
 	completed := s.completed.String()
 	var failed *string
 	if s.job.Spec.BackoffLimitPerIndex != nil {
-		failed = ptr.To(s.failedIndexes.String())
+		failed = new(s.failedIndexes.String())
 	}
 	changed := completed != status.CompletedIndexes || !ptr.Equal(failed, status.FailedIndexes)
 	status.CompletedIndexes, status.FailedIndexes = completed, failed

@@ -54,7 +54,7 @@ func Setup(env setup.Env) error {
 		WatchesRawSource(begin).
 		Watches(&certificatesv1.ClusterTrustBundle{}, handler.EnqueueRequestsFromMapFunc(ours)).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // anchors returns the certificates of CAs in a PEM bundle; if it has no others, it stays as it is. Clients may also

@@ -128,7 +128,7 @@ func TestUses(t *testing.T) {
 }
 
 func cleaner(c client.Client) reconcile.Reconciler {
-	cleaner := &Cleaner{Client: c, Live: c, Clock: clocktesting.NewFakeClock(now)}
+	cleaner := &Cleaner{Client: c, Live: controllertest.Live(c), Clock: clocktesting.NewFakeClock(now)}
 	return reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 		if err := cleaner.Live.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: trackingName}, &corev1.ConfigMap{}); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -156,7 +156,7 @@ func TestClean_Writes(t *testing.T) {
 					got := &corev1.Secret{}
 					err := c.Get(ctx, client.ObjectKeyFromObject(tt.secret), got)
 					if client.IgnoreNotFound(err) != nil || (err == nil) != (tt.invalid != "") || got.Labels[InvalidSinceLabel] != tt.invalid {
-						return fmt.Errorf("labels are %v, error %v", got.Labels, err)
+						return fmt.Errorf("labels are %v, error %w", got.Labels, err)
 					}
 					return nil
 				},

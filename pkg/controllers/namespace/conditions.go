@@ -50,8 +50,7 @@ func discoveryFailure(o outcome) corev1.NamespaceCondition {
 		return isNot(t, "ResourcesDiscovered", "All resources successfully discovered")
 	}
 	message := o.discovery.Error()
-	var groups *discovery.ErrGroupDiscoveryFailed
-	if errors.As(o.discovery, &groups) {
+	if groups, ok := errors.AsType[*discovery.ErrGroupDiscoveryFailed](o.discovery); ok {
 		message = fmt.Sprintf("Discovery failed for some groups, %d failing: %v", len(groups.Groups), groups)
 	}
 	return is(t, "DiscoveryFailed", message)

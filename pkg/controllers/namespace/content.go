@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"minik8s.io/minik8s/pkg/controllers/pods"
@@ -203,7 +202,7 @@ func (r *Reconciler) deleteEach(ctx context.Context, ns *corev1.Namespace, resou
 }
 
 func background() metav1.DeleteOptions {
-	return metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
+	return metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 }
 
 // unsupported reports whether a resource that discovery names does not serve the request after all.

@@ -22,11 +22,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/internal/deletion"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -55,25 +55,20 @@ func Setup(env setup.Env) error {
 		return fmt.Errorf("creating the discovery client: %w", err)
 	}
 	r := &Reconciler{Client: env.Client, Live: env.Live, Metadata: meta, Discover: discover(disco), Clock: env.Clock}
-	gone := predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
 	terminating := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil })
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&corev1.Namespace{}, builder.WithPredicates(terminating)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.lastPods), builder.WithPredicates(gone)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.lastPods), builder.WithPredicates(deletion.Only())).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // lastPods maps a pod that is gone to its namespace if that is being deleted: the last pod is what the rest waits for.
 func (r *Reconciler) lastPods(ctx context.Context, pod client.Object) []reconcile.Request {
 	key := types.NamespacedName{Name: pod.GetNamespace()}
 	var ns corev1.Namespace
-	if err := r.Client.Get(ctx, key, &ns, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil || ns.DeletionTimestamp == nil {
+	if err := r.Client.Get(ctx, key, &ns, client.UnsafeDisableDeepCopy); err != nil || ns.DeletionTimestamp == nil {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: key}}

@@ -22,7 +22,6 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clientgotesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -38,7 +37,7 @@ var (
 // its end can be looked at.
 func terminating() *corev1.Namespace {
 	return &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{Name: "ns", UID: "ns", DeletionTimestamp: ptr.To(metav1.NewTime(deleted)), Finalizers: []string{"test/stay"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "ns", UID: "ns", DeletionTimestamp: new(metav1.NewTime(deleted)), Finalizers: []string{"test/stay"}},
 		Spec:       corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
 	}
 }
@@ -76,7 +75,7 @@ func contents(t *testing.T, objects ...runtime.Object) (metadata.Interface, *[]s
 
 func reconciler(c client.Client, content metadata.Interface, err error) *Reconciler {
 	return &Reconciler{
-		Client: c, Live: c, Metadata: content, Clock: clocktesting.NewFakePassiveClock(deleted.Add(time.Minute)),
+		Client: c, Live: controllertest.Live(c), Metadata: content, Clock: clocktesting.NewFakePassiveClock(deleted.Add(time.Minute)),
 		Discover: func(context.Context) (Resources, error) {
 			core := func(name string, collection bool) Resource {
 				return Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: name}, Collection: collection, List: true}

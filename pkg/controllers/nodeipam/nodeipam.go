@@ -45,9 +45,9 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		For(&corev1.Node{}).
 		WithOptions(options).
-		Complete(&Reconciler{
+		Complete(env.Barrier.ForAll(&Reconciler{
 			Client: env.Client, Events: env.Events, ClusterCIDRs: env.ClusterCIDRs, ServiceCIDRs: env.ServiceCIDRs,
-		})
+		}))
 }
 
 // Reconcile gives the node in req its ranges, if it has none.

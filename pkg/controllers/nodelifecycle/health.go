@@ -66,8 +66,8 @@ func deadline(node *corev1.Node, heard time.Time) time.Time {
 	return heard.Add(monitorGrace)
 }
 
-// silence returns the conditions of a node that is silent: what it said is not known to be true any more.
-func silence(node *corev1.Node, now time.Time) []corev1.NodeCondition {
+// unknown returns the conditions of a node that is silent: what it said is not known to be true any more.
+func unknown(node *corev1.Node, now time.Time) []corev1.NodeCondition {
 	conditions := slices.Clone(node.Status.Conditions)
 	for _, t := range monitored {
 		i := slices.IndexFunc(conditions, func(c corev1.NodeCondition) bool { return c.Type == t })
@@ -139,11 +139,4 @@ func isOurs(taint corev1.Taint) bool {
 		return taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable
 	}
 	return taint.Effect == corev1.TaintEffectNoSchedule && slices.Contains(ours, taint.Key)
-}
-
-func hasEvictionTaint(node *corev1.Node) bool {
-	key := evictionTaint(node)
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Effect == corev1.TaintEffectNoExecute && t.Key == key
-	})
 }

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/pods"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
@@ -35,10 +36,11 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 
 	mu sync.Mutex
-	// heartbeats and evicted are guarded by mu: what each node (by name) last said, and when the last node of a zone was
-	// given a NoExecute taint.
+	// heartbeats, evicted and survey are guarded by mu: what each node (by name) last said, when the last node of a zone was
+	// given a NoExecute taint, and what all nodes were like when somebody last looked.
 	heartbeats map[string]heartbeat
 	evicted    map[string]time.Time
+	survey     survey
 }
 
 // heartbeat is the last sign of life of a node. heard is by the clock of this process, because nobody's clock is to be
@@ -58,7 +60,7 @@ func Setup(env setup.Env) error {
 		For(&corev1.Node{}).
 		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(nodeOf)).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // nodeOf maps a lease to the node that renews it.
@@ -85,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	now := r.Clock.Now()
 	end := deadline(node, heard)
 	if !now.Before(end) {
-		if err := r.silence(ctx, node, now); err != nil {
+		if err := r.markUnknown(ctx, node, now); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -138,9 +140,9 @@ func (r *Reconciler) forget(name string) {
 	delete(r.heartbeats, name)
 }
 
-// silence writes down that nothing is known about the node any more.
-func (r *Reconciler) silence(ctx context.Context, node *corev1.Node, now time.Time) error {
-	conditions := silence(node, now)
+// markUnknown writes down that nothing is known about the node any more.
+func (r *Reconciler) markUnknown(ctx context.Context, node *corev1.Node, now time.Time) error {
+	conditions := unknown(node, now)
 	if equality.Semantic.DeepEqual(conditions, node.Status.Conditions) {
 		return nil
 	}
@@ -157,15 +159,15 @@ func (r *Reconciler) silence(ctx context.Context, node *corev1.Node, now time.Ti
 
 // markPods takes the pods of an unreachable node out of service: Services must not send anything there.
 func (r *Reconciler) markPods(ctx context.Context, node *corev1.Node) error {
-	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing pods: %w", err)
+	there, err := pods.OnNode(ctx, r.Client, node.Name)
+	if err != nil {
+		return err
 	}
-	for i := range list.Items {
-		if list.Items[i].Spec.NodeName != node.Name || !pods.IsReady(&list.Items[i]) {
+	for _, pod := range there {
+		if !pods.IsReady(pod) {
 			continue
 		}
-		pod := list.Items[i].DeepCopy()
+		pod = pod.DeepCopy()
 		c := pods.Condition(pod, corev1.PodReady)
 		c.Status = corev1.ConditionFalse
 		c.LastTransitionTime = metav1.NewTime(r.Clock.Now())
@@ -180,7 +182,8 @@ func (r *Reconciler) markPods(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// taint writes the taints of the node. again is when to come back for a NoExecute taint that has to wait its turn.
+// taint writes the taints of the node. again is when to come back for what no event tells of: the turn of this node to get its
+// NoExecute taint, and the state of the others.
 func (r *Reconciler) taint(ctx context.Context, node *corev1.Node, now time.Time) (again time.Duration, err error) {
 	evict := false
 	if evictionTaint(node) != "" {
@@ -200,31 +203,43 @@ func (r *Reconciler) taint(ctx context.Context, node *corev1.Node, now time.Time
 	return again, nil
 }
 
-// mayEvict reports whether a node that is not ready may have its NoExecute taint now.
+// mayEvict reports whether a node that is not ready may have its NoExecute taint now, and when to ask again.
 func (r *Reconciler) mayEvict(ctx context.Context, node *corev1.Node, now time.Time) (evict bool, again time.Duration, err error) {
-	var list corev1.NodeList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return false, 0, fmt.Errorf("listing nodes: %w", err)
+	found, err := r.look(ctx, now)
+	if err != nil {
+		return false, 0, err
 	}
 	zone := zoneOf(node)
-	interval, ok := pace(list.Items, zone)
-	if !ok {
-		// The return of other nodes raises no event for this one.
-		return false, evictionInterval, nil
-	}
-	if hasEvictionTaint(node) {
-		return true, 0, nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if next := r.evicted[zone].Add(interval); now.Before(next) {
-		return hasAnyEvictionTaint(node), next.Sub(now), nil
+	evict, turn, again := decide(found, zone, hasAnyEvictionTaint(node), r.evicted[zone], now)
+	if turn {
+		if r.evicted == nil {
+			r.evicted = map[string]time.Time{}
+		}
+		r.evicted[zone] = now
 	}
-	if r.evicted == nil {
-		r.evicted = map[string]time.Time{}
+	return evict, again, nil
+}
+
+// look returns what all nodes are like, or were a moment ago: many nodes may ask at the same time, and not each of them may have
+// to look at all others.
+func (r *Reconciler) look(ctx context.Context, now time.Time) (survey, error) {
+	r.mu.Lock()
+	last := r.survey
+	r.mu.Unlock()
+	if last.at.Add(surveyPeriod).After(now) {
+		return last, nil
 	}
-	r.evicted[zone] = now
-	return true, 0, nil
+	nodes, err := ownwrites.Peek[*corev1.Node](ctx, r.Client, &corev1.NodeList{})
+	if err != nil {
+		return survey{}, fmt.Errorf("listing nodes: %w", err)
+	}
+	found := newSurvey(nodes, now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.survey = found
+	return found, nil
 }
 
 // hasAnyEvictionTaint reports whether the node's pods are being evicted already, if for another reason: going from not

@@ -44,14 +44,18 @@ func render(list []corev1.Taint) []string {
 	return got
 }
 
-func TestReconciler_SilentNode(t *testing.T) {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
-		Spec:       corev1.PodSpec{NodeName: "dead"},
+func podOn(node, name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+		Spec:       corev1.PodSpec{NodeName: node},
 		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
-	controllertest.Run(t, controllertest.Case{
-		Objects: []client.Object{node("dead", corev1.ConditionTrue), node("live", corev1.ConditionTrue), pod},
+}
+
+// silentNode is a node that has fallen silent, with a pod on it.
+func silentNode() controllertest.Case {
+	return controllertest.Case{
+		Objects: []client.Object{node("dead", corev1.ConditionTrue), node("live", corev1.ConditionTrue), podOn("dead", "p")},
 		Request: reconcile.Request{NamespacedName: types.NamespacedName{Name: "dead"}},
 		New: func(c client.Client) reconcile.Reconciler {
 			clock := clocktesting.NewFakeClock(now)
@@ -64,6 +68,7 @@ func TestReconciler_SilentNode(t *testing.T) {
 					}
 					clock.Step(monitorGrace)
 				}
+				clock.Step(evictionInterval) // a turn that was used in vain is followed by another one
 				return r.Reconcile(ctx, req)
 			})
 		},
@@ -91,7 +96,20 @@ func TestReconciler_SilentNode(t *testing.T) {
 			}
 			return nil
 		},
-	})
+	}
+}
+
+func TestReconciler_SilentNode(t *testing.T) {
+	controllertest.Run(t, silentNode())
+}
+
+// There may be ten thousand pods, and a hundred nodes that are silent at once.
+func TestReconciler_SilentNode_LooksAtItsOwnPods(t *testing.T) {
+	var elsewhere []client.Object
+	for i := range 20 {
+		elsewhere = append(elsewhere, podOn("live", fmt.Sprintf("elsewhere-%d", i)))
+	}
+	controllertest.Bystanders(t, silentNode(), elsewhere...)
 }
 
 func TestTaints(t *testing.T) {
@@ -128,34 +146,130 @@ func TestTaints(t *testing.T) {
 	}
 }
 
-func TestPace(t *testing.T) {
-	nodes := func(ready, notReady int) (list []corev1.Node) {
+func TestDecide(t *testing.T) {
+	nodes := func(ready, notReady int) (list []*corev1.Node) {
 		for range ready {
-			list = append(list, *node("r", corev1.ConditionTrue))
+			list = append(list, node("r", corev1.ConditionTrue))
 		}
 		for range notReady {
-			list = append(list, *node("n", corev1.ConditionUnknown))
+			list = append(list, node("n", corev1.ConditionUnknown))
 		}
 		return list
 	}
+	elsewhere := func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelTopologyZone: "elsewhere"} }
+	abroad := node("a", corev1.ConditionTrue, elsewhere)
+	type answer struct {
+		evict, turn bool
+		again       time.Duration
+	}
 	tests := []struct {
-		name            string
-		ready, notReady int
-		interval        time.Duration
-		ok              bool
+		name    string
+		nodes   []*corev1.Node
+		tainted bool
+		last    time.Duration // before now; 0 is never
+		want    answer
 	}{
-		{name: "one of two", ready: 1, notReady: 1, interval: evictionInterval, ok: true},
-		{name: "all", notReady: 3},
-		{name: "most of a small zone", ready: 1, notReady: 3, interval: disruptedInterval},
-		{name: "most of a large zone", ready: 20, notReady: 40, interval: disruptedInterval, ok: true},
+		{name: "one of two", nodes: nodes(1, 1), want: answer{true, true, evictionInterval}},
+		{name: "not its turn", nodes: nodes(1, 1), last: 4 * time.Second, want: answer{false, false, 6 * time.Second}},
+		{name: "its turn again", nodes: nodes(1, 1), last: 10 * time.Second, want: answer{true, true, evictionInterval}},
+		{name: "tainted already", nodes: nodes(1, 1), tainted: true, last: 4 * time.Second, want: answer{true, false, evictionInterval}},
+		{name: "all", nodes: nodes(0, 3), want: answer{false, false, evictionInterval}},
+		{name: "all, tainted before", nodes: nodes(0, 3), tainted: true, want: answer{false, false, evictionInterval}},
+		{name: "all of the zone", nodes: append(nodes(0, 3), abroad), want: answer{true, true, evictionInterval}},
+		{name: "most of a small zone", nodes: nodes(1, 3), want: answer{false, false, evictionInterval}},
+		{name: "most of a small zone, tainted before", nodes: nodes(1, 3), tainted: true, want: answer{true, false, evictionInterval}},
+		{name: "most of a large zone", nodes: nodes(20, 40), want: answer{true, true, evictionInterval}},
+		{name: "most of a large zone, not its turn", nodes: nodes(20, 40), last: 60 * time.Second, want: answer{false, false, 40 * time.Second}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			list := nodes(tt.ready, tt.notReady)
-			interval, ok := pace(list, zoneOf(&list[0]))
-			if interval != tt.interval || ok != tt.ok {
-				t.Errorf("got %v, %v", interval, ok)
+			last := time.Time{}
+			if tt.last > 0 {
+				last = now.Add(-tt.last)
+			}
+			evict, turn, again := decide(newSurvey(tt.nodes, now), zoneOf(tt.nodes[0]), tt.tainted, last, now)
+			if got := (answer{evict, turn, again}); got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
+	}
+}
+
+// A node whose pods are being evicted goes on to be, though no more nodes of its zone may follow: upstream only stops adding.
+func TestReconciler_KeepsEvictionTaintInDisruptedZone(t *testing.T) {
+	tainted := node("dead-0", corev1.ConditionUnknown, func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{
+			{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
+			{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute},
+		}
+	})
+	c := controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).WithObjects(tainted, node("live", corev1.ConditionTrue),
+		node("dead-1", corev1.ConditionUnknown), node("dead-2", corev1.ConditionUnknown)).Build()
+	r := &Reconciler{Client: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakeClock(now)}
+	for name, want := range map[string]int{"dead-0": 2, "dead-1": 1} {
+		key := types.NamespacedName{Name: name}
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+		var got corev1.Node
+		if err := c.Get(t.Context(), key, &got); err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Spec.Taints) != want {
+			t.Errorf("%s has the taints %v, want %d", name, render(got.Spec.Taints), want)
+		}
+	}
+}
+
+// That all nodes are silent says that this process is cut off: what was tainted before is looked at again, though no event of it
+// comes, and let go.
+func TestReconciler_AllSilent(t *testing.T) {
+	clock := clocktesting.NewFakeClock(now)
+	c := controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).
+		WithObjects(node("first", corev1.ConditionUnknown), node("second", corev1.ConditionTrue)).Build()
+	r := &Reconciler{Client: c, Events: &record.FakeRecorder{}, Clock: clock}
+	pass := func(name string) (corev1.Node, time.Duration) {
+		t.Helper()
+		key := types.NamespacedName{Name: name}
+		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got corev1.Node
+		if err := c.Get(t.Context(), key, &got); err != nil {
+			t.Fatal(err)
+		}
+		return got, result.RequeueAfter
+	}
+	pass("second")
+	first, again := pass("first")
+	if len(first.Spec.Taints) != 2 || again == 0 {
+		t.Fatalf("the first that fails has the taints %v and is looked at again after %v", render(first.Spec.Taints), again)
+	}
+	clock.Step(monitorGrace)
+	if second, _ := pass("second"); len(second.Spec.Taints) != 1 {
+		t.Errorf("the last that fails has the taints %v", render(second.Spec.Taints))
+	}
+	if first, _ := pass("first"); len(first.Spec.Taints) != 1 {
+		t.Errorf("with all silent the first has the taints %v", render(first.Spec.Taints))
+	}
+}
+
+// Waiting nodes wake at the same time; only one of them looks at all nodes.
+func TestReconciler_WaitingNodesShareOneLook(t *testing.T) {
+	var objects []client.Object
+	for i := range 20 {
+		objects = append(objects, node(fmt.Sprintf("dead-%d", i), corev1.ConditionUnknown))
+	}
+	listed := 0
+	c := controllertest.Counting(controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).WithObjects(objects...).Build(), &listed)
+	r := &Reconciler{Client: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakeClock(now)}
+	for _, obj := range objects {
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if listed != len(objects) {
+		t.Errorf("looked at %d nodes, there are %d", listed, len(objects))
 	}
 }

@@ -1,81 +1,38 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownwrites makes the reads of a client from a cache wait until the cache has what the client wrote before. Touch it
-// when a controller decides on something older than its own last write, or waits for something that never comes.
-// controller-runtime has the same (EnableReadYourWritesConsistency), which listens to each kind once a client, starts a goroutine
-// an event, and makes JSON of the answer to each deletion.
+// Package ownwrites lets no pass of a controller begin before the cache has what its earlier passes over the same object wrote:
+// read-your-writes consistency, as upstream has it for four controllers (KEP-5647). Touch it when a controller decides on
+// something older than its own last write, or is held back by a cache that has everything.
 package ownwrites
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"strconv"
-	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Client reads from a cache, writes to the API server, and waits in between. The option DisableReadYourWritesConsistency is
-// understood. Safe for concurrent use.
+// Client reads from a cache, writes to the API server, and notes each write for the pass (see Barrier) whose context it is done
+// in. Outside of a pass it notes nothing. A read after a write in the same pass may lack it. Safe for concurrent use.
 type Client struct {
 	client.Client
-	observers *Observers
-	metadata  metadata.Interface
-
-	mu sync.Mutex
-	// writes has what a read of a kind has to wait for; it is guarded by mu.
-	writes map[schema.GroupVersionKind]map[types.NamespacedName]write
+	informers cache.Informers
+	// indexers has what Peek reads for each type of list: a toolscache.Indexer, nil if the kind is cached in several parts.
+	indexers sync.Map
 }
 
-// write is what the cache has to show of one object.
-type write struct {
-	// version is the least resource version of the kind that the cache has to have seen.
-	version int64
-	// deleted is the UID that the object must not have any more, unless it is being deleted.
-	deleted types.UID
-}
-
-// NewClient returns a client that waits on top of c. It deletes with deletions, which asks for nothing but metadata in return.
-func NewClient(c client.Client, deletions metadata.Interface, observers *Observers) *Client {
-	return &Client{Client: c, observers: observers, metadata: deletions, writes: map[schema.GroupVersionKind]map[types.NamespacedName]write{}}
-}
-
-// Get implements client.Client.
-func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	if !(&client.GetOptions{}).ApplyOptions(opts).DisableReadYourWritesConsistency {
-		gvk, err := apiutil.GVKForObject(obj, c.Scheme())
-		if err != nil {
-			return err
-		}
-		if err := c.wait(ctx, gvk, &key); err != nil {
-			return err
-		}
-	}
-	return c.Client.Get(ctx, key, obj, opts...)
-}
-
-// List implements client.Client.
-func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	if !(&client.ListOptions{}).ApplyOptions(opts).DisableReadYourWritesConsistency {
-		gvk, err := apiutil.GVKForObject(list, c.Scheme())
-		if err != nil {
-			return err
-		}
-		gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
-		if err := c.wait(ctx, gvk, nil); err != nil {
-			return err
-		}
-	}
-	return c.Client.List(ctx, list, opts...)
+// NewClient returns a client that notes what is written through c, which reads from the cache that informers belong to.
+func NewClient(c client.Client, informers cache.Informers) *Client {
+	return &Client{Client: c, informers: informers}
 }
 
 // Create implements client.Client.
@@ -93,34 +50,37 @@ func (c *Client) Patch(ctx context.Context, obj client.Object, patch client.Patc
 	return c.write(ctx, obj, func() error { return c.Client.Patch(ctx, obj, patch, opts...) })
 }
 
-// Delete implements client.Client.
+// Delete implements client.Client. It asks for no more than metadata in return. The answer does not tell the version that the
+// deletion has, and one to a deletion at once has none, so it is the UID that the cache must not have any more.
 func (c *Client) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	options := (&client.DeleteOptions{}).ApplyOptions(opts)
 	gvk, err := apiutil.GVKForObject(obj, c.Scheme())
 	if err != nil {
 		return err
 	}
-	mapping, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
-	if err != nil {
-		return fmt.Errorf("mapping %s: %w", gvk.Kind, err)
-	}
-	o, err := c.observers.observe(ctx, gvk, obj)
-	if err != nil {
-		return err
-	}
-	c.prune(ctx, gvk, o)
-	err = c.metadata.Resource(mapping.Resource).Namespace(obj.GetNamespace()).Delete(ctx, obj.GetName(), *options.AsDeleteOptions())
-	if err != nil {
-		return err
-	}
 	uid := obj.GetUID()
-	if p := options.Preconditions; p != nil && p.UID != nil {
+	if p := (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions; p != nil && p.UID != nil {
 		uid = *p.UID
 	}
-	if uid != "" {
-		c.note(gvk, client.ObjectKeyFromObject(obj), write{deleted: uid})
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: uid}}
+	target.SetGroupVersionKind(gvk)
+	err = c.Client.Delete(ctx, target, opts...)
+	switch {
+	case IsUncertain(err):
+		note(ctx, lostWrite(gvk, target))
+	case err == nil && uid != "":
+		note(ctx, write{kind: gvk, key: client.ObjectKeyFromObject(obj), deleted: uid})
 	}
-	return nil
+	return err
+}
+
+// DeleteAllOf is refused: its answer does not tell what was deleted.
+func (c *Client) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {
+	return errors.New("ownwrites: DeleteAllOf is not supported")
+}
+
+// Apply is refused: the client's Apply cannot read an answer in protobuf, see setup.ApplyStatus.
+func (c *Client) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+	return errors.New("ownwrites: Apply is not supported")
 }
 
 // Status implements client.Client.
@@ -128,13 +88,32 @@ func (c *Client) Status() client.SubResourceWriter { return c.SubResource("statu
 
 // SubResource implements client.Client.
 func (c *Client) SubResource(name string) client.SubResourceClient {
-	return subResource{SubResourceClient: c.Client.SubResource(name), c: c}
+	return subResource{SubResourceClient: c.Client.SubResource(name), c: c, name: name}
 }
 
-// subResource waits as its client does. What is created (an eviction, a token) is not the object.
+// subResource notes writes as its client does.
 type subResource struct {
 	client.SubResourceClient
-	c *Client
+	c    *Client
+	name string
+}
+
+// Create implements client.SubResourceClient. Of what can be created only an eviction changes the object.
+func (s subResource) Create(ctx context.Context, obj, body client.Object, opts ...client.SubResourceCreateOption) error {
+	err := s.SubResourceClient.Create(ctx, obj, body, opts...)
+	if s.name != "eviction" {
+		return err
+	}
+	gvk, gvkErr := apiutil.GVKForObject(obj, s.c.Scheme())
+	switch {
+	case gvkErr != nil:
+		return errors.Join(err, gvkErr)
+	case IsUncertain(err):
+		note(ctx, lostWrite(gvk, obj))
+	case err == nil && obj.GetUID() != "":
+		note(ctx, write{kind: gvk, key: client.ObjectKeyFromObject(obj), deleted: obj.GetUID()})
+	}
+	return err
 }
 
 // Update implements client.SubResourceClient.
@@ -147,124 +126,62 @@ func (s subResource) Patch(ctx context.Context, obj client.Object, patch client.
 	return s.c.write(ctx, obj, func() error { return s.SubResourceClient.Patch(ctx, obj, patch, opts...) })
 }
 
-// Apply is refused: the client's Apply cannot read an answer in protobuf, see setup.ApplyStatus.
-func (c *Client) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+// Apply is refused as that of Client is.
+func (s subResource) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
 	return errors.New("ownwrites: Apply is not supported")
 }
 
-// write does it and notes the version that obj has got by it.
+// write does it and notes the version that obj has got by it. An answer that does not tell a version is as good as none.
 func (c *Client) write(ctx context.Context, obj client.Object, do func() error) error {
 	gvk, err := apiutil.GVKForObject(obj, c.Scheme())
 	if err != nil {
 		return err
 	}
-	o, err := c.observers.observe(ctx, gvk, obj)
-	if err != nil {
-		return err
+	before := lostWrite(gvk, obj) // a part of an answer may overwrite it
+	err = do()
+	switch {
+	case IsUncertain(err), err == nil && obj.GetResourceVersion() == "":
+		note(ctx, before)
+	case err == nil:
+		note(ctx, write{kind: gvk, key: client.ObjectKeyFromObject(obj), version: obj.GetResourceVersion()})
 	}
-	c.prune(ctx, gvk, o)
-	if err := do(); err != nil {
-		return err
-	}
-	version, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
-	if err != nil {
-		return fmt.Errorf("parsing the resource version of %s %q: %w", gvk.Kind, obj.GetName(), err)
-	}
-	c.note(gvk, client.ObjectKeyFromObject(obj), write{version: version})
-	return nil
+	return err
 }
 
-// note lets reads wait for w.
-func (c *Client) note(gvk schema.GroupVersionKind, key types.NamespacedName, w write) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	writes := c.writes[gvk]
-	if writes == nil {
-		writes = map[types.NamespacedName]write{}
-		c.writes[gvk] = writes
+// IsUncertain reports whether a write that failed with err may have been done all the same: its answer was lost, came too late,
+// or tells of a failure inside the server. What the server refuses (4xx) is not done.
+func IsUncertain(err error) bool {
+	if err == nil {
+		return false
 	}
-	before := writes[key]
-	if w.deleted == "" {
-		w.deleted = before.deleted
-	}
-	w.version = max(w.version, before.version)
-	writes[key] = w
+	status := apierrors.APIStatus(nil)
+	return !errors.As(err, &status) || status.Status().Code >= 500 || status.Status().Code == 0 || apierrors.IsTimeout(err)
 }
 
-// prune forgets what the cache has seen once there is much of it: some controllers write kinds that they never read.
-func (c *Client) prune(ctx context.Context, gvk schema.GroupVersionKind, o *observer) {
-	c.mu.Lock()
-	writes := c.writes[gvk]
-	if len(writes) < many {
-		c.mu.Unlock()
-		return
+// lostWrite is a write to obj of which nobody knows whether it was done.
+func lostWrite(gvk schema.GroupVersionKind, obj client.Object) write {
+	w := write{kind: gvk, key: client.ObjectKeyFromObject(obj), lost: &lost{uid: obj.GetUID(), labels: obj.GetLabels()}}
+	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+		w.lost.controller = ref.UID
 	}
-	all := maps.Clone(writes)
-	c.mu.Unlock()
-	version, _ := o.seen()
-	for key, w := range all {
-		if w.version > version || w.deleted != "" && !c.isDeleted(ctx, gvk, key, w.deleted) {
-			delete(all, key)
-		}
-	}
-	c.forget(gvk, all)
+	return w
 }
 
-// many writes are worth a look at which of them have been seen.
-const many = 1000
-
-// wait returns when the cache has what was written to the object of that key before, or to any of the kind if it is nil.
-func (c *Client) wait(ctx context.Context, gvk schema.GroupVersionKind, key *types.NamespacedName) error {
-	c.mu.Lock()
-	var pending map[types.NamespacedName]write
-	if key == nil {
-		pending = maps.Clone(c.writes[gvk])
-	} else if w, ok := c.writes[gvk][*key]; ok {
-		pending = map[types.NamespacedName]write{*key: w}
-	}
-	c.mu.Unlock()
-	if len(pending) == 0 {
-		return nil
-	}
-	o := c.observers.observer(gvk)
-	version := int64(0)
-	for _, w := range pending {
-		version = max(version, w.version)
-	}
-	if err := o.wait(ctx, func(seen int64) bool { return seen >= version }); err != nil {
-		return fmt.Errorf("waiting for version %d of %s: %w", version, gvk.Kind, err)
-	}
-	for key, w := range pending {
-		if w.deleted == "" {
-			continue
-		}
-		if err := o.wait(ctx, func(int64) bool { return c.isDeleted(ctx, gvk, key, w.deleted) }); err != nil {
-			return fmt.Errorf("waiting for the deletion of %s %q: %w", gvk.Kind, key, err)
-		}
-	}
-	c.forget(gvk, pending)
-	return nil
+// write is what the cache has to have before the next pass. One of version, deleted and lost is set.
+type write struct {
+	kind schema.GroupVersionKind
+	key  types.NamespacedName // without a name if it was left to the API server to make one and lost
+	// version is the resource version that the object got.
+	version string
+	// deleted is the UID that the object must not have any more, unless it is being deleted.
+	deleted types.UID
+	// lost says that there was no answer.
+	lost *lost
 }
 
-// isDeleted tells whether the cache has the object no more, or has it as one that is being deleted. An error is left to the read
-// that waits for this.
-func (c *Client) isDeleted(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, uid types.UID) bool {
-	made, err := c.Scheme().New(gvk)
-	if err != nil {
-		return true
-	}
-	obj := made.(client.Object)
-	err = c.Client.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
-	return err != nil || obj.GetUID() != uid || obj.GetDeletionTimestamp() != nil
-}
-
-// forget drops what was seen, unless something has been written since.
-func (c *Client) forget(gvk schema.GroupVersionKind, seen map[types.NamespacedName]write) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for key, w := range seen {
-		if c.writes[gvk][key] == w {
-			delete(c.writes[gvk], key)
-		}
-	}
+// lost is what a write without an answer is looked for by: the name, if there was one, or the labels and the controller.
+type lost struct {
+	uid        types.UID // empty for what did not exist
+	labels     map[string]string
+	controller types.UID
 }

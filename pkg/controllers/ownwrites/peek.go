@@ -12,10 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Peek returns what reader.List would put into list. The objects are those in the cache, which nobody may change. A list has
@@ -39,19 +40,14 @@ func Peek[T client.Object](ctx context.Context, reader client.Reader, list clien
 
 // peek does it if the cache of the kind is one that can be looked into.
 func peek[T client.Object](ctx context.Context, c *Client, list client.ObjectList, opts []client.ListOption) ([]T, bool, error) {
-	options := (&client.ListOptions{}).ApplyOptions(opts)
-	k, err := c.observers.look(ctx, list, c.Scheme())
-	if err != nil || k.indexer == nil {
+	indexer, err := c.indexer(ctx, list)
+	if err != nil || indexer == nil {
 		return nil, false, err
 	}
-	if !options.DisableReadYourWritesConsistency {
-		if err := c.wait(ctx, k.kind, nil); err != nil {
-			return nil, false, err
-		}
-	}
-	objects, err := k.list(options)
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	objects, err := listFrom(indexer, options)
 	if err != nil {
-		return nil, false, fmt.Errorf("listing %s: %w", k.kind.Kind, err)
+		return nil, false, fmt.Errorf("listing %T: %w", list, err)
 	}
 	found := make([]T, 0, len(objects))
 	for _, obj := range objects {
@@ -62,37 +58,32 @@ func peek[T client.Object](ctx context.Context, c *Client, list client.ObjectLis
 	return found, true, nil
 }
 
-// indexed is the cache of a kind.
-type indexed struct {
-	kind    schema.GroupVersionKind
-	indexer toolscache.Indexer // nil if the cache is made of several
-}
-
-// look returns the cache that a list of that type is made of.
-func (o *Observers) look(ctx context.Context, list client.ObjectList, scheme *runtime.Scheme) (indexed, error) {
-	if known, ok := o.indexers.Load(reflect.TypeOf(list)); ok {
-		return known.(indexed), nil
+// indexer returns the cache that a list of that type is made of, nil if it is made of several.
+func (c *Client) indexer(ctx context.Context, list client.ObjectList) (toolscache.Indexer, error) {
+	if known, ok := c.indexers.Load(reflect.TypeOf(list)); ok {
+		indexer, _ := known.(toolscache.Indexer)
+		return indexer, nil
 	}
-	gvk, err := apiutil.GVKForObject(list, scheme)
+	gvk, err := apiutil.GVKForObject(list, c.Scheme())
 	if err != nil {
-		return indexed{}, err
+		return nil, err
 	}
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
-	informer, err := o.informers.GetInformerForKind(ctx, gvk)
+	informer, err := c.informers.GetInformerForKind(ctx, gvk)
 	if err != nil {
-		return indexed{}, fmt.Errorf("getting the informer of %s: %w", gvk.Kind, err)
+		return nil, fmt.Errorf("getting the informer of %s: %w", gvk.Kind, err)
 	}
-	k := indexed{kind: gvk}
+	var indexer toolscache.Indexer
 	if shared, ok := informer.(toolscache.SharedIndexInformer); ok {
-		k.indexer = shared.GetIndexer()
+		indexer = shared.GetIndexer()
 	}
-	o.indexers.Store(reflect.TypeOf(list), k)
-	return k, nil
+	c.indexers.Store(reflect.TypeOf(list), indexer)
+	return indexer, nil
 }
 
-// list returns the objects of a namespace, or of all, or those among them that have the value of one field. The names of indexes
+// listFrom returns the objects of a namespace, or of all, or those among them that have the value of one field. The names of indexes
 // are those that controller-runtime gives.
-func (k indexed) list(options *client.ListOptions) ([]any, error) {
+func listFrom(indexer toolscache.Indexer, options *client.ListOptions) ([]any, error) {
 	switch {
 	case options.FieldSelector != nil:
 		requirements := options.FieldSelector.Requirements()
@@ -103,9 +94,26 @@ func (k indexed) list(options *client.ListOptions) ([]any, error) {
 		if namespace == "" {
 			namespace = "__all_namespaces"
 		}
-		return k.indexer.ByIndex("field:"+requirements[0].Field, namespace+"/"+requirements[0].Value)
+		return indexer.ByIndex("field:"+requirements[0].Field, namespace+"/"+requirements[0].Value)
 	case options.Namespace != "":
-		return k.indexer.ByIndex(toolscache.NamespaceIndex, options.Namespace)
+		return indexer.ByIndex(toolscache.NamespaceIndex, options.Namespace)
 	}
-	return k.indexer.List(), nil
+	return indexer.List(), nil
+}
+
+// EnqueueFor returns a request for each object of a list that an event concerns, in the cache as it is. An error is logged, and
+// then there are none.
+func EnqueueFor[T client.Object](ctx context.Context, reader client.Reader, list client.ObjectList, concerned func(T) bool, opts ...client.ListOption) []reconcile.Request {
+	objects, err := Peek[T](ctx, reader, list, opts...)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing what an event may concern")
+		return nil
+	}
+	var requests []reconcile.Request
+	for _, o := range objects {
+		if concerned(o) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+		}
+	}
+	return requests
 }

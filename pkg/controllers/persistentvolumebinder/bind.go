@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	volumehelper "k8s.io/component-helpers/storage/volume"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"minik8s.io/minik8s/pkg/apis/core/quantity"
 )
 
 // preResizeCapacity is the annotation of a volume that was made larger while its file system was not.
@@ -127,8 +129,10 @@ func claimStatus(
 		return status, fmt.Errorf("PersistentVolume %q is without a storage capacity", volume.Name)
 	}
 	if text, ok := volume.Annotations[preResizeCapacity]; ok {
-		if smaller, err := resource.ParseQuantity(text); err == nil {
-			capacity = smaller
+		if !quantity.Expensive(text) {
+			if smaller, err := resource.ParseQuantity(text); err == nil {
+				capacity = smaller
+			}
 		}
 		if status.Capacity == nil {
 			status.Capacity = corev1.ResourceList{}

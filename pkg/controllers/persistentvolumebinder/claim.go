@@ -17,13 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/component-helpers/storage/ephemeral"
 	volumehelper "k8s.io/component-helpers/storage/volume"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/apis/storage/migration"
 	"minik8s.io/minik8s/pkg/apis/storage/storageclass"
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
+	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
 // ClaimReconciler binds one claim.
@@ -192,11 +193,11 @@ func (r *ClaimReconciler) class(ctx context.Context, claim *corev1.PersistentVol
 func (r *ClaimReconciler) choose(ctx context.Context, claim *corev1.PersistentVolumeClaim, delayed bool) (*corev1.PersistentVolume, error) {
 	r.choosing.Lock()
 	defer r.choosing.Unlock()
-	var volumes corev1.PersistentVolumeList
-	if err := r.Client.List(ctx, &volumes, client.UnsafeDisableDeepCopy); err != nil {
+	volumes, err := ownwrites.Peek[*corev1.PersistentVolume](ctx, r.Client, &corev1.PersistentVolumeList{})
+	if err != nil {
 		return nil, fmt.Errorf("listing volumes: %w", err)
 	}
-	volume, err := bestMatch(claim, volumes.Items, delayed)
+	volume, err := bestMatch(claim, volumes, delayed)
 	if volume == nil || err != nil {
 		return nil, err
 	}
@@ -205,13 +206,9 @@ func (r *ClaimReconciler) choose(ctx context.Context, claim *corev1.PersistentVo
 
 // assignDefaultClass gives a claim that was made before there was a default class that class (KEP 3333).
 func (r *ClaimReconciler) assignDefaultClass(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
-	var list storagev1.StorageClassList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	classes, err := ownwrites.Peek[*storagev1.StorageClass](ctx, r.Client, &storagev1.StorageClassList{})
+	if err != nil {
 		return false, fmt.Errorf("listing storage classes: %w", err)
-	}
-	classes := make([]*storagev1.StorageClass, len(list.Items))
-	for i := range list.Items {
-		classes[i] = &list.Items[i]
 	}
 	class := storageclass.Default(classes)
 	if class == nil {
@@ -226,12 +223,12 @@ func (r *ClaimReconciler) assignDefaultClass(ctx context.Context, claim *corev1.
 
 // awaitConsumer tells what a claim waits for whose class binds late: a pod, or its way through the scheduler.
 func (r *ClaimReconciler) awaitConsumer(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.InNamespace(claim.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing pods: %w", err)
+	users, err := pods.WithClaim(ctx, r.Client, claim.Namespace, claim.Name)
+	if err != nil {
+		return err
 	}
 	reason, message := "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
-	if names := unscheduled(pods.Items, claim.Name); len(names) == 1 {
+	if names := unscheduled(users); len(names) == 1 {
 		reason, message = "WaitForPodScheduled", fmt.Sprintf("waiting for pod %s to be scheduled", names[0])
 	} else if len(names) > 1 {
 		reason, message = "WaitForPodScheduled", fmt.Sprintf("waiting for pods %s to be scheduled", strings.Join(names, ","))
@@ -240,31 +237,16 @@ func (r *ClaimReconciler) awaitConsumer(ctx context.Context, claim *corev1.Persi
 	return nil
 }
 
-// unscheduled are the names of the pods without node that use the claim and have not ended.
-func unscheduled(pods []corev1.Pod, claim string) []string {
+// unscheduled are the names of the pods without node that have not ended.
+func unscheduled(users []*corev1.Pod) []string {
 	var names []string
-	for i := range pods {
-		pod := &pods[i]
-		if pod.Spec.NodeName != "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
-			continue
-		}
-		if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return claimOf(pod, &v) == claim }) {
+	for _, pod := range users {
+		if pod.Spec.NodeName == "" && !pods.IsTerminal(pod) {
 			names = append(names, pod.Name)
 		}
 	}
 	slices.Sort(names)
 	return names
-}
-
-// claimOf is the name of the claim behind a volume, "" if none is.
-func claimOf(pod *corev1.Pod, v *corev1.Volume) string {
-	switch {
-	case v.PersistentVolumeClaim != nil:
-		return v.PersistentVolumeClaim.ClaimName
-	case v.Ephemeral != nil:
-		return ephemeral.VolumeClaimName(pod, v)
-	}
-	return ""
 }
 
 // provision asks the external provisioner of the class for a volume. class is nil if there is none of the claim's.

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	volumehelper "k8s.io/component-helpers/storage/volume"
-	"k8s.io/utils/ptr"
 )
 
 // claim is one of namespace ns that asks for 1Gi of class "k", to be written by one node.
@@ -20,7 +19,7 @@ func claim(name string, change ...func(*corev1.PersistentVolumeClaim)) *corev1.P
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-of-" + name)},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: ptr.To("k"),
+			StorageClassName: new("k"),
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:        corev1.VolumeResourceRequirements{Requests: size("1Gi")},
 		},
@@ -67,7 +66,7 @@ func forClaim(name, uid string) func(*corev1.PersistentVolume) {
 func TestBestMatch(t *testing.T) {
 	t.Parallel()
 	labelled := func(v *corev1.PersistentVolume) { v.Labels = map[string]string{"disk": "ssd"} }
-	block := func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }
+	block := func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }
 	local := func(v *corev1.PersistentVolume) {
 		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{}}
 	}
@@ -86,7 +85,7 @@ func TestBestMatch(t *testing.T) {
 			c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 		}), []*corev1.PersistentVolume{volume("once", "1Gi"), volume("many", "9Gi", modes(corev1.ReadWriteOnce, corev1.ReadWriteMany))}, false, "many"},
 		{"other class", claim("c"), []*corev1.PersistentVolume{volume("v", "1Gi", func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "" })}, false, ""},
-		{"no class", claim("c", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = ptr.To("") }),
+		{"no class", claim("c", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("") }),
 			[]*corev1.PersistentVolume{volume("v", "1Gi", func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "" })}, false, "v"},
 		{"selector", claim("c", func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "ssd"}}
@@ -104,11 +103,7 @@ func TestBestMatch(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			var list []corev1.PersistentVolume
-			for _, v := range tc.volumes {
-				list = append(list, *v)
-			}
-			found, err := bestMatch(tc.claim, list, tc.delayed)
+			found, err := bestMatch(tc.claim, tc.volumes, tc.delayed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,8 +128,8 @@ func TestMismatch(t *testing.T) {
 		{volume("v", "1Gi", func(v *corev1.PersistentVolume) { v.DeletionTimestamp = &metav1.Time{} }), `the volume is marked for deletion "v"`},
 		{volume("v", "1Mi"), "requested PV is too small"},
 		{volume("v", "1Gi", func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "other" }), "storageClassName does not match"},
-		{volume("v", "1Gi", func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("fast") }), "volumeAttributesClassName does not match"},
-		{volume("v", "1Gi", func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }), "incompatible volumeMode"},
+		{volume("v", "1Gi", func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = new("fast") }), "volumeAttributesClassName does not match"},
+		{volume("v", "1Gi", func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }), "incompatible volumeMode"},
 		{volume("v", "1Gi", modes(corev1.ReadOnlyMany)), "incompatible accessMode"},
 	} {
 		got := ""
@@ -150,7 +145,7 @@ func TestMismatch(t *testing.T) {
 func TestClaimStatus(t *testing.T) {
 	t.Parallel()
 	once := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	fast := func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("fast") }
+	fast := func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = new("fast") }
 	bound := corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: once, Capacity: size("1Gi")}
 	for _, tc := range []struct {
 		name   string
@@ -160,7 +155,7 @@ func TestClaimStatus(t *testing.T) {
 		want   corev1.PersistentVolumeClaimStatus
 	}{
 		{"becomes bound", corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}, corev1.ClaimBound, volume("v", "2Gi", fast),
-			corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: once, Capacity: size("2Gi"), CurrentVolumeAttributesClassName: ptr.To("fast")}},
+			corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: once, Capacity: size("2Gi"), CurrentVolumeAttributesClassName: new("fast")}},
 		{"stays bound while the volume grows and changes", bound, corev1.ClaimBound, volume("v", "2Gi", fast), bound},
 		{"file system has yet to grow", corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}, corev1.ClaimBound,
 			volume("v", "2Gi", func(v *corev1.PersistentVolume) { v.Annotations = map[string]string{preResizeCapacity: "1Gi"} }), bound},
@@ -248,22 +243,13 @@ func TestMigration(t *testing.T) {
 
 func TestUnscheduled(t *testing.T) {
 	t.Parallel()
-	pod := func(name, node string, phase corev1.PodPhase, v corev1.VolumeSource) corev1.Pod {
-		return corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       corev1.PodSpec{NodeName: node, Volumes: []corev1.Volume{{Name: "data", VolumeSource: v}}},
-			Status:     corev1.PodStatus{Phase: phase},
-		}
+	pod := func(name, node string, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase}}
 	}
-	uses := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "own-data"}}
-	got := unscheduled([]corev1.Pod{
-		pod("waits", "", corev1.PodPending, uses),
-		pod("runs", "n", corev1.PodRunning, uses),
-		pod("failed", "", corev1.PodFailed, uses),
-		pod("own", "", corev1.PodPending, corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}),
-		pod("other", "", corev1.PodPending, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
-	}, "own-data")
-	if diff := cmp.Diff([]string{"own", "waits"}, got); diff != "" {
+	got := unscheduled([]*corev1.Pod{
+		pod("waits", "", corev1.PodPending), pod("runs", "n", corev1.PodRunning), pod("failed", "", corev1.PodFailed), pod("also", "", corev1.PodPending),
+	})
+	if diff := cmp.Diff([]string{"also", "waits"}, got); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}
 }

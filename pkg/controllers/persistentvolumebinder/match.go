@@ -17,11 +17,10 @@ import (
 // bestMatch is the volume to bind a claim to, nil if there is none: one that refers to the claim, else, unless the claim
 // waits for its first consumer, the smallest that will do, of those with as few access modes besides as possible. The
 // node affinity of volumes has no say: the pod goes where the volume is.
-func bestMatch(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolume, delayed bool) (*corev1.PersistentVolume, error) {
+func bestMatch(claim *corev1.PersistentVolumeClaim, volumes []*corev1.PersistentVolume, delayed bool) (*corev1.PersistentVolume, error) {
 	var own []*corev1.PersistentVolume
 	free := map[string][]*corev1.PersistentVolume{}
-	for i := range volumes {
-		volume := &volumes[i]
+	for _, volume := range volumes {
 		switch {
 		case !volumehelper.CheckAccessModes(claim, volume):
 		case volumehelper.IsVolumeBoundToClaim(volume, claim):

@@ -67,7 +67,7 @@ func Setup(env setup.Env) error {
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(w.claimsOfVolume)).
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(w.claimsOfClass)).
 		WithOptions(env.Options()).
-		Complete(&ClaimReconciler{Client: env.Client, Live: env.Live, Events: env.Events})
+		Complete(env.Barrier.PerRequest(&ClaimReconciler{Client: env.Client, Live: env.Live, Events: env.Events}))
 	if err != nil {
 		return fmt.Errorf("adding the controller of claims: %w", err)
 	}
@@ -76,7 +76,7 @@ func Setup(env setup.Env) error {
 		For(&corev1.PersistentVolume{}).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(w.volumesOfClaim)).
 		WithOptions(env.Options()).
-		Complete(&VolumeReconciler{Client: env.Client, Live: env.Live, Events: env.Events})
+		Complete(env.Barrier.PerRequest(&VolumeReconciler{Client: env.Client, Live: env.Live, Events: env.Events}))
 }
 
 // waker says which objects an event of another one concerns.
@@ -109,7 +109,7 @@ func (w waker) claimsOfClass(ctx context.Context, obj client.Object) []reconcile
 
 // waiting are the claims of a class that are not bound, as far as concerned says so.
 func (w waker) waiting(ctx context.Context, class string, concerned func(*corev1.PersistentVolumeClaim) bool) []reconcile.Request {
-	return ownwrites.Concerned(ctx, w.client, &corev1.PersistentVolumeClaimList{}, concerned, client.MatchingFields{byWaiting: waitingKey(class)})
+	return ownwrites.EnqueueFor(ctx, w.client, &corev1.PersistentVolumeClaimList{}, concerned, client.MatchingFields{byWaiting: waitingKey(class)})
 }
 
 // volumesOfClaim are the volume that a claim names and those that name it.
@@ -117,7 +117,7 @@ func (w waker) volumesOfClaim(ctx context.Context, obj client.Object) []reconcil
 	claim := obj.(*corev1.PersistentVolumeClaim)
 	var list corev1.PersistentVolumeList
 	ofClaim := client.MatchingFields{byClaim: claim.Namespace + "/" + claim.Name}
-	err := w.client.List(ctx, &list, ofClaim, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
+	err := w.client.List(ctx, &list, ofClaim, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing volumes")
 	}

@@ -15,12 +15,10 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	volumehelper "k8s.io/component-helpers/storage/volume"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
@@ -35,11 +33,11 @@ func claimRequest(name string) reconcile.Request {
 }
 
 func newClaims(c client.Client) *ClaimReconciler {
-	return &ClaimReconciler{Client: c, Live: c, Events: &record.FakeRecorder{}}
+	return &ClaimReconciler{Client: c, Live: controllertest.Live(c), Events: &record.FakeRecorder{}}
 }
 
 func newVolumes(c client.Client) *VolumeReconciler {
-	return &VolumeReconciler{Client: c, Live: c, Events: &record.FakeRecorder{}}
+	return &VolumeReconciler{Client: c, Live: controllertest.Live(c), Events: &record.FakeRecorder{}}
 }
 
 // state is what a test compares: "phase other-end marks" of every claim and volume, by name. The marks are c for bound by
@@ -187,7 +185,7 @@ func TestReconcile_Volume(t *testing.T) {
 }
 
 func newFake(objects ...client.Object) client.WithWatch {
-	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).Build()
+	return controllertest.NewClientBuilder().WithObjects(objects...).Build()
 }
 
 func TestReconcile_Events(t *testing.T) {
@@ -198,7 +196,7 @@ func TestReconcile_Events(t *testing.T) {
 	selected := func(c *corev1.PersistentVolumeClaim) {
 		c.Annotations = map[string]string{volumehelper.AnnSelectedNode: "n"}
 	}
-	noClass := func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = ptr.To("") }
+	noClass := func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("") }
 	const external = "Normal ExternalProvisioning Waiting for a volume to be created either by the external provisioner '%s' or manually by the system " +
 		"administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
 	for _, tc := range []struct {

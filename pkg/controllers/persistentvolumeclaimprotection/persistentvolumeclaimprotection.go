@@ -22,7 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/protection"
+	"minik8s.io/minik8s/pkg/controllers/internal/protection"
+	"minik8s.io/minik8s/pkg/controllers/pods"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -44,7 +45,7 @@ func Setup(env setup.Env) error {
 		For(&corev1.PersistentVolumeClaim{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claims), builder.WithPredicates(predicate.NewPredicateFuncs(usesAny))).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, Live: env.Live, Clock: env.Clock})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Live: env.Live, Clock: env.Clock}))
 }
 
 // claims are those that a pod uses or used.
@@ -73,12 +74,29 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	}
 	return reconcile.Result{}, protection.Keep(ctx, r.Client, &claim, Finalizer, func(ctx context.Context) (bool, error) {
-		var pods corev1.PodList
-		if err := r.Live.List(ctx, &pods, client.InNamespace(claim.Namespace)); err != nil {
-			return false, fmt.Errorf("listing pods: %w", err)
+		users, err := pods.WithClaim(ctx, r.Client, claim.Namespace, claim.Name)
+		if err != nil {
+			return false, err
 		}
-		return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return uses(&p, &claim) }), nil
+		if slices.ContainsFunc(users, func(p *corev1.Pod) bool { return uses(p, &claim) }) {
+			return true, nil
+		}
+		return r.anyLive(ctx, &claim, uses)
 	})
+}
+
+// anyLive asks the API server for a pod of the claim's namespace of which is says so.
+func (r *Reconciler) anyLive(ctx context.Context, claim *corev1.PersistentVolumeClaim, is func(*corev1.Pod, *corev1.PersistentVolumeClaim) bool) (bool, error) {
+	var list corev1.PodList
+	if err := r.Live.List(ctx, &list, client.InNamespace(claim.Namespace)); err != nil {
+		return false, fmt.Errorf("listing pods: %w", err)
+	}
+	for i := range list.Items {
+		if is(&list.Items[i], claim) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // uses tells whether a pod needs the claim: a pod without a node does not, as no kubelet starts it once the claim is
@@ -99,11 +117,9 @@ func uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 func used(pod *corev1.Pod) map[string]*corev1.Volume {
 	names := map[string]*corev1.Volume{}
 	for i := range pod.Spec.Volumes {
-		switch v := &pod.Spec.Volumes[i]; {
-		case v.PersistentVolumeClaim != nil:
-			names[v.PersistentVolumeClaim.ClaimName] = v
-		case v.Ephemeral != nil:
-			names[ephemeral.VolumeClaimName(pod, v)] = v
+		v := &pod.Spec.Volumes[i]
+		if name := pods.ClaimOf(pod, v); name != "" {
+			names[name] = v
 		}
 	}
 	return names

@@ -79,7 +79,7 @@ func TestReconcile(t *testing.T) {
 				Objects: []client.Object{pod("n", corev1.PodRunning, direct), c},
 				Request: reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "p-data"}},
 				New: func(c client.Client) reconcile.Reconciler {
-					return &Reconciler{Client: c, Live: c, Clock: clocktesting.NewFakePassiveClock(now.Time)}
+					return &Reconciler{Client: c, Live: controllertest.Live(c), Clock: clocktesting.NewFakePassiveClock(now.Time)}
 				},
 				World: func(ctx context.Context, c client.Client) error {
 					left := pod("n", corev1.PodRunning, direct)

@@ -11,24 +11,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/ephemeral"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
 // note keeps the condition Unused of a claim, which tells since when no pod has referred to it (KEP 5541).
 func (r *Reconciler) note(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	referred := func(from client.Reader) (bool, error) {
-		var pods corev1.PodList
-		if err := from.List(ctx, &pods, client.InNamespace(claim.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return false, fmt.Errorf("listing pods: %w", err)
-		}
-		return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return refers(&p, claim) }), nil
-	}
-	used, err := referred(r.Client)
+	users, err := pods.WithClaim(ctx, r.Client, claim.Namespace, claim.Name)
 	if err != nil {
 		return err
 	}
+	used := slices.ContainsFunc(users, func(p *corev1.Pod) bool { return refers(p, claim) })
 	if !used && unused(claim, false, metav1.Time{}) != nil {
-		if used, err = referred(r.Live); err != nil {
+		if used, err = r.anyLive(ctx, claim, refers); err != nil {
 			return err
 		}
 	}
@@ -67,17 +62,5 @@ func unused(claim *corev1.PersistentVolumeClaim, used bool, now metav1.Time) []c
 // refers tells whether a pod that has not ended refers to the claim, on a node or not.
 func refers(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 	volume, ok := used(pod)[claim.Name]
-	return ok && !terminated(pod) && (volume.PersistentVolumeClaim != nil || ephemeral.VolumeIsForPod(pod, claim) == nil)
-}
-
-// terminated tells whether a pod has ended, or is deleted and nothing of it runs.
-func terminated(pod *corev1.Pod) bool {
-	s := &pod.Status
-	if s.Phase == corev1.PodFailed || s.Phase == corev1.PodSucceeded {
-		return true
-	}
-	all := slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses)
-	return pod.DeletionTimestamp != nil && !slices.ContainsFunc(all, func(c corev1.ContainerStatus) bool {
-		return c.State.Terminated == nil && c.State.Waiting == nil
-	})
+	return ok && !pods.IsStopped(pod) && (volume.PersistentVolumeClaim != nil || ephemeral.VolumeIsForPod(pod, claim) == nil)
 }

@@ -100,7 +100,7 @@ func TestReconcile_Unused(t *testing.T) {
 				Objects: tc.objects,
 				Request: reconcile.Request{NamespacedName: client.ObjectKeyFromObject(bound)},
 				New: func(c client.Client) reconcile.Reconciler {
-					return &Reconciler{Client: c, Live: c, Clock: clocktesting.NewFakePassiveClock(later.Time)}
+					return &Reconciler{Client: c, Live: controllertest.Live(c), Clock: clocktesting.NewFakePassiveClock(later.Time)}
 				},
 				Want: func(ctx context.Context, c client.Client) error {
 					got := claim()

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/protection"
+	"minik8s.io/minik8s/pkg/controllers/internal/protection"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -31,7 +31,7 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		For(&corev1.PersistentVolume{}).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client}))
 }
 
 // Reconcile looks at the volume in req.

@@ -34,7 +34,7 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		For(&certificatesv1.PodCertificateRequest{}).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, Clock: env.Clock})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Clock: env.Clock}))
 }
 
 // Reconcile deletes the request in req if it is old, or comes back when it will be.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/pods"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
@@ -76,23 +77,23 @@ func (c *Collector) Start(ctx context.Context) error {
 
 // Collect makes one pass over all pods.
 func (c *Collector) Collect(ctx context.Context) error {
-	var podList corev1.PodList
-	if err := c.Client.List(ctx, &podList, client.UnsafeDisableDeepCopy); err != nil {
+	all, err := ownwrites.Peek[*corev1.Pod](ctx, c.Client, &corev1.PodList{})
+	if err != nil {
 		return fmt.Errorf("listing pods: %w", err)
 	}
-	var nodeList corev1.NodeList
-	if err := c.Client.List(ctx, &nodeList, client.UnsafeDisableDeepCopy); err != nil {
+	nodeList, err := ownwrites.Peek[*corev1.Node](ctx, c.Client, &corev1.NodeList{})
+	if err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
 	nodes := map[string]*corev1.Node{}
-	for i := range nodeList.Items {
-		nodes[nodeList.Items[i].Name] = &nodeList.Items[i]
+	for _, node := range nodeList {
+		nodes[node.Name] = node
 	}
 	now := c.Clock.Now()
-	c.missing = missingNodes(podList.Items, nodes, c.missing, now)
+	c.missing = missingNodes(all, nodes, c.missing, now)
 	gone, err := c.confirmGone(ctx, now)
 	errs := []error{err}
-	for _, victim := range Victims(podList.Items, nodes, gone, c.Threshold) {
+	for _, victim := range Victims(all, nodes, gone, c.Threshold) {
 		errs = append(errs, c.remove(ctx, victim, now))
 	}
 	return errors.Join(errs...)

@@ -13,13 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"minik8s.io/minik8s/pkg/controllers/controllertest"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-func pod(name, node string, phase corev1.PodPhase, deleted bool, age int) corev1.Pod {
-	p := corev1.Pod{
+func pod(name, node string, phase corev1.PodPhase, deleted bool, age int) *corev1.Pod {
+	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-time.Duration(age) * time.Hour))},
 		Spec:       corev1.PodSpec{NodeName: node},
 		Status:     corev1.PodStatus{Phase: phase},
@@ -36,7 +37,7 @@ func TestVictims(t *testing.T) {
 	alive := *dead.DeepCopy()
 	alive.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	nodes := map[string]*corev1.Node{"dead": &dead, "alive": &alive}
-	list := []corev1.Pod{
+	list := []*corev1.Pod{
 		pod("runs", "alive", corev1.PodRunning, false, 1),
 		pod("orphan", "gone", corev1.PodRunning, false, 1),
 		pod("quarantined", "missing", corev1.PodRunning, false, 1),
@@ -63,7 +64,7 @@ func TestVictims(t *testing.T) {
 
 func TestCollect_Quarantine(t *testing.T) {
 	orphan := pod("p", "gone", corev1.PodRunning, false, 1)
-	c := fake.NewClientBuilder().WithObjects(&orphan).WithStatusSubresource(&corev1.Pod{}).Build()
+	c := controllertest.NewClientBuilder().WithObjects(orphan).WithStatusSubresource(&corev1.Pod{}).Build()
 	clock := clocktesting.NewFakeClock(now)
 	collector := &Collector{Client: c, Live: c, Clock: clock}
 	for _, step := range []struct {
@@ -74,7 +75,7 @@ func TestCollect_Quarantine(t *testing.T) {
 		if err := collector.Collect(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		err := c.Get(t.Context(), client.ObjectKeyFromObject(&orphan), &corev1.Pod{})
+		err := c.Get(t.Context(), client.ObjectKeyFromObject(orphan), &corev1.Pod{})
 		if alive := err == nil; alive != step.alive || (err != nil && !apierrors.IsNotFound(err)) {
 			t.Errorf("after %v: %v", step.after, err)
 		}

@@ -21,10 +21,10 @@ type Victim struct {
 }
 
 // missingNodes returns since when each node is missing that a pod names. before is the result of the previous pass.
-func missingNodes(list []corev1.Pod, nodes map[string]*corev1.Node, before map[string]time.Time, now time.Time) map[string]time.Time {
+func missingNodes(list []*corev1.Pod, nodes map[string]*corev1.Node, before map[string]time.Time, now time.Time) map[string]time.Time {
 	missing := map[string]time.Time{}
-	for i := range list {
-		name := list[i].Spec.NodeName
+	for _, pod := range list {
+		name := pod.Spec.NodeName
 		if name == "" || nodes[name] != nil {
 			continue
 		}
@@ -39,11 +39,10 @@ func missingNodes(list []corev1.Pod, nodes map[string]*corev1.Node, before map[s
 
 // Victims picks the pods to remove. gone holds the nodes that are known not to exist; threshold is the number of ended
 // pods that are kept, 0 keeps all.
-func Victims(list []corev1.Pod, nodes map[string]*corev1.Node, gone map[string]bool, threshold int) []Victim {
+func Victims(list []*corev1.Pod, nodes map[string]*corev1.Node, gone map[string]bool, threshold int) []Victim {
 	var victims []Victim
 	var ended []*corev1.Pod
-	for i := range list {
-		pod := &list[i]
+	for _, pod := range list {
 		node := nodes[pod.Spec.NodeName]
 		switch {
 		case gone[pod.Spec.NodeName]:

@@ -12,14 +12,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -35,8 +32,6 @@ const (
 // Control creates and deletes the pods of a controller object and records both as events of that object.
 type Control struct {
 	Client client.Client
-	// Live, if set, is asked for pods whose creation was answered by nobody, so that no second one is created.
-	Live   client.Reader
 	Events record.EventRecorder
 }
 
@@ -65,63 +60,12 @@ func (c Control) Create(ctx context.Context, owner client.Object, pod *corev1.Po
 		return errors.New("unable to create pods, no labels")
 	}
 	if err := c.Client.Create(ctx, pod); err != nil {
-		if c.Live != nil && isUncertain(err) {
-			if catchUpErr := c.catchUp(ctx, owner, pod.Labels); catchUpErr != nil {
-				err = errors.Join(err, catchUpErr)
-			}
-		}
 		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			c.Events.Eventf(owner, corev1.EventTypeWarning, ReasonFailedCreate, "Error creating: %v", err)
 		}
 		return err
 	}
 	c.Events.Eventf(owner, corev1.EventTypeNormal, ReasonSuccessfulCreate, "Created pod: %v", pod.Name)
-	return nil
-}
-
-// isUncertain reports whether a write that failed may have been done all the same: its answer was lost or came too late.
-func isUncertain(err error) bool {
-	status := apierrors.APIStatus(nil)
-	return !errors.As(err, &status) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err) ||
-		apierrors.IsUnexpectedServerError(err)
-}
-
-// patience is for an API server that does not answer for a while: about 40 seconds in all.
-var patience = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Steps: 13}
-
-// catchUp calls tryCatchUp until it succeeds. Giving up early would mean to go on with a cache that lacks a pod.
-func (c Control) catchUp(ctx context.Context, owner client.Object, labels map[string]string) error {
-	var last error
-	err := wait.ExponentialBackoffWithContext(ctx, patience, func(ctx context.Context) (bool, error) {
-		last = c.tryCatchUp(ctx, owner, labels)
-		return last == nil, nil
-	})
-	if err != nil {
-		return last
-	}
-	return nil
-}
-
-// tryCatchUp makes the next read of pods wait until the cache has those that the owner has with these labels. A client which
-// reads its own writes waits only for those that were answered; an empty patch of a pod is such a one.
-func (c Control) tryCatchUp(ctx context.Context, owner client.Object, labels map[string]string) error {
-	var list corev1.PodList
-	if err := c.Live.List(ctx, &list, client.InNamespace(owner.GetNamespace()), client.MatchingLabels(labels)); err != nil {
-		return fmt.Errorf("looking for a pod that may have been created: %w", err)
-	}
-	for i := range list.Items {
-		pod := &list.Items[i]
-		if !metav1.IsControlledBy(pod, owner) {
-			continue
-		}
-		err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{})
-		if apierrors.IsNotFound(err) {
-			err = client.IgnoreNotFound(c.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, []byte("{}"))))
-		}
-		if err != nil {
-			return fmt.Errorf("waiting for pod %q that was created: %w", pod.Name, err)
-		}
-	}
 	return nil
 }
 

@@ -10,8 +10,8 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/dump"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/utils/dump"
 )
 
 // TemplateHash is a short name for the template, as in pod-template-hash and controller-revision-hash. collisions counts how

@@ -45,8 +45,7 @@ func Candidates(ctx context.Context, reader client.Reader, owner client.Object, 
 	if err != nil {
 		return nil, err
 	}
-	// The first list has waited for what the reader's client wrote.
-	owned, err := OwnedBy(ctx, reader, owner.GetNamespace(), owner.GetUID(), client.DisableReadYourWritesConsistency)
+	owned, err := OwnedBy(ctx, reader, owner.GetNamespace(), owner.GetUID())
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -50,7 +49,7 @@ func TestSortForDeletion(t *testing.T) {
 		{name: "ready for a short time", first: func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-time.Second)) }},
 		{name: "restarted", first: func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 2}} }},
 		{name: "restarted sidecar", first: func(p *corev1.Pod) {
-			p.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
+			p.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "s", RestartCount: 1}}
 		}},
 		{name: "young", first: func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(now.Add(-time.Second)) }},
@@ -174,7 +173,7 @@ func TestEach(t *testing.T) {
 
 func TestTemplateHash(t *testing.T) {
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
-	plain, collided := TemplateHash(&template, nil), TemplateHash(&template, ptr.To[int32](1))
+	plain, collided := TemplateHash(&template, nil), TemplateHash(&template, new(int32(1)))
 	if plain == collided || plain != TemplateHash(&template, nil) {
 		t.Errorf("hashes %q and %q", plain, collided)
 	}

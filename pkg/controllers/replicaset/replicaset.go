@@ -23,14 +23,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/claim"
-	"minik8s.io/minik8s/pkg/controllers/replicas"
+	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
+	"minik8s.io/minik8s/pkg/controllers/internal/index"
+	"minik8s.io/minik8s/pkg/controllers/internal/replicas"
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
 var kind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
 
-// Reconciler works on one ReplicaSet at a time. Its client has to return what it wrote before (setup.Env.Client does), so
+// Reconciler works on one ReplicaSet at a time. It has to be behind a setup.Env.Barrier, so
 // that a pod just created is not created again.
 type Reconciler struct {
 	Client client.Client
@@ -42,13 +44,13 @@ type Reconciler struct {
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
 	r := &Reconciler{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock}
-	selecting := claim.Selecting(env.Client, func() client.ObjectList { return &appsv1.ReplicaSetList{} }, selectorOf)
+	selecting := adoption.Selecting(env.Client, func() client.ObjectList { return &appsv1.ReplicaSetList{} }, selectorOf)
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&appsv1.ReplicaSet{}).
-		Watches(&corev1.Pod{}, claim.Waking(kind, selecting), builder.WithPredicates(claim.Concerning(kind))).
+		Watches(&corev1.Pod{}, adoption.Waking(kind, selecting), builder.WithPredicates(adoption.Concerning(kind))).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 func selectorOf(rs *appsv1.ReplicaSet) (labels.Selector, error) {
@@ -98,15 +100,13 @@ func (r *Reconciler) siblings(ctx context.Context, rs *appsv1.ReplicaSet) ([]typ
 	if ref == nil {
 		return nil, nil
 	}
-	var list appsv1.ReplicaSetList
-	if err := r.Client.List(ctx, &list, client.InNamespace(rs.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	list, err := ownwrites.Peek[*appsv1.ReplicaSet](ctx, r.Client, &appsv1.ReplicaSetList{}, index.ControlledBy(rs.Namespace, ref.UID))
+	if err != nil {
 		return nil, fmt.Errorf("listing related replica sets: %w", err)
 	}
-	var siblings []types.UID
-	for i := range list.Items {
-		if other := metav1.GetControllerOfNoCopy(&list.Items[i]); other != nil && other.UID == ref.UID {
-			siblings = append(siblings, list.Items[i].UID)
-		}
+	siblings := make([]types.UID, len(list))
+	for i := range list {
+		siblings[i] = list[i].UID
 	}
 	return siblings, nil
 }

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
-	"minik8s.io/minik8s/pkg/controllers/replicas"
+	"minik8s.io/minik8s/pkg/controllers/internal/replicas"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -35,7 +35,7 @@ func replicaSet(replicas int32) *appsv1.ReplicaSet {
 	return &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "rs-uid", Generation: 3},
 		Spec: appsv1.ReplicaSetSpec{
-			Replicas: ptr.To(replicas),
+			Replicas: new(replicas),
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
 		},
@@ -45,7 +45,7 @@ func replicaSet(replicas int32) *appsv1.ReplicaSet {
 func pod(name string, owner types.UID, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "web"}}}
 	if owner != "" {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: owner, Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: owner, Controller: new(true), BlockOwnerDeletion: new(true)}}
 	}
 	for _, c := range change {
 		c(p)
@@ -62,7 +62,7 @@ func ready(since time.Time) func(*corev1.Pod) {
 }
 
 func reconciler(c client.Client, events record.EventRecorder) *Reconciler {
-	return &Reconciler{Client: c, Live: c, Events: events, Clock: clocktesting.NewFakePassiveClock(now)}
+	return &Reconciler{Client: c, Live: controllertest.Live(c), Events: events, Clock: clocktesting.NewFakePassiveClock(now)}
 }
 
 var request = reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "web"}}

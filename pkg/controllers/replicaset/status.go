@@ -9,9 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
-	"minik8s.io/minik8s/pkg/controllers/replicas"
+	"minik8s.io/minik8s/pkg/controllers/internal/replicas"
 )
 
 // Status returns the status of a ReplicaSet with these pods. scaleErr is what stopped the last attempt to create or delete
@@ -33,7 +32,7 @@ func Status(rs *appsv1.ReplicaSet, counts replicas.Counts, scaleErr error, now t
 		FullyLabeledReplicas: counts.FullyLabeled,
 		ReadyReplicas:        counts.Ready,
 		AvailableReplicas:    counts.Available,
-		TerminatingReplicas:  ptr.To(counts.Terminating),
+		TerminatingReplicas:  new(counts.Terminating),
 		ObservedGeneration:   rs.Generation,
 		Conditions:           replicas.WithFailure(rs.Status.Conditions, isFailure, failure),
 	}

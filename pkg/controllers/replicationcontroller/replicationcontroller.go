@@ -22,15 +22,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/claim"
-	"minik8s.io/minik8s/pkg/controllers/replicas"
+	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
+	"minik8s.io/minik8s/pkg/controllers/internal/index"
+	"minik8s.io/minik8s/pkg/controllers/internal/replicas"
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
 var kind = corev1.SchemeGroupVersion.WithKind("ReplicationController")
 
-// Reconciler works on one ReplicationController at a time. Its client has to return what it wrote before (setup.Env.Client
-// does), so that a pod just created is not created again.
+// Reconciler works on one ReplicationController at a time. It has to be behind a
+// setup.Env.Barrier, so that a pod just created is not created again.
 type Reconciler struct {
 	Client client.Client
 	Live   client.Reader
@@ -41,13 +43,13 @@ type Reconciler struct {
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
 	r := &Reconciler{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock}
-	selecting := claim.Selecting(env.Client, func() client.ObjectList { return &corev1.ReplicationControllerList{} }, selectorOf)
+	selecting := adoption.Selecting(env.Client, func() client.ObjectList { return &corev1.ReplicationControllerList{} }, selectorOf)
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&corev1.ReplicationController{}).
-		Watches(&corev1.Pod{}, claim.Waking(kind, selecting), builder.WithPredicates(claim.Concerning(kind))).
+		Watches(&corev1.Pod{}, adoption.Waking(kind, selecting), builder.WithPredicates(adoption.Concerning(kind))).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // selectorOf returns the selector, which is a plain set of labels. An absent one matches nothing.
@@ -105,15 +107,13 @@ func (r *Reconciler) siblings(ctx context.Context, rc *corev1.ReplicationControl
 	if ref == nil {
 		return nil, nil
 	}
-	var list corev1.ReplicationControllerList
-	if err := r.Client.List(ctx, &list, client.InNamespace(rc.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	list, err := ownwrites.Peek[*corev1.ReplicationController](ctx, r.Client, &corev1.ReplicationControllerList{}, index.ControlledBy(rc.Namespace, ref.UID))
+	if err != nil {
 		return nil, fmt.Errorf("listing related replication controllers: %w", err)
 	}
-	var siblings []types.UID
-	for i := range list.Items {
-		if other := metav1.GetControllerOfNoCopy(&list.Items[i]); other != nil && other.UID == ref.UID {
-			siblings = append(siblings, list.Items[i].UID)
-		}
+	siblings := make([]types.UID, len(list))
+	for i := range list {
+		siblings[i] = list[i].UID
 	}
 	return siblings, nil
 }

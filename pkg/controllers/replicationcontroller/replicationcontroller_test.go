@@ -16,13 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
+	"minik8s.io/minik8s/pkg/controllers/internal/replicas"
 	"minik8s.io/minik8s/pkg/controllers/pods"
-	"minik8s.io/minik8s/pkg/controllers/replicas"
 )
 
 var (
@@ -35,7 +34,7 @@ func controller(replicas int32) *corev1.ReplicationController {
 	return &corev1.ReplicationController{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "rc-uid", Generation: 3},
 		Spec: corev1.ReplicationControllerSpec{
-			Replicas: ptr.To(replicas),
+			Replicas: new(replicas),
 			Selector: labels,
 			Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
 		},
@@ -45,7 +44,7 @@ func controller(replicas int32) *corev1.ReplicationController {
 func pod(name string, owner types.UID, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "web"}}}
 	if owner != "" {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ReplicationController", Name: "web", UID: owner, Controller: ptr.To(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ReplicationController", Name: "web", UID: owner, Controller: new(true)}}
 	}
 	for _, c := range change {
 		c(p)
@@ -78,7 +77,7 @@ func TestReconciler(t *testing.T) {
 				Objects: tt.objects,
 				Request: request,
 				New: func(c client.Client) reconcile.Reconciler {
-					return &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakePassiveClock(now)}
+					return &Reconciler{Client: c, Live: controllertest.Live(c), Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakePassiveClock(now)}
 				},
 				Want: func(ctx context.Context, c client.Client) error {
 					var list corev1.PodList

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"minik8s.io/minik8s/pkg/controllers/replicas"
+	"minik8s.io/minik8s/pkg/controllers/internal/replicas"
 )
 
 // Status returns the status of a ReplicationController with these pods. scaleErr is what stopped the last attempt to create

@@ -17,10 +17,11 @@ import (
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/internal/index"
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -124,13 +125,12 @@ func (r *PodReconciler) exists(ctx context.Context, pod *corev1.Pod, name string
 
 // orphan looks for a claim that was made for the pod before its name could be written down.
 func (r *PodReconciler) orphan(ctx context.Context, pod *corev1.Pod, wanted string) (*resourcev1.ResourceClaim, error) {
-	var list resourcev1.ResourceClaimList
-	if err := r.Client.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	own, err := ownwrites.Peek[*resourcev1.ResourceClaim](ctx, r.Client, &resourcev1.ResourceClaimList{}, index.ControlledBy(pod.Namespace, pod.UID))
+	if err != nil {
 		return nil, fmt.Errorf("listing resource claims: %w", err)
 	}
-	for i := range list.Items {
-		claim := &list.Items[i]
-		if metav1.IsControlledBy(claim, pod) && claim.Annotations[resourcev1.PodResourceClaimAnnotation] == wanted {
+	for _, claim := range own {
+		if claim.Annotations[resourcev1.PodResourceClaimAnnotation] == wanted {
 			return claim, nil
 		}
 	}
@@ -196,7 +196,7 @@ func fromTemplate(pod *corev1.Pod, wanted string, template *resourcev1.ResourceC
 			GenerateName:    base(pod.Name, wanted),
 			Labels:          template.Spec.Labels,
 			Annotations:     annotations,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}},
 		},
 		Spec: template.Spec.Spec,
 	}

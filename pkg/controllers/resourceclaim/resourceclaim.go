@@ -8,12 +8,10 @@ package resourceclaim
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,17 +25,8 @@ import (
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
-const (
-	// byClaim and byTemplate index pods by the names of the claims that they use and of the templates that claims are made of.
-	byClaim    = "resourceclaim.claim"
-	byTemplate = "resourceclaim.template"
-)
-
 // Setup adds both reconcilers to the manager.
 func Setup(env setup.Env) error {
-	if err := index(env.Manager.GetFieldIndexer()); err != nil {
-		return fmt.Errorf("indexing pods: %w", err)
-	}
 	m := mapper{pods: env.Client}
 	idle := predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return isDone(e.Object.(*corev1.Pod)) },
@@ -48,10 +37,10 @@ func Setup(env setup.Env) error {
 		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
 			return len(obj.(*corev1.Pod).Spec.ResourceClaims) > 0
 		}))).
-		Watches(&resourcev1.ResourceClaim{}, handler.EnqueueRequestsFromMapFunc(m.podsBy(byClaim))).
-		Watches(&resourcev1.ResourceClaimTemplate{}, handler.EnqueueRequestsFromMapFunc(m.podsBy(byTemplate))).
+		Watches(&resourcev1.ResourceClaim{}, handler.EnqueueRequestsFromMapFunc(m.podsBy(pods.ResourceClaimField))).
+		Watches(&resourcev1.ResourceClaimTemplate{}, handler.EnqueueRequestsFromMapFunc(m.podsBy(pods.ResourceClaimTemplateField))).
 		WithOptions(env.Options()).
-		Complete(&PodReconciler{Client: env.Client, Live: env.Live, Events: env.Events})
+		Complete(env.Barrier.PerRequest(&PodReconciler{Client: env.Client, Live: env.Live, Events: env.Events}))
 	if err != nil {
 		return err
 	}
@@ -60,24 +49,7 @@ func Setup(env setup.Env) error {
 		For(&resourcev1.ResourceClaim{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claimsOf), builder.WithPredicates(idle)).
 		WithOptions(env.Options()).
-		Complete(&ClaimReconciler{Client: env.Client, Live: env.Live})
-}
-
-func index(indexer client.FieldIndexer) error {
-	ctx := context.Background()
-	err := indexer.IndexField(ctx, &corev1.Pod{}, byClaim, func(obj client.Object) []string { return claimNames(obj.(*corev1.Pod)) })
-	if err != nil {
-		return err
-	}
-	return indexer.IndexField(ctx, &corev1.Pod{}, byTemplate, func(obj client.Object) []string {
-		var names []string
-		for _, c := range obj.(*corev1.Pod).Spec.ResourceClaims {
-			if c.ResourceClaimTemplateName != nil {
-				names = append(names, *c.ResourceClaimTemplateName)
-			}
-		}
-		return names
-	})
+		Complete(env.Barrier.PerRequest(&ClaimReconciler{Client: env.Client, Live: env.Live}))
 }
 
 // mapper finds the pods that an event concerns.
@@ -86,7 +58,7 @@ type mapper struct{ pods client.Reader }
 // podsBy maps an object to the pods that the index has under its name.
 func (m mapper) podsBy(index string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		return ownwrites.Concerned(ctx, m.pods, &corev1.PodList{}, func(*corev1.Pod) bool { return true },
+		return ownwrites.EnqueueFor(ctx, m.pods, &corev1.PodList{}, func(*corev1.Pod) bool { return true },
 			client.InNamespace(obj.GetNamespace()), client.MatchingFields{index: obj.GetName()})
 	}
 }
@@ -94,7 +66,7 @@ func (m mapper) podsBy(index string) handler.MapFunc {
 // claimsOf maps a pod to its claims, among them the one that the scheduler made for extended resources.
 func claimsOf(_ context.Context, obj client.Object) []reconcile.Request {
 	pod := obj.(*corev1.Pod)
-	names := claimNames(pod)
+	names := pods.ResourceClaims(pod)
 	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
 		names = append(names, extended.ResourceClaimName)
 	}
@@ -103,17 +75,6 @@ func claimsOf(_ context.Context, obj client.Object) []reconcile.Request {
 		requests[i].NamespacedName = types.NamespacedName{Namespace: pod.Namespace, Name: name}
 	}
 	return requests
-}
-
-// claimNames are the claims of a pod that are known by name already.
-func claimNames(pod *corev1.Pod) []string {
-	var names []string
-	for i := range pod.Spec.ResourceClaims {
-		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
-			names = append(names, *name)
-		}
-	}
-	return names
 }
 
 // isDone tells whether it is certain that no container of the pod runs or will.

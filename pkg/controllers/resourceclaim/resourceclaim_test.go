@@ -16,9 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
@@ -33,8 +31,8 @@ func pod(change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "pod"},
 		Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{
-			{Name: "shared", ResourceClaimName: ptr.To("c")},
-			{Name: "own", ResourceClaimTemplateName: ptr.To("t")},
+			{Name: "shared", ResourceClaimName: new("c")},
+			{Name: "own", ResourceClaimTemplateName: new("t")},
 		}},
 	}
 	for _, c := range change {
@@ -85,7 +83,7 @@ func reserved(uids ...string) func(*resourcev1.ResourceClaim) {
 }
 
 func owned(c *resourcev1.ResourceClaim) {
-	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "pod", Controller: ptr.To(true)}}
+	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "pod", Controller: new(true)}}
 }
 
 func ending(c *resourcev1.ResourceClaim) {
@@ -97,15 +95,16 @@ func TestPodReconciler(t *testing.T) {
 		"new":               {pod(), template()},
 		"on a node already": {pod(onNode), template(), claim(allocated)},
 		"claim was deleted": {template(), pod(func(p *corev1.Pod) {
-			p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "own", ResourceClaimName: ptr.To("p-own-gone")}}
+			p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "own", ResourceClaimName: new("p-own-gone")}}
 		})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Run(t, controllertest.Case{
+				Applies: true,
 				Objects: objects,
 				Request: podRequest,
 				New: func(c client.Client) reconcile.Reconciler {
-					return &PodReconciler{Client: c, Live: c, Events: record.NewFakeRecorder(100)}
+					return &PodReconciler{Client: c, Live: controllertest.Live(c), Events: record.NewFakeRecorder(100)}
 				},
 				Want: func(ctx context.Context, c client.Client) error {
 					var list resourcev1.ResourceClaimList
@@ -139,7 +138,7 @@ func TestPodReconciler(t *testing.T) {
 }
 
 func TestPodReconciler_NoTemplate(t *testing.T) {
-	c := fake.NewClientBuilder().WithObjects(pod()).Build()
+	c := controllertest.NewClientBuilder().WithObjects(pod()).Build()
 	events := record.NewFakeRecorder(1)
 	if _, err := (&PodReconciler{Client: c, Live: c, Events: events}).Reconcile(t.Context(), podRequest); err == nil {
 		t.Error("no error without the template")
@@ -193,7 +192,7 @@ func TestClaimReconciler(t *testing.T) {
 				return nil
 			}
 			if tc.quiet {
-				c := fake.NewClientBuilder().WithObjects(tc.objects...).WithStatusSubresource(&resourcev1.ResourceClaim{}).Build()
+				c := controllertest.NewClientBuilder().WithObjects(tc.objects...).WithStatusSubresource(&resourcev1.ResourceClaim{}).Build()
 				if _, err := (&ClaimReconciler{Client: c, Live: c}).Reconcile(t.Context(), claimRequest); err != nil {
 					t.Fatal(err)
 				}
@@ -203,10 +202,13 @@ func TestClaimReconciler(t *testing.T) {
 				return
 			}
 			controllertest.Run(t, controllertest.Case{
+				Applies: true,
 				Objects: tc.objects,
 				Request: claimRequest,
-				New:     func(c client.Client) reconcile.Reconciler { return &ClaimReconciler{Client: c, Live: c} },
-				Want:    check,
+				New: func(c client.Client) reconcile.Reconciler {
+					return &ClaimReconciler{Client: c, Live: controllertest.Live(c)}
+				},
+				Want: check,
 			})
 		})
 	}
@@ -214,7 +216,7 @@ func TestClaimReconciler(t *testing.T) {
 
 func TestClaimsOf(t *testing.T) {
 	p := pod(func(p *corev1.Pod) {
-		p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "own", ResourceClaimName: ptr.To("p-own-x")}}
+		p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "own", ResourceClaimName: new("p-own-x")}}
 		p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "p-extended"}
 	})
 	var got []string

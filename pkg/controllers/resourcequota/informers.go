@@ -166,7 +166,7 @@ func (i *informers) watch(kind quota.Kind) (schema.GroupVersionKind, error) {
 
 // inNamespace maps an object to the quotas of its namespace.
 func (i *informers) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
-	return ownwrites.Concerned(ctx, i.quotas, &corev1.ResourceQuotaList{}, func(*corev1.ResourceQuota) bool { return true }, client.InNamespace(obj.GetNamespace()))
+	return ownwrites.EnqueueFor(ctx, i.quotas, &corev1.ResourceQuotaList{}, func(*corev1.ResourceQuota) bool { return true }, client.InNamespace(obj.GetNamespace()))
 }
 
 // frees lets through the events after which less may be used. New objects are left to admission: it knows of each before any

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -117,9 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // Status returns the status of a quota of whose names the given ones were added up. The others keep what they had.
 func Status(q *corev1.ResourceQuota, sum corev1.ResourceList) corev1.ResourceQuotaStatus {
 	used := quota.Mask(q.Status.Used, q.Spec.Hard)
-	for name, amount := range sum {
-		used[name] = amount
-	}
+	maps.Copy(used, sum)
 	return corev1.ResourceQuotaStatus{Hard: q.Spec.Hard.DeepCopy(), Used: used}
 }
 

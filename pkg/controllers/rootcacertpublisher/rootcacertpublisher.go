@@ -50,7 +50,7 @@ func Setup(env setup.Env) error {
 		For(&corev1.Namespace{}).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(namespaceOf)).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, RootCA: env.RootCA})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, RootCA: env.RootCA}))
 }
 
 // namespaceOf maps the published ConfigMap to its namespace.

@@ -16,11 +16,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/internal/deletion"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -34,17 +33,12 @@ type Reconciler struct {
 
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
-	deleted := predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&corev1.Namespace{}).
-		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(deleted)).
+		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(deletion.Only())).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client}))
 }
 
 // namespaceOf maps the default account to its namespace.

@@ -55,13 +55,13 @@ func Setup(env setup.Env) error {
 		For(&corev1.Secret{}, builder.WithPredicates(tokenSecret)).
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(secretsOf(env.Client))).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, Live: env.Live, Tokens: tokens, RootCA: env.RootCA})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Live: env.Live, Tokens: tokens, RootCA: env.RootCA}))
 }
 
 // secretsOf maps an account to the Secrets that name it.
 func secretsOf(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, account client.Object) []reconcile.Request {
-		return ownwrites.Concerned(ctx, reader, &corev1.SecretList{}, func(s *corev1.Secret) bool {
+		return ownwrites.EnqueueFor(ctx, reader, &corev1.SecretList{}, func(s *corev1.Secret) bool {
 			return s.Type == corev1.SecretTypeServiceAccountToken && s.Annotations[corev1.ServiceAccountNameKey] == account.GetName()
 		}, client.InNamespace(account.GetNamespace()))
 	}

@@ -9,6 +9,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -116,7 +117,7 @@ func TestReconcile_Fills(t *testing.T) {
 				Objects: []client.Object{account("u"), tt.secret},
 				Request: request,
 				New: func(c client.Client) reconcile.Reconciler {
-					return &Reconciler{Client: c, Live: c, Tokens: s, RootCA: []byte("PEM")}
+					return &Reconciler{Client: c, Live: controllertest.Live(c), Tokens: s, RootCA: []byte("PEM")}
 				},
 				Want: func(ctx context.Context, c client.Client) error {
 					var got corev1.Secret
@@ -151,11 +152,11 @@ func TestReconcile_AccountGone(t *testing.T) {
 				Objects: objects,
 				Request: request,
 				New: func(c client.Client) reconcile.Reconciler {
-					return &Reconciler{Client: c, Live: c, Tokens: s, RootCA: []byte("PEM")}
+					return &Reconciler{Client: c, Live: controllertest.Live(c), Tokens: s, RootCA: []byte("PEM")}
 				},
 				Want: func(ctx context.Context, c client.Client) error {
 					if err := c.Get(ctx, request.NamespacedName, &corev1.Secret{}); !apierrors.IsNotFound(err) {
-						return fmt.Errorf("getting the secret: %v", err)
+						return errors.Join(errors.New("the secret is not gone"), err)
 					}
 					return nil
 				},
@@ -182,7 +183,9 @@ func TestReconcile_SecretGone(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
 		Objects: []client.Object{account("u", "token", "other")},
 		Request: request,
-		New:     func(c client.Client) reconcile.Reconciler { return &Reconciler{Client: c, Live: c} },
+		New: func(c client.Client) reconcile.Reconciler {
+			return &Reconciler{Client: c, Live: controllertest.Live(c)}
+		},
 		Want: func(ctx context.Context, c client.Client) error {
 			got := account("")
 			if err := c.Get(ctx, client.ObjectKeyFromObject(got), got); err != nil {

@@ -65,13 +65,13 @@ func Setup(env setup.Env) error {
 		Watches(&networkingv1.ServiceCIDR{}, handler.EnqueueRequestsFromMapFunc(r.deleted)).
 		Watches(&networkingv1.IPAddress{}, handler.EnqueueRequestsFromMapFunc(r.deleted), builder.WithPredicates(ofService)).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // deleted returns the ranges that wait for their end: only for them does it matter which addresses and other ranges
 // exist.
 func (r *Reconciler) deleted(ctx context.Context, _ client.Object) []reconcile.Request {
-	return ownwrites.Concerned(ctx, r.Client, &networkingv1.ServiceCIDRList{}, func(c *networkingv1.ServiceCIDR) bool { return c.DeletionTimestamp != nil })
+	return ownwrites.EnqueueFor(ctx, r.Client, &networkingv1.ServiceCIDRList{}, func(c *networkingv1.ServiceCIDR) bool { return c.DeletionTimestamp != nil })
 }
 
 // Reconcile brings the finalizer and the condition of the range in req up to date.

@@ -108,6 +108,7 @@ func TestReconcile_Conditions(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			controllertest.Run(t, controllertest.Case{
+				Applies: true,
 				Objects: tt.objects,
 				Request: key,
 				New:     reconciler(time.Minute),
@@ -138,12 +139,13 @@ func TestReconcile_LetsGo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Run(t, controllertest.Case{
+				Applies: true,
 				Objects: append(others, cidr("r", "10.0.0.0/24", true)),
 				Request: key,
 				New:     reconciler(grace),
 				Want: func(ctx context.Context, c client.Client) error {
 					if err := c.Get(ctx, key.NamespacedName, &networkingv1.ServiceCIDR{}); !apierrors.IsNotFound(err) {
-						return fmt.Errorf("getting the range: %v", err)
+						return fmt.Errorf("getting the range: %w", err)
 					}
 					return nil
 				},

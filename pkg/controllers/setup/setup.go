@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/pki"
 )
 
@@ -28,10 +28,11 @@ type Env struct {
 	Name string
 	// Manager owns the shared cache and runs the controller once this process leads.
 	Manager manager.Manager
-	// Client reads from the shared cache and writes as the controller's own service account. A read waits until the
-	// cache has seen what this client wrote before, so that a controller never decides on a state older than its own
-	// last write.
+	// Client reads from the shared cache and writes as the controller's own service account.
 	Client client.Client
+	// Barrier is what each reconciler is put behind, so that no pass decides on a state older than the last write of the
+	// passes before it. Within a pass a read may lack what the pass itself wrote.
+	Barrier *ownwrites.Barrier
 	// Live reads from the API server as the controller's own service account. It is for the few decisions which may
 	// not rest on a cache.
 	Live client.Reader
@@ -58,8 +59,8 @@ type Env struct {
 	ClusterCIDRs, ServiceCIDRs []netip.Prefix
 }
 
-// reconcileTimeout bounds one pass over one object. It is far above what a pass takes; it frees a worker which waits
-// for a watch that is broken.
+// reconcileTimeout bounds one pass over one object. It is far above what a pass takes; it frees a worker whose requests nobody
+// answers.
 const reconcileTimeout = 2 * time.Minute
 
 // Options returns the options that a controller is built with.
@@ -67,6 +68,6 @@ func (e Env) Options() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: e.Concurrency,
 		ReconciliationTimeout:   reconcileTimeout,
-		RecoverPanic:            ptr.To(true),
+		RecoverPanic:            new(true),
 	}
 }

@@ -16,9 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
-	"minik8s.io/minik8s/pkg/controllers/history"
+	"minik8s.io/minik8s/pkg/controllers/internal/history"
 )
 
 func TestNewPod(t *testing.T) {
@@ -113,7 +112,7 @@ func TestManage(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			revision := Revision{Name: "web-new", Template: ptr.To(template("new"))}
+			revision := Revision{Name: "web-new", Template: new(template("new"))}
 			plan := Manage(tt.set, Arrange(tt.set, Revisions{Current: revision, Update: revision}, tt.pods), now)
 			got := []any{describe(plan.Replicas), describe(plan.Condemned), plan.Complete}
 			if diff := cmp.Diff([]any{tt.replicas, tt.condemned, tt.complete}, got); diff != "" {
@@ -142,7 +141,7 @@ func TestArrange_Templates(t *testing.T) {
 		"on delete, formerly rolled": {set(3, onDelete, func(s *appsv1.StatefulSet) { s.Status.CurrentReplicas = 3 }), "new new new"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			revisions := Revisions{Current: Revision{"web-old", ptr.To(template("old"))}, Update: Revision{"web-new", ptr.To(template("new"))}}
+			revisions := Revisions{Current: Revision{"web-old", new(template("old"))}, Update: Revision{"web-new", new(template("new"))}}
 			var got []string
 			for _, p := range Arrange(tt.set, revisions, nil).Replicas {
 				got = append(got, p.Spec.Containers[0].Image)
@@ -207,7 +206,7 @@ func TestOwn(t *testing.T) {
 		gv := map[string]string{"StatefulSet": "apps/v1", "Pod": "v1", "Backup": "example.com/v1"}[kind]
 		r := metav1.OwnerReference{APIVersion: gv, Kind: kind, Name: name, UID: types.UID(uid)}
 		if controls {
-			r.Controller = ptr.To(true)
+			r.Controller = new(true)
 		}
 		return r
 	}
@@ -323,7 +322,7 @@ func TestStatus(t *testing.T) {
 	}
 	got := Status(set(5, slow), Revisions{Current: older, Update: newer, Collisions: 2}, claimed, []*corev1.Pod{leaving}, now)
 	want := appsv1.StatefulSetStatus{
-		ObservedGeneration: 2, CurrentRevision: older.Name, UpdateRevision: newer.Name, CollisionCount: ptr.To[int32](2),
+		ObservedGeneration: 2, CurrentRevision: older.Name, UpdateRevision: newer.Name, CollisionCount: new(int32(2)),
 		Replicas: 5, ReadyReplicas: 4, AvailableReplicas: 3, CurrentReplicas: 1, UpdatedReplicas: 2,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/claim"
+	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
 	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
@@ -60,11 +60,11 @@ func (r *Reconciler) pods(ctx context.Context, set *appsv1.StatefulSet, selector
 	if err != nil {
 		return nil, err
 	}
-	owner := claim.Owner{
+	owner := adoption.Owner{
 		Object: set, Kind: kind, Selector: selector, Client: r.Client, Live: r.Live,
 		Accepts: func(pod metav1.Object) bool { return isMember(set, pod) },
 	}
-	return claim.All(ctx, owner, candidates)
+	return adoption.All(ctx, owner, candidates)
 }
 
 // step brings the set nearer to what it should be and returns the pods deleted for an update.

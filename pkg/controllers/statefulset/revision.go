@@ -24,8 +24,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"minik8s.io/minik8s/pkg/controllers/claim"
-	"minik8s.io/minik8s/pkg/controllers/history"
+	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
+	"minik8s.io/minik8s/pkg/controllers/internal/history"
 )
 
 // hashLabel is the label of a revision that tells the hash in its name. Pods carry the whole name.
@@ -171,16 +171,15 @@ func read(revision *appsv1.ControllerRevision) (Revision, error) {
 
 // history adopts and returns the revisions of the set, the oldest first.
 func (r *Reconciler) history(ctx context.Context, set *appsv1.StatefulSet, selector labels.Selector) ([]*appsv1.ControllerRevision, error) {
-	var list appsv1.ControllerRevisionList
-	if err := r.Client.List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	newList := func() client.ObjectList { return &appsv1.ControllerRevisionList{} }
+	candidates, err := adoption.Candidates[*appsv1.ControllerRevision](ctx, r.Client, newList, set, selector)
+	if err != nil {
 		return nil, fmt.Errorf("listing controller revisions: %w", err)
 	}
-	candidates := make([]*appsv1.ControllerRevision, len(list.Items))
-	for i := range list.Items {
-		candidates[i] = &list.Items[i]
-	}
-	owner := claim.Owner{Object: set, Kind: kind, Selector: selector, Client: r.Client, Live: r.Live}
-	all, err := claim.All(ctx, owner, candidates)
+	// One that was relabelled is no revision any more, but is not released either.
+	candidates = slices.DeleteFunc(candidates, func(c *appsv1.ControllerRevision) bool { return !selector.Matches(labels.Set(c.Labels)) })
+	owner := adoption.Owner{Object: set, Kind: kind, Selector: selector, Client: r.Client, Live: r.Live}
+	all, err := adoption.All(ctx, owner, candidates)
 	if err != nil {
 		return nil, err
 	}

@@ -18,12 +18,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/claim"
+	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
+	"minik8s.io/minik8s/pkg/controllers/internal/deletion"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
@@ -33,7 +32,7 @@ var (
 	podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 )
 
-// Reconciler works on one StatefulSet at a time. Its client has to return what it wrote before, as setup.Env.Client does.
+// Reconciler works on one StatefulSet at a time. It has to be behind a setup.Env.Barrier.
 type Reconciler struct {
 	Client client.Client
 	Live   client.Reader
@@ -44,29 +43,21 @@ type Reconciler struct {
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
 	r := &Reconciler{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock}
-	selecting := claim.Selecting(env.Client, func() client.ObjectList { return &appsv1.StatefulSetList{} }, selectorOf)
+	selecting := adoption.Selecting(env.Client, func() client.ObjectList { return &appsv1.StatefulSetList{} }, selectorOf)
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&appsv1.StatefulSet{}).
-		Watches(&corev1.Pod{}, claim.Waking(kind, selecting), builder.WithPredicates(claim.Concerning(kind))).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.WithPredicates(deletions())).
+		Watches(&corev1.Pod{}, adoption.Waking(kind, selecting), builder.WithPredicates(adoption.Concerning(kind))).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.WithPredicates(deletion.Only())).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 func selectorOf(set *appsv1.StatefulSet) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(set.Spec.Selector)
 }
 
-func deletions() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
-}
-
 // usersOf returns the sets which a claim that is gone belonged to: a pod may wait for it to go, or for a new one.
 func (r *Reconciler) usersOf(ctx context.Context, gone client.Object) []reconcile.Request {
-	return ownwrites.Concerned(ctx, r.Client, &appsv1.StatefulSetList{}, func(s *appsv1.StatefulSet) bool { return UsesClaim(s, gone.GetName()) }, client.InNamespace(gone.GetNamespace()))
+	return ownwrites.EnqueueFor(ctx, r.Client, &appsv1.StatefulSetList{}, func(s *appsv1.StatefulSet) bool { return UsesClaim(s, gone.GetName()) }, client.InNamespace(gone.GetNamespace()))
 }

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
-	"minik8s.io/minik8s/pkg/controllers/history"
+	"minik8s.io/minik8s/pkg/controllers/internal/history"
 )
 
 var (
@@ -45,7 +45,7 @@ func set(replicas int32, change ...func(*appsv1.StatefulSet)) *appsv1.StatefulSe
 			PodManagementPolicy:  appsv1.OrderedReadyPodManagement,
 			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{
 				Type:          appsv1.RollingUpdateStatefulSetStrategyType,
-				RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](0), MaxUnavailable: ptr.To(intstr.FromInt32(1))},
+				RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](0), MaxUnavailable: new(intstr.FromInt32(1))},
 			},
 			Template: template("new"),
 		},
@@ -133,12 +133,12 @@ func phase(phase corev1.PodPhase) func(*corev1.Pod) {
 }
 
 func deleted(p *corev1.Pod) {
-	p.DeletionTimestamp = ptr.To(metav1.NewTime(now))
+	p.DeletionTimestamp = new(metav1.NewTime(now))
 	p.Finalizers = []string{"test/stay"}
 }
 
 func reconciler(c client.Client, events record.EventRecorder) *Reconciler {
-	return &Reconciler{Client: c, Live: c, Events: events, Clock: clocktesting.NewFakeClock(now)}
+	return &Reconciler{Client: c, Live: controllertest.Live(c), Events: events, Clock: clocktesting.NewFakeClock(now)}
 }
 
 // kubelets lets all pods run.
@@ -359,7 +359,7 @@ func TestReconcile_Events(t *testing.T) {
 		{"delete", []client.Object{set(0), pod(0, "new")}, []string{"Normal SuccessfulDelete Delete Pod web-0 in StatefulSet web successful"}},
 		{"update", []client.Object{set(1), pod(0, "new", unlabeled)}, []string{"Normal SuccessfulUpdate Update Pod web-0 in StatefulSet web successful"}},
 		{"claim on its way out", []client.Object{set(1, claims(keep, keep)), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "data-web-0", DeletionTimestamp: ptr.To(metav1.NewTime(now)), Finalizers: []string{"test/stay"},
+			Namespace: "ns", Name: "data-web-0", DeletionTimestamp: new(metav1.NewTime(now)), Finalizers: []string{"test/stay"},
 		}}}, []string{"Warning FailedCreate Create Pod web-0 in StatefulSet web failed error: pvc data-web-0 is being deleted"}},
 		{"foreign pod", []client.Object{set(1), pod(0, "new", func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" })}, nil},
 	}
@@ -386,7 +386,7 @@ func TestReconcile_Events(t *testing.T) {
 func TestReconcile_Deleted(t *testing.T) {
 	ctx := t.Context()
 	gone := set(3, current("new"), func(s *appsv1.StatefulSet) {
-		s.DeletionTimestamp, s.Finalizers = ptr.To(metav1.NewTime(now)), []string{metav1.FinalizerDeleteDependents}
+		s.DeletionTimestamp, s.Finalizers = new(metav1.NewTime(now)), []string{metav1.FinalizerDeleteDependents}
 	})
 	c := newClient(gone, pod(0, "new"))
 	if _, err := reconciler(c, &record.FakeRecorder{}).Reconcile(ctx, request); err != nil {

@@ -9,7 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/controllers/pods"
 )
@@ -20,7 +19,7 @@ func Status(set *appsv1.StatefulSet, revisions Revisions, claimed, leaving []*co
 		ObservedGeneration: set.Generation,
 		CurrentRevision:    revisions.Current.Name,
 		UpdateRevision:     revisions.Update.Name,
-		CollisionCount:     ptr.To(revisions.Collisions),
+		CollisionCount:     new(revisions.Collisions),
 		Conditions:         set.Status.Conditions,
 	}
 	for _, pod := range claimed {

@@ -34,7 +34,7 @@ type stored struct{ namespace, name, version string }
 // recordVersion writes down the resource version of this moment: what was written later is stored in the right version.
 func (r *Reconciler) recordVersion(ctx context.Context, m *migrationv1.StorageVersionMigration, resource *Resource) error {
 	if slices.ContainsFunc(needed, func(verb string) bool { return !slices.Contains(resource.Verbs, verb) }) {
-		return r.fail(ctx, m, fmt.Sprintf("resource %q does not support discovery operations: %v", resource.GroupVersionResource.String(), needed))
+		return r.fail(ctx, m, fmt.Sprintf("resource %q does not support discovery operations: %v", resource.String(), needed))
 	}
 	var lister metadata.ResourceInterface = r.Metadata.Resource(resource.GroupVersionResource)
 	if resource.Namespaced {
@@ -45,7 +45,7 @@ func (r *Reconciler) recordVersion(ctx context.Context, m *migrationv1.StorageVe
 		return fmt.Errorf("getting the latest resource version of %v: %w", resource.GroupVersionResource, err)
 	}
 	if _, err := resourceversion.CompareResourceVersion(list.ResourceVersion, list.ResourceVersion); err != nil {
-		return r.fail(ctx, m, fmt.Sprintf("latest resourceVersion for %s is not valid: %v", resource.GroupVersionResource.String(), err))
+		return r.fail(ctx, m, fmt.Sprintf("latest resourceVersion for %s is not valid: %v", resource.String(), err))
 	}
 	m.Status.ResourceVersion = list.ResourceVersion
 	return r.writeStatus(ctx, m)
@@ -63,7 +63,7 @@ func (r *Reconciler) migrate(ctx context.Context, m *migrationv1.StorageVersionM
 		switch {
 		case err == nil:
 		case isTransient(err):
-			r.set(m, migrationv1.MigrationRunning, metav1.ConditionTrue, "MigrationRunning", runningMessage(left, total, err))
+			r.set(m, migrationv1.MigrationRunning, "MigrationRunning", runningMessage(left, total, err))
 			if statusErr := r.writeStatus(ctx, m); statusErr != nil {
 				return statusErr
 			}
@@ -71,12 +71,12 @@ func (r *Reconciler) migrate(ctx context.Context, m *migrationv1.StorageVersionM
 		case ctx.Err() != nil:
 			return err
 		default:
-			r.set(m, migrationv1.MigrationRunning, metav1.ConditionTrue, "MigrationRunning", runningMessage(left, total, nil))
+			r.set(m, migrationv1.MigrationRunning, "MigrationRunning", runningMessage(left, total, nil))
 			return r.fail(ctx, m, fmt.Sprintf("%d/%d not yet migrated. migration encountered unhandled error: %v", left, total, err))
 		}
 	}
-	r.set(m, migrationv1.MigrationRunning, metav1.ConditionTrue, "MigrationRunning", runningMessage(0, total, nil))
-	r.set(m, migrationv1.MigrationSucceeded, metav1.ConditionTrue, "StorageVersionMigrationSucceeded", "Migration completed")
+	r.set(m, migrationv1.MigrationRunning, "MigrationRunning", runningMessage(0, total, nil))
+	r.set(m, migrationv1.MigrationSucceeded, "StorageVersionMigrationSucceeded", "Migration completed")
 	return r.writeStatus(ctx, m)
 }
 

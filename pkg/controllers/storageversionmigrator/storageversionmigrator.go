@@ -77,12 +77,12 @@ func Setup(env setup.Env) error {
 		// The end of one migration lets the next of the same resource begin.
 		Watches(&migrationv1.StorageVersionMigration{}, handler.EnqueueRequestsFromMapFunc(r.ofSameResource)).
 		WithOptions(options).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // ofSameResource maps a migration to all of its resource, itself among them.
 func (r *Reconciler) ofSameResource(ctx context.Context, obj client.Object) []reconcile.Request {
-	all, err := r.list(ctx, obj.(*migrationv1.StorageVersionMigration).Spec.Resource, client.DisableReadYourWritesConsistency)
+	all, err := r.list(ctx, obj.(*migrationv1.StorageVersionMigration).Spec.Resource)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Mapping a storage version migration")
 		return nil
@@ -150,7 +150,7 @@ func (r *Reconciler) begin(ctx context.Context, m *migrationv1.StorageVersionMig
 	if err := r.markDefinition(ctx, m, func(d definition) condition { return beginning(d, m.Name) }); err != nil {
 		return err
 	}
-	r.set(m, migrationv1.MigrationRunning, metav1.ConditionTrue, "MigrationRunning", runningMessage(0, 0, nil))
+	r.set(m, migrationv1.MigrationRunning, "MigrationRunning", runningMessage(0, 0, nil))
 	return r.writeStatus(ctx, m)
 }
 
@@ -173,13 +173,13 @@ func (r *Reconciler) complete(ctx context.Context, m *migrationv1.StorageVersion
 
 // fail ends the migration.
 func (r *Reconciler) fail(ctx context.Context, m *migrationv1.StorageVersionMigration, message string) error {
-	r.set(m, migrationv1.MigrationFailed, metav1.ConditionTrue, "StorageVersionMigrationFailed", message)
+	r.set(m, migrationv1.MigrationFailed, "StorageVersionMigrationFailed", message)
 	return r.writeStatus(ctx, m)
 }
 
-func (r *Reconciler) set(m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType, status metav1.ConditionStatus, reason, message string) {
+func (r *Reconciler) set(m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType, reason, message string) {
 	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
-		Type: string(kind), Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+		Type: string(kind), Status: metav1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 	})
 }
 

@@ -71,12 +71,12 @@ func Setup(env setup.Env) error {
 		For(&corev1.Pod{}, builder.WithPredicates(moved)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.podsOn), builder.WithPredicates(tainted)).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // podsOn maps a node to its pods.
 func (r *Reconciler) podsOn(ctx context.Context, node client.Object) []reconcile.Request {
-	return ownwrites.Concerned(ctx, r.Client, &corev1.PodList{}, func(p *corev1.Pod) bool { return p.Spec.NodeName == node.GetName() })
+	return ownwrites.EnqueueFor(ctx, r.Client, &corev1.PodList{}, func(*corev1.Pod) bool { return true }, client.MatchingFields{pods.NodeField: node.GetName()})
 }
 
 // Reconcile evicts the pod in req when its time on its node is over.
@@ -98,7 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	limit, forever := Tolerance(taints, pod.Spec.Tolerations)
 	if forever {
 		if r.stop(req.NamespacedName) {
-			r.Events.Eventf(pods.Reference(pod), corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod %s", req.NamespacedName.String())
+			r.Events.Eventf(pods.Reference(pod), corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod %s", req.String())
 		}
 		return reconcile.Result{}, nil
 	}

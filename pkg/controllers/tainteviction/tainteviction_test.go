@@ -18,7 +18,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
@@ -84,7 +83,7 @@ func TestReconciler(t *testing.T) {
 }
 
 func TestReconcile_Timer(t *testing.T) {
-	c := fake.NewClientBuilder().WithObjects(pod(tolerate(ptr.To[int64](60))), node(taint)).WithStatusSubresource(&corev1.Pod{}).Build()
+	c := controllertest.NewClientBuilder().WithObjects(pod(tolerate(ptr.To[int64](60))), node(taint)).WithStatusSubresource(&corev1.Pod{}).Build()
 	clock := clocktesting.NewFakePassiveClock(now)
 	events := record.NewFakeRecorder(10)
 	r := &Reconciler{Client: c, Events: events, Clock: clock}
@@ -125,5 +124,18 @@ func TestReconcile_Timer(t *testing.T) {
 	}
 	if err := c.Get(t.Context(), request.NamespacedName, &corev1.Pod{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the pod is still there: %v", err)
+	}
+}
+
+// A taint concerns the pods of its node, whatever else there is.
+func TestPodsOn(t *testing.T) {
+	elsewhere, waiting := pod(), pod()
+	elsewhere.Name, elsewhere.Spec.NodeName = "elsewhere", "other"
+	waiting.Name, waiting.Spec.NodeName = "waiting", ""
+	listed := 0
+	c := controllertest.Counting(controllertest.NewClientBuilder().WithObjects(pod(), elsewhere, waiting).Build(), &listed)
+	requests := (&Reconciler{Client: c}).podsOn(t.Context(), node(taint))
+	if len(requests) != 1 || requests[0] != request || listed != 1 {
+		t.Errorf("concerns %v; looked at %d pods", requests, listed)
 	}
 }

@@ -36,7 +36,7 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		For(&corev1.Secret{}, builder.WithPredicates(token)).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, Clock: env.Clock})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Clock: env.Clock}))
 }
 
 func isToken(obj client.Object) bool {

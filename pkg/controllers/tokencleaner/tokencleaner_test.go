@@ -42,7 +42,7 @@ func TestReconcile_Deletes(t *testing.T) {
 				},
 				Want: func(ctx context.Context, c client.Client) error {
 					if err := c.Get(ctx, client.ObjectKeyFromObject(s), &corev1.Secret{}); !apierrors.IsNotFound(err) {
-						return fmt.Errorf("getting the token: %v", err)
+						return fmt.Errorf("getting the token: %w", err)
 					}
 					return nil
 				},

@@ -54,7 +54,7 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		For(&corev1.Node{}, builder.WithPredicates(r.outdated())).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // outdated lets nodes come and go, and those through that are not up to date. When the time changes, each node gets it

@@ -41,7 +41,7 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		For(&batchv1.Job{}, builder.WithPredicates(limited)).
 		WithOptions(env.Options()).
-		Complete(r)
+		Complete(env.Barrier.PerRequest(r))
 }
 
 // Reconcile deletes the Job in req with its pods if its time is over, or comes back when it will be.

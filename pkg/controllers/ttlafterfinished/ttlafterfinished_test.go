@@ -53,7 +53,7 @@ func TestReconciler(t *testing.T) {
 	controllertest.Run(t, controllertest.Case{
 		Objects: []client.Object{finished(60)},
 		Request: request,
-		New:     func(c client.Client) reconcile.Reconciler { return reconciler(c, c) },
+		New:     func(c client.Client) reconcile.Reconciler { return reconciler(c, controllertest.Live(c)) },
 		Want: func(ctx context.Context, c client.Client) error {
 			if err := c.Get(ctx, request.NamespacedName, &batchv1.Job{}); !apierrors.IsNotFound(err) {
 				return err
@@ -76,7 +76,7 @@ func TestReconcile(t *testing.T) {
 		{name: "given more time meanwhile", cached: finished(60), live: finished(90), wait: 30 * time.Second},
 		{name: "allowed to stay meanwhile", cached: finished(60), live: finished(0, func(j *batchv1.Job) { j.Spec.TTLSecondsAfterFinished = nil })},
 		{name: "being deleted", cached: finished(0, func(j *batchv1.Job) {
-			j.DeletionTimestamp, j.Finalizers = ptr.To(metav1.NewTime(now)), []string{metav1.FinalizerDeleteDependents}
+			j.DeletionTimestamp, j.Finalizers = new(metav1.NewTime(now)), []string{metav1.FinalizerDeleteDependents}
 		})},
 		{name: "no limit", cached: finished(0, func(j *batchv1.Job) { j.Spec.TTLSecondsAfterFinished = nil })},
 		{name: "goes on", cached: finished(0, func(j *batchv1.Job) { j.Status.Conditions = j.Status.Conditions[:1] })},

@@ -38,7 +38,7 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		For(&admissionv1.ValidatingAdmissionPolicy{}).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, Check: env.CheckPolicy})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Check: env.CheckPolicy}))
 }
 
 // Reconcile checks the policy in req, once per generation.

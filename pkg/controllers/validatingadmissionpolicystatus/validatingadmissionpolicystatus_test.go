@@ -30,6 +30,7 @@ func TestReconciler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Run(t, controllertest.Case{
+				Applies: true,
 				Objects: []client.Object{&admissionv1.ValidatingAdmissionPolicy{
 					ObjectMeta: metav1.ObjectMeta{Name: "p", Generation: 2}, Status: tc.before,
 				}},

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"minik8s.io/minik8s/pkg/controllers/protection"
+	"minik8s.io/minik8s/pkg/controllers/internal/protection"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -48,7 +48,7 @@ func Setup(env setup.Env) error {
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(named)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(named)).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, Live: env.Live})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Live: env.Live}))
 }
 
 // Reconcile looks at the class in req.

@@ -14,7 +14,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -24,9 +23,9 @@ import (
 func TestReconcile(t *testing.T) {
 	now := metav1.Now()
 	other := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "ns"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeAttributesClassName: ptr.To("other")},
+		ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "ns"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeAttributesClassName: new("other")},
 	}
-	user := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: corev1.PersistentVolumeSpec{VolumeAttributesClassName: ptr.To("fast")}}
+	user := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: corev1.PersistentVolumeSpec{VolumeAttributesClassName: new("fast")}}
 	for name, tc := range map[string]struct {
 		deleted bool
 		user    client.Object
@@ -45,7 +44,9 @@ func TestReconcile(t *testing.T) {
 			controllertest.Run(t, controllertest.Case{
 				Objects: []client.Object{class, tc.user},
 				Request: reconcile.Request{NamespacedName: types.NamespacedName{Name: "fast"}},
-				New:     func(c client.Client) reconcile.Reconciler { return &Reconciler{Client: c, Live: c} },
+				New: func(c client.Client) reconcile.Reconciler {
+					return &Reconciler{Client: c, Live: controllertest.Live(c)}
+				},
 				World: func(ctx context.Context, c client.Client) error {
 					left := tc.user.DeepCopyObject().(client.Object)
 					if err := c.Get(ctx, client.ObjectKeyFromObject(left), left); err != nil {
@@ -79,12 +80,12 @@ func TestClasses(t *testing.T) {
 		want []string
 	}{
 		"none":    {obj: claim(func(*corev1.PersistentVolumeClaim) {})},
-		"named":   {obj: claim(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = ptr.To("a") }), want: []string{"a"}},
-		"current": {obj: claim(func(c *corev1.PersistentVolumeClaim) { c.Status.CurrentVolumeAttributesClassName = ptr.To("b") }), want: []string{"b"}},
+		"named":   {obj: claim(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = new("a") }), want: []string{"a"}},
+		"current": {obj: claim(func(c *corev1.PersistentVolumeClaim) { c.Status.CurrentVolumeAttributesClassName = new("b") }), want: []string{"b"}},
 		"wanted": {obj: claim(func(c *corev1.PersistentVolumeClaim) {
 			c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{TargetVolumeAttributesClassName: "c"}
 		}), want: []string{"c"}},
-		"volume": {obj: &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{VolumeAttributesClassName: ptr.To("d")}}, want: []string{"d"}},
+		"volume": {obj: &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{VolumeAttributesClassName: new("d")}}, want: []string{"d"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, classes(tc.obj), cmpopts.EquateEmpty()); diff != "" {

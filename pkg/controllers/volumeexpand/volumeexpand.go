@@ -52,7 +52,7 @@ func Setup(env setup.Env) error {
 			},
 		})).
 		WithOptions(env.Options()).
-		Complete(&Reconciler{Client: env.Client, Events: env.Events})
+		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Events: env.Events}))
 }
 
 func bound(obj client.Object) bool {

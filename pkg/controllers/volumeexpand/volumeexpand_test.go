@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
@@ -92,13 +91,20 @@ func TestReconcile_Event(t *testing.T) {
 	}
 }
 
-// withMetadata returns a client whose status takes annotations along, as that of claims does; the fake client's does not.
-func withMetadata(c client.Client) client.Client {
-	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, _ string, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
-			return c.Patch(ctx, obj, patch)
-		},
-	})
+// withMetadata is a client whose status takes annotations along, as that of claims does; the fake client's does not.
+type withMetadata struct{ client.Client }
+
+func (c withMetadata) Status() client.SubResourceWriter {
+	return metadataToo{c.Client.Status(), c.Client}
+}
+
+type metadataToo struct {
+	client.SubResourceWriter
+	whole client.Client
+}
+
+func (m metadataToo) Patch(ctx context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	return m.whole.Patch(ctx, obj, patch)
 }
 
 func TestReconcile(t *testing.T) {
@@ -107,7 +113,7 @@ func TestReconcile(t *testing.T) {
 		Objects: []client.Object{claim("2Gi", "1Gi"), volume(ebs, nil)},
 		Request: request,
 		New: func(c client.Client) reconcile.Reconciler {
-			return &Reconciler{Client: withMetadata(c), Events: &record.FakeRecorder{}}
+			return &Reconciler{Client: withMetadata{c}, Events: &record.FakeRecorder{}}
 		},
 		Want: func(ctx context.Context, c client.Client) error {
 			got := &corev1.PersistentVolumeClaim{}

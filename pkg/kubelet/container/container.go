@@ -139,8 +139,9 @@ type SandboxConfig struct {
 }
 
 // ContainerType tells the three lists of a pod's containers apart.
-type ContainerType string
+type ContainerType string //nolint:revive // its constants are container.TypeInit and so on; Type is a field of this package
 
+// The lists, in the order in which their containers start.
 const (
 	TypeInit      ContainerType = "init"
 	TypeRegular   ContainerType = "regular"
@@ -148,7 +149,7 @@ const (
 )
 
 // ContainerConfig is what a container is made from; everything in it is resolved (env, mounts, user).
-type ContainerConfig struct {
+type ContainerConfig struct { //nolint:revive // container.Config is what Docker calls another thing
 	Pod  Pod
 	Name string
 	Type ContainerType
@@ -212,6 +213,7 @@ type Resources struct {
 // State is where a sandbox or container is in its life.
 type State string
 
+// States of a container.
 const (
 	StateCreated State = "created"
 	StateRunning State = "running"
@@ -269,6 +271,7 @@ type Event struct {
 // EventType is the kind of an Event.
 type EventType string
 
+// What happens to a container.
 const (
 	EventCreated EventType = "created"
 	EventStarted EventType = "started"

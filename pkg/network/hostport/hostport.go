@@ -123,6 +123,9 @@ func routeLocalnet(ip netip.Addr) error {
 	if err != nil || len(routes) == 0 {
 		return fmt.Errorf("finding route to %s: %w", ip, err)
 	}
+	if routes[0].Gw != nil {
+		return fmt.Errorf("no interface leads to %s: its packets go to %s", ip, routes[0].Gw) // which would keep the setting
+	}
 	link, err := netlink.LinkByIndex(routes[0].LinkIndex)
 	if err != nil {
 		return fmt.Errorf("finding interface towards %s: %w", ip, err)

@@ -18,6 +18,8 @@ import (
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"minik8s.io/minik8s/pkg/machinetest"
 )
 
 func TestRules(t *testing.T) {
@@ -69,12 +71,8 @@ const inNamespace = "MINIK8S_TEST_NETNS"
 
 // TestTables works with the kernel's tables, in a network namespace of its own.
 func TestTables(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("this test needs root")
-	}
-	if _, err := exec.LookPath("iptables"); err != nil {
-		t.Skip("this test needs iptables")
-	}
+	machinetest.Root(t, "for a network namespace")
+	machinetest.Programs(t, "iptables", "unshare")
 	if os.Getenv(inNamespace) == "" {
 		cmd := exec.CommandContext(t.Context(), "unshare", "--net", os.Args[0], "-test.run=^TestTables$", "-test.timeout=1m")
 		cmd.Env = append(os.Environ(), inNamespace+"=1")
@@ -115,7 +113,7 @@ func TestTables(t *testing.T) {
 				return
 			}
 			_, _ = c.Write([]byte("pod"))
-			c.Close()
+			_ = c.Close()
 		}
 	}()
 	reach := func(addr string) error {
@@ -136,7 +134,7 @@ func TestTables(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		var keep []string
-		for _, line := range strings.Split(string(out), "\n") {
+		for line := range strings.SplitSeq(string(out), "\n") {
 			if strings.HasPrefix(line, "-A") {
 				keep = append(keep, line)
 			}
@@ -163,6 +161,29 @@ func TestTables(t *testing.T) {
 	}
 	if diff := cmp.Diff(first, rules()); diff != "" {
 		t.Errorf("setting twice changed rules:\n%s", diff)
+	}
+	// A pod whose link has gone: its address is behind the default route, and that interface keeps what is set on it.
+	outside := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "outside"}, PeerName: "peer"}
+	if err := netlink.LinkAdd(outside); err != nil {
+		t.Fatal(err)
+	}
+	peer, err := netlink.LinkByName("peer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range []netlink.Link{outside, peer} {
+		if err := netlink.LinkSetUp(link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: outside.Attrs().Index, Gw: net.ParseIP("192.0.2.254"), Flags: int(netlink.FLAG_ONLINK)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Set("gone", []string{"10.9.0.99"}, a); err == nil || !strings.Contains(err.Error(), "no interface leads to") {
+		t.Errorf("a pod whose link has gone: %v", err)
+	}
+	if localnet, err := os.ReadFile("/proc/sys/net/ipv4/conf/outside/route_localnet"); err != nil || strings.TrimSpace(string(localnet)) != "0" {
+		t.Errorf("route_localnet of the interface to the outside is %s, %v", localnet, err)
 	}
 	if err := m.Set("b", []string{"10.9.0.2"}, []corev1.ContainerPort{{ContainerPort: 80, HostPort: 9090}}); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"minik8s.io/minik8s/pkg/machinetest"
 )
 
 func TestMain(m *testing.M) {
@@ -26,9 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestDo(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("this test needs root")
-	}
+	machinetest.Root(t, "for a network namespace")
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "NAMESPACE_TEST_HOLD=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
@@ -40,7 +40,7 @@ func TestDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		stdin.Close()
+		_ = stdin.Close()
 		_ = cmd.Wait()
 	}()
 	path := "/proc/" + strconv.Itoa(cmd.Process.Pid) + "/ns/net"

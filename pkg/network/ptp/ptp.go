@@ -18,7 +18,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -103,37 +102,13 @@ func (p *Plugin) ensure() error {
 	if p.purged {
 		return nil
 	}
+	if err := p.forwarding(); err != nil {
+		return err
+	}
 	if err := p.addFallbackRoutes(); err != nil {
 		return err
 	}
 	return p.ensureRules()
-}
-
-// forwarding makes the node a router. It stays one after a purge: others may rely on it by then.
-func (p *Plugin) forwarding() error {
-	for _, r := range p.config.PodCIDRs {
-		name := "net/ipv6/conf/all/forwarding"
-		if r.Addr().Is4() {
-			name = "net/ipv4/ip_forward"
-		}
-		if err := setSysctl(name, "1"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// setSysctl writes a kernel setting of the thread's network namespace unless it has that value, so that a read-only
-// /proc/sys does not matter where all is well.
-func setSysctl(name, value string) error {
-	file := filepath.Join("/proc/sys", name)
-	if b, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(b)) == value {
-		return nil
-	}
-	if err := os.WriteFile(file, []byte(value), 0o644); err != nil {
-		return fmt.Errorf("setting %s to %s: %w", name, value, err)
-	}
-	return nil
 }
 
 // SetUp implements network.Plugin.
@@ -188,7 +163,7 @@ func (p *Plugin) Purge(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.purged = true
-	err := errors.Join(removeLinks(p.linkPrefix()), p.removeFallbackRoutes(), p.removeRules(), p.pool.Remove())
+	err := errors.Join(removeLinks(p.linkPrefix()), p.removeFallbackRoutes(), p.removeRules(), p.restoreSysctls(), p.pool.Remove())
 	if removed := os.Remove(p.config.StateDir); removed != nil && !errors.Is(removed, fs.ErrNotExist) && !errors.Is(removed, syscall.ENOTEMPTY) {
 		err = errors.Join(err, removed)
 	}
@@ -201,10 +176,18 @@ func hash(s string, digits int) string {
 }
 
 // linkPrefix begins the names of the cluster's links.
-func (p *Plugin) linkPrefix() string { return "mk" + hash(p.config.Name, 5) }
+func (p *Plugin) linkPrefix() string { return linkPrefix + hash(p.config.Name, 5) }
 
 // linkName is the node's end of a sandbox's link; Linux allows 15 characters.
-func (p *Plugin) linkName(sandboxID string) string { return p.linkPrefix() + hash(sandboxID, 8) }
+func (p *Plugin) linkName(sandboxID string) string {
+	return p.linkPrefix() + hash(sandboxID, linkDigits)
+}
+
+// linkPrefix begins the names of all clusters' links, linkDigits of a hash end them.
+const (
+	linkPrefix = "mk"
+	linkDigits = 8
+)
 
 // keyedMutex is a mutex for each of many keys.
 type keyedMutex struct {

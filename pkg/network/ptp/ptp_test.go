@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
+	"minik8s.io/minik8s/pkg/machinetest"
 	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
@@ -101,12 +102,8 @@ func TestLinkNames(t *testing.T) {
 
 // TestPlumbing runs its body in a child with a network namespace of its own, which stands for the node.
 func TestPlumbing(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("this test needs root")
-	}
-	if _, err := exec.LookPath("iptables"); err != nil {
-		t.Skip("this test needs iptables")
-	}
+	machinetest.Root(t, "for a network namespace")
+	machinetest.Programs(t, "iptables")
 	if os.Getenv("PTP_TEST_ROLE") != "node" {
 		cmd := exec.Command("/proc/self/exe", "-test.run=^TestPlumbing$", "-test.v")
 		cmd.Env = append(os.Environ(), "PTP_TEST_ROLE=node")
@@ -134,7 +131,7 @@ func startPod(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		stdin.Close()
+		_ = stdin.Close()
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
@@ -160,7 +157,7 @@ func listen(t *testing.T, ns, address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
+	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -168,8 +165,8 @@ func listen(t *testing.T, ns, address string) {
 				return
 			}
 			host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
-			fmt.Fprintln(c, host)
-			c.Close()
+			_, _ = fmt.Fprintln(c, host) // the client reads it, or fails
+			_ = c.Close()
 		}
 	}()
 }
@@ -200,6 +197,7 @@ func iptablesSave(t *testing.T) string {
 }
 
 func plumbing(t *testing.T) {
+	t.Helper()
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		t.Fatal(err)
@@ -371,8 +369,78 @@ func plumbing(t *testing.T) {
 	if err := p.ensure(); err != nil || strings.Contains(iptablesSave(t), hash("test", 8)) {
 		t.Errorf("rules came back after a purge: %v", err)
 	}
+	expectForwarding(t, "while another cluster has pods", "1")
 	if err := other.Purge(ctx); err != nil {
 		t.Error(err)
+	}
+	restoring(t, config)
+}
+
+// restoring checks that a purge gives the node back as it was found, whenever the process was killed.
+func restoring(t *testing.T, config Config) {
+	t.Helper()
+	forwarding := []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"}
+	set := func(value string) {
+		t.Helper()
+		for _, name := range forwarding {
+			if err := setSysctl(name, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fresh := func() *Plugin {
+		t.Helper()
+		p, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, test := range []struct{ name, before, meanwhile, after string }{
+		{"it was no router", "0", "", "0"},
+		{"it was one", "1", "", "1"},
+		{"somebody else made it one no more", "0", "0", "0"},
+		{"it was one, and somebody switched it off and on", "1", "1", "1"},
+	} {
+		set(test.before)
+		for range 2 { // the second time is another process, which finds the work of the first
+			if err := fresh().prepare(); err != nil {
+				t.Fatalf("%s: %v", test.name, err)
+			}
+		}
+		expectForwarding(t, test.name, "1")
+		if test.meanwhile != "" {
+			set(test.meanwhile)
+		}
+		for range 2 {
+			if err := fresh().Purge(t.Context()); err != nil {
+				t.Errorf("%s: %v", test.name, err)
+			}
+		}
+		expectForwarding(t, test.name, test.after)
+		if _, err := os.Stat(config.StateDir); !os.IsNotExist(err) {
+			t.Errorf("%s: the state directory is left after a purge: %v", test.name, err)
+		}
+	}
+	// Killed after the record was written, and before the setting was.
+	set("0")
+	p := fresh()
+	if err := replaceFile(p.recordFile(), []byte(`{"net/ipv4/ip_forward":{"Before":"0","Since":"1"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Purge(t.Context()); err != nil {
+		t.Error(err)
+	}
+	expectForwarding(t, "killed in between", "0")
+}
+
+func expectForwarding(t *testing.T, when, want string) {
+	t.Helper()
+	if got, err := readSysctl("net/ipv4/ip_forward"); err != nil || got != want {
+		t.Errorf("%s: ip_forward is %q, %v; want %q", when, got, err, want)
+	}
+	if got, err := readSysctl("net/ipv6/conf/all/forwarding"); err != nil || got != want {
+		t.Errorf("%s: forwarding of IPv6 is %q, %v; want %q", when, got, err, want)
 	}
 }
 

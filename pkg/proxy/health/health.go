@@ -123,7 +123,7 @@ func (e *entry) set(c model.HealthCheck) {
 }
 
 func (e *entry) close() {
-	e.http.Close()
+	_ = e.http.Close()
 	<-e.done
 }
 

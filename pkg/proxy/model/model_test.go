@@ -12,8 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func svc(change ...func(*corev1.Service)) *corev1.Service {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"},
@@ -35,10 +33,10 @@ func slice(eps ...ep) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Port: ptr[int32](8080)}},
+		Ports:       []discoveryv1.EndpointPort{{Port: new(int32(8080))}},
 	}
 	for _, e := range eps {
-		d := discoveryv1.Endpoint{Addresses: []string{e.ip}, NodeName: ptr(e.node),
+		d := discoveryv1.Endpoint{Addresses: []string{e.ip}, NodeName: new(e.node),
 			Conditions: discoveryv1.EndpointConditions{Ready: e.ready, Serving: e.serving, Terminating: e.terminating}}
 		if len(e.zones)+len(e.nodes) > 0 {
 			d.Hints = &discoveryv1.EndpointHints{}
@@ -55,7 +53,7 @@ func slice(eps ...ep) *discoveryv1.EndpointSlice {
 }
 
 func TestBuild_Endpoints(t *testing.T) {
-	no, yes := ptr(false), ptr(true)
+	no, yes := new(false), new(true)
 	externalLocal := func(s *corev1.Service) {
 		s.Spec.Type = corev1.ServiceTypeNodePort
 		s.Spec.Ports[0].NodePort = 30000
@@ -129,7 +127,7 @@ func TestBuild_Services(t *testing.T) {
 	lb := func(s *corev1.Service) {
 		s.Spec.Type = corev1.ServiceTypeLoadBalancer
 		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{
-			{IP: "5.0.0.1"}, {IP: "5.0.0.2", IPMode: ptr(corev1.LoadBalancerIPModeProxy)}, {Hostname: "lb.example"}, {IP: "fd00::1"},
+			{IP: "5.0.0.1"}, {IP: "5.0.0.2", IPMode: new(corev1.LoadBalancerIPModeProxy)}, {Hostname: "lb.example"}, {IP: "fd00::1"},
 		}
 	}
 	tests := []struct {

@@ -8,7 +8,7 @@
 //
 //	PREROUTING, OUTPUT → SERVICES ─ cluster IP ──────────────► SVC or SVL → SEP → DNAT
 //	                              ├ external IP, LB address ─► [FW] → EXT → SVC or SVL
-//	                              └ any local address ───────► NODEPORTS → EXT
+//	                              └ any local address ───────► NODEPORTS → EXT (loopback: see package loopback)
 //	POSTROUTING → POSTROUTING (masquerades what MARK-MASQ has marked)
 //
 // and what no endpoint can take is rejected or dropped in the filter table. The chains have the shape of
@@ -95,13 +95,8 @@ type builder struct {
 
 func (b *builder) nat() Table {
 	c := b.Chains
-	notLoopback := ""
-	if b.family == model.IPv6 {
-		// There is no route_localnet for IPv6, so node ports on ::1 could never answer.
-		notLoopback = "! -d ::1/128 "
-	}
 	last := comment("kubernetes service nodeports; NOTE: this must be the last rule in this chain") +
-		notLoopback + "-m addrtype --dst-type LOCAL -j " + c.fixed(nodePorts)
+		b.notLoopback() + "-m addrtype --dst-type LOCAL -j " + c.fixed(nodePorts)
 	mark := fmt.Sprintf("%#x", b.MasqueradeMark)
 	chains := []Chain{
 		{Name: c.fixed(canary)},
@@ -131,8 +126,8 @@ func (b *builder) filter() Table {
 	mark := fmt.Sprintf("%#x", b.MasqueradeMark)
 	var martian []string
 	if b.family == model.IPv4 {
-		// route_localnet, needed for node ports on 127.0.0.1, would let neighbours reach what
-		// listens on the loopback address only.
+		// Host ports set route_localnet on the links of their pods, and others may set it for all links: then
+		// neighbours would reach what listens on the loopback address only.
 		martian = []string{comment("block incoming localnet connections") +
 			"-d 127.0.0.0/8 ! -s 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"}
 	}
@@ -174,6 +169,15 @@ func (b *builder) filter() Table {
 			{"OUTPUT", isNew(portal, services)},
 		},
 	}
+}
+
+// notLoopback leaves out the loopback addresses, whose node ports this process answers itself: the kernel routes nothing from
+// there to pods unless it is told to (route_localnet, and for IPv6 never).
+func (b *builder) notLoopback() string {
+	if b.family == model.IPv6 {
+		return "! -d ::1/128 "
+	}
+	return "! -d 127.0.0.0/8 "
 }
 
 // unclaimed refuses what is still on its way to a cluster IP after the nat table.
@@ -244,7 +248,7 @@ func (b *builder) port(s *model.ServicePort) {
 			b.nodePorts = append(b.nodePorts, comment(name)+match+nodeDport+"-j "+ext)
 		}
 		if refused {
-			b.rejectedExternal = append(b.rejectedExternal, refusal(s, name, match+"-m addrtype --dst-type LOCAL "+nodeDport))
+			b.rejectedExternal = append(b.rejectedExternal, refusal(s, name, b.notLoopback()+match+"-m addrtype --dst-type LOCAL "+nodeDport))
 		}
 	}
 

@@ -167,7 +167,7 @@ POSTROUTING -m comment --comment "kubernetes postrouting rules" -j MK-T6DNB-POST
 -m comment --comment "ns/web:http" -p tcp -m tcp --dport 30080 -j MK-T6DNB-EXT-MT3ARQ27CSBIY4B
 :MK-T6DNB-SERVICES
 -m comment --comment "ns/web:http cluster IP" -p tcp -m tcp -d 10.96.0.5/32 --dport 80 -j MK-T6DNB-SVC-MT3ARQ27CSBIY4B
--m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" -m addrtype --dst-type LOCAL -j MK-T6DNB-NODEPORTS
+-m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" ! -d 127.0.0.0/8 -m addrtype --dst-type LOCAL -j MK-T6DNB-NODEPORTS
 `
 	if diff := cmp.Diff(want, dump(rs)); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
@@ -186,7 +186,7 @@ func TestBuild_NoEndpoints(t *testing.T) {
 	}
 	want := []string{
 		`-m comment --comment "ns/web:http has no endpoints" -p tcp -m tcp -d 10.96.0.5/32 --dport 80 -j REJECT`,
-		`-m comment --comment "ns/web:http has no endpoints" -p tcp -m tcp -m addrtype --dst-type LOCAL --dport 30080 -j REJECT`,
+		`-m comment --comment "ns/web:http has no endpoints" ! -d 127.0.0.0/8 -p tcp -m tcp -m addrtype --dst-type LOCAL --dport 30080 -j REJECT`,
 	}
 	if diff := cmp.Diff(want, rejects); diff != "" {
 		t.Errorf("rejects (-want +got):\n%s", diff)
@@ -248,7 +248,7 @@ func TestTrace(t *testing.T) {
 			slices: []*discoveryv1.EndpointSlice{endpoints(8080, remote)},
 			flows: []flow{
 				{outside, node, 30080, []string{toOther + masq}},
-				{node, "127.0.0.1", 30080, []string{toOther + masq}},
+				{"127.0.0.1", "127.0.0.1", 30080, []string{"PASS"}}, // to package loopback
 				{pod, node, 30080, []string{toOther + masq}},
 				{outside, "9.9.9.9", 80, []string{toOther + masq}},
 				{outside, "5.6.7.8", 80, []string{toOther + masq}},

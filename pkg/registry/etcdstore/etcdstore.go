@@ -42,8 +42,6 @@ type Config struct {
 	Backend etcd.Backend
 	// Scheme holds the stored types; the preferred version of each group is the one that is stored.
 	Scheme *runtime.Scheme
-	// CompactionInterval is how long old revisions can be read; 0 means five minutes, negative never compacts.
-	CompactionInterval time.Duration
 	// ObjectCounts feeds the work estimator of priority and fairness; may be nil.
 	ObjectCounts flowcontrolrequest.StorageObjectCountTracker
 	// Transformers encrypt what is stored; nil: nothing is.
@@ -55,6 +53,8 @@ type Config struct {
 type Options struct {
 	// Prefix is where all keys are; default "/registry".
 	Prefix string
+	// CompactionInterval is how long old revisions can be read; 0 means five minutes, negative never compacts.
+	CompactionInterval time.Duration
 	// MediaType of what is stored; default protobuf.
 	MediaType string
 	// CountPollPeriod is how often objects are counted, for metrics; 0 means a minute, negative never.
@@ -121,7 +121,7 @@ func NewFactory(c Config) *Factory {
 		stop: func() {
 			once.Do(func() {
 				compactor.Stop()
-				client.Close()
+				_ = client.Close()
 			})
 		},
 	}
@@ -139,8 +139,9 @@ var prefixes = map[schema.GroupResource]string{
 	{Group: "networking.k8s.io", Resource: "ingresses"}: "ingress",
 }
 
-// uncached are written far more often than read; events are also served by two groups, which would cache them twice.
-var uncached = map[string]bool{"events": true}
+// uncached are written far more often than read; events are also served by two groups, which would cache them twice, and
+// ranges are kept in objects without names, as upstream's, which no cache can hold.
+var uncached = map[string]bool{"events": true, "ranges": true}
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (f *Factory) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
@@ -266,14 +267,14 @@ func (f *Factory) Raw(c *storagebackend.ConfigForResource, resourcePrefix string
 	s, err := etcd3.New(client, f.compactor, c.Codec, newFunc, newListFunc, c.Prefix, resourcePrefix, c.GroupResource,
 		transformer, c.LeaseManagerConfig, decoder{etcd3.NewDefaultDecoder(c.Codec, versioner)}, versioner)
 	if err != nil {
-		client.Close()
+		_ = client.Close()
 		return nil, nil, err
 	}
 	var once sync.Once
 	return s, func() {
 		once.Do(func() {
 			s.Close()
-			client.Close()
+			_ = client.Close()
 		})
 	}, nil
 }

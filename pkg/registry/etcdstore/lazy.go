@@ -95,7 +95,7 @@ func (l *lazy) fill(c *caching) {
 		// The cache does not tell the version it was filled with: it is not after the one of now.
 		version, err := l.GetCurrentResourceVersion(ctx)
 		if err != nil {
-			return false, nil // etcd answers again, or the storage is stopped
+			return false, nil //nolint:nilerr // etcd answers again, or the storage is stopped
 		}
 		c.from = version
 		l.ready.Store(c)

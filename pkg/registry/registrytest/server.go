@@ -22,33 +22,34 @@ import (
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/etcdstore"
 )
 
 // Serve runs an API server with only the given groups on a real etcd until the test ends, and returns an all-powerful
 // client configuration. deps may set what the resources need besides storage.
-func Serve(t testing.TB, deps registry.Config, groups ...registry.Group) *rest.Config {
-	t.Helper()
+func Serve(tb testing.TB, deps registry.Config, groups ...registry.Group) *rest.Config {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	member, err := etcd.Start(ctx, etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	member, err := etcd.Start(ctx, etcd.Config{Dir: tb.TempDir(), UnsafeNoFsync: true})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { member.Close() })
+	tb.Cleanup(func() { _ = member.Close() })
 	ca, err := pki.NewCA("test")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	serving, err := ca.Issue(pki.Request{CommonName: "test", Hosts: []string{"127.0.0.1"}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	b, err := generic.NewBuilder(generic.Config{Backend: member, Groups: groups, Listener: listener, Serving: serving, CompactionInterval: -1})
+	b, err := generic.NewBuilder(generic.Config{Backend: member, Groups: groups, Listener: listener, Serving: serving, Storage: etcdstore.Options{CompactionInterval: -1}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if len(deps.ServiceIPRanges) == 0 {
 		deps.ServiceIPRanges = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
@@ -60,26 +61,26 @@ func Serve(t testing.TB, deps registry.Config, groups ...registry.Group) *rest.C
 	b.Decide(generic.Policy{Authenticator: nobody, Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)})
 	s, err := b.Finish(deps, genericapiserver.NewEmptyDelegate())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	done := make(chan error, 1)
 	prepared := s.PrepareRun()
 	go func() { done <- prepared.RunWithContext(ctx) }()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("server ended with: %v", err)
+			tb.Errorf("server ended with: %v", err)
 		}
 	})
-	waitReady(t, b.Loopback)
+	waitReady(tb, b.Loopback)
 	return b.Loopback
 }
 
-func waitReady(t testing.TB, c *rest.Config) {
-	t.Helper()
+func waitReady(tb testing.TB, c *rest.Config) {
+	tb.Helper()
 	transport, err := rest.TransportFor(c)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
 	deadline := time.Now().Add(30 * time.Second)
@@ -90,10 +91,10 @@ func waitReady(t testing.TB, c *rest.Config) {
 		if err != nil {
 			continue
 		}
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		if resp.StatusCode == http.StatusOK {
 			return
 		}
 	}
-	t.Fatal("the API server did not become ready in 30 s")
+	tb.Fatal("the API server did not become ready in 30 s")
 }

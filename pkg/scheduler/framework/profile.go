@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -305,8 +306,8 @@ func (p *Profile) RunReserve(ctx context.Context, state *CycleState, pod *PodInf
 
 // RunUnreserve gives back in reverse order.
 func (p *Profile) RunUnreserve(ctx context.Context, state *CycleState, pod *PodInfo, node string) {
-	for i := len(p.reserve) - 1; i >= 0; i-- {
-		p.reserve[i].Unreserve(ctx, state, pod, node)
+	for _, plugin := range slices.Backward(p.reserve) {
+		plugin.Unreserve(ctx, state, pod, node)
 	}
 }
 

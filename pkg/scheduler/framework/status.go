@@ -12,15 +12,15 @@ import (
 type Code int
 
 const (
-	// Success: the pod may go on.
+	// Success means: the pod may go on.
 	Success Code = iota
-	// Error: an internal failure, the pod is retried after a back-off.
+	// Error means: an internal failure, the pod is retried after a back-off.
 	Error
-	// Unschedulable: the pod does not fit now; removing other pods may help.
+	// Unschedulable means: the pod does not fit now; removing other pods may help.
 	Unschedulable
-	// UnschedulableAndUnresolvable: the pod does not fit and preemption is no help.
+	// UnschedulableAndUnresolvable means: the pod does not fit and preemption is no help.
 	UnschedulableAndUnresolvable
-	// Skip: the plugin has nothing to say on this pod.
+	// Skip means: the plugin has nothing to say on this pod.
 	Skip
 )
 

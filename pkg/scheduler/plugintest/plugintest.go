@@ -8,6 +8,7 @@ package plugintest
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -46,37 +47,48 @@ func NewHandle(nodes []*framework.NodeInfo, objects ...runtime.Object) *Handle {
 	}
 }
 
-func (h *Handle) Client() kubernetes.Interface               { return h.ClientSet }
+// Client implements framework.Handle.
+func (h *Handle) Client() kubernetes.Interface { return h.ClientSet }
+
+// Informers implements framework.Handle.
 func (h *Handle) Informers() informers.SharedInformerFactory { return h.Factory }
-func (h *Handle) Recorder() events.EventRecorder             { return h.Events }
-func (h *Handle) Snapshot() *framework.Snapshot              { return h.State }
-func (h *Handle) Profile() *framework.Profile                { return h.Plugins }
+
+// Recorder implements framework.Handle.
+func (h *Handle) Recorder() events.EventRecorder { return h.Events }
+
+// Snapshot implements framework.Handle.
+func (h *Handle) Snapshot() *framework.Snapshot { return h.State }
+
+// Profile implements framework.Handle.
+func (h *Handle) Profile() *framework.Profile { return h.Plugins }
+
+// Nominated implements framework.Handle.
 func (h *Handle) Nominated(node string) []*framework.PodInfo { return h.Nominees[node] }
 
 // Sync starts the informers that were asked for and waits for their first list.
-func (h *Handle) Sync(t testing.TB) {
-	t.Helper()
+func (h *Handle) Sync(tb testing.TB) {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		h.Factory.Shutdown()
 	})
 	h.Factory.Start(ctx.Done())
 	for kind, ok := range h.Factory.WaitForCacheSync(ctx.Done()) {
 		if !ok {
-			t.Fatalf("informer of %v did not sync", kind)
+			tb.Fatalf("informer of %v did not sync", kind)
 		}
 	}
 }
 
 // NewPlugin builds a plugin and syncs what it watches.
-func NewPlugin(t testing.TB, h *Handle, factory framework.Factory) framework.Plugin {
-	t.Helper()
+func NewPlugin(tb testing.TB, h *Handle, factory framework.Factory) framework.Plugin {
+	tb.Helper()
 	p, err := factory(h)
 	if err != nil {
-		t.Fatalf("creating the plugin: %v", err)
+		tb.Fatalf("creating the plugin: %v", err)
 	}
-	h.Sync(t)
+	h.Sync(tb)
 	return p
 }
 
@@ -98,18 +110,18 @@ func Nodes(nodes []*corev1.Node, pods ...*corev1.Pod) []*framework.NodeInfo {
 // Filter runs PreFilter and Filter of one plugin on all nodes of the handle. The
 // result has the message per node, empty where the pod fits. A pod that PreFilter
 // rejects has the same message on all nodes, one that it narrows has "excluded".
-func Filter(t testing.TB, h *Handle, p framework.Plugin, pod *corev1.Pod) map[string]string {
-	t.Helper()
+func Filter(tb testing.TB, h *Handle, p framework.Plugin, pod *corev1.Pod) map[string]string {
+	tb.Helper()
 	out := map[string]string{}
-	for name, s := range filter(t, h, p, framework.NewPodInfo(pod)) {
+	for name, s := range filter(tb, h, p, framework.NewPodInfo(pod)) {
 		out[name] = s.Message()
 	}
 	return out
 }
 
-func filter(t testing.TB, h *Handle, p framework.Plugin, pod *framework.PodInfo) map[string]*framework.Status {
-	t.Helper()
-	ctx, state, out := t.Context(), framework.NewCycleState(), map[string]*framework.Status{}
+func filter(tb testing.TB, h *Handle, p framework.Plugin, pod *framework.PodInfo) map[string]*framework.Status {
+	tb.Helper()
+	ctx, state, out := tb.Context(), framework.NewCycleState(), map[string]*framework.Status{}
 	if pre, ok := p.(framework.PreFilterPlugin); ok {
 		nodes, s := pre.PreFilter(ctx, state, pod, h.State)
 		for _, n := range h.State.Nodes {
@@ -132,8 +144,9 @@ func filter(t testing.TB, h *Handle, p framework.Plugin, pod *framework.PodInfo)
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
+	decided := maps.Clone(out)
 	for _, n := range h.State.Nodes {
-		if _, decided := out[n.Name()]; decided {
+		if decided[n.Name()] != nil {
 			continue
 		}
 		wg.Go(func() {
@@ -149,14 +162,14 @@ func filter(t testing.TB, h *Handle, p framework.Plugin, pod *framework.PodInfo)
 
 // Score runs PreScore, Score and NormalizeScore of one plugin on all nodes. It
 // returns nil if PreScore skips the plugin.
-func Score(t testing.TB, h *Handle, p framework.Plugin, pod *corev1.Pod) map[string]int64 {
-	t.Helper()
-	ctx, state, info := t.Context(), framework.NewCycleState(), framework.NewPodInfo(pod)
+func Score(tb testing.TB, h *Handle, p framework.Plugin, pod *corev1.Pod) map[string]int64 {
+	tb.Helper()
+	ctx, state, info := tb.Context(), framework.NewCycleState(), framework.NewPodInfo(pod)
 	if pre, ok := p.(framework.PreScorePlugin); ok {
 		if s := pre.PreScore(ctx, state, info, h.State.Nodes); s.IsSkip() {
 			return nil
 		} else if !s.IsSuccess() {
-			t.Fatalf("PreScore: %v", s.Err())
+			tb.Fatalf("PreScore: %v", s.Err())
 		}
 	}
 	scorer, ok := p.(framework.ScorePlugin)
@@ -174,11 +187,11 @@ func Score(t testing.TB, h *Handle, p framework.Plugin, pod *corev1.Pod) map[str
 	}
 	wg.Wait()
 	if i := slices.IndexFunc(failed, func(s *framework.Status) bool { return !s.IsSuccess() }); i >= 0 {
-		t.Fatalf("Score on %s: %v", scores[i].Name, failed[i].Err())
+		tb.Fatalf("Score on %s: %v", scores[i].Name, failed[i].Err())
 	}
 	if n, ok := p.(framework.NormalizePlugin); ok {
 		if s := n.NormalizeScore(ctx, state, info, scores); !s.IsSuccess() {
-			t.Fatalf("NormalizeScore: %v", s.Err())
+			tb.Fatalf("NormalizeScore: %v", s.Err())
 		}
 	}
 	out := map[string]int64{}
@@ -191,6 +204,7 @@ func Score(t testing.TB, h *Handle, p framework.Plugin, pod *corev1.Pod) map[str
 // Run is the suite. The plugin must keep it on a mixed cluster for each kind of
 // pod in it and for the given ones.
 func Run(t *testing.T, name string, factory framework.Factory, pods ...*corev1.Pod) {
+	t.Helper()
 	h := NewHandle(mixedCluster(), &corev1.Namespace{})
 	p := NewPlugin(t, h, factory)
 	if p.Name() == "" || p.Name() != name {
@@ -212,6 +226,7 @@ func Run(t *testing.T, name string, factory framework.Factory, pods ...*corev1.P
 }
 
 func check(t *testing.T, h *Handle, p framework.Plugin, pod *corev1.Pod) {
+	t.Helper()
 	podBefore := pod.DeepCopy()
 	var nodesBefore []*corev1.Node
 	var sums []framework.Resource
@@ -262,6 +277,7 @@ func check(t *testing.T, h *Handle, p framework.Plugin, pod *corev1.Pod) {
 // checkDelta: a pod that is added and removed again leaves no trace, and the
 // state a clone was made from does not see it at all.
 func checkDelta(t *testing.T, h *Handle, p framework.Plugin, pod *corev1.Pod) {
+	t.Helper()
 	d, ok := p.(framework.PodDeltaPlugin)
 	if !ok {
 		return

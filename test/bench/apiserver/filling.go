@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"minik8s.io/minik8s/test/bench/figure"
+	"minik8s.io/minik8s/test/program"
 )
 
 // writers is how many clients fill a server.
@@ -25,10 +26,15 @@ const writers = 16
 
 // filling measures a server that rests, that gets many objects, and that lists and watches them.
 func (b *bench) filling(ctx context.Context, s *server) error {
+	peak := s.APIServer.Sample(20 * time.Millisecond)
+	defer peak()
+	if _, err := s.everyday(ctx); err != nil {
+		return err
+	}
 	if err := b.rest(ctx, s, "idle", 0.5); err != nil {
 		return err
 	}
-	clients, err := s.clients(writers)
+	clients, err := s.clients(ctx, writers)
 	if err != nil {
 		return err
 	}
@@ -67,7 +73,21 @@ func (b *bench) filling(ctx context.Context, s *server) error {
 	if err := b.profiled(ctx, s, "listing", func() error { return b.lists(ctx, s, clients[0]) }); err != nil {
 		return err
 	}
-	return b.profiled(ctx, s, "watching", func() error { return b.watches(ctx, s) })
+	if err := b.profiled(ctx, s, "watching", func() error { return b.watches(ctx, s) }); err != nil {
+		return err
+	}
+	last, _, err := s.usage()
+	if err != nil {
+		return err
+	}
+	b.memory(s, "at its peak, API server", 0.5, program.Memory{Resident: last.Peak, Anonymous: peak()})
+	return nil
+}
+
+// memory notes it in both ways: all that is resident, and of that what is no file, for pages of the program can be dropped.
+func (b *bench) memory(s *server, state string, atMost float64, m program.Memory) {
+	b.add(s, figure.Figure{Name: "resident memory " + state, Unit: "MiB", AtMost: atMost}, float64(m.Resident)/(1<<20))
+	b.add(s, figure.Figure{Name: "anonymous memory " + state, Unit: "MiB", AtMost: atMost}, float64(m.Anonymous)/(1<<20))
 }
 
 // rest measures the memory of a server after some time without requests.
@@ -81,8 +101,8 @@ func (b *bench) rest(ctx context.Context, s *server, state string, atMost float6
 	if err != nil {
 		return err
 	}
-	b.add(s, figure.Figure{Name: "memory " + state + ", API server", Unit: "MiB", AtMost: atMost}, float64(apiserver.Resident)/(1<<20))
-	b.add(s, figure.Figure{Name: "memory " + state + ", with etcd", Unit: "MiB", AtMost: atMost}, float64(apiserver.Resident+etcd.Resident)/(1<<20))
+	b.memory(s, state+", API server", atMost, apiserver.Memory)
+	b.memory(s, state+", with etcd", atMost, apiserver.Plus(etcd.Memory))
 	return nil
 }
 

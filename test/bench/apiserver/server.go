@@ -10,14 +10,17 @@ import (
 	"path/filepath"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	"minik8s.io/minik8s/test/bench/figure"
 	"minik8s.io/minik8s/test/program"
 )
 
-// programs are paths.
-type programs struct{ ours, upstream string }
+// programs are paths; plain is ours without a profile for the compiler.
+type programs struct{ ours, upstream, plain string }
+
+// of returns the API server of a side.
+func (p programs) of(side figure.Side) string {
+	return map[figure.Side]string{figure.Upstream: p.upstream, figure.Ours: p.ours, figure.Plain: p.plain}[side]
+}
 
 // server is an API server that runs, and its etcd.
 type server struct {
@@ -26,16 +29,15 @@ type server struct {
 	// ready is the time from the exec of the API server until /readyz, readyUsage what it had taken by then.
 	ready      time.Duration
 	readyUsage program.Usage
+	// accounts are those of its clients, nil before there is one.
+	accounts []program.Account
 }
 
 // start runs etcd, with its data synced to the disk, and when that serves, the API server.
 func (b *bench) start(ctx context.Context, side figure.Side) (*server, error) {
 	setup := program.Setup{
-		Identity: b.identity, Dir: filepath.Join(b.dir, side.String()), Minik8s: b.ours, APIServer: b.upstream,
+		Identity: b.identity, Dir: filepath.Join(b.dir, side.String()), Minik8s: b.ours, APIServer: b.of(side),
 		Flags: []string{"--enable-admission-plugins=NodeRestriction"},
-	}
-	if side == figure.Ours {
-		setup.APIServer = b.ours
 	}
 	started, err := setup.Start(ctx)
 	if err != nil {
@@ -46,19 +48,6 @@ func (b *bench) start(ctx context.Context, side figure.Side) (*server, error) {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
-}
-
-// clients are n clients of a connection each.
-func (s *server) clients(n int) ([]kubernetes.Interface, error) {
-	all := make([]kubernetes.Interface, n)
-	for i := range all {
-		c, err := kubernetes.NewForConfigAndClient(s.Config(), s.HTTP())
-		if err != nil {
-			return nil, err
-		}
-		all[i] = c
-	}
-	return all, nil
 }
 
 // usage of the API server and of its etcd.

@@ -44,8 +44,8 @@ func each(ctx context.Context, clients []kubernetes.Interface, n int, f func(ctx
 
 // throughput measures how many requests a second a server answers.
 func (b *bench) throughput(ctx context.Context, s *server) error {
-	for _, n := range []int{1, 16, 64} {
-		clients, err := s.clients(n)
+	for _, n := range []int{1, 16, most} {
+		clients, err := s.clients(ctx, n)
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (b *bench) watches(ctx context.Context, s *server) error {
 // fanOut makes pods that all watchers should see. It returns the milliseconds that each event took, of those that came, and
 // how long it took until the last. A watch that the server ends is not begun again: its events are lost.
 func (b *bench) fanOut(ctx context.Context, s *server, writers, pods int, pause time.Duration) ([]float64, time.Duration, error) {
-	connections, err := s.clients(max(b.watchers/10, 1))
+	connections, err := s.clients(ctx, max(b.watchers/10, 1))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -154,7 +154,7 @@ func (b *bench) fanOut(ctx context.Context, s *server, writers, pods int, pause 
 			return nil
 		})
 	}
-	clients, err := s.clients(writers)
+	clients, err := s.clients(ctx, writers)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -118,7 +118,7 @@ func makeNamespace(ctx context.Context, k *controlPlane, _ float64) error {
 }
 
 func podSpec() corev1.PodSpec {
-	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "none"}}, TerminationGracePeriodSeconds: ptr.To[int64](0)}
+	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "none"}}, TerminationGracePeriodSeconds: new(int64(0))}
 }
 
 func deployment(name string, pods int, spec corev1.PodSpec) *appsv1.Deployment {
@@ -126,7 +126,7 @@ func deployment(name string, pods int, spec corev1.PodSpec) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To(int32(pods)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Replicas: new(int32(pods)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
 		},
 	}
@@ -204,7 +204,7 @@ func makeDependents(ctx context.Context, k *controlPlane, scale float64) error {
 }
 
 func deleteOwner(ctx context.Context, k *controlPlane, _ float64) error {
-	background := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
+	background := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	if err := k.client.CoreV1().Secrets(namespace).Delete(ctx, "owner", background); err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func runJob(ctx context.Context, k *controlPlane, scale float64) error {
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "job"},
 		Spec: batchv1.JobSpec{
-			Completions: ptr.To(int32(n)), Parallelism: ptr.To(int32(max(1, n/10))), CompletionMode: ptr.To(batchv1.IndexedCompletion),
+			Completions: new(int32(n)), Parallelism: new(int32(max(1, n/10))), CompletionMode: new(batchv1.IndexedCompletion),
 			Template: corev1.PodTemplateSpec{Spec: spec},
 		},
 	}
@@ -272,7 +272,7 @@ func runPods(ctx context.Context, k *controlPlane, scale float64) error {
 }
 
 func deletePods(ctx context.Context, k *controlPlane, _ float64) error {
-	background := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
+	background := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	if err := k.client.AppsV1().Deployments(namespace).DeleteCollection(ctx, background, metav1.ListOptions{}); err != nil {
 		return err
 	}

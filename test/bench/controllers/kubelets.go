@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/ptr"
 )
 
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
@@ -111,7 +110,7 @@ func (k *controlPlane) beat(ctx context.Context, nodes int) {
 func (k *controlPlane) advance(ctx context.Context, pod *corev1.Pod) error {
 	pods := k.client.CoreV1().Pods(pod.Namespace)
 	if pod.DeletionTimestamp != nil {
-		now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &pod.UID}}
+		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &pod.UID}}
 		return pods.Delete(ctx, pod.Name, now)
 	}
 	phase := corev1.PodRunning

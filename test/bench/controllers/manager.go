@@ -13,9 +13,6 @@ import (
 	"runtime/pprof"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -25,18 +22,22 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"minik8s.io/minik8s/pkg/apiserver/policycheck"
 	"minik8s.io/minik8s/pkg/controllers"
 	"minik8s.io/minik8s/pkg/memory"
+	"minik8s.io/minik8s/pkg/pki"
 )
 
-// manage runs our controllers, and nothing else, in this process: each controller has the token of its ServiceAccount, as
-// upstream's have, because upstream's API server verifies a certificate anew for each request; and the memory that the start
-// took is given back when it is over, as minik8s up does.
+// manage runs our controllers, and nothing else, in this process, as minik8s up does: each controller has a certificate for
+// its ServiceAccount, and the memory that the start took is given back when it is over. The flags are upstream's.
 func manage(ctx context.Context) (err error) {
 	set := flag.NewFlagSet(managerCommand, flag.ContinueOnError)
 	kubeconfig := set.String("kubeconfig", "", "how to reach the API server")
 	profile := set.String("profile", "", "files to write profiles of the whole run to, at the end: this with .cpu.pprof and .heap.pprof")
 	root := set.String("root-ca-file", "", "what is published to namespaces")
+	token := set.String("service-account-private-key-file", "", "what tokens in Secrets are signed with")
+	cert := set.String("cluster-signing-cert-file", "", "CA of clients, also of the controllers")
+	key := set.String("cluster-signing-key-file", "", "key of that CA")
 	if err := set.Parse(os.Args[2:]); err != nil {
 		return err
 	}
@@ -47,27 +48,36 @@ func manage(ctx context.Context) (err error) {
 		}
 		defer func() { err = errors.Join(err, stop()) }()
 	}
-	cert, err := os.ReadFile(*root)
-	if err != nil {
-		return fmt.Errorf("reading the root CA: %w", err)
-	}
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {
 		return err
 	}
+	config.QPS = -1
+	config.DisableCompression = true
 	config.ContentType, config.AcceptContentTypes = apiruntime.ContentTypeProtobuf, apiruntime.ContentTypeProtobuf+",application/json"
 	ctrl.SetLogger(klog.Background())
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	loops, err := controllers.New(controllers.Config{
-		RESTConfig: config,
-		ClientFor: func(account string) (*rest.Config, error) {
-			return as(ctx, client, config, account)
-		},
-		RootCA: cert,
-	})
+	c := controllers.Config{RESTConfig: config}
+	for file, to := range map[string]*[]byte{*root: &c.RootCA, *token: &c.TokenKey, *key: &c.SigningCA.Key} {
+		if *to, err = os.ReadFile(file); err != nil {
+			return err
+		}
+	}
+	if c.SigningCA.Cert, err = os.ReadFile(*cert); err != nil {
+		return err
+	}
+	ca, err := pki.LoadCA(c.SigningCA)
+	if err != nil {
+		return err
+	}
+	c.ClientFor = func(account string) (*rest.Config, error) { return as(ca, config, account) }
+	if c.CheckPolicy, err = policycheck.New(config); err != nil {
+		return fmt.Errorf("preparing to check policies: %w", err)
+	}
+	loops, err := controllers.New(c)
 	if err != nil {
 		return err
 	}
@@ -79,19 +89,14 @@ func manage(ctx context.Context) (err error) {
 	return loops.Start(ctx)
 }
 
-// as returns how a ServiceAccount in kube-system, which is made if it is not there, reaches the API server that config is for.
-func as(ctx context.Context, client kubernetes.Interface, config *rest.Config, account string) (*rest.Config, error) {
-	accounts := client.CoreV1().ServiceAccounts(metav1.NamespaceSystem)
-	_, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return nil, fmt.Errorf("making an account: %w", err)
-	}
-	token, err := accounts.CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+// as returns how a ServiceAccount in kube-system reaches the API server that config is for.
+func as(ca *pki.CA, config *rest.Config, account string) (*rest.Config, error) {
+	pair, err := ca.Issue(pki.Request{CommonName: "system:serviceaccount:kube-system:" + account, Organizations: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system"}})
 	if err != nil {
-		return nil, fmt.Errorf("making a token: %w", err)
+		return nil, fmt.Errorf("making a certificate for %s: %w", account, err)
 	}
 	c := rest.AnonymousClientConfig(config)
-	c.BearerToken = token.Status.Token
+	c.CertData, c.KeyData = pair.Cert, pair.Key
 	return c, nil
 }
 

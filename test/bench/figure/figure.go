@@ -6,7 +6,9 @@
 package figure
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,13 +20,15 @@ import (
 // Side is whose program was measured.
 type Side int
 
-// The two sides, in the order in which they are measured and printed.
+// The sides, in the order in which they are printed. Plain is ours without a profile for the compiler: the profile is taken
+// from these very measurements, and upstream is built without one.
 const (
 	Upstream Side = iota
 	Ours
+	Plain
 )
 
-var sideNames = [...]string{"upstream", "ours"}
+var sideNames = [...]string{"upstream", "ours", "plain"}
 
 func (s Side) String() string { return sideNames[s] }
 
@@ -53,11 +57,21 @@ func (s *Sides) Set(list string) error {
 	return nil
 }
 
+// InRun returns the sides in the order in which they are measured in a run: every other run begins with the last, for who comes
+// later finds a warmer machine.
+func (s *Sides) InRun(run int) []Side {
+	order := slices.Clone(*s)
+	if run%2 == 1 {
+		slices.Reverse(order)
+	}
+	return order
+}
+
 // Figure is what is measured, and what is aimed at. A bound of 0 is none.
 type Figure struct {
 	Name string `json:"name"`
 	Unit string `json:"unit"`
-	// AtMost and AtLeast bound ours divided by upstream's.
+	// AtMost and AtLeast bound ours divided by upstream's. Plain is only for comparison.
 	AtMost  float64 `json:"atMost,omitempty"`
 	AtLeast float64 `json:"atLeast,omitempty"`
 	// Within bounds ours, in the unit.
@@ -75,25 +89,25 @@ const (
 // row is a figure with all that was measured, and what follows from it.
 type row struct {
 	Figure
-	// Upstream and Ours are medians. They and their ratio are nil if they cannot be told.
-	Upstream *float64     `json:"upstream"`
-	Ours     *float64     `json:"ours"`
-	Ratio    *float64     `json:"ratio"`
-	Verdict  string       `json:"verdict,omitempty"`
-	Values   [2][]float64 `json:"values"`
+	// Upstream, Ours and Plain are medians. They and the ratios to upstream's are nil if they cannot be told.
+	Upstream   *float64                  `json:"upstream"`
+	Ours       *float64                  `json:"ours"`
+	Plain      *float64                  `json:"plain"`
+	Ratio      *float64                  `json:"ratio"`
+	PlainRatio *float64                  `json:"plainRatio"`
+	Verdict    string                    `json:"verdict,omitempty"`
+	Values     [len(sideNames)][]float64 `json:"values"`
 }
 
 // conclude fills in what follows from the values.
 func (r *row) conclude() {
-	for side, to := range map[Side]**float64{Upstream: &r.Upstream, Ours: &r.Ours} {
+	for side, to := range map[Side]**float64{Upstream: &r.Upstream, Ours: &r.Ours, Plain: &r.Plain} {
 		if values := r.Values[side]; len(values) > 0 {
 			*to = new(Median(values))
 		}
 	}
 	both := r.Upstream != nil && r.Ours != nil
-	if both && *r.Upstream != 0 {
-		r.Ratio = new(*r.Ours / *r.Upstream)
-	}
+	r.Ratio, r.PlainRatio = ratio(r.Ours, r.Upstream), ratio(r.Plain, r.Upstream)
 	compared := r.AtMost != 0 || r.AtLeast != 0
 	switch {
 	case !compared && r.Within == 0:
@@ -109,19 +123,42 @@ func (r *row) conclude() {
 	}
 }
 
+// ratio of two figures, nil if one of them is not known or the second is 0.
+func ratio(a, b *float64) *float64 {
+	if a == nil || b == nil || *b == 0 {
+		return nil
+	}
+	return new(*a / *b)
+}
+
 // line is the row with tabs between its cells.
 func (r *row) line() string {
-	cell := func(format string, value *float64) string {
+	number := func(value *float64) string {
 		if value == nil {
 			return ""
 		}
-		return fmt.Sprintf(format, *value)
+		return fmt.Sprintf("%.2f", *value)
+	}
+	return strings.Join([]string{
+		r.Name, r.Unit, r.cell(Upstream), r.cell(Ours), number(r.Ratio), r.cell(Plain), number(r.PlainRatio), r.wanted(),
+	}, "\t")
+}
+
+// cell is the median of what was measured of a side, with the least and the most if it was measured more than once.
+func (r *row) cell(side Side) string {
+	values := r.Values[side]
+	if len(values) == 0 {
+		return ""
 	}
 	format := "%.1f"
 	if r.Unit == "s" {
 		format = "%.2f" // the system counts the time of processes in hundredths
 	}
-	return strings.Join([]string{r.Name, r.Unit, cell(format, r.Upstream), cell(format, r.Ours), cell("%.2f", r.Ratio), r.wanted()}, "\t")
+	text := fmt.Sprintf(format, Median(values))
+	if len(values) > 1 {
+		text += fmt.Sprintf(" ("+format+" to "+format+")", slices.Min(values), slices.Max(values))
+	}
+	return text
 }
 
 // wanted tells what is aimed at, and if it is not known to be reached, that.
@@ -144,7 +181,14 @@ func (r *row) wanted() string {
 }
 
 // Table collects figures in the order in which they come.
-type Table struct{ rows []*row }
+type Table struct {
+	// PrintOnly makes a missed aim no error.
+	PrintOnly bool
+	// Beside is the heading of the column of Upstream. Default: UPSTREAM.
+	Beside string
+
+	rows []*row
+}
 
 // Add notes what was measured once.
 func (t *Table) Add(s Side, f Figure, value float64) {
@@ -156,23 +200,40 @@ func (t *Table) Add(s Side, f Figure, value float64) {
 	t.rows[i].Values[s] = append(t.rows[i].Values[s], value)
 }
 
-// Print writes the table in a format, with the load of the machine.
+// Print writes the table in a format, with the load of the machine. The error tells what was missed, if anything.
 func (t *Table) Print(out io.Writer, format Format) error {
 	load, err := Load()
 	if err != nil {
 		return err
 	}
+	var short []error
 	for _, r := range t.rows {
 		r.conclude()
+		if r.Verdict == missed {
+			short = append(short, fmt.Errorf("%s: %s", r.Name, r.wanted()))
+		}
 	}
+	if err := t.write(out, format, load); err != nil {
+		return err
+	}
+	if len(short) > 0 && !t.PrintOnly {
+		return &MissedError{errors.Join(short...)}
+	}
+	return nil
+}
+
+// MissedError tells which aims were missed, a line each.
+type MissedError struct{ error }
+
+func (t *Table) write(out io.Writer, format Format, load string) error {
 	if format == JSON {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
 		return e.Encode(map[string]any{"load": load, "figures": t.rows})
 	}
-	fmt.Fprintf(out, "load of the machine at the end: %s\n\n", load)
+	_, _ = fmt.Fprintf(out, "load of the machine at the end: %s\n\n", load)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "FIGURE\tUNIT\tUPSTREAM\tOURS\tRATIO\tWANTED")
+	fmt.Fprintln(w, "FIGURE\tUNIT\t"+cmp.Or(t.Beside, "UPSTREAM")+"\tOURS\tRATIO\tWITHOUT PROFILE\tRATIO\tWANTED")
 	for _, r := range t.rows {
 		fmt.Fprintln(w, r.line())
 	}

@@ -6,10 +6,10 @@
 package compare
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -19,6 +19,8 @@ type Answer struct {
 	Code        int
 	Warnings    []string
 	ContentType string
+	// Header is all the others.
+	Header http.Header
 	// Body is decoded JSON with json.Number, or a string if it was something else.
 	Body any
 }
@@ -32,6 +34,8 @@ type Difference struct {
 	Path string
 	// Upstream and Ours are the two sides, "-" for nothing.
 	Upstream, Ours string
+	// Says is the text of the refusal, if one side refuses or both do by another code.
+	Says string
 }
 
 // none stands for a value that is not there.
@@ -44,7 +48,7 @@ func Answers(upstream, ours Answer, known map[string]bool) []Difference {
 	var all []Difference
 	add := func(check, path, a, b string) {
 		if a != b {
-			all = append(all, Difference{Check: check, Path: path, Upstream: a, Ours: b})
+			all = append(all, Difference{Check: check, Path: path, Upstream: a, Ours: b, Says: says(u, o)})
 		}
 	}
 	if accepted(upstream) != accepted(ours) {
@@ -62,12 +66,18 @@ func Answers(upstream, ours Answer, known map[string]bool) []Difference {
 		return all
 	}
 	if upstream.Code != ours.Code {
-		// What else differs follows from it.
 		add("code", turn(upstream, u, ours, o), verdict(upstream, u), verdict(ours, o))
-		return all
+		if !accepted(ours) { // the reason follows from it, what is said does not
+			return append(all, messages(u, o)...)
+		}
 	}
+	for _, d := range sets("allocation", allocatedTwice(upstream.Body), allocatedTwice(ours.Body)) {
+		d.Path = "a second time"
+		all = append(all, d)
+	}
+	all = append(all, headers(upstream.Header, ours.Header, known)...)
 	add("media type", "", mediaType(upstream.ContentType), mediaType(ours.ContentType))
-	all = append(all, sets("warning", "", texts(upstream.Warnings, known), texts(ours.Warnings, known))...)
+	all = append(all, sets("warning", texts(upstream.Warnings, known), texts(ours.Warnings, known))...)
 	return append(all, bodies(u, o)...)
 }
 
@@ -104,7 +114,7 @@ func items(u, o any, name func(any) string) []Difference {
 	um, names := byName(ul, name)
 	om, onames := byName(ol, name)
 	var all []Difference
-	for _, d := range sets("item", "", names, onames) {
+	for _, d := range sets("item", names, onames) {
 		d.Path = "a whole item"
 		all = append(all, d)
 	}
@@ -201,8 +211,8 @@ func statuses(u, o any) []Difference {
 		}
 	}
 	add("reason", text(u, "reason"), text(o, "reason"))
-	all = append(all, sets("cause", "", causes(u), causes(o))...)
-	add("message", text(u, "message"), text(o, "message"))
+	all = append(all, sets("cause", causes(u), causes(o))...)
+	all = append(all, messages(u, o)...)
 	for _, field := range []string{"name", "group", "kind", "retryAfterSeconds"} {
 		add("details", field+" "+text(u, "details", field), field+" "+text(o, "details", field))
 	}
@@ -221,16 +231,16 @@ func causes(status any) []string {
 }
 
 // sets reports what only one side has.
-func sets(check, path string, u, o []string) []Difference {
+func sets(check string, u, o []string) []Difference {
 	var all []Difference
 	for _, s := range u {
 		if !slices.Contains(o, s) {
-			all = append(all, Difference{Check: check, Path: cmp.Or(path, s), Upstream: s, Ours: none})
+			all = append(all, Difference{Check: check, Path: s, Upstream: s, Ours: none})
 		}
 	}
 	for _, s := range o {
 		if !slices.Contains(u, s) {
-			all = append(all, Difference{Check: check, Path: cmp.Or(path, s), Upstream: none, Ours: s})
+			all = append(all, Difference{Check: check, Path: s, Upstream: none, Ours: s})
 		}
 	}
 	return all
@@ -243,7 +253,7 @@ func tables(u, o any) []Difference {
 	all := columns(uc, oc)
 	ur, unames := byName(rowsOf(u), rowName)
 	or, onames := byName(rowsOf(o), rowName)
-	for _, d := range sets("row", "", unames, onames) {
+	for _, d := range sets("row", unames, onames) {
 		d.Path = "a whole row"
 		all = append(all, d)
 	}
@@ -259,7 +269,11 @@ func tables(u, o any) []Difference {
 			if j < len(uc) {
 				name = text(uc[j], "name")
 			}
-			if x, y := spell(at(ucells, j)), spell(at(ocells, j)); x != y {
+			x, y := at(ucells, j), at(ocells, j)
+			if j < len(uc) && ages(uc[j]) {
+				x, y = age(x), age(y)
+			}
+			if x, y := spell(x), spell(y); x != y {
 				all = append(all, Difference{Check: "row", Path: name, Upstream: x, Ours: y})
 			}
 		}
@@ -273,7 +287,7 @@ func columns(u, o []any) []Difference {
 	name := func(column any) string { return text(column, "name") }
 	um, names := byName(u, name)
 	om, onames := byName(o, name)
-	all := sets("column", "", names, onames)
+	all := sets("column", names, onames)
 	for _, n := range names {
 		if other, ok := om[n]; ok {
 			for _, d := range Values("column", um[n], other) {

@@ -22,7 +22,7 @@ func Documents(upstream, ours Answer) []Difference {
 		um, _ := get(u, part...).(map[string]any)
 		om, _ := get(o, part...).(map[string]any)
 		check := strings.TrimSuffix(part[len(part)-1], "s")
-		for _, d := range sets(check, "", slices.Sorted(maps.Keys(um)), slices.Sorted(maps.Keys(om))) {
+		for _, d := range sets(check, slices.Sorted(maps.Keys(um)), slices.Sorted(maps.Keys(om))) {
 			d.Upstream, d.Ours = presence(d.Upstream), presence(d.Ours)
 			all = append(all, d)
 		}

@@ -18,7 +18,7 @@ var (
 	agePattern  = regexp.MustCompile(`^(\d+[smhdy])+$`)
 	jwtPattern  = regexp.MustCompile(`\beyJ[\w-]+\.[\w-]+\.[\w-]+\b`)
 	clusterIP   = regexp.MustCompile(`\b10\.0\.0\.\d+\b`)
-	versions    = regexp.MustCompile(`\b(resourceVersion|resource version):? ?"?\d+"?|in record \(\d+\)`)
+	versions    = regexp.MustCompile(`large resource version: \d+, current: \d+|\b(resourceVersion|resource version)(\\*"?: ?\\*"?)?:? ?"?\d+"?|in record \(\d+\)`)
 	nodePort    = regexp.MustCompile(`:3\d{4}/`)
 	tokenVolume = regexp.MustCompile(`\bkube-api-access-[a-z0-9]{5}\b`)
 	generated   = regexp.MustCompile(`^(.{1,58})[a-z0-9]{5}$`)
@@ -47,7 +47,7 @@ func (n normalizer) value(key string, v any) any {
 		return n.text(v)
 	case json.Number:
 		if (key == "nodePort" || key == "healthCheckNodePort") && !n.known[number(v.String())] && v.String() != "0" {
-			return "<port>"
+			return chosenPort(v.String())
 		}
 	}
 	return v
@@ -58,6 +58,9 @@ func (n normalizer) object(v map[string]any) map[string]any {
 	for k, item := range v {
 		// Managed fields name the volume of the token in a key, which no request has as a whole.
 		m[tokenVolume.ReplaceAllString(k, "kube-api-access-<random>")] = n.value(k, item)
+	}
+	if ends, ok := expiry(v); ok {
+		m["expirationTimestamp"] = ends
 	}
 	for _, volatile := range []string{"resourceVersion", "uid", "continue"} {
 		if s, ok := m[volatile].(string); ok && s != "" && !n.known[s] {
@@ -79,13 +82,12 @@ func (n normalizer) text(s string) string {
 	if m := generated.FindStringSubmatch(s); m != nil && n.generated(m[1]) {
 		return m[1] + "<random>"
 	}
+	s = n.replaceBy(jwtPattern, s, n.token)
 	s = n.replace(timePattern, s, "<time>")
 	s = n.replace(uidPattern, s, "<uid>")
-	s = n.replace(jwtPattern, s, "<token>")
-	s = n.replace(clusterIP, s, "<clusterIP>")
+	s = n.replaceBy(clusterIP, s, chosenAddress)
 	s = n.replace(tokenVolume, s, "kube-api-access-<random>")
-	s = n.replace(nodePort, s, ":<port>/")
-	s = n.replace(agePattern, s, "<age>")
+	s = n.replaceBy(nodePort, s, func(p string) string { return ":" + chosenPort(strings.Trim(p, ":/")) + "/" })
 	return n.replace(versions, s, "<version>")
 }
 
@@ -102,12 +104,29 @@ func (n normalizer) generated(prefix string) bool {
 }
 
 func (n normalizer) replace(p *regexp.Regexp, s, by string) string {
+	return n.replaceBy(p, s, func(string) string { return by })
+}
+
+func (n normalizer) replaceBy(p *regexp.Regexp, s string, by func(string) string) string {
 	return p.ReplaceAllStringFunc(s, func(match string) string {
 		if n.known[match] {
 			return match
 		}
-		return by
+		return by(match)
 	})
+}
+
+// age is what is in a cell of a column of ages; everywhere else the same text may be a quantity.
+func age(cell any) any {
+	if s, ok := cell.(string); ok && agePattern.MatchString(s) {
+		return "<age>"
+	}
+	return cell
+}
+
+// ages tells whether the cells of a column are ages.
+func ages(column any) bool {
+	return text(column, "type") == "date" || slices.Contains([]string{"Age", "Last Seen", "First Seen", "Last Schedule", "Duration", "LastBindTime", "Requested Duration"}, text(column, "name"))
 }
 
 // texts normalizes each string, and sorts them.

@@ -66,7 +66,7 @@ type Scenario struct {
 // Seeds returns all seeds, in the order of files and of documents in them.
 func Seeds() ([]Seed, error) {
 	var all []Seed
-	err := documents(seeds, "seeds", func(file string, d *yaml.YAMLOrJSONDecoder) error {
+	err := documents(seeds, "seeds", func(_ string, d *yaml.YAMLOrJSONDecoder) error {
 		var o map[string]any
 		if err := d.Decode(&o); err != nil || o == nil {
 			return err

@@ -5,6 +5,7 @@ package mutate
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 )
@@ -78,9 +79,7 @@ func set(value any, p Path, new any) any {
 	case string:
 		old, _ := value.(map[string]any)
 		m := make(map[string]any, len(old)+1)
-		for k, v := range old {
-			m[k] = v
-		}
+		maps.Copy(m, old)
 		m[step] = set(m[step], p[1:], new)
 		return m
 	case int:

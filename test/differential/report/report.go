@@ -45,12 +45,11 @@ type Finding struct {
 	Ours     string  `json:"ours"`
 	Count    int     `json:"count"`
 	Example  Request `json:"example"`
+	// Says is the text of a refusal.
+	Says string `json:"says,omitempty"`
 	// Explained is the reason why it may be there.
 	Explained string `json:"explained,omitempty"`
 }
-
-// Message tells whether only the text of an error differs: that is told, but nothing fails for it.
-func (f Finding) Message() bool { return f.Check == "message" }
 
 // Report gathers. Safe for concurrent use.
 type Report struct {
@@ -72,7 +71,7 @@ func (r *Report) Add(request Request, differences []compare.Difference) {
 		r.changed++
 	}
 	for _, d := range differences {
-		f := Finding{Kind: request.Kind, Check: d.Check, Path: mutate.Pattern(d.Path), Upstream: d.Upstream, Ours: d.Ours, Example: request}
+		f := Finding{Kind: request.Kind, Check: d.Check, Path: mutate.Pattern(d.Path), Upstream: d.Upstream, Ours: d.Ours, Says: d.Says, Example: request}
 		key := group(f, request)
 		if have := r.findings[key]; have != nil {
 			have.Count++
@@ -99,7 +98,9 @@ func group(f Finding, r Request) string {
 			parts[2], _, _ = strings.Cut(within, ".{") // entries of a set of objects are one thing too
 		}
 		parts = append(parts, f.Upstream, f.Ours)
-	case "code", "reason", "kind", "media type", "details":
+	case "code":
+		parts = append(parts, first(f.Upstream, 1), first(f.Ours, 1), mutate.Pattern(letters(f.Says)))
+	case "reason", "kind", "media type", "details":
 		parts = append(parts, f.Upstream, f.Ours)
 	case "message":
 		parts = append(parts, mutate.Pattern(letters(f.Upstream)), mutate.Pattern(letters(f.Ours)))
@@ -163,7 +164,8 @@ func order(f Finding) string {
 	return fmt.Sprintf("%s\x00%02d\x00%s\x00%s\x00%s\x00%s", f.Kind, i, f.Check, f.Path, f.Upstream, f.Ours)
 }
 
-// Explanation is a line of the list of differences that may be there; * in a pattern stands for anything.
+// Explanation is a line of the list of differences that may be there; * in a pattern stands for anything. A path may go on with
+// a colon and what the refusal says.
 type Explanation struct {
 	Kind, Check, Path, Reason string
 	used                      bool
@@ -197,7 +199,7 @@ func Explain(findings []Finding, list []*Explanation) (unused []*Explanation) {
 	for i := range findings {
 		f := &findings[i]
 		for _, e := range list {
-			if match(e.Kind, f.Kind) && match(e.Check, f.Check) && match(e.Path, f.Path) {
+			if match(e.Kind, f.Kind) && match(e.Check, f.Check) && (match(e.Path, f.Path) || f.Says != "" && match(e.Path, strings.TrimPrefix(f.Path+": "+f.Says, ": "))) {
 				f.Explained, e.used = e.Reason, true
 				break
 			}
@@ -252,7 +254,7 @@ func Summary(findings []Finding) string {
 	var b strings.Builder
 	kind := ""
 	for _, f := range findings {
-		if f.Explained != "" || f.Message() {
+		if f.Explained != "" {
 			continue
 		}
 		if f.Kind != kind {

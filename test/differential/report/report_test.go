@@ -55,6 +55,29 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplain_Says: an explanation may name what is said, and then explains nothing else.
+func TestExplain_Says(t *testing.T) {
+	list, err := ReadExplanations(strings.NewReader("kind,check,path,reason\n*,code,500 -> 400 BadRequest: failed to*,because\npods,message,spec.a: *,words\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	findings := []Finding{
+		{Kind: "pods", Check: "code", Path: "500 -> 400 BadRequest", Says: "failed to create"}, {Kind: "pods", Check: "code", Path: "500 -> 400 BadRequest", Says: "etcd is gone"},
+		{Kind: "pods", Check: "message", Says: "spec.a: must"}, {Kind: "pods", Check: "message", Says: "spec.b: must"},
+	}
+	if unused := Explain(findings, list); len(unused) != 0 {
+		t.Errorf("unused: %v", unused)
+	}
+	for i, want := range []string{"because", "", "words", ""} {
+		if findings[i].Explained != want {
+			t.Errorf("%s is explained by %q, want %q", findings[i].Says, findings[i].Explained, want)
+		}
+	}
+	if summary := Summary(findings); !strings.Contains(summary, "spec.b") && !strings.Contains(summary, "message") {
+		t.Errorf("a message that differs is not told: %s", summary)
+	}
+}
+
 func TestMatch(t *testing.T) {
 	for _, c := range []struct {
 		pattern, s string

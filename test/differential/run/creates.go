@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"minik8s.io/minik8s/test/differential/compare"
 	"minik8s.io/minik8s/test/differential/mutate"
 )
 
@@ -16,6 +17,9 @@ func (r *runner) creates(ctx context.Context) error {
 	for _, s := range r.subjects {
 		all := r.sample(mutate.All(s.Object, s.typ, r.types, nil), "create"+s.Name)
 		if err := r.create(ctx, s, "", "", s.Object); err != nil {
+			return err
+		}
+		if err := r.createProtobuf(ctx, s); err != nil {
 			return err
 		}
 		if err := r.each(len(all), func(i int) error { return r.createMutation(ctx, s, all[i]) }); err != nil {
@@ -50,6 +54,18 @@ func (r *runner) create(ctx context.Context, s *subject, change, parameters stri
 	}
 	q.accept = tableType
 	_, _, err = r.check(ctx, s.resource.label(), change, q)
+	return err
+}
+
+// createProtobuf sends the seed as protobuf, and wants it back as such, without keeping it.
+func (r *runner) createProtobuf(ctx context.Context, s *subject) error {
+	body, ok := toProtobuf(s.Object)
+	if !ok {
+		return nil // a kind that nothing but its definition describes
+	}
+	_, _, err := r.check(ctx, s.resource.label(), "", request{
+		method: http.MethodPost, path: s.path() + "?dryRun=All", body: body, contentType: protobufType, accept: protobufType, known: compare.Strings(s.Object),
+	})
 	return err
 }
 

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	jsonType  = "application/json"
-	tableType = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	jsonType     = "application/json"
+	tableType    = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	protobufType = "application/vnd.kubernetes.protobuf"
 )
 
 // request is what both servers are asked.
@@ -61,8 +62,7 @@ const noAnswer = 599
 func send(ctx context.Context, s *servers.Server, r request, body any) compare.Answer {
 	a, err := try(ctx, s, r, body)
 	if err != nil {
-		var where *url.Error
-		if errors.As(err, &where) {
+		if where, ok := errors.AsType[*url.Error](err); ok {
 			err = where.Err // without the address
 		}
 		return compare.Answer{Code: noAnswer, Body: err.Error()}
@@ -114,12 +114,15 @@ func try(ctx context.Context, s *servers.Server, r request, body any) (compare.A
 	}
 	return compare.Answer{
 		Code: response.StatusCode, Warnings: response.Header.Values("Warning"),
-		ContentType: response.Header.Get("Content-Type"), Body: decode(data),
+		ContentType: response.Header.Get("Content-Type"), Header: response.Header, Body: decode(data),
 	}, nil
 }
 
-// decode reads JSON with numbers as they are written; what is no JSON stays text.
+// decode reads protobuf, and JSON with numbers as they are written; what is no JSON stays text.
 func decode(data []byte) any {
+	if o, ok := fromProtobuf(data); ok {
+		return o
+	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	var all []any

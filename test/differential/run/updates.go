@@ -53,7 +53,7 @@ func (r *runner) object(ctx context.Context, s *subject) error {
 			return err
 		}
 	}
-	for _, accept := range []string{"", tableType} {
+	for _, accept := range []string{"", tableType, protobufType, "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"} {
 		for _, path := range []string{s.objectPath(), s.path() + "?includeObject=None", s.path()} {
 			if _, _, err := r.check(ctx, label, "", request{method: http.MethodGet, path: path, accept: accept}); err != nil {
 				return err

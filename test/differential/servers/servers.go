@@ -73,7 +73,7 @@ func (s *Server) Panics() ([]string, error) {
 			return nil, err
 		}
 		for line := range strings.Lines(string(data)) {
-			if strings.Contains(line, "Observed a panic") || strings.Contains(line, "DATA RACE") {
+			if strings.Contains(line, "Observed a panic") || strings.Contains(line, ": panic serving ") || strings.Contains(line, "DATA RACE") {
 				found = append(found, fmt.Sprintf("%s: %s", p.Name, strings.TrimSpace(line)))
 			}
 		}

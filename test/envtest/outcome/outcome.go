@@ -188,11 +188,12 @@ func Table(runs []Run) []string {
 	})
 	lines := []string{header(runs)}
 	for _, name := range names {
-		row := fmt.Sprintf("%-70s", name)
+		var row strings.Builder
+		fmt.Fprintf(&row, "%-70s", name)
 		for _, r := range runs {
-			row += cell(r.Packages[name])
+			row.WriteString(cell(r.Packages[name]))
 		}
-		lines = append(lines, row)
+		lines = append(lines, row.String())
 	}
 	sum, whole := fmt.Sprintf("%-70s", "all packages"), fmt.Sprintf("%-70s", "the whole run, with compilation")
 	for _, r := range runs {
@@ -207,11 +208,12 @@ func Table(runs []Run) []string {
 }
 
 func header(runs []Run) string {
-	line := fmt.Sprintf("%-70s", "package")
+	var line strings.Builder
+	fmt.Fprintf(&line, "%-70s", "package")
 	for _, r := range runs {
-		line += fmt.Sprintf("  %10s %7s %7s", r.Name, "passed", "failed")
+		fmt.Fprintf(&line, "  %10s %7s %7s", r.Name, "passed", "failed")
 	}
-	return line
+	return line.String()
 }
 
 func cell(p *Package) string {

@@ -9,10 +9,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"regexp"
@@ -22,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"minik8s.io/minik8s/test/fuzz/oracle"
 	"minik8s.io/minik8s/test/fuzz/request"
 )
 
@@ -41,9 +40,11 @@ type Attack struct {
 	// Base is the address of the server, without a slash at the end.
 	Base string
 	// Clients send in turn: request n is always that of the same one.
-	Clients []*http.Client
+	Clients []*Client
 	// Make returns request n.
 	Make func(n uint64) request.Request
+	// Oracle watches over requests of users with few rights; nil for administrators.
+	Oracle *oracle.Oracle
 
 	mu       sync.Mutex
 	findings map[string]*Finding
@@ -62,25 +63,6 @@ type Finding struct {
 	What string
 }
 
-// Clients returns administrators by HTTP/1.1 and HTTP/2, and one client that nobody knows. The configuration is the
-// administrator's.
-func Clients(config *tls.Config) []*http.Client {
-	client := func(http2, anonymous bool) *http.Client {
-		c := config.Clone()
-		c.NextProtos = nil
-		if anonymous {
-			c.Certificates, c.GetClientCertificate = nil, nil
-		}
-		t := &http.Transport{TLSClientConfig: c, ForceAttemptHTTP2: http2, DisableCompression: true, MaxIdleConnsPerHost: 4}
-		return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	}
-	var all []*http.Client
-	for i := range 15 {
-		all = append(all, client(i%2 == 1, false))
-	}
-	return append(all, client(false, true))
-}
-
 // Run sends requests from until to-1. It returns when all are answered or ctx ends.
 func (a *Attack) Run(ctx context.Context, from, to uint64) {
 	var next atomic.Uint64
@@ -93,26 +75,65 @@ func (a *Attack) Run(ctx context.Context, from, to uint64) {
 				if n >= to {
 					return
 				}
-				a.one(ctx, a.Clients[n%uint64(len(a.Clients))], n)
+				a.one(ctx, a.Client(n), n)
 			}
 		})
 	}
 	senders.Wait()
 }
 
+// Client is who sends request n.
+func (a *Attack) Client(n uint64) *Client { return a.Clients[n%uint64(len(a.Clients))] }
+
 // one sends a request and judges the answer.
-func (a *Attack) one(ctx context.Context, c *http.Client, n uint64) {
+func (a *Attack) one(ctx context.Context, c *Client, n uint64) {
 	q := a.Make(n)
+	attempt, err := a.before(ctx, c, q)
+	if err != nil {
+		a.found(n, q, "the oracle: "+err.Error())
+		return
+	}
 	begin := time.Now()
-	code, body, err := send(ctx, c, a.Base, q)
+	code, body, err := c.send(ctx, a.Base, q)
 	took := time.Since(begin)
 	if ctx.Err() != nil {
 		return
 	}
+	a.count(q, code, err, took)
+	if errors.Is(err, errUnsent) {
+		return
+	}
+	if what := judge(q, code, body, err, took); what != "" {
+		a.found(n, q, what)
+	}
+	what, err := a.after(ctx, attempt, code, body)
+	if err != nil {
+		what = "the oracle: " + err.Error()
+	}
+	if what != "" {
+		a.found(n, q, what)
+	}
+}
+
+func (a *Attack) before(ctx context.Context, c *Client, q request.Request) (oracle.Attempt, error) {
+	if a.Oracle == nil {
+		return oracle.Attempt{}, nil
+	}
+	return a.Oracle.Before(ctx, c.Who, q)
+}
+
+func (a *Attack) after(ctx context.Context, attempt oracle.Attempt, code int, body []byte) (string, error) {
+	if a.Oracle == nil {
+		return "", nil
+	}
+	return a.Oracle.After(ctx, attempt, code, body)
+}
+
+func (a *Attack) count(q request.Request, code int, err error, took time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.findings == nil {
-		a.findings, a.codes, a.late = map[string]*Finding{}, map[int]int{}, map[string]time.Duration{}
+	if a.codes == nil {
+		a.codes, a.late = map[int]int{}, map[string]time.Duration{}
 	}
 	if errors.Is(err, errUnsent) {
 		a.unsent++
@@ -122,56 +143,30 @@ func (a *Attack) one(ctx context.Context, c *http.Client, n uint64) {
 	if !q.Streams {
 		a.late[q.Tactic] = max(a.late[q.Tactic], took)
 	}
-	if what := judge(q, code, body, err, took); what != "" {
-		key := alike(what)
-		if a.findings[key] == nil {
-			a.findings[key] = &Finding{Number: n, Request: q, What: what}
-		}
-		a.findings[key].Count++
-	}
 }
 
-// errUnsent says that net/http would not send it.
-var errUnsent = errors.New("not sent")
+// Found takes in what has been found of the requests before n as a whole.
+func (a *Attack) Found(n uint64, what string) {
+	a.found(n, request.Request{Tactic: "the requests before"}, what)
+}
 
-// send returns the status and the beginning of the body of the answer.
-func send(ctx context.Context, c *http.Client, base string, q request.Request) (int, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, q.Method, base+"/", bytes.NewReader(q.Body))
-	if err != nil {
-		return 0, nil, errUnsent
+func (a *Attack) found(n uint64, q request.Request, what string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.findings == nil {
+		a.findings = map[string]*Finding{}
 	}
-	path, query, _ := strings.Cut(q.Target, "?")
-	// As it is: net/url would mend it.
-	r.URL.Opaque, r.URL.RawQuery = "//"+r.URL.Host+path, query
-	r.Header = q.Header.Clone()
-	answer, err := c.Do(r)
-	if err != nil {
-		if strings.Contains(err.Error(), "net/http: invalid") || strings.Contains(err.Error(), "http2: invalid") || strings.Contains(err.Error(), "invalid Upgrade request header") {
-			return 0, nil, errUnsent
-		}
-		return 0, nil, err
+	key := alike(what)
+	if a.findings[key] == nil {
+		a.findings[key] = &Finding{Number: n, Request: q, What: what}
 	}
-	defer answer.Body.Close()
-	if q.Streams {
-		stop := time.AfterFunc(glimpse, func() {
-			cancel()
-			answer.Body.Close() // a connection that has become another protocol's outlives the context
-		})
-		defer stop.Stop()
-	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<16))
-	if q.Streams {
-		err = nil // it is this end that breaks off
-	}
-	return answer.StatusCode, body, err
+	a.findings[key].Count++
 }
 
 // judge says what is wrong with an answer; "": nothing.
 func judge(q request.Request, code int, body []byte, err error, took time.Duration) string {
 	switch {
-	case err != nil:
+	case err != nil && q.Raw == nil: // what is no HTTP need not be answered
 		return "no answer: " + err.Error()
 	case code >= 500 && !honest(q, code, body):
 		return fmt.Sprintf("%d: %.2000s", code, body)
@@ -184,12 +179,17 @@ func judge(q request.Request, code int, body []byte, err error, took time.Durati
 // honest tells whether an answer that blames the server is the right one.
 func honest(q request.Request, code int, body []byte) bool {
 	switch code {
+	case http.StatusInternalServerError:
+		// Nobody reads what is said to a client that has gone in the middle of its request.
+		return q.Abort && (q.Method == http.MethodHead || bytes.Contains(body, []byte("context canceled")))
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		// A version that does not exist yet may exist a moment later; clients know this answer. The other text is for those
 		// who set a timeout that is too short.
 		// Asked by HEAD the server can only say it by the code.
 		return q.Proxied || bytes.Contains(body, []byte("Too large resource version")) || bytes.Contains(body, []byte("within the allotted timeout")) ||
 			q.Method == http.MethodHead && code == http.StatusGatewayTimeout && strings.Contains(q.Target, "timeout=")
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return q.Raw != nil // net/http's answer to encodings and versions that there are not
 	}
 	return false
 }

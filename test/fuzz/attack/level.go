@@ -19,7 +19,7 @@ type Level struct {
 
 // Level reads it from /metrics.
 func (k *Kept) Level(ctx context.Context) (Level, error) {
-	data, err := k.ask(ctx, "GET", "/metrics", "")
+	data, err := k.Ask(ctx, "GET", "/metrics", "")
 	if err != nil {
 		return Level{}, err
 	}

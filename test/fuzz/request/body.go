@@ -20,10 +20,11 @@ import (
 
 // subresourceBodies are objects of kinds that only subresources take.
 var subresourceBodies = map[string]string{
-	"Scale":        `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"a"},"spec":{"replicas":2}}`,
-	"Eviction":     `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"a"},"deleteOptions":{"gracePeriodSeconds":0,"preconditions":{"uid":"x"}}}`,
-	"Binding":      `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"a"},"target":{"kind":"Node","name":"a"}}`,
-	"TokenRequest": `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":["x"],"expirationSeconds":600,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"a","uid":"u"}}}`,
+	"DeleteOptions": `{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0}`,
+	"Scale":         `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"a"},"spec":{"replicas":2}}`,
+	"Eviction":      `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"a"},"deleteOptions":{"gracePeriodSeconds":0,"preconditions":{"uid":"x"}}}`,
+	"Binding":       `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"a"},"target":{"kind":"Node","name":"a"}}`,
+	"TokenRequest":  `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":["x"],"expirationSeconds":600,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"a","uid":"u"}}}`,
 }
 
 var deleteOptions = []string{
@@ -176,8 +177,8 @@ func encoded(r *rand.Rand, q *Request, clean []byte) {
 		q.Tactic, q.Body = tactic, body
 		q.Header.Set("Content-Type", contentType)
 	}
-	const isJSON, isYAML, isProtobuf, isCBOR = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor"
-	switch r.IntN(16) {
+	const isYAML, isProtobuf, isCBOR = "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor"
+	switch r.IntN(18) {
 	case 0:
 		set("truncated", isJSON, clean[:r.IntN(len(clean))])
 	case 1:
@@ -193,7 +194,7 @@ func encoded(r *rand.Rand, q *Request, clean []byte) {
 	case 6:
 		y, err := yaml.JSONToYAML(clean)
 		if err != nil {
-			panic(err) // it is JSON
+			y = clean // JSON may have escapes that YAML has not
 		}
 		set("yaml", isYAML, scramble(r, y))
 	case 7:
@@ -208,6 +209,10 @@ func encoded(r *rand.Rand, q *Request, clean []byte) {
 		set("protobuf text", isProtobuf, []byte(pick(r, protobufTexts)))
 	case 14:
 		set("numbers", isJSON, numbers(r, clean))
+	case 15: // as what the other method takes
+		set("type of a patch", pick(r, patchTypes), clean)
+	case 16:
+		set("cbor text", isCBOR, []byte(pick(r, cborTexts)))
 	default:
 		set("bytes in between", isJSON, bytes.Replace(clean, []byte(`":"`), []byte("\":\"\xff\xfe\x00"), 1+r.IntN(3)))
 	}
@@ -320,10 +325,12 @@ func (m *Maker) patch(r *rand.Rand, q *Request, clean []byte) {
 	contentType := q.Header.Get("Content-Type")
 	q.Tactic = "patch " + contentType
 	switch {
-	case chance(r, 12):
+	case chance(r, 8):
 		encoded(r, q, clean)
 		q.Tactic += " as a patch"
-		q.Header.Set("Content-Type", contentType)
+		if !chance(r, 4) {
+			q.Header.Set("Content-Type", contentType)
+		}
 	case contentType == "application/json-patch+json":
 		q.Body = jsonPatch(r, clean)
 	case contentType == "application/apply-patch+cbor":

@@ -53,6 +53,25 @@ var known = map[string][]string{
 	"verbose": {"1"}, "exclude": {"etcd"}, "hash": {"x"}, "profile": {"nodejs"}, "": {"x"}, "a[b]": {"c"}, "%": {"%"},
 }
 
+// combined are parameters that mean something together, by the action they belong to.
+var combined = map[string][]url.Values{
+	"list": {
+		{"limit": {"1"}}, {"limit": {"2"}, "resourceVersion": {"0"}}, {"limit": {"1"}, "continue": {"eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYVx1MDAwMCJ9"}}, {"resourceVersion": {"1"}, "resourceVersionMatch": {"Exact"}},
+		{"resourceVersion": {"0"}, "resourceVersionMatch": {"NotOlderThan"}, "limit": {"1"}}, {"watch": {"true"}, "timeoutSeconds": {"1"}, "resourceVersion": {"1"}}, {"watch": {"1"}, "sendInitialEvents": {"true"}, "resourceVersionMatch": {"NotOlderThan"}, "allowWatchBookmarks": {"true"}},
+		{"sendInitialEvents": {"false"}, "resourceVersionMatch": {"NotOlderThan"}}, {"watch": {"true"}, "resourceVersion": {"0"}, "fieldSelector": {"metadata.name=a"}, "labelSelector": {"!a"}}, {"resourceVersion": {"18446744073709551615"}, "resourceVersionMatch": {"Exact"}, "limit": {"1"}},
+		{"resourceVersion": {"0"}, "fieldSelector": {"metadata.namespace=kept"}}, {"watch": {"true"}, "resourceVersion": {"9223372036854775807"}},
+		{"watch": {"true"}, "limit": {"1"}, "continue": {"x"}},
+	},
+	"watchlist": {{"resourceVersion": {"0"}, "timeoutSeconds": {"1"}}, {"sendInitialEvents": {"true"}, "resourceVersionMatch": {"NotOlderThan"}, "resourceVersion": {"0"}}, {"watch": {"false"}}},
+	"deletecollection": {
+		{"limit": {"1"}}, {"limit": {"1"}, "continue": {"x"}}, {"fieldSelector": {"metadata.name=a"}, "propagationPolicy": {"Foreground"}}, {"labelSelector": {"a"}, "gracePeriodSeconds": {"0"}, "dryRun": {"All"}},
+		{"propagationPolicy": {"Orphan"}, "orphanDependents": {"true"}}, {"resourceVersion": {"1"}, "resourceVersionMatch": {"Exact"}}, {"watch": {"true"}}, {"timeoutSeconds": {"0"}, "resourceVersion": {"0"}},
+	},
+	"delete":  {{"gracePeriodSeconds": {"0"}, "propagationPolicy": {"Foreground"}}, {"propagationPolicy": {"Orphan"}, "orphanDependents": {"false"}}, {"gracePeriodSeconds": {"-1"}}, {"dryRun": {"All", "x"}}},
+	"patch":   {{"fieldManager": {"a"}, "force": {"true"}}, {"fieldManager": {"a"}, "fieldValidation": {"Strict"}, "dryRun": {"All"}}, {"force": {"true"}}, {"fieldManager": {""}, "force": {"x"}}},
+	"connect": {{"command": {"sh", "-c"}, "stdin": {"true"}, "stdout": {"true"}, "container": {"main"}}, {"stdin": {"true"}, "tty": {"true"}, "stderr": {"true"}}, {"ports": {"80,81"}}, {"ports": {"x", "0"}}, {"path": {"/a/../b"}}},
+}
+
 // parameterNames are the keys of known in a fixed order.
 var parameterNames = sortedKeys(known)
 

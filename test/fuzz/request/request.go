@@ -8,6 +8,7 @@ package request
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -30,6 +31,9 @@ type Request struct {
 	Body   []byte
 	// Streams tells that the answer may not end by itself.
 	Streams bool
+	// Raw is sent in place of all that, on a connection of its own: what is not quite HTTP. Abort ends it there.
+	Raw   []byte
+	Abort bool
 	// Proxied tells that somebody else may be asked, who is not there.
 	Proxied bool
 }
@@ -37,6 +41,9 @@ type Request struct {
 // String is the request in a form that can be repeated by hand.
 func (r Request) String() string {
 	body := r.Body
+	if r.Raw != nil {
+		return fmt.Sprintf("%s: %.1200q", r.Tactic, r.Raw)
+	}
 	if len(body) > 600 {
 		body = body[:600]
 	}
@@ -47,23 +54,54 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %.600q [%s ]\n    body (%d bytes): %q", r.Method, r.Target, header.String(), len(r.Body), body)
 }
 
-// Namespaces are those that requests write to. They exist before.
+// newRequest is one that nothing is wrong with.
+func newRequest(method, target string) Request {
+	return Request{Method: method, Target: target, Tactic: "as documented", Header: http.Header{"Accept": {"application/json"}}}
+}
+
+// Namespaces are those that administrators write to. They exist before.
 var Namespaces = []string{"fuzz-0", "fuzz-1"}
+
+// Scope is what requests are about.
+type Scope struct {
+	// Namespaces exist before; objects of these Names may.
+	Namespaces, Names []string
+	// Narrow requests are sent by users with few rights: they may try whatever they like, for others' objects too.
+	Narrow bool
+}
+
+// Wide is what administrators may ask for without an end to the attack. Objects of the cluster's own are among the names, save
+// namespaces, which would not come back.
+var Wide = Scope{Namespaces: Namespaces, Names: []string{"a", "b", "c", "small", "rich", "default", "kubernetes", "missing"}}
+
+// Narrow is what users with few rights ask for.
+var Narrow = Scope{
+	Narrow:     true,
+	Namespaces: append([]string{"fuzz-0", "fuzz-0", "fuzz-0", "fuzz-1", "fuzz-1", "kept", "kube-system", "default", "kube-node-lease", "identities"}, Namespaces...),
+	Names: []string{"a", "b", "c", "small", "default", "kubernetes", "missing", "secret", "pod", "owner", "map", "deployment", "strong", "asked", "thing", "node-x", "node-y", "cluster-admin", "view", "landlord", "worker", "kept", "system:node",
+		"widgets.example.org", "v1.apps"},
+}
 
 // Maker makes requests.
 type Maker struct {
+	scope      Scope
 	operations []surface.Operation
+	namespaced []surface.Operation
 	seeds      map[schema.GroupVersionKind][]string
 	all        []string
 	seed       uint64
 }
 
 // NewMaker makes requests of the operations with objects made from seeds. Another seed makes other requests.
-func NewMaker(operations []surface.Operation, seeds []map[string]any, seed uint64) (*Maker, error) {
-	m := &Maker{seeds: map[schema.GroupVersionKind][]string{}, seed: seed}
+func NewMaker(scope Scope, operations []surface.Operation, seeds []map[string]any, seed uint64) (*Maker, error) {
+	m := &Maker{scope: scope, seeds: map[schema.GroupVersionKind][]string{}, seed: seed}
 	for _, o := range operations {
-		if !avoided(o.Path) {
-			m.operations = append(m.operations, o)
+		if avoided(o.Path) {
+			continue
+		}
+		m.operations = append(m.operations, o)
+		if strings.Contains(o.Path, "{namespace}") {
+			m.namespaced = append(m.namespaced, o)
 		}
 	}
 	for _, p := range plainPaths {
@@ -81,7 +119,7 @@ func NewMaker(operations []surface.Operation, seeds []map[string]any, seed uint6
 		m.seeds[k] = append(m.seeds[k], string(data))
 		m.all = append(m.all, string(data))
 	}
-	if len(m.operations) == len(plainPaths) || len(m.all) == 0 {
+	if len(m.namespaced) == 0 || len(m.all) == 0 {
 		return nil, fmt.Errorf("%d operations and %d seeds: there is nothing to make requests from", len(operations), len(seeds))
 	}
 	return m, nil
@@ -98,31 +136,29 @@ func avoided(path string) bool {
 	return strings.HasPrefix(path, "/debug") || strings.HasPrefix(path, "/logs")
 }
 
-// dry are the resources that decide about other requests, or about where these go: what is made of them must not stay.
-var dry = []string{"/admissionregistration.k8s.io/", "/apiservices", "/flowcontrol.apiserver.k8s.io/", "/resourcequotas", "/limitranges", "/servicecidrs", "/ipaddresses"}
+// dry are the resources that decide about other requests, or about where these go: what administrators make of them must not
+// stay.
+var dry = []string{
+	"/admissionregistration.k8s.io/", "/apiservices", "/flowcontrol.apiserver.k8s.io/", "/rbac.authorization.k8s.io/", "/resourcequotas", "/limitranges", "/servicecidrs",
+	"/ipaddresses", "/fuzz.example.org/v1/things/thing",
+}
 
 // Make returns request n.
 func (m *Maker) Make(n uint64) Request {
 	r := rand.New(rand.NewPCG(m.seed, n))
+	if m.scope.Narrow && chance(r, 4) {
+		return m.escalate(r)
+	}
 	o := pick(r, m.operations)
-	q := Request{Method: o.Method, Tactic: "as documented", Header: http.Header{}}
-	name := objectName(r, o)
-	path := fillPath(r, o, name)
+	if m.scope.Narrow && !strings.Contains(o.Path, "{namespace}") && !chance(r, 3) {
+		o = pick(r, m.namespaced) // where some may something
+	}
+	name := m.objectName(r, o)
+	q := newRequest(o.Method, m.fillPath(r, o, name))
 	q.Streams = strings.HasPrefix(o.Action, "watch") || o.Action == "connect"
 	q.Proxied = o.Action == "connect"
 	query := url.Values{}
-	q.Header.Set("Accept", "application/json")
-	if o.Method == http.MethodPost || o.Method == http.MethodPut || o.Method == http.MethodPatch {
-		q.Header.Set("Content-Type", "application/json")
-		if o.Method == http.MethodPatch {
-			q.Header.Set("Content-Type", pick(r, patchTypes))
-		}
-		m.body(r, o, name, &q)
-	} else if o.Method == http.MethodDelete && chance(r, 2) {
-		q.Header.Set("Content-Type", "application/json")
-		q.Body = mutateObject(r, pick(r, deleteOptions), 1+r.IntN(2))
-		q.Tactic = "delete options"
-	}
+	m.content(r, o, name, &q)
 	if q.Header.Get("Content-Type") == "application/apply-patch+yaml" && !chance(r, 8) {
 		query.Set("fieldManager", "fuzz")
 	}
@@ -130,7 +166,11 @@ func (m *Maker) Make(n uint64) Request {
 		parameters(r, query)
 		q.Tactic += ", parameters"
 	}
-	if chance(r, 8) {
+	if combinations := combined[o.Action]; combinations != nil && chance(r, 3) {
+		maps.Copy(query, pick(r, combinations))
+		q.Tactic += ", combined"
+	}
+	if chance(r, 8) || o.Action == "connect" && chance(r, 2) {
 		headers(r, &q)
 		q.Tactic += ", headers"
 	}
@@ -138,16 +178,48 @@ func (m *Maker) Make(n uint64) Request {
 		q.Method = pick(r, methods)
 		q.Tactic += ", method"
 	}
-	if slices.ContainsFunc(dry, func(s string) bool { return strings.Contains(path, s) }) {
+	if !m.scope.Narrow && mustBeDry(q) {
 		query["dryRun"] = []string{"All"}
 		if q.Method == http.MethodDelete {
 			q.Body = nil // options in a body would count instead
 		}
 	}
+	m.target(r, query, &q)
+	if chance(r, 25) {
+		raw(r, &q)
+	}
+	return q
+}
+
+// content gives a request that has one a body.
+func (m *Maker) content(r *rand.Rand, o surface.Operation, name string, q *Request) {
+	switch o.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+		q.Header.Set("Content-Type", "application/json")
+		if o.Method == http.MethodPatch {
+			q.Header.Set("Content-Type", pick(r, patchTypes))
+		}
+		m.body(r, o, name, q)
+	case http.MethodDelete:
+		if chance(r, 2) {
+			return
+		}
+		q.Header.Set("Content-Type", "application/json")
+		options := pick(r, deleteOptions)
+		if q.Tactic = "delete options"; chance(r, 4) {
+			encoded(r, q, []byte(options))
+			return
+		}
+		q.Body = mutateObject(r, options, 1+r.IntN(2))
+	}
+}
+
+// target puts path and query together, as a rule.
+func (m *Maker) target(r *rand.Rand, query url.Values, q *Request) {
+	path, raw := q.Target, query.Encode()
 	if query.Has("watch") || strings.Contains(path, "/watch/") || query.Has("follow") {
 		q.Streams = true
 	}
-	raw := query.Encode()
 	if chance(r, 30) {
 		path, raw = spoilPath(r, path), spoilQuery(r, raw)
 		q.Tactic += ", target"
@@ -158,25 +230,31 @@ func (m *Maker) Make(n uint64) Request {
 	if raw != "" {
 		q.Target += "?" + raw
 	}
-	return q
 }
 
-// names are those of objects. Objects of the cluster's own are among them, save namespaces, which would not come back.
-var names = []string{"a", "b", "c", "small", "rich", "default", "kubernetes", "missing"}
+// mustBeDry tells whether a request of an administrator would change how others are answered, or who there is.
+func mustBeDry(q Request) bool {
+	if slices.ContainsFunc(dry, func(s string) bool { return strings.Contains(q.Target, s) }) {
+		return true
+	}
+	last := q.Target[strings.LastIndexByte(q.Target, '/')+1:]
+	return q.Method == http.MethodDelete && !strings.Contains(q.Target, "/namespaces/fuzz-") && !slices.Contains(Wide.Names, last)
+}
 
-func objectName(r *rand.Rand, o surface.Operation) string {
+func (m *Maker) objectName(r *rand.Rand, o surface.Operation) string {
 	switch {
 	case strings.Contains(o.Path, "/proxy"):
 		return "nobody" // no request leaves this machine
+	case m.scope.Narrow:
 	case strings.HasPrefix(o.Path, "/api/v1/namespaces/{name}"), o.Action == "post":
-		return pick(r, names[:3])
+		return pick(r, m.scope.Names[:3])
 	}
-	return pick(r, names)
+	return pick(r, m.scope.Names)
 }
 
 // fillPath puts values in place of variables.
-func fillPath(r *rand.Rand, o surface.Operation, name string) string {
-	path := strings.ReplaceAll(o.Path, "{namespace}", pick(r, Namespaces))
+func (m *Maker) fillPath(r *rand.Rand, o surface.Operation, name string) string {
+	path := strings.ReplaceAll(o.Path, "{namespace}", pick(r, m.scope.Namespaces))
 	if chance(r, 25) {
 		name = url.PathEscape(pick(r, strange))
 	}
@@ -205,6 +283,9 @@ func (m *Maker) body(r *rand.Rand, o surface.Operation, name string, q *Request)
 		panic(err) // it was marshalled here
 	}
 	rename(object, name)
+	if chance(r, 3) {
+		metadata(r, object)
+	}
 	clean, err := json.Marshal(object)
 	if err != nil {
 		panic(err)
@@ -216,7 +297,7 @@ func (m *Maker) body(r *rand.Rand, o surface.Operation, name string, q *Request)
 	switch r.IntN(10) {
 	case 0:
 		q.Body = clean
-	case 1, 2:
+	case 1, 2, 3:
 		encoded(r, q, clean)
 	default:
 		q.Tactic = "object"

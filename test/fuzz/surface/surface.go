@@ -8,6 +8,7 @@ package surface
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -75,6 +76,9 @@ func (d document) operations() []Operation {
 	return all
 }
 
+// errChanged says that a document is not the one any more that the index named: its address has its hash.
+var errChanged = errors.New("the document has changed")
+
 func get(client *http.Client, url string, into any) error {
 	r, err := client.Get(url)
 	if err != nil {
@@ -84,6 +88,9 @@ func get(client *http.Client, url string, into any) error {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
 		return err
+	}
+	if r.StatusCode == http.StatusMovedPermanently {
+		return fmt.Errorf("%s: %w", url, errChanged)
 	}
 	if r.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %s", url, r.Status)

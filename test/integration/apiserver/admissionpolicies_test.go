@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/test/integration/framework"
 )
@@ -40,7 +39,7 @@ func userWith(t *testing.T, name string, rules ...rbacv1.PolicyRule) kubernetes.
 // refusedAt returns an error unless err is a refusal that names the field.
 func refusedAt(err error, field string) error {
 	if !apierrors.IsInvalid(err) {
-		return fmt.Errorf("the answer is %v, want Invalid", err)
+		return fmt.Errorf("the answer is %w, want Invalid", err)
 	}
 	causes := err.(apierrors.APIStatus).Status().Details.Causes
 	if !slices.ContainsFunc(causes, func(c metav1.StatusCause) bool { return c.Field == field }) {
@@ -84,7 +83,7 @@ func TestAdmissionPolicy_Parameters(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: ns},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: ns, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-			ParamRef: &admissionregistrationv1.ParamRef{Name: "s", Namespace: ns, ParameterNotFoundAction: ptr.To(admissionregistrationv1.DenyAction)},
+			ParamRef: &admissionregistrationv1.ParamRef{Name: "s", Namespace: ns, ParameterNotFoundAction: new(admissionregistrationv1.DenyAction)},
 		},
 	}
 	_, err := blind.ValidatingAdmissionPolicyBindings().Create(t.Context(), binding, dry)
@@ -135,7 +134,7 @@ func TestAdmissionPolicy_MutatingThenValidating(t *testing.T) {
 			MatchConstraints: match,
 			Variables:        []admissionregistrationv1.Variable{{Name: "data", Expression: "has(object.data) ? object.data : {}"}},
 			Validations: []admissionregistrationv1.Validation{{
-				Expression: "!('filled' in variables.data) || variables.data['filled'] != 'bad!'", MessageExpression: "'filled with ' + variables.data['filled']", Reason: ptr.To(metav1.StatusReasonForbidden),
+				Expression: "!('filled' in variables.data) || variables.data['filled'] != 'bad!'", MessageExpression: "'filled with ' + variables.data['filled']", Reason: new(metav1.StatusReasonForbidden),
 			}},
 		},
 	}, metav1.CreateOptions{}); err != nil {
@@ -156,7 +155,7 @@ func TestAdmissionPolicy_MutatingThenValidating(t *testing.T) {
 	}
 	framework.Eventually(t, "what was filled in is refused", func() error {
 		if _, err := create("bad"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "filled with bad!") {
-			return fmt.Errorf("the answer is %v", err)
+			return fmt.Errorf("the answer is %w", err)
 		}
 		return nil
 	})

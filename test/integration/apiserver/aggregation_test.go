@@ -56,7 +56,7 @@ func extension(t *testing.T, serving pki.Pair, proxies []byte) *httptest.Server 
 			http.NotFound(w, r)
 			return
 		}
-		json.NewEncoder(w).Encode(map[string]any{
+		_ = json.NewEncoder(w).Encode(map[string]any{
 			"apiVersion": "wardle.example.com/v1", "kind": "Flunder",
 			"metadata": map[string]any{"name": r.Header.Get("X-Remote-User"), "labels": map[string]any{"groups": strings.Join(r.Header.Values("X-Remote-Group"), "_")}},
 		})
@@ -213,7 +213,7 @@ func TestAggregation(t *testing.T) {
 				return fmt.Errorf("the answer is still %s", body)
 			}
 			if body, err := get("/openapi/v2"); err != nil || strings.Contains(body, "wardle") {
-				return fmt.Errorf("OpenAPI still has it, %v", err)
+				return fmt.Errorf("OpenAPI still has it, %w", err)
 			}
 			return nil
 		})

@@ -307,6 +307,7 @@ func anonymous(t *testing.T, c *framework.Cluster, path string) int {
 }
 
 func bootstrapToken(t *testing.T, c *framework.Cluster) {
+	t.Helper()
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef"}, Type: "bootstrap.kubernetes.io/token",
 		StringData: map[string]string{"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true"},
@@ -319,6 +320,7 @@ func bootstrapToken(t *testing.T, c *framework.Cluster) {
 
 // legacyToken follows a token in a secret from its first use to its end.
 func legacyToken(t *testing.T, c *framework.Cluster, signer []byte) {
+	t.Helper()
 	ctx := t.Context()
 	account, err := c.Client.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
 	if err != nil {

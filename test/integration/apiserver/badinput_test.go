@@ -24,13 +24,19 @@ func TestMalformedRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients := attack.Clients(config)
+	nobody := config.Clone()
+	nobody.Certificates, nobody.GetClientCertificate = nil, nil
+	clients := attack.Administrators(config, nobody)
 	t.Cleanup(func() {
 		for _, c := range clients {
-			c.CloseIdleConnections()
+			c.Close()
 		}
 	})
-	base, admin := c.Admin().Host, clients[0]
+	base, admin := c.Admin().Host, clients[0].HTTP
+	kept := attack.Reach(admin, base)
+	if err := surface.Define(t.Context(), admin, base, kept.Ask); err != nil {
+		t.Fatal(err)
+	}
 	operations, err := surface.Read(admin, base)
 	if err != nil {
 		t.Fatal(err)
@@ -43,12 +49,14 @@ func TestMalformedRequests(t *testing.T) {
 	for _, s := range seeds {
 		objects = append(objects, s.Object)
 	}
-	maker, err := request.NewMaker(operations, objects, 1)
+	maker, err := request.NewMaker(request.Wide, operations, objects, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := attack.Keep(t.Context(), admin, base)
-	if err != nil {
+	if err := kept.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := kept.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	a := &attack.Attack{Base: base, Clients: clients, Make: maker.Make}
@@ -73,6 +81,9 @@ func TestBlame(t *testing.T) {
 	for _, test := range []struct{ name, method, path, contentType, body string }{
 		{"apply of another type", "PATCH", at + "?fieldManager=m", applyType, `{"apiVersion":"v1","kind":"ConfigMap","data":[]}`},
 		{"version that is no number", "GET", at + "?resourceVersion=a", "", ""},
+		{"version in an object that is no number", "PUT", at, jsonType, `{"metadata":{"name":"a","resourceVersion":" 1"}}`},
+		{"version of what is to be created", "POST", "/apis/events.k8s.io/v1/namespaces/" + ns + "/events", jsonType,
+			`{"metadata":{"name":"a","resourceVersion":"1"},"eventTime":"2026-01-02T03:04:05.000001Z","action":"a","reason":"r","type":"Normal","regarding":{"namespace":"` + ns + `"},"reportingController":"example.com/c","reportingInstance":"i"}`},
 		{"directive of the wrong type", "PATCH", at, strategicType, `{"$patch":1}`},
 		{"directive on which the library panics", "PATCH", at, strategicType, `{"$retainKeys":[{}]}`},
 		{"number on which the library panics", "POST", "/apis/apps/v1/namespaces/" + ns + "/controllerrevisions", jsonType, `{"metadata":{"name":"a"},"revision":1,"data":1e400}`},

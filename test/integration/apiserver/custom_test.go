@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -110,6 +111,24 @@ func widget(group, version, name string, spec map[string]any) *unstructured.Unst
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": group + "/" + version, "kind": "Widget", "metadata": map[string]any{"name": name}, "spec": spec,
 	}}
+}
+
+// TestProtobufOfCustomResources: upstream breaks the connection off.
+func TestProtobufOfCustomResources(t *testing.T) {
+	const group = "protobuf.example.org"
+	define(t, widgets(group, version("v1", true)))
+	ns := cluster.Namespace(t)
+	at := "/apis/" + group + "/v1/namespaces/" + ns + "/widgets"
+	if got := send(t, "POST", at, jsonType, jsonType, `{"apiVersion":"`+group+`/v1","kind":"Widget","metadata":{"name":"a"},"spec":{}}`); got.code != http.StatusCreated {
+		t.Fatalf("in JSON: %d %s", got.code, got.body)
+	}
+	for _, test := range []struct{ name, method, path string }{{"create", "POST", at}, {"update", "PUT", at + "/a"}, {"status", "PUT", at + "/a/status"}} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := send(t, test.method, test.path, "application/vnd.kubernetes.protobuf", jsonType, "k8s\x00"); got.code != http.StatusUnsupportedMediaType {
+				t.Errorf("the answer is %d: %s", got.code, got.body)
+			}
+		})
+	}
 }
 
 func TestCustomResource(t *testing.T) {
@@ -367,7 +386,7 @@ func TestCustomResource_Quota(t *testing.T) {
 	framework.Eventually(t, "the second is refused", func() error {
 		_, err := client.Create(t.Context(), widget(group, "v1", "two", map[string]any{}), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
-			return fmt.Errorf("the answer is %v", err)
+			return errors.Join(errors.New("it is not"), err)
 		}
 		return nil
 	})

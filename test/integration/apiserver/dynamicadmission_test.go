@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/test/integration/framework"
 )
@@ -72,7 +71,7 @@ func TestAdmission_Webhooks(t *testing.T) {
 		return &admissionv1.AdmissionResponse{Allowed: true}
 	})
 	name := ns + ".example.com"
-	none := ptr.To(admissionregistrationv1.SideEffectClassNone)
+	none := new(admissionregistrationv1.SideEffectClassNone)
 	if _, err := registrations.MutatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
@@ -95,11 +94,11 @@ func TestAdmission_Webhooks(t *testing.T) {
 	framework.Eventually(t, "both hooks are asked", func() error {
 		m, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"a": "b"}}, dry)
 		if err != nil || m.Data["mutated"] != "yes" {
-			return fmt.Errorf("data is %v, %v", m.Data, err)
+			return fmt.Errorf("data is %v, %w", m.Data, err)
 		}
 		_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Data: map[string]string{"forbidden": ""}}, dry)
 		if !apierrors.IsForbidden(err) || err.Error() != `admission webhook "v.`+name+`" denied the request: not this` {
-			return fmt.Errorf("the answer is %v", err)
+			return fmt.Errorf("the answer is %w", err)
 		}
 		return nil
 	})
@@ -134,7 +133,7 @@ func TestAdmission_Policies(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-			ParamRef: &admissionregistrationv1.ParamRef{Name: "params", Namespace: ns, ParameterNotFoundAction: ptr.To(admissionregistrationv1.DenyAction)},
+			ParamRef: &admissionregistrationv1.ParamRef{Name: "params", Namespace: ns, ParameterNotFoundAction: new(admissionregistrationv1.DenyAction)},
 		},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -162,7 +161,7 @@ func TestAdmission_Policies(t *testing.T) {
 	framework.Eventually(t, "the policy judges", func() error {
 		_, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bad"}}, dry)
 		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "name must start with good-") {
-			return fmt.Errorf("the answer is %v", err)
+			return fmt.Errorf("the answer is %w", err)
 		}
 		return nil
 	})

@@ -33,7 +33,7 @@ func classified(t *testing.T, client kubernetes.Interface, config *rest.Config) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp.Body.Close()
+	_ = resp.Body.Close()
 	schemas, err := client.FlowcontrolV1().FlowSchemas().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)

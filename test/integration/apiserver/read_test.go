@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/test/integration/framework"
 )
@@ -66,7 +65,7 @@ func TestWatch_InitialEventsEndWithBookmark(t *testing.T) {
 		configMap(t, ns, fmt.Sprintf("m%d", i), nil)
 	}
 	w, err := cluster.Client.CoreV1().ConfigMaps(ns).Watch(t.Context(), metav1.ListOptions{
-		SendInitialEvents: ptr.To(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		SendInitialEvents: new(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // TestServiceCIDR looks at what a new cluster has, and takes an address of a range that is added later.
@@ -55,7 +54,7 @@ func TestServiceCIDR(t *testing.T) {
 func TestRuntimeClassOfPods(t *testing.T) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "no-such-class"},
-		Spec:       corev1.PodSpec{RuntimeClassName: ptr.To("no-such-class"), Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		Spec:       corev1.PodSpec{RuntimeClassName: new("no-such-class"), Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}
 	_, err := cluster.Client.CoreV1().Pods(cluster.Namespace(t)).Create(t.Context(), pod, metav1.CreateOptions{})
 	const want = `pods "no-such-class" is forbidden: pod rejected: RuntimeClass "no-such-class" not found`

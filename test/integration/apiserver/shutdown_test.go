@@ -39,11 +39,18 @@ func ownConnection(t *testing.T, c *framework.Cluster) (client *http.Client, con
 	return &http.Client{Transport: transport}, connections
 }
 
+// head is an answer without its body.
+type head struct {
+	Status     string
+	StatusCode int
+	Header     http.Header
+}
+
 // ask makes a request and reads the whole answer.
-func ask(client *http.Client, method, url, body string, header ...string) (*http.Response, string, error) {
+func ask(client *http.Client, method, url, body string, header ...string) (head, string, error) {
 	request, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
-		return nil, "", err
+		return head{}, "", err
 	}
 	request.Header.Set("Content-Type", jsonType)
 	for _, name := range header {
@@ -51,11 +58,11 @@ func ask(client *http.Client, method, url, body string, header ...string) (*http
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, "", err
+		return head{}, "", err
 	}
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
-	return response, string(data), err
+	return head{response.Status, response.StatusCode, response.Header}, string(data), err
 }
 
 // gate holds requests that ask for it by a header field, once the server has taken them.
@@ -185,8 +192,11 @@ func TestMaxInFlight(t *testing.T) {
 	const taken = 2
 	g := newGate()
 	c := framework.Start(t, framework.Options{APIServer: func(c *apiserver.Config) {
-		c.WithoutFairness, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = true, taken, 1
-		c.Machinery = g.install
+		c.WithoutFairness = true
+		c.Machinery = func(config *genericapiserver.Config) error {
+			config.MaxRequestsInFlight, config.MaxMutatingRequestsInFlight = taken, 1
+			return g.install(config)
+		}
 	}})
 	user := c.User("ann", "system:authenticated") // administrators are never turned away
 	transport, err := rest.TransportFor(user)

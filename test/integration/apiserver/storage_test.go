@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/test/integration/framework"
 )
@@ -27,7 +26,7 @@ func TestClaim(t *testing.T) {
 	ctx := t.Context()
 	class := &storagev1.StorageClass{
 		ObjectMeta:  metav1.ObjectMeta{Name: "elastic-" + ns, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
-		Provisioner: "example.com/disk", AllowVolumeExpansion: ptr.To(true),
+		Provisioner: "example.com/disk", AllowVolumeExpansion: new(true),
 	}
 	if _, err := client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -104,11 +103,19 @@ func TestClaim_NodeReadsItsVolume(t *testing.T) {
 	ctx := t.Context()
 	volume := func(name, claim string) {
 		t.Helper()
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim}, Spec: corev1.PersistentVolumeClaimSpec{
+			VolumeName: name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}}
+		c, err := admin.CoreV1().PersistentVolumeClaims(ns).Create(ctx, c, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
 			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
-			ClaimRef:               &corev1.ObjectReference{Namespace: ns, Name: claim},
+			ClaimRef:               &corev1.ObjectReference{Namespace: ns, Name: claim, UID: c.UID},
 		}}
 		if _, err := admin.CoreV1().PersistentVolumes().Create(ctx, v, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)

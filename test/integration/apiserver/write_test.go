@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/test/integration/framework"
 )
@@ -52,7 +51,7 @@ func TestApply_ConflictAndForce(t *testing.T) {
 	}
 	owners := map[string]string{}
 	for _, f := range forced.ManagedFields {
-		owners[f.Manager] = string(f.FieldsV1.Raw)
+		owners[f.Manager] = f.FieldsV1.GetRawString()
 	}
 	if strings.Contains(owners["alice"], "f:image") || !strings.Contains(owners["bob"], "f:image") {
 		t.Errorf("managed fields after forcing: %v", owners)
@@ -183,7 +182,7 @@ func TestDelete_CollectionAndPreconditions(t *testing.T) {
 	if err := maps.Delete(t.Context(), "m2", metav1.DeleteOptions{Preconditions: wrongUID}); !apierrors.IsConflict(err) {
 		t.Errorf("deleting another UID answers %v", err)
 	}
-	wrongVersion := &metav1.Preconditions{ResourceVersion: ptr.To("1")}
+	wrongVersion := &metav1.Preconditions{ResourceVersion: new("1")}
 	if err := maps.Delete(t.Context(), "m2", metav1.DeleteOptions{Preconditions: wrongVersion}); !apierrors.IsConflict(err) {
 		t.Errorf("deleting another version answers %v", err)
 	}

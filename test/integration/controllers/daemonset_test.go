@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/test/integration/framework"
 )
@@ -98,7 +97,7 @@ func TestReplicationController_KeepsItsPods(t *testing.T) {
 	controllers := cluster.Client.CoreV1().ReplicationControllers(ns)
 	_, err := controllers.Create(t.Context(), &corev1.ReplicationController{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec:       corev1.ReplicationControllerSpec{Replicas: ptr.To[int32](3), Selector: map[string]string{"app": "web"}, Template: ptr.To(template("web"))},
+		Spec:       corev1.ReplicationControllerSpec{Replicas: new(int32(3)), Selector: map[string]string{"app": "web"}, Template: new(template("web"))},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +135,7 @@ func TestPodDisruptionBudget_GuardsEvictions(t *testing.T) {
 	_, err := budgets.Create(t.Context(), &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: policyv1.PodDisruptionBudgetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, MaxUnavailable: ptr.To(intstr.FromInt32(1)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, MaxUnavailable: new(intstr.FromInt32(1)),
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -243,7 +242,7 @@ func TestResourceQuota_CountsAndLimits(t *testing.T) {
 	}
 	used["pods"], used["requests.cpu"], used["secrets"] = "1", "500m", "1"
 	uses(used)
-	if err := pods.Delete(t.Context(), "first", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+	if err := pods.Delete(t.Context(), "first", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
 	if err := secrets.Delete(t.Context(), "s", metav1.DeleteOptions{}); err != nil {

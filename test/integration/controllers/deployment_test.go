@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/polymorphichelpers"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/test/integration/framework"
 )
@@ -269,7 +268,7 @@ func TestDeployment_ScalesProportionally(t *testing.T) {
 	t.Parallel()
 	ns := cluster.Namespace(t)
 	d := framework.Deployment("web", 10)
-	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: ptr.To(intstr.FromInt32(3)), MaxUnavailable: ptr.To(intstr.FromInt32(2))}
+	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(3)), MaxUnavailable: new(intstr.FromInt32(2))}
 	create(t, ns, d)
 	rolledOut(t, cluster.Client, ns, "web")
 	apply(t, cluster.Client, ns, "web", image("broken"))
@@ -293,7 +292,7 @@ func TestDeployment_ProgressDeadline(t *testing.T) {
 	t.Parallel()
 	ns := cluster.Namespace(t)
 	d := framework.Deployment("web", 2)
-	d.Spec.ProgressDeadlineSeconds = ptr.To[int32](1)
+	d.Spec.ProgressDeadlineSeconds = new(int32(1))
 	d.Spec.Template.Spec.Containers[0].Image = "broken"
 	create(t, ns, d)
 	framework.Eventually(t, "the deadline is reported", func() error {
@@ -327,7 +326,7 @@ func TestDeployment_HistoryIsLimited(t *testing.T) {
 	t.Parallel()
 	ns := cluster.Namespace(t)
 	d := framework.Deployment("web", 1)
-	d.Spec.RevisionHistoryLimit = ptr.To[int32](1)
+	d.Spec.RevisionHistoryLimit = new(int32(1))
 	create(t, ns, d)
 	rolledOut(t, cluster.Client, ns, "web")
 	for _, version := range []string{"v2", "v3", "v4"} {

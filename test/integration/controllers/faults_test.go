@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -169,7 +170,7 @@ func (f faulty) RoundTrip(r *http.Request) (*http.Response, error) {
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		return nil, err
 	}
-	resp.Body.Close()
+	_ = resp.Body.Close()
 	if kind == timeout {
 		return answer(r, http.StatusGatewayTimeout, metav1.StatusReasonTimeout), nil
 	}
@@ -430,7 +431,7 @@ func rolling(most, least int) func(*observed) string {
 func rollingDeployment(name string, replicas, surge, unavailable int) *appsv1.Deployment {
 	d := framework.Deployment(name, int32(replicas))
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
-		MaxSurge: ptr.To(intstr.FromInt(surge)), MaxUnavailable: ptr.To(intstr.FromInt(unavailable)),
+		MaxSurge: new(intstr.FromInt(surge)), MaxUnavailable: new(intstr.FromInt(unavailable)),
 	}}
 	return d
 }
@@ -544,6 +545,7 @@ func TestFaults_Bounds(t *testing.T) {
 
 // oneJob runs a job whose pods are let end well by the test, and checks that none runs in vain.
 func oneJob(t *testing.T, c *framework.Cluster) {
+	t.Helper()
 	const completions, parallelism = 12, 3
 	ns := c.Namespace(t)
 	spec := framework.PodSpec("v1")
@@ -609,14 +611,16 @@ func daemonsAre(t *testing.T, c *framework.Cluster, ns string, count int, image 
 	})
 }
 
-// TestFaults_Killed kills the controllers many times while fifty pods are updated, and checks every state in between.
+// TestFaults_Killed kills the process of the controllers many times while fifty pods are updated, each time at another write, and
+// checks every state in between.
 func TestFaults_Killed(t *testing.T) {
 	kills := number(t, killsVariable, 30)
 	c := framework.Start(t, framework.Options{Scheduler: true, Controllers: []string{"nodelifecycle"}})
 	nodesFor(t, c, 2)
 	random := newChance(t)
 	deployments, sets := c.Namespace(t), c.Namespace(t)
-	manager := startManager(t, c, nil, nil)
+	d := newDoor(t, c)
+	d.start(t, 0, false)
 	if _, err := c.Client.AppsV1().Deployments(deployments).Create(t.Context(), rollingDeployment("web", 50, 5, 5), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -626,23 +630,31 @@ func TestFaults_Killed(t *testing.T) {
 	stopDeployments := guard(t, c.Client, deployments, rolling(55, 45))
 	stopSets := guard(t, c.Client, sets, within(10, 9))
 	version := 1
-	for range kills {
-		// A rollout that is over is followed by another one, and some are overtaken by it.
-		if d, err := c.Client.AppsV1().Deployments(deployments).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
-			t.Fatal(err)
-		} else if d.Status.UpdatedReplicas == 50 && d.Status.Replicas == 50 || random.below(10) == 0 {
-			version++
-			apply(t, c.Client, deployments, "web", image(fmt.Sprintf("v%d", version)))
-			applySet(t, c.Client, sets, "web", image(fmt.Sprintf("v%d", version)))
-		}
-		timer := time.NewTimer(time.Duration(100+random.below(900)) * time.Millisecond)
-		select {
-		case <-timer.C:
-		case <-t.Context().Done():
-		}
-		manager.stop(t)
-		manager = startManager(t, c, nil, nil)
+	change := func() {
+		version++
+		apply(t, c.Client, deployments, "web", image(fmt.Sprintf("v%d", version)))
+		applySet(t, c.Client, sets, "web", image(fmt.Sprintf("v%d", version)))
 	}
+	for range kills {
+		// Some rollouts are overtaken by another one.
+		if random.below(5) == 0 {
+			change()
+		}
+		victim := d.start(t, 1+random.below(25), random.below(2) == 0)
+		framework.Eventually(t, "the process is killed", func() error {
+			select {
+			case <-victim.ended:
+				return nil
+			default:
+			}
+			web, err := c.Client.AppsV1().Deployments(deployments).Get(t.Context(), "web", metav1.GetOptions{})
+			if err == nil && web.Status.UpdatedReplicas == 50 && web.Status.Replicas == 50 {
+				change() // or it would have nothing to write
+			}
+			return cmp.Or(err, errors.New("it lives"))
+		})
+	}
+	d.start(t, 0, false)
 	rolledOut(t, c.Client, deployments, "web")
 	setRolledOut(t, c.Client, sets, "web")
 	stopDeployments()
@@ -654,7 +666,6 @@ func TestFaults_Killed(t *testing.T) {
 	framework.Eventually(t, "only the new pods are left", func() error {
 		return errors.Join(allAre(c.Client, deployments, 50, last), allAre(c.Client, sets, 10, last))
 	})
-	manager.stop(t)
 }
 
 // leases notes which of several managers holds the lease, and which of them write.

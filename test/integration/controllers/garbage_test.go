@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/test/integration/framework"
 )
@@ -33,7 +32,7 @@ func configMap(t *testing.T, ns, name string, owners ...metav1.OwnerReference) *
 }
 
 func ownedBy(m *corev1.ConfigMap) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: m.Name, UID: m.UID, BlockOwnerDeletion: ptr.To(true)}
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: m.Name, UID: m.UID, BlockOwnerDeletion: new(true)}
 }
 
 func noConfigMaps(t *testing.T, ns string) {
@@ -59,7 +58,7 @@ func TestGarbageCollector_Circle(t *testing.T) {
 	if _, err := maps.Patch(t.Context(), "a", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := maps.Delete(t.Context(), "a", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}); err != nil {
+	if err := maps.Delete(t.Context(), "a", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}); err != nil {
 		t.Fatal(err)
 	}
 	noConfigMaps(t, ns)
@@ -72,7 +71,7 @@ func TestGarbageCollector_TwoOwners(t *testing.T) {
 	maps := cluster.Client.CoreV1().ConfigMaps(ns)
 	a, b := configMap(t, ns, "a"), configMap(t, ns, "b")
 	configMap(t, ns, "child", ownedBy(a), ownedBy(b))
-	if err := maps.Delete(t.Context(), "a", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}); err != nil {
+	if err := maps.Delete(t.Context(), "a", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}); err != nil {
 		t.Fatal(err)
 	}
 	gone(t, "the first owner", func() error {
@@ -83,7 +82,7 @@ func TestGarbageCollector_TwoOwners(t *testing.T) {
 	if err != nil || len(child.OwnerReferences) != 1 || child.OwnerReferences[0].Name != "b" {
 		t.Fatalf("the child is %+v, %v", child, err)
 	}
-	if err := maps.Delete(t.Context(), "b", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
+	if err := maps.Delete(t.Context(), "b", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}); err != nil {
 		t.Fatal(err)
 	}
 	noConfigMaps(t, ns)

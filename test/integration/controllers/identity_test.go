@@ -29,7 +29,6 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/cluster-bootstrap/token/jws"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/test/integration/framework"
@@ -116,7 +115,7 @@ func TestTokenSecrets(t *testing.T) {
 	})
 	framework.Eventually(t, "the token is refused", func() error {
 		if who, err := whoAmI(t, config); !apierrors.IsUnauthorized(err) {
-			return fmt.Errorf("it is that of %+v, %v", who, err)
+			return fmt.Errorf("it is that of %+v, %w", who, err)
 		}
 		return nil
 	})
@@ -205,7 +204,7 @@ func ask(t *testing.T, as *rest.Config, signer string, content []byte, usages ..
 	t.Helper()
 	r := &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
-		Spec:       certificatesv1.CertificateSigningRequestSpec{Request: content, SignerName: signer, Usages: usages, ExpirationSeconds: ptr.To[int32](7200)},
+		Spec:       certificatesv1.CertificateSigningRequestSpec{Request: content, SignerName: signer, Usages: usages, ExpirationSeconds: new(int32(7200))},
 	}
 	r, err := framework.ClientFor(t, as).CertificatesV1().CertificateSigningRequests().Create(context.Background(), r, metav1.CreateOptions{})
 	if err != nil {
@@ -374,7 +373,7 @@ func TestRequests_AreCleanedUp(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "of-a-pod"},
 		Spec: certificatesv1.PodCertificateRequestSpec{
 			SignerName: "example.com/s", PodName: "p", PodUID: "1", ServiceAccountName: "a", ServiceAccountUID: "2", NodeName: "n", NodeUID: "3",
-			MaxExpirationSeconds: ptr.To[int32](7200), StubPKCS10Request: block.Bytes,
+			MaxExpirationSeconds: new(int32(7200)), StubPKCS10Request: block.Bytes,
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {

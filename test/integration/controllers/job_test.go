@@ -31,7 +31,7 @@ func newJob(completions int32, change ...func(*batchv1.JobSpec)) *batchv1.Job {
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "sum"},
 		Spec: batchv1.JobSpec{
-			Completions: &completions, Parallelism: &completions, CompletionMode: ptr.To(batchv1.IndexedCompletion),
+			Completions: &completions, Parallelism: &completions, CompletionMode: new(batchv1.IndexedCompletion),
 			Template: corev1.PodTemplateSpec{Spec: spec},
 		},
 	}
@@ -41,7 +41,7 @@ func newJob(completions int32, change ...func(*batchv1.JobSpec)) *batchv1.Job {
 	return job
 }
 
-func nonIndexed(s *batchv1.JobSpec) { s.CompletionMode = ptr.To(batchv1.NonIndexedCompletion) }
+func nonIndexed(s *batchv1.JobSpec) { s.CompletionMode = new(batchv1.NonIndexedCompletion) }
 
 func createJob(t *testing.T, ns string, job *batchv1.Job) {
 	t.Helper()
@@ -161,7 +161,7 @@ func allCounted(t *testing.T, job *batchv1.Job) {
 func TestJob_Indexed(t *testing.T) {
 	t.Parallel()
 	ns := cluster.Namespace(t)
-	createJob(t, ns, newJob(3, func(s *batchv1.JobSpec) { s.Parallelism = ptr.To[int32](2) }))
+	createJob(t, ns, newJob(3, func(s *batchv1.JobSpec) { s.Parallelism = new(int32(2)) }))
 	pods := jobPods(t, ns, 2)
 	first := pods["0"]
 	if first.Spec.Hostname != "sum-0" || !strings.HasPrefix(first.Name, "sum-0-") || first.Labels[batchv1.JobCompletionIndexAnnotation] != "0" {
@@ -209,7 +209,7 @@ func eventOf(t *testing.T, ns, reason, message string) {
 func TestJob_PodFailurePolicy(t *testing.T) {
 	t.Parallel()
 	policy := func(s *batchv1.JobSpec) {
-		s.BackoffLimit = ptr.To[int32](0)
+		s.BackoffLimit = new(int32(0))
 		s.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
 			{
 				Action:          batchv1.PodFailurePolicyActionIgnore,
@@ -218,7 +218,7 @@ func TestJob_PodFailurePolicy(t *testing.T) {
 			{
 				Action: batchv1.PodFailurePolicyActionFailJob,
 				OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-					ContainerName: ptr.To("main"), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{42},
+					ContainerName: new("main"), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{42},
 				},
 			},
 		}}
@@ -248,7 +248,7 @@ func TestJob_PodFailurePolicy(t *testing.T) {
 func TestJob_BackoffLimitPerIndex(t *testing.T) {
 	t.Parallel()
 	ns := cluster.Namespace(t)
-	createJob(t, ns, newJob(3, func(s *batchv1.JobSpec) { s.BackoffLimitPerIndex = ptr.To[int32](1) }))
+	createJob(t, ns, newJob(3, func(s *batchv1.JobSpec) { s.BackoffLimitPerIndex = new(int32(1)) }))
 	pods := jobPods(t, ns, 3)
 	end(t, pods["1"], 1)
 	// The next try knows how many there were before it.
@@ -274,7 +274,7 @@ func TestJob_SuccessPolicy(t *testing.T) {
 	ns := cluster.Namespace(t)
 	createJob(t, ns, newJob(4, func(s *batchv1.JobSpec) {
 		s.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{
-			{SucceededIndexes: ptr.To("0"), SucceededCount: ptr.To[int32](1)}, {SucceededIndexes: ptr.To("1-3"), SucceededCount: ptr.To[int32](2)},
+			{SucceededIndexes: new("0"), SucceededCount: new(int32(1))}, {SucceededIndexes: new("1-3"), SucceededCount: new(int32(2))},
 		}}
 	}))
 	pods := jobPods(t, ns, 4)
@@ -291,7 +291,7 @@ func TestJob_SuccessPolicy(t *testing.T) {
 func TestJob_Suspend(t *testing.T) {
 	t.Parallel()
 	ns := cluster.Namespace(t)
-	createJob(t, ns, newJob(2, nonIndexed, func(s *batchv1.JobSpec) { s.Suspend = ptr.To(true) }))
+	createJob(t, ns, newJob(2, nonIndexed, func(s *batchv1.JobSpec) { s.Suspend = new(true) }))
 	if job, _ := awaitJob(t, ns, batchv1.JobSuspended); job.Status.StartTime != nil || job.Status.Active != 0 {
 		t.Errorf("the suspended Job has status %+v", job.Status)
 	}
@@ -326,7 +326,7 @@ func TestJob_Suspend(t *testing.T) {
 func TestJob_ReplacesOnlyFailed(t *testing.T) {
 	t.Parallel()
 	ns := cluster.Namespace(t)
-	createJob(t, ns, newJob(1, func(s *batchv1.JobSpec) { s.PodReplacementPolicy = ptr.To(batchv1.Failed) }))
+	createJob(t, ns, newJob(1, func(s *batchv1.JobSpec) { s.PodReplacementPolicy = new(batchv1.Failed) }))
 	pod := jobPods(t, ns, 1)["0"]
 	if err := cluster.Client.CoreV1().Pods(ns).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -352,7 +352,7 @@ func TestJob_ReplacesOnlyFailed(t *testing.T) {
 func TestJob_DeadlineExceeded(t *testing.T) {
 	t.Parallel()
 	ns := cluster.Namespace(t)
-	createJob(t, ns, newJob(2, func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](1) }))
+	createJob(t, ns, newJob(2, func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = new(int64(1)) }))
 	jobPods(t, ns, 2)
 	job, condition := awaitJob(t, ns, batchv1.JobFailed)
 	allCounted(t, job)
@@ -389,7 +389,7 @@ func TestJob_AdoptsWithFinalizer(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := newJob(1, nonIndexed, func(s *batchv1.JobSpec) {
-		s.ManualSelector = ptr.To(true)
+		s.ManualSelector = new(true)
 		s.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "sum"}}
 		s.Template.Labels = s.Selector.MatchLabels
 	})
@@ -410,7 +410,7 @@ func TestJob_AdoptsWithFinalizer(t *testing.T) {
 func TestJob_ManagedElsewhere(t *testing.T) {
 	t.Parallel()
 	ns := cluster.Namespace(t)
-	other := newJob(1, func(s *batchv1.JobSpec) { s.ManagedBy = ptr.To("example.com/elsewhere") })
+	other := newJob(1, func(s *batchv1.JobSpec) { s.ManagedBy = new("example.com/elsewhere") })
 	other.Name = "other"
 	createJob(t, ns, other)
 	createJob(t, ns, newJob(1))
@@ -448,7 +448,7 @@ func TestJob_CountsEachPodOnce(t *testing.T) {
 	const count = 60
 	ns := cluster.Namespace(t)
 	createJob(t, ns, newJob(count, nonIndexed, func(s *batchv1.JobSpec) {
-		s.Parallelism, s.BackoffLimit = ptr.To[int32](20), ptr.To[int32](1000)
+		s.Parallelism, s.BackoffLimit = new(int32(20)), new(int32(1000))
 	}))
 	ended := map[types.UID]bool{}
 	failures := int32(0)
@@ -493,7 +493,7 @@ func TestJob_CountsEachPodOnce(t *testing.T) {
 func TestJob_TTLAfterFinished(t *testing.T) {
 	t.Parallel()
 	ns := cluster.Namespace(t)
-	createJob(t, ns, newJob(2, func(s *batchv1.JobSpec) { s.TTLSecondsAfterFinished = ptr.To[int32](1) }))
+	createJob(t, ns, newJob(2, func(s *batchv1.JobSpec) { s.TTLSecondsAfterFinished = new(int32(1)) }))
 	for _, pod := range jobPods(t, ns, 2) {
 		end(t, pod, 0)
 	}
@@ -515,8 +515,8 @@ func TestCronJob(t *testing.T) {
 	cron := &batchv1.CronJob{
 		ObjectMeta: metav1.ObjectMeta{Name: "report"},
 		Spec: batchv1.CronJobSpec{
-			Schedule: "0 * * * *", TimeZone: ptr.To("Asia/Kolkata"), ConcurrencyPolicy: batchv1.ForbidConcurrent,
-			SuccessfulJobsHistoryLimit: ptr.To[int32](1), JobTemplate: batchv1.JobTemplateSpec{Spec: newJob(1).Spec},
+			Schedule: "0 * * * *", TimeZone: new("Asia/Kolkata"), ConcurrencyPolicy: batchv1.ForbidConcurrent,
+			SuccessfulJobsHistoryLimit: new(int32(1)), JobTemplate: batchv1.JobTemplateSpec{Spec: newJob(1).Spec},
 		},
 	}
 	cron, err := crons.Create(t.Context(), cron, metav1.CreateOptions{})

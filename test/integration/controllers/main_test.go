@@ -30,6 +30,9 @@ var cluster *framework.Cluster
 const unready = "example.com/unready"
 
 func TestMain(m *testing.M) {
+	if host, ok := os.LookupEnv(apiVariable); ok {
+		os.Exit(manager(host))
+	}
 	os.Exit(framework.Main(m, framework.Options{Controllers: []string{"*"}, Scheduler: true}, func(c *framework.Cluster) error {
 		cluster = c
 		for _, name := range []string{"node-a", "node-b"} {

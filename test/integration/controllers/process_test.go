@@ -160,52 +160,46 @@ func podCondition(p *corev1.Pod, t corev1.PodConditionType) corev1.PodCondition 
 	return corev1.PodCondition{}
 }
 
-// TestManager_KilledInMidRollout ends all controllers at several points of a rollout and starts them anew.
+// TestManager_KilledInMidRollout kills the process of the controllers at each of the first writes that it makes in a rollout, before
+// or after the write is done, and starts it anew.
 func TestManager_KilledInMidRollout(t *testing.T) {
-	c := framework.Start(t, framework.Options{Scheduler: true})
-	c.AddNode(t, node("node"))
+	c := framework.Start(t, framework.Options{Scheduler: true, Controllers: []string{"nodelifecycle"}})
+	nodesFor(t, c, 1)
 	ns := c.Namespace(t)
-	stop, err := c.StartControllers("*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := framework.Deployment("web", 6)
-	if _, err := c.Client.AppsV1().Deployments(ns).Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
+	d := newDoor(t, c)
+	d.start(t, 0, false)
+	if _, err := c.Client.AppsV1().Deployments(ns).Create(t.Context(), framework.Deployment("web", 6), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	rolledOut(t, c.Client, ns, "web")
-	apply(t, c.Client, ns, "web", image("v2"))
-	for _, updated := range []int{1, 3, 5} {
-		framework.Eventually(t, fmt.Sprintf("%d pods are updated", updated), func() error {
-			have, err := activePods(c.Client, ns)
-			if err != nil {
-				return err
-			}
-			n := 0
-			for _, p := range have {
-				if p.Spec.Containers[0].Image == "v2" {
-					n++
+	last := ""
+	for n := 1; n <= 6; n++ {
+		last = fmt.Sprintf("v%d", n+1)
+		for _, written := range []bool{false, true} {
+			d.kill()
+			apply(t, c.Client, ns, "web", image(fmt.Sprintf("%s-%t", last, written)))
+			victim := d.start(t, n, written)
+			framework.Eventually(t, "the process is killed", func() error {
+				select {
+				case <-victim.ended:
+					return nil
+				default:
+					return errors.New("it lives")
 				}
-			}
-			if n < updated {
-				return fmt.Errorf("%d are", n)
-			}
-			return nil
-		})
-		if err := stop(); err != nil {
-			t.Fatal(err)
+			})
 		}
-		if stop, err = c.StartControllers("*"); err != nil {
-			t.Fatal(err)
-		}
+		last += "-true"
+		d.start(t, 0, false)
+		rolledOut(t, c.Client, ns, "web")
+		framework.Eventually(t, "only the new pods are left", func() error { return allAre(c.Client, ns, 6, last) })
 	}
-	rolledOut(t, c.Client, ns, "web")
 	have, err := sizes(c.Client, ns)
-	if err != nil || len(have) != 2 || have["v1"] != 0 || have["v2"] != 6 {
+	if err != nil || have[last] != 6 {
 		t.Errorf("replica sets have the sizes %v, %v", have, err)
 	}
-	pods, err := activePods(c.Client, ns)
-	if err != nil || len(pods) != 6 {
-		t.Errorf("%d pods, %v, want 6", len(pods), err)
+	for image, n := range have {
+		if image != last && n != 0 {
+			t.Errorf("the replica set of %s still wants %d pods", image, n)
+		}
 	}
 }

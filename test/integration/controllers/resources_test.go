@@ -251,7 +251,7 @@ func TestResourceClaim(t *testing.T) {
 	}
 	pod := framework.Pod("user", "main")
 	pod.Spec.SchedulerName = "none"
-	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "mine", ResourceClaimTemplateName: ptr.To("gpu")}}
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "mine", ResourceClaimTemplateName: new("gpu")}}
 	if _, err := cluster.Client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestResourceClaim(t *testing.T) {
 	rule := &resourcev1.DeviceTaintRule{
 		ObjectMeta: metav1.ObjectMeta{Name: "broken-" + ns},
 		Spec: resourcev1.DeviceTaintRuleSpec{
-			DeviceSelector: &resourcev1.DeviceTaintSelector{Driver: ptr.To("gpu.example.com"), Pool: ptr.To(ns)},
+			DeviceSelector: &resourcev1.DeviceTaintSelector{Driver: new("gpu.example.com"), Pool: new(ns)},
 			Taint:          resourcev1.DeviceTaint{Key: "example.com/broken", Effect: resourcev1.DeviceTaintEffectNone},
 		},
 	}
@@ -328,7 +328,7 @@ func TestResourceClaim(t *testing.T) {
 	if _, err := cluster.Client.CoreV1().Pods(ns).Patch(t.Context(), tainted, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.Client.CoreV1().Pods(ns).Delete(t.Context(), tainted, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}); err != nil {
+	if err := cluster.Client.CoreV1().Pods(ns).Delete(t.Context(), tainted, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Log(err)
 	}
 	gone(t, "the claim", func() error {

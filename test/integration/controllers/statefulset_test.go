@@ -266,7 +266,7 @@ func TestStatefulSet_Partition(t *testing.T) {
 		}
 		text, done, err := viewer.Status(content, 0)
 		if want := "partitioned roll out complete: 2 new pods have been updated...\n"; err != nil || !done || text != want {
-			return fmt.Errorf("kubectl rollout status says %q, done %t, %v", text, done, err)
+			return fmt.Errorf("kubectl rollout status says %q, done %t, %w", text, done, err)
 		}
 		return nil
 	})

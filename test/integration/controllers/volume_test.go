@@ -390,7 +390,7 @@ func TestVolume_ScheduledWithItsPod(t *testing.T) {
 		t.Errorf("finalizers are %v", claim.Finalizers)
 	}
 	for _, pod := range []string{"first", "second"} {
-		if err := pods.Delete(t.Context(), pod, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+		if err := pods.Delete(t.Context(), pod, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -524,7 +524,7 @@ func TestVolume_AttachDetach(t *testing.T) {
 	if got := awaitEvent(t, ns, "second", "FailedAttachVolume"); !strings.Contains(got, "Volume is already used by pod(s) first") {
 		t.Errorf("message is %q", got)
 	}
-	if err := pods.Delete(t.Context(), "first", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+	if err := pods.Delete(t.Context(), "first", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
 	gone(t, "the pod", func() error {
@@ -544,7 +544,7 @@ func TestVolume_AttachDetach(t *testing.T) {
 		_, err := on("node-b")
 		return err
 	})
-	if err := pods.Delete(t.Context(), "second", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+	if err := pods.Delete(t.Context(), "second", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
 	gone(t, "the attachment to the second node", func() error {
@@ -557,7 +557,7 @@ func TestVolume_AttachDetach(t *testing.T) {
 // A claim that asks for more says who is waited for.
 func TestVolume_Expand(t *testing.T) {
 	ns := cluster.Namespace(t)
-	class := storageClass(t, ns, storagev1.VolumeBindingImmediate, func(c *storagev1.StorageClass) { c.AllowVolumeExpansion = ptr.To(true) })
+	class := storageClass(t, ns, storagev1.VolumeBindingImmediate, func(c *storagev1.StorageClass) { c.AllowVolumeExpansion = new(true) })
 	claim := createClaim(t, ns, claimOf("data", class, "1Gi"))
 	awaitBound(t, ns, "data", provide(t, claim, ""))
 	patch := []byte(`{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)

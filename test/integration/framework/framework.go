@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -33,6 +34,7 @@ import (
 	"minik8s.io/minik8s/pkg/controllers"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
+	"minik8s.io/minik8s/pkg/registry/etcdstore"
 	"minik8s.io/minik8s/pkg/scheduler"
 )
 
@@ -40,6 +42,8 @@ import (
 type Options struct {
 	// Dir keeps etcd's data. Default: a temporary directory that Stop removes.
 	Dir string
+	// QuotaBytes bounds etcd's data. Default: etcd's.
+	QuotaBytes int64
 	// Controllers run, selected as in controllers.Config.Enabled. Default: none.
 	Controllers []string
 	// Scheduler says whether pods get nodes.
@@ -76,22 +80,22 @@ type Cluster struct {
 var live atomic.Int32
 
 // Start runs a cluster until the test ends, and fails the test if anything of it is left behind then.
-func Start(t testing.TB, o Options) *Cluster {
-	t.Helper()
+func Start(tb testing.TB, o Options) *Cluster {
+	tb.Helper()
 	before := snapshot()
 	c, err := New(o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := c.Stop(); err != nil {
-			t.Errorf("stopping the cluster: %v", err)
+			tb.Errorf("stopping the cluster: %v", err)
 		}
 		if live.Load() > 0 {
 			return // whose goroutines are whose could not be told; Main looks at the end
 		}
 		if leaks := before.leaks(10 * time.Second); len(leaks) > 0 {
-			t.Errorf("%d goroutines are left, among them:\n%s", len(leaks), leaks[0])
+			tb.Errorf("%d goroutines are left, among them:\n%s", len(leaks), leaks[0])
 		}
 	})
 	return c
@@ -144,7 +148,7 @@ func New(o Options) (_ *Cluster, err error) {
 	if c.ca, err = pki.NewCA("integration"); err != nil {
 		return nil, err
 	}
-	if c.backend, err = etcd.Start(context.Background(), etcd.Config{Dir: c.options.Dir, UnsafeNoFsync: true}); err != nil {
+	if c.backend, err = etcd.Start(context.Background(), etcd.Config{Dir: c.options.Dir, UnsafeNoFsync: true, QuotaBytes: c.options.QuotaBytes}); err != nil {
 		return nil, err
 	}
 	if err = c.startAPIServer(); err != nil {
@@ -164,13 +168,14 @@ func New(o Options) (_ *Cluster, err error) {
 	return c, err
 }
 
-// setLogs drops the logs of all parts unless tests run with -v: conflicts and lost races are what these tests are about.
-func setLogs() {
+// setLogs drops the logs of all parts unless tests run with -v: conflicts and lost races are what these tests are about. Once,
+// for the parts of an earlier cluster may still read where the logs go.
+var setLogs = sync.OnceFunc(func() {
 	if !testing.Verbose() {
 		klog.SetLogger(logr.Discard())
 	}
 	ctrl.SetLogger(klog.Background())
-}
+})
 
 // startAPIServer returns when the server is ready.
 func (c *Cluster) startAPIServer() error {
@@ -188,7 +193,7 @@ func (c *Cluster) startAPIServer() error {
 	c.host = "https://" + listener.Addr().String()
 	config := apiserver.Config{
 		Backend: c.backend, Listener: listener, Serving: serving, ClientCA: c.ca.Cert, TokenKey: c.tokenKey,
-		AdvertiseAddress: netip.MustParseAddr("192.0.2.1"), CompactionInterval: -1,
+		AdvertiseAddress: netip.MustParseAddr("192.0.2.1"), Storage: etcdstore.Options{CompactionInterval: -1},
 		Policy: policy.AddOns(),
 	}
 	if c.options.APIServer != nil {
@@ -196,7 +201,7 @@ func (c *Cluster) startAPIServer() error {
 	}
 	server, err := apiserver.New(config)
 	if err != nil {
-		listener.Close()
+		_ = listener.Close()
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -300,8 +305,8 @@ func (c *Cluster) Stop() error {
 	stopping := c.stopping
 	c.stopping = nil
 	c.mu.Unlock()
-	for i := len(stopping) - 1; i >= 0; i-- {
-		errs = append(errs, stopping[i]())
+	for _, stop := range slices.Backward(stopping) {
+		errs = append(errs, stop())
 	}
 	if c.stopAPI != nil {
 		c.stopAPI()

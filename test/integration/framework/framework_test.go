@@ -45,7 +45,7 @@ func TestStart(t *testing.T) {
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
-			return fmt.Errorf("get answers %v", err)
+			return fmt.Errorf("get answers %w", err)
 		})
 	})
 

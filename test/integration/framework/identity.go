@@ -48,11 +48,11 @@ func (c *Cluster) Anonymous() *rest.Config {
 }
 
 // ServiceAccount is a client configuration with a token of a ServiceAccount, as a pod would have.
-func (c *Cluster) ServiceAccount(t testing.TB, namespace, name string) *rest.Config {
-	t.Helper()
+func (c *Cluster) ServiceAccount(tb testing.TB, namespace, name string) *rest.Config {
+	tb.Helper()
 	token, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(context.Background(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatalf("getting a token of service account %s/%s: %v", namespace, name, err)
+		tb.Fatalf("getting a token of service account %s/%s: %v", namespace, name, err)
 	}
 	config := c.Anonymous()
 	config.BearerToken = token.Status.Token
@@ -60,11 +60,11 @@ func (c *Cluster) ServiceAccount(t testing.TB, namespace, name string) *rest.Con
 }
 
 // ClientFor makes a client of a configuration.
-func ClientFor(t testing.TB, config *rest.Config) kubernetes.Interface {
-	t.Helper()
+func ClientFor(tb testing.TB, config *rest.Config) kubernetes.Interface {
+	tb.Helper()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return client
 }

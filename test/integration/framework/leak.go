@@ -42,7 +42,7 @@ func snapshot() stacks {
 		buffer = make([]byte, 2*len(buffer))
 	}
 	found := stacks{}
-	for _, stack := range strings.Split(string(buffer), "\n\n") {
+	for stack := range strings.SplitSeq(string(buffer), "\n\n") {
 		by := creator.FindStringSubmatch(stack)
 		if by == nil || isDaemon(by[1]) {
 			continue

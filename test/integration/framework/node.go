@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -56,18 +57,18 @@ type Node struct {
 }
 
 // AddNode runs a node until the test ends, which also removes its object.
-func (c *Cluster) AddNode(t testing.TB, spec FakeNode) *Node {
-	t.Helper()
+func (c *Cluster) AddNode(tb testing.TB, spec FakeNode) *Node {
+	tb.Helper()
 	n, err := c.StartNode(spec)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := n.Stop(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 		if err := c.Client.CoreV1().Nodes().Delete(context.Background(), n.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return n
@@ -128,9 +129,7 @@ func Resources(cpu, memory string) corev1.ResourceList {
 
 func (n *Node) register(ctx context.Context) error {
 	labels := map[string]string{corev1.LabelHostname: n.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}
-	for k, v := range n.spec.Labels {
-		labels[k] = v
-	}
+	maps.Copy(labels, n.spec.Labels)
 	_, err := n.client.CoreV1().Nodes().Create(ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: labels},
 		Spec:       corev1.NodeSpec{Taints: n.spec.Taints},
@@ -193,7 +192,7 @@ func (n *Node) hostIP() string { return fmt.Sprintf("192.0.2.%d", n.number+1) }
 
 func (n *Node) renew(ctx context.Context) error {
 	leases := n.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	spec := coordinationv1.LeaseSpec{HolderIdentity: ptr.To(n.Name), LeaseDurationSeconds: ptr.To[int32](40), RenewTime: ptr.To(metav1.NowMicro())}
+	spec := coordinationv1.LeaseSpec{HolderIdentity: new(n.Name), LeaseDurationSeconds: new(int32(40)), RenewTime: new(metav1.NowMicro())}
 	lease, err := leases.Get(ctx, n.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: spec}, metav1.CreateOptions{})
@@ -263,7 +262,7 @@ func (n *Node) sync(ctx context.Context, key cache.ObjectName) error {
 	}
 	pods := n.client.CoreV1().Pods(key.Namespace)
 	if cached.DeletionTimestamp != nil {
-		err := pods.Delete(ctx, key.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: metav1.NewUIDPreconditions(string(cached.UID))})
+		err := pods.Delete(ctx, key.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: metav1.NewUIDPreconditions(string(cached.UID))})
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return nil // gone, or another one by now
 		}
@@ -297,7 +296,7 @@ func (n *Node) observe(pod *corev1.Pod) bool {
 		pod.Status.Phase = corev1.PodRunning
 		pod.Status.PodIP, pod.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}}
 		pod.Status.HostIP, pod.Status.HostIPs = n.hostIP(), []corev1.HostIP{{IP: n.hostIP()}}
-		pod.Status.StartTime = ptr.To(metav1.Now())
+		pod.Status.StartTime = new(metav1.Now())
 	}
 	for _, t := range []corev1.PodConditionType{corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
 		status := ready
@@ -319,7 +318,7 @@ func (n *Node) observe(pod *corev1.Pod) bool {
 	pod.Status.ContainerStatuses = nil
 	for _, c := range pod.Spec.Containers {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, Ready: ready == corev1.ConditionTrue, Started: ptr.To(true),
+			Name: c.Name, Image: c.Image, Ready: ready == corev1.ConditionTrue, Started: new(true),
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ptr.Deref(pod.Status.StartTime, metav1.Now())}},
 		})
 	}

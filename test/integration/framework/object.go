@@ -11,29 +11,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // Namespace makes a namespace of a new name that pods can be created in at once, and deletes it with all its pods when the
 // test ends.
-func (c *Cluster) Namespace(t testing.TB) string {
-	t.Helper()
+func (c *Cluster) Namespace(tb testing.TB) string {
+	tb.Helper()
 	ctx := context.Background()
 	ns, err := c.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	if _, err := c.Client.CoreV1().ServiceAccounts(ns.Name).Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := c.Client.CoreV1().Namespaces().Delete(ctx, ns.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			t.Error(err)
+			tb.Error(err)
 		}
-		now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
 		if err := c.Client.CoreV1().Pods(ns.Name).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return ns.Name

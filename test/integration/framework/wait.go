@@ -18,16 +18,16 @@ import (
 const Timeout = 30 * time.Second
 
 // Eventually waits until check returns nil. Each error says what is missing yet; the last one becomes the test's failure.
-func Eventually(t testing.TB, what string, check func() error) {
-	t.Helper()
+func Eventually(tb testing.TB, what string, check func() error) {
+	tb.Helper()
 	if err := poll(Timeout, check); err != nil {
-		t.Fatalf("%s: still not after %v: %v", what, Timeout, err)
+		tb.Fatalf("%s: still not after %v: %v", what, Timeout, err)
 	}
 }
 
 // Await returns the first event of a watch that accept wants. It stops the watch.
-func Await[T runtime.Object](t testing.TB, w watch.Interface, what string, accept func(watch.EventType, T) bool) T {
-	t.Helper()
+func Await[T runtime.Object](tb testing.TB, w watch.Interface, what string, accept func(watch.EventType, T) bool) T {
+	tb.Helper()
 	defer w.Stop()
 	deadline := time.NewTimer(Timeout)
 	defer deadline.Stop()
@@ -35,28 +35,28 @@ func Await[T runtime.Object](t testing.TB, w watch.Interface, what string, accep
 		select {
 		case e, ok := <-w.ResultChan():
 			if !ok {
-				t.Fatalf("%s: the watch ended", what)
+				tb.Fatalf("%s: the watch ended", what)
 			}
 			if e.Type == watch.Error {
-				t.Fatalf("%s: the watch failed: %v", what, apierrors.FromObject(e.Object))
+				tb.Fatalf("%s: the watch failed: %v", what, apierrors.FromObject(e.Object))
 			}
 			if obj, is := e.Object.(T); is && accept(e.Type, obj) {
 				return obj
 			}
 		case <-deadline.C:
-			t.Fatalf("%s: no such event in %v", what, Timeout)
+			tb.Fatalf("%s: no such event in %v", what, Timeout)
 		}
 	}
 }
 
 // Observe calls see with every event of a watch until the function it returns is called. That one waits for the last call.
-func Observe[T runtime.Object](t testing.TB, start func(context.Context) (watch.Interface, error), see func(watch.EventType, T)) (stop func()) {
-	t.Helper()
+func Observe[T runtime.Object](tb testing.TB, start func(context.Context) (watch.Interface, error), see func(watch.EventType, T)) (stop func()) {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w, err := start(ctx)
 	if err != nil {
 		cancel()
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -72,7 +72,7 @@ func Observe[T runtime.Object](t testing.TB, start func(context.Context) (watch.
 		cancel()
 		<-done
 	}
-	t.Cleanup(stop)
+	tb.Cleanup(stop)
 	return stop
 }
 

@@ -118,7 +118,8 @@ func validateDivisor(name string, divisor resource.Quantity, path *field.Path) f
 		return nil
 	}
 	_, of, _ := strings.Cut(name, ".")
-	allowed, what := byteDivisors, ""
+	allowed := byteDivisors
+	var what string
 	switch {
 	case of == "cpu":
 		allowed, what = []string{"1m", "1"}, "cpu"

@@ -150,7 +150,7 @@ containers:
 			s := parse(t, tc.spec)
 			SetDefaults(s)
 			errs := Validate(s, nil, tc.pod, field.NewPath("spec"))
-			for i := 0; i < max(len(errs), len(tc.want)); i++ {
+			for i := range max(len(errs), len(tc.want)) {
 				got, want := "nothing", "nothing"
 				if i < len(errs) {
 					got = errs[i].Error()

@@ -65,7 +65,11 @@ func validateHugePages(name corev1.ResourceName, q resource.Quantity, path *fiel
 	if !IsHugePages(name) {
 		return nil
 	}
-	page, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
+	size := strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	page, err := resource.Quantity{}, error(nil)
+	if !Expensive(size) {
+		page, err = resource.ParseQuantity(size)
+	}
 	if err != nil || page.Sign() <= 0 || page.MilliValue()%1000 != 0 || q.Value()%page.Value() != 0 {
 		return ratchet.Mark("huge pages", field.Invalid(path, q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name)))
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 )
 
 func TestMerge(t *testing.T) {
@@ -17,8 +16,8 @@ func TestMerge(t *testing.T) {
 	foo := corev1.Toleration{Key: "foo", Operator: exists}
 	fooBar := corev1.Toleration{Key: "foo", Operator: equal, Value: "bar"}
 	fooBarNoSched := corev1.Toleration{Key: "foo", Operator: equal, Value: "bar", Effect: corev1.TaintEffectNoSchedule}
-	fooLong := corev1.Toleration{Key: "foo", Operator: exists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](20)}
-	fooShort := corev1.Toleration{Key: "foo", Operator: exists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](10)}
+	fooLong := corev1.Toleration{Key: "foo", Operator: exists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(20))}
+	fooShort := corev1.Toleration{Key: "foo", Operator: exists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(10))}
 	other := corev1.Toleration{Key: "other", Operator: exists}
 	type list = []corev1.Toleration
 	for _, tc := range []struct {

@@ -63,7 +63,7 @@ func validateMinDomains(n *int32, action corev1.UnsatisfiableConstraintAction, p
 		errs = append(errs, field.Invalid(path, fmt.Sprint(*n), notPositive))
 	}
 	if action != corev1.DoNotSchedule {
-		errs = append(errs, field.Invalid(path, fmt.Sprint(*n), fmt.Sprintf("can only use minDomains if whenUnsatisfiable=%s, not %s", corev1.DoNotSchedule, action)))
+		errs = append(errs, field.Invalid(path, *n, fmt.Sprintf("can only use minDomains if whenUnsatisfiable=%s, not %s", corev1.DoNotSchedule, action)))
 	}
 	return errs
 }

@@ -197,7 +197,7 @@ func validateEmptyDir(e *corev1.EmptyDirVolumeSource, path *field.Path) field.Er
 func validateISCSI(i *corev1.ISCSIVolumeSource, path *field.Path) field.ErrorList {
 	return volumesource.ISCSI{
 		TargetPortal: i.TargetPortal, IQN: i.IQN, Lun: i.Lun,
-		CHAP: i.DiscoveryCHAPAuth || i.SessionCHAPAuth, HasSecret: i.SecretRef != nil, InitiatorName: i.InitiatorName,
+		CHAP: i.DiscoveryCHAPAuth || i.SessionCHAPAuth, HasSecret: i.SecretRef != nil, InitiatorName: i.InitiatorName, OfPod: true,
 	}.Validate(path)
 }
 

@@ -153,6 +153,8 @@ type ISCSI struct {
 	// CHAP is set if discovery or sessions authenticate by CHAP; HasSecret, if there is a reference to a Secret.
 	CHAP, HasSecret bool
 	InitiatorName   *string
+	// OfPod makes refusals of names say how these may begin, as upstream's do only there.
+	OfPod bool
 }
 
 // Validate checks an iSCSI volume.
@@ -161,19 +163,19 @@ func (i ISCSI) Validate(path *field.Path) field.ErrorList {
 	if i.IQN == "" {
 		errs = append(errs, field.Required(path.Child("iqn"), ""))
 	} else {
-		errs = append(errs, validateISCSIName(i.IQN, path.Child("iqn"))...)
+		errs = append(errs, i.name(i.IQN, path.Child("iqn"))...)
 	}
 	errs = append(errs, validateLUN(i.Lun, path.Child("lun"))...)
 	if i.CHAP && !i.HasSecret {
 		errs = append(errs, field.Required(path.Child("secretRef"), ""))
 	}
 	if i.InitiatorName != nil {
-		errs = append(errs, validateISCSIName(*i.InitiatorName, path.Child("initiatorname"))...)
+		errs = append(errs, i.name(*i.InitiatorName, path.Child("initiatorname"))...)
 	}
 	return errs
 }
 
-func validateISCSIName(name string, path *field.Path) field.ErrorList {
+func (i ISCSI) name(name string, path *field.Path) field.ErrorList {
 	for prefix, form := range iscsiNames {
 		if strings.HasPrefix(name, prefix) {
 			if !form.MatchString(name) {
@@ -181,6 +183,9 @@ func validateISCSIName(name string, path *field.Path) field.ErrorList {
 			}
 			return nil
 		}
+	}
+	if !i.OfPod {
+		return field.ErrorList{field.Invalid(path, name, "must be valid format")}
 	}
 	return field.ErrorList{field.Invalid(path, name, "must be valid format starting with iqn, eui, or naa")}
 }

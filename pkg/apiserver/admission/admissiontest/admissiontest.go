@@ -50,18 +50,18 @@ func (r Request) Attributes() admission.Attributes {
 
 // Initialize gives a plugin informers and a client that know the objects, and waits until they do. A plugin that asks for
 // an authorizer gets one that allows nothing.
-func Initialize(t testing.TB, plugin admission.Interface, objects ...runtime.Object) {
-	t.Helper()
+func Initialize(tb testing.TB, plugin admission.Interface, objects ...runtime.Object) {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	client := fake.NewClientset(objects...)
 	shared := informers.NewSharedInformerFactory(client, 0)
 	initializer.New(client, nil, shared, authorizerfactory.NewAlwaysDenyAuthorizer(), nil,
 		compatibility.NewEffectiveVersionFromString("1.37", "", ""), nil, nil).Initialize(plugin)
 	if err := admission.ValidateInitialization(plugin); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	shared.Start(ctx.Done())
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		shared.Shutdown()
 	})
@@ -69,7 +69,7 @@ func Initialize(t testing.TB, plugin admission.Interface, objects ...runtime.Obj
 	defer stop()
 	for kind, ok := range shared.WaitForCacheSync(wait.Done()) {
 		if !ok {
-			t.Fatalf("informer of %v did not sync", kind)
+			tb.Fatalf("informer of %v did not sync", kind)
 		}
 	}
 }

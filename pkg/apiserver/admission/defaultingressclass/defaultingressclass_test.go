@@ -34,7 +34,7 @@ func TestAdmit(t *testing.T) {
 		{name: "default", classes: []runtime.Object{class("a", "false", 1), class("b", "true", 1)}, want: "b"},
 		{name: "the newest", classes: []runtime.Object{class("a", "true", 1), class("b", "true", 2)}, want: "b"},
 		{name: "by name", classes: []runtime.Object{class("b", "true", 1), class("a", "true", 1)}, want: "a"},
-		{name: "named", classes: []runtime.Object{class("a", "true", 1)}, ingress: networkingv1.Ingress{Spec: networkingv1.IngressSpec{IngressClassName: ptr.To("x")}}, want: "x"},
+		{name: "named", classes: []runtime.Object{class("a", "true", 1)}, ingress: networkingv1.Ingress{Spec: networkingv1.IngressSpec{IngressClassName: new("x")}}, want: "x"},
 		{name: "annotated", classes: []runtime.Object{class("a", "true", 1)}, ingress: networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kubernetes.io/ingress.class": "x"}}}, want: ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
 )
@@ -28,10 +27,10 @@ func TestAdmit(t *testing.T) {
 		operation   admission.Operation
 		want        *string
 	}{
-		"a default":            {classes: []runtime.Object{other, chosen}, want: ptr.To("chosen")},
+		"a default":            {classes: []runtime.Object{other, chosen}, want: new("chosen")},
 		"no default":           {classes: []runtime.Object{other}},
-		"asked for another":    {classes: []runtime.Object{chosen}, class: ptr.To("other"), want: ptr.To("other")},
-		"asked for none":       {classes: []runtime.Object{chosen}, class: ptr.To(""), want: ptr.To("")},
+		"asked for another":    {classes: []runtime.Object{chosen}, class: new("other"), want: new("other")},
+		"asked for none":       {classes: []runtime.Object{chosen}, class: new(""), want: new("")},
 		"asked by annotation":  {classes: []runtime.Object{chosen}, annotations: map[string]string{corev1.BetaStorageClassAnnotation: ""}},
 		"a subresource":        {classes: []runtime.Object{chosen}, subresource: "status"},
 		"nothing on an update": {classes: []runtime.Object{chosen}, operation: admission.Update},

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
 )
@@ -26,7 +25,7 @@ func TestAdmit(t *testing.T) {
 		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
 	}
 	seconds := toleration("example.com/a")
-	seconds.TolerationSeconds = ptr.To[int64](1)
+	seconds.TolerationSeconds = new(int64(1))
 	for _, tc := range []struct {
 		name string
 		spec corev1.PodSpec

@@ -136,7 +136,7 @@ func connect(kubeconfig string, retry time.Duration) (asker, error) {
 			return err
 		}
 		if result.StatusCode(&code); code < 200 || code >= 300 {
-			return fmt.Errorf("Error contacting webhook: %d", code)
+			return fmt.Errorf("Error contacting webhook: %d", code) //nolint:staticcheck // upstream's words
 		}
 		return result.Into(review)
 	}, nil

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/object"
@@ -29,12 +30,14 @@ const Name = "LimitRanger"
 type Plugin struct {
 	*admission.Handler
 	ranges corelisters.LimitRangeLister
+	live   *live
 }
 
 var (
 	_ admission.MutationInterface                  = (*Plugin)(nil)
 	_ admission.ValidationInterface                = (*Plugin)(nil)
 	_ initializer.WantsExternalKubeInformerFactory = (*Plugin)(nil)
+	_ initializer.WantsExternalKubeClientSet       = (*Plugin)(nil)
 )
 
 // New returns the plugin.
@@ -49,16 +52,22 @@ func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactor
 	p.SetReadyFunc(ranges.Informer().HasSynced)
 }
 
+// SetExternalKubeClientSet implements initializer.WantsExternalKubeClientSet.
+func (p *Plugin) SetExternalKubeClientSet(c kubernetes.Interface) { p.live = newLive(c.CoreV1()) }
+
 // ValidateInitialization implements admission.InitializationValidator.
 func (p *Plugin) ValidateInitialization() error {
 	if p.ranges == nil {
 		return errors.New("missing limitRange lister")
 	}
+	if p.live == nil {
+		return errors.New("missing client")
+	}
 	return nil
 }
 
 // Admit implements admission.MutationInterface: it sets defaults in new pods.
-func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != corev1.Resource("pods") || a.GetSubresource() != "" || a.GetOperation() != admission.Create {
 		return nil
 	}
@@ -66,14 +75,14 @@ func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	if err != nil {
 		return err
 	}
-	return p.each(a, func(r *corev1.LimitRange) error {
+	return p.each(ctx, a, func(r *corev1.LimitRange) error {
 		setDefaults(pod, r)
 		return nil
 	})
 }
 
 // Validate implements admission.ValidationInterface: it checks new pods, resized ones, and claims.
-func (p *Plugin) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	switch a.GetResource().GroupResource() {
 	case corev1.Resource("pods"):
 		created := a.GetOperation() == admission.Create && a.GetSubresource() == ""
@@ -84,7 +93,7 @@ func (p *Plugin) Validate(_ context.Context, a admission.Attributes, _ admission
 		if err != nil {
 			return err
 		}
-		return p.each(a, func(r *corev1.LimitRange) error { return checkPod(pod, r) })
+		return p.each(ctx, a, func(r *corev1.LimitRange) error { return checkPod(pod, r) })
 	case corev1.Resource("persistentvolumeclaims"):
 		if a.GetSubresource() != "" {
 			return nil
@@ -93,19 +102,24 @@ func (p *Plugin) Validate(_ context.Context, a admission.Attributes, _ admission
 		if err != nil || claim.DeletionTimestamp != nil {
 			return err
 		}
-		return p.each(a, func(r *corev1.LimitRange) error { return checkClaim(claim, r) })
+		return p.each(ctx, a, func(r *corev1.LimitRange) error { return checkClaim(claim, r) })
 	}
 	return nil
 }
 
 // each calls f with the limit ranges of the namespace and refuses the request if it fails.
-func (p *Plugin) each(a admission.Attributes, f func(*corev1.LimitRange) error) error {
+func (p *Plugin) each(ctx context.Context, a admission.Attributes, f func(*corev1.LimitRange) error) error {
 	if !p.WaitForReady() {
 		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
 	}
 	all, err := p.ranges.LimitRanges(a.GetNamespace()).List(labels.Everything())
 	if err != nil {
 		return admission.NewForbidden(a, fmt.Errorf("unable to %s %v at this time because there was an error enforcing limit ranges", a.GetOperation(), a.GetResource()))
+	}
+	if len(all) == 0 { // perhaps the cache has not heard of them
+		if all, err = p.live.list(ctx, a.GetNamespace()); err != nil {
+			return admission.NewForbidden(a, err)
+		}
 	}
 	for _, r := range all {
 		if err := f(r); err != nil {

@@ -86,8 +86,14 @@ func (p *Plugin) admitPodCertificateRequest(ctx context.Context, name string, a 
 	if account.UID != s.ServiceAccountUID {
 		return behind("PodCertificateRequest for pod %s names service account UID %q, which differs from the running service account (%q)", of, s.ServiceAccountUID, account.UID)
 	}
-	if mounts(pod, s.SignerName) || p.mayRequest(ctx, a, s) {
+	if mounts(pod, s.SignerName) {
 		return nil
+	}
+	switch allowed, err := p.mayRequest(ctx, a, s); {
+	case allowed:
+		return nil
+	case err != nil:
+		return fmt.Errorf("error authorizing %s to request podcertificaterequests for signer %q: %w", a.GetUserInfo().GetName(), s.SignerName, err)
 	}
 	return fmt.Errorf("pod %s does not mount a podCertificate projected volume for signer %q", of, s.SignerName)
 }
@@ -108,12 +114,12 @@ func mounts(pod *corev1.Pod, signer string) bool {
 }
 
 // mayRequest reports whether a rule lets the node ask this signer on behalf of the ServiceAccount. Rules cannot name a
-// resource with a slash.
-func (p *Plugin) mayRequest(ctx context.Context, a admission.Attributes, s *certificatesv1.PodCertificateRequestSpec) bool {
+// resource with a slash. An authorizer may allow in spite of an error.
+func (p *Plugin) mayRequest(ctx context.Context, a admission.Attributes, s *certificatesv1.PodCertificateRequestSpec) (bool, error) {
 	decision, _, err := p.authorizer.Authorize(ctx, authorizer.AttributesRecord{
 		User: a.GetUserInfo(), Verb: "request-serviceaccounts-podcertificate-signer",
 		APIGroup: a.GetResource().Group, APIVersion: a.GetResource().Version, Resource: strings.ReplaceAll(s.SignerName, "/", ":"),
 		Namespace: a.GetNamespace(), Name: s.ServiceAccountName, ResourceRequest: true,
 	})
-	return err == nil && decision == authorizer.DecisionAllow
+	return decision == authorizer.DecisionAllow, err
 }

@@ -39,6 +39,11 @@ func admitNode(name string, a admission.Attributes) error {
 		if n.Spec.ConfigSource != nil {
 			return fmt.Errorf("node %q is not allowed to create pods with a non-nil configSource", name)
 		}
+		// Upstream asks for this in updates only. But a node that registers as the dependent of something which it may delete
+		// (its CSINode) can have itself deleted later, and come back without the taints it got in between.
+		if len(n.OwnerReferences) > 0 {
+			return fmt.Errorf("node %q is not allowed to set ownerReferences", name)
+		}
 		if bad := forbiddenLabels(n.Labels, nil); len(bad) > 0 {
 			return fmt.Errorf("node %q is not allowed to set the following labels: %s", name, strings.Join(bad, ", "))
 		}
@@ -56,6 +61,10 @@ func admitNode(name string, a admission.Attributes) error {
 		}
 		if !apiequality.Semantic.DeepEqual(n.Spec.Taints, old.Spec.Taints) {
 			return fmt.Errorf("node %q is not allowed to modify taints", name)
+		}
+		// The garbage collector would delete the node with its owner, and it may register anew with other taints (CVE-2025-5187).
+		if !apiequality.Semantic.DeepEqual(n.OwnerReferences, old.OwnerReferences) {
+			return fmt.Errorf("node %q is not allowed to modify ownerReferences", name)
 		}
 		if bad := forbiddenLabels(n.Labels, old.Labels); len(bad) > 0 {
 			return fmt.Errorf("is not allowed to modify labels: %s", strings.Join(bad, ", "))

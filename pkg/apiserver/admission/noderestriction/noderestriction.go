@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -185,8 +186,8 @@ func admitClaimStatus(name string, a admission.Attributes) error {
 	if err != nil {
 		return err
 	}
-	if !apiequality.Semantic.DeepEqual(withoutNodesPart(claim), withoutNodesPart(old)) {
-		return fmt.Errorf("node %q is not allowed to update fields other than status.capacity and status.conditions", name)
+	if before, after := withoutNodesPart(old), withoutNodesPart(claim); !apiequality.Semantic.DeepEqual(before, after) {
+		return fmt.Errorf("node %q is not allowed to update fields other than status.quantity and status.conditions: %s", name, diff.Diff(before, after))
 	}
 	return nil
 }

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
 )
@@ -32,11 +31,21 @@ func pod(name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
 
 func mirror(p *corev1.Pod) {
 	p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
-	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "uid", Controller: ptr.To(true)}}
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "uid", Controller: new(true)}}
 }
 
 func newNode(name string, labels map[string]string, taints ...corev1.Taint) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", Labels: labels}, Spec: corev1.NodeSpec{Taints: taints}}
+}
+
+func owned(n *corev1.Node) *corev1.Node {
+	n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "storage.k8s.io/v1", Kind: "CSINode", Name: n.Name, UID: "u"}}
+	return n
+}
+
+func configured(n *corev1.Node, name string) *corev1.Node {
+	n.Spec.ConfigSource = &corev1.NodeConfigSource{ConfigMap: &corev1.ConfigMapNodeConfigSource{Name: name}}
+	return n
 }
 
 func token(ref *authenticationv1.BoundObjectReference, audiences ...string) *authenticationv1.TokenRequest {
@@ -91,6 +100,19 @@ func TestAdmit(t *testing.T) {
 		{"taints later", admissiontest.Request{Resource: "nodes", Name: "n1", Operation: update, Object: newNode("n1", nil, corev1.Taint{Key: "k"}), Old: newNode("n1", nil)}, `node "n1" is not allowed to modify taints`},
 		{"label taken away", admissiontest.Request{Resource: "nodes", Name: "n1", Operation: update, Object: newNode("n1", nil), Old: newNode("n1", map[string]string{"x.node-restriction.kubernetes.io/a": "b"})},
 			"is not allowed to modify labels: x.node-restriction.kubernetes.io/a"},
+		{"owner when made", admissiontest.Request{Resource: "nodes", Name: "n1", Object: owned(newNode("n1", nil))}, `node "n1" is not allowed to set ownerReferences`},
+		{"owner later", admissiontest.Request{Resource: "nodes", Name: "n1", Operation: update, Object: owned(newNode("n1", nil)), Old: newNode("n1", nil)},
+			`node "n1" is not allowed to modify ownerReferences`},
+		{"owner by status", admissiontest.Request{Resource: "nodes", Subresource: "status", Name: "n1", Operation: update, Object: owned(newNode("n1", nil)), Old: newNode("n1", nil)},
+			`node "n1" is not allowed to modify ownerReferences`},
+		{"owner taken away", admissiontest.Request{Resource: "nodes", Name: "n1", Operation: update, Object: newNode("n1", nil), Old: owned(newNode("n1", nil))},
+			`node "n1" is not allowed to modify ownerReferences`},
+		{"owner kept", admissiontest.Request{Resource: "nodes", Name: "n1", Operation: update, Object: owned(newNode("n1", nil)), Old: owned(newNode("n1", nil))}, ""},
+		{"configSource when made", admissiontest.Request{Resource: "nodes", Name: "n1", Object: configured(newNode("n1", nil), "a")}, "non-nil configSource"},
+		{"configSource later", admissiontest.Request{Resource: "nodes", Name: "n1", Operation: update, Object: configured(newNode("n1", nil), "b"), Old: configured(newNode("n1", nil), "a")},
+			"is not allowed to update configSource"},
+		{"configSource dropped", admissiontest.Request{Resource: "nodes", Name: "n1", Operation: update, Object: newNode("n1", nil), Old: configured(newNode("n1", nil), "a")}, ""},
+		{"node with a generated name", admissiontest.Request{Resource: "nodes", Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "n"}}}, `is not allowed to modify node ""`},
 		{"deletion of another node", admissiontest.Request{Resource: "nodes", Name: "n2", Operation: del}, `node "n1" is not allowed to modify node "n2"`},
 
 		{"ordinary pod", admissiontest.Request{Resource: "pods", Object: pod("p", "n1")}, `can only create mirror pods`},
@@ -99,7 +121,7 @@ func TestAdmit(t *testing.T) {
 		{"mirror pod without owner", admissiontest.Request{Resource: "pods", Object: pod("p", "n1", mirror, func(p *corev1.Pod) { p.OwnerReferences = nil })},
 			`node "n1" can only create pods with an owner reference set to itself`},
 		{"mirror pod of an older node", admissiontest.Request{Resource: "pods", Object: pod("p", "n1", mirror, func(p *corev1.Pod) { p.OwnerReferences[0].UID = "old" })}, "UID mismatch"},
-		{"mirror pod with an account", admissiontest.Request{Resource: "pods", Object: pod("p", "n1", mirror, func(p *corev1.Pod) { p.Spec.ServiceAccountName = "a" })}, "reference a service account"},
+		{"mirror pod with an account", admissiontest.Request{Resource: "pods", Object: pod("p", "n1", mirror, func(p *corev1.Pod) { p.Spec.ServiceAccountName = "a" })}, "reference serviceaccounts"},
 		{"mirror pod with a secret", admissiontest.Request{Resource: "pods", Object: pod("p", "n1", mirror, func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}} })},
 			`node "n1" can not create pods that reference secrets`},
 		{"own pod deleted", admissiontest.Request{Resource: "pods", Name: "mine", Operation: del}, ""},
@@ -111,6 +133,17 @@ func TestAdmit(t *testing.T) {
 			`node "n1" can only update pod status for pods with spec.nodeName set to itself`},
 		{"labels by status", admissiontest.Request{Resource: "pods", Subresource: "status", Operation: update, Old: pod("mine", "n1"),
 			Object: pod("mine", "n1", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} })}, "cannot update labels through pod status"},
+		{"claims by status", admissiontest.Request{Resource: "pods", Subresource: "status", Operation: update, Old: pod("mine", "n1"),
+			Object: pod("mine", "n1", func(p *corev1.Pod) { p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "c"}} })}, "cannot update resource claim statues"},
+		{"extended resources by status", admissiontest.Request{Resource: "pods", Subresource: "status", Operation: update, Old: pod("mine", "n1"),
+			Object: pod("mine", "n1", func(p *corev1.Pod) {
+				p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "c"}
+			})},
+			"cannot update extended resource claim status"},
+		{"the node's devices by status", admissiontest.Request{Resource: "pods", Subresource: "status", Operation: update, Old: pod("mine", "n1"),
+			Object: pod("mine", "n1", func(p *corev1.Pod) {
+				p.Status.NodeAllocatableResourceClaimStatuses = []corev1.NodeAllocatableResourceClaimStatus{{ResourceClaimName: "c"}}
+			})}, "cannot update node allocatable resource claim statuses"},
 		{"own eviction", admissiontest.Request{Resource: "pods", Subresource: "eviction", Name: "mine", Object: &policyv1.Eviction{}}, ""},
 		{"another's eviction", admissiontest.Request{Resource: "pods", Subresource: "eviction", Name: "theirs", Object: &policyv1.Eviction{}}, "node n1 can only evict pods with spec.nodeName set to itself"},
 		{"binding", admissiontest.Request{Resource: "pods", Subresource: "binding", Name: "mine", Object: &corev1.Binding{}}, `unexpected pod subresource "binding"`},

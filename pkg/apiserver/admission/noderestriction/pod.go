@@ -15,7 +15,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/object"
-	"minik8s.io/minik8s/pkg/apiserver/authorization/node"
 )
 
 func (p *Plugin) admitPod(name string, a admission.Attributes) error {
@@ -50,33 +49,11 @@ func (p *Plugin) admitMirrorPod(name string, a admission.Attributes) error {
 	if err := p.checkOwner(name, pod); err != nil {
 		return err
 	}
-	if pod.Spec.ServiceAccountName != "" {
-		return fmt.Errorf("node %q can not create pods that reference a service account", name)
-	}
-	plural := map[string]string{"Secret": "secrets", "ConfigMap": "configmaps", "PersistentVolumeClaim": "persistentvolumeclaims", "ResourceClaim": "resourceclaims"}
-	node.Visit(pod, func(kind, _ string) {
-		if err == nil {
-			err = fmt.Errorf("node %q can not create pods that reference %s", name, plural[kind])
-		}
-	})
-	if err != nil {
-		return err
-	}
-	if len(pod.Spec.ResourceClaims) > 0 {
-		return fmt.Errorf("node %q can not create pods that reference resourceclaims", name)
-	}
-	for _, v := range pod.Spec.Volumes {
-		if v.Projected == nil {
-			continue
-		}
-		for _, s := range v.Projected.Sources {
-			if s.ClusterTrustBundle != nil {
-				return fmt.Errorf("node %q can not create pods that reference clustertrustbundles", name)
-			}
-			if s.PodCertificate != nil {
-				return fmt.Errorf("node %q can not create pods that use podCertificate projections", name)
-			}
-		}
+	switch resource, err := reference(pod); {
+	case err != nil:
+		return fmt.Errorf("error checking mirror pod for API references: %w", err)
+	case resource != "":
+		return fmt.Errorf("node %q can not create pods that reference %s", name, resource)
 	}
 	return nil
 }
@@ -131,6 +108,8 @@ func admitPodStatus(name string, a admission.Attributes) error {
 		return fmt.Errorf("node %q cannot update resource claim statues", name) // upstream's spelling
 	case !apiequality.Semantic.DeepEqual(old.Status.ExtendedResourceClaimStatus, pod.Status.ExtendedResourceClaimStatus):
 		return fmt.Errorf("node %q cannot update extended resource claim status", name)
+	case !apiequality.Semantic.DeepEqual(old.Status.NodeAllocatableResourceClaimStatuses, pod.Status.NodeAllocatableResourceClaimStatuses):
+		return fmt.Errorf("node %q cannot update node allocatable resource claim statuses", name)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	// Who creates an object could as well not have done so.
 	if a.GetOperation() != admission.Create {
 		if reason, err := p.allowed(ctx, mayDelete(a)); reason != nil {
-			return admission.NewForbidden(a, fmt.Errorf("cannot set an ownerRef on a resource you can't delete: %v, %v", *reason, err))
+			return admission.NewForbidden(a, fmt.Errorf("cannot set an ownerRef on a resource you can't delete: %v, %v", *reason, err)) //nolint:errorlint // that is what upstream prints, an error that is nil too
 		}
 	}
 	blocking := newlyBlocking(owners, old)
@@ -105,7 +105,7 @@ func (p *plugin) validateOwner(ctx context.Context, a admission.Attributes, ref 
 			namespace = a.GetNamespace()
 		}
 		if reason, err := p.allowed(ctx, mayFinalize(a, m.Resource, namespace, ref.Name)); reason != nil {
-			return fmt.Errorf("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %v", *reason, err)
+			return fmt.Errorf("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %v", *reason, err) //nolint:errorlint // that is what upstream prints, an error that is nil too
 		}
 	}
 	return nil

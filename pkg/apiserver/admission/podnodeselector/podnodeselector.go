@@ -106,7 +106,7 @@ func (p *plugin) read(ctx context.Context, a admission.Attributes) (*corev1.Pod,
 
 // check compares what a pod asks of nodes with what its namespace does, and what comes out with what is allowed there.
 func (p *plugin) check(a admission.Attributes, pod string, selector, asked, result labels.Set) error {
-	reason := ""
+	var reason string
 	switch allowed := p.selectors[a.GetNamespace()]; {
 	case labels.Conflicts(selector, asked):
 		reason = "pod node label selector conflicts with its namespace node label selector"

@@ -112,8 +112,7 @@ func lacks(pod *corev1.Pod, allocatable corev1.ResourceList) []string {
 
 func refused(a admission.Attributes, cause metav1.CauseType, why error) error {
 	err := admission.NewForbidden(a, why)
-	var status *apierrors.StatusError
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{Type: cause})
 	}
 	return err

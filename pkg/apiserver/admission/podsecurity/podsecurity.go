@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
 	podsecurityadmission "k8s.io/pod-security-admission/admission"
 	admissionapi "k8s.io/pod-security-admission/admission/api"
 	"k8s.io/pod-security-admission/admission/api/load"
@@ -85,7 +87,7 @@ func (p *Plugin) ValidateInitialization() error {
 	p.delegate = &podsecurityadmission.Admission{
 		Configuration:    p.config,
 		Evaluator:        checks,
-		Metrics:          unmeasured{},
+		Metrics:          recorder(),
 		PodSpecExtractor: podsecurityadmission.DefaultPodSpecExtractor{},
 		NamespaceGetter:  podsecurityadmission.NamespaceGetterFromListerAndClient(p.namespaces, p.client),
 		PodLister:        podsecurityadmission.PodListerFromInformer(p.pods),
@@ -143,15 +145,13 @@ func refusal(a admission.Attributes, answer *admissionv1.AdmissionResponse) erro
 	return &apierrors.StatusError{ErrStatus: *answer.Result}
 }
 
-// unmeasured drops measurements: the recorder of the library registers globally, and a process may have several servers.
-type unmeasured struct{}
-
-func (unmeasured) RecordEvaluation(metrics.Decision, api.LevelVersion, metrics.Mode, api.Attributes) {
-}
-
-func (unmeasured) RecordExemption(api.Attributes) {}
-
-func (unmeasured) RecordError(bool, api.Attributes) {}
+// recorder counts evaluations, with upstream's metrics. A process may have several servers, and metrics are its own: they
+// count together, as all metrics of servers do.
+var recorder = sync.OnceValue(func() metrics.Recorder {
+	r := metrics.NewPrometheusRecorder(api.GetAPIVersion())
+	r.MustRegister(legacyregistry.MustRegister)
+	return r
+})
 
 // attributes shows a request to the delegate.
 type attributes struct{ admission.Attributes }

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/utils/ptr"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
 )
@@ -29,7 +29,7 @@ func TestValidate(t *testing.T) {
 		namespace("open", nil),
 		namespace("baseline", map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}))
 	meta := metav1.ObjectMeta{Name: "x"}
-	privileged := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i", SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}}}
+	privileged := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i", SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}}}
 	plain := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 	for _, tc := range []struct {
 		name string
@@ -55,4 +55,32 @@ func TestValidate(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestMetrics(t *testing.T) {
+	for range 2 { // two servers in a process
+		p, err := New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		admissiontest.Initialize(t, p, namespace("measured", map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}))
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+		if err := admissiontest.Run(p, admissiontest.Request{Resource: "pods", Namespace: "measured", Name: "x", Object: pod}.Attributes()); err == nil {
+			t.Fatal("the pod is allowed")
+		}
+	}
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			for _, l := range m.Label {
+				if f.GetName() == "pod_security_evaluations_total" && l.GetName() == "decision" && l.GetValue() == "deny" && m.Counter.GetValue() >= 2 {
+					return
+				}
+			}
+		}
+	}
+	t.Error("pod_security_evaluations_total does not count both refusals")
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,7 +95,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, o admission.
 		}
 	}
 	if qos.Class(&pod.Spec) != corev1.PodQOSBestEffort {
-		more = append(more[:len(more):len(more)], corev1.Toleration{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+		more = append(slices.Clip(more), corev1.Toleration{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 	}
 	if len(more) > 0 {
 		pod.Spec.Tolerations = toleration.Merge(pod.Spec.Tolerations, more)

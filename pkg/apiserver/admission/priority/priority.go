@@ -56,7 +56,7 @@ func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactor
 // ValidateInitialization implements admission.InitializationValidator.
 func (p *Plugin) ValidateInitialization() error {
 	if p.classes == nil {
-		return errors.New(Name + " requires a lister")
+		return errors.New(Name + " requires a lister") //nolint:staticcheck // it begins with the name of the plugin
 	}
 	return nil
 }

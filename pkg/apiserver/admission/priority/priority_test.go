@@ -12,14 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
 )
 
 func class(name string, value int32, isDefault bool) *schedulingv1.PriorityClass {
 	return &schedulingv1.PriorityClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: isDefault, PreemptionPolicy: ptr.To(corev1.PreemptNever),
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: isDefault, PreemptionPolicy: new(corev1.PreemptNever),
 	}
 }
 
@@ -40,12 +39,12 @@ func TestPods(t *testing.T) {
 		{name: "the lower of two defaults", classes: []runtime.Object{class("a", 7, true), class("b", 5, true)}, class: "b", value: 5, policy: corev1.PreemptNever},
 		{name: "named", classes: []runtime.Object{high}, spec: corev1.PodSpec{PriorityClassName: "high"}, class: "high", value: 100, policy: corev1.PreemptNever},
 		{name: "unknown", spec: corev1.PodSpec{PriorityClassName: "x"}, err: "no PriorityClass with name x was found"},
-		{name: "own value agrees", classes: []runtime.Object{high}, spec: corev1.PodSpec{PriorityClassName: "high", Priority: ptr.To[int32](100)}, class: "high", value: 100, policy: corev1.PreemptNever},
-		{name: "own value", classes: []runtime.Object{high}, spec: corev1.PodSpec{PriorityClassName: "high", Priority: ptr.To[int32](101)},
+		{name: "own value agrees", classes: []runtime.Object{high}, spec: corev1.PodSpec{PriorityClassName: "high", Priority: new(int32(100))}, class: "high", value: 100, policy: corev1.PreemptNever},
+		{name: "own value", classes: []runtime.Object{high}, spec: corev1.PodSpec{PriorityClassName: "high", Priority: new(int32(101))},
 			err: "the integer value of priority (101) must not be provided in pod spec; priority admission controller computed 100 from the given PriorityClass name"},
-		{name: "own policy", classes: []runtime.Object{high}, spec: corev1.PodSpec{PriorityClassName: "high", PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority)},
+		{name: "own policy", classes: []runtime.Object{high}, spec: corev1.PodSpec{PriorityClassName: "high", PreemptionPolicy: new(corev1.PreemptLowerPriority)},
 			err: "the string value of PreemptionPolicy (PreemptLowerPriority) must not be provided in pod spec; priority admission controller computed Never from the given PriorityClass name"},
-		{name: "update keeps", spec: corev1.PodSpec{PriorityClassName: "gone"}, old: &corev1.PodSpec{PriorityClassName: "gone", Priority: ptr.To[int32](9), PreemptionPolicy: ptr.To(corev1.PreemptNever)},
+		{name: "update keeps", spec: corev1.PodSpec{PriorityClassName: "gone"}, old: &corev1.PodSpec{PriorityClassName: "gone", Priority: new(int32(9)), PreemptionPolicy: new(corev1.PreemptNever)},
 			class: "gone", value: 9, policy: corev1.PreemptNever},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ package resourcequota
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/validation"
 	apiquota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 
@@ -41,9 +43,17 @@ var (
 	_ initializer.WantsDrainedNotification         = (*Plugin)(nil)
 )
 
-// New returns the plugin. Its workers run until the drained notification.
-func New() (admission.Interface, error) {
-	inner, err := resourcequota.NewResourceQuota(nil, workers)
+// New returns the plugin by its configuration, which may be nil; its limitedResources are those that nobody gets without a
+// quota. Its workers run until the drained notification.
+func New(config io.Reader) (admission.Interface, error) {
+	limits, err := resourcequota.LoadConfiguration(config)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration of %s: %w", Name, err)
+	}
+	if errs := validation.ValidateConfiguration(limits); len(errs) > 0 {
+		return nil, fmt.Errorf("the configuration of %s is invalid: %w", Name, errs.ToAggregate())
+	}
+	inner, err := resourcequota.NewResourceQuota(limits, workers)
 	if err != nil {
 		return nil, fmt.Errorf("creating the admission plugin %s: %w", Name, err)
 	}

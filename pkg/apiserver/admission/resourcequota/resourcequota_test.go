@@ -5,6 +5,7 @@ package resourcequota
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 
@@ -32,8 +33,14 @@ func amounts(pairs map[string]string) corev1.ResourceList {
 // start returns the plugin in a cluster with one quota.
 func start(t *testing.T, quota *corev1.ResourceQuota) (admission.Interface, *fake.Clientset) {
 	t.Helper()
+	return startWith(t, nil, quota)
+}
+
+// startWith configures it, too.
+func startWith(t *testing.T, config io.Reader, quota *corev1.ResourceQuota) (admission.Interface, *fake.Clientset) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	plugin, err := New()
+	plugin, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,5 +163,39 @@ func TestPlugin(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestLimitedResources(t *testing.T) {
+	const config = `{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "ResourceQuotaConfiguration", "limitedResources": [{"resource": "pods", "matchContains": ["requests.cpu"]}]}`
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: amounts(map[string]string{"requests.cpu": "2"})},
+		Status: corev1.ResourceQuotaStatus{Hard: amounts(map[string]string{"requests.cpu": "2"}), Used: amounts(map[string]string{"requests.cpu": "0"})}}
+	for _, tc := range []struct{ name, config, namespace, want string }{
+		{"without a quota", config, "free", "insufficient quota to consume: requests.cpu"},
+		{"with a quota", config, "ns", ""},
+		{"nothing is limited", "", "free", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var r io.Reader
+			if tc.config != "" {
+				r = strings.NewReader(tc.config)
+			}
+			plugin, _ := startWith(t, r, quota.DeepCopy())
+			p := pod("1")
+			p.Namespace = tc.namespace
+			err := admissiontest.Run(plugin, admissiontest.Request{Resource: "pods", Namespace: tc.namespace, Name: "p", Object: p}.Attributes())
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want %q", err, tc.want)
+			}
+		})
+	}
+	for name, bad := range map[string]string{
+		"no resource":   `{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "ResourceQuotaConfiguration", "limitedResources": [{"matchContains": ["requests.cpu"]}]}`,
+		"unknown field": `{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "ResourceQuotaConfiguration", "limited": []}`,
+		"no kind":       `{}`,
+	} {
+		if _, err := New(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "configuration of ResourceQuota") {
+			t.Errorf("%s: error = %v", name, err)
+		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
 )
@@ -81,7 +80,7 @@ func TestPods(t *testing.T) {
 func TestOthersPass(t *testing.T) {
 	p := New()
 	admissiontest.Initialize(t, p)
-	pod := &corev1.Pod{Spec: corev1.PodSpec{RuntimeClassName: ptr.To("gone")}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{RuntimeClassName: new("gone")}}
 	for _, r := range []admissiontest.Request{
 		{Resource: "pods", Operation: admission.Update, Object: pod, Old: pod},
 		{Resource: "pods", Subresource: "binding", Object: &corev1.Binding{}},

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
 )
@@ -38,7 +37,7 @@ func newPlugin(t *testing.T) *Plugin {
 	}
 	admissiontest.Initialize(t, p,
 		account("default", func(a *corev1.ServiceAccount) { a.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}} }),
-		account("shy", func(a *corev1.ServiceAccount) { a.AutomountServiceAccountToken = ptr.To(false) }),
+		account("shy", func(a *corev1.ServiceAccount) { a.AutomountServiceAccountToken = new(false) }),
 		account("strict", func(a *corev1.ServiceAccount) {
 			a.Annotations = map[string]string{enforceAnnotation: "true"}
 			a.Secrets = []corev1.ObjectReference{{Name: "mine"}}
@@ -74,9 +73,9 @@ func TestMount(t *testing.T) {
 		},
 		{
 			name: "pod says no",
-			in:   corev1.PodSpec{Containers: []corev1.Container{{}}, AutomountServiceAccountToken: ptr.To(false)},
+			in:   corev1.PodSpec{Containers: []corev1.Container{{}}, AutomountServiceAccountToken: new(false)},
 			want: corev1.PodSpec{
-				Containers: []corev1.Container{{}}, AutomountServiceAccountToken: ptr.To(false),
+				Containers: []corev1.Container{{}}, AutomountServiceAccountToken: new(false),
 				ServiceAccountName: "default", DeprecatedServiceAccount: "default", ImagePullSecrets: pull,
 			},
 		},
@@ -87,9 +86,9 @@ func TestMount(t *testing.T) {
 		},
 		{
 			name: "pod overrules the account",
-			in:   corev1.PodSpec{ServiceAccountName: "shy", AutomountServiceAccountToken: ptr.To(true), Containers: []corev1.Container{{}}},
+			in:   corev1.PodSpec{ServiceAccountName: "shy", AutomountServiceAccountToken: new(true), Containers: []corev1.Container{{}}},
 			want: corev1.PodSpec{
-				ServiceAccountName: "shy", AutomountServiceAccountToken: ptr.To(true),
+				ServiceAccountName: "shy", AutomountServiceAccountToken: new(true),
 				Containers: []corev1.Container{{VolumeMounts: []corev1.VolumeMount{m}}}, Volumes: []corev1.Volume{volume},
 			},
 		},

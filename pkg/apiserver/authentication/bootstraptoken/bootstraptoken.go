@@ -34,7 +34,7 @@ var _ authenticator.Token = (*Authenticator)(nil)
 func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	id, secret, err := tokens.ParseToken(token)
 	if err != nil {
-		return nil, false, nil
+		return nil, false, nil //nolint:nilerr // it is left to others
 	}
 	stored, err := a.Secrets.Get(api.BootstrapTokenSecretPrefix + id)
 	if apierrors.IsNotFound(err) {

@@ -9,9 +9,9 @@ import (
 	"crypto/elliptic"
 	"encoding/base64"
 	"encoding/json"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/emicklei/go-restful/v3"
@@ -56,7 +56,7 @@ func TestDiscovery_KeysVerifyTokens(t *testing.T) {
 	_, err = jwt.Parse(raw, func(token *jwt.Token) (any, error) {
 		for _, k := range set.Keys {
 			if k.ID == token.Header["kid"] {
-				return &ecdsa.PublicKey{Curve: elliptic.P256(), X: number(t, k.X), Y: number(t, k.Y)}, nil
+				return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, number(t, k.X), number(t, k.Y)))
 			}
 		}
 		t.Fatalf("no key %v among %+v", token.Header["kid"], set.Keys)
@@ -67,13 +67,13 @@ func TestDiscovery_KeysVerifyTokens(t *testing.T) {
 	}
 }
 
-func number(t *testing.T, s string) *big.Int {
+func number(t *testing.T, s string) []byte {
 	t.Helper()
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return new(big.Int).SetBytes(b)
+	return b
 }
 
 func get(t *testing.T, handler http.Handler, path string, into any) {

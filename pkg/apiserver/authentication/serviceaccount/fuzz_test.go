@@ -10,7 +10,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/pki"
 )
@@ -27,7 +26,7 @@ func FuzzAuthenticateToken(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	raw, _, err := tokens.Issue(f.Context(), types.NamespacedName{Namespace: "n", Name: "a"}, "u", nil, authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](600)})
+	raw, _, err := tokens.Issue(f.Context(), types.NamespacedName{Namespace: "n", Name: "a"}, "u", nil, authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))})
 	if err != nil {
 		f.Fatal(err)
 	}

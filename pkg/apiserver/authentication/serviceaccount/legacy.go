@@ -25,8 +25,9 @@ import (
 const (
 	// LegacyIssuer is the issuer of tokens that are kept in Secrets and never expire.
 	LegacyIssuer = "kubernetes/serviceaccount"
-	// LastUsedLabel says on such a Secret on which day its token was used last, InvalidSinceLabel that it is refused.
-	LastUsedLabel     = "kubernetes.io/legacy-token-last-used"
+	// LastUsedLabel says on such a Secret on which day its token was used last.
+	LastUsedLabel = "kubernetes.io/legacy-token-last-used"
+	// InvalidSinceLabel says that the token is refused.
 	InvalidSinceLabel = "kubernetes.io/legacy-token-invalid-since"
 )
 
@@ -70,14 +71,14 @@ func (t *Tokens) checkLegacy(ctx context.Context, raw string, c *claims) (*servi
 	inNamespace := genericapirequest.WithNamespace(ctx, k.Namespace)
 	obj, err := t.get(inNamespace, "secrets", k.Secret)
 	if err != nil {
-		return nil, errors.New("Token has been invalidated") // as upstream says it
+		return nil, errors.New("Token has been invalidated") //nolint:staticcheck // upstream's words
 	}
 	secret, ok := obj.(*corev1.Secret)
 	switch {
 	case !ok || secret.DeletionTimestamp != nil:
-		return nil, errors.New("Token has been invalidated")
+		return nil, errors.New("Token has been invalidated") //nolint:staticcheck // upstream's words
 	case subtle.ConstantTimeCompare(secret.Data[corev1.ServiceAccountTokenKey], []byte(raw)) == 0:
-		return nil, errors.New("Token does not match server's copy")
+		return nil, errors.New("Token does not match server's copy") //nolint:staticcheck // upstream's words
 	}
 	if obj, err = t.get(inNamespace, "serviceaccounts", k.Account); err != nil {
 		return nil, err

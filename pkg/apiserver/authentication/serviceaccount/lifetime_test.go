@@ -11,7 +11,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/pkg/registry"
@@ -46,7 +45,7 @@ func TestIssue_Lifetime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			raw, expires, err := tokens.Issue(t.Context(), types.NamespacedName{Namespace: "n", Name: "a"}, "u", tc.bound, authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(tc.seconds), Audiences: tc.audiences})
+			raw, expires, err := tokens.Issue(t.Context(), types.NamespacedName{Namespace: "n", Name: "a"}, "u", tc.bound, authenticationv1.TokenRequestSpec{ExpirationSeconds: new(tc.seconds), Audiences: tc.audiences})
 			if err != nil {
 				t.Fatal(err)
 			}

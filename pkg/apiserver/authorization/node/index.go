@@ -46,9 +46,11 @@ type Index struct {
 	placed map[ref]placement
 	// uses counts for each object what on each node refers to it.
 	uses map[ref]map[string]int
-	// volumes are those that are bound, by name; mounting, the names of those that need a Secret.
+	// volumes are those that name a claim, by name; mounting, the names of those that need a Secret.
 	volumes  map[string]binding
 	mounting map[ref]map[string]bool
+	// claims are those that name a volume.
+	claims map[ref]boundClaim
 }
 
 // placement is what an object adds to the index that is on a node.
@@ -61,7 +63,7 @@ type placement struct {
 func NewIndex() *Index {
 	return &Index{
 		placed: map[ref]placement{}, uses: map[ref]map[string]int{},
-		volumes: map[string]binding{}, mounting: map[ref]map[string]bool{},
+		volumes: map[string]binding{}, mounting: map[ref]map[string]bool{}, claims: map[ref]boundClaim{},
 	}
 }
 
@@ -83,13 +85,15 @@ func (x *Index) Has(node string, r ref) bool {
 	return false
 }
 
-// hasVolume reports whether a pod on the node uses the claim that the volume is bound to. The lock must be held.
+// hasVolume reports whether a pod on the node uses the claim that the volume is bound to. The claim has to name the volume
+// too: who may only write volumes would otherwise give a node any Secret, by a volume that points to some claim of its pods.
+// (Upstream's graph believes the volume.) The lock must be held.
 func (x *Index) hasVolume(node, name string) bool {
 	b, bound := x.volumes[name]
-	return bound && x.uses[b.claim][node] > 0
+	return bound && x.claims[b.claim] == boundClaim{b.uid, name} && x.uses[b.claim][node] > 0
 }
 
-// Handler keeps the index up to date with an informer of pods, PersistentVolumes, VolumeAttachments,
+// Handler keeps the index up to date with an informer of pods, PersistentVolumes, PersistentVolumeClaims, VolumeAttachments,
 // ResourceSlices or PodCertificateRequests.
 func (x *Index) Handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
@@ -99,8 +103,11 @@ func (x *Index) Handler() cache.ResourceEventHandler {
 			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = gone.Obj
 			}
-			if v, ok := obj.(*corev1.PersistentVolume); ok {
-				x.setVolume(v.Name, nil)
+			switch o := obj.(type) {
+			case *corev1.PersistentVolume:
+				x.setVolume(o.Name, nil)
+			case *corev1.PersistentVolumeClaim:
+				x.setClaim(o, false)
 			}
 			if key, _, ok := place(obj); ok {
 				x.set(key, placement{})
@@ -110,8 +117,11 @@ func (x *Index) Handler() cache.ResourceEventHandler {
 }
 
 func (x *Index) put(obj any) {
-	if v, ok := obj.(*corev1.PersistentVolume); ok {
-		x.setVolume(v.Name, bind(v))
+	switch o := obj.(type) {
+	case *corev1.PersistentVolume:
+		x.setVolume(o.Name, bind(o))
+	case *corev1.PersistentVolumeClaim:
+		x.setClaim(o, true)
 	}
 	if key, p, ok := place(obj); ok {
 		x.set(key, p)

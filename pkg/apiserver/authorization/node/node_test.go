@@ -14,10 +14,10 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 )
 
 // everything is a pod on a node that refers to every kind of object in every way.
@@ -51,7 +51,7 @@ func everything(name, node string) *corev1.Pod {
 				{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
 				{VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{NodePublishSecretRef: local}}},
 			},
-			ResourceClaims: []corev1.PodResourceClaim{{ResourceClaimName: ptr.To("gpu")}},
+			ResourceClaims: []corev1.PodResourceClaim{{ResourceClaimName: new("gpu")}},
 		},
 	}
 }
@@ -59,12 +59,17 @@ func everything(name, node string) *corev1.Pod {
 // volumeOf is a volume that is bound to a claim.
 func volumeOf(name, claim string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
-		ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: claim},
+		ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: claim, UID: types.UID(claim)},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 			NodeStageSecretRef:         &corev1.SecretReference{Namespace: "drivers", Name: name + "-stage"},
 			ControllerPublishSecretRef: &corev1.SecretReference{Namespace: "drivers", Name: name + "-attach"},
 		}},
 	}}
+}
+
+// claimOf is a claim that names a volume.
+func claimOf(name, volume string, uid types.UID) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: uid}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
 }
 
 func TestAuthorize(t *testing.T) {
@@ -82,7 +87,20 @@ func TestAuthorize(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}, Spec: certificatesv1.PodCertificateRequestSpec{NodeName: "n1"},
 	}, false)
 	h.OnAdd(volumeOf("v", "data"), false)
-	h.OnAdd(&resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "slice"}, Spec: resourcev1.ResourceSliceSpec{NodeName: ptr.To("n1")}}, false)
+	h.OnAdd(claimOf("data", "v", "data"), false)
+	// Volumes that only say that they are the claim's.
+	h.OnAdd(volumeOf("forged", "data"), false)
+	h.OnAdd(volumeOf("early", "p-scratch"), false)
+	h.OnAdd(claimOf("p-scratch", "", "p-scratch"), false)
+	// A volume of an earlier claim of the same name.
+	former := volumeOf("former", "scratch")
+	former.Spec.ClaimRef.UID = "another"
+	h.OnAdd(former, false)
+	h.OnAdd(claimOf("scratch", "former", "scratch"), false)
+	h.OnAdd(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p2"}, Spec: corev1.PodSpec{NodeName: "n1", Volumes: []corev1.Volume{
+		{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "scratch"}}},
+	}}}, false)
+	h.OnAdd(&resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "slice"}, Spec: resourcev1.ResourceSliceSpec{NodeName: new("n1")}}, false)
 	h.OnAdd(volumeOf("stranger", "other"), false)
 	h.OnAdd(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "unbound"}}, false)
 	h.OnAdd(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}}, false)
@@ -138,6 +156,11 @@ func TestAuthorize(t *testing.T) {
 		{"volume of another node's claim", ask(n2, "get", "", "persistentvolumes", "", "", "v"), false},
 		{"volume of a claim that no pod uses", ask(n1, "get", "", "persistentvolumes", "", "", "stranger"), false},
 		{"volume without a claim", ask(n1, "get", "", "persistentvolumes", "", "", "unbound"), false},
+		{"volume that the claim does not name", ask(n1, "get", "", "persistentvolumes", "", "", "forged"), false},
+		{"its secret", ask(n1, "get", "", "secrets", "", "drivers", "forged-stage"), false},
+		{"volume of a claim that waits for one", ask(n1, "get", "", "persistentvolumes", "", "", "early"), false},
+		{"secret of a volume of a claim that waits", ask(n1, "get", "", "secrets", "", "drivers", "early-stage"), false},
+		{"volume of an earlier claim of that name", ask(n1, "get", "", "persistentvolumes", "", "", "former"), false},
 		{"all volumes", ask(n1, "list", "", "persistentvolumes", "", "", ""), false},
 		{"secret for mounting", ask(n1, "get", "", "secrets", "", "drivers", "v-stage"), true},
 		{"another node's secret for mounting", ask(n2, "get", "", "secrets", "", "drivers", "v-stage"), false},
@@ -223,6 +246,7 @@ func TestIndexForgets(t *testing.T) {
 	v, attachment := volumeOf("v", "data"), &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n2"}}
 	h.OnAdd(v, false)
 	h.OnAdd(attachment, false)
+	h.OnAdd(claimOf("data", "v", "data"), false)
 	stage := ref{secret, "drivers", "v-stage"}
 	if !x.Has("n2", stage) || !x.Has("n2", ref{kind: volume, name: "v"}) || !x.Has("n2", ref{kind: volumeAttachment, name: "va"}) {
 		t.Error("volume, its secret or its attachment is not the node's")
@@ -230,6 +254,14 @@ func TestIndexForgets(t *testing.T) {
 	h.OnUpdate(v, volumeOf("v", "other")) // bound anew
 	if x.Has("n2", stage) {
 		t.Error("secret not forgotten with the claim")
+	}
+	h.OnUpdate(v, v)
+	if !x.Has("n2", stage) {
+		t.Error("secret not found again")
+	}
+	h.OnDelete(claimOf("data", "v", "data"))
+	if x.Has("n2", stage) || len(x.claims) != 0 {
+		t.Error("secret not forgotten with the claim's object")
 	}
 	h.OnDelete(v)
 	h.OnDelete(attachment)

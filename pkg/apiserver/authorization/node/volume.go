@@ -5,12 +5,32 @@ package node
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// binding is what a bound volume adds to the index: who reaches it, and with which Secrets a kubelet mounts it.
+// binding is what a volume that names a claim adds to the index: who reaches it, and with which Secrets a kubelet mounts it.
 type binding struct {
 	claim   ref
+	uid     types.UID // of the claim
 	secrets []ref
+}
+
+// boundClaim is what the index knows of a claim that names a volume.
+type boundClaim struct {
+	uid    types.UID
+	volume string
+}
+
+// setClaim replaces what is known of a claim; it forgets one that is not there any more or names no volume.
+func (x *Index) setClaim(c *corev1.PersistentVolumeClaim, there bool) {
+	key := ref{claim, c.Namespace, c.Name}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !there || c.Spec.VolumeName == "" {
+		delete(x.claims, key)
+		return
+	}
+	x.claims[key] = boundClaim{c.UID, c.Spec.VolumeName}
 }
 
 // setVolume replaces what a volume adds; nil removes it.
@@ -36,13 +56,13 @@ func (x *Index) setVolume(name string, b *binding) {
 	}
 }
 
-// bind tells what a volume adds, nil if it is bound to no claim.
+// bind tells what a volume adds, nil if it names no claim.
 func bind(v *corev1.PersistentVolume) *binding {
 	c := v.Spec.ClaimRef
 	if c == nil {
 		return nil
 	}
-	b := &binding{claim: ref{claim, c.Namespace, c.Name}}
+	b := &binding{claim: ref{claim, c.Namespace, c.Name}, uid: c.UID}
 	visitSecrets(&v.Spec.PersistentVolumeSource, func(namespace, name string) {
 		if name == "" {
 			return

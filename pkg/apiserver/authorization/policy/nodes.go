@@ -3,7 +3,24 @@
 
 package policy
 
-import rbacv1 "k8s.io/api/rbac/v1"
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Users that the policy has roles for.
+const (
+	// ProxyUser is kube-proxy, who reads Services, EndpointSlices and Nodes.
+	ProxyUser = "system:kube-proxy"
+	// ServicesUser is the service proxy and DNS of the control plane's own node.
+	ServicesUser = "system:minik8s:services"
+	// ServingApproverUser approves certificates of joined nodes, and reads where these are in kube-system.
+	ServingApproverUser = "system:minik8s:serving-approver"
+	// JoinedNodes is the ConfigMap in kube-system of the addresses of nodes that have joined, by name.
+	JoinedNodes = "minik8s-joined-nodes"
+	// KubeletClientUser is the API server towards kubelets.
+	KubeletClientUser = "kube-apiserver-kubelet-client"
+)
 
 // NodeRules are what a kubelet does. The Node authorizer narrows them to the objects of the kubelet's own pods; the role
 // system:node, which nobody is bound to, grants them without that.
@@ -64,7 +81,7 @@ func nodes() Policy {
 		},
 		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{
 			clusterBinding("system:node", "system:node"),
-			clusterBinding("system:node-proxier", "system:node-proxier", user("system:kube-proxy")),
+			clusterBinding("system:node-proxier", "system:node-proxier", user(ProxyUser)),
 		},
 	}
 }
@@ -78,21 +95,41 @@ func AddOns() Policy {
 				on("discovery.k8s.io", "endpointslices", "list watch")),
 			// Upstream's kube-controller-manager lets the same group get its /metrics.
 			clusterRole("system:controller-monitoring", paths("/metrics/controllers")),
-			// The provisioner of the default storage class, on each node. Unlike upstream's role for external provisioners
-			// it has finalizers to remove, and no claims to change.
+			// The provisioner of the default storage class. Unlike upstream's role for external provisioners it has finalizers
+			// to remove, no claims to change, and nodes to speak to. It must not leave the control plane: who writes volumes
+			// and the annotations of nodes can read Secrets and run pods.
 			clusterRole("system:minik8s:local-path",
 				on("", "persistentvolumes", "create delete get list update watch"),
 				on("", "persistentvolumeclaims", read),
+				on("", "nodes", "get list patch watch"),
 				on("storage.k8s.io", "storageclasses", "get"),
 				events()),
+			// What approves the certificates by which joined nodes serve.
+			clusterRole("system:minik8s:serving-approver",
+				on("certificates.k8s.io", "certificatesigningrequests", "get list watch"),
+				on("certificates.k8s.io", "certificatesigningrequests/approval", "update"),
+				named("kubernetes.io/kubelet-serving", on("certificates.k8s.io", "signers", "approve"))),
+			// A node that has joined runs its proxy by its own identity.
+			clusterRole("system:minik8s:node-proxier", named(ProxyUser, on("", "users", "impersonate"))),
+		},
+		Roles: []rbacv1.Role{
+			role(metav1.NamespaceSystem, "system:minik8s:joined-nodes", named(JoinedNodes, on("", "configmaps", "get"))),
+		},
+		RoleBindings: []rbacv1.RoleBinding{
+			binding(metav1.NamespaceSystem, "system:minik8s:joined-nodes", "system:minik8s:joined-nodes", user(ServingApproverUser)),
 		},
 		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{
 			clusterBinding("system:minik8s:local-path", "system:minik8s:local-path", user("system:minik8s:local-path")),
-			// Proxy and DNS share one cache, and so one identity.
-			clusterBinding("system:coredns", "system:coredns", user("system:kube-proxy")),
+			// Proxy and DNS of the control plane's node share one cache, and so one identity.
+			clusterBinding("system:coredns", "system:coredns", user(ServicesUser)),
+			clusterBinding("system:minik8s:services", "system:node-proxier", user(ServicesUser)),
+			clusterBinding("system:minik8s:serving-approver", "system:minik8s:serving-approver", user(ServingApproverUser)),
+			// As installers of upstream have it (kubeadm:node-autoapprove-certificate-rotation).
+			clusterBinding("system:minik8s:node-renewal", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", group("system:nodes")),
+			clusterBinding("system:minik8s:node-proxier", "system:minik8s:node-proxier", group("system:nodes")),
 			clusterBinding("system:controller-monitoring", "system:controller-monitoring", group("system:monitoring")),
 			// The API server's own client certificate for kubelets, which ask it back.
-			clusterBinding("system:kubelet-api-admin", "system:kubelet-api-admin", user("kube-apiserver-kubelet-client")),
+			clusterBinding("system:kubelet-api-admin", "system:kubelet-api-admin", user(KubeletClientUser)),
 		},
 	}
 }

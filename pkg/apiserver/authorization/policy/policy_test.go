@@ -210,3 +210,47 @@ func TestEnsureReportsErrors(t *testing.T) {
 		t.Error("no error although roles cannot be listed")
 	}
 }
+
+// TestJoinedNodes: whoever breaks into a machine that has joined has its node's identity, and what that may act as. Neither may
+// write anything but events, nor read what is not about Services and nodes; the Node authorizer decides on the rest.
+func TestJoinedNodes(t *testing.T) {
+	t.Parallel()
+	p := Default().With(AddOns())
+	for _, tc := range []struct {
+		name, kind, subject string
+		want                []rbacv1.PolicyRule
+	}{
+		{"node", rbacv1.GroupKind, "system:nodes", []rbacv1.PolicyRule{
+			named(ProxyUser, on("", "users", "impersonate")), on("certificates.k8s.io", "certificatesigningrequests/selfnodeclient", "create"),
+		}},
+		{"what it acts as", rbacv1.UserKind, ProxyUser, []rbacv1.PolicyRule{
+			on("", "services endpoints", "list watch"), on("", "nodes", read), events(),
+			on("networking.k8s.io", "servicecidrs", "list watch"), on("discovery.k8s.io", "endpointslices", "list watch"),
+		}},
+		{"API server towards kubelets", rbacv1.UserKind, KubeletClientUser, []rbacv1.PolicyRule{
+			on("", "nodes", read), on("", "nodes", "proxy"),
+			on("", "nodes/log nodes/metrics nodes/proxy nodes/stats", "*"), on("", "nodes/configz nodes/healthz nodes/pods", "*"),
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var got []rbacv1.PolicyRule
+			for _, b := range p.ClusterRoleBindings {
+				if !slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool { return s.Kind == tc.kind && s.Name == tc.subject }) {
+					continue
+				}
+				for _, r := range p.ClusterRoles {
+					if r.Name == b.RoleRef.Name {
+						got = append(got, r.Rules...)
+					}
+				}
+			}
+			if ok, more := validation.Covers(tc.want, got); !ok {
+				t.Errorf("it may also %v", more)
+			}
+			if ok, less := validation.Covers(got, tc.want); !ok {
+				t.Errorf("it may not %v", less)
+			}
+		})
+	}
+}

@@ -17,8 +17,6 @@ import (
 	"minik8s.io/minik8s/pkg/dns/internal/index"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func service(name string, spec corev1.ServiceSpec) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: spec}
 }
@@ -26,7 +24,7 @@ func service(name string, spec corev1.ServiceSpec) *corev1.Service {
 func slice(family discoveryv1.AddressType, eps ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		AddressType: family,
-		Ports:       []discoveryv1.EndpointPort{{Name: ptr("http"), Port: ptr[int32](8080), Protocol: ptr(corev1.ProtocolTCP)}},
+		Ports:       []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
 		Endpoints:   eps,
 	}
 }

@@ -35,6 +35,7 @@ const patience = 30 * time.Second
 
 // Run runs the suite.
 func Run(t *testing.T, s Subject) {
+	t.Helper()
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, Subject)

@@ -15,6 +15,7 @@ import (
 )
 
 func testSandbox(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	if got := p.Sandbox; got.State != container.StateRunning || got.Pid == 0 || got.Pod != p.pod || got.Labels["a.b/c"] != "d" ||
 		got.Network != container.NamespacePod || time.Since(got.CreatedAt).Abs() > time.Hour {
@@ -44,6 +45,7 @@ func testSandbox(t *testing.T, s Subject) {
 }
 
 func testHandler(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s, func(c *container.SandboxConfig) { c.Handler = "runc" })
 	id := p.Create(p.Config("exit", "0"))
 	if err := s.Runtime.StartContainer(p.ctx, id); err != nil {
@@ -59,6 +61,7 @@ func testHandler(t *testing.T, s Subject) {
 }
 
 func testContainerLife(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	c := p.Config("exit", "3")
 	c.Attempt, c.TerminationMount = 4, "/somewhere"
@@ -89,6 +92,7 @@ func testContainerLife(t *testing.T, s Subject) {
 }
 
 func testCreateIsIdempotent(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	first := p.Create(p.Config("wait"))
 	if again := p.Create(p.Config("wait")); again != first {
@@ -115,6 +119,7 @@ func testCreateIsIdempotent(t *testing.T, s Subject) {
 }
 
 func testStopGraceful(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	c := p.Config("serve", "8080")
 	id := p.Start(c)
@@ -130,6 +135,7 @@ func testStopGraceful(t *testing.T, s Subject) {
 }
 
 func testStopKills(t *testing.T, s Subject) {
+	t.Helper()
 	for _, grace := range []time.Duration{0, 100 * time.Millisecond} {
 		t.Run(grace.String(), func(t *testing.T) {
 			p := NewPod(t, s)
@@ -146,6 +152,7 @@ func testStopKills(t *testing.T, s Subject) {
 }
 
 func testStopEndsWithContext(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	id := p.Start(p.Config("stubborn"))
 	p.awaitLog(id, "ready")
@@ -164,6 +171,7 @@ func testStopEndsWithContext(t *testing.T, s Subject) {
 }
 
 func testAbsenceIsSuccess(t *testing.T, s Subject) {
+	t.Helper()
 	ctx := t.Context()
 	absent := strings.Repeat("0", 64)
 	for name, err := range map[string]error{
@@ -180,6 +188,7 @@ func testAbsenceIsSuccess(t *testing.T, s Subject) {
 }
 
 func testDeadSandbox(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	made := p.Create(p.Config("wait"))
 	if err := s.Runtime.StopSandbox(p.ctx, p.Sandbox.ID); err != nil {
@@ -201,6 +210,7 @@ func testDeadSandbox(t *testing.T, s Subject) {
 }
 
 func testStartRefused(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	c := p.Config("wait")
 	s.Refuse(&c)
@@ -221,6 +231,7 @@ func testStartRefused(t *testing.T, s Subject) {
 }
 
 func testUpdate(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	c := p.Config("wait")
 	c.Resources = container.Resources{CPUShares: 100, CPUQuota: 20000, CPUPeriod: 100000, MemoryBytes: 64 << 20}

@@ -18,6 +18,7 @@ import (
 )
 
 func testVersion(t *testing.T, s Subject) {
+	t.Helper()
 	v, err := s.Runtime.Version(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -33,6 +34,7 @@ func testVersion(t *testing.T, s Subject) {
 }
 
 func testNotFound(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	absent := strings.Repeat("0", 64)
 	withImage := p.Config("wait")
@@ -72,6 +74,7 @@ func testNotFound(t *testing.T, s Subject) {
 }
 
 func testAdoption(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	running := p.Start(p.Config("wait"))
 	ended := p.Config("exit", "7")
@@ -109,6 +112,7 @@ func testAdoption(t *testing.T, s Subject) {
 
 // testListFollowsChanges checks that nothing stale is told, with and without somebody who listens to events.
 func testListFollowsChanges(t *testing.T, s Subject) {
+	t.Helper()
 	for _, listen := range []bool{false, true} {
 		t.Run(fmt.Sprintf("listen=%v", listen), func(t *testing.T) {
 			p := NewPod(t, s)
@@ -159,6 +163,7 @@ func testListFollowsChanges(t *testing.T, s Subject) {
 
 // drain keeps an event stream open during a test.
 func drain(t *testing.T, r container.Runtime) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	events, err := r.Events(ctx)
 	if err != nil {
@@ -174,6 +179,7 @@ func drain(t *testing.T, r container.Runtime) {
 }
 
 func testEvents(t *testing.T, s Subject) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	events, err := s.Runtime.Events(ctx)
@@ -199,9 +205,10 @@ func testEvents(t *testing.T, s Subject) {
 			if e.PodUID != p.pod.UID {
 				continue
 			}
-			if e.ID == id {
+			switch e.ID {
+			case id:
 				got = append(got, e.Type)
-			} else if e.ID == p.Sandbox.ID {
+			case p.Sandbox.ID:
 				ofSandbox = append(ofSandbox, e.Type)
 			}
 		case <-timeout:
@@ -220,6 +227,7 @@ func testEvents(t *testing.T, s Subject) {
 }
 
 func testImages(t *testing.T, s Subject) {
+	t.Helper()
 	for _, ref := range []string{s.Ref, s.Image} {
 		got, err := s.Runtime.Image(t.Context(), ref)
 		if err != nil || got.ID != s.Image || got.SizeBytes == 0 {

@@ -28,6 +28,7 @@ func (p *Pod) awaitLog(id, text string) {
 }
 
 func testLogs(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	id := p.Start(p.Config("print"))
 	p.Exited(id)
@@ -78,6 +79,7 @@ func testLogs(t *testing.T, s Subject) {
 }
 
 func testLogsFollow(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	id := p.Start(p.Config("tick"))
 	ctx, cancel := context.WithCancel(p.ctx)
@@ -86,7 +88,7 @@ func testLogsFollow(t *testing.T, s Subject) {
 	done := make(chan error, 1)
 	go func() {
 		err := s.Runtime.Logs(ctx, id, container.LogOptions{Follow: true, Tail: -1}, w, io.Discard)
-		w.Close()
+		_ = w.Close()
 		done <- err
 	}()
 	b := make([]byte, 4)
@@ -116,6 +118,7 @@ func testLogsFollow(t *testing.T, s Subject) {
 }
 
 func testExec(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	id := p.Start(p.Config("wait"))
 	var out, errOut bytes.Buffer
@@ -139,6 +142,7 @@ func testExec(t *testing.T, s Subject) {
 }
 
 func testExecKilledByContext(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	id := p.Start(p.Config("wait"))
 	ctx, cancel := context.WithCancel(p.ctx)
@@ -189,6 +193,7 @@ func (b *buffer) String() string {
 }
 
 func testAttach(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	c := p.Config("cat")
 	c.Stdin = true
@@ -221,7 +226,7 @@ func testAttach(t *testing.T, s Subject) {
 			t.Fatal(err)
 		}
 		Eventually(t, fmt.Sprintf("attach %d echoes", i), func() bool { return seen.String() == text })
-		typing.Close()
+		_ = typing.Close()
 		select {
 		case err := <-done:
 			if err != nil {
@@ -254,6 +259,7 @@ func testAttach(t *testing.T, s Subject) {
 }
 
 func testPortForward(t *testing.T, s Subject) {
+	t.Helper()
 	p := NewPod(t, s)
 	id := p.Start(p.Config("serve", "8080"))
 	p.awaitLog(id, "serving")
@@ -269,7 +275,7 @@ func testPortForward(t *testing.T, s Subject) {
 		if _, err := io.ReadFull(near, b); err != nil || string(b) != text {
 			t.Errorf("got %q, %v", b, err)
 		}
-		near.Close()
+		_ = near.Close()
 		select {
 		case <-done:
 		case <-time.After(patience):

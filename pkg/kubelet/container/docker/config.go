@@ -5,12 +5,22 @@ package docker
 
 import "errors"
 
+// TLS is how to speak to a daemon that listens on the network with TLS.
+type TLS struct {
+	// CertPath is a folder with ca.pem, cert.pem and key.pem, as DOCKER_CERT_PATH. Default "": no TLS.
+	CertPath string
+	// Verify checks the daemon's certificate against ca.pem, as DOCKER_TLS_VERIFY.
+	Verify bool
+}
+
 // Config configures a Runtime.
 type Config struct {
 	// Host is the daemon's address, such as "unix:///var/run/docker.sock". Default "": DOCKER_HOST and its companions in
 	// the environment, else the default socket. The daemon must run on this machine, because the kubelet plumbs the
 	// namespaces of its processes.
 	Host string
+	// TLS is used if Host is set.
+	TLS TLS
 	// Cluster names the cluster. It is a label on everything that is made, so that several clusters live side by side
 	// on one daemon. Required.
 	Cluster string

@@ -11,10 +11,14 @@ package docker
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -51,7 +55,7 @@ func New(config Config) (*Runtime, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	c, err := dial(config.Host)
+	c, err := dial(config.Host, config.TLS)
 	if err != nil {
 		return nil, err
 	}
@@ -62,16 +66,39 @@ func New(config Config) (*Runtime, error) {
 	return &Runtime{config: config, client: c, privilege: own, cache: newCache()}, nil
 }
 
-func dial(host string) (*client.Client, error) {
+func dial(host string, t TLS) (*client.Client, error) {
 	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	if host != "" {
-		opts = []client.Opt{client.WithHost(host), client.WithAPIVersionNegotiation()}
+		opts = []client.Opt{t.option, client.WithHost(host), client.WithVersionFromEnv(), client.WithAPIVersionNegotiation()}
 	}
 	c, err := client.NewClientWithOpts(opts...)
 	if err != nil {
 		return nil, fmt.Errorf("configuring the Docker client for %q: %w", host, err)
 	}
 	return c, nil
+}
+
+// option is what the client makes of DOCKER_CERT_PATH and DOCKER_TLS_VERIFY.
+func (t TLS) option(c *client.Client) error {
+	if t.CertPath == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(t.CertPath, "cert.pem"), filepath.Join(t.CertPath, "key.pem"))
+	if err != nil {
+		return fmt.Errorf("reading the certificate for the Docker daemon: %w", err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, InsecureSkipVerify: !t.Verify}
+	if t.Verify {
+		data, err := os.ReadFile(filepath.Join(t.CertPath, "ca.pem"))
+		if err != nil {
+			return fmt.Errorf("reading the CA of the Docker daemon: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(data) {
+			return fmt.Errorf("no certificate in %s", filepath.Join(t.CertPath, "ca.pem"))
+		}
+	}
+	return client.WithHTTPClient(&http.Client{Transport: &http.Transport{TLSClientConfig: config}, CheckRedirect: client.CheckRedirect})(c)
 }
 
 // Close releases idle connections to the daemon. Containers go on.
@@ -106,10 +133,10 @@ func (r *Runtime) Version(ctx context.Context) (container.Version, error) {
 	return known, nil
 }
 
-// Check tells whether the daemon at host ("" as in Config) can be used, in words for the person at the keyboard. Errors
+// Check tells whether the daemon at host (both as in Config) can be used, in words for the person at the keyboard. Errors
 // of a daemon that cannot be reached match container.ErrUnavailable.
-func Check(ctx context.Context, host string) error {
-	c, err := dial(host)
+func Check(ctx context.Context, host string, t TLS) error {
+	c, err := dial(host, t)
 	if err != nil {
 		return err
 	}
@@ -122,20 +149,20 @@ func Check(ctx context.Context, host string) error {
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("no permission to use Docker at %s: run as root, or add the user to its group (sudo usermod -aG docker $USER) and log in again: %w", address, container.ErrUnavailable)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("Docker at %s does not answer within 10 seconds; look at its log (journalctl -u docker): %w", address, container.ErrUnavailable)
+		return fmt.Errorf("Docker at %s does not answer within 10 seconds; look at its log (journalctl -u docker): %w", address, container.ErrUnavailable) //nolint:staticcheck // Docker is a name
 	case err != nil:
-		return fmt.Errorf("Docker at %s is not running; start it (sudo systemctl start docker) or set DOCKER_HOST to where it listens: %w", address, container.ErrUnavailable)
+		return fmt.Errorf("Docker at %s is not running; start it (sudo systemctl start docker) or set DOCKER_HOST to where it listens: %w", address, container.ErrUnavailable) //nolint:staticcheck // Docker is a name
 	case ping.OSType != "" && ping.OSType != "linux":
-		return fmt.Errorf("Docker at %s runs %s containers; minik8s needs Linux containers", address, ping.OSType)
+		return fmt.Errorf("Docker at %s runs %s containers; minik8s needs Linux containers", address, ping.OSType) //nolint:staticcheck // Docker is a name
 	case versions.LessThan(ping.APIVersion, minAPIVersion):
-		return fmt.Errorf("Docker at %s speaks API version %s; minik8s needs at least %s (Docker 20.10)", address, ping.APIVersion, minAPIVersion)
+		return fmt.Errorf("Docker at %s speaks API version %s; minik8s needs at least %s (Docker 20.10)", address, ping.APIVersion, minAPIVersion) //nolint:staticcheck // Docker is a name
 	}
 	info, err := c.Info(ctx)
 	if err != nil {
 		return engineError(err, "asking the Docker daemon's configuration")
 	}
 	if slices.ContainsFunc(info.SecurityOptions, func(o string) bool { return strings.HasPrefix(o, "name=rootless") }) {
-		return fmt.Errorf("Docker at %s runs rootless; minik8s needs a daemon that runs as root", address)
+		return fmt.Errorf("Docker at %s runs rootless; minik8s needs a daemon that runs as root", address) //nolint:staticcheck // Docker is a name
 	}
 	return nil
 }

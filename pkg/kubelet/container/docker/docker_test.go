@@ -26,13 +26,14 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/container/containertest"
+	"minik8s.io/minik8s/pkg/machinetest"
 )
 
 // newTestRuntime returns a Runtime of a cluster of its own, purged with the test.
 func newTestRuntime(t *testing.T) *Runtime {
 	t.Helper()
-	if err := Check(t.Context(), ""); errors.Is(err, container.ErrUnavailable) {
-		t.Skipf("this test needs Docker: %v", err)
+	if err := Check(t.Context(), "", TLS{}); errors.Is(err, container.ErrUnavailable) {
+		machinetest.Lacks(t, "needs Docker: %v", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func newTestRuntime(t *testing.T) *Runtime {
 		if err := r.Purge(ctx); err != nil {
 			t.Errorf("Purge: %v", err)
 		}
-		r.Close()
+		_ = r.Close()
 	})
 	return r
 }
@@ -94,7 +95,7 @@ func importProgram(t *testing.T, r *Runtime) *container.Image {
 		t.Fatal(err)
 	}
 	_, err = io.Copy(io.Discard, out)
-	out.Close()
+	_ = out.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +114,7 @@ func importProgram(t *testing.T, r *Runtime) *container.Image {
 }
 
 func subject(t *testing.T, r *Runtime) containertest.Subject {
+	t.Helper()
 	img := importProgram(t, r)
 	return containertest.Subject{
 		Runtime: r, Image: img.ID, Ref: testRef, Program: "/program",
@@ -121,7 +123,7 @@ func subject(t *testing.T, r *Runtime) containertest.Subject {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { again.Close() })
+			t.Cleanup(func() { _ = again.Close() })
 			return again
 		},
 		Refuse: func(c *container.ContainerConfig) { c.Command = []string{"/absent"} },
@@ -163,6 +165,7 @@ func execute(t *testing.T, r *Runtime, id string, args ...string) string {
 }
 
 func testPauseReapsOrphans(t *testing.T, r *Runtime, s containertest.Subject) {
+	t.Helper()
 	p := containertest.NewPod(t, s, func(c *container.SandboxConfig) { c.PID = container.NamespacePod })
 	c := p.Config("pid")
 	c.PID = container.NamespacePod
@@ -182,6 +185,7 @@ func testPauseReapsOrphans(t *testing.T, r *Runtime, s containertest.Subject) {
 }
 
 func testSandboxNetwork(t *testing.T, r *Runtime, s containertest.Subject) {
+	t.Helper()
 	p := containertest.NewPod(t, s, func(c *container.SandboxConfig) {
 		c.Hostname = "my-pod"
 		c.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "80"}
@@ -203,6 +207,7 @@ func testSandboxNetwork(t *testing.T, r *Runtime, s containertest.Subject) {
 }
 
 func testHostNetwork(t *testing.T, r *Runtime, s containertest.Subject) {
+	t.Helper()
 	p := containertest.NewPod(t, s, func(c *container.SandboxConfig) { c.Network, c.Hostname = container.NamespaceNode, "" })
 	if p.Sandbox.Network != container.NamespaceNode {
 		t.Errorf("got %+v", p.Sandbox)
@@ -220,6 +225,7 @@ func testHostNetwork(t *testing.T, r *Runtime, s containertest.Subject) {
 }
 
 func testPrivileged(t *testing.T, r *Runtime, s containertest.Subject) {
+	t.Helper()
 	p := containertest.NewPod(t, s)
 	c := p.Config("wait")
 	c.Privileged, c.OOMScoreAdj = true, -997
@@ -246,7 +252,8 @@ func testPrivileged(t *testing.T, r *Runtime, s containertest.Subject) {
 	}
 }
 
-func testOOMKilled(t *testing.T, r *Runtime, s containertest.Subject) {
+func testOOMKilled(t *testing.T, _ *Runtime, s containertest.Subject) {
+	t.Helper()
 	p := containertest.NewPod(t, s)
 	c := p.Config("linux-eat")
 	c.Resources.MemoryBytes = 32 << 20
@@ -256,6 +263,7 @@ func testOOMKilled(t *testing.T, r *Runtime, s containertest.Subject) {
 }
 
 func testExecTTY(t *testing.T, r *Runtime, s containertest.Subject) {
+	t.Helper()
 	p := containertest.NewPod(t, s)
 	id := p.Start(p.Config("wait"))
 	sizes := make(chan container.TerminalSize, 1)
@@ -269,7 +277,8 @@ func testExecTTY(t *testing.T, r *Runtime, s containertest.Subject) {
 	}
 }
 
-func testMountsAndUser(t *testing.T, r *Runtime, s containertest.Subject) {
+func testMountsAndUser(t *testing.T, _ *Runtime, s containertest.Subject) {
+	t.Helper()
 	p := containertest.NewPod(t, s)
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777); err != nil {
@@ -297,6 +306,7 @@ func testMountsAndUser(t *testing.T, r *Runtime, s containertest.Subject) {
 }
 
 func testStopSignal(t *testing.T, r *Runtime, s containertest.Subject) {
+	t.Helper()
 	p := containertest.NewPod(t, s)
 	c := p.Config("serve", "8080")
 	c.StopSignal = "SIGUSR1"
@@ -315,6 +325,7 @@ func testStopSignal(t *testing.T, r *Runtime, s containertest.Subject) {
 
 // testForeignContainer checks that what another cluster or node owns is neither seen nor touched.
 func testForeignContainer(t *testing.T, r *Runtime, s containertest.Subject) {
+	t.Helper()
 	p := containertest.NewPod(t, s)
 	id := p.Start(p.Config("wait"))
 	for name, config := range map[string]Config{
@@ -352,6 +363,7 @@ func testForeignContainer(t *testing.T, r *Runtime, s containertest.Subject) {
 }
 
 func testSimultaneousSandboxes(t *testing.T, r *Runtime, s containertest.Subject) {
+	t.Helper()
 	p := containertest.NewPod(t, s)
 	type result struct {
 		s   *container.Sandbox
@@ -408,13 +420,13 @@ func TestUnavailable(t *testing.T) {
 		"Version": versionErr, "List": listErr, "Events": eventsErr, "PullImage": pullErr,
 		"StartContainer": r.StartContainer(t.Context(), "x"),
 		"StopContainer":  r.StopContainer(t.Context(), "x", 0, ""),
-		"Check":          Check(t.Context(), host),
+		"Check":          Check(t.Context(), host, TLS{}),
 	} {
 		if !errors.Is(err, container.ErrUnavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := Check(t.Context(), host); !strings.Contains(err.Error(), "is not running") {
+	if err := Check(t.Context(), host, TLS{}); !strings.Contains(err.Error(), "is not running") {
 		t.Errorf("Check: %v", err)
 	}
 }
@@ -425,7 +437,7 @@ func TestCheckPermission(t *testing.T) {
 		if os.Getenv("CHECK_SOCKET") == "" {
 			dir := t.TempDir()
 			socket := filepath.Join(dir, "docker.sock")
-			for d := dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
+			for d := dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) { //nolint:usetesting // it is above those of tests
 				if err := os.Chmod(d, 0o755); err != nil {
 					t.Fatal(err)
 				}
@@ -434,7 +446,7 @@ func TestCheckPermission(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer syscall.Close(fd)
+			defer func() { _ = syscall.Close(fd) }()
 			if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}); err != nil {
 				t.Fatal(err)
 			}
@@ -461,9 +473,9 @@ func TestCheckPermission(t *testing.T) {
 	}
 	socket := os.Getenv("CHECK_SOCKET")
 	if socket == "" {
-		t.Skip("this test needs root")
+		machinetest.Root(t, "to be somebody else")
 	}
-	if err := Check(t.Context(), "unix://"+socket); err == nil || !strings.Contains(err.Error(), "no permission") {
+	if err := Check(t.Context(), "unix://"+socket, TLS{}); err == nil || !strings.Contains(err.Error(), "no permission") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -30,7 +30,7 @@ func (r *Runtime) PortForward(ctx context.Context, sandboxID string, port int32,
 		return err
 	}
 	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close(); stream.Close() })
+	stop := context.AfterFunc(ctx, func() { _, _ = conn.Close(), stream.Close() })
 	defer stop()
 
 	go func() {
@@ -39,7 +39,7 @@ func (r *Runtime) PortForward(ctx context.Context, sandboxID string, port int32,
 			_ = tcp.CloseWrite() // the client has said all; the server may still answer
 			return
 		}
-		conn.Close()
+		_ = conn.Close()
 	}()
 	_, err = io.Copy(stream, conn)
 	if ctx.Err() != nil {

@@ -272,7 +272,7 @@ func (r *Runtime) stopSandbox(id string) {
 	}
 	s.State, s.Pid = container.StateExited, 0
 	for _, l := range s.listeners {
-		l.Close()
+		_ = l.Close()
 	}
 	r.notify(id, s.Pod.UID, container.EventDied)
 }

@@ -152,7 +152,7 @@ func (r *Runtime) StartContainer(ctx context.Context, id string) error {
 	p.kill, p.signals = kill, make(chan string, 16)
 	p.State, p.StartedAt, p.Pid = container.StateRunning, r.now(), r.pid()
 	if !p.config.Stdin {
-		p.stdin.Close()
+		_ = p.stdin.Close()
 	}
 	r.notify(id, p.Pod.UID, container.EventStarted)
 	view := Process{
@@ -189,7 +189,7 @@ func (r *Runtime) finish(p *process, code int, oom bool, message string) {
 	}
 	p.State, p.ExitCode, p.OOMKilled, p.Message, p.FinishedAt, p.Pid = container.StateExited, code, oom && code != 0, message, r.now(), 0
 	p.kill()
-	p.stdin.Close()
+	_ = p.stdin.Close()
 	p.log.end()
 	close(p.done)
 	r.notify(p.ID, p.Pod.UID, container.EventDied)

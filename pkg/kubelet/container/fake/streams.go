@@ -210,7 +210,7 @@ func (r *Runtime) Attach(ctx context.Context, id string, o container.AttachOptio
 		go func() {
 			_, _ = io.Copy(p.stdin, o.Stdin) // ends with the caller's reader or the container's stdin
 			if p.config.StdinOnce && !p.config.TTY {
-				p.stdin.Close()
+				_ = p.stdin.Close()
 			} else {
 				close(left)
 			}
@@ -308,11 +308,11 @@ func (r *Runtime) PortForward(ctx context.Context, sandboxID string, port int32,
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	stop := context.AfterFunc(ctx, func() { near.Close(); stream.Close() })
+	stop := context.AfterFunc(ctx, func() { _, _ = near.Close(), stream.Close() })
 	defer stop()
 	go func() {
 		_, _ = io.Copy(near, stream) // ends when either side closes
-		near.Close()
+		_ = near.Close()
 	}()
 	_, _ = io.Copy(stream, near)
 	return ctx.Err()

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 func pod(change func(*corev1.Pod)) *corev1.Pod {
@@ -78,7 +77,7 @@ func TestAdmit(t *testing.T) {
 		}), want: &Refusal{"SysctlForbidden", `forbidden sysctl: "kernel.msgmax" not allowlisted`}},
 		{name: "windows", pod: pod(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }),
 			want: &Refusal{"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"}},
-		{name: "user namespace", pod: pod(func(p *corev1.Pod) { p.Spec.HostUsers = ptr.To(false) }),
+		{name: "user namespace", pod: pod(func(p *corev1.Pod) { p.Spec.HostUsers = new(false) }),
 			want: &Refusal{"UserNamespacesNotSupported", "user namespaces are not supported by the container engine of this node"}},
 	}
 	for _, tt := range tests {

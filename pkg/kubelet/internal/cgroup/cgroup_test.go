@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/machinetest"
 )
 
 // req makes requirements from "cpu/memory" texts, "-" meaning not set.
@@ -243,12 +244,10 @@ func TestKernel(t *testing.T) {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		version, probe = "2", "/sys/fs/cgroup"
 	}
-	if os.Getuid() != 0 {
-		t.Skip("this test needs root")
-	}
+	machinetest.Root(t, "to make cgroups")
 	root := fmt.Sprintf("/minik8s-test-%d", os.Getpid())
 	if err := os.Mkdir(filepath.Join(probe, root), 0o755); err != nil {
-		t.Skipf("this test needs writable cgroups: %v", err)
+		machinetest.Lacks(t, "needs writable cgroups: %v", err)
 	}
 	m, err := New(Config{Root: root, Driver: "cgroupfs", Version: version, PodPidsLimit: 50})
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 type fakeSource struct {
@@ -120,8 +119,8 @@ func TestMake(t *testing.T) {
 		{
 			name: "optional missing objects",
 			from: []corev1.EnvFromSource{
-				{ConfigMapRef: &corev1.ConfigMapEnvSource{Optional: ptr.To(true), LocalObjectReference: corev1.LocalObjectReference{Name: "no"}}},
-				{SecretRef: &corev1.SecretEnvSource{Optional: ptr.To(true), LocalObjectReference: corev1.LocalObjectReference{Name: "no"}}},
+				{ConfigMapRef: &corev1.ConfigMapEnvSource{Optional: new(true), LocalObjectReference: corev1.LocalObjectReference{Name: "no"}}},
+				{SecretRef: &corev1.SecretEnvSource{Optional: new(true), LocalObjectReference: corev1.LocalObjectReference{Name: "no"}}},
 			},
 			env:  []corev1.EnvVar{{Name: "X", ValueFrom: configMapKey("no", "k", true)}, {Name: "Y", ValueFrom: secretKey("s", "no", true)}},
 			want: []string{},
@@ -187,7 +186,7 @@ func TestMake(t *testing.T) {
 			c := corev1.Container{Name: "c", Env: tc.env, EnvFrom: tc.from}
 			pod := &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Annotations: map[string]string{"x": "y"}},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{c}, EnableServiceLinks: ptr.To(!tc.noLinks)},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{c}, EnableServiceLinks: new(!tc.noLinks)},
 			}
 			got, err := Make(pod, &c, "10.0.0.1", []string{"10.0.0.1", "fd00::1"}, []string{"192.0.2.1"}, tc.services, src)
 			if err != nil || tc.err != "" {

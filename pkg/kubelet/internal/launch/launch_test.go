@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
@@ -31,23 +30,23 @@ func TestSecure(t *testing.T) {
 		err   string
 	}{
 		{name: "nothing said", want: container.ContainerConfig{Seccomp: "unconfined"}},
-		{name: "pod's user and groups", pod: &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](5), RunAsGroup: ptr.To[int64](6), FSGroup: ptr.To[int64](7), SupplementalGroups: []int64{8}},
+		{name: "pod's user and groups", pod: &corev1.PodSecurityContext{RunAsUser: new(int64(5)), RunAsGroup: new(int64(6)), FSGroup: new(int64(7)), SupplementalGroups: []int64{8}},
 			want: container.ContainerConfig{User: "5:6", Groups: []int64{8, 7}, Seccomp: "unconfined"}},
-		{name: "container's user wins", pod: &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](5)}, own: &corev1.SecurityContext{RunAsUser: ptr.To[int64](9)},
+		{name: "container's user wins", pod: &corev1.PodSecurityContext{RunAsUser: new(int64(5))}, own: &corev1.SecurityContext{RunAsUser: new(int64(9))},
 			want: container.ContainerConfig{User: "9", Seccomp: "unconfined"}},
-		{name: "group with the image's user", own: &corev1.SecurityContext{RunAsGroup: ptr.To[int64](9)}, image: "web:web", want: container.ContainerConfig{User: "web:9", Seccomp: "unconfined"}},
-		{name: "flags", own: &corev1.SecurityContext{ReadOnlyRootFilesystem: ptr.To(true), AllowPrivilegeEscalation: ptr.To(false), ProcMount: ptr.To(corev1.UnmaskedProcMount),
+		{name: "group with the image's user", own: &corev1.SecurityContext{RunAsGroup: new(int64(9))}, image: "web:web", want: container.ContainerConfig{User: "web:9", Seccomp: "unconfined"}},
+		{name: "flags", own: &corev1.SecurityContext{ReadOnlyRootFilesystem: new(true), AllowPrivilegeEscalation: new(false), ProcMount: new(corev1.UnmaskedProcMount),
 			Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}, Drop: []corev1.Capability{"ALL"}}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			want: container.ContainerConfig{ReadOnlyRootFilesystem: true, NoNewPrivileges: true, UnmaskedProc: true, CapAdd: []string{"NET_ADMIN"}, CapDrop: []string{"ALL"}}},
-		{name: "privileged", own: &corev1.SecurityContext{Privileged: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		{name: "privileged", own: &corev1.SecurityContext{Privileged: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			want: container.ContainerConfig{Privileged: true, Seccomp: "unconfined", AppArmor: "unconfined"}},
-		{name: "local seccomp profile", pod: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: ptr.To("p.json")}},
+		{name: "local seccomp profile", pod: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: new("p.json")}},
 			want: container.ContainerConfig{Seccomp: "{}"}},
-		{name: "profile outside", pod: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: ptr.To("../../etc/passwd")}},
+		{name: "profile outside", pod: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: new("../../etc/passwd")}},
 			err: "cannot load seccomp profile"},
-		{name: "non-root by number", pod: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)}, image: "1000:0", want: container.ContainerConfig{Seccomp: "unconfined"}},
-		{name: "non-root by name", pod: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)}, image: "web", err: `container has runAsNonRoot and image has non-numeric user (web), cannot verify user is non-root (pod: "p_ns(u)", container: c)`},
-		{name: "root by number", pod: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)}, image: "0", err: `container has runAsNonRoot and image will run as root (pod: "p_ns(u)", container: c)`},
+		{name: "non-root by number", pod: &corev1.PodSecurityContext{RunAsNonRoot: new(true)}, image: "1000:0", want: container.ContainerConfig{Seccomp: "unconfined"}},
+		{name: "non-root by name", pod: &corev1.PodSecurityContext{RunAsNonRoot: new(true)}, image: "web", err: `container has runAsNonRoot and image has non-numeric user (web), cannot verify user is non-root (pod: "p_ns(u)", container: c)`},
+		{name: "root by number", pod: &corev1.PodSecurityContext{RunAsNonRoot: new(true)}, image: "0", err: `container has runAsNonRoot and image will run as root (pod: "p_ns(u)", container: c)`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -80,13 +79,13 @@ func TestSandbox(t *testing.T) {
 	}{
 		{name: "plain", want: container.SandboxConfig{Hostname: "p", PID: container.NamespaceContainer}},
 		{name: "named", spec: corev1.PodSpec{Hostname: "h", Subdomain: "s"}, want: container.SandboxConfig{Hostname: "h", PID: container.NamespaceContainer}},
-		{name: "full name", spec: corev1.PodSpec{Hostname: "h", Subdomain: "s", SetHostnameAsFQDN: ptr.To(true)}, want: container.SandboxConfig{Hostname: "h.s.ns.svc.cluster.local", PID: container.NamespaceContainer}},
-		{name: "full name too long", spec: corev1.PodSpec{Hostname: long, Subdomain: "s", SetHostnameAsFQDN: ptr.To(true)}, err: "is too long (64 characters is the max"},
+		{name: "full name", spec: corev1.PodSpec{Hostname: "h", Subdomain: "s", SetHostnameAsFQDN: new(true)}, want: container.SandboxConfig{Hostname: "h.s.ns.svc.cluster.local", PID: container.NamespaceContainer}},
+		{name: "full name too long", spec: corev1.PodSpec{Hostname: long, Subdomain: "s", SetHostnameAsFQDN: new(true)}, err: "is too long (64 characters is the max"},
 		{name: "long name is cut", spec: corev1.PodSpec{Hostname: long}, want: container.SandboxConfig{Hostname: long[:63], PID: container.NamespaceContainer}},
-		{name: "override", spec: corev1.PodSpec{HostnameOverride: ptr.To("o.example")}, want: container.SandboxConfig{Hostname: "o.example", PID: container.NamespaceContainer}},
+		{name: "override", spec: corev1.PodSpec{HostnameOverride: new("o.example")}, want: container.SandboxConfig{Hostname: "o.example", PID: container.NamespaceContainer}},
 		{name: "host", spec: corev1.PodSpec{HostNetwork: true, HostPID: true, HostIPC: true},
 			want: container.SandboxConfig{Network: container.NamespaceNode, PID: container.NamespaceNode, IPC: container.NamespaceNode}},
-		{name: "shared processes, sysctls", spec: corev1.PodSpec{ShareProcessNamespace: ptr.To(true), SecurityContext: &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "net/ipv4/x", Value: "1"}}}},
+		{name: "shared processes, sysctls", spec: corev1.PodSpec{ShareProcessNamespace: new(true), SecurityContext: &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "net/ipv4/x", Value: "1"}}}},
 			want: container.SandboxConfig{Hostname: "p", Sysctls: map[string]string{"net.ipv4.x": "1"}}},
 	}
 	for _, tt := range tests {

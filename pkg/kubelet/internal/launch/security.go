@@ -71,7 +71,7 @@ func secure(cfg *container.ContainerConfig, pod *corev1.Pod, c *corev1.Container
 		cfg.Seccomp = ""
 	case seccomp.Type == corev1.SeccompProfileTypeLocalhost:
 		if seccomp.LocalhostProfile == nil || *seccomp.LocalhostProfile == "" {
-			return fmt.Errorf("localhostProfile must be set if seccompProfile type is Localhost.")
+			return fmt.Errorf("localhostProfile must be set if seccompProfile type is Localhost.") //nolint:staticcheck,revive // upstream's words
 		}
 		text, err := profiles(*seccomp.LocalhostProfile)
 		if err != nil {

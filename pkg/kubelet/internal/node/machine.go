@@ -106,7 +106,7 @@ func (h Host) Info(engine container.Version, kubelet string) corev1.NodeSystemIn
 }
 
 func (h Host) osImage() string {
-	for _, line := range strings.Split(h.text("etc/os-release"), "\n") {
+	for line := range strings.SplitSeq(h.text("etc/os-release"), "\n") {
 		if v, ok := strings.CutPrefix(line, "PRETTY_NAME="); ok {
 			return strings.Trim(v, `"'`)
 		}

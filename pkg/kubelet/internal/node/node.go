@@ -206,7 +206,7 @@ func (r *Reporter) events(before, after corev1.NodeStatus) {
 		if old != nil && old.Status == c.Status {
 			continue
 		}
-		reason := ""
+		var reason string
 		switch {
 		case c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue:
 			reason = "NodeReady"

@@ -51,7 +51,7 @@ func TestSync(t *testing.T) {
 	}
 	step()
 	n := get()
-	if _, c := condition(n, corev1.NodeReady); c.Status != corev1.ConditionFalse || c.Reason != "KubeletNotReady" || c.Message != "down" {
+	if c := condition(n, corev1.NodeReady); c.Status != corev1.ConditionFalse || c.Reason != "KubeletNotReady" || c.Message != "down" {
 		t.Errorf("ready condition %+v", c)
 	}
 
@@ -69,14 +69,14 @@ func TestSync(t *testing.T) {
 	clock.Step(10 * time.Second)
 	step()
 	n = get()
-	if _, c := condition(n, corev1.NodeReady); c.Status != corev1.ConditionTrue || c.Reason != "KubeletReady" || !c.LastTransitionTime.Time.Equal(clock.Now()) {
+	if c := condition(n, corev1.NodeReady); c.Status != corev1.ConditionTrue || c.Reason != "KubeletReady" || !c.LastTransitionTime.Time.Equal(clock.Now()) {
 		t.Errorf("ready condition %+v", c)
 	}
-	if _, c := condition(n, corev1.NodeDiskPressure); c.LastTransitionTime.Time.Equal(clock.Now()) {
+	if c := condition(n, corev1.NodeDiskPressure); c.LastTransitionTime.Time.Equal(clock.Now()) {
 		t.Errorf("disk pressure did not turn, but says so: %+v", c)
 	}
 	q := n.Status.Allocatable["example.com/foo"]
-	if _, c := condition(n, "Foreign"); c == nil || q.Value() != 5 || n.Labels["mine"] != "1" || n.Labels[corev1.LabelHostname] != "n" || len(n.Spec.Taints) != 1 {
+	if c := condition(n, "Foreign"); c == nil || q.Value() != 5 || n.Labels["mine"] != "1" || n.Labels[corev1.LabelHostname] != "n" || len(n.Spec.Taints) != 1 {
 		t.Errorf("what others wrote is lost: %+v", n)
 	}
 
@@ -108,13 +108,13 @@ func TestSync(t *testing.T) {
 	}
 }
 
-func condition(n *corev1.Node, kind corev1.NodeConditionType) (int, *corev1.NodeCondition) {
+func condition(n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
 	for i := range n.Status.Conditions {
 		if n.Status.Conditions[i].Type == kind {
-			return i, &n.Status.Conditions[i]
+			return &n.Status.Conditions[i]
 		}
 	}
-	return -1, nil
+	return nil
 }
 
 func TestHost(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"minik8s.io/minik8s/pkg/machinetest"
 )
 
 func TestProgramIsELF(t *testing.T) {
@@ -72,7 +74,7 @@ func TestArm64Encoding(t *testing.T) {
 func TestProgramRuns(t *testing.T) {
 	program, err := Program(runtime.GOARCH)
 	if err != nil {
-		t.Skip(err)
+		machinetest.Lacks(t, "needs a processor that there is a program for: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "pause")
 	if err := os.WriteFile(file, program, 0o755); err != nil {
@@ -125,10 +127,12 @@ func field(t *testing.T, pid int, name string) string {
 }
 
 func asleep(t *testing.T, pid int) bool {
+	t.Helper()
 	return field(t, pid, "Name:") == "pause" && strings.HasPrefix(field(t, pid, "State:"), "S") && mask(t, pid, "SigCgt:") != 0
 }
 
 func mask(t *testing.T, pid int, name string) uint64 {
+	t.Helper()
 	v, err := strconv.ParseUint(field(t, pid, name), 16, 64)
 	if err != nil {
 		t.Fatal(err)

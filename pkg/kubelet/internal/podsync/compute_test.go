@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
@@ -82,7 +81,7 @@ func initc(names ...string) podOption {
 
 func sidecar(n string) podOption {
 	return func(p *corev1.Pod) {
-		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: n, Image: "i", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)})
+		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: n, Image: "i", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)})
 	}
 }
 
@@ -164,10 +163,10 @@ func TestCompute(t *testing.T) {
 		{name: "never ends", pod: with(pod("a"), policy(corev1.RestartPolicyNever)), sandbox: "sb", containers: []string{"a#0=1"}, want: summary{Finished: true}},
 		{name: "never waits for the others", pod: with(pod("a", "b"), policy(corev1.RestartPolicyNever)), sandbox: "sb", containers: []string{"a#0=1", "b#0=running"}, want: summary{Sandbox: "sb"}},
 		{name: "own policy", pod: with(pod("a", "b"), policy(corev1.RestartPolicyAlways), func(p *corev1.Pod) {
-			p.Spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
+			p.Spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
 		}), sandbox: "sb", containers: []string{"a#0=1", "b#0=1"}, want: summary{Sandbox: "sb", Start: []string{"b#1"}}},
 		{name: "own rule", pod: with(pod("a"), policy(corev1.RestartPolicyNever), func(p *corev1.Pod) {
-			p.Spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
+			p.Spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
 			p.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestart,
 				ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}}}}
 		}), sandbox: "sb", containers: []string{"a#0=42"}, want: summary{Sandbox: "sb", Start: []string{"a#1"}}},

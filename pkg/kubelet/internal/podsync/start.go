@@ -69,8 +69,7 @@ func (s *Syncer) containers(ctx context.Context, m *memory, pod *corev1.Pod, obs
 		}
 		m.mu.Lock()
 		delete(m.waiting, st.Name)
-		var w *WaitError
-		if errors.As(err, &w) {
+		if w, ok := errors.AsType[*WaitError](err); ok {
 			m.waiting[st.Name] = status.Waiting{Reason: w.Reason, Message: w.Message}
 		}
 		m.mu.Unlock()

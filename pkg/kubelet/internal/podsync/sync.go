@@ -8,6 +8,7 @@ package podsync
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -227,9 +228,7 @@ func (s *Syncer) input(m *memory, pod *corev1.Pod, obs *observed.Pod) Input {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for k, v := range m.backoff {
-		in.Backoff[k] = v
-	}
+	maps.Copy(in.Backoff, m.backoff)
 	return in
 }
 

@@ -7,6 +7,7 @@ package podworker
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -21,13 +22,13 @@ import (
 type Stage int
 
 const (
-	// Syncing: the pod is to run.
+	// Syncing means: the pod is to run.
 	Syncing Stage = iota
-	// Terminating: its containers are being stopped.
+	// Terminating means: its containers are being stopped.
 	Terminating
-	// Terminated: nothing of it runs. What it leaves is being taken away.
+	// Terminated means: nothing of it runs. What it leaves is being taken away.
 	Terminated
-	// Finished: nothing is left to do; the pod waits for its deletion from the API.
+	// Finished means: nothing is left to do; the pod waits for its deletion from the API.
 	Finished
 )
 
@@ -204,7 +205,7 @@ func (w *Workers) run(p *worker) {
 		switch {
 		case w.ctx.Err() != nil:
 			return
-		case err == errGone:
+		case errors.Is(err, errGone):
 			return
 		case err != nil:
 			failures++

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 )
 
 // script is a Life that records what is called and does what a test says.
@@ -83,7 +82,7 @@ func (s *script) Cleanup(_ context.Context, pod *corev1.Pod, deleted bool) error
 func (s *script) Forget(pod *corev1.Pod) { s.note("forget " + pod.Name) }
 
 func pod(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](20)}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(20))}}
 }
 
 func deleted(p *corev1.Pod, grace int64) *corev1.Pod {
@@ -94,6 +93,7 @@ func deleted(p *corev1.Pod, grace int64) *corev1.Pod {
 }
 
 func start(t *testing.T, s *script) *Workers {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := New(ctx, s, clock.RealClock{}, time.Hour)
 	t.Cleanup(func() { cancel(); w.Wait() })

@@ -21,7 +21,6 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -113,8 +112,7 @@ func get(ctx context.Context, a *corev1.HTTPGetAction, t Target, timeout time.Du
 	resp, err := client.Do(req)
 	if err != nil {
 		// The request itself never fails; what fails is the container.
-		var ue *url.Error
-		if errors.As(err, &ue) {
+		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue
 		}
 		return Outcome{Result: Failure, Output: err.Error()}

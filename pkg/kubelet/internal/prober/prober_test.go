@@ -26,7 +26,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/record"
 	testingclock "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
@@ -180,7 +179,7 @@ func TestAttemptTCPAndGRPC(t *testing.T) {
 	}
 	tcp := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}}
 	rpc := func(service string) corev1.ProbeHandler {
-		return corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: port, Service: ptr.To(service)}}
+		return corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: port, Service: new(service)}}
 	}
 	if out := try(tcp); out.Result != Success {
 		t.Errorf("tcp: %+v", out)
@@ -286,7 +285,7 @@ func TestAdoption(t *testing.T) {
 	m := New(ctx, Config{Recorder: record.NewFakeRecorder(1), Clock: testingclock.NewFakeClock(time.Now()), Changed: func(types.UID) {}})
 	c := &corev1.Container{Name: "c", ReadinessProbe: &corev1.Probe{PeriodSeconds: 10}, StartupProbe: &corev1.Probe{PeriodSeconds: 10}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: corev1.PodSpec{Containers: []corev1.Container{*c}}}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", ContainerID: "docker://id", Ready: true, Started: ptr.To(true)}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", ContainerID: "docker://id", Ready: true, Started: new(true)}}
 	m.Update(pod, "", []Running{{Spec: c, ID: "id"}, {Spec: c, ID: "new", StartedAt: time.Now().Add(time.Hour)}})
 	if v := m.Verdict("u", "id"); !v.Started || !v.Ready {
 		t.Errorf("a container that was ready under an earlier kubelet: %+v", v)

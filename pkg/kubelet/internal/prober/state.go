@@ -23,7 +23,9 @@ type Result int
 const (
 	// Unknown is a startup probe that has not decided yet.
 	Unknown Result = iota
+	// Success is of a container that is as it should be.
 	Success
+	// Failure is of one that is not.
 	Failure
 )
 

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 func TestFor(t *testing.T) {
@@ -44,12 +43,12 @@ func TestFor(t *testing.T) {
 		{name: "no cluster DNS", policy: corev1.DNSClusterFirst, noDNS: true, want: host},
 		{
 			name: "none", policy: corev1.DNSNone,
-			config: &corev1.PodDNSConfig{Nameservers: []string{"9.9.9.9"}, Searches: []string{"a"}, Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: ptr.To("2")}, {Name: "edns0"}}},
+			config: &corev1.PodDNSConfig{Nameservers: []string{"9.9.9.9"}, Searches: []string{"a"}, Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: new("2")}, {Name: "edns0"}}},
 			want:   Config{Nameservers: []string{"9.9.9.9"}, Searches: []string{"a"}, Options: []string{"ndots:2", "edns0"}},
 		},
 		{
 			name: "config is merged, its options win", policy: corev1.DNSClusterFirst,
-			config: &corev1.PodDNSConfig{Nameservers: []string{"9.9.9.9", "10.96.0.10"}, Searches: []string{"a", "corp"}, Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: ptr.To("1")}}},
+			config: &corev1.PodDNSConfig{Nameservers: []string{"9.9.9.9", "10.96.0.10"}, Searches: []string{"a", "corp"}, Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: new("1")}}},
 			want: Config{
 				Nameservers: []string{"10.96.0.10", "9.9.9.9"},
 				Searches:    []string{"ns.svc.cluster.local", "svc.cluster.local", "cluster.local", "corp", "a"},

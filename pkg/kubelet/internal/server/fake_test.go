@@ -32,7 +32,6 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
@@ -85,14 +84,14 @@ func (h *fakeHost) Logs(ctx context.Context, id string, o container.LogOptions, 
 	if id == "init1" {
 		return errors.New("gone")
 	}
-	fmt.Fprint(stdout, "out\n")
-	fmt.Fprint(stderr, "err\n")
+	_, _ = fmt.Fprint(stdout, "out\n")
+	_, _ = fmt.Fprint(stderr, "err\n")
 	for o.Follow {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case line := <-h.more:
-			fmt.Fprint(stdout, line)
+			_, _ = fmt.Fprint(stdout, line)
 		}
 	}
 	return nil
@@ -104,17 +103,17 @@ func (h *fakeHost) Exec(ctx context.Context, id string, o container.ExecOptions)
 		_, err := io.Copy(o.Stdout, o.Stdin)
 		return 0, err
 	case "both":
-		fmt.Fprint(o.Stdout, "to out")
-		fmt.Fprint(o.Stderr, "to err")
+		_, _ = fmt.Fprint(o.Stdout, "to out")
+		_, _ = fmt.Fprint(o.Stderr, "to err")
 		return 0, nil
 	case "exit":
 		return strconv.Atoi(o.Command[1])
 	case "size":
 		s := <-o.Resize
-		fmt.Fprintf(o.Stdout, "%dx%d %v", s.Width, s.Height, o.Stderr == nil)
+		_, _ = fmt.Fprintf(o.Stdout, "%dx%d %v", s.Width, s.Height, o.Stderr == nil)
 		return 0, nil
 	case "sleep":
-		fmt.Fprint(o.Stdout, "sleeping")
+		_, _ = fmt.Fprint(o.Stdout, "sleeping")
 		<-ctx.Done()
 		close(h.ended)
 		return 0, ctx.Err()
@@ -132,7 +131,7 @@ func (h *fakeHost) Attach(ctx context.Context, id string, o container.AttachOpti
 	h.mu.Lock()
 	h.attachd = o
 	h.mu.Unlock()
-	fmt.Fprint(o.Stdout, id+":")
+	_, _ = fmt.Fprint(o.Stdout, id+":")
 	_, err := io.Copy(o.Stdout, o.Stdin)
 	return err
 }
@@ -141,15 +140,15 @@ func (h *fakeHost) PortForward(_ context.Context, pod types.UID, port int32, str
 	if port == 1 {
 		return errors.New("connection refused")
 	}
-	fmt.Fprintf(stream, "%s:%d:", pod, port)
+	_, _ = fmt.Fprintf(stream, "%s:%d:", pod, port)
 	_, err := io.Copy(stream, stream)
 	return err
 }
 
 func (h *fakeHost) Stats(context.Context, bool) (*statsv1alpha1.Summary, error) {
 	at := metav1.NewTime(time.UnixMilli(1700000000000))
-	cpu := &statsv1alpha1.CPUStats{Time: at, UsageCoreNanoSeconds: ptr.To[uint64](2.5e9)}
-	memory := &statsv1alpha1.MemoryStats{Time: at, WorkingSetBytes: ptr.To[uint64](1024)}
+	cpu := &statsv1alpha1.CPUStats{Time: at, UsageCoreNanoSeconds: new(uint64(2.5e9))}
+	memory := &statsv1alpha1.MemoryStats{Time: at, WorkingSetBytes: new(uint64(1024))}
 	return &statsv1alpha1.Summary{
 		Node: statsv1alpha1.NodeStats{NodeName: "n", CPU: cpu, Memory: memory},
 		Pods: []statsv1alpha1.PodStats{{

@@ -26,9 +26,9 @@ func (h *hangUp) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	// What was read already comes first.
-	read, err := rw.Reader.Peek(rw.Reader.Buffered())
+	read, err := rw.Peek(rw.Reader.Buffered())
 	if err != nil {
-		conn.Close()
+		_ = conn.Close()
 		return nil, nil, err
 	}
 	r, w := io.Pipe()
@@ -50,6 +50,6 @@ type watchedConn struct {
 func (c *watchedConn) Read(data []byte) (int, error) { return c.r.Read(data) }
 
 func (c *watchedConn) Close() error {
-	c.r.Close() // never fails; it frees the reader
+	_ = c.r.Close() // never fails; it frees the reader
 	return c.Conn.Close()
 }

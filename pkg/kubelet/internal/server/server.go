@@ -121,7 +121,7 @@ func (s *Server) Start(ctx context.Context) error {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		if server.Shutdown(grace) != nil {
-			server.Close()
+			_ = server.Close()
 		}
 		conns.closeAll()
 	}()
@@ -211,7 +211,7 @@ func (t *tracker) Accept() (net.Conn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		c.Close()
+		_ = c.Close()
 		return nil, net.ErrClosed
 	}
 	t.open[tc] = true
@@ -225,7 +225,7 @@ func (t *tracker) closeAll() {
 	t.open = map[net.Conn]bool{}
 	t.mu.Unlock()
 	for c := range open {
-		c.Close()
+		_ = c.Close()
 	}
 }
 

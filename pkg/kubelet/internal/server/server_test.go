@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-func (f *fixture) do(t *testing.T, c *rest.Config, method, path string) (*http.Response, string) {
+func (f *fixture) do(t *testing.T, c *rest.Config, method, path string) (code int, body string) {
 	t.Helper()
 	client, err := rest.HTTPClientFor(c)
 	if err != nil {
@@ -32,11 +32,11 @@ func (f *fixture) do(t *testing.T, c *rest.Config, method, path string) (*http.R
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	data, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(body)
+	return resp.StatusCode, string(data)
 }
 
 func TestRequests(t *testing.T) {
@@ -77,17 +77,17 @@ func TestRequests(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			resp, body := f.do(t, admin, tc.method, tc.path)
-			if resp.StatusCode != tc.code || !strings.Contains(body, tc.body) {
-				t.Errorf("got %d %q, want %d with %q", resp.StatusCode, body, tc.code, tc.body)
+			code, body := f.do(t, admin, tc.method, tc.path)
+			if code != tc.code || !strings.Contains(body, tc.body) {
+				t.Errorf("got %d %q, want %d with %q", code, body, tc.code, tc.body)
 			}
 		})
 	}
 	f.host.mu.Lock()
 	f.host.sick = errors.New("PLEG is not healthy")
 	f.host.mu.Unlock()
-	if resp, body := f.do(t, admin, "GET", "/healthz"); resp.StatusCode != 500 || !strings.Contains(body, "PLEG is not healthy") {
-		t.Errorf("healthz of a sick kubelet: %d %s", resp.StatusCode, body)
+	if code, body := f.do(t, admin, "GET", "/healthz"); code != 500 || !strings.Contains(body, "PLEG is not healthy") {
+		t.Errorf("healthz of a sick kubelet: %d %s", code, body)
 	}
 }
 
@@ -163,8 +163,8 @@ func TestAccess(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			if resp, body := f.do(t, tc.as, "GET", tc.path); resp.StatusCode != tc.code {
-				t.Errorf("got %d %q, want %d", resp.StatusCode, body, tc.code)
+			if code, body := f.do(t, tc.as, "GET", tc.path); code != tc.code {
+				t.Errorf("got %d %q, want %d", code, body, tc.code)
 			}
 		})
 	}

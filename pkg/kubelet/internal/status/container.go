@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
@@ -148,7 +147,7 @@ func (in Input) probe(c *corev1.Container, t container.ContainerType, cs *corev1
 		return
 	}
 	if t == container.TypeInit && !podspec.IsSidecar(c) {
-		cs.Started = ptr.To(cs.State.Running != nil)
+		cs.Started = new(cs.State.Running != nil)
 		cs.Ready = cs.State.Terminated != nil && cs.State.Terminated.ExitCode == 0
 		return
 	}
@@ -177,7 +176,7 @@ func mounts(c *corev1.Container) []corev1.VolumeMountStatus {
 	for _, m := range c.VolumeMounts {
 		s := corev1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
 		if m.ReadOnly {
-			s.RecursiveReadOnly = ptr.To(corev1.RecursiveReadOnlyDisabled)
+			s.RecursiveReadOnly = new(corev1.RecursiveReadOnlyDisabled)
 		}
 		out = append(out, s)
 	}

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
@@ -69,7 +68,7 @@ func Generate(in Input) corev1.PodStatus {
 	st.ObservedGeneration = in.Pod.Generation
 	st.QOSClass = podspec.QOS(in.Pod)
 	if st.StartTime == nil {
-		st.StartTime = ptr.To(metav1.NewTime(in.Now).Rfc3339Copy())
+		st.StartTime = new(metav1.NewTime(in.Now).Rfc3339Copy())
 	}
 	addresses(&st, in)
 
@@ -123,14 +122,14 @@ func settle(pod *corev1.Pod, st *corev1.PodStatus) {
 		if !podspec.IsSidecar(&pod.Spec.InitContainers[i]) && !cs.Ready {
 			initialized = false
 		}
-		cs.Started = ptr.To(false)
+		cs.Started = new(false)
 	}
 	for i := range st.ContainerStatuses {
 		cs := &st.ContainerStatuses[i]
 		if cs.State.Terminated == nil && initialized {
 			cs.State = corev1.ContainerState{Terminated: unknown(cs.ContainerID)}
 		}
-		cs.Started, cs.Ready = ptr.To(false), false
+		cs.Started, cs.Ready = new(false), false
 	}
 }
 

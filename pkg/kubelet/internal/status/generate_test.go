@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
@@ -168,7 +167,7 @@ func TestGenerate(t *testing.T) {
 				corev1.PodReady: `False ReadinessGatesNotReady: corresponding condition of pod readiness gate "x" does not exist., the status of pod readiness gate "y" is not "True", but False`},
 			States: map[string]string{"a": "running, ready"}}},
 		{name: "sidecar", in: Input{Pod: pod(func(p *corev1.Pod) {
-			p.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
+			p.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}
 		}, "a"), Observed: engine(up("s"), up("a")), PodIPs: []string{"10.0.0.1"}, Probes: map[string]Probe{"s0": {Started: true, Ready: false}}},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", "False ContainersNotReady: containers with unready status: [s]", "False ContainersNotReady: containers with unready status: [s]"),
 				States: map[string]string{"s": "running", "a": "running, ready"}}},

@@ -41,6 +41,7 @@ func get(t *testing.T, c *clientfake.Clientset) *corev1.Pod {
 }
 
 func startManager(t *testing.T, c *clientfake.Clientset) *Manager {
+	t.Helper()
 	m := NewManager(c)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -12,38 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
+	"minik8s.io/minik8s/pkg/machinetest"
 )
 
 // TestKernel goes through the life of volumes in memory with real mounts.
 func TestKernel(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root to mount")
-	}
+	machinetest.Mounts(t)
 	f := setUp(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Data: map[string][]byte{"k": []byte("v")}})
-	probe := filepath.Join(t.TempDir(), "probe")
-	if err := os.Mkdir(probe, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := (mount.Linux{}).Tmpfs(probe, 0o700, 0, 0); err != nil {
-		t.Skipf("this machine does not let us mount: %v", err)
-	}
-	if err := (mount.Linux{}).Unmount(probe); err != nil {
-		t.Fatal(err)
-	}
 	m, err := newManager(Config{RootDir: f.root, Client: f.client}, mount.Linux{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.objects.Stop()
 	pod := podWith(
-		volumeOf("secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", DefaultMode: ptr.To[int32](0o400)}}),
+		volumeOf("secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", DefaultMode: new(int32(0o400))}}),
 		volumeOf("mem", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory"}}),
 		volumeOf("disk", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
 	)
-	pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: ptr.To[int64](2345)}
+	pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(2345))}
 	t.Cleanup(func() {
 		if err := m.Unmount(f.ctx, pod.UID); err != nil {
 			t.Error(err)

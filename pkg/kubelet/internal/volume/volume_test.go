@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
@@ -104,17 +103,17 @@ func TestMountAllKinds(t *testing.T) {
 	dir := t.TempDir()
 	pod := podWith(
 		volumeOf("disk", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
-		volumeOf("mem", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory", SizeLimit: ptr.To(resource.MustParse("1Mi"))}}),
-		volumeOf("host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir, Type: ptr.To(corev1.HostPathDirectory)}}),
+		volumeOf("mem", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory", SizeLimit: new(resource.MustParse("1Mi"))}}),
+		volumeOf("host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir, Type: new(corev1.HostPathDirectory)}}),
 		configMapVolume("config", "cm"),
-		volumeOf("secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", Items: []corev1.KeyToPath{{Key: "pw", Path: "in/pw", Mode: ptr.To[int32](0o400)}}}}),
+		volumeOf("secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", Items: []corev1.KeyToPath{{Key: "pw", Path: "in/pw", Mode: new(int32(0o400))}}}}),
 		volumeOf("down", corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
 			{Path: "labels", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
 			{Path: "ip", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}},
 			{Path: "mem", ResourceFieldRef: &corev1.ResourceFieldSelector{ContainerName: "c", Resource: "limits.memory", Divisor: resource.MustParse("1Mi")}}}}}),
-		volumeOf("all", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: ptr.To[int32](0o440), Sources: []corev1.VolumeProjection{
+		volumeOf("all", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: new(int32(0o440)), Sources: []corev1.VolumeProjection{
 			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}}},
-			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "none"}, Optional: ptr.To(true)}},
+			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "none"}, Optional: new(true)}},
 			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}}),
 	)
 	for range 2 {
@@ -183,8 +182,8 @@ func TestMountErrors(t *testing.T) {
 		{"missing config map", configMapVolume("x", "no").VolumeSource, `MountVolume.SetUp failed for volume "x" : configmap "no" not found`},
 		{"missing secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "no"}}, `MountVolume.SetUp failed for volume "x" : secret "no" not found`},
 		{"missing key", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}, Items: []corev1.KeyToPath{{Key: "z", Path: "z"}}}}, `MountVolume.SetUp failed for volume "x" : references non-existent config key: z`},
-		{"host path of another type", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/dev/null", Type: ptr.To(corev1.HostPathDirectory)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /dev/null is not a directory`},
-		{"host path missing", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/no/such", Type: ptr.To(corev1.HostPathFile)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /no/such is not a file`},
+		{"host path of another type", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/dev/null", Type: new(corev1.HostPathDirectory)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /dev/null is not a directory`},
+		{"host path missing", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/no/such", Type: new(corev1.HostPathFile)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /no/such is not a file`},
 		{"claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, `MountVolume.SetUp failed for volume "x" : error processing PVC ns/c: failed to fetch PVC from API server: persistentvolumeclaims "c" not found`},
 		{"kind of others", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, `volume plugin for "x" is not supported by this kubelet`},
 		{"trust bundle", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}}, `MountVolume.SetUp failed for volume "x" : projected source clusterTrustBundle is not supported by this kubelet`},
@@ -259,7 +258,7 @@ func TestContainerMounts(t *testing.T) {
 	}{
 		{name: "config map is read-only", mount: corev1.VolumeMount{Name: "config", MountPath: "/etc/c"},
 			want: container.Mount{HostPath: base + "/volumes/kubernetes.io~configmap/config", ContainerPath: "/etc/c", ReadOnly: true}},
-		{name: "propagation", mount: corev1.VolumeMount{Name: "host", MountPath: "h", MountPropagation: ptr.To(corev1.MountPropagationBidirectional)},
+		{name: "propagation", mount: corev1.VolumeMount{Name: "host", MountPath: "h", MountPropagation: new(corev1.MountPropagationBidirectional)},
 			want: container.Mount{HostPath: dir, ContainerPath: "/h", Propagation: "rshared"}},
 		{name: "subPath", mount: corev1.VolumeMount{Name: "config", MountPath: "/f", SubPath: "k"},
 			want: container.Mount{HostPath: base + "/volume-subpaths/config/c/0", ContainerPath: "/f", ReadOnly: true}},
@@ -270,7 +269,7 @@ func TestContainerMounts(t *testing.T) {
 		{name: "escape by variable", mount: corev1.VolumeMount{Name: "data", MountPath: "/d", SubPathExpr: "$(UP)"},
 			err: `failed to prepare subPath for volumeMount "data" of container "c": subPath must not contain '..': "../x"`},
 		{name: "unknown volume", mount: corev1.VolumeMount{Name: "no"}, err: `cannot find volume "no" to mount into container "c"`},
-		{name: "recursive read-only", mount: corev1.VolumeMount{Name: "data", ReadOnly: true, RecursiveReadOnly: ptr.To(corev1.RecursiveReadOnlyEnabled)},
+		{name: "recursive read-only", mount: corev1.VolumeMount{Name: "data", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyEnabled)},
 			err: `recursive read-only mount of volume "data" is not supported by this kubelet`},
 	}
 	for _, tc := range tests {

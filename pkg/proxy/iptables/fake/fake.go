@@ -172,11 +172,12 @@ func (t *Tables) List(_ context.Context, table, chain string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("no chain %q in table %q", chain, table)
 	}
-	out := "-P " + chain + " ACCEPT\n"
+	var out strings.Builder
+	out.WriteString("-P " + chain + " ACCEPT\n")
 	for _, r := range rules {
-		out += "-A " + chain + " " + r + "\n"
+		out.WriteString("-A " + chain + " " + r + "\n")
 	}
-	return out, nil
+	return out.String(), nil
 }
 
 // Flush empties all tables, as a firewall that is reloaded does.

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/admissionregistration/manifestname"
@@ -32,7 +31,7 @@ var Resource = &registry.Resource[*admissionv1.MutatingAdmissionPolicy]{
 	RequireResourceVersion: true,
 	Default: func(p *admissionv1.MutatingAdmissionPolicy) {
 		if p.Spec.FailurePolicy == nil {
-			p.Spec.FailurePolicy = ptr.To(admissionv1.Fail)
+			p.Spec.FailurePolicy = new(admissionv1.Fail)
 		}
 		policy.SetMatchDefaults(p.Spec.MatchConstraints)
 	},

@@ -8,7 +8,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/admissionregistration/mutatingadmissionpolicy"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
@@ -38,7 +37,7 @@ func TestResource(t *testing.T) {
 				},
 			}
 		},
-		Update: func(p *policy) { p.Spec.FailurePolicy = ptr.To(admissionv1.Ignore) },
+		Update: func(p *policy) { p.Spec.FailurePolicy = new(admissionv1.Ignore) },
 		Invalid: []registrytest.Invalid[*policy]{
 			{Name: "reserved name", Mutate: func(p *policy) { p.Name = "x.static.k8s.io" }, Field: "metadata.name"},
 			{Name: "delete", Mutate: func(p *policy) {

@@ -8,7 +8,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
@@ -24,7 +23,7 @@ func TestResource(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "b"},
 				Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{
 					PolicyName:     "p",
-					ParamRef:       &admissionv1.ParamRef{Name: "limits", Namespace: "ns", ParameterNotFoundAction: ptr.To(admissionv1.DenyAction)},
+					ParamRef:       &admissionv1.ParamRef{Name: "limits", Namespace: "ns", ParameterNotFoundAction: new(admissionv1.DenyAction)},
 					MatchResources: &admissionv1.MatchResources{},
 				},
 			}
@@ -37,7 +36,7 @@ func TestResource(t *testing.T) {
 			{Name: "no parameter", Mutate: func(b *binding) { b.Spec.ParamRef.Name = "" }, Field: "spec.paramRef"},
 			{Name: "name and selector", Mutate: func(b *binding) { b.Spec.ParamRef.Selector = &metav1.LabelSelector{} }, Field: "spec.paramRef.selector"},
 			{Name: "not found", Mutate: func(b *binding) { b.Spec.ParamRef.ParameterNotFoundAction = nil }, Field: "spec.paramRef.parameterNotFoundAction"},
-			{Name: "match policy", Mutate: func(b *binding) { b.Spec.MatchResources.MatchPolicy = ptr.To(admissionv1.MatchPolicyType("x")) }, Field: "spec.matchResources.matchPolicy"},
+			{Name: "match policy", Mutate: func(b *binding) { b.Spec.MatchResources.MatchPolicy = new(admissionv1.MatchPolicyType("x")) }, Field: "spec.matchResources.matchPolicy"},
 			{Name: "delete", Mutate: func(b *binding) {
 				b.Spec.MatchResources.ResourceRules = []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 					Operations: []admissionv1.OperationType{admissionv1.Delete},

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/admissionregistration/manifestname"
@@ -64,7 +63,7 @@ func setDefaults(c *admissionv1.MutatingWebhookConfiguration) {
 		w.FailurePolicy, w.MatchPolicy, w.TimeoutSeconds = v.FailurePolicy, v.MatchPolicy, v.TimeoutSeconds
 		w.NamespaceSelector, w.ObjectSelector = v.NamespaceSelector, v.ObjectSelector
 		if w.ReinvocationPolicy == nil {
-			w.ReinvocationPolicy = ptr.To(admissionv1.NeverReinvocationPolicy)
+			w.ReinvocationPolicy = new(admissionv1.NeverReinvocationPolicy)
 		}
 	}
 }

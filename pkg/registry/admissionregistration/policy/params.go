@@ -104,7 +104,7 @@ func ValidateRef(r *admissionv1.ParamRef, path *field.Path) field.ErrorList {
 	if r.Name == "" && r.Selector == nil {
 		errs = append(errs, field.Required(path, "one of name or selector must be specified"))
 	}
-	actions := []admissionv1.ParameterNotFoundActionType{admissionv1.AllowAction, admissionv1.DenyAction}
+	actions := []admissionv1.ParameterNotFoundActionType{admissionv1.DenyAction, admissionv1.AllowAction}
 	switch a := r.ParameterNotFoundAction; {
 	case a == nil || *a == "":
 		errs = append(errs, field.Required(path.Child("parameterNotFoundAction"), ""))

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/admissionregistration/expression"
 	"minik8s.io/minik8s/pkg/registry/admissionregistration/rule"
@@ -38,7 +37,7 @@ func SetMatchDefaults(m *admissionv1.MatchResources) {
 		return
 	}
 	if m.MatchPolicy == nil {
-		m.MatchPolicy = ptr.To(admissionv1.Equivalent)
+		m.MatchPolicy = new(admissionv1.Equivalent)
 	}
 	if m.NamespaceSelector == nil {
 		m.NamespaceSelector = &metav1.LabelSelector{}

@@ -13,7 +13,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 )
 
 var (
@@ -24,7 +23,7 @@ var (
 // SetDefaults makes a rule that names no scope one for all scopes.
 func SetDefaults(r *admissionv1.Rule) {
 	if r.Scope == nil {
-		r.Scope = ptr.To(admissionv1.AllScopes)
+		r.Scope = new(admissionv1.AllScopes)
 	}
 }
 

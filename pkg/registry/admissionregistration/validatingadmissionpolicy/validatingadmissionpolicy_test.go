@@ -8,7 +8,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/admissionregistration/validatingadmissionpolicy"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
@@ -35,13 +34,13 @@ func TestResource(t *testing.T) {
 					Validations: []admissionv1.Validation{{
 						Expression:        "variables.replicas <= int(params.data.max)",
 						MessageExpression: "'at most ' + params.data.max",
-						Reason:            ptr.To(metav1.StatusReasonForbidden),
+						Reason:            new(metav1.StatusReasonForbidden),
 					}},
 					AuditAnnotations: []admissionv1.AuditAnnotation{{Key: "replicas", ValueExpression: "string(variables.replicas)"}},
 				},
 			}
 		},
-		Update: func(p *policy) { p.Spec.FailurePolicy = ptr.To(admissionv1.Ignore) },
+		Update: func(p *policy) { p.Spec.FailurePolicy = new(admissionv1.Ignore) },
 		StatusUpdate: func(p *policy) {
 			p.Status.ObservedGeneration = 1
 			p.Status.TypeChecking = &admissionv1.TypeChecking{ExpressionWarnings: []admissionv1.ExpressionWarning{{FieldRef: "spec.validations[0].expression", Warning: "w"}}}
@@ -62,7 +61,7 @@ func TestResource(t *testing.T) {
 				p.Spec.Validations[0].MessageExpression = "authorizer.path('/x').check('get').allowed() ? 'a' : 'b'"
 			}, Field: "spec.validations[0].messageExpression"},
 			{Name: "message", Mutate: func(p *policy) { p.Spec.Validations[0].Message = "a\nb" }, Field: "spec.validations[0].message"},
-			{Name: "reason", Mutate: func(p *policy) { p.Spec.Validations[0].Reason = ptr.To(metav1.StatusReasonGone) }, Field: "spec.validations[0].reason"},
+			{Name: "reason", Mutate: func(p *policy) { p.Spec.Validations[0].Reason = new(metav1.StatusReasonGone) }, Field: "spec.validations[0].reason"},
 			{Name: "variable", Mutate: func(p *policy) { p.Spec.Variables[0].Name = "in" }, Field: "spec.variables[0].name"},
 			{Name: "variable expression", Mutate: func(p *policy) { p.Spec.Variables[0].Expression = "x" }, Field: "spec.variables[0].expression"},
 			{Name: "annotation key", Mutate: func(p *policy) { p.Spec.AuditAnnotations[0].Key = "a b" }, Field: "spec.auditAnnotations[0].key"},

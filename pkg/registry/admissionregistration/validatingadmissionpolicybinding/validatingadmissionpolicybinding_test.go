@@ -8,7 +8,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
@@ -24,7 +23,7 @@ func TestResource(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "b"},
 				Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 					PolicyName:        "p",
-					ParamRef:          &admissionv1.ParamRef{Name: "limits", Namespace: "ns", ParameterNotFoundAction: ptr.To(admissionv1.DenyAction)},
+					ParamRef:          &admissionv1.ParamRef{Name: "limits", Namespace: "ns", ParameterNotFoundAction: new(admissionv1.DenyAction)},
 					MatchResources:    &admissionv1.MatchResources{},
 					ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 				},
@@ -38,7 +37,7 @@ func TestResource(t *testing.T) {
 			{Name: "no parameter", Mutate: func(b *binding) { b.Spec.ParamRef.Name = "" }, Field: "spec.paramRef"},
 			{Name: "name and selector", Mutate: func(b *binding) { b.Spec.ParamRef.Selector = &metav1.LabelSelector{} }, Field: "spec.paramRef.selector"},
 			{Name: "not found", Mutate: func(b *binding) { b.Spec.ParamRef.ParameterNotFoundAction = nil }, Field: "spec.paramRef.parameterNotFoundAction"},
-			{Name: "match policy", Mutate: func(b *binding) { b.Spec.MatchResources.MatchPolicy = ptr.To(admissionv1.MatchPolicyType("x")) }, Field: "spec.matchResources.matchPolicy"},
+			{Name: "match policy", Mutate: func(b *binding) { b.Spec.MatchResources.MatchPolicy = new(admissionv1.MatchPolicyType("x")) }, Field: "spec.matchResources.matchPolicy"},
 			{Name: "no action", Mutate: func(b *binding) { b.Spec.ValidationActions = nil }, Field: "spec.validationActions"},
 			{Name: "action", Mutate: func(b *binding) { b.Spec.ValidationActions[0] = "x" }, Field: "spec.validationActions[0]"},
 			{Name: "action twice", Mutate: func(b *binding) { b.Spec.ValidationActions = append(b.Spec.ValidationActions, admissionv1.Deny) }, Field: "spec.validationActions[1]"},

@@ -61,10 +61,10 @@ func Validating(m admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 // SetDefaults fills in what a webhook does not say.
 func SetDefaults(w *admissionv1.ValidatingWebhook) {
 	if w.FailurePolicy == nil {
-		w.FailurePolicy = ptr.To(admissionv1.Fail)
+		w.FailurePolicy = new(admissionv1.Fail)
 	}
 	if w.MatchPolicy == nil {
-		w.MatchPolicy = ptr.To(admissionv1.Equivalent)
+		w.MatchPolicy = new(admissionv1.Equivalent)
 	}
 	if w.NamespaceSelector == nil {
 		w.NamespaceSelector = &metav1.LabelSelector{}
@@ -73,10 +73,10 @@ func SetDefaults(w *admissionv1.ValidatingWebhook) {
 		w.ObjectSelector = &metav1.LabelSelector{}
 	}
 	if w.TimeoutSeconds == nil {
-		w.TimeoutSeconds = ptr.To(int32(10))
+		w.TimeoutSeconds = new(int32(10))
 	}
 	if s := w.ClientConfig.Service; s != nil && s.Port == nil {
-		s.Port = ptr.To(int32(443))
+		s.Port = new(int32(443))
 	}
 	for i := range w.Rules {
 		rule.SetDefaults(&w.Rules[i].Rule)

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/admissionregistration/webhook"
 )
@@ -16,8 +15,8 @@ import (
 func hook(name string) admissionv1.ValidatingWebhook {
 	return admissionv1.ValidatingWebhook{
 		Name:                    name,
-		ClientConfig:            admissionv1.WebhookClientConfig{URL: ptr.To("https://example.com")},
-		SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
+		ClientConfig:            admissionv1.WebhookClientConfig{URL: new("https://example.com")},
+		SideEffects:             new(admissionv1.SideEffectClassNone),
 		AdmissionReviewVersions: []string{"v1"},
 	}
 }
@@ -25,7 +24,7 @@ func hook(name string) admissionv1.ValidatingWebhook {
 // TestOldFaultsAreKept updates configurations that were stored when less was asked of them.
 func TestOldFaultsAreKept(t *testing.T) {
 	for name, spoil := range map[string]func([]admissionv1.ValidatingWebhook){
-		"side effects":   func(w []admissionv1.ValidatingWebhook) { w[0].SideEffects = ptr.To(admissionv1.SideEffectClassSome) },
+		"side effects":   func(w []admissionv1.ValidatingWebhook) { w[0].SideEffects = new(admissionv1.SideEffectClassSome) },
 		"review version": func(w []admissionv1.ValidatingWebhook) { w[0].AdmissionReviewVersions = []string{"v9"} },
 		"names":          func(w []admissionv1.ValidatingWebhook) { w[1].Name = w[0].Name },
 		"condition": func(w []admissionv1.ValidatingWebhook) {
@@ -39,7 +38,7 @@ func TestOldFaultsAreKept(t *testing.T) {
 				t.Error("create is accepted")
 			}
 			updated := slices.Clone(old)
-			updated[1].TimeoutSeconds = ptr.To(int32(3))
+			updated[1].TimeoutSeconds = new(int32(3))
 			if errs := webhook.Validate(updated, old); len(errs) > 0 {
 				t.Errorf("update is refused: %v", errs)
 			}

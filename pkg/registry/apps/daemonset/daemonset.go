@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/apis/core/podtemplate"
 	"minik8s.io/minik8s/pkg/registry"
@@ -111,14 +110,14 @@ func setDefaults(d *appsv1.DaemonSet) {
 			strategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{}
 		}
 		if strategy.RollingUpdate.MaxUnavailable == nil {
-			strategy.RollingUpdate.MaxUnavailable = ptr.To(intstr.FromInt32(1))
+			strategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
 		}
 		if strategy.RollingUpdate.MaxSurge == nil {
-			strategy.RollingUpdate.MaxSurge = ptr.To(intstr.FromInt32(0))
+			strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
 		}
 	}
 	if d.Spec.RevisionHistoryLimit == nil {
-		d.Spec.RevisionHistoryLimit = ptr.To[int32](10)
+		d.Spec.RevisionHistoryLimit = new(int32(10))
 	}
 	podtemplate.SetDefaults(&d.Spec.Template)
 }

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/apps/daemonset"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
@@ -43,7 +42,7 @@ func TestResource(t *testing.T) {
 	rolling := func(unavailable, surge int32) func(*appsv1.DaemonSet) {
 		return func(d *appsv1.DaemonSet) {
 			d.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{
-				MaxUnavailable: ptr.To(intstr.FromInt32(unavailable)), MaxSurge: ptr.To(intstr.FromInt32(surge)),
+				MaxUnavailable: new(intstr.FromInt32(unavailable)), MaxSurge: new(intstr.FromInt32(surge)),
 			}
 		}
 	}

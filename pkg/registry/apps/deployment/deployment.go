@@ -89,7 +89,7 @@ func setDefaults(d *appsv1.Deployment) {
 	}
 	spec := &d.Spec
 	if spec.Replicas == nil {
-		spec.Replicas = ptr.To[int32](1)
+		spec.Replicas = new(int32(1))
 	}
 	if spec.Strategy.Type == "" {
 		spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
@@ -100,17 +100,17 @@ func setDefaults(d *appsv1.Deployment) {
 		}
 		r := spec.Strategy.RollingUpdate
 		if r.MaxUnavailable == nil {
-			r.MaxUnavailable = ptr.To(intstr.FromString("25%"))
+			r.MaxUnavailable = new(intstr.FromString("25%"))
 		}
 		if r.MaxSurge == nil {
-			r.MaxSurge = ptr.To(intstr.FromString("25%"))
+			r.MaxSurge = new(intstr.FromString("25%"))
 		}
 	}
 	if spec.RevisionHistoryLimit == nil {
-		spec.RevisionHistoryLimit = ptr.To[int32](10)
+		spec.RevisionHistoryLimit = new(int32(10))
 	}
 	if spec.ProgressDeadlineSeconds == nil {
-		spec.ProgressDeadlineSeconds = ptr.To[int32](600)
+		spec.ProgressDeadlineSeconds = new(int32(600))
 	}
 	podtemplate.SetDefaults(&spec.Template)
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/apps/deployment"
@@ -50,19 +49,19 @@ func TestResource(t *testing.T) {
 	registrytest.Run(t, deployment.Resource, registrytest.Case[*appsv1.Deployment]{
 		AddToScheme:  addToScheme,
 		Valid:        valid,
-		Update:       func(w *appsv1.Deployment) { w.Spec.Replicas = ptr.To[int32](3) },
+		Update:       func(w *appsv1.Deployment) { w.Spec.Replicas = new(int32(3)) },
 		StatusUpdate: func(w *appsv1.Deployment) { w.Status.Replicas = 1 },
 		Invalid: []registrytest.Invalid[*appsv1.Deployment]{
 			{Name: "no selector", Mutate: func(w *appsv1.Deployment) { w.Spec.Selector = nil }, Field: "spec.selector"},
 			{Name: "empty selector", Mutate: func(w *appsv1.Deployment) { w.Spec.Selector = &metav1.LabelSelector{} }, Field: "spec.selector"},
 			{Name: "other labels", Mutate: func(w *appsv1.Deployment) { w.Spec.Template.Labels["a"] = "c" }, Field: "spec.template.metadata.labels"},
-			{Name: "negative replicas", Mutate: func(w *appsv1.Deployment) { w.Spec.Replicas = ptr.To[int32](-1) }, Field: "spec.replicas"},
+			{Name: "negative replicas", Mutate: func(w *appsv1.Deployment) { w.Spec.Replicas = new(int32(-1)) }, Field: "spec.replicas"},
 			{Name: "restart policy", Mutate: func(w *appsv1.Deployment) { w.Spec.Template.Spec.RestartPolicy = "Never" }, Field: "spec.template.spec.restartPolicy"},
-			{Name: "deadline of pods", Mutate: func(w *appsv1.Deployment) { w.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](1) }, Field: "spec.template.spec.activeDeadlineSeconds"},
+			{Name: "deadline of pods", Mutate: func(w *appsv1.Deployment) { w.Spec.Template.Spec.ActiveDeadlineSeconds = new(int64(1)) }, Field: "spec.template.spec.activeDeadlineSeconds"},
 			{Name: "no container", Mutate: func(w *appsv1.Deployment) { w.Spec.Template.Spec.Containers = nil }, Field: "spec.template.spec.containers"},
 			{Name: "strategy", Mutate: func(w *appsv1.Deployment) { w.Spec.Strategy.Type = "x" }, Field: "spec.strategy"},
 			{Name: "nothing may move", Mutate: func(w *appsv1.Deployment) {
-				w.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: ptr.To(intstr.FromInt32(0)), MaxUnavailable: ptr.To(intstr.FromString("0%"))}
+				w.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromString("0%"))}
 			}, Field: "spec.strategy.rollingUpdate.maxUnavailable"},
 			{Name: "deadline", Mutate: func(w *appsv1.Deployment) { w.Spec.MinReadySeconds = 600 }, Field: "spec.progressDeadlineSeconds"},
 		},

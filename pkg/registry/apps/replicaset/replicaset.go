@@ -34,7 +34,7 @@ var Resource = &registry.Resource[*appsv1.ReplicaSet]{
 	NewList:    func() runtime.Object { return &appsv1.ReplicaSetList{} },
 	Default: func(r *appsv1.ReplicaSet) {
 		if r.Spec.Replicas == nil {
-			r.Spec.Replicas = ptr.To[int32](1)
+			r.Spec.Replicas = new(int32(1))
 		}
 		podtemplate.SetDefaults(&r.Spec.Template)
 	},

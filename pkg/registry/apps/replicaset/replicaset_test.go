@@ -13,9 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/apps/replicaset"
@@ -50,15 +48,15 @@ func TestResource(t *testing.T) {
 	registrytest.Run(t, replicaset.Resource, registrytest.Case[*appsv1.ReplicaSet]{
 		AddToScheme:  addToScheme,
 		Valid:        valid,
-		Update:       func(w *appsv1.ReplicaSet) { w.Spec.Replicas = ptr.To[int32](3) },
+		Update:       func(w *appsv1.ReplicaSet) { w.Spec.Replicas = new(int32(3)) },
 		StatusUpdate: func(w *appsv1.ReplicaSet) { w.Status.Replicas = 1 },
 		Invalid: []registrytest.Invalid[*appsv1.ReplicaSet]{
 			{Name: "no selector", Mutate: func(w *appsv1.ReplicaSet) { w.Spec.Selector = nil }, Field: "spec.selector"},
 			{Name: "empty selector", Mutate: func(w *appsv1.ReplicaSet) { w.Spec.Selector = &metav1.LabelSelector{} }, Field: "spec.selector"},
 			{Name: "other labels", Mutate: func(w *appsv1.ReplicaSet) { w.Spec.Template.Labels["a"] = "c" }, Field: "spec.template.metadata.labels"},
-			{Name: "negative replicas", Mutate: func(w *appsv1.ReplicaSet) { w.Spec.Replicas = ptr.To[int32](-1) }, Field: "spec.replicas"},
+			{Name: "negative replicas", Mutate: func(w *appsv1.ReplicaSet) { w.Spec.Replicas = new(int32(-1)) }, Field: "spec.replicas"},
 			{Name: "restart policy", Mutate: func(w *appsv1.ReplicaSet) { w.Spec.Template.Spec.RestartPolicy = "Never" }, Field: "spec.template.spec.restartPolicy"},
-			{Name: "deadline of pods", Mutate: func(w *appsv1.ReplicaSet) { w.Spec.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](1) }, Field: "spec.template.spec.activeDeadlineSeconds"},
+			{Name: "deadline of pods", Mutate: func(w *appsv1.ReplicaSet) { w.Spec.Template.Spec.ActiveDeadlineSeconds = new(int64(1)) }, Field: "spec.template.spec.activeDeadlineSeconds"},
 			{Name: "no container", Mutate: func(w *appsv1.ReplicaSet) { w.Spec.Template.Spec.Containers = nil }, Field: "spec.template.spec.containers"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*appsv1.ReplicaSet]{

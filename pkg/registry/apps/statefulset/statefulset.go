@@ -87,10 +87,10 @@ func setDefaults(s *appsv1.StatefulSet) {
 		retention.WhenScaled = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
 	}
 	if spec.Replicas == nil {
-		spec.Replicas = ptr.To[int32](1)
+		spec.Replicas = new(int32(1))
 	}
 	if spec.RevisionHistoryLimit == nil {
-		spec.RevisionHistoryLimit = ptr.To[int32](10)
+		spec.RevisionHistoryLimit = new(int32(10))
 	}
 	podtemplate.SetDefaults(&spec.Template)
 	for i := range spec.VolumeClaimTemplates {
@@ -107,10 +107,10 @@ func setStrategyDefaults(s *appsv1.StatefulSetUpdateStrategy) {
 	}
 	if r := s.RollingUpdate; r != nil && s.Type == appsv1.RollingUpdateStatefulSetStrategyType {
 		if r.Partition == nil {
-			r.Partition = ptr.To[int32](0)
+			r.Partition = new(int32(0))
 		}
 		if r.MaxUnavailable == nil {
-			r.MaxUnavailable = ptr.To(intstr.FromInt32(1))
+			r.MaxUnavailable = new(intstr.FromInt32(1))
 		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/apps/statefulset"
@@ -68,7 +67,7 @@ func TestResource(t *testing.T) {
 	registrytest.Run(t, statefulset.Resource, registrytest.Case[*appsv1.StatefulSet]{
 		AddToScheme:  addToScheme,
 		Valid:        func() *appsv1.StatefulSet { s := valid(); claim(s); return s },
-		Update:       func(s *appsv1.StatefulSet) { s.Spec.Replicas = ptr.To[int32](3) },
+		Update:       func(s *appsv1.StatefulSet) { s.Spec.Replicas = new(int32(3)) },
 		StatusUpdate: func(s *appsv1.StatefulSet) { s.Status.Replicas = 1 },
 		Invalid: []registrytest.Invalid[*appsv1.StatefulSet]{
 			{Name: "name", Mutate: func(s *appsv1.StatefulSet) { s.Name = "a.b" }, Field: "metadata.name"},
@@ -81,9 +80,9 @@ func TestResource(t *testing.T) {
 				rolling(appsv1.RollingUpdateStatefulSetStrategy{})(s)
 				s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
 			}, Field: "spec.updateStrategy.rollingUpdate"},
-			{Name: "partition", Mutate: rolling(appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](-1)}), Field: "spec.updateStrategy.rollingUpdate.partition"},
-			{Name: "nothing may move", Mutate: rolling(appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: ptr.To(intstr.FromInt32(0))}), Field: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
-			{Name: "more than all", Mutate: rolling(appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: ptr.To(intstr.FromString("101%"))}), Field: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
+			{Name: "partition", Mutate: rolling(appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(-1))}), Field: "spec.updateStrategy.rollingUpdate.partition"},
+			{Name: "nothing may move", Mutate: rolling(appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: new(intstr.FromInt32(0))}), Field: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
+			{Name: "more than all", Mutate: rolling(appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: new(intstr.FromString("101%"))}), Field: "spec.updateStrategy.rollingUpdate.maxUnavailable"},
 			{Name: "retention", Mutate: func(s *appsv1.StatefulSet) {
 				s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenScaled: "x"}
 			}, Field: "spec.persistentVolumeClaimRetentionPolicy.whenScaled"},
@@ -108,7 +107,7 @@ func TestDefaults(t *testing.T) {
 	statefulset.Resource.Default(s)
 	want := appsv1.StatefulSetUpdateStrategy{
 		Type:          appsv1.RollingUpdateStatefulSetStrategyType,
-		RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](0), MaxUnavailable: ptr.To(intstr.FromInt32(1))},
+		RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(0)), MaxUnavailable: new(intstr.FromInt32(1))},
 	}
 	if diff := cmp.Diff(want, s.Spec.UpdateStrategy); diff != "" {
 		t.Errorf("strategy (-want +got):\n%s", diff)
@@ -130,7 +129,7 @@ func TestOldTemplate(t *testing.T) {
 	old.Spec.Template.Spec.Containers[0].Image = ""
 	statefulset.Resource.Default(old)
 	s := old.DeepCopy()
-	s.Spec.Replicas = ptr.To[int32](0)
+	s.Spec.Replicas = new(int32(0))
 	if errs := statefulset.Resource.ValidateUpdate(t.Context(), s, old); len(errs) > 0 {
 		t.Errorf("scaling is refused: %v", errs)
 	}
@@ -142,7 +141,7 @@ func TestOldTemplate(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	old := valid()
-	old.Status.CollisionCount = ptr.To[int32](0)
+	old.Status.CollisionCount = new(int32(0))
 	s := valid()
 	s.Status = appsv1.StatefulSetStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 2, ObservedGeneration: -1}
 	var got []string

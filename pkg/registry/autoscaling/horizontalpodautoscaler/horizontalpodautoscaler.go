@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 )
@@ -68,14 +67,14 @@ func cpuTarget(percent int32) autoscalingv2.MetricSpec {
 func setDefaults(h *autoscalingv2.HorizontalPodAutoscaler) {
 	dropTwins(h.Annotations)
 	if h.Spec.MinReplicas == nil {
-		h.Spec.MinReplicas = ptr.To[int32](1)
+		h.Spec.MinReplicas = new(int32(1))
 	}
 	if len(h.Spec.Metrics) == 0 {
 		h.Spec.Metrics = []autoscalingv2.MetricSpec{cpuTarget(defaultCPU)}
 	}
 	if b := h.Spec.Behavior; b != nil {
 		b.ScaleUp = withDefaults(b.ScaleUp, autoscalingv2.HPAScalingRules{
-			StabilizationWindowSeconds: ptr.To[int32](0),
+			StabilizationWindowSeconds: new(int32(0)),
 			Policies: []autoscalingv2.HPAScalingPolicy{
 				{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: 15},
 				{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15},
@@ -97,7 +96,7 @@ func withDefaults(rules *autoscalingv2.HPAScalingRules, defaults autoscalingv2.H
 		rules.StabilizationWindowSeconds = defaults.StabilizationWindowSeconds
 	}
 	if rules.SelectPolicy == nil {
-		rules.SelectPolicy = ptr.To(autoscalingv2.MaxChangePolicySelect)
+		rules.SelectPolicy = new(autoscalingv2.MaxChangePolicySelect)
 	}
 	if rules.Policies == nil {
 		rules.Policies = defaults.Policies

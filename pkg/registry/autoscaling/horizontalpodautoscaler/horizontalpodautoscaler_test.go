@@ -38,7 +38,7 @@ func valid() *hpa {
 	}
 }
 
-func quantity(s string) *resource.Quantity { return ptr.To(resource.MustParse(s)) }
+func quantity(s string) *resource.Quantity { return new(resource.MustParse(s)) }
 
 var (
 	external = autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
@@ -98,7 +98,7 @@ func TestResource(t *testing.T) {
 			{Name: "metric name", Mutate: metric(func(m *autoscalingv2.MetricSpec) { m.Pods.Metric.Name = "a/b" }, pods), Field: "spec.metrics[0].pods.metric.name"},
 			{Name: "container", Mutate: metric(func(m *autoscalingv2.MetricSpec) { m.ContainerResource.Container = "" }, container), Field: "spec.metrics[0].containerResource.container"},
 			{Name: "window", Mutate: up(autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To[int32](3601)}), Field: "spec.behavior.scaleUp.stabilizationWindowSeconds"},
-			{Name: "select policy", Mutate: up(autoscalingv2.HPAScalingRules{SelectPolicy: ptr.To(autoscalingv2.ScalingPolicySelect("x"))}), Field: "spec.behavior.scaleUp.selectPolicy"},
+			{Name: "select policy", Mutate: up(autoscalingv2.HPAScalingRules{SelectPolicy: new(autoscalingv2.ScalingPolicySelect("x"))}), Field: "spec.behavior.scaleUp.selectPolicy"},
 			{Name: "policy", Mutate: up(autoscalingv2.HPAScalingRules{Policies: []autoscalingv2.HPAScalingPolicy{{Type: "Pods", Value: 1, PeriodSeconds: 1801}}}), Field: "spec.behavior.scaleUp.policies[0].periodSeconds"},
 			{Name: "tolerance", Mutate: up(autoscalingv2.HPAScalingRules{Tolerance: quantity("-1")}), Field: "spec.behavior.scaleUp.tolerance"},
 		},
@@ -141,7 +141,7 @@ func TestRoundTrip(t *testing.T) {
 	// The target that v1 has a field for always comes last.
 	rich.Spec.Metrics = []autoscalingv2.MetricSpec{external, object, pods, container, cpu}
 	rich.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{
-		SelectPolicy: ptr.To(autoscalingv2.DisabledPolicySelect), Tolerance: quantity("0.1"),
+		SelectPolicy: new(autoscalingv2.DisabledPolicySelect), Tolerance: quantity("0.1"),
 		Policies: []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PodsScalingPolicy, Value: 2, PeriodSeconds: 60}},
 	}}
 	rich.Status = autoscalingv2.HorizontalPodAutoscalerStatus{
@@ -199,6 +199,13 @@ func TestFromV1(t *testing.T) {
 		{name: "unreadable", in: autoscalingv1.HorizontalPodAutoscaler{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 				"autoscaling.alpha.kubernetes.io/metrics": "[", "autoscaling.alpha.kubernetes.io/behavior": "{}",
+			}},
+			Spec: autoscalingv1.HorizontalPodAutoscalerSpec{TargetCPUUtilizationPercentage: ptr.To[int32](50)},
+		}, want: autoscalingv2.HorizontalPodAutoscalerSpec{Metrics: []autoscalingv2.MetricSpec{cpu}}},
+		{name: "too expensive to read", in: autoscalingv1.HorizontalPodAutoscaler{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+				"autoscaling.alpha.kubernetes.io/metrics":  `[{"type":"Resource","resource":{"name":"memory","targetAverageValue":"1e-9999"}}]`,
+				"autoscaling.alpha.kubernetes.io/behavior": `{"ScaleUp":{"TOLERANCE":1e-9999}}`,
 			}},
 			Spec: autoscalingv1.HorizontalPodAutoscalerSpec{TargetCPUUtilizationPercentage: ptr.To[int32](50)},
 		}, want: autoscalingv2.HorizontalPodAutoscalerSpec{Metrics: []autoscalingv2.MetricSpec{cpu}}},

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/utils/ptr"
 
+	"minik8s.io/minik8s/pkg/apiserver/guard"
 	"minik8s.io/minik8s/pkg/registry"
 )
 
@@ -250,10 +251,10 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizo
 	dropTwins(out.Annotations)
 }
 
-// readTwin decodes an annotation, and tells whether it is there and can be read.
+// readTwin decodes an annotation, and tells whether it is there and can be read, at a reasonable price.
 func readTwin(annotations map[string]string, key string, into any) bool {
 	text, ok := annotations[key]
-	return ok && json.Unmarshal([]byte(text), into) == nil
+	return ok && guard.Embedded(text) == nil && json.Unmarshal([]byte(text), into) == nil
 }
 
 // behavior is how the annotation has it: the names of the fields are those that Go has for them.

@@ -59,13 +59,13 @@ func setDefaults(c *batchv1.CronJob) {
 		s.ConcurrencyPolicy = batchv1.AllowConcurrent
 	}
 	if s.Suspend == nil {
-		s.Suspend = ptr.To(false)
+		s.Suspend = new(false)
 	}
 	if s.SuccessfulJobsHistoryLimit == nil {
-		s.SuccessfulJobsHistoryLimit = ptr.To[int32](3)
+		s.SuccessfulJobsHistoryLimit = new(int32(3))
 	}
 	if s.FailedJobsHistoryLimit == nil {
-		s.FailedJobsHistoryLimit = ptr.To[int32](1)
+		s.FailedJobsHistoryLimit = new(int32(1))
 	}
 	jobspec.SetDefaults(&s.JobTemplate.Spec)
 }

@@ -10,7 +10,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/batch/cronjob"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
@@ -33,7 +32,7 @@ func TestResource(t *testing.T) {
 	registrytest.Run(t, cronjob.Resource, registrytest.Case[*batchv1.CronJob]{
 		AddToScheme:  batchv1.AddToScheme,
 		Valid:        valid,
-		Update:       func(c *batchv1.CronJob) { c.Spec.Schedule, c.Spec.TimeZone = "@hourly", ptr.To("Etc/UTC") },
+		Update:       func(c *batchv1.CronJob) { c.Spec.Schedule, c.Spec.TimeZone = "@hourly", new("Etc/UTC") },
 		StatusUpdate: func(c *batchv1.CronJob) { c.Status.Active = []corev1.ObjectReference{{Name: "x"}} },
 		Invalid: []registrytest.Invalid[*batchv1.CronJob]{
 			{Name: "long name", Mutate: func(c *batchv1.CronJob) { c.Name = strings.Repeat("x", 53) }, Field: "metadata.name"},
@@ -41,20 +40,20 @@ func TestResource(t *testing.T) {
 			{Name: "schedule", Mutate: func(c *batchv1.CronJob) { c.Spec.Schedule = "60 * * * *" }, Field: "spec.schedule"},
 			{Name: "schedule that the parser cannot bear", Mutate: func(c *batchv1.CronJob) { c.Spec.Schedule = "TZ=0" }, Field: "spec.schedule"},
 			{Name: "zone in the schedule", Mutate: func(c *batchv1.CronJob) { c.Spec.Schedule = "TZ=UTC 1 * * * *" }, Field: "spec.schedule"},
-			{Name: "empty zone", Mutate: func(c *batchv1.CronJob) { c.Spec.TimeZone = ptr.To("") }, Field: "spec.timeZone"},
-			{Name: "path as zone", Mutate: func(c *batchv1.CronJob) { c.Spec.TimeZone = ptr.To("../UTC") }, Field: "spec.timeZone"},
-			{Name: "local zone", Mutate: func(c *batchv1.CronJob) { c.Spec.TimeZone = ptr.To("local") }, Field: "spec.timeZone"},
-			{Name: "unknown zone", Mutate: func(c *batchv1.CronJob) { c.Spec.TimeZone = ptr.To("Europe/Atlantis") }, Field: "spec.timeZone"},
+			{Name: "empty zone", Mutate: func(c *batchv1.CronJob) { c.Spec.TimeZone = new("") }, Field: "spec.timeZone"},
+			{Name: "path as zone", Mutate: func(c *batchv1.CronJob) { c.Spec.TimeZone = new("../UTC") }, Field: "spec.timeZone"},
+			{Name: "local zone", Mutate: func(c *batchv1.CronJob) { c.Spec.TimeZone = new("local") }, Field: "spec.timeZone"},
+			{Name: "unknown zone", Mutate: func(c *batchv1.CronJob) { c.Spec.TimeZone = new("Europe/Atlantis") }, Field: "spec.timeZone"},
 			{Name: "concurrency", Mutate: func(c *batchv1.CronJob) { c.Spec.ConcurrencyPolicy = "x" }, Field: "spec.concurrencyPolicy"},
-			{Name: "negative limit", Mutate: func(c *batchv1.CronJob) { c.Spec.FailedJobsHistoryLimit = ptr.To[int32](-1) }, Field: "spec.failedJobsHistoryLimit"},
+			{Name: "negative limit", Mutate: func(c *batchv1.CronJob) { c.Spec.FailedJobsHistoryLimit = new(int32(-1)) }, Field: "spec.failedJobsHistoryLimit"},
 			{Name: "selector", Mutate: func(c *batchv1.CronJob) {
 				c.Spec.JobTemplate.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 			}, Field: "spec.jobTemplate.spec.selector"},
-			{Name: "manual selector", Mutate: func(c *batchv1.CronJob) { c.Spec.JobTemplate.Spec.ManualSelector = ptr.To(true) }, Field: "spec.jobTemplate.spec.manualSelector"},
+			{Name: "manual selector", Mutate: func(c *batchv1.CronJob) { c.Spec.JobTemplate.Spec.ManualSelector = new(true) }, Field: "spec.jobTemplate.spec.manualSelector"},
 			{Name: "restart policy", Mutate: func(c *batchv1.CronJob) { c.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = "Always" }, Field: "spec.jobTemplate.spec.template.spec.restartPolicy"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*batchv1.CronJob]{
-			{Name: "zone", Mutate: func(c *batchv1.CronJob) { c.Spec.TimeZone = ptr.To("-/x") }, Field: "spec.timeZone"},
+			{Name: "zone", Mutate: func(c *batchv1.CronJob) { c.Spec.TimeZone = new("-/x") }, Field: "spec.timeZone"},
 			{Name: "zone in the schedule", Mutate: func(c *batchv1.CronJob) { c.Spec.Schedule = "CRON_TZ=UTC 1 * * * *" }, Field: "spec.schedule"},
 		},
 		Row: []any{"c", "*/5 * * * *", "<none>", "False", int64(0), "<none>"},
@@ -71,8 +70,8 @@ func TestOldObjects(t *testing.T) {
 	}{
 		{name: "zone in the schedule", stored: func(c *batchv1.CronJob) { c.Spec.Schedule = "TZ=UTC 1 * * * *" }, change: func(*batchv1.CronJob) {}},
 		{name: "two zones", stored: func(c *batchv1.CronJob) { c.Spec.Schedule = "TZ=UTC 1 * * * *" },
-			change: func(c *batchv1.CronJob) { c.Spec.TimeZone = ptr.To("UTC") }, want: "spec.schedule"},
-		{name: "unknown zone", stored: func(c *batchv1.CronJob) { c.Spec.TimeZone = ptr.To("Europe/Atlantis") }, change: func(*batchv1.CronJob) {}},
+			change: func(c *batchv1.CronJob) { c.Spec.TimeZone = new("UTC") }, want: "spec.schedule"},
+		{name: "unknown zone", stored: func(c *batchv1.CronJob) { c.Spec.TimeZone = new("Europe/Atlantis") }, change: func(*batchv1.CronJob) {}},
 		{name: "long name", stored: func(c *batchv1.CronJob) { c.Name = strings.Repeat("x", 60) }, change: func(*batchv1.CronJob) {}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -74,15 +74,15 @@ func setDefaults(j *batchv1.Job) {
 	s := &j.Spec
 	jobspec.SetDefaults(s)
 	if s.Completions == nil && s.Parallelism == nil {
-		s.Completions = ptr.To[int32](1)
+		s.Completions = new(int32(1))
 	}
 	if s.Parallelism == nil {
-		s.Parallelism = ptr.To[int32](1)
+		s.Parallelism = new(int32(1))
 	}
 	if s.BackoffLimit == nil {
-		s.BackoffLimit = ptr.To[int32](6)
+		s.BackoffLimit = new(int32(6))
 		if s.BackoffLimitPerIndex != nil {
-			s.BackoffLimit = ptr.To[int32](math.MaxInt32)
+			s.BackoffLimit = new(int32(math.MaxInt32))
 		}
 	}
 	// The map is the template's own on purpose: as with upstream, labels that a create generates for the template become
@@ -91,19 +91,19 @@ func setDefaults(j *batchv1.Job) {
 		j.Labels = s.Template.Labels
 	}
 	if s.CompletionMode == nil {
-		s.CompletionMode = ptr.To(batchv1.NonIndexedCompletion)
+		s.CompletionMode = new(batchv1.NonIndexedCompletion)
 	}
 	if s.Suspend == nil {
-		s.Suspend = ptr.To(false)
+		s.Suspend = new(false)
 	}
 	if s.PodReplacementPolicy == nil {
-		s.PodReplacementPolicy = ptr.To(batchv1.TerminatingOrFailed)
+		s.PodReplacementPolicy = new(batchv1.TerminatingOrFailed)
 		if s.PodFailurePolicy != nil {
-			s.PodReplacementPolicy = ptr.To(batchv1.Failed)
+			s.PodReplacementPolicy = new(batchv1.Failed)
 		}
 	}
 	if s.ManualSelector == nil {
-		s.ManualSelector = ptr.To(false)
+		s.ManualSelector = new(false)
 	}
 }
 
@@ -146,7 +146,6 @@ func setMissing(m map[string]string, key, value string) {
 }
 
 func warnOnDelete(options *metav1.DeleteOptions) []string {
-	//nolint:staticcheck // the old option still counts
 	if options != nil && (options.PropagationPolicy != nil || options.OrphanDependents != nil) {
 		return nil
 	}

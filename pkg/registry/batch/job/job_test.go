@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientbatchv1 "k8s.io/client-go/kubernetes/typed/batch/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/batch/job"
@@ -39,11 +38,11 @@ func valid() *batchv1.Job {
 }
 
 func indexed(j *batchv1.Job) {
-	j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
-	j.Spec.Completions, j.Spec.Parallelism = ptr.To[int32](3), ptr.To[int32](3)
+	j.Spec.CompletionMode = new(batchv1.IndexedCompletion)
+	j.Spec.Completions, j.Spec.Parallelism = new(int32(3)), new(int32(3))
 }
 
-func suspended(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }
+func suspended(j *batchv1.Job) { j.Spec.Suspend = new(true) }
 
 func TestResource(t *testing.T) {
 	type mutate = func(*batchv1.Job)
@@ -68,50 +67,50 @@ func TestResource(t *testing.T) {
 	registrytest.Run(t, job.Resource, registrytest.Case[*batchv1.Job]{
 		AddToScheme:  batchv1.AddToScheme,
 		Valid:        valid,
-		Update:       func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](2) },
+		Update:       func(j *batchv1.Job) { j.Spec.Parallelism = new(int32(2)) },
 		StatusUpdate: func(j *batchv1.Job) { j.Status.Active = 1 },
 		Invalid: []registrytest.Invalid[*batchv1.Job]{
 			{Name: "restart policy", Mutate: func(j *batchv1.Job) { j.Spec.Template.Spec.RestartPolicy = "" }, Field: "spec.template.spec.restartPolicy"},
-			{Name: "negative", Mutate: func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](-1) }, Field: "spec.parallelism"},
-			{Name: "manual without selector", Mutate: func(j *batchv1.Job) { j.Spec.ManualSelector = ptr.To(true) }, Field: "spec.selector"},
+			{Name: "negative", Mutate: func(j *batchv1.Job) { j.Spec.Parallelism = new(int32(-1)) }, Field: "spec.parallelism"},
+			{Name: "manual without selector", Mutate: func(j *batchv1.Job) { j.Spec.ManualSelector = new(true) }, Field: "spec.selector"},
 			{Name: "selector of its own", Mutate: func(j *batchv1.Job) {
 				j.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 				j.Spec.Template.Labels = map[string]string{"a": "b"}
 			}, Field: "spec.selector"},
 			{Name: "label of its own", Mutate: func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{"job-name": "x"} }, Field: "spec.template.metadata.labels[job-name]"},
-			{Name: "manager", Mutate: func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("x") }, Field: "spec.managedBy"},
-			{Name: "mode", Mutate: func(j *batchv1.Job) { j.Spec.CompletionMode = ptr.To(batchv1.CompletionMode("x")) }, Field: "spec.completionMode"},
+			{Name: "manager", Mutate: func(j *batchv1.Job) { j.Spec.ManagedBy = new("x") }, Field: "spec.managedBy"},
+			{Name: "mode", Mutate: func(j *batchv1.Job) { j.Spec.CompletionMode = new(batchv1.CompletionMode("x")) }, Field: "spec.completionMode"},
 			{Name: "indexed without completions", Mutate: with(indexed, func(j *batchv1.Job) { j.Spec.Completions = nil }), Field: "spec.completions"},
-			{Name: "indexed, too wide", Mutate: with(indexed, func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](100_001) }), Field: "spec.parallelism"},
+			{Name: "indexed, too wide", Mutate: with(indexed, func(j *batchv1.Job) { j.Spec.Parallelism = new(int32(100_001)) }), Field: "spec.parallelism"},
 			{Name: "indexed, host name", Mutate: with(indexed, func(j *batchv1.Job) { j.Name = "a.b" }), Field: "metadata.name"},
 			{Name: "many completions", Mutate: with(indexed, func(j *batchv1.Job) {
-				j.Spec.Completions, j.Spec.BackoffLimitPerIndex = ptr.To[int32](100_001), ptr.To[int32](1)
+				j.Spec.Completions, j.Spec.BackoffLimitPerIndex = new(int32(100_001)), new(int32(1))
 			}), Field: "spec.maxFailedIndexes"},
-			{Name: "failed indexes without backoff", Mutate: with(indexed, func(j *batchv1.Job) { j.Spec.MaxFailedIndexes = ptr.To[int32](1) }), Field: "spec.backoffLimitPerIndex"},
-			{Name: "backoff without index", Mutate: func(j *batchv1.Job) { j.Spec.BackoffLimitPerIndex = ptr.To[int32](1) }, Field: "spec.backoffLimitPerIndex"},
-			{Name: "replacement", Mutate: func(j *batchv1.Job) { j.Spec.PodReplacementPolicy = ptr.To(batchv1.PodReplacementPolicy("x")) }, Field: "spec.podReplacementPolicy"},
+			{Name: "failed indexes without backoff", Mutate: with(indexed, func(j *batchv1.Job) { j.Spec.MaxFailedIndexes = new(int32(1)) }), Field: "spec.backoffLimitPerIndex"},
+			{Name: "backoff without index", Mutate: func(j *batchv1.Job) { j.Spec.BackoffLimitPerIndex = new(int32(1)) }, Field: "spec.backoffLimitPerIndex"},
+			{Name: "replacement", Mutate: func(j *batchv1.Job) { j.Spec.PodReplacementPolicy = new(batchv1.PodReplacementPolicy("x")) }, Field: "spec.podReplacementPolicy"},
 			{Name: "failure rule without condition", Mutate: rule(batchv1.PodFailurePolicyRule{Action: batchv1.PodFailurePolicyActionIgnore}), Field: "spec.podFailurePolicy.rules[0]"},
 			{Name: "failure action", Mutate: rule(batchv1.PodFailurePolicyRule{Action: batchv1.PodFailurePolicyActionFailIndex}), Field: "spec.podFailurePolicy.rules[0].action"},
 			{Name: "exit codes unordered", Mutate: codes(batchv1.PodFailurePolicyOnExitCodesRequirement{Operator: "In", Values: []int32{2, 1}}), Field: "spec.podFailurePolicy.rules[0].onExitCodes.values"},
 			{Name: "exit code 0", Mutate: codes(batchv1.PodFailurePolicyOnExitCodesRequirement{Operator: "In", Values: []int32{0}}), Field: "spec.podFailurePolicy.rules[0].onExitCodes.values[0]"},
-			{Name: "exit code of nobody", Mutate: codes(batchv1.PodFailurePolicyOnExitCodesRequirement{Operator: "In", Values: []int32{1}, ContainerName: ptr.To("x")}), Field: "spec.podFailurePolicy.rules[0].onExitCodes.containerName"},
+			{Name: "exit code of nobody", Mutate: codes(batchv1.PodFailurePolicyOnExitCodesRequirement{Operator: "In", Values: []int32{1}, ContainerName: new("x")}), Field: "spec.podFailurePolicy.rules[0].onExitCodes.containerName"},
 			{Name: "condition", Mutate: rule(batchv1.PodFailurePolicyRule{
 				Action: batchv1.PodFailurePolicyActionCount, OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: "x", Status: "y"}},
 			}), Field: "spec.podFailurePolicy.rules[0].onPodConditions[0].status"},
 			{Name: "success without index", Mutate: with(success(), func(j *batchv1.Job) { j.Spec.CompletionMode = nil }), Field: "spec.successPolicy"},
 			{Name: "success without rule", Mutate: success(), Field: "spec.successPolicy.rules"},
 			{Name: "success without number", Mutate: success(batchv1.SuccessPolicyRule{}), Field: "spec.successPolicy.rules[0]"},
-			{Name: "success beyond the last", Mutate: success(batchv1.SuccessPolicyRule{SucceededIndexes: ptr.To("0,3")}), Field: "spec.successPolicy.rules[0].succeededIndexes"},
-			{Name: "success of too many", Mutate: success(batchv1.SuccessPolicyRule{SucceededIndexes: ptr.To("0-1"), SucceededCount: ptr.To[int32](3)}), Field: "spec.successPolicy.rules[0].succeededCount"},
+			{Name: "success beyond the last", Mutate: success(batchv1.SuccessPolicyRule{SucceededIndexes: new("0,3")}), Field: "spec.successPolicy.rules[0].succeededIndexes"},
+			{Name: "success of too many", Mutate: success(batchv1.SuccessPolicyRule{SucceededIndexes: new("0-1"), SucceededCount: new(int32(3))}), Field: "spec.successPolicy.rules[0].succeededCount"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*batchv1.Job]{
-			{Name: "completions", Mutate: func(j *batchv1.Job) { j.Spec.Completions = ptr.To[int32](5) }, Field: "spec.completions"},
-			{Name: "completions alone", From: indexed, Mutate: func(j *batchv1.Job) { j.Spec.Completions = ptr.To[int32](5) }, Field: "spec.completions"},
+			{Name: "completions", Mutate: func(j *batchv1.Job) { j.Spec.Completions = new(int32(5)) }, Field: "spec.completions"},
+			{Name: "completions alone", From: indexed, Mutate: func(j *batchv1.Job) { j.Spec.Completions = new(int32(5)) }, Field: "spec.completions"},
 			{Name: "template", Mutate: func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Image = "x" }, Field: "spec.template"},
 			{Name: "node selector of a Job that runs", Mutate: func(j *batchv1.Job) { j.Spec.Template.Spec.NodeSelector = map[string]string{"a": "b"} }, Field: "spec.template"},
 			{Name: "image of a suspended Job", From: suspended, Mutate: func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Image = "x" }, Field: "spec.template.spec"},
-			{Name: "mode", From: indexed, Mutate: func(j *batchv1.Job) { j.Spec.CompletionMode = ptr.To(batchv1.NonIndexedCompletion) }, Field: "spec.completionMode"},
-			{Name: "manager", Mutate: func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("example.com/x") }, Field: "spec.managedBy"},
+			{Name: "mode", From: indexed, Mutate: func(j *batchv1.Job) { j.Spec.CompletionMode = new(batchv1.NonIndexedCompletion) }, Field: "spec.completionMode"},
+			{Name: "manager", Mutate: func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/x") }, Field: "spec.managedBy"},
 		},
 		// Pods are orphaned first, for which a finalizer stays.
 		LongDelete: true,
@@ -187,7 +186,7 @@ func TestGeneratedSelector(t *testing.T) {
 
 	manual := valid()
 	manual.Name = "manual"
-	manual.Spec.ManualSelector = ptr.To(true)
+	manual.Spec.ManualSelector = new(true)
 	manual.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}}
 	manual.Spec.Template.Labels = map[string]string{"x": "y"}
 	if made, err = client.Create(ctx, manual, metav1.CreateOptions{}); err != nil {
@@ -206,7 +205,7 @@ func TestDeleteWarns(t *testing.T) {
 		want    int
 	}{
 		{metav1.DeleteOptions{}, 1},
-		{metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}, 0},
+		{metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}, 0},
 	} {
 		if _, err := client.Create(ctx, valid(), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -259,7 +258,7 @@ func TestSuspended(t *testing.T) {
 	if made, err = client.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
 		t.Fatalf("taking the affinity away: %v", err)
 	}
-	made.Status.StartTime, made.Status.Active = ptr.To(metav1.Now()), 1
+	made.Status.StartTime, made.Status.Active = new(metav1.Now()), 1
 	if made, err = client.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -303,19 +302,19 @@ func TestStatus(t *testing.T) {
 			now: batchv1.JobStatus{StartTime: &end, Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionFalse}}}},
 		{name: "pods after the end", old: done, now: func() batchv1.JobStatus {
 			s := *done.DeepCopy()
-			s.Active, s.Terminating = 1, ptr.To[int32](1)
+			s.Active, s.Terminating = 1, new(int32(1))
 			s.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Failed: []types.UID{"u"}}
 			return s
 		}(), want: []string{"status.active", "status.terminating", "status.uncountedTerminatedPods"}},
 		{name: "counts", now: batchv1.JobStatus{
-			Active: -1, Ready: ptr.To[int32](1), UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{Failed: []types.UID{"u"}, Succeeded: []types.UID{"u", ""}},
+			Active: -1, Ready: new(int32(1)), UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{Failed: []types.UID{"u"}, Succeeded: []types.UID{"u", ""}},
 		}, want: []string{"status.active", "status.uncountedTerminatedPods.succeeded[1]", "status.uncountedTerminatedPods.failed[0]", "status.ready"}},
 		{name: "counts go down", old: batchv1.JobStatus{Failed: 2, Succeeded: 2}, now: batchv1.JobStatus{}, want: []string{"status.failed", "status.succeeded"}},
 		{name: "successes of an elastic Job go down", spec: indexed, old: batchv1.JobStatus{Succeeded: 2}, now: batchv1.JobStatus{}},
-		{name: "indexes without index", now: batchv1.JobStatus{CompletedIndexes: "0", FailedIndexes: ptr.To("")}, want: []string{"status.completedIndexes", "status.failedIndexes"}},
-		{name: "indexes", spec: func(j *batchv1.Job) { indexed(j); j.Spec.BackoffLimitPerIndex = ptr.To[int32](1) },
-			now: batchv1.JobStatus{CompletedIndexes: "0-1", FailedIndexes: ptr.To("1,9")}, want: []string{"status.failedIndexes", "status.failedIndexes"}},
-		{name: "indexes after the Job shrank", spec: func(j *batchv1.Job) { indexed(j); j.Spec.BackoffLimitPerIndex = ptr.To[int32](1) },
+		{name: "indexes without index", now: batchv1.JobStatus{CompletedIndexes: "0", FailedIndexes: new("")}, want: []string{"status.completedIndexes", "status.failedIndexes"}},
+		{name: "indexes", spec: func(j *batchv1.Job) { indexed(j); j.Spec.BackoffLimitPerIndex = new(int32(1)) },
+			now: batchv1.JobStatus{CompletedIndexes: "0-1", FailedIndexes: new("1,9")}, want: []string{"status.failedIndexes", "status.failedIndexes"}},
+		{name: "indexes after the Job shrank", spec: func(j *batchv1.Job) { indexed(j); j.Spec.BackoffLimitPerIndex = new(int32(1)) },
 			old: batchv1.JobStatus{CompletedIndexes: "0-8"}, now: batchv1.JobStatus{CompletedIndexes: "0-8", Active: 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -145,7 +145,7 @@ func validateTimes(j, old *batchv1.Job, c change, path *field.Path) field.ErrorL
 	if c.end && end != nil && old.Status.CompletionTime != nil {
 		errs = append(errs, field.Invalid(endPath, end, "field is immutable"))
 	}
-	neverRuns := ptr.Deref(j.Spec.Suspend, false) && ptr.Equal(j.Spec.Completions, ptr.To[int32](0))
+	neverRuns := ptr.Deref(j.Spec.Suspend, false) && ptr.Equal(j.Spec.Completions, new(int32(0)))
 	if (c.finished || c.start) && !neverRuns && start == nil && isFinished(j) {
 		errs = append(errs, field.Required(startPath, "startTime is required for finished job"))
 	}

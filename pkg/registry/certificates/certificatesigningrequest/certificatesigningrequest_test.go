@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/pkg/registry"
@@ -54,7 +53,7 @@ func valid(der []byte) *csr {
 			Request:           encode("CERTIFICATE REQUEST", der),
 			SignerName:        "example.com/s",
 			Usages:            []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
-			ExpirationSeconds: ptr.To[int32](7200),
+			ExpirationSeconds: new(int32(7200)),
 		},
 	}
 }
@@ -84,7 +83,7 @@ func TestResource(t *testing.T) {
 			invalid("no signer", "spec.signerName", func(r *csr) { r.Spec.SignerName = "" }),
 			invalid("signer", "spec.signerName", func(r *csr) { r.Spec.SignerName = "s" }),
 			invalid("legacy signer", "spec.signerName", func(r *csr) { r.Spec.SignerName = "kubernetes.io/legacy-unknown" }),
-			invalid("short life", "spec.expirationSeconds", func(r *csr) { r.Spec.ExpirationSeconds = ptr.To[int32](599) }),
+			invalid("short life", "spec.expirationSeconds", func(r *csr) { r.Spec.ExpirationSeconds = new(int32(599)) }),
 		},
 		Row: []any{"r"}, // the age comes next
 	})

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/certificates/signing"
@@ -60,7 +59,7 @@ var Resource = &registry.Resource[*certificatesv1.PodCertificateRequest]{
 
 func setDefaults(r *certificatesv1.PodCertificateRequest) {
 	if r.Spec.MaxExpirationSeconds == nil {
-		r.Spec.MaxExpirationSeconds = ptr.To[int32](day)
+		r.Spec.MaxExpirationSeconds = new(int32(day))
 	}
 }
 

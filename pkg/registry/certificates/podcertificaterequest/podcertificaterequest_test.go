@@ -26,7 +26,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
@@ -35,6 +34,7 @@ import (
 type pcr = certificatesv1.PodCertificateRequest
 
 func must[T any](t *testing.T) func(T, error) T {
+	t.Helper()
 	return func(v T, err error) T {
 		t.Helper()
 		if err != nil {
@@ -45,10 +45,12 @@ func must[T any](t *testing.T) func(T, error) T {
 }
 
 func ecKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
+	t.Helper()
 	return must[*ecdsa.PrivateKey](t)(ecdsa.GenerateKey(curve, rand.Reader))
 }
 
 func request(t *testing.T, key crypto.Signer) []byte {
+	t.Helper()
 	return must[[]byte](t)(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key))
 }
 
@@ -57,7 +59,7 @@ func valid(request []byte) *pcr {
 		ObjectMeta: metav1.ObjectMeta{Name: "r"},
 		Spec: certificatesv1.PodCertificateRequestSpec{
 			SignerName: "example.com/s", PodName: "p", PodUID: "1", ServiceAccountName: "a", ServiceAccountUID: "2", NodeName: "n", NodeUID: "3",
-			MaxExpirationSeconds: ptr.To[int32](7200), StubPKCS10Request: request,
+			MaxExpirationSeconds: new(int32(7200)), StubPKCS10Request: request,
 			UnverifiedUserAnnotations: map[string]string{"example.com/A": "b"},
 		},
 	}
@@ -86,10 +88,10 @@ func TestResource(t *testing.T) {
 			invalid("account UID", "spec.serviceAccountUID", func(s *spec) { s.ServiceAccountUID = types.UID(strings.Repeat("a", 129)) }),
 			invalid("node", "spec.nodeName", func(s *spec) { s.NodeName = "" }),
 			invalid("node UID", "spec.nodeUID", func(s *spec) { s.NodeUID = "" }),
-			invalid("short life", "spec.maxExpirationSeconds", func(s *spec) { s.MaxExpirationSeconds = ptr.To[int32](3599) }),
-			invalid("long life", "spec.maxExpirationSeconds", func(s *spec) { s.MaxExpirationSeconds = ptr.To[int32](91*86400 + 1) }),
+			invalid("short life", "spec.maxExpirationSeconds", func(s *spec) { s.MaxExpirationSeconds = new(int32(3599)) }),
+			invalid("long life", "spec.maxExpirationSeconds", func(s *spec) { s.MaxExpirationSeconds = new(int32(91*86400 + 1)) }),
 			invalid("long life of Kubernetes", "spec.maxExpirationSeconds", func(s *spec) {
-				s.SignerName, s.MaxExpirationSeconds = "kubernetes.io/s", ptr.To[int32](86401)
+				s.SignerName, s.MaxExpirationSeconds = "kubernetes.io/s", new(int32(86401))
 			}),
 			invalid("annotation", "spec.unverifiedUserAnnotations", func(s *spec) { s.UnverifiedUserAnnotations = map[string]string{"a": "b"} }),
 			invalid("no request", "spec", func(s *spec) { s.StubPKCS10Request = nil }),
@@ -108,6 +110,7 @@ func TestResource(t *testing.T) {
 
 // chain is a certificate for a key, in PEM.
 func chain(t *testing.T, key crypto.Signer, begin time.Time, life time.Duration, names ...string) string {
+	t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: begin, NotAfter: begin.Add(life), DNSNames: names}
 	der := must[[]byte](t)(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
@@ -122,7 +125,7 @@ func TestValidateStatus(t *testing.T) {
 	}
 	type status = certificatesv1.PodCertificateRequestStatus
 	good := func(begin time.Time, life time.Duration, names ...string) status {
-		at := func(d time.Duration) *metav1.Time { return ptr.To(metav1.NewTime(begin.Add(d))) }
+		at := func(d time.Duration) *metav1.Time { return new(metav1.NewTime(begin.Add(d))) }
 		return status{Conditions: end(issued), CertificateChain: chain(t, key, begin, life, names...), NotBefore: at(0), NotAfter: at(life), BeginRefreshAt: at(life / 2)}
 	}
 	with := func(mutate func(*status)) status {
@@ -157,13 +160,13 @@ func TestValidateStatus(t *testing.T) {
 		{"another key", nil, with(func(s *status) { s.CertificateChain = other }), []string{"status.certificateChain"}},
 		{"bad names", nil, good(now, time.Hour, "a..b", ".a"), []string{"status.certificateChain", "status.certificateChain"}},
 		{"no times", nil, with(func(s *status) { s.NotBefore, s.NotAfter, s.BeginRefreshAt = nil, nil, nil }), []string{"status.notBefore", "status.notAfter", "status.beginRefreshAt"}},
-		{"another beginning", nil, with(func(s *status) { s.NotBefore = ptr.To(metav1.NewTime(now.Add(time.Second))) }), []string{"status.notBefore"}},
+		{"another beginning", nil, with(func(s *status) { s.NotBefore = new(metav1.NewTime(now.Add(time.Second))) }), []string{"status.notBefore"}},
 		{"past beginning", nil, good(now.Add(-6*time.Minute), time.Hour), []string{"status.notBefore"}},
-		{"another end", nil, with(func(s *status) { s.NotAfter = ptr.To(metav1.NewTime(now)) }), []string{"status.notAfter"}},
+		{"another end", nil, with(func(s *status) { s.NotAfter = new(metav1.NewTime(now)) }), []string{"status.notAfter"}},
 		{"short life", nil, good(now, 59*time.Minute), []string{"status.certificateChain"}},
 		{"long life", nil, good(now, 121*time.Minute), []string{"status.certificateChain"}},
-		{"early refresh", nil, with(func(s *status) { s.BeginRefreshAt = ptr.To(metav1.NewTime(now.Add(9 * time.Minute))) }), []string{"status.beginRefreshAt"}},
-		{"late refresh", nil, with(func(s *status) { s.BeginRefreshAt = ptr.To(metav1.NewTime(now.Add(51 * time.Minute))) }), []string{"status.beginRefreshAt"}},
+		{"early refresh", nil, with(func(s *status) { s.BeginRefreshAt = new(metav1.NewTime(now.Add(9 * time.Minute))) }), []string{"status.beginRefreshAt"}},
+		{"late refresh", nil, with(func(s *status) { s.BeginRefreshAt = new(metav1.NewTime(now.Add(51 * time.Minute))) }), []string{"status.beginRefreshAt"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			before, after := old.DeepCopy(), old.DeepCopy()

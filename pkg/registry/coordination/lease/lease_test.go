@@ -8,7 +8,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/coordination/lease"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
@@ -20,13 +19,13 @@ func TestResource(t *testing.T) {
 		Valid: func() *coordinationv1.Lease {
 			return &coordinationv1.Lease{
 				ObjectMeta: metav1.ObjectMeta{Name: "l"},
-				Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("me"), LeaseDurationSeconds: ptr.To[int32](15)},
+				Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("me"), LeaseDurationSeconds: new(int32(15))},
 			}
 		},
-		Update: func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("you") },
+		Update: func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("you") },
 		Invalid: []registrytest.Invalid[*coordinationv1.Lease]{
-			{Name: "no duration", Mutate: func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To[int32](0) }, Field: "spec.leaseDurationSeconds"},
-			{Name: "negative transitions", Mutate: func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To[int32](-1) }, Field: "spec.leaseTransitions"},
+			{Name: "no duration", Mutate: func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = new(int32(0)) }, Field: "spec.leaseDurationSeconds"},
+			{Name: "negative transitions", Mutate: func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = new(int32(-1)) }, Field: "spec.leaseTransitions"},
 		},
 		Row: []any{"l", "me"},
 	})

@@ -182,8 +182,9 @@ func validateOrder(item *corev1.LimitRangeItem, name corev1.ResourceName, path *
 	asLimit := limit
 	asLimit.text = "default limit"
 	inOrder(request, asLimit, request)
-	inOrder(low, limit, limit)
-	inOrder(limit, high, limit)
+	// Of these two upstream names the bound as the invalid value.
+	inOrder(low, limit, bound{field: limit.field, q: low.q})
+	inOrder(limit, high, bound{field: limit.field, q: high.q})
 	if !quantity.IsOvercommitAllowed(name) && limit.ok && request.ok && limit.q.Cmp(request.q) != 0 {
 		errs = append(errs, field.Invalid(path.Child("defaultRequest").Key(string(name)), request.q.String(),
 			fmt.Sprintf("default value %s must equal to defaultRequest value %s in %s", limit.q.String(), request.q.String(), name)))

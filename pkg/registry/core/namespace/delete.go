@@ -68,11 +68,11 @@ func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateOb
 		options.Preconditions.UID = &ns.UID
 	} else if *options.Preconditions.UID != ns.UID {
 		return nil, false, apierrors.NewConflict(stored.GroupResource(), name,
-			fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *options.Preconditions.UID, ns.UID))
+			fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *options.Preconditions.UID, ns.UID)) //nolint:staticcheck // upstream's words
 	}
 	if rv := options.Preconditions.ResourceVersion; rv != nil && *rv != ns.ResourceVersion {
 		return nil, false, apierrors.NewConflict(stored.GroupResource(), name,
-			fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *rv, ns.ResourceVersion))
+			fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *rv, ns.ResourceVersion)) //nolint:staticcheck // upstream's words
 	}
 	if ns.DeletionTimestamp.IsZero() {
 		return r.terminate(ctx, name, validate, options)

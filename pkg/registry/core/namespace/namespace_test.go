@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
@@ -51,7 +50,7 @@ func TestDelete(t *testing.T) {
 		len(made.Spec.Finalizers) != 1 || made.Spec.Finalizers[0] != corev1.FinalizerKubernetes {
 		t.Fatalf("created %+v", made)
 	}
-	err = client.Delete(ctx, "doomed", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: ptr.To("1")}})
+	err = client.Delete(ctx, "doomed", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: new("1")}})
 	if !apierrors.IsConflict(err) {
 		t.Errorf("delete of another version: %v, want conflict", err)
 	}

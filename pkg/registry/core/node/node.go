@@ -43,8 +43,8 @@ var Resource = &registry.Resource[*corev1.Node]{
 	},
 	Columns: columns,
 	Row:     row,
-	Subresources: func(s *registry.Store[*corev1.Node], c registry.Config) (map[string]rest.Storage, error) {
-		return map[string]rest.Storage{"proxy": &ProxyREST{nodes: s, kubelet: c.Kubelet}}, nil
+	Subresources: func(_ *registry.Store[*corev1.Node], c registry.Config) (map[string]rest.Storage, error) {
+		return map[string]rest.Storage{"proxy": newProxyREST(c.Kubelet)}, nil
 	},
 }
 

@@ -19,13 +19,27 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/destination"
 )
 
 // ProxyREST is the proxy subresource: requests go on to the kubelet, or to another port of the node if the name is
 // given as [SCHEME:]NODE:PORT.
 type ProxyREST struct {
-	nodes   *registry.Store[*corev1.Node]
 	kubelet registry.Kubelet
+	// toKubelet shows the API server's credentials, toOthers none: whatever listens on another port must not see them. Both
+	// connect to judged addresses only, other than those for logs and streams, which go to what proves to be the kubelet.
+	toKubelet, toOthers *http.Transport
+}
+
+// newProxyREST returns the subresource; kubelet is nil if the server has no connection to nodes.
+func newProxyREST(kubelet registry.Kubelet) *ProxyREST {
+	r := &ProxyREST{kubelet: kubelet, toOthers: destination.Transport()}
+	if kubelet != nil {
+		if t, ok := kubelet.Transport().(*http.Transport); ok {
+			r.toKubelet = destination.Fenced(t)
+		}
+	}
+	return r
 }
 
 var _ rest.Connecter = (*ProxyREST)(nil)
@@ -42,7 +56,12 @@ func AddConversions(scheme *runtime.Scheme) error {
 func (r *ProxyREST) New() runtime.Object { return &corev1.NodeProxyOptions{} }
 
 // Destroy implements rest.Storage; the main resource owns the store.
-func (r *ProxyREST) Destroy() {}
+func (r *ProxyREST) Destroy() {
+	r.toOthers.CloseIdleConnections()
+	if r.toKubelet != nil {
+		r.toKubelet.CloseIdleConnections()
+	}
+}
 
 // ConnectMethods implements rest.Connecter.
 func (r *ProxyREST) ConnectMethods() []string {
@@ -60,7 +79,7 @@ func (r *ProxyREST) Connect(ctx context.Context, id string, options runtime.Obje
 	if !ok {
 		return nil, fmt.Errorf("invalid options object: %#v", options)
 	}
-	if r.kubelet == nil {
+	if r.toKubelet == nil {
 		return nil, apierrors.NewServiceUnavailable("this API server has no connection to nodes")
 	}
 	scheme, name, port, valid := utilnet.SplitSchemeNamePort(id)
@@ -71,28 +90,13 @@ func (r *ProxyREST) Connect(ctx context.Context, id string, options runtime.Obje
 	if err != nil {
 		return nil, err
 	}
-	transport := r.kubelet.Transport()
-	if port != "" && port != location.Port() {
-		// Whatever listens there is not the kubelet and must not see the API server's credentials.
-		if scheme == "" {
-			scheme = "http"
-		}
-		location = &url.URL{Scheme: scheme, Host: net.JoinHostPort(location.Hostname(), port)}
-		transport = http.DefaultTransport
-	}
-	if err := proxyable(location.Hostname()); err != nil {
+	if _, err := destination.Judge(ctx, net.DefaultResolver.LookupNetIP, location.Hostname()); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	transport := r.toKubelet
+	if port != "" && port != location.Port() {
+		location, transport = &url.URL{Scheme: scheme, Host: net.JoinHostPort(location.Hostname(), port)}, r.toOthers
 	}
 	location.Path = utilnet.JoinPreservingTrailingSlash(location.Path, opts.Path)
 	return proxy.NewUpgradeAwareHandler(location, transport, true, false, proxy.NewErrorResponder(responder)), nil
-}
-
-// proxyable refuses addresses by which a node object could turn the proxy against the API server's own machine's
-// metadata services. Loopback is allowed: a single-machine cluster's kubelet listens there.
-func proxyable(host string) error {
-	ip := net.ParseIP(host)
-	if ip != nil && (ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsInterfaceLocalMulticast() || ip.IsUnspecified()) {
-		return fmt.Errorf("address not allowed")
-	}
-	return nil
 }

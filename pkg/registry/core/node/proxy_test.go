@@ -6,12 +6,15 @@ package node
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
@@ -19,29 +22,32 @@ import (
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 )
 
-// oneKubelet is the kubelet of node "n".
-type oneKubelet struct{ url *url.URL }
+// atAddress are kubelets on nodes that are named as their hosts. All connections to 10.0.0.1 end at the server.
+type atAddress struct{ server *httptest.Server }
 
-func (k oneKubelet) Location(_ context.Context, name string) (*url.URL, error) {
-	if name != "n" {
-		return nil, fmt.Errorf("no node %s", name)
-	}
-	u := *k.url
-	return &u, nil
+func (k atAddress) Location(_ context.Context, name string) (*url.URL, error) {
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(map[string]string{"own": "10.0.0.1", "loopback": "127.0.0.1", "name": "localhost", "metadata": "169.254.169.254"}[name], "10250")}, nil
 }
 
-func (k oneKubelet) Transport() http.RoundTripper { return http.DefaultTransport }
+func (k atAddress) Transport() http.RoundTripper {
+	return &http.Transport{DialContext: func(ctx context.Context, network, hostport string) (net.Conn, error) {
+		if hostport != "10.0.0.1:10250" {
+			return nil, fmt.Errorf("connected to %s", hostport)
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, k.server.Listener.Addr().String())
+	}}
+}
 
 func TestProxy(t *testing.T) {
-	kubelet := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s %s?%s", r.Method, r.URL.Path, r.URL.RawQuery)
 	}))
-	defer kubelet.Close()
-	location, err := url.Parse(kubelet.URL)
+	defer server.Close()
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := kubernetes.NewForConfigOrDie(registrytest.Serve(t, registry.Config{Kubelet: oneKubelet{location}}, registry.Group{
+	client := kubernetes.NewForConfigOrDie(registrytest.Serve(t, registry.Config{Kubelet: atAddress{server}}, registry.Group{
 		AddToScheme: func(scheme *runtime.Scheme) error {
 			if err := AddConversions(scheme); err != nil {
 				return err
@@ -50,21 +56,25 @@ func TestProxy(t *testing.T) {
 		},
 		Versions: []registry.Version{{Name: "v1", Resources: []registry.Descriptor{Resource}}},
 	})).CoreV1().RESTClient()
-	for path, want := range map[string]string{
-		"/api/v1/nodes/n/proxy/stats/summary":                   "GET /stats/summary?x=y",
-		"/api/v1/nodes/n:" + location.Port() + "/proxy/healthz": "GET /healthz?x=y",
+	for _, tc := range []struct{ name, node, want, failure string }{
+		{"kubelet", "own", "GET /stats/summary?x=y", ""},
+		{"kubelet by its port", "own:10250", "GET /stats/summary?x=y", ""},
+		{"loopback", "loopback", "", "address not allowed"},
+		{"loopback, another port", "loopback:" + port, "", "address not allowed"},
+		{"loopback, another scheme", "https:loopback:" + port, "", "address not allowed"},
+		{"a name of loopback", "name", "", "address not allowed"},
+		{"a name of loopback, another port", "name:" + port, "", "address not allowed"},
+		{"metadata service", "metadata:80", "", "address not allowed"},
+		{"bad name", "a:b:c:d", "", `invalid node request "a:b:c:d"`},
 	} {
-		got, err := client.Get().RequestURI(path + "?x=y").DoRaw(t.Context())
-		if err != nil || string(got) != want {
-			t.Errorf("%s: %q, %v, want %q", path, got, err, want)
-		}
-	}
-}
-
-func TestProxyable(t *testing.T) {
-	for host, want := range map[string]bool{"10.0.0.1": true, "127.0.0.1": true, "node-a": true, "169.254.169.254": false, "0.0.0.0": false} {
-		if err := proxyable(host); (err == nil) != want {
-			t.Errorf("%s: %v, want allowed %v", host, err, want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := client.Get().MaxRetries(0).RequestURI("/api/v1/nodes/" + tc.node + "/proxy/stats/summary?x=y").DoRaw(t.Context())
+			if (err == nil) != (tc.failure == "") || err == nil && string(got) != tc.want {
+				t.Fatalf("got %q, %v, want %q", got, err, tc.want)
+			}
+			if err != nil && (!apierrors.IsBadRequest(err) || !strings.Contains(string(got), tc.failure)) {
+				t.Errorf("error is %v: %s, want the bad request %q", err, got, tc.failure)
+			}
+		})
 	}
 }

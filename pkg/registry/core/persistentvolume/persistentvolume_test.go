@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 )
@@ -66,28 +65,28 @@ func TestResource(t *testing.T) {
 				source(corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/."}})(v)
 				v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRecycle
 			}, Field: "spec.persistentVolumeReclaimPolicy"},
-			{Name: "mode", Mutate: func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeMode("x")) }, Field: "spec.volumeMode"},
+			{Name: "mode", Mutate: func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeMode("x")) }, Field: "spec.volumeMode"},
 			{Name: "class", Mutate: func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "a b" }, Field: "spec.storageClassName"},
-			{Name: "attributes class without driver", Mutate: func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("x") }, Field: "spec.csi"},
+			{Name: "attributes class without driver", Mutate: func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = new("x") }, Field: "spec.csi"},
 			{Name: "empty affinity", Mutate: func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{} }, Field: "spec.nodeAffinity.required"},
 			{Name: "local without affinity", Mutate: source(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/p"}}), Field: "spec.nodeAffinity"},
 			{Name: "local", Mutate: source(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/p/.."}}), Field: "spec.local.path"},
 			{Name: "NFS", Mutate: func(v *corev1.PersistentVolume) { v.Spec.NFS.Path = "p" }, Field: "spec.nfs.path"},
 			{Name: "GCE", Mutate: source(corev1.PersistentVolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{}}), Field: "spec.persistentDisk.pdName"},
 			{Name: "AWS", Mutate: source(corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "i", Partition: 256}}), Field: "spec.awsElasticBlockStore.partition"},
-			{Name: "Glusterfs", Mutate: source(corev1.PersistentVolumeSource{Glusterfs: &corev1.GlusterfsPersistentVolumeSource{EndpointsName: "e", Path: "p", EndpointsNamespace: ptr.To("A")}}), Field: "spec.glusterfs.endpointsNamespace"},
+			{Name: "Glusterfs", Mutate: source(corev1.PersistentVolumeSource{Glusterfs: &corev1.GlusterfsPersistentVolumeSource{EndpointsName: "e", Path: "p", EndpointsNamespace: new("A")}}), Field: "spec.glusterfs.endpointsNamespace"},
 			{Name: "Flocker", Mutate: source(corev1.PersistentVolumeSource{Flocker: &corev1.FlockerVolumeSource{DatasetName: "a/b"}}), Field: "spec.flocker.datasetName"},
 			{Name: "RBD", Mutate: source(corev1.PersistentVolumeSource{RBD: &corev1.RBDPersistentVolumeSource{RBDImage: "i"}}), Field: "spec.rbd.monitors"},
 			{Name: "CephFS", Mutate: source(corev1.PersistentVolumeSource{CephFS: &corev1.CephFSPersistentVolumeSource{}}), Field: "spec.cephfs.monitors"},
 			{Name: "Quobyte", Mutate: source(corev1.PersistentVolumeSource{Quobyte: &corev1.QuobyteVolumeSource{Registry: "h", Volume: "v"}}), Field: "spec.quobyte.registry"},
 			{Name: "iSCSI name", Mutate: source(corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{TargetPortal: "p", IQN: "iqn.x"}}), Field: "spec.iscsi.iqn"},
 			{Name: "iSCSI portal", Mutate: source(corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{
-				TargetPortal: strings.Repeat("p", 63), IQN: "iqn.2015-02.example.com:test", InitiatorName: ptr.To("iqn.2015-02.example.com:init"),
+				TargetPortal: strings.Repeat("p", 63), IQN: "iqn.2015-02.example.com:test", InitiatorName: new("iqn.2015-02.example.com:init"),
 			}}), Field: "spec.iscsi.targetportal"},
 			{Name: "Cinder", Mutate: source(corev1.PersistentVolumeSource{Cinder: &corev1.CinderPersistentVolumeSource{VolumeID: "v", SecretRef: &corev1.SecretReference{Name: "s"}}}), Field: "spec.cinder.secretRef.namespace"},
 			{Name: "FC", Mutate: source(corev1.PersistentVolumeSource{FC: &corev1.FCVolumeSource{TargetWWNs: []string{"w"}}}), Field: "spec.fc.lun"},
 			{Name: "Flex", Mutate: source(corev1.PersistentVolumeSource{FlexVolume: &corev1.FlexPersistentVolumeSource{Driver: "d", Options: map[string]string{"x.K8s.io/a": ""}}}), Field: "spec.flexVolume.options[x.K8s.io/a]"},
-			{Name: "Azure file", Mutate: source(corev1.PersistentVolumeSource{AzureFile: &corev1.AzureFilePersistentVolumeSource{SecretName: "s", ShareName: "s", SecretNamespace: ptr.To("")}}), Field: "spec.azureFile.secretNamespace"},
+			{Name: "Azure file", Mutate: source(corev1.PersistentVolumeSource{AzureFile: &corev1.AzureFilePersistentVolumeSource{SecretName: "s", ShareName: "s", SecretNamespace: new("")}}), Field: "spec.azureFile.secretNamespace"},
 			{Name: "Azure disk", Mutate: source(corev1.PersistentVolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{DiskName: "d", DataDiskURI: "u"}}), Field: "spec.azureDisk.diskURI"},
 			{Name: "vSphere", Mutate: source(corev1.PersistentVolumeSource{VsphereVolume: &corev1.VsphereVirtualDiskVolumeSource{}}), Field: "spec.vsphereVolume.volumePath"},
 			{Name: "ScaleIO", Mutate: source(corev1.PersistentVolumeSource{ScaleIO: &corev1.ScaleIOPersistentVolumeSource{}}), Field: "spec.scaleIO.gateway"},
@@ -104,14 +103,14 @@ func TestResource(t *testing.T) {
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*corev1.PersistentVolume]{
 			{Name: "source", Mutate: func(v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/q" }, Field: "spec.persistentvolumesource"},
-			{Name: "mode", Mutate: func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }, Field: "volumeMode"},
+			{Name: "mode", Mutate: func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }, Field: "volumeMode"},
 			{
 				Name: "nodes", From: func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = onNodes("a") },
 				Mutate: func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = onNodes("b") }, Field: "nodeAffinity",
 			},
 			{Name: "attributes class taken away", From: func(v *corev1.PersistentVolume) {
 				csi(v)
-				v.Spec.VolumeAttributesClassName = ptr.To("gold")
+				v.Spec.VolumeAttributesClassName = new("gold")
 			}, Mutate: func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = nil }, Field: "spec.volumeAttributesClassName"},
 		},
 	})

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 )
@@ -25,7 +24,7 @@ func valid() *corev1.PersistentVolumeClaim {
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:        corev1.VolumeResourceRequirements{Requests: size("1Gi")},
-			StorageClassName: ptr.To("slow"),
+			StorageClassName: new("slow"),
 		},
 	}
 }
@@ -50,9 +49,9 @@ func TestResource(t *testing.T) {
 			{Name: "mode", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.AccessModes[0] = "x" }, Field: "spec.accessModes"},
 			{Name: "no size", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = nil }, Field: "spec.resources[storage]"},
 			{Name: "size", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = size("0") }, Field: "spec.resources[storage]"},
-			{Name: "class", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = ptr.To("A b") }, Field: "spec.storageClassName"},
-			{Name: "attributes class", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = ptr.To("A b") }, Field: "spec.volumeAttributesClassName"},
-			{Name: "volume mode", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeMode("x")) }, Field: "spec.volumeMode"},
+			{Name: "class", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("A b") }, Field: "spec.storageClassName"},
+			{Name: "attributes class", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = new("A b") }, Field: "spec.volumeAttributesClassName"},
+			{Name: "volume mode", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = new(corev1.PersistentVolumeMode("x")) }, Field: "spec.volumeMode"},
 			{Name: "selector", Mutate: func(c *corev1.PersistentVolumeClaim) {
 				c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "-"}}
 			}, Field: "spec.selector.matchLabels"},
@@ -61,7 +60,7 @@ func TestResource(t *testing.T) {
 				c.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "Pod", Name: "p"}
 			}, Field: "spec.dataSourceRef"},
 			{Name: "source's group", Mutate: func(c *corev1.PersistentVolumeClaim) {
-				c.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: ptr.To("A b"), Kind: "K", Name: "n"}
+				c.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: new("A b"), Kind: "K", Name: "n"}
 			}, Field: "spec.dataSourceRef.apiGroup"},
 			{Name: "two sources", Mutate: func(c *corev1.PersistentVolumeClaim) {
 				c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "a"}
@@ -70,12 +69,12 @@ func TestResource(t *testing.T) {
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*corev1.PersistentVolumeClaim]{
 			{Name: "size of an unbound claim", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = size("2Gi") }, Field: "spec"},
-			{Name: "class", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = ptr.To("fast") }, Field: "spec"},
+			{Name: "class", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("fast") }, Field: "spec"},
 			{
 				Name: "volume", From: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" },
 				Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "w" }, Field: "spec",
 			},
-			{Name: "volume mode", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }, Field: "volumeMode"},
+			{Name: "volume mode", Mutate: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }, Field: "volumeMode"},
 			{Name: "class in the annotation", Mutate: func(c *corev1.PersistentVolumeClaim) {
 				c.Annotations = map[string]string{corev1.BetaStorageClassAnnotation: "x"}
 			}, Field: "metadata.annotations.volume.beta.kubernetes.io/storage-class"},
@@ -109,17 +108,17 @@ func TestValidateUpdate(t *testing.T) {
 		"a limit of a bound claim": {
 			bound, func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Limits = size("2Gi") }, []string{"spec"},
 		},
-		"attributes of a bound claim": {bound, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = ptr.To("gold") }, nil},
+		"attributes of a bound claim": {bound, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = new("gold") }, nil},
 		"attributes that are in effect taken away": {
 			func(c *corev1.PersistentVolumeClaim) {
 				bound(c)
-				c.Spec.VolumeAttributesClassName, c.Status.CurrentVolumeAttributesClassName = ptr.To("gold"), ptr.To("gold")
+				c.Spec.VolumeAttributesClassName, c.Status.CurrentVolumeAttributesClassName = new("gold"), new("gold")
 			},
 			func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = nil }, []string{"spec.volumeAttributesClassName"},
 		},
-		"a class is filled in":         {func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = nil }, func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = ptr.To("x") }, nil},
-		"a class goes to the field":    {annotated(nil), func(c *corev1.PersistentVolumeClaim) { c.Annotations, c.Spec.StorageClassName = nil, ptr.To("x") }, nil},
-		"another class than annotated": {annotated(nil), func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = ptr.To("y") }, []string{"spec"}},
+		"a class is filled in":         {func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = nil }, func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("x") }, nil},
+		"a class goes to the field":    {annotated(nil), func(c *corev1.PersistentVolumeClaim) { c.Annotations, c.Spec.StorageClassName = nil, new("x") }, nil},
+		"another class than annotated": {annotated(nil), func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("y") }, []string{"spec"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			old := valid()
@@ -154,7 +153,7 @@ func TestValidateStatus(t *testing.T) {
 }
 
 func TestPrepareSpec(t *testing.T) {
-	snapshots, other := ptr.To("snapshot.storage.k8s.io"), ptr.To("example.com")
+	snapshots, other := new("snapshot.storage.k8s.io"), new("example.com")
 	source := func(group *string, kind string) *corev1.TypedLocalObjectReference {
 		return &corev1.TypedLocalObjectReference{APIGroup: group, Kind: kind, Name: "n"}
 	}
@@ -162,7 +161,7 @@ func TestPrepareSpec(t *testing.T) {
 		return &corev1.TypedObjectReference{APIGroup: group, Kind: kind, Name: "n"}
 	}
 	elsewhere := ref(other, "Kind")
-	elsewhere.Namespace = ptr.To("ns")
+	elsewhere.Namespace = new("ns")
 	type spec = corev1.PersistentVolumeClaimSpec
 	for name, tc := range map[string]struct {
 		in, want spec

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/wait"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
@@ -30,7 +32,12 @@ import (
 type EvictionREST struct {
 	pods   *genericregistry.Store
 	stores *registry.Stores
+	// backoff is between attempts that have met with a conflict.
+	backoff wait.Backoff
 }
+
+// evictionBackoff is upstream's: ten seconds in all.
+var evictionBackoff = wait.Backoff{Steps: 20, Duration: 500 * time.Millisecond, Factor: 1, Jitter: 0.1}
 
 var (
 	_ rest.NamedCreater             = (*EvictionREST)(nil)
@@ -76,26 +83,28 @@ func (r *EvictionREST) Create(ctx context.Context, name string, obj runtime.Obje
 			return nil, err
 		}
 	}
-	pinned := del.Preconditions != nil && del.Preconditions.ResourceVersion != nil
-	for {
-		err := r.evict(ctx, name, del.DeepCopy())
-		// A pod that changed in between is looked at again, unless the client insists on one revision.
-		if err == nil || pinned || !apierrors.IsConflict(err) || ctx.Err() != nil {
-			if err != nil {
-				return nil, err
-			}
-			return &metav1.Status{Status: metav1.StatusSuccess}, nil
-		}
-		if del.Preconditions != nil && del.Preconditions.UID != nil {
-			p, gerr := r.get(ctx, name)
-			if gerr != nil {
-				return nil, gerr
-			}
-			if p.UID != *del.Preconditions.UID {
-				return nil, err
-			}
-		}
+	if err := r.insist(ctx, name, del); err != nil {
+		return nil, err
 	}
+	return &metav1.Status{Status: metav1.StatusSuccess}, nil
+}
+
+// insist evicts, and tries again with some patience while the pod changes in between. It fails with the last conflict if that
+// goes on for too long.
+func (r *EvictionREST) insist(ctx context.Context, name string, del *metav1.DeleteOptions) error {
+	var last error
+	err := wait.ExponentialBackoffWithContext(ctx, r.backoff, func(ctx context.Context) (bool, error) {
+		var again bool
+		again, last = r.evict(ctx, name, del.DeepCopy())
+		if again {
+			return false, nil
+		}
+		return true, last
+	})
+	if wait.Interrupted(err) && last != nil {
+		return last
+	}
+	return err
 }
 
 // deleteOptions are those of the eviction, with dry run also taken from the request.
@@ -122,34 +131,48 @@ func (r *EvictionREST) get(ctx context.Context, name string) (*corev1.Pod, error
 	return obj.(*corev1.Pod), nil
 }
 
-func (r *EvictionREST) evict(ctx context.Context, name string, del *metav1.DeleteOptions) error {
+// evict tries once. again tells that another attempt may succeed: the pod has changed, and no budget was asked for it.
+func (r *EvictionREST) evict(ctx context.Context, name string, del *metav1.DeleteOptions) (again bool, err error) {
 	p, err := r.get(ctx, name)
 	if err != nil {
-		return err
+		return false, err
 	}
-	dry := dryrun.IsDryRun(del.DryRun)
+	if c := del.Preconditions; c != nil && c.UID != nil && *c.UID != "" && *c.UID != p.UID {
+		// Before a budget is asked for a pod that shall not be evicted.
+		return false, apierrors.NewConflict(schema.GroupResource{Resource: "Pod"}, name, fmt.Errorf(
+			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *c.UID, p.UID))
+	}
+	pinned := del.Preconditions != nil && ptr.Deref(del.Preconditions.ResourceVersion, "") != "" // the client insists on one revision
 	if ignoresBudget(p) {
 		if p.Status.Phase == corev1.PodPending && p.DeletionTimestamp == nil {
 			pin(del, p.ResourceVersion) // it must not become ready unseen
 		}
-		return r.remove(ctx, name, del)
+		err := r.remove(ctx, name, del)
+		return apierrors.IsConflict(err) && !pinned, err
 	}
-	healthy, err := r.ask(ctx, p, dry)
+	budget, err := r.ask(ctx, p, dryrun.IsDryRun(del.DryRun))
 	if err != nil {
-		return err
+		return false, err
 	}
-	if !healthy {
-		pin(del, p.ResourceVersion)
+	if budget == "" {
+		return false, r.remove(ctx, name, del)
 	}
-	if !dry {
-		if err := r.mark(ctx, p.Name, del); err != nil {
+	pin(del, p.ResourceVersion)
+	err = r.remove(ctx, name, del)
+	if apierrors.IsConflict(err) && !pinned {
+		// Perhaps it is healthy by now. The client asks again later.
+		err = refuse(retrySeconds, fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget))
+	}
+	return false, err
+}
+
+// remove tells in the pod why it ends, and deletes it.
+func (r *EvictionREST) remove(ctx context.Context, name string, del *metav1.DeleteOptions) error {
+	if !dryrun.IsDryRun(del.DryRun) {
+		if err := r.mark(ctx, name, del); err != nil {
 			return err
 		}
 	}
-	return r.remove(ctx, name, del)
-}
-
-func (r *EvictionREST) remove(ctx context.Context, name string, del *metav1.DeleteOptions) error {
 	_, _, err := r.pods.Delete(ctx, name, rest.ValidateAllObjectFunc, del)
 	return err
 }
@@ -165,7 +188,7 @@ func pin(del *metav1.DeleteOptions, revision string) {
 	if del.Preconditions == nil {
 		del.Preconditions = &metav1.Preconditions{}
 	}
-	if del.Preconditions.ResourceVersion == nil {
+	if ptr.Deref(del.Preconditions.ResourceVersion, "") == "" {
 		del.Preconditions.ResourceVersion = &revision
 	}
 }
@@ -199,17 +222,17 @@ func (r *EvictionREST) mark(ctx context.Context, name string, del *metav1.Delete
 	return nil
 }
 
-// ask takes the eviction from the pod's disruption budget. It tells whether the pod was healthy, that is, whether
-// anything was taken; it fails with 429 if the budget allows none.
-func (r *EvictionREST) ask(ctx context.Context, p *corev1.Pod, dry bool) (healthy bool, err error) {
+// ask takes the eviction from the pod's disruption budget; it fails with 429 if the budget allows none. A pod that is not ready
+// may go without if the budget says so, which is named then: nothing was taken from it, so the pod must not become ready.
+func (r *EvictionREST) ask(ctx context.Context, p *corev1.Pod, dry bool) (unasked string, err error) {
 	budget, store, err := r.budget(ctx, p)
 	if err != nil || budget == nil {
-		return true, err
+		return "", err
 	}
 	if !hasCondition(&p.Status, corev1.PodReady) && freeToGo(budget) {
-		return false, nil
+		return budget.Name, nil
 	}
-	return true, r.take(ctx, store, budget.Name, p.Name, dry)
+	return "", r.take(ctx, store, budget.Name, p.Name, dry)
 }
 
 // freeToGo tells whether pods that are not ready may go without asking (KEP-3017).

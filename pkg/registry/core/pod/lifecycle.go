@@ -111,8 +111,8 @@ func terminal(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
-// setCondition puts a condition into a status and tells whether that changed it.
-func setCondition(s *corev1.PodStatus, c corev1.PodCondition) bool {
+// setCondition puts a condition into a status.
+func setCondition(s *corev1.PodStatus, c corev1.PodCondition) {
 	for i := range s.Conditions {
 		old := &s.Conditions[i]
 		if old.Type != c.Type {
@@ -122,13 +122,11 @@ func setCondition(s *corev1.PodStatus, c corev1.PodCondition) bool {
 		if old.Status == c.Status {
 			c.LastTransitionTime = old.LastTransitionTime
 		}
-		changed := *old != c
 		*old = c
-		return changed
+		return
 	}
 	c.LastTransitionTime = metav1.Now()
 	s.Conditions = append(s.Conditions, c)
-	return true
 }
 
 func hasCondition(s *corev1.PodStatus, kind corev1.PodConditionType) bool {

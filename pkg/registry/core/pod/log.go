@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericrest "k8s.io/apiserver/pkg/registry/generic/rest"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"minik8s.io/minik8s/pkg/registry/destination"
 )
 
 // LogREST is the log subresource: what a container has written, from the kubelet of its node.
@@ -115,7 +117,8 @@ func (r *endAlone) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unverified is t without a check of the other side's certificate, for one request.
+// unverified is t without a check of the other side's certificate, for one request. As nothing proves then that a kubelet
+// answers, it goes to judged addresses only.
 func unverified(t http.RoundTripper) (http.RoundTripper, error) {
 	base, ok := t.(*http.Transport)
 	if !ok || base.TLSClientConfig == nil {
@@ -124,7 +127,7 @@ func unverified(t http.RoundTripper) (http.RoundTripper, error) {
 	c := base.Clone()
 	c.TLSClientConfig.InsecureSkipVerify = true
 	c.DisableKeepAlives = true // nobody would ever close the idle connection
-	return c, nil
+	return destination.Fenced(c), nil
 }
 
 func validateLogOptions(o *corev1.PodLogOptions) field.ErrorList {

@@ -4,6 +4,7 @@
 package pod
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func TestEndOfLogComesAlone(t *testing.T) {
 				t.Errorf("first read: %q, %v", p[:n], err)
 			}
 			for range 2 {
-				if n, err := r.Read(p); n != 0 || err != tc.want {
+				if n, err := r.Read(p); n != 0 || !errors.Is(err, tc.want) {
 					t.Errorf("later read: %q, %v, want %v", p[:n], err, tc.want)
 				}
 			}

@@ -69,7 +69,7 @@ func subresources(pods *registry.Store[*corev1.Pod], c registry.Config) (map[str
 	node := kubelet{pods: pods, conn: c.Kubelet, authorizer: c.Authorizer}
 	return map[string]rest.Storage{
 		"binding":             &BindingREST{pods: pods.Store},
-		"eviction":            &EvictionREST{pods: pods.Store, stores: c.Stores},
+		"eviction":            &EvictionREST{pods: pods.Store, stores: c.Stores, backoff: evictionBackoff},
 		"ephemeralcontainers": newPartREST(pods.Store, ephemeralPart(c.Scheme)),
 		"resize":              newPartREST(pods.Store, resizePart(c.Scheme)),
 		"log":                 &LogREST{node},

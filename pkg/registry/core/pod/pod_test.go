@@ -18,8 +18,6 @@ import (
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func core() registry.Group {
 	return registry.Group{
 		AddToScheme: func(s *runtime.Scheme) error {
@@ -83,8 +81,8 @@ func TestResource(t *testing.T) {
 			{Name: "container added", Mutate: func(p *corev1.Pod) {
 				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "d", Image: "i"})
 			}, Field: "spec.containers"},
-			{Name: "later deadline", From: func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr(int64(10)) },
-				Mutate: func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr(int64(20)) }, Field: "spec.activeDeadlineSeconds"},
+			{Name: "later deadline", From: func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(10)) },
+				Mutate: func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(20)) }, Field: "spec.activeDeadlineSeconds"},
 			{Name: "toleration removed", From: func(p *corev1.Pod) {
 				p.Spec.Tolerations = []corev1.Toleration{{Key: "k", Operator: "Exists"}}
 			}, Mutate: func(p *corev1.Pod) { p.Spec.Tolerations = nil }, Field: "spec.tolerations"},
@@ -95,7 +93,7 @@ func TestResource(t *testing.T) {
 			{Name: "selector of a gated pod changed", From: func(p *corev1.Pod) {
 				p.Spec.SchedulingGates, p.Spec.NodeSelector = []corev1.PodSchedulingGate{{Name: "a"}}, map[string]string{"k": "v"}
 			}, Mutate: func(p *corev1.Pod) { p.Spec.NodeSelector["k"] = "w" }, Field: "spec.nodeSelector"},
-			{Name: "selector", From: func(p *corev1.Pod) {}, Mutate: func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"k": "w"} }, Field: "spec"},
+			{Name: "selector", From: func(*corev1.Pod) {}, Mutate: func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"k": "w"} }, Field: "spec"},
 		},
 	})
 }

@@ -5,13 +5,12 @@ package pod
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,31 +21,26 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/destination"
 )
 
 // ProxyREST is the proxy subresource: requests go on to a port of the pod, named as [SCHEME:]POD[:PORT].
 type ProxyREST struct {
 	pods      *registry.Store[*corev1.Pod]
-	transport func() *http.Transport
+	transport *http.Transport
 }
 
 var _ rest.Connecter = (*ProxyREST)(nil)
 
 func newProxyREST(pods *registry.Store[*corev1.Pod]) *ProxyREST {
-	return &ProxyREST{pods: pods, transport: sync.OnceValue(func() *http.Transport {
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.Proxy = nil // pods are never behind one
-		// Pods have certificates of their own making, if any, and nothing secret is sent to them.
-		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
-		return t
-	})}
+	return &ProxyREST{pods: pods, transport: destination.Transport()}
 }
 
 // New implements rest.Storage.
 func (r *ProxyREST) New() runtime.Object { return &corev1.PodProxyOptions{} }
 
 // Destroy implements rest.Storage.
-func (r *ProxyREST) Destroy() { r.transport().CloseIdleConnections() }
+func (r *ProxyREST) Destroy() { r.transport.CloseIdleConnections() }
 
 // ConnectMethods implements rest.Connecter.
 func (r *ProxyREST) ConnectMethods() []string {
@@ -72,16 +66,16 @@ func (r *ProxyREST) Connect(ctx context.Context, id string, options runtime.Obje
 	if err != nil {
 		return nil, err
 	}
-	location, err := address(p, scheme, port)
+	location, err := locate(p, scheme, port)
 	if err != nil {
 		return nil, err
 	}
 	location.Path = utilnet.JoinPreservingTrailingSlash(location.Path, o.Path)
-	return proxy.NewUpgradeAwareHandler(location, r.transport(), true, false, proxy.NewErrorResponder(responder)), nil
+	return proxy.NewUpgradeAwareHandler(location, r.transport, true, false, proxy.NewErrorResponder(responder)), nil
 }
 
-// address is where a port of a pod is; the first declared one if port is "".
-func address(p *corev1.Pod, scheme, port string) (*url.URL, error) {
+// locate tells where a port of a pod is; the first declared one if port is "".
+func locate(p *corev1.Pod, scheme, port string) (*url.URL, error) {
 	for _, c := range p.Spec.Containers {
 		if port == "" && len(c.Ports) > 0 {
 			port = strconv.Itoa(int(c.Ports[0].ContainerPort))
@@ -92,15 +86,15 @@ func address(p *corev1.Pod, scheme, port string) (*url.URL, error) {
 		host = p.Status.PodIPs[0].IP
 	}
 	// A pod's status must not lead the API server to itself or to its machine's metadata service.
-	ip := net.ParseIP(host)
-	if ip == nil || !ip.IsGlobalUnicast() {
+	ip, err := netip.ParseAddr(host)
+	if err != nil || !destination.Allowed(ip) {
 		return nil, apierrors.NewBadRequest("address not allowed")
 	}
 	u := &url.URL{Scheme: scheme, Host: host}
 	switch {
 	case port != "":
 		u.Host = net.JoinHostPort(host, port)
-	case ip.To4() == nil:
+	case ip.Is6():
 		u.Host = "[" + host + "]"
 	}
 	return u, nil

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -33,9 +34,12 @@ import (
 	"minik8s.io/minik8s/pkg/registry"
 )
 
-// node is a kubelet of which only the URLs matter: logs show the request, exec echoes.
+// node is a kubelet of which only the URLs matter: logs show the request, exec echoes. All connections to 10.0.0.1 end there,
+// and those to any other address at that address.
 type node struct {
 	server *httptest.Server
+	// host defaults to 10.0.0.1.
+	host string
 }
 
 func newNode(t *testing.T) *node {
@@ -50,11 +54,19 @@ func (n *node) Location(_ context.Context, name string) (*url.URL, error) {
 	if name != "n" {
 		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
 	}
-	return url.Parse(n.server.URL)
+	if n.host != "" {
+		return url.Parse("https://" + n.host)
+	}
+	return url.Parse("https://10.0.0.1")
 }
 
 func (n *node) Transport() http.RoundTripper {
-	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address == "10.0.0.1:443" {
+			address = n.server.Listener.Addr().String()
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}}
 }
 
 func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -84,7 +96,7 @@ func (n *node) ExecInContainer(_ context.Context, name, _, _ string, cmd []strin
 	if slices.Equal(cmd, []string{"fail"}) {
 		return serverexec.CodeExitError{Err: fmt.Errorf("exit 3"), Code: 3}
 	}
-	fmt.Fprintf(errs, "%s %q", name, cmd)
+	_, _ = fmt.Fprintf(errs, "%s %q", name, cmd)
 	_, err := io.Copy(out, in)
 	return err
 }
@@ -111,7 +123,7 @@ func TestLog(t *testing.T) {
 		failure   string
 	}{
 		{name: "only container", pod: "p", want: "/containerLogs/default/p/c?\n"},
-		{name: "options", pod: "p", options: corev1.PodLogOptions{Follow: true, Timestamps: true, TailLines: ptr(int64(5)), LimitBytes: ptr(int64(9))},
+		{name: "options", pod: "p", options: corev1.PodLogOptions{Follow: true, Timestamps: true, TailLines: new(int64(5)), LimitBytes: new(int64(9))},
 			want: "/containerLogs/default/p/c?follow=true&limitBytes=9&tailLines=5&timestamps=true\n"},
 		{name: "init container", pod: "two", options: corev1.PodLogOptions{Container: "init"}, want: "/containerLogs/default/two/init?\n"},
 		{name: "unverified", pod: "p", options: corev1.PodLogOptions{InsecureSkipTLSVerifyBackend: true}, want: "/containerLogs/default/p/c?\n"},
@@ -119,8 +131,8 @@ func TestLog(t *testing.T) {
 		{name: "which container", pod: "two", failure: "a container name must be specified for pod two, choose one of: [init c d]"},
 		{name: "no such container", pod: "p", options: corev1.PodLogOptions{Container: "x"}, failure: "container x is not valid for pod p"},
 		{name: "the kubelet's error", pod: "p", options: corev1.PodLogOptions{Previous: true}, failure: `previous terminated container "c" in pod "p" not found`},
-		{name: "negative tail", pod: "p", options: corev1.PodLogOptions{TailLines: ptr(int64(-1))}, failure: "tailLines: Invalid value: -1: must be greater than or equal to 0"},
-		{name: "bad stream", pod: "p", options: corev1.PodLogOptions{Stream: ptr("x")}, failure: `stream: Unsupported value: "x"`},
+		{name: "negative tail", pod: "p", options: corev1.PodLogOptions{TailLines: new(int64(-1))}, failure: "tailLines: Invalid value: -1: must be greater than or equal to 0"},
+		{name: "bad stream", pod: "p", options: corev1.PodLogOptions{Stream: new("x")}, failure: `stream: Unsupported value: "x"`},
 		{name: "no pod", pod: "none", failure: `pods "none" not found`},
 	}
 	for _, tc := range tests {
@@ -141,6 +153,20 @@ func TestLog(t *testing.T) {
 				t.Errorf("got %q, %v, want %q", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// A node that gives the machine's own address as its own gets verified connections only.
+func TestLog_Loopback(t *testing.T) {
+	n := newNode(t)
+	n.host = n.server.Listener.Addr().String()
+	s := serve(t, registry.Config{Kubelet: n})
+	s.run(t, corev1.ConditionTrue, nil)
+	for _, unverified := range []bool{false, true} {
+		body, err := s.CoreV1().Pods(ns).GetLogs("p", &corev1.PodLogOptions{InsecureSkipTLSVerifyBackend: unverified}).MaxRetries(0).DoRaw(s.ctx)
+		if (err == nil) == unverified || unverified && !strings.Contains(err.Error()+string(body), "address not allowed") {
+			t.Errorf("unverified %v: %q, %v", unverified, body, err)
+		}
 	}
 }
 
@@ -237,7 +263,7 @@ func TestExec(t *testing.T) {
 			}
 			streams.Stdin = strings.NewReader("")
 			err := executor(target("p", "fail")).StreamWithContext(s.ctx, streams)
-			if code, ok := err.(utilexec.CodeExitError); !ok || code.Code != 3 {
+			if code, ok := errors.AsType[utilexec.CodeExitError](err); !ok || code.Code != 3 {
 				t.Errorf("failing command = %v, want exit code 3", err)
 			}
 			err = executor(target("pending", "x")).StreamWithContext(s.ctx, streams)

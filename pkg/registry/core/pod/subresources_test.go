@@ -172,13 +172,13 @@ func TestGracefulDeletion(t *testing.T) {
 		{name: "not scheduled", mutate: func(*corev1.Pod) {}, want: -1},
 		{name: "default", mutate: func(p *corev1.Pod) { p.Spec.NodeName = "n" }, want: 30},
 		{name: "own period", mutate: func(p *corev1.Pod) {
-			p.Spec.NodeName, p.Spec.TerminationGracePeriodSeconds = "n", ptr(int64(7))
+			p.Spec.NodeName, p.Spec.TerminationGracePeriodSeconds = "n", new(int64(7))
 		}, want: 7},
-		{name: "asked for", mutate: func(p *corev1.Pod) { p.Spec.NodeName = "n" }, options: metav1.DeleteOptions{GracePeriodSeconds: ptr(int64(5))}, want: 5},
+		{name: "asked for", mutate: func(p *corev1.Pod) { p.Spec.NodeName = "n" }, options: metav1.DeleteOptions{GracePeriodSeconds: new(int64(5))}, want: 5},
 		{name: "negative", mutate: func(p *corev1.Pod) {
-			p.Spec.NodeName, p.Spec.TerminationGracePeriodSeconds = "n", ptr(int64(-3))
+			p.Spec.NodeName, p.Spec.TerminationGracePeriodSeconds = "n", new(int64(-3))
 		}, want: 1},
-		{name: "by force", mutate: func(p *corev1.Pod) { p.Spec.NodeName = "n" }, options: metav1.DeleteOptions{GracePeriodSeconds: ptr(int64(0))}, want: -1},
+		{name: "by force", mutate: func(p *corev1.Pod) { p.Spec.NodeName = "n" }, options: metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, want: -1},
 	}
 	for i, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -277,9 +277,12 @@ func TestEviction(t *testing.T) {
 		t.Errorf("eviction of a pending pod: %v", err)
 	}
 	if err := evict("two", func(e *policyv1.Eviction) {
-		e.DeleteOptions = &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr(types.UID("x"))}}
+		e.DeleteOptions = &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID("x"))}}
 	}); err == nil {
 		t.Error("eviction of another pod of this name was accepted")
+	}
+	if p := s.get(t, "two"); p.DeletionTimestamp != nil {
+		t.Error("another pod of this name is being deleted")
 	}
 }
 
@@ -352,7 +355,7 @@ func TestPatchParts(t *testing.T) {
 	}
 	// What the subresource does not write is left as it is.
 	body = `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"c","image":"ignored","resources":{"requests":{"cpu":"2"}}}]}}`
-	got, err = s.CoreV1().Pods(ns).Patch(s.ctx, p.Name, types.ApplyPatchType, []byte(body), metav1.PatchOptions{FieldManager: "m", Force: ptr(true)}, "resize")
+	got, err = s.CoreV1().Pods(ns).Patch(s.ctx, p.Name, types.ApplyPatchType, []byte(body), metav1.PatchOptions{FieldManager: "m", Force: new(true)}, "resize")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func row(p *corev1.Pod) []any {
 
 // rowConditions tell that a pod is at its end.
 func rowConditions(p *corev1.Pod) []metav1.TableRowCondition {
-	message := ""
+	var message string
 	switch p.Status.Phase {
 	case corev1.PodSucceeded:
 		message = "The pod has completed successfully."

@@ -222,7 +222,7 @@ func TestAddress(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			u, err := address(tc.pod, tc.scheme, tc.port)
+			u, err := locate(tc.pod, tc.scheme, tc.port)
 			if tc.want == "" {
 				if err == nil {
 					t.Errorf("got %v, want an error", u)

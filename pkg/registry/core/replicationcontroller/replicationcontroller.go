@@ -105,7 +105,7 @@ func warnings(_ context.Context, r, old *corev1.ReplicationController) []string 
 // setDefaults lets the selector and the controller's own labels default to those of the template.
 func setDefaults(r *corev1.ReplicationController) {
 	if r.Spec.Replicas == nil {
-		r.Spec.Replicas = ptr.To[int32](1)
+		r.Spec.Replicas = new(int32(1))
 	}
 	t := r.Spec.Template
 	if t == nil {

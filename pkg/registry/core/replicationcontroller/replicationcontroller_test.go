@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/core/replicationcontroller"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
@@ -36,7 +35,7 @@ func TestResource(t *testing.T) {
 				}},
 			}
 		},
-		Update:       func(r *corev1.ReplicationController) { r.Spec.Replicas = ptr.To[int32](3) },
+		Update:       func(r *corev1.ReplicationController) { r.Spec.Replicas = new(int32(3)) },
 		StatusUpdate: func(r *corev1.ReplicationController) { r.Status.Replicas = 1 },
 		LongDelete:   true, // orphaning is done by the garbage collector
 		Invalid: []registrytest.Invalid[*corev1.ReplicationController]{

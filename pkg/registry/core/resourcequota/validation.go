@@ -142,7 +142,7 @@ func validateSelector(spec *corev1.ResourceQuotaSpec, path *field.Path) field.Er
 		}
 		if slices.Contains(fixed, r.ScopeName) && r.Operator != corev1.ScopeSelectorOpExists {
 			errs = append(errs, field.Invalid(path.Child("operator"), r.Operator,
-				"must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"))
+				"must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"))
 		}
 		switch r.Operator {
 		case corev1.ScopeSelectorOpIn, corev1.ScopeSelectorOpNotIn:

@@ -229,7 +229,7 @@ func (t *transaction) takeIP(ctx context.Context, s *corev1.Service, family core
 	}
 	ip, err := netip.ParseAddr(want)
 	if err != nil {
-		return want, nil // validation tells
+		return want, nil //nolint:nilerr // validation tells
 	}
 	if err := t.ips.Allocate(ctx, owner, ip, t.dryRun); err != nil {
 		return "", invalid(s, field.Invalid(at, s.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %v: %v", want, err)))

@@ -6,7 +6,6 @@ package service
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 )
 
 func setDefaults(s *corev1.Service) {
@@ -20,7 +19,7 @@ func setDefaults(s *corev1.Service) {
 	case corev1.ServiceAffinityClientIP:
 		if c := spec.SessionAffinityConfig; c == nil || c.ClientIP == nil || c.ClientIP.TimeoutSeconds == nil {
 			spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
-				ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(corev1.DefaultClientIPServiceAffinitySeconds)},
+				ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(corev1.DefaultClientIPServiceAffinitySeconds)},
 			}
 		}
 	}
@@ -40,17 +39,17 @@ func setDefaults(s *corev1.Service) {
 		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
 	}
 	if spec.InternalTrafficPolicy == nil && needsClusterIP(s) {
-		spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyCluster)
+		spec.InternalTrafficPolicy = new(corev1.ServiceInternalTrafficPolicyCluster)
 	}
 	if spec.Type != corev1.ServiceTypeLoadBalancer {
 		return
 	}
 	if spec.AllocateLoadBalancerNodePorts == nil {
-		spec.AllocateLoadBalancerNodePorts = ptr.To(true)
+		spec.AllocateLoadBalancerNodePorts = new(true)
 	}
 	for i := range s.Status.LoadBalancer.Ingress {
 		if in := &s.Status.LoadBalancer.Ingress[i]; in.IP != "" && in.IPMode == nil {
-			in.IPMode = ptr.To(corev1.LoadBalancerIPModeVIP)
+			in.IPMode = new(corev1.LoadBalancerIPModeVIP)
 		}
 	}
 }

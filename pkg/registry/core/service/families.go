@@ -67,9 +67,9 @@ func defaultFamilies(s, old *corev1.Service, cluster []corev1.IPFamily) field.Er
 		case old != nil && old.Spec.IPFamilyPolicy != nil:
 			spec.IPFamilyPolicy = old.Spec.IPFamilyPolicy
 		case selectorless:
-			spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack)
+			spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack)
 		default:
-			spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicySingleStack)
+			spec.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
 		}
 	}
 	before := old

@@ -5,12 +5,11 @@ package service
 
 import (
 	"context"
-	"crypto/tls"
+	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,23 +22,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/proxy"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	streamproxy "k8s.io/apiserver/pkg/util/proxy"
+	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/destination"
 )
 
-// ProxyREST is the proxy subresource: requests go on to a random ready endpoint of the service. The name may be
-// SERVICE, SERVICE:PORT or SCHEME:SERVICE:PORT, the port by name or number.
+// ProxyREST is the proxy subresource: requests go on to a random ready endpoint of the service that is a pod. The name may be
+// SERVICE, SERVICE:PORT or SCHEME:SERVICE:PORT, the port by name or number; no port means the one without a name.
 type ProxyREST struct {
 	services  *registry.Store[*corev1.Service]
 	stores    *registry.Stores
 	transport *http.Transport
+	// family is preferred among the endpoints: the primary one of the cluster.
+	family corev1.IPFamily
 }
 
 func newProxyREST(s *registry.Store[*corev1.Service], c registry.Config) *ProxyREST {
-	// The certificates of pods are not the cluster's, so they cannot be verified (as upstream).
-	t := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}) //nolint:gosec // see above
-	return &ProxyREST{services: s, stores: c.Stores, transport: t}
+	r := &ProxyREST{services: s, stores: c.Stores, transport: destination.Transport(), family: corev1.IPv4Protocol}
+	if len(c.ServiceIPRanges) > 0 && c.ServiceIPRanges[0].Addr().Is6() {
+		r.family = corev1.IPv6Protocol
+	}
+	return r
 }
 
 var _ rest.Connecter = (*ProxyREST)(nil)
@@ -74,65 +81,92 @@ func (r *ProxyREST) Connect(ctx context.Context, id string, options runtime.Obje
 	if !ok {
 		return nil, fmt.Errorf("invalid options object: %#v", options)
 	}
+	location, err := r.locate(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	location.Path = utilnet.JoinPreservingTrailingSlash("", opts.Path)
+	return proxy.NewUpgradeAwareHandler(location, r.transport, true, false, proxy.NewErrorResponder(responder)), nil
+}
+
+// locate chooses an endpoint for [SCHEME:]SERVICE[:PORT]. It fails with ServiceUnavailable if there is none.
+func (r *ProxyREST) locate(ctx context.Context, id string) (*url.URL, error) {
 	scheme, name, port, valid := utilnet.SplitSchemeNamePort(id)
 	if !valid {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid service request %q", id))
 	}
-	svc, err := r.services.Object(ctx, name, &metav1.GetOptions{})
-	if err != nil {
-		return nil, err
+	if number, err := strconv.ParseInt(port, 10, 64); err == nil {
+		svc, err := r.services.Object(ctx, name, &metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return int64(p.Port) == number })
+		if i < 0 {
+			return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, name))
+		}
+		port = svc.Spec.Ports[i].Name
 	}
-	slices, err := r.stores.Get(discoveryv1.Resource("endpointslices"))
+	endpoints, err := r.endpoints(ctx, name)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	list, err := slices.List(ctx, &internalversion.ListOptions{
-		LabelSelector: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: name}), ResourceVersion: "0",
+	pods, err := r.stores.Get(corev1.Resource("pods"))
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	host, err := streamproxy.RandomEndpoint(name, endpoints, port, r.family, func(e *discoveryv1.Endpoint) bool {
+		if err := ownedByPod(ctx, pods, e); err != nil {
+			klog.FromContext(ctx).V(2).Info("Endpoint of a proxy request is passed over", "service", name, "reason", err.Error())
+			return false
+		}
+		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	hosts, found := targets(svc, port, list.(*discoveryv1.EndpointSliceList).Items)
-	switch {
-	case !found:
-		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %q found for service %q", port, name))
-	case len(hosts) == 0:
-		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", id))
-	}
-	if scheme == "" {
-		scheme = "http"
-	}
-	location := &url.URL{Scheme: scheme, Host: hosts[rand.IntN(len(hosts))], Path: utilnet.JoinPreservingTrailingSlash("", opts.Path)}
-	return proxy.NewUpgradeAwareHandler(location, r.transport, true, false, proxy.NewErrorResponder(responder)), nil
+	return &url.URL{Scheme: scheme, Host: host}, nil
 }
 
-// targets are the ready endpoints (host:port) behind a port of the service, given by name or number; "" means the port
-// without a name, or the only one. found is false if the service has no such port.
-func targets(s *corev1.Service, port string, slices []discoveryv1.EndpointSlice) (hosts []string, found bool) {
-	name := port
-	for _, p := range s.Spec.Ports {
-		if p.Name == port || strconv.Itoa(int(p.Port)) == port || port == "" && len(s.Spec.Ports) == 1 {
-			name, found = p.Name, true
-			break
-		}
+// endpoints are the slices of a service.
+func (r *ProxyREST) endpoints(ctx context.Context, service string) ([]*discoveryv1.EndpointSlice, error) {
+	store, err := r.stores.Get(discoveryv1.Resource("endpointslices"))
+	if err != nil {
+		return nil, err
 	}
-	if !found {
-		return nil, false
+	list, err := store.List(ctx, &internalversion.ListOptions{
+		LabelSelector: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service}), ResourceVersion: "0",
+	})
+	if err != nil {
+		return nil, err
 	}
-	for _, slice := range slices {
-		if slice.AddressType == discoveryv1.AddressTypeFQDN {
-			continue
-		}
-		for _, p := range slice.Ports {
-			if p.Name == nil || *p.Name != name || p.Port == nil {
-				continue
-			}
-			for _, e := range slice.Endpoints {
-				if len(e.Addresses) > 0 && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
-					hosts = append(hosts, net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(*p.Port))))
-				}
-			}
-		}
+	items := list.(*discoveryv1.EndpointSliceList).Items
+	out := make([]*discoveryv1.EndpointSlice, len(items))
+	for i := range items {
+		out[i] = &items[i]
 	}
-	return hosts, true
+	return out, nil
+}
+
+// ownedByPod looks whether an endpoint is a pod of the request's namespace with the address that will be dialled. Who may
+// write EndpointSlices could else reach, through the server, whatever it can reach.
+func ownedByPod(ctx context.Context, pods rest.Getter, e *discoveryv1.Endpoint) error {
+	ref := e.TargetRef
+	switch {
+	case ref == nil || len(e.Addresses) == 0:
+		return errors.New("endpoint has no target ref")
+	case apirequest.NamespaceValue(ctx) != ref.Namespace:
+		return errors.New("endpoint namespace doesn't match context namespace")
+	}
+	obj, err := pods.Get(ctx, ref.Name, &metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return fmt.Errorf("the store of pods has a %T", obj)
+	}
+	if !slices.Contains(pod.Status.PodIPs, corev1.PodIP{IP: e.Addresses[0]}) {
+		return fmt.Errorf("pod ip(s) doesn't match endpoint ip: %v vs %s (%s/%s)", pod.Status.PodIPs, e.Addresses[0], ref.Namespace, ref.Name)
+	}
+	return nil
 }

@@ -71,9 +71,12 @@ func TestResource(t *testing.T) {
 	registrytest.Run(t, Resource, registrytest.Case[*corev1.Service]{
 		AddToScheme: corev1.AddToScheme,
 		Beside:      []registry.Group{networking.Group()},
-		Prepare:     func(t *testing.T, c *rest.Config) { makeDefaultCIDR(t, c) },
-		Valid:       web,
-		Update:      func(s *corev1.Service) { s.Spec.Selector["a"] = "c" },
+		Prepare: func(t *testing.T, c *rest.Config) {
+			t.Helper()
+			makeDefaultCIDR(t, c)
+		},
+		Valid:  web,
+		Update: func(s *corev1.Service) { s.Spec.Selector["a"] = "c" },
 		StatusUpdate: func(s *corev1.Service) {
 			// Upstream accepts a condition of a Service without its transition time.
 			s.Status.Conditions = []metav1.Condition{{Type: "T", Status: "True", Reason: "R"}}
@@ -92,9 +95,9 @@ func TestResource(t *testing.T) {
 			{Name: "unknown type", Mutate: typ("x"), Field: "spec.type"},
 			{Name: "IP out of range", Mutate: func(s *corev1.Service) { s.Spec.ClusterIP = "10.0.0.1" }, Field: "spec.clusterIPs"},
 			{Name: "no IP", Mutate: func(s *corev1.Service) { s.Spec.ClusterIP = "x" }, Field: "spec.clusterIPs[0]"},
-			{Name: "dual-stack", Mutate: func(s *corev1.Service) { s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack) }, Field: "spec.ipFamilyPolicy"},
+			{Name: "dual-stack", Mutate: func(s *corev1.Service) { s.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack) }, Field: "spec.ipFamilyPolicy"},
 			{Name: "other family", Mutate: func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{"IPv6"} }, Field: "spec.ipFamilies[0]"},
-			{Name: "class without balancer", Mutate: func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("a/b") }, Field: "spec.loadBalancerClass"},
+			{Name: "class without balancer", Mutate: func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("a/b") }, Field: "spec.loadBalancerClass"},
 			{Name: "external policy", Mutate: func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = "Local" }, Field: "spec.externalTrafficPolicy"},
 			{Name: "timeout", Mutate: func(s *corev1.Service) {
 				s.Spec.SessionAffinity = "ClientIP"
@@ -275,11 +278,11 @@ func TestNormalize_Downgrade(t *testing.T) {
 	both := []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
 	old := web()
 	setDefaults(old)
-	old.Spec.IPFamilies, old.Spec.IPFamilyPolicy = both, ptr.To(corev1.IPFamilyPolicyRequireDualStack)
+	old.Spec.IPFamilies, old.Spec.IPFamilyPolicy = both, new(corev1.IPFamilyPolicyRequireDualStack)
 	old.Spec.ClusterIP, old.Spec.ClusterIPs = "10.0.0.1", []string{"10.0.0.1", "fd00::1"}
 	s := web()
 	setDefaults(s)
-	s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicySingleStack)
+	s.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
 	normalize(s, old)
 	if !cmp.Equal(s.Spec.ClusterIPs, []string{"10.0.0.1"}) || !cmp.Equal(s.Spec.IPFamilies, both[:1]) {
 		t.Errorf("cluster IPs %v, families %v", s.Spec.ClusterIPs, s.Spec.IPFamilies)
@@ -327,7 +330,7 @@ func TestPlanPorts(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := &corev1.Service{Spec: corev1.ServiceSpec{Type: tc.typ, Ports: tc.ports}}
 			if tc.noAuto {
-				s.Spec.AllocateLoadBalancerNodePorts = ptr.To(false)
+				s.Spec.AllocateLoadBalancerNodePorts = new(false)
 			}
 			var old *corev1.Service
 			if tc.old != nil {
@@ -376,7 +379,7 @@ func TestAddresses(t *testing.T) {
 		return services.Create(ctx, s, options)
 	}
 
-	dual, err := create("dual", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack) }, metav1.CreateOptions{})
+	dual, err := create("dual", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack) }, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

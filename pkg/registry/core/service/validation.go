@@ -24,7 +24,7 @@ var (
 	serviceTypes = []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort}
 	external     = []corev1.ServiceExternalTrafficPolicy{corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal}
 	internal     = []corev1.ServiceInternalTrafficPolicy{corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal}
-	traffic      = []string{corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameNode, corev1.ServiceTrafficDistributionPreferSameZone}
+	traffic      = []string{corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode}
 )
 
 func validate(_ context.Context, s *corev1.Service) field.ErrorList {
@@ -225,7 +225,7 @@ func validateLoadBalancer(s, old *corev1.Service, path *field.Path) field.ErrorL
 		if !balanced {
 			errs = append(errs, field.Forbidden(at, only))
 		}
-		if before, had := old.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]; strings.TrimSpace(ranges) != "" && !(had && before == ranges) {
+		if before, had := old.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]; strings.TrimSpace(ranges) != "" && (!had || before != ranges) {
 			for _, cidr := range trimmed(strings.Split(ranges, ",")) {
 				errs = append(errs, validation.IsValidCIDRForLegacyField(at, cidr, true, nil)...)
 			}

@@ -17,7 +17,7 @@ import (
 
 var (
 	families = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
-	policies = []corev1.IPFamilyPolicy{corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack}
+	policies = []corev1.IPFamilyPolicy{corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack}
 )
 
 // validateClusterIPs checks clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy against each other.
@@ -155,7 +155,7 @@ func validateStatus(_ context.Context, s, old *corev1.Service) field.ErrorList {
 	}
 	at := field.NewPath("status", "loadBalancer", "ingress")
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0 {
-		return append(errs, field.Forbidden(at, "may only be used when `spec.type` is \"LoadBalancer\""))
+		return append(errs, field.Forbidden(at, "may only be used when `spec.type` is 'LoadBalancer'"))
 	}
 	for i, in := range s.Status.LoadBalancer.Ingress {
 		entry := at.Index(i)

@@ -20,7 +20,7 @@ func TestResource(t *testing.T) {
 	registrytest.Run(t, Resource, registrytest.Case[*corev1.ServiceAccount]{
 		AddToScheme: corev1.AddToScheme,
 		Valid: func() *corev1.ServiceAccount {
-			return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "a"}, AutomountServiceAccountToken: ptr.To(true)}
+			return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "a"}, AutomountServiceAccountToken: new(true)}
 		},
 		Update: func(a *corev1.ServiceAccount) { a.Secrets = []corev1.ObjectReference{{Name: "s"}} },
 		Invalid: []registrytest.Invalid[*corev1.ServiceAccount]{

@@ -15,7 +15,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 )
@@ -53,10 +52,10 @@ func setDefaults(s *discoveryv1.EndpointSlice) {
 	for i := range s.Ports {
 		p := &s.Ports[i]
 		if p.Name == nil {
-			p.Name = ptr.To("")
+			p.Name = new("")
 		}
 		if p.Protocol == nil {
-			p.Protocol = ptr.To(corev1.ProtocolTCP)
+			p.Protocol = new(corev1.ProtocolTCP)
 		}
 	}
 }

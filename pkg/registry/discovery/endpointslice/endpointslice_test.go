@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 )
@@ -22,7 +21,7 @@ func TestResource(t *testing.T) {
 				ObjectMeta:  metav1.ObjectMeta{Name: "s"},
 				AddressType: discoveryv1.AddressTypeIPv4,
 				Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
-				Ports:       []discoveryv1.EndpointPort{{Port: ptr.To[int32](80)}},
+				Ports:       []discoveryv1.EndpointPort{{Port: new(int32(80))}},
 			}
 		},
 		Update: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"10.0.0.2"} },
@@ -32,7 +31,7 @@ func TestResource(t *testing.T) {
 			{Name: "no address", Mutate: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = nil }, Field: "endpoints[0].addresses"},
 			{Name: "loopback", Mutate: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "127.0.0.1" }, Field: "endpoints[0].addresses[0]"},
 			{Name: "same port name", Mutate: func(s *discoveryv1.EndpointSlice) { s.Ports = append(s.Ports, s.Ports[0]) }, Field: "ports[1].name"},
-			{Name: "bad protocol", Mutate: func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = ptr.To(corev1.Protocol("X")) }, Field: "ports[0].protocol"},
+			{Name: "bad protocol", Mutate: func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = new(corev1.Protocol("X")) }, Field: "ports[0].protocol"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*discoveryv1.EndpointSlice]{
 			{Name: "type", Mutate: func(s *discoveryv1.EndpointSlice) { s.AddressType = "FQDN"; s.Endpoints = nil }, Field: "addressType"},

@@ -66,7 +66,7 @@ func validateSpec(name string, s *flowcontrolv1.FlowSchemaSpec, path *field.Path
 		errs = append(errs, field.Invalid(precedence, n, "only the schema named 'exempt' may have matchingPrecedence 1"))
 	}
 	if m := s.DistinguisherMethod; m != nil && !slices.Contains(methods, m.Type) {
-		errs = append(errs, field.NotSupported(path.Child("distinguisherMethod", "type"), m.Type, methods))
+		errs = append(errs, field.NotSupported(path.Child("distinguisherMethod", "type"), m, methods))
 	}
 	level := path.Child("priorityLevelConfiguration", "name")
 	if n := s.PriorityLevelConfiguration.Name; n == "" {

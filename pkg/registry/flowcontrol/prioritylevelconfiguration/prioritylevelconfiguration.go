@@ -70,7 +70,7 @@ func setDefaults(p *flowcontrolv1.PriorityLevelConfiguration) {
 
 func orDefault(p **int32, value int32) {
 	if *p == nil {
-		*p = ptr.To(value)
+		*p = new(value)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	flowcontrolv1beta3 "k8s.io/api/flowcontrol/v1beta3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/flowcontrol/prioritylevelconfiguration"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
@@ -38,7 +37,7 @@ func TestResource(t *testing.T) {
 				},
 			}
 		},
-		Update: func(p *level) { p.Spec.Limited.NominalConcurrencyShares = ptr.To[int32](0) },
+		Update: func(p *level) { p.Spec.Limited.NominalConcurrencyShares = new(int32(0)) },
 		StatusUpdate: func(p *level) {
 			p.Status.Conditions = []flowcontrolv1.PriorityLevelConfigurationCondition{{Type: "Odd", Status: "True"}}
 		},
@@ -50,9 +49,9 @@ func TestResource(t *testing.T) {
 			invalid("both", "spec.exempt", func(p *level) { p.Spec.Exempt = &flowcontrolv1.ExemptPriorityLevelConfiguration{} }),
 			invalid("no limits", limited, func(p *level) { p.Spec.Limited = nil }),
 			invalid("exempt with limits", limited, func(p *level) { p.Name, p.Spec.Type = "exempt", "Exempt" }),
-			invalid("negative shares", limited+".nominalConcurrencyShares", func(p *level) { p.Spec.Limited.NominalConcurrencyShares = ptr.To[int32](-1) }),
-			invalid("lends more than all", limited+".lendablePercent", func(p *level) { p.Spec.Limited.LendablePercent = ptr.To[int32](101) }),
-			invalid("negative borrowing", limited+".borrowingLimitPercent", func(p *level) { p.Spec.Limited.BorrowingLimitPercent = ptr.To[int32](-1) }),
+			invalid("negative shares", limited+".nominalConcurrencyShares", func(p *level) { p.Spec.Limited.NominalConcurrencyShares = new(int32(-1)) }),
+			invalid("lends more than all", limited+".lendablePercent", func(p *level) { p.Spec.Limited.LendablePercent = new(int32(101)) }),
+			invalid("negative borrowing", limited+".borrowingLimitPercent", func(p *level) { p.Spec.Limited.BorrowingLimitPercent = new(int32(-1)) }),
 			invalid("no response", limited+".limitResponse.type", func(p *level) { p.Spec.Limited.LimitResponse = flowcontrolv1.LimitResponse{} }),
 			invalid("unknown response", limited+".limitResponse.type", func(p *level) { p.Spec.Limited.LimitResponse.Type = "Wait" }),
 			invalid("reject with queues", queues, func(p *level) { p.Spec.Limited.LimitResponse.Type = "Reject" }),
@@ -71,7 +70,7 @@ func TestResource(t *testing.T) {
 		InvalidUpdates: []registrytest.InvalidUpdate[*level]{{
 			Name: "lends more than all", Field: "spec.exempt.lendablePercent",
 			From:   func(p *level) { *p = *bootstrap.MandatoryPriorityLevelConfigurationExempt.DeepCopy() },
-			Mutate: func(p *level) { p.Spec.Exempt.LendablePercent = ptr.To[int32](101) },
+			Mutate: func(p *level) { p.Spec.Exempt.LendablePercent = new(int32(101)) },
 		}},
 		Row: []any{"p", "Limited", 30, 64, 8, 50},
 	})

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 )
@@ -22,7 +21,7 @@ func valid() *networkingv1.Ingress {
 			Rules: []networkingv1.IngressRule{{
 				Host: "example.com",
 				IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
-					Path: "/a", PathType: ptr.To(networkingv1.PathTypePrefix),
+					Path: "/a", PathType: new(networkingv1.PathTypePrefix),
 					Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "s", Port: networkingv1.ServiceBackendPort{Number: 80}}},
 				}}}},
 			}},
@@ -51,7 +50,7 @@ func TestResource(t *testing.T) {
 			{Name: "wildcard inside", Mutate: func(in *networkingv1.Ingress) { in.Spec.Rules[0].Host = "a.*.com" }, Field: "spec.rules[0].host"},
 			{Name: "no paths", Mutate: func(in *networkingv1.Ingress) { in.Spec.Rules[0].HTTP.Paths = nil }, Field: "spec.rules[0].http.paths"},
 			{Name: "no path type", Mutate: func(in *networkingv1.Ingress) { path(in).PathType = nil }, Field: at + ".pathType"},
-			{Name: "unknown path type", Mutate: func(in *networkingv1.Ingress) { path(in).PathType = ptr.To(networkingv1.PathType("x")) }, Field: at + ".pathType"},
+			{Name: "unknown path type", Mutate: func(in *networkingv1.Ingress) { path(in).PathType = new(networkingv1.PathType("x")) }, Field: at + ".pathType"},
 			{Name: "relative path", Mutate: func(in *networkingv1.Ingress) { path(in).Path = "a" }, Field: at + ".path"},
 			{Name: "path that climbs", Mutate: func(in *networkingv1.Ingress) { path(in).Path = "/a/.." }, Field: at + ".path"},
 			{Name: "no backend", Mutate: func(in *networkingv1.Ingress) { path(in).Backend.Service = nil }, Field: at + ".backend"},
@@ -68,11 +67,11 @@ func TestResource(t *testing.T) {
 			{Name: "TLS host", Mutate: func(in *networkingv1.Ingress) { in.Spec.TLS[0].Hosts[0] = "-" }, Field: "spec.tls[0].hosts[0]"},
 			{Name: "class against annotation", Mutate: func(in *networkingv1.Ingress) {
 				in.Annotations = map[string]string{ClassAnnotation: "a"}
-				in.Spec.IngressClassName = ptr.To("b")
+				in.Spec.IngressClassName = new("b")
 			}, Field: "annotations.kubernetes.io/ingress.class"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*networkingv1.Ingress]{
-			{Name: "class", Mutate: func(in *networkingv1.Ingress) { in.Spec.IngressClassName = ptr.To("A") }, Field: "spec.ingressClassName"},
+			{Name: "class", Mutate: func(in *networkingv1.Ingress) { in.Spec.IngressClassName = new("A") }, Field: "spec.ingressClassName"},
 		},
 		Row: []any{"i", "<none>", "example.com", "", "80, 443"},
 	})

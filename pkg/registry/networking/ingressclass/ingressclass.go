@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 )
@@ -30,7 +29,7 @@ var Resource = &registry.Resource[*networkingv1.IngressClass]{
 	NewList:       func() runtime.Object { return &networkingv1.IngressClassList{} },
 	Default: func(c *networkingv1.IngressClass) {
 		if p := c.Spec.Parameters; p != nil && p.Scope == nil {
-			p.Scope = ptr.To(networkingv1.IngressClassParametersReferenceScopeCluster)
+			p.Scope = new(networkingv1.IngressClassParametersReferenceScopeCluster)
 		}
 	},
 	Validate:       validate,

@@ -9,7 +9,6 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 )
@@ -25,7 +24,7 @@ func TestResource(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "c", Annotations: map[string]string{networkingv1.AnnotationIsDefaultIngressClass: "true"}},
 				Spec: networkingv1.IngressClassSpec{
 					Controller: "example.com/controller",
-					Parameters: &networkingv1.IngressClassParametersReference{APIGroup: ptr.To("g.example.com"), Kind: "K", Name: "n"},
+					Parameters: &networkingv1.IngressClassParametersReference{APIGroup: new("g.example.com"), Kind: "K", Name: "n"},
 				},
 			}
 		},
@@ -38,9 +37,9 @@ func TestResource(t *testing.T) {
 			}, Field: "spec.controller"},
 			{Name: "no kind", Mutate: parameters(func(p *networkingv1.IngressClassParametersReference) { p.Kind = "" }), Field: "spec.parameters.kind"},
 			{Name: "name", Mutate: parameters(func(p *networkingv1.IngressClassParametersReference) { p.Name = "a/b" }), Field: "spec.parameters.name"},
-			{Name: "scope", Mutate: parameters(func(p *networkingv1.IngressClassParametersReference) { p.Scope = ptr.To("x") }), Field: "spec.parameters.scope"},
-			{Name: "no namespace", Mutate: parameters(func(p *networkingv1.IngressClassParametersReference) { p.Scope = ptr.To("Namespace") }), Field: "spec.parameters.namespace"},
-			{Name: "namespace of Cluster", Mutate: parameters(func(p *networkingv1.IngressClassParametersReference) { p.Namespace = ptr.To("n") }), Field: "spec.parameters.namespace"},
+			{Name: "scope", Mutate: parameters(func(p *networkingv1.IngressClassParametersReference) { p.Scope = new("x") }), Field: "spec.parameters.scope"},
+			{Name: "no namespace", Mutate: parameters(func(p *networkingv1.IngressClassParametersReference) { p.Scope = new("Namespace") }), Field: "spec.parameters.namespace"},
+			{Name: "namespace of Cluster", Mutate: parameters(func(p *networkingv1.IngressClassParametersReference) { p.Namespace = new("n") }), Field: "spec.parameters.namespace"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*networkingv1.IngressClass]{
 			{Name: "controller", Mutate: func(c *networkingv1.IngressClass) { c.Spec.Controller = "example.com/other" }, Field: "spec.controller"},

@@ -11,7 +11,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 )
@@ -22,7 +21,7 @@ func valid() *networkingv1.NetworkPolicy {
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{{
-				Ports: []networkingv1.NetworkPolicyPort{{Port: ptr.To(intstr.FromInt32(80)), EndPort: ptr.To[int32](90)}},
+				Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromInt32(80)), EndPort: new(int32(90))}},
 				From:  []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{"10.1.0.0/16"}}}},
 			}},
 		},
@@ -39,12 +38,12 @@ func TestResource(t *testing.T) {
 		Valid:       valid,
 		Update:      func(p *policy) { p.Spec.PodSelector = metav1.LabelSelector{} },
 		Invalid: []registrytest.Invalid[*policy]{
-			{Name: "protocol", Mutate: func(p *policy) { port(p).Protocol = ptr.To(corev1.Protocol("x")) }, Field: ports + ".protocol"},
-			{Name: "port", Mutate: func(p *policy) { port(p).Port = ptr.To(intstr.FromInt32(0)) }, Field: ports + ".port"},
-			{Name: "port name", Mutate: func(p *policy) { *port(p) = networkingv1.NetworkPolicyPort{Port: ptr.To(intstr.FromString("-"))} }, Field: ports + ".port"},
-			{Name: "end before port", Mutate: func(p *policy) { port(p).EndPort = ptr.To[int32](79) }, Field: ports + ".endPort"},
+			{Name: "protocol", Mutate: func(p *policy) { port(p).Protocol = new(corev1.Protocol("x")) }, Field: ports + ".protocol"},
+			{Name: "port", Mutate: func(p *policy) { port(p).Port = new(intstr.FromInt32(0)) }, Field: ports + ".port"},
+			{Name: "port name", Mutate: func(p *policy) { *port(p) = networkingv1.NetworkPolicyPort{Port: new(intstr.FromString("-"))} }, Field: ports + ".port"},
+			{Name: "end before port", Mutate: func(p *policy) { port(p).EndPort = new(int32(79)) }, Field: ports + ".endPort"},
 			{Name: "end without port", Mutate: func(p *policy) { port(p).Port = nil }, Field: ports + ".endPort"},
-			{Name: "end of a name", Mutate: func(p *policy) { port(p).Port = ptr.To(intstr.FromString("http")) }, Field: ports + ".endPort"},
+			{Name: "end of a name", Mutate: func(p *policy) { port(p).Port = new(intstr.FromString("http")) }, Field: ports + ".endPort"},
 			{Name: "no peer", Mutate: func(p *policy) { *peer(p) = networkingv1.NetworkPolicyPeer{} }, Field: from},
 			{Name: "two peers", Mutate: func(p *policy) { peer(p).PodSelector = &metav1.LabelSelector{} }, Field: from},
 			{Name: "no CIDR", Mutate: func(p *policy) { peer(p).IPBlock.CIDR = "" }, Field: from + ".ipBlock.cidr"},

@@ -9,7 +9,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/policy/poddisruptionbudget"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
@@ -21,16 +20,16 @@ func TestResource(t *testing.T) {
 		Valid: func() *policyv1.PodDisruptionBudget {
 			return &policyv1.PodDisruptionBudget{
 				ObjectMeta: metav1.ObjectMeta{Name: "b"},
-				Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))},
+				Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1))},
 			}
 		},
-		Update:       func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = ptr.To(intstr.FromString("50%")) },
+		Update:       func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromString("50%")) },
 		StatusUpdate: func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 },
 		Invalid: []registrytest.Invalid[*policyv1.PodDisruptionBudget]{
 			{Name: "both", Mutate: func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = b.Spec.MinAvailable }, Field: "spec"},
-			{Name: "more than all", Mutate: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = ptr.To(intstr.FromString("101%")) }, Field: "spec.minAvailable"},
+			{Name: "more than all", Mutate: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromString("101%")) }, Field: "spec.minAvailable"},
 			{Name: "policy", Mutate: func(b *policyv1.PodDisruptionBudget) {
-				b.Spec.UnhealthyPodEvictionPolicy = ptr.To(policyv1.UnhealthyPodEvictionPolicyType("x"))
+				b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.UnhealthyPodEvictionPolicyType("x"))
 			}, Field: "spec.unhealthyPodEvictionPolicy"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*policyv1.PodDisruptionBudget]{

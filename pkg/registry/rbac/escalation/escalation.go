@@ -162,16 +162,16 @@ func owned(resources []authorizer.ResourceRuleInfo, urls []authorizer.NonResourc
 func describe(rules []rbacv1.PolicyRule) []string {
 	verbs := map[string][]string{}
 	for _, r := range rules {
-		target := ""
+		var target strings.Builder
 		for _, part := range []struct {
 			name   string
 			values []string
 		}{{"APIGroups", r.APIGroups}, {"Resources", r.Resources}, {"NonResourceURLs", r.NonResourceURLs}, {"ResourceNames", r.ResourceNames}} {
 			if len(part.values) > 0 {
-				target += fmt.Sprintf("%s:%q, ", part.name, part.values)
+				fmt.Fprintf(&target, "%s:%q, ", part.name, part.values)
 			}
 		}
-		verbs[target] = append(verbs[target], r.Verbs...)
+		verbs[target.String()] = append(verbs[target.String()], r.Verbs...)
 	}
 	var out []string
 	for target, v := range verbs {

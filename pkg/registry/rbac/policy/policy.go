@@ -120,5 +120,5 @@ func ValidateRoleRefUpdate(ref, old rbacv1.RoleRef) field.ErrorList {
 	if ref == old {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("roleRef"), ref, "cannot change roleRef")}
+	return field.ErrorList{field.Invalid(field.NewPath("roleRef"), ref, "field is immutable")}
 }

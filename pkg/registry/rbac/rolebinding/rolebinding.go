@@ -56,5 +56,5 @@ var Resource = &registry.Resource[*rbacv1.RoleBinding]{
 }
 
 func validate(_ context.Context, b *rbacv1.RoleBinding) field.ErrorList {
-	return policy.ValidateBinding(b.RoleRef, b.Subjects, true, "ClusterRole", "Role")
+	return policy.ValidateBinding(b.RoleRef, b.Subjects, true, "Role", "ClusterRole")
 }

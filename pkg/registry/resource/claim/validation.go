@@ -128,5 +128,5 @@ func (r Requests) constraint(c resourcev1.DeviceConstraint, path *field.Path) fi
 	case c.DistinctAttribute != nil:
 		return append(errs, device.ValidateFullyQualifiedName(*c.DistinctAttribute, path.Child("distinctAttribute"))...)
 	}
-	return append(errs, field.Required(path, `exactly one of "matchAttribute" or "distinctAttribute" is required`))
+	return append(errs, field.Required(path, `exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`)) // upstream's words
 }

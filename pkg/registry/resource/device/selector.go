@@ -11,9 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
-
 	dracel "k8s.io/dynamic-resource-allocation/cel"
-	"k8s.io/utils/ptr"
 )
 
 // features are what selectors may speak of, as the gates of 1.37 are set.
@@ -37,7 +35,7 @@ func validateExpression(expression string, path *field.Path) field.ErrorList {
 	if len(expression) > resourcev1.CELSelectorExpressionMaxLength {
 		return field.ErrorList{field.TooLong(path, "", resourcev1.CELSelectorExpressionMaxLength)}
 	}
-	result := dracel.GetCompiler(features).CompileCELExpression(expression, dracel.Options{EnvType: ptr.To(environment.NewExpressions)})
+	result := dracel.GetCompiler(features).CompileCELExpression(expression, dracel.Options{EnvType: new(environment.NewExpressions)})
 	switch {
 	case result.Error != nil:
 		return field.ErrorList{compileError(result.Error, expression, path)}

@@ -9,7 +9,6 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 	"minik8s.io/minik8s/pkg/registry/resource/deviceclass"
@@ -25,14 +24,14 @@ func TestResource(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "gpu.example.com"},
 				Spec: resourcev1.DeviceClassSpec{
 					Selectors:            []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.attributes["example.com"].model == "a"`}}},
-					ExtendedResourceName: ptr.To("example.com/gpu"),
+					ExtendedResourceName: new("example.com/gpu"),
 				},
 			}
 		},
 		Update: func(c *class) { c.Spec.ExtendedResourceName = nil },
 		Invalid: []registrytest.Invalid[*class]{
 			{Name: "selector is no bool", Mutate: func(c *class) { c.Spec.Selectors[0].CEL.Expression = "1" }, Field: "spec.selectors[0].cel.expression"},
-			{Name: "resource", Mutate: func(c *class) { c.Spec.ExtendedResourceName = ptr.To("cpu") }, Field: "spec.extendedResourceName"},
+			{Name: "resource", Mutate: func(c *class) { c.Spec.ExtendedResourceName = new("cpu") }, Field: "spec.extendedResourceName"},
 			{Name: "configuration", Mutate: func(c *class) {
 				c.Spec.Config = []resourcev1.DeviceClassConfiguration{{DeviceConfiguration: resourcev1.DeviceConfiguration{
 					Opaque: &resourcev1.OpaqueDeviceConfiguration{Parameters: runtime.RawExtension{Raw: []byte(`{}`)}},

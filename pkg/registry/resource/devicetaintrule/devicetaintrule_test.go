@@ -9,7 +9,6 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 	"minik8s.io/minik8s/pkg/registry/resource/devicetaintrule"
@@ -21,7 +20,7 @@ func valid() *rule {
 	return &rule{
 		ObjectMeta: metav1.ObjectMeta{Name: "r"},
 		Spec: resourcev1.DeviceTaintRuleSpec{
-			DeviceSelector: &resourcev1.DeviceTaintSelector{Driver: ptr.To("gpu.example.com")},
+			DeviceSelector: &resourcev1.DeviceTaintSelector{Driver: new("gpu.example.com")},
 			Taint:          resourcev1.DeviceTaint{Key: "example.com/broken", Value: "x", Effect: resourcev1.DeviceTaintEffectNoSchedule},
 		},
 	}
@@ -40,7 +39,7 @@ func TestResource(t *testing.T) {
 			{Name: "value", Mutate: func(r *rule) { r.Spec.Taint.Value = "!" }, Field: "spec.taint.value"},
 			{Name: "no effect", Mutate: func(r *rule) { r.Spec.Taint.Effect = "" }, Field: "spec.taint.effect"},
 			{Name: "effect", Mutate: func(r *rule) { r.Spec.Taint.Effect = "x" }, Field: "spec.taint.effect"},
-			{Name: "pool", Mutate: func(r *rule) { r.Spec.DeviceSelector.Pool = ptr.To("a//b") }, Field: "spec.deviceSelector.pool"},
+			{Name: "pool", Mutate: func(r *rule) { r.Spec.DeviceSelector.Pool = new("a//b") }, Field: "spec.deviceSelector.pool"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*rule]{
 			{Name: "effect", Mutate: func(r *rule) { r.Spec.Taint.Effect = "x" }, Field: "spec.taint.effect"},
@@ -61,7 +60,7 @@ func TestTimeFollowsTheEffect(t *testing.T) {
 		"other effect": {func(r *rule) { r.Spec.Taint.Effect = resourcev1.DeviceTaintEffectNone }, true},
 		"own time as well": {func(r *rule) {
 			r.Spec.Taint.Effect = resourcev1.DeviceTaintEffectNone
-			r.Spec.Taint.TimeAdded = ptr.To(metav1.NewTime(before.Add(-time.Hour)))
+			r.Spec.Taint.TimeAdded = new(metav1.NewTime(before.Add(-time.Hour)))
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

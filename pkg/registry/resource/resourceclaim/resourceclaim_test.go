@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 	"minik8s.io/minik8s/pkg/registry/resource/resourceclaim"
@@ -33,7 +32,7 @@ func valid() *claim {
 				}},
 				{Name: "nic", FirstAvailable: []resourcev1.DeviceSubRequest{{Name: "fast", DeviceClassName: "fast"}, {Name: "slow", DeviceClassName: "slow"}}},
 			},
-			Constraints: []resourcev1.DeviceConstraint{{Requests: []string{"gpu", "nic/fast"}, MatchAttribute: ptr.To(resourcev1.FullyQualifiedName("example.com/root"))}},
+			Constraints: []resourcev1.DeviceConstraint{{Requests: []string{"gpu", "nic/fast"}, MatchAttribute: new(resourcev1.FullyQualifiedName("example.com/root"))}},
 			Config: []resourcev1.DeviceClaimConfiguration{{DeviceConfiguration: resourcev1.DeviceConfiguration{
 				Opaque: &resourcev1.OpaqueDeviceConfiguration{Driver: "gpu.example.com", Parameters: runtime.RawExtension{Raw: []byte(`{"a":1}`)}},
 			}}},
@@ -112,11 +111,11 @@ func allocated() *claim {
 	c.Status = resourcev1.ResourceClaimStatus{
 		Allocation: &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{
 			{Request: "gpu", Driver: "gpu.example.com", Pool: "a", Device: "gpu-0"},
-			{Request: "nic/fast", Driver: "nic.example.com", Pool: "b", Device: "nic-0", ShareID: ptr.To[types.UID]("11111111-1111-1111-1111-111111111111")},
+			{Request: "nic/fast", Driver: "nic.example.com", Pool: "b", Device: "nic-0", ShareID: new(types.UID("11111111-1111-1111-1111-111111111111"))},
 		}}},
 		Devices: []resourcev1.AllocatedDeviceStatus{
 			{Driver: "gpu.example.com", Pool: "a", Device: "gpu-0"},
-			{Driver: "nic.example.com", Pool: "b", Device: "nic-0", ShareID: ptr.To("11111111-1111-1111-1111-111111111111")},
+			{Driver: "nic.example.com", Pool: "b", Device: "nic-0", ShareID: new("11111111-1111-1111-1111-111111111111")},
 		},
 	}
 	return c
@@ -144,7 +143,7 @@ func TestInvalidStatus(t *testing.T) {
 			c.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", UID: "u"}}
 		}, field: "status.reservedFor[0].name"},
 		"reserved while it is deleted": {mutate: func(c *claim) {
-			c.DeletionTimestamp = ptr.To(metav1.Now())
+			c.DeletionTimestamp = new(metav1.Now())
 			c.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: "u"}}
 		}, field: "status.reservedFor"},
 		"changed allocation": {mutate: func(c *claim) { c.Status.Allocation.Devices.Results[0].Device = "gpu-1" }, field: "status.allocation"},

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/core/namespace"
@@ -62,7 +61,7 @@ func TestAdminAccess(t *testing.T) {
 			t.Fatal(err)
 		}
 		tmpl := valid()
-		tmpl.Spec.Spec.Devices.Requests[0].Exactly.AdminAccess = ptr.To(true)
+		tmpl.Spec.Spec.Devices.Requests[0].Exactly.AdminAccess = new(true)
 		_, err := client.ResourceV1().ResourceClaimTemplates(name).Create(t.Context(), tmpl, metav1.CreateOptions{})
 		if refused := apierrors.IsInvalid(err); refused != (name == "plain") {
 			t.Errorf("in the %s namespace: %v", name, err)

@@ -13,7 +13,6 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 	"minik8s.io/minik8s/pkg/registry/resource/resourceslice"
@@ -27,17 +26,17 @@ func valid() *slice {
 		Spec: resourcev1.ResourceSliceSpec{
 			Driver:   "gpu.example.com",
 			Pool:     resourcev1.ResourcePool{Name: "n1", ResourceSliceCount: 1},
-			NodeName: ptr.To("n1"),
+			NodeName: new("n1"),
 			Devices: []resourcev1.Device{{
 				Name: "gpu-0",
 				Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
-					"model":               {StringValue: ptr.To("a")},
-					"example.com/version": {VersionValue: ptr.To("1.2.3-rc.1+x")},
+					"model":               {StringValue: new("a")},
+					"example.com/version": {VersionValue: new("1.2.3-rc.1+x")},
 				},
-				AllowMultipleAllocations: ptr.To(true),
+				AllowMultipleAllocations: new(true),
 				Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{"memory": {
 					Value:         resource.MustParse("10"),
-					RequestPolicy: &resourcev1.CapacityRequestPolicy{Default: ptr.To(resource.MustParse("2")), ValidRange: numbers("1", "9", "1")},
+					RequestPolicy: &resourcev1.CapacityRequestPolicy{Default: new(resource.MustParse("2")), ValidRange: numbers("1", "9", "1")},
 				}},
 				Taints:           []resourcev1.DeviceTaint{{Key: "broken", Effect: resourcev1.DeviceTaintEffectNoSchedule}},
 				ConsumesCounters: []resourcev1.DeviceCounterConsumption{{CounterSet: "set", Counters: map[string]resourcev1.Counter{"memory": {Value: resource.MustParse("1")}}}},
@@ -47,7 +46,7 @@ func valid() *slice {
 }
 
 func numbers(low, high, step string) *resourcev1.CapacityRequestPolicyRange {
-	return &resourcev1.CapacityRequestPolicyRange{Min: ptr.To(resource.MustParse(low)), Max: ptr.To(resource.MustParse(high)), Step: ptr.To(resource.MustParse(step))}
+	return &resourcev1.CapacityRequestPolicyRange{Min: new(resource.MustParse(low)), Max: new(resource.MustParse(high)), Step: new(resource.MustParse(step))}
 }
 
 func first(s *slice) *resourcev1.Device { return &s.Spec.Devices[0] }
@@ -64,26 +63,26 @@ func TestResource(t *testing.T) {
 			{Name: "count", Mutate: func(s *slice) { s.Spec.Pool.ResourceSliceCount = 0 }, Field: "spec.pool.resourceSliceCount"},
 			{Name: "generation", Mutate: func(s *slice) { s.Spec.Pool.Generation = -1 }, Field: "spec.pool.generation"},
 			{Name: "nowhere", Mutate: func(s *slice) { s.Spec.NodeName = nil }, Field: "spec"},
-			{Name: "in two places", Mutate: func(s *slice) { s.Spec.AllNodes = ptr.To(true) }, Field: "spec"},
-			{Name: "not on all nodes", Mutate: func(s *slice) { s.Spec.AllNodes = ptr.To(false) }, Field: "spec.allNodes"},
+			{Name: "in two places", Mutate: func(s *slice) { s.Spec.AllNodes = new(true) }, Field: "spec"},
+			{Name: "not on all nodes", Mutate: func(s *slice) { s.Spec.AllNodes = new(false) }, Field: "spec.allNodes"},
 			{Name: "no term", Mutate: func(s *slice) { s.Spec.NodeName, s.Spec.NodeSelector = nil, &corev1.NodeSelector{} }, Field: "spec.nodeSelector.nodeSelectorTerms"},
 			{Name: "counters and devices", Mutate: func(s *slice) { s.Spec.SharedCounters = []resourcev1.CounterSet{{Name: "set"}} }, Field: "spec"},
 			{Name: "device name", Mutate: func(s *slice) { first(s).Name = "A" }, Field: "spec.devices[0].name"},
 			{Name: "device twice", Mutate: func(s *slice) { s.Spec.Devices = append(s.Spec.Devices, *first(s)) }, Field: "spec.devices[1]"},
 			{Name: "too many devices", Mutate: func(s *slice) { s.Spec.Devices = slices.Repeat(s.Spec.Devices, 65) }, Field: "spec.devices"},
-			{Name: "place of a device", Mutate: func(s *slice) { first(s).AllNodes = ptr.To(true) }, Field: "spec.devices[0]"},
+			{Name: "place of a device", Mutate: func(s *slice) { first(s).AllNodes = new(true) }, Field: "spec.devices[0]"},
 			{Name: "no value", Mutate: func(s *slice) { first(s).Attributes["model"] = resourcev1.DeviceAttribute{} }, Field: "spec.devices[0].attributes[model]"},
 			{Name: "two values", Mutate: func(s *slice) {
-				first(s).Attributes["model"] = resourcev1.DeviceAttribute{IntValue: ptr.To(int64(1)), BoolValue: ptr.To(true)}
+				first(s).Attributes["model"] = resourcev1.DeviceAttribute{IntValue: new(int64(1)), BoolValue: new(true)}
 			}, Field: "spec.devices[0].attributes[model]"},
-			{Name: "version", Mutate: func(s *slice) { first(s).Attributes["model"] = resourcev1.DeviceAttribute{VersionValue: ptr.To("1.2")} }, Field: "spec.devices[0].attributes[model].version"},
+			{Name: "version", Mutate: func(s *slice) { first(s).Attributes["model"] = resourcev1.DeviceAttribute{VersionValue: new("1.2")} }, Field: "spec.devices[0].attributes[model].version"},
 			{Name: "long value", Mutate: func(s *slice) {
-				first(s).Attributes["model"] = resourcev1.DeviceAttribute{StringValue: ptr.To(strings.Repeat("x", 65))}
+				first(s).Attributes["model"] = resourcev1.DeviceAttribute{StringValue: new(strings.Repeat("x", 65))}
 			}, Field: "spec.devices[0].attributes[model].string"},
-			{Name: "attribute name", Mutate: func(s *slice) { first(s).Attributes["a-b"] = resourcev1.DeviceAttribute{IntValue: ptr.To(int64(1))} }, Field: "spec.devices[0].attributes"},
+			{Name: "attribute name", Mutate: func(s *slice) { first(s).Attributes["a-b"] = resourcev1.DeviceAttribute{IntValue: new(int64(1))} }, Field: "spec.devices[0].attributes"},
 			{Name: "too many attributes", Mutate: func(s *slice) {
 				for i := range 33 {
-					first(s).Attributes[resourcev1.QualifiedName(fmt.Sprintf("a%d", i))] = resourcev1.DeviceAttribute{IntValue: ptr.To(int64(1))}
+					first(s).Attributes[resourcev1.QualifiedName(fmt.Sprintf("a%d", i))] = resourcev1.DeviceAttribute{IntValue: new(int64(1))}
 				}
 			}, Field: "spec.devices[0]"},
 			{Name: "taint", Mutate: func(s *slice) { first(s).Taints[0].Effect = "" }, Field: "spec.devices[0].taints[0].effect"},
@@ -96,7 +95,7 @@ func TestResource(t *testing.T) {
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*slice]{
 			{Name: "driver", Mutate: func(s *slice) { s.Spec.Driver = "b" }, Field: "spec.driver"},
-			{Name: "node", Mutate: func(s *slice) { s.Spec.NodeName = ptr.To("n2") }, Field: "spec.nodeName"},
+			{Name: "node", Mutate: func(s *slice) { s.Spec.NodeName = new("n2") }, Field: "spec.nodeName"},
 			{Name: "pool", Mutate: func(s *slice) { s.Spec.Pool.Name = "b" }, Field: "spec.pool.name"},
 		},
 		Row: []any{"s", "n1", "gpu.example.com", "n1"},
@@ -105,14 +104,14 @@ func TestResource(t *testing.T) {
 
 func TestRequestPolicy(t *testing.T) {
 	values := func(preset string, values ...string) *resourcev1.CapacityRequestPolicy {
-		p := &resourcev1.CapacityRequestPolicy{Default: ptr.To(resource.MustParse(preset))}
+		p := &resourcev1.CapacityRequestPolicy{Default: new(resource.MustParse(preset))}
 		for _, v := range values {
 			p.ValidValues = append(p.ValidValues, resource.MustParse(v))
 		}
 		return p
 	}
 	within := func(preset string, r *resourcev1.CapacityRequestPolicyRange) *resourcev1.CapacityRequestPolicy {
-		return &resourcev1.CapacityRequestPolicy{Default: ptr.To(resource.MustParse(preset)), ValidRange: r}
+		return &resourcev1.CapacityRequestPolicy{Default: new(resource.MustParse(preset)), ValidRange: r}
 	}
 	for name, tc := range map[string]struct {
 		policy *resourcev1.CapacityRequestPolicy
@@ -151,7 +150,7 @@ func TestRequestPolicy(t *testing.T) {
 func TestHugeStep(t *testing.T) {
 	s := valid()
 	first(s).Capacity["memory"] = resourcev1.DeviceCapacity{Value: resource.MustParse("100000000000000000000"), RequestPolicy: &resourcev1.CapacityRequestPolicy{
-		Default: ptr.To(resource.MustParse("1")), ValidRange: numbers("1", "9", "18446744073709551616"),
+		Default: new(resource.MustParse("1")), ValidRange: numbers("1", "9", "18446744073709551616"),
 	}}
 	if errs := resourceslice.Resource.Validate(t.Context(), s); len(errs) == 0 {
 		t.Error("the step is accepted")

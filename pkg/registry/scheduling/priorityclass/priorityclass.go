@@ -110,7 +110,7 @@ var stored = &registry.Resource[*schedulingv1.PriorityClass]{
 
 func setDefaults(c *schedulingv1.PriorityClass) {
 	if c.PreemptionPolicy == nil {
-		c.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
+		c.PreemptionPolicy = new(corev1.PreemptLowerPriority)
 	}
 }
 

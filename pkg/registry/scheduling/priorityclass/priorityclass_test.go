@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
@@ -33,7 +32,7 @@ func TestResource(t *testing.T) {
 		Invalid: []registrytest.Invalid[*schedulingv1.PriorityClass]{
 			{Name: "too important", Mutate: func(c *schedulingv1.PriorityClass) { c.Value = HighestUserDefinable + 1 }, Field: "value"},
 			{Name: "reserved name", Mutate: func(c *schedulingv1.PriorityClass) { c.Name = "system-x" }, Field: "metadata.name"},
-			{Name: "bad policy", Mutate: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = ptr.To(corev1.PreemptionPolicy("x")) }, Field: "preemptionPolicy"},
+			{Name: "bad policy", Mutate: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptionPolicy("x")) }, Field: "preemptionPolicy"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*schedulingv1.PriorityClass]{
 			{Name: "value", Mutate: func(c *schedulingv1.PriorityClass) { c.Value = 6 }, Field: "value"},

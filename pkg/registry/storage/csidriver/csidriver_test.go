@@ -8,7 +8,6 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 )
@@ -19,24 +18,24 @@ func TestResource(t *testing.T) {
 		AddToScheme: storagev1.AddToScheme,
 		Valid: func() *driver {
 			return &driver{ObjectMeta: metav1.ObjectMeta{Name: "d.example.com"}, Spec: storagev1.CSIDriverSpec{
-				TokenRequests: []storagev1.TokenRequest{{Audience: "a"}, {Audience: "b", ExpirationSeconds: ptr.To[int64](600)}},
+				TokenRequests: []storagev1.TokenRequest{{Audience: "a"}, {Audience: "b", ExpirationSeconds: new(int64(600))}},
 			}}
 		},
-		Update: func(d *driver) { d.Spec.PodInfoOnMount = ptr.To(true) },
+		Update: func(d *driver) { d.Spec.PodInfoOnMount = new(true) },
 		Row:    []any{"d.example.com", true, false, false, "a,b", false, "Persistent"},
 		Invalid: []registrytest.Invalid[*driver]{
-			{Name: "group policy", Mutate: func(d *driver) { d.Spec.FSGroupPolicy = ptr.To(storagev1.FSGroupPolicy("x")) }, Field: "spec.fsGroupPolicy"},
+			{Name: "group policy", Mutate: func(d *driver) { d.Spec.FSGroupPolicy = new(storagev1.FSGroupPolicy("x")) }, Field: "spec.fsGroupPolicy"},
 			{Name: "audience twice", Mutate: func(d *driver) { d.Spec.TokenRequests[1].Audience = "a" }, Field: "spec.tokenRequests[1].audience"},
-			{Name: "short token", Mutate: func(d *driver) { d.Spec.TokenRequests[1].ExpirationSeconds = ptr.To[int64](599) }, Field: "spec.tokenRequests[1].expirationSeconds"},
-			{Name: "long token", Mutate: func(d *driver) { d.Spec.TokenRequests[1].ExpirationSeconds = ptr.To[int64](1<<32 + 1) }, Field: "spec.tokenRequests[1].expirationSeconds"},
+			{Name: "short token", Mutate: func(d *driver) { d.Spec.TokenRequests[1].ExpirationSeconds = new(int64(599)) }, Field: "spec.tokenRequests[1].expirationSeconds"},
+			{Name: "long token", Mutate: func(d *driver) { d.Spec.TokenRequests[1].ExpirationSeconds = new(int64(1<<32 + 1)) }, Field: "spec.tokenRequests[1].expirationSeconds"},
 			{Name: "lifecycle", Mutate: func(d *driver) { d.Spec.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{"x"} }, Field: "spec.volumeLifecycleModes"},
-			{Name: "update period", Mutate: func(d *driver) { d.Spec.NodeAllocatableUpdatePeriodSeconds = ptr.To[int64](9) }, Field: "spec.nodeAllocatableUpdatePeriodSeconds"},
+			{Name: "update period", Mutate: func(d *driver) { d.Spec.NodeAllocatableUpdatePeriodSeconds = new(int64(9)) }, Field: "spec.nodeAllocatableUpdatePeriodSeconds"},
 			{Name: "tokens in secrets without tokens", Mutate: func(d *driver) {
-				d.Spec.TokenRequests, d.Spec.ServiceAccountTokenInSecrets = nil, ptr.To(false)
+				d.Spec.TokenRequests, d.Spec.ServiceAccountTokenInSecrets = nil, new(false)
 			}, Field: "spec.serviceAccountTokenInSecrets"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*driver]{
-			{Name: "attach", Mutate: func(d *driver) { d.Spec.AttachRequired = ptr.To(false) }, Field: "spec.attachedRequired"},
+			{Name: "attach", Mutate: func(d *driver) { d.Spec.AttachRequired = new(false) }, Field: "spec.attachedRequired"},
 			{Name: "lifecycle", Mutate: func(d *driver) {
 				d.Spec.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}
 			}, Field: "spec.volumeLifecycleModes"},
@@ -49,7 +48,7 @@ func TestGeneration(t *testing.T) {
 	same := old.DeepCopy()
 	Resource.PrepareForUpdate(t.Context(), same, old)
 	changed := old.DeepCopy()
-	changed.Spec.PodInfoOnMount = ptr.To(true)
+	changed.Spec.PodInfoOnMount = new(true)
 	Resource.PrepareForUpdate(t.Context(), changed, old)
 	if same.Generation != 0 || changed.Generation != 1 {
 		t.Errorf("generation is %d without a change and %d after one", same.Generation, changed.Generation)
@@ -70,7 +69,7 @@ func TestWarnings(t *testing.T) {
 	}{
 		"no tokens":         {driver(nil), nil, 0},
 		"tokens":            {driver(nil, "a"), nil, 1},
-		"tokens in secrets": {driver(ptr.To(true), "a"), nil, 0},
+		"tokens in secrets": {driver(new(true), "a"), nil, 0},
 		"tokens as before":  {driver(nil, "a"), driver(nil, "a"), 0},
 		"other tokens":      {driver(nil, "a"), driver(nil, "b"), 1},
 	} {

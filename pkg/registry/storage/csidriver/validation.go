@@ -5,6 +5,7 @@ package csidriver
 
 import (
 	"context"
+	"slices"
 
 	storagev1 "k8s.io/api/storage/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -20,7 +21,7 @@ const (
 
 var (
 	groupPolicies  = sets.New(storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy)
-	lifecycleModes = sets.New(storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)
+	lifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral}
 )
 
 func validate(_ context.Context, d *storagev1.CSIDriver) field.ErrorList {
@@ -31,8 +32,8 @@ func validate(_ context.Context, d *storagev1.CSIDriver) field.ErrorList {
 	}
 	errs = append(errs, validateTokens(s.TokenRequests, path.Child("tokenRequests"))...)
 	for _, m := range s.VolumeLifecycleModes {
-		if !lifecycleModes.Has(m) {
-			errs = append(errs, field.NotSupported(path.Child("volumeLifecycleModes"), m, sets.List(lifecycleModes)))
+		if !slices.Contains(lifecycleModes, m) {
+			errs = append(errs, field.NotSupported(path.Child("volumeLifecycleModes"), m, lifecycleModes))
 		}
 	}
 	if n := s.NodeAllocatableUpdatePeriodSeconds; n != nil && *n < minUpdateSeconds {

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 )
@@ -24,7 +23,7 @@ func TestResource(t *testing.T) {
 				Drivers: []storagev1.CSINodeDriver{{Name: "d.example.com", NodeID: "i", TopologyKeys: []string{"example.com/zone"}}},
 			}}
 		},
-		Update: func(n *node) { n.Spec.Drivers[0].Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To[int32](5)} },
+		Update: func(n *node) { n.Spec.Drivers[0].Allocatable = &storagev1.VolumeNodeResources{Count: new(int32(5))} },
 		Row:    []any{"n", int64(1)},
 		// Of the status there is nothing yet that may be written.
 		StatusUpdate: func(n *node) { n.Status.StorageHealth = []storagev1.StorageHealth{{Name: "d.example.com"}} },
@@ -34,7 +33,7 @@ func TestResource(t *testing.T) {
 			{Name: "no ID", Mutate: func(n *node) { n.Spec.Drivers[0].NodeID = "" }, Field: "spec.drivers[0].nodeID"},
 			{Name: "long ID", Mutate: func(n *node) { n.Spec.Drivers[0].NodeID = strings.Repeat("i", 257) }, Field: "spec.drivers[0].nodeID"},
 			{Name: "count", Mutate: func(n *node) {
-				n.Spec.Drivers[0].Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To[int32](-1)}
+				n.Spec.Drivers[0].Allocatable = &storagev1.VolumeNodeResources{Count: new(int32(-1))}
 			}, Field: "spec.drivers[0].allocatable.count"},
 			{Name: "topology key", Mutate: func(n *node) { n.Spec.Drivers[0].TopologyKeys[0] = "a b" }, Field: "spec.drivers[0]"},
 		},

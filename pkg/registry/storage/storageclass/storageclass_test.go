@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 	"minik8s.io/minik8s/pkg/registry/storage/storageclass"
@@ -29,14 +28,14 @@ func TestResource(t *testing.T) {
 				AllowedTopologies: []corev1.TopologySelectorTerm{topology(zone)},
 			}
 		},
-		Update: func(c *class) { c.AllowVolumeExpansion = ptr.To(true) },
+		Update: func(c *class) { c.AllowVolumeExpansion = new(true) },
 		Row:    []any{"slow", "example.com/Disk", "Delete", "Immediate", false},
 		Invalid: []registrytest.Invalid[*class]{
 			{Name: "no provisioner", Mutate: func(c *class) { c.Provisioner = "" }, Field: "provisioner"},
 			{Name: "provisioner", Mutate: func(c *class) { c.Provisioner = "a b" }, Field: "provisioner"},
 			{Name: "parameter", Mutate: func(c *class) { c.Parameters[""] = "x" }, Field: "parameters"},
-			{Name: "policy", Mutate: func(c *class) { c.ReclaimPolicy = ptr.To(corev1.PersistentVolumeReclaimRecycle) }, Field: "reclaimPolicy"},
-			{Name: "mode", Mutate: func(c *class) { c.VolumeBindingMode = ptr.To(storagev1.VolumeBindingMode("")) }, Field: "volumeBindingMode"},
+			{Name: "policy", Mutate: func(c *class) { c.ReclaimPolicy = new(corev1.PersistentVolumeReclaimRecycle) }, Field: "reclaimPolicy"},
+			{Name: "mode", Mutate: func(c *class) { c.VolumeBindingMode = new(storagev1.VolumeBindingMode("")) }, Field: "volumeBindingMode"},
 			{Name: "empty topology", Mutate: func(c *class) { c.AllowedTopologies[0] = topology() }, Field: "allowedTopologies[0].matchLabelExpressions"},
 			{Name: "topology twice", Mutate: func(c *class) { c.AllowedTopologies = append(c.AllowedTopologies, topology(zone)) }, Field: "allowedTopologies[1].matchLabelExpressions"},
 			{Name: "key twice", Mutate: func(c *class) { c.AllowedTopologies[0] = topology(zone, zone) }, Field: "allowedTopologies[0].matchLabelExpressions[1].key"},
@@ -45,8 +44,8 @@ func TestResource(t *testing.T) {
 		InvalidUpdates: []registrytest.InvalidUpdate[*class]{
 			{Name: "parameters", Mutate: func(c *class) { c.Parameters["a"] = "c" }, Field: "parameters"},
 			{Name: "provisioner", Mutate: func(c *class) { c.Provisioner = "other" }, Field: "provisioner"},
-			{Name: "policy", Mutate: func(c *class) { c.ReclaimPolicy = ptr.To(corev1.PersistentVolumeReclaimRetain) }, Field: "reclaimPolicy"},
-			{Name: "mode", Mutate: func(c *class) { c.VolumeBindingMode = ptr.To(storagev1.VolumeBindingWaitForFirstConsumer) }, Field: "volumeBindingMode"},
+			{Name: "policy", Mutate: func(c *class) { c.ReclaimPolicy = new(corev1.PersistentVolumeReclaimRetain) }, Field: "reclaimPolicy"},
+			{Name: "mode", Mutate: func(c *class) { c.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer) }, Field: "volumeBindingMode"},
 		},
 	})
 }

@@ -11,7 +11,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 	"minik8s.io/minik8s/pkg/registry/storage/volumeattachment"
@@ -33,7 +32,7 @@ func TestResource(t *testing.T) {
 		AddToScheme: storagev1.AddToScheme,
 		Valid: func() *attachment {
 			return &attachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.VolumeAttachmentSpec{
-				Attacher: "d.example.com", NodeName: "n", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("v")},
+				Attacher: "d.example.com", NodeName: "n", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("v")},
 			}}
 		},
 		Update:       func(a *attachment) { a.Labels = map[string]string{"a": "b"} },
@@ -45,7 +44,7 @@ func TestResource(t *testing.T) {
 			{Name: "no node", Mutate: func(a *attachment) { a.Spec.NodeName = "" }, Field: "spec.nodeName"},
 			{Name: "no source", Mutate: func(a *attachment) { a.Spec.Source.PersistentVolumeName = nil }, Field: "spec.source"},
 			{Name: "two sources", Mutate: func(a *attachment) { a.Spec.Source.InlineVolumeSpec = &corev1.PersistentVolumeSpec{} }, Field: "spec.source"},
-			{Name: "empty volume", Mutate: func(a *attachment) { a.Spec.Source.PersistentVolumeName = ptr.To("") }, Field: "spec.source.persistentVolumeName"},
+			{Name: "empty volume", Mutate: func(a *attachment) { a.Spec.Source.PersistentVolumeName = new("") }, Field: "spec.source.persistentVolumeName"},
 			{Name: "inline capacity", Mutate: inline(func(s *corev1.PersistentVolumeSpec) {
 				s.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1")}
 			}), Field: spec + ".capacity"},
@@ -57,7 +56,7 @@ func TestResource(t *testing.T) {
 				s.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 			}), Field: spec + ".persistentVolumeReclaimPolicy"},
 			{Name: "inline class", Mutate: inline(func(s *corev1.PersistentVolumeSpec) { s.StorageClassName = "x" }), Field: spec + ".storageClassName"},
-			{Name: "inline block", Mutate: inline(func(s *corev1.PersistentVolumeSpec) { s.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }), Field: spec + ".volumeMode"},
+			{Name: "inline block", Mutate: inline(func(s *corev1.PersistentVolumeSpec) { s.VolumeMode = new(corev1.PersistentVolumeBlock) }), Field: spec + ".volumeMode"},
 			{Name: "inline affinity", Mutate: inline(func(s *corev1.PersistentVolumeSpec) { s.NodeAffinity = &corev1.VolumeNodeAffinity{} }), Field: spec + ".nodeAffinity"},
 		},
 		InvalidUpdates: []registrytest.InvalidUpdate[*attachment]{
@@ -68,11 +67,11 @@ func TestResource(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	old := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-	old.Spec = storagev1.VolumeAttachmentSpec{Attacher: "d", NodeName: "n", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("v")}}
+	old.Spec = storagev1.VolumeAttachmentSpec{Attacher: "d", NodeName: "n", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("v")}}
 	a := old.DeepCopy()
 	a.Status.AttachmentMetadata = map[string]string{"k": strings.Repeat("v", 256<<10)}
 	a.Status.AttachError = &storagev1.VolumeError{Message: strings.Repeat("m", 1025)}
-	a.Status.DetachError = &storagev1.VolumeError{ErrorCode: ptr.To[int32](-1)}
+	a.Status.DetachError = &storagev1.VolumeError{ErrorCode: new(int32(-1))}
 	errs := volumeattachment.Resource.Status.Validate(t.Context(), a, old)
 	var got []string
 	for _, e := range errs {

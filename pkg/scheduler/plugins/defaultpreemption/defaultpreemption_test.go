@@ -110,8 +110,8 @@ func TestPostFilter(t *testing.T) {
 			if status.Message() != tc.message {
 				t.Errorf("message = %q, want %q", status.Message(), tc.message)
 			}
-			if node := ""; got != nil {
-				if node = got.Node; node != tc.node {
+			if got != nil {
+				if node := got.Node; node != tc.node {
 					t.Errorf("nominated to %q, want %q", node, tc.node)
 				}
 			} else if tc.node != "" {

@@ -80,7 +80,7 @@ func byImportance(a, b *framework.PodInfo) int {
 	if c := cmp.Compare(b.Priority(), a.Priority()); c != 0 {
 		return c
 	}
-	return startTime(a.Pod).Time.Compare(startTime(b.Pod).Time)
+	return startTime(a.Pod).Compare(startTime(b.Pod).Time)
 }
 
 // startTime of a pod that did not start is its creation.
@@ -141,7 +141,7 @@ func pick(candidates []*candidate) *candidate {
 			cmp.Compare(a.victims[0].Priority(), b.victims[0].Priority()),
 			cmp.Compare(a.cost(), b.cost()),
 			cmp.Compare(len(a.victims), len(b.victims)),
-			b.oldestFirstVictim().Time.Compare(a.oldestFirstVictim().Time),
+			b.oldestFirstVictim().Compare(a.oldestFirstVictim().Time),
 		)
 	})
 }

@@ -42,5 +42,5 @@ func (*DynamicResources) PreFilter(_ context.Context, _ *framework.CycleState, p
 	return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, ErrReason)
 }
 
-// Requeue: nothing helps, spec.resourceClaims is immutable.
+// Requeue implements framework.Plugin: nothing helps, spec.resourceClaims is immutable.
 func (*DynamicResources) Requeue() []framework.Requeue { return nil }

@@ -255,7 +255,7 @@ func (s *filterState) affine(pod *corev1.Pod, node *corev1.Node) bool {
 	return found || len(s.affinity) == 0 && matchesAll(s.affinityTerms, pod)
 }
 
-// Requeue: a pod that one of the terms selects came, went or changed, or one
+// Requeue implements framework.Plugin: a pod that one of the terms selects came, went or changed, or one
 // whose own terms kept the pod away went; or a node came or changed its domain.
 func (p *InterPodAffinity) Requeue() []framework.Requeue {
 	return []framework.Requeue{

@@ -136,7 +136,7 @@ func (*NodeAffinity) PreScore(_ context.Context, state *framework.CycleState, po
 // Score sums the weights of the terms that match.
 func (*NodeAffinity) Score(_ context.Context, state *framework.CycleState, _ *framework.PodInfo, node *framework.NodeInfo) (int64, *framework.Status) {
 	if p, ok := framework.ReadState[*preferred](state, scoreKey); ok {
-		return p.PreferredSchedulingTerms.Score(node.Node), nil
+		return p.Score(node.Node), nil
 	}
 	return 0, nil
 }
@@ -147,7 +147,7 @@ func (*NodeAffinity) NormalizeScore(_ context.Context, _ *framework.CycleState, 
 	return nil
 }
 
-// Requeue: a node that matches now.
+// Requeue implements framework.Plugin: a node that matches now.
 func (*NodeAffinity) Requeue() []framework.Requeue {
 	return []framework.Requeue{{
 		Event: framework.ClusterEvent{Resource: framework.Node, Action: framework.Add | framework.UpdateLabels},

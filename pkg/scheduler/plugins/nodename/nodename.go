@@ -39,7 +39,7 @@ func (*NodeName) Filter(_ context.Context, _ *framework.CycleState, pod *framewo
 	return nil
 }
 
-// Requeue: a new node may be the requested one.
+// Requeue implements framework.Plugin: a new node may be the requested one.
 func (*NodeName) Requeue() []framework.Requeue {
 	return []framework.Requeue{{Event: framework.ClusterEvent{Resource: framework.Node, Action: framework.Add}}}
 }

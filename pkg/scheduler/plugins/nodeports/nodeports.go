@@ -61,7 +61,7 @@ func Free(wanted []framework.HostPort, node *framework.NodeInfo) bool {
 	return true
 }
 
-// Requeue: a pod that held one of the ports is gone, or there is a new node.
+// Requeue implements framework.Plugin: a pod that held one of the ports is gone, or there is a new node.
 func (*NodePorts) Requeue() []framework.Requeue {
 	return []framework.Requeue{
 		{

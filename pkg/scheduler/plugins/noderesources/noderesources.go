@@ -108,7 +108,7 @@ func LeastAllocated(r *framework.Resource, node *framework.NodeInfo) int64 {
 	return sum / weights
 }
 
-// Requeue: resources were freed, the pod asks for less, or a node has room that
+// Requeue implements framework.Plugin: resources were freed, the pod asks for less, or a node has room that
 // an empty node would have.
 func (*Fit) Requeue() []framework.Requeue {
 	return []framework.Requeue{

@@ -52,7 +52,7 @@ func allows(ctx context.Context, pod *corev1.Pod, node *corev1.Node) bool {
 		&corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}, true)
 }
 
-// Requeue: a node that allows the pod now, or a toleration added to the pod.
+// Requeue implements framework.Plugin: a node that allows the pod now, or a toleration added to the pod.
 func (*NodeUnschedulable) Requeue() []framework.Requeue {
 	return []framework.Requeue{
 		{

@@ -169,7 +169,7 @@ func (*PodTopologySpread) Filter(_ context.Context, state *framework.CycleState,
 	return nil
 }
 
-// Requeue: a pod that is counted came, went or changed, or a domain did.
+// Requeue implements framework.Plugin: a pod that is counted came, went or changed, or a domain did.
 func (*PodTopologySpread) Requeue() []framework.Requeue {
 	return []framework.Requeue{
 		{

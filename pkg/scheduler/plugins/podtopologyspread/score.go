@@ -100,7 +100,7 @@ func (*PodTopologySpread) Score(_ context.Context, state *framework.CycleState, 
 		if !ok {
 			continue
 		}
-		n := 0
+		var n int
 		if s.counts[i] == nil {
 			n = count(node.Pods, c.selector, pod.Pod.Namespace)
 		} else {

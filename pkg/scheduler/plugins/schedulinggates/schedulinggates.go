@@ -41,7 +41,7 @@ func (*SchedulingGates) PreEnqueue(_ context.Context, pod *framework.PodInfo) *f
 	return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("waiting for scheduling gates: %v", gates))
 }
 
-// Requeue: only the removal of a gate helps.
+// Requeue implements framework.Plugin: only the removal of a gate helps.
 func (*SchedulingGates) Requeue() []framework.Requeue {
 	return []framework.Requeue{{Event: framework.ClusterEvent{Resource: framework.PendingPod, Action: framework.UpdateGates}}}
 }

@@ -77,7 +77,7 @@ func (*TaintToleration) NormalizeScore(_ context.Context, _ *framework.CycleStat
 	return nil
 }
 
-// Requeue: a node whose taints are tolerated now, or a toleration added to the pod.
+// Requeue implements framework.Plugin: a node whose taints are tolerated now, or a toleration added to the pod.
 func (*TaintToleration) Requeue() []framework.Requeue {
 	return []framework.Requeue{
 		{

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
@@ -26,10 +25,10 @@ func capacity(node, total, largest string) *storagev1.CSIStorageCapacity {
 	c := &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "on-" + node}, StorageClassName: "k"}
 	c.NodeTopology = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelHostname: node}}
 	if total != "" {
-		c.Capacity = ptr.To(resource.MustParse(total))
+		c.Capacity = new(resource.MustParse(total))
 	}
 	if largest != "" {
-		c.MaximumVolumeSize = ptr.To(resource.MustParse(largest))
+		c.MaximumVolumeSize = new(resource.MustParse(largest))
 	}
 	return c
 }

@@ -382,7 +382,7 @@ func (v *VolumeBinding) allBound(decisions promises) (bool, error) {
 	return true, nil
 }
 
-// Requeue: anything that gives a claim, a volume or a node that reaches it.
+// Requeue implements framework.Plugin: anything that gives a claim, a volume or a node that reaches it.
 func (*VolumeBinding) Requeue() []framework.Requeue {
 	return []framework.Requeue{
 		{

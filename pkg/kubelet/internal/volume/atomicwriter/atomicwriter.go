@@ -80,7 +80,7 @@ func validate(path string) error {
 	case len(path) > maxPath:
 		return fmt.Errorf("invalid path: must be less than or equal to %d characters", maxPath)
 	}
-	for _, name := range strings.Split(path, "/") {
+	for name := range strings.SplitSeq(path, "/") {
 		switch {
 		case name == "..":
 			return fmt.Errorf("invalid path: must not contain '..': %s", path)

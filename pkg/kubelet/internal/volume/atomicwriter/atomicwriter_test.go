@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"minik8s.io/minik8s/pkg/machinetest"
 )
 
 // visible reads all files that a container sees.
@@ -123,9 +125,7 @@ func TestWriteFinishesWhatAKilledOneBegan(t *testing.T) {
 }
 
 func TestWriteOwnership(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root to change owners")
-	}
+	machinetest.Root(t, "to change owners")
 	dir := t.TempDir()
 	group, user := int64(2345), int64(1234)
 	if err := Write(dir, map[string]File{"d/token": {Mode: 0o600, User: &user}}, &group); err != nil {

@@ -23,7 +23,7 @@ type Fake struct {
 }
 
 // Tmpfs implements Interface.
-func (f *Fake) Tmpfs(dir string, mode fs.FileMode, gid, size int64) error {
+func (f *Fake) Tmpfs(dir string, mode fs.FileMode, _, size int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.Sizes == nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"minik8s.io/minik8s/pkg/machinetest"
 )
 
 func TestUnder(t *testing.T) {
@@ -23,18 +25,16 @@ func TestUnder(t *testing.T) {
 }
 
 func TestLinux(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root to mount")
-	}
+	machinetest.Mounts(t)
 	var m Linux
 	dir := filepath.Join(t.TempDir(), "v")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Tmpfs(dir, 0o777|os.ModeSetgid, 77, 1<<20); err != nil {
-		t.Skipf("this machine does not let us mount: %v", err)
+		t.Fatal(err)
 	}
-	t.Cleanup(func() { m.Unmount(dir) })
+	t.Cleanup(func() { _ = m.Unmount(dir) })
 	info, err := os.Stat(dir)
 	if err != nil || info.Mode() != os.ModeDir|os.ModeSetgid|0o777 {
 		t.Errorf("mode %v, %v", info.Mode(), err)

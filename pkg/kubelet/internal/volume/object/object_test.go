@@ -19,7 +19,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
@@ -35,7 +34,7 @@ func TestCache(t *testing.T) {
 	ctx := context.Background()
 	client := fake.NewSimpleClientset(
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", ResourceVersion: "1"}},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "fixed", ResourceVersion: "1"}, Immutable: ptr.To(true)},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "fixed", ResourceVersion: "1"}, Immutable: new(true)},
 	)
 	changed := make(chan types.UID, 10)
 	c := New(client, clock.RealClock{}, func(uid types.UID) { changed <- uid })
@@ -81,7 +80,7 @@ func TestCache(t *testing.T) {
 }
 
 func TestImmutableIsNotWatched(t *testing.T) {
-	client := fake.NewSimpleClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "fixed"}, Immutable: ptr.To(true)})
+	client := fake.NewSimpleClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "fixed"}, Immutable: new(true)})
 	c := New(client, clock.RealClock{}, func(types.UID) {})
 	defer c.Stop()
 	c.Register(podOf("a", "fixed"))

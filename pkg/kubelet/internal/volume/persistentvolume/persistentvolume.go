@@ -128,7 +128,7 @@ func kind(source *corev1.PersistentVolumeSource) string {
 
 // find gets the volume behind the claim of the pod. The messages are upstream's.
 func (p *PersistentVolume) find(ctx context.Context, m plugin.Mount) (*corev1.PersistentVolume, error) {
-	name := ""
+	var name string
 	if source := m.Volume.PersistentVolumeClaim; source != nil {
 		name = source.ClaimName
 	} else {

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
+	"minik8s.io/minik8s/pkg/machinetest"
 )
 
 func claim(change ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
@@ -40,6 +40,7 @@ func volume(source corev1.PersistentVolumeSource, change ...func(*corev1.Persist
 }
 
 func mountOf(t *testing.T, source corev1.VolumeSource, security *corev1.PodSecurityContext) plugin.Mount {
+	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "pod"}}
 	pod.Spec.SecurityContext = security
 	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: source}}
@@ -63,7 +64,7 @@ func TestSetUp(t *testing.T) {
 	}{
 		{"local", []runtime.Object{claim(), volume(local)}, byClaim, dir, ""},
 		{"hostPath", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
-			Path: filepath.Join(dir, "made"), Type: ptr.To(corev1.HostPathDirectoryOrCreate),
+			Path: filepath.Join(dir, "made"), Type: new(corev1.HostPathDirectoryOrCreate),
 		}})}, byClaim, filepath.Join(dir, "made"), ""},
 		{"claim that a pod still uses", []runtime.Object{claim(func(c *corev1.PersistentVolumeClaim) {
 			c.DeletionTimestamp, c.Finalizers = &now, []string{protection}
@@ -72,7 +73,7 @@ func TestSetUp(t *testing.T) {
 			"", `path "` + missing + `" does not exist`},
 		{"another kind", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{}})}, byClaim,
 			"", "PersistentVolume v is of kind nfs, which is not supported by this kubelet"},
-		{"block device", []runtime.Object{claim(), volume(local, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) })},
+		{"block device", []runtime.Object{claim(), volume(local, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) })},
 			byClaim, "", "volume data has volumeMode Block, but is specified in volumeMounts"},
 		{"claim not bound", []runtime.Object{claim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending })}, byClaim,
 			"", "error processing PVC ns/c: PVC is not bound"},
@@ -83,7 +84,7 @@ func TestSetUp(t *testing.T) {
 			"", "error processing PVC ns/c: found PV object v but its pv.Spec.ClaimRef.UID other does not point to claim.UID uid"},
 		{"own claim", []runtime.Object{claim(func(c *corev1.PersistentVolumeClaim) {
 			c.Name = "p-data"
-			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "pod", Controller: ptr.To(true)}}
+			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "pod", Controller: new(true)}}
 		}), volume(local)}, corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}, dir, ""},
 		{"somebody's claim under the name of the own one", []runtime.Object{claim(func(c *corev1.PersistentVolumeClaim) { c.Name = "p-data" }), volume(local)},
 			corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}, "", "PVC ns/p-data was not created for pod ns/p (pod is not owner)"},
@@ -141,9 +142,7 @@ func TestSetUp_APIServerAway(t *testing.T) {
 
 func TestSetUp_FSGroup(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root gives files away")
-	}
+	machinetest.Root(t, "to give files away")
 	const group = 4711
 	writable := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
 	outside := filepath.Join(t.TempDir(), "outside")
@@ -157,8 +156,8 @@ func TestSetUp_FSGroup(t *testing.T) {
 		want   fs.FileMode
 	}{
 		"always":                         {source: writable, given: true, want: 0o660},
-		"on mismatch":                    {source: writable, policy: ptr.To(corev1.FSGroupChangeOnRootMismatch), want: 0o660},
-		"on mismatch, and there is none": {source: writable, policy: ptr.To(corev1.FSGroupChangeOnRootMismatch), given: true, want: 0o600},
+		"on mismatch":                    {source: writable, policy: new(corev1.FSGroupChangeOnRootMismatch), want: 0o660},
+		"on mismatch, and there is none": {source: writable, policy: new(corev1.FSGroupChangeOnRootMismatch), given: true, want: 0o600},
 		"read-only":                      {source: byClaim, want: 0o600},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +176,7 @@ func TestSetUp_FSGroup(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := &PersistentVolume{Client: fake.NewClientset(claim(), volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}}))}
-			security := &corev1.PodSecurityContext{FSGroup: ptr.To[int64](group), FSGroupChangePolicy: tc.policy}
+			security := &corev1.PodSecurityContext{FSGroup: new(int64(group)), FSGroupChangePolicy: tc.policy}
 			if err := p.SetUp(t.Context(), mountOf(t, tc.source, security)); err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -48,10 +49,8 @@ func Check(sub string) error {
 	if filepath.IsAbs(sub) {
 		return fmt.Errorf("subPath must not be an absolute path: %q", sub)
 	}
-	for _, part := range strings.Split(sub, "/") {
-		if part == ".." {
-			return fmt.Errorf("subPath must not contain '..': %q", sub)
-		}
+	if slices.Contains(strings.Split(sub, "/"), "..") {
+		return fmt.Errorf("subPath must not contain '..': %q", sub)
 	}
 	return nil
 }

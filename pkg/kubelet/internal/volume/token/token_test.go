@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
@@ -42,7 +41,7 @@ func TestGet(t *testing.T) {
 	})
 	m := New(client, clock)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}, Spec: corev1.PodSpec{ServiceAccountName: "sa"}}
-	p := &corev1.ServiceAccountTokenProjection{ExpirationSeconds: ptr.To[int64](1000), Audience: "vault"}
+	p := &corev1.ServiceAccountTokenProjection{ExpirationSeconds: new(int64(1000)), Audience: "vault"}
 	get := func(want string) {
 		t.Helper()
 		if got, err := m.Get(context.Background(), pod, p); err != nil || got != want {
@@ -71,7 +70,7 @@ func TestGet(t *testing.T) {
 		t.Errorf("error %v, want a final one", err)
 	}
 	fail = nil
-	p.ExpirationSeconds = ptr.To[int64](100 * 60 * 60)
+	p.ExpirationSeconds = new(int64(100 * 60 * 60))
 	get("t3")
 	step(24*time.Hour + time.Second)
 	get("t4")

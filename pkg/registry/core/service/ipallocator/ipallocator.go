@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/networking/ipaddress"
@@ -124,7 +123,7 @@ func (a *Allocator) Create(ctx context.Context, ip *networkingv1.IPAddress) erro
 	// Upstream makes them through its own API, which notes who owns what.
 	ip.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: "kube-apiserver", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: networkingv1.SchemeGroupVersion.String(),
-		Time: ptr.To(metav1.Now()), FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(ownedFields)},
+		Time: new(metav1.Now()), FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(ownedFields)},
 	}}
 	_, err = store.Create(asRequest(ctx, "create", ip.Name), ip, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {

@@ -41,7 +41,7 @@ type allocationList struct {
 // DeepCopyObject implements runtime.Object.
 func (l *allocationList) DeepCopyObject() runtime.Object {
 	out := &allocationList{TypeMeta: l.TypeMeta, Items: make([]corev1.RangeAllocation, len(l.Items))}
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	l.DeepCopyInto(&out.ListMeta)
 	for i := range l.Items {
 		l.Items[i].DeepCopyInto(&out.Items[i])
 	}
@@ -68,7 +68,7 @@ func FromStore(store *genericregistry.Store) *Store { return &Store{store: store
 // Destroy ends the store's watches.
 func (s *Store) Destroy() { s.store.Destroy() }
 
-// Range is one range of numbers.
+// Range is one range of numbers. Its methods are safe for concurrent use; it must not be copied then.
 type Range struct {
 	// Name is the key of the stored object.
 	Name string
@@ -80,11 +80,13 @@ type Range struct {
 	Used func(ctx context.Context) (Set, error)
 	// Store keeps the allocation.
 	Store *Store
+
+	queue queue
 }
 
 // Take takes a certain offset. It fails with ErrTaken.
 func (r *Range) Take(ctx context.Context, offset uint64, dryRun bool) error {
-	return r.update(ctx, dryRun, func(s Set) (Set, error) {
+	return r.change(ctx, dryRun, func(s Set) (Set, error) {
 		if s.Has(offset) {
 			return nil, ErrTaken
 		}
@@ -95,7 +97,7 @@ func (r *Range) Take(ctx context.Context, offset uint64, dryRun bool) error {
 // TakeAny takes any free offset. It fails with ErrFull.
 func (r *Range) TakeAny(ctx context.Context, dryRun bool) (uint64, error) {
 	var chosen uint64
-	err := r.update(ctx, dryRun, func(s Set) (Set, error) {
+	err := r.change(ctx, dryRun, func(s Set) (Set, error) {
 		o, ok := s.pick(r.Size, r.Reserved)
 		if !ok {
 			return nil, ErrFull
@@ -103,12 +105,15 @@ func (r *Range) TakeAny(ctx context.Context, dryRun bool) (uint64, error) {
 		chosen = o
 		return s.with(o), nil
 	})
-	return chosen, err
+	if err != nil {
+		return 0, err // chosen may be written still if ctx has ended
+	}
+	return chosen, nil
 }
 
 // Free gives offsets back. Free ones are ignored.
 func (r *Range) Free(ctx context.Context, offsets ...uint64) error {
-	return r.update(ctx, false, func(s Set) (Set, error) { return s.without(offsets...), nil })
+	return r.change(ctx, false, func(s Set) (Set, error) { return s.without(offsets...), nil })
 }
 
 // Taken returns what is taken at the moment.
@@ -116,6 +121,14 @@ func (r *Range) Taken(ctx context.Context) (Set, error) {
 	var out Set
 	err := r.update(ctx, true, func(s Set) (Set, error) { out = s; return s, nil })
 	return out, err
+}
+
+// change replaces the set, together with the other changes that are asked for at the moment.
+func (r *Range) change(ctx context.Context, dryRun bool, change func(Set) (Set, error)) error {
+	if dryRun { // writes nothing, so it is in nobody's way
+		return r.update(ctx, true, change)
+	}
+	return r.queue.do(ctx, change, func(ctx context.Context, all func(Set) (Set, error)) error { return r.update(ctx, false, all) })
 }
 
 // update replaces the set; change runs again if another server was faster, so it must not keep state.
@@ -136,15 +149,16 @@ func (r *Range) update(ctx context.Context, dryRun bool, change func(Set) (Set, 
 			if err != nil {
 				return nil, err
 			}
-			a.Name, a.Range, a.Data = r.Name, r.Spec, changed.encode()
+			a.Name, a.Range, a.Data = "", r.Spec, changed.encode()
 			return a, nil
 		}), dryRun, nil)
 }
 
-// current reads the stored set, or rebuilds it if there is none for this range.
+// current reads the stored set, or rebuilds it if there is none for this range. Upstream's have no name; in those that have
+// one, this program kept the set in another encoding once.
 func (r *Range) current(ctx context.Context, a *corev1.RangeAllocation) (Set, error) {
-	if a.Range != r.Spec {
+	if a.Range != r.Spec || a.Name != "" {
 		return r.Used(ctx)
 	}
-	return decodeSet(a.Data)
+	return decodeSet(a.Data), nil
 }

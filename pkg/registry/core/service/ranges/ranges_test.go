@@ -4,20 +4,30 @@
 package ranges
 
 import (
+	"bytes"
+	"math/big"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestSet_RoundTrip(t *testing.T) {
-	for _, s := range []Set{nil, {0}, {0, 1, 300, 1 << 40}} {
-		got, err := decodeSet(s.encode())
-		if err != nil || !cmp.Equal(s, got) {
-			t.Errorf("%v became %v, %v", s, got, err)
+	for _, s := range []Set{nil, {0}, {7}, {8}, {0, 1, 300, 65535}} {
+		data := s.encode()
+		if got := decodeSet(data); !cmp.Equal(s, got) {
+			t.Errorf("%v became %v", s, got)
+		}
+		// What upstream writes: the bytes of a number with these bits.
+		var upstream big.Int
+		for _, o := range s {
+			upstream.SetBit(&upstream, int(o), 1)
+		}
+		if !bytes.Equal(data, upstream.Bytes()) {
+			t.Errorf("%v is written as %x, upstream writes %x", s, data, upstream.Bytes())
 		}
 	}
-	if _, err := decodeSet([]byte{0x80}); err == nil {
-		t.Error("cut data was read")
+	if got := decodeSet([]byte{0, 0, 5}); !cmp.Equal(got, Set{0, 2}) {
+		t.Errorf("leading zeros: %v", got)
 	}
 }
 

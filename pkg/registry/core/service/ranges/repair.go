@@ -3,7 +3,10 @@
 
 package ranges
 
-import "context"
+import (
+	"context"
+	"maps"
+)
 
 // Leaks remembers, from one repair to the next, for how many rounds an offset has been taken without being in use.
 type Leaks map[uint64]int
@@ -28,9 +31,7 @@ func (r *Range) Repair(ctx context.Context, leaks Leaks) (took, freed Set, err e
 	})
 	if err == nil {
 		clear(leaks)
-		for o, n := range next {
-			leaks[o] = n
-		}
+		maps.Copy(leaks, next)
 	}
 	return took, freed, err
 }

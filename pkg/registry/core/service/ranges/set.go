@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ranges hands out numbers from a range, each to one owner, over all API servers of a cluster: the taken ones are
-// a single object in etcd that is only replaced by compare-and-swap. IPs and node ports are kept this way. Touch it when
-// the way they are remembered or repaired changes.
+// a single object in etcd that is only replaced by compare-and-swap. Node ports are kept this way, under upstream's key and in
+// upstream's encoding. Touch it when the way they are remembered or repaired changes.
 package ranges
 
 import (
-	"encoding/binary"
-	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 )
@@ -17,30 +16,28 @@ import (
 type Set []uint64
 
 // decodeSet reads what encode wrote.
-func decodeSet(data []byte) (Set, error) {
+func decodeSet(data []byte) Set {
 	var s Set
-	last := uint64(0)
-	for len(data) > 0 {
-		step, n := binary.Uvarint(data)
-		if n <= 0 {
-			return nil, fmt.Errorf("allocation data is corrupt")
+	for i, b := range slices.Backward(data) {
+		base := uint64(len(data)-1-i) * 8
+		for ; b != 0; b &= b - 1 {
+			s = append(s, base+uint64(bits.TrailingZeros8(b)))
 		}
-		last += step
-		s = append(s, last)
-		data = data[n:]
 	}
-	return s, nil
+	return s
 }
 
-// encode writes the distances between members, so that even a huge range costs two or three bytes for each taken one.
+// encode writes the set as upstream's API servers do, so that each can go on with what the other has stored: a number whose
+// bits are the members, the most significant byte first.
 func (s Set) encode() []byte {
-	var out []byte
-	last := uint64(0)
-	for _, o := range s {
-		out = binary.AppendUvarint(out, o-last)
-		last = o
+	if len(s) == 0 {
+		return nil
 	}
-	return out
+	data := make([]byte, s[len(s)-1]/8+1)
+	for _, o := range s {
+		data[len(data)-1-int(o/8)] |= 1 << (o % 8)
+	}
+	return data
 }
 
 // NewSet returns the set of the offsets.

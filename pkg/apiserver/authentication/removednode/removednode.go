@@ -1,0 +1,55 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package removednode makes the certificates of a node end with its Node object: who deletes the Node has thrown the machine out,
+// also if it is registered again later, for which it gets new certificates. Certificates cannot be called back in Kubernetes, and
+// upstream's work until they end. Touch it when a removed machine still gets in, or a present one does not.
+package removednode
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"minik8s.io/minik8s/pkg/apiserver/authorization/node"
+	"minik8s.io/minik8s/pkg/pki"
+)
+
+// Authenticator asks another one that looks at certificates, and refuses those of nodes that were issued before their Node was
+// registered, or whose Node is not there. Safe for concurrent use.
+type Authenticator struct {
+	// Certificates finds out whose certificate it is.
+	Certificates authenticator.Request
+	Nodes        corelisters.NodeLister
+	// Except is the node whose certificates need no Node, because it registers itself: that of this process.
+	Except string
+}
+
+// AuthenticateRequest implements authenticator.Request.
+func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+	response, ok, err := a.Certificates.AuthenticateRequest(r)
+	if !ok || err != nil {
+		return response, ok, err
+	}
+	name, isNode := node.Identify(response.User)
+	if !isNode || name == a.Except {
+		return response, ok, nil
+	}
+	n, err := a.Nodes.Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil, false, fmt.Errorf("node %q is not registered any more", name)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("looking for node %q: %w", name, err)
+	}
+	// Both know whole seconds only.
+	issued := pki.Issued(r.TLS.PeerCertificates[0])
+	if issued.Before(n.CreationTimestamp.Truncate(time.Second)) {
+		return nil, false, fmt.Errorf("the certificate of node %q is from before the node was registered", name)
+	}
+	return response, true, nil
+}

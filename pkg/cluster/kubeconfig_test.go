@@ -1,0 +1,158 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"minik8s.io/minik8s/pkg/machinetest"
+	"minik8s.io/minik8s/pkg/pki"
+)
+
+func TestMergeUnmerge(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	t.Setenv("KUBECONFIG", file)
+	mine := api.NewConfig()
+	mine.Clusters["mine"] = &api.Cluster{Server: "https://mine"}
+	mine.Contexts["mine"] = &api.Context{Cluster: "mine"}
+	mine.CurrentContext = "mine"
+	if err := clientcmd.WriteToFile(*mine, file); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Name: "x", DataDir: t.TempDir()}
+	if err := writeKubeconfig(KubeconfigPath(c), kubeconfig("x", "https://x", nil, pki.Pair{})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Merge(c); err != nil {
+		t.Fatal(err)
+	}
+	got, err := clientcmd.LoadFromFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.CurrentContext != "minik8s-x" || got.Clusters["mine"] == nil || got.Clusters["minik8s-x"].Server != "https://x" {
+		t.Errorf("merged: %+v", got)
+	}
+	if _, err := Unmerge("x"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = clientcmd.LoadFromFile(file); err != nil {
+		t.Fatal(err)
+	}
+	if got.CurrentContext == "minik8s-x" || got.Clusters["minik8s-x"] != nil || got.Clusters["mine"] == nil {
+		t.Errorf("unmerged: %+v", got)
+	}
+}
+
+// userConfig makes a kubeconfig of the user's with a cluster, a user and a context of a name.
+func userConfig(t *testing.T, name string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "config")
+	t.Setenv("KUBECONFIG", file)
+	mine := api.NewConfig()
+	mine.Clusters[name] = &api.Cluster{Server: "https://mine", CertificateAuthorityData: []byte("mine")}
+	mine.AuthInfos[name] = &api.AuthInfo{Token: "t"}
+	mine.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
+	if err := clientcmd.WriteToFile(*mine, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// What the user has under the name of a cluster is neither replaced nor removed.
+func TestMergeUnmerge_LeavesOthers(t *testing.T) {
+	file := userConfig(t, "minik8s-x")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Name: "x", DataDir: t.TempDir()}
+	if err := writeKubeconfig(KubeconfigPath(c), kubeconfig("x", "https://x", []byte("ca"), pki.Pair{})); err != nil {
+		t.Fatal(err)
+	}
+	var p *Problem
+	if _, err := Merge(c); !errors.As(err, &p) {
+		t.Errorf("merging gives %v, want a Problem", err)
+	}
+	if _, err := unmerge("x", []byte("ca")); err != nil {
+		t.Error(err)
+	}
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
+		t.Errorf("it has become %s, %v", after, err)
+	}
+}
+
+// What an earlier version has merged is known by its CA.
+func TestUnmerge_OfEarlierVersions(t *testing.T) {
+	file := userConfig(t, "minik8s-x")
+	if _, err := unmerge("x", []byte("mine")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := clientcmd.LoadFromFile(file)
+	if err != nil || len(got.Clusters)+len(got.AuthInfos)+len(got.Contexts) > 0 {
+		t.Errorf("left: %+v, %v", got, err)
+	}
+}
+
+func TestCopyKubeconfig(t *testing.T) {
+	t.Parallel()
+	c := Config{Name: "x", DataDir: t.TempDir()}
+	if err := writeKubeconfig(KubeconfigPath(c), kubeconfig("x", "https://x", nil, pki.Pair{})); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "there")
+	if err := os.WriteFile(path, []byte("what was there"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{path, filepath.Join(dir, "new")} {
+		if err := CopyKubeconfig(c, to); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(to)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", to, info.Mode(), err)
+		}
+	}
+	if err := CopyKubeconfig(c, os.DevNull); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode()&os.ModeDevice == 0 {
+		t.Errorf("%s is %v, %v", os.DevNull, info.Mode(), err)
+	}
+}
+
+// A file in a folder of whoever called sudo is theirs; one elsewhere is root's.
+func TestCopyKubeconfig_UnderSudo(t *testing.T) {
+	machinetest.Root(t, "to give a file away")
+	const nobody = 65534
+	t.Setenv("SUDO_UID", fmt.Sprint(nobody))
+	t.Setenv("SUDO_GID", fmt.Sprint(nobody))
+	c := Config{Name: "x", DataDir: t.TempDir()}
+	if err := writeKubeconfig(KubeconfigPath(c), kubeconfig("x", "https://x", nil, pki.Pair{})); err != nil {
+		t.Fatal(err)
+	}
+	theirs, roots := t.TempDir(), t.TempDir()
+	if err := os.Chown(theirs, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]int{theirs: nobody, roots: 0} {
+		path := filepath.Join(dir, "kubeconfig")
+		if err := CopyKubeconfig(c, path); err != nil {
+			t.Fatal(err)
+		}
+		var s unix.Stat_t
+		if err := unix.Stat(path, &s); err != nil || int(s.Uid) != want || s.Mode&0o777 != 0o600 {
+			t.Errorf("%s belongs to %d with mode %o, %v", path, s.Uid, s.Mode, err)
+		}
+	}
+}

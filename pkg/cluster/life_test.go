@@ -1,0 +1,504 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"minik8s.io/minik8s/pkg/cluster/lifecycle"
+	"minik8s.io/minik8s/pkg/machinetest"
+)
+
+// newOperation returns one on a cluster without nodes, on a machine where it is alone.
+func newOperation(t *testing.T, dir lifecycle.Dir, name string) *operation {
+	t.Helper()
+	l, err := dir.Lock(t.Context(), name, "test", func(holder string) { t.Errorf("%s has to wait for %s", name, holder) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &operation{dir: dir, name: name, lock: l}
+}
+
+func newMachine(t *testing.T) lifecycle.Dir {
+	t.Helper()
+	return lifecycle.Dir(filepath.Join(t.TempDir(), "base", "clusters"))
+}
+
+// at puts a cluster without nodes into a directory.
+func at(dir string) Change {
+	return func(c *Config) error {
+		none := 0
+		c.Nodes, c.DataDir = &none, dir
+		return nil
+	}
+}
+
+func and(changes ...Change) Change {
+	return func(c *Config) error {
+		for _, change := range changes {
+			if err := change(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func mustPrepare(t *testing.T, o *operation, before entry, change Change) entry {
+	t.Helper()
+	e, err := o.prepare(t.Context(), before, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// mustServe notes that the start of a cluster has succeeded.
+func mustServe(t *testing.T, o *operation, e entry) entry {
+	t.Helper()
+	s := &Start{Config: e.Config, operation: o}
+	if err := s.serves(); err != nil {
+		t.Fatal(err)
+	}
+	e, err := read(o.dir, o.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+var absent = entry{State: lifecycle.Absent}
+
+// tree are the paths under a directory.
+func tree(t *testing.T, dir string) []string {
+	t.Helper()
+	all := []string{}
+	if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if path != dir {
+			all = append(all, strings.TrimPrefix(path, dir+"/"))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// What a first start that fails has begun goes, and all that was there before stays.
+func TestUndo_FirstStart(t *testing.T) {
+	t.Parallel()
+	write := func(t *testing.T, path string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("1\n"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct {
+		name      string
+		there     func(t *testing.T, root string)
+		meanwhile func(t *testing.T, root string)
+		want      []string
+	}{
+		{"no directory", nil, nil, []string{}},
+		{"an empty directory", func(t *testing.T, root string) {
+			t.Helper()
+			if err := os.MkdirAll(filepath.Join(root, "a", "data"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, nil, []string{"a", "a/data"}},
+		{"a new disk", func(t *testing.T, root string) {
+			t.Helper()
+			if err := os.MkdirAll(filepath.Join(root, "a", "data", "lost+found"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, nil, []string{"a", "a/data", "a/data/lost+found"}},
+		{"data of an earlier cluster", func(t *testing.T, root string) {
+			t.Helper()
+			write(t, filepath.Join(root, "a", "data", "format"))
+			write(t, filepath.Join(root, "a", "data", "etcd"))
+		}, nil, []string{"a", "a/data", "a/data/etcd", "a/data/format"}},
+		{"a file that somebody puts beside", nil, func(t *testing.T, root string) {
+			t.Helper()
+			write(t, filepath.Join(root, "a", "mine"))
+		}, []string{"a", "a/mine"}},
+	} {
+		for _, served := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, served %t", tc.name, served), func(t *testing.T) {
+				t.Parallel()
+				root := t.TempDir()
+				if tc.there != nil {
+					tc.there(t, root)
+				}
+				o := newOperation(t, newMachine(t), "x")
+				e := mustPrepare(t, o, absent, at(filepath.Join(root, "a", "data")))
+				if e.State != lifecycle.Beginning {
+					t.Errorf("prepared: %+v", e)
+				}
+				if served {
+					e = mustServe(t, o, e)
+				}
+				if tc.meanwhile != nil {
+					tc.meanwhile(t, root)
+				}
+				// As if the first try to undo had been cut off, twice.
+				for range 2 {
+					if err := o.undo(t.Context(), e, e.Before); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if diff := cmp.Diff(tc.want, tree(t, root)); diff != "" {
+					t.Error(diff)
+				}
+				if now, err := read(o.dir, "x"); err != nil || now.State != lifecycle.Absent {
+					t.Errorf("the entry is left: %+v, %v", now, err)
+				}
+			})
+		}
+	}
+}
+
+// A restart that fails leaves the configuration of before; one that succeeds its own.
+func TestUndo_Restart(t *testing.T) {
+	t.Parallel()
+	o := newOperation(t, newMachine(t), "x")
+	dir := filepath.Join(t.TempDir(), "data")
+	first := mustServe(t, o, mustPrepare(t, o, absent, at(dir)))
+	if first.State != lifecycle.Running || first.Before != nil {
+		t.Fatalf("after the first start: %+v", first)
+	}
+	port := func(p int) Change {
+		return func(c *Config) error {
+			c.APIPort = p
+			return nil
+		}
+	}
+	tried := mustPrepare(t, o, first, port(7001))
+	if tried.State != lifecycle.Starting || tried.Config.APIPort != 7001 || tried.Before == nil || tried.Before.Config.APIPort != first.Config.APIPort {
+		t.Fatalf("a restart: %+v", tried)
+	}
+	if err := o.undo(t.Context(), tried, tried.Before); err != nil {
+		t.Fatal(err)
+	}
+	now, err := read(o.dir, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, now); diff != "" {
+		t.Errorf("a restart that failed leaves\n%s", diff)
+	}
+	if marked, err := checkFormat(dir); !marked || err != nil {
+		t.Errorf("the data: %t, %v", marked, err)
+	}
+	if got := mustServe(t, o, mustPrepare(t, o, now, port(7002))).Config.APIPort; got != 7002 {
+		t.Errorf("a restart that succeeded has port %d", got)
+	}
+}
+
+// What a file and flags do not say stays as it was.
+func TestPrepare_Keeps(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "unix:///first.sock")
+	t.Setenv("DOCKER_CERT_PATH", "/certs")
+	t.Setenv("DOCKER_TLS_VERIFY", "1")
+	root := t.TempDir()
+	file := func(text string) Change {
+		t.Helper()
+		path := filepath.Join(root, "config.yaml")
+		if err := os.WriteFile(path, []byte("apiVersion: minik8s.io/v1alpha1\nkind: Cluster\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, change, err := ReadConfig(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return change
+	}
+	o := newOperation(t, newMachine(t), "x")
+	dir := filepath.Join(root, "data")
+	first := mustServe(t, o, mustPrepare(t, o, absent, and(at(dir), file("nodes: 1\netcd: {servers: [\"https://e:2379\"], caFile: /ca}\nkubelet: {maxPods: 7}\n"))))
+	if k := first.Config.Kubelet; k.DockerHost != "unix:///first.sock" || k.DockerCertPath != "/certs" || !k.DockerTLSVerify {
+		t.Errorf("the engine is not kept: %+v", k)
+	}
+	t.Setenv("DOCKER_HOST", "unix:///second.sock")
+	t.Setenv("DOCKER_TLS_VERIFY", "")
+	second := mustPrepare(t, o, first, file("verbosity: 3\n"))
+	want := first.Config
+	want.Verbosity = 3
+	if diff := cmp.Diff(want, second.Config); diff != "" {
+		t.Errorf("a file that says only verbosity changes\n%s", diff)
+	}
+	third := mustPrepare(t, o, first, file("etcd: {servers: []}\n"))
+	if len(third.Config.Etcd.Servers) != 0 || third.Config.Etcd.CAFile != "/ca" {
+		t.Errorf("a file that says no servers: %+v", third.Config.Etcd)
+	}
+}
+
+func TestPrepare_Refuses(t *testing.T) {
+	t.Parallel()
+	machine, root := newMachine(t), t.TempDir()
+	mine := newOperation(t, machine, "mine")
+	known := mustServe(t, mine, mustPrepare(t, mine, absent, at(filepath.Join(root, "mine"))))
+	lost := newOperation(t, machine, "lost")
+	gone := mustServe(t, lost, mustPrepare(t, lost, absent, at(filepath.Join(root, "gone"))))
+	if err := os.RemoveAll(filepath.Join(root, "gone")); err != nil {
+		t.Fatal(err)
+	}
+	other := newOperation(t, machine, "other")
+	for _, tc := range []struct {
+		name   string
+		o      *operation
+		before entry
+		change Change
+		want   string
+	}{
+		{"the data of another", other, absent, at(filepath.Join(root, "mine")), `that of cluster "mine"`},
+		{"below the data of another", other, absent, at(filepath.Join(root, "mine", "x")), `that of cluster "mine"`},
+		{"above the data of another", other, absent, at(root), `that of cluster "`},
+		{"the list of clusters", other, absent, at(string(machine)), "lists the clusters"},
+		{"another place", mine, known, at(filepath.Join(root, "new")), "keeps its data in"},
+		{"data that are gone", lost, gone, func(*Config) error { return nil }, "not in " + filepath.Join(root, "gone") + " any more"},
+		{"nonsense", other, absent, and(at(filepath.Join(root, "new")), func(c *Config) error { c.APIPort = -1; return nil }), "not a port"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := tree(t, root)
+			was, err := read(machine, tc.o.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tc.o.prepare(t.Context(), tc.before, tc.change); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			is, err := read(machine, tc.o.name)
+			if diff := cmp.Diff(was, is); err != nil || diff != "" {
+				t.Errorf("it has written\n%s %v", diff, err)
+			}
+			if diff := cmp.Diff(before, tree(t, root)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Clusters that start at the same time are given nothing twice.
+func TestPrepare_AtTheSameTime(t *testing.T) {
+	t.Parallel()
+	machine, root := newMachine(t), t.TempDir()
+	const n = 6
+	results := make(chan entry, n)
+	for i := range n {
+		o := newOperation(t, machine, fmt.Sprintf("c%d", i))
+		go func() {
+			e, err := o.prepare(t.Context(), absent, at(filepath.Join(root, o.name)))
+			if err != nil {
+				t.Error(err)
+			}
+			results <- e
+		}()
+	}
+	seen := map[string]string{}
+	for range n {
+		c := (<-results).Config
+		for _, v := range []string{fmt.Sprint(c.APIPort), fmt.Sprint(c.Kubelet.Port), c.Networking.PodSubnet, c.Networking.ServiceSubnet} {
+			if by, taken := seen[v]; taken {
+				t.Errorf("%s is given to %s and %s", v, by, c.Name)
+			}
+			seen[v] = c.Name
+		}
+	}
+}
+
+func TestUnchanged(t *testing.T) {
+	t.Parallel()
+	none, one := 0, 1
+	running := Config{APIVersion: APIVersion, Kind: Kind, Name: "x", Nodes: &none, APIPort: 6443, DataDir: "/d"}
+	for _, tc := range []struct {
+		name   string
+		change func(*Config)
+		want   []string
+	}{
+		{"nothing", func(*Config) {}, nil},
+		{"the same", func(c *Config) { c.APIPort = 6443; c.Nodes = &none }, nil},
+		{"a port", func(c *Config) { c.APIPort = 7000 }, []string{"running with --api-port 6443, not 7000", "minik8s down --name x"}},
+		{"nodes", func(c *Config) { c.Nodes = &one }, []string{"--nodes 0, not 1"}},
+		{"etcd", func(c *Config) { c.Etcd.Servers = []string{"http://e"} }, []string{`--etcd-servers the default, not ["http://e"]`}},
+		{"of a file", func(c *Config) { c.Kubelet.MaxPods = 5; c.Verbosity = 2 }, []string{"-v the default, not 2", "kubelet.maxPods the default, not 5"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			err := unchanged(running, func(c *Config) error { tc.change(c); return nil })
+			if (err == nil) != (len(tc.want) == 0) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			for _, w := range tc.want {
+				if err != nil && !strings.Contains(err.Error(), w) {
+					t.Errorf("got %v, want %q", err, w)
+				}
+			}
+		})
+	}
+	if *running.Nodes != 0 {
+		t.Error("a question has changed the configuration")
+	}
+}
+
+// Purging leaves nothing, but what is not the cluster's.
+func TestErase(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	root := t.TempDir()
+	purge := func(t *testing.T, prepare func(dir string)) (dir string) {
+		t.Helper()
+		o := newOperation(t, newMachine(t), "x")
+		dir = filepath.Join(root, strings.ReplaceAll(t.Name(), "/", "-"), "data")
+		e := mustServe(t, o, mustPrepare(t, o, absent, at(dir)))
+		prepare(dir)
+		for range 2 { // as if it had been cut off
+			if err := o.erase(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if now, err := read(o.dir, "x"); err != nil || now.State != lifecycle.Absent {
+			t.Errorf("the entry is left: %+v, %v", now, err)
+		}
+		return dir
+	}
+	t.Run("all of it", func(t *testing.T) {
+		dir := purge(t, func(dir string) {
+			if err := os.MkdirAll(filepath.Join(dir, "etcd", "member"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left: %v", filepath.Dir(dir), err)
+		}
+	})
+	t.Run("not what has taken its place", func(t *testing.T) {
+		dir := purge(t, func(dir string) {
+			if err := os.Rename(filepath.Join(dir, "format"), filepath.Join(dir, "precious")); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if _, err := os.Stat(filepath.Join(dir, "precious")); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a mount point", func(t *testing.T) {
+		machinetest.Mounts(t)
+		dir := purge(t, func(dir string) {
+			if err := unix.Mount("test", dir, "tmpfs", 0, ""); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := unix.Unmount(dir, 0); err != nil {
+					t.Errorf("unmounting: %v", err)
+				}
+			})
+			if err := errors.Join(mark(dir), os.Mkdir(filepath.Join(dir, "etcd"), 0o700)); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got := tree(t, dir); len(got) > 0 {
+			t.Errorf("%v are left", got)
+		}
+	})
+}
+
+func TestUnmountAll_LeavesTheDirectoryItself(t *testing.T) {
+	machinetest.Mounts(t)
+	dir := filepath.Join(t.TempDir(), "a b")
+	below := filepath.Join(dir, "pods", "x")
+	link := filepath.Join(t.TempDir(), "link")
+	for _, d := range []string{dir, below} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("test", d, "tmpfs", 0, ""); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(d, unix.MNT_DETACH) }) // it may be gone, as it should
+		if err := os.MkdirAll(below, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := unmountAll(link); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	escaped := strings.ReplaceAll(dir, " ", `\040`)
+	if !strings.Contains(string(data), " "+escaped+" ") || strings.Contains(string(data), escaped+"/") {
+		t.Errorf("mounted now:\n%s", data)
+	}
+}
+
+func TestList_OneBadEntry(t *testing.T) {
+	t.Parallel()
+	machine := newMachine(t)
+	good := newOperation(t, machine, "good")
+	mustPrepare(t, good, absent, at(filepath.Join(t.TempDir(), "good")))
+	newOperation(t, machine, "bad")
+	newOperation(t, machine, "old")
+	if err := errors.Join(machine.Write("bad", []byte("{")), machine.Write("old", []byte(`{"apiVersion":"minik8s.io/v1alpha1","kind":"Cluster","name":"old","dataDir":"/d","apiPort":7}`))); err != nil {
+		t.Fatal(err)
+	}
+	all, err := list(machine)
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	var p *Problem
+	if bad := all[0]; bad.Name != "bad" || !errors.As(bad.Err, &p) {
+		t.Errorf("the bad one: %+v", bad)
+	}
+	if all[1].Name != "good" || all[1].Err != nil {
+		t.Errorf("the good one: %+v", all[1])
+	}
+	if old := all[2]; old.Err != nil || old.State != lifecycle.Running || old.Config.APIPort != 7 {
+		t.Errorf("one of an earlier version: %+v", old)
+	}
+	if _, err := otherConfigs(machine, "new"); err != nil {
+		t.Errorf("a new cluster: %v", err)
+	}
+}
+
+func TestTail(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte("old\na\nb\nc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name string
+		from int64
+		n    int
+		want string
+	}{
+		{"all that is new", 4, 10, "a\nb\nc"},
+		{"the last", 4, 2, "b\nc"},
+		{"nothing new", 10, 2, ""},
+		{"a new file", 99, 10, "old\na\nb\nc"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := tail(path, tc.from, tc.n); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
