@@ -94,6 +94,10 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (n *node) ExecInContainer(_ context.Context, name, _, _ string, cmd []string, in io.Reader, out, errs io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error {
 	if slices.Equal(cmd, []string{"fail"}) {
+		// A connection that is closed while frames arrive is reset, and what was sent last may be lost with it.
+		if _, err := io.Copy(io.Discard, in); err != nil {
+			return err
+		}
 		return serverexec.CodeExitError{Err: fmt.Errorf("exit 3"), Code: 3}
 	}
 	_, _ = fmt.Fprintf(errs, "%s %q", name, cmd)
