@@ -182,8 +182,8 @@ func (r *Reconciler) track(
 	held := s.held()
 	settled := settle(&s.job.Status, held)
 	t := s.tally(end)
-	final, pronounced := pronounce(s.job, end, now)
-	if changed || settled || t.changed || pronounced {
+	final, announced := announce(s.job, end, now)
+	if changed || settled || t.changed || announced {
 		if err := r.Client.Status().Update(ctx, s.job); err != nil {
 			return false, fmt.Errorf("adding uncounted pods to status: %w", err)
 		}

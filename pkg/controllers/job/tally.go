@@ -120,9 +120,9 @@ func settle(status *batchv1.JobStatus, held sets.Set[types.UID]) bool {
 	return len(uncounted.Succeeded)+len(uncounted.Failed) != before
 }
 
-// pronounce adds the condition that announces the end, before any pod is let go, and returns the one that will declare
+// announce adds the condition that announces the end, before any pod is let go, and returns the one that will declare
 // it. changed is whether the status has to be written.
-func pronounce(job *batchv1.Job, end *batchv1.JobCondition, now time.Time) (final *batchv1.JobCondition, changed bool) {
+func announce(job *batchv1.Job, end *batchv1.JobCondition, now time.Time) (final *batchv1.JobCondition, changed bool) {
 	if end == nil {
 		return nil, false
 	}

@@ -81,8 +81,8 @@ func TestSigner(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if token.Method.Alg() != algorithm || token.Header["kid"] != s.keyID {
-				t.Errorf("header is %v", token.Header)
+			if diff := cmp.Diff(map[string]any{"alg": algorithm, "kid": s.keyID}, token.Header); diff != "" {
+				t.Errorf("header (-want +got):\n%s", diff)
 			}
 			want := jwt.MapClaims{
 				"iss": "kubernetes/serviceaccount", "sub": "system:serviceaccount:ns:robot",

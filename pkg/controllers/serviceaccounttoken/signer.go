@@ -73,6 +73,7 @@ func (s *Signer) Token(account *corev1.ServiceAccount, secret string) (string, e
 		},
 		Namespace: account.Namespace, Secret: secret, Account: account.Name, UID: string(account.UID),
 	})
-	token.Header["kid"] = s.keyID
+	// The header is upstream's: it does not say that a JWT is one.
+	token.Header = map[string]any{"alg": s.method.Alg(), "kid": s.keyID}
 	return token.SignedString(s.key)
 }

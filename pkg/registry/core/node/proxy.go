@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,20 +27,17 @@ import (
 // given as [SCHEME:]NODE:PORT.
 type ProxyREST struct {
 	kubelet registry.Kubelet
-	// toKubelet shows the API server's credentials, toOthers none: whatever listens on another port must not see them. Both
-	// connect to judged addresses only, other than those for logs and streams, which go to what proves to be the kubelet.
-	toKubelet, toOthers *http.Transport
+	// toOthers shows no credentials: what listens on another port than the kubelet's must not see them.
+	toOthers *http.Transport
+
+	mu        sync.Mutex
+	fencing   *http.Transport // guarded by mu; the one to the kubelet that toKubelet is a fenced copy of
+	toKubelet *http.Transport // guarded by mu
 }
 
 // newProxyREST returns the subresource; kubelet is nil if the server has no connection to nodes.
 func newProxyREST(kubelet registry.Kubelet) *ProxyREST {
-	r := &ProxyREST{kubelet: kubelet, toOthers: destination.Transport()}
-	if kubelet != nil {
-		if t, ok := kubelet.Transport().(*http.Transport); ok {
-			r.toKubelet = destination.Fenced(t)
-		}
-	}
-	return r
+	return &ProxyREST{kubelet: kubelet, toOthers: destination.Transport()}
 }
 
 var _ rest.Connecter = (*ProxyREST)(nil)
@@ -58,6 +56,8 @@ func (r *ProxyREST) New() runtime.Object { return &corev1.NodeProxyOptions{} }
 // Destroy implements rest.Storage; the main resource owns the store.
 func (r *ProxyREST) Destroy() {
 	r.toOthers.CloseIdleConnections()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.toKubelet != nil {
 		r.toKubelet.CloseIdleConnections()
 	}
@@ -79,7 +79,7 @@ func (r *ProxyREST) Connect(ctx context.Context, id string, options runtime.Obje
 	if !ok {
 		return nil, fmt.Errorf("invalid options object: %#v", options)
 	}
-	if r.toKubelet == nil {
+	if r.kubelet == nil {
 		return nil, apierrors.NewServiceUnavailable("this API server has no connection to nodes")
 	}
 	scheme, name, port, valid := utilnet.SplitSchemeNamePort(id)
@@ -93,10 +93,32 @@ func (r *ProxyREST) Connect(ctx context.Context, id string, options runtime.Obje
 	if _, err := destination.Judge(ctx, net.DefaultResolver.LookupNetIP, location.Hostname()); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	transport := r.toKubelet
-	if port != "" && port != location.Port() {
-		location, transport = &url.URL{Scheme: scheme, Host: net.JoinHostPort(location.Hostname(), port)}, r.toOthers
+	transport := r.toOthers
+	if port == "" || port == location.Port() {
+		if transport, err = r.fenced(); err != nil {
+			return nil, err
+		}
+	} else {
+		location = &url.URL{Scheme: scheme, Host: net.JoinHostPort(location.Hostname(), port)}
 	}
 	location.Path = utilnet.JoinPreservingTrailingSlash(location.Path, opts.Path)
 	return proxy.NewUpgradeAwareHandler(location, transport, true, false, proxy.NewErrorResponder(responder)), nil
+}
+
+// fenced shows the API server's certificate of the time. It connects to judged addresses only, other than the transport for
+// logs and streams, which go to what proves to be the kubelet.
+func (r *ProxyREST) fenced() (*http.Transport, error) {
+	current, ok := r.kubelet.Transport().(*http.Transport)
+	if !ok {
+		return nil, apierrors.NewServiceUnavailable("this API server has no certificate for nodes at present")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fencing != current {
+		if r.toKubelet != nil {
+			r.toKubelet.CloseIdleConnections()
+		}
+		r.fencing, r.toKubelet = current, destination.Fenced(current)
+	}
+	return r.toKubelet, nil
 }

@@ -78,3 +78,37 @@ func TestProxy(t *testing.T) {
 		})
 	}
 }
+
+// renewing is a kubelet that is shown another transport after each renewal of the API server's certificate.
+type renewing struct {
+	registry.Kubelet
+	transport http.RoundTripper
+}
+
+func (k *renewing) Transport() http.RoundTripper { return k.transport }
+
+func TestProxy_RenewedCertificate(t *testing.T) {
+	first := &http.Transport{MaxIdleConnsPerHost: 1}
+	k := &renewing{transport: first}
+	r := newProxyREST(k)
+	defer r.Destroy()
+	made := map[*http.Transport]int{}
+	for range 2 {
+		got, err := r.fenced()
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[got]++
+	}
+	if len(made) != 1 {
+		t.Errorf("%d transports for one certificate, connections are not kept", len(made))
+	}
+	k.transport = &http.Transport{MaxIdleConnsPerHost: 2}
+	if got, err := r.fenced(); err != nil || got.MaxIdleConnsPerHost != 2 {
+		t.Errorf("after a renewal: %v, %v, want the transport of the new certificate", got, err)
+	}
+	k.transport = http.NewFileTransport(http.Dir(t.TempDir()))
+	if _, err := r.fenced(); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("without a certificate = %v, want ServiceUnavailable", err)
+	}
+}

@@ -215,7 +215,7 @@ func (q *Queue) Pop(ctx context.Context) *Pod {
 func (q *Queue) Done(p *Pod) {
 	q.cond.L.Lock()
 	defer q.cond.L.Unlock()
-	q.land(p)
+	q.done(p)
 	if q.all[p.Pod.UID] == p {
 		delete(q.all, p.Pod.UID)
 	}
@@ -228,7 +228,7 @@ func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy
 	q.cond.L.Lock()
 	defer q.cond.L.Unlock()
 	missed := q.events[min(int(p.start-q.first), len(q.events)):]
-	q.land(p)
+	q.done(p)
 	if q.all[p.Pod.UID] != p {
 		return // deleted meanwhile
 	}
@@ -251,8 +251,8 @@ func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy
 	q.put(p, unschedulable)
 }
 
-// land takes p out of flight and drops the events nobody needs any more.
-func (q *Queue) land(p *Pod) {
+// done ends p's flight and drops the events nobody needs any more.
+func (q *Queue) done(p *Pod) {
 	delete(q.flying, p.Pod.UID)
 	p.place = nowhere
 	oldest := q.first + uint64(len(q.events))
