@@ -49,7 +49,7 @@ func (d careful) check(data []byte, defaults *schema.GroupVersionKind, into runt
 	if !ok {
 		return checkText(data)
 	}
-	if !suspect(message) {
+	if !dubious(message) {
 		return nil
 	}
 	var envelope runtime.Unknown

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -185,10 +186,16 @@ func TestCheckMessage(t *testing.T) {
 	}}}}
 	list := &corev1.PodList{Items: []corev1.Pod{*withCPU(probe)}}
 	labelled := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"commit": probe, probe: "commit"}}}
+	revision := func(text string) *appsv1.ControllerRevision {
+		return &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(`{"limits":{"cpu":"` + text + `"}}`)}}
+	}
 	for name, tc := range map[string]struct {
 		obj  interface{ Marshal() ([]byte, error) }
 		want bool
-	}{"pod": {withCPU(probe), true}, "scaler": {scaler, true}, "list": {list, true}, "label": {labelled, false}} {
+	}{
+		"pod": {withCPU(probe), true}, "scaler": {scaler, true}, "list": {list, true}, "label": {labelled, false},
+		"revision": {revision(number), true}, "revision, escaped": {revision(`1\u0065-99999999`), true}, "usual revision": {revision("100m"), false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			data, err := tc.obj.Marshal()

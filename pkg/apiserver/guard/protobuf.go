@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"minik8s.io/minik8s/pkg/apis/core/quantity"
 )
@@ -23,7 +24,7 @@ var errMalformed = errors.New("malformed protobuf message")
 // the type does: fields by number in any order and as often as they come, numbers in more bytes than needed, and unknown
 // fields passed over.
 func checkMessage(data []byte, t reflect.Type) error {
-	if !suspect(data) {
+	if !dubious(data) {
 		return nil
 	}
 	err := checkFields(data, element(t))
@@ -35,8 +36,11 @@ func checkMessage(data []byte, t reflect.Type) error {
 
 // checkFields looks at the fields of a message.
 func checkFields(data []byte, t reflect.Type) error {
-	if t == quantityType {
-		return checkQuantity(data)
+	switch t {
+	case quantityType:
+		return checkFirst(data, checkQuantity)
+	case rawType:
+		return checkFirst(data, checkText) // controllers read it as the part of an object that it is
 	}
 	fields := messageFields(t)
 	for len(data) > 0 {
@@ -103,8 +107,10 @@ func checkEntry(data []byte, t reflect.Type) error {
 	return nil
 }
 
-// checkQuantity looks at a quantity: a message whose first field is the text.
-func checkQuantity(data []byte) error {
+var rawType = reflect.TypeFor[runtime.RawExtension]()
+
+// checkFirst looks at the content of a message whose first field is all of it, by check.
+func checkFirst(data []byte, check func([]byte) error) error {
 	for len(data) > 0 {
 		number, wire, n := protowire.ConsumeTag(data)
 		if n < 0 {
@@ -112,12 +118,12 @@ func checkQuantity(data []byte) error {
 		}
 		data = data[n:]
 		if number == 1 && wire == protowire.BytesType {
-			text, n := protowire.ConsumeBytes(data)
+			content, n := protowire.ConsumeBytes(data)
 			if n < 0 {
 				return errMalformed
 			}
-			if quantity.Expensive(string(text)) {
-				return refuseQuantity(string(text))
+			if err := check(content); err != nil {
+				return err
 			}
 			data = data[n:]
 			continue
@@ -126,6 +132,13 @@ func checkQuantity(data []byte) error {
 			return errMalformed
 		}
 		data = data[n:]
+	}
+	return nil
+}
+
+func checkQuantity(text []byte) error {
+	if quantity.Expensive(string(text)) {
+		return refuseQuantity(string(text))
 	}
 	return nil
 }

@@ -120,24 +120,24 @@ func (c *checked) Read(p []byte) (int, error) {
 	return c.rest.Read(p)
 }
 
-// isQuantity tells whether some kind has a quantity in a field of this name, or quantities by name in the parent.
-func isQuantity(parent, field string) bool {
+// isQuantity tells whether some kind has a quantity in a field of this name, or quantities by name in its parent.
+func isQuantity(p place) bool {
 	names := quantityFields()
-	if field == "value" { // that of an environment variable is none, that of a metric is
-		return names.lists.Has(parent) || slices.Contains(valueParents, parent)
+	if p.field == "value" { // that of an environment variable is none, that of a metric is
+		return names.lists.Has(p.parent) || names.maps.Has(p.outer) || slices.Contains(valueParents, p.parent)
 	}
-	return names.single.Has(field) || names.lists.Has(parent)
+	return names.single.Has(p.field) || names.lists.Has(p.parent)
 }
 
 // valueParents are the fields whose objects have a quantity in their field "value".
-var valueParents = []string{"target", "current", "metrics", "metric", "capacity"}
+var valueParents = []string{"target", "current", "metrics", "metric"}
 
-// fieldNames are the names of fields that hold a quantity, or quantities by name.
-type fieldNames struct{ single, lists sets.Set[string] }
+// fieldNames are the names of fields that hold a quantity, quantities by name, or objects with quantities by name.
+type fieldNames struct{ single, lists, maps sets.Set[string] }
 
 // quantityFields are those of all built-in kinds.
 var quantityFields = sync.OnceValue(func() fieldNames {
-	names := fieldNames{single: sets.New[string](), lists: sets.New[string]()}
+	names := fieldNames{single: sets.New[string](), lists: sets.New[string](), maps: sets.New[string]()}
 	seen := map[reflect.Type]bool{}
 	var visit func(t reflect.Type)
 	visit = func(t reflect.Type) {
@@ -157,6 +157,9 @@ var quantityFields = sync.OnceValue(func() fieldNames {
 			case of.Kind() == reflect.Map && element(of.Elem()) == quantityType:
 				names.lists.Insert(name)
 			default:
+				if of.Kind() == reflect.Map && hasQuantity(element(of.Elem())) {
+					names.maps.Insert(name)
+				}
 				visit(of)
 			}
 		}
@@ -166,6 +169,19 @@ var quantityFields = sync.OnceValue(func() fieldNames {
 	}
 	return names
 })
+
+// hasQuantity tells whether a field of a type is a quantity.
+func hasQuantity(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct {
+		return false
+	}
+	for f := range t.Fields() {
+		if element(f.Type) == quantityType {
+			return true
+		}
+	}
+	return false
+}
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
 

@@ -4,6 +4,7 @@
 package guard
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,35 +55,43 @@ func TestCheckText(t *testing.T) {
 		body string
 		want bool
 	}{
-		"request":              {`{"spec":{"containers":[{"resources":{"requests":{"cpu":"` + number + `"}}}]}}`, true},
-		"as a number":          {`{"spec":{"capacity":{"storage":1e99999999}}}`, true},
-		"many digits":          {`{"spec":{"capacity":{"storage":"` + strings.Repeat("1", 1<<20) + `"}}}`, true},
-		"size limit":           {`{"spec":{"volumes":[{"emptyDir":{"sizeLimit":"` + number + `"}}]}}`, true},
-		"escaped":              {`{"spec":{"capacity":{"storage":"` + escaped + `"}}}`, true},
-		"escaped name":         {`{"spec":{"c\u0061pacity":{"storage":"` + number + `"}}}`, true},
-		"twice, cheap at last": {`{"spec":{"hard":{"pods":"` + number + `","pods":"1"}}}`, true},
-		"twice, a level up":    {`{"spec":{"hard":{"pods":"` + number + `"},"hard":{"pods":"1"}}}`, true},
-		"after a list":         {`{"spec":{"list":[1,{"a":[]}],"hard":{"x":{},"pods":"` + number + `"}}}`, true},
-		"in a list":            {`{"spec":{"hard":{"pods":["` + number + `"]}}}`, true},
-		"huge pages":           {`{"spec":{"hard":{"hugepages-` + number + `":"1"}}}`, true},
-		"huge pages, a label":  {`{"metadata":{"labels":{"hugepages-` + number + `":"1"}}}`, false},
-		"target":               {`{"spec":{"metrics":[{"resource":{"target":{"value":"` + number + `"}}}]}}`, true},
-		"yaml":                 {"spec:\n  hard:\n    pods: \"" + number + "\"\n", true},
-		"yaml, escaped":        {"spec:\n  hard:\n    pods: \"1\\x65-99999999\"\n", true},
-		"yaml, on two lines":   {"spec:\n  hard:\n    pods: \"1e-99\\\n      999999\"\n", true},
-		"yaml, binary":         {"spec:\n  hard:\n    pods: !!binary MWUtOTk5OTk5OTk=\n", true},
-		"yaml, a named tag":    {"%TAG !b! tag:yaml.org,2002:\n---\nspec:\n  hard:\n    pods: !b!binary MWUtOTk5OTk5OTk=\n", true},
-		"yaml, an alias":       {"a: &x \"" + number + "\"\nspec: {hard: {pods: *x}}\n", true},
-		"yaml, merged":         {"a: &x {pods: \"" + number + "\"}\nspec: {hard: {<<: *x}}\n", true},
-		"large but usual":      {`{"spec":{"hard":{"pods":"1e3"}}}`, false},
-		"label":                {`{"metadata":{"labels":{"commit":"4e1234567"}}}`, false},
-		"selector":             {`{"spec":{"selector":{"matchLabels":{"commit":"4e1234567"}}}}`, false},
-		"environment":          {`{"spec":{"containers":[{"env":[{"name":"COMMIT","value":"4e1234567"}]}]}}`, false},
-		"data":                 {`{"data":{"cpu":"` + number + `"}}`, false},
-		"longer text":          {`{"spec":{"hard":{"pods":"see 1e99999999"}}}`, false},
-		"no object":            {`1e99999999`, false},
-		"broken":               {`{"spec":{"hard":{"pods":"` + number, false},
-		"very deep":            {deep + number, false},
+		"request":                       {`{"spec":{"containers":[{"resources":{"requests":{"cpu":"` + number + `"}}}]}}`, true},
+		"as a number":                   {`{"spec":{"capacity":{"storage":1e99999999}}}`, true},
+		"many digits":                   {`{"spec":{"capacity":{"storage":"` + strings.Repeat("1", 1<<20) + `"}}}`, true},
+		"size limit":                    {`{"spec":{"volumes":[{"emptyDir":{"sizeLimit":"` + number + `"}}]}}`, true},
+		"escaped":                       {`{"spec":{"capacity":{"storage":"` + escaped + `"}}}`, true},
+		"escaped name":                  {`{"spec":{"c\u0061pacity":{"storage":"` + number + `"}}}`, true},
+		"twice, cheap at last":          {`{"spec":{"hard":{"pods":"` + number + `","pods":"1"}}}`, true},
+		"twice, a level up":             {`{"spec":{"hard":{"pods":"` + number + `"},"hard":{"pods":"1"}}}`, true},
+		"after a list":                  {`{"spec":{"list":[1,{"a":[]}],"hard":{"x":{},"pods":"` + number + `"}}}`, true},
+		"in a list":                     {`{"spec":{"hard":{"pods":["` + number + `"]}}}`, true},
+		"huge pages":                    {`{"spec":{"hard":{"hugepages-` + number + `":"1"}}}`, true},
+		"huge pages, a label":           {`{"metadata":{"labels":{"hugepages-` + number + `":"1"}}}`, false},
+		"target":                        {`{"spec":{"metrics":[{"resource":{"target":{"value":"` + number + `"}}}]}}`, true},
+		"yaml":                          {"spec:\n  hard:\n    pods: \"" + number + "\"\n", true},
+		"yaml, escaped":                 {"spec:\n  hard:\n    pods: \"1\\x65-99999999\"\n", true},
+		"yaml, on two lines":            {"spec:\n  hard:\n    pods: \"1e-99\\\n      999999\"\n", true},
+		"yaml, on two lines, NEL":       {"spec:\n  hard:\n    pods: \"1e-99\\\u0085999999\"\n", true},
+		"yaml, on two lines, LS":        {"spec:\n  hard:\n    pods: \"1e-99\\\u2028999999\"\n", true},
+		"yaml, on two lines, PS":        {"spec:\n  hard:\n    pods: \"1e-99\\\u2029999999\"\n", true},
+		"yaml, UTF-16":                  {utf16Text(binary.LittleEndian, "spec: {hard: {pods: \""+number+"\"}}"), true},
+		"yaml, UTF-16, big":             {utf16Text(binary.BigEndian, "spec: {hard: {pods: \""+number+"\"}}"), true},
+		"capacity of a device":          {`{"spec":{"devices":[{"capacity":{"mem":{"value":"` + number + `"}}}]}}`, true},
+		"counter of devices":            {`{"spec":{"sharedCounters":[{"counters":{"c":{"value":"` + number + `"}}}]}}`, true},
+		"metric of a container, status": {`{"status":{"currentMetrics":[{"resource":{"current":{"value":"` + number + `"}}}]}}`, true},
+		"yaml, binary":                  {"spec:\n  hard:\n    pods: !!binary MWUtOTk5OTk5OTk=\n", true},
+		"yaml, a named tag":             {"%TAG !b! tag:yaml.org,2002:\n---\nspec:\n  hard:\n    pods: !b!binary MWUtOTk5OTk5OTk=\n", true},
+		"yaml, an alias":                {"a: &x \"" + number + "\"\nspec: {hard: {pods: *x}}\n", true},
+		"yaml, merged":                  {"a: &x {pods: \"" + number + "\"}\nspec: {hard: {<<: *x}}\n", true},
+		"large but usual":               {`{"spec":{"hard":{"pods":"1e3"}}}`, false},
+		"label":                         {`{"metadata":{"labels":{"commit":"4e1234567"}}}`, false},
+		"selector":                      {`{"spec":{"selector":{"matchLabels":{"commit":"4e1234567"}}}}`, false},
+		"environment":                   {`{"spec":{"containers":[{"env":[{"name":"COMMIT","value":"4e1234567"}]}]}}`, false},
+		"data":                          {`{"data":{"cpu":"` + number + `"}}`, false},
+		"longer text":                   {`{"spec":{"hard":{"pods":"see 1e99999999"}}}`, false},
+		"no object":                     {`1e99999999`, false},
+		"broken":                        {`{"spec":{"hard":{"pods":"` + number, false},
+		"very deep":                     {deep + number, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,6 +101,15 @@ func TestCheckText(t *testing.T) {
 			}
 		})
 	}
+}
+
+// utf16Text is text in UTF-16, with the mark of its byte order.
+func utf16Text(order binary.AppendByteOrder, text string) string {
+	data := order.AppendUint16(nil, 0xfeff)
+	for _, r := range utf16.Encode([]rune(text)) {
+		data = order.AppendUint16(data, r)
+	}
+	return string(data)
 }
 
 func TestEmbedded(t *testing.T) {
@@ -109,13 +128,18 @@ func TestEmbedded(t *testing.T) {
 func TestNamesOfQuantities(t *testing.T) {
 	t.Parallel()
 	for _, field := range []string{"limits", "requests", "overhead", "hard", "used", "capacity", "allocatable", "default", "defaultRequest", "maxLimitRequestRatio"} {
-		if !isQuantity(field, "cpu") {
+		if !isQuantity(place{parent: field, field: "cpu"}) {
 			t.Errorf("%s are no quantities", field)
 		}
 	}
 	for _, field := range []string{"sizeLimit", "divisor", "averageValue", "maximumVolumeSize"} {
-		if !isQuantity("", field) {
+		if !isQuantity(place{field: field}) {
 			t.Errorf("%s is no quantity", field)
+		}
+	}
+	for _, field := range []string{"capacity", "counters"} {
+		if !isQuantity(place{outer: field, parent: "memory", field: "value"}) {
+			t.Errorf("values of %s are no quantities", field)
 		}
 	}
 }

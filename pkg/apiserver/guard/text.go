@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 
@@ -20,11 +22,11 @@ func checkText(body []byte) error { return check(body, isQuantity) }
 // Embedded refuses JSON, from inside a string of an object, with any string or number that would be too expensive to read as
 // a quantity: what decodes it is not as strict about the names of fields.
 func Embedded(text string) error {
-	return check([]byte(text), func(string, string) bool { return true })
+	return check([]byte(text), func(place) bool { return true })
 }
 
-func check(body []byte, is func(parent, field string) bool) error {
-	if !suspect(body) && !disguises(body) {
+func check(body []byte, is func(place) bool) error {
+	if !dubious(body) {
 		return nil
 	}
 	found, err := walk(body, is)
@@ -39,30 +41,47 @@ func check(body []byte, is func(parent, field string) bool) error {
 	return refuseQuantity(found)
 }
 
+// dubious tells whether a body has to be read to know.
+func dubious(body []byte) bool { return suspect(body) || disguises(body) }
+
 // disguises tells whether letters and digits may be written otherwise than as they are: by an escape (\u0065 in JSON and YAML,
-// \x65 or a line that goes on in YAML), or by a tag in YAML (!!binary, under whatever name).
+// \x65 or a line that goes on in YAML, which knows line breaks beyond ASCII), in UTF-16, which YAML may be in, or by a tag in
+// YAML (!!binary, under whatever name).
 func disguises(body []byte) bool {
+	if bytes.HasPrefix(body, []byte("\xfe\xff")) || bytes.HasPrefix(body, []byte("\xff\xfe")) {
+		return true
+	}
 	for i, c := range body {
-		if c == '\\' && i+1 < len(body) && bytes.IndexByte([]byte("uUx\r\n"), body[i+1]) >= 0 {
+		if c != '\\' || i+1 == len(body) {
+			continue
+		}
+		if next := body[i+1]; next >= utf8.RuneSelf || strings.IndexByte("uUx\r\n", next) >= 0 {
 			return true
 		}
 	}
 	return bytes.IndexByte(body, '!') >= 0 && !json.Valid(body)
 }
 
+// place is where a value is: in a field of the object in the field parent, which is in an object in the field outer.
+type place struct{ outer, parent, field string }
+
 // level is an object or a list that is being read.
 type level struct {
 	list bool
-	// name is the field that an object is in, and field the one of its own that is being read. A list has those of the object
-	// that it is in.
-	name, field string
+	// at is the field of the object that is being read. A list has that of the object that it is in.
+	at place
 	// inField tells that the value of field is next, not another name.
 	inField bool
 }
 
-// walk returns an expensive quantity of a JSON document, or "": one in a field that is one. It sees a field as often as it is given, as decoders into Go
-// types do, and needs no more stack for a deeper document.
-func walk(body []byte, is func(parent, field string) bool) (string, error) {
+// maxDepth is how deep a document may be for the decoders (encoding/json's limit).
+const maxDepth = 10000
+
+var errDeep = errors.New("the document is too deep")
+
+// walk returns an expensive quantity of a JSON document, or "": one in a field that is one. It sees a field as often as it is
+// given, as decoders into Go types do.
+func walk(body []byte, is func(place) bool) (string, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	stack := []level{{list: true}}
@@ -81,6 +100,9 @@ func walk(body []byte, is func(parent, field string) bool) (string, error) {
 		case json.Delim:
 			switch token {
 			case '{', '[':
+				if len(stack) > maxDepth {
+					return "", errDeep
+				}
 				stack = append(stack, top.below(token == '['))
 			default:
 				stack = stack[:len(stack)-1]
@@ -89,8 +111,8 @@ func walk(body []byte, is func(parent, field string) bool) (string, error) {
 			continue
 		case string:
 			if !top.list && !top.inField {
-				top.field, top.inField = token, true
-				if size := hugePage(token); found == "" && quantity.Expensive(size) && is(top.name, token) {
+				top.at.field, top.inField = token, true
+				if size := hugePage(token); found == "" && quantity.Expensive(size) && is(top.at) {
 					found = size
 				}
 				continue
@@ -100,7 +122,7 @@ func walk(body []byte, is func(parent, field string) bool) (string, error) {
 			text = token.String()
 		}
 		top.inField = false
-		if found == "" && quantity.Expensive(text) && is(top.name, top.field) {
+		if found == "" && quantity.Expensive(text) && is(top.at) {
 			found = text
 		}
 	}
@@ -109,7 +131,7 @@ func walk(body []byte, is func(parent, field string) bool) (string, error) {
 // below is the level of a value that begins here. The items of a list are where the list itself is.
 func (l *level) below(list bool) level {
 	if list {
-		return level{list: true, name: l.name, field: l.field}
+		return level{list: true, at: l.at}
 	}
-	return level{name: l.field}
+	return level{at: place{outer: l.at.parent, parent: l.at.field}}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -251,15 +252,18 @@ func (t *transaction) takePorts(ctx context.Context, s, old *corev1.Service) err
 		}
 		t.newPorts = append(t.newPorts, port)
 	}
+	var open []int
 	for i, port := range p.take {
-		if port != 0 {
-			continue
+		if port == 0 {
+			open = append(open, i)
 		}
-		port, err := t.nextPort(ctx, s)
-		if err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("failed to allocate a nodePort: %w", err))
-		}
-		s.Spec.Ports[i].NodePort = port
+	}
+	ports, err := t.nextPorts(ctx, s, len(open))
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("failed to allocate a nodePort: %w", err))
+	}
+	for k, i := range open {
+		s.Spec.Ports[i].NodePort = ports[k]
 	}
 	for i, j := range p.same {
 		s.Spec.Ports[i].NodePort = s.Spec.Ports[j].NodePort
@@ -267,19 +271,14 @@ func (t *transaction) takePorts(ctx context.Context, s, old *corev1.Service) err
 	return nil
 }
 
-// nextPort takes any port. With dry run nothing is remembered, so the service's own ports are avoided here.
-func (t *transaction) nextPort(ctx context.Context, s *corev1.Service) (int32, error) {
-	for {
-		port, err := t.ports.AllocateNext(ctx, t.dryRun)
-		if err != nil {
-			return 0, err
-		}
-		if t.dryRun && nodePorts(s)[port] && len(nodePorts(s)) < int(t.ports.Range().Size) {
-			continue
-		}
-		t.newPorts = append(t.newPorts, port)
-		return port, nil
+// nextPorts takes any n ports. A dry run remembers nothing, so the service's own are avoided.
+func (t *transaction) nextPorts(ctx context.Context, s *corev1.Service, n int) ([]int32, error) {
+	if n == 0 {
+		return nil, nil
 	}
+	ports, err := t.ports.AllocateNext(ctx, n, slices.Collect(maps.Keys(nodePorts(s))), t.dryRun)
+	t.newPorts = append(t.newPorts, ports...)
+	return ports, err
 }
 
 func (t *transaction) takeHealthCheckPort(ctx context.Context, s, old *corev1.Service) error {
@@ -301,11 +300,11 @@ func (t *transaction) takeHealthCheckPort(ctx context.Context, s, old *corev1.Se
 		}
 		t.newPorts = append(t.newPorts, port)
 	default:
-		port, err := t.nextPort(ctx, s)
+		ports, err := t.nextPorts(ctx, s, 1)
 		if err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("failed to allocate a HealthCheck NodePort %v: %w", port, err))
 		}
-		s.Spec.HealthCheckNodePort = port
+		s.Spec.HealthCheckNodePort = ports[0]
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func TestRepair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.ports.AllocateNext(t.Context(), false); err != nil {
+	if _, err := a.ports.AllocateNext(t.Context(), 1, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	addresses := client.NetworkingV1().IPAddresses()

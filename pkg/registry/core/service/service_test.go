@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -407,6 +408,15 @@ func TestAddresses(t *testing.T) {
 	dry, err := create("dry", nil, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil || dry.Spec.ClusterIP != "10.0.0.0" {
 		t.Errorf("dry run: %q, %v", dry.Spec.ClusterIP, err)
+	}
+	// One that wants more node ports than there are is told so.
+	if _, err := create("dry", func(s *corev1.Service) {
+		s.Spec.Type, s.Spec.Ports = corev1.ServiceTypeNodePort, nil
+		for i := range int32(3000) {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprintf("p%d", i), Port: i + 1, Protocol: corev1.ProtocolTCP})
+		}
+	}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil || !strings.Contains(err.Error(), "range is full") {
+		t.Errorf("dry run with too many node ports: %v", err)
 	}
 	// Nor does a create that is refused.
 	if _, err := create("bad", func(s *corev1.Service) { s.Spec.Ports[0].Port = 0 }, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {

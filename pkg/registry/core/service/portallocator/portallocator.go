@@ -63,10 +63,20 @@ func (a *Allocator) Allocate(ctx context.Context, port int32, dryRun bool) error
 	return err
 }
 
-// AllocateNext takes any free port.
-func (a *Allocator) AllocateNext(ctx context.Context, dryRun bool) (int32, error) {
-	o, err := a.r.TakeAny(ctx, dryRun)
-	return int32(a.ports.Base) + int32(o), err
+// AllocateNext takes n free ports other than those of except, which a dry run has chosen before; all of them or none.
+func (a *Allocator) AllocateNext(ctx context.Context, n int, except []int32, dryRun bool) ([]int32, error) {
+	var avoid []uint64
+	for _, port := range except {
+		if a.ports.Contains(int(port)) {
+			avoid = append(avoid, uint64(int(port)-a.ports.Base))
+		}
+	}
+	offsets, err := a.r.TakeAny(ctx, n, ranges.NewSet(avoid...), dryRun)
+	ports := make([]int32, len(offsets))
+	for i, o := range offsets {
+		ports[i] = int32(a.ports.Base) + int32(o)
+	}
+	return ports, err
 }
 
 // Release gives a port back.

@@ -12,10 +12,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/storage"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
 // memory is a storage with one object, replaced by compare-and-swap. It may fail, lose an answer, and let a write wait.
@@ -30,6 +32,15 @@ type memory struct {
 	lost bool
 	// between runs between reading and writing, without the lock.
 	between func()
+}
+
+func (m *memory) Versioner() storage.Versioner { return storage.APIObjectVersioner{} }
+
+func (m *memory) Get(_ context.Context, _ string, _ storage.GetOptions, into apiruntime.Object) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.object.DeepCopyInto(into.(*corev1.RangeAllocation))
+	return nil
 }
 
 func (m *memory) GuaranteedUpdate(_ context.Context, _ string, _ apiruntime.Object, _ bool, _ *storage.Preconditions, update storage.UpdateFunc, _ apiruntime.Object) error {
@@ -64,7 +75,7 @@ func (m *memory) GuaranteedUpdate(_ context.Context, _ string, _ apiruntime.Obje
 func ports(m *memory, size uint64, used ...uint64) *Range {
 	return &Range{Name: "p", Spec: "s", Size: size, Store: FromStore(&genericregistry.Store{
 		KeyFunc: func(_ context.Context, name string) (string, error) { return "/" + name, nil },
-		Storage: genericregistry.DryRunnableStorage{Storage: m},
+		Storage: genericregistry.DryRunnableStorage{Storage: m, Codec: clientgoscheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion)},
 	}), Used: func(context.Context) (Set, error) { return NewSet(used...), nil }}
 }
 
@@ -77,11 +88,13 @@ func TestRange_Parallel(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			o, err := servers[i%2].TakeAny(t.Context(), false)
+			some, err := servers[i%2].TakeAny(t.Context(), 1, nil, false)
 			if err != nil {
 				t.Errorf("taking: %v", err)
 			}
-			taken <- o
+			for _, o := range some {
+				taken <- o
+			}
 		})
 	}
 	all.Wait()
@@ -97,8 +110,34 @@ func TestRange_Parallel(t *testing.T) {
 	if m.attempts > 2*n {
 		t.Errorf("%d attempts for %d changes", m.attempts, n)
 	}
-	if _, err := servers[0].TakeAny(t.Context(), false); !errors.Is(err, ErrFull) {
+	if _, err := servers[0].TakeAny(t.Context(), 1, nil, false); !errors.Is(err, ErrFull) {
 		t.Errorf("a full range gives %v", err)
+	}
+}
+
+// What a dry run has chosen is avoided by what it chooses next, until nothing is left.
+func TestRange_TakeAny(t *testing.T) {
+	m := &memory{}
+	r := ports(m, 10, 0, 1, 2, 3)
+	for _, tc := range []struct {
+		name   string
+		n      int
+		except Set
+		dryRun bool
+		want   Set
+		fails  error
+	}{
+		{"too many", 7, nil, true, nil, ErrFull},
+		{"too many beside those that are chosen", 4, NewSet(3, 5, 6, 7), true, nil, ErrFull},
+		{"all, dry run", 6, nil, true, NewSet(4, 5, 6, 7, 8, 9), nil},
+		{"the rest, dry run", 3, NewSet(4, 5, 6), true, NewSet(7, 8, 9), nil},
+		{"all", 6, nil, false, NewSet(4, 5, 6, 7, 8, 9), nil},
+		{"none are left", 1, nil, false, nil, ErrFull},
+	} {
+		got, err := r.TakeAny(t.Context(), tc.n, tc.except, tc.dryRun)
+		if diff := cmp.Diff(tc.want, NewSet(got...), cmpopts.EquateEmpty()); diff != "" || !errors.Is(err, tc.fails) {
+			t.Errorf("%s: %v, want %v (-want +got):\n%s", tc.name, err, tc.fails, diff)
+		}
 	}
 }
 

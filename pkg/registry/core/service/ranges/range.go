@@ -6,6 +6,7 @@ package ranges
 import (
 	"context"
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,19 +95,24 @@ func (r *Range) Take(ctx context.Context, offset uint64, dryRun bool) error {
 	})
 }
 
-// TakeAny takes any free offset. It fails with ErrFull.
-func (r *Range) TakeAny(ctx context.Context, dryRun bool) (uint64, error) {
-	var chosen uint64
+// TakeAny takes n free offsets other than those of except, all of them or none. It fails with ErrFull.
+func (r *Range) TakeAny(ctx context.Context, n int, except Set, dryRun bool) ([]uint64, error) {
+	var chosen []uint64
 	err := r.change(ctx, dryRun, func(s Set) (Set, error) {
-		o, ok := s.pick(r.Size, r.Reserved)
-		if !ok {
-			return nil, ErrFull
+		full := NewSet(slices.Concat(s, except)...)
+		picked := make([]uint64, 0, n)
+		for range n {
+			o, ok := full.pick(r.Size, r.Reserved)
+			if !ok {
+				return nil, ErrFull
+			}
+			full, picked = full.with(o), append(picked, o)
 		}
-		chosen = o
-		return s.with(o), nil
+		chosen = picked
+		return NewSet(slices.Concat(s, picked)...), nil
 	})
 	if err != nil {
-		return 0, err // chosen may be written still if ctx has ended
+		return nil, err // chosen may be written still if ctx has ended
 	}
 	return chosen, nil
 }
