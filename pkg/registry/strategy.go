@@ -72,6 +72,7 @@ func (s strategy[T]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 
 func (s strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	n, o := obj.(T), old.(T)
+	keepKind(n, o)
 	if s.r.Status != nil {
 		copyStatus(n, o)
 	}
@@ -79,6 +80,12 @@ func (s strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Obje
 		s.r.PrepareForUpdate(ctx, n, o)
 	}
 	s.bumpGeneration(n, o)
+}
+
+// keepKind lets the new object say of its kind what the stored one does. Upstream's internal types say nothing; ours would
+// differ by it, so that an object that is applied again was written again, for its managed fields have another time.
+func keepKind(obj, old runtime.Object) {
+	obj.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
 }
 
 // bumpGeneration counts changes of the desired state, so that controllers can tell whether they have seen the latest.
@@ -233,6 +240,7 @@ func (s statusStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return fa
 
 func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	n, o := obj.(T), old.(T)
+	keepKind(n, o)
 	keepAllButStatus(n, o)
 	if s.r.Status.KeepMetadata {
 		metav1.ResetObjectMetaForStatus(n, o)

@@ -756,7 +756,7 @@ func TestFaults_TwoManagers(t *testing.T) {
 	managers := map[string]*running{}
 	start := func(name string) {
 		managers[name] = startManager(t, c, l.of(name), func(config *controllers.Config) {
-			config.LeaderElection, config.LeaseDuration = true, 3*time.Second
+			config.LeaderElection, config.LeaseDuration = true, 9*time.Second
 		})
 	}
 	leader := func() string {
