@@ -87,13 +87,9 @@ func status(ctx context.Context, c cluster.Config) (statusResult, error) {
 		return r, err
 	}
 	r.Running = true
-	config, err := cluster.Admin(c)
-	if err == nil {
-		ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Second, fmt.Errorf("asked for 2s"))
-		defer cancel()
-		err = cluster.Check(ctx, config, r.Nodes)
-	}
-	if err != nil {
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Second, fmt.Errorf("asked for 2s"))
+	defer cancel()
+	if err = cluster.Check(ctx, c); err != nil {
 		r.Problem, r.StoreProblem = err.Error(), errors.Is(err, cluster.ErrStore)
 	}
 	r.Ready = err == nil

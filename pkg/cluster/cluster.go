@@ -61,6 +61,7 @@ type runner struct {
 	config  Config
 	options Options
 	served  func() error // is called before anything but the API server runs
+	since   time.Time    // when the run began
 
 	credentials *credentials
 	listener    net.Listener
@@ -74,6 +75,7 @@ type runner struct {
 func (r *runner) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	r.since = time.Now()
 	if err := r.prepare(); err != nil {
 		return err
 	}
@@ -312,7 +314,7 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 		Storage:          c.APIServer.storage(),
 
 		Components:          map[string]registry.Check{"controller-manager": alive, "scheduler": alive},
-		Authentication:      authentication.Config{RequestHeader: headers, RemovedNodes: true, NodeOfProcess: r.ownNode()},
+		Authentication:      authentication.Config{RequestHeader: headers, RemovedNodes: true, NodeOfProcess: r.config.ownNode()},
 		Policy:              policy.AddOns(),
 		Handlers:            map[string]http.Handler{controllers.MetricsPath: controllers.Metrics()},
 		ProxyClientCertFile: r.credentials.frontProxy().path, ProxyClientKeyFile: r.credentials.frontProxy().path, RejectAggregatorRedirects: true,
@@ -384,7 +386,7 @@ func (r *runner) waitReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := WaitReady(ctx, config, r.config.NodeCount(), r.options.Progress); err != nil {
+	if err := waitReady(ctx, config, r.config, r.since, r.options.Progress); err != nil {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the cluster ends
 		}

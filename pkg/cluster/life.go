@@ -160,7 +160,11 @@ func await(ctx context.Context, process *lifecycle.Process, c Config, change Cha
 	if err != nil {
 		return err
 	}
-	return WaitReady(ctx, config, c.NodeCount(), opts.Progress)
+	since, err := entries().Since(c.Name)
+	if err != nil {
+		return err
+	}
+	return waitReady(ctx, config, c, since, opts.Progress)
 }
 
 // awaitAdmin waits for the kubeconfig, which a process writes when it begins.

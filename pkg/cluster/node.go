@@ -133,12 +133,12 @@ func (r *runner) buildNode() (func(context.Context) error, error) {
 
 const nodeGroup = "system:nodes"
 
-// ownNode is the name of the node that runs in this process, "" if there is none.
-func (r *runner) ownNode() string {
-	if r.config.NodeCount() == 0 {
+// ownNode is the name of the node that runs in the cluster's process, "" if there is none.
+func (c Config) ownNode() string {
+	if c.NodeCount() == 0 {
 		return ""
 	}
-	return r.config.Kubelet.NodeName
+	return c.Kubelet.NodeName
 }
 
 func nodeUser(name string) string { return "system:node:" + name }

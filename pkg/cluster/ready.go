@@ -5,13 +5,14 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -26,21 +27,21 @@ type Step struct {
 
 var apiStep = Step{"API server", apiReady}
 
-// Steps are the conditions in order.
-func Steps(nodes int) []Step {
-	steps := []Step{
+// steps are the conditions in order, of a cluster whose process began at a time.
+func steps(c Config, since time.Time) []Step {
+	all := []Step{
 		apiStep,
 		{"default namespace and service account", defaultsExist},
 	}
-	if nodes > 0 {
-		steps = append(steps, Step{"node", func(ctx context.Context, c kubernetes.Interface) (string, error) { return nodesReady(ctx, c, nodes) }})
+	if name := c.ownNode(); name != "" {
+		all = append(all, Step{"node", func(ctx context.Context, c kubernetes.Interface) (string, error) { return nodeReady(ctx, c, name, since) }})
 	}
-	return steps
+	return all
 }
 
-// WaitReady waits for all steps and calls reached after each.
-func WaitReady(ctx context.Context, config *rest.Config, nodes int, reached func(step string)) error {
-	return waitSteps(ctx, config, Steps(nodes), reached)
+// waitReady waits for all steps and calls reached after each.
+func waitReady(ctx context.Context, config *rest.Config, c Config, since time.Time, reached func(step string)) error {
+	return waitSteps(ctx, config, steps(c, since), reached)
 }
 
 func waitSteps(ctx context.Context, config *rest.Config, steps []Step, reached func(step string)) error {
@@ -95,26 +96,62 @@ func defaultsExist(ctx context.Context, c kubernetes.Interface) (string, error) 
 	return "", err
 }
 
-func nodesReady(ctx context.Context, c kubernetes.Interface, want int) (string, error) {
-	list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+// nodeReady asks for one node and no other: machines that have joined say nothing about this one.
+func nodeReady(ctx context.Context, c kubernetes.Interface, name string, since time.Time) (string, error) {
+	n, err := c.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Sprintf("node %s has not registered", name), nil
+	}
 	if err != nil {
 		return "", err
 	}
-	ready, why := 0, errors.New("no node has registered")
-	for _, n := range list.Items {
-		cond := readyCondition(&n)
-		if cond == nil {
-			why = fmt.Errorf("node %s has not reported", n.Name)
-		} else if cond.Status == corev1.ConditionTrue {
-			ready++
-		} else {
-			why = fmt.Errorf("node %s: %s", n.Name, cond.Message)
-		}
+	cond := readyCondition(n)
+	if cond == nil {
+		return fmt.Sprintf("node %s has not reported", name), nil
 	}
-	if ready >= want {
-		return "", nil
+	if cond.Status != corev1.ConditionTrue {
+		return fmt.Sprintf("node %s: %s", name, cond.Message), nil
 	}
-	return why.Error(), nil
+	lease, err := c.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		lease, err = nil, nil // it is made a little later than a new node
+	}
+	if err != nil {
+		return "", err
+	}
+	heard := lastHeard(cond, lease, since)
+	if heard.IsZero() {
+		return fmt.Sprintf("node %s has not reported since the start", name), nil
+	}
+	if time.Since(heard) > silence {
+		return fmt.Sprintf("node %s was last heard of at %s", name, heard.Format(time.RFC3339)), nil
+	}
+	return "", nil
+}
+
+// silence is how long a kubelet may be quiet: as long as its lease lasts.
+const silence = 40 * time.Second
+
+// lastHeard is when the kubelet of a process that began at a time has last told that it is well. The node stays when the
+// process ends, and with it what the kubelet said last: zero means that nothing newer is known.
+func lastHeard(ready *corev1.NodeCondition, lease *coordinationv1.Lease, since time.Time) time.Time {
+	// Conditions know seconds only. A kubelet that was killed may have reported in the second in which this one began: its
+	// lease tells.
+	heard := ready.LastHeartbeatTime.Time
+	if heard.Before(since.Truncate(time.Second)) {
+		return time.Time{}
+	}
+	if lease == nil || lease.Spec.RenewTime == nil {
+		return heard
+	}
+	renewed := lease.Spec.RenewTime.Time
+	if renewed.Before(since) {
+		return time.Time{}
+	}
+	if renewed.After(heard) {
+		return renewed
+	}
+	return heard
 }
 
 func readyCondition(n *corev1.Node) *corev1.NodeCondition {

@@ -18,12 +18,24 @@ import (
 // ErrStore says that what keeps the objects is not well: it does not answer, or it is full.
 var ErrStore = errors.New("the store is not well")
 
-// Check is WaitReady without progress, and fails with ErrStore if nothing new can be stored. A cluster whose store is full
-// starts all the same, so that one can delete something.
-func Check(ctx context.Context, config *rest.Config, nodes int) error {
-	if err := WaitReady(ctx, config, nodes, func(string) {}); err != nil {
+// Check waits until a cluster that runs is Ready, and fails with ErrStore if nothing new can be stored. A cluster whose store
+// is full starts all the same, so that one can delete something.
+func Check(ctx context.Context, c Config) error {
+	config, err := Admin(c)
+	if err != nil {
 		return err
 	}
+	since, err := entries().Since(c.Name)
+	if err != nil {
+		return err
+	}
+	if err := waitReady(ctx, config, c, since, func(string) {}); err != nil {
+		return err
+	}
+	return checkStore(ctx, config)
+}
+
+func checkStore(ctx context.Context, config *rest.Config) error {
 	quiet := rest.CopyConfig(config)
 	quiet.Timeout, quiet.WarningHandler = 5*time.Second, rest.NoWarnings{} // that the resource is deprecated
 	client, err := kubernetes.NewForConfig(quiet)

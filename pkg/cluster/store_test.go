@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +18,7 @@ import (
 
 // A small store of a cluster is filled: the check of the cluster says so, the server stays ready, and deletions end it.
 func TestCheck_FullStore(t *testing.T) {
-	_, admin := serve(t, "etcd: {quotaBackendBytes: 16777216}\n")
+	r, admin := serve(t, "etcd: {quotaBackendBytes: 16777216}\n")
 	client := kubernetes.NewForConfigOrDie(admin)
 	eventually(t, "a cluster that is well", func(ctx context.Context) error {
 		// Nobody makes this one here: there are no controllers.
@@ -25,7 +26,7 @@ func TestCheck_FullStore(t *testing.T) {
 		if _, err := client.CoreV1().ServiceAccounts("default").Create(ctx, account, metav1.CreateOptions{}); err != nil {
 			return err
 		}
-		return Check(ctx, admin, 0)
+		return checkStore(ctx, admin)
 	})
 	maps := client.CoreV1().ConfigMaps("default")
 	var err error
@@ -36,14 +37,14 @@ func TestCheck_FullStore(t *testing.T) {
 	if err == nil || err.Error() != "etcdserver: mvcc: database space exceeded" {
 		t.Fatalf("filling the store ends with %v", err)
 	}
-	if err := Check(t.Context(), admin, 0); !errors.Is(err, ErrStore) || !strings.Contains(err.Error(), "database space exceeded") {
+	if err := checkStore(t.Context(), admin); !errors.Is(err, ErrStore) || !strings.Contains(err.Error(), "database space exceeded") {
 		t.Errorf("when full: %v", err)
 	}
-	if err := WaitReady(t.Context(), admin, 0, func(string) {}); err != nil {
+	if err := waitReady(t.Context(), admin, r.config, time.Now(), func(string) {}); err != nil {
 		t.Errorf("when full, it is not ready: %v", err)
 	}
 	if err := maps.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "after deletions", func(ctx context.Context) error { return Check(ctx, admin, 0) })
+	eventually(t, "after deletions", func(ctx context.Context) error { return checkStore(ctx, admin) })
 }

@@ -224,7 +224,16 @@ func TestRun(t *testing.T) {
 		t.Errorf("nobody: %d, %v", pid, err)
 	}
 	l := mustLock(t, d)
+	// That of an earlier process may be there.
+	long := time.Now().Add(-time.Hour)
+	if err := errors.Join(os.WriteFile(d.run("x"), nil, 0o600), os.Chtimes(d.run("x"), long, long)); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
 	cmd, _ := start(t, d, "run", l)
+	if since, err := d.Since("x"); since.Before(began) || since.After(time.Now()) || err != nil {
+		t.Errorf("it runs since %v, %v, and began after %v", since, err, began)
+	}
 	if pid, err := d.Pid("x"); pid != cmd.Process.Pid || err != nil {
 		t.Errorf("got %d, %v, want %d", pid, err, cmd.Process.Pid)
 	}

@@ -25,7 +25,10 @@ func (l *Lock) Run() (release func(), err error) {
 		return nil, fmt.Errorf("marking cluster %q as running: %w", l.name, err)
 	}
 	whole := unix.Flock_t{Type: unix.F_WRLCK}
-	err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, &whole)
+	// For Since, before anybody can see that it runs.
+	if err = os.Chtimes(f.Name(), time.Time{}, time.Now()); err == nil {
+		err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, &whole)
+	}
 	if err == nil {
 		return func() { _ = f.Close() }, nil
 	}
@@ -57,6 +60,15 @@ func (d Dir) Pid(name string) (int, error) {
 		return 0, fmt.Errorf("cluster %q is run by a process that cannot be seen from here: is it in another container?", name)
 	}
 	return int(whole.Pid), nil
+}
+
+// Since is when the process that runs a cluster began to, or the last one that did.
+func (d Dir) Since(name string) (time.Time, error) {
+	info, err := os.Stat(d.run(name))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("asking since when cluster %q runs: %w", name, err)
+	}
+	return info.ModTime(), nil
 }
 
 // Process is a process that runs a cluster. It stays that one when the number is given to another.

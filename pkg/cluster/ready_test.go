@@ -1,0 +1,60 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+// A cluster is Ready when the kubelet of its process says so: not by what an earlier one has said, nor by another machine.
+func TestNodeReady(t *testing.T) {
+	t.Parallel()
+	// The process began in the middle of a second, as conditions know only whole ones.
+	second := time.Now().Truncate(time.Second).Add(-10 * time.Second)
+	since := second.Add(500 * time.Millisecond)
+	long := time.Now().Add(-time.Hour)
+	node := func(name string, status corev1.ConditionStatus, heartbeat time.Time) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: status, LastHeartbeatTime: metav1.NewTime(heartbeat), Message: "why"},
+		}}}
+	}
+	lease := func(renewed time.Time) *coordinationv1.Lease {
+		at := metav1.NewMicroTime(renewed)
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "own", Namespace: corev1.NamespaceNodeLease}, Spec: coordinationv1.LeaseSpec{RenewTime: &at}}
+	}
+	for _, tc := range []struct {
+		name    string
+		since   time.Time
+		objects []runtime.Object
+		want    string // "" is Ready
+	}{
+		{"none", since, nil, "node own has not registered"},
+		{"another machine", since, []runtime.Object{node("worker", corev1.ConditionTrue, time.Now())}, "node own has not registered"},
+		{"registered", since, []runtime.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "own"}}}, "node own has not reported"},
+		{"not ready", since, []runtime.Object{node("own", corev1.ConditionFalse, time.Now())}, "node own: why"},
+		{"new", since, []runtime.Object{node("own", corev1.ConditionTrue, second)}, ""},
+		{"started anew", since, []runtime.Object{node("own", corev1.ConditionTrue, second), lease(since.Add(time.Millisecond))}, ""},
+		{"the word of before", since, []runtime.Object{node("own", corev1.ConditionTrue, second.Add(-time.Second)), lease(since.Add(-time.Second))}, "node own has not reported since the start"},
+		{"the word of before, renewed", since, []runtime.Object{node("own", corev1.ConditionTrue, second.Add(-time.Second)), lease(time.Now())}, "node own has not reported since the start"},
+		{"the word of before, in the same second", since, []runtime.Object{node("own", corev1.ConditionTrue, second), lease(since.Add(-time.Millisecond))}, "node own has not reported since the start"},
+		{"for long, by its lease", long, []runtime.Object{node("own", corev1.ConditionTrue, long.Add(time.Second)), lease(time.Now())}, ""},
+		{"for long, silent", long, []runtime.Object{node("own", corev1.ConditionTrue, long.Add(time.Second)), lease(time.Now().Add(-time.Minute))}, "node own was last heard of"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := nodeReady(t.Context(), fake.NewClientset(tc.objects...), "own", tc.since)
+			if err != nil || (got == "") != (tc.want == "") || !strings.HasPrefix(got, tc.want) {
+				t.Errorf("got %q, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
