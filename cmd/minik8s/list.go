@@ -64,12 +64,15 @@ func list(e cluster.Entry) listed {
 	if e.Err != nil {
 		return listed{Name: e.Name, State: "unknown", Problem: e.Err.Error()}
 	}
-	l := listed{Name: e.Name, Server: cluster.Server(e.Config), DataDir: e.Config.DataDir}
+	l := listed{Name: e.Name, DataDir: e.Config.DataDir}
+	if !e.Agent {
+		l.Server = cluster.Server(e.Config)
+	}
 	var err error
 	if l.Pid, err = cluster.Pid(e.Name); err != nil {
 		l.Problem = err.Error()
 	}
 	l.Running = l.Pid != 0
-	l.State = describe(e.State, l.Running)
+	l.State = describe(e, l.Running)
 	return l
 }

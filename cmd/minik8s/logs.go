@@ -25,11 +25,11 @@ func newLogsCommand() *cobra.Command {
 		Short: "Print the log of a cluster's process",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := cluster.Load(name)
+			e, err := cluster.Find(name)
 			if err != nil {
 				return err
 			}
-			f, err := os.Open(cluster.LogPath(c))
+			f, err := os.Open(cluster.LogPath(e.Config))
 			if errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("cluster %q has no log yet: it has never run in the background", name)
 			}

@@ -21,15 +21,19 @@ type statusResult struct {
 	Name    string `json:"name"`
 	Running bool   `json:"running"`
 	Ready   bool   `json:"ready"`
+	// State is that of list.
+	State string `json:"state"`
 	// Problem says why a running cluster is not ready.
 	Problem string `json:"problem,omitempty"`
 	// StoreProblem says that it is the store: it is full, say.
 	StoreProblem bool   `json:"storeProblem,omitempty"`
 	Pid          int    `json:"pid,omitempty"`
-	Server       string `json:"server"`
-	Kubeconfig   string `json:"kubeconfig"`
+	Server       string `json:"server,omitempty"`
+	Kubeconfig   string `json:"kubeconfig,omitempty"`
 	DataDir      string `json:"dataDir"`
 	Nodes        int    `json:"nodes"`
+
+	agent bool
 }
 
 func newStatusCommand() *cobra.Command {
@@ -43,11 +47,11 @@ func newStatusCommand() *cobra.Command {
 			if err := out.validate(); err != nil {
 				return err
 			}
-			c, err := cluster.Load(name)
+			e, err := cluster.Find(name)
 			if err != nil {
 				return notThere(err, name)
 			}
-			r, err := status(cmd.Context(), c)
+			r, err := status(cmd.Context(), e)
 			if err != nil {
 				return err
 			}
@@ -80,13 +84,23 @@ func notThere(err error, name string) error {
 	return fmt.Errorf("%w: make it with: minik8s up --name %s", err, name)
 }
 
-func status(ctx context.Context, c cluster.Config) (statusResult, error) {
-	r := statusResult{Name: c.Name, Server: cluster.Server(c), Kubeconfig: cluster.KubeconfigPath(c), DataDir: c.DataDir, Nodes: c.NodeCount()}
+func status(ctx context.Context, e cluster.Entry) (statusResult, error) {
+	c := e.Config
+	r := statusResult{Name: e.Name, DataDir: c.DataDir, Nodes: c.NodeCount(), agent: e.Agent}
+	if !e.Agent {
+		r.Server, r.Kubeconfig = cluster.Server(c), cluster.KubeconfigPath(c)
+	}
 	var err error
-	if r.Pid, err = cluster.Pid(c.Name); err != nil || r.Pid == 0 {
+	r.Pid, err = cluster.Pid(e.Name)
+	r.Running = r.Pid != 0
+	r.State = describe(e, r.Running)
+	if err != nil || !r.Running {
 		return r, err
 	}
-	r.Running = true
+	if e.Agent {
+		r.Problem = "ask its cluster: kubectl get node " + c.Kubelet.NodeName
+		return r, nil
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Second, fmt.Errorf("asked for 2s"))
 	defer cancel()
 	if err = cluster.Check(ctx, c); err != nil {
@@ -97,7 +111,15 @@ func status(ctx context.Context, c cluster.Config) (statusResult, error) {
 }
 
 // describe is a state in the words of a user.
-func describe(s lifecycle.State, alive bool) string {
+func describe(e cluster.Entry, alive bool) string {
+	s := describeState(e.State, alive)
+	if e.Agent {
+		s += ", a node of a cluster on another machine"
+	}
+	return s
+}
+
+func describeState(s lifecycle.State, alive bool) string {
 	switch {
 	case alive && s == lifecycle.Running:
 		return "running"
@@ -115,13 +137,20 @@ func describe(s lifecycle.State, alive bool) string {
 
 func printStatus(cmd *cobra.Command, r statusResult) error {
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	state := "stopped"
-	if r.Ready {
+	state := r.State
+	switch {
+	case r.Ready:
 		state = "Ready"
-	} else if r.Running {
+	case r.agent:
+		state += ": " + r.Problem
+	case r.Running:
 		state = "running, not Ready: " + r.Problem
 	}
-	fmt.Fprintf(w, "cluster\t%s\nstate\t%s\nserver\t%s\nkubeconfig\t%s\ndata\t%s\nnodes\t%d\n", r.Name, state, r.Server, r.Kubeconfig, r.DataDir, r.Nodes)
+	fmt.Fprintf(w, "cluster\t%s\nstate\t%s\n", r.Name, state)
+	if !r.agent {
+		fmt.Fprintf(w, "server\t%s\nkubeconfig\t%s\n", r.Server, r.Kubeconfig)
+	}
+	fmt.Fprintf(w, "data\t%s\nnodes\t%d\n", r.DataDir, r.Nodes)
 	if r.Running {
 		fmt.Fprintf(w, "pid\t%d\n", r.Pid)
 	}

@@ -29,7 +29,7 @@ type Membership struct {
 // RunAgent runs a node until ctx ends. Pods go on running when it returns. It waits for other operations on what is known
 // by the same name, and calls started with what it runs with.
 func RunAgent(ctx context.Context, m *Membership, waiting func(holder string), started func(Config)) (err error) {
-	s, err := Begin(ctx, m.Config.Name, m.change, waiting)
+	s, err := begun(ctx, m.Config.Name, true, m.change, waiting)
 	if err != nil {
 		return err
 	}

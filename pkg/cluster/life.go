@@ -26,6 +26,8 @@ type operation struct {
 	dir  lifecycle.Dir
 	name string
 	lock *lifecycle.Lock
+	// agent says that it is on a node of a cluster elsewhere, as far as it starts one.
+	agent bool
 }
 
 // begin waits until no other operation on the cluster is under way.
@@ -92,7 +94,9 @@ func Up(ctx context.Context, name string, change Change, opts UpOptions) (c Conf
 		}
 		switch step := lifecycle.Next(lifecycle.Up, e.State, process != nil); step {
 		case lifecycle.Await:
-			err := await(ctx, process, e.Config, change, opts)
+			if err = o.checkKind(e); err == nil {
+				err = await(ctx, process, e.Config, change, opts)
+			}
 			process.Close()
 			if !errors.Is(err, errEnded) {
 				return e.Config, false, err

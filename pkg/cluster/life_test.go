@@ -293,6 +293,49 @@ func TestPrepare_Refuses(t *testing.T) {
 	}
 }
 
+// A node of a cluster elsewhere and a cluster that have the same name, as they have by default, do not take each other over.
+func TestBeginHere_TellsClusterFromNode(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name      string
+		was, asks bool // an agent
+		want      string
+	}{
+		{"cluster again", false, false, ""},
+		{"node again", true, true, ""},
+		{"node over a cluster", false, true, `"x" is a cluster of this machine: use another --name`},
+		{"cluster over a node", true, false, `"x" is only a node here, of a cluster on another machine: use another --name`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			o := newOperation(t, newMachine(t), "x")
+			o.agent = tc.was
+			dir := filepath.Join(t.TempDir(), "data")
+			known := mustServe(t, o, mustPrepare(t, o, absent, and(at(dir), func(c *Config) error {
+				c.Etcd.Servers = []string{"https://e"}
+				return nil
+			})))
+			if known.Agent != tc.was {
+				t.Errorf("the entry is %+v", known)
+			}
+			o.agent = tc.asks
+			s, err := o.beginHere(t.Context(), func(c *Config) error { c.Etcd.Servers = nil; return nil })
+			if err == nil {
+				s.release()
+			}
+			if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if err == nil {
+				return
+			}
+			if now, err := read(o.dir, "x"); err != nil || !cmp.Equal(known, now) {
+				t.Errorf("it has written %+v, %v", now, err)
+			}
+		})
+	}
+}
+
 // Clusters that start at the same time are given nothing twice.
 func TestPrepare_AtTheSameTime(t *testing.T) {
 	t.Parallel()

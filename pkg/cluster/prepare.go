@@ -30,7 +30,28 @@ func (o *operation) prepare(ctx context.Context, before entry, change Change) (e
 	return e, nil
 }
 
+// checkKind refuses to make a node of what is a cluster, and the other way round: the data and settings of the one would be
+// those of the other, and go with it.
+func (o *operation) checkKind(e entry) error {
+	if e.Agent == o.agent {
+		return nil
+	}
+	is := "a cluster of this machine"
+	if e.Agent {
+		is = "only a node here, of a cluster on another machine"
+	}
+	return &Problem{
+		Cause:  fmt.Sprintf("%q is %s", o.name, is),
+		Remedy: fmt.Sprintf("use another --name, or delete it first with: minik8s down --purge --name %s", o.name),
+	}
+}
+
 func (o *operation) choose(ctx context.Context, before entry, change Change) (entry, error) {
+	if before.State != lifecycle.Absent {
+		if err := o.checkKind(before); err != nil {
+			return entry{}, err
+		}
+	}
 	c, err := changed(before.Config, change)
 	if err != nil {
 		return entry{}, err
@@ -55,7 +76,7 @@ func (o *operation) choose(ctx context.Context, before entry, change Change) (en
 	if err != nil {
 		return entry{}, explain(err, c.DataDir)
 	}
-	e := entry{State: lifecycle.Beginning, Config: c, Made: topmostMissing(c.DataDir), Adopted: marked}
+	e := entry{State: lifecycle.Beginning, Config: c, Agent: o.agent, Made: topmostMissing(c.DataDir), Adopted: marked}
 	if marked {
 		e.Made = c.DataDir // by an earlier cluster
 	}
@@ -63,7 +84,7 @@ func (o *operation) choose(ctx context.Context, before entry, change Change) (en
 		if err := checkKept(before.Config, c, marked); err != nil {
 			return entry{}, err
 		}
-		e = entry{State: lifecycle.Starting, Config: c, Made: before.Made, Adopted: before.Adopted, Before: &before}
+		e = entry{State: lifecycle.Starting, Config: c, Agent: o.agent, Made: before.Made, Adopted: before.Adopted, Before: &before}
 	}
 	return e, explain(write(o.dir, e), string(o.dir))
 }

@@ -237,10 +237,20 @@ func Begin(ctx context.Context, name string, change Change, waiting func(holder 
 		}
 		return (&operation{dir: dir, name: name, lock: l}).run(e)
 	}
-	o, err := begin(ctx, name, "server", waiting)
+	return begun(ctx, name, false, change, waiting)
+}
+
+// begun makes this process the one that runs a cluster or a node, in the foreground.
+func begun(ctx context.Context, name string, agent bool, change Change, waiting func(holder string)) (*Start, error) {
+	what := "server"
+	if agent {
+		what = "agent"
+	}
+	o, err := begin(ctx, name, what, waiting)
 	if err != nil {
 		return nil, err
 	}
+	o.agent = agent
 	s, err := o.beginHere(ctx, change)
 	return s, errors.Join(err, o.lock.Release())
 }

@@ -34,7 +34,9 @@ func steps(c Config, since time.Time) []Step {
 		{"default namespace and service account", defaultsExist},
 	}
 	if name := c.ownNode(); name != "" {
-		all = append(all, Step{"node", func(ctx context.Context, c kubernetes.Interface) (string, error) { return nodeReady(ctx, c, name, since) }})
+		all = append(all, Step{"node", func(ctx context.Context, c kubernetes.Interface) (string, error) {
+			return nodeReady(ctx, c, name, since)
+		}})
 	}
 	return all
 }

@@ -29,6 +29,8 @@ type entry struct {
 	State lifecycle.State `json:"state"`
 	// Config is the effective configuration; of a start that is under way, the one that it tries.
 	Config Config `json:"config"`
+	// Agent says that it is only a node, of a cluster on another machine.
+	Agent bool `json:"agent,omitempty"`
 	// Made is the topmost directory that was made for the data, "" if they are in one that was there and empty.
 	Made string `json:"made,omitempty"`
 	// Adopted says that the data were there before the cluster had an entry.
@@ -80,16 +82,25 @@ func write(dir lifecycle.Dir, e entry) error {
 	return dir.Write(e.Config.Name, data)
 }
 
-// Load returns the configuration of a cluster: the one it runs with or, while it does not, the one it last ran with.
-func Load(name string) (Config, error) {
+// Find returns what there is of a cluster, or of a node of one elsewhere.
+func Find(name string) (Entry, error) {
 	e, err := read(entries(), name)
 	if err != nil {
-		return Config{}, err
+		return Entry{}, err
 	}
 	if e.State == lifecycle.Absent {
-		return Config{}, unknown(name)
+		return Entry{}, unknown(name)
 	}
-	return e.Config, nil
+	return e.known(name), nil
+}
+
+// Load returns the configuration of a cluster: the one it runs with or, while it does not, the one it last ran with.
+func Load(name string) (Config, error) {
+	e, err := Find(name)
+	if err == nil && e.Agent {
+		err = &Problem{Cause: fmt.Sprintf("%q is only a node, of a cluster on another machine", name), Remedy: "ask there"}
+	}
+	return e.Config, err
 }
 
 // unknown says that there is no such cluster or, if another user has one, whose it is.
@@ -130,6 +141,8 @@ func elsewhere() (base, owner string) {
 // Entry is a cluster of this machine.
 type Entry struct {
 	Name string
+	// Agent says that it is only a node, of a cluster on another machine.
+	Agent bool
 	// State is what it has left on this machine.
 	State lifecycle.State
 	// Config is complete unless Err is set.
@@ -138,6 +151,10 @@ type Entry struct {
 	Err error
 
 	before *entry
+}
+
+func (e entry) known(name string) Entry {
+	return Entry{Name: name, Agent: e.Agent, State: e.State, Config: e.Config, before: e.Before}
 }
 
 // List returns all clusters of this user on this machine, sorted by name. What is wrong with one of them is in its Err.
@@ -154,7 +171,9 @@ func list(dir lifecycle.Dir) ([]Entry, error) {
 		if err == nil && e.State == lifecycle.Absent {
 			continue // gone since
 		}
-		all = append(all, Entry{Name: name, State: e.State, Config: e.Config, Err: err, before: e.Before})
+		known := e.known(name)
+		known.Err = err
+		all = append(all, known)
 	}
 	return all, nil
 }
