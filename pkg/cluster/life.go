@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -276,7 +275,7 @@ func (o *operation) undo(ctx context.Context, now entry, before *entry) error {
 				return err
 			}
 		}
-		if err := eraseData(now); err != nil {
+		if err := removeData(now); err != nil {
 			return err
 		}
 		return o.dir.Remove(o.name)
@@ -290,8 +289,7 @@ func (o *operation) undo(ctx context.Context, now entry, before *entry) error {
 	return write(o.dir, *before)
 }
 
-// erase deletes the data of a stopped cluster and forgets it. A directory without the mark of a data directory is somebody
-// else's and stays.
+// erase deletes the data of a stopped cluster and forgets it.
 func (o *operation) erase(e entry) error {
 	if e.State != lifecycle.Purging {
 		e.State = lifecycle.Purging
@@ -300,13 +298,7 @@ func (o *operation) erase(e entry) error {
 		}
 	}
 	ca := ownCA(e.Config)
-	_, err := os.Stat(formatPath(e.Config.DataDir))
-	if err == nil {
-		err = eraseData(e)
-	} else if errors.Is(err, fs.ErrNotExist) {
-		err = removeEmpty(e)
-	}
-	if err != nil {
+	if err := removeData(e); err != nil {
 		return err
 	}
 	if _, err := unmerge(o.name, ca); err != nil {

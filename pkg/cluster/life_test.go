@@ -132,6 +132,19 @@ func TestUndo_FirstStart(t *testing.T) {
 			write(t, filepath.Join(root, "a", "data", "format"))
 			write(t, filepath.Join(root, "a", "data", "etcd"))
 		}, nil, []string{"a", "a/data", "a/data/etcd", "a/data/format"}},
+		{"a mark that was cut off", nil, func(t *testing.T, root string) {
+			t.Helper()
+			if err := os.Rename(filepath.Join(root, "a", "data", "format"), filepath.Join(root, "a", "data", ".format-1")); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{}},
+		{"another disk in its place", nil, func(t *testing.T, root string) {
+			t.Helper()
+			write(t, filepath.Join(root, "a", "data", "precious"))
+			if err := os.Remove(filepath.Join(root, "a", "data", "format")); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"a", "a/data", "a/data/precious"}},
 		{"a file that somebody puts beside", nil, func(t *testing.T, root string) {
 			t.Helper()
 			write(t, filepath.Join(root, "a", "mine"))

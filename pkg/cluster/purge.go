@@ -41,6 +41,32 @@ func samePlace(a, b Config) bool {
 	return a.NodeCount() == b.NodeCount() && reflect.DeepEqual(a.Networking, b.Networking) && reflect.DeepEqual(a.Kubelet, b.Kubelet)
 }
 
+// removeData removes the data of a cluster that nothing of is left elsewhere. A directory without the mark of a data
+// directory is somebody else's and stays, but for what a marking that was cut off has left.
+func removeData(e entry) error {
+	mark := formatPath(e.Config.DataDir)
+	_, err := os.Stat(mark)
+	if err == nil {
+		return eraseData(e)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	names, err := contents(e.Config.DataDir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, partPrefix(mark)) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(e.Config.DataDir, name)); err != nil {
+			return fmt.Errorf("removing the data: %w", err)
+		}
+	}
+	return removeEmpty(e)
+}
+
 // eraseData empties the data directory of a cluster that nothing of is left elsewhere, the mark last, and removes what was
 // made for it.
 func eraseData(e entry) error {

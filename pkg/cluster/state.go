@@ -251,9 +251,12 @@ func topmostMissing(dir string) string {
 	}
 }
 
+// partPrefix begins the names of files that become the file at path when they are whole.
+func partPrefix(path string) string { return "." + filepath.Base(path) + "-" }
+
 // writeFile replaces a file so that a crash leaves either the old or the new one. Mode is 0600.
 func writeFile(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	tmp, err := os.CreateTemp(filepath.Dir(path), partPrefix(path)+"*")
 	if err != nil {
 		return err
 	}
