@@ -27,6 +27,8 @@ type operation struct {
 	lock *lifecycle.Lock
 	// agent says that it is on a node of a cluster elsewhere, as far as it starts one.
 	agent bool
+	// steps clear the machine.
+	steps []clearStep
 }
 
 // begin waits until no other operation on the cluster is under way.
@@ -39,7 +41,11 @@ func begin(ctx context.Context, name, what string, waiting func(holder string)) 
 	if err != nil {
 		return nil, explain(err, BaseDir())
 	}
-	return &operation{dir: dir, name: name, lock: l}, nil
+	return newOperation(dir, name, l), nil
+}
+
+func newOperation(dir lifecycle.Dir, name string, l *lifecycle.Lock) *operation {
+	return &operation{dir: dir, name: name, lock: l, steps: clearSteps}
 }
 
 // look finds out what there is of the cluster, and which process runs it: nil if none does, else the caller closes it.
@@ -249,7 +255,7 @@ func (o *operation) goDown(ctx context.Context, step lifecycle.Step, e entry, pr
 	case lifecycle.Stop:
 		return explain(process.Stop(ctx, grace), "")
 	case lifecycle.Clear:
-		if err := clearMachine(ctx, e.Config, true); err != nil {
+		if err := o.clear(ctx, e.Config, true); err != nil {
 			return err
 		}
 		e.State, e.Before = lifecycle.Stopped, nil
@@ -263,7 +269,7 @@ func (o *operation) undo(ctx context.Context, now entry, before *entry) error {
 	served := now.State == lifecycle.Running
 	if before == nil || before.State == lifecycle.Absent {
 		// The data directory tells what is left; with it gone nobody could try again.
-		if err := clearMachine(ctx, now.Config, served); err != nil {
+		if err := o.clear(ctx, now.Config, served); err != nil {
 			return err
 		}
 		if now.Adopted {
@@ -282,7 +288,7 @@ func (o *operation) undo(ctx context.Context, now entry, before *entry) error {
 	}
 	// The pods of a cluster that was running may still run, and the next start takes them over.
 	if before.State == lifecycle.Stopped || !samePlace(now.Config, before.Config) {
-		if err := clearMachine(ctx, now.Config, served); err != nil {
+		if err := o.clear(ctx, now.Config, served); err != nil {
 			return err
 		}
 	}

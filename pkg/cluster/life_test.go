@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,11 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"minik8s.io/minik8s/pkg/cluster/lifecycle"
+	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/machinetest"
 )
 
-// newOperation returns one on a cluster without nodes, on a machine where it is alone.
-func newOperation(t *testing.T, dir lifecycle.Dir, name string) *operation {
+// operate returns an operation on a machine where it is alone, which clears nothing.
+func operate(t *testing.T, dir lifecycle.Dir, name string) *operation {
 	t.Helper()
 	l, err := dir.Lock(t.Context(), name, "test", func(holder string) { t.Errorf("%s has to wait for %s", name, holder) })
 	if err != nil {
@@ -31,7 +33,9 @@ func newOperation(t *testing.T, dir lifecycle.Dir, name string) *operation {
 			t.Error(err)
 		}
 	})
-	return &operation{dir: dir, name: name, lock: l}
+	o := newOperation(dir, name, l)
+	o.steps = nil
+	return o
 }
 
 func newMachine(t *testing.T) lifecycle.Dir {
@@ -80,6 +84,96 @@ func mustServe(t *testing.T, o *operation, e entry) entry {
 		t.Fatal(err)
 	}
 	return e
+}
+
+// cleared has an operation record what it would clear, by name, host of Docker and range of pods, instead of doing it.
+func cleared(o *operation, err error) *[]string {
+	var all []string
+	step := func(name string, err error) clearStep {
+		return clearStep{name: name, run: func(_ context.Context, c Config) error {
+			all = append(all, fmt.Sprintf("%s of %s at %s", name, c.Networking.PodSubnet, c.Kubelet.DockerHost))
+			return err
+		}}
+	}
+	o.steps = []clearStep{step("containers", err), step("routes", nil)}
+	return &all
+}
+
+// withNode gives a cluster a node.
+func withNode(dockerHost, pods string) Change {
+	return func(c *Config) error {
+		one := 1
+		c.Nodes, c.Kubelet.DockerHost, c.Networking.PodSubnet = &one, dockerHost, pods
+		return nil
+	}
+}
+
+// The steps are done wherever a node may have run, all of them, whatever fails.
+func TestClear(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	all := []string{"containers of 10.1.0.0/16 at unix:///a", "routes of 10.1.0.0/16 at unix:///a"}
+	for _, tc := range []struct {
+		name     string
+		nodes    int
+		hasRun   bool // the kubelet's directory is there
+		served   bool
+		err      error
+		want     []string
+		wantText string
+	}{
+		{"nothing has run", 1, false, false, nil, nil, ""},
+		{"no node", 0, false, true, nil, nil, ""},
+		{"a node", 1, true, true, nil, all, ""},
+		{"a node, and later none", 0, true, true, nil, all, ""},
+		{"a node whose disk is away", 1, false, true, nil, all, ""},
+		{"a start that was cut off", 1, true, false, nil, all, ""},
+		{"a step that fails", 1, true, true, broken, all, "removing containers: broken"},
+		{"no engine", 1, true, true, container.ErrUnavailable, all, "removing containers: " + container.ErrUnavailable.Error()},
+		{"no engine, before the start", 1, true, false, container.ErrUnavailable, all, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			o := &operation{}
+			got := cleared(o, tc.err)
+			c := Config{DataDir: t.TempDir(), Nodes: &tc.nodes, Kubelet: KubeletConfig{DockerHost: "unix:///a"}, Networking: NetworkingConfig{PodSubnet: "10.1.0.0/16"}}
+			if tc.hasRun {
+				if err := os.Mkdir(kubeletDir(c), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			text := ""
+			if err := o.clear(t.Context(), c, tc.served); err != nil {
+				text = err.Error()
+			}
+			if diff := cmp.Diff(tc.want, *got); diff != "" || text != tc.wantText {
+				t.Errorf("error %q, want %q\n%s", text, tc.wantText, diff)
+			}
+		})
+	}
+}
+
+// A purge clears the machine also if the data directory has gone before.
+func TestGoDown_WithoutData(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	o := operate(t, newMachine(t), "x")
+	dir := filepath.Join(t.TempDir(), "data")
+	e := mustServe(t, o, mustPrepare(t, o, absent, and(at(dir), withNode("unix:///a", "10.1.0.0/16"))))
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	got := cleared(o, nil)
+	for _, step := range []lifecycle.Step{lifecycle.Clear, lifecycle.Erase} {
+		if err := o.goDown(t.Context(), step, e, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"containers of 10.1.0.0/16 at unix:///a", "routes of 10.1.0.0/16 at unix:///a"}, *got); diff != "" {
+		t.Error(diff)
+	}
+	if now, err := read(o.dir, "x"); err != nil || now.State != lifecycle.Absent {
+		t.Errorf("left: %+v, %v", now, err)
+	}
 }
 
 var absent = entry{State: lifecycle.Absent}
@@ -157,7 +251,7 @@ func TestUndo_FirstStart(t *testing.T) {
 				if tc.there != nil {
 					tc.there(t, root)
 				}
-				o := newOperation(t, newMachine(t), "x")
+				o := operate(t, newMachine(t), "x")
 				e := mustPrepare(t, o, absent, at(filepath.Join(root, "a", "data")))
 				if e.State != lifecycle.Beginning {
 					t.Errorf("prepared: %+v", e)
@@ -188,7 +282,7 @@ func TestUndo_FirstStart(t *testing.T) {
 // A restart that fails leaves the configuration of before; one that succeeds its own.
 func TestUndo_Restart(t *testing.T) {
 	t.Parallel()
-	o := newOperation(t, newMachine(t), "x")
+	o := operate(t, newMachine(t), "x")
 	dir := filepath.Join(t.TempDir(), "data")
 	first := mustServe(t, o, mustPrepare(t, o, absent, at(dir)))
 	if first.State != lifecycle.Running || first.Before != nil {
@@ -240,7 +334,7 @@ func TestPrepare_Keeps(t *testing.T) {
 		}
 		return change
 	}
-	o := newOperation(t, newMachine(t), "x")
+	o := operate(t, newMachine(t), "x")
 	dir := filepath.Join(root, "data")
 	first := mustServe(t, o, mustPrepare(t, o, absent, and(at(dir), file("nodes: 1\netcd: {servers: [\"https://e:2379\"], caFile: /ca}\nkubelet: {maxPods: 7}\n"))))
 	if k := first.Config.Kubelet; k.DockerHost != "unix:///first.sock" || k.DockerCertPath != "/certs" || !k.DockerTLSVerify {
@@ -263,14 +357,14 @@ func TestPrepare_Keeps(t *testing.T) {
 func TestPrepare_Refuses(t *testing.T) {
 	t.Parallel()
 	machine, root := newMachine(t), t.TempDir()
-	mine := newOperation(t, machine, "mine")
+	mine := operate(t, machine, "mine")
 	known := mustServe(t, mine, mustPrepare(t, mine, absent, at(filepath.Join(root, "mine"))))
-	lost := newOperation(t, machine, "lost")
+	lost := operate(t, machine, "lost")
 	gone := mustServe(t, lost, mustPrepare(t, lost, absent, at(filepath.Join(root, "gone"))))
 	if err := os.RemoveAll(filepath.Join(root, "gone")); err != nil {
 		t.Fatal(err)
 	}
-	other := newOperation(t, machine, "other")
+	other := operate(t, machine, "other")
 	for _, tc := range []struct {
 		name   string
 		o      *operation
@@ -321,7 +415,7 @@ func TestBeginHere_TellsClusterFromNode(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			o := newOperation(t, newMachine(t), "x")
+			o := operate(t, newMachine(t), "x")
 			o.agent = tc.was
 			dir := filepath.Join(t.TempDir(), "data")
 			known := mustServe(t, o, mustPrepare(t, o, absent, and(at(dir), func(c *Config) error {
@@ -356,7 +450,7 @@ func TestPrepare_AtTheSameTime(t *testing.T) {
 	const n = 6
 	results := make(chan entry, n)
 	for i := range n {
-		o := newOperation(t, machine, fmt.Sprintf("c%d", i))
+		o := operate(t, machine, fmt.Sprintf("c%d", i))
 		go func() {
 			e, err := o.prepare(t.Context(), absent, at(filepath.Join(root, o.name)))
 			if err != nil {
@@ -417,7 +511,7 @@ func TestErase(t *testing.T) {
 	root := t.TempDir()
 	purge := func(t *testing.T, prepare func(dir string)) (dir string) {
 		t.Helper()
-		o := newOperation(t, newMachine(t), "x")
+		o := operate(t, newMachine(t), "x")
 		dir = filepath.Join(root, strings.ReplaceAll(t.Name(), "/", "-"), "data")
 		e := mustServe(t, o, mustPrepare(t, o, absent, at(dir)))
 		prepare(dir)
@@ -508,10 +602,10 @@ func TestUnmountAll_LeavesTheDirectoryItself(t *testing.T) {
 func TestList_OneBadEntry(t *testing.T) {
 	t.Parallel()
 	machine := newMachine(t)
-	good := newOperation(t, machine, "good")
+	good := operate(t, machine, "good")
 	mustPrepare(t, good, absent, at(filepath.Join(t.TempDir(), "good")))
-	newOperation(t, machine, "bad")
-	newOperation(t, machine, "old")
+	operate(t, machine, "bad")
+	operate(t, machine, "old")
 	if err := errors.Join(machine.Write("bad", []byte("{")), machine.Write("old", []byte(`{"apiVersion":"minik8s.io/v1alpha1","kind":"Cluster","name":"old","dataDir":"/d","apiPort":7}`))); err != nil {
 		t.Fatal(err)
 	}

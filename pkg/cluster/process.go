@@ -235,7 +235,7 @@ func Begin(ctx context.Context, name string, change Change, waiting func(holder 
 		if err != nil {
 			return nil, err
 		}
-		return (&operation{dir: dir, name: name, lock: l}).run(e)
+		return newOperation(dir, name, l).run(e)
 	}
 	return begun(ctx, name, false, change, waiting)
 }

@@ -20,15 +20,17 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
-// clearMachine removes what a cluster without a process has outside its data directory: containers, network, rules,
-// mounts, cgroups. It can be repeated and does as much as it can; the error tells all that failed. A cluster that has
-// never served has no containers, so that it does not matter then whether the engine answers.
-func clearMachine(ctx context.Context, c Config, served bool) error {
-	if _, err := os.Stat(kubeletDir(c)); errors.Is(err, fs.ErrNotExist) {
-		return nil // no node has run: Docker may not even be there
+// clear removes what a cluster without a process has outside its data directory: containers, network, rules, mounts,
+// cgroups. It can be repeated and does as much as it can; the error tells all that failed. A cluster that has never served
+// has no containers, so that it does not matter then whether the engine answers.
+func (o *operation) clear(ctx context.Context, c Config, served bool) error {
+	// Where no node has run, Docker may not even be there. That the directory is not there proves it only before the
+	// cluster has served: its disk may be away.
+	if _, err := os.Stat(kubeletDir(c)); errors.Is(err, fs.ErrNotExist) && (!served || c.NodeCount() == 0) {
+		return nil
 	}
 	var errs []error
-	for _, step := range clearSteps {
+	for _, step := range o.steps {
 		if err := step.run(ctx, c); err != nil && (served || !errors.Is(err, container.ErrUnavailable)) {
 			errs = append(errs, fmt.Errorf("removing %s: %w", step.name, err))
 		}
