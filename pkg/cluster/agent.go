@@ -71,11 +71,16 @@ func RunAgent(ctx context.Context, m *Membership, waiting func(holder string), s
 	return explain(parts.Wait(), c.DataDir)
 }
 
-// change makes the configuration of the node from that of an earlier start, of which only the place of the data stays.
+// change makes the configuration of the node from that of an earlier start, of which the place of the data and the engine
+// stay unless others are given.
 func (m *Membership) change(c *Config) error {
-	dir := c.DataDir
-	if *c = m.Config; c.DataDir == "" {
-		c.DataDir = dir
+	before := *c
+	*c = m.Config
+	if c.DataDir == "" {
+		c.DataDir = before.DataDir
+	}
+	if k := before.Kubelet; c.Kubelet.DockerHost == "" {
+		c.Kubelet.DockerHost, c.Kubelet.DockerCertPath, c.Kubelet.DockerTLSVerify = k.DockerHost, k.DockerCertPath, k.DockerTLSVerify
 	}
 	return nil
 }

@@ -316,6 +316,87 @@ func TestUndo_Restart(t *testing.T) {
 	}
 }
 
+// What a cluster that was not stopped has left goes before a start that will not take it over, and only then.
+func TestPrepare_MovesOut(t *testing.T) {
+	t.Parallel()
+	old := []string{"containers of 10.1.0.0/16 at unix:///a", "routes of 10.1.0.0/16 at unix:///a"}
+	none := 0
+	broken := errors.New("broken")
+	for _, tc := range []struct {
+		name    string
+		state   lifecycle.State
+		change  Change
+		err     error
+		want    []string
+		wantErr bool
+		left    lifecycle.State // what undoing goes back to
+	}{
+		{"nothing new", lifecycle.Running, func(*Config) error { return nil }, nil, []string{}, false, lifecycle.Running},
+		{"what pods do not mind", lifecycle.Running, func(c *Config) error { c.APIPort, c.Kubelet.MaxPods = 7007, 7; return nil }, nil, []string{}, false, lifecycle.Running},
+		{"another engine", lifecycle.Running, withNode("unix:///b", "10.1.0.0/16"), nil, old, false, lifecycle.Stopped},
+		{"other addresses", lifecycle.Running, withNode("unix:///a", "10.2.0.0/16"), nil, old, false, lifecycle.Stopped},
+		{"no node", lifecycle.Running, func(c *Config) error { c.Nodes = &none; return nil }, nil, old, false, lifecycle.Stopped},
+		{"another engine, stopped", lifecycle.Stopped, withNode("unix:///b", "10.1.0.0/16"), nil, []string{}, false, lifecycle.Stopped},
+		{"another engine, and the old one fails", lifecycle.Running, withNode("unix:///b", "10.1.0.0/16"), broken, nil, true, lifecycle.Running},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			o := operate(t, newMachine(t), "x")
+			was := mustServe(t, o, mustPrepare(t, o, absent, and(at(filepath.Join(t.TempDir(), "data")), withNode("unix:///a", "10.1.0.0/16"))))
+			was.State = tc.state
+			if err := write(o.dir, was); err != nil {
+				t.Fatal(err)
+			}
+			got := cleared(o, tc.err)
+			_, err := o.prepare(t.Context(), was, tc.change)
+			if (err != nil) != tc.wantErr {
+				t.Fatalf("error %v", err)
+			}
+			now, err := read(o.dir, "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.wantErr {
+				if diff := cmp.Diff(was, now); diff != "" {
+					t.Errorf("a start that failed has written\n%s", diff)
+				}
+				return
+			}
+			if now.State != lifecycle.Starting || now.Before.State != tc.left {
+				t.Errorf("now: %+v", now)
+			}
+			if diff := cmp.Diff(tc.want, append([]string{}, *got...)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A node of a cluster elsewhere keeps its place and its engine, and takes all else from the kubeconfig of the time.
+func TestMembership_Change(t *testing.T) {
+	t.Parallel()
+	was := Config{Name: "x", DataDir: "/d", APIPort: 1, Kubelet: KubeletConfig{DockerHost: "unix:///a", DockerCertPath: "/c", DockerTLSVerify: true, NodeIP: "192.0.2.1"}}
+	for _, tc := range []struct {
+		name, dir, host string
+		want            Config
+	}{
+		{"nothing given", "", "", Config{Name: "x", DataDir: "/d", Kubelet: KubeletConfig{DockerHost: "unix:///a", DockerCertPath: "/c", DockerTLSVerify: true, NodeIP: "192.0.2.2"}}},
+		{"all given", "/e", "unix:///b", Config{Name: "x", DataDir: "/e", Kubelet: KubeletConfig{DockerHost: "unix:///b", NodeIP: "192.0.2.2"}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			m := &Membership{Config: Config{Name: "x", DataDir: tc.dir, Kubelet: KubeletConfig{DockerHost: tc.host, NodeIP: "192.0.2.2"}}}
+			got := was
+			if err := m.change(&got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // What a file and flags do not say stays as it was.
 func TestPrepare_Keeps(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix:///first.sock")

@@ -24,6 +24,9 @@ func (o *operation) prepare(ctx context.Context, before entry, change Change) (e
 	if before.State == lifecycle.Absent && !e.Adopted {
 		err = mark(e.Config.DataDir)
 	}
+	if before.State == lifecycle.Running && !samePlace(before.Config, e.Config) {
+		err = o.moveOut(ctx, e)
+	}
 	if err != nil {
 		return entry{}, explain(o.fail(ctx, err, before), e.Config.DataDir)
 	}
@@ -44,6 +47,16 @@ func (o *operation) checkKind(e entry) error {
 		Cause:  fmt.Sprintf("%q is %s", o.name, is),
 		Remedy: fmt.Sprintf("use another --name, or delete it first with: minik8s down --purge --name %s", o.name),
 	}
+}
+
+// moveOut clears what a cluster that was not stopped has left where a start will not take it over. Nobody would know of it
+// once the new configuration has taken the place of the old one.
+func (o *operation) moveOut(ctx context.Context, e entry) error {
+	if err := o.clear(ctx, e.Before.Config, true); err != nil {
+		return fmt.Errorf("leaving the settings of before: %w", err)
+	}
+	e.Before.State = lifecycle.Stopped
+	return write(o.dir, e)
 }
 
 func (o *operation) choose(ctx context.Context, before entry, change Change) (entry, error) {

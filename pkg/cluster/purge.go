@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -38,9 +37,21 @@ func (o *operation) clear(ctx context.Context, c Config, served bool) error {
 	return errors.Join(errs...)
 }
 
-// samePlace reports whether two configurations put the same things at the same places of the machine.
-func samePlace(a, b Config) bool {
-	return a.NodeCount() == b.NodeCount() && reflect.DeepEqual(a.Networking, b.Networking) && reflect.DeepEqual(a.Kubelet, b.Kubelet)
+// samePlace reports whether a start with one configuration finds and takes over what the other has left on the machine.
+func samePlace(a, b Config) bool { return placeOf(a) == placeOf(b) }
+
+// place is what tells where the containers, addresses and routes of a cluster are. Rules, links and cgroups are found by the
+// cluster's name.
+type place struct {
+	nodes                                     int
+	node, dockerHost, podCIDR, pods, services string
+}
+
+func placeOf(c Config) place {
+	if c.NodeCount() == 0 {
+		return place{}
+	}
+	return place{c.NodeCount(), c.Kubelet.NodeName, c.Kubelet.DockerHost, c.Kubelet.PodCIDR, c.Networking.PodSubnet, c.Networking.ServiceSubnet}
 }
 
 // removeData removes the data of a cluster that nothing of is left elsewhere. A directory without the mark of a data
