@@ -133,11 +133,9 @@ func (o *operation) start(ctx context.Context, before entry, change Change, opts
 
 // fail undoes a start of which no process is left, and returns why it failed.
 func (o *operation) fail(ctx context.Context, cause error, before entry) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
 	now, err := read(o.dir, o.name)
 	if err == nil && now.State != lifecycle.Absent {
-		err = o.undo(ctx, now, &before)
+		err = o.undo(context.WithoutCancel(ctx), now, &before)
 	}
 	if err != nil {
 		return fmt.Errorf("%w; undoing the start: %w", cause, err)

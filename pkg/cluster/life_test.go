@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -150,6 +151,33 @@ func TestClear(t *testing.T) {
 				t.Errorf("error %q, want %q\n%s", text, tc.wantText, diff)
 			}
 		})
+	}
+}
+
+// A step that hangs is left after its time, and the next ones are done.
+func TestClear_StepThatHangs(t *testing.T) {
+	t.Parallel()
+	hangs := func(ctx context.Context, _ Config) error { <-ctx.Done(); return ctx.Err() }
+	for _, served := range []bool{false, true} {
+		o := &operation{}
+		got := cleared(o, nil)
+		o.steps = append([]clearStep{{"rules", time.Millisecond, hangs}}, o.steps...)
+		c := Config{DataDir: t.TempDir()}
+		if err := os.Mkdir(kubeletDir(c), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err := o.clear(t.Context(), c, served)
+		if served && (err == nil || !strings.HasPrefix(err.Error(), "removing rules: "+container.ErrUnavailable.Error()+": no end after 1ms")) || !served && err != nil {
+			t.Errorf("served %t: %v", served, err)
+		}
+		if len(*got) != 2 {
+			t.Errorf("after it: %v", *got)
+		}
+	}
+	for _, s := range clearSteps {
+		if s.limit == 0 && s.name != "containers" { // which docker bounds
+			t.Errorf("%s may take for ever", s.name)
+		}
 	}
 }
 

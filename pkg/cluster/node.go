@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/informers"
@@ -324,46 +325,51 @@ func withRuntime(c Config, f func(*docker.Runtime) error) error {
 // clearStep removes one kind of thing from the machine.
 type clearStep struct {
 	name string
-	run  func(context.Context, Config) error
+	// limit is how long it may take; 0: it knows itself when nothing more happens.
+	limit time.Duration
+	run   func(context.Context, Config) error
 }
+
+// stepLimit is plenty: steps that use the engine ask it a question, the others ask the kernel.
+const stepLimit = time.Minute
 
 // clearSteps are in the order of removal: containers first, for they use all the rest.
 var clearSteps = []clearStep{
-	{"containers", func(ctx context.Context, c Config) error {
+	{"containers", 0, func(ctx context.Context, c Config) error {
 		return withRuntime(c, func(r *docker.Runtime) error { return r.Purge(ctx) })
 	}},
-	{"service rules", func(ctx context.Context, c Config) error {
+	{"service rules", stepLimit, func(ctx context.Context, c Config) error {
 		config, err := proxyConfig(c, netip.Addr{}, nil)
 		if err != nil {
 			return err
 		}
 		return proxy.Purge(ctx, config)
 	}},
-	{"kubelet's rules and cgroups", func(ctx context.Context, c Config) error {
+	{"kubelet's rules and cgroups", stepLimit, func(ctx context.Context, c Config) error {
 		return withRuntime(c, func(r *docker.Runtime) error { return kubelet.Clear(ctx, c.Name, r, cgroupRoot(c)) })
 	}},
-	{"pod network", func(ctx context.Context, c Config) error {
+	{"pod network", stepLimit, func(ctx context.Context, c Config) error {
 		n, err := newNetwork(c)
 		if err != nil {
 			return err
 		}
 		return n.Purge(ctx)
 	}},
-	{"routes", func(_ context.Context, c Config) error {
+	{"routes", stepLimit, func(_ context.Context, c Config) error {
 		_, all, err := nodePods(c)
 		if err != nil {
 			return err
 		}
 		return routes.Purge(all)
 	}},
-	{"DNS address", func(_ context.Context, c Config) error {
+	{"DNS address", stepLimit, func(_ context.Context, c Config) error {
 		a, err := dnsAddress(c)
 		if err != nil {
 			return err
 		}
 		return removeLoopback(a)
 	}},
-	{"mounts", func(_ context.Context, c Config) error {
+	{"mounts", stepLimit, func(_ context.Context, c Config) error {
 		err := unmountAll(kubeletDir(c)) // the data directory may be a mount itself
 		if errors.Is(err, os.ErrNotExist) {
 			return nil

@@ -313,11 +313,9 @@ func (s *Start) serves() error {
 func (s *Start) Close() error {
 	var err error
 	if s.before != nil && !s.served {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
 		var now entry
 		if now, err = read(s.operation.dir, s.Config.Name); err == nil {
-			err = s.operation.undo(ctx, now, s.before)
+			err = s.operation.undo(context.Background(), now, s.before)
 		}
 	}
 	s.release()

@@ -30,11 +30,27 @@ func (o *operation) clear(ctx context.Context, c Config, served bool) error {
 	}
 	var errs []error
 	for _, step := range o.steps {
-		if err := step.run(ctx, c); err != nil && (served || !errors.Is(err, container.ErrUnavailable)) {
+		if err := step.within(ctx, c); err != nil && (served || !errors.Is(err, container.ErrUnavailable)) {
 			errs = append(errs, fmt.Errorf("removing %s: %w", step.name, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// within runs a step for as long as it may take, so that one that hangs does not keep the rest from being removed, nor others
+// from the cluster.
+func (s clearStep) within(ctx context.Context, c Config) error {
+	limited := ctx
+	if s.limit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, s.limit)
+		defer cancel()
+	}
+	err := s.run(limited, c)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		err = fmt.Errorf("%w: no end after %s: %w", container.ErrUnavailable, s.limit, err)
+	}
+	return err
 }
 
 // samePlace reports whether a start with one configuration finds and takes over what the other has left on the machine.

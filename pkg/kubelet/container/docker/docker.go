@@ -43,6 +43,7 @@ type Runtime struct {
 	privilege privilege
 	cache     cache
 	importing singleflight.Group // of the pause image
+	patience  time.Duration      // with a daemon that does nothing of what Purge asks
 
 	mu      sync.Mutex
 	version container.Version // as of the last Version call, with the daemon's cgroup facts
@@ -63,7 +64,7 @@ func New(config Config) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runtime{config: config, client: c, privilege: own, cache: newCache()}, nil
+	return &Runtime{config: config, client: c, privilege: own, cache: newCache(), patience: time.Minute}, nil
 }
 
 func dial(host string, t TLS) (*client.Client, error) {

@@ -5,17 +5,38 @@ package docker
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	dockercontainer "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"golang.org/x/sync/errgroup"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
+// errStuck says that a daemon that was asked to remove containers does not.
+var errStuck = errors.New("the Docker daemon does not get on")
+
 // Purge removes every container of the cluster, of all its nodes on this daemon, and the pause image unless a container
-// of another cluster uses it. Repeating it is harmless.
+// of another cluster uses it. Repeating it is harmless. It removes as much as it can, and gives up when the daemon has done
+// nothing for a minute.
 func (r *Runtime) Purge(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(r.patience, func() { cancel(fmt.Errorf("%w: nothing for %s", errStuck, r.patience)) })
+	defer watch.Stop()
+	err := r.purge(ctx, func() { watch.Reset(r.patience) })
+	if cause := context.Cause(ctx); errors.Is(cause, errStuck) {
+		return fmt.Errorf("%w: %w: %w", container.ErrUnavailable, cause, err)
+	}
+	return err
+}
+
+func (r *Runtime) purge(ctx context.Context, progress func()) error {
 	list, err := r.client.ContainerList(ctx, dockercontainer.ListOptions{
 		All: true, Filters: filters.NewArgs(filters.Arg("label", labelCluster+"="+r.config.Cluster)),
 	})
@@ -23,17 +44,17 @@ func (r *Runtime) Purge(ctx context.Context) error {
 		return engineError(err, "listing the containers of cluster %q", r.config.Cluster)
 	}
 	// Sandboxes last, so that no container loses its namespaces while it runs.
-	for _, kind := range []string{kindContainer, kindSandbox} {
-		group, groupCtx := errgroup.WithContext(ctx)
-		group.SetLimit(4)
-		for _, s := range list {
-			if (s.Labels[labelKind] == kindSandbox) == (kind == kindSandbox) {
-				group.Go(func() error { return r.remove(groupCtx, s.ID) })
-			}
+	var containers, sandboxes []string
+	for _, s := range list {
+		if s.Labels[labelKind] == kindSandbox {
+			sandboxes = append(sandboxes, s.ID)
+		} else {
+			containers = append(containers, s.ID)
 		}
-		if err := group.Wait(); err != nil {
-			return err
-		}
+	}
+	progress()
+	if err := errors.Join(r.removeAll(ctx, containers, progress), r.removeAll(ctx, sandboxes, progress)); err != nil {
+		return err
 	}
 	images, err := r.pauseImages(ctx)
 	if err != nil {
@@ -47,4 +68,21 @@ func (r *Runtime) Purge(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// removeAll removes what can be removed, and calls progress after each.
+func (r *Runtime) removeAll(ctx context.Context, ids []string, progress func()) error {
+	errs := make([]error, len(ids))
+	var group errgroup.Group
+	group.SetLimit(4)
+	for i, id := range ids {
+		group.Go(func() error {
+			if errs[i] = r.remove(ctx, id); ctx.Err() == nil {
+				progress()
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in errs
+	return errors.Join(errs...)
 }

@@ -1,0 +1,119 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package docker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+)
+
+// daemon is as much of Docker as a purge needs.
+type daemon struct {
+	containers map[string]string // kind by ID
+	broken     map[string]bool   // cannot be removed
+	hangs      map[string]bool   // are not removed, and never answered
+
+	mu      sync.Mutex // guards removed
+	removed []string
+}
+
+func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := path.Base(r.URL.Path)
+	switch {
+	case id == "_ping":
+		w.Header().Set("Api-Version", minAPIVersion)
+	case d.hangs[id]:
+		<-r.Context().Done()
+	case r.Method == http.MethodDelete && d.broken[id]:
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprintf(w, `{"message":"device or resource busy: %s"}`, id)
+	case r.Method == http.MethodDelete:
+		d.mu.Lock()
+		d.removed = append(d.removed, id)
+		d.mu.Unlock()
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		list := []any{}
+		for id, kind := range d.containers {
+			if !strings.Contains(r.URL.Path, "/containers/") {
+				break // images
+			}
+			list = append(list, map[string]any{"Id": id, "Labels": map[string]string{labelKind: kind}})
+		}
+		_ = json.NewEncoder(w).Encode(list)
+	}
+}
+
+func TestPurge_RemovesAsMuchAsItCan(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		daemon *daemon
+		want   []string
+		wantIn []string // the error
+		wantIs error
+	}{
+		{"all", &daemon{containers: map[string]string{"a": kindContainer, "s": kindSandbox}}, []string{"a", "s"}, nil, nil},
+		{
+			"some are stuck",
+			&daemon{containers: map[string]string{"a": kindContainer, "b": kindContainer, "c": kindContainer, "s": kindSandbox, "t": kindSandbox}, broken: map[string]bool{"a": true, "s": true}},
+			[]string{"b", "c", "t"},
+			[]string{`removing container "a"`, `removing container "s"`},
+			nil,
+		},
+		{"one hangs", &daemon{containers: map[string]string{"a": kindContainer, "b": kindContainer}, hangs: map[string]bool{"a": true}}, []string{"b"}, []string{"does not get on", `removing container "a"`}, container.ErrUnavailable},
+		{"the daemon hangs", &daemon{hangs: map[string]bool{"json": true}}, nil, []string{"does not get on", "listing the containers"}, container.ErrUnavailable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			socket := filepath.Join(t.TempDir(), "s")
+			l, err := net.Listen("unix", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := tc.daemon
+			server := &http.Server{Handler: d}
+			served := make(chan error, 1)
+			go func() { served <- server.Serve(l) }()
+			t.Cleanup(func() {
+				_ = server.Close() // what hangs ends
+				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+					t.Error(err)
+				}
+			})
+			r, err := New(Config{Host: "unix://" + socket, Cluster: "c", Node: "n"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			r.patience = 300 * time.Millisecond
+			err = r.Purge(t.Context())
+			if (err == nil) != (len(tc.wantIn) == 0) || tc.wantIs != nil && !errors.Is(err, tc.wantIs) {
+				t.Errorf("error %v", err)
+			}
+			for _, want := range tc.wantIn {
+				if err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v, want %q", err, want)
+				}
+			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if slices.Sort(d.removed); !slices.Equal(d.removed, tc.want) {
+				t.Errorf("removed %v, want %v", d.removed, tc.want)
+			}
+		})
+	}
+}
