@@ -29,7 +29,7 @@ type Config struct {
 	// Name tells clusters on one machine apart; default "minik8s".
 	Name string `json:"name,omitempty"`
 	// DataDir holds all that the cluster keeps; default /var/lib/minik8s/NAME, for others than root
-	// ~/.local/share/minik8s/NAME.
+	// ~/.local/share/minik8s/NAME. A relative path is one from the folder of the file.
 	DataDir string `json:"dataDir,omitempty"`
 	// Nodes is how many nodes run on this machine: 1 or 0 (a control plane without kubelet); default 1.
 	Nodes *int `json:"nodes,omitempty"`
@@ -149,7 +149,22 @@ func ReadConfig(path string) (name string, change Change, err error) {
 	if c.APIVersion != APIVersion || c.Kind != Kind {
 		return "", nil, fmt.Errorf("reading configuration %q: it is %s %s, want apiVersion: %s, kind: %s", path, c.APIVersion, c.Kind, APIVersion, Kind)
 	}
-	return c.Name, func(c *Config) error { return yaml.UnmarshalStrict(data, c) }, nil
+	dir := c.DataDir
+	if dir != "" && !filepath.IsAbs(dir) {
+		if path, err = filepath.Abs(path); err != nil {
+			return "", nil, fmt.Errorf("reading configuration: %w", err)
+		}
+		dir = filepath.Join(filepath.Dir(path), dir)
+	}
+	return c.Name, func(c *Config) error {
+		if err := yaml.UnmarshalStrict(data, c); err != nil {
+			return err
+		}
+		if dir != "" {
+			c.DataDir = filepath.Clean(dir)
+		}
+		return nil
+	}, nil
 }
 
 // Validate checks what can be checked without touching the machine.

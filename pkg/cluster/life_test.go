@@ -583,7 +583,11 @@ func TestPrepare_AtTheSameTime(t *testing.T) {
 func TestUnchanged(t *testing.T) {
 	t.Parallel()
 	none, one := 0, 1
-	running := Config{APIVersion: APIVersion, Kind: Kind, Name: "x", Nodes: &none, APIPort: 6443, DataDir: "/d"}
+	running := Config{
+		APIVersion: APIVersion, Kind: Kind, Name: "x", Nodes: &none, APIPort: 6443, DataDir: "/d",
+		Networking: NetworkingConfig{PodSubnet: "10.1.0.0/16", ServiceSubnet: "10.2.0.0/16", DNSDomain: "d"},
+		Kubelet:    KubeletConfig{Port: 10250, NodeName: "n", DockerHost: "unix:///a"},
+	}
 	for _, tc := range []struct {
 		name   string
 		change func(*Config)
@@ -591,6 +595,9 @@ func TestUnchanged(t *testing.T) {
 	}{
 		{"nothing", func(*Config) {}, nil},
 		{"the same", func(c *Config) { c.APIPort = 6443; c.Nodes = &none }, nil},
+		{"what a start chooses", func(c *Config) {
+			c.APIPort, c.DataDir, c.Kubelet.Port, c.Kubelet.NodeName, c.Kubelet.DockerHost, c.Networking = 0, "", 0, "", "", NetworkingConfig{}
+		}, nil},
 		{"a port", func(c *Config) { c.APIPort = 7000 }, []string{"running with --api-port 6443, not 7000", "minik8s down --name x"}},
 		{"nodes", func(c *Config) { c.Nodes = &one }, []string{"--nodes 0, not 1"}},
 		{"etcd", func(c *Config) { c.Etcd.Servers = []string{"http://e"} }, []string{`--etcd-servers the default, not ["http://e"]`}},
@@ -611,6 +618,32 @@ func TestUnchanged(t *testing.T) {
 	}
 	if *running.Nodes != 0 {
 		t.Error("a question has changed the configuration")
+	}
+}
+
+// The same file twice is no change, however it names the folder of the data.
+func TestUnchanged_DataDirOfFile(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for name, text := range map[string]string{"relative": "./data", "up": "../" + filepath.Base(root) + "/data", "not clean": root + "//data/"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(root, strings.ReplaceAll(name, " ", "-")+".yaml")
+			if err := os.WriteFile(path, []byte("apiVersion: minik8s.io/v1alpha1\nkind: Cluster\ndataDir: "+text+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, change, err := ReadConfig(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			running, err := settle(Config{Name: "x", DataDir: filepath.Join(root, "data")}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := unchanged(running, change); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -171,6 +172,7 @@ func unchanged(running Config, change Change) error {
 	if err != nil {
 		return err
 	}
+	leaveSettled(&want, running)
 	differ, err := differences(running, want)
 	if err != nil || len(differ) == 0 {
 		return err
@@ -179,6 +181,18 @@ func unchanged(running Config, change Change) error {
 		Cause:  fmt.Sprintf("cluster %q is running with %s", running.Name, strings.Join(differ, ", ")),
 		Remedy: fmt.Sprintf("that changes at a start only: minik8s down --name %s, and then this command again", running.Name),
 	}
+}
+
+// leaveSettled fills in what is left open, for a start to choose, with what runs.
+func leaveSettled(want *Config, running Config) {
+	want.DataDir = cmp.Or(want.DataDir, running.DataDir)
+	want.APIPort = cmp.Or(want.APIPort, running.APIPort)
+	n, have := &want.Networking, running.Networking
+	n.PodSubnet, n.ServiceSubnet = cmp.Or(n.PodSubnet, have.PodSubnet), cmp.Or(n.ServiceSubnet, have.ServiceSubnet)
+	n.DNSDomain = cmp.Or(n.DNSDomain, have.DNSDomain)
+	k := &want.Kubelet
+	k.Port, k.NodeName = cmp.Or(k.Port, running.Kubelet.Port), cmp.Or(k.NodeName, running.Kubelet.NodeName)
+	k.DockerHost = cmp.Or(k.DockerHost, running.Kubelet.DockerHost)
 }
 
 // flagOf has the fields that have a flag of their own.
