@@ -23,6 +23,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 const (
@@ -106,15 +111,42 @@ func (a *arena) rested(ctx context.Context) (all map[string]listed, err error) {
 
 // ca tells one life of a cluster from the next: it is made once, with the data.
 func (a *arena) ca(name string) string {
-	dir := filepath.Join(a.data(), name)
-	if name == names[1] {
-		dir = a.dataDir(name)
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt"))
+	data, err := os.ReadFile(filepath.Join(a.dir(name), "pki", "ca.crt"))
 	if err != nil {
 		return ""
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
+// dir is where a cluster keeps its data.
+func (a *arena) dir(name string) string {
+	if name == names[1] {
+		return a.dataDir(name)
+	}
+	return filepath.Join(a.data(), name)
+}
+
+// keeps checks that a cluster that is up has what was stored in an earlier round of its life, and in a new life stores it.
+func (a *arena) keeps(ctx context.Context, name string, known bool) error {
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(a.dir(name), "kubeconfig"))
+	if err != nil {
+		return err
+	}
+	config.Timeout = patience
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	maps := client.CoreV1().ConfigMaps(metav1.NamespaceDefault)
+	if known {
+		_, err = maps.Get(ctx, "life", metav1.GetOptions{})
+	} else {
+		_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "life"}}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("what cluster %s keeps (known: %t): %w", name, known, err)
+	}
+	return nil
 }
 
 // left are the files of a cluster.
@@ -155,16 +187,8 @@ func (a *arena) check(name string, from []state, ca string, events []event, now 
 	if left := a.left(name); slices.Contains(is, absent) && len(left) > 1 || slices.Contains(is, absent) && len(left) == 1 && !strings.HasSuffix(left[0], ".lock") {
 		problems = append(problems, fmt.Errorf("it is absent and left %v", left))
 	}
-	kills := 0
-	for _, e := range events {
-		if e.verb == doKill && e.code == 0 {
-			kills++
-		}
-	}
-	for _, e := range events {
-		if e.verb != doKill && !e.killed && e.code != 0 && (e.verb != doUp || kills == 0) {
-			problems = append(problems, fmt.Errorf("%s failed: %s", e.verb, e.output))
-		}
+	for _, e := range failed(events) {
+		problems = append(problems, fmt.Errorf("%s failed: %s", e.verb, e.output))
 	}
 	lost := func(s state) bool { return s == absent || s == first || s == cutFirst || s == purging }
 	purged := slices.ContainsFunc(events, func(e event) bool { return e.verb == doPurge }) || slices.ContainsFunc(from, lost)
@@ -203,7 +227,8 @@ func TestParallelOperations(t *testing.T) {
 	t.Logf("%d rounds, MINIK8S_LIFECYCLE_SEED=%d", rounds, seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	t.Cleanup(func() { a.sweep(t) })
-	at, cas, asked := map[string][]state{}, map[string]string{}, map[string]int{}
+	at, asked := map[string][]state{}, map[string]int{}
+	cas, kept := map[string]string{}, map[string]string{} // the life of a cluster, and the last in which it stored something
 	for _, name := range names {
 		at[name] = []state{absent}
 	}
@@ -229,6 +254,12 @@ func TestParallelOperations(t *testing.T) {
 				at[name] = append(at[name], down)
 			}
 			cas[name] = a.ca(name)
+			if slices.Equal(at[name], []state{up}) { // and not about to end
+				if err := a.keeps(t.Context(), name, kept[name] == cas[name]); err != nil {
+					t.Fatalf("round %d: %v", i, err)
+				}
+				kept[name] = cas[name]
+			}
 			counts[string(at[name][0])]++
 		}
 		if one, two := all[names[0]], all[names[1]]; one.Server != "" && one.Server == two.Server {

@@ -87,12 +87,24 @@ func (e event) afterUp(s state) []state {
 		return []state{up}
 	case !e.killed: // undone
 		return rest(s)
+	case s == up: // who only waits takes nothing with it
+		return []state{up}
 	case s == absent || s == cutFirst || s == purging:
 		return []state{s, absent, cutFirst, first, up, purging}
 	case s == down || s == cutAgain:
 		return []state{s, down, cutAgain, again, up}
 	}
 	return []state{s, up, down, cutFirst, cutAgain}
+}
+
+// failed are the events that went wrong. That a start fails is right only if its process was killed meanwhile.
+func failed(events []event) []event {
+	return slices.DeleteFunc(slices.Clone(events), func(e event) bool {
+		killed := slices.ContainsFunc(events, func(k event) bool {
+			return k.verb == doKill && k.code == 0 && !k.end.Before(e.begin) && !k.begin.After(e.end)
+		})
+		return e.verb == doKill || e.killed || e.code == 0 || e.verb == doUp && killed
+	})
 }
 
 // rest is what down makes of a state.
@@ -164,12 +176,40 @@ func waits(events []event, done uint, e event) bool {
 	return false
 }
 
+// at is an event from one time to another.
+func at(v verb, from, to int, code int) event {
+	zero := time.Unix(0, 0)
+	return event{verb: v, begin: zero.Add(time.Duration(from)), end: zero.Add(time.Duration(to)), code: code}
+}
+
+func TestFailed(t *testing.T) {
+	t.Parallel()
+	cutOff := at(doDown, 0, 1, 1)
+	cutOff.killed = true
+	for _, tc := range []struct {
+		name   string
+		events []event
+		want   int
+	}{
+		{"nothing", []event{at(doUp, 0, 1, 0), at(doKill, 0, 1, 1), cutOff}, 0},
+		{"a start", []event{at(doUp, 0, 1, 1)}, 1},
+		{"a start whose process is killed", []event{at(doKill, 2, 3, 0), at(doUp, 1, 2, 1)}, 0},
+		{"a start after a kill", []event{at(doKill, 0, 1, 0), at(doUp, 2, 3, 1)}, 1},
+		{"a start before a kill", []event{at(doUp, 0, 1, 1), at(doKill, 2, 3, 0)}, 1},
+		{"a start with a kill of nobody", []event{at(doUp, 0, 2, 1), at(doKill, 0, 1, 1)}, 1},
+		{"what a kill does not excuse", []event{at(doDown, 0, 2, 1), at(doPurge, 0, 2, 1), at(doKill, 0, 1, 0)}, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if got := failed(tc.events); len(got) != tc.want {
+				t.Errorf("got %v, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestSerial(t *testing.T) {
 	t.Parallel()
-	at := func(v verb, from, to int, code int) event {
-		zero := time.Unix(0, 0)
-		return event{verb: v, begin: zero.Add(time.Duration(from)), end: zero.Add(time.Duration(to)), code: code}
-	}
 	dead := func(e event) event {
 		e.killed = true
 		return e
@@ -188,6 +228,7 @@ func TestSerial(t *testing.T) {
 		{"a process killed", up, []event{at(doKill, 0, 1, 0)}, "down"},
 		{"a start that failed", absent, []event{at(doUp, 0, 2, 1), at(doKill, 1, 2, 0)}, "absent"},
 		{"a start killed", down, []event{dead(at(doUp, 0, 2, 0))}, "down, further start cut off, further start under way, without a parent, up"},
+		{"a start of what runs killed", up, []event{dead(at(doUp, 0, 2, 0))}, "up"},
 		{"a start killed, then down", absent, []event{dead(at(doUp, 0, 2, 0)), at(doDown, 3, 4, 0)}, "absent, down"},
 		{"a purge killed, then a start", up, []event{dead(at(doPurge, 0, 2, 0)), at(doUp, 3, 4, 0)}, "up"},
 	} {
