@@ -120,6 +120,10 @@ func TestExplain(t *testing.T) {
 	if err := explain(&os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, "/d"); !errors.As(err, &p) || !strings.Contains(p.Cause, "full") {
 		t.Errorf("a full disk gives %v", err)
 	}
+	// Also of a control plane without pods, and at down, neither of which --nodes could help.
+	if err := explain(&os.PathError{Op: "mkdir", Path: "x", Err: syscall.EACCES}, "/d"); !errors.As(err, &p) || !strings.Contains(p.Remedy, "--data-dir") || strings.Contains(p.Remedy, "--nodes") {
+		t.Errorf("no permission gives %v", err)
+	}
 	plain := errors.New("x")
 	if err := explain(plain, "/d"); err != plain { //nolint:errorlint // nothing may be added
 		t.Errorf("another error became %v", err)
@@ -149,6 +153,10 @@ func TestSettle_AvoidsOthersAndIsStable(t *testing.T) {
 	}
 	if diff := cmp.Diff(b, fill(b, a)); diff != "" {
 		t.Errorf("settling twice differs:\n%s", diff)
+	}
+	// What a port was asked for is not chosen for the other.
+	if c := fill(Config{Name: "c", APIPort: 10250}); c.Kubelet.Port == 10250 {
+		t.Error("API server and kubelet have the same port")
 	}
 }
 

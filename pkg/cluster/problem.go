@@ -32,7 +32,7 @@ func explain(err error, dataDir string) error {
 	case errors.Is(err, syscall.EROFS):
 		return &Problem{Cause: dataDir + " is on a read-only file system", Remedy: "choose another place with --data-dir", Err: err}
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		return &Problem{Cause: "no permission: " + err.Error(), Remedy: "run as root, or use --nodes 0 for a control plane without pods", Err: err}
+		return &Problem{Cause: "no permission: " + err.Error(), Remedy: "run this as root or as whoever the files belong to, or choose another place with --data-dir", Err: err}
 	}
 	return err
 }

@@ -45,7 +45,7 @@ func settle(c Config, others []Config) (Config, error) {
 }
 
 func settlePorts(c *Config, others []Config) error {
-	taken := map[int]bool{}
+	taken := map[int]bool{c.APIPort: true, c.Kubelet.Port: true}
 	for _, o := range others {
 		taken[o.APIPort], taken[o.Kubelet.Port] = true, true
 	}
