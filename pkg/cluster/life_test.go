@@ -770,6 +770,40 @@ func TestList_OneBadEntry(t *testing.T) {
 	}
 }
 
+func TestAwaitEnd(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	close(ended)
+	broken := errors.New("broken")
+	byKill := make(chan struct{})
+	for _, tc := range []struct {
+		name string
+		done chan struct{}
+		kill func() error
+		want string
+	}{
+		{"has ended", ended, func() error { return broken }, ""},
+		{"is killed", byKill, func() error { close(byKill); return nil }, ""},
+		{"cannot be killed", nil, func() error { return broken }, "broken"},
+		{"hangs", nil, func() error { return nil }, "it does not die"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			grace := time.Millisecond
+			if tc.done != nil {
+				grace = time.Minute // there is no need to wait
+			}
+			if tc.done == byKill {
+				grace = 100 * time.Millisecond
+			}
+			err := awaitEnd(tc.done, tc.kill, grace)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
 func TestTail(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")

@@ -176,16 +176,25 @@ func reap(cmd *exec.Cmd, grace time.Duration) error {
 		_ = cmd.Wait() // how it ended does not matter any more
 		close(done)
 	}()
-	select {
-	case <-done:
-		return nil
-	case <-time.After(grace):
-		if err := cmd.Process.Kill(); err != nil {
-			return fmt.Errorf("killing process %d: %w", cmd.Process.Pid, err)
-		}
-		<-done
-		return nil
+	if err := awaitEnd(done, cmd.Process.Kill, grace); err != nil {
+		return fmt.Errorf("process %d: %w", cmd.Process.Pid, err)
 	}
+	return nil
+}
+
+// awaitEnd waits for the end of a process, which is killed after grace and given up after another.
+func awaitEnd(done <-chan struct{}, kill func() error, grace time.Duration) error {
+	for _, act := range []func() error{kill, func() error { return errors.New("it does not die: it may hang in the kernel") }} {
+		select {
+		case <-done:
+			return nil
+		case <-time.After(grace):
+			if err := act(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Reporter returns the functions by which a background process tells its parent; they do nothing in the foreground.
