@@ -32,6 +32,8 @@ import (
 // Reconciler works on one node at a time.
 type Reconciler struct {
 	Client client.Client
+	// Live tells whether a lease that seems to have ended has ended indeed.
+	Live   client.Reader
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
 
@@ -54,7 +56,7 @@ type heartbeat struct {
 
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
-	r := &Reconciler{Client: env.Client, Events: env.Events, Clock: env.Clock}
+	r := &Reconciler{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock}
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&corev1.Node{}).
@@ -80,15 +82,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	heard, err := r.listen(ctx, node)
+	lease, err := r.lease(ctx, r.Client, node)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	now := r.Clock.Now()
-	end := deadline(node, heard)
+	end := deadline(node, r.listen(node, lease, now))
 	if !now.Before(end) {
-		if err := r.markUnknown(ctx, node, now); err != nil {
-			return reconcile.Result{}, err
+		if alive, err := r.markUnknown(ctx, node, lease, now); alive || err != nil {
+			return reconcile.Result{RequeueAfter: surveyPeriod}, err
 		}
 	}
 	if c := condition(node, corev1.NodeReady); c != nil && c.Status == corev1.ConditionUnknown {
@@ -108,13 +110,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// listen returns when the node was last heard of, by lease or by status.
-func (r *Reconciler) listen(ctx context.Context, node *corev1.Node) (time.Time, error) {
-	var lease coordinationv1.Lease
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, &lease)
+// lease returns the lease of the node, an empty one if it has none.
+func (r *Reconciler) lease(ctx context.Context, reader client.Reader, node *corev1.Node) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	err := reader.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, lease)
 	if client.IgnoreNotFound(err) != nil {
-		return time.Time{}, fmt.Errorf("reading the lease of node %q: %w", node.Name, err)
+		return nil, fmt.Errorf("reading the lease of node %q: %w", node.Name, err)
 	}
+	return lease, nil
+}
+
+// listen returns when the node was last heard of, by lease or by status.
+func (r *Reconciler) listen(node *corev1.Node, lease *coordinationv1.Lease, now time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.heartbeats == nil {
@@ -122,16 +129,27 @@ func (r *Reconciler) listen(ctx context.Context, node *corev1.Node) (time.Time, 
 	}
 	last, known := r.heartbeats[node.Name]
 	if !known || last.uid != node.UID {
-		last = heartbeat{uid: node.UID, heard: r.Clock.Now()}
+		last = heartbeat{uid: node.UID, heard: now}
 	}
 	if lease.Spec.RenewTime != nil && last.lease.Before(lease.Spec.RenewTime) {
-		last.lease, last.heard = *lease.Spec.RenewTime, r.Clock.Now()
+		last.lease, last.heard = *lease.Spec.RenewTime, now
 	}
 	if c := condition(node, corev1.NodeReady); c != nil && !last.status.Equal(&c.LastHeartbeatTime) {
-		last.status, last.heard = c.LastHeartbeatTime, r.Clock.Now()
+		last.status, last.heard = c.LastHeartbeatTime, now
 	}
 	r.heartbeats[node.Name] = last
-	return last.heard, nil
+	return last.heard
+}
+
+// isRenewed reports whether it is the cache that is silent and not the node: then the API server has another lease, and the next
+// pass waits until the cache has it too. Otherwise all nodes would die with a watch that stands still. Upstream asks in the same
+// way (NodeControllerLeaseCircuitBreaker), and holds all nodes back at the first answer of that kind; here each node asks once.
+func (r *Reconciler) isRenewed(ctx context.Context, node *corev1.Node, cached *coordinationv1.Lease) (bool, error) {
+	live, err := r.lease(ctx, r.Live, node)
+	if err != nil || live.ResourceVersion == "" || live.ResourceVersion == cached.ResourceVersion {
+		return false, err
+	}
+	return true, ownwrites.Await(ctx, r.Client, live)
 }
 
 func (r *Reconciler) forget(name string) {
@@ -140,21 +158,24 @@ func (r *Reconciler) forget(name string) {
 	delete(r.heartbeats, name)
 }
 
-// markUnknown writes down that nothing is known about the node any more.
-func (r *Reconciler) markUnknown(ctx context.Context, node *corev1.Node, now time.Time) error {
+// markUnknown writes down that nothing is known about the node any more, unless it is alive by what the API server has.
+func (r *Reconciler) markUnknown(ctx context.Context, node *corev1.Node, lease *coordinationv1.Lease, now time.Time) (alive bool, err error) {
 	conditions := unknown(node, now)
 	if equality.Semantic.DeepEqual(conditions, node.Status.Conditions) {
-		return nil
+		return false, nil
+	}
+	if renewed, err := r.isRenewed(ctx, node, lease); renewed || err != nil {
+		return renewed, err
 	}
 	wasReady := readiness(node) == corev1.ConditionTrue
 	node.Status.Conditions = conditions
 	if err := r.Client.Status().Update(ctx, node); err != nil {
-		return fmt.Errorf("updating the status of node %q: %w", node.Name, err)
+		return false, fmt.Errorf("updating the status of node %q: %w", node.Name, err)
 	}
 	if wasReady {
 		r.Events.Eventf(node, corev1.EventTypeNormal, "NodeNotReady", "Node %s status is now: %s", node.Name, "NodeNotReady")
 	}
-	return nil
+	return false, nil
 }
 
 // markPods takes the pods of an unreachable node out of service: Services must not send anything there.

@@ -4,21 +4,28 @@
 package nodelifecycle
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -59,7 +66,7 @@ func silentNode() controllertest.Case {
 		Request: reconcile.Request{NamespacedName: types.NamespacedName{Name: "dead"}},
 		New: func(c client.Client) reconcile.Reconciler {
 			clock := clocktesting.NewFakeClock(now)
-			r := &Reconciler{Client: c, Events: &record.FakeRecorder{}, Clock: clock}
+			r := &Reconciler{Client: c, Live: controllertest.Live(c), Events: &record.FakeRecorder{}, Clock: clock}
 			// The process has heard of the node, and then nothing more.
 			return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 				if len(r.heartbeats) == 0 {
@@ -78,7 +85,7 @@ func silentNode() controllertest.Case {
 				return err
 			}
 			want := []string{corev1.TaintNodeUnreachable + ":NoSchedule", corev1.TaintNodeUnreachable + ":NoExecute"}
-			if diff := cmp.Diff(want, render(n.Spec.Taints)); diff != "" {
+			if diff := gocmp.Diff(want, render(n.Spec.Taints)); diff != "" {
 				return fmt.Errorf("taints (-want +got):\n%s", diff)
 			}
 			if c := condition(&n, corev1.NodeReady); c.Status != corev1.ConditionUnknown || c.Reason != "NodeStatusUnknown" || c.Message != "Kubelet stopped posting node status." {
@@ -112,6 +119,107 @@ func TestReconciler_SilentNode_LooksAtItsOwnPods(t *testing.T) {
 	controllertest.Bystanders(t, silentNode(), elsewhere...)
 }
 
+// A watch of leases may stand still while all kubelets renew theirs.
+func TestReconciler_LeaseBehind(t *testing.T) {
+	lease := func(renewals int) *coordinationv1.Lease {
+		return &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "n", ResourceVersion: strconv.Itoa(100 + renewals)},
+			Spec:       coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: now.Add(time.Duration(renewals) * 10 * time.Second)}},
+		}
+	}
+	tests := []struct {
+		name         string
+		cached, live []client.Object
+		fails        error
+		want         corev1.ConditionStatus
+	}{
+		{name: "renewed", cached: []client.Object{lease(0)}, live: []client.Object{lease(1)}, want: corev1.ConditionTrue},
+		{name: "new", live: []client.Object{lease(0)}, want: corev1.ConditionTrue},
+		{name: "cannot be read", cached: []client.Object{lease(0)}, fails: errors.New("no answer"), want: corev1.ConditionTrue},
+		{name: "not renewed", cached: []client.Object{lease(0)}, live: []client.Object{lease(0)}, want: corev1.ConditionUnknown},
+		{name: "deleted", cached: []client.Object{lease(0)}, want: corev1.ConditionUnknown},
+		{name: "never was", want: corev1.ConditionUnknown},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			asked := 0
+			live := interceptor.NewClient(controllertest.NewClientBuilder().WithObjects(tt.live...).Build(), interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					asked++
+					return cmp.Or(tt.fails, c.Get(ctx, key, obj, opts...))
+				},
+			})
+			c := controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).
+				WithObjects(node("n", corev1.ConditionTrue), node("other", corev1.ConditionTrue)).WithObjects(tt.cached...).Build()
+			clock := clocktesting.NewFakeClock(now)
+			r := &Reconciler{Client: c, Live: live, Events: &record.FakeRecorder{}, Clock: clock}
+			key := types.NamespacedName{Name: "n"}
+			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+			if err != nil || asked != 0 {
+				t.Fatalf("while the lease is good: %v, asked %d times", err, asked)
+			}
+			for range 3 {
+				clock.Step(monitorGrace)
+				if result, err = r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); !errors.Is(err, tt.fails) || (err == nil && result.RequeueAfter == 0) {
+					t.Fatalf("got %v and %v, want %v", result, err, tt.fails)
+				}
+			}
+			var got corev1.Node
+			if err := c.Get(t.Context(), key, &got); err != nil {
+				t.Fatal(err)
+			}
+			if readiness(&got) != tt.want || len(got.Spec.Taints) > 0 != (tt.want == corev1.ConditionUnknown) {
+				t.Errorf("Ready is %s, want %s, taints %v", readiness(&got), tt.want, render(got.Spec.Taints))
+			}
+			if tt.want == corev1.ConditionUnknown && asked != 1 {
+				t.Errorf("asked %d times for one mark", asked)
+			}
+		})
+	}
+}
+
+// The pass after one that found the cache to be behind waits for it.
+func TestReconciler_LeaseBehind_Waits(t *testing.T) {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "n", ResourceVersion: "101"}}
+	c := controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).WithObjects(node("n", corev1.ConditionTrue)).Build()
+	live := controllertest.NewClientBuilder().WithObjects(lease).Build()
+	clock := clocktesting.NewFakeClock(now)
+	passes := 0
+	inner := &Reconciler{Client: ownwrites.NewClient(c, nil), Live: live, Events: &record.FakeRecorder{}, Clock: clock}
+	cache := &leases{version: "100"}
+	r := ownwrites.NewBarrier(cache, live).PerRequest(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		passes++
+		return inner.Reconcile(ctx, req)
+	}))
+	for i, step := range []struct {
+		version string
+		begun   int
+	}{{"100", 1}, {"100", 2}, {"100", 2}, {"101", 3}} {
+		cache.version = step.version
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n"}}); err != nil {
+			t.Fatal(err)
+		}
+		if passes != step.begun {
+			t.Errorf("after request %d, with the cache at %s, %d passes have begun, want %d", i, step.version, passes, step.begun)
+		}
+		clock.Step(monitorGrace)
+	}
+}
+
+// leases is a cache that has nothing but leases, and none of them.
+type leases struct{ version string }
+
+func (l *leases) Of(gvk schema.GroupVersionKind) [][]ownwrites.Store {
+	if gvk.Kind != "Lease" {
+		return nil
+	}
+	return [][]ownwrites.Store{{l}}
+}
+
+func (l *leases) GetByKey(string) (any, bool, error) { return nil, false, nil }
+
+func (l *leases) LastStoreSyncResourceVersion() string { return l.version }
+
 func TestTaints(t *testing.T) {
 	old := metav1.NewTime(now.Add(-time.Hour))
 	with := func(list ...corev1.Taint) func(*corev1.Node) {
@@ -135,7 +243,7 @@ func TestTaints(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, render(taints(tt.node, tt.evict, now))); diff != "" {
+			if diff := gocmp.Diff(tt.want, render(taints(tt.node, tt.evict, now))); diff != "" {
 				t.Errorf("taints (-want +got):\n%s", diff)
 			}
 		})
@@ -205,7 +313,7 @@ func TestReconciler_KeepsEvictionTaintInDisruptedZone(t *testing.T) {
 	})
 	c := controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).WithObjects(tainted, node("live", corev1.ConditionTrue),
 		node("dead-1", corev1.ConditionUnknown), node("dead-2", corev1.ConditionUnknown)).Build()
-	r := &Reconciler{Client: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakeClock(now)}
+	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakeClock(now)}
 	for name, want := range map[string]int{"dead-0": 2, "dead-1": 1} {
 		key := types.NamespacedName{Name: name}
 		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
@@ -227,7 +335,7 @@ func TestReconciler_AllSilent(t *testing.T) {
 	clock := clocktesting.NewFakeClock(now)
 	c := controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).
 		WithObjects(node("first", corev1.ConditionUnknown), node("second", corev1.ConditionTrue)).Build()
-	r := &Reconciler{Client: c, Events: &record.FakeRecorder{}, Clock: clock}
+	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clock}
 	pass := func(name string) (corev1.Node, time.Duration) {
 		t.Helper()
 		key := types.NamespacedName{Name: name}
@@ -263,7 +371,7 @@ func TestReconciler_WaitingNodesShareOneLook(t *testing.T) {
 	}
 	listed := 0
 	c := controllertest.Counting(controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).WithObjects(objects...).Build(), &listed)
-	r := &Reconciler{Client: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakeClock(now)}
+	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakeClock(now)}
 	for _, obj := range objects {
 		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}); err != nil {
 			t.Fatal(err)

@@ -148,6 +148,16 @@ func (c *Client) write(ctx context.Context, obj client.Object, do func() error) 
 	return err
 }
 
+// Await lets the next pass for the request that ctx belongs to wait until the cache has obj, which was read past it.
+func Await(ctx context.Context, c client.Client, obj client.Object) error {
+	gvk, err := apiutil.GVKForObject(obj, c.Scheme())
+	if err != nil {
+		return err
+	}
+	note(ctx, write{kind: gvk, key: client.ObjectKeyFromObject(obj), version: obj.GetResourceVersion()})
+	return nil
+}
+
 // IsUncertain reports whether a write that failed with err may have been done all the same: its answer was lost, came too late,
 // or tells of a failure inside the server. What the server refuses (4xx) is not done.
 func IsUncertain(err error) bool {
