@@ -7,6 +7,7 @@ package nodelifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -93,21 +94,32 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{RequeueAfter: surveyPeriod}, err
 		}
 	}
+	var unmarked error
 	if c := condition(node, corev1.NodeReady); c != nil && c.Status == corev1.ConditionUnknown {
-		if err := r.markPods(ctx, node); err != nil {
-			return reconcile.Result{}, err
-		}
+		unmarked = r.markPods(ctx, node)
 	}
 	again, err := r.taint(ctx, node, now)
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, errors.Join(unmarked, err)
 	}
 	if now.Before(end) {
-		if left := end.Sub(now); again == 0 || left < again {
-			again = left
-		}
+		again = sooner(again, end.Sub(now))
+	}
+	if unmarked != nil {
+		// What is in the way may itself be on the node, such as a webhook. So the node must not miss its turn to be tainted for
+		// it, as it would with the longer and longer delays after an error.
+		ctrl.LoggerFrom(ctx).Error(unmarked, "Not all pods of a silent node could be marked, trying again")
+		again = sooner(again, surveyPeriod)
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// sooner is the shorter one of two times to wait, of which 0 is for ever.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
 }
 
 // lease returns the lease of the node, an empty one if it has none.
@@ -178,12 +190,14 @@ func (r *Reconciler) markUnknown(ctx context.Context, node *corev1.Node, lease *
 	return false, nil
 }
 
-// markPods takes the pods of an unreachable node out of service: Services must not send anything there.
+// markPods takes the pods of an unreachable node out of service: Services must not send anything there. That one cannot be marked
+// does not keep it from the others.
 func (r *Reconciler) markPods(ctx context.Context, node *corev1.Node) error {
 	there, err := pods.OnNode(ctx, r.Client, node.Name)
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, pod := range there {
 		if !pods.IsReady(pod) {
 			continue
@@ -193,14 +207,14 @@ func (r *Reconciler) markPods(ctx context.Context, node *corev1.Node) error {
 		c.Status = corev1.ConditionFalse
 		c.LastTransitionTime = metav1.NewTime(r.Clock.Now())
 		if err := r.Client.Status().Update(ctx, pod); err != nil {
-			if apierrors.IsNotFound(err) {
-				continue
+			if !apierrors.IsNotFound(err) {
+				errs = append(errs, fmt.Errorf("marking pod %q on node %q not ready: %w", pod.Name, node.Name, err))
 			}
-			return fmt.Errorf("marking pod %q on node %q not ready: %w", pod.Name, node.Name, err)
+			continue
 		}
 		r.Events.Event(pod, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // taint writes the taints of the node. again is when to come back for what no event tells of: the turn of this node to get its

@@ -26,6 +26,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
+	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -219,6 +220,59 @@ func (l *leases) Of(gvk schema.GroupVersionKind) [][]ownwrites.Store {
 func (l *leases) GetByKey(string) (any, bool, error) { return nil, false, nil }
 
 func (l *leases) LastStoreSyncResourceVersion() string { return l.version }
+
+// A pod whose status cannot be written, say because the webhook that is asked is this very pod, keeps neither the other pods in
+// service nor the node untainted.
+func TestReconciler_PodThatCannotBeMarked(t *testing.T) {
+	refuses := true
+	c := interceptor.NewClient(controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}, &corev1.Pod{}).
+		WithObjects(node("dead", corev1.ConditionUnknown), node("live", corev1.ConditionTrue), podOn("dead", "a"), podOn("dead", "b")).Build(),
+		interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+			if refuses && obj.GetName() == "a" {
+				return errors.New("refused")
+			}
+			return c.SubResource(sub).Update(ctx, obj, opts...)
+		}})
+	clock := clocktesting.NewFakeClock(now)
+	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clock}
+	pass := func() (result reconcile.Result, ready, taints []string) {
+		t.Helper()
+		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "dead"}})
+		if err != nil {
+			t.Fatalf("%v: the node's turn would come late", err)
+		}
+		var n corev1.Node
+		if err := c.Get(t.Context(), types.NamespacedName{Name: "dead"}, &n); err != nil {
+			t.Fatal(err)
+		}
+		var list corev1.PodList
+		if err := c.List(t.Context(), &list); err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			if pods.IsReady(&list.Items[i]) {
+				ready = append(ready, list.Items[i].Name)
+			}
+		}
+		clock.Step(evictionInterval)
+		return result, ready, render(n.Spec.Taints)
+	}
+	pass()
+	result, ready, taints := pass()
+	if diff := gocmp.Diff([]string{"a"}, ready); diff != "" {
+		t.Errorf("ready pods (-want +got):\n%s", diff)
+	}
+	if diff := gocmp.Diff([]string{corev1.TaintNodeUnreachable + ":NoSchedule", corev1.TaintNodeUnreachable + ":NoExecute"}, taints); diff != "" {
+		t.Errorf("taints (-want +got):\n%s", diff)
+	}
+	if result.RequeueAfter == 0 || result.RequeueAfter > surveyPeriod {
+		t.Errorf("the pod is tried again after %v", result.RequeueAfter)
+	}
+	refuses = false
+	if _, ready, _ := pass(); len(ready) != 0 {
+		t.Errorf("%v are ready", ready)
+	}
+}
 
 func TestTaints(t *testing.T) {
 	old := metav1.NewTime(now.Add(-time.Hour))
