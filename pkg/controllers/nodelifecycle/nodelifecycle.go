@@ -53,6 +53,8 @@ type heartbeat struct {
 	lease  metav1.MicroTime
 	status metav1.Time
 	heard  time.Time
+	// failed is when the node was first seen to be not ready; zero if it is ready.
+	failed time.Time
 }
 
 // Setup adds the controller to the manager.
@@ -91,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	end := deadline(node, r.listen(node, lease, now))
 	if !now.Before(end) {
 		if alive, err := r.markUnknown(ctx, node, lease, now); alive || err != nil {
-			return reconcile.Result{RequeueAfter: surveyPeriod}, err
+			return reconcile.Result{RequeueAfter: monitorPeriod}, err
 		}
 	}
 	var unmarked error
@@ -109,7 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		// What is in the way may itself be on the node, such as a webhook. So the node must not miss its turn to be tainted for
 		// it, as it would with the longer and longer delays after an error.
 		ctrl.LoggerFrom(ctx).Error(unmarked, "Not all pods of a silent node could be marked, trying again")
-		again = sooner(again, surveyPeriod)
+		again = sooner(again, monitorPeriod)
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
 }
@@ -149,8 +151,23 @@ func (r *Reconciler) listen(node *corev1.Node, lease *coordinationv1.Lease, now 
 	if c := condition(node, corev1.NodeReady); c != nil && !last.status.Equal(&c.LastHeartbeatTime) {
 		last.status, last.heard = c.LastHeartbeatTime, now
 	}
+	if readiness(node) == corev1.ConditionTrue {
+		last.failed = time.Time{}
+	}
 	r.heartbeats[node.Name] = last
 	return last.heard
+}
+
+// failedSince returns when a node that is not ready failed.
+func (r *Reconciler) failedSince(node *corev1.Node, now time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.heartbeats[node.Name]
+	if last.failed.IsZero() {
+		last.failed = now
+		r.heartbeats[node.Name] = last
+	}
+	return last.failed
 }
 
 // isRenewed reports whether it is the cache that is silent and not the node: then the API server has another lease, and the next
@@ -240,6 +257,10 @@ func (r *Reconciler) taint(ctx context.Context, node *corev1.Node, now time.Time
 
 // mayEvict reports whether a node that is not ready may have its NoExecute taint now, and when to ask again.
 func (r *Reconciler) mayEvict(ctx context.Context, node *corev1.Node, now time.Time) (evict bool, again time.Duration, err error) {
+	tainted := hasAnyEvictionTaint(node)
+	if settled := r.failedSince(node, now).Add(monitorPeriod); !tainted && now.Before(settled) {
+		return false, settled.Sub(now), nil
+	}
 	found, err := r.look(ctx, now)
 	if err != nil {
 		return false, 0, err
@@ -247,7 +268,7 @@ func (r *Reconciler) mayEvict(ctx context.Context, node *corev1.Node, now time.T
 	zone := zoneOf(node)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	evict, turn, again := decide(found, zone, hasAnyEvictionTaint(node), r.evicted[zone], now)
+	evict, turn, again := decide(found, zone, tainted, r.evicted[zone], now)
 	if turn {
 		if r.evicted == nil {
 			r.evicted = map[string]time.Time{}

@@ -265,7 +265,7 @@ func TestReconciler_PodThatCannotBeMarked(t *testing.T) {
 	if diff := gocmp.Diff([]string{corev1.TaintNodeUnreachable + ":NoSchedule", corev1.TaintNodeUnreachable + ":NoExecute"}, taints); diff != "" {
 		t.Errorf("taints (-want +got):\n%s", diff)
 	}
-	if result.RequeueAfter == 0 || result.RequeueAfter > surveyPeriod {
+	if result.RequeueAfter == 0 || result.RequeueAfter > monitorPeriod {
 		t.Errorf("the pod is tried again after %v", result.RequeueAfter)
 	}
 	refuses = false
@@ -404,16 +404,76 @@ func TestReconciler_AllSilent(t *testing.T) {
 		return got, result.RequeueAfter
 	}
 	pass("second")
+	pass("first")
+	clock.Step(monitorPeriod)
 	first, again := pass("first")
 	if len(first.Spec.Taints) != 2 || again == 0 {
 		t.Fatalf("the first that fails has the taints %v and is looked at again after %v", render(first.Spec.Taints), again)
 	}
 	clock.Step(monitorGrace)
+	pass("second")
+	clock.Step(monitorPeriod)
 	if second, _ := pass("second"); len(second.Spec.Taints) != 1 {
 		t.Errorf("the last that fails has the taints %v", render(second.Spec.Taints))
 	}
 	if first, _ := pass("first"); len(first.Spec.Taints) != 1 {
 		t.Errorf("with all silent the first has the taints %v", render(first.Spec.Taints))
+	}
+}
+
+// Nodes that fall silent at the same moment are judged together, though the cache does not show yet that the others have failed, nor
+// that this one has.
+func TestReconciler_AllSilentAtOnce(t *testing.T) {
+	for _, names := range [][]string{{"only"}, {"a", "b", "c"}} {
+		clock := clocktesting.NewFakeClock(now)
+		builder := controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{})
+		for _, name := range names {
+			builder.WithObjects(node(name, corev1.ConditionTrue))
+		}
+		inner := builder.Build()
+		// A list has what there was half a second ago.
+		var before, current corev1.NodeList
+		lagging := interceptor.NewClient(inner, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			nodes, ok := list.(*corev1.NodeList)
+			if !ok {
+				return c.List(ctx, list, opts...)
+			}
+			before.DeepCopyInto(nodes)
+			return nil
+		}})
+		r := &Reconciler{Client: lagging, Live: inner, Events: &record.FakeRecorder{}, Clock: clock}
+		due := map[string]time.Time{}
+		for range 4 * monitorGrace / time.Second {
+			before = current
+			current = corev1.NodeList{}
+			if err := inner.List(t.Context(), &current); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				if clock.Now().Before(due[name]) {
+					continue
+				}
+				key := types.NamespacedName{Name: name}
+				result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+				if err != nil {
+					t.Fatal(err)
+				}
+				due[name] = clock.Now().Add(result.RequeueAfter)
+				var got corev1.Node
+				if err := inner.Get(t.Context(), key, &got); err != nil {
+					t.Fatal(err)
+				}
+				if len(got.Spec.Taints) > 1 {
+					t.Fatalf("of %v %s has the taints %v after %v", names, name, render(got.Spec.Taints), clock.Since(now))
+				}
+			}
+			clock.Step(time.Second / 2)
+		}
+		for _, n := range current.Items {
+			if diff := gocmp.Diff([]string{corev1.TaintNodeUnreachable + ":NoSchedule"}, render(n.Spec.Taints)); diff != "" {
+				t.Errorf("taints of %s (-want +got):\n%s", n.Name, diff)
+			}
+		}
 	}
 }
 
@@ -425,11 +485,15 @@ func TestReconciler_WaitingNodesShareOneLook(t *testing.T) {
 	}
 	listed := 0
 	c := controllertest.Counting(controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).WithObjects(objects...).Build(), &listed)
-	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakeClock(now)}
-	for _, obj := range objects {
-		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}); err != nil {
-			t.Fatal(err)
+	clock := clocktesting.NewFakeClock(now)
+	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clock}
+	for range 2 {
+		for _, obj := range objects {
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}); err != nil {
+				t.Fatal(err)
+			}
 		}
+		clock.Step(monitorPeriod)
 	}
 	if listed != len(objects) {
 		t.Errorf("looked at %d nodes, there are %d", listed, len(objects))

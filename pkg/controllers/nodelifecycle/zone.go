@@ -14,8 +14,12 @@ const (
 	evictionInterval = 10 * time.Second
 	// disruptedInterval is that time in a large zone most of whose nodes are not ready (--secondary-node-eviction-rate).
 	disruptedInterval = 100 * time.Second
-	// surveyPeriod is how long what was found about all nodes is believed (--node-monitor-period).
-	surveyPeriod = 5 * time.Second
+	// monitorPeriod is how long a node has been not ready before it may be its turn to be evicted (--node-monitor-period): nodes that
+	// fail at the same moment are to be judged together.
+	monitorPeriod = 5 * time.Second
+	// surveyPeriod is how long what was found about all nodes is believed. It is so much shorter than monitorPeriod that no node
+	// is judged by what the cache had before it had the marks of that moment.
+	surveyPeriod = 4 * time.Second
 	// unhealthyThreshold is the share of nodes that are not ready from which a zone counts as disrupted.
 	unhealthyThreshold = 0.55
 	// largeCluster is the number of nodes up to which evictions stop in a disrupted zone.
