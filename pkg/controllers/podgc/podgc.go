@@ -118,9 +118,13 @@ func (c *Collector) confirmGone(ctx context.Context, now time.Time) (map[string]
 	return gone, errors.Join(errs...)
 }
 
-// remove marks a pod that has not ended as failed and deletes it without grace: there is no kubelet to wait for.
+// remove marks a pod that has not ended as failed and deletes it without grace: there is no kubelet to wait for. It is a while ago that
+// the pod was found: another one may have its name by now.
 func (c *Collector) remove(ctx context.Context, victim Victim, now time.Time) error {
-	pod := victim.Pod.DeepCopy()
+	pod := &corev1.Pod{}
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(victim.Pod), pod); err != nil || pod.UID != victim.Pod.UID {
+		return client.IgnoreNotFound(err)
+	}
 	if !pods.IsTerminal(pod) {
 		before := pod.DeepCopy()
 		pod.Status.Phase = corev1.PodFailed
@@ -135,11 +139,8 @@ func (c *Collector) remove(ctx context.Context, victim Victim, now time.Time) er
 				Message:            "PodGC: node no longer exists",
 			})
 		}
-		if err := c.Client.Status().Patch(ctx, pod, client.StrategicMergeFrom(before)); err != nil {
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return fmt.Errorf("marking pod %q as failed: %w", pod.Name, err)
+		if gone, err := pods.PatchStatus(ctx, c.Client, pod, before); gone || err != nil {
+			return err
 		}
 	}
 	err := c.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})

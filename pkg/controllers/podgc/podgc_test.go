@@ -4,6 +4,8 @@
 package podgc
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
 )
@@ -78,6 +81,44 @@ func TestCollect_Quarantine(t *testing.T) {
 		err := c.Get(t.Context(), client.ObjectKeyFromObject(orphan), &corev1.Pod{})
 		if alive := err == nil; alive != step.alive || (err != nil && !apierrors.IsNotFound(err)) {
 			t.Errorf("after %v: %v", step.after, err)
+		}
+	}
+}
+
+// An administrator who deletes the pods of a lost node by force may be faster, and so may be the StatefulSet.
+func TestCollect_Replaced(t *testing.T) {
+	orphan := pod("p", "gone", corev1.PodRunning, false, 1)
+	orphan.UID = "first"
+	successor := pod("p", "alive", corev1.PodRunning, false, 0)
+	successor.UID = "second"
+	for _, before := range []bool{true, false} {
+		inner := controllertest.NewClientBuilder().WithObjects(orphan).WithStatusSubresource(&corev1.Pod{}).Build()
+		// A list has the pod that was there when the pass began.
+		c := interceptor.NewClient(inner, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if found, ok := list.(*corev1.PodList); ok {
+				found.Items = []corev1.Pod{*orphan}
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		}})
+		if before {
+			if err := errors.Join(inner.Delete(t.Context(), orphan.DeepCopy()), inner.Create(t.Context(), successor.DeepCopy())); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			c = controllertest.Replaced(c, successor)
+		}
+		clock := clocktesting.NewFakeClock(now)
+		collector := &Collector{Client: c, Live: inner, Clock: clock}
+		for range 2 {
+			if err := collector.Collect(t.Context()); err != nil {
+				t.Errorf("replaced before the write: %t: %v", before, err)
+			}
+			clock.Step(quarantine)
+		}
+		var left corev1.Pod
+		if err := inner.Get(t.Context(), client.ObjectKeyFromObject(orphan), &left); err != nil || left.UID != "second" || left.Status.Phase != corev1.PodRunning {
+			t.Errorf("replaced before the write: %t: there is %q, %s, with the error %v", before, left.UID, left.Status.Phase, err)
 		}
 	}
 }

@@ -9,10 +9,13 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Evict says in the status of a pod why it goes, unless that says so already, and deletes it. A pod that is gone is no error.
+// Evict says in the status of a pod why it goes, unless that says so already, and deletes it. A pod that is gone is no error, and one that
+// has its name meanwhile is left alone.
 // The condition's type and status are set here.
 func Evict(ctx context.Context, c client.Client, pod *corev1.Pod, why corev1.PodCondition) error {
 	if now := Condition(pod, corev1.DisruptionTarget); now == nil || now.Status != corev1.ConditionTrue {
@@ -20,17 +23,35 @@ func Evict(ctx context.Context, c client.Client, pod *corev1.Pod, why corev1.Pod
 		before := pod
 		pod = pod.DeepCopy()
 		pod.Status.Conditions = append(slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == why.Type }), why)
-		if err := c.Status().Patch(ctx, pod, client.StrategicMergeFrom(before)); err != nil {
-			if client.IgnoreNotFound(err) == nil {
-				return nil
-			}
-			return fmt.Errorf("setting the condition %s of pod %q: %w", why.Type, pod.Name, err)
+		if gone, err := PatchStatus(ctx, c, pod, before); gone || err != nil {
+			return err
 		}
 	}
 	if err := c.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("evicting pod %q from node %q: %w", pod.Name, pod.Spec.NodeName, err)
 	}
 	return nil
+}
+
+// PatchStatus writes how the status of pod differs from that of before, which is the same pod. gone tells that it is not there any
+// more; another one that has its name is not touched.
+func PatchStatus(ctx context.Context, c client.Client, pod, before *corev1.Pod) (gone bool, err error) {
+	anonymous := *before
+	anonymous.UID = "" // so the patch says which pod it is about
+	err = c.Status().Patch(ctx, pod, client.StrategicMergeFrom(&anonymous))
+	switch {
+	case apierrors.IsNotFound(err), isAboutUID(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("patching the status of pod %q: %w", pod.Name, err)
+	}
+	return false, nil
+}
+
+// isAboutUID tells whether the API server refused to change a UID.
+func isAboutUID(err error) bool {
+	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	return ok && cause.Field == "metadata.uid"
 }
 
 // Reference is what events about a pod refer to when they do not depend on its version.

@@ -5,6 +5,7 @@ package pod_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -364,6 +365,23 @@ func TestPatchParts(t *testing.T) {
 	}
 	if got.Generation != 3 {
 		t.Errorf("generation is %d, want 3", got.Generation)
+	}
+}
+
+// Whoever marks a pod that it saw a while ago says which one it means.
+func TestPatchStatus_OtherUID(t *testing.T) {
+	s := serve(t, registry.Config{})
+	p := s.create(t, func(*corev1.Pod) {})
+	patch := func(uid types.UID) error {
+		body := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"message":"marked"}}`, uid)
+		_, err := s.CoreV1().Pods(ns).Patch(s.ctx, p.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+		return err
+	}
+	if err := patch(p.UID); err != nil {
+		t.Error(err)
+	}
+	if err := patch("another"); !apierrors.IsInvalid(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueInvalid) || !strings.Contains(err.Error(), "metadata.uid") {
+		t.Errorf("got %v, want that metadata.uid is invalid", err)
 	}
 }
 
