@@ -92,11 +92,10 @@ func (c *Collector) Collect(ctx context.Context) error {
 	now := c.Clock.Now()
 	c.missing = missingNodes(all, nodes, c.missing, now)
 	gone, err := c.confirmGone(ctx, now)
-	errs := []error{err}
-	for _, victim := range Victims(all, nodes, gone, c.Threshold) {
-		errs = append(errs, c.remove(ctx, victim, now))
-	}
-	return errors.Join(errs...)
+	// There may be ten thousand on lost nodes, and others should not wait for minutes.
+	victims := Victims(all, nodes, gone, c.Threshold)
+	errs := pods.Each(len(victims), func(i int) error { return c.remove(ctx, victims[i], now) })
+	return errors.Join(append(errs, err)...)
 }
 
 // confirmGone returns the missing nodes that have sat out the quarantine and that the API server does not know either.

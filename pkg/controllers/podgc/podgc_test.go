@@ -6,6 +6,9 @@ package podgc
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,5 +123,43 @@ func TestCollect_Replaced(t *testing.T) {
 		if err := inner.Get(t.Context(), client.ObjectKeyFromObject(orphan), &left); err != nil || left.UID != "second" || left.Status.Phase != corev1.PodRunning {
 			t.Errorf("replaced before the write: %t: there is %q, %s, with the error %v", before, left.UID, left.Status.Phase, err)
 		}
+	}
+}
+
+// With many pods on lost nodes a pass would take minutes if one waited for the other.
+func TestCollect_Parallel(t *testing.T) {
+	const atOnce = 10
+	var objects []client.Object
+	for i := range 3 * atOnce {
+		objects = append(objects, pod(fmt.Sprintf("p-%d", i), "", corev1.PodFailed, false, 1))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	// No deletion ends before ten have begun.
+	var begun sync.WaitGroup
+	begun.Add(atOnce)
+	var count atomic.Int64
+	c := interceptor.NewClient(controllertest.NewClientBuilder().WithObjects(objects...).Build(), interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			if count.Add(1) <= atOnce {
+				begun.Done()
+			}
+			all := make(chan struct{})
+			go func() { begun.Wait(); close(all) }()
+			select {
+			case <-all:
+				return c.Delete(ctx, obj, opts...)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		},
+	})
+	collector := &Collector{Client: c, Live: c, Clock: clocktesting.NewFakeClock(now), Threshold: 1}
+	if err := collector.Collect(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var left corev1.PodList
+	if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 1 {
+		t.Errorf("%d are left, %v", len(left.Items), err)
 	}
 }
