@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,6 +46,11 @@ type Reconciler struct {
 	Client client.Client
 
 	step atomic.Int64
+
+	mu sync.Mutex
+	// known are the names of all nodes, nil before the first pass; it is guarded by mu. That a node comes or goes makes a pass for it,
+	// so nobody has to count thousands of nodes for each of them.
+	known map[string]bool
 }
 
 // Setup adds the controller to the manager.
@@ -67,17 +73,16 @@ func (r *Reconciler) outdated() predicate.Predicate {
 
 func (r *Reconciler) wanted() string { return strconv.Itoa(steps[r.step.Load()].seconds) }
 
-// Reconcile counts the nodes and annotates the one in req, if it is there.
+// Reconcile counts the node in req and annotates it, if it is there.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	nodes, err := ownwrites.Peek[*corev1.Node](ctx, r.Client, &corev1.NodeList{})
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("listing nodes: %w", err)
-	}
-	before := r.step.Load()
-	r.step.CompareAndSwap(before, int64(move(int(before), len(nodes))))
 	var node corev1.Node
-	if err := r.Client.Get(ctx, req.NamespacedName, &node); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	err := r.Client.Get(ctx, req.NamespacedName, &node)
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, err
+	}
+	exists := err == nil
+	if err := r.count(ctx, req.Name, exists); err != nil || !exists {
+		return reconcile.Result{}, err
 	}
 	if node.Annotations[corev1.ObjectTTLAnnotationKey] == r.wanted() {
 		return reconcile.Result{}, nil
@@ -91,4 +96,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("annotating node %q: %w", node.Name, err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// count notes whether there is a node of that name, and how many there are by that.
+func (r *Reconciler) count(ctx context.Context, name string, exists bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		nodes, err := ownwrites.Peek[*corev1.Node](ctx, r.Client, &corev1.NodeList{})
+		if err != nil {
+			return fmt.Errorf("listing nodes: %w", err)
+		}
+		r.known = map[string]bool{}
+		for _, node := range nodes {
+			r.known[node.Name] = true
+		}
+	}
+	if exists {
+		r.known[name] = true
+	} else {
+		delete(r.known, name)
+	}
+	r.step.Store(int64(move(int(r.step.Load()), len(r.known))))
+	return nil
 }

@@ -71,6 +71,49 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// A pass that only asks how many nodes there are would look at all of them, for each node.
+func TestReconcile_LooksOnce(t *testing.T) {
+	var nodes []client.Object
+	for i := range 100 {
+		nodes = append(nodes, node(fmt.Sprintf("n-%d", i), ""))
+	}
+	listed := 0
+	c := controllertest.Counting(controllertest.NewClientBuilder().WithObjects(nodes...).Build(), &listed)
+	r := &Reconciler{Client: c}
+	pass := func(name string) {
+		t.Helper()
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range nodes {
+		pass(n.GetName())
+	}
+	if listed != len(nodes) {
+		t.Errorf("looked at %d nodes, there are %d", listed, len(nodes))
+	}
+	if r.wanted() != "0" {
+		t.Errorf("with 100 nodes the time is %s", r.wanted())
+	}
+	if err := c.Create(t.Context(), node("one-more", "")); err != nil {
+		t.Fatal(err)
+	}
+	pass("one-more")
+	if r.wanted() != "15" {
+		t.Errorf("with 101 nodes the time is %s", r.wanted())
+	}
+	for _, n := range nodes[:20] {
+		if err := c.Delete(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		pass(n.GetName())
+		pass(n.GetName())
+	}
+	if r.wanted() != "0" {
+		t.Errorf("with 81 nodes the time is %s", r.wanted())
+	}
+}
+
 func TestOutdated(t *testing.T) {
 	p := (&Reconciler{}).outdated()
 	if p.Update(event.UpdateEvent{ObjectNew: node("n", "0")}) || !p.Update(event.UpdateEvent{ObjectNew: node("n", "15")}) {
