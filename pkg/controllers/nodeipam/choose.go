@@ -62,13 +62,13 @@ func (u *inUse) overlaps(p netip.Prefix) bool {
 }
 
 // taken returns the ranges of nodes and Services.
-func taken(nodes []corev1.Node, services []netip.Prefix) *inUse {
+func taken(nodes []*corev1.Node, services []netip.Prefix) *inUse {
 	u := &inUse{usual: map[netip.Prefix]bool{}}
 	for _, p := range services {
 		u.add(p)
 	}
-	for i := range nodes {
-		for _, s := range nodes[i].Spec.PodCIDRs {
+	for _, node := range nodes {
+		for _, s := range node.Spec.PodCIDRs {
 			if p, err := netip.ParsePrefix(s); err == nil {
 				u.add(p)
 			}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -59,11 +60,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if node.DeletionTimestamp != nil || len(node.Spec.PodCIDRs) > 0 || node.Spec.PodCIDR != "" {
 		return reconcile.Result{}, nil
 	}
-	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+	nodes, err := ownwrites.Peek[*corev1.Node](ctx, r.Client, &corev1.NodeList{})
+	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing nodes: %w", err)
 	}
-	ranges, err := choose(r.ClusterCIDRs, taken(nodes.Items, r.ServiceCIDRs))
+	ranges, err := choose(r.ClusterCIDRs, taken(nodes, r.ServiceCIDRs))
 	if err != nil {
 		r.tell(&node, "CIDRNotAvailable")
 		return reconcile.Result{}, fmt.Errorf("choosing the pod ranges of node %q: %w", node.Name, err)

@@ -53,7 +53,7 @@ func TestChoose(t *testing.T) {
 		"both families":      {clusters: []string{"10.244.0.0/16", "fd00::/56"}, used: []string{"10.244.0.0/24", "fd00::/64"}, want: []string{"10.244.1.0/24", "fd00:0:0:1::/64"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := choose(prefixes(tt.clusters...), taken([]corev1.Node{*node("n", tt.used...)}, prefixes(tt.services...)))
+			got, err := choose(prefixes(tt.clusters...), taken([]*corev1.Node{node("n", tt.used...)}, prefixes(tt.services...)))
 			if (err != nil) != tt.wantErr {
 				t.Fatal(err)
 			}
@@ -92,6 +92,22 @@ func TestReconcile(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// Every heartbeat of a node that has its ranges makes a pass; those look at no other node.
+func TestReconcile_LooksAtItsOwn(t *testing.T) {
+	var others []client.Object
+	for i := range 20 {
+		others = append(others, node(fmt.Sprintf("other-%d", i), fmt.Sprintf("10.244.%d.0/24", 10+i)))
+	}
+	controllertest.Bystanders(t, controllertest.Case{
+		Objects: []client.Object{node("n", "10.244.0.0/24")},
+		Request: key,
+		New: func(c client.Client) reconcile.Reconciler {
+			return &Reconciler{Client: c, Events: &record.FakeRecorder{}, ClusterCIDRs: prefixes("10.244.0.0/16")}
+		},
+		Want: func(context.Context, client.Client) error { return nil },
+	}, others...)
 }
 
 func TestReconcile_Leaves(t *testing.T) {
