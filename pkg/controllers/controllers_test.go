@@ -78,6 +78,39 @@ func TestSetup_BehindBarrier(t *testing.T) {
 	}
 }
 
+// withoutSuite are the controllers that controllertest does not fit, and why.
+var withoutSuite = map[string]string{
+	"garbagecollector": "it is no reconciler: it decides on a graph that it builds from watches of its own, and has a queue of its own; its tests play those",
+}
+
+// TestList_Suite looks into the sources: every controller has to pass controllertest.
+func TestList_Suite(t *testing.T) {
+	for _, c := range List() {
+		files, err := filepath.Glob(c.Name + "/*_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tested := false
+		for _, name := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				tested = tested || ok && types.ExprString(call.Fun) == "controllertest.Run"
+				return !tested
+			})
+		}
+		switch why := withoutSuite[c.Name]; {
+		case !tested && why == "":
+			t.Errorf("%s: no test calls controllertest.Run", c.Name)
+		case tested && why != "":
+			t.Errorf("%s: is excepted from controllertest.Run, but calls it", c.Name)
+		}
+	}
+}
+
 func TestSelectEnabled(t *testing.T) {
 	list := []Controller{{Name: "a", Upstream: "a-controller"}, {Name: "b", Upstream: "b-controller"}, {Name: "c", Upstream: "c-controller"}, {Name: "d", Upstream: "d-controller", Off: true}}
 	tests := []struct {

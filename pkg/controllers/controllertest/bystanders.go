@@ -9,7 +9,10 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
@@ -38,6 +41,22 @@ func bystand(ctx context.Context, c Case, bystanders []client.Object) error {
 			len(bystanders), among, alone)
 	}
 	return nil
+}
+
+// podsElsewhere are pods that run in a namespace and on a node that no case is about, and belong to nobody.
+func podsElsewhere() []client.Object {
+	var elsewhere []client.Object
+	for i := range 10 {
+		elsewhere = append(elsewhere, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: fmt.Sprintf("bystander-%d", i), UID: types.UID(fmt.Sprintf("bystander-%d", i))},
+			Spec:       corev1.PodSpec{NodeName: "elsewhere"},
+			Status: corev1.PodStatus{
+				Phase: corev1.PodRunning, PodIP: "192.0.2.1", PodIPs: []corev1.PodIP{{IP: "192.0.2.1"}},
+				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			},
+		})
+	}
+	return elsewhere
 }
 
 // reads returns how many objects the lists had that the reconciler asked for until it came to rest.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package controllertest is the suite that every reconciler has to pass: it comes to rest, it does not mind that its object
-// is gone, and it gets to the same end whichever of its writes fails or succeeds without an answer, however far its cache lags,
+// is gone, it looks at no pods that it has nothing to do with, and it gets to the same end whichever of its writes fails or succeeds without an answer, however far its cache lags,
 // and if watches break. Touch it when controllers get a new duty in common.
 package controllertest
 
@@ -58,6 +58,11 @@ type Case struct {
 	// Applies says that the reconciler writes by server-side apply. To keep managed fields takes three quarters of the time of a
 	// case, so it is done for those only.
 	Applies bool
+	// Everything says that a pass is about all objects, so that bystanders may cost something.
+	Everything bool
+	// Repeats says that what was created without an answer may be created again, if it is gone at the end: a library makes the
+	// writes, and the barrier does not learn of them.
+	Repeats bool
 	// MaxPasses is how many passes it may take to come to rest. Default: 20.
 	MaxPasses int
 }
@@ -100,6 +105,13 @@ func Checks() []Check {
 		{"watch breaks", relists},
 		{"time-out, written", unanswered(true)},
 		{"time-out, not written", unanswered(false)},
+		{"bystanders", func(ctx context.Context, c Case) error {
+			if c.Everything {
+				return nil
+			}
+			c.Want = func(context.Context, client.Client) error { return nil } // it may count them
+			return bystand(ctx, c, podsElsewhere())
+		}},
 	}
 }
 

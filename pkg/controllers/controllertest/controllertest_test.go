@@ -160,7 +160,22 @@ func TestChecks_CatchFaults(t *testing.T) {
 				}
 				return mark(ctx, c, cm, "y")
 			},
-			want: []string{"answer lost", "cache lags", "comes to rest", "conflict", "time-out, not written", "time-out, written", "watch breaks", "write fails"},
+			want: []string{"answer lost", "bystanders", "cache lags", "comes to rest", "conflict", "time-out, not written", "time-out, written", "watch breaks", "write fails"},
+		},
+		{
+			name: "looks at all pods",
+			reconcile: func(ctx context.Context, c client.Client) error {
+				if err := c.List(ctx, &corev1.PodList{}); err != nil {
+					return err
+				}
+				cm, err := get(ctx, c)
+				if err != nil || cm.Data["x"] == "done" {
+					return client.IgnoreNotFound(err)
+				}
+				cm.Data = map[string]string{"x": "done", "y": "done"}
+				return c.Update(ctx, cm)
+			},
+			want: []string{"bystanders"},
 		},
 		{
 			name: "needs its object",

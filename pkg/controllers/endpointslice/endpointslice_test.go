@@ -4,6 +4,8 @@
 package endpointslice
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,15 +13,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
 	clientsetfake "k8s.io/client-go/kubernetes/fake"
+	typeddiscoveryv1 "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
 )
 
-func TestReconcile(t *testing.T) {
+// web is a Service with a pod and its node.
+func web() (*corev1.Service, *corev1.Pod, *corev1.Node) {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "svc"},
 		Spec: corev1.ServiceSpec{
@@ -37,6 +43,11 @@ func TestReconcile(t *testing.T) {
 		},
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelTopologyZone: "z1"}}}
+	return svc, pod, node
+}
+
+func TestReconcile(t *testing.T) {
+	svc, pod, node := web()
 	reader := controllertest.NewClientBuilder().WithObjects(svc, pod, node).Build()
 	clientset := clientsetfake.NewClientset()
 	r := New(reader, clientset, &record.FakeRecorder{})
@@ -77,5 +88,78 @@ func TestReconcile_Gone(t *testing.T) {
 	r := New(controllertest.NewClientBuilder().Build(), clientsetfake.NewClientset(), &record.FakeRecorder{})
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "web"}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// slices is a clientset that writes EndpointSlices by a client.
+type slices struct {
+	kubernetes.Interface
+	typeddiscoveryv1.DiscoveryV1Interface
+	typeddiscoveryv1.EndpointSliceInterface
+	client    client.Client
+	namespace string
+}
+
+func (s slices) DiscoveryV1() typeddiscoveryv1.DiscoveryV1Interface { return s }
+
+func (s slices) EndpointSlices(namespace string) typeddiscoveryv1.EndpointSliceInterface {
+	s.namespace = namespace
+	return s
+}
+
+func (s slices) Create(ctx context.Context, slice *discoveryv1.EndpointSlice, _ metav1.CreateOptions) (*discoveryv1.EndpointSlice, error) {
+	slice = slice.DeepCopy()
+	slice.Namespace = s.namespace
+	return slice, s.client.Create(ctx, slice)
+}
+
+func (s slices) Update(ctx context.Context, slice *discoveryv1.EndpointSlice, _ metav1.UpdateOptions) (*discoveryv1.EndpointSlice, error) {
+	slice = slice.DeepCopy()
+	return slice, s.client.Update(ctx, slice)
+}
+
+func (s slices) Delete(ctx context.Context, name string, _ metav1.DeleteOptions) error {
+	return s.client.Delete(ctx, &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}})
+}
+
+func TestReconciler(t *testing.T) {
+	svc, pod, node := web()
+	slice := func(name string, addresses ...string) *discoveryv1.EndpointSlice {
+		s := &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{
+				discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: ManagedBy,
+			}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+		}
+		for _, a := range addresses {
+			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{a}})
+		}
+		return s
+	}
+	for name, present := range map[string][]client.Object{
+		"new":         nil,
+		"out of date": {slice("web-old", "10.1.0.1")},
+		"too many":    {slice("web-a", "10.1.0.1"), slice("web-b", "10.1.0.2"), slice("web-c")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			controllertest.Run(t, controllertest.Case{
+				Objects: append([]client.Object{svc, pod, node}, present...),
+				Request: reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)},
+				New: func(c client.Client) reconcile.Reconciler {
+					return New(c, slices{client: c}, &record.FakeRecorder{})
+				},
+				Repeats: true,
+				Want: func(ctx context.Context, c client.Client) error {
+					var list discoveryv1.EndpointSliceList
+					if err := c.List(ctx, &list); err != nil {
+						return err
+					}
+					if len(list.Items) != 1 || len(list.Items[0].Endpoints) != 1 || list.Items[0].Endpoints[0].Addresses[0] != "10.1.0.2" || *list.Items[0].Ports[0].Port != 8080 {
+						return fmt.Errorf("slices %v", list.Items)
+					}
+					return nil
+				},
+			})
+		})
 	}
 }

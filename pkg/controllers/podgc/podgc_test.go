@@ -19,6 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
 )
@@ -66,6 +67,38 @@ func TestVictims(t *testing.T) {
 	if got := Victims(list[7:], nodes, nil, 0); len(got) != 0 {
 		t.Errorf("without a threshold %v go", got)
 	}
+}
+
+func TestCollector(t *testing.T) {
+	controllertest.Run(t, controllertest.Case{
+		Objects: []client.Object{
+			pod("orphan", "gone", corev1.PodRunning, false, 10), pod("oldest", "alive", corev1.PodSucceeded, false, 9),
+			pod("older", "alive", corev1.PodSucceeded, false, 8), pod("old", "alive", corev1.PodSucceeded, false, 7),
+			pod("runs", "alive", corev1.PodRunning, false, 1), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "alive"}},
+		},
+		New: func(c client.Client) reconcile.Reconciler {
+			collector := &Collector{Client: c, Live: controllertest.Live(c), Clock: clocktesting.NewFakeClock(now), Threshold: 1}
+			collector.missing = map[string]time.Time{"gone": now.Add(-quarantine)}
+			return reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				return reconcile.Result{}, collector.Collect(ctx)
+			})
+		},
+		Everything: true,
+		Want: func(ctx context.Context, c client.Client) error {
+			var left corev1.PodList
+			if err := c.List(ctx, &left); err != nil {
+				return err
+			}
+			var names []string
+			for _, p := range left.Items {
+				names = append(names, p.Name)
+			}
+			if diff := cmp.Diff([]string{"old", "runs"}, names); diff != "" {
+				return fmt.Errorf("pods that are left (-want +got):\n%s", diff)
+			}
+			return nil
+		},
+	})
 }
 
 func TestCollect_Quarantine(t *testing.T) {
