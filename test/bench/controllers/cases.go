@@ -35,6 +35,8 @@ type step struct {
 	name   string
 	within time.Duration
 	do     func(ctx context.Context, k *controlPlane, scale float64) error
+	// rest says that nothing is asked of the manager: the time is given, only what it costs is measured.
+	rest bool
 }
 
 // namespace is where all cases take place.
@@ -45,6 +47,7 @@ const (
 	replicas, dependents, indexes  = 500, 10000, 1000
 	maps, secrets, roles, leases   = 2000, 1000, 1000, 1000
 	fakeNodes, podsPerNode, writes = 100, 100, 20
+	podsPerSilentNode              = 105
 )
 
 var cases = []testCase{
@@ -58,6 +61,11 @@ var cases = []testCase{
 	{name: "pods", prepare: playKubelets, steps: []step{
 		{name: "10000 pods run on 100 nodes", within: 60 * time.Second, do: runPods},
 		{name: "10000 pods are gone", within: 90 * time.Second, do: deletePods},
+	}},
+	{name: "silence", prepare: fallSilent, steps: []step{
+		{name: "30 s with 100 silent nodes and 10500 pods", do: func(ctx context.Context, _ *controlPlane, _ float64) error {
+			return pause(ctx, 30*time.Second)
+		}, rest: true},
 	}},
 }
 

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,15 +26,7 @@ func playKubelets(ctx context.Context, k *controlPlane, scale float64) error {
 	if err := makeNamespace(ctx, k, scale); err != nil {
 		return err
 	}
-	err := each(ctx, part(fakeNodes, scale), func(ctx context.Context, i int) error {
-		now := metav1.Now()
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
-			{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now},
-		}}}
-		_, err := k.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
-		return err
-	})
-	if err != nil {
+	if err := k.makeNodes(ctx, part(fakeNodes, scale)); err != nil {
 		return err
 	}
 	go k.beat(ctx, part(fakeNodes, scale))
@@ -74,6 +67,61 @@ func playKubelets(ctx context.Context, k *controlPlane, scale float64) error {
 		}()
 	}
 	return nil
+}
+
+// makeNodes makes nodes that are ready.
+func (k *controlPlane) makeNodes(ctx context.Context, n int) error {
+	return each(ctx, n, func(ctx context.Context, i int) error {
+		now := metav1.Now()
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now},
+		}}}
+		_, err := k.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// fallSilent makes nodes with pods that run, lets the nodes say nothing more, and waits until the manager has noted that of the
+// last node and the last pod.
+func fallSilent(ctx context.Context, k *controlPlane, scale float64) error {
+	if err := makeNamespace(ctx, k, scale); err != nil {
+		return err
+	}
+	nodes := part(fakeNodes, scale)
+	if err := k.makeNodes(ctx, nodes); err != nil {
+		return err
+	}
+	alive, silence := context.WithCancel(ctx)
+	defer silence()
+	go k.beat(alive, nodes)
+	if err := k.settle(ctx, nodes); err != nil {
+		return err
+	}
+	err := each(ctx, nodes*podsPerSilentNode, func(ctx context.Context, i int) error {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", i)}, Spec: podSpec()}
+		pod.Spec.NodeName = nodeName(i % nodes)
+		pod, err := k.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		return k.advance(ctx, pod)
+	})
+	if err != nil {
+		return err
+	}
+	silence()
+	return wait.PollUntilContextTimeout(ctx, 2*time.Second, 15*time.Minute, true, func(ctx context.Context) (bool, error) {
+		list, err := k.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return false, err
+		}
+		ready := slices.ContainsFunc(list.Items, func(p corev1.Pod) bool {
+			return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			})
+		})
+		return !ready && len(list.Items) == nodes*podsPerSilentNode, nil
+	})
 }
 
 // settle waits until the manager has found so many nodes ready: what it has to do for new nodes is not what is measured.
