@@ -18,7 +18,7 @@ import (
 )
 
 // notControllers are the folders that hold what controllers share.
-var notControllers = []string{"controllertest", "internal", "ownwrites", "pods", "setup"}
+var notControllers = []string{"controllertest", "internal", "ownwrites", "setup"}
 
 func TestList_EveryFolder(t *testing.T) {
 	entries, err := os.ReadDir(".")

@@ -24,7 +24,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
 	"minik8s.io/minik8s/pkg/controllers/internal/history"
-	"minik8s.io/minik8s/pkg/controllers/pods"
+	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 )
 
 var (

@@ -24,7 +24,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
 	"minik8s.io/minik8s/pkg/controllers/internal/history"
-	"minik8s.io/minik8s/pkg/controllers/pods"
+	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 )
 
 // burst is the largest number of pods created, and of those deleted, in one step.

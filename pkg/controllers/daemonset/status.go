@@ -9,7 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"minik8s.io/minik8s/pkg/controllers/pods"
+	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 )
 
 // Status returns the status of a DaemonSet with these pods. Of several pods on a node the oldest counts. recheck is the time

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
-	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
 // cluster reads what decisions rest on. What it returns belongs to the cache.

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"minik8s.io/minik8s/pkg/controllers/pods"
+	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 )
 
 const (

@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
+	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
-	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)

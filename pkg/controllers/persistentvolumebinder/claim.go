@@ -23,8 +23,8 @@ import (
 
 	"minik8s.io/minik8s/pkg/apis/storage/migration"
 	"minik8s.io/minik8s/pkg/apis/storage/storageclass"
+	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
-	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
 // ClaimReconciler binds one claim.

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/ephemeral"
 
-	"minik8s.io/minik8s/pkg/controllers/pods"
+	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 )
 
 // note keeps the condition Unused of a claim, which tells since when no pod has referred to it (KEP 5541).

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
+	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 	"minik8s.io/minik8s/pkg/controllers/internal/replicas"
-	"minik8s.io/minik8s/pkg/controllers/pods"
 )
 
 var (

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
-	"minik8s.io/minik8s/pkg/controllers/pods"
+	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 )
 
 // maxUnavailable is how many pods of the set an update may make unavailable, at least 1. Percentages are rounded down.
