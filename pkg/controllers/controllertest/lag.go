@@ -119,7 +119,7 @@ func sameAs(ctx context.Context, c Case, wanted *world, how watches, f fault, at
 	}
 	for kind, n := range w.created {
 		// Fewer may do: a pod that comes late may find the work done.
-		if n > wanted.created[kind] && !(c.Repeats && f.after) {
+		if mayRepeat := c.Repeats && f.after; n > wanted.created[kind] && !mayRepeat {
 			return fmt.Errorf("it created %v, without that %v; writes: %v", w.created, wanted.created, w.log)
 		}
 	}

@@ -155,13 +155,13 @@ func TestReconciler_LeaseBehind(t *testing.T) {
 			clock := clocktesting.NewFakeClock(now)
 			r := &Reconciler{Client: c, Live: live, Events: &record.FakeRecorder{}, Clock: clock}
 			key := types.NamespacedName{Name: "n"}
-			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
-			if err != nil || asked != 0 {
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil || asked != 0 {
 				t.Fatalf("while the lease is good: %v, asked %d times", err, asked)
 			}
 			for range 3 {
 				clock.Step(monitorGrace)
-				if result, err = r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); !errors.Is(err, tt.fails) || (err == nil && result.RequeueAfter == 0) {
+				result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+				if !errors.Is(err, tt.fails) || (err == nil && result.RequeueAfter == 0) {
 					t.Fatalf("got %v and %v, want %v", result, err, tt.fails)
 				}
 			}

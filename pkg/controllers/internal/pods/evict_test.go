@@ -31,7 +31,7 @@ func TestEvict(t *testing.T) {
 	}{
 		{name: "there", pod: pod},
 		{name: "marked before", pod: marked},
-		{name: "gone", pod: pod, world: func(c client.WithWatch) client.WithWatch {
+		{name: "gone", pod: pod, world: func(client.WithWatch) client.WithWatch {
 			return controllertest.NewClientBuilder().Build()
 		}},
 		{name: "replaced", pod: pod, stays: true, world: func(c client.WithWatch) client.WithWatch {
