@@ -72,7 +72,8 @@ func destination(args []string, all []cluster.Entry) (path string, elsewhere boo
 	return "", context != ""
 }
 
-// asked returns the value of --context, and whether another flag says which cluster is meant.
+// asked returns the value of --context, and whether another flag says which cluster is meant. --user and --cluster name entries
+// of a kubeconfig, and no kubeconfig; and --user is also who gets a role (create rolebinding, set subject).
 func asked(args []string) (context string, told bool) {
 	for i, arg := range args {
 		name, value, joined := strings.Cut(arg, "=")
@@ -84,7 +85,7 @@ func asked(args []string) (context string, told bool) {
 			if !joined && i+1 < len(args) {
 				context = args[i+1]
 			}
-		case "--kubeconfig", "--server", "-s", "--cluster", "--user":
+		case "--kubeconfig", "--server", "-s":
 			return "", true
 		}
 	}

@@ -33,6 +33,9 @@ func TestDestination(t *testing.T) {
 		{"a context of the user's", "kubectl get pods --context prod", both, "", true},
 		{"a file", "kubectl --kubeconfig=/f get pods", both, "", true},
 		{"a server", "kubectl -s https://x get pods", both, "", true},
+		{"who gets a role is not where to go", "kubectl create clusterrolebinding b --clusterrole=view --user=u", both, "/minik8s/kubeconfig", false},
+		{"nor is it in two words", "kubectl set subject rolebinding b --user u", both, "/minik8s/kubeconfig", false},
+		{"an entry is not a file", "kubectl get pods --cluster c", both, "/minik8s/kubeconfig", false},
 		{"a program's own flag", "kubectl exec p -- x --context prod", both, "/minik8s/kubeconfig", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
