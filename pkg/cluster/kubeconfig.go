@@ -44,9 +44,40 @@ func kubeconfig(name, server string, ca []byte, user pki.Pair) *api.Config {
 	return config
 }
 
-// publishAdmin writes the user's certificate into the cluster's kubeconfig.
+// publishAdmin brings the cluster's kubeconfig up to date with the user's certificate. What else is in it is its user's, who may
+// have chosen a namespace, and it is not touched while nothing is new.
 func (r *runner) publishAdmin(admin pki.Pair) error {
-	return writeKubeconfig(KubeconfigPath(r.config), kubeconfig(r.config.Name, Server(r.config), r.credentials.ca.Cert, admin))
+	path, n := KubeconfigPath(r.config), contextName(r.config.Name)
+	now := kubeconfig(r.config.Name, Server(r.config), r.credentials.ca.Cert, admin)
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return writeKubeconfig(path, now) // there is none, or none that anybody can use
+	}
+	if !renewEntries(config, now, n) {
+		return nil
+	}
+	return writeKubeconfig(path, config)
+}
+
+// renewEntries puts into a kubeconfig what of its entries n is the cluster's business, and reports whether that is new.
+func renewEntries(config, now *api.Config, n string) (changed bool) {
+	if c, want := config.Clusters[n], now.Clusters[n]; c == nil {
+		config.Clusters[n], changed = want, true
+	} else if c.Server != want.Server || !bytes.Equal(c.CertificateAuthorityData, want.CertificateAuthorityData) {
+		c.Server, c.CertificateAuthorityData, changed = want.Server, want.CertificateAuthorityData, true
+	}
+	if u, want := config.AuthInfos[n], now.AuthInfos[n]; u == nil {
+		config.AuthInfos[n], changed = want, true
+	} else if !bytes.Equal(u.ClientCertificateData, want.ClientCertificateData) || !bytes.Equal(u.ClientKeyData, want.ClientKeyData) {
+		u.ClientCertificateData, u.ClientKeyData, changed = want.ClientCertificateData, want.ClientKeyData, true
+	}
+	if config.Contexts[n] == nil {
+		config.Contexts[n], changed = now.Contexts[n], true
+	}
+	if config.Contexts[config.CurrentContext] == nil {
+		config.CurrentContext, changed = n, true
+	}
+	return changed
 }
 
 func writeKubeconfig(path string, config *api.Config) error {

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -154,5 +155,98 @@ func TestCopyKubeconfig_UnderSudo(t *testing.T) {
 		if err := unix.Stat(path, &s); err != nil || int(s.Uid) != want || s.Mode&0o777 != 0o600 {
 			t.Errorf("%s belongs to %d with mode %o, %v", path, s.Uid, s.Mode, err)
 		}
+	}
+}
+
+// TestPublishAdmin: the cluster's kubeconfig gets what is new of the cluster, and keeps what its user, or a program of theirs, has
+// put there; it is not written while nothing is new.
+func TestPublishAdmin(t *testing.T) {
+	t.Parallel()
+	r := &runner{config: Config{Name: "x", DataDir: t.TempDir(), APIPort: 1}}
+	path := KubeconfigPath(r.config)
+	publish := func() os.FileInfo {
+		t.Helper()
+		var err error
+		if r.credentials, err = loadCredentials(filepath.Join(r.config.DataDir, "pki"), Server(r.config), 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.credentials.renewFiles(r.publishAdmin); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	load := func() *api.Config {
+		t.Helper()
+		c, err := clientcmd.LoadFromFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	publish()
+	set := load()
+	set.Contexts["minik8s-x"].Namespace = "dev"
+	set.Contexts["other"], set.CurrentContext = &api.Context{Cluster: "other", Namespace: "prod"}, "other"
+	if err := clientcmd.WriteToFile(*set, path); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := publish(); !os.SameFile(written, again) || !again.ModTime().Equal(written.ModTime()) {
+		t.Error("it was written again, with nothing new")
+	}
+	for _, tc := range []struct {
+		name   string
+		change func()
+	}{
+		{"a new certificate", func() {
+			if err := os.Remove(r.credentials.admin().path); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"another port", func() { r.config.APIPort = 2 }},
+		{"entries removed", func() {
+			c := load()
+			delete(c.Clusters, "minik8s-x")
+			delete(c.AuthInfos, "minik8s-x")
+			if err := clientcmd.WriteToFile(*c, path); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		tc.change()
+		publish()
+		admin, err := r.credentials.admin().renewed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := load()
+		cluster, user := got.Clusters["minik8s-x"], got.AuthInfos["minik8s-x"]
+		if cluster == nil || cluster.Server != Server(r.config) || !bytes.Equal(cluster.CertificateAuthorityData, r.credentials.ca.Cert) {
+			t.Errorf("%s: the cluster is %+v", tc.name, cluster)
+		}
+		if user == nil || !bytes.Equal(user.ClientCertificateData, admin.Cert) || !bytes.Equal(user.ClientKeyData, admin.Key) {
+			t.Errorf("%s: it has not the certificate of now", tc.name)
+		}
+		if own, other := got.Contexts["minik8s-x"], got.Contexts["other"]; own == nil || own.Namespace != "dev" || other == nil || got.CurrentContext != "other" {
+			t.Errorf("%s: what its user has set has become %+v, %+v, current %q", tc.name, own, other, got.CurrentContext)
+		}
+		// Whatever is current there, the cluster is reached by what is its own.
+		if config, err := Admin(r.config); err != nil || config.Host != Server(r.config) || !bytes.Equal(config.CertData, admin.Cert) {
+			t.Errorf("%s: the administrator is %+v, %v", tc.name, config, err)
+		}
+	}
+	if err := os.WriteFile(path, []byte("{ half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	publish()
+	if got := load(); got.CurrentContext != "minik8s-x" {
+		t.Errorf("of what cannot be read has become %+v", got)
 	}
 }

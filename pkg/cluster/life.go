@@ -193,7 +193,9 @@ func awaitAdmin(ctx context.Context, c Config) (*rest.Config, error) {
 
 // Admin is how the administrator reaches a cluster that runs.
 func Admin(c Config) (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", KubeconfigPath(c))
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: KubeconfigPath(c)}
+	own := &clientcmd.ConfigOverrides{CurrentContext: Context(c)} // whichever its user has made the current one
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, own).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster's kubeconfig: %w", err)
 	}
