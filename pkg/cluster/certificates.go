@@ -67,6 +67,25 @@ func loadCredentials(dir, host string, lifetime time.Duration) (*credentials, er
 	return &credentials{dir: dir, ca: ca, proxyCA: proxyCA, tokenKey: key, host: host, clients: map[string]*rest.Config{}}, nil
 }
 
+// readCredentials reads those of a cluster that has been up, for somebody beside it, who must make nothing there.
+func readCredentials(c Config) (*credentials, error) {
+	dir := filepath.Join(c.DataDir, "pki")
+	pair, err := readPair(dir, "ca")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &Problem{
+			Cause: fmt.Sprintf("there is no CA of cluster %q in %s", c.Name, dir), Remedy: "start the cluster, or restore its data directory", Err: err,
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the cluster's CA: %w", err)
+	}
+	ca, err := pki.LoadCA(pair)
+	if err != nil {
+		return nil, err
+	}
+	return &credentials{dir: dir, ca: ca, host: Server(c), clients: map[string]*rest.Config{}}, nil
+}
+
 // keptCA reads the CA that is kept as NAME, or makes it.
 func keptCA(dir, name, commonName string) (*pki.CA, error) {
 	pair, err := keptPair(dir, name, func() (pki.Pair, error) {

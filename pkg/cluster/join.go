@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +35,7 @@ const joinExtension = "minik8s.io/node"
 // Join returns a kubeconfig by which the agent on another machine becomes a node: its identity, and what it has to
 // know of the cluster. The Node is registered with a range for its pods.
 func Join(ctx context.Context, c Config, name string, ip netip.Addr) ([]byte, error) {
-	creds, err := loadCredentials(filepath.Join(c.DataDir, "pki"), Server(c), 0)
+	creds, err := readCredentials(c)
 	if err != nil {
 		return nil, err
 	}

@@ -351,6 +351,20 @@ func TestServingRefusal(t *testing.T) {
 	}
 }
 
+// Join of a cluster that has not been up, or whose data are gone, makes nothing: what it made would be taken for a cluster's.
+func TestJoin_NoData(t *testing.T) {
+	t.Parallel()
+	c := joining()
+	c.DataDir = filepath.Join(t.TempDir(), "data")
+	var p *Problem
+	if _, err := Join(t.Context(), c, "worker", netip.MustParseAddr("192.0.2.7")); !errors.As(err, &p) {
+		t.Errorf("error is %v, want a Problem", err)
+	}
+	if _, err := os.Lstat(c.DataDir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the data directory is there: %v", err)
+	}
+}
+
 // joining are settings of a cluster that machines join.
 func joining() Config {
 	return Config{

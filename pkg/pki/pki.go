@@ -112,6 +112,9 @@ func LoadCA(p Pair) (*CA, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading CA key: %w", err)
 	}
+	if public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !public.Equal(cert.PublicKey) {
+		return nil, fmt.Errorf("the key is not that of the CA certificate %q", cert.Subject.CommonName)
+	}
 	return &CA{Pair: p, Lifetime: LeafLifetime, cert: cert, key: key}, nil
 }
 

@@ -54,6 +54,21 @@ func TestIssue_VerifiesAgainstCA(t *testing.T) {
 	}
 }
 
+func TestLoadCA_HalvesOfTwo(t *testing.T) {
+	t.Parallel()
+	a, err := NewCA("ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := NewCA("ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadCA(Pair{Cert: a.Cert, Key: b.Key}); err == nil {
+		t.Error("the key of another CA is accepted")
+	}
+}
+
 func TestFits(t *testing.T) {
 	t.Parallel()
 	ca, err := NewCA("ca")
