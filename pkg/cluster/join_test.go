@@ -109,9 +109,17 @@ func (m *machine) waitForOwn(t *testing.T) {
 func TestJoin(t *testing.T) {
 	t.Parallel()
 	r := runCluster(t, 0)
-	m := join(t, invite(t, r, "worker"))
+	invited := invite(t, r, "worker")
+	before := filepath.Join(invited.Config.DataDir, "pki", "node-before")
+	if err := os.MkdirAll(before, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m := join(t, invited)
 	defer m.stop()
 	m.waitForOwn(t)
+	if _, err := os.Stat(before); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("keys of an earlier kubeconfig are still there: %v", err)
+	}
 
 	serving, err := m.servingCertificate()
 	if err != nil {
@@ -300,8 +308,12 @@ func TestNodeCertificates_Kept(t *testing.T) {
 	if want, err := pki.ParseCertificate(anew.Cert); err != nil || !cert.Leaf.Equal(want) {
 		t.Errorf("it is not that of the new kubeconfig: %v", err)
 	}
-	if _, err := os.Stat(nodeKeysDir(c, joined)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("keys from before are still there: %v", err)
+	// It may be the wrong one, so the keys from before stay until the cluster has answered: TestJoin.
+	if cert, err = open(joined).clientCertificate(); err != nil {
+		t.Fatal(err)
+	}
+	if want, err := pki.ParseCertificate(own.Cert); err != nil || !cert.Leaf.Equal(want) {
+		t.Errorf("after another kubeconfig was tried, it is not the one on the disk: %v", err)
 	}
 }
 

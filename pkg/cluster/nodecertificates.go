@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/certificate"
+	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/pki"
 )
@@ -41,9 +43,6 @@ func newNodeCertificates(ctx context.Context, c Config, host string, ca []byte, 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("making the directory of certificates: %w", err)
 	}
-	if err := removeOtherKeys(dir); err != nil {
-		return nil, nil, err
-	}
 	ip, err := netip.ParseAddr(c.Kubelet.NodeIP)
 	if err != nil {
 		return nil, nil, fmt.Errorf("kubelet.nodeIP: %w", err)
@@ -55,9 +54,13 @@ func newNodeCertificates(ctx context.Context, c Config, host string, ca []byte, 
 	}
 	clients := func(*tls.Certificate) (kubernetes.Interface, error) { return kubernetes.NewForConfig(config) }
 	manager := func(name, signer string, usages func(any) []certificatesv1.KeyUsage, hosts x509.CertificateRequest) (certificate.Manager, error) {
-		store, err := certificate.NewFileStore(name, dir, dir, "", "")
+		files, err := certificate.NewFileStore(name, dir, dir, "", "")
 		if err != nil {
 			return nil, fmt.Errorf("opening the store of certificate %s: %w", name, err)
+		}
+		store := certificate.Store(files)
+		if name == clientKeys {
+			store = newKeys{files, joined, func() error { return removeOtherKeys(dir) }}
 		}
 		hosts.Subject = pkix.Name{CommonName: nodeUser(c.Kubelet.NodeName), Organization: []string{nodeGroup}}
 		m, err := certificate.NewManager(&certificate.Config{
@@ -69,7 +72,7 @@ func newNodeCertificates(ctx context.Context, c Config, host string, ca []byte, 
 		}
 		return m, nil
 	}
-	if n.client, err = manager("kubelet-client", certificatesv1.KubeAPIServerClientKubeletSignerName, certificate.DefaultKubeletClientGetUsages, x509.CertificateRequest{}); err != nil {
+	if n.client, err = manager(clientKeys, certificatesv1.KubeAPIServerClientKubeletSignerName, certificate.DefaultKubeletClientGetUsages, x509.CertificateRequest{}); err != nil {
 		return nil, nil, err
 	}
 	hosts := x509.CertificateRequest{DNSNames: []string{c.Kubelet.NodeName}, IPAddresses: []net.IP{ip.AsSlice()}}
@@ -77,6 +80,29 @@ func newNodeCertificates(ctx context.Context, c Config, host string, ca []byte, 
 		return nil, nil, err
 	}
 	return n, config, nil
+}
+
+// clientKeys is the name of the certificate by which the node proves itself.
+const clientKeys = "kubelet-client"
+
+// newKeys is the store of that certificate. Only one that the cluster has issued proves that the kubeconfig is good, so only then
+// what others have brought is of no use any more.
+type newKeys struct {
+	certificate.Store
+	joined pki.Pair // what the kubeconfig brings, which is stored first
+	issued func() error
+}
+
+// Update implements certificate.Store.
+func (k newKeys) Update(certPEM, keyPEM []byte) (*tls.Certificate, error) {
+	cert, err := k.Store.Update(certPEM, keyPEM)
+	if err != nil || bytes.Equal(certPEM, k.joined.Cert) {
+		return cert, err
+	}
+	if err := k.issued(); err != nil {
+		klog.Background().Error(err, "Keys that are of no use any more are still there")
+	}
+	return cert, nil
 }
 
 // removeOtherKeys removes what earlier kubeconfigs brought.
