@@ -62,7 +62,7 @@ func (d Dir) Lock(ctx context.Context, name, what string, waiting func(holder st
 	ticker := time.NewTicker(patience)
 	defer ticker.Stop()
 	for told := false; ; {
-		f, err := d.try(d.lock(name), os.O_CREATE|os.O_RDWR)
+		f, err := d.try(ctx, d.lock(name), os.O_CREATE|os.O_RDWR)
 		if err != nil {
 			return nil, fmt.Errorf("locking cluster %q: %w", name, err)
 		}
@@ -83,32 +83,53 @@ func (d Dir) Lock(ctx context.Context, name, what string, waiting func(holder st
 	}
 }
 
+// tries is how often in a row the folder or the file may be gone when it is to be locked. The last cluster takes them along when
+// it ends, but not that often: then the folder cannot be made, for instance because it is a link to what is not there.
+const tries = 50
+
+// errGone says that what was to be locked has been removed meanwhile.
+var errGone = errors.New("it is removed again and again, or cannot be made: is a folder above it a link to nothing?")
+
 // try opens and locks a file or folder; nil if another has it.
-func (d Dir) try(path string, flags int) (*os.File, error) {
-	for {
-		if err := d.make(); err != nil {
-			return nil, err
+func (d Dir) try(ctx context.Context, path string, flags int) (*os.File, error) {
+	for range tries {
+		f, err := d.tryOnce(path, flags)
+		if !errors.Is(err, errGone) {
+			return f, err
 		}
-		f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW, 0o600)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // the last cluster took the folder with it just now
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(patience):
 		}
-		if err != nil {
-			return nil, err
-		}
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			_ = f.Close()
-			if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
-				return nil, nil
-			}
-			return nil, err
-		}
-		// Who held it before may have removed it: then this is a lock that nobody else will meet.
-		if same(f, path) {
-			return f, nil
-		}
-		_ = f.Close()
 	}
+	return nil, fmt.Errorf("%s: %w", path, errGone)
+}
+
+func (d Dir) tryOnce(path string, flags int) (*os.File, error) {
+	if err := d.make(); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errGone
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	// Who held it before may have removed it: then this is a lock that nobody else will meet.
+	if !same(f, path) {
+		_ = f.Close()
+		return nil, errGone
+	}
+	return f, nil
 }
 
 func same(f *os.File, path string) bool {
@@ -214,7 +235,7 @@ func (d Dir) Whole(ctx context.Context) (release func(), err error) {
 	ticker := time.NewTicker(patience)
 	defer ticker.Stop()
 	for {
-		f, err := d.try(string(d), os.O_RDONLY|unix.O_DIRECTORY)
+		f, err := d.try(ctx, string(d), os.O_RDONLY|unix.O_DIRECTORY)
 		if err != nil {
 			return nil, fmt.Errorf("locking %s: %w", d, err)
 		}

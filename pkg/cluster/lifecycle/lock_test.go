@@ -332,3 +332,53 @@ func TestWhole(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLock_NoFolder: where the folder cannot be made, an operation fails, and ends before that when its context does.
+func TestLock_NoFolder(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, link string }{
+		{"the folder is a link to nothing", "clusters"},
+		{"the one above is", "."},
+		{"one further up is", ".."},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			d := Dir(filepath.Join(root, "lib", "minik8s", "clusters"))
+			link := filepath.Join(filepath.Dir(string(d)), tc.link)
+			if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(filepath.Join(root, "not", "mounted"), link); err != nil {
+				t.Fatal(err)
+			}
+			lock := func(ctx context.Context) error { _, err := d.Lock(ctx, "x", "up", func(string) {}); return err }
+			whole := func(ctx context.Context) error { _, err := d.Whole(ctx); return err }
+			for name, try := range map[string]func(context.Context) error{"Lock": lock, "Whole": whole} {
+				if within(t, func() error { return try(t.Context()) }) == nil {
+					t.Errorf("%s: no error", name)
+				}
+			}
+			stop := errors.New("interrupted")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(stop)
+			if err := within(t, func() error { return lock(ctx) }); !errors.Is(err, stop) {
+				t.Errorf("interrupted, it says %v", err)
+			}
+		})
+	}
+}
+
+// within fails if a call takes much longer than any should.
+func within(t *testing.T, call func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not return")
+		return nil
+	}
+}
