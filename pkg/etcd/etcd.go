@@ -243,17 +243,40 @@ func (r *Remote) Status(ctx context.Context, endpoint string) (*clientv3.StatusR
 // Healthy implements Backend.
 func (r *Remote) Healthy(ctx context.Context) error { return healthy(ctx, r.client) }
 
-// Writable implements Backend. Alarms of an external cluster are told and left alone: who runs it frees its space.
+// Writable implements Backend. Alarms of an external cluster are told and left alone: who runs it frees its space. Members know
+// the alarms of all, so those that are away do not matter while another answers.
 func (r *Remote) Writable(ctx context.Context) error {
-	for _, endpoint := range r.Endpoints() {
-		status, err := r.Status(ctx, endpoint)
-		if err != nil {
-			return fmt.Errorf("asking etcd at %s for its alarms: %w", endpoint, err)
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // callers have more than that
+	defer cancel()
+	endpoints := r.Endpoints()
+	answers := make(chan error, len(endpoints))
+	for _, endpoint := range endpoints {
+		go func() { answers <- r.alarm(ctx, endpoint) }()
+	}
+	var failed []error
+	for range endpoints {
+		switch err := <-answers; {
+		case errors.Is(err, ErrFull):
+			return err
+		case err != nil:
+			failed = append(failed, err)
 		}
-		for _, alarm := range status.Errors {
-			if strings.Contains(alarm, pb.AlarmType_NOSPACE.String()) {
-				return fmt.Errorf("%w: etcd at %s has the alarm NOSPACE: compact it, defragment it and disarm the alarm", ErrFull, endpoint)
-			}
+	}
+	if len(failed) < len(endpoints) {
+		return nil
+	}
+	return errors.Join(failed...)
+}
+
+// alarm asks one member. The error is ErrFull if it knows of such an alarm.
+func (r *Remote) alarm(ctx context.Context, endpoint string) error {
+	status, err := r.Status(ctx, endpoint)
+	if err != nil {
+		return fmt.Errorf("asking etcd at %s for its alarms: %w", endpoint, err)
+	}
+	for _, alarm := range status.Errors {
+		if strings.Contains(alarm, pb.AlarmType_NOSPACE.String()) {
+			return fmt.Errorf("%w: etcd at %s has the alarm NOSPACE: compact it, defragment it and disarm the alarm", ErrFull, endpoint)
 		}
 	}
 	return nil
