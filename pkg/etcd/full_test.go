@@ -19,6 +19,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/storage/datadir"
 )
 
 // smallQuota is that of the members of these tests, value what they are filled with.
@@ -230,6 +231,57 @@ func TestMember_FullStoreSurvivesKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	recovers(t, m, n)
+}
+
+// TestKeeper_Defragments: what deletions have freed is given back to the disk, and what was not deleted is still there.
+func TestKeeper_Defragments(t *testing.T) {
+	t.Parallel()
+	c := Config{Dir: t.TempDir(), UnsafeNoFsync: true, QuotaBytes: smallQuota}
+	e, err := embed.StartEtcd(c.embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	<-e.Server.ReadyNotify()
+	k := newKeeper(e.Server, c)
+	k.limits.worthwhile = 4 << 20
+	if err := k.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer k.stop()
+	size := func() int64 {
+		t.Helper()
+		info, err := os.Stat(datadir.ToBackendFileName(c.Dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	client := k.client()
+	defer client.Close()
+	n, err := fill(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := size()
+	for i := range n - 1 {
+		if err := remove(t.Context(), client, key(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "giving space back", func() error {
+		if now := size(); now > before-k.limits.worthwhile {
+			return fmt.Errorf("the file had %d bytes and has %d", before, now)
+		}
+		return nil
+	})
+	found, err := client.Get(t.Context(), key(n-1))
+	if err != nil || len(found.Kvs) != 1 || string(found.Kvs[0].Value) != value {
+		t.Errorf("what was not deleted is not as it was: %v", err)
+	}
+	if err := create(t.Context(), client, "/registry/new", value); err != nil {
+		t.Errorf("writing afterwards: %v", err)
+	}
 }
 
 // A store that has the alarm of etcd's own quota, as versions before had it.

@@ -42,7 +42,7 @@ type keeper struct {
 }
 
 func newKeeper(server *etcdserver.EtcdServer, c Config) *keeper {
-	l := limits{quota: c.QuotaBytes}
+	l := limits{quota: c.QuotaBytes, worthwhile: defaultWorthwhile}
 	if l.quota <= 0 {
 		l.quota = defaultQuota
 	}

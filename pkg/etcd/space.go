@@ -9,11 +9,17 @@ import "time"
 // again. A store is full from 7/8 of its quota on. Then nothing new is stored, but what is there may be deleted and changed,
 // for deletions begin with changes (of a deletion timestamp, a finalizer, a status), and the cluster lives on them
 // (heartbeats). The last eighth takes these changes until compaction has freed their old revisions.
-type limits struct{ quota int64 }
+type limits struct {
+	quota int64
+	// worthwhile is how many free pages are given back to the disk.
+	worthwhile int64
+}
 
 const (
 	// defaultQuota is the most that etcd supports.
 	defaultQuota = 8 << 30
+	// defaultWorthwhile is enough for the disk to care.
+	defaultWorthwhile = 128 << 20
 	// slack is by how much a change may make an object of a full store longer: conditions and managed fields come with
 	// deletions.
 	slack = 4 << 10
@@ -71,10 +77,9 @@ const (
 	// Defragmentation blocks the store while it copies what is in use (9 s for 590 MiB on two busy cores). A store needs none to
 	// take writes again, as free pages are filled first: it is for the disk. It pays where little (cheap) is to be copied, and
 	// on a disk that is short of space where less is copied than gained. Another is tried no sooner than after retry.
-	worthwhile = 128 << 20
-	cheap      = 32 << 20
-	shortDisk  = 1 << 30
-	retry      = 10 * time.Minute
+	cheap     = 32 << 20
+	shortDisk = 1 << 30
+	retry     = 10 * time.Minute
 )
 
 // interval is how long to wait before looking again: a few counters are read.
@@ -103,7 +108,7 @@ func (m memory) next(l limits, o observation) (memory, plan) {
 	m.revision = o.revision
 	gain := o.file - o.inUse
 	pays := o.inUse <= cheap || o.disk < shortDisk && gain >= o.inUse
-	if gain >= worthwhile && pays && o.disk > o.inUse+o.inUse/4 && o.at.Sub(m.defragmented) >= retry {
+	if gain >= l.worthwhile && pays && o.disk > o.inUse+o.inUse/4 && o.at.Sub(m.defragmented) >= retry {
 		p.defragment, m.defragmented = true, o.at
 	}
 	return m, p
