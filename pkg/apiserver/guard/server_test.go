@@ -6,18 +6,24 @@ package guard_test
 import (
 	"context"
 	"fmt"
+	"math"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/server/v3/embed"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/storage/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/core/event"
 	"minik8s.io/minik8s/pkg/registry/core/resourcequota"
 	"minik8s.io/minik8s/pkg/registry/registrytest"
 )
@@ -103,5 +109,34 @@ func TestRequestsOfTheLibrary(t *testing.T) {
 				t.Errorf("the server says %v, want a bad request: %q", err, tc.beginning)
 			}
 		})
+	}
+}
+
+// TestExternalStoreOfTheLibrary pins what is said of a resourceVersion that no store can have come to, by a server on an etcd that
+// streams lists: the member inside the process does not.
+func TestExternalStoreOfTheLibrary(t *testing.T) {
+	config := embed.NewConfig()
+	config.Dir, config.LogLevel, config.UnsafeNoFsync = t.TempDir(), "fatal", true
+	config.ListenPeerUrls, config.ListenClientUrls = nil, []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+	store, err := embed.StartEtcd(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	<-store.Server.ReadyNotify()
+	remote, err := etcd.Dial([]string{"http://" + store.Clients[0].Addr().String()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = remote.Close() })
+	feature.DefaultFeatureSupportChecker = feature.NewDefaultFeatureSupportChecker() // which has met no other etcd yet
+
+	client := kubernetes.NewForConfigOrDie(registrytest.ServeFrom(t, remote, registry.Config{}, registry.Group{
+		AddToScheme: corev1.AddToScheme, Versions: []registry.Version{{Name: "v1", Resources: []registry.Descriptor{event.Resource}}},
+	})).CoreV1().RESTClient()
+	const beginning = "etcd returned revision "
+	list := client.Get().Namespace("default").Resource("events").Param("resourceVersion", fmt.Sprint(uint64(math.MaxUint64))).Param("resourceVersionMatch", "Exact")
+	if err := list.MaxRetries(0).Do(t.Context()).Error(); !apierrors.IsBadRequest(err) || !strings.HasPrefix(err.Error(), beginning) {
+		t.Errorf("the server says %v, want a bad request: %q", err, beginning)
 	}
 }

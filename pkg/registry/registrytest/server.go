@@ -29,12 +29,18 @@ import (
 // client configuration. deps may set what the resources need besides storage.
 func Serve(tb testing.TB, deps registry.Config, groups ...registry.Group) *rest.Config {
 	tb.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	member, err := etcd.Start(ctx, etcd.Config{Dir: tb.TempDir(), UnsafeNoFsync: true})
+	member, err := etcd.Start(context.Background(), etcd.Config{Dir: tb.TempDir(), UnsafeNoFsync: true})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = member.Close() })
+	return ServeFrom(tb, member, deps, groups...)
+}
+
+// ServeFrom is Serve on an etcd of the caller's.
+func ServeFrom(tb testing.TB, backend etcd.Backend, deps registry.Config, groups ...registry.Group) *rest.Config {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
 	ca, err := pki.NewCA("test")
 	if err != nil {
 		tb.Fatal(err)
@@ -47,7 +53,7 @@ func Serve(tb testing.TB, deps registry.Config, groups ...registry.Group) *rest.
 	if err != nil {
 		tb.Fatal(err)
 	}
-	b, err := generic.NewBuilder(generic.Config{Backend: member, Groups: groups, Listener: listener, Serving: serving, Storage: etcdstore.Options{CompactionInterval: -1}})
+	b, err := generic.NewBuilder(generic.Config{Backend: backend, Groups: groups, Listener: listener, Serving: serving, Storage: etcdstore.Options{CompactionInterval: -1}})
 	if err != nil {
 		tb.Fatal(err)
 	}
