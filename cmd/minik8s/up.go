@@ -57,7 +57,9 @@ type upResult struct {
 	Kubeconfig string  `json:"kubeconfig"`
 	Log        string  `json:"log"`
 	Seconds    float64 `json:"seconds"`
-	Started    bool    `json:"started"`
+	// Started says that this call started it, Ready that it has waited until the cluster was Ready.
+	Started bool `json:"started"`
+	Ready   bool `json:"ready"`
 }
 
 func (u *upCommand) run(cmd *cobra.Command, _ []string) error {
@@ -88,18 +90,20 @@ func (u *upCommand) run(cmd *cobra.Command, _ []string) error {
 	if host := os.Getenv("DOCKER_HOST"); host != "" && c.NodeCount() > 0 && host != c.Kubelet.DockerHost {
 		cmd.PrintErrf("warning: DOCKER_HOST is %s, and cluster %q stays with %s, where it was made\n", host, c.Name, c.Kubelet.DockerHost)
 	}
-	return u.report(cmd, c, started, time.Since(begin))
+	return u.report(ctx, cmd, c, started, begin)
 }
 
-func (u *upCommand) report(cmd *cobra.Command, c cluster.Config, started bool, took time.Duration) error {
+func (u *upCommand) report(ctx context.Context, cmd *cobra.Command, c cluster.Config, started bool, begin time.Time) error {
 	path := cluster.KubeconfigPath(c)
 	if u.kubeconfig != "" {
-		if err := cluster.CopyKubeconfig(c, u.kubeconfig); err != nil {
+		if err := cluster.CopyKubeconfig(ctx, c, u.kubeconfig); err != nil {
 			return err
 		}
 		path = u.kubeconfig
 	}
-	r := upResult{Name: c.Name, Server: cluster.Server(c), Kubeconfig: path, Log: cluster.LogPath(c), Seconds: took.Seconds(), Started: started}
+	r := upResult{
+		Name: c.Name, Server: cluster.Server(c), Kubeconfig: path, Log: cluster.LogPath(c), Seconds: time.Since(begin).Seconds(), Started: started, Ready: u.wait,
+	}
 	if u.output == "json" {
 		return writeJSON(cmd.OutOrStdout(), r)
 	}
@@ -117,8 +121,11 @@ func printNext(w io.Writer, r upResult, sudo bool) error {
 		use = fmt.Sprintf("sudo minik8s kubeconfig%s > %s.kubeconfig && export KUBECONFIG=$PWD/%[2]s.kubeconfig", name, r.Name)
 	}
 	verb := "is running"
-	if r.Started {
+	switch {
+	case r.Started && r.Ready:
 		verb = fmt.Sprintf("is Ready after %.2fs", r.Seconds)
+	case r.Started:
+		verb = "is starting"
 	}
 	_, err := fmt.Fprintf(w, `Cluster %q %s at %s
 

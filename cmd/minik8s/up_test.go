@@ -22,8 +22,12 @@ func TestPrintNext(t *testing.T) {
 			[]string{"export KUBECONFIG=/d/kubeconfig\n", `"minik8s" is running at https://s`, "minik8s down  "}, []string{"sudo", "--name"},
 		},
 		{
-			"named", upResult{Name: "ci", Kubeconfig: "/d/kubeconfig", Started: true, Seconds: 1}, false,
+			"named", upResult{Name: "ci", Kubeconfig: "/d/kubeconfig", Started: true, Ready: true, Seconds: 1}, false,
 			[]string{`"ci" is Ready after 1.00s`, "minik8s down --name ci "}, []string{"sudo"},
+		},
+		{
+			"not waited for", upResult{Name: "ci", Server: "https://s", Kubeconfig: "/d/kubeconfig", Started: true, Seconds: 1}, false,
+			[]string{`"ci" is starting at https://s`}, []string{"Ready"},
 		},
 		{
 			"sudo", upResult{Name: "ci", Kubeconfig: "/d/kubeconfig"}, true,

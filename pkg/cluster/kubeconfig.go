@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -88,9 +89,12 @@ func writeKubeconfig(path string, config *api.Config) error {
 	return writeFile(path, data)
 }
 
-// CopyKubeconfig writes the cluster's kubeconfig to a further file, which nobody but its owner can read then. Under sudo
-// that is whoever called it, if the folder is theirs.
-func CopyKubeconfig(c Config, path string) error {
+// CopyKubeconfig writes the cluster's kubeconfig, for which it waits if the cluster has just begun, to a further file, which
+// nobody but its owner can read then. Under sudo that is whoever called it, if the folder is theirs.
+func CopyKubeconfig(ctx context.Context, c Config, path string) error {
+	if _, err := awaitAdmin(ctx, c); err != nil {
+		return err
+	}
 	data, err := os.ReadFile(KubeconfigPath(c))
 	if err != nil {
 		return fmt.Errorf("reading the cluster's kubeconfig: %w", err)

@@ -5,11 +5,13 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/tools/clientcmd"
@@ -116,7 +118,7 @@ func TestCopyKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, to := range []string{path, filepath.Join(dir, "new")} {
-		if err := CopyKubeconfig(c, to); err != nil {
+		if err := CopyKubeconfig(t.Context(), c, to); err != nil {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(to)
@@ -124,11 +126,31 @@ func TestCopyKubeconfig(t *testing.T) {
 			t.Errorf("%s: %v, %v", to, info.Mode(), err)
 		}
 	}
-	if err := CopyKubeconfig(c, os.DevNull); err != nil {
+	if err := CopyKubeconfig(t.Context(), c, os.DevNull); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(os.DevNull); err != nil || info.Mode()&os.ModeDevice == 0 {
 		t.Errorf("%s is %v, %v", os.DevNull, info.Mode(), err)
+	}
+}
+
+// TestCopyKubeconfig_NotYet: a cluster that has just begun writes its kubeconfig in a moment.
+func TestCopyKubeconfig_NotYet(t *testing.T) {
+	t.Parallel()
+	c := Config{Name: "x", DataDir: t.TempDir()}
+	to := filepath.Join(t.TempDir(), "copy")
+	late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := CopyKubeconfig(late, c, to); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("of a cluster that never writes it: %v", err)
+	}
+	copied := make(chan error)
+	go func() { copied <- CopyKubeconfig(t.Context(), c, to) }()
+	if err := writeKubeconfig(KubeconfigPath(c), kubeconfig("x", "https://x", nil, pki.Pair{})); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-copied; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -148,7 +170,7 @@ func TestCopyKubeconfig_UnderSudo(t *testing.T) {
 	}
 	for dir, want := range map[string]int{theirs: nobody, roots: 0} {
 		path := filepath.Join(dir, "kubeconfig")
-		if err := CopyKubeconfig(c, path); err != nil {
+		if err := CopyKubeconfig(t.Context(), c, path); err != nil {
 			t.Fatal(err)
 		}
 		var s unix.Stat_t
