@@ -31,17 +31,20 @@ type Port struct {
 	Listen, Forward netip.AddrPort
 }
 
-// dialTimeout is how long the way to an endpoint may take, maxFlows how many peers one UDP port remembers.
+// dialTimeout is how long the way to an endpoint may take, pause the time between two tries of what fails: the process may have no
+// file descriptors or memory left.
 const (
 	dialTimeout = 10 * time.Second
-	maxFlows    = 1000
+	pause       = 100 * time.Millisecond
 )
 
 // Server holds the listeners. It is not safe for concurrent use.
 type Server struct {
 	netNS string
 	// idle is after how long a UDP flow is forgotten, as by the kernel's conntrack.
-	idle      time.Duration
+	idle time.Duration
+	// maxFlows is how many peers one UDP port remembers.
+	maxFlows  int
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 	listeners map[Port]io.Closer
@@ -51,7 +54,7 @@ type Server struct {
 // New returns a Server without listeners. netNS is the path of the network namespace of the node, empty for the process's own.
 func New(netNS string) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Server{netNS: netNS, idle: 2 * time.Minute, ctx: ctx, cancel: cancel, listeners: map[Port]io.Closer{}}
+	return &Server{netNS: netNS, idle: 2 * time.Minute, maxFlows: 1000, ctx: ctx, cancel: cancel, listeners: map[Port]io.Closer{}}
 }
 
 // Sync opens and closes listeners until they are those of the ports. SCTP is left out. Connections outlive their listener. A
@@ -74,13 +77,15 @@ func (s *Server) Sync(ports []Port) error {
 		}
 		var l io.Closer
 		var err error
-		switch p.Protocol {
-		case corev1.ProtocolTCP:
-			l, err = s.openTCP(p)
-		case corev1.ProtocolUDP:
-			l, err = s.openUDP(p)
-		default:
+		switch {
+		case p.Protocol != corev1.ProtocolTCP && p.Protocol != corev1.ProtocolUDP:
 			continue
+		case p.Listen == p.Forward:
+			err = errors.New("it would forward to itself: the node's address is the loopback address, so give another as kubelet.nodeIP")
+		case p.Protocol == corev1.ProtocolTCP:
+			l, err = s.openTCP(p)
+		default:
+			l, err = s.openUDP(p)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("opening node port on %s: %w", p.Listen, err))
@@ -114,7 +119,6 @@ func (s *Server) openTCP(p Port) (l net.Listener, err error) {
 
 // accept serves connections until the listener is closed.
 func (s *Server) accept(l net.Listener, p Port) {
-	const pause = 100 * time.Millisecond // the process may have no file descriptors left
 	for {
 		client, err := l.Accept()
 		if err == nil {
@@ -124,12 +128,16 @@ func (s *Server) accept(l net.Listener, p Port) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		klog.FromContext(s.ctx).Error(err, "Accepting on a node port", "address", p.Listen)
-		select {
-		case <-time.After(pause):
-		case <-s.ctx.Done():
-			return
-		}
+		s.failed(err, "Accepting on a node port", p)
+	}
+}
+
+// failed reports what may fail again at once, and waits a little.
+func (s *Server) failed(err error, what string, p Port) {
+	klog.FromContext(s.ctx).Error(err, what, "address", p.Listen)
+	select {
+	case <-time.After(pause):
+	case <-s.ctx.Done():
 	}
 }
 
@@ -182,19 +190,31 @@ func (s *Server) openUDP(p Port) (l *net.UDPConn, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{Server: s, port: p, clients: l, flows: map[netip.AddrPort]net.Conn{}}
+	r := &relay{Server: s, port: p, clients: l, flows: map[netip.AddrPort]*flow{}}
 	s.running.Go(r.run)
 	return l, nil
+}
+
+// socket is the part of *net.UDPConn by which a relay talks to clients.
+type socket interface {
+	ReadFromUDPAddrPort(b []byte) (int, netip.AddrPort, error)
+	WriteToUDPAddrPort(b []byte, to netip.AddrPort) (int, error)
 }
 
 // relay passes datagrams on, from a socket of its own for each client, by which it tells the answers apart.
 type relay struct {
 	*Server
 	port    Port
-	clients *net.UDPConn
+	clients socket
 
 	mu    sync.Mutex
-	flows map[netip.AddrPort]net.Conn // guarded by mu
+	flows map[netip.AddrPort]*flow // guarded by mu
+}
+
+// flow is the socket of a client.
+type flow struct {
+	net.Conn
+	used time.Time // when the client has sent something last; only run uses it
 }
 
 // run reads datagrams until the socket is closed.
@@ -213,54 +233,74 @@ func (r *relay) run() {
 			return
 		}
 		if err != nil {
-			continue // the refusal of a datagram that was sent before
+			r.failed(err, "Reading from a node port", r.port)
+			continue
 		}
-		flow := r.flow(client)
-		if flow == nil {
+		f := r.flow(client)
+		if f == nil {
 			continue
 		}
 		// As anywhere on the way, datagrams may get lost.
-		_ = flow.SetReadDeadline(time.Now().Add(r.idle))
-		_, _ = flow.Write(buffer[:n])
+		f.used = time.Now()
+		_ = f.SetReadDeadline(f.used.Add(r.idle))
+		_, _ = f.Write(buffer[:n])
 	}
 }
 
 // flow returns the socket of a client, nil if there can be none. Only run calls it.
-func (r *relay) flow(client netip.AddrPort) net.Conn {
+func (r *relay) flow(client netip.AddrPort) *flow {
 	r.mu.Lock()
-	flow, count := r.flows[client], len(r.flows)
+	f := r.flows[client]
 	r.mu.Unlock()
-	if flow != nil || count >= maxFlows {
-		return flow
+	if f != nil {
+		return f
 	}
-	flow, err := r.dial("udp", r.port)
+	c, err := r.dial("udp", r.port)
 	if err != nil {
 		klog.FromContext(r.ctx).V(2).Info("No socket for a node port", "address", r.port.Listen, "err", err)
 		return nil
 	}
-	_ = flow.SetReadDeadline(time.Now().Add(r.idle))
+	f = &flow{Conn: c}
+	_ = f.SetReadDeadline(time.Now().Add(r.idle))
 	r.mu.Lock()
-	r.flows[client] = flow
+	if len(r.flows) >= r.maxFlows {
+		r.forgetOne()
+	}
+	r.flows[client] = f
 	r.mu.Unlock()
-	r.running.Go(func() { r.answer(client, flow) })
-	return flow
+	r.running.Go(func() { r.answer(client, f) })
+	return f
+}
+
+// forgetOne forgets the client that has been silent for longest. The caller holds mu.
+func (r *relay) forgetOne() {
+	var oldest netip.AddrPort
+	for client, f := range r.flows {
+		if o := r.flows[oldest]; o == nil || f.used.Before(o.used) {
+			oldest = client
+		}
+	}
+	_ = r.flows[oldest].Close() // which ends answer
+	delete(r.flows, oldest)
 }
 
 // answer passes answers back until there has been nothing for a while.
-func (r *relay) answer(client netip.AddrPort, flow net.Conn) {
+func (r *relay) answer(client netip.AddrPort, f *flow) {
 	defer func() {
-		_ = flow.Close()
+		_ = f.Close()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.flows, client)
+		if r.flows[client] == f { // it may have been forgotten, and have another since
+			delete(r.flows, client)
+		}
 	}()
 	buffer := make([]byte, 1<<16)
 	for {
-		n, err := flow.Read(buffer)
+		n, err := f.Read(buffer)
 		if err != nil {
 			return // idle, refused, or closed
 		}
-		_ = flow.SetReadDeadline(time.Now().Add(r.idle))
+		_ = f.SetReadDeadline(time.Now().Add(r.idle))
 		if _, err := r.clients.WriteToUDPAddrPort(buffer[:n], client); errors.Is(err, net.ErrClosed) {
 			return
 		}

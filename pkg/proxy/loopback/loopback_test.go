@@ -195,6 +195,11 @@ func TestSync_PortInUse(t *testing.T) {
 // echo answers datagrams with themselves.
 func echo(t *testing.T) netip.AddrPort {
 	t.Helper()
+	return answering(t, func(text []byte, _ netip.AddrPort) []byte { return text })
+}
+
+func answering(t *testing.T, answer func(text []byte, from netip.AddrPort) []byte) netip.AddrPort {
+	t.Helper()
 	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +212,7 @@ func echo(t *testing.T) netip.AddrPort {
 			if err != nil {
 				return
 			}
-			_, _ = c.WriteToUDPAddrPort(buffer[:n], from)
+			_, _ = c.WriteToUDPAddrPort(answer(buffer[:n], from), from)
 		}
 	}()
 	return c.LocalAddr().(*net.UDPAddr).AddrPort()
@@ -257,5 +262,68 @@ func TestUDP(t *testing.T) {
 			}
 		}
 		idle.Reset(3 * s.idle)
+	}
+}
+
+// TestUDP_ManyPeers: who comes after as many peers as are remembered is answered, and one that has asked all the time keeps its
+// socket.
+func TestUDP_ManyPeers(t *testing.T) {
+	t.Parallel()
+	s := New("")
+	s.maxFlows = 3
+	t.Cleanup(s.Close)
+	p := Port{corev1.ProtocolUDP, free(t, "udp"), answering(t, func(_ []byte, from netip.AddrPort) []byte { return []byte(from.String()) })}
+	apply(t, s, p)
+	steady := dialUDP(t, p)
+	before := exchange(t, steady, "x")
+	seen := map[string]bool{}
+	for range 2 * s.maxFlows {
+		seen[exchange(t, dialUDP(t, p), "x")] = true
+		if now := exchange(t, steady, "x"); now != before {
+			t.Errorf("the steady one came from %s, and comes from %s", before, now)
+		}
+	}
+	if seen[before] || len(seen) < 2 {
+		t.Errorf("others came from %v, the steady one from %s", seen, before)
+	}
+}
+
+// broken is a socket of which nothing can be read.
+type broken struct {
+	socket
+	reads []time.Time
+}
+
+func (b *broken) ReadFromUDPAddrPort([]byte) (int, netip.AddrPort, error) {
+	if b.reads = append(b.reads, time.Now()); len(b.reads) > 2 {
+		return 0, netip.AddrPort{}, net.ErrClosed
+	}
+	return 0, netip.AddrPort{}, syscall.ENOMEM
+}
+
+// TestUDP_CannotRead: what fails all the time does not take all the time.
+func TestUDP_CannotRead(t *testing.T) {
+	t.Parallel()
+	s := New("")
+	t.Cleanup(s.Close)
+	b := &broken{}
+	(&relay{Server: s, clients: b}).run()
+	if took := b.reads[2].Sub(b.reads[0]); took < pause {
+		t.Errorf("three tries within %v", took)
+	}
+}
+
+// TestSync_ToItself: a port whose connections would come back to it is refused.
+func TestSync_ToItself(t *testing.T) {
+	t.Parallel()
+	s := New("")
+	t.Cleanup(s.Close)
+	at := free(t, "tcp")
+	p := Port{corev1.ProtocolTCP, at, at}
+	if err := s.Sync([]Port{p}); err == nil || !strings.Contains(err.Error(), "kubelet.nodeIP") {
+		t.Errorf("error is %v", err)
+	}
+	if _, err := ask(t, p, ""); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("it is open: %v", err)
 	}
 }
