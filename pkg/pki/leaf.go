@@ -46,7 +46,7 @@ func (l *Leaf) RenewAt() (time.Time, error) {
 func (l *Leaf) current() (*tls.Certificate, Pair, time.Time, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cert != nil && time.Now().Before(l.renewAt) {
+	if now := time.Now(); l.cert != nil && now.Before(l.renewAt) && !now.Before(l.cert.Leaf.NotBefore) {
 		return l.cert, l.pair, l.renewAt, nil
 	}
 	pair, err := l.ca.Issue(l.request)

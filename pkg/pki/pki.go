@@ -141,10 +141,10 @@ func (c *CA) Issue(r Request) (Pair, error) {
 }
 
 // Fits reports whether p is what Issue would make for r: signed by this CA, for that user and groups, those hosts and uses, with
-// its key; and whether it need not be renewed yet.
+// its key; and whether it is valid already, as a clock may have been set back since, and need not be renewed yet.
 func (c *CA) Fits(p Pair, r Request, now time.Time) bool {
 	cert, err := ParseCertificate(p.Cert)
-	if err != nil || cert.CheckSignatureFrom(c.cert) != nil || !now.Before(RenewAt(cert)) {
+	if err != nil || cert.CheckSignatureFrom(c.cert) != nil || now.Before(cert.NotBefore) || !now.Before(RenewAt(cert)) {
 		return false
 	}
 	if _, err := tls.X509KeyPair(p.Cert, p.Key); err != nil {

@@ -115,6 +115,8 @@ func TestFits(t *testing.T) {
 		{"another's key", ca, Pair{Cert: p.Cert, Key: twin.Key}, r, now, false},
 		{"no key", ca, Pair{Cert: p.Cert}, r, now, false},
 		{"two thirds through", ca, p, r, now.Add(LeafLifetime * 2 / 3), true},
+		{"made by a clock that was a day ahead", ca, p, r, now.Add(-24 * time.Hour), false},
+		{"by one that was a minute ahead", ca, p, r, now.Add(-time.Minute), true},
 		{"nine tenths through", ca, p, r, now.Add(LeafLifetime * 9 / 10), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -184,6 +186,25 @@ func TestLeaf(t *testing.T) {
 	next, err := l.Certificate()
 	if err != nil || next == first || !next.Leaf.NotAfter.After(first.Leaf.NotAfter) {
 		t.Errorf("after its time: the same = %t, %v", next == first, err)
+	}
+}
+
+// TestLeaf_ClockSetBack: a certificate that nobody accepts yet, because the clock was ahead when it was made, is replaced.
+func TestLeaf_ClockSetBack(t *testing.T) {
+	t.Parallel()
+	ca, err := NewCA("ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ca.Leaf(Request{CommonName: "u"})
+	first, err := l.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Leaf.NotBefore = time.Now().Add(24 * time.Hour)
+	next, err := l.Certificate()
+	if err != nil || next == first {
+		t.Errorf("the same = %t, %v", next == first, err)
 	}
 }
 
