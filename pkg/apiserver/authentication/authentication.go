@@ -101,7 +101,8 @@ func New(ctx context.Context, c Config, s Server) (authenticator.Request, error)
 	if c.ClientCA != nil {
 		var certificates authenticator.Request = clientcertificate.New(c.ClientCA.VerifyOptions, clock.RealClock{})
 		if c.RemovedNodes {
-			certificates = &removednode.Authenticator{Certificates: certificates, Nodes: s.Informers.Core().V1().Nodes().Lister(), Except: c.NodeOfProcess}
+			nodes := s.Informers.Core().V1().Nodes()
+			certificates = &removednode.Authenticator{Certificates: certificates, Nodes: nodes.Lister(), Synced: nodes.Informer().HasSynced, Except: c.NodeOfProcess}
 		}
 		all = append(all, certificates)
 	}

@@ -7,11 +7,13 @@
 package removednode
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
@@ -25,6 +27,8 @@ type Authenticator struct {
 	// Certificates finds out whose certificate it is.
 	Certificates authenticator.Request
 	Nodes        corelisters.NodeLister
+	// Synced says that Nodes knows all of them.
+	Synced func() bool
 	// Except is the node whose certificates need no Node, because it registers itself: that of this process.
 	Except string
 }
@@ -39,6 +43,9 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 	if !isNode || name == a.Except {
 		return response, ok, nil
 	}
+	if err := a.awaitNodes(r.Context()); err != nil {
+		return nil, false, fmt.Errorf("looking for node %q: the nodes are not known yet: %w", name, err)
+	}
 	n, err := a.Nodes.Get(name)
 	if apierrors.IsNotFound(err) {
 		return nil, false, fmt.Errorf("node %q is not registered any more", name)
@@ -52,4 +59,10 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 		return nil, false, fmt.Errorf("the certificate of node %q is from before the node was registered", name)
 	}
 	return response, true, nil
+}
+
+// awaitNodes waits for what comes a moment after the server has begun to serve.
+func (a *Authenticator) awaitNodes(ctx context.Context) error {
+	const often, most = 10 * time.Millisecond, 10 * time.Second
+	return wait.PollUntilContextTimeout(ctx, often, most, true, func(context.Context) (bool, error) { return a.Synced(), nil })
 }

@@ -4,6 +4,7 @@
 package removednode
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	requestx509 "k8s.io/apiserver/pkg/authentication/request/x509"
+	"k8s.io/apiserver/pkg/authentication/user"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -72,7 +74,7 @@ func TestAuthenticateRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := &Authenticator{Certificates: certificates, Nodes: tc.nodes, Except: "own"}
+			a := &Authenticator{Certificates: certificates, Nodes: tc.nodes, Synced: func() bool { return true }, Except: "own"}
 			response, ok, err := a.AuthenticateRequest(&http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert.Leaf}}})
 			switch {
 			case tc.want != "" && (ok || response != nil || err == nil || !strings.Contains(err.Error(), tc.want)):
@@ -85,5 +87,40 @@ func TestAuthenticateRequest(t *testing.T) {
 	none := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil })
 	if _, ok, err := (&Authenticator{Certificates: none, Nodes: broken{}}).AuthenticateRequest(&http.Request{}); ok || err != nil {
 		t.Errorf("without a certificate: %t, %v", ok, err)
+	}
+}
+
+// TestAuthenticateRequest_AtTheStart: a node is not taken for removed because the nodes are not known yet.
+func TestAuthenticateRequest_AtTheStart(t *testing.T) {
+	t.Parallel()
+	ca, err := pki.NewCA("ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := ca.Leaf(pki.Request{CommonName: "system:node:n", Organizations: []string{"system:nodes"}}).Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "system:node:n", Groups: []string{"system:nodes"}}}, true, nil
+	})
+	request := &http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert.Leaf}}}
+	nodes, calls := nodeLister(t), 0
+	a := &Authenticator{Certificates: kubelet, Nodes: corelisters.NewNodeLister(nodes), Synced: func() bool {
+		if calls++; calls == 3 {
+			if err := nodes.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}); err != nil {
+				t.Error(err)
+			}
+		}
+		return calls >= 3
+	}}
+	if _, ok, err := a.AuthenticateRequest(request.WithContext(t.Context())); !ok || err != nil {
+		t.Errorf("accepted = %t, %v", ok, err)
+	}
+	a.Synced = func() bool { return false }
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, ok, err := a.AuthenticateRequest(request.WithContext(gone)); ok || !errors.Is(err, context.Canceled) {
+		t.Errorf("of a client that has gone: accepted = %t, %v", ok, err)
 	}
 }
