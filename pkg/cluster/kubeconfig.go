@@ -6,6 +6,8 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -139,8 +141,26 @@ func owns(uid int, dir string) bool {
 // mergedBy marks what Merge has put into the user's kubeconfig.
 const mergedBy = "minik8s.io/cluster"
 
+// mergeMark says whose something in the user's kubeconfig is: the same name may be that of a cluster of another user.
+type mergeMark struct {
+	Provider string `json:"provider"`
+	// CA is a hash of the cluster's; earlier versions did not say it.
+	CA string `json:"ca,omitempty"`
+}
+
+func markOf(ca []byte) mergeMark { return mergeMark{"minik8s", fmt.Sprintf("%x", sha256.Sum256(ca))} }
+
 // ours reports whether something in the user's kubeconfig was put there for a minik8s cluster.
 func ours(extensions map[string]runtime.Object) bool { return extensions[mergedBy] != nil }
+
+// oursFor reports whether it was put there for the one with this CA, as far as that is known.
+func oursFor(extensions map[string]runtime.Object, ca []byte) bool {
+	var found mergeMark
+	if u, is := extensions[mergedBy].(*runtime.Unknown); is && json.Unmarshal(u.Raw, &found) == nil && found.CA != "" && len(ca) > 0 {
+		return found == markOf(ca)
+	}
+	return ours(extensions)
+}
 
 // sameCA reports whether a cluster in the user's kubeconfig is the one with this CA: earlier versions did not mark theirs.
 func sameCA(c *api.Cluster, ca []byte) bool {
@@ -179,7 +199,11 @@ func Merge(c Config) (string, error) {
 			Remedy: fmt.Sprintf("rename it (kubectl config rename-context %s NEW-NAME), or use the cluster's own file: minik8s kubeconfig --path --name %s", n, c.Name),
 		}
 	}
-	mark := &runtime.Unknown{Raw: []byte(`{"provider":"minik8s"}`), ContentType: runtime.ContentTypeJSON}
+	raw, err := json.Marshal(markOf(cluster.CertificateAuthorityData))
+	if err != nil {
+		return "", err
+	}
+	mark := &runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}
 	cluster.Extensions = map[string]runtime.Object{mergedBy: mark}
 	login.Extensions = map[string]runtime.Object{mergedBy: mark}
 	context.Extensions = map[string]runtime.Object{mergedBy: mark}
@@ -224,15 +248,15 @@ func unmerge(name string, ca []byte) (string, error) {
 	n := contextName(name)
 	legacy := sameCA(user.Clusters[n], ca)
 	removed := false
-	if c := user.Clusters[n]; c != nil && (legacy || ours(c.Extensions)) {
+	if c := user.Clusters[n]; c != nil && (legacy || oursFor(c.Extensions, ca)) {
 		delete(user.Clusters, n)
 		removed = true
 	}
-	if a := user.AuthInfos[n]; a != nil && (legacy || ours(a.Extensions)) {
+	if a := user.AuthInfos[n]; a != nil && (legacy || oursFor(a.Extensions, ca)) {
 		delete(user.AuthInfos, n)
 		removed = true
 	}
-	if c := user.Contexts[n]; c != nil && (legacy || ours(c.Extensions)) {
+	if c := user.Contexts[n]; c != nil && (legacy || oursFor(c.Extensions, ca)) {
 		delete(user.Contexts, n)
 		removed = true
 		if user.CurrentContext == n {

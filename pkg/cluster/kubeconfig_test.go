@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -91,6 +92,52 @@ func TestMergeUnmerge_LeavesOthers(t *testing.T) {
 	}
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
 		t.Errorf("it has become %s, %v", after, err)
+	}
+}
+
+// A cluster of the same name of another user, or in another folder, may be merged in the same file.
+func TestUnmerge_OfTheSameName(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		ca     []byte // of the cluster that is purged
+		marked bool   // by this version
+		gone   bool
+	}{
+		{"it", []byte("a"), true, true},
+		{"another", []byte("b"), true, false},
+		{"one whose data are gone", nil, true, true},
+		{"one that an earlier version has merged", []byte("b"), false, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "config")
+			t.Setenv("KUBECONFIG", file)
+			c := Config{Name: "x", DataDir: t.TempDir()}
+			if err := writeKubeconfig(KubeconfigPath(c), kubeconfig("x", "https://x", []byte("a"), pki.Pair{})); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Merge(c); err != nil {
+				t.Fatal(err)
+			}
+			if !tc.marked {
+				data, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, regexp.MustCompile(`(?m)^ *ca: .*\n`).ReplaceAll(data, nil), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := unmerge("x", tc.ca); err != nil {
+				t.Fatal(err)
+			}
+			got, err := clientcmd.LoadFromFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := len(got.Clusters) + len(got.AuthInfos) + len(got.Contexts); left != 0 && tc.gone || left != 3 && !tc.gone {
+				t.Errorf("left: %+v", got)
+			}
+		})
 	}
 }
 
