@@ -17,16 +17,16 @@ import (
 var volumeName = regexp.MustCompile(`^pvc-[a-zA-Z0-9][-a-zA-Z0-9]*$`)
 
 // bring makes the directory of a volume present or absent. It repeats what a killed process has left undone.
-func bring(dir, name, state string) error {
+func (k *Keeper) bring(name, state string) error {
 	if !volumeName.MatchString(name) {
 		return fmt.Errorf("%q is not the name of a volume", name)
 	}
-	path := filepath.Join(dir, name)
+	path := filepath.Join(k.Dir, name)
 	switch state {
 	case present:
 		return makeDir(path)
 	case absent:
-		return removeDir(path)
+		return k.remove(path)
 	}
 	return fmt.Errorf("a directory cannot be %q", state)
 }

@@ -8,7 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +39,7 @@ type Keeper struct {
 	informers informers.SharedInformerFactory
 	nodes     corelisters.NodeLister
 	queue     workqueue.TypedRateLimitingInterface[string]
+	remove    func(path string) error
 }
 
 // NewKeeper returns the keeper of a node. It talks to nobody yet.
@@ -50,6 +54,7 @@ func NewKeeper(c KeeperConfig) (*Keeper, error) {
 		KeeperConfig: c,
 		informers:    informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithTweakListOptions(own), informers.WithTransform(onlyAnnotations)),
 		queue:        newQueue(),
+		remove:       removeDir,
 	}
 	nodes := k.informers.Core().V1().Nodes()
 	k.nodes = nodes.Lister()
@@ -66,25 +71,57 @@ func NewKeeper(c KeeperConfig) (*Keeper, error) {
 // Start works until ctx ends.
 func (k *Keeper) Start(ctx context.Context) error { return work(ctx, k.informers, k.queue, k.sync) }
 
-// sync does what is asked of the node, and reports it.
+// sync does what is asked of the node, and reports it. To remove much data takes its time, so what is to be made comes first, and
+// each removal is reported by itself.
 func (k *Keeper) sync(ctx context.Context, name string) error {
 	node, err := k.nodes.Get(name)
 	if err != nil {
 		return ignoreNotFound(err)
 	}
+	node = node.DeepCopy()
+	asked := parse(node.Annotations[annotationAsked])
 	var failed []error
-	report := directories{}
-	for volume, state := range parse(node.Annotations[annotationAsked]) {
-		report[volume] = state
-		if err := bring(k.Dir, volume, state); err != nil {
+	report := parse(node.Annotations[annotationReported]) // what is not done yet stays as it was
+	maps.DeleteFunc(report, func(volume, _ string) bool { return asked[volume] == "" })
+	for _, volume := range inOrder(asked) {
+		if asked[volume] == absent {
+			if err := errors.Join(ctx.Err(), k.report(ctx, node, report)); err != nil {
+				return errors.Join(append(failed, err)...)
+			}
+		}
+		report[volume] = asked[volume]
+		if err := k.bring(volume, asked[volume]); err != nil {
 			report[volume] = err.Error()
-			failed = append(failed, fmt.Errorf("directory of volume %q shall be %s: %w", volume, state, err))
+			failed = append(failed, fmt.Errorf("directory of volume %q shall be %s: %w", volume, asked[volume], err))
 		}
 	}
-	if err := annotate(ctx, k.Client, node, map[string]string{annotationDirectory: k.Dir, annotationReported: report.String()}); err != nil {
-		failed = append(failed, err)
+	return errors.Join(append(failed, k.report(ctx, node, report))...)
+}
+
+// inOrder are the volumes, those last that are to be removed.
+func inOrder(asked directories) []string {
+	return slices.SortedFunc(maps.Keys(asked), func(a, b string) int {
+		if (asked[a] == absent) != (asked[b] == absent) {
+			if asked[a] == absent {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(a, b)
+	})
+}
+
+// report writes what has been done, also into node.
+func (k *Keeper) report(ctx context.Context, node *corev1.Node, done directories) error {
+	text := map[string]string{annotationDirectory: k.Dir, annotationReported: done.String()}
+	if err := annotate(ctx, k.Client, node, text); err != nil {
+		return err
 	}
-	return errors.Join(failed...)
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	maps.Copy(node.Annotations, text)
+	return nil
 }
 
 // annotate writes annotations of a Node, "" removing one, if they are not so already.

@@ -135,3 +135,46 @@ func TestKeeper_LostAnswer(t *testing.T) {
 		t.Errorf("reported %v", got)
 	}
 }
+
+// TestKeeper_LongRemoval: what takes long keeps nobody waiting for what was done before.
+func TestKeeper_LongRemoval(t *testing.T) {
+	t.Parallel()
+	k, client := keeperOf(t, nodeWith(directories{"pvc-a": absent, "pvc-b": present, "pvc-c": absent, "pvc-d": present}, directories{"pvc-c": "busy", "pvc-old": absent}))
+	removed := directories{"pvc-b": present, "pvc-c": "busy", "pvc-d": present}
+	k.remove = func(path string) error {
+		if diff := cmp.Diff(removed, parse(annotations(t, client)[annotationReported])); diff != "" {
+			t.Errorf("reported when %s is removed (-want +got):\n%s", filepath.Base(path), diff)
+		}
+		removed[filepath.Base(path)] = absent
+		return nil
+	}
+	if err := k.sync(t.Context(), "n"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(removed, parse(annotations(t, client)[annotationReported])); diff != "" || len(removed) != 4 {
+		t.Errorf("reported at the end (-want +got):\n%s", diff)
+	}
+	node, err := client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, client := keeperOf(t, node)
+	again.Dir = k.Dir
+	if err := again.sync(t.Context(), "n"); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range client.Actions() {
+		if a.GetVerb() == "patch" {
+			t.Error("it reports again what it has reported")
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	k.remove = func(path string) error {
+		t.Errorf("%s is removed although the process ends", path)
+		return nil
+	}
+	if err := k.sync(ctx, "n"); !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v", err)
+	}
+}
