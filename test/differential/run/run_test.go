@@ -6,6 +6,7 @@ package run
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -56,6 +57,52 @@ func TestCheckSeesDifferences(t *testing.T) {
 	findings := r.report.Findings()
 	if len(findings) != 1 || findings[0].Example.Path != "/other" || findings[0].Path != "spec.a" {
 		t.Errorf("findings: %+v", findings)
+	}
+}
+
+// TestCheckSeesDifferences_Protobuf: of objects in protobuf the field is found in which they differ, also one that one side has
+// only.
+func TestCheckSeesDifferences_Protobuf(t *testing.T) {
+	pod := func(change map[string]any) string {
+		t.Helper()
+		spec := map[string]any{"nodeName": "n", "containers": []any{map[string]any{"name": "c", "image": "i"}}}
+		maps.Copy(spec, change)
+		encoded, ok := toProtobuf(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p"}, "spec": spec})
+		if !ok {
+			t.Fatal("a pod cannot be encoded")
+		}
+		return encoded
+	}
+	for _, tc := range []struct {
+		name   string
+		change map[string]any
+		path   string // "" if there is no difference
+	}{
+		{"the same", nil, ""},
+		{"a value", map[string]any{"nodeName": "m"}, "spec.nodeName"},
+		{"a field more", map[string]any{"hostname": "h"}, "spec.hostname"},
+		{"in a list", map[string]any{"containers": []any{map[string]any{"name": "c", "image": "j"}}}, "spec.containers[*].image"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			as := func(text string) *servers.Server {
+				return server(t, func(string, string, string) (int, string) { return 200, text })
+			}
+			r := &runner{pair: pair{upstream: as(pod(nil)), ours: as(pod(tc.change))}, report: report.New()}
+			if _, _, err := r.check(context.Background(), "pods", "", request{method: http.MethodGet, path: "/"}); err != nil {
+				t.Fatal(err)
+			}
+			var paths []string
+			for _, f := range r.report.Findings() {
+				paths = append(paths, f.Path)
+			}
+			var want []string
+			if tc.path != "" {
+				want = []string{tc.path}
+			}
+			if diff := cmp.Diff(want, paths); diff != "" {
+				t.Errorf("differences (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
