@@ -48,7 +48,8 @@ type Proxy struct {
 	families  []*family
 	trigger   chan struct{}
 	healthSrv *health.Server
-	local     *loopback.Server // only the loop uses it
+	local     *loopback.Server // only the loop uses it, like localOpen
+	localOpen bool             // whether all of its ports are open
 
 	mu     sync.Mutex
 	status health.Status // guarded by mu; Now is filled when asked
@@ -159,7 +160,7 @@ func (p *Proxy) loop(ctx context.Context) {
 			case <-p.trigger:
 				changed = true
 			case <-verify.C():
-				changed = !p.verify(ctx)
+				changed = !p.localOpen || !p.verify(ctx)
 			case <-ctx.Done():
 				return
 			}
@@ -195,8 +196,9 @@ func (p *Proxy) sync(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("family %s: %w", f.name, err))
 		}
 	}
-	if err := p.local.Sync(local); err != nil {
-		// Another program has the port on the loopback address, and keeps it.
+	err = p.local.Sync(local)
+	if p.localOpen = err == nil; err != nil {
+		// Another program has the port on the loopback address. Whether it still has it is seen at the next verification.
 		klog.FromContext(ctx).Error(err, "Opening node ports on the loopback address failed")
 	}
 	list := make([]model.HealthCheck, 0, len(checks))

@@ -6,13 +6,15 @@ package proxy
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	clientfake "k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -20,16 +22,12 @@ import (
 	"minik8s.io/minik8s/pkg/proxy/iptables"
 	"minik8s.io/minik8s/pkg/proxy/iptables/fake"
 	"minik8s.io/minik8s/pkg/proxy/model"
+	"minik8s.io/minik8s/pkg/proxy/netspace"
 )
 
-func startFake(t *testing.T, kernel *fake.Tables, objects ...*corev1.Service) (*Proxy, *clocktesting.FakeClock) {
+func startFake(t *testing.T, kernel *fake.Tables, objects ...runtime.Object) (*Proxy, *clocktesting.FakeClock, *clientfake.Clientset) {
 	t.Helper()
-	client := clientfake.NewClientset()
-	for _, o := range objects {
-		if _, err := client.CoreV1().Services(o.Namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	client := clientfake.NewClientset(objects...)
 	clk := clocktesting.NewFakeClock(time.Now())
 	factory := informers.NewSharedInformerFactory(client, 0)
 	p, err := New(Config{
@@ -52,7 +50,7 @@ func startFake(t *testing.T, kernel *fake.Tables, objects ...*corev1.Service) (*
 		}
 		factory.Shutdown()
 	})
-	return p, clk
+	return p, clk, client
 }
 
 // ownSysctls keeps the sysctl off the machine that runs the test.
@@ -63,7 +61,7 @@ func ownSysctls(t *testing.T) string {
 
 func TestProxy_HealsAfterFlush(t *testing.T) {
 	kernel := fake.New()
-	p, clk := startFake(t, kernel, dualService("web", "10.96.0.5", 30080))
+	p, clk, _ := startFake(t, kernel, dualService("web", "10.96.0.5", 30080))
 	written := func() bool {
 		saved, err := kernel.Save(t.Context(), "filter")
 		return err == nil && strings.Contains(saved, "10.96.0.5")
@@ -84,7 +82,7 @@ func TestProxy_HealsAfterFlush(t *testing.T) {
 func TestProxy_RetriesAndReportsFailure(t *testing.T) {
 	kernel := fake.New()
 	kernel.Fail(errors.New("no such table"))
-	p, clk := startFake(t, kernel, dualService("web", "10.96.0.5", 30080))
+	p, clk, _ := startFake(t, kernel, dualService("web", "10.96.0.5", 30080))
 	eventually(t, "loop waits", clk.HasWaiters)
 	if p.Status().Healthy {
 		t.Error("healthy although nothing could be written")
@@ -93,6 +91,50 @@ func TestProxy_RetriesAndReportsFailure(t *testing.T) {
 	eventually(t, "healthy after the failure ended", func() bool {
 		clk.Step(time.Second)
 		return p.Status().Healthy
+	})
+}
+
+// TestProxy_LocalPortInUse: a node port that another program has on the loopback address is answered when that has ended, also if
+// nothing else changes.
+func TestProxy_LocalPortInUse(t *testing.T) {
+	kernel := fake.New()
+	p, clk, client := startFake(t, kernel)
+	const at = "127.0.0.1:30080"
+	var other net.Listener
+	err := netspace.Do(p.config.NetNS, func() (err error) {
+		other, err = net.Listen("tcp", at)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slice, service := dualSlice("web", "10.1.0.2"), dualService("web", "10.96.0.5", 30080)
+	if _, err := client.DiscoveryV1().EndpointSlices(slice.Namespace).Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().Services(service.Namespace).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the same port of the other protocol", func() bool {
+		clk.Step(time.Second)
+		return errors.Is(netspace.Do(p.config.NetNS, func() error {
+			c, err := net.ListenPacket("udp", at)
+			if err == nil {
+				err = c.Close()
+			}
+			return err
+		}), syscall.EADDRINUSE)
+	})
+	_ = other.Close()
+	eventually(t, "an answer", func() bool {
+		clk.Step(time.Second)
+		return netspace.Do(p.config.NetNS, func() error {
+			c, err := net.Dial("tcp", at)
+			if err == nil {
+				err = c.Close()
+			}
+			return err
+		}) == nil
 	})
 }
 
