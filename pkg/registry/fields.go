@@ -66,6 +66,9 @@ func (r *Resource[T]) addFieldLabels(scheme *runtime.Scheme) error {
 	known := r.selectableFields(r.New())
 	return scheme.AddFieldLabelConversionFunc(r.Kind, func(label, value string) (string, string, error) {
 		if _, ok := known[label]; !ok {
+			if r.UnknownField != "" {
+				return "", "", fmt.Errorf(r.UnknownField, label)
+			}
 			return "", "", fmt.Errorf("field label not supported: %s", label)
 		}
 		return label, value, nil

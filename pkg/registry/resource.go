@@ -90,6 +90,9 @@ type Resource[T Object] struct {
 
 	// Fields are the selectable fields besides metadata.name and metadata.namespace. All keys must always be present.
 	Fields func(obj T) fields.Set
+	// UnknownField is what is said of a field that cannot be selected by, with a verb for it, where upstream has words of its own
+	// for the kind.
+	UnknownField string
 	// Indexed names those of Fields that the watch cache indexes.
 	Indexed []string
 

@@ -72,7 +72,7 @@ func (s strategy[T]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 
 func (s strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	n, o := obj.(T), old.(T)
-	keepKind(n, o)
+	KeepKind(n, o)
 	if s.r.Status != nil {
 		copyStatus(n, o)
 	}
@@ -82,9 +82,20 @@ func (s strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Obje
 	s.bumpGeneration(n, o)
 }
 
-// keepKind lets the new object say of its kind what the stored one does. Upstream's internal types say nothing; ours would
+// SubresourceStrategy is what a subresource with a strategy of its own takes over from the resource.
+type SubresourceStrategy struct {
+	rest.RESTUpdateStrategy
+	rest.DeclarativeValidationStrategy
+}
+
+// Subresource returns what a subresource takes over from the strategy of a Resource.
+func Subresource(resource rest.RESTUpdateStrategy) SubresourceStrategy {
+	return SubresourceStrategy{resource, resource.(rest.DeclarativeValidationStrategy)}
+}
+
+// KeepKind lets the new object say of its kind what the stored one does. Upstream's internal types say nothing; ours would
 // differ by it, so that an object that is applied again was written again, for its managed fields have another time.
-func keepKind(obj, old runtime.Object) {
+func KeepKind(obj, old runtime.Object) {
 	obj.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
 }
 
@@ -240,7 +251,7 @@ func (s statusStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return fa
 
 func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	n, o := obj.(T), old.(T)
-	keepKind(n, o)
+	KeepKind(n, o)
 	keepAllButStatus(n, o)
 	if s.r.Status.KeepMetadata {
 		metav1.ResetObjectMetaForStatus(n, o)

@@ -270,7 +270,7 @@ func tables(u, o any) []Difference {
 				name = text(uc[j], "name")
 			}
 			x, y := at(ucells, j), at(ocells, j)
-			if j < len(uc) && ages(uc[j]) {
+			if j >= len(uc) || ages(uc[j]) { // upstream's rows of IPAddresses have an age that no column names
 				x, y = age(x), age(y)
 			}
 			if x, y := spell(x), spell(y); x != y {

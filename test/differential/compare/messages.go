@@ -17,8 +17,8 @@ var valueOf = regexp.MustCompile(`(?:Invalid|Unsupported|Duplicate) value: (?:nu
 // goType is a type of Go: upstream names its internal ones.
 var goType = regexp.MustCompile(`(\(\*?)[a-z0-9]+(\.[A-Z]\w*\))`)
 
-// longName is a name that was generated from a prefix that was cut off.
-var longName = regexp.MustCompile(`"([^" ]{58})[a-z0-9]{5}"`)
+// longName is a name that was generated: from a prefix that was cut off, or from that of the requests (run/reads.go).
+var longName = regexp.MustCompile(`"([^" ]{58}|made-)[a-z0-9]{5}"`)
 
 // Message returns the text of an error without what upstream cannot but spell otherwise: whole objects, which it prints with
 // the fields of its internal types, differences of such objects, and the packages of these types. All else counts.

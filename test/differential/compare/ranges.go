@@ -11,20 +11,24 @@ import (
 	"strings"
 )
 
-// The ranges from which the servers choose: the one they are started with and the default one, without the lower part of
-// each, from which nothing is chosen as long as there is something in the upper one (KEP-3070, KEP-3668).
+// The ranges from which the servers choose: those of node ports and addresses that they are started with, and that of the
+// ServiceCIDR of the corpus, without the lower part of each, from which nothing is chosen as long as there is something in the
+// upper one (KEP-3070, KEP-3668).
 var (
-	chosenAddresses = [2]netip.Addr{netip.MustParseAddr("10.0.0.17"), netip.MustParseAddr("10.0.0.254")}
-	chosenPorts     = [2]int{30086, 32767}
+	chosenAddresses = [][2]netip.Addr{
+		{netip.MustParseAddr("10.0.0.17"), netip.MustParseAddr("10.0.0.254")},
+		{netip.MustParseAddr("10.98.0.17"), netip.MustParseAddr("10.98.0.254")},
+	}
+	chosenPorts = [2]int{30086, 32767}
 )
 
 // chosenAddress is what a ClusterIP is that the server has chosen; one that it must not choose is told as it is.
 func chosenAddress(s string) string {
 	a, err := netip.ParseAddr(s)
-	if err != nil || a.Less(chosenAddresses[0]) || chosenAddresses[1].Less(a) {
-		return s
+	if err == nil && slices.ContainsFunc(chosenAddresses, func(r [2]netip.Addr) bool { return !a.Less(r[0]) && !r[1].Less(a) }) {
+		return "<clusterIP>"
 	}
-	return "<clusterIP>"
+	return s
 }
 
 // chosenPort is the same for a node port.

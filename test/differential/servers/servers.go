@@ -47,6 +47,9 @@ func Start(ctx context.Context, dir, address string, port int, p Programs, id *p
 		EtcdFlags: []string{"--unsafe-no-fsync"},
 		Flags: []string{
 			"--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
+			// There are no kubelets, but the way to one is judged before.
+			"--kubelet-client-certificate=" + id.File("admin.crt"), "--kubelet-client-key=" + id.File("admin.key"),
+			"--kubelet-certificate-authority=" + id.File("ca.crt"),
 			// Thousands of requests of one user in parallel must not be turned away.
 			"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
 		},

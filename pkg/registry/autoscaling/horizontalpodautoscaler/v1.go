@@ -48,12 +48,7 @@ func (d v1) AddToScheme(scheme *runtime.Scheme) error {
 			setDefault(&items[i])
 		}
 	})
-	return scheme.AddFieldLabelConversionFunc(d.Info().Kind, func(label, value string) (string, string, error) {
-		if label != "metadata.name" && label != "metadata.namespace" {
-			return "", "", fmt.Errorf("field label not supported: %s", label)
-		}
-		return label, value, nil
-	})
+	return nil
 }
 
 // Storage implements registry.Descriptor: it is that of v2.

@@ -52,8 +52,9 @@ var Resource = &registry.Resource[*batchv1.Job]{
 		}
 		return append(out, jobspec.Warnings(&j.Spec, field.NewPath("spec"))...)
 	},
-	Spec:   func(j *batchv1.Job) any { return j.Spec },
-	Status: &registry.Status[*batchv1.Job]{Validate: validateStatus},
+	Spec:         func(j *batchv1.Job) any { return j.Spec },
+	Status:       &registry.Status[*batchv1.Job]{Validate: validateStatus},
+	UnknownField: "field label %q not supported for Job",
 	Fields: func(j *batchv1.Job) fields.Set {
 		return fields.Set{"status.successful": strconv.Itoa(int(j.Status.Succeeded))}
 	},

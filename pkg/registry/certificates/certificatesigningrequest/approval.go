@@ -30,7 +30,7 @@ var (
 
 func newApprovalREST(s *registry.Store[*certificatesv1.CertificateSigningRequest]) *ApprovalREST {
 	updater := *s.Store
-	strategy := approvalStrategy{s.UpdateStrategy}
+	strategy := approvalStrategy{registry.Subresource(s.UpdateStrategy)}
 	updater.UpdateStrategy, updater.ResetFieldsStrategy = strategy, strategy
 	return &ApprovalREST{updater: &updater}
 }
@@ -57,10 +57,11 @@ func (r *ApprovalREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set 
 }
 
 // approvalStrategy lets conditions and metadata through, nothing else.
-type approvalStrategy struct{ rest.RESTUpdateStrategy }
+type approvalStrategy struct{ registry.SubresourceStrategy }
 
 func (approvalStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	r, o := obj.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest)
+	registry.KeepKind(r, o)
 	setTimes(r, o)
 	r.Spec = o.Spec
 	r.Status.Certificate = o.Status.Certificate

@@ -31,6 +31,7 @@ var Resource = &registry.Resource[*corev1.Endpoints]{
 	AllowCreateOnUpdate: true,
 	Default:             setDefaults,
 	Validate:            validate,
+	WholeUpdate:         true,
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,
 		registry.Column("Endpoints", "string", corev1.Endpoints{}.SwaggerDoc()["subsets"]),

@@ -29,7 +29,7 @@ var (
 
 func newFinalizeREST(s *registry.Store[*corev1.Namespace]) *FinalizeREST {
 	updater := *s.Store
-	strategy := finalizeStrategy{s.UpdateStrategy}
+	strategy := finalizeStrategy{registry.Subresource(s.UpdateStrategy)}
 	updater.UpdateStrategy, updater.ResetFieldsStrategy = strategy, strategy
 	return &FinalizeREST{updater: &updater}
 }
@@ -51,9 +51,10 @@ func (r *FinalizeREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set 
 }
 
 // finalizeStrategy lets spec through and keeps status.
-type finalizeStrategy struct{ rest.RESTUpdateStrategy }
+type finalizeStrategy struct{ registry.SubresourceStrategy }
 
 func (finalizeStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	registry.KeepKind(obj, old)
 	obj.(*corev1.Namespace).Status = old.(*corev1.Namespace).Status
 }
 

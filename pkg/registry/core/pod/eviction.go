@@ -142,7 +142,7 @@ func (r *EvictionREST) evict(ctx context.Context, name string, del *metav1.Delet
 		return false, apierrors.NewConflict(schema.GroupResource{Resource: "Pod"}, name, fmt.Errorf(
 			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *c.UID, p.UID))
 	}
-	pinned := del.Preconditions != nil && ptr.Deref(del.Preconditions.ResourceVersion, "") != "" // the client insists on one revision
+	pinned := del.Preconditions != nil && del.Preconditions.ResourceVersion != nil // the client insists on one revision
 	if ignoresBudget(p) {
 		if p.Status.Phase == corev1.PodPending && p.DeletionTimestamp == nil {
 			pin(del, p.ResourceVersion) // it must not become ready unseen
@@ -188,7 +188,7 @@ func pin(del *metav1.DeleteOptions, revision string) {
 	if del.Preconditions == nil {
 		del.Preconditions = &metav1.Preconditions{}
 	}
-	if ptr.Deref(del.Preconditions.ResourceVersion, "") == "" {
+	if del.Preconditions.ResourceVersion == nil {
 		del.Preconditions.ResourceVersion = &revision
 	}
 }
@@ -201,7 +201,10 @@ func (r *EvictionREST) mark(ctx context.Context, name string, del *metav1.Delete
 	}
 	var preconditions *storage.Preconditions
 	if c := del.Preconditions; c != nil {
-		preconditions = &storage.Preconditions{UID: c.UID, ResourceVersion: c.ResourceVersion}
+		preconditions = &storage.Preconditions{UID: c.UID}
+		if ptr.Deref(c.ResourceVersion, "") != "" { // an empty one is for the deletion to judge, as upstream
+			preconditions.ResourceVersion = c.ResourceVersion
+		}
 	}
 	out := &corev1.Pod{}
 	err = r.pods.Storage.GuaranteedUpdate(ctx, key, out, false, preconditions, storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {

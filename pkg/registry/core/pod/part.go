@@ -15,11 +15,14 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
+
+	"minik8s.io/minik8s/pkg/registry"
 )
 
 // part is a subresource that writes only some fields of the spec.
 type part struct {
 	runtime.ObjectTyper
+	rest.DeclarativeValidationStrategy // that of pods
 	// restrict sets everything in p that may not be written back to old.
 	restrict func(p, old *corev1.Pod)
 	// refuse tells why the old pod cannot be changed at all, if so.
@@ -44,6 +47,7 @@ func (s part) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) 
 
 func (s part) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	p, o := obj.(*corev1.Pod), old.(*corev1.Pod)
+	registry.KeepKind(p, o)
 	s.restrict(p, o)
 	dropDisabled(p)
 	if !apiequality.Semantic.DeepEqual(p.Spec, o.Spec) {
@@ -76,6 +80,7 @@ var _ rest.Patcher = (*PartREST)(nil)
 
 func newPartREST(pods *genericregistry.Store, strategy part) *PartREST {
 	store := *pods
+	strategy.DeclarativeValidationStrategy = pods.UpdateStrategy.(rest.DeclarativeValidationStrategy)
 	store.UpdateStrategy = strategy
 	store.ResetFieldsStrategy = nil
 	store.BeginUpdate, store.AfterUpdate = nil, nil

@@ -29,6 +29,7 @@ var Resource = &registry.Resource[*discoveryv1.EndpointSlice]{
 	PrepareForCreate: func(_ context.Context, s *discoveryv1.EndpointSlice) { dropTopology(s) },
 	PrepareForUpdate: func(_ context.Context, s, _ *discoveryv1.EndpointSlice) { dropTopology(s) },
 	Validate:         validate,
+	WholeUpdate:      true,
 	ValidateUpdate:   validateUpdate,
 	// Labels count too: they are how slices belong to Services.
 	Spec: func(s *discoveryv1.EndpointSlice) any {

@@ -60,6 +60,7 @@ var Resource = &registry.Resource[*resourcev1.ResourceSlice]{
 		}
 		return []string{fmt.Sprintf("spec.driver: driver names should be lowercase; %q contains uppercase characters", s.Spec.Driver)}
 	},
+	UnknownField: "field label not supported for " + resourcev1.SchemeGroupVersion.WithKind("ResourceSlice").String() + ": %s",
 	Fields: func(s *resourcev1.ResourceSlice) fields.Set {
 		return fields.Set{
 			resourcev1.ResourceSliceSelectorNodeName: ptr.Deref(s.Spec.NodeName, ""),
