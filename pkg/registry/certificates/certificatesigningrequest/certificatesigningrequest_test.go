@@ -142,7 +142,7 @@ func TestFlow(t *testing.T) {
 	_, err = update(r, "status", list{approved}, nil)
 	refused("approval by status", "status.conditions: Forbidden", err)
 	_, err = update(r, "approval", list{approved, denied}, nil)
-	refused("approval and denial", "mutually exclusive", err)
+	refused("approval and denial", "must specify at most one of", err)
 	_, err = update(r, "approval", list{condition(certificatesv1.CertificateApproved, corev1.ConditionFalse)}, nil)
 	refused("negated approval", "status.conditions[0].status", err)
 	_, err = update(r, "approval", list{condition("", corev1.ConditionTrue)}, nil)
