@@ -324,7 +324,10 @@ func (s *suite[T]) apply(t *testing.T) {
 	}
 	// The times in managed fields have seconds: within the same one, what was written looks as if it were not.
 	if written := made.GetManagedFields(); len(written) > 0 {
-		time.Sleep(time.Until(written[0].Time.Add(time.Second)))
+		select {
+		case <-time.After(time.Until(written[0].Time.Add(time.Second))):
+		case <-ctx(t).Done():
+		}
 	}
 	again, err := s.client.Apply(ctx(t), obj.GetName(), s.object(t), metav1.ApplyOptions{FieldManager: "suite"})
 	if err != nil {
