@@ -320,7 +320,7 @@ func rowName(row any) string {
 func byName(list []any, name func(any) string) (map[string]any, []string) {
 	m := map[string]any{}
 	var names []string
-	for _, item := range list {
+	for _, item := range settled(list, name) {
 		n := name(item)
 		for i := 2; m[n] != nil; i++ {
 			n = fmt.Sprintf("%s (%d)", name(item), i)
@@ -329,6 +329,29 @@ func byName(list []any, name func(any) string) (map[string]any, []string) {
 		names = append(names, n)
 	}
 	return m, names
+}
+
+// settled puts items of one name, which were named at random, in the order of what they are. Others stay where they are.
+func settled(list []any, name func(any) string) []any {
+	places := map[string][]int{}
+	for i, item := range list {
+		places[name(item)] = append(places[name(item)], i)
+	}
+	out := slices.Clone(list)
+	for n, at := range places {
+		if len(at) < 2 || !strings.Contains(n, "<") {
+			continue
+		}
+		same := make([]any, len(at))
+		for k, i := range at {
+			same[k] = list[i]
+		}
+		slices.SortFunc(same, func(a, b any) int { return strings.Compare(spell(a), spell(b)) })
+		for k, i := range at {
+			out[i] = same[k]
+		}
+	}
+	return out
 }
 
 // Values returns where two decoded values differ; check is what they are called in the differences.

@@ -88,6 +88,8 @@ func TestAnswers(t *testing.T) {
 		{name: "item", up: podList, changeInOurs: [2]string{`,{"metadata":{"name":"b"}}`, ``}, want: []Difference{differs("item", "a whole item", "b", "-")}},
 		{name: "in an item", up: podList, changeInOurs: [2]string{`"x":1`, `"x":2`}, want: []Difference{differs("object", "spec.x", "1", "2")}},
 		{name: "order of items", up: podList, changeInOurs: [2]string{`{"metadata":{"name":"a"},"spec":{"x":1}},{"metadata":{"name":"b"}}`, `{"metadata":{"name":"b"}},{"metadata":{"name":"a"},"spec":{"x":1}}`}, want: []Difference{differs("item", "order", "a,b", "b,a")}},
+		{name: "order of addresses chosen at random", up: `{"kind":"IPAddressList","apiVersion":"v1","items":[{"metadata":{"name":"10.0.0.20"},"spec":{"of":"a"}},{"metadata":{"name":"10.0.0.30"},"spec":{"of":"b"}}]}`,
+			changeInOurs: [2]string{`10.0.0.20"},"spec":{"of":"a"}},{"metadata":{"name":"10.0.0.30"},"spec":{"of":"b"}`, `10.0.0.25"},"spec":{"of":"b"}},{"metadata":{"name":"10.0.0.40"},"spec":{"of":"a"}`}},
 		{name: "events", up: `[{"type":"ADDED","object":` + pod + `}]`, changeInOurs: [2]string{`ADDED`, `MODIFIED`}, want: []Difference{differs("item", "a whole item", "ADDED p", "-"), differs("item", "a whole item", "-", "MODIFIED p")}},
 		{name: "fewer events", up: `[{"type":"ADDED","object":` + pod + `},{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1"}}]`, ours: `{"type":"ADDED","object":` + pod + `}`,
 			want: []Difference{differs("item", "a whole item", "BOOKMARK ", "-")}},
