@@ -126,7 +126,7 @@ func age(cell any) any {
 
 // ages tells whether the cells of a column are ages.
 func ages(column any) bool {
-	return text(column, "type") == "date" || slices.Contains([]string{"Age", "Last Seen", "First Seen", "Last Schedule", "Duration", "LastBindTime", "Requested Duration"}, text(column, "name"))
+	return text(column, "type") == "date" || slices.Contains([]string{"Age", "Last Seen", "First Seen", "Last Schedule", "Duration", "LastBindTime", "Requested Duration", "TimeAdded"}, text(column, "name"))
 }
 
 // texts normalizes each string, and sorts them.

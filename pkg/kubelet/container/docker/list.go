@@ -270,6 +270,8 @@ func containerOf(i dockercontainer.InspectResponse) *container.Container {
 		c.OOMKilled = i.State.OOMKilled && i.State.ExitCode != 0
 		if c.FinishedAt.IsZero() {
 			c.FinishedAt = c.CreatedAt // it never ran
+		} else if c.FinishedAt.Before(c.StartedAt) {
+			c.FinishedAt = c.StartedAt // Docker notes the start when it has returned, the end when it happens
 		}
 	}
 	return c
