@@ -38,7 +38,8 @@ func valid() *slice {
 					Value:         resource.MustParse("10"),
 					RequestPolicy: &resourcev1.CapacityRequestPolicy{Default: new(resource.MustParse("2")), ValidRange: numbers("1", "9", "1")},
 				}},
-				Taints:           []resourcev1.DeviceTaint{{Key: "broken", Effect: resourcev1.DeviceTaintEffectNoSchedule}},
+				// With a time: one that the server adds is another each time that the list is applied, as upstream.
+				Taints:           []resourcev1.DeviceTaint{{Key: "broken", Effect: resourcev1.DeviceTaintEffectNoSchedule, TimeAdded: new(metav1.Unix(1, 0))}},
 				ConsumesCounters: []resourcev1.DeviceCounterConsumption{{CounterSet: "set", Counters: map[string]resourcev1.Counter{"memory": {Value: resource.MustParse("1")}}}},
 			}},
 		},
