@@ -254,12 +254,22 @@ func testPrivileged(t *testing.T, r *Runtime, s containertest.Subject) {
 
 func testOOMKilled(t *testing.T, _ *Runtime, s containertest.Subject) {
 	t.Helper()
-	p := containertest.NewPod(t, s)
-	c := p.Config("linux-eat")
-	c.Resources.MemoryBytes = 32 << 20
-	if got := p.Exited(p.Start(c)); !got.OOMKilled || got.ExitCode != 137 {
-		t.Errorf("got %+v", got)
+	// Docker learns of the end and of its reason from two sources, and forgets the latter if it comes second, as happens
+	// on a busy machine.
+	const attempts = 3
+	for range attempts {
+		p := containertest.NewPod(t, s)
+		c := p.Config("linux-eat")
+		c.Resources.MemoryBytes = 32 << 20
+		got := p.Exited(p.Start(c))
+		if got.ExitCode != 137 {
+			t.Fatalf("got %+v", got)
+		}
+		if got.OOMKilled {
+			return
+		}
 	}
+	t.Errorf("%d containers had more memory than they may have, and none was killed for it", attempts)
 }
 
 func testExecTTY(t *testing.T, r *Runtime, s containertest.Subject) {

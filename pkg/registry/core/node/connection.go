@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"minik8s.io/minik8s/pkg/registry"
@@ -71,5 +72,5 @@ func kubeletURL(n *corev1.Node, preferred []corev1.NodeAddressType) (*url.URL, e
 			}
 		}
 	}
-	return nil, fmt.Errorf("no preferred addresses found; known addresses: %v", n.Status.Addresses)
+	return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no preferred addresses found; known addresses: %v", n.Status.Addresses))
 }
