@@ -63,12 +63,12 @@ func TestSetup_BehindBarrier(t *testing.T) {
 			if !ok {
 				return true
 			}
-			if method, ok := call.Fun.(*ast.SelectorExpr); !ok || method.Sel.Name != "Complete" || len(call.Args) != 1 {
+			if method, ok := call.Fun.(*ast.SelectorExpr); !ok || method.Sel.Name != "Complete" && method.Sel.Name != "Build" || len(call.Args) != 1 {
 				return true
 			}
 			found++
 			if inner, ok := call.Args[0].(*ast.CallExpr); !ok || !strings.HasPrefix(types.ExprString(inner.Fun), "env.Barrier.") {
-				t.Errorf("%s: Complete(%s) is without env.Barrier", name, types.ExprString(call.Args[0]))
+				t.Errorf("%s: %s is built without env.Barrier", name, types.ExprString(call.Args[0]))
 			}
 			return true
 		})

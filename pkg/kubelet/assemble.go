@@ -6,9 +6,9 @@ package kubelet
 import (
 	"context"
 	"errors"
+	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -31,19 +31,17 @@ func assemble(_ context.Context, k *Kubelet, engine container.Version) (*parts, 
 	}
 	vols, err := volume.New(volume.Config{
 		RootDir: k.cfg.RootDir, NodeName: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
-		NodeAllocatable: k.allocatable,
+		NodeAllocatable: k.allocatable, Node: (*judge)(k).Current,
 	})
 	if err != nil {
 		return nil, err
 	}
-	core := k.cfg.Client.CoreV1()
-	puller := image.New(image.Config{
-		Runtime: k.cfg.Runtime, Recorder: k.recorder, Clock: k.cfg.Clock,
-		Secrets: vols.Secret,
-		ServiceAccount: func(ctx context.Context, ns, name string) (*corev1.ServiceAccount, error) {
-			return core.ServiceAccounts(ns).Get(ctx, name, metav1.GetOptions{})
-		},
+	puller, err := image.New(image.Config{
+		Runtime: k.cfg.Runtime, Recorder: k.recorder, Clock: k.cfg.Clock, Secrets: vols.Secret, Dir: filepath.Join(k.cfg.RootDir, "image_manager"),
 	})
+	if err != nil {
+		return nil, err
+	}
 	allocatable := k.allocatable()
 	memory := allocatable.Memory().Value()
 	return &parts{
@@ -85,11 +83,7 @@ func (g groupUsage) Pod(uid types.UID) (sample, error) {
 }
 
 func (g groupUsage) Container(pod *corev1.Pod, id string) (sample, error) {
-	parent, err := g.groups.EnsurePod(pod)
-	if err != nil {
-		return sample{}, err
-	}
-	s, err := g.groups.ContainerStats(parent, id)
+	s, err := g.groups.ContainerStats(g.groups.Parent(pod), id)
 	return fromStats(s), err
 }
 

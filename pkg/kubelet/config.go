@@ -4,7 +4,7 @@
 // Package kubelet runs the pods that are bound to one node, and tells the API server about them and the node. Touch it
 // when the parts under internal are wired differently; what they do is theirs.
 //
-// A tour: pods.go takes the pods from the API (or from the checkpoints on disk) and gives each that the node admits to
+// A tour: internal/source takes the pods from the API (or from the checkpoints on disk) and gives each that the node admits to
 // internal/podworker, which has a goroutine per pod. That goroutine calls internal/podsync, whose pure Compute decides
 // what is to be done, from the spec and from what the container engine has (internal/pleg); internal/launch resolves
 // specs into container configurations. internal/status computes and reports what came of it, internal/prober watches

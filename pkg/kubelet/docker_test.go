@@ -212,7 +212,7 @@ func TestDocker(t *testing.T) {
 		r := p.Status.ContainerStatuses[0].Resources
 		return r != nil && r.Limits.Memory().Value() == 96<<20 && engine.updates.Load() == 1
 	})
-	if c, err := r.Container(t.Context(), id); err != nil || c.Resources.MemoryBytes != 96<<20 || c.Resources.CPUQuota != 80000 {
+	if _, c, err := r.Inspect(t.Context(), id); err != nil || c.Resources.MemoryBytes != 96<<20 || c.Resources.CPUQuota != 80000 {
 		t.Errorf("resized container %+v, %v", c, err)
 	}
 
@@ -243,9 +243,8 @@ func TestDocker(t *testing.T) {
 		w.await("gone", name, func(p *corev1.Pod) bool { return p == nil })
 	}
 	stop()
-	sandboxes, containers, err := r.List(t.Context())
-	if err != nil || len(sandboxes)+len(containers) > 0 {
-		t.Errorf("left behind: %v %v %v", sandboxes, containers, err)
+	if found, err := r.List(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("left behind: %v %v", found, err)
 	}
 	for _, dir := range []string{"pods", "checkpoints"} {
 		if left, err := os.ReadDir(filepath.Join(w.dir, dir)); err != nil || len(left) > 0 {
@@ -274,9 +273,9 @@ func TestDocker(t *testing.T) {
 		t.Errorf("Clear: %v", err)
 	}
 	rules, err = exec.CommandContext(t.Context(), "iptables-save").CombinedOutput()
-	sandboxes, containers, lerr := r.List(t.Context())
-	if err != nil || lerr != nil || bytes.Contains(rules, []byte("MINIK8S")) || len(sandboxes)+len(containers) > 0 {
-		t.Errorf("after Clear: %v %v %s %v %v", err, lerr, rules, sandboxes, containers)
+	found, lerr := r.List(t.Context())
+	if err != nil || lerr != nil || bytes.Contains(rules, []byte("MINIK8S")) || len(found) > 0 {
+		t.Errorf("after Clear: %v %v %s %v", err, lerr, rules, found)
 	}
 	path := "/sys/fs/cgroup/memory" + groups
 	if _, err := os.Stat(path); !os.IsNotExist(err) {

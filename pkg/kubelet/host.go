@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,12 +39,14 @@ func (h *host) Pods() []*corev1.Pod {
 }
 
 func (h *host) RunningPods(ctx context.Context) ([]*corev1.Pod, error) {
-	snap, err := h.pleg.Since(ctx, h.cfg.Clock.Now())
-	if err != nil {
+	if err := h.pleg.Relist(ctx); err != nil {
 		return nil, err
 	}
 	var out []*corev1.Pod
-	for _, p := range snap.Pods {
+	for uid, p := range h.pleg.Pods() {
+		if fresh, err := h.pleg.Pod(ctx, uid); err == nil {
+			p = fresh
+		}
 		if p.Sandbox() == nil && len(p.Alive()) == 0 {
 			continue
 		}
@@ -58,20 +59,24 @@ func (h *host) RunningPods(ctx context.Context) ([]*corev1.Pod, error) {
 	return out, nil
 }
 
-// find looks in the last listing, and in a new one if what is asked for is not there: it may have just started.
+// find looks in the view of the pod, and after a new listing if what is asked for is not there: it may have just started.
 func find[T any](ctx context.Context, h *host, pod types.UID, pick func(*observed.Pod) (T, bool)) (T, error) {
-	for _, since := range []time.Time{{}, h.cfg.Clock.Now()} {
-		snap, err := h.pleg.Since(ctx, since)
+	for again := false; ; again = true {
+		obs, err := h.pleg.Pod(ctx, pod)
+		if v, ok := pick(obs); ok && err == nil {
+			return v, nil
+		}
+		if err == nil && again {
+			err = container.ErrNotFound
+		}
+		if err == nil {
+			err = h.pleg.Relist(ctx)
+		}
 		if err != nil {
 			var zero T
 			return zero, err
 		}
-		if v, ok := pick(snap.Pods[pod]); ok {
-			return v, nil
-		}
 	}
-	var zero T
-	return zero, container.ErrNotFound
 }
 
 func (h *host) RunningContainer(ctx context.Context, pod types.UID, name string) (string, error) {

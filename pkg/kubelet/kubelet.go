@@ -27,6 +27,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/checkpoint"
+	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
 	"minik8s.io/minik8s/pkg/kubelet/internal/node"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
@@ -34,6 +35,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/prober"
 	"minik8s.io/minik8s/pkg/kubelet/internal/server"
+	"minik8s.io/minik8s/pkg/kubelet/internal/source"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 )
 
@@ -44,6 +46,8 @@ const (
 	apiPatience = 3 * time.Second
 	// housekeeping is how often leftovers are looked for.
 	housekeeping = 30 * time.Second
+	// usualStart is what a start takes at most if it waits for nothing but its turn in the engine.
+	usualStart = 5 * time.Second
 )
 
 // Kubelet is one node's agent.
@@ -54,7 +58,6 @@ type Kubelet struct {
 	assemble func(ctx context.Context, k *Kubelet, engine container.Version) (*parts, error)
 
 	recorder record.EventRecorder
-	store    *checkpoint.Store
 	pleg     *pleg.PLEG
 	reporter *node.Reporter
 	status   *status.Manager
@@ -71,10 +74,6 @@ type Kubelet struct {
 	images   []corev1.ContainerImage
 	imagesAt time.Time
 	engine   container.Version
-	// open: the pods of the API are being taken. saved are the checkpoints written, by the revision of their spec.
-	open     bool
-	saved    map[types.UID]string
-	rejected map[types.UID]bool
 }
 
 // New returns a Kubelet; nothing happens before Start.
@@ -82,10 +81,10 @@ func New(cfg Config) (*Kubelet, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
+	cfg.Runtime = container.Bounded(cfg.Runtime, container.Patience)
 	k := &Kubelet{
 		cfg: cfg, host: node.Host{Root: "/"}, assemble: assemble,
 		notReady: errors.New("container runtime status check may not have completed yet"),
-		saved:    map[types.UID]string{}, rejected: map[types.UID]bool{},
 	}
 	for _, ip := range cfg.NodeIPs {
 		k.hostIPs = append(k.hostIPs, ip.String())
@@ -111,8 +110,8 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(k.cfg.RootDir, "pods"), 0o750); err != nil {
 		return fmt.Errorf("making kubelet directory: %w", err)
 	}
-	var err error
-	if k.store, err = checkpoint.Open(filepath.Join(k.cfg.RootDir, "checkpoints")); err != nil {
+	store, err := checkpoint.Open(filepath.Join(k.cfg.RootDir, "checkpoints"))
+	if err != nil {
 		return err
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
@@ -129,6 +128,10 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	k.status = status.NewManager(k.cfg.Client)
 	k.pleg = pleg.New(pleg.Config{Runtime: k.cfg.Runtime, Clock: k.cfg.Clock, Changed: k.wake})
 	k.informers()
+	api, err := source.NewAPI(k.pods, k.cfg.NodeName, k.nodes.HasSynced, k.services.HasSynced)
+	if err != nil {
+		return err
+	}
 	if k.cfg.Certificate != nil {
 		if k.server, err = server.New(server.Config{
 			Addr: k.cfg.ListenAddr, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
@@ -143,7 +146,7 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	for _, i := range []cache.SharedIndexInformer{k.pods, k.nodes, k.services} {
 		run("watching", func(ctx context.Context) error { i.RunWithContext(ctx); return nil })
 	}
-	run("running pods", k.work)
+	run("running pods", func(ctx context.Context) error { return k.work(ctx, store, api) })
 
 	select {
 	case <-ctx.Done():
@@ -154,7 +157,7 @@ func (k *Kubelet) Start(ctx context.Context) error {
 }
 
 // work brings the node up in order and then runs pods until ctx ends.
-func (k *Kubelet) work(ctx context.Context) error {
+func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...source.Source) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -172,19 +175,18 @@ func (k *Kubelet) work(ctx context.Context) error {
 	builder := launch.New(launch.Config{
 		RootDir: k.cfg.RootDir, Volumes: p.volumes, Services: k.servicesFor,
 		ClusterDNS: k.cfg.ClusterDNS, ClusterDomain: k.cfg.ClusterDomain, HostResolvConf: k.cfg.ResolvConf,
-		HostIPs: k.hostIPs, Resources: p.resources, OOMScoreAdj: p.oomScoreAdj,
+		HostIPs: k.hostIPs, Recorder: k.recorder, Resources: p.resources, OOMScoreAdj: p.oomScoreAdj,
 	})
-	life := podsync.New(podsync.Config{
-		Runtime: k.cfg.Runtime, RuntimeName: engine.Name, Network: k.cfg.Network, HostPorts: p.hostPorts, Images: p.images,
+	life := podsync.New(ctx, podsync.Config{
+		Runtime: k.pleg.Runtime(), RuntimeName: engine.Name, Network: k.cfg.Network, HostPorts: p.hostPorts, Images: p.images,
 		Volumes: p.volumes, Cgroups: p.cgroups, Builder: builder, Status: k.status, Probes: probes,
-		Observe: k.pleg.Since, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
-		Starts: 2 * runtime.NumCPU(), Handler: k.handler, Gone: k.gone, Resources: p.resources,
+		Observe: k.pleg.Pod, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
+		Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.handler, Resources: p.resources,
 	})
-	snap, ok := k.prepare(ctx)
-	if !ok {
+	if !k.prepare(ctx) {
 		return nil
 	}
-	workers := podworker.New(ctx, life, k.cfg.Clock, resync)
+	workers := podworker.New(ctx, store.Keep(life), k.cfg.Clock, resync)
 	defer workers.Wait()
 	k.mu.Lock()
 	k.parts, k.workers = p, workers
@@ -204,8 +206,27 @@ func (k *Kubelet) work(ctx context.Context) error {
 			}
 		}
 	})
-	k.source(ctx, snap)
-	return nil
+	kept, err := store.Load()
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Some pod checkpoints are lost")
+	}
+	intake := source.New(source.Config{Sources: sources, Workers: workers, Node: (*judge)(k), Clock: k.cfg.Clock})
+	wg.Go(func() { k.housekeep(ctx, intake) })
+	running := k.pleg.Pods()
+	return intake.Run(ctx, kept, func(uid types.UID) bool { return running[uid] != nil }, apiPatience)
+}
+
+// housekeep looks for leftovers once the pods are known, and then now and again.
+func (k *Kubelet) housekeep(ctx context.Context, intake *source.Intake) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-intake.Begun():
+	}
+	k.tidy(ctx, intake)
+	for k.sleep(ctx, housekeeping) {
+		k.tidy(ctx, intake)
+	}
 }
 
 // awaitEngine waits until the engine answers.
@@ -223,29 +244,24 @@ func (k *Kubelet) awaitEngine(ctx context.Context) (container.Version, bool) {
 }
 
 // prepare starts the network and clears what belongs to no sandbox any more. It repeats until that succeeds.
-func (k *Kubelet) prepare(ctx context.Context) (*pleg.Snapshot, bool) {
-	for {
-		snap, err := k.pleg.Since(ctx, k.cfg.Clock.Now())
-		if err == nil {
+func (k *Kubelet) prepare(ctx context.Context) bool {
+	for started := false; ; {
+		err := k.pleg.Relist(ctx)
+		if err == nil && !started {
 			if err = k.cfg.Network.Start(ctx); err != nil {
 				err = fmt.Errorf("container runtime network not ready: %w", err)
 			}
+			started = err == nil
 		}
 		if err == nil {
-			keep := map[string]bool{}
-			for _, p := range snap.Pods {
-				for _, s := range p.Sandboxes {
-					keep[s.ID] = true
-				}
-			}
-			err = k.cfg.Network.Retain(ctx, keep)
+			err = k.cfg.Network.Retain(ctx, k.pleg.IDs())
 		}
 		if err == nil {
-			return snap, true
+			return true
 		}
 		k.unready(err)
 		if !k.sleep(ctx, time.Second) {
-			return nil, false
+			return false
 		}
 	}
 }

@@ -35,6 +35,10 @@ type plugin struct {
 	next  byte
 	addrs map[string][]netip.Addr
 	kept  map[string]bool
+	// fail is the error of SetUp, which has given an address before; setUps are its calls that succeeded.
+	fail       error
+	unfinished map[string]bool
+	setUps     int
 }
 
 func (p *plugin) Start(context.Context) error { return nil }
@@ -43,19 +47,40 @@ func (p *plugin) SetUp(_ context.Context, id, _ string) ([]netip.Addr, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.addrs == nil {
-		p.addrs = map[string][]netip.Addr{}
+		p.addrs, p.unfinished = map[string][]netip.Addr{}, map[string]bool{}
 	}
 	if p.addrs[id] == nil {
 		p.next++
 		p.addrs[id] = []netip.Addr{netip.AddrFrom4([4]byte{10, 1, 0, p.next})}
 	}
+	if p.unfinished[id] = p.fail != nil; p.fail != nil {
+		return nil, p.fail
+	}
+	p.setUps++
 	return p.addrs[id], nil
 }
 
 func (p *plugin) Addresses(id string) []netip.Addr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.unfinished[id] {
+		return nil
+	}
 	return p.addrs[id]
+}
+
+// breaks lets SetUp fail, or not any more.
+func (p *plugin) breaks(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fail = err
+}
+
+// completed is how often SetUp has succeeded.
+func (p *plugin) completed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.setUps
 }
 
 // all are the addresses that pods have.
@@ -305,15 +330,15 @@ func (w *world) remove(name string) {
 }
 
 func (w *world) left() string {
-	sandboxes, containers, err := w.runtime.List(context.Background())
+	engine, err := w.runtime.List(context.Background())
 	v, _ := w.volumes.Pods()
 	c, _ := w.cgroups.Pods()
 	h, _ := w.ports.Pods()
 	addrs := w.network.all()
-	if err == nil && len(sandboxes)+len(containers)+len(v)+len(c)+len(h)+len(addrs) == 0 {
+	if err == nil && len(engine)+len(v)+len(c)+len(h)+len(addrs) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("sandboxes %v containers %v volumes %v cgroups %v ports %v addresses %v err %v", sandboxes, containers, v, c, h, addrs, err)
+	return fmt.Sprintf("engine %v volumes %v cgroups %v ports %v addresses %v err %v", engine, v, c, h, addrs, err)
 }
 
 func TestPodLife(t *testing.T) {
@@ -354,6 +379,54 @@ func TestPodLife(t *testing.T) {
 	if l := w.left(); l != "" {
 		t.Errorf("left behind: %s", l)
 	}
+}
+
+// TestForeignStatus: what somebody else writes into the kubelet's part of a status does not stay, as after a partition, when the
+// node controller has said that the pods are not ready.
+func TestForeignStatus(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	stop := w.start()
+	w.create(newPod("a", nil))
+	overwrite := func() {
+		t.Helper()
+		p := w.await("ready", "a", ready).DeepCopy()
+		for i := range p.Status.Conditions {
+			if p.Status.Conditions[i].Type == corev1.PodReady {
+				p.Status.Conditions[i].Status = corev1.ConditionFalse
+			}
+		}
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "foreign", Status: corev1.ConditionTrue})
+		if _, err := w.client.CoreV1().Pods("ns").UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	overwrite()
+	p := w.await("ready again", "a", ready)
+	if !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == "foreign" }) {
+		t.Errorf("the condition of somebody else is gone: %s", describe(p))
+	}
+	stop()
+	overwrite()
+	w.start()
+	w.await("ready under another kubelet", "a", ready)
+}
+
+// TestNetworkIsCompleted: a pod whose network was begun and not completed has none, whoever began it.
+func TestNetworkIsCompleted(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.network.breaks(errors.New("no link"))
+	stop := w.start()
+	w.create(newPod("a", nil))
+	p := w.await("refused", "a", func(*corev1.Pod) bool { return len(w.network.all()) > 0 })
+	if ready(p) || p.Status.PodIP != "" {
+		t.Errorf("without a network: %s", describe(p))
+	}
+	w.network.breaks(nil)
+	w.await("ready", "a", ready)
+	stop()
+	before := w.network.completed()
+	w.start()
+	w.await("looked at by another kubelet", "a", func(*corev1.Pod) bool { return w.network.completed() > before })
 }
 
 func TestCompletion(t *testing.T) {
@@ -448,6 +521,38 @@ func TestEngineAway(t *testing.T) {
 	if calls := w.runtime.Calls("StopContainer"); len(calls) > 0 {
 		t.Errorf("something was stopped: %v", calls)
 	}
+}
+
+// TestDeletedWhileStarting: the engine makes the sandbox of a pod that is deleted meanwhile. The pod is not gone before that is.
+func TestDeletedWhileStarting(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	release := w.runtime.Hang("CreateSandbox", "")
+	w.start()
+	w.create(newPod("p", nil))
+	for len(w.runtime.Calls("CreateSandbox")) == 0 {
+		<-time.After(time.Millisecond)
+	}
+	w.remove("p")
+	<-time.After(300 * time.Millisecond) // it may go now, if it is wrong
+	release()
+	w.await("gone", "p", func(p *corev1.Pod) bool { return p == nil })
+	<-time.After(300 * time.Millisecond) // the engine may make something now, if it is wrong
+	if left := w.left(); left != "" {
+		t.Error(left)
+	}
+}
+
+// TestStopWhileStarting: a kubelet that is to end does not wait for an engine that is stuck.
+func TestStopWhileStarting(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	release := w.runtime.Hang("CreateSandbox", "")
+	defer release()
+	stop := w.start()
+	w.create(newPod("p", nil))
+	for len(w.runtime.Calls("CreateSandbox")) == 0 {
+		<-time.After(time.Millisecond)
+	}
+	stop() // fails if that takes longer than 20 s
 }
 
 func TestLeftovers(t *testing.T) {

@@ -65,11 +65,8 @@ func (r *rates) retain(keep map[string]bool) {
 	}
 }
 
-func (h *host) Stats(ctx context.Context, onlyCPUAndMemory bool) (*statsv1alpha1.Summary, error) {
-	snap, err := h.pleg.Since(ctx, time.Time{})
-	if err != nil {
-		return nil, err
-	}
+func (h *host) Stats(_ context.Context, onlyCPUAndMemory bool) (*statsv1alpha1.Summary, error) {
+	engine := h.pleg.Pods()
 	now := h.cfg.Clock.Now()
 	sum := &statsv1alpha1.Summary{Node: h.nodeStats(now, onlyCPUAndMemory)}
 	h.mu.Lock()
@@ -80,7 +77,7 @@ func (h *host) Stats(ctx context.Context, onlyCPUAndMemory bool) (*statsv1alpha1
 	}
 	keep := map[string]bool{"node": true}
 	for _, pod := range h.Pods() {
-		obs := snap.Pods[pod.UID]
+		obs := engine[pod.UID]
 		if obs.Sandbox() == nil && len(obs.Alive()) == 0 {
 			continue
 		}

@@ -16,9 +16,10 @@ type Plugin interface {
 	// Start prepares the node (sysctls, forwarding and masquerade rules) and must succeed before SetUp.
 	Start(ctx context.Context) error
 	// SetUp connects the network namespace at netns (a path such as /proc/PID/ns/net) and returns the pod's
-	// addresses, the primary first. The allocation is kept on disk under sandboxID.
+	// addresses, the primary first. The allocation is kept on disk under sandboxID. Repeating it completes what was left
+	// undone, and gives the same addresses. It refuses the node's own namespace.
 	SetUp(ctx context.Context, sandboxID, netns string) ([]netip.Addr, error)
-	// Addresses returns what SetUp gave to a sandbox, nil if nothing.
+	// Addresses returns what SetUp gave to a sandbox, nil if nothing or if its last call failed.
 	Addresses(sandboxID string) []netip.Addr
 	// TearDown releases the addresses and removes the host's end. Absence is success.
 	TearDown(ctx context.Context, sandboxID string) error

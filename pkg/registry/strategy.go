@@ -168,7 +168,7 @@ func (s strategy[T]) ValidateDeclaratively(ctx context.Context, obj, old runtime
 	} else {
 		found = s.scheme.ValidateUpdate(ctx, config.Options, obj, old, subresources...)
 	}
-	own = distinct(own)
+	own = append(distinct(own), ValidateTimes(obj)...)
 	found = validate.FilterEnforcedDeclarativeErrors(ctx, found, true)
 	if len(found) == 0 {
 		return own

@@ -60,7 +60,13 @@ func oneError(t *testing.T, stderr string, want ...string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
 	last := lines[len(lines)-1]
-	if !strings.HasPrefix(last, "error: ") || strings.Count(stderr, "error: ") != 1 {
+	errs := 0
+	for _, line := range lines { // a quoted log is indented
+		if strings.HasPrefix(line, "error: ") {
+			errs++
+		}
+	}
+	if !strings.HasPrefix(last, "error: ") || errs != 1 {
 		t.Errorf("want one line that begins with \"error: \", at the end:\n%s", stderr)
 	}
 	contains(t, last, want...)

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -414,6 +415,41 @@ func TestDiskFull(t *testing.T) {
 	c.DataDir = filepath.Join(disk, "data")
 	fails(t, c, "up", nil, "the disk that holds "+c.DataDir+" is full", "--data-dir")
 	gone(t, c)
+}
+
+// A cluster whose store is full says so, to people by the exit code, to programs by a field; to delete something helps.
+func TestStoreFull(t *testing.T) {
+	c := newCluster(t, "quota")
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	text := "apiVersion: minik8s.io/v1alpha1\nkind: Cluster\netcd: {quotaBackendBytes: 16777216}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := up(t, c, "--config", config, "--nodes", "0")
+	maps := k.client.CoreV1().ConfigMaps("default")
+	var err error
+	for n := 0; err == nil && n < 100; n++ {
+		large := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", n)}, Data: map[string]string{"k": strings.Repeat("v", 512<<10)}}
+		_, err = maps.Create(t.Context(), large, metav1.CreateOptions{})
+	}
+	if err == nil || err.Error() != "etcdserver: mvcc: database space exceeded" {
+		t.Fatalf("filling the store ends with %v", err)
+	}
+	r, err := c.Run(t.Context(), "status", "-o", "json")
+	if err != nil || r.Code != 1 {
+		t.Fatalf("status of a full cluster, want exit code 1: %v %s", err, r)
+	}
+	contains(t, r.Stdout, `"running": true`, `"ready": false`, `"storeProblem": true`, "database space exceeded")
+	if err := maps.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 30*time.Second, "a store that is not full", func(ctx context.Context) error {
+		r, err := c.Run(ctx, "status")
+		if err == nil && r.Code != 0 {
+			err = fmt.Errorf("status: %s", r)
+		}
+		return err
+	})
 }
 
 func TestNewerDataDirectory(t *testing.T) {

@@ -221,7 +221,11 @@ func TestPurgeLeavesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"after a kill", kill},
+		{"after a kill from a shell with another engine", func(t *testing.T, k *kube) {
+			t.Helper()
+			kill(t, k)
+			k.Env = []string{"DOCKER_HOST=unix:///does/not/exist.sock"}
+		}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -109,6 +109,9 @@ func FuzzObject(f *testing.F) {
 		if err != nil {
 			return // refused, which is an answer
 		}
+		if len(registry.ValidateTimes(o)) > 0 {
+			return
+		}
 		o.GetObjectKind().SetGroupVersionKind(*kind) // which is also found under "ApiVersion", as the object is not
 		m.scheme.Default(o)
 		first := encode(t, jsonSerializer.Serializer, o)

@@ -43,47 +43,53 @@ func checkFields(data []byte, t reflect.Type) error {
 		return checkFirst(data, checkText) // controllers read it as the part of an object that it is
 	}
 	fields := messageFields(t)
-	for len(data) > 0 {
-		number, wire, n := protowire.ConsumeTag(data)
-		if n < 0 {
-			return errMalformed
-		}
-		data = data[n:]
-		f, known := fields[number]
-		if !known || wire != protowire.BytesType { // generated code refuses another type
-			if n = protowire.ConsumeFieldValue(number, wire, data); n < 0 {
-				return errMalformed
-			}
-			data = data[n:]
-			continue
-		}
-		value, n := protowire.ConsumeBytes(data)
-		if n < 0 {
-			return errMalformed
-		}
-		data = data[n:]
-		check := checkFields
-		if f.Kind() == reflect.Map {
-			f, check = element(f.Elem()), checkEntry
-		}
-		if err := check(value, f); err != nil {
-			return err
-		}
+	known := func(number protowire.Number, wire protowire.Type) bool {
+		return fields[number] != nil && wire == protowire.BytesType // generated code refuses another type
 	}
-	return nil
+	return eachField(data, known, func(number protowire.Number, content []byte) error {
+		f := fields[number]
+		if f.Kind() == reflect.Map {
+			return checkEntry(content, element(f.Elem()))
+		}
+		return checkFields(content, f)
+	})
 }
 
 // checkEntry looks at the value, of type t, of an entry of a map. Generated code takes the key and the value for bytes whatever
 // type they say to be.
 func checkEntry(data []byte, t reflect.Type) error {
 	const key, value = 1, 2
+	known := func(number protowire.Number, _ protowire.Type) bool { return number == key || number == value }
+	return eachField(data, known, func(number protowire.Number, content []byte) error {
+		if number == value {
+			return checkFields(content, t)
+		}
+		if size := hugePage(string(content)); t == quantityType && quantity.Expensive(size) {
+			return refuseQuantity(size)
+		}
+		return nil
+	})
+}
+
+var rawType = reflect.TypeFor[runtime.RawExtension]()
+
+// checkFirst looks at the content of a message whose first field is all of it, by check.
+func checkFirst(data []byte, check func([]byte) error) error {
+	first := func(number protowire.Number, wire protowire.Type) bool {
+		return number == 1 && wire == protowire.BytesType
+	}
+	return eachField(data, first, func(_ protowire.Number, content []byte) error { return check(content) })
+}
+
+// eachField calls check with the content of each field that is known, and passes over the others.
+func eachField(data []byte, known func(protowire.Number, protowire.Type) bool, check func(protowire.Number, []byte) error) error {
 	for len(data) > 0 {
 		number, wire, n := protowire.ConsumeTag(data)
 		if n < 0 {
 			return errMalformed
 		}
 		data = data[n:]
-		if number != key && number != value {
+		if !known(number, wire) {
 			if n = protowire.ConsumeFieldValue(number, wire, data); n < 0 {
 				return errMalformed
 			}
@@ -95,43 +101,9 @@ func checkEntry(data []byte, t reflect.Type) error {
 			return errMalformed
 		}
 		data = data[n:]
-		switch size := hugePage(string(content)); {
-		case number == value:
-			if err := checkFields(content, t); err != nil {
-				return err
-			}
-		case t == quantityType && quantity.Expensive(size):
-			return refuseQuantity(size)
+		if err := check(number, content); err != nil {
+			return err
 		}
-	}
-	return nil
-}
-
-var rawType = reflect.TypeFor[runtime.RawExtension]()
-
-// checkFirst looks at the content of a message whose first field is all of it, by check.
-func checkFirst(data []byte, check func([]byte) error) error {
-	for len(data) > 0 {
-		number, wire, n := protowire.ConsumeTag(data)
-		if n < 0 {
-			return errMalformed
-		}
-		data = data[n:]
-		if number == 1 && wire == protowire.BytesType {
-			content, n := protowire.ConsumeBytes(data)
-			if n < 0 {
-				return errMalformed
-			}
-			if err := check(content); err != nil {
-				return err
-			}
-			data = data[n:]
-			continue
-		}
-		if n = protowire.ConsumeFieldValue(number, wire, data); n < 0 {
-			return errMalformed
-		}
-		data = data[n:]
 	}
 	return nil
 }

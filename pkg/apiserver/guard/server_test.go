@@ -140,3 +140,50 @@ func TestExternalStoreOfTheLibrary(t *testing.T) {
 		t.Errorf("the server says %v, want a bad request: %q", err, beginning)
 	}
 }
+
+// TestServer_Times writes times that could not be read again, in the ways that a server has.
+func TestServer_Times(t *testing.T) {
+	config := registrytest.Serve(t, registry.Config{}, registry.Group{
+		AddToScheme: corev1.AddToScheme, Versions: []registry.Version{{Name: "v1", Resources: []registry.Descriptor{event.Resource}}},
+	})
+	events := kubernetes.NewForConfigOrDie(config).CoreV1().Events("default")
+	binary := rest.CopyConfig(config)
+	binary.ContentType = "application/vnd.kubernetes.protobuf"
+	protobuf := kubernetes.NewForConfigOrDie(binary).CoreV1().Events("default")
+	ref := corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "p"}
+	if _, err := events.Create(t.Context(), &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}, InvolvedObject: ref}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const late = "9999-12-31T23:59:59-01:00" // where it is that late, the year is not over yet
+	for name, write := range map[string]func() error{
+		"protobuf": func() error {
+			e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "b"}, InvolvedObject: ref, LastTimestamp: metav1.NewTime(time.Unix(1<<40, 0))}
+			_, err := protobuf.Create(t.Context(), e, metav1.CreateOptions{})
+			return err
+		},
+		"JSON": func() error {
+			body := `{"kind":"Event","apiVersion":"v1","metadata":{"name":"j"},"involvedObject":{"kind":"Pod","namespace":"default","name":"p"},"lastTimestamp":"` + late + `"}`
+			return kubernetes.NewForConfigOrDie(config).CoreV1().RESTClient().Post().Namespace("default").Resource("events").Body([]byte(body)).Do(t.Context()).Error()
+		},
+		"merge patch": func() error {
+			_, err := events.Patch(t.Context(), "e", types.MergePatchType, []byte(`{"lastTimestamp":"`+late+`"}`), metav1.PatchOptions{})
+			return err
+		},
+		"strategic merge patch": func() error {
+			_, err := events.Patch(t.Context(), "e", types.StrategicMergePatchType, []byte(`{"lastTimestamp":"`+late+`"}`), metav1.PatchOptions{})
+			return err
+		},
+		"apply": func() error {
+			body := `{"kind":"Event","apiVersion":"v1","metadata":{"name":"e"},"lastTimestamp":"` + late + `"}`
+			_, err := events.Patch(t.Context(), "e", types.ApplyPatchType, []byte(body), metav1.PatchOptions{FieldManager: "m", Force: new(true)})
+			return err
+		},
+	} {
+		if err := write(); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "lastTimestamp: Invalid value") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := events.List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("what is there cannot be read: %v", err)
+	}
+}

@@ -63,7 +63,7 @@ func Setup(env setup.Env) error {
 		Named(env.Name).
 		For(&corev1.ResourceQuota{}, builder.WithPredicates(respecified())).
 		WithOptions(env.Options()).
-		Build(r)
+		Build(env.Barrier.PerRequest(r))
 	return err
 }
 

@@ -28,7 +28,8 @@ var (
 
 // Runtime is a container engine of one node. It is told what to do and keeps no policy: restart decisions, back-off,
 // image pull policy and volumes are the kubelet's. All methods are safe for concurrent use, honour ctx, and are
-// idempotent where noted, because the kubelet may have been killed after the engine acted and before it noted so.
+// idempotent where noted, because the kubelet may have been killed after the engine acted and before it noted so. None needs a
+// deadline of its own: Bounded gives it one.
 type Runtime interface {
 	// Version names the engine; it fails with ErrUnavailable when the engine is away. Doubles as the health check.
 	Version(ctx context.Context) (Version, error)
@@ -55,19 +56,19 @@ type Runtime interface {
 	// UpdateContainer changes the resources of a running container in place.
 	UpdateContainer(ctx context.Context, id string, r Resources) error
 
-	// List returns all sandboxes and containers of this node in any state, terminated ones with exit code and times.
-	// Adoption after a restart and the relist of the PLEG rest on it, so it must be cheap (see docker-runtime facts).
-	List(ctx context.Context) ([]*Sandbox, []*Container, error)
-	// Container returns one container.
-	Container(ctx context.Context, id string) (*Container, error)
-	// Sandbox returns one sandbox.
-	Sandbox(ctx context.Context, id string) (*Sandbox, error)
+	// List returns all sandboxes and containers of this node in any state: whose each is and how the engine counts it. It costs the
+	// engine one cheap call, and does not fail for one container that Inspect fails for.
+	List(ctx context.Context) ([]Summary, error)
+	// Inspect returns all that is known of one of them, terminated ones with exit code and times: the sandbox or the container
+	// with that id, the other is nil. What it is told of must have happened: no cache stands between it and the engine.
+	Inspect(ctx context.Context, id string) (*Sandbox, *Container, error)
 	// Events delivers changes from now until ctx ends or the stream breaks; then the channel is closed and the caller
 	// lists and subscribes again.
 	Events(ctx context.Context) (<-chan Event, error)
 
 	// Exec runs a command in a running container with the given streams and returns its exit code. When ctx ends
-	// first the process is killed (not only abandoned) and ctx.Err() is returned.
+	// first the process is killed (not only abandoned) and ctx.Err() is returned; if the engine has not even begun it, the
+	// error matches ErrUnavailable besides.
 	Exec(ctx context.Context, id string, o ExecOptions) (exitCode int, err error)
 	// Attach connects to the streams of pid 1, until the container ends or, unless it reads stdin only once and without a
 	// terminal, until the given stdin does.
@@ -221,6 +222,14 @@ const (
 	StateUnknown State = "unknown"
 )
 
+// Summary is what a listing tells of a sandbox or container. Its State may be coarser than that of Inspect: one that could not
+// be started may be listed as created.
+type Summary struct {
+	ID    string
+	Pod   Pod
+	State State
+}
+
 // Sandbox is an observed sandbox.
 type Sandbox struct {
 	ID        string
@@ -276,6 +285,7 @@ const (
 	EventCreated EventType = "created"
 	EventStarted EventType = "started"
 	EventDied    EventType = "died"
+	EventUpdated EventType = "updated" // its resources
 	EventRemoved EventType = "removed"
 )
 

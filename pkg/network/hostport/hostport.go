@@ -8,16 +8,20 @@ package hostport
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/coreos/go-iptables/iptables"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -58,7 +62,28 @@ type Manager struct {
 	v4, v6 Tables     // v6 may be nil
 	// localnet lets packets with a loopback source leave towards a pod, for connections to 127.0.0.1.
 	localnet func(ip netip.Addr) error
+	// flows has the UDP flows of a family (AF_INET or AF_INET6) to a port of this machine forgotten.
+	flows func(inet int, port uint16) error
+	// published is what each pod has, and when that was last seen to be so; mu guards it.
+	published map[types.UID]publication
+	// stale are the flows that are to be forgotten and are not yet; mu guards it.
+	stale map[flowsTo]bool
 }
+
+// flowsTo are the UDP flows of a family to a port.
+type flowsTo struct {
+	inet int
+	port uint16
+}
+
+// publication is what a pod has published.
+type publication struct {
+	what string
+	seen time.Time
+}
+
+// lookAgain is how long rules are believed to be as they were seen. Others may throw them away, as Docker does when it starts.
+const lookAgain = 30 * time.Second
 
 // New returns the Manager of a cluster on the iptables of this network namespace; ip6tables are used if they are there.
 func New(cluster string) (*Manager, error) {
@@ -66,7 +91,7 @@ func New(cluster string) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding iptables: %w", err)
 	}
-	m := &Manager{chains: ChainsOf(cluster), v4: v4, localnet: routeLocalnet}
+	m := &Manager{chains: ChainsOf(cluster), v4: v4, localnet: routeLocalnet, flows: forgetFlows, published: map[types.UID]publication{}, stale: map[flowsTo]bool{}}
 	if v6, err := iptables.NewWithProtocol(iptables.ProtocolIPv6); err == nil {
 		if _, err := v6.ListChains(table); err == nil {
 			m.v6 = v6
@@ -148,10 +173,28 @@ func protocol(p corev1.Protocol) string {
 	}
 }
 
-// Set publishes ports of a pod, in place of what it had. Idempotent, and cheap when nothing has changed.
+// Set publishes ports of a pod, in place of what it had. Idempotent, and cheap when nothing has changed: then the tables are looked
+// at twice a minute only, for each look starts programs.
 func (m *Manager) Set(uid types.UID, podIPs []string, ports []corev1.ContainerPort) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	what := fmt.Sprint(podIPs, ports)
+	if p, ok := m.published[uid]; ok && p.what == what && time.Since(p.seen) < lookAgain {
+		return nil
+	}
+	_, again := m.published[uid]
+	delete(m.published, uid) // until it is seen
+	if err := m.set(uid, podIPs, ports, !again); err != nil {
+		return err
+	}
+	if len(ports) > 0 {
+		m.published[uid] = publication{what, time.Now()}
+	}
+	return nil
+}
+
+// set does so. The first time, a process that was killed may have made the rules and left the flows. The caller holds mu.
+func (m *Manager) set(uid types.UID, podIPs []string, ports []corev1.ContainerPort, first bool) error {
 	var want4, want6 []Rule
 	for _, s := range podIPs {
 		ip, err := netip.ParseAddr(s)
@@ -172,8 +215,9 @@ func (m *Manager) Set(uid types.UID, podIPs []string, ports []corev1.ContainerPo
 	}
 	for _, f := range []struct {
 		t    Tables
+		inet int
 		want []Rule
-	}{{m.v4, want4}, {m.v6, want6}} {
+	}{{m.v4, unix.AF_INET, want4}, {m.v6, unix.AF_INET6, want6}} {
 		if f.t == nil {
 			continue
 		}
@@ -182,11 +226,39 @@ func (m *Manager) Set(uid types.UID, podIPs []string, ports []corev1.ContainerPo
 				return err
 			}
 		}
-		if err := m.chains.replace(f.t, uid, f.want); err != nil {
+		changed, err := m.chains.replace(f.t, uid, f.want)
+		// What has changed has, also if the rest has not.
+		m.outdate(f.inet, changed)
+		if first {
+			m.outdate(f.inet, f.want)
+		}
+		if err := errors.Join(err, m.forget()); err != nil {
 			return fmt.Errorf("publishing host ports of pod %s: %w", uid, err)
 		}
 	}
 	return nil
+}
+
+// outdate notes the flows that took the way which rules opened or closed. The caller holds mu.
+func (m *Manager) outdate(inet int, rules []Rule) {
+	for _, r := range rules {
+		if port := m.chains.udpPort(r); port != 0 {
+			m.stale[flowsTo{inet, port}] = true
+		}
+	}
+}
+
+// forget ends the flows that are out of date; those for which that fails stay noted. The caller holds mu.
+func (m *Manager) forget() error {
+	var errs []error
+	for f := range m.stale {
+		if err := m.flows(f.inet, f.port); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		delete(m.stale, f)
+	}
+	return errors.Join(errs...)
 }
 
 // Remove withdraws all ports of a pod. Absence is success.
@@ -196,31 +268,38 @@ func (m *Manager) Remove(uid types.UID) error { return m.Set(uid, nil, nil) }
 func (m *Manager) Retain(keep map[types.UID]bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, t := range []Tables{m.v4, m.v6} {
-		if t == nil {
+	for _, f := range []struct {
+		t    Tables
+		inet int
+	}{{m.v4, unix.AF_INET}, {m.v6, unix.AF_INET6}} {
+		if f.t == nil {
 			continue
 		}
 		for _, chain := range m.chains.all() {
-			rules, err := rulesOf(t, chain)
+			rules, err := rulesOf(f.t, chain)
 			if err != nil {
 				return err
 			}
 			for _, r := range rules {
-				if !keep[r.uid] {
-					if err := t.DeleteIfExists(table, chain, r.spec...); err != nil {
-						return fmt.Errorf("withdrawing host ports of pod %s: %w", r.uid, err)
-					}
+				if keep[r.uid] {
+					continue
 				}
+				delete(m.published, r.uid)
+				if err := f.t.DeleteIfExists(table, chain, r.spec...); err != nil {
+					return fmt.Errorf("withdrawing host ports of pod %s: %w", r.uid, err)
+				}
+				m.outdate(f.inet, []Rule{{chain, r.spec}})
 			}
 		}
 	}
-	return nil
+	return m.forget()
 }
 
 // Purge removes the chains and the jumps to them.
 func (m *Manager) Purge() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	clear(m.published)
 	for _, t := range []Tables{m.v4, m.v6} {
 		if t == nil {
 			continue
@@ -276,28 +355,42 @@ func (c Chains) ensure(t Tables) error {
 	return nil
 }
 
-// replace makes want the rules of a pod: new ones are added before old ones go.
-func (c Chains) replace(t Tables, uid types.UID, want []Rule) error {
-	for _, r := range want {
-		if err := t.AppendUnique(table, r.Chain, r.Spec...); err != nil {
-			return err
-		}
-	}
+// replace makes want the rules of a pod: new ones are added before old ones go. It returns those that were added or went.
+func (c Chains) replace(t Tables, uid types.UID, want []Rule) (changed []Rule, err error) {
+	var old []Rule
+	have := map[string]bool{}
 	for _, chain := range c.all() {
-		have, err := rulesOf(t, chain)
+		rules, err := rulesOf(t, chain)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for _, h := range have {
-			wanted := slices.ContainsFunc(want, func(w Rule) bool { return w.Chain == chain && slices.Equal(w.Spec, h.spec) })
-			if h.uid == uid && !wanted {
-				if err := t.DeleteIfExists(table, chain, h.spec...); err != nil {
-					return err
-				}
+		for _, h := range rules {
+			if h.uid != uid {
+				continue
+			}
+			if slices.ContainsFunc(want, func(w Rule) bool { return w.Chain == chain && slices.Equal(w.Spec, h.spec) }) {
+				have[chain+" "+strings.Join(h.spec, " ")] = true
+			} else {
+				old = append(old, Rule{chain, h.spec})
 			}
 		}
 	}
-	return nil
+	for _, r := range want {
+		if have[r.Chain+" "+strings.Join(r.Spec, " ")] {
+			continue
+		}
+		if err := t.AppendUnique(table, r.Chain, r.Spec...); err != nil {
+			return changed, err
+		}
+		changed = append(changed, r)
+	}
+	for _, r := range old {
+		if err := t.DeleteIfExists(table, r.Chain, r.Spec...); err != nil {
+			return changed, err
+		}
+		changed = append(changed, r)
+	}
+	return changed, nil
 }
 
 type listed struct {

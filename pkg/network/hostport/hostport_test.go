@@ -4,6 +4,7 @@
 package hostport
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -67,6 +68,95 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// udpFollows checks that a client which goes on sending from one port reaches the pod of now.
+func udpFollows(t *testing.T, m *Manager) {
+	t.Helper()
+	for _, ip := range []string{"10.9.0.2", "10.9.0.3"} {
+		pc, err := net.ListenPacket("udp", ip+":53")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pc.Close()
+		go func() {
+			b := make([]byte, 16)
+			for {
+				_, from, err := pc.ReadFrom(b)
+				if err != nil {
+					return
+				}
+				_, _ = pc.WriteTo([]byte(ip), from)
+			}
+		}()
+	}
+	client, err := net.ListenPacket("udp", "192.0.2.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	answer := func() string {
+		to := &net.UDPAddr{IP: net.ParseIP("192.0.2.1"), Port: 5353}
+		if _, err := client.WriteTo([]byte("?"), to); err != nil {
+			return ""
+		}
+		_ = client.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+		b := make([]byte, 16)
+		n, _, err := client.ReadFrom(b)
+		if err != nil {
+			return ""
+		}
+		return string(b[:n])
+	}
+	udp := []corev1.ContainerPort{{ContainerPort: 53, HostPort: 5353, Protocol: corev1.ProtocolUDP}}
+	if got := answer(); got != "" {
+		t.Fatalf("nobody is there, and %q answers", got)
+	}
+	for _, step := range []struct {
+		what string
+		do   func() error
+		want string
+	}{
+		{"the first pod", func() error { return m.Set("udp1", []string{"10.9.0.2"}, udp) }, "10.9.0.2"},
+		{"the same again", func() error { return m.Set("udp1", []string{"10.9.0.2"}, udp) }, "10.9.0.2"},
+		{"it goes", func() error { return m.Remove("udp1") }, ""},
+		{"the next one comes", func() error { return m.Set("udp2", []string{"10.9.0.3"}, udp) }, "10.9.0.3"},
+		{"it was gone when nobody looked", func() error { return m.Retain(map[types.UID]bool{"a": true, "b": true}) }, ""},
+		{"a third", func() error { return m.Set("udp3", []string{"10.9.0.2"}, udp) }, "10.9.0.2"},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if got := answer(); got != step.want {
+			t.Errorf("%s: %q answers, want %q", step.what, got, step.want)
+		}
+	}
+	// A process that is killed, or a kernel that refuses, between the rules and the flows.
+	flows := m.flows
+	m.flows = func(int, uint16) error { return errors.New("refused") }
+	if err := m.Remove("udp3"); err == nil {
+		t.Error("flows are not forgotten and nobody is told")
+	}
+	if err := m.Set("udp4", []string{"10.9.0.3"}, udp); err == nil {
+		t.Error("flows are not forgotten and nobody is told")
+	}
+	m.flows = flows
+	again, err := New("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range map[string]*Manager{"another process": again, "the same": m} {
+		answer() // a flow from before
+		if err := m.Set("udp4", []string{"10.9.0.3"}, udp); err != nil {
+			t.Fatal(err)
+		}
+		if got := answer(); got != "10.9.0.3" {
+			t.Errorf("%s: %q answers", name, got)
+		}
+	}
+	if err := again.Remove("udp4"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 const inNamespace = "MINIK8S_TEST_NETNS"
 
 // TestTables works with the kernel's tables, in a network namespace of its own.
@@ -88,7 +178,7 @@ func TestTables(t *testing.T) {
 		err = netlink.LinkSetUp(lo)
 	}
 	if err == nil {
-		for _, a := range []string{"10.9.0.2/32", "192.0.2.1/32"} {
+		for _, a := range []string{"10.9.0.2/32", "10.9.0.3/32", "192.0.2.1/32"} {
 			addr, perr := netlink.ParseAddr(a)
 			if perr != nil {
 				t.Fatal(perr)
@@ -162,6 +252,17 @@ func TestTables(t *testing.T) {
 	if diff := cmp.Diff(first, rules()); diff != "" {
 		t.Errorf("setting twice changed rules:\n%s", diff)
 	}
+	// Somebody throws the rules away; that is seen at the next look.
+	if out, err := exec.Command("iptables", "-t", "nat", "-F", "PREROUTING").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	m.published["a"] = publication{what: m.published["a"].what, seen: time.Now().Add(-lookAgain)}
+	if err := m.Set("a", []string{"10.9.0.2"}, a); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, rules()); diff != "" {
+		t.Errorf("rules that were thrown away are not there again:\n%s", diff)
+	}
 	// A pod whose link has gone: its address is behind the default route, and that interface keeps what is set on it.
 	outside := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "outside"}, PeerName: "peer"}
 	if err := netlink.LinkAdd(outside); err != nil {
@@ -197,6 +298,7 @@ func TestTables(t *testing.T) {
 	if err := reach("192.0.2.1:9090"); err == nil {
 		t.Error("the old port still works")
 	}
+	udpFollows(t, m)
 	if err := m.Retain(map[types.UID]bool{"b": true}); err != nil {
 		t.Fatal(err)
 	}

@@ -68,6 +68,14 @@ func connect(path, hostLink string, addrs []netip.Addr, mtu int) error {
 		return fmt.Errorf("opening network namespace %q: %w", path, err)
 	}
 	defer ns.Close()
+	own, err := netns.Get()
+	if err != nil {
+		return fmt.Errorf("opening the node's network namespace: %w", err)
+	}
+	defer own.Close()
+	if ns.Equal(own) { // the process that it is looked up by may be another one by now
+		return fmt.Errorf("network namespace %q is the node's own", path)
+	}
 	pod, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
 	if err != nil {
 		return fmt.Errorf("entering network namespace %q: %w", path, err)
@@ -98,8 +106,12 @@ func connect(path, hostLink string, addrs []netip.Addr, mtu int) error {
 			return err
 		}
 	}
-	if err := setSysctl("net/ipv4/conf/"+hostLink+"/proxy_arp", "1"); err != nil {
-		return err
+	// Pods may have the right to send packets from any address; the node takes only those from the pod's own. The routes to its
+	// addresses say which these are.
+	for _, set := range []string{"proxy_arp", "rp_filter"} {
+		if err := setSysctl("net/ipv4/conf/"+hostLink+"/"+set, "1"); err != nil {
+			return err
+		}
 	}
 	if err := netlink.LinkSetUp(host); err != nil {
 		return fmt.Errorf("setting up link %s: %w", hostLink, err)

@@ -42,6 +42,8 @@ type Plugin struct {
 
 	// sandboxes serializes work on one sandbox.
 	sandboxes keyedMutex
+	// unfinished are sandboxes that have an allocation, and may not be connected. A set of their ids.
+	unfinished sync.Map
 }
 
 var _ network.Plugin = (*Plugin)(nil)
@@ -117,6 +119,7 @@ func (p *Plugin) SetUp(ctx context.Context, sandboxID, netns string) ([]netip.Ad
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	p.unfinished.Store(sandboxID, true)
 	// The allocation comes first: whatever was begun can be found and undone by it.
 	addrs, err := p.pool.Allocate(sandboxID)
 	if err != nil {
@@ -131,11 +134,17 @@ func (p *Plugin) SetUp(ctx context.Context, sandboxID, netns string) ([]netip.Ad
 	if err := connect(netns, p.linkName(sandboxID), addrs, mtu); err != nil {
 		return nil, fmt.Errorf("connecting sandbox %q: %w", sandboxID, err)
 	}
+	p.unfinished.Delete(sandboxID)
 	return addrs, nil
 }
 
 // Addresses implements network.Plugin.
-func (p *Plugin) Addresses(sandboxID string) []netip.Addr { return p.pool.Addresses(sandboxID) }
+func (p *Plugin) Addresses(sandboxID string) []netip.Addr {
+	if _, unfinished := p.unfinished.Load(sandboxID); unfinished {
+		return nil
+	}
+	return p.pool.Addresses(sandboxID)
+}
 
 // TearDown implements network.Plugin.
 func (p *Plugin) TearDown(_ context.Context, sandboxID string) error {
@@ -143,7 +152,11 @@ func (p *Plugin) TearDown(_ context.Context, sandboxID string) error {
 	if err := removeLink(p.linkName(sandboxID)); err != nil {
 		return err
 	}
-	return p.pool.Release(sandboxID)
+	if err := p.pool.Release(sandboxID); err != nil {
+		return err
+	}
+	p.unfinished.Delete(sandboxID)
+	return nil
 }
 
 // Retain implements network.Plugin.

@@ -100,6 +100,20 @@ func TestLinkNames(t *testing.T) {
 	}
 }
 
+// TestSetUp_NodesOwn: the namespace of a pod is found by a process id, which may be another process's by then.
+func TestSetUp_NodesOwn(t *testing.T) {
+	p, err := New(Config{Name: "own", StateDir: t.TempDir(), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.1.2.0/24")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.SetUp(t.Context(), "s", "/proc/thread-self/ns/net"); err == nil || !strings.Contains(err.Error(), "is the node's own") {
+		t.Errorf("error %v", err)
+	}
+	if got := p.Addresses("s"); got != nil {
+		t.Errorf("a sandbox that is not connected has addresses: %v", got)
+	}
+}
+
 // TestPlumbing runs its body in a child with a network namespace of its own, which stands for the node.
 func TestPlumbing(t *testing.T) {
 	machinetest.Root(t, "for a network namespace")
@@ -284,6 +298,7 @@ func plumbing(t *testing.T) {
 	if _, err := ask(t, a, "10.244.1.99:80"); err == nil || !strings.Contains(err.Error(), "no route to host") {
 		t.Errorf("to an address that no pod has: %v", err)
 	}
+	spoofing(t, a, node)
 	mtu, err := inside(t, a, func() (int, error) {
 		i, err := net.InterfaceByName("eth0")
 		if err != nil {
@@ -374,6 +389,47 @@ func plumbing(t *testing.T) {
 		t.Error(err)
 	}
 	restoring(t, config)
+}
+
+// spoofing checks that a pod with all rights within its namespace reaches the node by its own address only.
+func spoofing(t *testing.T, pod, node string) {
+	t.Helper()
+	const foreign = "10.244.9.9"
+	_, err := inside(t, pod, func() (any, error) {
+		link, err := netlink.LinkByName(podLink)
+		if err != nil {
+			return nil, err
+		}
+		return nil, netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(netip.MustParsePrefix(foreign + "/32"))})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := inside(t, node, func() (net.PacketConn, error) { return net.ListenPacket("udp", "192.0.2.1:99") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	for _, from := range []string{foreign, "10.244.1.2"} { // in this order, so that what arrives tells of both
+		client, err := inside(t, pod, func() (net.Conn, error) {
+			return net.DialUDP("udp", &net.UDPAddr{IP: net.ParseIP(from)}, &net.UDPAddr{IP: net.ParseIP("192.0.2.1"), Port: 99})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		if _, err := client.Write([]byte(from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := server.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 64)
+	n, _, err := server.ReadFrom(b)
+	if err != nil || string(b[:n]) != "10.244.1.2" {
+		t.Errorf("first came %q, %v", b[:n], err)
+	}
 }
 
 // restoring checks that a purge gives the node back as it was found, whenever the process was killed.

@@ -26,12 +26,12 @@ import (
 type options struct {
 	ours, plain string
 
-	runs, pods int
-	idle       time.Duration
-	image      string
-	output     figure.Format
-	sides      figure.Sides
-	printOnly  bool
+	runs, clusters, pods int
+	idle                 time.Duration
+	image                string
+	output               figure.Format
+	sides                figure.Sides
+	printOnly            bool
 }
 
 func main() {
@@ -53,6 +53,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.ours, "minik8s", filepath.Join(root, "bin", "minik8s"), "our binary")
 	flag.StringVar(&o.plain, "plain", filepath.Join(root, "bin", "minik8s-plain"), "our binary, built without a profile")
 	flag.IntVar(&o.runs, "runs", 5, "cold starts of each kind and binary")
+	flag.IntVar(&o.clusters, "clusters", 3, "clusters of each binary that are watched and run pods")
 	flag.IntVar(&o.pods, "pods", 10, "pods to start, and pairs of containers to compare them with")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long to watch an idle cluster")
 	flag.StringVar(&o.image, "image", "minik8s.io/guestbook-frontend:1", "local image of a pod, called with: static /")
@@ -76,9 +77,11 @@ func run(ctx context.Context) error {
 			}
 		}
 	}
-	for _, side := range o.sides {
-		if err := b.running(ctx, side); err != nil {
-			return err
+	for i := range o.clusters {
+		for _, side := range o.sides.InRun(i) {
+			if err := b.running(ctx, side); err != nil {
+				return err
+			}
 		}
 	}
 	return b.table.Print(os.Stdout, o.output)

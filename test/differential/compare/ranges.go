@@ -11,13 +11,14 @@ import (
 	"strings"
 )
 
-// The ranges from which the servers choose: those of node ports and addresses that they are started with, and that of the
-// ServiceCIDR of the corpus, without the lower part of each, from which nothing is chosen as long as there is something in the
-// upper one (KEP-3070, KEP-3668).
+// The ranges from which the servers choose: those of node ports and addresses that they are started with, and those of the
+// ServiceCIDRs of the corpus, which are there for a while only, without the lower part of each, from which nothing is chosen as
+// long as there is something in the upper one (KEP-3070, KEP-3668).
 var (
 	chosenAddresses = [][2]netip.Addr{
 		{netip.MustParseAddr("10.0.0.17"), netip.MustParseAddr("10.0.0.254")},
 		{netip.MustParseAddr("10.98.0.17"), netip.MustParseAddr("10.98.0.254")},
+		{netip.MustParseAddr("10.99.0.17"), netip.MustParseAddr("10.99.0.254")},
 	}
 	chosenPorts = [2]int{30086, 32767}
 )

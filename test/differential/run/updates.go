@@ -99,7 +99,10 @@ func (r *runner) settle(ctx context.Context, s *subject) error {
 	if slices.Contains(settled, s.resource.name) {
 		get := same(request{method: http.MethodGet, path: s.objectPath()})
 		if _, _, err := r.until(ctx, get, func(u, o compare.Answer) bool {
-			return len(list(u.Body, "status", "conditions")) > 0 && len(compare.Answers(u, o, nil)) == 0
+			conditions := list(u.Body, "status", "conditions")
+			// The names of a definition have been accepted; that it is served is written next.
+			underWay := slices.ContainsFunc(conditions, func(c any) bool { return text(c, "reason") == "Installing" })
+			return len(conditions) > 0 && !underWay && len(compare.Answers(u, o, nil)) == 0
 		}); err != nil {
 			return err
 		}

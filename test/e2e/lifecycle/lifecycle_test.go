@@ -94,15 +94,24 @@ func (a *arena) do(ctx context.Context, d deed) (event, error) {
 	return a.run(ctx, d.verb, d.name)
 }
 
-// rested waits until no process is on its way and returns what there is.
+// rested waits until no process is on its way and returns what there is. A process whose parent was killed goes on with the start,
+// and is no cluster's before it holds the lock.
 func (a *arena) rested(ctx context.Context) (all map[string]listed, err error) {
 	return all, await(ctx, "clusters at rest", func() error {
 		if all, err = a.list(ctx); err != nil {
 			return err
 		}
-		for name, l := range all {
-			if observed(l, true) == nil {
+		for _, name := range names {
+			l, there := all[name]
+			if observed(l, there) == nil {
 				return fmt.Errorf("cluster %s is %s", name, l.State)
+			}
+			processes, err := a.servers(name)
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(processes, func(pid int) bool { return pid != l.Pid }) {
+				return fmt.Errorf("cluster %s has processes %v, and is said to have %d", name, processes, l.Pid)
 			}
 		}
 		return nil

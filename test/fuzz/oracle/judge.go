@@ -88,6 +88,7 @@ func explains(e Entry, c Change) bool {
 	switch {
 	case a.Group == "" && a.Resource == "services" && k.Resource == "ipaddresses":
 		return true // an address belongs to a Service, wherever that is
+	case a.Group == "" && a.Resource == "services" && k.Group == "" && k.Resource == "endpoints" && c.After == nil: // it takes them with it
 	case a.Group == "" && a.Resource == "pods" && a.Subresource == "eviction" && k.Resource == "poddisruptionbudgets":
 		return k.Namespace == a.Namespace
 	case a.Group == "" && a.Resource == "bindings" && k.Group == "" && k.Resource == "pods":

@@ -14,6 +14,7 @@ import (
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	secret := Key{Resource: "secrets", Namespace: "kept", Name: "secret"}
+	endpoints := Key{Resource: "endpoints", Namespace: "fuzz-0", Name: "a"}
 	pod := Key{Resource: "pods", Namespace: "fuzz-0", Name: "a"}
 	one, two, three := Stored{Version: "u/1"}, Stored{Version: "u/2"}, Stored{Version: "v/3"}
 	entry := func(user, verb, resource, namespace, name string) []Entry {
@@ -45,6 +46,10 @@ func TestForbidden(t *testing.T) {
 		{"evicted", Store{pod: one}, Store{}, entry("u", "create", "pods/eviction", "fuzz-0", "a"), ""},
 		{"budget", Store{{Group: "policy", Resource: "poddisruptionbudgets", Namespace: "fuzz-0", Name: "b"}: one}, Store{}, entry("u", "create", "pods/eviction", "fuzz-0", "a"), ""},
 		{"address", Store{}, Store{{Group: "networking.k8s.io", Resource: "ipaddresses", Name: "10.0.0.9"}: one}, entry("u", "create", "services", "fuzz-0", ""), ""},
+		{"of a service", Store{endpoints: one}, Store{}, entry("u", "delete", "services", "fuzz-0", "a"), ""},
+		{"of services", Store{endpoints: one}, Store{}, entry("u", "deletecollection", "services", "fuzz-0", ""), ""},
+		{"of another service", Store{endpoints: one}, Store{}, entry("u", "delete", "services", "fuzz-0", "b"), "endpoints/fuzz-0/a was deleted"},
+		{"made by a service", Store{}, Store{endpoints: one}, entry("u", "update", "services", "fuzz-0", "a"), "endpoints/fuzz-0/a was created"},
 		{"namespace", Store{{Resource: "namespaces", Name: "kept"}: one}, Store{}, entry("u", "delete", "namespaces", "kept", "kept"), ""},
 		{"own node", Store{{Resource: "nodes", Name: identity.Node}: one}, Store{{Resource: "nodes", Name: identity.Node}: two}, entry(kubelet, "patch", "nodes", "", identity.Node), ""},
 		{"another's node", Store{{Resource: "nodes", Name: identity.OtherNode}: one}, Store{{Resource: "nodes", Name: identity.OtherNode}: two}, entry(kubelet, "patch", "nodes", "", identity.OtherNode), "nodes//node-y was changed"},

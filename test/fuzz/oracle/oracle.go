@@ -8,7 +8,9 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"minik8s.io/minik8s/test/fuzz/identity"
@@ -42,6 +44,8 @@ type Attempt struct {
 	entry   Entry
 	known   bool
 	allowed bool
+	// converted tells that the answer is to be of another form than the object.
+	converted bool
 }
 
 // Begin looks at everything before a round of requests.
@@ -60,7 +64,7 @@ func (o *Oracle) Begin(ctx context.Context) error {
 func (o *Oracle) Before(ctx context.Context, who *identity.Identity, q request.Request) (Attempt, error) {
 	as, ok := acting(who, q.Header)
 	what, readable := AttributesOf(q)
-	a := Attempt{entry: Entry{Who: as, What: what}, known: readable}
+	a := Attempt{entry: Entry{Who: as, What: what}, known: readable, converted: strings.Contains(q.Header.Get("Accept"), "as=")}
 	if !ok {
 		a.entry.Who.User = fmt.Sprintf("%s as somebody else (%q)", who.User, q.Header)
 	}
@@ -103,12 +107,22 @@ func (o *Oracle) After(ctx context.Context, a Attempt, code int, body []byte) (s
 		}
 		what = unlawful(allowed, Entry{a.entry.Who, create}, code)
 	}
-	if a.allowed && a.entry.What.writes() && (!refused(code) || a.entry.What.Verb == "deletecollection") {
+	if a.allowed && a.mayHaveWritten(code) {
 		o.mu.Lock()
 		o.requests = append(o.requests, a.entry)
 		o.mu.Unlock()
 	}
 	return what, nil
+}
+
+// mayHaveWritten tells whether something may be stored differently after an answer with this code. A collection may be deleted
+// in part. Whether the object has the form that was asked for (a table with includeObject=x, a list) is seen when it is written.
+func (a Attempt) mayHaveWritten(code int) bool {
+	if !a.entry.What.writes() {
+		return false
+	}
+	unfit := a.converted && (code == http.StatusBadRequest || code == http.StatusNotAcceptable)
+	return !refused(code) || unfit || a.entry.What.Verb == "deletecollection"
 }
 
 // End says what has changed since Begin although nobody was allowed to change it.

@@ -146,6 +146,41 @@ func TestOracle_Effects(t *testing.T) {
 	}
 }
 
+func TestAttempt_MayHaveWritten(t *testing.T) {
+	t.Parallel()
+	const table = "application/json;as=Table;g=meta.k8s.io;v=v1"
+	for _, test := range []struct {
+		name, method, target, accept string
+		code                         int
+		want                         bool
+	}{
+		{"done", "DELETE", "/own", "", 200, true},
+		{"no answer", "DELETE", "/own", "", 0, true},
+		{"refused", "DELETE", "/own", "", 400, false},
+		{"forbidden", "DELETE", "/own", table, 403, false},
+		{"done, and not to be had as a table", "DELETE", "/own?includeObject=x", table, 400, true},
+		{"done, and no list", "PUT", "/own", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", 406, true},
+		{"a part of a collection", "DELETE", "", "", 409, true},
+		{"only read", "GET", "/own", table, 200, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			o := oracleOf(&server{allowed: viewer})
+			if err := o.Begin(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			q := request.Request{Method: test.method, Target: "/api/v1/namespaces/kept/configmaps" + test.target, Header: http.Header{"Accept": {test.accept}}}
+			a, err := o.Before(t.Context(), someone, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := a.mayHaveWritten(test.code); got != test.want {
+				t.Errorf("it is %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
 func TestActing(t *testing.T) {
 	t.Parallel()
 	certificate := &tls.Config{Certificates: make([]tls.Certificate, 1), MinVersion: tls.VersionTLS12}

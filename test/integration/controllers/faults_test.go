@@ -251,7 +251,7 @@ func newManager(c *framework.Cluster, wrap func(http.RoundTripper) http.RoundTri
 
 // running is a manager that runs.
 type running struct {
-	kill  context.CancelFunc
+	end   context.CancelFunc
 	ended chan struct{}
 	// err is why it ended, when ended is closed.
 	err error
@@ -265,22 +265,22 @@ func startManager(t *testing.T, c *framework.Cluster, wrap func(http.RoundTrippe
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{kill: cancel, ended: make(chan struct{})}
+	r := &running{end: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
 		r.err = manager.Start(ctx)
 	}()
 	t.Cleanup(func() {
-		r.kill()
+		r.end()
 		<-r.ended
 	})
 	return r
 }
 
-// stop kills the manager and waits until nothing of it runs any more.
+// stop ends the manager and waits until nothing of it runs any more.
 func (r *running) stop(t *testing.T) {
 	t.Helper()
-	r.kill()
+	r.end()
 	<-r.ended
 	if r.err != nil && !errors.Is(r.err, context.Canceled) {
 		t.Errorf("the controllers ended: %v", r.err)

@@ -11,6 +11,14 @@ import (
 
 var counted = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
+// Of is the class that a pod was given at its creation, which no resize changes, or that of its spec if it has none yet.
+func Of(pod *corev1.Pod) corev1.PodQOSClass {
+	if pod.Status.QOSClass != "" {
+		return pod.Status.QOSClass
+	}
+	return Class(&pod.Spec)
+}
+
 // Class is Guaranteed if every container has limits of cpu and memory that equal its requests, BestEffort if there are
 // neither, else Burstable. Pod-level resources (KEP-2837), if given, count instead of the containers'.
 func Class(spec *corev1.PodSpec) corev1.PodQOSClass {
@@ -31,11 +39,14 @@ func class(all []corev1.ResourceRequirements) corev1.PodQOSClass {
 	bestEffort, guaranteed := true, true
 	for _, r := range all {
 		for _, name := range counted {
-			limit, request := r.Limits[name], r.Requests[name]
+			limit := r.Limits[name]
+			request, ok := r.Requests[name]
+			if !ok {
+				request = limit // as the defaults say
+			}
 			if limit.Sign() > 0 || request.Sign() > 0 {
 				bestEffort = false
 			}
-			// Requests that are left out were made equal to limits by the defaults.
 			if limit.Sign() <= 0 || request.Cmp(limit) != 0 {
 				guaranteed = false
 			}

@@ -36,6 +36,7 @@ func TestClass(t *testing.T) {
 		{"no memory", corev1.PodSpec{Containers: []corev1.Container{need([2]string{"1", ""}, [2]string{"1", ""})}}, corev1.PodQOSBurstable},
 		{"limits above requests", corev1.PodSpec{Containers: []corev1.Container{need([2]string{"1", "1Gi"}, [2]string{"2", "1Gi"})}}, corev1.PodQOSBurstable},
 		{"requests only", corev1.PodSpec{Containers: []corev1.Container{need([2]string{"1", "1Gi"}, [2]string{})}}, corev1.PodQOSBurstable},
+		{"limits only", corev1.PodSpec{Containers: []corev1.Container{need([2]string{}, [2]string{"1", "1Gi"})}}, corev1.PodQOSGuaranteed},
 		{"of the pod", corev1.PodSpec{Resources: &full.Resources, Containers: []corev1.Container{none}}, corev1.PodQOSGuaranteed},
 	}
 	for _, tc := range tests {

@@ -97,24 +97,43 @@ func NewPod(t *testing.T, s Subject, change ...func(*container.SandboxConfig)) *
 func (p *Pod) remove() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	sandboxes, containers, err := p.subject.Runtime.List(ctx)
-	if err != nil {
-		p.t.Errorf("cleaning up: %v", err)
-	}
+	sandboxes, containers := p.listed(ctx, p.subject.Runtime)
 	for _, c := range containers {
-		if c.Pod.UID == p.pod.UID {
-			if err := p.subject.Runtime.RemoveContainer(ctx, c.ID); err != nil {
-				p.t.Errorf("cleaning up: %v", err)
-			}
+		if err := p.subject.Runtime.RemoveContainer(ctx, c.ID); err != nil {
+			p.t.Errorf("cleaning up: %v", err)
 		}
 	}
 	for _, s := range sandboxes {
-		if s.Pod.UID == p.pod.UID {
-			if err := p.subject.Runtime.RemoveSandbox(ctx, s.ID); err != nil {
-				p.t.Errorf("cleaning up: %v", err)
-			}
+		if err := p.subject.Runtime.RemoveSandbox(ctx, s.ID); err != nil {
+			p.t.Errorf("cleaning up: %v", err)
 		}
 	}
+}
+
+// listed inspects what the engine lists of the pod.
+func (p *Pod) listed(ctx context.Context, r container.Runtime) (sandboxes []*container.Sandbox, containers []*container.Container) {
+	p.t.Helper()
+	found, err := r.List(ctx)
+	if err != nil {
+		p.t.Errorf("List: %v", err)
+	}
+	for _, f := range found {
+		if f.Pod.UID != p.pod.UID {
+			continue
+		}
+		if f.Pod != p.pod {
+			p.t.Errorf("List: pod %+v, want %+v", f.Pod, p.pod)
+		}
+		switch s, c, err := r.Inspect(ctx, f.ID); {
+		case err != nil:
+			p.t.Errorf("Inspect: %v", err)
+		case s != nil:
+			sandboxes = append(sandboxes, s)
+		default:
+			containers = append(containers, c)
+		}
+	}
+	return sandboxes, containers
 }
 
 // Config is a container's that runs the program with args.
@@ -148,9 +167,9 @@ func (p *Pod) Start(c container.ContainerConfig) string {
 // Get returns a container.
 func (p *Pod) Get(id string) *container.Container {
 	p.t.Helper()
-	c, err := p.subject.Runtime.Container(p.ctx, id)
-	if err != nil {
-		p.t.Fatalf("Container: %v", err)
+	_, c, err := p.subject.Runtime.Inspect(p.ctx, id)
+	if err != nil || c == nil {
+		p.t.Fatalf("Inspect: %+v, %v", c, err)
 	}
 	return c
 }

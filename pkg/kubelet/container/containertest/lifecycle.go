@@ -34,8 +34,8 @@ func testSandbox(t *testing.T, s Subject) {
 			t.Errorf("StopSandbox: %v", err)
 		}
 	}
-	got, err := s.Runtime.Sandbox(p.ctx, p.Sandbox.ID)
-	if err != nil || got.State != container.StateExited || got.Pid != 0 {
+	got, _, err := s.Runtime.Inspect(p.ctx, p.Sandbox.ID)
+	if err != nil || got == nil || got.State != container.StateExited || got.Pid != 0 {
 		t.Errorf("after stopping: %+v, %v", got, err)
 	}
 	replaced, err := s.Runtime.CreateSandbox(p.ctx, container.SandboxConfig{Pod: p.pod, Hostname: "pod"})
@@ -86,7 +86,7 @@ func testContainerLife(t *testing.T, s Subject) {
 	if err := s.Runtime.RemoveContainer(p.ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Runtime.Container(p.ctx, id); !errors.Is(err, container.ErrNotFound) {
+	if _, _, err := s.Runtime.Inspect(p.ctx, id); !errors.Is(err, container.ErrNotFound) {
 		t.Errorf("after removal: %v", err)
 	}
 }

@@ -6,7 +6,6 @@ package containertest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -42,8 +41,7 @@ func testNotFound(t *testing.T, s Subject) {
 	near, far := net.Pipe()
 	defer near.Close()
 	for name, f := range map[string]func() error{
-		"Container":       func() error { _, err := s.Runtime.Container(p.ctx, absent); return err },
-		"Sandbox":         func() error { _, err := s.Runtime.Sandbox(p.ctx, absent); return err },
+		"Inspect":         func() error { _, _, err := s.Runtime.Inspect(p.ctx, absent); return err },
 		"StartContainer":  func() error { return s.Runtime.StartContainer(p.ctx, absent) },
 		"UpdateContainer": func() error { return s.Runtime.UpdateContainer(p.ctx, absent, container.Resources{CPUShares: 2}) },
 		"Image":           func() error { _, err := s.Runtime.Image(p.ctx, "minik8s.test/absent:1"); return err },
@@ -81,13 +79,7 @@ func testAdoption(t *testing.T, s Subject) {
 	ended.Name, ended.Type = "init", container.TypeInit
 	p.Exited(p.Start(ended))
 
-	other := s.Again()
-	sandboxes, containers, err := other.List(p.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sandboxes = slices.DeleteFunc(sandboxes, func(x *container.Sandbox) bool { return x.Pod.UID != p.pod.UID })
-	containers = slices.DeleteFunc(containers, func(x *container.Container) bool { return x.Pod.UID != p.pod.UID })
+	sandboxes, containers := p.listed(p.ctx, s.Again())
 	if len(sandboxes) != 1 || sandboxes[0].ID != p.Sandbox.ID || sandboxes[0].Pid != p.Sandbox.Pid || sandboxes[0].Labels["a.b/c"] != "d" {
 		t.Errorf("sandboxes: %+v", sandboxes)
 	}
@@ -110,72 +102,48 @@ func testAdoption(t *testing.T, s Subject) {
 	}
 }
 
-// testListFollowsChanges checks that nothing stale is told, with and without somebody who listens to events.
+// testListFollowsChanges checks that nothing stale is told.
 func testListFollowsChanges(t *testing.T, s Subject) {
 	t.Helper()
-	for _, listen := range []bool{false, true} {
-		t.Run(fmt.Sprintf("listen=%v", listen), func(t *testing.T) {
-			p := NewPod(t, s)
-			if listen {
-				drain(t, s.Runtime)
+	p := NewPod(t, s)
+	look := func(id string) (container.State, *container.Container) {
+		found, err := s.Runtime.List(p.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			if f.ID == id {
+				return f.State, p.Get(id)
 			}
-			listed := func(id string) *container.Container {
-				_, all, err := s.Runtime.List(p.ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, c := range all {
-					if c.ID == id {
-						return c
-					}
-				}
-				return nil
-			}
-			id := p.Start(p.Config("wait"))
-			for range 2 {
-				if c := listed(id); c == nil || c.State != container.StateRunning || c.Pid == 0 {
-					t.Fatalf("running: %+v", c)
-				}
-			}
-			if err := s.Runtime.UpdateContainer(p.ctx, id, container.Resources{CPUShares: 512}); err != nil {
-				t.Fatal(err)
-			}
-			if c := listed(id); c.Resources.CPUShares != 512 {
-				t.Errorf("resources after an update: %+v", c.Resources)
-			}
-			if err := s.Runtime.StopContainer(p.ctx, id, 0, ""); err != nil {
-				t.Fatal(err)
-			}
-			for range 2 {
-				if c := listed(id); c == nil || c.State != container.StateExited || c.ExitCode != 137 || c.Pid != 0 {
-					t.Fatalf("stopped: %+v", c)
-				}
-			}
-			if err := s.Runtime.RemoveContainer(p.ctx, id); err != nil {
-				t.Fatal(err)
-			}
-			if c := listed(id); c != nil {
-				t.Errorf("removed: %+v", c)
-			}
-		})
+		}
+		return "", nil
 	}
-}
-
-// drain keeps an event stream open during a test.
-func drain(t *testing.T, r container.Runtime) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	events, err := r.Events(ctx)
-	if err != nil {
+	id := p.Start(p.Config("wait"))
+	for range 2 {
+		if st, c := look(id); st != container.StateRunning || c.State != st || c.Pid == 0 {
+			t.Fatalf("running: %s, %+v", st, c)
+		}
+	}
+	if err := s.Runtime.UpdateContainer(p.ctx, id, container.Resources{CPUShares: 512}); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range events {
+	if _, c := look(id); c.Resources.CPUShares != 512 {
+		t.Errorf("resources after an update: %+v", c.Resources)
+	}
+	if err := s.Runtime.StopContainer(p.ctx, id, 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if st, c := look(id); st != container.StateExited || c.State != st || c.ExitCode != 137 || c.Pid != 0 {
+			t.Fatalf("stopped: %s, %+v", st, c)
 		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	}
+	if err := s.Runtime.RemoveContainer(p.ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	if st, c := look(id); c != nil {
+		t.Errorf("removed: %s, %+v", st, c)
+	}
 }
 
 func testEvents(t *testing.T, s Subject) {
@@ -187,12 +155,17 @@ func testEvents(t *testing.T, s Subject) {
 		t.Fatal(err)
 	}
 	p := NewPod(t, s)
-	id := p.Start(p.Config("exit", "0"))
-	p.Exited(id)
+	id := p.Start(p.Config("wait"))
+	if err := s.Runtime.UpdateContainer(p.ctx, id, container.Resources{CPUShares: 512}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Runtime.StopContainer(p.ctx, id, 0, ""); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Runtime.RemoveContainer(p.ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	want := []container.EventType{container.EventCreated, container.EventStarted, container.EventDied, container.EventRemoved}
+	want := []container.EventType{container.EventCreated, container.EventStarted, container.EventUpdated, container.EventDied, container.EventRemoved}
 	var got []container.EventType
 	var ofSandbox []container.EventType
 	timeout := time.After(patience)

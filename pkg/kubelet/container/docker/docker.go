@@ -41,9 +41,11 @@ type Runtime struct {
 	config    Config
 	client    *client.Client
 	privilege privilege
-	cache     cache
+	imageIDs  imageIDs
 	importing singleflight.Group // of the pause image
 	patience  time.Duration      // with a daemon that does nothing of what Purge asks
+	stall     time.Duration      // with a pull that makes no progress
+	ghost     time.Duration      // with a name that is taken by no container
 
 	mu      sync.Mutex
 	version container.Version // as of the last Version call, with the daemon's cgroup facts
@@ -64,7 +66,7 @@ func New(config Config) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runtime{config: config, client: c, privilege: own, cache: newCache(), patience: time.Minute}, nil
+	return &Runtime{config: config, client: c, privilege: own, imageIDs: imageIDs{of: map[string]string{}}, patience: time.Minute, stall: time.Minute, ghost: 10 * time.Second}, nil
 }
 
 func dial(host string, t TLS) (*client.Client, error) {

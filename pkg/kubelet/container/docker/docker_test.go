@@ -347,12 +347,11 @@ func testForeignContainer(t *testing.T, r *Runtime, s containertest.Subject) {
 			t.Fatal(err)
 		}
 		defer other.Close()
-		sandboxes, containers, err := other.List(t.Context())
-		if err != nil || len(sandboxes)+len(containers) != 0 {
-			t.Errorf("another %s sees %v, %v, %v", name, sandboxes, containers, err)
+		if found, err := other.List(t.Context()); err != nil || len(found) != 0 {
+			t.Errorf("another %s sees %v, %v", name, found, err)
 		}
-		if _, err := other.Container(t.Context(), id); !errors.Is(err, container.ErrNotFound) {
-			t.Errorf("another %s: Container: %v", name, err)
+		if _, _, err := other.Inspect(t.Context(), id); !errors.Is(err, container.ErrNotFound) {
+			t.Errorf("another %s: Inspect: %v", name, err)
 		}
 		if _, err := other.CreateSandbox(t.Context(), container.SandboxConfig{Pod: p.Sandbox.Pod}); err == nil || !strings.Contains(err.Error(), "another cluster or node") {
 			t.Errorf("another %s: CreateSandbox: %v", name, err)
@@ -423,7 +422,7 @@ func TestUnavailable(t *testing.T) {
 	}
 	defer r.Close()
 	_, versionErr := r.Version(t.Context())
-	_, _, listErr := r.List(t.Context())
+	_, listErr := r.List(t.Context())
 	_, eventsErr := r.Events(t.Context())
 	_, pullErr := r.PullImage(t.Context(), "x", nil)
 	for name, err := range map[string]error{

@@ -38,14 +38,16 @@ func (r *Runtime) Exec(ctx context.Context, id string, o container.ExecOptions) 
 		DetachKeys:   noDetachKeys,
 	}
 	made, err := r.client.ContainerExecCreate(ctx, id, options)
+	if err != nil && ctx.Err() != nil {
+		return 0, notBegun(ctx, id)
+	}
 	if err != nil {
 		return 0, engineError(err, "executing in container %q", id)
 	}
 	conn, err := r.client.ContainerExecAttach(ctx, made.ID, dockercontainer.ExecAttachOptions{Tty: o.TTY})
 	if err != nil {
 		if ctx.Err() != nil {
-			r.killExec(ctx, id, made.ID)
-			return 0, ctx.Err()
+			return 0, r.abandon(ctx, id, made.ID)
 		}
 		return 0, engineError(err, "executing in container %q", id)
 	}
@@ -59,14 +61,13 @@ func (r *Runtime) Exec(ctx context.Context, id string, o container.ExecOptions) 
 	copied := transfer(conn, o.Stdin, o.Stdout, o.Stderr, o.TTY)
 	select {
 	case <-ctx.Done():
-		r.killExec(ctx, id, made.ID)
+		err := r.abandon(ctx, id, made.ID)
 		conn.Close()
 		<-copied
-		return 0, ctx.Err()
+		return 0, err
 	case err := <-copied:
 		if ctx.Err() != nil {
-			r.killExec(ctx, id, made.ID)
-			return 0, ctx.Err()
+			return 0, r.abandon(ctx, id, made.ID)
 		}
 		if err != nil {
 			r.killExec(ctx, id, made.ID)
@@ -76,8 +77,7 @@ func (r *Runtime) Exec(ctx context.Context, id string, o container.ExecOptions) 
 	// The streams end a moment before Docker has noted the exit code.
 	state, err := r.awaitExec(ctx, made.ID, func(i dockercontainer.ExecInspect) bool { return !i.Running })
 	if ctx.Err() != nil {
-		r.killExec(ctx, id, made.ID)
-		return 0, ctx.Err()
+		return 0, r.abandon(ctx, id, made.ID)
 	}
 	if err != nil {
 		return 0, engineError(err, "executing in container %q", id)
@@ -98,9 +98,22 @@ func (r *Runtime) awaitExec(ctx context.Context, exec string, done func(dockerco
 	}
 }
 
-// killExec ends the process of an exec whose caller has gone. Docker's API cannot do that, so it is killed by its id on
-// this machine.
-func (r *Runtime) killExec(ctx context.Context, id, exec string) {
+// abandon ends an exec whose caller's context has ended, and returns what to tell it.
+func (r *Runtime) abandon(ctx context.Context, id, exec string) error {
+	if !r.killExec(ctx, id, exec) {
+		return notBegun(ctx, id)
+	}
+	return ctx.Err()
+}
+
+// notBegun is the error of an exec of which the engine has not said, within the caller's time, that it began.
+func notBegun(ctx context.Context, id string) error {
+	return fmt.Errorf("executing in container %q: the command has not begun: %w: %w", id, container.ErrUnavailable, ctx.Err())
+}
+
+// killExec ends the process of an exec whose caller has gone, and says whether there was one. Docker's API cannot do that, so it
+// is killed by its id on this machine.
+func (r *Runtime) killExec(ctx context.Context, id, exec string) (begun bool) {
 	logger := klog.FromContext(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -109,14 +122,15 @@ func (r *Runtime) killExec(ctx context.Context, id, exec string) {
 		if !cerrdefs.IsNotFound(err) && !errors.Is(err, context.DeadlineExceeded) { // never started, or its container is gone
 			logger.Error(err, "Could not find the process of an abandoned command", "container", id)
 		}
-		return
+		return false
 	}
 	if !i.Running || !inContainer(i.Pid, i.ContainerID) {
-		return
+		return true
 	}
 	if err := syscall.Kill(i.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		logger.Error(err, "Could not kill an abandoned command", "container", id, "pid", i.Pid)
 	}
+	return true
 }
 
 // inContainer guards against a process id that was given to somebody else meanwhile.

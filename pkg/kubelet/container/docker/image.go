@@ -80,7 +80,7 @@ func imageOf(i image.InspectResponse) *container.Image {
 }
 
 // PullImage implements container.Runtime. Errors keep Docker's words, which name the reason (not found, no access, no
-// connection).
+// connection). A pull that makes no progress for a minute is given up, as the kubelet's former Docker support did.
 func (r *Runtime) PullImage(ctx context.Context, ref string, auth *container.RegistryAuth) (*container.Image, error) {
 	named, err := parse(ref)
 	if err != nil {
@@ -96,18 +96,46 @@ func (r *Runtime) PullImage(ctx context.Context, ref string, auth *container.Reg
 			return nil, fmt.Errorf("encoding the login for image %q: %w", ref, err)
 		}
 	}
-	progress, err := r.client.ImagePull(ctx, named.String(), options)
-	if err != nil {
-		return nil, pullError(err)
-	}
-	defer progress.Close()
-	if err := jsonmessage.DisplayJSONMessagesStream(progress, io.Discard, 0, false, nil); err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, pullError(err)
+	if err := r.pull(ctx, named.String(), options); err != nil {
+		return nil, err
 	}
 	return r.Image(ctx, ref)
+}
+
+func (r *Runtime) pull(ctx context.Context, name string, options image.PullOptions) error {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	idle := time.AfterFunc(r.stall, cancel)
+	defer idle.Stop()
+	progress, err := r.client.ImagePull(inner, name, options)
+	if err == nil {
+		defer progress.Close()
+		err = jsonmessage.DisplayJSONMessagesStream(&watched{progress, idle, r.stall}, io.Discard, 0, false, nil)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case inner.Err() != nil:
+		return fmt.Errorf("Cancel pulling image %q because of no progress for %s", name, r.stall) //nolint:staticcheck // as people know it
+	}
+	return pullError(err)
+}
+
+// watched sets a timer back whenever something is read.
+type watched struct {
+	io.Reader
+	idle  *time.Timer
+	stall time.Duration
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	if n > 0 {
+		w.idle.Reset(w.stall)
+	}
+	return n, err
 }
 
 // pullError keeps Docker's words as they are: they become the event and the status that people and programs read. An

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,6 +46,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 // with the name is what a killed kubelet left behind, and is replaced.
 func (r *Runtime) create(ctx context.Context, name string, config *dockercontainer.Config, host *dockercontainer.HostConfig,
 	reusable func(dockercontainer.InspectResponse) bool) (string, error) {
+	began, plain := time.Now(), name
 	for {
 		made, err := r.client.ContainerCreate(ctx, config, host, nil, nil, name)
 		if err == nil {
@@ -55,7 +58,11 @@ func (r *Runtime) create(ctx context.Context, name string, config *dockercontain
 		found, inspectErr := r.client.ContainerInspect(ctx, name)
 		switch {
 		case cerrdefs.IsNotFound(inspectErr):
-			// It vanished between the two calls, or its removal has not given the name back: wait for the latter.
+			// It vanished between the two calls, or its removal has not given the name back: wait for the latter. Docker may
+			// never do that; then another name does, for it is the labels that say whose the container is.
+			if time.Since(began) > r.ghost {
+				began, name = time.Now(), plain+"_"+strconv.FormatUint(rand.Uint64(), 16)
+			}
 			if err := ctx.Err(); err != nil {
 				return "", err
 			}
@@ -100,7 +107,6 @@ func (e *StartError) Unwrap() error { return e.cause }
 // StartContainer implements container.Runtime. Refusals of the engine are *StartError.
 func (r *Runtime) StartContainer(ctx context.Context, id string) error {
 	err := r.client.ContainerStart(ctx, id, dockercontainer.StartOptions{})
-	r.cache.forget(id)
 	if err == nil {
 		return nil
 	}
@@ -138,7 +144,6 @@ func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Durat
 		err := r.wait(waiting, id, dockercontainer.WaitConditionNotRunning)
 		cancel()
 		if err == nil {
-			r.cache.forget(id)
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -165,7 +170,6 @@ func (r *Runtime) signal(ctx context.Context, id, signal string) error {
 
 // kill ends a container at once and waits for it.
 func (r *Runtime) kill(ctx context.Context, id string) error {
-	defer r.cache.forget(id)
 	if err := r.signal(ctx, id, "SIGKILL"); err != nil {
 		return err
 	}
@@ -192,7 +196,6 @@ func (r *Runtime) RemoveContainer(ctx context.Context, id string) error {
 }
 
 func (r *Runtime) remove(ctx context.Context, id string) error {
-	defer r.cache.forget(id)
 	err := r.client.ContainerRemove(ctx, id, dockercontainer.RemoveOptions{Force: true, RemoveVolumes: true})
 	if cerrdefs.IsConflict(err) && strings.Contains(err.Error(), "already in progress") {
 		err = r.wait(ctx, id, dockercontainer.WaitConditionRemoved)
@@ -230,7 +233,6 @@ func (r *Runtime) UpdateContainer(ctx context.Context, id string, res container.
 		update.PidsLimit = &none
 	}
 	_, err = r.client.ContainerUpdate(ctx, id, update)
-	r.cache.forget(id)
 	return engineError(err, "updating container %q", id)
 }
 

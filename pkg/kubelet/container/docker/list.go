@@ -6,152 +6,33 @@ package docker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	cerrdefs "github.com/containerd/errdefs"
 	dockercontainer "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
-	"golang.org/x/sync/errgroup"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
-// cache keeps what inspecting a container told, so that a relist inspects only what changed. What was exited stays
-// true as long as the list says exited; what was running only while events are being received that would tell of a
-// change.
-type cache struct {
-	mu      sync.Mutex
-	entries map[string]entry
-	streams int    // live event streams
-	epoch   uint64 // of entries of running containers; a new one begins with the first live stream
-	changes uint64 // counts invalidations, to detect those during an inspection
-}
-
-type entry struct {
-	state     dockercontainer.ContainerState
-	epoch     uint64
-	sandbox   *container.Sandbox
-	container *container.Container
-}
-
-func newCache() cache { return cache{entries: map[string]entry{}} }
-
-func (c *cache) forget(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.entries, id)
-	c.changes++
-}
-
-func (c *cache) streamBegins() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.streams == 0 {
-		c.epoch++
-	}
-	c.streams++
-}
-
-func (c *cache) streamEnds() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.streams--
-}
-
-// get returns what is known of a container in a state, if it is still true.
-func (c *cache) get(id string, state dockercontainer.ContainerState) (entry, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.entries[id]
-	switch {
-	case !ok || e.state != state:
-		return e, false
-	case state == dockercontainer.StateExited:
-		return e, true
-	case state == dockercontainer.StateRunning:
-		return e, c.streams > 0 && e.epoch == c.epoch
-	}
-	return e, false
-}
-
-func (c *cache) now() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.changes
-}
-
-// put notes what was inspected from the moment since on, unless something changed meanwhile.
-func (c *cache) put(id string, e entry, since uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.changes == since {
-		e.epoch = c.epoch
-		c.entries[id] = e
-	}
-}
-
-func (c *cache) retain(ids map[string]bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id := range c.entries {
-		if !ids[id] {
-			delete(c.entries, id)
-		}
-	}
-}
-
 // List implements container.Runtime.
-func (r *Runtime) List(ctx context.Context) ([]*container.Sandbox, []*container.Container, error) {
-	summaries, err := r.client.ContainerList(ctx, dockercontainer.ListOptions{All: true, Filters: r.own()})
+func (r *Runtime) List(ctx context.Context) ([]container.Summary, error) {
+	found, err := r.client.ContainerList(ctx, dockercontainer.ListOptions{All: true, Filters: r.own()})
 	if err != nil {
-		return nil, nil, engineError(err, "listing containers")
+		return nil, engineError(err, "listing containers")
 	}
-	found := make([]entry, len(summaries))
-	ids := make(map[string]bool, len(summaries))
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(4)
-	for i, s := range summaries {
-		ids[s.ID] = true
-		if e, ok := r.cache.get(s.ID, s.State); ok {
-			found[i] = e
-			continue
-		}
-		group.Go(func() error {
-			since := r.cache.now()
-			e, err := r.look(groupCtx, s.ID)
-			if cerrdefs.IsNotFound(err) {
-				return nil // removed since it was listed
-			}
-			if err != nil {
-				return engineError(err, "inspecting container %q", s.ID)
-			}
-			found[i] = e
-			r.cache.put(s.ID, e, since)
-			return nil
-		})
+	out := make([]container.Summary, len(found))
+	ids := make(map[string]bool, len(found))
+	for i, f := range found {
+		out[i] = container.Summary{ID: f.ID, Pod: podOf(f.Labels), State: stateOf(f.State, false)}
+		ids[f.ID] = true
 	}
-	if err := group.Wait(); err != nil {
-		return nil, nil, err
-	}
-	r.cache.retain(ids)
-
-	var sandboxes []*container.Sandbox
-	var containers []*container.Container
-	for _, e := range found {
-		if e.sandbox != nil {
-			s := *e.sandbox
-			sandboxes = append(sandboxes, &s)
-		}
-		if e.container != nil {
-			c := *e.container
-			containers = append(containers, &c)
-		}
-	}
-	return sandboxes, containers, nil
+	r.imageIDs.retain(ids)
+	return out, nil
 }
 
 // own selects this node's containers.
@@ -159,20 +40,22 @@ func (r *Runtime) own() filters.Args {
 	return filters.NewArgs(filters.Arg("label", labelCluster+"="+r.config.Cluster), filters.Arg("label", labelNode+"="+r.config.Node))
 }
 
-// look inspects one container for the cache.
-func (r *Runtime) look(ctx context.Context, id string) (entry, error) {
-	i, err := r.client.ContainerInspect(ctx, id)
+// Inspect implements container.Runtime.
+func (r *Runtime) Inspect(ctx context.Context, id string) (*container.Sandbox, *container.Container, error) {
+	found, err := r.client.ContainerInspect(ctx, id)
 	if err != nil {
-		return entry{}, err
+		return nil, nil, engineError(err, "inspecting %q", id)
 	}
-	e := entry{state: i.State.Status}
-	if i.Config.Labels[labelKind] == kindSandbox {
-		e.sandbox = sandboxOf(i)
-		return e, nil
+	labels := found.Config.Labels
+	switch {
+	case r.owns(labels) && labels[labelKind] == kindSandbox:
+		return sandboxOf(found), nil, nil
+	case r.owns(labels) && labels[labelKind] == kindContainer:
+		c := containerOf(found)
+		c.ImageID = r.imageID(ctx, found)
+		return nil, c, nil
 	}
-	e.container = containerOf(i)
-	e.container.ImageID = r.imageID(ctx, i.Image, i.Config.Labels[labelImageRef])
-	return e, nil
+	return nil, nil, fmt.Errorf("inspecting %q: not of this node: %w", id, container.ErrNotFound)
 }
 
 // inspect returns a container of this node and kind.
@@ -187,29 +70,27 @@ func (r *Runtime) inspect(ctx context.Context, id, kind string) (dockercontainer
 	return found, nil
 }
 
-// Container implements container.Runtime.
-func (r *Runtime) Container(ctx context.Context, id string) (*container.Container, error) {
-	found, err := r.inspect(ctx, id, kindContainer)
-	if err != nil {
-		return nil, err
-	}
-	c := containerOf(found)
-	c.ImageID = r.imageID(ctx, found.Image, found.Config.Labels[labelImageRef])
-	return c, nil
+func isRunning(i dockercontainer.InspectResponse) bool {
+	return inspectedState(i) == container.StateRunning
 }
 
-func isRunning(i dockercontainer.InspectResponse) bool { return stateOf(i) == container.StateRunning }
-
 // isFresh tells whether a container was created and nobody tried to start it yet.
-func isFresh(i dockercontainer.InspectResponse) bool { return stateOf(i) == container.StateCreated }
+func isFresh(i dockercontainer.InspectResponse) bool {
+	return inspectedState(i) == container.StateCreated
+}
 
-// stateOf translates Docker's state. A container that could not be started stays "created" with an exit code.
-func stateOf(i dockercontainer.InspectResponse) container.State {
-	switch i.State.Status {
+// inspectedState knows a container that could not be started: it stays "created", with an exit code.
+func inspectedState(i dockercontainer.InspectResponse) container.State {
+	return stateOf(i.State.Status, i.State.ExitCode != 0 || i.State.Error != "")
+}
+
+// stateOf translates Docker's state.
+func stateOf(state dockercontainer.ContainerState, failed bool) container.State {
+	switch state {
 	case dockercontainer.StateRunning, dockercontainer.StatePaused, dockercontainer.StateRestarting:
 		return container.StateRunning
 	case dockercontainer.StateCreated:
-		if i.State.ExitCode != 0 || i.State.Error != "" {
+		if failed {
 			return container.StateExited
 		}
 		return container.StateCreated
@@ -224,7 +105,7 @@ func sandboxOf(i dockercontainer.InspectResponse) *container.Sandbox {
 		ID:        i.ID,
 		Pod:       podOf(i.Config.Labels),
 		Attempt:   attemptOf(i.Config.Labels),
-		State:     stateOf(i),
+		State:     inspectedState(i),
 		CreatedAt: parseTime(i.Created),
 		Labels:    extraOf(i.Config.Labels),
 	}
@@ -248,7 +129,7 @@ func containerOf(i dockercontainer.InspectResponse) *container.Container {
 		Type:                   container.ContainerType(labels[labelType]),
 		Attempt:                attemptOf(labels),
 		Hash:                   labels[labelHash],
-		State:                  stateOf(i),
+		State:                  inspectedState(i),
 		CreatedAt:              parseTime(i.Created),
 		StartedAt:              parseTime(i.State.StartedAt),
 		ImageRef:               labels[labelImageRef],
@@ -291,6 +172,7 @@ var eventTypes = map[events.Action]container.EventType{
 	events.ActionCreate:  container.EventCreated,
 	events.ActionStart:   container.EventStarted,
 	events.ActionDie:     container.EventDied,
+	events.ActionUpdate:  container.EventUpdated,
 	events.ActionDestroy: container.EventRemoved,
 }
 
@@ -298,7 +180,7 @@ var eventTypes = map[events.Action]container.EventType{
 func (r *Runtime) Events(ctx context.Context) (<-chan container.Event, error) {
 	args := r.own()
 	args.Add("type", string(events.ContainerEventType))
-	for _, action := range []events.Action{events.ActionCreate, events.ActionStart, events.ActionDie, events.ActionDestroy, events.ActionUpdate} {
+	for action := range eventTypes {
 		args.Add("event", string(action))
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -310,16 +192,13 @@ func (r *Runtime) Events(ctx context.Context) (<-chan container.Event, error) {
 		return nil, engineError(err, "subscribing to events")
 	default:
 	}
-	r.cache.streamBegins()
 	out := make(chan container.Event, 64)
 	go func() {
 		defer close(out)
 		defer cancel()
-		defer r.cache.streamEnds()
 		for {
 			select {
 			case m := <-messages:
-				r.cache.forget(m.Actor.ID)
 				t, ok := eventTypes[m.Action]
 				if !ok {
 					continue
@@ -338,22 +217,59 @@ func (r *Runtime) Events(ctx context.Context) (<-chan container.Event, error) {
 	return out, nil
 }
 
-// imageID is an image's id as the kubelet's former Docker support reported it: by digest if it came from a registry,
-// of the repository that ref names if it came from several.
-func (r *Runtime) imageID(ctx context.Context, id, ref string) string {
-	img, err := r.client.ImageInspect(ctx, id)
-	if err != nil || len(img.RepoDigests) == 0 {
-		return "docker://" + id
+// imageID is the id of a container's image as the kubelet's former Docker support reported it: by digest if it came from a
+// registry, of the repository that the pod names if it came from several. It is looked up once for each container.
+func (r *Runtime) imageID(ctx context.Context, i dockercontainer.InspectResponse) string {
+	if known := r.imageIDs.get(i.ID); known != "" {
+		return known
 	}
-	digests := slices.Clone(img.RepoDigests)
-	slices.Sort(digests)
-	digest := digests[0]
+	img, err := r.client.ImageInspect(ctx, i.Image)
+	if err != nil {
+		return "docker://" + i.Image
+	}
+	id := "docker://" + i.Image
+	if len(img.RepoDigests) > 0 {
+		id = "docker-pullable://" + digestFor(i.Config.Labels[labelImageRef], img.RepoDigests)
+	}
+	r.imageIDs.put(i.ID, id)
+	return id
+}
+
+// digestFor chooses among the digests of an image that of the repository which ref names.
+func digestFor(ref string, digests []string) string {
+	digests = slices.Sorted(slices.Values(digests))
+	chosen := digests[0]
 	if named, err := parse(ref); err == nil {
 		for _, d := range digests {
 			if repo, _, _ := strings.Cut(d, "@"); repo == familiarName(named) {
-				digest = d
+				chosen = d
 			}
 		}
 	}
-	return "docker-pullable://" + digest
+	return chosen
+}
+
+// imageIDs are the ids of images by the id of the container.
+type imageIDs struct {
+	mu sync.Mutex
+	of map[string]string
+}
+
+func (m *imageIDs) get(container string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.of[container]
+}
+
+func (m *imageIDs) put(container, image string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of[container] = image
+}
+
+// retain forgets the containers that are gone.
+func (m *imageIDs) retain(containers map[string]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.of, func(id, _ string) bool { return !containers[id] })
 }

@@ -18,10 +18,11 @@ import (
 // also servers which listen on the loopback only are reached.
 func (r *Runtime) PortForward(ctx context.Context, sandboxID string, port int32, stream io.ReadWriteCloser) error {
 	defer stream.Close()
-	s, err := r.Sandbox(ctx, sandboxID)
+	found, err := r.inspect(ctx, sandboxID, kindSandbox)
 	if err != nil {
-		return err
+		return fmt.Errorf("sandbox: %w", err)
 	}
+	s := sandboxOf(found)
 	if s.State != container.StateRunning {
 		return fmt.Errorf("sandbox %q: %w", sandboxID, container.ErrNotRunning)
 	}

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/container/containertest"
@@ -73,6 +74,28 @@ func registryOf(t *testing.T, layer []byte) (address, digest string) {
 	}))
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://"), sum(manifest)
+}
+
+// TestPull_Stalls checks that a registry which says nothing does not hold a pull for ever.
+func TestPull_Stalls(t *testing.T) {
+	r := newTestRuntime(t)
+	r.stall = 2 * time.Second
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path != "/v2/" {
+			select {
+			case <-release:
+			case <-q.Context().Done():
+			}
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(func() { close(release); server.Close() })
+	began := time.Now()
+	_, err := r.PullImage(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/slow:1", nil)
+	if err == nil || !strings.Contains(err.Error(), "no progress for 2s") || time.Since(began) > 20*time.Second {
+		t.Errorf("after %s: %v", time.Since(began), err)
+	}
 }
 
 func TestPull(t *testing.T) {

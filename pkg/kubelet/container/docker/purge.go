@@ -30,7 +30,7 @@ func (r *Runtime) Purge(ctx context.Context) error {
 	watch := time.AfterFunc(r.patience, func() { cancel(fmt.Errorf("%w: nothing for %s", errStuck, r.patience)) })
 	defer watch.Stop()
 	err := r.purge(ctx, func() { watch.Reset(r.patience) })
-	if cause := context.Cause(ctx); errors.Is(cause, errStuck) {
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errStuck) {
 		return fmt.Errorf("%w: %w: %w", container.ErrUnavailable, cause, err)
 	}
 	return err

@@ -31,11 +31,13 @@ func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) 
 		return nil, fmt.Errorf("creating the sandbox of pod %q: %w", c.Pod.Namespace+"/"+c.Pod.Name, err)
 	}
 	if err := r.client.ContainerStart(ctx, id, dockercontainer.StartOptions{}); err != nil {
-		r.cache.forget(id)
 		return nil, engineError(err, "starting the sandbox of pod %q", c.Pod.Namespace+"/"+c.Pod.Name)
 	}
-	r.cache.forget(id)
-	return r.Sandbox(ctx, id)
+	found, err := r.inspect(ctx, id, kindSandbox)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	return sandboxOf(found), nil
 }
 
 // StopSandbox implements container.Runtime.
@@ -49,13 +51,4 @@ func (r *Runtime) StopSandbox(ctx context.Context, id string) error {
 // RemoveSandbox implements container.Runtime.
 func (r *Runtime) RemoveSandbox(ctx context.Context, id string) error {
 	return r.remove(ctx, id)
-}
-
-// Sandbox implements container.Runtime.
-func (r *Runtime) Sandbox(ctx context.Context, id string) (*container.Sandbox, error) {
-	found, err := r.inspect(ctx, id, kindSandbox)
-	if err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
-	}
-	return sandboxOf(found), nil
 }

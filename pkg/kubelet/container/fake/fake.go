@@ -59,6 +59,9 @@ type Runtime struct {
 	calls       []Call
 	faults      map[string][]fault
 	before      func(Call) error
+	hangs       []*hang
+	lost        map[string]int // answers to lose, by method
+	silent      int            // events that reach nobody
 	unavailable bool
 	watchers    map[*watcher]struct{}
 }
@@ -94,6 +97,7 @@ func New(config Config) *Runtime {
 		images:     map[string]*container.Image{},
 		published:  map[string]published{},
 		faults:     map[string][]fault{},
+		lost:       map[string]int{},
 		watchers:   map[*watcher]struct{}{},
 	}
 }
@@ -113,6 +117,55 @@ func (r *Runtime) FailOnce(op string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.faults[op] = append([]fault{{err: err, once: true}}, r.faults[op]...)
+}
+
+// LoseOnce lets the next call of the method op, CreateSandbox or CreateContainer, do its work and then fail as if the engine had
+// gone away before it could answer.
+func (r *Runtime) LoseOnce(op string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost[op]++
+}
+
+// answer is the error of a method that has done its work. The caller holds r.mu.
+func (r *Runtime) answer(op string) error {
+	if r.lost[op] == 0 {
+		return nil
+	}
+	r.lost[op]--
+	return fmt.Errorf("fake: %s: no answer: %w", op, container.ErrUnavailable)
+}
+
+// LoseEvents lets n events of the engine reach nobody.
+func (r *Runtime) LoseEvents(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.silent += n
+}
+
+// Hang lets every later call of the method op about id, or about any if that is "", wait until its context ends or release is
+// called, as an engine does that is stuck. A sandbox whose caller did not wait is made all the same when it is released.
+func (r *Runtime) Hang(op, id string) (release func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := &hang{op: op, id: id, released: make(chan struct{})}
+	r.hangs = append(r.hangs, h)
+	return sync.OnceFunc(func() { close(h.released) })
+}
+
+type hang struct {
+	op, id   string
+	released chan struct{}
+}
+
+// holds says whether a call is held up.
+func (h *hang) holds(c Call) bool {
+	select {
+	case <-h.released:
+		return false
+	default:
+		return h.op == c.Op && (h.id == "" || h.id == c.ID)
+	}
 }
 
 // Before sets a function that is called before every operation, outside any lock; its error becomes the operation's.
@@ -173,6 +226,12 @@ func (r *Runtime) begin(ctx context.Context, c Call) error {
 	}
 	r.calls = append(r.calls, c)
 	before, away := r.before, r.unavailable
+	var hangs []*hang
+	for _, h := range r.hangs {
+		if h.holds(c) {
+			hangs = append(hangs, h)
+		}
+	}
 	var err error
 	if q := r.faults[c.Op]; len(q) > 0 {
 		err = q[0].err
@@ -181,6 +240,12 @@ func (r *Runtime) begin(ctx context.Context, c Call) error {
 		}
 	}
 	r.mu.Unlock()
+	for _, h := range hangs {
+		select {
+		case <-h.released:
+		case <-ctx.Done():
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -216,9 +281,30 @@ func (r *Runtime) Version(ctx context.Context) (container.Version, error) {
 
 // CreateSandbox implements container.Runtime.
 func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) (*container.Sandbox, error) {
-	if err := r.begin(ctx, Call{Op: "CreateSandbox", Pod: c.Pod, Arg: c}); err != nil {
+	call := Call{Op: "CreateSandbox", Pod: c.Pod, Arg: c}
+	if err := r.begin(ctx, call); err != nil {
+		r.late(call, func() { _, _ = r.createSandbox(c) })
 		return nil, err
 	}
+	return r.createSandbox(c)
+}
+
+// late does what a call was about after its caller has gone, as an engine that was stuck with it does.
+func (r *Runtime) late(c Call, work func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, h := range r.hangs {
+		if h.holds(c) {
+			go func() {
+				<-h.released
+				work()
+			}()
+			return
+		}
+	}
+}
+
+func (r *Runtime) createSandbox(c container.SandboxConfig) (*container.Sandbox, error) {
 	if c.Handler != "" && c.Handler != "runc" {
 		return nil, fmt.Errorf("unknown or invalid runtime name: %s", c.Handler)
 	}
@@ -244,6 +330,9 @@ func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) 
 	r.sandboxes[s.ID] = s
 	r.notify(s.ID, s.Pod.UID, container.EventCreated)
 	r.notify(s.ID, s.Pod.UID, container.EventStarted)
+	if err := r.answer("CreateSandbox"); err != nil {
+		return nil, err
+	}
 	return s.copy(), nil
 }
 
@@ -300,49 +389,36 @@ func (r *Runtime) KillSandbox(id string) {
 }
 
 // List implements container.Runtime.
-func (r *Runtime) List(ctx context.Context) ([]*container.Sandbox, []*container.Container, error) {
+func (r *Runtime) List(ctx context.Context) ([]container.Summary, error) {
 	if err := r.begin(ctx, Call{Op: "List"}); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []container.Summary
+	for _, s := range r.sandboxes {
+		out = append(out, container.Summary{ID: s.ID, Pod: s.Pod, State: s.State})
+	}
+	for _, p := range r.containers {
+		out = append(out, container.Summary{ID: p.ID, Pod: p.Pod, State: p.State})
+	}
+	return out, nil
+}
+
+// Inspect implements container.Runtime.
+func (r *Runtime) Inspect(ctx context.Context, id string) (*container.Sandbox, *container.Container, error) {
+	if err := r.begin(ctx, Call{Op: "Inspect", ID: id}); err != nil {
 		return nil, nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var sandboxes []*container.Sandbox
-	for _, s := range r.sandboxes {
-		sandboxes = append(sandboxes, s.copy())
+	if s := r.sandboxes[id]; s != nil {
+		return s.copy(), nil, nil
 	}
-	var containers []*container.Container
-	for _, p := range r.containers {
-		containers = append(containers, p.copy())
+	if p := r.containers[id]; p != nil {
+		return nil, p.copy(), nil
 	}
-	return sandboxes, containers, nil
-}
-
-// Container implements container.Runtime.
-func (r *Runtime) Container(ctx context.Context, id string) (*container.Container, error) {
-	if err := r.begin(ctx, Call{Op: "Container", ID: id}); err != nil {
-		return nil, err
-	}
-	p, err := r.process(id)
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return p.copy(), nil
-}
-
-// Sandbox implements container.Runtime.
-func (r *Runtime) Sandbox(ctx context.Context, id string) (*container.Sandbox, error) {
-	if err := r.begin(ctx, Call{Op: "Sandbox", ID: id}); err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.sandboxes[id]
-	if s == nil {
-		return nil, fmt.Errorf("sandbox %q: %w", id, container.ErrNotFound)
-	}
-	return s.copy(), nil
+	return nil, nil, fmt.Errorf("container %q: %w", id, container.ErrNotFound)
 }
 
 // Find returns the newest container of that name in a pod, nil if there is none.
@@ -420,6 +496,10 @@ func (r *Runtime) BreakEvents() {
 
 // notify sends an event to all subscribers. The caller holds r.mu.
 func (r *Runtime) notify(id string, uid types.UID, t container.EventType) {
+	if r.silent > 0 {
+		r.silent--
+		return
+	}
 	for w := range r.watchers {
 		select {
 		case w.ch <- container.Event{ID: id, PodUID: uid, Type: t}:

@@ -104,10 +104,10 @@ func TestLevers(t *testing.T) {
 	}
 	boom := errors.New("boom")
 	r.FailOnce("List", boom)
-	if _, _, err := r.List(t.Context()); !errors.Is(err, boom) {
+	if _, err := r.List(t.Context()); !errors.Is(err, boom) {
 		t.Errorf("FailOnce: %v", err)
 	}
-	if _, _, err := r.List(t.Context()); err != nil {
+	if _, err := r.List(t.Context()); err != nil {
 		t.Errorf("after FailOnce: %v", err)
 	}
 	r.SetUnavailable(true)

@@ -103,6 +103,9 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 	}
 	r.containers[p.ID] = p
 	r.notify(p.ID, p.Pod.UID, container.EventCreated)
+	if err := r.answer("CreateContainer"); err != nil {
+		return "", err
+	}
 	return p.ID, nil
 }
 
@@ -198,6 +201,17 @@ func (r *Runtime) finish(p *process, code int, oom bool, message string) {
 // Exit ends a running container with an exit code, as if its program had returned.
 func (r *Runtime) Exit(id string, code int) { r.exit(id, code, false) }
 
+// Close ends all programs.
+func (r *Runtime) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.containers {
+		if p.State == container.StateRunning {
+			r.finish(p, 137, false, "")
+		}
+	}
+}
+
 // OOMKill ends a running container as the kernel's out-of-memory killer does.
 func (r *Runtime) OOMKill(id string) { r.exit(id, 137, true) }
 
@@ -287,6 +301,7 @@ func (r *Runtime) UpdateContainer(ctx context.Context, id string, res container.
 		return fmt.Errorf("container %q: %w", id, container.ErrNotRunning)
 	}
 	p.Resources = res
+	r.notify(id, p.Pod.UID, container.EventUpdated)
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"minik8s.io/minik8s/pkg/apis/core/qos"
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
@@ -141,11 +142,17 @@ func (m *Manager) podPath(uid types.UID, class corev1.PodQOSClass) (file, parent
 	return slicePath(slice), slice + ".slice"
 }
 
+// Parent is what EnsurePod returns, without making anything.
+func (m *Manager) Parent(pod *corev1.Pod) string {
+	_, parent := m.podPath(pod.UID, qos.Of(pod))
+	return parent
+}
+
 // EnsurePod makes a pod's group, sets its limits to what the spec says now, and returns what is to be the cgroup parent
 // of the pod's containers. It is cheap when nothing has changed. A pod that shrinks keeps what its containers have until it
 // is called again.
 func (m *Manager) EnsurePod(pod *corev1.Pod) (parent string, err error) {
-	class := QOSClass(pod)
+	class := qos.Of(pod)
 	file, parent := m.podPath(pod.UID, class)
 	if m.systemd() {
 		return parent, nil

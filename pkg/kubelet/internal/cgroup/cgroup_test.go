@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"minik8s.io/minik8s/pkg/apis/core/qos"
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/machinetest"
 )
@@ -74,7 +75,7 @@ func TestResources(t *testing.T) {
 			container.Resources{CPUShares: 1024, CPUQuota: 200000, CPUPeriod: 100000, MemoryBytes: 2 << 30}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := QOSClass(test.pod); got != test.class {
+			if got := qos.Of(test.pod); got != test.class {
 				t.Errorf("class %s, want %s", got, test.class)
 			}
 			if diff := cmp.Diff(test.first, ContainerResources(test.pod, &test.pod.Spec.Containers[0])); diff != "" {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"minik8s.io/minik8s/pkg/apis/core/qos"
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
@@ -63,7 +64,7 @@ func ContainerResources(pod *corev1.Pod, c *corev1.Container) container.Resource
 // podResources returns what a pod's cgroup is set to. There is a limit only if all containers, or the pod itself, have
 // one.
 func podResources(pod *corev1.Pod) container.Resources {
-	class := QOSClass(pod)
+	class := qos.Of(pod)
 	if class == corev1.PodQOSBestEffort {
 		return container.Resources{CPUShares: minShares}
 	}
@@ -97,53 +98,13 @@ func allLimited(pod *corev1.Pod, name corev1.ResourceName) bool {
 	return true
 }
 
-// QOSClass returns a pod's class: Guaranteed if the limits and requests of CPU and memory are set and equal in every
-// container (or in the pod itself), BestEffort if none is set at all, and Burstable else.
-func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
-	if pod.Status.QOSClass != "" {
-		return pod.Status.QOSClass
-	}
-	if resourcehelper.IsPodLevelResourcesSet(pod) {
-		return classOf([]corev1.ResourceRequirements{*pod.Spec.Resources})
-	}
-	var list []corev1.ResourceRequirements
-	for _, c := range pod.Spec.InitContainers {
-		list = append(list, c.Resources)
-	}
-	for _, c := range pod.Spec.Containers {
-		list = append(list, c.Resources)
-	}
-	return classOf(list)
-}
-
-func classOf(list []corev1.ResourceRequirements) corev1.PodQOSClass {
-	guaranteed, any := true, false
-	for _, r := range list {
-		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-			request, limit := r.Requests[name], r.Limits[name]
-			any = any || !request.IsZero() || !limit.IsZero()
-			if _, requested := r.Requests[name]; !requested {
-				request = limit
-			}
-			guaranteed = guaranteed && !limit.IsZero() && request.Cmp(limit) == 0
-		}
-	}
-	switch {
-	case !any:
-		return corev1.PodQOSBestEffort
-	case guaranteed:
-		return corev1.PodQOSGuaranteed
-	}
-	return corev1.PodQOSBurstable
-}
-
 // OOMScoreAdj returns how readily the kernel kills a container when the node's memory (in bytes) runs out: the less of
 // it a burstable container has requested, the sooner.
 func OOMScoreAdj(pod *corev1.Pod, c *corev1.Container, nodeMemory int64) int {
 	if pod.Spec.PriorityClassName == "system-node-critical" {
 		return oomGuaranteed
 	}
-	switch QOSClass(pod) {
+	switch qos.Of(pod) {
 	case corev1.PodQOSGuaranteed:
 		return oomGuaranteed
 	case corev1.PodQOSBestEffort:

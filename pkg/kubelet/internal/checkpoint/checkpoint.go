@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/moby/sys/atomicwriter"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -29,7 +30,7 @@ func Open(dir string) (*Store, error) {
 	return &Store{dir: dir}, nil
 }
 
-// Save writes pod. The file is replaced in one step: a kill leaves the old or the new one.
+// Save writes pod. The file is replaced in one step: a kill, or a loss of power, leaves the old or the new one.
 func (s *Store) Save(pod *corev1.Pod) error {
 	pod = pod.DeepCopy()
 	pod.ManagedFields = nil
@@ -38,19 +39,7 @@ func (s *Store) Save(pod *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("encoding checkpoint of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	tmp, err := os.CreateTemp(s.dir, ".tmp-*")
-	if err != nil {
-		return fmt.Errorf("checkpointing pod %s/%s: %w", pod.Namespace, pod.Name, err)
-	}
-	_, err = tmp.Write(data)
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), s.path(pod.UID))
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
+	if err := atomicwriter.WriteFile(s.path(pod.UID), data, 0o600); err != nil {
 		return fmt.Errorf("checkpointing pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil

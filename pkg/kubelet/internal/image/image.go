@@ -14,11 +14,13 @@ import (
 
 	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
 )
 
 // Waiting reasons of a container whose image is not there, as upstream names them.
@@ -38,6 +40,8 @@ func (e *Error) Error() string { return e.Message }
 const (
 	backOffInitial = 10 * time.Second
 	backOffMax     = 5 * time.Minute
+	// slow is a pull that others wait for no longer: five that hang must not keep a sixth from a registry that answers.
+	slow = 5 * time.Minute
 )
 
 // Config configures a Puller.
@@ -46,21 +50,22 @@ type Config struct {
 	Runtime container.Runtime
 	// Recorder takes the events of the pod. Required.
 	Recorder record.EventRecorder
-	// Secrets gets a pull secret. Default nil: there are none.
+	// Secrets gets a pull secret that a pod names; those of its service account are among them by the API server's admission.
+	// Default nil: there are none.
 	Secrets func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
-	// ServiceAccount gets a pod's service account, whose pull secrets are used if the pod names none, as the API server's
-	// admission arranges it too. Default nil: only the pod's own count.
-	ServiceAccount func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
 	// Clock measures back-off. Default: the real clock.
 	Clock clock.Clock
+	// Dir keeps what was pulled with which login. Default: it is known until the process ends.
+	Dir string
 	// Parallel is how many pulls may run at a time. Default 5.
 	Parallel int
 }
 
 // Puller makes images present. Safe for concurrent use.
 type Puller struct {
-	config Config
-	slots  chan struct{}
+	config  Config
+	records *records
+	gate    *gate.Gate
 
 	mu       sync.Mutex
 	failures map[key]failure
@@ -76,15 +81,19 @@ type failure struct {
 	message string
 }
 
-// New returns a Puller.
-func New(config Config) *Puller {
+// New returns a Puller. It fails if what was pulled before cannot be read.
+func New(config Config) (*Puller, error) {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
 	}
 	if config.Parallel <= 0 {
 		config.Parallel = 5
 	}
-	return &Puller{config: config, slots: make(chan struct{}, config.Parallel), failures: map[key]failure{}}
+	r, err := openRecords(config.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Puller{config: config, records: r, gate: gate.New(config.Parallel, slow), failures: map[key]failure{}}, nil
 }
 
 // Ensure returns the image of a container, after pulling it if its policy says so. ref is the container's, for events.
@@ -111,14 +120,29 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Containe
 	if policy == "" {
 		policy = defaultPolicy(named)
 	}
-	switch {
-	case policy == corev1.PullAlways:
-	case local != nil:
+	usable := func(logins []login) bool {
+		return local != nil && policy != corev1.PullAlways && p.records.allows(c.Image, local.ID, logins)
+	}
+	present := func() (*container.Image, error) {
 		p.config.Recorder.Event(ref, corev1.EventTypeNormal, "Pulled",
 			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.Image))
 		return local, nil
-	case policy == corev1.PullNever:
+	}
+	if usable(nil) {
+		return present() // without a look at any secret
+	}
+	logins, missing, err := p.logins(ctx, pod, c.Image)
+	if err != nil {
+		return nil, err
+	}
+	if usable(logins) {
+		return present()
+	}
+	if policy == corev1.PullNever {
 		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
+		if local != nil {
+			message = fmt.Sprintf("Container image %q is present with pull policy of Never but does not have the proper credentials to access the image", c.Image)
+		}
 		p.config.Recorder.Event(ref, corev1.EventTypeWarning, "ErrImageNeverPull", message)
 		return nil, &Error{ReasonNeverPull, message}
 	}
@@ -128,7 +152,11 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Containe
 		p.config.Recorder.Event(ref, corev1.EventTypeNormal, "BackOff", message)
 		return nil, &Error{ReasonBackOff, fmt.Sprintf("%s: %s: %s", message, ReasonPull, last)}
 	}
-	return p.pull(ctx, pod, c, ref, k)
+	if missing != "" {
+		p.config.Recorder.Event(ref, corev1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
+			fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", missing))
+	}
+	return p.pull(ctx, pod, c, ref, k, logins)
 }
 
 // defaultPolicy is what the API server's defaults say, for pods that did not come from it.
@@ -142,25 +170,16 @@ func defaultPolicy(named reference.Named) corev1.PullPolicy {
 	return corev1.PullIfNotPresent
 }
 
-func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref *corev1.ObjectReference, k key) (*container.Image, error) {
+func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref *corev1.ObjectReference, k key, logins []login) (*container.Image, error) {
 	began := p.config.Clock.Now()
-	auths, missing, err := p.logins(ctx, pod, c.Image)
-	if err != nil {
-		return nil, err
-	}
-	if missing != "" {
-		p.config.Recorder.Event(ref, corev1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
-			fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", missing))
-	}
 	p.config.Recorder.Event(ref, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	pulling := p.config.Clock.Now()
-	img, err := p.try(ctx, c.Image, auths)
+	var pulling time.Time
+	var img *container.Image
+	err := p.gate.Do(ctx, func() (err error) {
+		pulling = p.config.Clock.Now()
+		img, err = p.try(ctx, c.Image, logins)
+		return err
+	})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -174,6 +193,9 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container,
 		return nil, &Error{ReasonPull, err.Error()}
 	}
 	p.succeeded(k)
+	if err := p.records.prune(func() (map[string]bool, error) { return p.present(ctx) }); err != nil {
+		klog.FromContext(ctx).V(2).Info("Forgetting pulls of removed images failed", "err", err)
+	}
 	now := p.config.Clock.Now()
 	p.config.Recorder.Event(ref, corev1.EventTypeNormal, "Pulled",
 		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.", c.Image,
@@ -181,15 +203,42 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container,
 	return img, nil
 }
 
-// try pulls with one login after the other until one succeeds.
-func (p *Puller) try(ctx context.Context, image string, auths []container.RegistryAuth) (*container.Image, error) {
-	if len(auths) == 0 {
+// present are the ids of the images that the node has.
+func (p *Puller) present(ctx context.Context) (map[string]bool, error) {
+	list, err := p.config.Runtime.Images(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids := make(map[string]bool, len(list))
+	for _, i := range list {
+		ids[i.ID] = true
+	}
+	return ids, nil
+}
+
+// try pulls with one login after the other until one succeeds, and notes which.
+func (p *Puller) try(ctx context.Context, image string, logins []login) (img *container.Image, err error) {
+	if err := p.records.begin(image); err != nil {
+		return nil, err
+	}
+	var with *login
+	defer func() {
+		id := ""
+		if img != nil && err == nil {
+			id = img.ID
+		}
+		if nerr := p.records.end(image, id, with, metav1.NewTime(p.config.Clock.Now())); nerr != nil {
+			img, err = nil, errors.Join(err, nerr)
+		}
+	}()
+	if len(logins) == 0 {
 		return p.config.Runtime.PullImage(ctx, image, nil)
 	}
 	var errs []error
-	for i := range auths {
-		img, err := p.config.Runtime.PullImage(ctx, image, &auths[i])
+	for i := range logins {
+		img, err := p.config.Runtime.PullImage(ctx, image, &logins[i].auth)
 		if err == nil || ctx.Err() != nil {
+			with = &logins[i]
 			return img, err
 		}
 		errs = append(errs, err)

@@ -35,19 +35,22 @@ func newFixture(secrets map[string]*corev1.Secret) *fixture {
 		runtime: fake.New(fake.Config{}), events: record.NewFakeRecorder(100), clock: testingclock.NewFakeClock(time.Unix(1e9, 0)),
 		pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}},
 	}
-	f.Puller = New(Config{
-		Runtime: f.runtime, Recorder: f.events, Clock: f.clock,
-		Secrets: func(_ context.Context, namespace, name string) (*corev1.Secret, error) {
-			if s := secrets[namespace+"/"+name]; s != nil {
-				return s, nil
-			}
-			return nil, fmt.Errorf("secrets %q not found", name)
-		},
-		ServiceAccount: func(_ context.Context, _, name string) (*corev1.ServiceAccount, error) {
-			return &corev1.ServiceAccount{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "of-" + name}}}, nil
-		},
+	f.restart("", func(_ context.Context, namespace, name string) (*corev1.Secret, error) {
+		if s := secrets[namespace+"/"+name]; s != nil {
+			return s, nil
+		}
+		return nil, fmt.Errorf("secrets %q not found", name)
 	})
 	return f
+}
+
+// restart makes a new Puller, as a new kubelet would.
+func (f *fixture) restart(dir string, secrets func(context.Context, string, string) (*corev1.Secret, error)) {
+	p, err := New(Config{Runtime: f.runtime, Recorder: f.events, Clock: f.clock, Secrets: secrets, Dir: dir, Parallel: 1})
+	if err != nil {
+		panic(err)
+	}
+	f.Puller = p
 }
 
 func (f *fixture) ensure(t *testing.T, image string, policy corev1.PullPolicy) (*container.Image, *Error) {
@@ -193,7 +196,7 @@ func TestLogins(t *testing.T) {
 	auth := base64.StdEncoding.EncodeToString([]byte("u:p"))
 	wrong := secret(corev1.SecretTypeDockerConfigJson, corev1.DockerConfigJsonKey, `{"auths":{"example.com/team":{"username":"u","password":"wrong"}}}`)
 	right := secret(corev1.SecretTypeDockercfg, corev1.DockerConfigKey, `{"https://example.com":{"auth":"`+auth+`"}}`)
-	f := newFixture(map[string]*corev1.Secret{"ns/wrong": wrong, "ns/right": right, "ns/of-sa": right})
+	f := newFixture(map[string]*corev1.Secret{"ns/wrong": wrong, "ns/right": right})
 	f.runtime.Publish("example.com/team/x:1", &container.RegistryAuth{Username: "u", Password: "p"})
 	if _, err := f.ensure(t, "example.com/team/x:1", ""); err == nil || !strings.Contains(err.Message, "pull access denied") {
 		t.Fatalf("without a login: %+v", err)
@@ -213,10 +216,6 @@ func TestLogins(t *testing.T) {
 	}
 	if len(passwords) != 2 {
 		t.Errorf("logins tried: %v", passwords)
-	}
-	f.pod.UID, f.pod.Spec.ImagePullSecrets, f.pod.Spec.ServiceAccountName = "3", nil, "sa"
-	if _, err := f.ensure(t, "example.com/team/x:1", corev1.PullAlways); err != nil {
-		t.Errorf("with the service account's login: %+v", err)
 	}
 }
 
@@ -248,8 +247,7 @@ func TestMatch(t *testing.T) {
 }
 
 func TestParallel(t *testing.T) {
-	f := newFixture(nil)
-	f.Puller = New(Config{Runtime: f.runtime, Recorder: f.events, Clock: f.clock, Parallel: 1})
+	f := newFixture(nil) // one at a time
 	f.runtime.Publish("x:1", nil)
 	f.runtime.Publish("y:1", nil)
 	release, entered := make(chan struct{}), make(chan struct{}, 2)

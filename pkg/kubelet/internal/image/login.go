@@ -15,29 +15,20 @@ import (
 	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
 // logins returns those of a pod's pull secrets that fit an image, the most specific first, and the names of secrets
 // that could not be had. Errors are those of ctx.
-func (p *Puller) logins(ctx context.Context, pod *corev1.Pod, image string) (auths []container.RegistryAuth, missing string, err error) {
+func (p *Puller) logins(ctx context.Context, pod *corev1.Pod, image string) (fitting []login, missing string, err error) {
 	if p.config.Secrets == nil {
 		return nil, "", nil
 	}
-	refs := pod.Spec.ImagePullSecrets
-	if len(refs) == 0 && p.config.ServiceAccount != nil && pod.Spec.ServiceAccountName != "" {
-		account, err := p.config.ServiceAccount(ctx, pod.Namespace, pod.Spec.ServiceAccountName)
-		if ctx.Err() != nil {
-			return nil, "", ctx.Err()
-		}
-		if err == nil {
-			refs = account.ImagePullSecrets
-		}
-	}
 	var absent []string
 	var entries []entry
-	for _, ref := range refs {
+	for _, ref := range pod.Spec.ImagePullSecrets {
 		if ref.Name == "" {
 			continue
 		}
@@ -60,10 +51,16 @@ func (p *Puller) logins(ctx context.Context, pod *corev1.Pod, image string) (aut
 	return match(entries, image), strings.Join(absent, ", "), nil
 }
 
+// login is one for a registry, and the secret that it is from.
+type login struct {
+	auth   container.RegistryAuth
+	secret kubeletv1beta1.ImagePullSecret
+}
+
 // entry is a login with the pattern of what it is for.
 type entry struct {
 	pattern string // host[:port][/path]
-	auth    container.RegistryAuth
+	login
 }
 
 // dockerConfig is the format of both kinds of secrets.
@@ -93,16 +90,16 @@ func parseSecret(secret *corev1.Secret) ([]entry, error) {
 		}
 	}
 	var entries []entry
-	for server, login := range config {
+	for server, l := range config {
 		auth := container.RegistryAuth{
-			Username: login.Username, Password: login.Password, IdentityToken: login.IdentityToken,
-			RegistryToken: login.RegistryToken, ServerAddress: server,
+			Username: l.Username, Password: l.Password, IdentityToken: l.IdentityToken,
+			RegistryToken: l.RegistryToken, ServerAddress: server,
 		}
-		if login.Auth != "" {
-			b, err := base64.StdEncoding.DecodeString(login.Auth)
+		if l.Auth != "" {
+			b, err := base64.StdEncoding.DecodeString(l.Auth)
 			if err != nil {
 				// Some writers leave the padding out.
-				b, err = base64.RawStdEncoding.DecodeString(login.Auth)
+				b, err = base64.RawStdEncoding.DecodeString(l.Auth)
 			}
 			user, password, ok := strings.Cut(string(b), ":")
 			if err != nil || !ok {
@@ -110,7 +107,9 @@ func parseSecret(secret *corev1.Secret) ([]entry, error) {
 			}
 			auth.Username, auth.Password = user, strings.TrimRight(password, "\x00")
 		}
-		entries = append(entries, entry{pattern: withoutScheme(server), auth: auth})
+		entries = append(entries, entry{pattern: withoutScheme(server), login: login{auth: auth, secret: kubeletv1beta1.ImagePullSecret{
+			UID: string(secret.UID), Namespace: secret.Namespace, Name: secret.Name, CredentialHash: hash(auth),
+		}}})
 	}
 	return entries, nil
 }
@@ -126,20 +125,20 @@ func withoutScheme(server string) string {
 var dockerHub = []string{"docker.io", "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com"}
 
 // match returns the logins that fit an image, the longest pattern first and each once; pure.
-func match(entries []entry, image string) []container.RegistryAuth {
+func match(entries []entry, image string) []login {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
 		return nil
 	}
 	fitting := slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return !fits(e.pattern, named) })
 	slices.SortStableFunc(fitting, func(a, b entry) int { return strings.Compare(b.pattern, a.pattern) })
-	var auths []container.RegistryAuth
+	var logins []login
 	for _, e := range fitting {
-		if !slices.Contains(auths, e.auth) {
-			auths = append(auths, e.auth)
+		if !slices.ContainsFunc(logins, func(l login) bool { return l.auth == e.auth }) {
+			logins = append(logins, e.login)
 		}
 	}
-	return auths
+	return logins
 }
 
 // fits tells whether a pattern covers an image. Each part of the host may have wildcards, the port must be equal, and

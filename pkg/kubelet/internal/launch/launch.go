@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
@@ -42,6 +43,8 @@ type Config struct {
 	HostResolvConf string
 	// HostIPs are the node's.
 	HostIPs []string
+	// Recorder takes events of pods.
+	Recorder record.EventRecorder
 	// Resources are the cgroup settings of a container, OOMScoreAdj its rank when memory runs out.
 	Resources   func(*corev1.Pod, *corev1.Container) container.Resources
 	OOMScoreAdj func(*corev1.Pod, *corev1.Container) int
@@ -223,8 +226,12 @@ func (b *Builder) files(cfg *container.ContainerConfig, r Request) error {
 		if err != nil {
 			return err
 		}
+		resolver, omitted := resolvconf.For(r.Pod, b.cfg.ClusterDNS, b.cfg.ClusterDomain, host)
+		if omitted != "" {
+			b.cfg.Recorder.Event(podspec.PodRef(r.Pod), corev1.EventTypeWarning, "DNSConfigForming", omitted)
+		}
 		path := filepath.Join(dir, "resolv.conf")
-		if err := overwrite(path, resolvconf.For(r.Pod, b.cfg.ClusterDNS, b.cfg.ClusterDomain, host).Render()); err != nil {
+		if err := overwrite(path, resolver.Render()); err != nil {
 			return err
 		}
 		cfg.Mounts = append(cfg.Mounts, container.Mount{HostPath: path, ContainerPath: "/etc/resolv.conf"})

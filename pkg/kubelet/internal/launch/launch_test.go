@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
@@ -107,5 +108,22 @@ func TestSandbox(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestFiles_Resolver: what a pod's resolver cannot take is left out, and its pod is told.
+func TestFiles_Resolver(t *testing.T) {
+	events := record.NewFakeRecorder(1)
+	b := New(Config{RootDir: t.TempDir(), Recorder: events})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}, Spec: corev1.PodSpec{
+		DNSPolicy: corev1.DNSNone, DNSConfig: &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"}},
+	}}
+	cfg := container.ContainerConfig{}
+	if err := b.files(&cfg, Request{Pod: pod, Container: &corev1.Container{Name: "c"}}); err != nil {
+		t.Fatal(err)
+	}
+	want := "Warning DNSConfigForming Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 192.0.2.1 192.0.2.2 192.0.2.3"
+	if got := <-events.Events; got != want {
+		t.Errorf("event %q, want %q", got, want)
 	}
 }

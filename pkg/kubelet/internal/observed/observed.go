@@ -7,8 +7,6 @@ package observed
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
@@ -19,35 +17,19 @@ type Pod struct {
 	Containers []*container.Container
 }
 
-// Group sorts the engine's answer by pod.
-func Group(sandboxes []*container.Sandbox, containers []*container.Container) map[types.UID]*Pod {
-	pods := map[types.UID]*Pod{}
-	get := func(id container.Pod) *Pod {
-		p := pods[id.UID]
-		if p == nil {
-			p = &Pod{Pod: id}
-			pods[id.UID] = p
+// New returns the view of a pod with these sandboxes and containers, which it sorts in place; nil if there are none.
+func New(pod container.Pod, sandboxes []*container.Sandbox, containers []*container.Container) *Pod {
+	if len(sandboxes)+len(containers) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(sandboxes, func(a, b *container.Sandbox) int { return int(int64(b.Attempt) - int64(a.Attempt)) })
+	slices.SortStableFunc(containers, func(a, b *container.Container) int {
+		if a.Name == b.Name && a.Attempt != b.Attempt {
+			return int(int64(b.Attempt) - int64(a.Attempt))
 		}
-		return p
-	}
-	for _, s := range sandboxes {
-		p := get(s.Pod)
-		p.Sandboxes = append(p.Sandboxes, s)
-	}
-	for _, c := range containers {
-		p := get(c.Pod)
-		p.Containers = append(p.Containers, c)
-	}
-	for _, p := range pods {
-		slices.SortStableFunc(p.Sandboxes, func(a, b *container.Sandbox) int { return int(int64(b.Attempt) - int64(a.Attempt)) })
-		slices.SortStableFunc(p.Containers, func(a, b *container.Container) int {
-			if a.Name == b.Name && a.Attempt != b.Attempt {
-				return int(int64(b.Attempt) - int64(a.Attempt))
-			}
-			return b.CreatedAt.Compare(a.CreatedAt)
-		})
-	}
-	return pods
+		return b.CreatedAt.Compare(a.CreatedAt)
+	})
+	return &Pod{Pod: pod, Sandboxes: sandboxes, Containers: containers}
 }
 
 // Sandbox is the newest running sandbox, nil if there is none.

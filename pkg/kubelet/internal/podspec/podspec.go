@@ -14,7 +14,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
@@ -139,37 +138,4 @@ func PodRef(pod *corev1.Pod) *corev1.ObjectReference {
 // IsTerminal says whether the API already knows that the pod has ended for good.
 func IsTerminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
-// QOS is the pod's quality-of-service class. The API server sets it at creation; it is computed only if it is missing.
-func QOS(pod *corev1.Pod) corev1.PodQOSClass {
-	if pod.Status.QOSClass != "" {
-		return pod.Status.QOSClass
-	}
-	some, all := false, true
-	for c, t := range Containers(pod) {
-		if t == container.TypeEphemeral {
-			continue
-		}
-		for _, r := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-			req, lim := positive(c.Resources.Requests, r), positive(c.Resources.Limits, r)
-			some = some || req != nil || lim != nil
-			all = all && lim != nil && (req == nil || req.Cmp(*lim) == 0)
-		}
-	}
-	switch {
-	case !some:
-		return corev1.PodQOSBestEffort
-	case all:
-		return corev1.PodQOSGuaranteed
-	default:
-		return corev1.PodQOSBurstable
-	}
-}
-
-func positive(l corev1.ResourceList, n corev1.ResourceName) *resource.Quantity {
-	if q, ok := l[n]; ok && q.Sign() > 0 {
-		return &q
-	}
-	return nil
 }

@@ -136,7 +136,7 @@ func engine(t *testing.T, sandbox string, containers ...string) *observed.Pod {
 	if len(sandboxes)+len(list) == 0 {
 		return nil
 	}
-	return observed.Group(sandboxes, list)[""]
+	return observed.New(container.Pod{}, sandboxes, list)
 }
 
 func TestCompute(t *testing.T) {

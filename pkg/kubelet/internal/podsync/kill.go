@@ -34,7 +34,6 @@ func (s *Syncer) kill(ctx context.Context, m *memory, pod *corev1.Pod, alive []*
 	if len(alive) == 0 {
 		return nil
 	}
-	defer s.acted(m)
 	order := map[string]int{} // sidecars by their place
 	for i := range pod.Spec.InitContainers {
 		if podspec.IsSidecar(&pod.Spec.InitContainers[i]) {
@@ -145,7 +144,7 @@ func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Dura
 	m := s.memory(pod.UID)
 	pod = s.current(pod)
 	s.cfg.Probes.StopKilling(pod.UID)
-	obs, err := s.look(ctx, m, pod.UID)
+	obs, err := s.cfg.Observe(ctx, pod.UID)
 	if err != nil {
 		return err
 	}
@@ -156,26 +155,23 @@ func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Dura
 		}
 		return err
 	}
-	if obs, err = s.look(ctx, m, pod.UID); err != nil {
+	if obs, err = s.cfg.Observe(ctx, pod.UID); err != nil {
 		return err
 	}
 	if alive := obs.Alive(); len(alive) > 0 {
-		s.acted(m) // what runs may have been a stale view
 		return fmt.Errorf("container %q is still running", alive[0].Name)
 	}
 	s.cfg.Probes.Remove(pod.UID)
 	if err := s.dropSandboxes(ctx, pod, obs); err != nil {
 		return err
 	}
-	s.acted(m)
 	s.publish(ctx, m, s.current(pod), obs, true, true)
 	return nil
 }
 
 // Cleanup gives back what a stopped pod holds; see podworker.Life.
 func (s *Syncer) Cleanup(ctx context.Context, pod *corev1.Pod, deleted bool) error {
-	m := s.memory(pod.UID)
-	obs, err := s.look(ctx, m, pod.UID)
+	obs, err := s.cfg.Observe(ctx, pod.UID)
 	if err != nil {
 		return err
 	}
@@ -195,7 +191,6 @@ func (s *Syncer) Cleanup(ctx context.Context, pod *corev1.Pod, deleted bool) err
 			}
 		}
 	}
-	s.acted(m)
 	if err := s.removeCgroup(pod); err != nil {
 		return err
 	}
@@ -212,7 +207,6 @@ func (s *Syncer) Forget(pod *corev1.Pod) {
 	delete(s.pods, pod.UID)
 	s.mu.Unlock()
 	s.cfg.Status.Forget(pod.UID)
-	s.cfg.Gone(pod)
 }
 
 func (s *Syncer) removeCgroup(pod *corev1.Pod) error {

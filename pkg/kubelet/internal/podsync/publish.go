@@ -6,9 +6,12 @@ package podsync
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"os"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,6 +26,8 @@ const (
 	maxMessage, maxMessages = 4096, 12 << 10
 	// maxFallback bytes of the last fallbackLines lines of a log stand in for a missing message.
 	maxFallback, fallbackLines = 2048, 80
+	// logPatience is how long the end of a log may take, which is short.
+	logPatience = 10 * time.Second
 )
 
 // publish computes the pod's status and has it reported if it changed.
@@ -61,6 +66,7 @@ func (s *Syncer) messages(ctx context.Context, m *memory, pod *corev1.Pod, obs *
 	if obs == nil {
 		return
 	}
+	m.forget(obs)
 	limit := min(maxMessage, maxMessages/max(len(pod.Spec.Containers)+len(pod.Spec.InitContainers), 1))
 	for _, c := range obs.Containers {
 		m.mu.Lock()
@@ -76,14 +82,32 @@ func (s *Syncer) messages(ctx context.Context, m *memory, pod *corev1.Pod, obs *
 		}
 		if text == "" && c.ExitCode != 0 && spec.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
 			var out bytes.Buffer
-			if err := s.cfg.Runtime.Logs(ctx, c.ID, container.LogOptions{Tail: fallbackLines}, &out, &out); err == nil {
-				text = last(out.String(), min(maxFallback, limit))
+			lctx, cancel := context.WithTimeout(ctx, logPatience)
+			err := s.cfg.Runtime.Logs(lctx, c.ID, container.LogOptions{Tail: fallbackLines}, &out, &out)
+			cancel()
+			if ctx.Err() != nil {
+				return
+			}
+			if text = last(out.String(), min(maxFallback, limit)); err != nil {
+				text = fmt.Sprintf("Error on reading termination message from logs: %v", err)
 			}
 		}
 		m.mu.Lock()
 		m.messages[c.ID] = text
 		m.mu.Unlock()
 	}
+}
+
+// forget drops what is known of containers that the engine has removed.
+func (m *memory) forget(obs *observed.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	gone := func(id string) bool {
+		return !slices.ContainsFunc(obs.Containers, func(c *container.Container) bool { return c.ID == id })
+	}
+	maps.DeleteFunc(m.killed, func(id string, _ bool) bool { return gone(id) })
+	maps.DeleteFunc(m.preStopped, func(id string, _ bool) bool { return gone(id) })
+	maps.DeleteFunc(m.messages, func(id, _ string) bool { return gone(id) })
 }
 
 // tail reads at most limit bytes from the end of a file. The container may have put anything there; what is no regular

@@ -52,10 +52,8 @@ func (s *Syncer) pendingResizes(pod *corev1.Pod, obs *observed.Pod) []pending {
 	return out
 }
 
-// resize brings running containers to the resources that the spec asks for now, without restarting them, and says
-// whether it changed any.
-func (s *Syncer) resize(ctx context.Context, pod *corev1.Pod, obs *observed.Pod) bool {
-	changed := false
+// resize brings running containers to the resources that the spec asks for now, without restarting them.
+func (s *Syncer) resize(ctx context.Context, pod *corev1.Pod, obs *observed.Pod) {
 	for _, p := range s.pendingResizes(pod, obs) {
 		if p.restart {
 			continue
@@ -64,9 +62,6 @@ func (s *Syncer) resize(ctx context.Context, pod *corev1.Pod, obs *observed.Pod)
 			if ctx.Err() == nil {
 				s.cfg.Recorder.Event(podspec.Ref(pod, p.container.Name), corev1.EventTypeWarning, "ResizeError", fmt.Sprintf("Error updating container resources: %v", err))
 			}
-			continue
 		}
-		changed = true
 	}
-	return changed
 }

@@ -31,7 +31,7 @@ const (
 
 // containers carries out what is to be done in a running sandbox.
 func (s *Syncer) containers(ctx context.Context, m *memory, pod *corev1.Pod, obs *observed.Pod, a Actions) error {
-	ips, err := s.connect(ctx, pod, a.Sandbox)
+	ips, err := s.connect(ctx, m, pod, a.Sandbox)
 	if err != nil {
 		return err
 	}
@@ -41,9 +41,6 @@ func (s *Syncer) containers(ctx context.Context, m *memory, pod *corev1.Pod, obs
 	}
 	if err := s.mount(ctx, pod, ips); err != nil {
 		return err
-	}
-	if len(a.Kill)+len(a.Remove)+len(a.Start) > 0 {
-		defer s.acted(m)
 	}
 	for _, k := range a.Kill {
 		if err := s.killOne(ctx, m, pod, k, s.graceFor(pod, k), nil); err != nil {
@@ -58,9 +55,7 @@ func (s *Syncer) containers(ctx context.Context, m *memory, pod *corev1.Pod, obs
 	for _, h := range a.Held {
 		s.hold(m, pod, h)
 	}
-	if s.resize(ctx, pod, obs) {
-		defer s.acted(m)
-	}
+	s.resize(ctx, pod, obs)
 	var errs []error
 	for _, st := range a.Start {
 		err := s.start(ctx, m, pod, obs, a.Sandbox, st, ips, parent)
@@ -123,18 +118,16 @@ func (s *Syncer) start(ctx context.Context, m *memory, pod *corev1.Pod, obs *obs
 			target = l.ID
 		}
 	}
-	if err := s.acquire(ctx); err != nil {
-		return err
+	cfg, err := s.cfg.Builder.Container(ctx, launch.Request{Pod: pod, Container: c, Type: st.Type, Attempt: st.Attempt, Image: img, PodIPs: ips, CgroupParent: parent, Target: target})
+	if err != nil {
+		return failed(reasonConfig, err)
 	}
-	id, err := func() (string, error) {
-		defer s.release()
-		cfg, err := s.cfg.Builder.Container(ctx, launch.Request{Pod: pod, Container: c, Type: st.Type, Attempt: st.Attempt, Image: img, PodIPs: ips, CgroupParent: parent, Target: target})
-		if err != nil {
-			return "", failed(reasonConfig, err)
-		}
-		id, err := s.cfg.Runtime.CreateContainer(ctx, sb.ID, cfg)
-		if err != nil {
-			return "", failed(reasonCreate, err)
+	var id string
+	if err := s.cfg.Starts.Do(ctx, func() (err error) {
+		whole, done := s.whole(ctx)
+		defer done()
+		if id, err = s.cfg.Runtime.CreateContainer(whole, sb.ID, cfg); err != nil {
+			return failed(reasonCreate, err)
 		}
 		s.cfg.Recorder.Event(ref, corev1.EventTypeNormal, "Created", "Container created")
 		m.mu.Lock()
@@ -142,13 +135,15 @@ func (s *Syncer) start(ctx context.Context, m *memory, pod *corev1.Pod, obs *obs
 			m.backoff[st.Name] = m.backoff[st.Name].Next(st.Exited)
 		}
 		m.mu.Unlock()
-		if err := s.cfg.Runtime.StartContainer(ctx, id); err != nil {
-			return "", failed(reasonRun, err)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := s.cfg.Runtime.StartContainer(whole, id); err != nil {
+			return failed(reasonRun, err)
 		}
 		s.cfg.Recorder.Event(ref, corev1.EventTypeNormal, "Started", "Container started")
-		return id, nil
-	}()
-	if err != nil {
+		return nil
+	}); err != nil {
 		return err
 	}
 	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {

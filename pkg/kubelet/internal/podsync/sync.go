@@ -18,10 +18,10 @@ import (
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
 	"minik8s.io/minik8s/pkg/kubelet/internal/lifecycle"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
-	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/prober"
@@ -71,26 +71,24 @@ type Config struct {
 	Builder     *launch.Builder
 	Status      *status.Manager
 	Probes      *prober.Manager
-	// Observe returns what the engine has, listed no earlier than the given time.
-	Observe  func(context.Context, time.Time) (*pleg.Snapshot, error)
+	// Observe returns what the engine has of a pod, with all that was done through Runtime; nil if it has nothing.
+	Observe  func(context.Context, types.UID) (*observed.Pod, error)
 	Recorder record.EventRecorder
 	Clock    clock.Clock
 	HostIPs  []string
-	// Starts is how many sandboxes and containers may be started at once: more only queue up in the engine.
-	Starts int
+	// Starts bounds how many sandboxes and containers are started at once: more only queue up in the engine.
+	Starts *gate.Gate
 	// Handler names what the engine runs the containers of a runtime class with.
 	Handler func(ctx context.Context, class string) (string, error)
-	// Gone is called when a pod has left the node and the API. It must not block.
-	Gone func(*corev1.Pod)
 	// Resources are the cgroup settings that the spec asks for.
 	Resources func(*corev1.Pod, *corev1.Container) container.Resources
 }
 
 // Syncer implements podworker.Life.
 type Syncer struct {
-	cfg    Config
-	hooks  lifecycle.Runner
-	starts chan struct{}
+	ctx   context.Context //nolint:containedctx // of the process, where those of the steps are of a pod's stages
+	cfg   Config
+	hooks lifecycle.Runner
 
 	mu   sync.Mutex // guards pods
 	pods map[types.UID]*memory
@@ -101,24 +99,24 @@ var _ podworker.Life = (*Syncer)(nil)
 // memory is what is known of a pod beside spec and engine. None of it is needed to do the right thing, so that it may
 // be lost: it makes restarts slower and messages better.
 type memory struct {
-	mu sync.Mutex // guards all below
-	// acted is when the engine was last changed for this pod: older snapshots do not count.
-	acted   time.Time
+	mu      sync.Mutex                 // guards all below
 	backoff map[string]restart.Backoff // by container name
 	waiting map[string]status.Waiting  // by container name
 	// killed and preStopped are ids of containers whose Killing event was written and whose preStop hook was begun.
 	killed, preStopped map[string]bool
 	messages           map[string]string // termination messages by container id
 	failure            *status.Failure
+	// connected is the sandbox whose network this process has seen to be complete.
+	connected string
 }
 
-// New returns a Syncer.
-func New(cfg Config) *Syncer {
+// New returns a Syncer. When ctx ends it gives up also what a step of a pod must not: see whole.
+func New(ctx context.Context, cfg Config) *Syncer {
 	return &Syncer{
-		cfg:    cfg,
-		hooks:  lifecycle.Runner{Exec: cfg.Runtime, Clock: cfg.Clock},
-		starts: make(chan struct{}, max(cfg.Starts, 1)),
-		pods:   map[types.UID]*memory{},
+		ctx:   ctx,
+		cfg:   cfg,
+		hooks: lifecycle.Runner{Exec: cfg.Runtime, Clock: cfg.Clock},
+		pods:  map[types.UID]*memory{},
 	}
 }
 
@@ -136,31 +134,14 @@ func (s *Syncer) memory(uid types.UID) *memory {
 	return m
 }
 
-// look returns what the engine has of a pod, its own changes included.
-func (s *Syncer) look(ctx context.Context, m *memory, uid types.UID) (*observed.Pod, error) {
-	m.mu.Lock()
-	t := m.acted
-	m.mu.Unlock()
-	snap, err := s.cfg.Observe(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	return snap.Pods[uid], nil
-}
-
-func (s *Syncer) acted(m *memory) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.acted = s.cfg.Clock.Now()
-}
-
 // Sync brings a pod that is to run one step nearer; the changes this makes in the engine wake it for the next step.
 func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, error) {
 	m := s.memory(pod.UID)
+	s.cfg.Status.Seen(pod) // at each look, so that nothing that came at a bad moment is missed for longer than until the next one
 	var result podworker.Result
 	for range 3 { // sandbox gone, sandbox made, containers
 		pod = s.current(pod)
-		obs, err := s.look(ctx, m, pod.UID)
+		obs, err := s.cfg.Observe(ctx, pod.UID)
 		if err != nil {
 			return result, err
 		}
@@ -187,7 +168,7 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, e
 			continue
 		}
 		err = s.containers(ctx, m, pod, obs, actions)
-		if obs, lerr := s.look(ctx, m, pod.UID); lerr == nil {
+		if obs, lerr := s.cfg.Observe(ctx, pod.UID); lerr == nil {
 			s.watch(pod, obs)
 			s.publish(ctx, m, pod, obs, false, false)
 		}
@@ -234,7 +215,6 @@ func (s *Syncer) input(m *memory, pod *corev1.Pod, obs *observed.Pod) Input {
 
 // sandbox makes the pod's sandbox, after removing what is left of an older one.
 func (s *Syncer) sandbox(ctx context.Context, m *memory, pod *corev1.Pod, obs *observed.Pod, a Actions) error {
-	defer s.acted(m)
 	if a.Recreate {
 		s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 		if err := s.kill(ctx, m, pod, obs.Alive(), podworker.Grace(pod)); err != nil {
@@ -257,13 +237,14 @@ func (s *Syncer) sandbox(ctx context.Context, m *memory, pod *corev1.Pod, obs *o
 	}
 	if err == nil {
 		var sb *container.Sandbox
-		if err = s.acquire(ctx); err != nil {
+		err = s.cfg.Starts.Do(ctx, func() (err error) {
+			ctx, done := s.whole(ctx)
+			defer done()
+			sb, err = s.cfg.Runtime.CreateSandbox(ctx, cfg)
 			return err
-		}
-		sb, err = s.cfg.Runtime.CreateSandbox(ctx, cfg)
-		s.release()
+		})
 		if err == nil {
-			_, err = s.connect(ctx, pod, sb)
+			_, err = s.connect(ctx, m, pod, sb)
 		}
 	}
 	if err != nil {
@@ -273,6 +254,14 @@ func (s *Syncer) sandbox(ctx context.Context, m *memory, pod *corev1.Pod, obs *o
 		return fmt.Errorf("creating sandbox: %w", err)
 	}
 	return nil
+}
+
+// whole returns a context that goes on when the step of ctx is given up for a more urgent one: the engine would go on too, and
+// make what nobody looks for any more. It ends with the process, for the next one looks for everything.
+func (s *Syncer) whole(ctx context.Context) (whole context.Context, done func()) {
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(s.ctx, cancel)
+	return whole, func() { stop(); cancel() }
 }
 
 func (s *Syncer) mount(ctx context.Context, pod *corev1.Pod, ips []string) error {
@@ -291,18 +280,24 @@ func (s *Syncer) mount(ctx context.Context, pod *corev1.Pod, ips []string) error
 	return nil
 }
 
-// connect gives a sandbox its addresses and host ports, and returns the addresses. It repeats what a kubelet that was
-// killed in between left out.
-func (s *Syncer) connect(ctx context.Context, pod *corev1.Pod, sb *container.Sandbox) ([]string, error) {
+// connect gives a sandbox its addresses and host ports, and returns the addresses. It repeats what has failed, and what a kubelet
+// that was killed in between may have left out.
+func (s *Syncer) connect(ctx context.Context, m *memory, pod *corev1.Pod, sb *container.Sandbox) ([]string, error) {
 	if sb.Network == container.NamespaceNode {
 		return s.cfg.HostIPs, nil
 	}
+	m.mu.Lock()
+	connected := m.connected == sb.ID
+	m.mu.Unlock()
 	addrs := s.cfg.Network.Addresses(sb.ID)
-	if len(addrs) == 0 {
+	if !connected || len(addrs) == 0 {
 		var err error
 		if addrs, err = s.cfg.Network.SetUp(ctx, sb.ID, fmt.Sprintf("/proc/%d/ns/net", sb.Pid)); err != nil {
 			return nil, fmt.Errorf("setting up pod network: %w", err)
 		}
+		m.mu.Lock()
+		m.connected = sb.ID
+		m.mu.Unlock()
 	}
 	ips := make([]string, len(addrs))
 	for i, a := range addrs {
@@ -382,14 +377,3 @@ func (s *Syncer) watch(pod *corev1.Pod, obs *observed.Pod) {
 	}
 	s.cfg.Probes.Update(pod, ip, running)
 }
-
-func (s *Syncer) acquire(ctx context.Context) error {
-	select {
-	case s.starts <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (s *Syncer) release() { <-s.starts }

@@ -146,6 +146,19 @@ func (w *Workers) Stage(uid types.UID) (stage Stage, ok bool) {
 	return p.stage, true
 }
 
+// Pod returns the newest form of a pod, nil if it is not known.
+func (w *Workers) Pod(uid types.UID) *corev1.Pod {
+	w.mu.Lock()
+	p := w.pods[uid]
+	w.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pod
+}
+
 // Pods returns the newest form of all known pods.
 func (w *Workers) Pods() []*corev1.Pod {
 	w.mu.Lock()

@@ -4,7 +4,6 @@
 package prober
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/capped"
 	"minik8s.io/minik8s/pkg/kubelet/internal/httpget"
 )
 
@@ -73,10 +73,11 @@ func Attempt(ctx context.Context, e Execer, p *corev1.Probe, t Target) Outcome {
 }
 
 func execute(ctx context.Context, e Execer, a *corev1.ExecAction, t Target, timeout time.Duration) Outcome {
-	var out bytes.Buffer
-	w := &limited{w: &out}
-	code, err := e.Exec(ctx, t.ID, container.ExecOptions{Command: a.Command, Stdout: w, Stderr: w})
+	out := &capped.Buffer{Max: maxOutput}
+	code, err := e.Exec(ctx, t.ID, container.ExecOptions{Command: a.Command, Stdout: out, Stderr: out})
 	switch {
+	case errors.Is(err, container.ErrUnavailable):
+		return Outcome{Err: err} // the engine was slow, not the command
 	case errors.Is(err, context.DeadlineExceeded):
 		return Outcome{Result: Failure, Output: fmt.Sprintf("command timed out: %q timed out after %s", a.Command, timeout)}
 	case err != nil:
@@ -179,13 +180,4 @@ func call(ctx context.Context, a *corev1.GRPCAction, t Target, timeout time.Dura
 		return Outcome{Result: Failure, Output: fmt.Sprintf("service unhealthy (responded with %q)", resp.GetStatus().String())}
 	}
 	return Outcome{Result: Success, Output: "service healthy"}
-}
-
-type limited struct{ w *bytes.Buffer }
-
-func (l *limited) Write(p []byte) (int, error) {
-	if n := maxOutput - l.w.Len(); n > 0 {
-		l.w.Write(p[:min(len(p), n)])
-	}
-	return len(p), nil
 }

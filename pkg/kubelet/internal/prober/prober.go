@@ -232,6 +232,9 @@ func (m *Manager) run(ctx context.Context, p *probe, k key, pod *corev1.Pod, spe
 			return
 		}
 		m.report(ctx, pod, r.Spec.Name, k.kind, out)
+		if out.Err != nil {
+			continue // nothing is known of the container, for instance while the engine restarts
+		}
 		p.mu.Lock()
 		before := p.state.Result
 		p.state = p.state.Next(k.kind, spec, out.Result)
@@ -282,7 +285,6 @@ func (m *Manager) attempt(ctx context.Context, spec *corev1.Probe, t Target) (ou
 			return out
 		}
 	}
-	out.Result = Failure
 	return out
 }
 

@@ -6,6 +6,7 @@ package prober
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -100,10 +101,15 @@ func TestAttemptExec(t *testing.T) {
 			}
 		})
 	}
-	broken := execFunc(func(context.Context, string, container.ExecOptions) (int, error) { return 0, errors.New("engine away") })
-	p := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{}}}
-	if out := Attempt(t.Context(), broken, p, Target{Container: &corev1.Container{}}); out.Err == nil {
-		t.Errorf("an attempt that went wrong gave %+v", out)
+	for _, err := range []error{
+		errors.New("engine away"),
+		fmt.Errorf("not begun: %w: %w", container.ErrUnavailable, context.DeadlineExceeded), // the engine was slow, not the command
+	} {
+		broken := execFunc(func(context.Context, string, container.ExecOptions) (int, error) { return 0, err })
+		p := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{}}}
+		if out := Attempt(t.Context(), broken, p, Target{Container: &corev1.Container{}}); out.Err == nil {
+			t.Errorf("an attempt that went wrong gave %+v", out)
+		}
 	}
 }
 
@@ -277,6 +283,42 @@ func TestManager(t *testing.T) {
 		if !strings.Contains(all, want) {
 			t.Errorf("no event %q in:\n%s", want, all)
 		}
+	}
+}
+
+// TestErrorsAreNoFailures: while the engine restarts no probe can be made, and no container is to blame.
+func TestErrorsAreNoFailures(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	tried := make(chan struct{}, 1000)
+	exec := execFunc(func(context.Context, string, container.ExecOptions) (int, error) {
+		tried <- struct{}{}
+		return 0, container.ErrUnavailable
+	})
+	events := record.NewFakeRecorder(1000)
+	ctx, cancel := context.WithCancel(t.Context())
+	m := New(ctx, Config{Exec: exec, Recorder: events, Clock: clock, Changed: func(types.UID) {}})
+	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}, PeriodSeconds: 1, FailureThreshold: 1}
+	c := &corev1.Container{Name: "c", LivenessProbe: probe, ReadinessProbe: probe}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}, Spec: corev1.PodSpec{Containers: []corev1.Container{*c}}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", ContainerID: "docker://id", Ready: true, Started: new(true)}}
+	m.Update(pod, "", []Running{{Spec: c, ID: "id", StartedAt: clock.Now()}})
+	for done := 0; done < 30; {
+		if clock.HasWaiters() {
+			clock.Step(500 * time.Millisecond)
+		}
+		select {
+		case <-tried:
+			done++
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	if v := m.Verdict("u", "id"); v.LivenessFailed || !v.Ready {
+		t.Errorf("after ten probes that could not be made: %+v", v)
+	}
+	cancel()
+	m.Wait()
+	if text := <-events.Events; !strings.Contains(text, "probe errored and resulted in unknown state") {
+		t.Errorf("the event is %q", text)
 	}
 }
 

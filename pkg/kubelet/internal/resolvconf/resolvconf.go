@@ -31,26 +31,18 @@ type Config struct {
 
 // For returns what pod gets. host is the node's own configuration, for dnsPolicy Default and for pods on the host
 // network; clusterDNS are the addresses of the cluster's DNS. Without any, ClusterFirst falls back to Default.
-// What goes beyond the limits is left out; Exceeds tells so.
-func For(pod *corev1.Pod, clusterDNS []string, clusterDomain string, host Config) Config {
-	c := merge(base(pod, clusterDNS, clusterDomain, host), pod.Spec.DNSConfig)
-	c.Nameservers = c.Nameservers[:min(len(c.Nameservers), MaxNameservers)]
-	c.Searches = fit(c.Searches)
-	return c
-}
-
-// Exceeds returns the text of upstream's event DNSConfigForming if For had to leave out something, "" else.
-func Exceeds(pod *corev1.Pod, clusterDNS []string, clusterDomain string, host Config) string {
-	c := merge(base(pod, clusterDNS, clusterDomain, host), pod.Spec.DNSConfig)
-	if n := len(c.Nameservers); n > MaxNameservers {
-		return "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: " +
-			strings.Join(c.Nameservers[:MaxNameservers], " ")
-	}
+// What goes beyond the limits is left out, and omitted is the text of upstream's event DNSConfigForming about it, "" if nothing is.
+func For(pod *corev1.Pod, clusterDNS []string, clusterDomain string, host Config) (c Config, omitted string) {
+	c = merge(base(pod, clusterDNS, clusterDomain, host), pod.Spec.DNSConfig)
 	if fitting := fit(c.Searches); len(fitting) < len(c.Searches) {
-		return "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: " +
-			strings.Join(fitting, " ")
+		c.Searches = fitting
+		omitted = "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: " + strings.Join(fitting, " ")
 	}
-	return ""
+	if len(c.Nameservers) > MaxNameservers {
+		c.Nameservers = c.Nameservers[:MaxNameservers]
+		omitted = "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: " + strings.Join(c.Nameservers, " ")
+	}
+	return c, omitted
 }
 
 func base(pod *corev1.Pod, clusterDNS []string, domain string, host Config) Config {

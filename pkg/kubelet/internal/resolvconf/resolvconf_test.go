@@ -75,11 +75,12 @@ func TestFor(t *testing.T) {
 			if tc.noDNS {
 				dns = nil
 			}
-			if diff := cmp.Diff(tc.want, For(pod, dns, "cluster.local", host)); diff != "" {
+			got, omitted := For(pod, dns, "cluster.local", host)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("unexpected configuration (-want +got):\n%s", diff)
 			}
-			if got := Exceeds(pod, dns, "cluster.local", host); got != tc.exceeds {
-				t.Errorf("Exceeds: %q, want %q", got, tc.exceeds)
+			if omitted != tc.exceeds {
+				t.Errorf("omitted: %q, want %q", omitted, tc.exceeds)
 			}
 		})
 	}

@@ -4,7 +4,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/capped"
 )
 
 func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
@@ -183,6 +183,9 @@ func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan c
 	return to
 }
 
+// maxRunOutput is how much of a command's output is kept: what upstream's runtimes return (16 MiB, the limit of CRI).
+const maxRunOutput = 16 << 20
+
 // run executes a command and answers with its output when it has ended.
 func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 	pod := s.pod(r)
@@ -196,9 +199,9 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("container not found (%q)", name), http.StatusInternalServerError)
 		return
 	}
-	var out bytes.Buffer
+	out := &capped.Buffer{Max: maxRunOutput}
 	command := strings.Split(r.FormValue("cmd"), " ")
-	code, err := s.config.Host.Exec(r.Context(), id, container.ExecOptions{Command: command, Stdout: &out, Stderr: &out})
+	code, err := s.config.Host.Exec(r.Context(), id, container.ExecOptions{Command: command, Stdout: out, Stderr: out})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("command '%s' exited with %d: %s", strings.Join(command, " "), code, out.String())
 	}
@@ -206,7 +209,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	_, _ = out.WriteTo(w) // the client is gone if this fails
+	_, _ = io.WriteString(w, out.String()) // the client is gone if this fails
 }
 
 func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {

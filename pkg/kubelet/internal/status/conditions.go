@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"minik8s.io/minik8s/pkg/apis/core/qos"
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 )
@@ -152,7 +153,7 @@ func gated(pod *corev1.Pod, st *corev1.PodStatus, ready corev1.PodCondition) cor
 func Rejected(pod *corev1.Pod, f Failure, now metav1.Time) corev1.PodStatus {
 	st := *pod.Status.DeepCopy()
 	st.ObservedGeneration = pod.Generation
-	st.QOSClass = podspec.QOS(pod)
+	st.QOSClass = qos.Of(pod)
 	st.Phase, st.Reason, st.Message = corev1.PodFailed, f.Reason, "Pod was rejected: "+f.Message
 	if st.StartTime == nil {
 		st.StartTime = &now

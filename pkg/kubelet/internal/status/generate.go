@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"minik8s.io/minik8s/pkg/apis/core/qos"
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
@@ -66,7 +67,7 @@ func Generate(in Input) corev1.PodStatus {
 		return st // nothing is left that could change it
 	}
 	st.ObservedGeneration = in.Pod.Generation
-	st.QOSClass = podspec.QOS(in.Pod)
+	st.QOSClass = qos.Of(in.Pod)
 	if st.StartTime == nil {
 		st.StartTime = new(metav1.NewTime(in.Now).Rfc3339Copy())
 	}

@@ -46,7 +46,7 @@ func engine(cs ...*container.Container) *observed.Pod {
 			c.StartedAt = now.Add(-time.Hour)
 		}
 	}
-	return observed.Group([]*container.Sandbox{{ID: "sb", State: container.StateRunning}}, cs)[""]
+	return observed.New(container.Pod{}, []*container.Sandbox{{ID: "sb", State: container.StateRunning}}, cs)
 }
 
 func up(name string) *container.Container {

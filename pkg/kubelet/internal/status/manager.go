@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -18,15 +19,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 )
 
 // Manager tells the API server the newest status of each pod, and deletes pods that have been stopped. A status that
-// cannot be delivered is tried again until it is, or a newer one takes its place.
+// cannot be delivered is tried again until it is, or a newer one takes its place; one that somebody else overwrites is
+// written again.
 type Manager struct {
 	client kubernetes.Interface
 	queue  workqueue.TypedRateLimitingInterface[types.UID]
+	// repairs bounds the quarrel with somebody who overwrites each status, such as a webhook.
+	repairs *flowcontrol.Backoff
 
 	mu   sync.Mutex // guards pods and the entries
 	pods map[types.UID]*entry
@@ -43,13 +48,17 @@ type entry struct {
 	remove bool
 }
 
+// firstRepair is when a status is written again that somebody has overwritten, lastRepair when if that goes on and on.
+const firstRepair, lastRepair = 100 * time.Millisecond, 10 * time.Second
+
 // NewManager returns a Manager that reports through client.
 func NewManager(client kubernetes.Interface) *Manager {
 	return &Manager{
 		client: client,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](50*time.Millisecond, 10*time.Second)),
-		pods: map[types.UID]*entry{},
+		repairs: flowcontrol.NewBackOff(firstRepair, lastRepair),
+		pods:    map[types.UID]*entry{},
 	}
 }
 
@@ -81,12 +90,12 @@ func (m *Manager) Set(pod *corev1.Pod, st corev1.PodStatus) {
 		m.pods[pod.UID] = e
 	}
 	e.pod = pod
-	if e.version > 0 && equality.Semantic.DeepEqual(st, e.status) && !overwritten(e, pod) {
+	if e.version > 0 && equality.Semantic.DeepEqual(st, e.status) {
 		return
 	}
 	if e.version == 0 && equality.Semantic.DeepEqual(st, pod.Status) {
 		// The API server has it already, as after a restart of the kubelet.
-		e.version, e.reported = 1, 1
+		e.version, e.reported, e.revision = 1, 1, revision(pod.ResourceVersion)
 		e.status = st
 		return
 	}
@@ -95,13 +104,36 @@ func (m *Manager) Set(pod *corev1.Pod, st corev1.PodStatus) {
 	m.queue.Add(pod.UID)
 }
 
-// overwritten says whether somebody else wrote another status after the last report.
-func overwritten(e *entry, pod *corev1.Pod) bool {
-	if e.version != e.reported || e.revision == 0 {
-		return false
+// Seen takes the pod as the API server has it. If somebody else has written another status since the last report, that is
+// written again: the node controller declares pods of a node that it cannot hear not ready, and nobody but the kubelet can say
+// that they are (upstream: needsReconcile).
+func (m *Manager) Seen(pod *corev1.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.pods[pod.UID]
+	if e == nil || e.version == 0 || e.version != e.reported {
+		return
 	}
-	seen, err := strconv.ParseUint(pod.ResourceVersion, 10, 64)
-	return err == nil && seen > e.revision && !equality.Semantic.DeepEqual(merge(&pod.Status, e.status), pod.Status)
+	if seen := revision(pod.ResourceVersion); seen > 0 && seen <= e.revision {
+		return // from before the report
+	}
+	if equality.Semantic.DeepEqual(merge(&pod.Status, e.status), pod.Status) {
+		return
+	}
+	id, now := string(pod.UID), m.repairs.Clock.Now()
+	m.repairs.Next(id, now)
+	m.repairs.GC()
+	e.version++
+	m.queue.AddAfter(pod.UID, m.repairs.Get(id))
+}
+
+// revision is a resourceVersion as a number, 0 if it is none.
+func revision(resourceVersion string) uint64 {
+	n, err := strconv.ParseUint(resourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // Base returns the pod's status as the API has it, or will have it: what was last set, with what others wrote. The
@@ -219,9 +251,7 @@ func (m *Manager) reported(uid types.UID, version uint64, resourceVersion string
 	defer m.mu.Unlock()
 	if e := m.pods[uid]; e != nil {
 		e.reported = max(e.reported, version)
-		if rv, err := strconv.ParseUint(resourceVersion, 10, 64); err == nil {
-			e.revision = rv
-		}
+		e.revision = max(e.revision, revision(resourceVersion))
 	}
 }
 
@@ -232,20 +262,20 @@ var owned = map[corev1.PodConditionType]bool{
 	corev1.PodResizePending: true, corev1.PodResizeInProgress: true,
 }
 
-// merge lays the kubelet's status over the live one: foreign fields and conditions stay, a terminal phase is final.
+// merge lays the kubelet's status over the live one: foreign fields and conditions stay, as the order does, and a terminal phase
+// is final.
 func merge(live *corev1.PodStatus, st corev1.PodStatus) corev1.PodStatus {
 	if live.Phase == corev1.PodSucceeded || live.Phase == corev1.PodFailed {
 		st.Phase, st.Reason, st.Message = live.Phase, live.Reason, live.Message
 	}
-	var conditions []corev1.PodCondition
+	conditions := slices.DeleteFunc(slices.Clone(live.Conditions), func(c corev1.PodCondition) bool { return owned[c.Type] && condition(st.Conditions, c.Type) < 0 })
 	for _, c := range st.Conditions {
-		if owned[c.Type] {
+		switch i := condition(conditions, c.Type); {
+		case !owned[c.Type]:
+		case i < 0:
 			conditions = append(conditions, c)
-		}
-	}
-	for _, c := range live.Conditions {
-		if !owned[c.Type] {
-			conditions = append(conditions, c)
+		default:
+			conditions[i] = c
 		}
 	}
 	st.Conditions = conditions
@@ -256,6 +286,11 @@ func merge(live *corev1.PodStatus, st corev1.PodStatus) corev1.PodStatus {
 		st.StartTime = live.StartTime
 	}
 	return st
+}
+
+// condition is where a condition is, -1 if there is none of that type.
+func condition(all []corev1.PodCondition, t corev1.PodConditionType) int {
+	return slices.IndexFunc(all, func(c corev1.PodCondition) bool { return c.Type == t })
 }
 
 // patchFor is the strategic merge patch from the live status to want. It carries the uid, so that a pod of the same

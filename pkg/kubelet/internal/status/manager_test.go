@@ -113,3 +113,34 @@ func TestManagerSparesAnotherPodOfThatName(t *testing.T) {
 		}
 	}
 }
+
+// TestManagerSeen: only what was written after the report is a foreign hand's, and one that comes while the report is under way is
+// seen at the next look.
+func TestManagerSeen(t *testing.T) {
+	m := NewManager(clientfake.NewClientset())
+	foreign := func(revision string) *corev1.Pod {
+		return pod(func(p *corev1.Pod) { p.ResourceVersion, p.Status.Phase = revision, corev1.PodPending }, "a")
+	}
+	versions := func() (set, reported uint64) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.pods["u"].version, m.pods["u"].reported
+	}
+	m.Set(foreign("9"), corev1.PodStatus{Phase: corev1.PodRunning})
+	for _, step := range []struct {
+		name string
+		do   func()
+		want [2]uint64
+	}{
+		{"the report is under way", func() { m.Seen(foreign("11")) }, [2]uint64{1, 0}},
+		{"it is done", func() { m.reported("u", 1, "10") }, [2]uint64{1, 1}},
+		{"from before it", func() { m.Seen(foreign("9")) }, [2]uint64{1, 1}},
+		{"the next look", func() { m.Seen(foreign("11")) }, [2]uint64{2, 1}},
+		{"the repair is under way", func() { m.Seen(foreign("12")) }, [2]uint64{2, 1}},
+	} {
+		step.do()
+		if set, reported := versions(); set != step.want[0] || reported != step.want[1] {
+			t.Errorf("%s: version %d, reported %d, want %v", step.name, set, reported, step.want)
+		}
+	}
+}

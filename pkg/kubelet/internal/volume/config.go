@@ -25,6 +25,8 @@ type Config struct {
 	Recorder record.EventRecorder
 	// Clock is the real one if nil.
 	Clock clock.Clock
+	// Node is this node, which volumes may have an affinity to. nil, or what returns nil, means that it is not known.
+	Node func() *corev1.Node
 	// NodeAllocatable stands in for missing limits in downward API volumes. nil means nothing is known.
 	NodeAllocatable func() corev1.ResourceList
 }

@@ -62,6 +62,9 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
+	if c.Node == nil {
+		c.Node = func() *corev1.Node { return nil }
+	}
 	if c.NodeAllocatable == nil {
 		c.NodeAllocatable = func() corev1.ResourceList { return nil }
 	}
@@ -86,7 +89,7 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 		&secret.Secret{Objects: m.objects, Mounts: mounts},
 		&projected.Projected{Objects: m.objects, Tokens: m.tokens, Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
 		&downwardapi.DownwardAPI{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
-		&persistentvolume.PersistentVolume{Client: c.Client},
+		&persistentvolume.PersistentVolume{Client: c.Client, Node: c.Node},
 	}
 	return m, nil
 }

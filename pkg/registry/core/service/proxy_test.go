@@ -7,12 +7,14 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/client-go/kubernetes"
@@ -125,6 +127,14 @@ func TestLocate(t *testing.T) {
 				},
 			}
 			if _, err := client.DiscoveryV1().EndpointSlices("default").Create(ctx, slice, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			// Slices are read from the cache, which follows the store.
+			err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+				slices, err := proxy.endpoints(ctx, tc.name)
+				return len(slices) == 1, err
+			})
+			if err != nil {
 				t.Fatal(err)
 			}
 			got, err := proxy.locate(ctx, tc.id)

@@ -14,14 +14,17 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/utils/ptr"
 
@@ -36,6 +39,10 @@ const protection = "kubernetes.io/pvc-protection"
 type PersistentVolume struct {
 	// Client gets claims and volumes, which the API server allows for those of the node's own pods.
 	Client kubernetes.Interface
+	// Node is this node, nil while it is not known.
+	Node func() *corev1.Node
+
+	mu sync.Mutex // one pod at a time becomes the user of a volume
 }
 
 // Name implements plugin.Plugin.
@@ -72,11 +79,76 @@ func (p *PersistentVolume) SetUp(ctx context.Context, m plugin.Mount) error {
 	if ptr.Deref(volume.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != corev1.PersistentVolumeFilesystem {
 		return fmt.Errorf("volume %s has volumeMode %s, but is specified in volumeMounts", m.Volume.Name, *volume.Spec.VolumeMode)
 	}
+	if err := p.fits(volume); err != nil {
+		return err
+	}
 	path, err := prepare(ctx, m, volume)
 	if err != nil {
 		return err
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if slices.Contains(volume.Spec.AccessModes, corev1.ReadWriteOncePod) {
+		used, err := usedByOther(m, path)
+		if err != nil {
+			return err
+		}
+		if used {
+			return errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
+		}
+	}
 	return os.Symlink(path, m.Dir)
+}
+
+// fits says why a volume cannot be used on this node. The scheduler has looked, but not if the pod came with a node's name.
+func (p *PersistentVolume) fits(volume *corev1.PersistentVolume) error {
+	if a := volume.Spec.NodeAffinity; a != nil && a.Required != nil {
+		node := p.Node()
+		if node == nil {
+			return fmt.Errorf("checking the node affinity of volume %s: this node is not known yet: %w", volume.Name, plugin.ErrUnavailable)
+		}
+		ok, err := corev1helpers.MatchNodeSelectorTerms(node, a.Required)
+		if err != nil {
+			return fmt.Errorf("checking the node affinity of volume %s: %w", volume.Name, err)
+		}
+		if !ok {
+			return fmt.Errorf("MountVolume.NodeAffinity check failed for volume %q: no matching NodeSelectorTerms", volume.Name)
+		}
+	}
+	if o := volume.Spec.MountOptions; len(o) > 0 {
+		return fmt.Errorf("PersistentVolume %s has mountOptions %q, which volumes of kind %s do not support on this node: they are directories, not mounted",
+			volume.Name, strings.Join(o, ","), kind(&volume.Spec.PersistentVolumeSource))
+	}
+	return nil
+}
+
+// usedByOther says whether another pod of this node has a volume of this kind that is the same directory.
+func usedByOther(m plugin.Mount, path string) (bool, error) {
+	volumes := filepath.Dir(m.Dir)                            // pods/UID/volumes/KIND
+	pods := filepath.Dir(filepath.Dir(filepath.Dir(volumes))) // pods
+	dirs, err := os.ReadDir(pods)
+	if err != nil {
+		return false, fmt.Errorf("looking for other users of the volume: %w", err)
+	}
+	for _, d := range dirs {
+		if d.Name() == string(m.Pod.UID) {
+			continue
+		}
+		other := filepath.Join(pods, d.Name(), "volumes", filepath.Base(volumes))
+		links, err := os.ReadDir(other)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("looking for other users of the volume: %w", err)
+		}
+		for _, l := range links {
+			if target, err := os.Readlink(filepath.Join(other, l.Name())); err == nil && target == path {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // prepare makes a volume ready for the pod and returns where it is.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -44,7 +45,17 @@ func mountOf(t *testing.T, source corev1.VolumeSource, security *corev1.PodSecur
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "pod"}}
 	pod.Spec.SecurityContext = security
 	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: source}}
-	return plugin.Mount{Pod: pod, Volume: &pod.Spec.Volumes[0], Dir: filepath.Join(t.TempDir(), "data")}
+	return plugin.Mount{Pod: pod, Volume: &pod.Spec.Volumes[0], Dir: volumeDir(t, t.TempDir(), "pod")}
+}
+
+// volumeDir makes the place of a pod's volume within the kubelet's directory.
+func volumeDir(t *testing.T, root, uid string) string {
+	t.Helper()
+	dir := filepath.Join(root, "pods", uid, "volumes", "kind")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "data")
 }
 
 var byClaim = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c", ReadOnly: true}}
@@ -75,6 +86,11 @@ func TestSetUp(t *testing.T) {
 			"", "PersistentVolume v is of kind nfs, which is not supported by this kubelet"},
 		{"block device", []runtime.Object{claim(), volume(local, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) })},
 			byClaim, "", "volume data has volumeMode Block, but is specified in volumeMounts"},
+		{"on this node", []runtime.Object{claim(), volume(local, on("here"))}, byClaim, dir, ""},
+		{"on another node", []runtime.Object{claim(), volume(local, on("there"))}, byClaim,
+			"", `MountVolume.NodeAffinity check failed for volume "v": no matching NodeSelectorTerms`},
+		{"mount options", []runtime.Object{claim(), volume(local, func(v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"noexec", "ro"} })}, byClaim,
+			"", `PersistentVolume v has mountOptions "noexec,ro", which volumes of kind local do not support on this node: they are directories, not mounted`},
 		{"claim not bound", []runtime.Object{claim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending })}, byClaim,
 			"", "error processing PVC ns/c: PVC is not bound"},
 		{"claim deleted", []runtime.Object{claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp, c.Finalizers = &now, []string{"f"} })}, byClaim,
@@ -91,7 +107,7 @@ func TestSetUp(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			p := &PersistentVolume{Client: fake.NewClientset(tc.objects...)}
+			p := &PersistentVolume{Client: fake.NewClientset(tc.objects...), Node: here}
 			m := mountOf(t, tc.source, nil)
 			if !p.Supports(m.Volume) {
 				t.Fatal("not supported")
@@ -116,6 +132,59 @@ func TestSetUp(t *testing.T) {
 				t.Errorf("directory: %v", err)
 			}
 		})
+	}
+}
+
+func here() *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"place": "here"}}}
+}
+
+// on gives a volume an affinity to the nodes of a place.
+func on(place string) func(*corev1.PersistentVolume) {
+	return func(v *corev1.PersistentVolume) {
+		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "place", Operator: corev1.NodeSelectorOpIn, Values: []string{place}}},
+		}}}}
+	}
+}
+
+// TestSetUp_NodeUnknown: a volume with an affinity waits for the node.
+func TestSetUp_NodeUnknown(t *testing.T) {
+	t.Parallel()
+	v := volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: t.TempDir()}}, on("here"))
+	p := &PersistentVolume{Client: fake.NewClientset(claim(), v), Node: func() *corev1.Node { return nil }}
+	if err := p.SetUp(t.Context(), mountOf(t, byClaim, nil)); !errors.Is(err, plugin.ErrUnavailable) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// TestSetUp_OncePod: with ReadWriteOncePod a second pod waits until the first has left.
+func TestSetUp_OncePod(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	v := volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: t.TempDir()}}, func(v *corev1.PersistentVolume) {
+		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+	})
+	p := &PersistentVolume{Client: fake.NewClientset(claim(), v), Node: here}
+	of := func(uid string) plugin.Mount {
+		m := mountOf(t, byClaim, nil)
+		m.Pod.UID, m.Dir = types.UID(uid), volumeDir(t, root, uid)
+		return m
+	}
+	first, second := of("first"), of("second")
+	for range 2 {
+		if err := p.SetUp(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.SetUp(t.Context(), second); err == nil || err.Error() != "volume uses the ReadWriteOncePod access mode and is already in use by another pod" {
+		t.Errorf("a second pod: %v", err)
+	}
+	if err := os.RemoveAll(filepath.Join(root, "pods", "first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.SetUp(t.Context(), second); err != nil {
+		t.Errorf("after the first: %v", err)
 	}
 }
 

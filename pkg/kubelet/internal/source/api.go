@@ -1,0 +1,98 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+// API are the pods that are bound to a node in the API server.
+type API struct {
+	informer     cache.SharedIndexInformer
+	node         string
+	registration cache.ResourceEventHandlerRegistration
+	// Besides must be known too before anything is (services, the node).
+	besides []cache.InformerSynced
+}
+
+const byUID = "uid"
+
+// NewAPI returns the source that an informer of pods feeds, which has not been started. It is synced when besides are, too.
+func NewAPI(informer cache.SharedIndexInformer, node string, besides ...cache.InformerSynced) (*API, error) {
+	err := informer.AddIndexers(cache.Indexers{byUID: func(o any) ([]string, error) {
+		p, ok := o.(*corev1.Pod)
+		if !ok || p.Spec.NodeName != node {
+			return nil, nil
+		}
+		return []string{string(p.UID)}, nil
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("watching pods: %w", err)
+	}
+	return &API{informer: informer, node: node, besides: besides}, nil
+}
+
+// Start implements Source; the informer is started by its owner.
+func (a *API) Start(ctx context.Context, changed func(types.UID)) error {
+	tell := func(o any) {
+		if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = d.Obj
+		}
+		if p, ok := o.(*corev1.Pod); ok && p.Spec.NodeName == a.node && ctx.Err() == nil {
+			changed(p.UID)
+		}
+	}
+	var err error
+	a.registration, err = a.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: tell, DeleteFunc: tell,
+		UpdateFunc: func(before, now any) {
+			if b, ok := before.(*corev1.Pod); ok {
+				if n, ok := now.(*corev1.Pod); !ok || b.UID != n.UID {
+					tell(before) // deleted and made anew between two looks
+				}
+			}
+			tell(now)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	return nil
+}
+
+// Synced implements Source.
+func (a *API) Synced() bool {
+	for _, synced := range a.besides {
+		if !synced() {
+			return false
+		}
+	}
+	return a.registration.HasSynced()
+}
+
+// Pod implements Source.
+func (a *API) Pod(uid types.UID) *corev1.Pod {
+	objs, err := a.informer.GetIndexer().ByIndex(byUID, string(uid))
+	if err != nil || len(objs) == 0 {
+		return nil
+	}
+	p, _ := objs[0].(*corev1.Pod)
+	return p
+}
+
+// Pods implements Source.
+func (a *API) Pods() []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, o := range a.informer.GetStore().List() {
+		if p, ok := o.(*corev1.Pod); ok && p.Spec.NodeName == a.node {
+			out = append(out, p)
+		}
+	}
+	return out
+}

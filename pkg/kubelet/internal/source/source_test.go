@@ -1,0 +1,299 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
+)
+
+// world is a source, the workers, and the node with its API server, which may be old, slow or away.
+type world struct {
+	mu      sync.Mutex
+	synced  bool
+	pods    map[types.UID]*corev1.Pod
+	changed func(types.UID)
+
+	workers map[types.UID]*corev1.Pod
+	log     []string
+
+	room, freshRoom int // for how many pods there is room, as last seen and as the API server has it
+	unseen, away    bool
+	slow            time.Duration
+}
+
+func (w *world) note(text string, uid types.UID) { w.log = append(w.log, text+" "+string(uid)) }
+
+func (w *world) Start(_ context.Context, changed func(types.UID)) error {
+	w.changed = changed
+	return nil
+}
+
+func (w *world) Synced() bool { return w.locked(func() bool { return w.synced }) }
+
+func (w *world) locked(f func() bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return f()
+}
+
+func (w *world) Pods() []*corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []*corev1.Pod
+	for _, p := range w.pods {
+		out = append(out, p)
+	}
+	return out
+}
+
+// sourceOf and workersOf are the world as these see it: both have a method Pod.
+type (
+	sourceOf  struct{ *world }
+	workersOf struct{ *world }
+)
+
+func (s sourceOf) Pod(uid types.UID) *corev1.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pods[uid]
+}
+
+func (w workersOf) Pod(uid types.UID) *corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.workers[uid]
+}
+
+func (w workersOf) Stage(uid types.UID) (podworker.Stage, bool) {
+	return podworker.Syncing, w.Pod(uid) != nil
+}
+
+func (w workersOf) Update(p *corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := "run"
+	if p.DeletionTimestamp != nil {
+		text = "stop"
+	}
+	w.note(text, p.UID)
+	w.workers[p.UID] = p
+}
+
+func (w workersOf) Remove(p *corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.note("remove", p.UID)
+	delete(w.workers, p.UID)
+}
+
+func (w *world) node(room int) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Generation: int64(room)}}
+}
+
+func (w *world) Current() *corev1.Node {
+	if w.unseen {
+		return nil
+	}
+	return w.node(w.room)
+}
+
+func (w *world) Fetch(ctx context.Context) *corev1.Node {
+	select {
+	case <-time.After(w.slow):
+	case <-ctx.Done():
+		return nil
+	}
+	if w.away {
+		return nil
+	}
+	return w.node(w.freshRoom)
+}
+
+func (w *world) Admit(_ context.Context, p *corev1.Pod, n *corev1.Node, final bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.workers) < int(n.Generation) {
+		return true
+	}
+	if final {
+		w.note("refuse", p.UID)
+	}
+	return false
+}
+
+func (w *world) Gone(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.note("gone", uid)
+}
+
+// set changes what the source has and tells of it; a nil pod is one that is gone.
+func (w *world) set(uid types.UID, p *corev1.Pod) {
+	w.mu.Lock()
+	if w.pods[uid] = p; p == nil {
+		delete(w.pods, uid)
+	}
+	w.mu.Unlock()
+	w.changed(uid)
+}
+
+// settle waits for everything to come to rest and returns what was done since the last call.
+func (w *world) settle() []string {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.log
+	w.log = nil
+	return out
+}
+
+func pod(uid types.UID) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Name: string(uid)}}
+}
+
+// start runs an Intake of the world until the test ends.
+func (w *world) start(t *testing.T, kept []*corev1.Pod, running ...types.UID) *Intake {
+	t.Helper()
+	if w.pods == nil {
+		w.pods = map[types.UID]*corev1.Pod{}
+	}
+	w.workers = map[types.UID]*corev1.Pod{}
+	i := New(Config{Sources: []Source{sourceOf{w}}, Workers: workersOf{w}, Node: w, Clock: clock.RealClock{}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- i.Run(ctx, kept, func(uid types.UID) bool { return slices.Contains(running, uid) }, 3*time.Second)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	synctest.Wait()
+	return i
+}
+
+func expect(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{synced: true, room: 2, freshRoom: 2}
+		i := w.start(t, nil)
+		<-time.After(time.Second)
+		w.set("a", pod("a"))
+		expect(t, "a new pod", w.settle(), "run a")
+		w.set("a", pod("a"))
+		expect(t, "a change", w.settle(), "run a")
+		w.set("b", pod("b"))
+		w.set("c", pod("c"))
+		expect(t, "one too many", w.settle(), "run b", "refuse c")
+		w.set("c", pod("c"))
+		expect(t, "the status of the refusal", w.settle())
+		w.set("a", nil)
+		expect(t, "one goes", w.settle(), "stop a", "remove a")
+		w.set("c", nil)
+		expect(t, "the refused one goes", w.settle(), "gone c")
+		going := pod("d")
+		going.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		w.set("e", pod("e"))
+		w.set("d", going)
+		expect(t, "one that was never here and is going needs no room", w.settle(), "run e", "stop d")
+		i.Leftover(pod("old"))
+		i.Leftover(pod("b"))
+		expect(t, "leftovers, one of which is a pod's", w.settle(), "stop old", "remove old", "run b")
+	})
+}
+
+// TestAdmit checks that a refusal by an old view of the node is put right, and that nobody waits for the API server meanwhile.
+func TestAdmit(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		world *world
+		want  []string
+	}{
+		{"room that was not seen yet", &world{room: 0, freshRoom: 3, slow: time.Second}, []string{"run a", "run b"}},
+		{"no room", &world{slow: time.Second}, []string{"refuse a", "refuse b"}},
+		{"the API server is away", &world{away: true, freshRoom: 2}, []string{"refuse a", "refuse b"}},
+		{"the API server hangs", &world{slow: time.Hour, freshRoom: 2}, []string{"refuse a", "refuse b"}},
+		{"no node is known", &world{unseen: true, away: true}, []string{"run a", "run b"}},
+		{"the node is fetched", &world{unseen: true, freshRoom: 1}, []string{"run a", "refuse b"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := tc.world
+				w.synced = true
+				w.start(t, nil)
+				<-time.After(time.Second)
+				w.set("a", pod("a"))
+				<-time.After(time.Millisecond)
+				w.set("b", pod("b"))
+				going := pod("z")
+				going.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+				w.set("z", going)
+				<-time.After(time.Millisecond)
+				first := w.settle()
+				if !slices.Contains(first, "stop z") {
+					t.Errorf("another pod waits: %v", first)
+				}
+				w.set("a", pod("a")) // a change meanwhile asks no second time
+				<-time.After(2*fetchPatience + time.Second)
+				var all []string // each once, for a change of a pod that runs is passed on
+				for _, s := range append(first, w.settle()...) {
+					if s != "stop z" && !slices.Contains(all, s) {
+						all = append(all, s)
+					}
+				}
+				expect(t, "all in all", all, tc.want...)
+			})
+		})
+	}
+}
+
+func TestBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{synced: true, room: 2, freshRoom: 2, pods: map[types.UID]*corev1.Pod{}}
+		for n, uid := range []types.UID{"young", "older", "oldest", "runs"} {
+			w.pods[uid] = pod(uid)
+			w.pods[uid].CreationTimestamp = metav1.NewTime(time.Unix(int64(100-n), 0))
+		}
+		w.pods["runs"].CreationTimestamp = metav1.NewTime(time.Unix(200, 0))
+		w.start(t, []*corev1.Pod{pod("runs"), pod("went")}, "runs", "went")
+		<-time.After(time.Second)
+		expect(t, "begin", w.settle(), "run runs", "run oldest", "stop went", "remove went", "refuse older", "refuse young")
+	})
+}
+
+// TestCheckpoints checks that the pods of before run while the API server does not tell, and that none is ended for that.
+func TestCheckpoints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{room: 10, freshRoom: 10, pods: map[types.UID]*corev1.Pod{"a": pod("a")}}
+		w.start(t, []*corev1.Pod{pod("a"), pod("b")}, "a")
+		<-time.After(2 * time.Second)
+		expect(t, "in time yet", w.settle())
+		<-time.After(time.Minute)
+		expect(t, "no answer", w.settle(), "run a", "run b")
+		w.locked(func() bool { w.synced = true; return true })
+		<-time.After(time.Second)
+		expect(t, "an answer", w.settle(), "run a", "stop b", "remove b")
+	})
+}
