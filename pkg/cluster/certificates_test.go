@@ -95,18 +95,25 @@ func unusedPort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// runCluster runs a control plane until the test ends.
-func runCluster(t *testing.T, lifetime time.Duration) *runner {
+// newRunner makes a control plane that can be run. Ready is closed once it has told that it is Ready.
+func newRunner(t *testing.T, lifetime time.Duration) (r *runner, ready chan struct{}) {
 	t.Helper()
 	none := 0
-	ready := make(chan struct{})
+	ready = make(chan struct{})
 	c := Config{
 		Name: "test", DataDir: t.TempDir(), Nodes: &none, APIPort: unusedPort(t), BindAddress: "127.0.0.1",
 		Etcd:       EtcdConfig{UnsafeNoFsync: true},
 		Networking: NetworkingConfig{PodSubnet: "10.244.0.0/16", ServiceSubnet: "10.96.0.0/16", DNSDomain: "cluster.local"},
 		Kubelet:    KubeletConfig{NodeName: "own", NodeIP: "192.0.2.1"},
 	}
-	r := &runner{config: c, served: func() error { return nil }, options: Options{Progress: func(string) {}, Ready: func() { close(ready) }, CertificateLifetime: lifetime}}
+	options := Options{Progress: func(string) {}, Ready: func() { close(ready) }, CertificateLifetime: lifetime}
+	return &runner{config: c, served: func() error { return nil }, options: options}, ready
+}
+
+// runCluster runs a control plane until the test ends.
+func runCluster(t *testing.T, lifetime time.Duration) *runner {
+	t.Helper()
+	r, ready := newRunner(t, lifetime)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.run(ctx) }()

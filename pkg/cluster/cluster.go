@@ -125,11 +125,14 @@ func (r *runner) run(ctx context.Context) error {
 	// off, which takes longer than to wait. What can be built before is.
 	serves := make(chan struct{})
 	parts.Go(func() error {
-		defer close(serves)
 		if err := r.waitFor(ctx, apiStep); err != nil || ctx.Err() != nil {
 			return err
 		}
-		return r.served()
+		if err := r.served(); err != nil {
+			return err
+		}
+		close(serves)
+		return nil
 	})
 	for _, build := range []builder{r.buildNode, r.buildControllers, r.buildScheduler, r.buildProvisioner, r.buildStorageClass, r.buildServingApprover} {
 		parts.Go(func() error {
@@ -137,14 +140,20 @@ func (r *runner) run(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			<-serves
-			if ctx.Err() != nil {
-				return nil //nolint:nilerr // the cluster ends
+			select {
+			case <-serves:
+				return run(ctx)
+			case <-ctx.Done():
+				return nil
 			}
-			return run(ctx)
 		})
 	}
 	parts.Go(func() error {
+		select {
+		case <-serves: // else who is told that it is Ready could find a start that was cut off
+		case <-ctx.Done():
+			return nil
+		}
 		if err := r.waitReady(ctx); err != nil {
 			return err
 		}

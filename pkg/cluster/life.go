@@ -163,7 +163,10 @@ func await(ctx context.Context, process *lifecycle.Process, c Config, change Cha
 		cancel(nil)
 		<-ended
 	}()
-	config, err := awaitAdmin(ctx, c)
+	if err := awaitRunning(ctx, entries(), c.Name); err != nil {
+		return err
+	}
+	config, err := Admin(c)
 	if err != nil {
 		return err
 	}
@@ -172,6 +175,23 @@ func await(ctx context.Context, process *lifecycle.Process, c Config, change Cha
 		return err
 	}
 	return waitReady(ctx, config, c, since, opts.Progress)
+}
+
+// awaitRunning waits until the process of a cluster has noted that it serves, which a crash does not undo any more.
+func awaitRunning(ctx context.Context, dir lifecycle.Dir, name string) error {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		e, err := read(dir, name)
+		if err != nil || e.State == lifecycle.Running {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cluster %q is %s: %w", name, e.State, context.Cause(ctx))
+		case <-ticker.C:
+		}
+	}
 }
 
 // awaitAdmin waits for the kubeconfig, which a process writes when it begins.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"minik8s.io/minik8s/pkg/cluster/lifecycle"
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -304,6 +306,60 @@ func TestUndo_FirstStart(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A start tells that the cluster is Ready only when it has noted that it serves: else the end of the process would make a
+// start that was cut off of it.
+func TestRun_ReadyIsNoted(t *testing.T) {
+	t.Parallel()
+	r, ready := newRunner(t, time.Hour)
+	noted := errors.New("the disk is full")
+	r.served = func() error {
+		admin, err := r.credentials.Client("test", "system:masters")
+		if err != nil {
+			return err
+		}
+		// The namespace's account is there if the cluster was up before.
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+		if _, err := clientFor(t, admin).CoreV1().ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		if err := waitReady(t.Context(), admin, r.config, r.since, func(string) {}); err != nil {
+			return err
+		}
+		select {
+		case <-ready:
+			return errors.New("it has told that it is Ready")
+		case <-time.After(200 * time.Millisecond):
+			return noted
+		}
+	}
+	if err := r.run(t.Context()); !errors.Is(err, noted) {
+		t.Errorf("it ended with %v", err)
+	}
+	select {
+	case <-ready:
+		t.Error("it has told that it is Ready")
+	default:
+	}
+}
+
+// Who waits for a cluster that another starts waits for the same note.
+func TestAwaitRunning(t *testing.T) {
+	t.Parallel()
+	o := operate(t, newMachine(t), "x")
+	e := mustPrepare(t, o, absent, at(filepath.Join(t.TempDir(), "data")))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := awaitRunning(ctx, o.dir, "x"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), string(lifecycle.Beginning)) {
+		t.Errorf("of a start that is under way: %v", err)
+	}
+	result := make(chan error, 1)
+	go func() { result <- awaitRunning(t.Context(), o.dir, "x") }()
+	mustServe(t, o, e)
+	if err := <-result; err != nil {
+		t.Error(err)
 	}
 }
 
