@@ -118,8 +118,13 @@ type KubeletConfig struct {
 	NodeIP string `json:"nodeIP,omitempty"`
 	// Port of the kubelet API; default 10250 or the next free one when the cluster is made.
 	Port int `json:"port,omitempty"`
-	// MaxPods; default 110.
+	// MaxPods; default 110, or what Config says.
 	MaxPods int `json:"maxPods,omitempty"`
+	// Config is a file with further settings as upstream's kubelet takes them (kubelet.config.k8s.io/v1beta1
+	// KubeletConfiguration), ConfigDir a folder of files *.conf that are laid over it. Paths are absolute. What this kubelet
+	// does not honour is refused.
+	Config    string `json:"config,omitempty"`
+	ConfigDir string `json:"configDir,omitempty"`
 	// PodCIDR is the range of the node's pods; default the first /24 of networking.podSubnet.
 	PodCIDR string `json:"podCIDR,omitempty"`
 	// DockerHost is the engine's endpoint; default $DOCKER_HOST or unix:///var/run/docker.sock when the node is made. With
@@ -190,6 +195,11 @@ func (c Config) Validate() error {
 	}
 	if q := c.Etcd.QuotaBackendBytes; q != 0 && q < minQuota {
 		return fmt.Errorf("etcd.quotaBackendBytes must be at least %d, is %d", minQuota, q)
+	}
+	for field, path := range map[string]string{"kubelet.config": c.Kubelet.Config, "kubelet.configDir": c.Kubelet.ConfigDir} {
+		if path != "" && !filepath.IsAbs(path) {
+			return fmt.Errorf("%s: %q must be an absolute path, since a cluster is started again from anywhere", field, path)
+		}
 	}
 	return c.APIServer.validate()
 }

@@ -20,11 +20,13 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"minik8s.io/minik8s/pkg/apis/useragent"
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/dns"
 	"minik8s.io/minik8s/pkg/kubelet"
+	"minik8s.io/minik8s/pkg/kubelet/configuration"
 	"minik8s.io/minik8s/pkg/kubelet/container/docker"
 	"minik8s.io/minik8s/pkg/network/ptp"
 	"minik8s.io/minik8s/pkg/network/routes"
@@ -43,6 +45,9 @@ func checkNode(ctx context.Context, c Config) error {
 	}
 	if os.Geteuid() != 0 {
 		return &Problem{Cause: "a node needs the rights of root for networks, mounts and cgroups", Remedy: "run as root, or use --nodes 0 for a control plane without pods"}
+	}
+	if _, err := configuration.Read(c.Kubelet.Config, c.Kubelet.ConfigDir); err != nil {
+		return err
 	}
 	if err := docker.Check(ctx, c.Kubelet.DockerHost, dockerTLS(c)); err != nil {
 		return err
@@ -201,6 +206,24 @@ func (n *node) build(more ...part) (func(context.Context) error, error) {
 	}, nil
 }
 
+// kubeletSettings are those of the files that a configuration names, with what the cluster gives where they are silent.
+func kubeletSettings(c Config, dnsIP netip.Addr) (*kubeletconfigv1beta1.KubeletConfiguration, error) {
+	s, err := configuration.Read(c.Kubelet.Config, c.Kubelet.ConfigDir)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.ClusterDNS) == 0 {
+		s.ClusterDNS = []string{dnsIP.String()}
+	}
+	if s.ClusterDomain == "" {
+		s.ClusterDomain = c.Networking.DNSDomain
+	}
+	if c.Kubelet.MaxPods != 0 {
+		s.MaxPods = int32(c.Kubelet.MaxPods)
+	}
+	return s, nil
+}
+
 func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	c := n.config
 	runtime, err := newRuntime(c)
@@ -219,13 +242,17 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
+	settings, err := kubeletSettings(c, n.dnsIP)
+	if err != nil {
+		return nil, err
+	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(n.ca)
 	k, err := kubelet.New(kubelet.Config{
 		NodeName: c.Kubelet.NodeName, Cluster: c.Name, Client: client, Runtime: runtime, Network: network, RootDir: kubeletDir(c),
-		NodeIPs: []netip.Addr{n.ip}, PodCIDRs: []string{pods.String()}, ClusterDNS: []string{n.dnsIP.String()}, ClusterDomain: c.Networking.DNSDomain,
+		NodeIPs: []netip.Addr{n.ip}, PodCIDRs: []string{pods.String()},
 		ListenAddr: kubeletAddress(c), Certificate: n.serving, ClientCAs: roots,
-		MaxPods: c.Kubelet.MaxPods, CgroupRoot: cgroupRoot(c),
+		Configuration: settings, CgroupRoot: cgroupRoot(c),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building kubelet: %w", err)

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
@@ -21,7 +22,8 @@ import (
 
 // assemble makes the parts of a real node, fit for the engine's way with cgroups.
 func assemble(_ context.Context, k *Kubelet, engine container.Version) (*parts, error) {
-	groups, err := cgroup.New(cgroup.Config{Root: k.cfg.CgroupRoot, Driver: engine.CgroupDriver, Version: engine.CgroupVersion})
+	groups, err := cgroup.New(cgroup.Config{Root: k.cfg.CgroupRoot, Driver: engine.CgroupDriver, Version: engine.CgroupVersion,
+		PodPidsLimit: max(0, ptr.Deref(k.cfg.Configuration.PodPidsLimit, 0))})
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +58,7 @@ func assemble(_ context.Context, k *Kubelet, engine container.Version) (*parts, 
 
 // allocatable is what pods may use of this machine, nil if that cannot be found out.
 func (k *Kubelet) allocatable() corev1.ResourceList {
-	_, allocatable, err := k.host.Resources(k.cfg.RootDir, k.cfg.MaxPods)
+	_, allocatable, err := k.host.Resources(k.cfg.RootDir, int(k.cfg.Configuration.MaxPods))
 	if err != nil {
 		return nil
 	}

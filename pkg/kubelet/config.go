@@ -18,11 +18,12 @@ import (
 	"net/netip"
 	"path/filepath"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/version"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/clock"
 
+	"minik8s.io/minik8s/pkg/kubelet/configuration"
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/network"
 )
@@ -43,12 +44,6 @@ type Config struct {
 	RootDir string
 	// NodeIPs are the node's addresses, the primary first. Required.
 	NodeIPs []netip.Addr
-	// ClusterDNS are the name servers of pods with DNS policy ClusterFirst; without any they use the host's.
-	ClusterDNS []string
-	// ClusterDomain is the DNS domain of the cluster; "cluster.local" if empty.
-	ClusterDomain string
-	// ResolvConf is the resolv.conf that pods with DNS policy Default get; "/etc/resolv.conf" if empty.
-	ResolvConf string
 	// ListenAddr of the kubelet's HTTPS API; ":10250" if empty.
 	ListenAddr string
 	// Certificate returns the serving certificate. nil: the API is not served.
@@ -57,12 +52,11 @@ type Config struct {
 	ClientCAs *x509.CertPool
 	// Labels are added to the ones that every node has.
 	Labels map[string]string
-	// Taints of a newly registered Node.
-	Taints []corev1.Taint
 	// PodCIDRs are the node's pod ranges, by which other nodes route to its pods; told with a newly registered Node.
 	PodCIDRs []string
-	// MaxPods is how many pods the node takes; 110 if 0.
-	MaxPods int
+	// Configuration are the settings that upstream's kubelet has, too, as package configuration reads them, and valid; the
+	// defaults if nil.
+	Configuration *kubeletconfigv1beta1.KubeletConfiguration
 	// CgroupRoot is the cgroup below which those of pods are; "/minik8s-NodeName" if empty.
 	CgroupRoot string
 	// Version is reported as the node's kubelet version; that of the Kubernetes libraries if empty.
@@ -86,17 +80,12 @@ func (c *Config) complete() error {
 	case len(c.NodeIPs) == 0:
 		return errors.New("kubelet: NodeIPs is required")
 	}
-	if c.ClusterDomain == "" {
-		c.ClusterDomain = "cluster.local"
-	}
-	if c.ResolvConf == "" {
-		c.ResolvConf = "/etc/resolv.conf"
+	if c.Configuration == nil {
+		c.Configuration = configuration.Default()
+		c.Configuration.ClusterDomain = "cluster.local"
 	}
 	if c.ListenAddr == "" {
 		c.ListenAddr = ":10250"
-	}
-	if c.MaxPods == 0 {
-		c.MaxPods = 110
 	}
 	if c.CgroupRoot == "" {
 		c.CgroupRoot = "/minik8s-" + c.NodeName

@@ -118,17 +118,8 @@ func (h *host) PortForward(ctx context.Context, pod types.UID, port int32, strea
 	return h.cfg.Runtime.PortForward(ctx, id, port, stream)
 }
 
-// Configz tells the settings in the names of KubeletConfiguration.
-func (h *host) Configz() any {
-	return map[string]any{
-		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
-		"clusterDNS": h.cfg.ClusterDNS, "clusterDomain": h.cfg.ClusterDomain, "resolvConf": h.cfg.ResolvConf,
-		"maxPods": h.cfg.MaxPods, "cgroupRoot": h.cfg.CgroupRoot,
-		"nodeStatusUpdateFrequency": "10s", "nodeStatusReportFrequency": "5m0s", "nodeLeaseDurationSeconds": 40,
-		"serializeImagePulls": false, "failSwapOn": false,
-		"enableServer": h.cfg.Certificate != nil,
-	}
-}
+// Configz tells the settings.
+func (h *host) Configz() any { return h.cfg.Configuration }
 
 func (h *host) Healthy() error {
 	h.mu.Lock()

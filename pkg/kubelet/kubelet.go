@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/checkpoint"
@@ -123,7 +124,7 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	maps.Copy(labels, k.cfg.Labels)
 	k.reporter = node.New(node.Config{
 		Name: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
-		Labels: labels, Taints: k.cfg.Taints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.machine,
+		Labels: labels, Taints: k.cfg.Configuration.RegisterWithTaints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.machine,
 	})
 	k.status = status.NewManager(k.cfg.Client)
 	k.pleg = pleg.New(pleg.Config{Runtime: k.cfg.Runtime, Clock: k.cfg.Clock, Changed: k.wake})
@@ -172,9 +173,10 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	}
 	probes := prober.New(ctx, prober.Config{Exec: k.cfg.Runtime, Recorder: k.recorder, Clock: k.cfg.Clock, Changed: k.wake})
 	defer probes.Wait()
+	settings := k.cfg.Configuration
 	builder := launch.New(launch.Config{
 		RootDir: k.cfg.RootDir, Volumes: p.volumes, Services: k.servicesFor,
-		ClusterDNS: k.cfg.ClusterDNS, ClusterDomain: k.cfg.ClusterDomain, HostResolvConf: k.cfg.ResolvConf,
+		ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, HostResolvConf: ptr.Deref(settings.ResolverConfig, ""),
 		HostIPs: k.hostIPs, Recorder: k.recorder, Resources: p.resources, OOMScoreAdj: p.oomScoreAdj,
 	})
 	life := podsync.New(ctx, podsync.Config{
@@ -354,7 +356,7 @@ func (k *Kubelet) machine(ctx context.Context) node.Machine {
 		Info:      k.host.Info(engine, k.cfg.Version),
 		Images:    k.imageList(ctx, err == nil),
 	}
-	if m.Capacity, m.Allocatable, err = k.host.Resources(k.cfg.RootDir, k.cfg.MaxPods); err != nil && notReady == nil {
+	if m.Capacity, m.Allocatable, err = k.host.Resources(k.cfg.RootDir, int(k.cfg.Configuration.MaxPods)); err != nil && notReady == nil {
 		notReady = err
 	}
 	if k.server != nil {

@@ -59,7 +59,7 @@ func (j *judge) Admit(ctx context.Context, pod *corev1.Pod, node *corev1.Node, f
 			active = append(active, p)
 		}
 	}
-	r := admission.Admit(pod, node, active, admission.Features{AppArmor: j.host.AppArmor()})
+	r := admission.Admit(pod, node, active, admission.Features{AppArmor: j.host.AppArmor(), UnsafeSysctls: j.cfg.Configuration.AllowedUnsafeSysctls})
 	if r == nil || !final {
 		return r == nil
 	}

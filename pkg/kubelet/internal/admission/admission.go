@@ -24,14 +24,18 @@ import (
 type Refusal struct{ Reason, Message string }
 
 // Features are what the node can do.
-type Features struct{ AppArmor bool }
+type Features struct {
+	AppArmor bool
+	// UnsafeSysctls may be set by pods besides those that are safe; a "*" at the end stands for all that begin so.
+	UnsafeSysctls []string
+}
 
 // Admit returns nil if node takes pod beside active, the pods that it has taken and that have not ended.
 func Admit(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod, f Features) *Refusal {
 	for _, check := range []func() *Refusal{
 		func() *Refusal { return system(pod, node) },
 		func() *Refusal { return supported(pod) },
-		func() *Refusal { return sysctls(pod) },
+		func() *Refusal { return sysctls(pod, f.UnsafeSysctls) },
 		func() *Refusal { return security(pod, f) },
 		func() *Refusal { return fits(pod, node, active) },
 		func() *Refusal { return affinity(pod, node) },
@@ -68,22 +72,31 @@ var safe = []string{
 	"net.ipv4.tcp_rmem", "net.ipv4.tcp_syncookies", "net.ipv4.tcp_wmem",
 }
 
-func sysctls(pod *corev1.Pod) *Refusal {
+func sysctls(pod *corev1.Pod, unsafe []string) *Refusal {
 	if pod.Spec.SecurityContext == nil {
 		return nil
 	}
 	for _, s := range pod.Spec.SecurityContext.Sysctls {
 		name := strings.ReplaceAll(s.Name, "/", ".")
 		switch {
-		case !slices.Contains(safe, name):
+		case !slices.Contains(safe, name) && !slices.ContainsFunc(unsafe, func(p string) bool { return covers(p, name) }):
 			return &Refusal{"SysctlForbidden", fmt.Sprintf("forbidden sysctl: %q not allowlisted", name)}
 		case pod.Spec.HostNetwork && strings.HasPrefix(name, "net."):
 			return &Refusal{"SysctlForbidden", fmt.Sprintf("forbidden sysctl: %q not allowed with host net enabled", name)}
-		case pod.Spec.HostIPC && strings.HasPrefix(name, "kernel.shm"):
+		case pod.Spec.HostIPC && !strings.HasPrefix(name, "net."):
 			return &Refusal{"SysctlForbidden", fmt.Sprintf("forbidden sysctl: %q not allowed with host ipc enabled", name)}
 		}
 	}
 	return nil
+}
+
+// covers says whether a pattern allows a sysctl.
+func covers(pattern, name string) bool {
+	pattern = strings.ReplaceAll(pattern, "/", ".")
+	if group, is := strings.CutSuffix(pattern, "*"); is {
+		return strings.HasPrefix(name, group)
+	}
+	return pattern == name
 }
 
 // security refuses what the engine would silently not enforce.

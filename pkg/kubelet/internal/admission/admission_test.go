@@ -43,11 +43,12 @@ func TestAdmit(t *testing.T) {
 	drained := node.DeepCopy()
 	drained.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}
 	tests := []struct {
-		name   string
-		pod    *corev1.Pod
-		node   *corev1.Node
-		active []*corev1.Pod
-		want   *Refusal
+		name     string
+		pod      *corev1.Pod
+		node     *corev1.Node
+		active   []*corev1.Pod
+		features Features
+		want     *Refusal
 	}{
 		{name: "plain", pod: pod(nil)},
 		{name: "selector matches", pod: pod(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} })},
@@ -75,6 +76,16 @@ func TestAdmit(t *testing.T) {
 		{name: "unsafe sysctl", pod: pod(func(p *corev1.Pod) {
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
 		}), want: &Refusal{"SysctlForbidden", `forbidden sysctl: "kernel.msgmax" not allowlisted`}},
+		{name: "unsafe sysctls that are allowed", features: Features{UnsafeSysctls: []string{"kernel.msg*", "net/core/somaxconn"}}, pod: pod(func(p *corev1.Pod) {
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel/msgmax", Value: "1"}, {Name: "net.core.somaxconn", Value: "1"}}}
+		})},
+		{name: "another unsafe sysctl", features: Features{UnsafeSysctls: []string{"kernel.msgmax", "net.core.somaxconn"}}, pod: pod(func(p *corev1.Pod) {
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmnb", Value: "1"}}}
+		}), want: &Refusal{"SysctlForbidden", `forbidden sysctl: "kernel.msgmnb" not allowlisted`}},
+		{name: "a sysctl of the host's IPC", features: Features{UnsafeSysctls: []string{"kernel.msg*"}}, pod: pod(func(p *corev1.Pod) {
+			p.Spec.HostIPC = true
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
+		}), want: &Refusal{"SysctlForbidden", `forbidden sysctl: "kernel.msgmax" not allowed with host ipc enabled`}},
 		{name: "windows", pod: pod(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }),
 			want: &Refusal{"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"}},
 		{name: "user namespace", pod: pod(func(p *corev1.Pod) { p.Spec.HostUsers = new(false) }),
@@ -86,7 +97,7 @@ func TestAdmit(t *testing.T) {
 			if tt.node != nil {
 				n = tt.node
 			}
-			if diff := cmp.Diff(tt.want, Admit(tt.pod, n, tt.active, Features{})); diff != "" {
+			if diff := cmp.Diff(tt.want, Admit(tt.pod, n, tt.active, tt.features)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
