@@ -62,14 +62,6 @@ func volumeSupported(v *corev1.Volume, path *field.Path, no func(bool, string, *
 	no(v.StorageOS != nil, plugin, path.Child("storageos"))
 	no(v.VsphereVolume != nil, plugin, path.Child("vsphereVolume"))
 	no(v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumDefault && v.EmptyDir.Medium != corev1.StorageMediumMemory, "huge pages", path.Child("emptyDir", "medium"))
-	if v.Projected == nil {
-		return
-	}
-	for i, s := range v.Projected.Sources {
-		p := path.Child("projected", "sources").Index(i)
-		no(s.ClusterTrustBundle != nil, "cluster trust bundles", p.Child("clusterTrustBundle"))
-		no(s.PodCertificate != nil, "pod certificates", p.Child("podCertificate"))
-	}
 }
 
 func containerSupported(c *corev1.Container, path *field.Path, no func(bool, string, *field.Path)) {

@@ -16,12 +16,12 @@ import (
 type Config struct {
 	// RootDir is the kubelet's directory; pods live in its folder "pods". Required, absolute.
 	RootDir string
-	// NodeName is the node's. Tokens do not need it: the API server takes the node from the pod.
+	// NodeName is the node's.
 	NodeName string
 	// Client reads config maps and secrets and requests service account tokens. Required.
 	Client kubernetes.Interface
-	// Recorder is where a plugin may tell what is no error of a volume. None of today's has such news: errors are
-	// returned, and whoever calls Mount writes the event FailedMount.
+	// Recorder is where a plugin tells what is no error of a volume, such as a certificate that is not renewed. Errors are
+	// returned, and whoever calls Mount writes the event FailedMount. nil: nobody is told.
 	Recorder record.EventRecorder
 	// Clock is the real one if nil.
 	Clock clock.Clock

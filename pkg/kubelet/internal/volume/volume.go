@@ -29,9 +29,11 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/object"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/persistentvolume"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/podcertificate"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/projected"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/secret"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/token"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/trustbundle"
 )
 
 // Manager makes and removes the volumes of pods. The methods are safe for concurrent use, but those for one pod must
@@ -41,6 +43,8 @@ type Manager struct {
 	mounts  mount.Interface
 	objects *object.Cache
 	tokens  *token.Manager
+	bundles *trustbundle.Manager
+	certs   *podcertificate.Manager
 	plugins []plugin.Plugin
 
 	changed chan types.UID
@@ -82,12 +86,23 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 		changed: make(chan types.UID), wake: make(chan struct{}, 1), pending: map[types.UID]bool{},
 	}
 	m.objects = object.New(c.Client, c.Clock, m.markChanged)
+	if m.bundles, err = trustbundle.New(c.Client, c.Clock, m.markChanged); err != nil {
+		return nil, err
+	}
+	m.certs, err = podcertificate.New(podcertificate.Config{
+		Client: c.Client, Clock: c.Clock, NodeName: c.NodeName, Node: c.Node, Changed: m.markChanged, Recorder: c.Recorder,
+	})
+	if err != nil {
+		return nil, err
+	}
 	m.plugins = []plugin.Plugin{
 		&emptydir.EmptyDir{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
 		hostpath.HostPath{},
 		&configmap.ConfigMap{Objects: m.objects},
 		&secret.Secret{Objects: m.objects, Mounts: mounts},
-		&projected.Projected{Objects: m.objects, Tokens: m.tokens, Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
+		&projected.Projected{
+			Objects: m.objects, Tokens: m.tokens, TrustBundles: m.bundles, Certificates: m.certs, Mounts: mounts, NodeAllocatable: c.NodeAllocatable,
+		},
 		&downwardapi.DownwardAPI{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
 		&persistentvolume.PersistentVolume{Client: c.Client, Node: c.Node},
 	}
@@ -96,6 +111,8 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 
 // Start delivers Changed until ctx ends; then all watches have stopped.
 func (m *Manager) Start(ctx context.Context) error {
+	defer m.certs.Stop()
+	defer m.bundles.Stop()
 	defer m.objects.Stop()
 	for {
 		select {
@@ -117,7 +134,7 @@ func (m *Manager) Start(ctx context.Context) error {
 	}
 }
 
-// Changed yields pods that refer to a config map or secret which changed, once however often it did meanwhile. They
+// Changed yields pods that refer to a config map, a secret or another source which changed, once however often it did meanwhile. They
 // should be synced. Nothing comes unless Start runs.
 func (m *Manager) Changed() <-chan types.UID { return m.changed }
 
@@ -160,7 +177,7 @@ func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) e
 		if err == nil {
 			err = p.SetUp(ctx, mnt)
 		}
-		if errors.Is(err, plugin.ErrUnavailable) && atomicwriter.Written(mnt.Dir) {
+		if (errors.Is(err, plugin.ErrUnavailable) || errors.Is(err, plugin.ErrPending)) && atomicwriter.Written(mnt.Dir) {
 			klog.FromContext(ctx).Error(err, "Keeping the content of a volume", "pod", klog.KObj(pod), "volume", v.Name)
 			err = nil
 		}
@@ -177,6 +194,8 @@ func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) e
 func (m *Manager) Unmount(_ context.Context, uid types.UID) error {
 	m.objects.Unregister(uid)
 	m.tokens.Forget(uid)
+	m.bundles.Forget(uid)
+	m.certs.Forget(uid)
 	m.mu.Lock()
 	delete(m.pending, uid)
 	m.mu.Unlock()

@@ -5,6 +5,7 @@ package volume
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"io/fs"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +28,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
 
 type fixture struct {
@@ -52,6 +55,7 @@ func setUp(t *testing.T, objects ...runtime.Object) *fixture {
 	root := t.TempDir()
 	m, err := newManager(Config{
 		RootDir: root, NodeName: "n", Client: client,
+		Node:            func() *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "node"}} },
 		NodeAllocatable: func() corev1.ResourceList { return corev1.ResourceList{"memory": resource.MustParse("1Gi")} },
 	}, mounts)
 	if err != nil {
@@ -172,6 +176,61 @@ func TestMountAllKinds(t *testing.T) {
 	}
 }
 
+// Trust anchors and a certificate, whose files are the user's alone. The pod is told when the signer has answered.
+func TestMountCertificates(t *testing.T) {
+	text := func(s string) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(s)}))
+	}
+	f := setUp(t,
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "default"}},
+		&certificatesv1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: certificatesv1.ClusterTrustBundleSpec{TrustBundle: text("ca")}})
+	f.client.PrependReactor("create", "podcertificaterequests", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		a.(clienttesting.CreateAction).GetObject().(*certificatesv1.PodCertificateRequest).Name = "r"
+		return false, nil, nil
+	})
+	pod := podWith(volumeOf("all", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: new(int32(0o444)), Sources: []corev1.VolumeProjection{
+		{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new("b"), Path: "anchors.pem"}},
+		{PodCertificate: &corev1.PodCertificateProjection{SignerName: "e.com/s", KeyType: "ED25519", CredentialBundlePath: "bundle.pem", CertificateChainPath: "in/chain.pem"}},
+	}}}))
+	pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(os.Getgid()))}
+	if err := f.Mount(f.ctx, pod, nil); !errors.Is(err, plugin.ErrPending) {
+		t.Fatalf("while the signer has not answered: %v", err)
+	}
+	requests := f.client.CertificatesV1().PodCertificateRequests("ns")
+	r, err := requests.Get(f.ctx, "r", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Status = certificatesv1.PodCertificateRequestStatus{
+		Conditions:     []metav1.Condition{{Type: certificatesv1.PodCertificateRequestConditionTypeIssued}},
+		BeginRefreshAt: &metav1.Time{Time: time.Now().Add(time.Hour)}, NotAfter: &metav1.Time{Time: time.Now().Add(2 * time.Hour)}, CertificateChain: text("leaf"),
+	}
+	if _, err := requests.UpdateStatus(f.ctx, r, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for err = plugin.ErrPending; errors.Is(err, plugin.ErrPending); err = f.Mount(f.ctx, pod, nil) {
+		if uid := <-f.Changed(); uid != "u" {
+			t.Errorf("%s is to be synced", uid)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.read(t, "projected", "all", "anchors.pem"); got != text("ca") {
+		t.Errorf("trust anchors %s", got)
+	}
+	if got := f.read(t, "projected", "all", "in/chain.pem"); got != text("leaf") {
+		t.Errorf("chain %s", got)
+	}
+	if key, chain, _ := strings.Cut(f.read(t, "projected", "all", "bundle.pem"), "-----END PRIVATE KEY-----\n"); !strings.HasPrefix(key, "-----BEGIN PRIVATE KEY-----") || chain != text("leaf") {
+		t.Errorf("key %s, chain %s", key, chain)
+	}
+	info, err := os.Stat(filepath.Join(f.root, "pods/u/volumes/kubernetes.io~projected/all/bundle.pem"))
+	if err != nil || info.Mode().Perm()&0o007 != 0 {
+		t.Errorf("a key that others read: %v, %v", info, err)
+	}
+}
+
 func TestMountErrors(t *testing.T) {
 	f := setUp(t, configMap("cm", map[string]string{"k": "v"}))
 	tests := []struct {
@@ -186,7 +245,7 @@ func TestMountErrors(t *testing.T) {
 		{"host path missing", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/no/such", Type: new(corev1.HostPathFile)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /no/such is not a file`},
 		{"claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, `MountVolume.SetUp failed for volume "x" : error processing PVC ns/c: failed to fetch PVC from API server: persistentvolumeclaims "c" not found`},
 		{"kind of others", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, `volume plugin for "x" is not supported by this kubelet`},
-		{"trust bundle", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}}, `MountVolume.SetUp failed for volume "x" : projected source clusterTrustBundle is not supported by this kubelet`},
+		{"trust bundle", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new("b"), Path: "b"}}}}}, `MountVolume.SetUp failed for volume "x" : while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io "b" not found`},
 		{"huge pages", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "HugePages"}}, `MountVolume.SetUp failed for volume "x" : emptyDir medium "HugePages" is not supported by this kubelet`},
 	}
 	for _, tc := range tests {

@@ -65,6 +65,10 @@ func (m Mount) Write(files map[string]atomicwriter.File) error {
 // set up before stays as it is.
 var ErrUnavailable = errors.New("the API server is not available")
 
+// ErrPending marks errors that time mends: somebody has been asked and has not answered. As above, a volume that has been set up
+// before stays as it is.
+var ErrPending = errors.New("it is waited for")
+
 // Objects are the configuration objects of the cluster as far as pods of this node refer to them. Missing ones give
 // errors that satisfy apierrors.IsNotFound, unknown ones ErrUnavailable.
 type Objects interface {

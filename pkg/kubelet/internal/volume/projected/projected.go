@@ -9,8 +9,10 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/atomicwriter"
@@ -18,6 +20,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/emptydir"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/podcertificate"
 )
 
 // Tokens issues service account tokens bound to a pod.
@@ -25,10 +28,22 @@ type Tokens interface {
 	Get(ctx context.Context, pod *corev1.Pod, p *corev1.ServiceAccountTokenProjection) (string, error)
 }
 
+// TrustBundles are the trust anchors of the cluster.
+type TrustBundles interface {
+	Get(ctx context.Context, pod types.UID, p *corev1.ClusterTrustBundleProjection) ([]byte, error)
+}
+
+// Certificates are those of pods, one for each source of a volume.
+type Certificates interface {
+	Get(ctx context.Context, pod *corev1.Pod, volume string, source int, p *corev1.PodCertificateProjection) (podcertificate.Credentials, error)
+}
+
 // Projected is the plugin.
 type Projected struct {
 	Objects         plugin.Objects
 	Tokens          Tokens
+	TrustBundles    TrustBundles
+	Certificates    Certificates
 	Mounts          mount.Interface
 	NodeAllocatable func() corev1.ResourceList
 }
@@ -50,7 +65,7 @@ func (p *Projected) SetUp(ctx context.Context, m plugin.Mount) error {
 	all := map[string]atomicwriter.File{}
 	var errs []error
 	for i := range m.Volume.Projected.Sources {
-		files, err := p.source(ctx, m, &m.Volume.Projected.Sources[i])
+		files, err := p.source(ctx, m, i)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -65,8 +80,8 @@ func (p *Projected) SetUp(ctx context.Context, m plugin.Mount) error {
 	return m.Write(all)
 }
 
-func (p *Projected) source(ctx context.Context, m plugin.Mount, s *corev1.VolumeProjection) (map[string]atomicwriter.File, error) {
-	mode := m.Volume.Projected.DefaultMode
+func (p *Projected) source(ctx context.Context, m plugin.Mount, index int) (map[string]atomicwriter.File, error) {
+	s, mode := &m.Volume.Projected.Sources[index], m.Volume.Projected.DefaultMode
 	switch {
 	case s.ConfigMap != nil:
 		q := plugin.Projection{Items: s.ConfigMap.Items, DefaultMode: mode, Optional: s.ConfigMap.Optional}
@@ -81,17 +96,40 @@ func (p *Projected) source(ctx context.Context, m plugin.Mount, s *corev1.Volume
 		if err != nil {
 			return nil, err
 		}
-		f := atomicwriter.File{Data: []byte(token), Mode: plugin.Mode(nil, mode), User: onlyUser(m.Pod)}
-		if f.User != nil || m.FSGroup() != nil {
-			f.Mode = 0o600
-		}
-		return map[string]atomicwriter.File{s.ServiceAccountToken.Path: f}, nil
+		return owned(m, map[string][]byte{s.ServiceAccountToken.Path: []byte(token)}), nil
 	case s.ClusterTrustBundle != nil:
-		return nil, errors.New("projected source clusterTrustBundle is not supported by this kubelet")
+		anchors, err := p.TrustBundles.Get(ctx, m.Pod.UID, s.ClusterTrustBundle)
+		if err != nil {
+			return nil, err
+		}
+		return owned(m, map[string][]byte{s.ClusterTrustBundle.Path: anchors}), nil
 	case s.PodCertificate != nil:
-		return nil, errors.New("projected source podCertificate is not supported by this kubelet")
+		c, err := p.Certificates.Get(ctx, m.Pod, m.Volume.Name, index, s.PodCertificate)
+		if err != nil {
+			return nil, err
+		}
+		files := map[string][]byte{
+			s.PodCertificate.CredentialBundlePath: slices.Concat(c.Key, c.Chain), s.PodCertificate.KeyPath: c.Key,
+			s.PodCertificate.CertificateChainPath: c.Chain,
+		}
+		delete(files, "") // what is not asked for
+		return owned(m, files), nil
 	}
 	return nil, errors.New("projected volume source is not supported by this kubelet")
+}
+
+// owned are files that belong to who runs the pod, and that nobody else reads then.
+func owned(m plugin.Mount, data map[string][]byte) map[string]atomicwriter.File {
+	files := map[string]atomicwriter.File{}
+	user := onlyUser(m.Pod)
+	for path, d := range data {
+		f := atomicwriter.File{Data: d, Mode: plugin.Mode(nil, m.Volume.Projected.DefaultMode), User: user}
+		if user != nil || m.FSGroup() != nil {
+			f.Mode = 0o600
+		}
+		files[path] = f
+	}
+	return files
 }
 
 // onlyUser is the user that all containers run as, nil if they do not all say the same. It may own the token, which
