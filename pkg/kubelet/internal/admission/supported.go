@@ -24,7 +24,6 @@ func supported(pod *corev1.Pod) *Refusal {
 		}
 	}
 	no(len(s.ResourceClaims) > 0, "dynamic resource allocation", path.Child("resourceClaims"))
-	no(s.Resources != nil, "pod-level resources", path.Child("resources"))
 	for i := range s.Volumes {
 		volumeSupported(&s.Volumes[i], path.Child("volumes").Index(i), no)
 	}

@@ -71,7 +71,7 @@ func TestResources(t *testing.T) {
 		{"little", pod(req("1m/-", "1m/-")), corev1.PodQOSBurstable,
 			container.Resources{CPUShares: 2, CPUQuota: 1000, CPUPeriod: 100000}, container.Resources{CPUShares: 2, CPUQuota: 1000, CPUPeriod: 100000}},
 		{"pod level", podLevel, corev1.PodQOSBurstable,
-			container.Resources{CPUShares: 2, CPUQuota: 200000, CPUPeriod: 100000, MemoryBytes: 2 << 30},
+			container.Resources{CPUShares: 2048, CPUQuota: 200000, CPUPeriod: 100000, MemoryBytes: 2 << 30},
 			container.Resources{CPUShares: 1024, CPUQuota: 200000, CPUPeriod: 100000, MemoryBytes: 2 << 30}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func ContainerResources(pod *corev1.Pod, c *corev1.Container) container.Resource
 	}
 	request, ok := c.Resources.Requests[corev1.ResourceCPU]
 	if !ok {
-		request = c.Resources.Limits[corev1.ResourceCPU] // as the defaults of the API have it
+		request = *limit(corev1.ResourceCPU) // as the defaults of the API have it
 	}
 	r := container.Resources{CPUShares: shares(&request), MemoryBytes: limit(corev1.ResourceMemory).Value()}
 	if q := quota(limit(corev1.ResourceCPU)); q > 0 {
