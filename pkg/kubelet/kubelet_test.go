@@ -155,6 +155,10 @@ func (v *fakeVolumes) Mount(_ context.Context, pod *corev1.Pod, _ []string) erro
 	return v.add(pod.UID)
 }
 func (v *fakeVolumes) Unmount(_ context.Context, uid types.UID) error { return v.remove(uid) }
+func (v *fakeVolumes) ContainerDevices(*corev1.Pod, *corev1.Container) ([]container.Device, error) {
+	return nil, nil
+}
+
 func (v *fakeVolumes) ContainerMounts(*corev1.Pod, *corev1.Container, []string) ([]container.Mount, error) {
 	return nil, nil
 }

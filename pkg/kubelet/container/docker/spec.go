@@ -169,7 +169,7 @@ func (r *Runtime) grantAll(host *dockercontainer.HostConfig) {
 	host.MaskedPaths, host.ReadonlyPaths = []string{}, []string{}
 	host.SecurityOpt = []string{"seccomp=unconfined", "apparmor=unconfined"}
 	host.DeviceCgroupRules = []string{"a *:* rwm"}
-	host.Devices = []dockercontainer.DeviceMapping{{PathOnHost: "/dev", PathInContainer: "/dev", CgroupPermissions: "rwm"}}
+	host.Devices = append(host.Devices, dockercontainer.DeviceMapping{PathOnHost: "/dev", PathInContainer: "/dev", CgroupPermissions: "rwm"})
 }
 
 // resources translates cgroup settings; swap is never granted on top of memory.

@@ -119,10 +119,11 @@ func TestSupported(t *testing.T) {
 		pod  *corev1.Pod
 		want string
 	}{
-		"plain": {pod: pod(nil)},
-		"block device": {
-			pod:  pod(func(s *corev1.PodSpec) { s.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "v"}} }),
-			want: "Not supported by this node yet: spec.containers[0].volumeDevices (block devices)",
+		"plain":        {pod: pod(nil)},
+		"block device": {pod: pod(func(s *corev1.PodSpec) { s.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "v"}} })},
+		"claim of a container": {
+			pod:  pod(func(s *corev1.PodSpec) { s.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "r"}} }),
+			want: "Not supported by this node yet: spec.containers[0].resources.claims (dynamic resource allocation)",
 		},
 		"two": {
 			pod: pod(func(s *corev1.PodSpec) {

@@ -64,7 +64,6 @@ func volumeSupported(v *corev1.Volume, path *field.Path, no func(bool, string, *
 }
 
 func containerSupported(c *corev1.Container, path *field.Path, no func(bool, string, *field.Path)) {
-	no(len(c.VolumeDevices) > 0, "block devices", path.Child("volumeDevices"))
 	no(len(c.Resources.Claims) > 0, "dynamic resource allocation", path.Child("resources", "claims"))
 	for i, r := range c.RestartPolicyRules {
 		no(r.Action == corev1.ContainerRestartRuleActionRestartAllContainers, "restarting all containers", path.Child("restartPolicyRules").Index(i).Child("action"))

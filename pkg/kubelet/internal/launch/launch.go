@@ -27,6 +27,7 @@ import (
 // Volumes is the part of the volume manager that launching needs.
 type Volumes interface {
 	ContainerMounts(pod *corev1.Pod, c *corev1.Container, podIPs []string) ([]container.Mount, error)
+	ContainerDevices(pod *corev1.Pod, c *corev1.Container) ([]container.Device, error)
 	Source(ctx context.Context, pod *corev1.Pod) env.Source
 }
 
@@ -192,6 +193,9 @@ func (b *Builder) Container(ctx context.Context, r Request) (container.Container
 	cfg.Command, cfg.Args = env.Expand(c.Command, vars), env.Expand(c.Args, vars)
 
 	if cfg.Mounts, err = b.cfg.Volumes.ContainerMounts(pod, c, r.PodIPs); err != nil {
+		return cfg, err
+	}
+	if cfg.Devices, err = b.cfg.Volumes.ContainerDevices(pod, c); err != nil {
 		return cfg, err
 	}
 	if err := b.files(&cfg, r); err != nil {

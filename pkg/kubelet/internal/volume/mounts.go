@@ -23,9 +23,6 @@ const openNonblock = unix.O_NONBLOCK
 // ContainerMounts returns the mounts of a container in the order of its spec and binds its subPaths. Mount must have
 // succeeded for the pod. Call it anew for every start of a container, because what a subPath names may have changed.
 func (m *Manager) ContainerMounts(pod *corev1.Pod, c *corev1.Container, podIPs []string) ([]container.Mount, error) {
-	if len(c.VolumeDevices) > 0 {
-		return nil, fmt.Errorf("volumeDevices of container %q are not supported by this kubelet", c.Name)
-	}
 	var list []container.Mount
 	for i := range c.VolumeMounts {
 		mnt, err := m.containerMount(pod, c, i, podIPs)
@@ -33,6 +30,31 @@ func (m *Manager) ContainerMounts(pod *corev1.Pod, c *corev1.Container, podIPs [
 			return nil, err
 		}
 		list = append(list, mnt)
+	}
+	return list, nil
+}
+
+// ContainerDevices returns the devices of a container that are volumes. Mount must have succeeded for the pod.
+func (m *Manager) ContainerDevices(pod *corev1.Pod, c *corev1.Container) ([]container.Device, error) {
+	var list []container.Device
+	for _, d := range c.VolumeDevices {
+		v, p := m.find(pod, d.Name)
+		if p == nil {
+			return nil, fmt.Errorf("cannot find volume %q to pass into container %q", d.Name, c.Name)
+		}
+		block, is := p.(plugin.Block)
+		if !is {
+			return nil, fmt.Errorf("volume %q of container %q is no block device", d.Name, c.Name)
+		}
+		path, readOnly, err := block.Device(m.mount(pod, v, p, nil))
+		if err != nil {
+			return nil, fmt.Errorf("volume %q of container %q: %w", d.Name, c.Name, err)
+		}
+		device := container.Device{HostPath: path, ContainerPath: d.DevicePath, Permissions: "mrw"}
+		if readOnly {
+			device.Permissions = "mr"
+		}
+		list = append(list, device)
 	}
 	return list, nil
 }

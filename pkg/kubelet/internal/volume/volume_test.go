@@ -351,8 +351,10 @@ func TestContainerMounts(t *testing.T) {
 	if info, err := os.Stat(base + "/volumes/kubernetes.io~empty-dir/data/p/x"); err != nil || !info.IsDir() {
 		t.Errorf("the subPath was not made: %v", err)
 	}
-	if _, err := f.ContainerMounts(pod, &corev1.Container{Name: "c", VolumeDevices: []corev1.VolumeDevice{{Name: "d"}}}, nil); err == nil {
-		t.Error("volumeDevices were accepted")
+	for _, name := range []string{"data", "none"} {
+		if got, err := f.ContainerDevices(pod, &corev1.Container{Name: "c", VolumeDevices: []corev1.VolumeDevice{{Name: name}}}); err == nil {
+			t.Errorf("volume %s is a device: %v", name, got)
+		}
 	}
 }
 

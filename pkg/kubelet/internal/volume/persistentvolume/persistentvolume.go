@@ -1,8 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package persistentvolume is the volume behind a claim, as far as it is a directory of the node: hostPath and local. Touch
-// it when claims with volumes of another kind are to be mounted.
+// Package persistentvolume is the volume behind a claim, as far as it is a directory or a block device of the node: hostPath and
+// local. Touch it when claims with volumes of another kind are to be mounted.
 //
 // What the claim led to is kept as a symbolic link in the place of the volume. It says that the volume is ready, and lets
 // a kubelet that starts while the API server is away go on with the pods that it finds.
@@ -28,6 +28,7 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/utils/ptr"
 
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/hostpath"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
@@ -76,13 +77,14 @@ func (p *PersistentVolume) SetUp(ctx context.Context, m plugin.Mount) error {
 	if err != nil {
 		return err
 	}
-	if ptr.Deref(volume.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != corev1.PersistentVolumeFilesystem {
-		return fmt.Errorf("volume %s has volumeMode %s, but is specified in volumeMounts", m.Volume.Name, *volume.Spec.VolumeMode)
+	block := ptr.Deref(volume.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) == corev1.PersistentVolumeBlock
+	if err := fitsUse(m, block); err != nil {
+		return err
 	}
 	if err := p.fits(volume); err != nil {
 		return err
 	}
-	path, err := prepare(ctx, m, volume)
+	path, err := prepare(ctx, m, volume, block)
 	if err != nil {
 		return err
 	}
@@ -152,8 +154,12 @@ func usedByOther(m plugin.Mount, path string) (bool, error) {
 }
 
 // prepare makes a volume ready for the pod and returns where it is.
-func prepare(ctx context.Context, m plugin.Mount, volume *corev1.PersistentVolume) (string, error) {
+func prepare(ctx context.Context, m plugin.Mount, volume *corev1.PersistentVolume, block bool) (string, error) {
 	switch source := &volume.Spec.PersistentVolumeSource; {
+	case block && source.Local != nil:
+		return source.Local.Path, isDevice(source.Local.Path)
+	case block:
+		return "", fmt.Errorf("PersistentVolume %s of kind %s has volumeMode Block, which this kubelet supports for local volumes only", volume.Name, kind(source))
 	case source.HostPath != nil:
 		m.Volume = &corev1.Volume{Name: volume.Name, VolumeSource: corev1.VolumeSource{HostPath: source.HostPath}}
 		return source.HostPath.Path, hostpath.HostPath{}.SetUp(ctx, m)
@@ -161,6 +167,45 @@ func prepare(ctx context.Context, m plugin.Mount, volume *corev1.PersistentVolum
 		return source.Local.Path, prepareLocal(m, source.Local.Path)
 	}
 	return "", fmt.Errorf("PersistentVolume %s is of kind %s, which is not supported by this kubelet", volume.Name, kind(&volume.Spec.PersistentVolumeSource))
+}
+
+// fitsUse refuses a volume that containers want to have as what it is not.
+func fitsUse(m plugin.Mount, block bool) error {
+	for c := range podspec.Containers(m.Pod) {
+		mounted := slices.ContainsFunc(c.VolumeMounts, func(v corev1.VolumeMount) bool { return v.Name == m.Volume.Name })
+		device := slices.ContainsFunc(c.VolumeDevices, func(v corev1.VolumeDevice) bool { return v.Name == m.Volume.Name })
+		if mounted && block {
+			return fmt.Errorf("volume %s has volumeMode %s, but is specified in volumeMounts", m.Volume.Name, corev1.PersistentVolumeBlock)
+		}
+		if device && !block {
+			return fmt.Errorf("volume %s has volumeMode %s, but is specified in volumeDevices", m.Volume.Name, corev1.PersistentVolumeFilesystem)
+		}
+	}
+	return nil
+}
+
+func isDevice(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("path %q does not exist", path)
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeDevice {
+		return fmt.Errorf("path %q is not a block device", path)
+	}
+	return nil
+}
+
+// Device implements plugin.Block.
+func (*PersistentVolume) Device(m plugin.Mount) (path string, readOnly bool, err error) {
+	// A link among the engine's devices would be looked for in the container.
+	path, err = filepath.EvalSymlinks(m.Dir)
+	if err == nil {
+		err = isDevice(path)
+	}
+	return path, m.Volume.PersistentVolumeClaim != nil && m.Volume.PersistentVolumeClaim.ReadOnly, err
 }
 
 // prepareLocal gives the directory to the pod's group. What the pod may only read is left as it is.
@@ -173,7 +218,7 @@ func prepareLocal(m plugin.Mount, path string) error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("path %q is not a directory: only directories are supported by this kubelet", path)
+		return fmt.Errorf("path %q is not a directory: this kubelet makes no file system on a device", path)
 	}
 	group := m.FSGroup()
 	if group == nil || (m.Volume.PersistentVolumeClaim != nil && m.Volume.PersistentVolumeClaim.ReadOnly) {

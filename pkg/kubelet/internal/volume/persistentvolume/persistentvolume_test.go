@@ -5,11 +5,13 @@ package persistentvolume
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -84,8 +86,10 @@ func TestSetUp(t *testing.T) {
 			"", `path "` + missing + `" does not exist`},
 		{"another kind", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{}})}, byClaim,
 			"", "PersistentVolume v is of kind nfs, which is not supported by this kubelet"},
-		{"block device", []runtime.Object{claim(), volume(local, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) })},
-			byClaim, "", "volume data has volumeMode Block, but is specified in volumeMounts"},
+		{"directory as block device", []runtime.Object{claim(), volume(local, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) })},
+			byClaim, "", fmt.Sprintf("path %q is not a block device", dir)},
+		{"host path as block device", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir}}, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) })},
+			byClaim, "", "PersistentVolume v of kind hostPath has volumeMode Block, which this kubelet supports for local volumes only"},
 		{"on this node", []runtime.Object{claim(), volume(local, on("here"))}, byClaim, dir, ""},
 		{"on another node", []runtime.Object{claim(), volume(local, on("there"))}, byClaim,
 			"", `MountVolume.NodeAffinity check failed for volume "v": no matching NodeSelectorTerms`},
@@ -255,6 +259,58 @@ func TestSetUp_FSGroup(t *testing.T) {
 			}
 			if info, err := os.Stat(outside); err != nil || info.Mode() != 0o600 {
 				t.Errorf("mode of what a link leads to is %v (%v)", info.Mode(), err)
+			}
+		})
+	}
+}
+
+// A local volume that is a block device goes to the containers that name it as one, and to no others.
+func TestBlock(t *testing.T) {
+	t.Parallel()
+	machinetest.Root(t, "to make a device node")
+	dir := t.TempDir()
+	node, link := filepath.Join(dir, "node"), filepath.Join(dir, "link")
+	if err := unix.Mknod(node, unix.S_IFBLK|0o600, int(unix.Mkdev(7, 250))); err != nil {
+		machinetest.Lacks(t, "making a device node: %v", err)
+	}
+	if err := os.Symlink(node, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name     string
+		mode     corev1.PersistentVolumeMode
+		path     string
+		readOnly bool
+		use      corev1.Container
+		err      string
+	}{
+		{"a device", corev1.PersistentVolumeBlock, node, false, corev1.Container{VolumeDevices: []corev1.VolumeDevice{{Name: "data"}}}, ""},
+		{"a link to one, to be read", corev1.PersistentVolumeBlock, link, true, corev1.Container{VolumeDevices: []corev1.VolumeDevice{{Name: "data"}}}, ""},
+		{"a device that is mounted", corev1.PersistentVolumeBlock, node, false, corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "data"}}}, "volume data has volumeMode Block, but is specified in volumeMounts"},
+		{"a directory as device", corev1.PersistentVolumeFilesystem, dir, false, corev1.Container{VolumeDevices: []corev1.VolumeDevice{{Name: "data"}}}, "volume data has volumeMode Filesystem, but is specified in volumeDevices"},
+		{"a device to make a file system on", corev1.PersistentVolumeFilesystem, node, false, corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "data"}}}, fmt.Sprintf("path %q is not a directory: this kubelet makes no file system on a device", node)},
+		{"nothing there", corev1.PersistentVolumeBlock, filepath.Join(dir, "none"), false, corev1.Container{VolumeDevices: []corev1.VolumeDevice{{Name: "data"}}}, fmt.Sprintf("path %q does not exist", filepath.Join(dir, "none"))},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			source := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c", ReadOnly: tc.readOnly}}
+			m := mountOf(t, source, nil)
+			m.Pod.Spec.Containers = []corev1.Container{tc.use}
+			v := volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: tc.path}}, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = &tc.mode })
+			p := &PersistentVolume{Client: fake.NewClientset(claim(), v), Node: func() *corev1.Node { return nil }}
+			err := p.SetUp(t.Context(), m)
+			if err != nil || tc.err != "" {
+				if err == nil || err.Error() != tc.err {
+					t.Fatalf("got %v, want %q", err, tc.err)
+				}
+				if _, _, err := p.Device(m); err == nil {
+					t.Error("what was refused is a device")
+				}
+				return
+			}
+			path, readOnly, err := p.Device(m)
+			if err != nil || path != node || readOnly != tc.readOnly {
+				t.Errorf("got %s, %t, %v", path, readOnly, err)
 			}
 		})
 	}

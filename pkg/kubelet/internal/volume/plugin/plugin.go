@@ -34,6 +34,12 @@ type Plugin interface {
 	ReadOnly(m Mount) bool
 }
 
+// Block is a Plugin some of whose volumes are devices.
+type Block interface {
+	// Device is the device of the node that a volume which has been set up is, and whether containers may write to it.
+	Device(m Mount) (path string, readOnly bool, err error)
+}
+
 // Mount is a volume of a pod that is set up.
 type Mount struct {
 	Pod    *corev1.Pod
