@@ -373,7 +373,7 @@ var clearSteps = []clearStep{
 		return proxy.Purge(ctx, config)
 	}},
 	{"kubelet's rules and cgroups", stepLimit, func(ctx context.Context, c Config) error {
-		return withRuntime(c, func(r *docker.Runtime) error { return kubelet.Clear(ctx, c.Name, r, cgroupRoot(c)) })
+		return withRuntime(c, func(r *docker.Runtime) error { return kubelet.Clear(ctx, c.Name, r, cgroupRoot(c), kubeletDir(c)) })
 	}},
 	{"pod network", stepLimit, func(ctx context.Context, c Config) error {
 		n, err := newNetwork(c)

@@ -7,20 +7,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
 	"minik8s.io/minik8s/pkg/network/hostport"
 )
 
-// Clear removes what the kubelet of a cluster that is gone has left in the kernel: host port rules and the cgroups below
-// cgroupRoot. Containers, the pod network and the root directory are their owners' to remove; containers must be gone
-// before. It can be repeated.
-func Clear(ctx context.Context, cluster string, runtime container.Runtime, cgroupRoot string) error {
+// Clear removes what the kubelet of a cluster that is gone has left on the machine outside its root directory: host port rules,
+// the cgroups below cgroupRoot, and links to logs. Containers, the pod network and the root directory, which must be there,
+// are their owners' to remove; containers must be gone before. It can be repeated.
+func Clear(ctx context.Context, cluster string, runtime container.Runtime, cgroupRoot, rootDir string) error {
 	ports, err := hostport.New(cluster)
 	if err == nil {
 		err = ports.Purge()
 	}
+	err = errors.Join(err, clearLogs(rootDir))
 	engine, verr := runtime.Version(ctx)
 	if verr != nil {
 		return errors.Join(err, fmt.Errorf("asking the engine for its cgroup driver: %w", verr))
@@ -30,4 +37,20 @@ func Clear(ctx context.Context, cluster string, runtime container.Runtime, cgrou
 		gerr = groups.Purge()
 	}
 	return errors.Join(err, gerr)
+}
+
+// clearLogs removes the links to the logs of the pods that have a directory.
+func clearLogs(rootDir string) error {
+	pods, err := os.ReadDir(filepath.Join(rootDir, "pods"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("listing pods on disk: %w", err)
+	}
+	var errs []error
+	for _, p := range pods {
+		errs = append(errs, podlog.Standard().DropPod(types.UID(p.Name())))
+	}
+	return errors.Join(errs...)
 }

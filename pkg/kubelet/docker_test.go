@@ -124,7 +124,7 @@ func TestDocker(t *testing.T) {
 		stop()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := errors.Join(r.Purge(ctx), Clear(ctx, cfg.Cluster, r, cfg.CgroupRoot), cfg.Network.Purge(ctx)); err != nil {
+		if err := errors.Join(r.Purge(ctx), Clear(ctx, cfg.Cluster, r, cfg.CgroupRoot, cfg.RootDir), cfg.Network.Purge(ctx)); err != nil {
 			t.Error(err)
 		}
 		_ = r.Close()
@@ -191,6 +191,7 @@ func TestDocker(t *testing.T) {
 	if err := h.Logs(t.Context(), id, container.LogOptions{Tail: -1}, &out, &out); err != nil || out.String() != "serving you\n" {
 		t.Errorf("log %q, %v", out.String(), err)
 	}
+	checkLog(t, "ns_web_uid-web-"+name+"/c/0.log", "serving you")
 	sum, err := h.Stats(t.Context(), false)
 	if err != nil || len(sum.Pods) != 1 || len(sum.Pods[0].Containers) != 1 || sum.Pods[0].Containers[0].Memory == nil || *sum.Pods[0].Containers[0].Memory.WorkingSetBytes == 0 {
 		t.Errorf("stats %+v, %v", sum, err)
@@ -254,6 +255,7 @@ func TestDocker(t *testing.T) {
 	if left, err := filepath.Glob("/sys/fs/cgroup/memory" + groups + "/*/pod*"); err != nil || len(left) > 0 {
 		t.Errorf("left cgroups: %v %v", left, err)
 	}
+	checkNoLogs(t, name)
 	rules, err := exec.CommandContext(t.Context(), "iptables-save", "-t", "nat").CombinedOutput()
 	if err != nil || bytes.Contains(rules, []byte("DNAT --to")) {
 		t.Errorf("left rules: %s %v", rules, err)
@@ -269,7 +271,7 @@ func TestDocker(t *testing.T) {
 	}))
 	w.await("ready", "last", ready)
 	stop()
-	if err := errors.Join(r.Purge(t.Context()), Clear(t.Context(), cfg.Cluster, r, cfg.CgroupRoot), cfg.Network.Purge(t.Context())); err != nil {
+	if err := errors.Join(r.Purge(t.Context()), Clear(t.Context(), cfg.Cluster, r, cfg.CgroupRoot, cfg.RootDir), cfg.Network.Purge(t.Context())); err != nil {
 		t.Errorf("Clear: %v", err)
 	}
 	rules, err = exec.CommandContext(t.Context(), "iptables-save").CombinedOutput()
@@ -277,9 +279,34 @@ func TestDocker(t *testing.T) {
 	if err != nil || lerr != nil || bytes.Contains(rules, []byte("MINIK8S")) || len(found) > 0 {
 		t.Errorf("after Clear: %v %v %s %v", err, lerr, rules, found)
 	}
+	checkNoLogs(t, name)
 	path := "/sys/fs/cgroup/memory" + groups
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("%s is left: %v", path, err)
+	}
+}
+
+// checkLog checks that collectors find a line of a log.
+func checkLog(t *testing.T, path, line string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("/var/log/pods", path))
+	if err != nil || !bytes.Contains(text, []byte(line)) {
+		t.Errorf("log of %s: %v: %s", path, err, text)
+	}
+}
+
+// checkNoLogs checks that nothing leads to logs of the test's pods any more.
+func checkNoLogs(t *testing.T, name string) {
+	t.Helper()
+	left, err := filepath.Glob("/var/log/pods/*-" + name)
+	links, lerr := filepath.Glob("/var/log/containers/*")
+	for _, l := range links {
+		if target, err := os.Readlink(l); err == nil && strings.Contains(target, name) {
+			left = append(left, l)
+		}
+	}
+	if err != nil || lerr != nil || len(left) > 0 {
+		t.Errorf("links to logs are left: %v, %v, %v", left, err, lerr)
 	}
 }
 

@@ -32,6 +32,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
 	"minik8s.io/minik8s/pkg/kubelet/internal/node"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/prober"
@@ -183,7 +184,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 		Runtime: k.pleg.Runtime(), RuntimeName: engine.Name, Network: k.cfg.Network, HostPorts: p.hostPorts, Images: p.images,
 		Volumes: p.volumes, Cgroups: p.cgroups, Builder: builder, Status: k.status, Probes: probes,
 		Observe: k.pleg.Pod, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
-		Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.handler, Resources: p.resources,
+		Logs: podlog.Standard(), Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.handler, Resources: p.resources,
 	})
 	if !k.prepare(ctx) {
 		return nil

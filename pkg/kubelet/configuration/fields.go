@@ -50,6 +50,7 @@ var fixed = map[string]string{
 	"enableServer":              `true`,
 	"failSwapOn":                `false`,
 	"hairpinMode":               `"hairpin-veth"`,
+	"podLogsDir":                `"/var/log/pods"`,
 	"makeIPTablesUtilChains":    `true`,
 	"readOnlyPort":              `0`,
 	"registerNode":              `true`,

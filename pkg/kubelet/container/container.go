@@ -264,6 +264,8 @@ type Container struct {
 	Pid      int
 	ImageID  string // docker-pullable://… or docker://sha256:… as upstream's dockershim reported it
 	ImageRef string // as written in the pod
+	// LogPath is the file of the node to which the engine writes its output, "" if that is none.
+	LogPath string
 	// TerminationMessageFile is ContainerConfig.TerminationMount.
 	TerminationMessageFile string
 	Resources              Resources

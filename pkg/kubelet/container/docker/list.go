@@ -133,6 +133,7 @@ func containerOf(i dockercontainer.InspectResponse) *container.Container {
 		CreatedAt:              parseTime(i.Created),
 		StartedAt:              parseTime(i.State.StartedAt),
 		ImageRef:               labels[labelImageRef],
+		LogPath:                i.LogPath,
 		TerminationMessageFile: labels[labelTermination],
 		Resources:              resourcesOf(i.HostConfig.Resources),
 		Labels:                 extraOf(labels),

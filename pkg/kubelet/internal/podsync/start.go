@@ -177,13 +177,19 @@ func targetOf(pod *corev1.Pod, ephemeral string) string {
 	return ""
 }
 
-// remove removes a dead container with its termination log.
+// remove removes a dead container with its termination log and the links to its log.
 func (s *Syncer) remove(ctx context.Context, obs *observed.Pod, id string) error {
 	if err := s.cfg.Runtime.RemoveContainer(ctx, id); err != nil {
 		return fmt.Errorf("removing container: %w", err)
 	}
 	for _, c := range obs.Containers {
-		if c.ID == id && c.TerminationMessageFile != "" {
+		if c.ID != id {
+			continue
+		}
+		if err := s.cfg.Logs.Drop(c); err != nil {
+			return fmt.Errorf("removing links to its log: %w", err)
+		}
+		if c.TerminationMessageFile != "" {
 			if err := os.Remove(c.TerminationMessageFile); err != nil && !os.IsNotExist(err) {
 				return fmt.Errorf("removing termination log: %w", err)
 			}

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -22,6 +23,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
 	"minik8s.io/minik8s/pkg/kubelet/internal/lifecycle"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/prober"
@@ -76,6 +78,8 @@ type Config struct {
 	Recorder record.EventRecorder
 	Clock    clock.Clock
 	HostIPs  []string
+	// Logs are the links to the logs of containers.
+	Logs podlog.Links
 	// Starts bounds how many sandboxes and containers are started at once: more only queue up in the engine.
 	Starts *gate.Gate
 	// Handler names what the engine runs the containers of a runtime class with.
@@ -169,12 +173,25 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, e
 		}
 		err = s.containers(ctx, m, pod, obs, actions)
 		if obs, lerr := s.cfg.Observe(ctx, pod.UID); lerr == nil {
+			s.linkLogs(ctx, pod, obs)
 			s.watch(pod, obs)
 			s.publish(ctx, m, pod, obs, false, false)
 		}
 		return result, err
 	}
 	return result, fmt.Errorf("sandbox of pod %s does not stay up", podspec.FullName(pod))
+}
+
+// linkLogs keeps the links to the logs of a pod's containers. A pod does not wait for them.
+func (s *Syncer) linkLogs(ctx context.Context, pod *corev1.Pod, obs *observed.Pod) {
+	if obs == nil {
+		return
+	}
+	for _, c := range obs.Containers {
+		if err := s.cfg.Logs.Keep(c); err != nil {
+			klog.FromContext(ctx).Error(err, "Collectors will not find a log", "pod", klog.KObj(pod), "container", c.Name)
+		}
+	}
 }
 
 // current is the pod with the newest status: what this kubelet has set may not be in the watch yet.
