@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -226,7 +227,11 @@ func kubeletSettings(c Config, dnsIP netip.Addr) (*kubeletconfigv1beta1.KubeletC
 
 func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	c := n.config
-	runtime, err := newRuntime(c)
+	settings, err := kubeletSettings(c, n.dnsIP)
+	if err != nil {
+		return nil, err
+	}
+	runtime, err := newRuntime(c, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -239,10 +244,6 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 		return nil, err
 	}
 	client, _, err := clientOf(n.kubelet, "kubelet")
-	if err != nil {
-		return nil, err
-	}
-	settings, err := kubeletSettings(c, n.dnsIP)
 	if err != nil {
 		return nil, err
 	}
@@ -332,8 +333,17 @@ func dockerTLS(c Config) docker.TLS {
 	return docker.TLS{CertPath: c.Kubelet.DockerCertPath, Verify: c.Kubelet.DockerTLSVerify}
 }
 
-func newRuntime(c Config) (*docker.Runtime, error) {
-	r, err := docker.New(docker.Config{Host: c.Kubelet.DockerHost, TLS: dockerTLS(c), Cluster: c.Name, Node: c.Kubelet.NodeName})
+// newRuntime connects to the engine. The settings, of which only a kubelet needs one, may be nil.
+func newRuntime(c Config, settings *kubeletconfigv1beta1.KubeletConfiguration) (*docker.Runtime, error) {
+	config := docker.Config{Host: c.Kubelet.DockerHost, TLS: dockerTLS(c), Cluster: c.Name, Node: c.Kubelet.NodeName}
+	if settings != nil {
+		size, err := resource.ParseQuantity(settings.ContainerLogMaxSize)
+		if err != nil {
+			return nil, fmt.Errorf("containerLogMaxSize: %w", err)
+		}
+		config.LogMaxSize, config.LogMaxFiles = strconv.FormatInt(size.Value(), 10), int(*settings.ContainerLogMaxFiles)
+	}
+	r, err := docker.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to Docker: %w", err)
 	}
@@ -341,7 +351,7 @@ func newRuntime(c Config) (*docker.Runtime, error) {
 }
 
 func withRuntime(c Config, f func(*docker.Runtime) error) error {
-	r, err := newRuntime(c)
+	r, err := newRuntime(c, nil)
 	if err != nil {
 		return err
 	}

@@ -76,6 +76,8 @@ func TestRead(t *testing.T) {
 		{name: "invalid", files: map[string]string{"main": head + "maxPods: -1\npodPidsLimit: 0\nresolvConf: x\nallowedUnsafeSysctls: [vm.swappiness]\n"}, err: "maxPods: Invalid value: -1: must be at least 1"},
 		{name: "a sysctl of the node", files: map[string]string{"main": head + "allowedUnsafeSysctls: [vm.swappiness]\n"}, err: `the sysctls "vm.swappiness" are not known to be namespaced`},
 		{name: "all sysctls", files: map[string]string{"main": head + "allowedUnsafeSysctls: ['*']\n"}, err: "neither the name of a sysctl"},
+		{name: "logs", files: map[string]string{"main": head + "containerLogMaxSize: none\ncontainerLogMaxFiles: 1\n"}, err: `[containerLogMaxSize: Invalid value: "none": must be a positive quantity, containerLogMaxFiles: Invalid value: 1: must be at least 2]`},
+		{name: "no number of logs", files: map[string]string{"main": head + "containerLogMaxFiles: null\n"}, err: "containerLogMaxFiles: Invalid value"},
 		{name: "null", files: map[string]string{"main": head + "resolvConf: null\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) { c.ResolverConfig = nil })},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

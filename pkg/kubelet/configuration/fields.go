@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 )
@@ -39,6 +40,15 @@ var fields = []setting{
 		return ""
 	}},
 	{name: "allowedUnsafeSysctls", check: unsafeSysctls},
+	{name: "containerLogMaxSize", preset: func(c *config) { c.ContainerLogMaxSize = "10Mi" }, check: func(c *config) string {
+		if q, err := resource.ParseQuantity(c.ContainerLogMaxSize); err != nil || q.Sign() <= 0 {
+			return "must be a positive quantity"
+		}
+		return ""
+	}},
+	{name: "containerLogMaxFiles", preset: func(c *config) { c.ContainerLogMaxFiles = new(int32(5)) }, check: func(c *config) string {
+		return atLeast(int64(ptr.Deref(c.ContainerLogMaxFiles, 0)), 2)
+	}},
 	{name: "registerWithTaints"},
 }
 
