@@ -184,6 +184,10 @@ func (r *Runtime) Events(ctx context.Context) (<-chan container.Event, error) {
 	for action := range eventTypes {
 		args.Add("event", string(action))
 	}
+	// The client tells that it could not subscribe a moment after it has returned, too late to look.
+	if _, err := r.client.Ping(ctx); err != nil {
+		return nil, engineError(err, "subscribing to events")
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	// Docker answers before it has subscribed the caller; asking for events since now closes the gap.
 	messages, failed := r.client.Events(ctx, events.ListOptions{Since: time.Now().Format(time.RFC3339Nano), Filters: args})
