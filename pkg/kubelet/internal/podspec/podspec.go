@@ -139,3 +139,21 @@ func PodRef(pod *corev1.Pod) *corev1.ObjectReference {
 func IsTerminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
+
+// criticalPriority is from where on a priority makes a pod critical: that of the class system-cluster-critical.
+const criticalPriority = 2_000_000_000
+
+// annotationSource is where a kubelet has a pod from; that of pods of the API is "api".
+const annotationSource = "kubernetes.io/config.source"
+
+// IsCritical says whether the cluster or the node relies on a pod, so that the node never ends it to free resources: by its
+// priority, or because it is the node's own (a static pod, or the mirror of one).
+func IsCritical(pod *corev1.Pod) bool {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		return true
+	}
+	if source := pod.Annotations[annotationSource]; source != "" && source != "api" {
+		return true
+	}
+	return pod.Spec.Priority != nil && *pod.Spec.Priority >= criticalPriority
+}

@@ -1,0 +1,163 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package eviction
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Machine reads what a Node observes. Safe for concurrent use.
+type Machine struct {
+	// Root is where proc is found: "/" in production.
+	Root string
+	// Dir is on the file system of volumes.
+	Dir string
+	// ImageDir asks where the engine keeps images and containers.
+	ImageDir func(ctx context.Context) (string, error)
+
+	mu       sync.Mutex // guards imageDir
+	imageDir string
+}
+
+// images is where images are, "" if that is not known or not on this machine.
+func (m *Machine) images(ctx context.Context) string {
+	m.mu.Lock()
+	dir := m.imageDir
+	m.mu.Unlock()
+	if dir == "" {
+		var err error
+		if dir, err = m.ImageDir(ctx); err != nil {
+			return ""
+		}
+		m.mu.Lock()
+		m.imageDir = dir
+		m.mu.Unlock()
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return ""
+	}
+	return dir
+}
+
+// Images returns available and all bytes of the file system of images.
+func (m *Machine) Images(ctx context.Context) (available, capacity int64, err error) {
+	dir := m.images(ctx)
+	if dir == "" {
+		return 0, 0, fmt.Errorf("the directory of images is not known")
+	}
+	o := Observations{}
+	if err := o.fileSystem(dir, ImageFsAvailable, ImageFsInodesFree); err != nil {
+		return 0, 0, err
+	}
+	seen := o[ImageFsAvailable]
+	return seen.Available.Value(), seen.Capacity.Value(), nil
+}
+
+// Dedicated implements Node.
+func (m *Machine) Dedicated(ctx context.Context) bool {
+	dir := m.images(ctx)
+	if dir == "" {
+		return false
+	}
+	var a, b unix.Stat_t
+	return unix.Stat(dir, &a) == nil && unix.Stat(m.Dir, &b) == nil && a.Dev != b.Dev
+}
+
+// Observe implements Node.
+func (m *Machine) Observe(ctx context.Context) (Observations, error) {
+	o := Observations{}
+	available, total, err := m.memory()
+	if err != nil {
+		return nil, err
+	}
+	o[MemoryAvailable] = Observation{*resource.NewQuantity(available, resource.BinarySI), *resource.NewQuantity(total, resource.BinarySI)}
+	if err := o.fileSystem(m.Dir, NodeFsAvailable, NodeFsInodesFree); err != nil {
+		return nil, err
+	}
+	if dir := m.images(ctx); dir != "" {
+		if err := o.fileSystem(dir, ImageFsAvailable, ImageFsInodesFree); err != nil {
+			return nil, err
+		}
+	}
+	running, limit, err := m.processes()
+	if err != nil {
+		return nil, err
+	}
+	o[PIDAvailable] = Observation{*resource.NewQuantity(limit-running, resource.DecimalSI), *resource.NewQuantity(limit, resource.DecimalSI)}
+	return o, nil
+}
+
+// fileSystem observes the one of dir. One that does not count its inodes, such as btrfs, is not short of them.
+func (o Observations) fileSystem(dir string, bytes, inodes Signal) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return fmt.Errorf("reading size of %q: %w", dir, err)
+	}
+	size := fs.Bsize
+	o[bytes] = Observation{*resource.NewQuantity(int64(fs.Bavail)*size, resource.BinarySI), *resource.NewQuantity(int64(fs.Blocks)*size, resource.BinarySI)}
+	if fs.Files > 0 {
+		o[inodes] = Observation{*resource.NewQuantity(int64(fs.Ffree), resource.DecimalSI), *resource.NewQuantity(int64(fs.Files), resource.DecimalSI)}
+	}
+	return nil
+}
+
+// memory is what the kernel could give out, caches included, and all there is, in bytes.
+func (m *Machine) memory() (available, total int64, err error) {
+	data, err := os.ReadFile(filepath.Join(m.Root, "proc/meminfo"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading memory usage: %w", err)
+	}
+	values := map[string]int64{}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) >= 2 {
+			if kb, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+				values[strings.TrimSuffix(f[0], ":")] = kb << 10
+			}
+		}
+	}
+	available, ok := values["MemAvailable"]
+	if !ok || values["MemTotal"] == 0 {
+		return 0, 0, fmt.Errorf("reading memory usage: no MemAvailable or MemTotal in meminfo")
+	}
+	return available, values["MemTotal"], nil
+}
+
+// processes is how many tasks there are and may be. The kernel counts threads for both.
+func (m *Machine) processes() (running, limit int64, err error) {
+	for _, name := range []string{"pid_max", "threads-max"} {
+		data, err := os.ReadFile(filepath.Join(m.Root, "proc/sys/kernel", name))
+		if err != nil {
+			return 0, 0, fmt.Errorf("reading process limit: %w", err)
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("reading process limit: %w", err)
+		}
+		if limit == 0 || n < limit {
+			limit = n
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(m.Root, "proc/loadavg"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading process count: %w", err)
+	}
+	f := strings.Fields(string(data))
+	if len(f) < 4 {
+		return 0, 0, fmt.Errorf("reading process count: unexpected loadavg %q", data)
+	}
+	_, all, _ := strings.Cut(f[3], "/")
+	if running, err = strconv.ParseInt(all, 10, 64); err != nil {
+		return 0, 0, fmt.Errorf("reading process count: %w", err)
+	}
+	return running, limit, nil
+}
