@@ -14,6 +14,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
+	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/image"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
@@ -44,6 +45,8 @@ func assemble(_ context.Context, k *Kubelet, engine container.Version) (*parts, 
 	if err != nil {
 		return nil, err
 	}
+	machine := &eviction.Machine{Root: k.host.Root, Dir: k.cfg.RootDir, ImageDir: k.cfg.Runtime.ImageDir}
+	garbage := k.collector(puller, machine)
 	allocatable := k.allocatable()
 	memory := allocatable.Memory().Value()
 	return &parts{
@@ -52,13 +55,13 @@ func assemble(_ context.Context, k *Kubelet, engine container.Version) (*parts, 
 		oomScoreAdj: func(pod *corev1.Pod, c *corev1.Container) int {
 			return cgroup.OOMScoreAdj(pod, c, memory)
 		},
-		usage: groupUsage{groups},
+		usage: groupUsage{groups}, node: resourcesOfNode{machine, k, garbage}, garbage: garbage,
 	}, nil
 }
 
 // allocatable is what pods may use of this machine, nil if that cannot be found out.
 func (k *Kubelet) allocatable() corev1.ResourceList {
-	_, allocatable, err := k.host.Resources(k.cfg.RootDir, int(k.cfg.Configuration.MaxPods))
+	_, allocatable, err := k.resources()
 	if err != nil {
 		return nil
 	}

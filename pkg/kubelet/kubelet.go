@@ -28,6 +28,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/checkpoint"
+	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
 	"minik8s.io/minik8s/pkg/kubelet/internal/node"
@@ -65,8 +66,14 @@ type Kubelet struct {
 	status   *status.Manager
 	parts    *parts
 	workers  *podworker.Workers
+	life     *podsync.Syncer
 	server   *server.Server
 	rates    rates
+
+	thresholds []eviction.Threshold
+	reserved   []corev1.ResourceList
+	// evictEvery is how often limits are enforced; the usual interval if 0.
+	evictEvery time.Duration
 
 	pods, nodes, services cache.SharedIndexInformer
 
@@ -76,6 +83,7 @@ type Kubelet struct {
 	images   []corev1.ContainerImage
 	imagesAt time.Time
 	engine   container.Version
+	eviction *eviction.Manager // nil until pods can run
 }
 
 // New returns a Kubelet; nothing happens before Start.
@@ -87,6 +95,14 @@ func New(cfg Config) (*Kubelet, error) {
 	k := &Kubelet{
 		cfg: cfg, host: node.Host{Root: "/"}, assemble: assemble,
 		notReady: errors.New("container runtime status check may not have completed yet"),
+	}
+	c, err := cfg.Configuration, error(nil)
+	if k.thresholds, err = eviction.Parse(eviction.Settings{Hard: c.EvictionHard, Soft: c.EvictionSoft,
+		SoftGracePeriod: c.EvictionSoftGracePeriod, MinimumReclaim: c.EvictionMinimumReclaim}); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
+	}
+	if k.reserved, err = reservations(c.SystemReserved, c.KubeReserved); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	for _, ip := range cfg.NodeIPs {
 		k.hostIPs = append(k.hostIPs, ip.String())
@@ -185,6 +201,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 		Volumes: p.volumes, Cgroups: p.cgroups, Builder: builder, Status: k.status, Probes: probes,
 		Observe: k.pleg.Pod, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
 		Logs: podlog.Standard(), Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.handler, Resources: p.resources,
+		Failures: store,
 	})
 	if !k.prepare(ctx) {
 		return nil
@@ -192,13 +209,16 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	workers := podworker.New(ctx, store.Keep(life), k.cfg.Clock, resync)
 	defer workers.Wait()
 	k.mu.Lock()
-	k.parts, k.workers = p, workers
+	k.parts, k.workers, k.life = p, workers, life
+	k.eviction = k.evictions(p.node)
 	k.notReady = nil
 	k.mu.Unlock()
 	k.reporter.Poke()
 
 	wg.Go(func() { _ = k.pleg.Start(ctx) })
 	wg.Go(func() { _ = p.volumes.Start(ctx) })
+	wg.Go(func() { _ = k.eviction.Start(ctx) })
+	wg.Go(func() { k.collectImages(ctx) })
 	wg.Go(func() {
 		for {
 			select {
@@ -357,7 +377,8 @@ func (k *Kubelet) machine(ctx context.Context) node.Machine {
 		Info:      k.host.Info(engine, k.cfg.Version),
 		Images:    k.imageList(ctx, err == nil),
 	}
-	if m.Capacity, m.Allocatable, err = k.host.Resources(k.cfg.RootDir, int(k.cfg.Configuration.MaxPods)); err != nil && notReady == nil {
+	m.Pressure = k.pressure()
+	if m.Capacity, m.Allocatable, err = k.resources(); err != nil && notReady == nil {
 		notReady = err
 	}
 	if k.server != nil {

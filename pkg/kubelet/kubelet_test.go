@@ -26,7 +26,9 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/container/fake"
+	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
+	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 )
 
 // plugin is a network.Plugin that hands out addresses.
@@ -147,7 +149,45 @@ func (s *set) Pods() ([]types.UID, error) {
 	return out, nil
 }
 
-type fakeVolumes struct{ set }
+type fakeVolumes struct {
+	set
+	used map[string]diskusage.Usage // by volume; what pods take
+}
+
+func (v *fakeVolumes) Usage(context.Context, *corev1.Pod) (map[string]diskusage.Usage, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return maps.Clone(v.used), nil
+}
+
+// write lets the volume of that name take u.
+func (v *fakeVolumes) write(name string, u diskusage.Usage) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.used = map[string]diskusage.Usage{name: u}
+}
+
+// fakeNode is a machine that observes what it is told, nothing at first.
+type fakeNode struct {
+	mu   sync.Mutex
+	seen eviction.Observations
+}
+
+func (n *fakeNode) Observe(context.Context) (eviction.Observations, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seen, nil
+}
+
+func (n *fakeNode) observes(seen eviction.Observations) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.seen = seen
+}
+
+func (n *fakeNode) Dedicated(context.Context) bool             { return false }
+func (n *fakeNode) RemoveDeadContainers(context.Context) error { return nil }
+func (n *fakeNode) RemoveUnusedImages(context.Context) error   { return nil }
 
 func (v *fakeVolumes) Start(ctx context.Context) error { <-ctx.Done(); return nil }
 func (v *fakeVolumes) Changed() <-chan types.UID       { return nil }
@@ -209,13 +249,15 @@ type world struct {
 	volumes *fakeVolumes
 	cgroups *fakeCgroups
 	ports   *fakeHostPorts
+	node    *fakeNode
+	usage   usage
 }
 
 func newWorld(t *testing.T, cfg fake.Config, objects ...*corev1.Pod) *world {
 	t.Helper()
 	cfg.PullAll = true
 	w := &world{t: t, dir: t.TempDir(), client: clientfake.NewClientset(), runtime: fake.New(cfg), network: &plugin{},
-		volumes: &fakeVolumes{}, cgroups: &fakeCgroups{}, ports: &fakeHostPorts{}}
+		volumes: &fakeVolumes{}, cgroups: &fakeCgroups{}, ports: &fakeHostPorts{}, node: &fakeNode{}}
 	for _, o := range objects {
 		w.create(o)
 	}
@@ -234,8 +276,9 @@ func (w *world) startWith(client kubernetes.Interface) (stop func()) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	k.evictEvery = 50 * time.Millisecond
 	k.assemble = func(context.Context, *Kubelet, container.Version) (*parts, error) {
-		return &parts{images: fakeImages{w.runtime}, volumes: w.volumes, cgroups: w.cgroups, hostPorts: w.ports,
+		return &parts{images: fakeImages{w.runtime}, volumes: w.volumes, cgroups: w.cgroups, hostPorts: w.ports, node: w.node, usage: w.usage,
 			resources:   func(*corev1.Pod, *corev1.Container) container.Resources { return container.Resources{} },
 			oomScoreAdj: func(*corev1.Pod, *corev1.Container) int { return 0 }}, nil
 	}

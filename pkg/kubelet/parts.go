@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
+	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
 )
@@ -24,6 +26,17 @@ type parts struct {
 	oomScoreAdj func(*corev1.Pod, *corev1.Container) int
 	// usage is what the cgroups say of pods and containers; nil if it is not known.
 	usage usage
+	// node is the machine as eviction sees it.
+	node eviction.Node
+	// garbage are the images that may be removed; nil: none may.
+	garbage garbage
+}
+
+// garbage are images that this kubelet has brought to the node; see image.Collector.
+type garbage interface {
+	Detect(ctx context.Context) error
+	Collect(ctx context.Context, bytes int64) (freed int64, err error)
+	CollectOld(ctx context.Context) error
 }
 
 type volumes interface {
@@ -34,6 +47,8 @@ type volumes interface {
 	Changed() <-chan types.UID
 	// Pods are those that have volumes on disk.
 	Pods() ([]types.UID, error)
+	// Usage measures those of a pod that are on disk and go with it; beside an error it is what could be counted.
+	Usage(ctx context.Context, pod *corev1.Pod) (map[string]diskusage.Usage, error)
 }
 
 type cgroups interface {

@@ -14,7 +14,6 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/admission"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
-	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/source"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 )
@@ -46,20 +45,9 @@ func (j *judge) Fetch(ctx context.Context) *corev1.Node {
 
 // Admit asks whether the node takes a pod beside those it has.
 func (j *judge) Admit(ctx context.Context, pod *corev1.Pod, node *corev1.Node, final bool) bool {
-	var active []*corev1.Pod
-	for _, p := range j.workers.Pods() {
-		stage, ok := j.workers.Stage(p.UID)
-		if !ok || stage >= podworker.Terminated {
-			continue
-		}
-		// The scheduler counts on what a pod has left as soon as its end is reported, which the watch here brings back later.
-		newest := *p
-		newest.Status = j.status.Base(p)
-		if !podspec.IsTerminal(&newest) {
-			active = append(active, p)
-		}
-	}
-	r := admission.Admit(pod, node, active, admission.Features{AppArmor: j.host.AppArmor(), UnsafeSysctls: j.cfg.Configuration.AllowedUnsafeSysctls})
+	r := admission.Admit(pod, node, (*Kubelet)(j).active(), admission.Features{
+		AppArmor: j.host.AppArmor(), UnsafeSysctls: j.cfg.Configuration.AllowedUnsafeSysctls, Pressure: (*Kubelet)(j).pressure(),
+	})
 	if r == nil || !final {
 		return r == nil
 	}

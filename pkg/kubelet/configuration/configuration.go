@@ -28,7 +28,19 @@ import (
 const kind = "KubeletConfiguration"
 
 // Default is what holds where nobody says otherwise.
-func Default() *kubeletconfigv1beta1.KubeletConfiguration {
+func Default() *kubeletconfigv1beta1.KubeletConfiguration { return complete(presets()) }
+
+func complete(c *kubeletconfigv1beta1.KubeletConfiguration) *kubeletconfigv1beta1.KubeletConfiguration {
+	for _, f := range fields {
+		if f.complete != nil {
+			f.complete(c)
+		}
+	}
+	return c
+}
+
+// presets are the defaults that files are laid over.
+func presets() *kubeletconfigv1beta1.KubeletConfiguration {
 	c := &kubeletconfigv1beta1.KubeletConfiguration{
 		TypeMeta: metav1.TypeMeta{Kind: kind, APIVersion: kubeletconfigv1beta1.SchemeGroupVersion.String()},
 	}
@@ -50,7 +62,7 @@ func Default() *kubeletconfigv1beta1.KubeletConfiguration {
 // names: what they name counts, lists are replaced as a whole and maps joined (KEP-3983). Either may be "". All that is wrong
 // is in the error, with its field.
 func Read(file, dir string) (*kubeletconfigv1beta1.KubeletConfiguration, error) {
-	c := Default()
+	c := presets()
 	if file != "" {
 		if err := lay(c, file); err != nil {
 			return nil, err
@@ -65,7 +77,7 @@ func Read(file, dir string) (*kubeletconfigv1beta1.KubeletConfiguration, error) 
 			return nil, err
 		}
 	}
-	if err := Validate(c).ToAggregate(); err != nil {
+	if err := Validate(complete(c)).ToAggregate(); err != nil {
 		return nil, fmt.Errorf("settings of the kubelet: %w", err)
 	}
 	return c, nil

@@ -5,13 +5,17 @@ package configuration
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 )
 
 // config keeps the lines below short.
@@ -23,6 +27,8 @@ type setting struct {
 	name string
 	// preset fills in the default; nil: the zero value is it, or another part of the program fills it in.
 	preset func(*config)
+	// complete fills in what depends on what the files say; nil: nothing does.
+	complete func(*config)
 	// check says what is wrong with the value, "" if nothing; nil: nothing can be.
 	check func(*config) string
 }
@@ -32,6 +38,22 @@ var fields = []setting{
 	{name: "resolvConf", preset: func(c *config) { c.ResolverConfig = new("/etc/resolv.conf") }, check: func(c *config) string { return absolute(ptr.Deref(c.ResolverConfig, "")) }},
 	{name: "clusterDomain"},
 	{name: "clusterDNS"},
+	{name: "imageMinimumGCAge", preset: func(c *config) { c.ImageMinimumGCAge.Duration = 2 * time.Minute }, check: func(c *config) string { return atLeast(int64(c.ImageMinimumGCAge.Duration), 0) }},
+	{name: "imageMaximumGCAge", check: maximumGCAge},
+	// On a disk that everything else is on, too, how full it is says nothing about images.
+	{name: "imageGCHighThresholdPercent", preset: func(c *config) { c.ImageGCHighThresholdPercent = new(int32(100)) }, check: func(c *config) string { return percent(c.ImageGCHighThresholdPercent) }},
+	{name: "imageGCLowThresholdPercent", preset: func(c *config) { c.ImageGCLowThresholdPercent = new(int32(80)) }, check: lowThreshold},
+	{name: "evictionHard", complete: evictionHard, check: func(c *config) string { return evictions(eviction.Settings{Hard: c.EvictionHard}) }},
+	{name: "evictionSoft", check: func(c *config) string {
+		return evictions(eviction.Settings{Soft: c.EvictionSoft, SoftGracePeriod: c.EvictionSoftGracePeriod})
+	}},
+	{name: "evictionSoftGracePeriod", check: func(c *config) string {
+		return evictions(eviction.Settings{SoftGracePeriod: c.EvictionSoftGracePeriod})
+	}},
+	{name: "evictionPressureTransitionPeriod", preset: func(c *config) { c.EvictionPressureTransitionPeriod.Duration = 5 * time.Minute }, check: func(c *config) string { return atLeast(int64(c.EvictionPressureTransitionPeriod.Duration), 0) }},
+	{name: "evictionMaxPodGracePeriod", check: func(c *config) string { return atLeast(int64(c.EvictionMaxPodGracePeriod), 0) }},
+	{name: "evictionMinimumReclaim", check: func(c *config) string { return evictions(eviction.Settings{MinimumReclaim: c.EvictionMinimumReclaim}) }},
+	{name: "mergeDefaultEvictionSettings"},
 	{name: "maxPods", preset: func(c *config) { c.MaxPods = 110 }, check: func(c *config) string { return atLeast(int64(c.MaxPods), 1) }},
 	{name: "podPidsLimit", preset: func(c *config) { c.PodPidsLimit = new(int64(-1)) }, check: func(c *config) string {
 		if n := ptr.Deref(c.PodPidsLimit, -1); n == 0 || n < -1 {
@@ -49,6 +71,8 @@ var fields = []setting{
 	{name: "containerLogMaxFiles", preset: func(c *config) { c.ContainerLogMaxFiles = new(int32(5)) }, check: func(c *config) string {
 		return atLeast(int64(ptr.Deref(c.ContainerLogMaxFiles, 0)), 2)
 	}},
+	{name: "systemReserved", check: func(c *config) string { return reserved(c.SystemReserved) }},
+	{name: "kubeReserved", check: func(c *config) string { return reserved(c.KubeReserved) }},
 	{name: "registerWithTaints"},
 }
 
@@ -97,6 +121,73 @@ func unsafeSysctls(c *config) string {
 			return fmt.Sprintf("%q is neither the name of a sysctl nor a group such as kernel.msg*", s)
 		case !slices.ContainsFunc(namespaced, func(n string) bool { return strings.HasPrefix(name, n) }):
 			return fmt.Sprintf("the sysctls %q are not known to be namespaced", s)
+		}
+	}
+	return ""
+}
+
+// defaultEvictionHard differs from upstream's, where a tenth of the disk is kept free: this one is everybody's.
+var defaultEvictionHard = map[string]string{
+	"memory.available": "100Mi", "nodefs.available": "100Mi", "nodefs.inodesFree": "1%", "imagefs.available": "100Mi", "imagefs.inodesFree": "1%",
+}
+
+// evictionHard holds as a whole if a file names it, unless it is to be merged.
+func evictionHard(c *config) {
+	merge := ptr.Deref(c.MergeDefaultEvictionSettings, false)
+	if c.EvictionHard != nil && !merge {
+		return
+	}
+	named := c.EvictionHard
+	c.EvictionHard = maps.Clone(defaultEvictionHard)
+	maps.Copy(c.EvictionHard, named)
+}
+
+func evictions(s eviction.Settings) string {
+	if _, err := eviction.Parse(s); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func percent(n *int32) string {
+	if v := ptr.Deref(n, 0); v < 0 || v > 100 {
+		return "must be between 0 and 100"
+	}
+	return ""
+}
+
+func lowThreshold(c *config) string {
+	if problem := percent(c.ImageGCLowThresholdPercent); problem != "" {
+		return problem
+	}
+	if ptr.Deref(c.ImageGCLowThresholdPercent, 0) >= ptr.Deref(c.ImageGCHighThresholdPercent, 100) {
+		return "must be less than imageGCHighThresholdPercent"
+	}
+	return ""
+}
+
+func maximumGCAge(c *config) string {
+	switch age := c.ImageMaximumGCAge.Duration; {
+	case age < 0:
+		return "must not be negative"
+	case age > 0 && age <= c.ImageMinimumGCAge.Duration:
+		return "must be greater than imageMinimumGCAge"
+	}
+	return ""
+}
+
+// reserved are resources that the node tells of. Process ids are not: nothing would keep them.
+func reserved(list map[string]string) string {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if !slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, name) {
+			return fmt.Sprintf("cannot reserve %q", name)
+		}
+		q, err := resource.ParseQuantity(list[name])
+		if err != nil {
+			return fmt.Sprintf("%s: %v", name, err)
+		}
+		if q.Sign() < 0 {
+			return fmt.Sprintf("resource quantity for %q cannot be negative: %v", name, list[name])
 		}
 	}
 	return ""

@@ -122,6 +122,14 @@ func (b *bounded) RemoveImage(ctx context.Context, ref string) error {
 	return b.do(ctx, b.patience, "RemoveImage", func(ctx context.Context) error { return b.Runtime.RemoveImage(ctx, ref) })
 }
 
+func (b *bounded) ImagesInUse(ctx context.Context) (map[string]bool, error) {
+	return within(ctx, b.patience, "ImagesInUse", b.Runtime.ImagesInUse)
+}
+
+func (b *bounded) DiskUsage(ctx context.Context, id string) (DiskUsage, error) {
+	return within(ctx, b.patience, "DiskUsage", func(ctx context.Context) (DiskUsage, error) { return b.Runtime.DiskUsage(ctx, id) })
+}
+
 func (b *bounded) ImageDir(ctx context.Context) (string, error) {
 	return within(ctx, b.patience, "ImageDir", b.Runtime.ImageDir)
 }

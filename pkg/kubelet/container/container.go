@@ -87,9 +87,17 @@ type Runtime interface {
 	Images(ctx context.Context) ([]*Image, error)
 	// RemoveImage removes an image by id or reference. Absence is success.
 	RemoveImage(ctx context.Context, ref string) error
+	// ImagesInUse are the ids of the images of all containers of the engine, running or not, whoever's they are.
+	ImagesInUse(ctx context.Context) (map[string]bool, error)
 	// ImageDir is the directory of the engine that holds images, for disk figures.
 	ImageDir(ctx context.Context) (string, error)
+	// DiskUsage counts what a container has written. It may take long and much of the disk's time.
+	DiskUsage(ctx context.Context, id string) (DiskUsage, error)
 }
+
+// DiskUsage is what a container takes of the disk, in bytes: its files that are not its image's, and its log as far as this
+// process can see it.
+type DiskUsage struct{ Rootfs, Log int64 }
 
 // Version describes the engine.
 type Version struct {

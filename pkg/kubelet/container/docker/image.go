@@ -195,6 +195,19 @@ func (r *Runtime) RemoveImage(ctx context.Context, ref string) error {
 	return nil
 }
 
+// ImagesInUse implements container.Runtime.
+func (r *Runtime) ImagesInUse(ctx context.Context) (map[string]bool, error) {
+	list, err := r.client.ContainerList(ctx, dockercontainer.ListOptions{All: true})
+	if err != nil {
+		return nil, engineError(err, "listing the containers of images")
+	}
+	used := map[string]bool{}
+	for _, c := range list {
+		used[c.ImageID] = true
+	}
+	return used, nil
+}
+
 // ImageDir implements container.Runtime.
 func (r *Runtime) ImageDir(ctx context.Context) (string, error) {
 	info, err := r.client.Info(ctx)

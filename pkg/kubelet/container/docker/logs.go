@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"time"
 
@@ -16,6 +17,40 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
+
+// DiskUsage implements container.Runtime. The daemon walks through the container's layer for it.
+func (r *Runtime) DiskUsage(ctx context.Context, id string) (container.DiskUsage, error) {
+	found, _, err := r.client.ContainerInspectWithRaw(ctx, id, true)
+	if err != nil {
+		return container.DiskUsage{}, engineError(err, "measuring %q", id)
+	}
+	if !r.owns(found.Config.Labels) || found.Config.Labels[labelKind] != kindContainer {
+		return container.DiskUsage{}, fmt.Errorf("measuring %q: not a container of this node: %w", id, container.ErrNotFound)
+	}
+	var u container.DiskUsage
+	if found.SizeRw != nil {
+		u.Rootfs = *found.SizeRw
+	}
+	u.Log = logSize(found.LogPath)
+	return u, nil
+}
+
+// logSize is that of a log with the parts that Docker has rotated away. A log that is kept elsewhere takes nothing here.
+func logSize(file string) (size int64) {
+	if file == "" {
+		return 0
+	}
+	for i, next := 0, file; ; i, next = i+1, fmt.Sprintf("%s.%d", file, i+1) {
+		info, err := os.Stat(next)
+		if err != nil {
+			info, err = os.Stat(next + ".gz")
+		}
+		if err != nil {
+			return size
+		}
+		size += info.Size()
+	}
+}
 
 // Logs implements container.Runtime. As upstream, Tail counts the lines of both streams together, before Since is
 // looked at. A TTY has one stream, which goes to stdout.

@@ -56,6 +56,7 @@ type Runtime struct {
 	containers  map[string]*process
 	images      map[string]*container.Image // by id
 	published   map[string]published        // by normalized reference
+	foreign     map[string]bool             // ids of images that others use
 	calls       []Call
 	faults      map[string][]fault
 	before      func(Call) error
@@ -96,6 +97,7 @@ func New(config Config) *Runtime {
 		containers: map[string]*process{},
 		images:     map[string]*container.Image{},
 		published:  map[string]published{},
+		foreign:    map[string]bool{},
 		faults:     map[string][]fault{},
 		lost:       map[string]int{},
 		watchers:   map[*watcher]struct{}{},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -157,6 +158,32 @@ func (r *Runtime) RemoveImage(ctx context.Context, ref string) error {
 		delete(r.images, img.ID)
 	}
 	return nil
+}
+
+// ImagesInUse implements container.Runtime: those of containers made here and those told to UseImage.
+func (r *Runtime) ImagesInUse(ctx context.Context) (map[string]bool, error) {
+	if err := r.begin(ctx, Call{Op: "ImagesInUse"}); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	used := maps.Clone(r.foreign)
+	for _, p := range r.containers {
+		if img := r.lookup(p.config.Image); img != nil {
+			used[img.ID] = true
+		}
+	}
+	return used, nil
+}
+
+// UseImage lets a container that is not of this node use the image with that id, or not any more.
+func (r *Runtime) UseImage(id string, used bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.foreign, id)
+	if used {
+		r.foreign[id] = true
+	}
 }
 
 // ImageDir implements container.Runtime.

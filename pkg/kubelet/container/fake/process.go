@@ -39,6 +39,7 @@ type process struct {
 	signals chan string
 	stdin   *pipe
 	log     *logBuffer
+	disk    container.DiskUsage
 }
 
 func (p *process) copy() *container.Container {
@@ -107,6 +108,29 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 		return "", err
 	}
 	return p.ID, nil
+}
+
+// DiskUsage implements container.Runtime: what Written was told.
+func (r *Runtime) DiskUsage(ctx context.Context, id string) (container.DiskUsage, error) {
+	if err := r.begin(ctx, Call{Op: "DiskUsage", ID: id}); err != nil {
+		return container.DiskUsage{}, err
+	}
+	p, err := r.process(id)
+	if err != nil {
+		return container.DiskUsage{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return p.disk, nil
+}
+
+// Written makes u what the container takes of the disk. Containers that are not known are ignored.
+func (r *Runtime) Written(id string, u container.DiskUsage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.containers[id]; p != nil {
+		p.disk = u
+	}
 }
 
 // StartContainer implements container.Runtime. A fault injected here leaves the container exited with code 128, as an

@@ -17,6 +17,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
+	"minik8s.io/minik8s/pkg/apis/core/qos"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 )
 
@@ -28,11 +29,14 @@ type Features struct {
 	AppArmor bool
 	// UnsafeSysctls may be set by pods besides those that are safe; a "*" at the end stands for all that begin so.
 	UnsafeSysctls []string
+	// Pressure are the conditions that the node is under.
+	Pressure []corev1.NodeConditionType
 }
 
 // Admit returns nil if node takes pod beside active, the pods that it has taken and that have not ended.
 func Admit(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod, f Features) *Refusal {
 	for _, check := range []func() *Refusal{
+		func() *Refusal { return pressure(pod, f.Pressure) },
 		func() *Refusal { return system(pod, node) },
 		func() *Refusal { return supported(pod) },
 		func() *Refusal { return sysctls(pod, f.UnsafeSysctls) },
@@ -47,6 +51,21 @@ func Admit(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod, f Features)
 		}
 	}
 	return nil
+}
+
+// pressure refuses what would make it worse: with too little memory only pods that request none.
+func pressure(pod *corev1.Pod, under []corev1.NodeConditionType) *Refusal {
+	if len(under) == 0 || podspec.IsCritical(pod) {
+		return nil
+	}
+	if slices.Equal(under, []corev1.NodeConditionType{corev1.NodeMemoryPressure}) {
+		tolerated := corev1helpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations,
+			&corev1.Taint{Key: corev1.TaintNodeMemoryPressure, Effect: corev1.TaintEffectNoSchedule}, false)
+		if tolerated || qos.Of(pod) != corev1.PodQOSBestEffort {
+			return nil
+		}
+	}
+	return &Refusal{"Evicted", fmt.Sprintf("The node had condition: %v. ", under)}
 }
 
 func predicate(name, description string) *Refusal {

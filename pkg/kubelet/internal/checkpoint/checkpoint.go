@@ -17,6 +17,8 @@ import (
 	"github.com/moby/sys/atomicwriter"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 )
 
 // Store is a directory with a file per pod.
@@ -47,10 +49,44 @@ func (s *Store) Save(pod *corev1.Pod) error {
 
 // Remove forgets a pod. Absence is success.
 func (s *Store) Remove(uid types.UID) error {
-	if err := os.Remove(s.path(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing checkpoint of pod %s: %w", uid, err)
+	for _, file := range []string{s.path(uid), s.failure(uid)} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing checkpoint of pod %s: %w", uid, err)
+		}
 	}
 	return nil
+}
+
+// Fail notes that the kubelet has decided to end a pod, which it does not do again after a restart of its own accord.
+func (s *Store) Fail(uid types.UID, f status.Failure) error {
+	data, err := json.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("encoding the end of pod %s: %w", uid, err)
+	}
+	if err := atomicwriter.WriteFile(s.failure(uid), data, 0o600); err != nil {
+		return fmt.Errorf("noting the end of pod %s: %w", uid, err)
+	}
+	return nil
+}
+
+// Failure is what Fail has noted of a pod, nil if nothing.
+func (s *Store) Failure(uid types.UID) (*status.Failure, error) {
+	data, err := os.ReadFile(s.failure(uid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the end of pod %s: %w", uid, err)
+	}
+	f := &status.Failure{}
+	if err := json.Unmarshal(data, f); err != nil {
+		return nil, fmt.Errorf("reading the end of pod %s: %w", uid, err)
+	}
+	return f, nil
+}
+
+func (s *Store) failure(uid types.UID) string {
+	return filepath.Join(s.dir, filepath.Base(string(uid))+".failure")
 }
 
 // Load returns all pods. Unreadable files are returned as one joined error beside the pods that could be read.

@@ -25,7 +25,9 @@ type Usage struct {
 }
 
 // Add returns the sum of both.
-func (u Usage) Add(v Usage) Usage { return Usage{Bytes: u.Bytes + v.Bytes, Inodes: u.Inodes + v.Inodes} }
+func (u Usage) Add(v Usage) Usage {
+	return Usage{Bytes: u.Bytes + v.Bytes, Inodes: u.Inodes + v.Inodes}
+}
 
 // batch is how many entries of a directory are read at once; it bounds the memory for those with very many.
 const batch = 1024

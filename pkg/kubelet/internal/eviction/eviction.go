@@ -20,8 +20,7 @@ import (
 )
 
 const (
-	// interval is how often node and pods are looked at.
-	interval = 10 * time.Second
+	defaultInterval = 10 * time.Second
 	// measurePatience bounds the measurement of one pod, measuring is how many are measured at once.
 	measurePatience = 10 * time.Second
 	measuring       = 4
@@ -54,15 +53,18 @@ type Eviction struct {
 	Disrupted bool
 }
 
+// Scope is what to measure of a pod's local storage; neither is free.
+type Scope struct{ Volumes, Containers bool }
+
 // Pods are those of the node.
 type Pods interface {
 	// Active are those that run or are to run, also while they are being ended.
 	Active() []*corev1.Pod
-	// Usage measures a pod, its file systems only if disk. It returns when ctx ends, then with an error and, if there is any, what
-	// was counted until then.
-	Usage(ctx context.Context, pod *corev1.Pod, disk bool) (*statsv1alpha1.PodStats, error)
+	// Usage measures memory and processes of a pod, and what else scope says. It returns when ctx ends, then with an error and
+	// what was counted until then.
+	Usage(ctx context.Context, pod *corev1.Pod, scope Scope) (*statsv1alpha1.PodStats, error)
 	// Evict has a pod ended and does not wait for it. Once more for the same pod it only hurries.
-	Evict(pod *corev1.Pod, e Eviction)
+	Evict(ctx context.Context, pod *corev1.Pod, e Eviction)
 	// Stopped says whether nothing of a pod is left but what its status tells of.
 	Stopped(uid types.UID) bool
 }
@@ -80,6 +82,8 @@ type Config struct {
 	// NodeRef is what the node's events are about.
 	NodeRef *corev1.ObjectReference
 	Clock   clock.Clock
+	// Interval is how often node and pods are looked at; 10 s if 0.
+	Interval time.Duration
 	// Changed is called when Conditions have.
 	Changed func()
 }
@@ -95,6 +99,9 @@ type Manager struct {
 
 // New returns a Manager of a node without pressure.
 func New(cfg Config) *Manager {
+	if cfg.Interval == 0 {
+		cfg.Interval = defaultInterval
+	}
 	return &Manager{cfg: cfg, tracker: NewTracker(cfg.Thresholds, cfg.PressureTransitionPeriod)}
 }
 
@@ -130,7 +137,7 @@ func (m *Manager) Start(ctx context.Context) error {
 func (m *Manager) every(ctx context.Context, f func()) {
 	for ctx.Err() == nil {
 		f()
-		m.sleep(ctx, interval)
+		m.sleep(ctx, m.cfg.Interval)
 	}
 }
 
@@ -191,14 +198,15 @@ func (m *Manager) relieve(ctx context.Context) *corev1.Pod {
 		logger.Info("No pod can be evicted", "signal", t.Signal)
 		return nil
 	}
-	usage := m.measure(ctx, pods, about.condition == corev1.NodeDiskPressure)
+	disk := about.condition == corev1.NodeDiskPressure
+	usage := m.measure(ctx, pods, func(*corev1.Pod) Scope { return Scope{Volumes: disk, Containers: disk} })
 	if ctx.Err() != nil {
 		return nil
 	}
 	rank(pods, usage, t.Signal, dedicated)
 	pod := pods[0]
 	text, annotations := message(pod, usage[pod.UID], t, seen)
-	m.cfg.Pods.Evict(pod, Eviction{Message: text, Annotations: annotations, Grace: m.grace(pod, t), Disrupted: true})
+	m.cfg.Pods.Evict(ctx, pod, Eviction{Message: text, Annotations: annotations, Grace: m.grace(pod, t), Disrupted: true})
 	return pod
 }
 
@@ -249,7 +257,7 @@ func (m *Manager) grace(pod *corev1.Pod, t Threshold) time.Duration {
 }
 
 // measure measures pods, some at once. Who cannot be measured in time is missing.
-func (m *Manager) measure(ctx context.Context, pods []*corev1.Pod, disk bool) Usage {
+func (m *Manager) measure(ctx context.Context, pods []*corev1.Pod, scope func(*corev1.Pod) Scope) Usage {
 	usage := Usage{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -260,7 +268,7 @@ func (m *Manager) measure(ctx context.Context, pods []*corev1.Pod, disk bool) Us
 			defer func() { <-turns }()
 			mctx, cancel := context.WithTimeout(ctx, measurePatience)
 			defer cancel()
-			u, err := m.cfg.Pods.Usage(mctx, pod, disk)
+			u, err := m.cfg.Pods.Usage(mctx, pod, scope(pod))
 			if err != nil && ctx.Err() == nil {
 				klog.FromContext(ctx).V(2).Info("Measuring a pod failed", "pod", klog.KObj(pod), "err", err)
 			}
@@ -278,22 +286,21 @@ func (m *Manager) measure(ctx context.Context, pods []*corev1.Pod, disk bool) Us
 
 // enforceLimits ends the pods that use more local storage than they may. What was counted until time was up is at least used.
 func (m *Manager) enforceLimits(ctx context.Context) {
-	pods := slices.DeleteFunc(m.cfg.Pods.Active(), func(p *corev1.Pod) bool { return !Limited(p) || podspec.IsCritical(p) })
+	pods := slices.DeleteFunc(m.cfg.Pods.Active(), func(p *corev1.Pod) bool { return Limited(p) == Scope{} || podspec.IsCritical(p) })
 	if len(pods) == 0 {
 		return
 	}
 	dctx, cancel := context.WithTimeout(ctx, callPatience)
 	dedicated := m.cfg.Node.Dedicated(dctx)
 	cancel()
-	usage := m.measure(ctx, pods, true)
+	usage := m.measure(ctx, pods, Limited)
 	for _, pod := range pods {
 		u := usage[pod.UID]
 		if u == nil {
 			continue
 		}
 		if text := exceeded(pod, u, dedicated); text != "" {
-			m.cfg.Pods.Evict(pod, Eviction{Message: text, Grace: HardGrace})
+			m.cfg.Pods.Evict(ctx, pod, Eviction{Message: text, Grace: HardGrace})
 		}
 	}
 }
-

@@ -76,15 +76,17 @@ func consumption(c *statsv1alpha1.ContainerStats, name corev1.ResourceName) (res
 	return resource.Quantity{}, false
 }
 
-// Limited says whether a pod has limits of local storage, so that it has to be measured.
-func Limited(pod *corev1.Pod) bool {
+// Limited is what has to be measured to hold a pod to its limits of local storage.
+func Limited(pod *corev1.Pod) Scope {
+	if _, ok := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})[corev1.ResourceEphemeralStorage]; ok {
+		return Scope{Volumes: true, Containers: true}
+	}
 	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; v.EmptyDir != nil && IsLocal(v) && v.EmptyDir.SizeLimit != nil && v.EmptyDir.SizeLimit.Sign() > 0 {
-			return true
+		if v := &pod.Spec.Volumes[i]; IsLocal(v) && v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.SizeLimit.Sign() > 0 {
+			return Scope{Volumes: true}
 		}
 	}
-	_, ok := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})[corev1.ResourceEphemeralStorage]
-	return ok
+	return Scope{}
 }
 
 // exceeded tells which limit of local storage a pod has exceeded, "" for none. dedicated: the containers' file systems are not

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -65,6 +66,7 @@ type Config struct {
 type Puller struct {
 	config  Config
 	records *records
+	brought *store
 	gate    *gate.Gate
 
 	mu       sync.Mutex
@@ -93,7 +95,15 @@ func New(config Config) (*Puller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Puller{config: config, records: r, gate: gate.New(config.Parallel, slow), failures: map[key]failure{}}, nil
+	dir := ""
+	if config.Dir != "" {
+		dir = filepath.Join(config.Dir, "brought")
+	}
+	b, err := openStore(dir, config.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &Puller{config: config, records: r, brought: b, gate: gate.New(config.Parallel, slow), failures: map[key]failure{}}, nil
 }
 
 // Ensure returns the image of a container, after pulling it if its policy says so. ref is the container's, for events.
@@ -126,6 +136,7 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Containe
 	present := func() (*container.Image, error) {
 		p.config.Recorder.Event(ref, corev1.EventTypeNormal, "Pulled",
 			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.Image))
+		p.brought.use(local.ID, p.config.Clock.Now())
 		return local, nil
 	}
 	if usable(nil) {
@@ -175,7 +186,11 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container,
 	p.config.Recorder.Event(ref, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
 	var pulling time.Time
 	var img *container.Image
+	var before map[string]bool
 	err := p.gate.Do(ctx, func() (err error) {
+		if before, err = p.present(ctx); err != nil {
+			before = nil // what comes may have been there
+		}
 		pulling = p.config.Clock.Now()
 		img, err = p.try(ctx, c.Image, logins)
 		return err
@@ -193,6 +208,9 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container,
 		return nil, &Error{ReasonPull, err.Error()}
 	}
 	p.succeeded(k)
+	if err := p.brought.note(img.ID, c.Image, before != nil && !before[img.ID], p.config.Clock.Now()); err != nil {
+		klog.FromContext(ctx).V(2).Info("An image will not be removed when it is not used", "image", c.Image, "err", err)
+	}
 	if err := p.records.prune(func() (map[string]bool, error) { return p.present(ctx) }); err != nil {
 		klog.FromContext(ctx).V(2).Info("Forgetting pulls of removed images failed", "err", err)
 	}

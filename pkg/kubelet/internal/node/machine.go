@@ -25,24 +25,21 @@ import (
 // maxImages is how many images a Node lists, the largest first.
 const maxImages = 50
 
-// reservedMemory is what upstream's default hard eviction threshold keeps from pods; of the disk it is a tenth.
-const reservedMemory = 100 << 20
-
 // Host reads facts about the machine below root ("/" in production).
 type Host struct{ Root string }
 
-// Resources returns capacity and allocatable. dir is the file system whose size counts.
-func (h Host) Resources(dir string, maxPods int) (capacity, allocatable corev1.ResourceList, err error) {
+// Capacity returns what the machine has. dir is the file system whose size counts.
+func (h Host) Capacity(dir string, maxPods int) (corev1.ResourceList, error) {
 	memory, err := h.memory()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
-		return nil, nil, fmt.Errorf("reading size of %q: %w", dir, err)
+		return nil, fmt.Errorf("reading size of %q: %w", dir, err)
 	}
 	disk := int64(fs.Blocks) * fs.Bsize
-	capacity = corev1.ResourceList{
+	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:              *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
 		corev1.ResourceMemory:           *resource.NewQuantity(memory, resource.BinarySI),
 		corev1.ResourceEphemeralStorage: *resource.NewQuantity(disk, resource.BinarySI),
@@ -58,10 +55,25 @@ func (h Host) Resources(dir string, maxPods int) (capacity, allocatable corev1.R
 		size := resource.NewQuantity(kb<<10, resource.BinarySI)
 		capacity[corev1.ResourceName(corev1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(n*kb<<10, resource.BinarySI)
 	}
-	allocatable = capacity.DeepCopy()
-	allocatable[corev1.ResourceMemory] = *resource.NewQuantity(max(memory-reservedMemory, 0), resource.BinarySI)
-	allocatable[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(disk/10*9, resource.DecimalSI)
-	return capacity, allocatable, nil
+	return capacity, nil
+}
+
+// Allocatable is what of a capacity is left for pods.
+func Allocatable(capacity corev1.ResourceList, reserved ...corev1.ResourceList) corev1.ResourceList {
+	out := capacity.DeepCopy()
+	for _, list := range reserved {
+		for name, r := range list {
+			q, ok := out[name]
+			if !ok {
+				continue
+			}
+			if q.Sub(r); q.Sign() < 0 {
+				q.Set(0)
+			}
+			out[name] = q
+		}
+	}
+	return out
 }
 
 func (h Host) memory() (int64, error) {

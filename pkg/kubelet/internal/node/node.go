@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -58,6 +59,8 @@ type Machine struct {
 	KubeletPort int32
 	// NotReady is why pods cannot run, "" if they can.
 	NotReady string
+	// Pressure are those of the conditions MemoryPressure, DiskPressure and PIDPressure that are true.
+	Pressure []corev1.NodeConditionType
 }
 
 // Reporter keeps the Node.
@@ -194,10 +197,12 @@ func (r *Reporter) label(ctx context.Context, live *corev1.Node) (*corev1.Node, 
 	return n, nil
 }
 
-// ref names the Node as the kubelet's events always have: by name in place of a uid.
-func (r *Reporter) ref() *corev1.ObjectReference {
-	return &corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: r.cfg.Name, UID: types.UID(r.cfg.Name)}
+// Ref names a Node as the kubelet's events always have: by name in place of a uid.
+func Ref(name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: name, UID: types.UID(name)}
 }
+
+func (r *Reporter) ref() *corev1.ObjectReference { return Ref(r.cfg.Name) }
 
 // events tells of conditions that have turned.
 func (r *Reporter) events(before, after corev1.NodeStatus) {
@@ -206,19 +211,8 @@ func (r *Reporter) events(before, after corev1.NodeStatus) {
 		if old != nil && old.Status == c.Status {
 			continue
 		}
-		var reason string
-		switch {
-		case c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue:
-			reason = "NodeReady"
-		case c.Type == corev1.NodeReady:
-			reason = "NodeNotReady"
-		case c.Type == corev1.NodeMemoryPressure && c.Status == corev1.ConditionFalse:
-			reason = "NodeHasSufficientMemory"
-		case c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionFalse:
-			reason = "NodeHasNoDiskPressure"
-		case c.Type == corev1.NodePIDPressure && c.Status == corev1.ConditionFalse:
-			reason = "NodeHasSufficientPID"
-		default:
+		reason, known := turned[c.Type][c.Status]
+		if !known {
 			continue
 		}
 		r.cfg.Recorder.Event(r.ref(), corev1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", r.cfg.Name, reason))
@@ -238,12 +232,7 @@ func Status(old corev1.NodeStatus, m Machine, now time.Time) corev1.NodeStatus {
 	if m.NotReady != "" {
 		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", m.NotReady
 	}
-	for _, c := range []corev1.NodeCondition{
-		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
-		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
-		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
-		ready,
-	} {
+	for _, c := range append(pressure(m.Pressure), ready) {
 		c.LastHeartbeatTime = metav1.NewTime(now).Rfc3339Copy()
 		c.LastTransitionTime = c.LastHeartbeatTime
 		i, o := nodeutil.GetNodeCondition(&st, c.Type)
@@ -257,6 +246,33 @@ func Status(old corev1.NodeStatus, m Machine, now time.Time) corev1.NodeStatus {
 		st.Conditions[i] = c
 	}
 	return st
+}
+
+// turned are the reasons of the events about conditions that have turned.
+var turned = map[corev1.NodeConditionType]map[corev1.ConditionStatus]string{
+	corev1.NodeReady:          {corev1.ConditionTrue: "NodeReady", corev1.ConditionFalse: "NodeNotReady"},
+	corev1.NodeMemoryPressure: {corev1.ConditionTrue: "NodeHasInsufficientMemory", corev1.ConditionFalse: "NodeHasSufficientMemory"},
+	corev1.NodeDiskPressure:   {corev1.ConditionTrue: "NodeHasDiskPressure", corev1.ConditionFalse: "NodeHasNoDiskPressure"},
+	corev1.NodePIDPressure:    {corev1.ConditionTrue: "NodeHasInsufficientPID", corev1.ConditionFalse: "NodeHasSufficientPID"},
+}
+
+// pressure is the conditions about what may run short, of which some are true.
+func pressure(under []corev1.NodeConditionType) []corev1.NodeCondition {
+	out := []corev1.NodeCondition{
+		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
+		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
+	}
+	for i, short := range []corev1.NodeCondition{
+		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionTrue, Reason: "KubeletHasInsufficientMemory", Message: "kubelet has insufficient memory available"},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Reason: "KubeletHasDiskPressure", Message: "kubelet has disk pressure"},
+		{Type: corev1.NodePIDPressure, Status: corev1.ConditionTrue, Reason: "KubeletHasInsufficientPID", Message: "kubelet has insufficient PID available"},
+	} {
+		if slices.Contains(under, short.Type) {
+			out[i] = short
+		}
+	}
+	return out
 }
 
 // overlay keeps resources that only others know of (device plugins, tests).

@@ -119,12 +119,12 @@ func condition(n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondit
 
 func TestHost(t *testing.T) {
 	h := Host{Root: "/"}
-	capacity, allocatable, err := h.Resources(t.TempDir(), 50)
+	capacity, err := h.Capacity(t.TempDir(), 50)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if capacity.Pods().Value() != 50 || capacity.Cpu().IsZero() || allocatable.Memory().Cmp(*capacity.Memory()) >= 0 || allocatable.StorageEphemeral().Cmp(*capacity.StorageEphemeral()) >= 0 {
-		t.Errorf("capacity %v allocatable %v", capacity, allocatable)
+	if capacity.Pods().Value() != 50 || capacity.Cpu().IsZero() || capacity.Memory().IsZero() || capacity.StorageEphemeral().IsZero() {
+		t.Errorf("capacity %v", capacity)
 	}
 	info := h.Info(container.Version{Name: "docker", Version: "20.10"}, "v1.37.2")
 	if info.ContainerRuntimeVersion != "docker://20.10" || info.KubeletVersion != "v1.37.2" || info.KernelVersion == "" || info.BootID == "" {
@@ -133,5 +133,36 @@ func TestHost(t *testing.T) {
 	want := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}, {Type: corev1.NodeInternalIP, Address: "fd00::1"}, {Type: corev1.NodeHostName, Address: "n"}}
 	if diff := cmp.Diff(want, Addresses("n", []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fd00::1")})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAllocatable(t *testing.T) {
+	list := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	got := Allocatable(list("4", "1Gi"), list("500m", "24Mi"), corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100Mi"), "x": resource.MustParse("1")}, nil)
+	if diff := cmp.Diff(list("3500m", "900Mi"), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := Allocatable(list("4", "1Gi"), list("5", "1Gi")); got.Cpu().Sign() != 0 || got.Memory().Sign() != 0 {
+		t.Errorf("more than all: %v", got)
+	}
+}
+
+func TestStatus_Pressure(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	calm := Status(corev1.NodeStatus{}, Machine{}, now)
+	short := Status(calm, Machine{Pressure: []corev1.NodeConditionType{corev1.NodeDiskPressure}}, now.Add(time.Minute))
+	n := &corev1.Node{Status: short}
+	if c := condition(n, corev1.NodeDiskPressure); c.Status != corev1.ConditionTrue || c.Reason != "KubeletHasDiskPressure" || !c.LastTransitionTime.Time.Equal(now.Add(time.Minute)) {
+		t.Errorf("%+v", c)
+	}
+	if c := condition(n, corev1.NodeMemoryPressure); c.Status != corev1.ConditionFalse || !c.LastTransitionTime.Time.Equal(now) {
+		t.Errorf("%+v", c)
+	}
+	events := record.NewFakeRecorder(10)
+	New(Config{Name: "n", Recorder: events}).events(calm, short)
+	if got, want := <-events.Events, "Normal NodeHasDiskPressure Node n status is now: NodeHasDiskPressure"; got != want || len(events.Events) > 0 {
+		t.Errorf("event %q, want %q", got, want)
 	}
 }

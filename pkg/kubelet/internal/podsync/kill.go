@@ -13,9 +13,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 )
 
 // minGrace is what a container always gets, so that a hook that took all the time does not turn SIGTERM into SIGKILL.
@@ -142,6 +144,9 @@ func (s *Syncer) preStop(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 // Terminate stops all of a pod within grace. When it returns nil nothing runs, and the pod's last status is on its way.
 func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Duration) error {
 	m := s.memory(pod.UID)
+	if f := s.recall(ctx, m, pod); f != nil && f.Grace > 0 {
+		grace = min(grace, f.Grace)
+	}
 	pod = s.current(pod)
 	s.cfg.Probes.StopKilling(pod.UID)
 	obs, err := s.cfg.Observe(ctx, pod.UID)
@@ -169,6 +174,47 @@ func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Dura
 	return nil
 }
 
+// Fail makes f the reason for the end of a pod, which its worker has to be told to bring about. It returns false if there is a
+// reason already. A kubelet that is killed meanwhile ends the pod when it starts again; if that cannot be noted, because the disk
+// is full perhaps, the pod is ended all the same.
+func (s *Syncer) Fail(ctx context.Context, pod *corev1.Pod, f status.Failure) bool {
+	m := s.memory(pod.UID)
+	if s.recall(ctx, m, pod) != nil {
+		return false
+	}
+	if err := s.cfg.Failures.Fail(pod.UID, f); err != nil {
+		klog.FromContext(ctx).Error(err, "A pod that is ended would be started again by the next kubelet", "pod", klog.KObj(pod))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failure != nil {
+		return false
+	}
+	m.failure = &f
+	return true
+}
+
+// recall returns why the kubelet has ended a pod, nil if it has not; an earlier process may have decided so.
+func (s *Syncer) recall(ctx context.Context, m *memory, pod *corev1.Pod) *status.Failure {
+	m.mu.Lock()
+	f, recalled := m.failure, m.recalled
+	m.mu.Unlock()
+	if f != nil || recalled {
+		return f
+	}
+	kept, err := s.cfg.Failures.Failure(pod.UID)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "What was decided about a pod is lost", "pod", klog.KObj(pod))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.recalled = true
+	if m.failure == nil {
+		m.failure = kept
+	}
+	return m.failure
+}
+
 // Cleanup gives back what a stopped pod holds; see podworker.Life.
 func (s *Syncer) Cleanup(ctx context.Context, pod *corev1.Pod, deleted bool) error {
 	obs, err := s.cfg.Observe(ctx, pod.UID)
@@ -181,7 +227,8 @@ func (s *Syncer) Cleanup(ctx context.Context, pod *corev1.Pod, deleted bool) err
 	if err := s.cfg.Volumes.Unmount(ctx, pod.UID); err != nil {
 		return fmt.Errorf("unmounting volumes: %w", err)
 	}
-	if !deleted {
+	f := s.recall(ctx, s.memory(pod.UID), pod)
+	if !deleted && (f == nil || !f.Clear) {
 		return s.removeCgroup(pod)
 	}
 	if obs != nil {
@@ -191,7 +238,7 @@ func (s *Syncer) Cleanup(ctx context.Context, pod *corev1.Pod, deleted bool) err
 			}
 		}
 	}
-	if err := s.removeCgroup(pod); err != nil {
+	if err := s.removeCgroup(pod); err != nil || !deleted {
 		return err
 	}
 	if err := s.cfg.Logs.DropPod(pod.UID); err != nil {

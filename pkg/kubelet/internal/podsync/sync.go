@@ -55,6 +55,13 @@ type HostPorts interface {
 	Remove(uid types.UID) error
 }
 
+// Failures keep why pods were ended, so that it is known after a restart.
+type Failures interface {
+	Fail(uid types.UID, f status.Failure) error
+	// Failure is nil if none was kept.
+	Failure(uid types.UID) (*status.Failure, error)
+}
+
 // WaitError is why a container cannot be started now, in the words of its waiting state.
 type WaitError struct{ Reason, Message string }
 
@@ -72,6 +79,7 @@ type Config struct {
 	Cgroups     Cgroups
 	Builder     *launch.Builder
 	Status      *status.Manager
+	Failures    Failures
 	Probes      *prober.Manager
 	// Observe returns what the engine has of a pod, with all that was done through Runtime; nil if it has nothing.
 	Observe  func(context.Context, types.UID) (*observed.Pod, error)
@@ -110,6 +118,7 @@ type memory struct {
 	killed, preStopped map[string]bool
 	messages           map[string]string // termination messages by container id
 	failure            *status.Failure
+	recalled           bool // failure is what an earlier process has noted, if it has
 	// connected is the sandbox whose network this process has seen to be complete.
 	connected string
 }
@@ -142,6 +151,9 @@ func (s *Syncer) memory(uid types.UID) *memory {
 func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, error) {
 	m := s.memory(pod.UID)
 	s.cfg.Status.Seen(pod) // at each look, so that nothing that came at a bad moment is missed for longer than until the next one
+	if s.recall(ctx, m, pod) != nil {
+		return podworker.Result{Terminate: true}, nil
+	}
 	var result podworker.Result
 	for range 3 { // sandbox gone, sandbox made, containers
 		pod = s.current(pod)

@@ -123,6 +123,21 @@ func (w *Workers) Remove(pod *corev1.Pod) {
 	p.poke()
 }
 
+// Terminate ends a pod that is to run, within grace, or lets one that is ending hurry. It is not remembered: Life.Sync has to say
+// so again after a restart of the process. Unknown pods are ignored.
+func (w *Workers) Terminate(uid types.UID, grace time.Duration) {
+	w.mu.Lock()
+	p := w.pods[uid]
+	w.mu.Unlock()
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	p.terminate(grace)
+	p.mu.Unlock()
+	p.poke()
+}
+
 // Wake has a pod looked at. Unknown pods are ignored.
 func (w *Workers) Wake(uid types.UID) {
 	w.mu.Lock()

@@ -56,6 +56,28 @@ func conditions(in Input, st *corev1.PodStatus) {
 	st.Conditions = out
 }
 
+// disrupt tells that the kubelet has ended the pod for the node's sake.
+func disrupt(in Input, st *corev1.PodStatus) {
+	c := corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet, Message: in.Failure.Message,
+		ObservedGeneration: in.Pod.Generation, LastTransitionTime: metav1.NewTime(in.Now).Rfc3339Copy(),
+	}
+	i := condition(st.Conditions, c.Type)
+	if i < 0 {
+		st.Conditions = append(st.Conditions, c)
+		return
+	}
+	if st.Conditions[i].Status == c.Status {
+		c.LastTransitionTime = st.Conditions[i].LastTransitionTime
+	}
+	st.Conditions[i] = c
+}
+
+// disrupted says whether a condition is what disrupt has told. The others of that type are somebody else's.
+func disrupted(c corev1.PodCondition) bool {
+	return c.Type == corev1.DisruptionTarget && c.Reason == corev1.PodReasonTerminationByKubelet
+}
+
 // sandbox tells of PodReadyToStartContainers (KEP-3085).
 func sandbox(in Input) corev1.PodCondition {
 	c := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}

@@ -30,8 +30,16 @@ type Waiting struct{ Reason, Message string }
 // Probe is what probing says of one running container.
 type Probe struct{ Started, Ready bool }
 
-// Failure is why the kubelet itself ended a pod (deadline, admission).
-type Failure struct{ Reason, Message string }
+// Failure is why the kubelet itself ended a pod (deadline, admission, eviction).
+type Failure struct {
+	Reason, Message string
+	// Grace is how long its containers may take to stop, 0 for as long as its spec says.
+	Grace time.Duration `json:",omitempty"`
+	// Disrupted: it was for the node's sake, which the condition DisruptionTarget tells (KEP-3329).
+	Disrupted bool `json:",omitempty"`
+	// Clear: the pod's containers go at once and not with the pod, because what they take is needed.
+	Clear bool `json:",omitempty"`
+}
 
 // Input is all that a pod's status is made from.
 type Input struct {
@@ -108,6 +116,9 @@ func Generate(in Input) corev1.PodStatus {
 		st.Reason, st.Message = in.Failure.Reason, in.Failure.Message
 	}
 	conditions(in, &st)
+	if in.Failure != nil && in.Failure.Disrupted && !terminal && in.Stopped {
+		disrupt(in, &st)
+	}
 	return st
 }
 

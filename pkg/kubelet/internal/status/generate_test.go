@@ -149,7 +149,7 @@ func TestGenerate(t *testing.T) {
 			want: view{Phase: corev1.PodFailed, Conditions: four("False", "False ContainersNotInitialized: containers with incomplete status: [init]", "False PodFailed", "False PodFailed"), States: map[string]string{"init": "terminated Error", "a": "waiting PodInitializing"}}},
 		{name: "deleted before it started", in: Input{Pod: pod(nil, "a"), Finished: true, Stopped: true},
 			want: view{Phase: corev1.PodFailed, Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated ContainerStatusUnknown: The container could not be located when the pod was terminated"}}},
-		{name: "deadline", in: Input{Pod: pod(nil, "a"), Observed: engine(down("a", 0, 0)), Failure: &Failure{"DeadlineExceeded", "m"}, Finished: true, Stopped: true},
+		{name: "deadline", in: Input{Pod: pod(nil, "a"), Observed: engine(down("a", 0, 0)), Failure: &Failure{Reason: "DeadlineExceeded", Message: "m"}, Finished: true, Stopped: true},
 			want: view{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Completed"}}},
 		{name: "terminal stays", in: Input{Pod: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed; p.Status.Reason = "Evicted" }, "a"), Observed: engine(up("a"))},
 			want: view{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "running, ready"}}},
@@ -187,5 +187,34 @@ func TestGenerate(t *testing.T) {
 				t.Errorf("second time (-first +second):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestGenerate_Disrupted: that the node's sake ended a pod is told when it has ended, in place of what others have announced.
+func TestGenerate_Disrupted(t *testing.T) {
+	announced := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}
+	p := pod(func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{announced} }, "a")
+	in := Input{Pod: p, Observed: engine(down("a", 0, 0)), Failure: &Failure{Reason: "Evicted", Message: "m", Disrupted: true}, Finished: true}
+	find := func(st corev1.PodStatus) corev1.PodCondition {
+		t.Helper()
+		i := condition(st.Conditions, corev1.DisruptionTarget)
+		if i < 0 {
+			t.Fatalf("no condition in %+v", st.Conditions)
+		}
+		return st.Conditions[i]
+	}
+	if c := find(Generate(in)); c != announced {
+		t.Errorf("while it ends: %+v", c)
+	}
+	in.Stopped = true
+	st := Generate(in)
+	if c := find(st); c.Reason != corev1.PodReasonTerminationByKubelet || c.Message != "m" || c.Status != corev1.ConditionTrue || st.Reason != "Evicted" {
+		t.Errorf("when it has ended: %+v", st)
+	}
+	if c := find(merge(&p.Status, st)); c.Reason != corev1.PodReasonTerminationByKubelet {
+		t.Errorf("reported: %+v", c)
+	}
+	if c := find(merge(&corev1.PodStatus{Conditions: []corev1.PodCondition{announced}}, corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.DisruptionTarget, Reason: "stale"}}})); c != announced {
+		t.Errorf("the condition of others: %+v", c)
 	}
 }

@@ -271,7 +271,7 @@ func merge(live *corev1.PodStatus, st corev1.PodStatus) corev1.PodStatus {
 	conditions := slices.DeleteFunc(slices.Clone(live.Conditions), func(c corev1.PodCondition) bool { return owned[c.Type] && condition(st.Conditions, c.Type) < 0 })
 	for _, c := range st.Conditions {
 		switch i := condition(conditions, c.Type); {
-		case !owned[c.Type]:
+		case !owned[c.Type] && !disrupted(c):
 		case i < 0:
 			conditions = append(conditions, c)
 		default:

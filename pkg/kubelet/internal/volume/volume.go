@@ -19,7 +19,9 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
+	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/atomicwriter"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/configmap"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/downwardapi"
@@ -242,6 +244,24 @@ func (m *Manager) Pods() ([]types.UID, error) {
 		}
 	}
 	return list, nil
+}
+
+// Usage measures the volumes of a pod that are on the node's disk and go with the pod, by name. The error joins those of single
+// volumes, of which what could be counted is told all the same.
+func (m *Manager) Usage(ctx context.Context, pod *corev1.Pod) (map[string]diskusage.Usage, error) {
+	out := map[string]diskusage.Usage{}
+	var errs []error
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		p := m.plugin(v)
+		if p == nil || !eviction.IsLocal(v) {
+			continue
+		}
+		u, err := diskusage.Of(ctx, p.HostPath(m.mount(pod, v, p, nil)))
+		out[v.Name] = u
+		errs = append(errs, err)
+	}
+	return out, errors.Join(errs...)
 }
 
 // PodDir is the directory of a pod, <RootDir>/pods/<uid>.

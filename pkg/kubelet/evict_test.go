@@ -1,0 +1,200 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/container/fake"
+	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
+	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
+)
+
+// scratch gives a pod a volume of at most 1 KiB.
+func scratch(p *corev1.Pod) {
+	limit := resource.MustParse("1Ki")
+	p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}}}
+}
+
+const scratchExceeded = `Usage of EmptyDir volume "v" exceeds the limit "1Ki". `
+
+// event awaits one of that reason and returns its message.
+func (w *world) event(reason string) string {
+	w.t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
+		list, err := w.client.CoreV1().Events("ns").List(w.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for i := range list.Items {
+			if list.Items[i].Reason == reason {
+				return list.Items[i].Message
+			}
+		}
+	}
+	w.t.Fatalf("no event %s", reason)
+	return ""
+}
+
+func disruption(p *corev1.Pod) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if p.Status.Conditions[i].Type == corev1.DisruptionTarget {
+			return &p.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func TestEviction_EmptyDirLimit(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.start()
+	w.create(newPod("a", scratch))
+	w.await("ready", "a", ready)
+	w.volumes.write("v", diskusage.Usage{Bytes: 1024})
+	w.create(newPod("b", nil))
+	w.await("ready", "b", ready) // some looks later
+	w.volumes.write("v", diskusage.Usage{Bytes: 1025})
+	p := w.await("failed", "a", phase(corev1.PodFailed))
+	if p.Status.Reason != "Evicted" || p.Status.Message != scratchExceeded {
+		t.Errorf("reason %q message %q", p.Status.Reason, p.Status.Message)
+	}
+	if c := disruption(p); c != nil {
+		t.Errorf("a pod that was evicted for what it did is told to be disrupted: %+v", c)
+	}
+	if got := w.event("Evicted"); got != scratchExceeded {
+		t.Errorf("event %q", got)
+	}
+	w.await("without a volume", "a", func(*corev1.Pod) bool {
+		pods, err := w.volumes.Pods()
+		return err == nil && !slices.Contains(pods, types.UID("uid-a"))
+	})
+	w.await("without containers", "a", func(*corev1.Pod) bool { return w.runtime.Find("uid-a", "c") == nil })
+	if p := w.await("there", "b", ready); p.Status.Phase != corev1.PodRunning {
+		t.Errorf("the other pod: %s", describe(p))
+	}
+}
+
+func TestEviction_ContainerLimit(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.start()
+	w.create(newPod("a", func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("1Ki")}
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "d", Image: "img", Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("1Mi")},
+		}})
+	}))
+	w.await("ready", "a", ready)
+	w.runtime.FailOnce("DiskUsage", errors.New("no layer"))
+	w.runtime.Written(w.runtime.Find("uid-a", "c").ID, container.DiskUsage{Rootfs: 1000, Log: 25})
+	p := w.await("failed", "a", phase(corev1.PodFailed))
+	if want := `Container c exceeded its local ephemeral storage limit "1Ki". `; p.Status.Message != want {
+		t.Errorf("message %q, want %q", p.Status.Message, want)
+	}
+}
+
+// TestEviction_Restart: a kubelet that was killed when it had decided, and before anybody knew, does not run the pod again.
+func TestEviction_Restart(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	stop := w.start()
+	w.create(newPod("a", scratch))
+	w.await("ready", "a", ready)
+	var released atomic.Bool
+	w.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return !released.Load(), nil, errors.New("connection refused")
+	})
+	release := w.runtime.Hang("StopContainer", "")
+	w.volumes.write("v", diskusage.Usage{Bytes: 4096})
+	for len(w.runtime.Calls("StopContainer")) == 0 {
+		<-time.After(time.Millisecond)
+	}
+	stop()
+	release()
+	w.volumes.write("v", diskusage.Usage{})
+	w.runtime.Exit(w.runtime.Find("uid-a", "c").ID, 1) // it would be started again
+	w.runtime.ResetCalls()
+	released.Store(true)
+	w.start()
+	p := w.await("failed", "a", phase(corev1.PodFailed))
+	if p.Status.Reason != "Evicted" || p.Status.Message != scratchExceeded {
+		t.Errorf("reason %q message %q", p.Status.Reason, p.Status.Message)
+	}
+	if calls := w.runtime.Calls("StartContainer", "CreateSandbox"); len(calls) > 0 {
+		t.Errorf("it was started again: %v", calls)
+	}
+}
+
+// usages tells what pods use of memory.
+type usages map[types.UID]uint64
+
+func (u usages) Pod(uid types.UID) (sample, error) { return sample{WorkingSet: u[uid]}, nil }
+func (u usages) Container(pod *corev1.Pod, _ string) (sample, error) {
+	return sample{WorkingSet: u[pod.UID]}, nil
+}
+
+func TestEviction_Memory(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.usage = usages{"uid-a": 10 << 20, "uid-b": 30 << 20, "uid-c": 50 << 20}
+	w.start()
+	for _, name := range []string{"a", "b", "c"} {
+		w.create(newPod(name, func(p *corev1.Pod) {
+			if name == "c" { // the largest, within its request
+				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("60Mi")}
+			}
+		}))
+		w.await("ready", name, ready)
+	}
+	w.node.observes(eviction.Observations{eviction.MemoryAvailable: {Available: resource.MustParse("90Mi"), Capacity: resource.MustParse("1Gi")}})
+	p := w.await("failed", "b", phase(corev1.PodFailed))
+	w.node.observes(nil)
+	want := "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi. " +
+		"Container c was using 30Mi, request is 0, has larger consumption of memory. "
+	if p.Status.Reason != "Evicted" || p.Status.Message != want {
+		t.Errorf("reason %q message %q, want %q", p.Status.Reason, p.Status.Message, want)
+	}
+	if c := disruption(p); c == nil || c.Reason != "TerminationByKubelet" || c.Status != corev1.ConditionTrue || c.Message != want {
+		t.Errorf("condition %+v", c)
+	}
+	w.awaitNode(func(n *corev1.Node) bool {
+		return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeMemoryPressure && c.Status == corev1.ConditionTrue && c.Reason == "KubeletHasInsufficientMemory"
+		})
+	})
+
+	// The pressure stays for a while, and nobody comes who asks for no memory.
+	w.create(newPod("d", nil))
+	p = w.await("rejected", "d", phase(corev1.PodFailed))
+	if p.Status.Reason != "Evicted" || !strings.HasSuffix(p.Status.Message, "The node had condition: [MemoryPressure]. ") {
+		t.Errorf("reason %q message %q", p.Status.Reason, p.Status.Message)
+	}
+	w.await("ready", "a", ready)
+	w.await("ready", "c", ready)
+}
+
+func (w *world) awaitNode(ok func(*corev1.Node) bool) {
+	w.t.Helper()
+	var last *corev1.Node
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
+		n, err := w.client.CoreV1().Nodes().Get(w.t.Context(), "n1", metav1.GetOptions{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if last = n; ok(n) {
+			return
+		}
+	}
+	w.t.Fatalf("the node stays at %+v", last.Status.Conditions)
+}
