@@ -22,6 +22,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/node"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
@@ -191,9 +192,14 @@ func (n resourcesOfNode) RemoveDeadContainers(ctx context.Context) error {
 			continue
 		}
 		for _, c := range obs.Containers {
-			if c.State == container.StateExited {
-				errs = append(errs, k.pleg.Runtime().RemoveContainer(ctx, c.ID))
+			if c.State != container.StateExited {
+				continue
 			}
+			err := k.pleg.Runtime().RemoveContainer(ctx, c.ID)
+			if err == nil {
+				err = podlog.Standard().Drop(c)
+			}
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

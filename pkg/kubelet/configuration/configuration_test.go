@@ -78,6 +78,27 @@ func TestRead(t *testing.T) {
 		{name: "all sysctls", files: map[string]string{"main": head + "allowedUnsafeSysctls: ['*']\n"}, err: "neither the name of a sysctl"},
 		{name: "logs", files: map[string]string{"main": head + "containerLogMaxSize: none\ncontainerLogMaxFiles: 1\n"}, err: `[containerLogMaxSize: Invalid value: "none": must be a positive quantity, containerLogMaxFiles: Invalid value: 1: must be at least 2]`},
 		{name: "no number of logs", files: map[string]string{"main": head + "containerLogMaxFiles: null\n"}, err: "containerLogMaxFiles: Invalid value"},
+		{
+			name:  "eviction: what a file names holds as a whole",
+			files: map[string]string{"main": head + "evictionHard: {memory.available: 1Gi}\nimageGCHighThresholdPercent: 85\n", "d/1.conf": head + "evictionHard: {pid.available: '100'}\nsystemReserved: {cpu: 500m}\n"},
+			want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+				c.EvictionHard = map[string]string{"memory.available": "1Gi", "pid.available": "100"}
+				c.ImageGCHighThresholdPercent, c.SystemReserved = new(int32(85)), map[string]string{"cpu": "500m"}
+			}),
+		},
+		{
+			name: "eviction: merged", files: map[string]string{"main": head + "mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi, imagefs.available: 0%}\n"},
+			want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+				c.MergeDefaultEvictionSettings = new(true)
+				c.EvictionHard = map[string]string{"memory.available": "1Gi", "nodefs.available": "100Mi", "nodefs.inodesFree": "1%", "imagefs.available": "0%", "imagefs.inodesFree": "1%"}
+			}),
+		},
+		{name: "eviction: no signal", files: map[string]string{"main": head + "evictionHard: {disk: 1Gi}\n"}, err: "evictionHard: Invalid value: {\"disk\":\"1Gi\"}: unsupported eviction signal disk"},
+		{name: "eviction: soft without grace", files: map[string]string{"main": head + "evictionSoft: {memory.available: 1Gi}\n"}, err: "grace period must be specified"},
+		{name: "images: low above high", files: map[string]string{"main": head + "imageGCHighThresholdPercent: 80\n"}, err: "imageGCLowThresholdPercent: Invalid value: 80: must be less than imageGCHighThresholdPercent"},
+		{name: "images: ages", files: map[string]string{"main": head + "imageMaximumGCAge: 1m\n"}, err: "must be greater than imageMinimumGCAge"},
+		{name: "reserved process ids", files: map[string]string{"main": head + "kubeReserved: {pid: '100'}\n"}, err: `cannot reserve "pid"`},
+		{name: "reserved less than nothing", files: map[string]string{"main": head + "kubeReserved: {cpu: '-1'}\n"}, err: `resource quantity for "cpu" cannot be negative: -1`},
 		{name: "null", files: map[string]string{"main": head + "resolvConf: null\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) { c.ResolverConfig = nil })},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

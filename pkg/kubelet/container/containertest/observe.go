@@ -52,6 +52,7 @@ func testNotFound(t *testing.T, s Subject) {
 			_, err := s.Runtime.Exec(p.ctx, absent, container.ExecOptions{Command: []string{"x"}})
 			return err
 		},
+		"DiskUsage":   func() error { _, err := s.Runtime.DiskUsage(p.ctx, absent); return err },
 		"Attach":      func() error { return s.Runtime.Attach(p.ctx, absent, container.AttachOptions{Stdout: io.Discard}) },
 		"PortForward": func() error { return s.Runtime.PortForward(p.ctx, absent, 80, far) },
 		"no sandbox":  func() error { _, err := s.Runtime.CreateContainer(p.ctx, absent, p.Config("wait")); return err },
@@ -216,5 +217,10 @@ func testImages(t *testing.T, s Subject) {
 	}
 	if _, err := s.Runtime.PullImage(t.Context(), "127.0.0.1:1/absent:1", nil); err == nil {
 		t.Error("an image was pulled from nowhere")
+	}
+	p := NewPod(t, s)
+	id := p.Create(p.Config("wait")) // which does not run
+	if used, err := s.Runtime.ImagesInUse(t.Context()); err != nil || !used[s.Image] {
+		t.Errorf("ImagesInUse() = %v, %v: %s is not in it, of which there is %s", used, err, s.Image, id)
 	}
 }

@@ -148,6 +148,7 @@ func TestDocker(t *testing.T) {
 		{"StopSignal", testStopSignal},
 		{"ForeignContainer", testForeignContainer},
 		{"SimultaneousSandboxes", testSimultaneousSandboxes},
+		{"DiskUsage", testDiskUsage},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, r, s) })
 	}

@@ -86,6 +86,18 @@ func TestAdmit(t *testing.T) {
 			p.Spec.HostIPC = true
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
 		}), want: &Refusal{"SysctlForbidden", `forbidden sysctl: "kernel.msgmax" not allowed with host ipc enabled`}},
+		{name: "memory pressure", features: Features{Pressure: []corev1.NodeConditionType{corev1.NodeMemoryPressure}}, pod: pod(nil),
+			want: &Refusal{"Evicted", "The node had condition: [MemoryPressure]. "}},
+		{name: "memory pressure, tolerated", features: Features{Pressure: []corev1.NodeConditionType{corev1.NodeMemoryPressure}}, pod: pod(func(p *corev1.Pod) {
+			p.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists}}
+		})},
+		{name: "memory pressure, with a request", features: Features{Pressure: []corev1.NodeConditionType{corev1.NodeMemoryPressure}}, pod: pod(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1")}
+		})},
+		{name: "disk pressure besides", features: Features{Pressure: []corev1.NodeConditionType{corev1.NodeDiskPressure, corev1.NodeMemoryPressure}}, pod: pod(func(p *corev1.Pod) {
+			p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		}), want: &Refusal{"Evicted", "The node had condition: [DiskPressure MemoryPressure]. "}},
+		{name: "pid pressure, critical", features: Features{Pressure: []corev1.NodeConditionType{corev1.NodePIDPressure}}, pod: pod(func(p *corev1.Pod) { p.Spec.Priority = new(int32(2000000000)) })},
 		{name: "windows", pod: pod(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }),
 			want: &Refusal{"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"}},
 		{name: "user namespace", pod: pod(func(p *corev1.Pod) { p.Spec.HostUsers = new(false) }),

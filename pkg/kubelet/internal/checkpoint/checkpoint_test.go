@@ -7,10 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 )
 
 func TestStore(t *testing.T) {
@@ -52,5 +55,36 @@ func TestStore(t *testing.T) {
 	}
 	if got, _ = s.Load(); len(got) != 0 {
 		t.Errorf("pods after removal: %v", got)
+	}
+}
+
+func TestFailure(t *testing.T) {
+	dir := t.TempDir()
+	open := func() *Store {
+		t.Helper()
+		s, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	want := status.Failure{Reason: "Evicted", Message: "m", Grace: time.Second, Disrupted: true, Clear: true}
+	if err := open().Fail("u", want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := open().Failure("u"); err != nil || got == nil || *got != want {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if pods, err := open().Load(); len(pods) > 0 || err != nil {
+		t.Errorf("it is taken for a pod: %v, %v", pods, err)
+	}
+	if got, err := open().Failure("v"); got != nil || err != nil {
+		t.Errorf("of another: %+v, %v", got, err)
+	}
+	if err := open().Remove("u"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := open().Failure("u"); got != nil || err != nil {
+		t.Errorf("after its removal: %+v, %v", got, err)
 	}
 }

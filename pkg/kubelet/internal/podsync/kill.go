@@ -238,11 +238,14 @@ func (s *Syncer) Cleanup(ctx context.Context, pod *corev1.Pod, deleted bool) err
 			}
 		}
 	}
-	if err := s.removeCgroup(pod); err != nil || !deleted {
+	if err := s.removeCgroup(pod); err != nil {
 		return err
 	}
 	if err := s.cfg.Logs.DropPod(pod.UID); err != nil {
 		return fmt.Errorf("removing links to logs: %w", err)
+	}
+	if !deleted {
+		return nil
 	}
 	if err := RemoveDir(s.cfg.Builder.PodDir(pod)); err != nil {
 		return err

@@ -1,0 +1,68 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package eviction
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestMachine(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"proc/meminfo": "MemTotal:       1000 kB\nMemFree:  1 kB\nMemAvailable:    250 kB\n", "proc/loadavg": "0.1 0.2 0.3 2/345 678\n",
+		"proc/sys/kernel/pid_max": "32768\n", "proc/sys/kernel/threads-max": "1000\n",
+	} {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, fail := "", errors.New("away")
+	m := &Machine{Root: root, Dir: root, ImageDir: func(context.Context) (string, error) { return dir, fail }}
+	o, err := m.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[Signal][2]int64{MemoryAvailable: {250 << 10, 1000 << 10}, PIDAvailable: {655, 1000}}
+	for s, w := range want {
+		seen := o[s]
+		if got := [2]int64{seen.Available.Value(), seen.Capacity.Value()}; got != w {
+			t.Errorf("%s: %v, want %v", s, got, w)
+		}
+	}
+	if seen := o[NodeFsAvailable]; seen.Capacity.Sign() <= 0 || seen.Available.Cmp(seen.Capacity) > 0 {
+		t.Errorf("node file system: %+v", seen)
+	}
+	if _, ok := o[ImageFsAvailable]; ok || m.Dedicated(t.Context()) {
+		t.Error("a directory of images that is not known was observed")
+	}
+	dir, fail = filepath.Join(root, "elsewhere"), nil
+	if o, err := m.Observe(t.Context()); err != nil || o[ImageFsAvailable] != (Observation{}) {
+		t.Errorf("a directory of images on another machine was observed: %v", err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := m.Observe(t.Context()); err != nil || o[ImageFsAvailable] == (Observation{}) || m.Dedicated(t.Context()) {
+		t.Errorf("images on the same disk: %v", err)
+	}
+	if available, capacity, err := m.Images(t.Context()); err != nil || available > capacity || capacity == 0 {
+		t.Errorf("Images() = %d, %d, %v", available, capacity, err)
+	}
+	for _, name := range []string{"proc/meminfo", "proc/loadavg"} {
+		if err := os.Truncate(filepath.Join(root, name), 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Observe(t.Context()); err == nil {
+			t.Errorf("observed although %s is empty", name)
+		}
+	}
+}
