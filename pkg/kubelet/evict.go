@@ -115,6 +115,16 @@ func (e *evictor) Evict(ctx context.Context, pod *corev1.Pod, ev eviction.Evicti
 	e.workers.Terminate(pod.UID, ev.Grace)
 }
 
+// preempt ends a pod for a critical one, which does not wait for that.
+func (e *evictor) preempt(ctx context.Context, pod *corev1.Pod) {
+	const reason, message = "Preempting", "Preempted in order to admit critical pod"
+	if e.life.Fail(ctx, pod, status.Failure{Reason: reason, Message: message, Disrupted: true}) {
+		klog.FromContext(ctx).Info("Preempting pod", "pod", klog.KObj(pod))
+		e.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, reason, message)
+	}
+	e.workers.Terminate(pod.UID, podworker.Grace(pod))
+}
+
 func (e *evictor) Usage(ctx context.Context, pod *corev1.Pod, scope eviction.Scope) (*statsv1alpha1.PodStats, error) {
 	obs, err := e.pleg.Pod(ctx, pod.UID)
 	if err != nil {

@@ -198,3 +198,31 @@ func (w *world) awaitNode(ok func(*corev1.Node) bool) {
 	}
 	w.t.Fatalf("the node stays at %+v", last.Status.Conditions)
 }
+
+func TestPreemption(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.start()
+	half := func(p *corev1.Pod) {
+		n, err := w.client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		memory := n.Status.Allocatable[corev1.ResourceMemory]
+		memory.Set(memory.Value()/2 + 1)
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: memory}
+	}
+	w.create(newPod("first", nil))
+	w.await("ready", "first", ready) // the node is there
+	w.create(newPod("large", half))
+	w.await("ready", "large", ready)
+	w.create(newPod("critical", func(p *corev1.Pod) { half(p); p.Spec.Priority = new(int32(2000000000)) }))
+	w.await("ready", "critical", ready)
+	p := w.await("failed", "large", phase(corev1.PodFailed))
+	c := disruption(p)
+	if p.Status.Reason != "Preempting" || p.Status.Message != "Preempted in order to admit critical pod" || c == nil || c.Reason != "TerminationByKubelet" {
+		t.Errorf("%s, condition %+v", describe(p), c)
+	}
+	if p := w.await("there", "first", ready); p.Status.Phase != corev1.PodRunning {
+		t.Errorf("the other pod: %s", describe(p))
+	}
+}

@@ -45,11 +45,17 @@ func (j *judge) Fetch(ctx context.Context) *corev1.Node {
 
 // Admit asks whether the node takes a pod beside those it has.
 func (j *judge) Admit(ctx context.Context, pod *corev1.Pod, node *corev1.Node, final bool) bool {
-	r := admission.Admit(pod, node, (*Kubelet)(j).active(), admission.Features{
-		AppArmor: j.host.AppArmor(), UnsafeSysctls: j.cfg.Configuration.AllowedUnsafeSysctls, Pressure: (*Kubelet)(j).pressure(),
-	})
+	active := (*Kubelet)(j).active()
+	f := admission.Features{AppArmor: j.host.AppArmor(), UnsafeSysctls: j.cfg.Configuration.AllowedUnsafeSysctls, Pressure: (*Kubelet)(j).pressure()}
+	r := admission.Admit(pod, node, active, f)
 	if r == nil || !final {
 		return r == nil
+	}
+	if victims, ok := admission.Preempt(pod, node, active, f); ok {
+		for _, v := range victims {
+			(*evictor)(j).preempt(ctx, v)
+		}
+		return true
 	}
 	klog.FromContext(ctx).Info("Pod rejected", "pod", klog.KObj(pod), "reason", r.Reason, "message", r.Message)
 	j.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, r.Reason, r.Message)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -35,17 +36,34 @@ type Features struct {
 
 // Admit returns nil if node takes pod beside active, the pods that it has taken and that have not ended.
 func Admit(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod, f Features) *Refusal {
-	for _, check := range []func() *Refusal{
+	return first(
+		func() *Refusal { return fitting(pod, node, f) },
+		func() *Refusal { return fits(pod, node, active) },
+		func() *Refusal { return others(pod, node, active) },
+	)
+}
+
+// fitting is what does not depend on other pods but for the pressure that they make.
+func fitting(pod *corev1.Pod, node *corev1.Node, f Features) *Refusal {
+	return first(
 		func() *Refusal { return pressure(pod, f.Pressure) },
 		func() *Refusal { return system(pod, node) },
 		func() *Refusal { return supported(pod) },
 		func() *Refusal { return sysctls(pod, f.UnsafeSysctls) },
 		func() *Refusal { return security(pod, f) },
-		func() *Refusal { return fits(pod, node, active) },
+	)
+}
+
+func others(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod) *Refusal {
+	return first(
 		func() *Refusal { return affinity(pod, node) },
 		func() *Refusal { return ports(pod, active) },
 		func() *Refusal { return taints(pod, node) },
-	} {
+	)
+}
+
+func first(checks ...func() *Refusal) *Refusal {
+	for _, check := range checks {
 		if r := check(); r != nil {
 			return r
 		}
@@ -141,49 +159,67 @@ func security(pod *corev1.Pod, f Features) *Refusal {
 }
 
 func fits(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod) *Refusal {
-	opts := resource.PodResourcesOptions{UseStatusResources: true}
-	short := func(name corev1.ResourceName, requested, used, capacity int64) *Refusal {
-		return &Refusal{"OutOf" + string(name), fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, requested, used, capacity)}
+	missing := shortages(pod, node, active)
+	if len(missing) == 0 {
+		return nil
 	}
-	allocatable := node.Status.Allocatable
-	if n, max := int64(len(active)), allocatable.Pods().Value(); n+1 > max {
-		return short(corev1.ResourcePods, 1, n, max)
-	}
-	want := resource.PodRequests(pod, opts)
-	used := corev1.ResourceList{}
-	for _, p := range active {
-		for name, q := range resource.PodRequests(p, opts) {
-			sum := used[name]
-			sum.Add(q)
-			used[name] = sum
-		}
-	}
-	names := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
+	s := missing[0]
+	return &Refusal{"OutOf" + string(s.name), fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", s.name, s.requested, s.used, s.capacity)}
+}
+
+// shortage is a resource of which a pod requests more than is left; of CPU in thousandths.
+type shortage struct {
+	name                      corev1.ResourceName
+	requested, used, capacity int64
+}
+
+// amount is how much is missing.
+func (s shortage) amount() int64 { return s.requested - (s.capacity - s.used) }
+
+func shortages(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod) []shortage {
+	names := []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 	var extended []corev1.ResourceName
-	for name := range want {
+	for name := range requestsOf(pod) {
 		if !slices.Contains(names, name) {
 			extended = append(extended, name)
 		}
 	}
 	slices.Sort(extended)
-	for _, name := range append(names, extended...) {
-		q := want[name]
-		have, known := allocatable[name]
-		if q.IsZero() || !known {
-			continue // an extended resource that the node does not know is somebody else's to check
-		}
-		u := used[name]
-		if name == corev1.ResourceCPU {
-			if q.MilliValue() > have.MilliValue()-u.MilliValue() {
-				return short(name, q.MilliValue(), u.MilliValue(), have.MilliValue())
-			}
-			continue
-		}
-		if q.Value() > have.Value()-u.Value() {
-			return short(name, q.Value(), u.Value(), have.Value())
+	used := map[corev1.ResourceName]int64{}
+	for _, p := range active {
+		for name, n := range requestsOf(p) {
+			used[name] += n
 		}
 	}
-	return nil
+	var missing []shortage
+	want := requestsOf(pod)
+	for _, name := range append(names, extended...) {
+		have, known := node.Status.Allocatable[name]
+		if want[name] == 0 || !known && name != corev1.ResourcePods {
+			continue // an extended resource that the node does not know is somebody else's to check
+		}
+		s := shortage{name: name, requested: want[name], used: used[name], capacity: amountOf(name, have)}
+		if s.amount() > 0 {
+			missing = append(missing, s)
+		}
+	}
+	return missing
+}
+
+// requestsOf are the amounts that a pod requests, of pods itself.
+func requestsOf(p *corev1.Pod) map[corev1.ResourceName]int64 {
+	out := map[corev1.ResourceName]int64{corev1.ResourcePods: 1}
+	for name, q := range resource.PodRequests(p, resource.PodResourcesOptions{UseStatusResources: true}) {
+		out[name] = amountOf(name, q)
+	}
+	return out
+}
+
+func amountOf(name corev1.ResourceName, q apiresource.Quantity) int64 {
+	if name == corev1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
 }
 
 func affinity(pod *corev1.Pod, node *corev1.Node) *Refusal {
