@@ -12,7 +12,7 @@ func TestExcess(t *testing.T) {
 		high, low           int32
 		want                int64
 	}{
-		{"below", 151, 1000, 85, 80, 0},
+		{"below", 160, 1000, 85, 80, 0},
 		{"at the threshold", 150, 1000, 85, 80, 50},
 		{"full", 0, 1000, 85, 80, 200},
 		{"nothing known", 0, 0, 85, 80, 0},
