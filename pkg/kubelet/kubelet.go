@@ -96,7 +96,8 @@ func New(cfg Config) (*Kubelet, error) {
 		cfg: cfg, host: node.Host{Root: "/"}, assemble: assemble,
 		notReady: errors.New("container runtime status check may not have completed yet"),
 	}
-	c, err := cfg.Configuration, error(nil)
+	c := cfg.Configuration
+	var err error
 	if k.thresholds, err = eviction.Parse(eviction.Settings{Hard: c.EvictionHard, Soft: c.EvictionSoft,
 		SoftGracePeriod: c.EvictionSoftGracePeriod, MinimumReclaim: c.EvictionMinimumReclaim}); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)

@@ -260,7 +260,7 @@ func NewTracker(thresholds []Threshold, transition time.Duration) *Tracker {
 func (t *Tracker) Observe(o Observations, now time.Time) (conditions []corev1.NodeConditionType, starved []Threshold) {
 	since, acted := map[int]time.Time{}, map[int]bool{}
 	for i, threshold := range t.thresholds {
-		if !o.met(threshold, false) && !(t.starved[i] && o.met(threshold, true)) {
+		if met := o.met(threshold, false) || t.starved[i] && o.met(threshold, true); !met {
 			continue
 		}
 		began, ok := t.since[i]
