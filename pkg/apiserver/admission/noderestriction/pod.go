@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/admission"
 
+	"minik8s.io/minik8s/pkg/apis/core/podreference"
 	"minik8s.io/minik8s/pkg/apiserver/admission/object"
 )
 
@@ -49,7 +50,7 @@ func (p *Plugin) admitMirrorPod(name string, a admission.Attributes) error {
 	if err := p.checkOwner(name, pod); err != nil {
 		return err
 	}
-	switch resource, err := reference(pod); {
+	switch resource, err := podreference.Resource(pod); {
 	case err != nil:
 		return fmt.Errorf("error checking mirror pod for API references: %w", err)
 	case resource != "":

@@ -13,6 +13,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/apis/core/podreference"
 )
 
 // kind is a kind of object that pods refer to, or pods themselves.
@@ -183,7 +185,7 @@ func placePod(p *corev1.Pod) placement {
 	}
 	refs := map[ref]bool{{pod, p.Namespace, p.Name}: true}
 	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; !mirror {
-		Visit(p, func(k, name string) { refs[ref{kinds[k], p.Namespace, name}] = true })
+		podreference.Visit(p, func(k, name string) { refs[ref{kinds[k], p.Namespace, name}] = true })
 	}
 	return placement{node: p.Spec.NodeName, refs: refs}
 }

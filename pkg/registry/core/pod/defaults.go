@@ -6,30 +6,13 @@ package pod
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"minik8s.io/minik8s/pkg/apis/core/podspec"
-	"minik8s.io/minik8s/pkg/apis/core/port"
+	corepod "minik8s.io/minik8s/pkg/apis/core/pod"
 	"minik8s.io/minik8s/pkg/apis/core/quantity"
 )
 
-// setDefaults adds to the defaults of pod specs those that only pods get and templates do not.
+// setDefaults fills in a pod and the addresses of its status.
 func setDefaults(p *corev1.Pod) {
-	s := &p.Spec
-	podspec.SetDefaults(s)
-	if g := s.TerminationGracePeriodSeconds; *g < 0 {
-		*g = 1
-	}
-	for _, list := range [][]corev1.Container{s.Containers, s.InitContainers} {
-		for i := range list {
-			quantity.RequestLimits(&list[i].Resources)
-			if s.HostNetwork {
-				port.SetHostNetworkDefaults(list[i].Ports)
-			}
-		}
-	}
-	if s.EnableServiceLinks == nil {
-		on := corev1.DefaultEnableServiceLinks
-		s.EnableServiceLinks = &on
-	}
+	corepod.SetDefaults(p)
 	setStatusDefaults(&p.Status)
 }
 

@@ -11,9 +11,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"minik8s.io/minik8s/pkg/apis/core/container"
-	"minik8s.io/minik8s/pkg/apis/core/podspec"
-	"minik8s.io/minik8s/pkg/apis/core/podtemplate"
+	corepod "minik8s.io/minik8s/pkg/apis/core/pod"
 )
 
 var (
@@ -22,49 +20,14 @@ var (
 	annotationsPath = field.NewPath("metadata", "annotations")
 )
 
-// validate checks what is true of pods at all times, or was of the old one before an update; old is nil on create.
-func validate(p, old *corev1.Pod) field.ErrorList {
-	var oldSpec *corev1.PodSpec
-	var oldAnnotations map[string]string
-	if old != nil {
-		oldSpec, oldAnnotations = &old.Spec, old.Annotations
-	}
-	errs := podtemplate.ValidateAnnotations(p.Annotations, oldAnnotations, &p.Spec, annotationsPath)
-	errs = append(errs, podspec.Validate(&p.Spec, oldSpec, &p.ObjectMeta, specPath)...)
-	if p.Spec.ServiceAccountName == "" {
-		for i, v := range p.Spec.Volumes {
-			if v.Projected == nil {
-				continue
-			}
-			for j, s := range v.Projected.Sources {
-				if s.ServiceAccountToken != nil {
-					errs = append(errs, field.Forbidden(specPath.Child("volumes").Index(i).Child("projected", "sources").Index(j).Child("serviceAccountToken"), "must not be specified when serviceAccountName is not set"))
-				}
-			}
-		}
-	}
-	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
-		errs = append(errs, apivalidation.ValidateNonnegativeField(*g, specPath.Child("terminationGracePeriodSeconds"))...)
-	}
-	errs = append(errs, container.ValidateImagePadding(p.Spec.Containers, specPath.Child("containers"))...)
-	return append(errs, container.ValidateImagePadding(p.Spec.InitContainers, specPath.Child("initContainers"))...)
-}
-
 func validateCreate(_ context.Context, p *corev1.Pod) field.ErrorList {
-	errs := validate(p, nil)
-	if len(p.Spec.EphemeralContainers) > 0 {
-		errs = append(errs, field.Forbidden(specPath.Child("ephemeralContainers"), "cannot be set on create"))
-	}
-	if p.Spec.NodeName != "" && len(p.Spec.SchedulingGates) > 0 {
-		errs = append(errs, field.Forbidden(specPath.Child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
-	}
-	return append(errs, podspec.ValidateProfilesMatch(p.Annotations, &p.Spec, specPath)...)
+	return corepod.ValidateCreate(p)
 }
 
 // validateAgain checks a pod that somebody changes in whatever way: upstream looks at names, too.
 func validateAgain(p, old *corev1.Pod) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaAccessor(p, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	return append(errs, validate(p, old)...)
+	return append(errs, corepod.Validate(p, old)...)
 }
 
 // validateAnnotationUpdate guards the annotations that tell what a pod is.

@@ -1,23 +1,22 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package noderestriction
+// Package podreference finds the objects of the API that a pod refers to. Touch it when a field of pods names another object.
+package podreference
 
 import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-
-	"minik8s.io/minik8s/pkg/apiserver/authorization/node"
 )
 
-// reference names the resource of an object of the API that the pod needs to run, by upstream's words, or is "" if it needs
+// Resource names the resource of an object of the API that the pod needs to run, by upstream's words, or is "" if it needs
 // none: static pods need none, and what a pod names opens the Node authorizer's doors. It fails if a volume is of a kind that
 // this function does not know, so that a new kind is not let through before somebody has judged it.
-func reference(p *corev1.Pod) (string, error) {
+func Resource(p *corev1.Pod) (string, error) {
 	kinds := sets.New[string]()
-	node.Visit(p, func(kind, _ string) { kinds.Insert(kind) })
+	Visit(p, func(kind, _ string) { kinds.Insert(kind) })
 	switch {
 	case p.Spec.ServiceAccountName != "":
 		return "serviceaccounts", nil
@@ -36,7 +35,7 @@ func reference(p *corev1.Pod) (string, error) {
 	return "", nil
 }
 
-// volumeReference is reference for one volume. It looks for what refers before what does not: a volume may have two sources
+// volumeReference is Resource for one volume. It looks for what refers before what does not: a volume may have two sources
 // until it is validated.
 func volumeReference(v *corev1.Volume) (string, error) {
 	switch {

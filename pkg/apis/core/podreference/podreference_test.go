@@ -1,7 +1,7 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package noderestriction
+package podreference
 
 import (
 	"reflect"
@@ -28,8 +28,8 @@ func TestVolumeReference(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var v corev1.Volume
 			setOne(reflect.ValueOf(&v.VolumeSource).Elem(), i)
-			if got, err := reference(&corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{v}}}); got != want[name] || err != nil {
-				t.Errorf("reference = %q, %v, want %q", got, err, want[name])
+			if got, err := Resource(&corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{v}}}); got != want[name] || err != nil {
+				t.Errorf("Resource = %q, %v, want %q", got, err, want[name])
 			}
 			v.HostPath = &corev1.HostPathVolumeSource{}
 			if got, err := volumeReference(&v); got != want[name] || err != nil {
@@ -55,8 +55,8 @@ func TestProjectionReference(t *testing.T) {
 			p := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
 				Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{DownwardAPI: &corev1.DownwardAPIProjection{}}, s}},
 			}}}}}
-			if got, err := reference(p); got != want[name] || err != nil {
-				t.Errorf("reference = %q, %v, want %q", got, err, want[name])
+			if got, err := Resource(p); got != want[name] || err != nil {
+				t.Errorf("Resource = %q, %v, want %q", got, err, want[name])
 			}
 		})
 	}
@@ -65,7 +65,7 @@ func TestProjectionReference(t *testing.T) {
 	}
 }
 
-func TestReference(t *testing.T) {
+func TestResource(t *testing.T) {
 	from := func(c corev1.EnvVarSource) []corev1.EnvVar { return []corev1.EnvVar{{Name: "A", ValueFrom: &c}} }
 	secret := from(corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}})
 	configMap := from(corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}})
@@ -87,8 +87,8 @@ func TestReference(t *testing.T) {
 		{"resource claim by a template", corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "x", ResourceClaimTemplateName: &claim}}}, "resourceclaims"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got, err := reference(&corev1.Pod{Spec: tc.spec}); got != tc.want || err != nil {
-				t.Errorf("reference = %q, %v, want %q", got, err, tc.want)
+			if got, err := Resource(&corev1.Pod{Spec: tc.spec}); got != tc.want || err != nil {
+				t.Errorf("Resource = %q, %v, want %q", got, err, tc.want)
 			}
 		})
 	}
@@ -104,8 +104,8 @@ func TestReference(t *testing.T) {
 			}
 			source.Field(i).Elem().Field(j).Set(reflect.ValueOf(&corev1.LocalObjectReference{Name: "s"}))
 			v := corev1.Volume{VolumeSource: source.Interface().(corev1.VolumeSource)}
-			if got, err := reference(&corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{v}}}); got != "secrets" || err != nil {
-				t.Errorf("%s.%s: reference = %q, %v, want secrets", kind.Field(i).Name, f.Name, got, err)
+			if got, err := Resource(&corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{v}}}); got != "secrets" || err != nil {
+				t.Errorf("%s.%s: Resource = %q, %v, want secrets", kind.Field(i).Name, f.Name, got, err)
 			}
 		}
 	}
