@@ -38,6 +38,8 @@ func (h *host) Pods() []*corev1.Pod {
 	return out
 }
 
+func (h *host) TranslateUID(uid types.UID) types.UID { return h.mirrors.Translate(uid) }
+
 func (h *host) RunningPods(ctx context.Context) ([]*corev1.Pod, error) {
 	if err := h.pleg.Relist(ctx); err != nil {
 		return nil, err
@@ -118,8 +120,14 @@ func (h *host) PortForward(ctx context.Context, pod types.UID, port int32, strea
 	return h.cfg.Runtime.PortForward(ctx, id, port, stream)
 }
 
-// Configz tells the settings.
-func (h *host) Configz() any { return h.cfg.Configuration }
+// Configz tells the settings, but for what may be secret.
+func (h *host) Configz() any {
+	c := h.cfg.Configuration.DeepCopy()
+	for name := range c.StaticPodURLHeader {
+		c.StaticPodURLHeader[name] = []string{"<masked>"}
+	}
+	return c
+}
 
 func (h *host) Healthy() error {
 	h.mu.Lock()

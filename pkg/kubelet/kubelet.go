@@ -31,6 +31,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
+	"minik8s.io/minik8s/pkg/kubelet/internal/mirror"
 	"minik8s.io/minik8s/pkg/kubelet/internal/node"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
@@ -64,6 +65,7 @@ type Kubelet struct {
 	pleg     *pleg.PLEG
 	reporter *node.Reporter
 	status   *status.Manager
+	mirrors  *mirror.Manager
 	parts    *parts
 	workers  *podworker.Workers
 	life     *podsync.Syncer
@@ -84,6 +86,8 @@ type Kubelet struct {
 	imagesAt time.Time
 	engine   container.Version
 	eviction *eviction.Manager // nil until pods can run
+	// intake is nil until pods are taken.
+	intake *source.Intake
 }
 
 // New returns a Kubelet; nothing happens before Start.
@@ -144,10 +148,11 @@ func (k *Kubelet) Start(ctx context.Context) error {
 		Name: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
 		Labels: labels, Taints: k.cfg.Configuration.RegisterWithTaints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.machine,
 	})
-	k.status = status.NewManager(k.cfg.Client)
 	k.pleg = pleg.New(pleg.Config{Runtime: k.cfg.Runtime, Clock: k.cfg.Clock, Changed: k.wake})
 	k.informers()
-	api, err := source.NewAPI(k.pods, k.cfg.NodeName, k.nodes.HasSynced, k.services.HasSynced)
+	k.mirrors = k.newMirrors()
+	k.status = status.NewManager(k.cfg.Client, k.mirrors.Mirror)
+	sources, err := k.sources()
 	if err != nil {
 		return err
 	}
@@ -162,10 +167,11 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	}
 	run("reporting node", k.reporter.Start)
 	run("reporting pods", k.status.Start)
+	run("showing static pods", k.mirrors.Start)
 	for _, i := range []cache.SharedIndexInformer{k.pods, k.nodes, k.services} {
 		run("watching", func(ctx context.Context) error { i.RunWithContext(ctx); return nil })
 	}
-	run("running pods", func(ctx context.Context) error { return k.work(ctx, store, api) })
+	run("running pods", func(ctx context.Context) error { return k.work(ctx, store, sources...) })
 
 	select {
 	case <-ctx.Done():
@@ -207,10 +213,13 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	if !k.prepare(ctx) {
 		return nil
 	}
-	workers := podworker.New(ctx, store.Keep(life), k.cfg.Clock, resync)
+	leaving := &farewell{Life: store.Keep(life)}
+	workers := podworker.New(ctx, leaving, k.cfg.Clock, resync)
 	defer workers.Wait()
+	intake := source.New(source.Config{Sources: sources, Workers: workers, Node: (*judge)(k), Mirrors: k.mirrors, Clock: k.cfg.Clock})
+	leaving.left = intake.Left
 	k.mu.Lock()
-	k.parts, k.workers, k.life = p, workers, life
+	k.parts, k.workers, k.life, k.intake = p, workers, life, intake
 	k.eviction = k.evictions(p.node)
 	k.notReady = nil
 	k.mu.Unlock()
@@ -234,7 +243,6 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Some pod checkpoints are lost")
 	}
-	intake := source.New(source.Config{Sources: sources, Workers: workers, Node: (*judge)(k), Clock: k.cfg.Clock})
 	wg.Go(func() { k.housekeep(ctx, intake) })
 	running := k.pleg.Pods()
 	return intake.Run(ctx, kept, func(uid types.UID) bool { return running[uid] != nil }, apiPatience)
@@ -247,6 +255,7 @@ func (k *Kubelet) housekeep(ctx context.Context, intake *source.Intake) {
 		return
 	case <-intake.Begun():
 	}
+	k.mirrors.LookAtAll() // some may show what has gone
 	k.tidy(ctx, intake)
 	for k.sleep(ctx, housekeeping) {
 		k.tidy(ctx, intake)

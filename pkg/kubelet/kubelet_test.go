@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientfake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/container/fake"
@@ -251,6 +252,8 @@ type world struct {
 	ports   *fakeHostPorts
 	node    *fakeNode
 	usage   usage
+	// settings are those of the kubelets that start; nil: the defaults.
+	settings *kubeletconfigv1beta1.KubeletConfiguration
 }
 
 func newWorld(t *testing.T, cfg fake.Config, objects ...*corev1.Pod) *world {
@@ -272,7 +275,8 @@ func (w *world) start() (stop func()) {
 
 func (w *world) startWith(client kubernetes.Interface) (stop func()) {
 	w.t.Helper()
-	k, err := New(Config{NodeName: "n1", Client: client, Runtime: w.runtime, Network: w.network, RootDir: w.dir, NodeIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
+	k, err := New(Config{NodeName: "n1", Client: client, Runtime: w.runtime, Network: w.network, RootDir: w.dir,
+		NodeIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Configuration: w.settings})
 	if err != nil {
 		w.t.Fatal(err)
 	}

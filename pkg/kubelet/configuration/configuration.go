@@ -168,7 +168,11 @@ func Validate(c *kubeletconfigv1beta1.KubeletConfiguration) field.ErrorList {
 			continue
 		}
 		if problem := f.check(c); problem != "" {
-			all = append(all, field.Invalid(field.NewPath(f.name), valueOf(c, f.name), problem))
+			value := valueOf(c, f.name)
+			if f.secret {
+				value = "<masked>"
+			}
+			all = append(all, field.Invalid(field.NewPath(f.name), value, problem))
 		}
 	}
 	return all

@@ -6,12 +6,16 @@ package configuration
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 
@@ -31,6 +35,8 @@ type setting struct {
 	complete func(*config)
 	// check says what is wrong with the value, "" if nothing; nil: nothing can be.
 	check func(*config) string
+	// secret: messages do not tell the value.
+	secret bool
 }
 
 // fields are all that are honoured, in the order of upstream's type.
@@ -74,6 +80,11 @@ var fields = []setting{
 	{name: "systemReserved", check: func(c *config) string { return reserved(c.SystemReserved) }},
 	{name: "kubeReserved", check: func(c *config) string { return reserved(c.KubeReserved) }},
 	{name: "registerWithTaints"},
+	{name: "staticPodPath", check: func(c *config) string { return absolute(c.StaticPodPath) }},
+	{name: "staticPodURL", check: func(c *config) string { return webAddress(c.StaticPodURL) }},
+	{name: "staticPodURLHeader", check: func(c *config) string { return headers(c.StaticPodURLHeader) }, secret: true},
+	{name: "fileCheckFrequency", preset: func(c *config) { c.FileCheckFrequency.Duration = check }, check: func(c *config) string { return frequency(c.FileCheckFrequency) }},
+	{name: "httpCheckFrequency", preset: func(c *config) { c.HTTPCheckFrequency.Duration = check }, check: func(c *config) string { return frequency(c.HTTPCheckFrequency) }},
 }
 
 // fixed are the fields that have one value here, in JSON. Files written for upstream's kubelet may say it.
@@ -98,6 +109,40 @@ var fixed = map[string]string{
 func absolute(path string) string {
 	if path != "" && !filepath.IsAbs(path) {
 		return "must be an absolute path"
+	}
+	return ""
+}
+
+// check is how often manifests of static pods are looked at.
+const check = 20 * time.Second
+
+// frequency lets 0 pass, which kubeadm writes for the default.
+func frequency(d metav1.Duration) string {
+	if d.Duration < 0 {
+		return "must not be negative"
+	}
+	return ""
+}
+
+func webAddress(text string) string {
+	if text == "" {
+		return ""
+	}
+	if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "must be a URL of http or https"
+	}
+	return ""
+}
+
+// headers finds what no request can be sent with.
+func headers(all map[string][]string) string {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if msgs := validation.IsHTTPHeaderName(name); len(msgs) > 0 {
+			return fmt.Sprintf("%q: %s", name, msgs[0])
+		}
+		if slices.ContainsFunc(all[name], func(v string) bool { return strings.ContainsFunc(v, unicode.IsControl) }) {
+			return fmt.Sprintf("%q: a value must not hold control characters", name)
+		}
 	}
 	return ""
 }

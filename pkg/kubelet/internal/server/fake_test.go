@@ -68,6 +68,13 @@ func (h *fakeHost) Pods() []*corev1.Pod {
 	}}
 }
 
+func (h *fakeHost) TranslateUID(uid types.UID) types.UID {
+	if uid == "mirror" {
+		return "u1"
+	}
+	return uid
+}
+
 func (h *fakeHost) RunningPods(context.Context) ([]*corev1.Pod, error) { return h.Pods(), nil }
 
 func (h *fakeHost) RunningContainer(_ context.Context, pod types.UID, name string) (string, error) {

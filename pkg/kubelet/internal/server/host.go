@@ -20,6 +20,8 @@ type Host interface {
 	// Pods returns the pods of this node (static ones included) with the status that the kubelet last computed, which
 	// may be newer than the API server's. The objects are not changed by the server.
 	Pods() []*corev1.Pod
+	// TranslateUID returns the uid of the static pod of which uid is the mirror pod's, any other as it is.
+	TranslateUID(uid types.UID) types.UID
 	// RunningPods returns what the container engine runs, as pods that carry only name, namespace, uid and containers.
 	RunningPods(ctx context.Context) ([]*corev1.Pod, error)
 

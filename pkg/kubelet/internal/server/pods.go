@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func (s *Server) pods(w http.ResponseWriter, _ *http.Request) {
@@ -34,13 +35,14 @@ func writePods(w http.ResponseWriter, pods []*corev1.Pod) {
 	writeJSON(w, list)
 }
 
-// pod returns the pod that the path of the request names, nil if there is none.
+// pod returns the pod that the path of the request names, nil if there is none. Who names a mirror pod means its static pod.
 func (s *Server) pod(r *http.Request) *corev1.Pod {
+	uid := s.config.Host.TranslateUID(types.UID(r.PathValue("uid")))
 	for _, p := range s.config.Host.Pods() {
 		if p.Namespace != r.PathValue("namespace") || p.Name != r.PathValue("pod") {
 			continue
 		}
-		if uid := r.PathValue("uid"); uid == "" || uid == string(p.UID) {
+		if uid == "" || uid == p.UID {
 			return p
 		}
 	}

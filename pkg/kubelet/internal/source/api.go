@@ -10,9 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/staticpod"
 )
 
-// API are the pods that are bound to a node in the API server.
+// API are the pods that are bound to a node in the API server, but for mirror pods: those show what other sources have
+// (pkg/kubelet/internal/mirror), and nobody runs them.
 type API struct {
 	informer     cache.SharedIndexInformer
 	node         string
@@ -27,7 +30,7 @@ const byUID = "uid"
 func NewAPI(informer cache.SharedIndexInformer, node string, besides ...cache.InformerSynced) (*API, error) {
 	err := informer.AddIndexers(cache.Indexers{byUID: func(o any) ([]string, error) {
 		p, ok := o.(*corev1.Pod)
-		if !ok || p.Spec.NodeName != node {
+		if !ok || !runs(node, p) {
 			return nil, nil
 		}
 		return []string{string(p.UID)}, nil
@@ -38,13 +41,22 @@ func NewAPI(informer cache.SharedIndexInformer, node string, besides ...cache.In
 	return &API{informer: informer, node: node, besides: besides}, nil
 }
 
+// runs says whether an object of the API is a pod that the node is to run.
+func runs(node string, p *corev1.Pod) bool { return p.Spec.NodeName == node && !staticpod.IsMirror(p) }
+
+// Name implements Source.
+func (a *API) Name() string { return staticpod.API }
+
+// Wait implements Source; the informer is its owner's to wait for.
+func (a *API) Wait() {}
+
 // Start implements Source; the informer is started by its owner.
 func (a *API) Start(ctx context.Context, changed func(types.UID)) error {
 	tell := func(o any) {
 		if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
 			o = d.Obj
 		}
-		if p, ok := o.(*corev1.Pod); ok && p.Spec.NodeName == a.node && ctx.Err() == nil {
+		if p, ok := o.(*corev1.Pod); ok && runs(a.node, p) && ctx.Err() == nil {
 			changed(p.UID)
 		}
 	}
@@ -82,16 +94,19 @@ func (a *API) Pod(uid types.UID) *corev1.Pod {
 	if err != nil || len(objs) == 0 {
 		return nil
 	}
-	p, _ := objs[0].(*corev1.Pod)
-	return p
+	p, ok := objs[0].(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	return staticpod.FromAPI(p)
 }
 
 // Pods implements Source.
 func (a *API) Pods() []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, o := range a.informer.GetStore().List() {
-		if p, ok := o.(*corev1.Pod); ok && p.Spec.NodeName == a.node {
-			out = append(out, p)
+		if p, ok := o.(*corev1.Pod); ok && runs(a.node, p) {
+			out = append(out, staticpod.FromAPI(p))
 		}
 	}
 	return out

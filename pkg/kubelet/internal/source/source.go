@@ -21,6 +21,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
+	"minik8s.io/minik8s/pkg/kubelet/internal/staticpod"
 )
 
 // fetchPatience bounds the look at the Node in the API server that a refusal takes.
@@ -28,8 +29,12 @@ const fetchPatience = 5 * time.Second
 
 // Source is where pods come from. It tells which pods to look at, and has the newest form of each.
 type Source interface {
+	// Name is how staticpod.Source calls it.
+	Name() string
 	// Start calls changed with each pod that came, changed or went, from now until ctx ends. It returns at once.
 	Start(ctx context.Context, changed func(types.UID)) error
+	// Wait returns when all that Start began has ended, which it does after ctx.
+	Wait()
 	// Synced says whether all that was there at the start is known.
 	Synced() bool
 	// Pod returns a pod, nil if the source does not have it. Callers do not change it.
@@ -43,6 +48,7 @@ type Workers interface {
 	Update(pod *corev1.Pod)
 	Remove(pod *corev1.Pod)
 	Pod(uid types.UID) *corev1.Pod
+	Pods() []*corev1.Pod
 	Stage(uid types.UID) (podworker.Stage, bool)
 }
 
@@ -58,29 +64,48 @@ type Node interface {
 	Gone(uid types.UID)
 }
 
+// Mirrors show static pods in the API. Look is told the name of each that came, changed, or has left; it does not block.
+type Mirrors interface {
+	Look(name types.NamespacedName)
+}
+
 // Config is what an Intake is made from; all fields are required.
 type Config struct {
 	Sources []Source
 	Workers Workers
 	Node    Node
+	Mirrors Mirrors
 	Clock   clock.Clock
+}
+
+// item is what the queue has to be done: a pod that is to be looked at, or a source that has told of all its pods.
+type item struct {
+	uid    types.UID
+	source string
 }
 
 // Intake takes pods in the order in which they came, one at a time, because that decides who finds room. It waits for nothing
 // and nobody: what takes time is done beside it, or by the workers.
 type Intake struct {
 	cfg   Config
-	queue workqueue.TypedInterface[types.UID]
+	queue workqueue.TypedInterface[item]
 
-	// refused are the pods that were not taken. Only the goroutine of Run uses it.
-	refused map[types.UID]bool
-	fetches sync.WaitGroup
-	begun   chan struct{}
+	// Only the goroutine of Run uses these. refused are the pods that were not taken. known are the sources that have told of all
+	// their pods; until one has, its pods are left as they are. kept and running are those of Run.
+	refused map[types.UID]*corev1.Pod
+	known   map[string]bool
+	kept    []*corev1.Pod
+	running func(types.UID) bool
+
+	beside sync.WaitGroup
+	begun  chan struct{}
 
 	mu sync.Mutex // guards the fields below
 	// leftovers are on the node and of no pod, fetched the looks at the Node that were taken for a pod.
 	leftovers map[types.UID]*corev1.Pod
-	fetched   map[types.UID]fetch
+	// behind are the static pods that wait for another one of their name to leave.
+	behind  map[types.NamespacedName]types.UID
+	fetched map[types.UID]fetch
 	// waiting are the pods that the next look is for; fetching says that one is under way.
 	waiting  []types.UID
 	fetching bool
@@ -95,60 +120,99 @@ type fetch struct {
 // New returns an Intake.
 func New(cfg Config) *Intake {
 	return &Intake{
-		cfg: cfg, queue: workqueue.NewTyped[types.UID](), begun: make(chan struct{}),
-		refused: map[types.UID]bool{}, leftovers: map[types.UID]*corev1.Pod{}, fetched: map[types.UID]fetch{},
+		cfg: cfg, queue: workqueue.NewTyped[item](), begun: make(chan struct{}),
+		refused: map[types.UID]*corev1.Pod{}, known: map[string]bool{},
+		leftovers: map[types.UID]*corev1.Pod{}, behind: map[types.NamespacedName]types.UID{}, fetched: map[types.UID]fetch{},
 	}
 }
 
-// Run takes pods until ctx ends. kept are those that an earlier process has run: they are run as they were, if the sources do
-// not tell within patience, and are ended when these tell that they are gone. running are the pods that the node has something of.
+// look has a pod looked at.
+func (i *Intake) look(uid types.UID) { i.queue.Add(item{uid: uid}) }
+
+// Run takes pods until ctx ends. kept are those that an earlier process has run: they are run as they were, if their source does
+// not tell within patience, and are ended when it tells that they are gone. running are the pods that the node has something of.
 func (i *Intake) Run(ctx context.Context, kept []*corev1.Pod, running func(types.UID) bool, patience time.Duration) error {
-	defer i.fetches.Wait()
+	defer i.beside.Wait()
 	defer i.queue.ShutDown()
+	i.kept, i.running = kept, running
 	for _, s := range i.cfg.Sources {
-		if err := s.Start(ctx, i.queue.Add); err != nil {
+		if err := s.Start(ctx, i.look); err != nil {
 			return err
 		}
+		i.beside.Go(s.Wait)
 	}
-	early, cancel := context.WithTimeout(ctx, patience)
-	inTime := cache.WaitForCacheSync(early.Done(), i.synced)
-	cancel()
-	if !inTime && ctx.Err() == nil {
-		klog.FromContext(ctx).Info("API server does not answer, running the pods of the checkpoints", "pods", len(kept))
-		for _, p := range kept {
-			i.cfg.Workers.Update(p)
-		}
-		cache.WaitForCacheSync(ctx.Done(), i.synced)
-	}
+	late := i.await(ctx, patience)
 	if ctx.Err() != nil {
 		return nil
 	}
-	i.begin(ctx, kept, running)
-	close(i.begun)
+	i.begin(ctx, slices.DeleteFunc(slices.Clone(i.cfg.Sources), func(s Source) bool { return slices.Contains(late, s) }))
+	for _, s := range late {
+		i.keep(ctx, s)
+	}
 	context.AfterFunc(ctx, i.queue.ShutDown)
 	for {
-		uid, shutdown := i.queue.Get()
-		if shutdown {
+		it, shutdown := i.queue.Get()
+		switch {
+		case shutdown:
 			return nil
+		case it.source != "":
+			i.begin(ctx, slices.DeleteFunc(slices.Clone(i.cfg.Sources), func(s Source) bool { return s.Name() != it.source }))
+		default:
+			i.take(ctx, it.uid, false)
 		}
-		i.take(ctx, uid, false)
-		i.queue.Done(uid)
+		i.queue.Done(it)
 	}
 }
 
-func (i *Intake) synced() bool {
-	return !slices.ContainsFunc(i.cfg.Sources, func(s Source) bool { return !s.Synced() })
+// await waits for all sources to tell of their pods, and returns those that have not within patience.
+func (i *Intake) await(ctx context.Context, patience time.Duration) (late []Source) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cache.WaitForCacheSync(ctx.Done(), func() bool { return !slices.ContainsFunc(i.cfg.Sources, silent) })
+	for _, s := range i.cfg.Sources {
+		if silent(s) {
+			late = append(late, s)
+		}
+	}
+	return late
 }
 
-// begin takes all pods there are, those that run already first and then by age; and ends those of the checkpoints that no source
-// has any more.
-func (i *Intake) begin(ctx context.Context, kept []*corev1.Pod, running func(types.UID) bool) {
+func silent(s Source) bool { return !s.Synced() }
+
+// keep runs what an earlier process has run of a source that does not tell, until it does.
+func (i *Intake) keep(ctx context.Context, s Source) {
+	klog.FromContext(ctx).Info("A source of pods does not answer, running those of the checkpoints", "source", s.Name())
+	for _, p := range i.kept {
+		if staticpod.Source(p) == s.Name() {
+			i.cfg.Workers.Update(p)
+		}
+	}
+	i.beside.Go(func() {
+		if cache.WaitForCacheSync(ctx.Done(), s.Synced) {
+			i.queue.Add(item{source: s.Name()})
+		}
+	})
+}
+
+// begin ends the pods of the checkpoints that their source, if there is one, has no more, and takes all that sources have: those
+// that run already first, and then by age.
+func (i *Intake) begin(ctx context.Context, sources []Source) {
 	var pods []*corev1.Pod
-	for _, s := range i.cfg.Sources {
+	for _, s := range sources {
+		i.known[s.Name()] = true
 		pods = append(pods, s.Pods()...)
 	}
+	i.kept = slices.DeleteFunc(i.kept, func(p *corev1.Pod) bool {
+		if !i.told(p) {
+			return false
+		}
+		if i.find(p.UID) == nil {
+			i.end(p)
+		}
+		return true
+	})
 	rank := func(p *corev1.Pod) int {
-		if running(p.UID) {
+		if i.running(p.UID) {
 			return 0
 		}
 		return 1
@@ -160,18 +224,22 @@ func (i *Intake) begin(ctx context.Context, kept []*corev1.Pod, running func(typ
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
 	for _, p := range pods {
-		i.take(ctx, p.UID, running(p.UID))
+		i.take(ctx, p.UID, i.running(p.UID))
 	}
-	for _, p := range kept {
-		if i.find(p.UID) == nil {
-			i.end(p)
-		}
+	if len(i.known) == len(i.cfg.Sources) {
+		close(i.begun)
 	}
+}
+
+// told says whether it is known if a pod's source still has it.
+func (i *Intake) told(pod *corev1.Pod) bool {
+	return i.known[staticpod.Source(pod)] ||
+		!slices.ContainsFunc(i.cfg.Sources, func(s Source) bool { return s.Name() == staticpod.Source(pod) })
 }
 
 func (i *Intake) find(uid types.UID) *corev1.Pod {
 	for _, s := range i.cfg.Sources {
-		if p := s.Pod(uid); p != nil {
+		if p := s.Pod(uid); p != nil && i.known[s.Name()] {
 			return p
 		}
 	}
@@ -188,23 +256,32 @@ func (i *Intake) take(ctx context.Context, uid types.UID, running bool) {
 	i.mu.Unlock()
 	switch {
 	case pod == nil && known:
-		i.forget(uid)
-		i.end(i.cfg.Workers.Pod(uid))
+		if was := i.cfg.Workers.Pod(uid); was != nil && i.told(was) {
+			i.forget(uid)
+			i.end(was)
+		}
 	case pod == nil && leftover != nil:
 		klog.FromContext(ctx).Info("Ending orphaned pod", "pod", klog.KObj(leftover), "uid", uid)
 		i.end(leftover)
 	case pod == nil:
+		if was := i.refused[uid]; was != nil {
+			i.show(was)
+		}
 		i.forget(uid)
 		i.cfg.Node.Gone(uid)
+	case !known && i.queued(pod):
 	case known || running || pod.DeletionTimestamp != nil || podspec.IsTerminal(pod) || i.admit(ctx, pod):
 		i.cfg.Workers.Update(pod)
+	}
+	if pod != nil {
+		i.show(pod)
 	}
 }
 
 // admit asks whether the node takes a pod. Who is refused by the node as it was last seen is judged again by what the API server
 // says, because the watch may lag behind a change that made the scheduler choose the node.
 func (i *Intake) admit(ctx context.Context, pod *corev1.Pod) bool {
-	if i.refused[pod.UID] {
+	if i.refused[pod.UID] != nil {
 		return false // its status is on the way
 	}
 	i.mu.Lock()
@@ -225,7 +302,7 @@ func (i *Intake) admit(ctx context.Context, pod *corev1.Pod) bool {
 		return false
 	case i.cfg.Node.Admit(ctx, pod, node, asked):
 	case asked:
-		i.refused[pod.UID] = true
+		i.refused[pod.UID] = pod
 		return false
 	default:
 		i.fetch(ctx, pod.UID)
@@ -244,7 +321,7 @@ func (i *Intake) fetch(ctx context.Context, uid types.UID) {
 	i.waiting = append(i.waiting, uid)
 	if !i.fetching {
 		i.fetching = true
-		i.fetches.Go(func() { i.fetchAll(ctx) })
+		i.beside.Go(func() { i.fetchAll(ctx) })
 	}
 }
 
@@ -265,7 +342,7 @@ func (i *Intake) fetchAll(ctx context.Context) {
 			i.mu.Lock()
 			i.fetched[uid] = fetch{done: true, node: node}
 			i.mu.Unlock()
-			i.queue.Add(uid)
+			i.look(uid)
 		}
 	}
 }
@@ -299,5 +376,5 @@ func (i *Intake) Leftover(pod *corev1.Pod) {
 	i.mu.Lock()
 	i.leftovers[pod.UID] = pod
 	i.mu.Unlock()
-	i.queue.Add(pod.UID)
+	i.look(pod.UID)
 }

@@ -5,6 +5,7 @@ package source
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
+	"minik8s.io/minik8s/pkg/kubelet/internal/staticpod"
 )
 
 // world is a source, the workers, and the node with its API server, which may be old, slow or away.
@@ -41,6 +43,9 @@ func (w *world) Start(_ context.Context, changed func(types.UID)) error {
 	w.changed = changed
 	return nil
 }
+
+func (w *world) Name() string { return staticpod.API }
+func (w *world) Wait()        {}
 
 func (w *world) Synced() bool { return w.locked(func() bool { return w.synced }) }
 
@@ -76,6 +81,12 @@ func (w workersOf) Pod(uid types.UID) *corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.workers[uid]
+}
+
+func (w workersOf) Pods() []*corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.workers))
 }
 
 func (w workersOf) Stage(uid types.UID) (podworker.Stage, bool) {
@@ -135,6 +146,12 @@ func (w *world) Admit(_ context.Context, p *corev1.Pod, n *corev1.Node, final bo
 	return false
 }
 
+func (w *world) Look(name types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, "show "+name.Name)
+}
+
 func (w *world) Gone(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,7 +189,7 @@ func (w *world) start(t *testing.T, kept []*corev1.Pod, running ...types.UID) *I
 		w.pods = map[types.UID]*corev1.Pod{}
 	}
 	w.workers = map[types.UID]*corev1.Pod{}
-	i := New(Config{Sources: []Source{sourceOf{w}}, Workers: workersOf{w}, Node: w, Clock: clock.RealClock{}})
+	i := New(Config{Sources: []Source{sourceOf{w}}, Workers: workersOf{w}, Node: w, Mirrors: w, Clock: clock.RealClock{}})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -279,7 +296,7 @@ func TestBegin(t *testing.T) {
 		w.pods["runs"].CreationTimestamp = metav1.NewTime(time.Unix(200, 0))
 		w.start(t, []*corev1.Pod{pod("runs"), pod("went")}, "runs", "went")
 		<-time.After(time.Second)
-		expect(t, "begin", w.settle(), "run runs", "run oldest", "stop went", "remove went", "refuse older", "refuse young")
+		expect(t, "begin", w.settle(), "stop went", "remove went", "run runs", "run oldest", "refuse older", "refuse young")
 	})
 }
 
@@ -294,6 +311,6 @@ func TestCheckpoints(t *testing.T) {
 		expect(t, "no answer", w.settle(), "run a", "run b")
 		w.locked(func() bool { w.synced = true; return true })
 		<-time.After(time.Second)
-		expect(t, "an answer", w.settle(), "run a", "stop b", "remove b")
+		expect(t, "an answer", w.settle(), "stop b", "remove b", "run a")
 	})
 }

@@ -22,6 +22,9 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/staticpod"
 )
 
 // Manager tells the API server the newest status of each pod, and deletes pods that have been stopped. A status that
@@ -29,6 +32,7 @@ import (
 // written again.
 type Manager struct {
 	client kubernetes.Interface
+	mirror func(*corev1.Pod) *corev1.Pod
 	queue  workqueue.TypedRateLimitingInterface[types.UID]
 	// repairs bounds the quarrel with somebody who overwrites each status, such as a webhook.
 	repairs *flowcontrol.Backoff
@@ -51,10 +55,11 @@ type entry struct {
 // firstRepair is when a status is written again that somebody has overwritten, lastRepair when if that goes on and on.
 const firstRepair, lastRepair = 100 * time.Millisecond, 10 * time.Second
 
-// NewManager returns a Manager that reports through client.
-func NewManager(client kubernetes.Interface) *Manager {
+// NewManager returns a Manager that reports through client. The status of a static pod is that of its mirror pod, which mirror
+// returns as it was last seen, nil if there is none yet; it does not block.
+func NewManager(client kubernetes.Interface, mirror func(*corev1.Pod) *corev1.Pod) *Manager {
 	return &Manager{
-		client: client,
+		client: client, mirror: mirror,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](50*time.Millisecond, 10*time.Second)),
 		repairs: flowcontrol.NewBackOff(firstRepair, lastRepair),
@@ -93,9 +98,9 @@ func (m *Manager) Set(pod *corev1.Pod, st corev1.PodStatus) {
 	if e.version > 0 && equality.Semantic.DeepEqual(st, e.status) {
 		return
 	}
-	if e.version == 0 && equality.Semantic.DeepEqual(st, pod.Status) {
+	if live := m.live(pod); e.version == 0 && live != nil && equality.Semantic.DeepEqual(st, live.Status) {
 		// The API server has it already, as after a restart of the kubelet.
-		e.version, e.reported, e.revision = 1, 1, revision(pod.ResourceVersion)
+		e.version, e.reported, e.revision = 1, 1, revision(live.ResourceVersion)
 		e.status = st
 		return
 	}
@@ -104,20 +109,42 @@ func (m *Manager) Set(pod *corev1.Pod, st corev1.PodStatus) {
 	m.queue.Add(pod.UID)
 }
 
-// Seen takes the pod as the API server has it. If somebody else has written another status since the last report, that is
+// live is a pod as the API server has it: a static pod's mirror, nil if it has none.
+func (m *Manager) live(pod *corev1.Pod) *corev1.Pod {
+	if staticpod.Is(pod) {
+		return m.mirror(pod)
+	}
+	return pod
+}
+
+// stands says whether live, an object of the name of pod, is the one whose status is that of pod.
+func stands(live, pod *corev1.Pod) bool {
+	if staticpod.Is(pod) {
+		return staticpod.IsMirrorOf(live, pod)
+	}
+	return live.UID == pod.UID
+}
+
+// Seen takes the pod as the API server has it, or a static one whose mirror pod it has. If somebody else has written another status since the last report, that is
 // written again: the node controller declares pods of a node that it cannot hear not ready, and nobody but the kubelet can say
 // that they are (upstream: needsReconcile).
 func (m *Manager) Seen(pod *corev1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.pods[pod.UID]
-	if e == nil || e.version == 0 || e.version != e.reported {
+	e, live := m.pods[pod.UID], m.live(pod)
+	if e == nil || live == nil || e.version == 0 {
 		return
 	}
-	if seen := revision(pod.ResourceVersion); seen > 0 && seen <= e.revision {
+	if e.version != e.reported {
+		if staticpod.Is(pod) {
+			m.queue.Add(pod.UID) // perhaps there was no mirror before
+		}
+		return
+	}
+	if seen := revision(live.ResourceVersion); seen > 0 && seen <= e.revision {
 		return // from before the report
 	}
-	if equality.Semantic.DeepEqual(merge(&pod.Status, e.status), pod.Status) {
+	if equality.Semantic.DeepEqual(merge(&live.Status, e.status), live.Status) {
 		return
 	}
 	id, now := string(pod.UID), m.repairs.Clock.Now()
@@ -141,10 +168,14 @@ func revision(resourceVersion string) uint64 {
 func (m *Manager) Base(pod *corev1.Pod) corev1.PodStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.pods[pod.UID]; e != nil && e.version > 0 {
-		return merge(&pod.Status, e.status)
+	st := &pod.Status
+	if live := m.live(pod); live != nil && (live == pod || !podspec.IsTerminal(live)) {
+		st = &live.Status // the end of a mirror is not that of its pod
 	}
-	return pod.Status
+	if e := m.pods[pod.UID]; e != nil && e.version > 0 {
+		return merge(st, e.status)
+	}
+	return *st
 }
 
 // Get returns the newest status of a pod, whether reported or not.
@@ -157,9 +188,10 @@ func (m *Manager) Get(uid types.UID) (corev1.PodStatus, bool) {
 	return corev1.PodStatus{}, false
 }
 
-// Delete removes the pod from the API once its last status is reported. Call it when nothing of the pod is left here.
+// Delete removes the pod from the API once its last status is reported. Call it when nothing of the pod is left here. Mirror pods
+// are not the Manager's to remove.
 func (m *Manager) Delete(pod *corev1.Pod) {
-	if pod.Namespace == "" {
+	if pod.Namespace == "" || staticpod.Is(pod) {
 		return
 	}
 	m.mu.Lock()
@@ -212,7 +244,9 @@ func (m *Manager) sync(ctx context.Context, uid types.UID) error {
 	if stale {
 		live, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(err) || err == nil && live.UID != uid:
+		case staticpod.Is(pod) && (apierrors.IsNotFound(err) || err == nil && !stands(live, pod)):
+			return nil // Seen tells of its mirror when there is one
+		case apierrors.IsNotFound(err) || err == nil && !stands(live, pod):
 			// The pod, or this incarnation of it, is gone; its watch event ends it here too.
 			m.reported(uid, version, "")
 			return nil
@@ -226,7 +260,9 @@ func (m *Manager) sync(ctx context.Context, uid types.UID) error {
 		if changed {
 			patched, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 			if apierrors.IsNotFound(err) {
-				m.reported(uid, version, "")
+				if !staticpod.Is(pod) {
+					m.reported(uid, version, "")
+				}
 				return nil
 			}
 			if err != nil {

@@ -42,7 +42,7 @@ func get(t *testing.T, c *clientfake.Clientset) *corev1.Pod {
 
 func startManager(t *testing.T, c *clientfake.Clientset) *Manager {
 	t.Helper()
-	m := NewManager(c)
+	m := NewManager(c, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { _ = m.Start(ctx); close(done) }()
@@ -117,7 +117,7 @@ func TestManagerSparesAnotherPodOfThatName(t *testing.T) {
 // TestManagerSeen: only what was written after the report is a foreign hand's, and one that comes while the report is under way is
 // seen at the next look.
 func TestManagerSeen(t *testing.T) {
-	m := NewManager(clientfake.NewClientset())
+	m := NewManager(clientfake.NewClientset(), nil)
 	foreign := func(revision string) *corev1.Pod {
 		return pod(func(p *corev1.Pod) { p.ResourceVersion, p.Status.Phase = revision, corev1.PodPending }, "a")
 	}
