@@ -85,7 +85,7 @@ func (a *API) Synced() bool {
 			return false
 		}
 	}
-	return a.registration.HasSynced()
+	return a.registration != nil && a.registration.HasSynced()
 }
 
 // Pod implements Source.

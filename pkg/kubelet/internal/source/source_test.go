@@ -35,7 +35,27 @@ type world struct {
 	room, freshRoom int // for how many pods there is room, as last seen and as the API server has it
 	unseen, away    bool
 	slow            time.Duration
+
+	more    []Source // beside the world itself
+	lingers bool     // pods stay in workers until they leave
 }
+
+// tell says that a pod of another source has changed, leave that a pod's worker has ended.
+func (w *world) tell(uid types.UID) { w.changed(uid) }
+
+func (w *world) leave(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.workers, uid)
+}
+
+// otherSource is a source that tells by way of the world.
+type otherSource struct {
+	other
+	world *world
+}
+
+func (o otherSource) Start(context.Context, func(types.UID)) error { return nil }
 
 func (w *world) note(text string, uid types.UID) { w.log = append(w.log, text+" "+string(uid)) }
 
@@ -108,7 +128,9 @@ func (w workersOf) Remove(p *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.note("remove", p.UID)
-	delete(w.workers, p.UID)
+	if !w.lingers {
+		delete(w.workers, p.UID)
+	}
 }
 
 func (w *world) node(room int) *corev1.Node {
@@ -189,7 +211,7 @@ func (w *world) start(t *testing.T, kept []*corev1.Pod, running ...types.UID) *I
 		w.pods = map[types.UID]*corev1.Pod{}
 	}
 	w.workers = map[types.UID]*corev1.Pod{}
-	i := New(Config{Sources: []Source{sourceOf{w}}, Workers: workersOf{w}, Node: w, Mirrors: w, Clock: clock.RealClock{}})
+	i := New(Config{Sources: append([]Source{sourceOf{w}}, w.more...), Workers: workersOf{w}, Node: w, Mirrors: w, Clock: clock.RealClock{}})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {

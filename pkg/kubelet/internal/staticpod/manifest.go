@@ -178,7 +178,10 @@ func complete(pod *corev1.Pod, from Origin, seen time.Time) (*corev1.Pod, error)
 	prioritize(&pod.Spec)
 	corepod.SetDefaults(pod)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
-	return pod, check(pod)
+	if err := check(pod); err != nil {
+		return nil, err
+	}
+	return pod, nil
 }
 
 // ownUID is what a manifest may say: it becomes part of paths.

@@ -6,6 +6,7 @@ package status
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientfake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
@@ -142,5 +144,62 @@ func TestManagerSeen(t *testing.T) {
 		if set, reported := versions(); set != step.want[0] || reported != step.want[1] {
 			t.Errorf("%s: version %d, reported %d, want %v", step.name, set, reported, step.want)
 		}
+	}
+}
+
+// TestManagerMirror: the status of a static pod goes to its mirror, as soon as there is one, and to no other object.
+func TestManagerMirror(t *testing.T) {
+	const source, hash = "kubernetes.io/config.source", "kubernetes.io/config.hash"
+	static := pod(func(p *corev1.Pod) { p.Annotations = map[string]string{source: "file", hash: "u"} }, "a")
+	mirror := func(uid types.UID, of string) *corev1.Pod {
+		m := static.DeepCopy()
+		m.UID, m.Annotations[corev1.MirrorPodAnnotationKey] = uid, of
+		return m
+	}
+	c := clientfake.NewClientset(mirror("old", "another form"))
+	var seen atomic.Pointer[corev1.Pod]
+	m := NewManager(c, func(*corev1.Pod) *corev1.Pod { return seen.Load() })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { _ = m.Start(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+
+	running := corev1.PodStatus{Phase: corev1.PodRunning}
+	m.Set(static, running)
+	await(t, "looked at", func() bool { return len(c.Actions()) > 0 })
+	again := func(next *corev1.Pod) {
+		t.Helper()
+		if err := c.CoreV1().Pods("ns").Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.CoreV1().Pods("ns").Create(t.Context(), next, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		seen.Store(next)
+		m.Seen(static)
+	}
+	for _, uid := range []types.UID{"m1", "m2"} {
+		if got := get(t, c); got.UID == "old" && got.Status.Phase == corev1.PodRunning {
+			t.Error("the mirror of another form got the status")
+		}
+		again(mirror(uid, "u"))
+		await(t, "reported to "+string(uid), func() bool { p := get(t, c); return p.UID == uid && p.Status.Phase == corev1.PodRunning })
+	}
+
+	ended := mirror("m3", "u")
+	ended.Status.Phase = corev1.PodFailed
+	seen.Store(ended)
+	if got := m.Base(static).Phase; got != corev1.PodRunning {
+		t.Errorf("the end of a mirror is that of its pod: %s", got)
+	}
+	m.Forget(static.UID)
+	if got := m.Base(static).Phase; got != static.Status.Phase {
+		t.Errorf("the end of a mirror is that of its pod, of which nothing was said: %s", got)
+	}
+	m.Delete(static)
+	m.Set(static, running)
+	<-time.After(50 * time.Millisecond)
+	if get(t, c) == nil {
+		t.Error("the mirror was deleted, which is another's to do")
 	}
 }
