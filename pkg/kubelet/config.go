@@ -4,11 +4,12 @@
 // Package kubelet runs the pods that are bound to one node, and tells the API server about them and the node. Touch it
 // when the parts under internal are wired differently; what they do is theirs.
 //
-// A tour: internal/source takes the pods from the API (or from the checkpoints on disk) and gives each that the node admits to
-// internal/podworker, which has a goroutine per pod. That goroutine calls internal/podsync, whose pure Compute decides
-// what is to be done, from the spec and from what the container engine has (internal/pleg); internal/launch resolves
-// specs into container configurations. internal/status computes and reports what came of it, internal/prober watches
-// the containers' health, internal/node keeps the Node object, internal/server answers logs, exec and metrics.
+// A tour: internal/source takes the pods from the API, from manifests (internal/staticpod), or from the checkpoints on disk,
+// and gives each that the node admits to internal/podworker, which has a goroutine per pod. That goroutine calls
+// internal/podsync, whose pure Compute decides what is to be done, from the spec and from what the container engine has
+// (internal/pleg); internal/launch resolves specs into container configurations. internal/status computes and reports what
+// came of it, internal/mirror shows static pods in the API, internal/prober watches the containers' health, internal/node
+// keeps the Node object, internal/server answers logs, exec and metrics.
 package kubelet
 
 import (
