@@ -55,7 +55,7 @@ func assemble(_ context.Context, k *Kubelet, engine container.Version) (*parts, 
 		oomScoreAdj: func(pod *corev1.Pod, c *corev1.Container) int {
 			return cgroup.OOMScoreAdj(pod, c, memory)
 		},
-		usage: groupUsage{groups}, node: resourcesOfNode{machine, k, garbage}, garbage: garbage,
+		usage: groupUsage{groups}, groups: groups, node: resourcesOfNode{machine, k, garbage}, garbage: garbage,
 	}, nil
 }
 
@@ -82,17 +82,8 @@ func (i images) Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container
 // groupUsage reads cgroup files.
 type groupUsage struct{ groups *cgroup.Manager }
 
-func (g groupUsage) Pod(uid types.UID) (sample, error) {
-	s, err := g.groups.PodStats(uid)
-	return fromStats(s), err
-}
+func (g groupUsage) Pod(uid types.UID) (cgroup.Stats, error) { return g.groups.PodStats(uid) }
 
-func (g groupUsage) Container(pod *corev1.Pod, id string) (sample, error) {
-	s, err := g.groups.ContainerStats(g.groups.Parent(pod), id)
-	return fromStats(s), err
-}
-
-func fromStats(s cgroup.Stats) sample {
-	return sample{CPU: uint64(s.CPU.Nanoseconds()), MemoryUsage: s.MemoryUsage, WorkingSet: s.WorkingSet, RSS: s.RSS,
-		PageFaults: s.PageFaults, MajorPageFaults: s.MajorPageFaults, Processes: s.Processes}
+func (g groupUsage) Container(pod *corev1.Pod, id string) (cgroup.Stats, error) {
+	return g.groups.ContainerStats(g.groups.Parent(pod), id)
 }

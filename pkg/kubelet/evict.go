@@ -25,6 +25,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
+	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 )
 
@@ -136,7 +137,7 @@ func (e *evictor) Usage(ctx context.Context, pod *corev1.Pod, scope eviction.Sco
 	if e.parts.usage != nil {
 		if u, err := e.parts.usage.Pod(pod.UID); err == nil {
 			known = true
-			ps.Memory, ps.ProcessStats = memory(u, now), &statsv1alpha1.ProcessStats{ProcessCount: new(u.Processes)}
+			ps.Memory, ps.ProcessStats = stats.Memory(u, now), &statsv1alpha1.ProcessStats{ProcessCount: new(u.Processes)}
 		}
 	}
 	errs := e.containers(ctx, pod, obs, ps, known, scope.Containers)
@@ -161,7 +162,7 @@ func (e *evictor) containers(ctx context.Context, pod *corev1.Pod, obs *observed
 		cs := statsv1alpha1.ContainerStats{Name: c.Name}
 		if groups && c.State == container.StateRunning {
 			if u, err := e.parts.usage.Container(pod, c.ID); err == nil {
-				cs.Memory = memory(u, now)
+				cs.Memory = stats.Memory(u, now)
 			}
 		}
 		if disk {

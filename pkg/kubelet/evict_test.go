@@ -20,6 +20,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/container/fake"
+	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
 	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 )
@@ -140,9 +141,11 @@ func TestEviction_Restart(t *testing.T) {
 // usages tells what pods use of memory.
 type usages map[types.UID]uint64
 
-func (u usages) Pod(uid types.UID) (sample, error) { return sample{WorkingSet: u[uid]}, nil }
-func (u usages) Container(pod *corev1.Pod, _ string) (sample, error) {
-	return sample{WorkingSet: u[pod.UID]}, nil
+func (u usages) Pod(uid types.UID) (cgroup.Stats, error) {
+	return cgroup.Stats{WorkingSet: u[uid]}, nil
+}
+func (u usages) Container(pod *corev1.Pod, _ string) (cgroup.Stats, error) {
+	return cgroup.Stats{WorkingSet: u[pod.UID]}, nil
 }
 
 func TestEviction_Memory(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
@@ -118,6 +119,10 @@ func (h *host) PortForward(ctx context.Context, pod types.UID, port int32, strea
 		return fmt.Errorf("finding sandbox to forward to: %w", err)
 	}
 	return h.cfg.Runtime.PortForward(ctx, id, port, stream)
+}
+
+func (h *host) Stats(ctx context.Context, onlyCPUAndMemory bool) (*statsv1alpha1.Summary, error) {
+	return h.stats.Summary(ctx, onlyCPUAndMemory)
 }
 
 // Configz tells the settings, but for what may be secret.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -27,10 +28,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/cadvisor"
 	"minik8s.io/minik8s/pkg/kubelet/internal/checkpoint"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
+	"minik8s.io/minik8s/pkg/kubelet/internal/metrics"
 	"minik8s.io/minik8s/pkg/kubelet/internal/mirror"
 	"minik8s.io/minik8s/pkg/kubelet/internal/node"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
@@ -40,6 +43,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/prober"
 	"minik8s.io/minik8s/pkg/kubelet/internal/server"
 	"minik8s.io/minik8s/pkg/kubelet/internal/source"
+	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 )
 
@@ -52,6 +56,8 @@ const (
 	housekeeping = 30 * time.Second
 	// usualStart is what a start takes at most if it waits for nothing but its turn in the engine.
 	usualStart = 5 * time.Second
+	// logDir holds the logs of the node.
+	logDir = "/var/log"
 )
 
 // Kubelet is one node's agent.
@@ -70,7 +76,9 @@ type Kubelet struct {
 	workers  *podworker.Workers
 	life     *podsync.Syncer
 	server   *server.Server
-	rates    rates
+	stats    *stats.Collector
+	metrics  *metrics.Metrics
+	probes   *prober.Metrics
 
 	thresholds []eviction.Threshold
 	reserved   []corev1.ResourceList
@@ -95,9 +103,10 @@ func New(cfg Config) (*Kubelet, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	cfg.Runtime = container.Bounded(cfg.Runtime, container.Patience)
+	m := metrics.New(cfg.NodeName, cfg.Clock)
+	cfg.Runtime = m.Runtime(container.Bounded(cfg.Runtime, container.Patience))
 	k := &Kubelet{
-		cfg: cfg, host: node.Host{Root: "/"}, assemble: assemble,
+		cfg: cfg, host: node.Host{Root: "/"}, assemble: assemble, metrics: m, probes: prober.NewMetrics(),
 		notReady: errors.New("container runtime status check may not have completed yet"),
 	}
 	c := cfg.Configuration
@@ -148,7 +157,11 @@ func (k *Kubelet) Start(ctx context.Context) error {
 		Name: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
 		Labels: labels, Taints: k.cfg.Configuration.RegisterWithTaints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.machine,
 	})
-	k.pleg = pleg.New(pleg.Config{Runtime: k.cfg.Runtime, Clock: k.cfg.Clock, Changed: k.wake})
+	k.pleg = pleg.New(pleg.Config{Runtime: k.cfg.Runtime, Clock: k.cfg.Clock, Changed: k.wake, Relisted: k.metrics.Relisted})
+	k.stats = stats.New(stats.Config{
+		NodeName: k.cfg.NodeName, RootDir: k.cfg.RootDir, Clock: k.cfg.Clock,
+		Pods: (*host)(k).Pods, Observed: k.pleg.Pods, Usage: k.usage,
+	})
 	k.informers()
 	k.mirrors = k.newMirrors()
 	k.status = status.NewManager(k.cfg.Client, k.mirrors.Mirror)
@@ -156,11 +169,9 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	k.measure()
 	if k.cfg.Certificate != nil {
-		if k.server, err = server.New(server.Config{
-			Addr: k.cfg.ListenAddr, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
-			Client: k.cfg.Client, Host: (*host)(k), Clock: k.cfg.Clock,
-		}); err != nil {
+		if k.server, err = k.newServer(); err != nil {
 			return err
 		}
 		run("serving the kubelet API", k.server.Start)
@@ -181,6 +192,21 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	}
 }
 
+// newServer makes the HTTP API.
+func (k *Kubelet) newServer() (*server.Server, error) {
+	usage := prometheus.NewRegistry()
+	if err := usage.Register(cadvisor.New(cadvisor.Config{
+		Groups: k.groups, Observed: k.pleg.Pods, Machine: k.machineInfo, Version: k.cfg.Version,
+	})); err != nil {
+		return nil, err
+	}
+	return server.New(server.Config{
+		Addr: k.cfg.ListenAddr, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
+		Client: k.cfg.Client, Host: (*host)(k), Clock: k.cfg.Clock, LogDir: logDir,
+		Metrics: k.metrics.Gatherer(), Cadvisor: usage, ProbeMetrics: k.probes.Gatherer(), Instrument: k.metrics.Requests,
+	})
+}
+
 // work brings the node up in order and then runs pods until ctx ends.
 func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...source.Source) error {
 	var wg sync.WaitGroup
@@ -195,7 +221,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	if err != nil {
 		return err
 	}
-	probes := prober.New(ctx, prober.Config{Exec: k.cfg.Runtime, Recorder: k.recorder, Clock: k.cfg.Clock, Changed: k.wake})
+	probes := prober.New(ctx, prober.Config{Exec: k.cfg.Runtime, Recorder: k.recorder, Clock: k.cfg.Clock, Metrics: k.probes, Changed: k.wake})
 	defer probes.Wait()
 	settings := k.cfg.Configuration
 	builder := launch.New(launch.Config{
@@ -213,7 +239,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	if !k.prepare(ctx) {
 		return nil
 	}
-	leaving := &farewell{Life: store.Keep(life)}
+	leaving := &farewell{Life: k.metrics.Life(store.Keep(life), k.phase)}
 	workers := podworker.New(ctx, leaving, k.cfg.Clock, resync)
 	defer workers.Wait()
 	intake := source.New(source.Config{Sources: sources, Workers: workers, Node: (*judge)(k), Mirrors: k.mirrors, Clock: k.cfg.Clock})

@@ -30,6 +30,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
+	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 )
 
 // plugin is a network.Plugin that hands out addresses.
@@ -251,7 +252,7 @@ type world struct {
 	cgroups *fakeCgroups
 	ports   *fakeHostPorts
 	node    *fakeNode
-	usage   usage
+	usage   stats.Usage
 	// settings are those of the kubelets that start; nil: the defaults.
 	settings *kubeletconfigv1beta1.KubeletConfiguration
 }

@@ -10,10 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/cadvisor"
 	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
+	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 )
 
 // parts are what needs the engine or the machine, so that tests can replace them.
@@ -25,7 +27,9 @@ type parts struct {
 	resources   func(*corev1.Pod, *corev1.Container) container.Resources
 	oomScoreAdj func(*corev1.Pod, *corev1.Container) int
 	// usage is what the cgroups say of pods and containers; nil if it is not known.
-	usage usage
+	usage stats.Usage
+	// groups tells all of them; nil if they are not known.
+	groups cadvisor.Groups
 	// node is the machine as eviction sees it.
 	node eviction.Node
 	// garbage are the images that may be removed; nil: none may.
@@ -60,18 +64,4 @@ type cgroups interface {
 type hostPorts interface {
 	podsync.HostPorts
 	Retain(keep map[types.UID]bool) error
-}
-
-// usage reads what pods and containers use.
-type usage interface {
-	Pod(uid types.UID) (sample, error)
-	Container(pod *corev1.Pod, id string) (sample, error)
-}
-
-// sample is the usage of a cgroup: CPU in nanoseconds since it began, memory in bytes.
-type sample struct {
-	CPU                          uint64
-	MemoryUsage, WorkingSet, RSS uint64
-	PageFaults, MajorPageFaults  uint64
-	Processes                    uint64
 }

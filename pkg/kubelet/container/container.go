@@ -248,7 +248,9 @@ type Sandbox struct {
 	// Pid is the pause process on the host, 0 unless running; /proc/<Pid>/ns/net is the pod's network namespace.
 	Pid     int
 	Network NamespaceMode
-	Labels  map[string]string
+	// Image is the reference of the pause image.
+	Image  string
+	Labels map[string]string
 }
 
 // Container is an observed container.

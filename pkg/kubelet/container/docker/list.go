@@ -105,6 +105,7 @@ func sandboxOf(i dockercontainer.InspectResponse) *container.Sandbox {
 		ID:        i.ID,
 		Pod:       podOf(i.Config.Labels),
 		Attempt:   attemptOf(i.Config.Labels),
+		Image:     i.Config.Image,
 		State:     inspectedState(i),
 		CreatedAt: parseTime(i.Created),
 		Labels:    extraOf(i.Config.Labels),

@@ -326,7 +326,7 @@ func (r *Runtime) createSandbox(c container.SandboxConfig) (*container.Sandbox, 
 		listeners: map[int32]*listener{},
 		Sandbox: container.Sandbox{
 			ID: r.newID(), Pod: c.Pod, Attempt: c.Attempt, State: container.StateRunning, CreatedAt: r.clock.Now(),
-			Pid: r.pid(), Network: c.Network, Labels: maps.Clone(c.Labels),
+			Pid: r.pid(), Network: c.Network, Image: "pause", Labels: maps.Clone(c.Labels),
 		},
 	}
 	r.sandboxes[s.ID] = s

@@ -37,6 +37,8 @@ type Config struct {
 	Version string
 	// MountPoint is where the hierarchies are mounted. Default "/sys/fs/cgroup".
 	MountPoint string
+	// Proc is where the kernel tells of processes. Default "/proc".
+	Proc string
 	// PodPidsLimit is the most processes and threads a pod may have. Default 0: no limit.
 	PodPidsLimit int64
 }
@@ -69,12 +71,17 @@ type tree interface {
 	// dirs are the directories that stand for a group.
 	dirs(path string) ([]string, error)
 	stats(path string) (Stats, error)
+	// details reads everything; files that are not there are left out.
+	details(path string) (Details, error)
 }
 
 // New returns a Manager. It changes nothing yet.
 func New(config Config) (*Manager, error) {
 	if config.MountPoint == "" {
 		config.MountPoint = "/sys/fs/cgroup"
+	}
+	if config.Proc == "" {
+		config.Proc = "/proc"
 	}
 	if !path.IsAbs(config.Root) || path.Clean(config.Root) == "/" {
 		return nil, fmt.Errorf("cgroup root %q: want an absolute path other than /", config.Root)
@@ -88,7 +95,7 @@ func New(config Config) (*Manager, error) {
 	case "1":
 		m.tree = v1{mount: config.MountPoint}
 	case "2":
-		m.tree = v2{mount: config.MountPoint}
+		m.tree = v2{mount: config.MountPoint, proc: config.Proc}
 	default:
 		return nil, fmt.Errorf("cgroup version %q is not supported", config.Version)
 	}
@@ -313,12 +320,11 @@ func (m *Manager) Purge() error {
 
 // PodStats returns the usage of a pod. The error matches fs.ErrNotExist if it has no group.
 func (m *Manager) PodStats(uid types.UID) (Stats, error) {
-	for _, class := range classes {
-		if file, _ := m.podPath(uid, class); m.tree.exists(file) {
-			return m.tree.stats(file)
-		}
+	file, err := m.PodPath(uid)
+	if err != nil {
+		return Stats{}, err
 	}
-	return Stats{}, fmt.Errorf("cgroup of pod %q: %w", uid, fs.ErrNotExist)
+	return m.tree.stats(file)
 }
 
 // ContainerStats returns the usage of a container by its id; parent is what EnsurePod returned.

@@ -17,7 +17,10 @@ import (
 
 // v2 is one tree for all controllers. Only groups without processes of their own can hand controllers down, which is
 // why the groups made here never have any.
-type v2 struct{ mount string }
+type v2 struct {
+	mount string
+	proc  string // where meminfo is
+}
 
 func (t v2) file(path, name string) string { return filepath.Join(t.mount, path, name) }
 

@@ -44,6 +44,9 @@ type Config struct {
 	Relist time.Duration
 	// Changed is called for each pod whose view is not as it was. It must not block.
 	Changed func(types.UID)
+	// Relisted is told of each listing that succeeded how long it took and how long after the one before it began, 0 if it was the
+	// first; nil if nobody wants to know. It must not block.
+	Relisted func(took, since time.Duration)
 }
 
 // PLEG is safe for concurrent use.
@@ -59,10 +62,11 @@ type PLEG struct {
 	pods  map[types.UID]*record
 	owner map[string]types.UID // by the id of a sandbox or container
 	due   map[types.UID]bool   // to be inspected without anybody asking
-	// listed is the mark at which the last listing began, listedAt when it was over; listing is closed when the one under way is.
-	listed   uint64
-	listedAt time.Time
-	listing  chan struct{}
+	// listed is the mark at which the last listing began, at beganAt, and listedAt when it was over; listing is closed when the one
+	// under way is.
+	listed            uint64
+	beganAt, listedAt time.Time
+	listing           chan struct{}
 }
 
 // New returns a PLEG.
@@ -156,6 +160,7 @@ func (p *PLEG) Relist(ctx context.Context) error {
 		began := p.mark()
 		p.mu.Unlock()
 
+		at := p.cfg.Clock.Now()
 		found, err := p.cfg.Runtime.List(ctx)
 		p.mu.Lock()
 		p.listing = nil
@@ -164,10 +169,18 @@ func (p *PLEG) Relist(ctx context.Context) error {
 			p.mu.Unlock()
 			return fmt.Errorf("listing containers: %w", err)
 		}
-		p.listed, p.listedAt = began, p.cfg.Clock.Now()
+		since := time.Duration(0)
+		if !p.beganAt.IsZero() {
+			since = at.Sub(p.beganAt)
+		}
+		p.listed, p.listedAt, p.beganAt = began, p.cfg.Clock.Now(), at
 		changed := p.compare(found, began)
+		took := p.listedAt.Sub(at)
 		p.mu.Unlock()
 		p.tell(changed)
+		if p.cfg.Relisted != nil {
+			p.cfg.Relisted(took, since)
+		}
 		p.mu.Lock()
 	}
 	p.mu.Unlock()

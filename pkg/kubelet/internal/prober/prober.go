@@ -25,6 +25,8 @@ type Config struct {
 	Exec     Execer
 	Recorder record.EventRecorder
 	Clock    clock.Clock
+	// Metrics count the probes; nil counts none.
+	Metrics *Metrics
 	// Changed is called when a result changes, so that the pod is synced. It must not block.
 	Changed func(types.UID)
 }
@@ -47,6 +49,7 @@ type key struct {
 
 type probe struct {
 	cancel context.CancelFunc
+	pod    *corev1.Pod
 	once   chan struct{} // an extra attempt at once (the startup probe has succeeded)
 	mu     sync.Mutex    // guards state
 	state  State
@@ -81,7 +84,7 @@ func (m *Manager) Update(pod *corev1.Pod, podIP string, running []Running) {
 				continue
 			}
 			ctx, cancel := context.WithCancel(m.ctx)
-			pr := &probe{cancel: cancel, once: make(chan struct{}, 1),
+			pr := &probe{cancel: cancel, pod: pod, once: make(chan struct{}, 1),
 				state: Initial(kind, kind == Startup && adoptedStart || kind == Readiness && adoptedReady)}
 			m.probes[k] = pr
 			m.wg.Go(func() { m.run(ctx, pr, k, pod, p, r, podIP) })
@@ -117,7 +120,19 @@ func (m *Manager) Remove(uid types.UID) {
 		if k.pod == uid {
 			p.cancel()
 			delete(m.probes, k)
+			if m.cfg.Metrics != nil {
+				m.cfg.Metrics.forget(uid, p.pod.Namespace, p.pod.Name)
+			}
 		}
+	}
+}
+
+// count notes an attempt, unless its probe has ended meanwhile: nobody would drop its series then.
+func (m *Manager) count(p *probe, k key, name string, out Outcome, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cfg.Metrics != nil && m.probes[k] == p {
+		m.cfg.Metrics.count(k.kind, p.pod, name, out, took)
 	}
 }
 
@@ -227,10 +242,12 @@ func (m *Manager) run(ctx context.Context, p *probe, k key, pod *corev1.Pod, spe
 			continue
 		}
 		timer.Reset(period)
+		began := m.cfg.Clock.Now()
 		out := m.attempt(ctx, spec, Target{ID: r.ID, Container: r.Spec, PodIP: podIP})
 		if ctx.Err() != nil {
 			return
 		}
+		m.count(p, k, r.Spec.Name, out, m.cfg.Clock.Since(began))
 		m.report(ctx, pod, r.Spec.Name, k.kind, out)
 		if out.Err != nil {
 			continue // nothing is known of the container, for instance while the engine restarts

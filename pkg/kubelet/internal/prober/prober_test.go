@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -224,7 +226,8 @@ func TestManager(t *testing.T) {
 	changed := make(chan types.UID, 100)
 	events := record.NewFakeRecorder(100)
 	ctx, cancel := context.WithCancel(t.Context())
-	m := New(ctx, Config{Exec: exec, Recorder: events, Clock: clock, Changed: func(u types.UID) { changed <- u }})
+	counted := NewMetrics()
+	m := New(ctx, Config{Exec: exec, Recorder: events, Clock: clock, Metrics: counted, Changed: func(u types.UID) { changed <- u }})
 	probe := func(name string) *corev1.Probe {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{name}}}, PeriodSeconds: 1, FailureThreshold: 2}
 	}
@@ -267,7 +270,22 @@ func TestManager(t *testing.T) {
 	}
 	set("ready", 1)
 	until("not ready", func(v Verdict) bool { return !v.Ready })
+	series := names(t, counted)
+	for _, want := range []string{
+		`prober_probe_duration_seconds_count{container="c",namespace="ns",pod="p",probe_type="Readiness"}`,
+		`prober_probe_total{container="c",namespace="ns",pod="p",pod_uid="u",probe_type="Liveness",result="failed"}`,
+		`prober_probe_total{container="c",namespace="ns",pod="p",pod_uid="u",probe_type="Readiness",result="failed"}`,
+		`prober_probe_total{container="c",namespace="ns",pod="p",pod_uid="u",probe_type="Readiness",result="successful"}`,
+		`prober_probe_total{container="c",namespace="ns",pod="p",pod_uid="u",probe_type="Startup",result="successful"}`,
+	} {
+		if !slices.Contains(series, want) {
+			t.Errorf("no %s among %v", want, series)
+		}
+	}
 	m.Remove("u")
+	if left := names(t, counted); len(left) > 0 {
+		t.Errorf("series of a pod that is gone: %v", left)
+	}
 	if m.Known("u", "id") {
 		t.Error("probes are left after Remove")
 	}
@@ -287,6 +305,38 @@ func TestManager(t *testing.T) {
 }
 
 // TestErrorsAreNoFailures: while the engine restarts no probe can be made, and no container is to blame.
+// names are the series with their labels, without the buckets of histograms.
+func names(t *testing.T, m *Metrics) []string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(m.Gatherer(), promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics/probes", nil))
+	var out []string
+	for line := range strings.Lines(w.Body.String()) {
+		if series, _, ok := strings.Cut(line, "} "); ok && !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket{") {
+			out = append(out, series+"}")
+		}
+	}
+	return out
+}
+
+// TestLateAttempt checks that an attempt that ends after its pod leaves no series.
+func TestLateAttempt(t *testing.T) {
+	counted := NewMetrics()
+	m := New(t.Context(), Config{Metrics: counted, Clock: testingclock.NewFakeClock(time.Unix(1, 0))})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}}
+	k, p := key{"u", "id", Liveness}, &probe{cancel: func() {}, pod: pod}
+	m.probes[k] = p
+	m.count(p, k, "c", Outcome{Err: errors.New("engine away")}, time.Second)
+	if got := names(t, counted); !slices.Contains(got, `prober_probe_total{container="c",namespace="ns",pod="p",pod_uid="u",probe_type="Liveness",result="unknown"}`) {
+		t.Errorf("got %v", got)
+	}
+	m.Remove("u")
+	m.count(p, k, "c", Outcome{Result: Success}, time.Second)
+	if got := names(t, counted); len(got) > 0 {
+		t.Errorf("left: %v", got)
+	}
+}
+
 func TestErrorsAreNoFailures(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	tried := make(chan struct{}, 1000)

@@ -100,7 +100,9 @@ func attributes(r *http.Request) (verb string, subresources []string) {
 		return verb, []string{first}
 	case "logs":
 		return verb, []string{"log"}
-	case "healthz", "configz", "pods":
+	case "checkpoint":
+		return verb, []string{first}
+	case "healthz", "configz", "statusz", "pods":
 		return verb, []string{first, "proxy"}
 	case "runningpods":
 		return verb, []string{"pods", "proxy"}

@@ -8,6 +8,7 @@ package server
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,8 +32,14 @@ type Config struct {
 	Host Host
 	// Metrics is served on /metrics; nil serves those of the Go runtime and the process.
 	Metrics prometheus.Gatherer
+	// Cadvisor is served on /metrics/cadvisor; nil serves nothing there.
+	Cadvisor prometheus.Gatherer
 	// ProbeMetrics is served on /metrics/probes; nil serves nothing there.
 	ProbeMetrics prometheus.Gatherer
+	// LogDir is the directory of the node's logs, served on /logs/; empty refuses that.
+	LogDir string
+	// Instrument wraps the handler of all requests, also of those that are refused; nil leaves it as it is.
+	Instrument func(http.Handler) http.Handler
 	// StreamIdleTimeout closes exec, attach and port-forward connections on which nothing happens; 4 hours if 0.
 	StreamIdleTimeout time.Duration
 	// Clock is the real one if nil.

@@ -17,11 +17,14 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -267,8 +270,19 @@ func start(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"log/pods/a.log": "a line\n", "secret": "not a log"} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cadvisor := prometheus.NewRegistry()
+	cores := prometheus.NewGauge(prometheus.GaugeOpts{Name: "machine_cpu_cores"})
+	cores.Set(2)
+	cadvisor.MustRegister(cores)
 	s, err := New(Config{
-		Addr: "127.0.0.1:0", NodeName: "n", Client: f.client, Host: f.host, ClientCAs: cas,
+		Addr: "127.0.0.1:0", NodeName: "n", Client: f.client, Host: f.host, ClientCAs: cas, Cadvisor: cadvisor, LogDir: filepath.Join(dir, "log"),
 		Certificate: func() (*tls.Certificate, error) { return &pair, nil },
 	})
 	if err != nil {

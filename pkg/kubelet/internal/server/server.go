@@ -16,7 +16,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 )
@@ -64,6 +63,9 @@ func New(c Config) (*Server, error) {
 	if c.ProbeMetrics == nil {
 		c.ProbeMetrics = prometheus.NewRegistry()
 	}
+	if c.Cadvisor == nil {
+		c.Cadvisor = prometheus.NewRegistry()
+	}
 	return &Server{config: c, auth: newAuth(c), listening: make(chan struct{})}, nil
 }
 
@@ -93,6 +95,9 @@ func (s *Server) Start(ctx context.Context) error {
 	conns := &tracker{Listener: listener, open: map[net.Conn]bool{}}
 	var requests sync.WaitGroup
 	handler := s.auth.protect(s.routes())
+	if s.config.Instrument != nil {
+		handler = s.config.Instrument(handler)
+	}
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			requests.Add(1)
@@ -133,41 +138,6 @@ func (s *Server) Start(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("serving the kubelet's API: %w", err)
-}
-
-func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", s.healthz)
-	mux.HandleFunc("GET /healthz/{check}", s.healthz)
-	mux.HandleFunc("GET /pods", s.pods)
-	mux.HandleFunc("GET /pods/{$}", s.pods)
-	mux.HandleFunc("GET /runningpods", s.runningPods)
-	mux.HandleFunc("GET /runningpods/{$}", s.runningPods)
-	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.logs)
-	mux.HandleFunc("GET /stats/summary", s.summary)
-	mux.HandleFunc("GET /stats/summary/{$}", s.summary)
-	mux.HandleFunc("GET /configz", s.configz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.config.Metrics, promhttp.HandlerOpts{}))
-	mux.Handle("GET /metrics/probes", promhttp.HandlerFor(s.config.ProbeMetrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /metrics/resource", s.resourceMetrics)
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		for _, uid := range []string{"", "/{uid}"} {
-			mux.HandleFunc(method+" /exec/{namespace}/{pod}"+uid+"/{container}", s.exec)
-			mux.HandleFunc(method+" /attach/{namespace}/{pod}"+uid+"/{container}", s.attach)
-			mux.HandleFunc(method+" /portForward/{namespace}/{pod}"+uid, s.portForward)
-		}
-	}
-	mux.HandleFunc("POST /run/{namespace}/{pod}/{container}", s.run)
-	mux.HandleFunc("POST /run/{namespace}/{pod}/{uid}/{container}", s.run)
-	return mux
-}
-
-func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
-	if err := s.config.Host.Healthy(); err != nil {
-		http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
-		return
-	}
-	fmt.Fprint(w, "ok")
 }
 
 func (s *Server) configz(w http.ResponseWriter, _ *http.Request) {

@@ -55,6 +55,21 @@ func TestRequests(t *testing.T) {
 		{"metrics", "GET", "/metrics", 200, "process_start_time_seconds"},
 		{"probes", "GET", "/metrics/probes", 200, ""},
 		{"resource metrics", "GET", "/metrics/resource", 200, `container_cpu_usage_seconds_total{container="c",namespace="ns",pod="p"} 2.5 1700000000000`},
+		{"healthz verbose", "GET", "/healthz?verbose", 200, "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n"},
+		{"ping", "GET", "/healthz/ping", 200, "ok"},
+		{"log check", "GET", "/healthz/log", 200, "ok"},
+		{"sync loop", "GET", "/healthz/syncloop", 200, "ok"},
+		{"no such check", "GET", "/healthz/other", 404, ""},
+		{"cadvisor", "GET", "/metrics/cadvisor", 200, "machine_cpu_cores 2"},
+		{"directory of logs", "GET", "/logs/", 200, `<a href="pods/">`},
+		{"log of the node", "GET", "/logs/pods/a.log", 200, "a line\n"},
+		{"no such log", "GET", "/logs/b.log", 404, ""},
+		{"log outside", "GET", "/logs/%2e%2e/secret", 404, ""},
+		{"log of a service", "GET", "/logs/?query=docker", 501, "querying the logs of services is not supported"},
+		{"profiles", "GET", "/debug/pprof/", 200, "goroutine"},
+		{"profile", "GET", "/debug/pprof/heap?debug=1", 200, "heap profile"},
+		{"log level", "PUT", "/debug/flags/v", 405, "flags endpoint is disabled."},
+		{"checkpoint", "POST", "/checkpoint/ns/p/c", 501, "checkpointing of containers is not supported"},
 		{"no such path", "GET", "/spec", 404, ""},
 		{"wrong method", "DELETE", "/pods", 405, ""},
 		{"logs", "GET", "/containerLogs/ns/p/c", 200, "out\nerr\n"},
@@ -88,6 +103,12 @@ func TestRequests(t *testing.T) {
 	f.host.mu.Unlock()
 	if code, body := f.do(t, admin, "GET", "/healthz"); code != 500 || !strings.Contains(body, "PLEG is not healthy") {
 		t.Errorf("healthz of a sick kubelet: %d %s", code, body)
+	}
+	if code, body := f.do(t, admin, "GET", "/healthz/syncloop"); code != 500 || body != "internal server error: PLEG is not healthy\n" {
+		t.Errorf("sync loop of a sick kubelet: %d %s", code, body)
+	}
+	if code, _ := f.do(t, admin, "GET", "/healthz/ping"); code != 200 {
+		t.Errorf("ping of a sick kubelet: %d", code)
 	}
 }
 
@@ -157,6 +178,9 @@ func TestAccess(t *testing.T) {
 		{"certificate", "/containerLogs/ns/p/c", f.as(t, "admin"), 200},
 		{"fine-grained right", "/pods", f.as(t, "reader"), 200},
 		{"metrics", "/metrics/resource", f.as(t, "reader"), 200},
+		{"metrics of cgroups", "/metrics/cadvisor", f.as(t, "reader"), 200},
+		{"no right to logs of the node", "/logs/", f.as(t, "reader"), 403},
+		{"no right to profiles", "/debug/pprof/", f.as(t, "reader"), 403},
 		{"no right to stats", "/stats/summary", f.as(t, "reader"), 403},
 		{"no right to logs", "/containerLogs/ns/p/c", f.as(t, "reader"), 403},
 		{"no right to look for paths", "/nothing", f.as(t, "reader"), 403},
@@ -190,6 +214,15 @@ func TestAttributes(t *testing.T) {
 		{"GET", "/stats/summary", "get", []string{"stats"}},
 		{"GET", "/metrics/probes", "get", []string{"metrics"}},
 		{"GET", "/healthz", "get", []string{"healthz", "proxy"}},
+		{"GET", "/healthz/syncloop", "get", []string{"healthz", "proxy"}},
+		{"GET", "/metrics", "get", []string{"metrics"}},
+		{"GET", "/metrics/cadvisor", "get", []string{"metrics"}},
+		{"GET", "/logs/", "get", []string{"log"}},
+		{"GET", "/configz", "get", []string{"configz", "proxy"}},
+		{"GET", "/pods/", "get", []string{"pods", "proxy"}},
+		{"POST", "/checkpoint/ns/p/c", "create", []string{"checkpoint"}},
+		{"GET", "/debug/pprof/", "get", []string{"proxy"}},
+		{"GET", "/containerLogs/ns/p/c", "get", []string{"proxy"}},
 		{"GET", "/runningpods/", "get", []string{"pods", "proxy"}},
 		{"POST", "/exec/ns/p/c", "create", []string{"proxy"}},
 		{"GET", "/podsx", "get", []string{"proxy"}},

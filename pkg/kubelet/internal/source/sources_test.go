@@ -209,9 +209,12 @@ func TestSources(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) origin{
 		staticpod.API: func(*testing.T) origin { return &apiOrigin{client: clientfake.NewClientset()} },
 		// Of the two, only the second may wait for its period.
-		staticpod.File:      func(t *testing.T) origin { t.Helper(); return &fileOrigin{dir: t.TempDir(), period: time.Hour} },
-		"file, not watched": func(t *testing.T) origin { t.Helper(); return &unwatched{fileOrigin{dir: t.TempDir(), period: shortPeriod}} },
-		staticpod.HTTP:      func(*testing.T) origin { return &httpOrigin{pods: map[string]*corev1.Pod{}} },
+		staticpod.File: func(t *testing.T) origin { t.Helper(); return &fileOrigin{dir: t.TempDir(), period: time.Hour} },
+		"file, not watched": func(t *testing.T) origin {
+			t.Helper()
+			return &unwatched{fileOrigin{dir: t.TempDir(), period: shortPeriod}}
+		},
+		staticpod.HTTP: func(*testing.T) origin { return &httpOrigin{pods: map[string]*corev1.Pod{}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -198,7 +198,10 @@ func TestHTTP(t *testing.T) {
 	runSource(t, h, told)
 	uid := uidOf(t, h, "web-n1")
 	var asked atomic.Int32
-	set(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); http.Error(w, "", http.StatusInternalServerError) })
+	set(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		http.Error(w, "", http.StatusInternalServerError)
+	})
 	eventually(t, "it asks again and again", func() bool { return asked.Load() > 2 })
 	if h.Pod(uid) == nil {
 		t.Error("the last good answer does not count any more")

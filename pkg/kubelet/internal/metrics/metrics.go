@@ -1,0 +1,189 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics counts and times what the kubelet does, in the names of upstream's kubelet, for its /metrics. Touch it to
+// measure another thing.
+package metrics
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/utils/clock"
+
+	// These measure requests to the API server and tell the build, in the registry of the process.
+	_ "k8s.io/component-base/metrics/prometheus/restclient"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+)
+
+const subsystem = "kubelet"
+
+// Metrics are those of one kubelet. They are safe for concurrent use.
+type Metrics struct {
+	clock    clock.PassiveClock
+	registry metrics.KubeRegistry
+
+	operations, operationErrors   *metrics.CounterVec
+	operationDuration             *metrics.HistogramVec
+	sandboxDuration               *metrics.HistogramVec
+	sandboxErrors                 *metrics.CounterVec
+	startedPods, startedPodErrors *metrics.Counter
+	startedContainers             *metrics.CounterVec
+	workerDuration                *metrics.HistogramVec
+	podStart                      *metrics.Histogram
+	relistDuration                *metrics.Histogram
+	relistInterval                *metrics.Histogram
+	lastSeen                      *metrics.Gauge
+	requests                      *metrics.CounterVec
+	inflight                      *metrics.GaugeVec
+	requestDuration               *metrics.HistogramVec
+}
+
+// startBuckets are upstream's for the time that pods take to start.
+var startBuckets = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
+
+// New returns the metrics of the kubelet of a node.
+func New(node string, c clock.PassiveClock) *Metrics {
+	m := &Metrics{clock: c, registry: metrics.NewKubeRegistry()}
+	nodeName := m.gaugeVec("node_name", "The node's name. The count is always 1.", "node")
+	m.operations = m.counterVec("runtime_operations_total", "Cumulative number of runtime operations by operation type.", "operation_type")
+	m.operationErrors = m.counterVec("runtime_operations_errors_total", "Cumulative number of runtime operation errors by operation type.", "operation_type")
+	m.operationDuration = m.histogramVec("runtime_operations_duration_seconds",
+		"Duration in seconds of runtime operations. Broken down by operation type.", metrics.ExponentialBuckets(.005, 2.5, 14), "operation_type")
+	m.sandboxDuration = m.histogramVec("run_podsandbox_duration_seconds",
+		"Duration in seconds of the run_podsandbox operations. Broken down by RuntimeClass.Handler.", metrics.DefBuckets, "runtime_handler")
+	m.sandboxErrors = m.counterVec("run_podsandbox_errors_total",
+		"Cumulative number of the run_podsandbox operation errors by RuntimeClass.Handler.", "runtime_handler")
+	m.startedPods = m.counter("started_pods_total", "Cumulative number of pods started")
+	m.startedPodErrors = m.counter("started_pods_errors_total", "Cumulative number of errors when starting pods")
+	m.startedContainers = m.counterVec("started_containers_total", "Cumulative number of containers started", "container_type")
+	m.workerDuration = m.histogramVec("pod_worker_duration_seconds",
+		"Duration in seconds to sync a single pod. Broken down by operation type: create, update, or sync", metrics.DefBuckets, "operation_type")
+	m.podStart = m.histogram("pod_start_duration_seconds",
+		"Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run", startBuckets)
+	m.relistDuration = m.histogram("pleg_relist_duration_seconds", "Duration in seconds for relisting pods in PLEG.", metrics.DefBuckets)
+	m.relistInterval = m.histogram("pleg_relist_interval_seconds", "Interval in seconds between relisting in PLEG.", metrics.DefBuckets)
+	m.lastSeen = metrics.NewGauge(&metrics.GaugeOpts{Subsystem: subsystem, Name: "pleg_last_seen_seconds",
+		Help: "Timestamp in seconds when PLEG was last seen active.", StabilityLevel: metrics.ALPHA})
+	m.registry.MustRegister(m.lastSeen)
+	requestLabels := []string{"method", "path", "server_type", "long_running"}
+	m.requests = m.counterVec("http_requests_total", "Number of the http requests received since the server started", requestLabels...)
+	m.inflight = m.gaugeVec("http_inflight_requests", "Number of the inflight http requests", requestLabels...)
+	m.requestDuration = m.histogramVec("http_requests_duration_seconds", "Duration in seconds to serve http requests", metrics.DefBuckets, requestLabels...)
+	nodeName.WithLabelValues(node).Set(1)
+	return m
+}
+
+func (m *Metrics) counter(name, help string) *metrics.Counter {
+	c := metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) counterVec(name, help string, labels ...string) *metrics.CounterVec {
+	c := metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) gaugeVec(name, help string, labels ...string) *metrics.GaugeVec {
+	g := metrics.NewGaugeVec(&metrics.GaugeOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+	m.registry.MustRegister(g)
+	return g
+}
+
+func (m *Metrics) histogram(name, help string, buckets []float64) *metrics.Histogram {
+	h := metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA})
+	m.registry.MustRegister(h)
+	return h
+}
+
+func (m *Metrics) histogramVec(name, help string, buckets []float64, labels ...string) *metrics.HistogramVec {
+	h := metrics.NewHistogramVec(&metrics.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA}, labels)
+	m.registry.MustRegister(h)
+	return h
+}
+
+// Relisted notes a listing of everything: how long it took, and how long after the one before it began; 0 if it was the first.
+func (m *Metrics) Relisted(took, since time.Duration) {
+	m.relistDuration.Observe(took.Seconds())
+	if since > 0 {
+		m.relistInterval.Observe(since.Seconds())
+	}
+	m.lastSeen.Set(float64(m.clock.Now().Unix()))
+}
+
+// Certificate tells how long the serving certificate is valid still.
+func (m *Metrics) Certificate(current func() (*tls.Certificate, error)) {
+	m.registry.CustomMustRegister(&constants{list: []*metrics.Desc{certificateTTL}, collect: func(ch chan<- metrics.Metric) {
+		cert, err := current()
+		if err != nil || len(cert.Certificate) == 0 {
+			return
+		}
+		leaf, err := x509.ParseCertificate(cert.Certificate[0])
+		if err != nil {
+			return
+		}
+		ch <- metrics.NewLazyConstMetric(certificateTTL, metrics.GaugeValue, leaf.NotAfter.Sub(m.clock.Now()).Seconds())
+	}})
+}
+
+var certificateTTL = desc("certificate_manager_server_ttl_seconds",
+	"Gauge of the shortest TTL (time-to-live) of the Kubelet's serving certificate. The value is in seconds until certificate expiry "+
+		"(negative if already expired). If serving certificate is invalid or unused, the value will be +INF.")
+
+func desc(name, help string, labels ...string) *metrics.Desc {
+	return metrics.NewDesc(metrics.BuildFQName("", subsystem, name), help, labels, nil, metrics.ALPHA, "")
+}
+
+// constants is a collector of figures that are looked up when they are asked for.
+type constants struct {
+	metrics.BaseStableCollector
+	list    []*metrics.Desc
+	collect func(ch chan<- metrics.Metric)
+}
+
+func (c *constants) DescribeWithStability(ch chan<- *metrics.Desc) {
+	for _, d := range c.list {
+		ch <- d
+	}
+}
+
+func (c *constants) CollectWithStability(ch chan<- metrics.Metric) { c.collect(ch) }
+
+// Gatherer has the kubelet's metrics, and of those of the process what is told of any component: its use of memory and time, its
+// requests to the API server, its build. The API server's own, which may be in the same process, are not among them.
+func (m *Metrics) Gatherer() prometheus.Gatherer {
+	return prometheus.Gatherers{m.registry.Gatherer(), prometheus.GathererFunc(only(legacyregistry.DefaultGatherer.Gather, ofAnyComponent))}
+}
+
+func ofAnyComponent(name string) bool {
+	if name == "kubernetes_build_info" {
+		return true
+	}
+	for _, prefix := range []string{"go_", "process_", "rest_client_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// only leaves out the families that are not to be kept.
+func only[F interface{ GetName() string }](gather func() ([]F, error), keep func(string) bool) func() ([]F, error) {
+	return func() ([]F, error) {
+		all, err := gather()
+		var kept []F
+		for _, f := range all {
+			if keep(f.GetName()) {
+				kept = append(kept, f)
+			}
+		}
+		return kept, err
+	}
+}

@@ -1,0 +1,113 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/metrics"
+	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+)
+
+var (
+	runningPods       = desc("running_pods", "Number of pods that have a running pod sandbox")
+	runningContainers = desc("running_containers", "Number of containers currently running", "container_state")
+	desiredPods       = desc("desired_pods", "The number of pods the kubelet is being instructed to run. static is true if the pod is not from the apiserver.", "static")
+	activePods        = desc("active_pods",
+		"The number of pods the kubelet considers active and which are being considered when admitting new pods. static is true if the pod is not from the apiserver.", "static")
+	ephemeralContainers = desc("managed_ephemeral_containers", "Current number of ephemeral containers in pods managed by this kubelet.")
+)
+
+// Pods tells how many pods the node has (pods, with their status) and what the engine has of them (view).
+func (m *Metrics) Pods(pods func() []*corev1.Pod, view func() map[types.UID]*observed.Pod) {
+	m.registry.CustomMustRegister(&constants{
+		list: []*metrics.Desc{runningPods, runningContainers, desiredPods, activePods, ephemeralContainers},
+		collect: func(ch chan<- metrics.Metric) {
+			sandboxes, states := engineCounts(view())
+			ch <- metrics.NewLazyConstMetric(runningPods, metrics.GaugeValue, float64(sandboxes))
+			for state, n := range states {
+				ch <- metrics.NewLazyConstMetric(runningContainers, metrics.GaugeValue, float64(n), state)
+			}
+			desired, active, ephemeral := podCounts(pods())
+			for _, static := range []string{"", "true"} {
+				ch <- metrics.NewLazyConstMetric(desiredPods, metrics.GaugeValue, float64(desired[static]), static)
+				ch <- metrics.NewLazyConstMetric(activePods, metrics.GaugeValue, float64(active[static]), static)
+			}
+			ch <- metrics.NewLazyConstMetric(ephemeralContainers, metrics.GaugeValue, float64(ephemeral))
+		},
+	})
+}
+
+// engineCounts counts pods with a running sandbox, and containers by state.
+func engineCounts(view map[types.UID]*observed.Pod) (sandboxes int, states map[string]int) {
+	states = map[string]int{}
+	for _, p := range view {
+		if p.Sandbox() != nil {
+			sandboxes++
+		}
+		for _, c := range p.Containers {
+			states[string(c.State)]++
+		}
+	}
+	return sandboxes, states
+}
+
+// podCounts counts by the label static, which is "true" or empty.
+func podCounts(pods []*corev1.Pod) (desired, active map[string]int, ephemeral int) {
+	desired, active = map[string]int{}, map[string]int{}
+	for _, p := range pods {
+		static := ""
+		if from := p.Annotations["kubernetes.io/config.source"]; from != "" && from != "api" {
+			static = "true"
+		}
+		desired[static]++
+		if !podspec.IsTerminal(p) {
+			active[static]++
+		}
+		ephemeral += len(p.Spec.EphemeralContainers)
+	}
+	return desired, active, ephemeral
+}
+
+// volumeMetrics are told of each volume that is backed by a claim, where they are known.
+var volumeMetrics = []struct {
+	desc *metrics.Desc
+	get  func(*statsv1alpha1.FsStats) *uint64
+}{
+	{volumeDesc("capacity_bytes", "Capacity in bytes of the volume"), func(s *statsv1alpha1.FsStats) *uint64 { return s.CapacityBytes }},
+	{volumeDesc("available_bytes", "Number of available bytes in the volume"), func(s *statsv1alpha1.FsStats) *uint64 { return s.AvailableBytes }},
+	{volumeDesc("used_bytes", "Number of used bytes in the volume"), func(s *statsv1alpha1.FsStats) *uint64 { return s.UsedBytes }},
+	{volumeDesc("inodes", "Maximum number of inodes in the volume"), func(s *statsv1alpha1.FsStats) *uint64 { return s.Inodes }},
+	{volumeDesc("inodes_free", "Number of free inodes in the volume"), func(s *statsv1alpha1.FsStats) *uint64 { return s.InodesFree }},
+	{volumeDesc("inodes_used", "Number of used inodes in the volume"), func(s *statsv1alpha1.FsStats) *uint64 { return s.InodesUsed }},
+}
+
+func volumeDesc(name, help string) *metrics.Desc {
+	return desc("volume_stats_"+name, help, "namespace", "persistentvolumeclaim")
+}
+
+// Volumes tells of volumes that are backed by claims, each claim once.
+func (m *Metrics) Volumes(volumes func() []statsv1alpha1.VolumeStats) {
+	c := &constants{collect: func(ch chan<- metrics.Metric) {
+		told := map[statsv1alpha1.PVCReference]bool{}
+		for _, v := range volumes() {
+			if v.PVCRef == nil || told[*v.PVCRef] {
+				continue
+			}
+			told[*v.PVCRef] = true
+			for _, f := range volumeMetrics {
+				if n := f.get(&v.FsStats); n != nil {
+					ch <- metrics.NewLazyConstMetric(f.desc, metrics.GaugeValue, float64(*n), v.PVCRef.Namespace, v.PVCRef.Name)
+				}
+			}
+		}
+	}}
+	for _, f := range volumeMetrics {
+		c.list = append(c.list, f.desc)
+	}
+	m.registry.CustomMustRegister(c)
+}

@@ -1,0 +1,133 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /healthz/{check}", s.healthz)
+	mux.HandleFunc("GET /pods", s.pods)
+	mux.HandleFunc("GET /pods/{$}", s.pods)
+	mux.HandleFunc("GET /runningpods", s.runningPods)
+	mux.HandleFunc("GET /runningpods/{$}", s.runningPods)
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.logs)
+	mux.HandleFunc("GET /stats/summary", s.summary)
+	mux.HandleFunc("GET /stats/summary/{$}", s.summary)
+	mux.HandleFunc("GET /configz", s.configz)
+	mux.Handle("GET /metrics", gathered(s.config.Metrics))
+	mux.Handle("GET /metrics/cadvisor", gathered(s.config.Cadvisor))
+	mux.Handle("GET /metrics/probes", gathered(s.config.ProbeMetrics))
+	mux.HandleFunc("GET /metrics/resource", s.resourceMetrics)
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		for _, uid := range []string{"", "/{uid}"} {
+			mux.HandleFunc(method+" /exec/{namespace}/{pod}"+uid+"/{container}", s.exec)
+			mux.HandleFunc(method+" /attach/{namespace}/{pod}"+uid+"/{container}", s.attach)
+			mux.HandleFunc(method+" /portForward/{namespace}/{pod}"+uid, s.portForward)
+		}
+	}
+	mux.HandleFunc("POST /run/{namespace}/{pod}/{container}", s.run)
+	mux.HandleFunc("POST /run/{namespace}/{pod}/{uid}/{container}", s.run)
+	mux.HandleFunc("GET /logs/", s.systemLogs)
+	mux.HandleFunc("GET /debug/pprof/", profile)
+	mux.HandleFunc("/debug/flags/v", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "flags endpoint is disabled.", http.StatusMethodNotAllowed)
+	})
+	mux.HandleFunc("POST /checkpoint/{namespace}/{pod}/{container}", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "checkpointing of containers is not supported", http.StatusNotImplemented)
+	})
+	return mux
+}
+
+// gathered serves metrics. One that cannot be had does not keep the others back, as upstream.
+func gathered(g prometheus.Gatherer) http.Handler {
+	return promhttp.HandlerFor(g, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
+
+// checks are the parts of /healthz by name, in the order in which they are told.
+var checks = []string{"ping", "log", "syncloop"}
+
+// healthz answers as k8s.io/apiserver does: of all checks together, or of the one that the path names.
+func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
+	one := r.PathValue("check")
+	found := false
+	for _, c := range checks {
+		found = found || c == one
+	}
+	if one != "" && !found {
+		http.NotFound(w, r)
+		return
+	}
+	_, verbose := r.URL.Query()["verbose"]
+	var report strings.Builder
+	failed := false
+	for _, c := range checks {
+		if one != "" && c != one {
+			continue
+		}
+		var err error
+		if c == "syncloop" {
+			err = s.config.Host.Healthy()
+		}
+		if err == nil {
+			fmt.Fprintf(&report, "[+]%s ok\n", c)
+			continue
+		}
+		failed = true
+		fmt.Fprintf(&report, "[-]%s failed: %v\n", c, err)
+		if one != "" {
+			http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
+			return
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	switch {
+	case failed:
+		http.Error(w, report.String()+"healthz check failed", http.StatusInternalServerError)
+	case verbose && one == "":
+		fmt.Fprintf(w, "%shealthz check passed\n", report.String())
+	default:
+		fmt.Fprint(w, "ok")
+	}
+}
+
+// systemLogs serves the files of the node's log directory. Nothing outside it can be reached by a path, but by links in it, as
+// upstream.
+func (s *Server) systemLogs(w http.ResponseWriter, r *http.Request) {
+	if s.config.LogDir == "" {
+		http.Error(w, "logs endpoint is disabled.", http.StatusMethodNotAllowed)
+		return
+	}
+	if len(r.URL.Query()["query"]) > 0 {
+		http.Error(w, "querying the logs of services is not supported", http.StatusNotImplemented)
+		return
+	}
+	http.StripPrefix("/logs/", http.FileServer(http.Dir(s.config.LogDir))).ServeHTTP(w, r)
+}
+
+// profile serves the profiles of the process.
+func profile(w http.ResponseWriter, r *http.Request) {
+	switch strings.TrimPrefix(r.URL.Path, "/debug/pprof/") {
+	case "profile":
+		pprof.Profile(w, r)
+	case "symbol":
+		pprof.Symbol(w, r)
+	case "cmdline":
+		pprof.Cmdline(w, r)
+	case "trace":
+		pprof.Trace(w, r)
+	default:
+		pprof.Index(w, r)
+	}
+}

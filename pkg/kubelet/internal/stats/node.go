@@ -1,0 +1,114 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stats
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
+	"minik8s.io/minik8s/pkg/kubelet/internal/netdev"
+)
+
+// nodeStats reads the machine's own figures from /proc.
+func (s *Collector) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha1.NodeStats {
+	n := statsv1alpha1.NodeStats{NodeName: s.cfg.NodeName, StartTime: metav1.NewTime(bootTime())}
+	if busy, ok := cpuBusy(); ok {
+		n.CPU = s.cpu("node", cgroup.Stats{CPU: time.Duration(busy)}, now)
+	}
+	info := meminfo()
+	if total := info["MemTotal"]; total > 0 {
+		available := info["MemAvailable"]
+		used := total - info["MemFree"]
+		n.Memory = &statsv1alpha1.MemoryStats{Time: metav1.NewTime(now), AvailableBytes: &available, UsageBytes: &used,
+			WorkingSetBytes: new(total - available), RSSBytes: new(info["AnonPages"])}
+	}
+	if onlyCPUAndMemory {
+		return n
+	}
+	n.Network = interfaces("/proc/net/dev", now)
+	var fs unix.Statfs_t
+	if err := unix.Statfs(s.cfg.RootDir, &fs); err == nil {
+		size := uint64(fs.Bsize)
+		n.Fs = &statsv1alpha1.FsStats{Time: metav1.NewTime(now), CapacityBytes: new(fs.Blocks * size), AvailableBytes: new(fs.Bavail * size),
+			UsedBytes: new((fs.Blocks - fs.Bfree) * size), Inodes: new(fs.Files), InodesFree: new(fs.Ffree), InodesUsed: new(fs.Files - fs.Ffree)}
+	}
+	return n
+}
+
+// cpuBusy is the time that all CPUs together were not idle, in nanoseconds; ticks are hundredths of a second.
+func cpuBusy() (uint64, bool) {
+	data, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, false
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	var sum uint64
+	for i, f := range strings.Fields(line) {
+		if i == 0 || i == 4 || i == 5 || i > 8 { // the name, idle, iowait; guest time is in user time
+			continue
+		}
+		v, err := strconv.ParseUint(f, 10, 64)
+		if err != nil {
+			return 0, false
+		}
+		sum += v
+	}
+	return sum * uint64(time.Second/100), true
+}
+
+func bootTime() time.Time {
+	data, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return time.Time{}
+	}
+	for line := range strings.SplitSeq(string(data), "\n") {
+		if v, ok := strings.CutPrefix(line, "btime "); ok {
+			s, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+			if err == nil {
+				return time.Unix(s, 0)
+			}
+		}
+	}
+	return time.Time{}
+}
+
+func meminfo() map[string]uint64 {
+	out := map[string]uint64{}
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return out
+	}
+	for line := range strings.SplitSeq(string(data), "\n") {
+		if f := strings.Fields(line); len(f) >= 2 {
+			if v, err := strconv.ParseUint(f[1], 10, 64); err == nil {
+				out[strings.TrimSuffix(f[0], ":")] = v << 10
+			}
+		}
+	}
+	return out
+}
+
+// interfaces are the counters in a file net/dev, nil if it cannot be read.
+func interfaces(file string, now time.Time) *statsv1alpha1.NetworkStats {
+	found, err := netdev.Read(file)
+	if err != nil {
+		return nil
+	}
+	st := &statsv1alpha1.NetworkStats{Time: metav1.NewTime(now)}
+	for _, f := range found {
+		i := statsv1alpha1.InterfaceStats{Name: f.Name, RxBytes: &f.Rx.Bytes, RxErrors: &f.Rx.Errors, TxBytes: &f.Tx.Bytes, TxErrors: &f.Tx.Errors}
+		if f.Name == "eth0" {
+			st.InterfaceStats = i
+		}
+		st.Interfaces = append(st.Interfaces, i)
+	}
+	return st
+}
