@@ -82,6 +82,8 @@ func (i images) Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container
 // groupUsage reads cgroup files.
 type groupUsage struct{ groups *cgroup.Manager }
 
+func (g groupUsage) Pods() (cgroup.Stats, error) { return g.groups.NodeStats() }
+
 func (g groupUsage) Pod(uid types.UID) (cgroup.Stats, error) { return g.groups.PodStats(uid) }
 
 func (g groupUsage) Container(pod *corev1.Pod, id string) (cgroup.Stats, error) {

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -28,7 +27,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
-	"minik8s.io/minik8s/pkg/kubelet/internal/cadvisor"
 	"minik8s.io/minik8s/pkg/kubelet/internal/checkpoint"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
@@ -56,8 +54,6 @@ const (
 	housekeeping = 30 * time.Second
 	// usualStart is what a start takes at most if it waits for nothing but its turn in the engine.
 	usualStart = 5 * time.Second
-	// logDir holds the logs of the node.
-	logDir = "/var/log"
 )
 
 // Kubelet is one node's agent.
@@ -77,6 +73,7 @@ type Kubelet struct {
 	life     *podsync.Syncer
 	server   *server.Server
 	stats    *stats.Collector
+	disks    *stats.Volumes
 	metrics  *metrics.Metrics
 	probes   *prober.Metrics
 
@@ -158,10 +155,6 @@ func (k *Kubelet) Start(ctx context.Context) error {
 		Labels: labels, Taints: k.cfg.Configuration.RegisterWithTaints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.machine,
 	})
 	k.pleg = pleg.New(pleg.Config{Runtime: k.cfg.Runtime, Clock: k.cfg.Clock, Changed: k.wake, Relisted: k.metrics.Relisted})
-	k.stats = stats.New(stats.Config{
-		NodeName: k.cfg.NodeName, RootDir: k.cfg.RootDir, Clock: k.cfg.Clock,
-		Pods: (*host)(k).Pods, Observed: k.pleg.Pods, Usage: k.usage,
-	})
 	k.informers()
 	k.mirrors = k.newMirrors()
 	k.status = status.NewManager(k.cfg.Client, k.mirrors.Mirror)
@@ -190,21 +183,6 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	case err := <-fatal:
 		return err
 	}
-}
-
-// newServer makes the HTTP API.
-func (k *Kubelet) newServer() (*server.Server, error) {
-	usage := prometheus.NewRegistry()
-	if err := usage.Register(cadvisor.New(cadvisor.Config{
-		Groups: k.groups, Observed: k.pleg.Pods, Machine: k.machineInfo, Version: k.cfg.Version,
-	})); err != nil {
-		return nil, err
-	}
-	return server.New(server.Config{
-		Addr: k.cfg.ListenAddr, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
-		Client: k.cfg.Client, Host: (*host)(k), Clock: k.cfg.Clock, LogDir: logDir,
-		Metrics: k.metrics.Gatherer(), Cadvisor: usage, ProbeMetrics: k.probes.Gatherer(), Instrument: k.metrics.Requests,
-	})
 }
 
 // work brings the node up in order and then runs pods until ctx ends.
@@ -255,6 +233,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	wg.Go(func() { _ = p.volumes.Start(ctx) })
 	wg.Go(func() { _ = k.eviction.Start(ctx) })
 	wg.Go(func() { k.collectImages(ctx) })
+	wg.Go(func() { k.disks.Start(ctx) })
 	wg.Go(func() {
 		for {
 			select {

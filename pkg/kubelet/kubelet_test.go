@@ -31,6 +31,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
 )
 
 // plugin is a network.Plugin that hands out addresses.
@@ -191,8 +192,9 @@ func (n *fakeNode) Dedicated(context.Context) bool             { return false }
 func (n *fakeNode) RemoveDeadContainers(context.Context) error { return nil }
 func (n *fakeNode) RemoveUnusedImages(context.Context) error   { return nil }
 
-func (v *fakeVolumes) Start(ctx context.Context) error { <-ctx.Done(); return nil }
-func (v *fakeVolumes) Changed() <-chan types.UID       { return nil }
+func (v *fakeVolumes) Start(ctx context.Context) error   { <-ctx.Done(); return nil }
+func (v *fakeVolumes) Places(*corev1.Pod) []volume.Place { return nil }
+func (v *fakeVolumes) Changed() <-chan types.UID         { return nil }
 func (v *fakeVolumes) Mount(_ context.Context, pod *corev1.Pod, _ []string) error {
 	return v.add(pod.UID)
 }

@@ -7,19 +7,56 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/cadvisor"
+	"minik8s.io/minik8s/pkg/kubelet/internal/server"
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
 )
 
-// measure has the figures looked up that nobody counts when they change.
+// logDir holds the logs of the node.
+const logDir = "/var/log"
+
+// measure makes what reads figures, and has those looked up that nobody counts when they change.
 func (k *Kubelet) measure() {
+	k.disks = stats.NewVolumes(stats.VolumesConfig{
+		Clock: k.cfg.Clock, Period: k.cfg.Configuration.VolumeStatsAggPeriod.Duration, Pods: (*host)(k).Pods,
+		Places: func(pod *corev1.Pod) []volume.Place { return k.parts.volumes.Places(pod) },
+	})
+	k.stats = stats.New(stats.Config{
+		NodeName: k.cfg.NodeName, RootDir: k.cfg.RootDir, Clock: k.cfg.Clock,
+		Pods: (*host)(k).Pods, Observed: k.pleg.Pods, Usage: k.usage, Volumes: k.disks.Of,
+	})
+	k.metrics.Volumes(k.disks.All)
 	k.metrics.Pods((*host)(k).Pods, k.pleg.Pods)
 	if k.cfg.Certificate != nil {
 		k.metrics.Certificate(k.cfg.Certificate)
 	}
+}
+
+// newServer makes the HTTP API.
+func (k *Kubelet) newServer() (*server.Server, error) {
+	usage := prometheus.NewRegistry()
+	if err := usage.Register(cadvisor.New(cadvisor.Config{
+		Groups: k.groups, Observed: k.pleg.Pods, Machine: k.machineInfo, Version: k.cfg.Version,
+	})); err != nil {
+		return nil, err
+	}
+	settings := k.cfg.Configuration
+	logs := logDir
+	if !ptr.Deref(settings.EnableSystemLogHandler, true) {
+		logs = ""
+	}
+	return server.New(server.Config{
+		Addr: k.cfg.ListenAddr, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
+		Client: k.cfg.Client, Host: (*host)(k), Clock: k.cfg.Clock, LogDir: logs,
+		Metrics: k.metrics.Gatherer(), Cadvisor: usage, ProbeMetrics: k.probes.Gatherer(), Instrument: k.metrics.Requests,
+		NoDebugging: !ptr.Deref(settings.EnableDebuggingHandlers, true), NoProfiling: !ptr.Deref(settings.EnableProfilingHandler, true),
+	})
 }
 
 // phase is that of a pod as last told.

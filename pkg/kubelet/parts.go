@@ -16,6 +16,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
 )
 
 // parts are what needs the engine or the machine, so that tests can replace them.
@@ -49,6 +50,8 @@ type volumes interface {
 	Start(ctx context.Context) error
 	// Changed delivers pods of which a volume's source has changed.
 	Changed() <-chan types.UID
+	// Places are where the volumes of a pod are whose use is told.
+	Places(*corev1.Pod) []volume.Place
 	// Pods are those that have volumes on disk.
 	Pods() ([]types.UID, error)
 	// Usage measures those of a pod that are on disk and go with it; beside an error it is what could be counted.

@@ -85,6 +85,15 @@ var fields = []setting{
 	{name: "staticPodURLHeader", check: func(c *config) string { return headers(c.StaticPodURLHeader) }, secret: true},
 	{name: "fileCheckFrequency", preset: func(c *config) { c.FileCheckFrequency.Duration = check }, check: func(c *config) string { return frequency(c.FileCheckFrequency) }},
 	{name: "httpCheckFrequency", preset: func(c *config) { c.HTTPCheckFrequency.Duration = check }, check: func(c *config) string { return frequency(c.HTTPCheckFrequency) }},
+	{name: "enableDebuggingHandlers", preset: func(c *config) { c.EnableDebuggingHandlers = new(true) }},
+	{name: "enableProfilingHandler", preset: func(c *config) { c.EnableProfilingHandler = new(true) }},
+	{name: "enableSystemLogHandler", preset: func(c *config) { c.EnableSystemLogHandler = new(true) }},
+	{name: "volumeStatsAggPeriod", preset: func(c *config) { c.VolumeStatsAggPeriod.Duration = time.Minute }, check: func(c *config) string {
+		if c.VolumeStatsAggPeriod.Duration < time.Second {
+			return "must be at least a second"
+		}
+		return ""
+	}},
 }
 
 // fixed are the fields that have one value here, in JSON. Files written for upstream's kubelet may say it.
@@ -92,7 +101,10 @@ var fixed = map[string]string{
 	"authentication":            `{"anonymous":{"enabled":false},"webhook":{"enabled":true}}`,
 	"authorization":             `{"mode":"Webhook"}`,
 	"cgroupsPerQOS":             `true`,
+	"enableContentionProfiling": `false`,
+	"enableDebugFlagsHandler":   `false`,
 	"enableServer":              `true`,
+	"enableSystemLogQuery":      `false`,
 	"failSwapOn":                `false`,
 	"hairpinMode":               `"hairpin-veth"`,
 	"podLogsDir":                `"/var/log/pods"`,

@@ -318,6 +318,15 @@ func (m *Manager) Purge() error {
 	return nil
 }
 
+// NodeStats returns the usage of all pods together. The error matches fs.ErrNotExist if there has not been any yet.
+func (m *Manager) NodeStats() (Stats, error) {
+	root := m.classPath(corev1.PodQOSGuaranteed)
+	if !m.tree.exists(root) {
+		return Stats{}, fmt.Errorf("cgroup %q: %w", root, fs.ErrNotExist)
+	}
+	return m.tree.stats(root)
+}
+
 // PodStats returns the usage of a pod. The error matches fs.ErrNotExist if it has no group.
 func (m *Manager) PodStats(uid types.UID) (Stats, error) {
 	file, err := m.PodPath(uid)

@@ -318,6 +318,22 @@ func TestKernel(t *testing.T) {
 	if s, err := m.PodStats("1-2"); err != nil || s.Time.IsZero() {
 		t.Errorf("PodStats() = %+v, %v", s, err)
 	}
+	file, err := m.PodPath("1-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"/", file} {
+		d, err := m.Details(p)
+		if err != nil || d.Time.IsZero() || d.Created.IsZero() || d.CPUTotal == nil || d.MemoryUsage == nil || d.WorkingSet == nil || p != "/" && (d.QuotaMicros == nil || d.MemoryLimit == nil) {
+			t.Errorf("Details(%q) = %+v, %v", p, d, err)
+		}
+	}
+	if _, err := m.Details(m.ContainerPath(file, "absent")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent container: %v", err)
+	}
+	if s, err := m.NodeStats(); err != nil || s.Time.IsZero() {
+		t.Errorf("NodeStats() = %+v, %v", s, err)
+	}
 	for range 2 {
 		if err := m.RemovePod("1-2"); err != nil {
 			t.Fatal(err)
@@ -325,5 +341,11 @@ func TestKernel(t *testing.T) {
 	}
 	if uids, err := m.Pods(); err != nil || !slices.Equal(uids, []types.UID{"3-4"}) {
 		t.Errorf("after removal: %v, %v", uids, err)
+	}
+	if _, err := m.Details(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("details of a pod that was removed: %v", err)
+	}
+	if _, err := m.PodPath("1-2"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("path of a pod that was removed: %v", err)
 	}
 }

@@ -20,6 +20,8 @@ type Stats struct {
 	CPU time.Duration
 	// MemoryUsage includes caches; WorkingSet is without inactive file pages and RSS without any; all in bytes.
 	MemoryUsage, WorkingSet, RSS uint64
+	// Swap is in bytes, nil where the kernel does not count it.
+	Swap *uint64
 	// PageFaults and MajorPageFaults count since the group was made.
 	PageFaults, MajorPageFaults uint64
 	// Processes counts threads too.

@@ -144,6 +144,9 @@ func (t v1) stats(path string) (Stats, error) {
 	}
 	s.WorkingSet = workingSet(s.MemoryUsage, memory["total_inactive_file"])
 	s.RSS, s.PageFaults, s.MajorPageFaults = memory["total_rss"], memory["total_pgfault"], memory["total_pgmajfault"]
+	if n, ok := memory["total_swap"]; ok {
+		s.Swap = &n
+	}
 	s.Processes, err = readNumber(t.file("pids", path, "pids.current"))
 	return s, err
 }

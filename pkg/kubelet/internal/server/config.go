@@ -38,6 +38,9 @@ type Config struct {
 	ProbeMetrics prometheus.Gatherer
 	// LogDir is the directory of the node's logs, served on /logs/; empty refuses that.
 	LogDir string
+	// NoDebugging refuses the paths that show logs and run commands, and those of LogDir and profiles; NoProfiling only those of
+	// profiles.
+	NoDebugging, NoProfiling bool
 	// Instrument wraps the handler of all requests, also of those that are refused; nil leaves it as it is.
 	Instrument func(http.Handler) http.Handler
 	// StreamIdleTimeout closes exec, attach and port-forward connections on which nothing happens; 4 hours if 0.

@@ -18,14 +18,20 @@ var (
 		"Cumulative cpu time consumed by the node in core-seconds", nil, nil)
 	nodeMemory = prometheus.NewDesc("node_memory_working_set_bytes",
 		"Current working set of the node in bytes", nil, nil)
+	nodeSwap = prometheus.NewDesc("node_swap_usage_bytes",
+		"Current swap usage of the node in bytes. Reported only on non-windows systems", nil, nil)
 	podCPU = prometheus.NewDesc("pod_cpu_usage_seconds_total",
 		"Cumulative cpu time consumed by the pod in core-seconds", []string{"pod", "namespace"}, nil)
 	podMemory = prometheus.NewDesc("pod_memory_working_set_bytes",
 		"Current working set of the pod in bytes", []string{"pod", "namespace"}, nil)
+	podSwap = prometheus.NewDesc("pod_swap_usage_bytes",
+		"Current amount of the pod swap usage in bytes. Reported only on non-windows systems", []string{"pod", "namespace"}, nil)
 	containerCPU = prometheus.NewDesc("container_cpu_usage_seconds_total",
 		"Cumulative cpu time consumed by the container in core-seconds", []string{"container", "pod", "namespace"}, nil)
 	containerMemory = prometheus.NewDesc("container_memory_working_set_bytes",
 		"Current working set of the container in bytes", []string{"container", "pod", "namespace"}, nil)
+	containerSwap = prometheus.NewDesc("container_swap_usage_bytes",
+		"Current amount of the container swap usage in bytes. Reported only on non-windows systems", []string{"container", "pod", "namespace"}, nil)
 	containerStart = prometheus.NewDesc("container_start_time_seconds",
 		"Start time of the container since unix epoch in seconds", []string{"container", "pod", "namespace"}, nil)
 	scrapeError = prometheus.NewDesc("resource_scrape_error",
@@ -48,7 +54,9 @@ type resources struct {
 
 // Describe implements prometheus.Collector.
 func (r resources) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{nodeCPU, nodeMemory, podCPU, podMemory, containerCPU, containerMemory, containerStart, scrapeError} {
+	for _, d := range []*prometheus.Desc{
+		nodeCPU, nodeMemory, nodeSwap, podCPU, podMemory, podSwap, containerCPU, containerMemory, containerSwap, containerStart, scrapeError,
+	} {
 		ch <- d
 	}
 }
@@ -65,15 +73,18 @@ func (r resources) Collect(ch chan<- prometheus.Metric) {
 	}
 	cpu(ch, nodeCPU, r.summary.Node.CPU)
 	memory(ch, nodeMemory, r.summary.Node.Memory)
+	swap(ch, nodeSwap, r.summary.Node.Swap)
 	for i := range r.summary.Pods {
 		p := &r.summary.Pods[i]
 		cpu(ch, podCPU, p.CPU, p.PodRef.Name, p.PodRef.Namespace)
 		memory(ch, podMemory, p.Memory, p.PodRef.Name, p.PodRef.Namespace)
+		swap(ch, podSwap, p.Swap, p.PodRef.Name, p.PodRef.Namespace)
 		for j := range p.Containers {
 			c := &p.Containers[j]
 			labels := []string{c.Name, p.PodRef.Name, p.PodRef.Namespace}
 			cpu(ch, containerCPU, c.CPU, labels...)
 			memory(ch, containerMemory, c.Memory, labels...)
+			swap(ch, containerSwap, c.Swap, labels...)
 			if !c.StartTime.IsZero() {
 				ch <- prometheus.MustNewConstMetric(containerStart, prometheus.GaugeValue,
 					float64(c.StartTime.UnixNano())/float64(time.Second), labels...)
@@ -96,4 +107,12 @@ func memory(ch chan<- prometheus.Metric, d *prometheus.Desc, s *statsv1alpha1.Me
 	}
 	ch <- prometheus.NewMetricWithTimestamp(s.Time.Time,
 		prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(*s.WorkingSetBytes), labels...))
+}
+
+func swap(ch chan<- prometheus.Metric, d *prometheus.Desc, s *statsv1alpha1.SwapStats, labels ...string) {
+	if s == nil || s.SwapUsageBytes == nil {
+		return
+	}
+	ch <- prometheus.NewMetricWithTimestamp(s.Time.Time,
+		prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(*s.SwapUsageBytes), labels...))
 }

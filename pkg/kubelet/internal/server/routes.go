@@ -19,16 +19,31 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /healthz/{check}", s.healthz)
 	mux.HandleFunc("GET /pods", s.pods)
 	mux.HandleFunc("GET /pods/{$}", s.pods)
-	mux.HandleFunc("GET /runningpods", s.runningPods)
-	mux.HandleFunc("GET /runningpods/{$}", s.runningPods)
-	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.logs)
 	mux.HandleFunc("GET /stats/summary", s.summary)
 	mux.HandleFunc("GET /stats/summary/{$}", s.summary)
-	mux.HandleFunc("GET /configz", s.configz)
 	mux.Handle("GET /metrics", gathered(s.config.Metrics))
 	mux.Handle("GET /metrics/cadvisor", gathered(s.config.Cadvisor))
 	mux.Handle("GET /metrics/probes", gathered(s.config.ProbeMetrics))
 	mux.HandleFunc("GET /metrics/resource", s.resourceMetrics)
+	mux.HandleFunc("POST /checkpoint/{namespace}/{pod}/{container}", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "checkpointing of containers is not supported", http.StatusNotImplemented)
+	})
+	if s.config.NoDebugging {
+		for _, path := range []string{"run", "exec", "attach", "portForward", "containerLogs", "runningpods", "debug/pprof", "logs"} {
+			mux.HandleFunc("/"+path+"/", refused("Debug endpoints are disabled."))
+		}
+		return mux
+	}
+	s.debugging(mux)
+	return mux
+}
+
+// debugging adds what upstream's kubelet calls so, and serves unless it is told not to.
+func (s *Server) debugging(mux *http.ServeMux) {
+	mux.HandleFunc("GET /runningpods", s.runningPods)
+	mux.HandleFunc("GET /runningpods/{$}", s.runningPods)
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.logs)
+	mux.HandleFunc("GET /configz", s.configz)
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		for _, uid := range []string{"", "/{uid}"} {
 			mux.HandleFunc(method+" /exec/{namespace}/{pod}"+uid+"/{container}", s.exec)
@@ -38,15 +53,22 @@ func (s *Server) routes() http.Handler {
 	}
 	mux.HandleFunc("POST /run/{namespace}/{pod}/{container}", s.run)
 	mux.HandleFunc("POST /run/{namespace}/{pod}/{uid}/{container}", s.run)
-	mux.HandleFunc("GET /logs/", s.systemLogs)
-	mux.HandleFunc("GET /debug/pprof/", profile)
-	mux.HandleFunc("/debug/flags/v", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "flags endpoint is disabled.", http.StatusMethodNotAllowed)
-	})
-	mux.HandleFunc("POST /checkpoint/{namespace}/{pod}/{container}", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "checkpointing of containers is not supported", http.StatusNotImplemented)
-	})
-	return mux
+	if s.config.LogDir == "" {
+		mux.HandleFunc("/logs/", refused("logs endpoint is disabled."))
+	} else {
+		mux.HandleFunc("GET /logs/", s.systemLogs)
+	}
+	if s.config.NoProfiling {
+		mux.HandleFunc("/debug/pprof/", refused("profiling endpoint is disabled."))
+	} else {
+		mux.HandleFunc("GET /debug/pprof/", profile)
+	}
+	mux.HandleFunc("/debug/flags/v", refused("flags endpoint is disabled."))
+}
+
+// refused answers what a setting has switched off.
+func refused(message string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, message, http.StatusMethodNotAllowed) }
 }
 
 // gathered serves metrics. One that cannot be had does not keep the others back, as upstream.
@@ -105,10 +127,6 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 // systemLogs serves the files of the node's log directory. Nothing outside it can be reached by a path, but by links in it, as
 // upstream.
 func (s *Server) systemLogs(w http.ResponseWriter, r *http.Request) {
-	if s.config.LogDir == "" {
-		http.Error(w, "logs endpoint is disabled.", http.StatusMethodNotAllowed)
-		return
-	}
 	if len(r.URL.Query()["query"]) > 0 {
 		http.Error(w, "querying the logs of services is not supported", http.StatusNotImplemented)
 		return

@@ -12,4 +12,4 @@ import (
 )
 
 // Memory is what a group uses of the memory, as the API tells it.
-func Memory(u cgroup.Stats, now time.Time) *statsv1alpha1.MemoryStats { return memory(u, now) }
+func Memory(u cgroup.Stats, now time.Time) *statsv1alpha1.MemoryStats { return memory(u, 0, now) }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
@@ -30,17 +29,43 @@ func (s *Collector) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha
 		n.Memory = &statsv1alpha1.MemoryStats{Time: metav1.NewTime(now), AvailableBytes: &available, UsageBytes: &used,
 			WorkingSetBytes: new(total - available), RSSBytes: new(info["AnonPages"])}
 	}
+	if total, ok := info["SwapTotal"]; ok {
+		free := info["SwapFree"]
+		n.Swap = &statsv1alpha1.SwapStats{Time: metav1.NewTime(now), SwapAvailableBytes: &free, SwapUsageBytes: new(total - free)}
+	}
 	if onlyCPUAndMemory {
 		return n
 	}
 	n.Network = interfaces("/proc/net/dev", now)
-	var fs unix.Statfs_t
-	if err := unix.Statfs(s.cfg.RootDir, &fs); err == nil {
-		size := uint64(fs.Bsize)
-		n.Fs = &statsv1alpha1.FsStats{Time: metav1.NewTime(now), CapacityBytes: new(fs.Blocks * size), AvailableBytes: new(fs.Bavail * size),
-			UsedBytes: new((fs.Blocks - fs.Bfree) * size), Inodes: new(fs.Files), InodesFree: new(fs.Ffree), InodesUsed: new(fs.Files - fs.Ffree)}
+	if fs, err := fileSystem(s.cfg.RootDir, now); err == nil {
+		n.Fs = &fs
 	}
+	n.Rlimit = processLimit(now)
 	return n
+}
+
+// processLimit tells how many processes and threads there are, and may be.
+func processLimit(now time.Time) *statsv1alpha1.RlimitStats {
+	r := &statsv1alpha1.RlimitStats{Time: metav1.NewTime(now)}
+	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+		if err == nil && (r.MaxPID == nil || n < *r.MaxPID) {
+			r.MaxPID = &n
+		}
+	}
+	if data, err := os.ReadFile("/proc/loadavg"); err == nil {
+		if f := strings.Fields(string(data)); len(f) >= 4 {
+			_, all, _ := strings.Cut(f[3], "/")
+			if n, err := strconv.ParseInt(all, 10, 64); err == nil {
+				r.NumOfRunningProcesses = &n
+			}
+		}
+	}
+	return r
 }
 
 // cpuBusy is the time that all CPUs together were not idle, in nanoseconds; ticks are hundredths of a second.

@@ -1,0 +1,240 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
+)
+
+// volumePatience is how long the volumes of one pod may hold up the look at the others'.
+const volumePatience = 10 * time.Second
+
+// VolumesConfig is what Volumes are made from; all fields are required.
+type VolumesConfig struct {
+	Clock clock.Clock
+	// Period is the time between two looks, upstream's volumeStatsAggPeriod.
+	Period time.Duration
+	// Pods are those of the node.
+	Pods func() []*corev1.Pod
+	// Places are where the volumes of a pod are. It must not block.
+	Places func(*corev1.Pod) []volume.Place
+}
+
+// Volumes measures what volumes hold, beside everything else, since counting files takes long. It is safe for concurrent use.
+type Volumes struct {
+	cfg VolumesConfig
+	// measure may hang, when the file system does.
+	measure func(context.Context, volume.Place) (statsv1alpha1.FsStats, error)
+
+	mu    sync.Mutex // guards the fields below
+	found map[types.UID][]statsv1alpha1.VolumeStats
+	busy  map[types.UID]bool
+}
+
+// NewVolumes returns Volumes of which nothing is known before Start.
+func NewVolumes(cfg VolumesConfig) *Volumes {
+	v := &Volumes{cfg: cfg, found: map[types.UID][]statsv1alpha1.VolumeStats{}, busy: map[types.UID]bool{}}
+	v.measure = v.fromDisk
+	return v
+}
+
+// Start looks at once and then each period, until ctx ends. It does not wait for a file system that hangs.
+func (v *Volumes) Start(ctx context.Context) {
+	for {
+		v.look(ctx)
+		timer := v.cfg.Clock.NewTimer(v.cfg.Period)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C():
+		}
+	}
+}
+
+// Of returns what was last found of a pod's volumes.
+func (v *Volumes) Of(uid types.UID) []statsv1alpha1.VolumeStats {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.found[uid]
+}
+
+// All returns what was last found of all volumes.
+func (v *Volumes) All() []statsv1alpha1.VolumeStats {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var out []statsv1alpha1.VolumeStats
+	for _, list := range v.found {
+		out = append(out, list...)
+	}
+	return out
+}
+
+// look measures the volumes of all pods, one pod after the other.
+func (v *Volumes) look(ctx context.Context) {
+	pods := v.cfg.Pods()
+	v.retain(pods)
+	for _, pod := range pods {
+		if !v.begin(pod.UID) {
+			continue // still at it since last time
+		}
+		done := make(chan struct{})
+		pctx, cancel := context.WithTimeout(ctx, volumePatience)
+		go func() {
+			defer close(done)
+			v.end(pod.UID, v.volumes(pctx, pod))
+		}()
+		select {
+		case <-done:
+		case <-pctx.Done():
+		}
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (v *Volumes) begin(uid types.UID) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.busy[uid] {
+		return false
+	}
+	v.busy[uid] = true
+	return true
+}
+
+func (v *Volumes) end(uid types.UID, found []statsv1alpha1.VolumeStats) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.busy, uid)
+	v.found[uid] = found // of a pod that is gone until the next look
+}
+
+// retain forgets pods that are gone.
+func (v *Volumes) retain(pods []*corev1.Pod) {
+	keep := map[types.UID]bool{}
+	for _, p := range pods {
+		keep[p.UID] = true
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for uid := range v.found {
+		if !keep[uid] {
+			delete(v.found, uid)
+		}
+	}
+}
+
+// volumes measures those of one pod. One that cannot be measured is left out.
+func (v *Volumes) volumes(ctx context.Context, pod *corev1.Pod) []statsv1alpha1.VolumeStats {
+	var out []statsv1alpha1.VolumeStats
+	for _, place := range v.cfg.Places(pod) {
+		found, err := v.measure(ctx, place)
+		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				klog.FromContext(ctx).V(2).Info("A volume is left out of the figures", "pod", klog.KObj(pod), "volume", place.Name, "err", err)
+			}
+			continue
+		}
+		s := statsv1alpha1.VolumeStats{Name: place.Name, FsStats: found}
+		if place.Claim != "" {
+			s.PVCRef = &statsv1alpha1.PVCReference{Namespace: pod.Namespace, Name: place.Claim}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// fromDisk measures one volume. A claim's has a file system to itself, or is taken to have; of the others the files are counted.
+func (v *Volumes) fromDisk(ctx context.Context, place volume.Place) (statsv1alpha1.FsStats, error) {
+	info, err := os.Stat(place.Path)
+	if err != nil {
+		return statsv1alpha1.FsStats{}, err
+	}
+	if !info.IsDir() {
+		return statsv1alpha1.FsStats{}, fmt.Errorf("%s is no directory: %w", place.Path, fs.ErrNotExist) // a block device, of which nothing is told
+	}
+	s, err := fileSystem(place.Path, v.cfg.Clock.Now())
+	if err != nil || place.Claim != "" {
+		return s, err
+	}
+	bytes, inodes, err := diskUsage(ctx, place.Path)
+	s.UsedBytes, s.InodesUsed = &bytes, &inodes
+	return s, err
+}
+
+// fileSystem are the figures of the file system that a path is on.
+func fileSystem(path string, now time.Time) (statsv1alpha1.FsStats, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return statsv1alpha1.FsStats{}, &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	size := uint64(fs.Bsize)
+	return statsv1alpha1.FsStats{
+		Time: metav1.NewTime(now), CapacityBytes: new(fs.Blocks * size), AvailableBytes: new(fs.Bavail * size),
+		UsedBytes: new((fs.Blocks - fs.Bfree) * size), Inodes: new(fs.Files), InodesFree: new(fs.Ffree), InodesUsed: new(fs.Files - fs.Ffree),
+	}, nil
+}
+
+// diskUsage counts the blocks and inodes of a tree, as du -x does: files with several names once, other file systems not at all,
+// links not followed. What vanishes meanwhile counts nothing.
+func diskUsage(ctx context.Context, root string) (bytes, inodes uint64, err error) {
+	seen := map[uint64]bool{}
+	device, first := uint64(0), true
+	err = filepath.WalkDir(root+string(filepath.Separator), func(_ string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var info fs.FileInfo
+		if err == nil {
+			info, err = d.Info()
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			return nil
+		}
+		if first {
+			device, first = stat.Dev, false
+		}
+		switch {
+		case stat.Dev != device && d.IsDir():
+			return fs.SkipDir
+		case stat.Dev != device || seen[stat.Ino]:
+			return nil
+		}
+		if stat.Nlink > 1 && !d.IsDir() {
+			seen[stat.Ino] = true
+		}
+		bytes += uint64(stat.Blocks) * 512
+		inodes++
+		return nil
+	})
+	return bytes, inodes, err
+}

@@ -1,0 +1,38 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/storage/ephemeral"
+)
+
+// Place is where a volume of a pod lies on the node.
+type Place struct {
+	// Name is that in the pod's spec, Path what is mounted into containers.
+	Name, Path string
+	// Claim is the claim in the pod's namespace that the volume is of, "" if there is none. Then Path is a tree of the pod's own.
+	Claim string
+}
+
+// Places are those of the volumes whose use is told, as upstream's: not of hostPath, which is the node's. They need not exist.
+func (m *Manager) Places(pod *corev1.Pod) []Place {
+	var out []Place
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		p := m.plugin(v)
+		if p == nil || v.HostPath != nil {
+			continue
+		}
+		place := Place{Name: v.Name, Path: p.HostPath(m.mount(pod, v, p, nil))}
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			place.Claim = v.PersistentVolumeClaim.ClaimName
+		case v.Ephemeral != nil:
+			place.Claim = ephemeral.VolumeClaimName(pod, v)
+		}
+		out = append(out, place)
+	}
+	return out
+}

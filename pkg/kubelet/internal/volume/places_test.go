@@ -1,0 +1,37 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+func TestPlaces(t *testing.T) {
+	m, err := New(Config{RootDir: t.TempDir(), NodeName: "n", Client: fake.NewClientset()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{
+		{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
+		{Name: "claim", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+		{Name: "own", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
+		{Name: "foreign", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}},
+	}}}
+	dir := func(kind, name string) string { return filepath.Join(m.PodDir("u"), "volumes", kind, name) }
+	want := []Place{
+		{Name: "empty", Path: dir("kubernetes.io~empty-dir", "empty")},
+		{Name: "claim", Path: dir("kubernetes.io~local-volume", "claim"), Claim: "data"},
+		{Name: "own", Path: dir("kubernetes.io~local-volume", "own"), Claim: "p-own"},
+	}
+	if diff := cmp.Diff(want, m.Places(pod)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
