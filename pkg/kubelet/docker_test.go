@@ -31,6 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clientfake "k8s.io/client-go/kubernetes/fake"
 
+	"minik8s.io/minik8s/pkg/kubelet/configuration"
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/container/docker"
 	"minik8s.io/minik8s/pkg/machinetest"
@@ -98,7 +99,9 @@ func TestDocker(t *testing.T) {
 	}
 	w := &world{t: t, dir: filepath.Join(root, "kubelet"), client: clientfake.NewClientset()}
 	engine := &counted{Runtime: r}
-	cfg := Config{NodeName: "n1", Client: w.client, Runtime: engine, Network: pool, RootDir: w.dir, NodeIPs: []netip.Addr{nodeIP}, CgroupRoot: groups}
+	settings := configuration.Default()
+	settings.VolumeStatsAggPeriod.Duration = time.Second
+	cfg := Config{Configuration: settings, NodeName: "n1", Client: w.client, Runtime: engine, Network: pool, RootDir: w.dir, NodeIPs: []netip.Addr{nodeIP}, CgroupRoot: groups}
 	run := func() (k *Kubelet, stop func()) {
 		k, err := New(cfg)
 		if err != nil {
@@ -196,6 +199,7 @@ func TestDocker(t *testing.T) {
 	if err != nil || len(sum.Pods) != 1 || len(sum.Pods[0].Containers) != 1 || sum.Pods[0].Containers[0].Memory == nil || *sum.Pods[0].Containers[0].Memory.WorkingSetBytes == 0 {
 		t.Errorf("stats %+v, %v", sum, err)
 	}
+	measured(t, w, k, "uid-busy-"+name)
 	n, err := w.client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
 	if err != nil || n.Labels[corev1.LabelHostname] != "n1" || !strings.HasPrefix(n.Status.NodeInfo.ContainerRuntimeVersion, "docker://") || n.Status.Allocatable.Cpu().IsZero() {
 		t.Errorf("node %+v, %v", n, err)

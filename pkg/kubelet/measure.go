@@ -38,12 +38,18 @@ func (k *Kubelet) measure() {
 	}
 }
 
+// cgroupMetrics are those of cAdvisor.
+func (k *Kubelet) cgroupMetrics() (prometheus.Gatherer, error) {
+	r := prometheus.NewRegistry()
+	return r, r.Register(cadvisor.New(cadvisor.Config{
+		Groups: k.groups, Observed: k.pleg.Pods, Machine: k.machineInfo, Version: k.cfg.Version,
+	}))
+}
+
 // newServer makes the HTTP API.
 func (k *Kubelet) newServer() (*server.Server, error) {
-	usage := prometheus.NewRegistry()
-	if err := usage.Register(cadvisor.New(cadvisor.Config{
-		Groups: k.groups, Observed: k.pleg.Pods, Machine: k.machineInfo, Version: k.cfg.Version,
-	})); err != nil {
+	usage, err := k.cgroupMetrics()
+	if err != nil {
 		return nil, err
 	}
 	settings := k.cfg.Configuration

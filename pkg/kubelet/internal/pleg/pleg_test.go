@@ -395,6 +395,32 @@ func TestEngineHangs(t *testing.T) {
 	})
 }
 
+// TestRelisted checks what is told of listings, for the metrics.
+func TestRelisted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := fake.New(fake.Config{})
+		type listing struct{ took, since time.Duration }
+		var told []listing
+		p := New(Config{Runtime: engine, Changed: func(types.UID) {}, Relisted: func(took, since time.Duration) { told = append(told, listing{took, since}) }})
+		if err := p.Relist(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		engine.FailOnce("List", errors.New("no such luck"))
+		if err := p.Relist(t.Context()); err == nil {
+			t.Error("a listing that failed was none")
+		}
+		<-time.After(time.Minute)
+		release := engine.Hang("List", "")
+		time.AfterFunc(2*time.Second, release)
+		if err := p.Relist(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want := []listing{{0, 0}, {2 * time.Second, time.Minute}}; !slices.Equal(told, want) {
+			t.Errorf("told %v, want %v", told, want)
+		}
+	})
+}
+
 func TestRelistIsShared(t *testing.T) {
 	run(t, func(s *subject) {
 		t := s.t

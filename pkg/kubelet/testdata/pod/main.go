@@ -13,7 +13,8 @@ import (
 	"syscall"
 )
 
-// The first argument says what to do: serve (HTTP on 8080 until SIGTERM), exit CODE, cat FILE, say FILE TEXT (and exit 3).
+// The first argument says what to do: serve (HTTP on 8080 until SIGTERM), busy (until SIGTERM),
+// exit CODE, cat FILE, say FILE TEXT (and exit 3).
 func main() {
 	args := append(os.Args[1:], "", "", "")
 	switch args[0] {
@@ -28,6 +29,16 @@ func main() {
 		signal.Notify(stop, syscall.SIGTERM)
 		<-stop
 		fmt.Println("stopping")
+	case "busy":
+		stop := make(chan os.Signal, 1)
+		signal.Notify(stop, syscall.SIGTERM)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
 	case "exit":
 		code, _ := strconv.Atoi(args[1])
 		os.Exit(code)
