@@ -110,6 +110,9 @@ func (s *Collector) podStats(
 				cs.CPU, cs.Memory, cs.Swap = s.cpu(c.ID, u, now), memory(u, c.Resources.MemoryBytes, now), swap(u, now)
 			}
 		}
+		if !onlyCPUAndMemory {
+			cs.Logs = logFiles(c.LogPath, now)
+		}
 		ps.Containers = append(ps.Containers, cs)
 	}
 	if onlyCPUAndMemory {

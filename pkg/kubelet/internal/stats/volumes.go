@@ -197,6 +197,28 @@ func fileSystem(path string, now time.Time) (statsv1alpha1.FsStats, error) {
 	}, nil
 }
 
+// logFiles are the figures of a container's log and of the older ones beside it, which engines name after it; nil if there is
+// none.
+func logFiles(path string, now time.Time) *statsv1alpha1.FsStats {
+	files, err := filepath.Glob(path + "*")
+	if path == "" || err != nil || len(files) == 0 {
+		return nil
+	}
+	s, err := fileSystem(filepath.Dir(path), now)
+	if err != nil {
+		return nil
+	}
+	bytes, inodes := uint64(0), uint64(0)
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil && info.Mode().IsRegular() {
+			bytes += uint64(info.Size())
+			inodes++
+		}
+	}
+	s.UsedBytes, s.InodesUsed = &bytes, &inodes
+	return &s
+}
+
 // diskUsage counts the blocks and inodes of a tree, as du -x does: files with several names once, other file systems not at all,
 // links not followed. What vanishes meanwhile counts nothing.
 func diskUsage(ctx context.Context, root string) (bytes, inodes uint64, err error) {

@@ -110,3 +110,21 @@ func TestFromDisk(t *testing.T) {
 		t.Errorf("after the end: %v", err)
 	}
 }
+
+func TestLogFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, size := range map[string]int{"x-json.log": 100, "x-json.log.1": 30, "config.json": 7} {
+		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := logFiles(filepath.Join(dir, "x-json.log"), time.Now())
+	if got == nil || *got.UsedBytes != 130 || *got.InodesUsed != 2 || *got.CapacityBytes == 0 {
+		t.Errorf("got %+v", got)
+	}
+	for _, path := range []string{"", filepath.Join(dir, "absent")} {
+		if got := logFiles(path, time.Now()); got != nil {
+			t.Errorf("%q: %+v", path, got)
+		}
+	}
+}
