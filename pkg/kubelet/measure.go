@@ -102,6 +102,6 @@ func (k *Kubelet) machineInfo() (cadvisor.Machine, error) {
 	return cadvisor.Machine{
 		MachineID: info.MachineID, SystemUUID: info.SystemUUID, BootID: info.BootID,
 		KernelVersion: info.KernelVersion, OSVersion: info.OSImage, EngineVersion: engine.Version,
-		Cores: runtime.NumCPU(), Memory: uint64(mem.Totalram) * unit, Swap: uint64(mem.Totalswap) * unit,
+		Cores: runtime.NumCPU(), Memory: mem.Totalram * unit, Swap: mem.Totalswap * unit,
 	}, nil
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
 	"k8s.io/apimachinery/pkg/types"
 )
 

@@ -14,11 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-base/metrics/prometheus/restclient" // requests to the API server, in the registry of the process
+	_ "k8s.io/component-base/metrics/prometheus/version"    // kubernetes_build_info, likewise
 	"k8s.io/utils/clock"
-
-	// These measure requests to the API server and tell the build, in the registry of the process.
-	_ "k8s.io/component-base/metrics/prometheus/restclient"
-	_ "k8s.io/component-base/metrics/prometheus/version"
 )
 
 const subsystem = "kubelet"

@@ -22,6 +22,7 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	"k8s.io/utils/clock"
 
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
 )
 
@@ -94,6 +95,9 @@ func (v *Volumes) look(ctx context.Context) {
 	pods := v.cfg.Pods()
 	v.retain(pods)
 	for _, pod := range pods {
+		if pod.DeletionTimestamp != nil || podspec.IsTerminal(pod) {
+			continue // who counts files keeps others from unmounting
+		}
 		if !v.begin(pod.UID) {
 			continue // still at it since last time
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,13 +32,14 @@ func TestVolumes_Hang(t *testing.T) {
 				return []volume.Place{{Name: "broken", Path: "broken"}, {Name: "v", Path: string(p.UID), Claim: "data"}}
 			},
 		})
-		mended, asked := make(chan struct{}), 0
+		var asked atomic.Int32
+		mended := make(chan struct{})
 		v.measure = func(_ context.Context, p volume.Place) (statsv1alpha1.FsStats, error) {
 			switch p.Path {
 			case "broken":
 				return statsv1alpha1.FsStats{}, errors.New("no such luck")
 			case "hangs":
-				asked++
+				asked.Add(1)
 				<-mended
 			}
 			return statsv1alpha1.FsStats{UsedBytes: new(uint64(5))}, nil
@@ -51,8 +53,8 @@ func TestVolumes_Hang(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		<-time.After(3 * time.Minute)
-		if asked != 1 {
-			t.Errorf("what hangs was asked %d times", asked)
+		if asked.Load() != 1 {
+			t.Errorf("what hangs was asked %d times", asked.Load())
 		}
 		cancel()
 		<-ended
@@ -60,6 +62,13 @@ func TestVolumes_Hang(t *testing.T) {
 		synctest.Wait()
 		if len(v.Of("hangs")) != 1 || len(v.All()) != 2 {
 			t.Errorf("after it went on: %v", v.All())
+		}
+		deleted := *pods[0]
+		deleted.DeletionTimestamp = new(metav1.Now())
+		pods = []*corev1.Pod{&deleted}
+		v.look(t.Context())
+		if got := v.All(); len(got) != 1 || asked.Load() != 1 {
+			t.Errorf("of a pod that is being deleted the last figures count: %v, asked %d times", got, asked)
 		}
 		pods = nil
 		v.look(t.Context())
