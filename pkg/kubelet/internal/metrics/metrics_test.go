@@ -5,8 +5,13 @@ package metrics
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -182,9 +187,32 @@ func TestRelisted(t *testing.T) {
 }
 
 func TestCertificate(t *testing.T) {
-	m := New("n1", testclock.NewFakePassiveClock(time.Unix(1700000000, 0)))
-	m.Certificate(func() (*tls.Certificate, error) { return nil, errors.New("not yet") })
-	equal(t, "no certificate", told(t, m, "kubelet_certificate"), []string{}...)
+	now := time.Unix(1700000000, 0)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now, NotAfter: now.Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		cert *tls.Certificate
+		err  error
+		want []string
+	}{
+		{"an hour", &tls.Certificate{Certificate: [][]byte{der}}, nil, []string{"kubelet_certificate_manager_server_ttl_seconds 3600"}},
+		{"not yet", nil, errors.New("no such luck"), []string{}},
+		{"broken", &tls.Certificate{Certificate: [][]byte{{1}}}, nil, []string{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := New("n1", testclock.NewFakePassiveClock(now))
+			m.Certificate(func() (*tls.Certificate, error) { return test.cert, test.err })
+			equal(t, "certificate", told(t, m, "kubelet_certificate"), test.want...)
+		})
+	}
 }
 
 func TestRequests(t *testing.T) {
