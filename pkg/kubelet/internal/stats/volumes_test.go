@@ -68,7 +68,7 @@ func TestVolumes_Hang(t *testing.T) {
 		pods = []*corev1.Pod{&deleted}
 		v.look(t.Context())
 		if got := v.All(); len(got) != 1 || asked.Load() != 1 {
-			t.Errorf("of a pod that is being deleted the last figures count: %v, asked %d times", got, asked)
+			t.Errorf("of a pod that is being deleted the last figures count: %v, asked %d times", got, asked.Load())
 		}
 		pods = nil
 		v.look(t.Context())
