@@ -141,6 +141,7 @@ func TestEviction_Restart(t *testing.T) {
 // usages tells what pods use of memory.
 type usages map[types.UID]uint64
 
+func (u usages) Pods() (cgroup.Stats, error) { return cgroup.Stats{}, nil }
 func (u usages) Pod(uid types.UID) (cgroup.Stats, error) {
 	return cgroup.Stats{WorkingSet: u[uid]}, nil
 }
