@@ -18,7 +18,6 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
-	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
 	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/node"
@@ -26,6 +25,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
+	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 )
 
@@ -137,7 +137,7 @@ func (e *evictor) Usage(ctx context.Context, pod *corev1.Pod, scope eviction.Sco
 	if e.parts.usage != nil {
 		if u, err := e.parts.usage.Pod(pod.UID); err == nil {
 			known = true
-			ps.Memory, ps.ProcessStats = workingSet(u, now), &statsv1alpha1.ProcessStats{ProcessCount: new(u.Processes)}
+			ps.Memory, ps.ProcessStats = stats.Memory(u, 0, now), &statsv1alpha1.ProcessStats{ProcessCount: new(u.Processes)}
 		}
 	}
 	errs := e.containers(ctx, pod, obs, ps, known, scope.Containers)
@@ -162,7 +162,7 @@ func (e *evictor) containers(ctx context.Context, pod *corev1.Pod, obs *observed
 		cs := statsv1alpha1.ContainerStats{Name: c.Name}
 		if groups && c.State == container.StateRunning {
 			if u, err := e.parts.usage.Container(pod, c.ID); err == nil {
-				cs.Memory = workingSet(u, now)
+				cs.Memory = stats.Memory(u, 0, now)
 			}
 		}
 		if disk {
@@ -179,10 +179,6 @@ func (e *evictor) containers(ctx context.Context, pod *corev1.Pod, obs *observed
 		ps.Containers = append(ps.Containers, cs)
 	}
 	return errs
-}
-
-func workingSet(u cgroup.Stats, now time.Time) *statsv1alpha1.MemoryStats {
-	return &statsv1alpha1.MemoryStats{Time: metav1.NewTime(now), WorkingSetBytes: new(u.WorkingSet)}
 }
 
 func fsUsed(u diskusage.Usage, now time.Time) statsv1alpha1.FsStats {

@@ -5,6 +5,7 @@ package kubelet
 
 import (
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -141,7 +142,7 @@ func TestEviction_Restart(t *testing.T) {
 // usages tells what pods use of memory.
 type usages map[types.UID]uint64
 
-func (u usages) Pods() (cgroup.Stats, error) { return cgroup.Stats{}, nil }
+func (u usages) Pods() (cgroup.Stats, error) { return cgroup.Stats{}, fs.ErrNotExist }
 func (u usages) Pod(uid types.UID) (cgroup.Stats, error) {
 	return cgroup.Stats{WorkingSet: u[uid]}, nil
 }

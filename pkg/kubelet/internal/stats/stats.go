@@ -68,7 +68,7 @@ func (s *Collector) Summary(_ context.Context, onlyCPUAndMemory bool) (*statsv1a
 	if u, err := usage.Pods(); err == nil {
 		c := statsv1alpha1.ContainerStats{Name: statsv1alpha1.SystemContainerPods, StartTime: sum.Node.StartTime}
 		keep["pods"] = true
-		c.CPU, c.Memory, c.Swap = s.cpu("pods", u, now), memory(u, 0, now), swap(u, now)
+		c.CPU, c.Memory, c.Swap = s.cpu("pods", u, now), Memory(u, 0, now), swap(u, now)
 		sum.Node.SystemContainers = append(sum.Node.SystemContainers, c)
 	}
 	for _, pod := range s.cfg.Pods() {
@@ -94,7 +94,7 @@ func (s *Collector) podStats(
 	if gerr == nil {
 		key := string(pod.UID)
 		keep[key] = true
-		ps.CPU, ps.Memory, ps.Swap = s.cpu(key, u, now), memory(u, 0, now), swap(u, now)
+		ps.CPU, ps.Memory, ps.Swap = s.cpu(key, u, now), Memory(u, 0, now), swap(u, now)
 		if !onlyCPUAndMemory {
 			ps.ProcessStats = &statsv1alpha1.ProcessStats{ProcessCount: new(u.Processes)}
 		}
@@ -107,7 +107,7 @@ func (s *Collector) podStats(
 		if gerr == nil {
 			if u, err := usage.Container(pod, c.ID); err == nil {
 				keep[c.ID] = true
-				cs.CPU, cs.Memory, cs.Swap = s.cpu(c.ID, u, now), memory(u, c.Resources.MemoryBytes, now), swap(u, now)
+				cs.CPU, cs.Memory, cs.Swap = s.cpu(c.ID, u, now), Memory(u, c.Resources.MemoryBytes, now), swap(u, now)
 			}
 		}
 		if !onlyCPUAndMemory {
@@ -130,8 +130,8 @@ func (s *Collector) cpu(key string, u cgroup.Stats, now time.Time) *statsv1alpha
 	return &statsv1alpha1.CPUStats{Time: metav1.NewTime(now), UsageCoreNanoSeconds: &used, UsageNanoCores: s.rates.nanoCores(key, used, now)}
 }
 
-// memory tells what is available only where there is a limit, in bytes.
-func memory(u cgroup.Stats, limit int64, now time.Time) *statsv1alpha1.MemoryStats {
+// Memory tells what a group uses; what is available only where there is a limit, in bytes.
+func Memory(u cgroup.Stats, limit int64, now time.Time) *statsv1alpha1.MemoryStats {
 	m := &statsv1alpha1.MemoryStats{Time: metav1.NewTime(now), UsageBytes: new(u.MemoryUsage), WorkingSetBytes: new(u.WorkingSet),
 		RSSBytes: new(u.RSS), PageFaults: new(u.PageFaults), MajorPageFaults: new(u.MajorPageFaults)}
 	if limit > 0 {

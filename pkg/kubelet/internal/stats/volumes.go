@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +21,7 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	"k8s.io/utils/clock"
 
+	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
 )
@@ -183,8 +183,8 @@ func (v *Volumes) fromDisk(ctx context.Context, place volume.Place) (statsv1alph
 	if err != nil || place.Claim != "" {
 		return s, err
 	}
-	bytes, inodes, err := diskUsage(ctx, place.Path)
-	s.UsedBytes, s.InodesUsed = &bytes, &inodes
+	u, err := diskusage.Of(ctx, place.Path)
+	s.UsedBytes, s.InodesUsed = new(uint64(u.Bytes)), new(uint64(u.Inodes))
 	return s, err
 }
 
@@ -221,46 +221,4 @@ func logFiles(path string, now time.Time) *statsv1alpha1.FsStats {
 	}
 	s.UsedBytes, s.InodesUsed = &bytes, &inodes
 	return &s
-}
-
-// diskUsage counts the blocks and inodes of a tree, as du -x does: files with several names once, other file systems not at all,
-// links not followed. What vanishes meanwhile counts nothing.
-func diskUsage(ctx context.Context, root string) (bytes, inodes uint64, err error) {
-	seen := map[uint64]bool{}
-	device, first := uint64(0), true
-	err = filepath.WalkDir(root+string(filepath.Separator), func(_ string, d fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		var info fs.FileInfo
-		if err == nil {
-			info, err = d.Info()
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		stat, ok := info.Sys().(*syscall.Stat_t)
-		if !ok {
-			return nil
-		}
-		if first {
-			device, first = stat.Dev, false
-		}
-		switch {
-		case stat.Dev != device && d.IsDir():
-			return fs.SkipDir
-		case stat.Dev != device || seen[stat.Ino]:
-			return nil
-		}
-		if stat.Nlink > 1 && !d.IsDir() {
-			seen[stat.Ino] = true
-		}
-		bytes += uint64(stat.Blocks) * 512
-		inodes++
-		return nil
-	})
-	return bytes, inodes, err
 }
