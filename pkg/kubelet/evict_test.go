@@ -6,6 +6,8 @@ package kubelet
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -229,5 +231,20 @@ func TestPreemption(t *testing.T) {
 	}
 	if p := w.await("there", "first", ready); p.Status.Phase != corev1.PodRunning {
 		t.Errorf("the other pod: %s", describe(p))
+	}
+}
+
+// TestEviction_NothingCanBeNoted: a disk on which nothing can be written any more keeps no pod from being ended.
+func TestEviction_NothingCanBeNoted(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.start()
+	w.create(newPod("a", scratch))
+	w.await("ready", "a", ready)
+	if err := os.Rename(filepath.Join(w.dir, "checkpoints"), filepath.Join(w.dir, "away")); err != nil {
+		t.Fatal(err)
+	}
+	w.volumes.write("v", diskusage.Usage{Bytes: 4096})
+	if p := w.await("failed", "a", phase(corev1.PodFailed)); p.Status.Reason != "Evicted" {
+		t.Errorf("reason %q", p.Status.Reason)
 	}
 }

@@ -6,6 +6,7 @@ package podworker
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -220,5 +221,31 @@ func TestErrorsAreRetried(t *testing.T) {
 	want := []string{"terminate a 2s", "terminate a 2s", "clean up deleted a"}
 	if diff := cmp.Diff(want, s.until(t, 3)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestTerminate: a pod that somebody wants to end ends, and sooner if somebody else is in a hurry.
+func TestTerminate(t *testing.T) {
+	s := newScript()
+	began := make(chan struct{}, 2)
+	s.terminate = func(ctx context.Context, _ *corev1.Pod, grace time.Duration) error {
+		began <- struct{}{}
+		if grace > time.Second {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	w := start(t, s)
+	w.Terminate("a", time.Second) // not known
+	w.Update(pod("a"))
+	s.until(t, 1)
+	w.Terminate("a", 5*time.Second)
+	<-began
+	w.Terminate("a", 9*time.Second) // it has less time already
+	w.Terminate("a", time.Second)
+	want := []string{"sync a", "terminate a 5s", "terminate a 1s", "clean up a"}
+	if got := s.until(t, len(want)); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

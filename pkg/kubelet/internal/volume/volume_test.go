@@ -422,3 +422,32 @@ func TestMountWhileTheAPIServerIsAway(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestUsage: only what is on the node's disk and goes with the pod counts as the pod's.
+func TestUsage(t *testing.T) {
+	f := setUp(t, configMap("cm", map[string]string{"k": strings.Repeat("x", 5000)}))
+	dir := t.TempDir()
+	pod := podWith(
+		volumeOf("disk", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
+		volumeOf("mem", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory"}}),
+		volumeOf("host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir}}),
+		configMapVolume("config", "cm"),
+	)
+	if u, err := f.Usage(f.ctx, pod); err != nil || len(u) != 2 || u["disk"].Inodes != 0 {
+		t.Errorf("before it is mounted: %v, %v", u, err)
+	}
+	if err := f.Mount(f.ctx, pod, nil); err != nil {
+		t.Fatal(err)
+	}
+	before, err := f.Usage(f.ctx, pod)
+	if err != nil || before["disk"].Inodes != 1 || before["config"].Bytes < 5000 {
+		t.Errorf("%v, %v", before, err)
+	}
+	if err := os.WriteFile(filepath.Join(f.root, "pods/u/volumes/kubernetes.io~empty-dir/disk/file"), make([]byte, 100_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	after, err := f.Usage(f.ctx, pod)
+	if n := after["disk"].Bytes - before["disk"].Bytes; err != nil || n < 100_000 || n > 110_000 || after["disk"].Inodes != 2 {
+		t.Errorf("after 100000 bytes: %v, before %v, %v", after, before, err)
+	}
+}
