@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -99,6 +100,19 @@ func TestRead(t *testing.T) {
 		{name: "images: ages", files: map[string]string{"main": head + "imageMaximumGCAge: 1m\n"}, err: "must be greater than imageMinimumGCAge"},
 		{name: "reserved process ids", files: map[string]string{"main": head + "kubeReserved: {pid: '100'}\n"}, err: `cannot reserve "pid"`},
 		{name: "reserved less than nothing", files: map[string]string{"main": head + "kubeReserved: {cpu: '-1'}\n"}, err: `resource quantity for "cpu" cannot be negative: -1`},
+		{
+			name:  "static pods",
+			files: map[string]string{"main": head + "staticPodPath: /m\nstaticPodURL: https://h/m\nstaticPodURLHeader: {X-A: [b]}\nfileCheckFrequency: 0s\nhttpCheckFrequency: 5s\n"},
+			want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+				c.StaticPodPath, c.StaticPodURL, c.StaticPodURLHeader = "/m", "https://h/m", map[string][]string{"X-A": {"b"}}
+				c.FileCheckFrequency.Duration, c.HTTPCheckFrequency.Duration = 0, 5*time.Second
+			}),
+		},
+		{name: "manifests at no path", files: map[string]string{"main": head + "staticPodPath: m\n"}, err: "staticPodPath: Invalid value"},
+		{name: "manifests at no URL", files: map[string]string{"main": head + "staticPodURL: file:///m\n"}, err: "staticPodURL: Invalid value"},
+		{name: "no header, whose value is not told", files: map[string]string{"main": head + "staticPodURLHeader: {X-A: [\"s\\n\"]}\n"}, err: `staticPodURLHeader: Invalid value: "<masked>": "X-A": a value must not`},
+		{name: "no name of a header", files: map[string]string{"main": head + "staticPodURLHeader: {\"X A\": [s]}\n"}, err: "staticPodURLHeader: Invalid value"},
+		{name: "a frequency below zero", files: map[string]string{"main": head + "fileCheckFrequency: -1s\n"}, err: "fileCheckFrequency: Invalid value"},
 		{name: "null", files: map[string]string{"main": head + "resolvConf: null\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) { c.ResolverConfig = nil })},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -73,7 +73,7 @@ func (h *fakeHost) Pods() []*corev1.Pod {
 
 func (h *fakeHost) TranslateUID(uid types.UID) types.UID {
 	if uid == "mirror" {
-		return "u1"
+		return "u"
 	}
 	return uid
 }
