@@ -128,7 +128,8 @@ func (f *File) await(ctx context.Context, w *fsnotify.Watcher, ticker clock.Tick
 				defer t.Stop()
 				written = t.C()
 			}
-		case <-w.Errors: // it has missed something
+		case err := <-w.Errors:
+			klog.FromContext(ctx).V(2).Info("Watching manifests has missed something", "path", f.cfg.Path, "err", err)
 			return true
 		}
 	}
