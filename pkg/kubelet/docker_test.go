@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -220,6 +221,31 @@ func TestDocker(t *testing.T) {
 	if _, c, err := r.Inspect(t.Context(), id); err != nil || c.Resources.MemoryBytes != 96<<20 || c.Resources.CPUQuota != 80000 {
 		t.Errorf("resized container %+v, %v", c, err)
 	}
+
+	// What the machine cannot give is told, and changes nothing.
+	resize := func(cpu string) {
+		p := w.await("there", "web", func(p *corev1.Pod) bool { return p != nil })
+		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: amounts(cpu, "32Mi"), Limits: amounts("1000", "96Mi")}
+		if cpu != "1000" {
+			p.Spec.Containers[0].Resources.Limits = amounts("800m", "96Mi")
+		}
+		if _, err := w.client.CoreV1().Pods("ns").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resize("1000")
+	w.await("pending", "web", func(p *corev1.Pod) bool {
+		i := slices.IndexFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
+		return i >= 0 && p.Status.Conditions[i].Reason == corev1.PodReasonInfeasible && p.Status.ContainerStatuses[0].AllocatedResources.Cpu().MilliValue() == 100
+	})
+	if _, c, err := r.Inspect(t.Context(), id); err != nil || c.Resources.CPUQuota != 80000 || engine.updates.Load() != 1 {
+		t.Errorf("after a resize that cannot be: %+v, %v", c, err)
+	}
+	resize("200m")
+	w.await("no longer pending", "web", func(p *corev1.Pod) bool {
+		return !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending }) &&
+			p.Status.ContainerStatuses[0].AllocatedResources.Cpu().MilliValue() == 200
+	})
 
 	// A new kubelet finds the same container, and sees it die and restarts it.
 	stop()

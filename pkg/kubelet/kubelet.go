@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
 	"minik8s.io/minik8s/pkg/kubelet/internal/checkpoint"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
@@ -77,6 +78,8 @@ type Kubelet struct {
 	metrics  *metrics.Metrics
 	probes   *prober.Metrics
 
+	// resizes are those that wait for room.
+	resizes    allocation.Waiting
 	thresholds []eviction.Threshold
 	reserved   []corev1.ResourceList
 	// evictEvery is how often limits are enforced; the usual interval if 0.
@@ -212,7 +215,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 		Volumes: p.volumes, Cgroups: p.cgroups, Builder: builder, Status: k.status, Probes: probes,
 		Observe: k.pleg.Pod, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
 		Logs: podlog.Standard(), Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.handler, Resources: p.resources,
-		Failures: store,
+		Failures: store, Resizes: &k.resizes,
 	})
 	if !k.prepare(ctx) {
 		return nil
@@ -264,6 +267,7 @@ func (k *Kubelet) housekeep(ctx context.Context, intake *source.Intake) {
 	k.tidy(ctx, intake)
 	for k.sleep(ctx, housekeeping) {
 		k.tidy(ctx, intake)
+		intake.Retry() // the node may have grown
 	}
 }
 

@@ -5,6 +5,8 @@ package kubelet
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/admission"
+	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/source"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
@@ -61,6 +64,17 @@ func (j *judge) Admit(ctx context.Context, pod *corev1.Pod, node *corev1.Node, f
 	j.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, r.Reason, r.Message)
 	j.status.Set(pod, status.Rejected(pod, status.Failure{Reason: r.Reason, Message: r.Message}, metav1.NewTime(j.cfg.Clock.Now()).Rfc3339Copy()))
 	return false
+}
+
+// Allot decides whether a pod that has been resized gets what it asks for.
+func (j *judge) Allot(pod, have *corev1.Pod) (*corev1.Pod, bool) {
+	others := slices.DeleteFunc((*Kubelet)(j).active(), func(p *corev1.Pod) bool { return p.UID == pod.UID })
+	run, pending := allocation.Decide(pod, have, j.Current(), others)
+	if j.resizes.Set(pod.UID, pending) && pending != nil {
+		klog.Background().V(2).Info("Pod resize waits", "pod", klog.KObj(pod), "reason", pending.Reason, "message", pending.Message)
+		j.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "Resize"+pending.Reason, fmt.Sprintf("Pod resize %s: %s", pending.Reason, pending.Message))
+	}
+	return run, pending != nil
 }
 
 func (j *judge) Gone(uid types.UID) { j.status.Forget(uid) }

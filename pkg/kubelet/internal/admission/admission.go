@@ -38,7 +38,7 @@ type Features struct {
 func Admit(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod, f Features) *Refusal {
 	return first(
 		func() *Refusal { return fitting(pod, node, f) },
-		func() *Refusal { return fits(pod, node, active) },
+		func() *Refusal { return Room(pod, node, active) },
 		func() *Refusal { return others(pod, node, active) },
 	)
 }
@@ -158,7 +158,8 @@ func security(pod *corev1.Pod, f Features) *Refusal {
 	return nil
 }
 
-func fits(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod) *Refusal {
+// Room returns nil if node has the resources that pod asks for beside active.
+func Room(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod) *Refusal {
 	missing := shortages(pod, node, active)
 	if len(missing) == 0 {
 		return nil

@@ -260,6 +260,7 @@ func (s *Syncer) Forget(pod *corev1.Pod) {
 	delete(s.pods, pod.UID)
 	s.mu.Unlock()
 	s.cfg.Status.Forget(pod.UID)
+	s.cfg.Resizes.Set(pod.UID, nil)
 }
 
 func (s *Syncer) removeCgroup(pod *corev1.Pod) error {

@@ -36,7 +36,7 @@ func (s *Syncer) publish(ctx context.Context, m *memory, pod *corev1.Pod, obs *o
 		Pod: pod, Observed: obs, RuntimeName: s.cfg.RuntimeName,
 		HostIPs: s.cfg.HostIPs, PodIPs: s.podIPs(obs),
 		Probes: map[string]status.Probe{}, Resources: map[string]corev1.ResourceRequirements{},
-		Finished: finished, Stopped: stopped,
+		Finished: finished, Stopped: stopped, Pending: s.cfg.Resizes.Get(pod.UID),
 		Now: s.cfg.Clock.Now(),
 	}
 	for _, c := range obs.Alive() {

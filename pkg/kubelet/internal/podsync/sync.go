@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
 	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
 	"minik8s.io/minik8s/pkg/kubelet/internal/lifecycle"
@@ -80,7 +81,9 @@ type Config struct {
 	Builder     *launch.Builder
 	Status      *status.Manager
 	Failures    Failures
-	Probes      *prober.Manager
+	// Resizes are those that wait for room.
+	Resizes *allocation.Waiting
+	Probes  *prober.Manager
 	// Observe returns what the engine has of a pod, with all that was done through Runtime; nil if it has nothing.
 	Observe  func(context.Context, types.UID) (*observed.Pod, error)
 	Recorder record.EventRecorder

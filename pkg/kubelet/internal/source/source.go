@@ -7,6 +7,7 @@ package source
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -60,6 +61,9 @@ type Node interface {
 	Fetch(ctx context.Context) *corev1.Node
 	// Admit says whether node takes a pod that is new to it; false if it has been refused, which is then reported.
 	Admit(ctx context.Context, pod *corev1.Pod, node *corev1.Node, final bool) bool
+	// Allot says what is to run of a pod that runs as have: the pod, or, while the node has no room for what it has been resized
+	// to, the pod with the resources of have; then it waits.
+	Allot(pod, have *corev1.Pod) (run *corev1.Pod, waits bool)
 	// Gone is told of pods that a source no longer has and that this node never took, or has refused.
 	Gone(uid types.UID)
 }
@@ -90,8 +94,9 @@ type Intake struct {
 	cfg   Config
 	queue workqueue.TypedInterface[item]
 
-	// Only the goroutine of Run uses these. refused are the pods that were not taken. known are the sources that have told of all
+	// Only the goroutine of Run uses these. had are the pods as the checkpoints have them, until they are taken. refused are the pods that were not taken. known are the sources that have told of all
 	// their pods; until one has, its pods are left as they are. kept and running are those of Run.
+	had     map[types.UID]*corev1.Pod
 	refused map[types.UID]*corev1.Pod
 	known   map[string]bool
 	kept    []*corev1.Pod
@@ -106,6 +111,8 @@ type Intake struct {
 	// behind are the static pods that wait for another one of their name to leave.
 	behind  map[types.NamespacedName]types.UID
 	fetched map[types.UID]fetch
+	// deferred are the pods that wait for room for what they have been resized to.
+	deferred map[types.UID]bool
 	// waiting are the pods that the next look is for; fetching says that one is under way.
 	waiting  []types.UID
 	fetching bool
@@ -121,7 +128,7 @@ type fetch struct {
 func New(cfg Config) *Intake {
 	return &Intake{
 		cfg: cfg, queue: workqueue.NewTyped[item](), begun: make(chan struct{}),
-		refused: map[types.UID]*corev1.Pod{}, known: map[string]bool{},
+		had: map[types.UID]*corev1.Pod{}, refused: map[types.UID]*corev1.Pod{}, known: map[string]bool{}, deferred: map[types.UID]bool{},
 		leftovers: map[types.UID]*corev1.Pod{}, behind: map[types.NamespacedName]types.UID{}, fetched: map[types.UID]fetch{},
 	}
 }
@@ -135,6 +142,9 @@ func (i *Intake) Run(ctx context.Context, kept []*corev1.Pod, running func(types
 	defer i.beside.Wait()
 	defer i.queue.ShutDown()
 	i.kept, i.running = kept, running
+	for _, p := range kept {
+		i.had[p.UID] = p
+	}
 	for _, s := range i.cfg.Sources {
 		if err := s.Start(ctx, i.look); err != nil {
 			return err
@@ -271,10 +281,43 @@ func (i *Intake) take(ctx context.Context, uid types.UID, running bool) {
 		i.cfg.Node.Gone(uid)
 	case !known && i.queued(pod):
 	case known || running || pod.DeletionTimestamp != nil || podspec.IsTerminal(pod) || i.admit(ctx, pod):
-		i.cfg.Workers.Update(pod)
+		i.cfg.Workers.Update(i.allot(pod))
 	}
 	if pod != nil {
 		i.show(pod)
+	}
+	if pod == nil && known || pod != nil && podspec.IsTerminal(pod) {
+		i.Retry()
+	}
+}
+
+// allot is what is to run of a pod.
+func (i *Intake) allot(pod *corev1.Pod) *corev1.Pod {
+	have := i.cfg.Workers.Pod(pod.UID)
+	if have == nil {
+		have = i.had[pod.UID]
+	}
+	delete(i.had, pod.UID)
+	waits := false
+	if have != nil {
+		pod, waits = i.cfg.Node.Allot(pod, have)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.deferred, pod.UID)
+	if waits {
+		i.deferred[pod.UID] = true
+	}
+	return pod
+}
+
+// Retry has the pods looked at that wait for room, as when there may be more.
+func (i *Intake) Retry() {
+	i.mu.Lock()
+	waiting := slices.Collect(maps.Keys(i.deferred))
+	i.mu.Unlock()
+	for _, uid := range waiting {
+		i.look(uid)
 	}
 }
 
@@ -352,6 +395,7 @@ func (i *Intake) forget(uid types.UID) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.fetched, uid)
+	delete(i.deferred, uid)
 }
 
 // end stops a pod that no source has. That it is going is part of it, so that a kubelet that is killed meanwhile does not start

@@ -38,6 +38,7 @@ type world struct {
 
 	more    []Source // beside the world itself
 	lingers bool     // pods stay in workers until they leave
+	full    bool     // pods that have been resized wait
 }
 
 // tell says that a pod of another source has changed, leave that a pod's worker has ended.
@@ -174,6 +175,18 @@ func (w *world) Look(name types.NamespacedName) {
 	w.log = append(w.log, "show "+name.Name)
 }
 
+// Allot keeps the label of the pod that runs while w.full is set.
+func (w *world) Allot(pod, have *corev1.Pod) (*corev1.Pod, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.full || pod.Labels["size"] == have.Labels["size"] {
+		return pod, false
+	}
+	pod = pod.DeepCopy()
+	pod.Labels = have.Labels
+	return pod, true
+}
+
 func (w *world) Gone(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -306,6 +319,39 @@ func TestAdmit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAllot: a pod that has been resized runs as before until there is room for it, also for a new process.
+func TestAllot(t *testing.T) {
+	sized := func(uid types.UID, size string) *corev1.Pod {
+		p := pod(uid)
+		p.Labels = map[string]string{"size": size}
+		return p
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{synced: true, room: 2, freshRoom: 2, full: true, pods: map[types.UID]*corev1.Pod{"a": sized("a", "2")}}
+		i := w.start(t, []*corev1.Pod{sized("a", "1")}, "a")
+		is := func(when, size string) {
+			t.Helper()
+			if got := (workersOf{w}).Pod("a").Labels["size"]; got != size {
+				t.Errorf("%s a has size %s, want %s", when, got, size)
+			}
+		}
+		is("at the start", "1")
+		w.set("b", pod("b"))
+		w.set("a", sized("a", "3"))
+		expect(t, "resized again", w.settle(), "run a", "run b", "run a")
+		is("resized again", "1")
+		i.Retry()
+		expect(t, "looked at anew", w.settle(), "run a")
+		is("looked at anew", "1")
+		w.locked(func() bool { w.full = false; return true })
+		w.set("b", nil)
+		expect(t, "another goes", w.settle(), "stop b", "remove b", "run a")
+		is("when another has gone", "3")
+		i.Retry()
+		expect(t, "nothing waits any more", w.settle())
+	})
 }
 
 func TestBegin(t *testing.T) {

@@ -46,8 +46,10 @@ func (i *Intake) worker(name types.NamespacedName) *corev1.Pod {
 	return nil
 }
 
-// Left is told of each pod that has left the node. What waited for that, or has come back meanwhile, is taken.
+// Left is told of each pod that has left the node. What waited for that, be it for its room or its name, or has come back
+// meanwhile, is taken.
 func (i *Intake) Left(pod *corev1.Pod) {
+	i.Retry()
 	if !staticpod.Is(pod) {
 		return
 	}

@@ -36,6 +36,9 @@ func conditions(in Input, st *corev1.PodStatus) {
 		ready,
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
 	}
+	if p := in.Pending; p != nil {
+		own = append(own, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: p.Reason, Message: p.Message})
+	}
 	if in.Resizing {
 		own = append(own, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
 	}
@@ -49,7 +52,8 @@ func conditions(in Input, st *corev1.PodStatus) {
 		out = append(out, c)
 	}
 	for _, o := range st.Conditions {
-		if o.Type != corev1.PodResizeInProgress && !slices.ContainsFunc(own, func(c corev1.PodCondition) bool { return c.Type == o.Type }) {
+		over := o.Type == corev1.PodResizeInProgress || o.Type == corev1.PodResizePending
+		if !over && !slices.ContainsFunc(own, func(c corev1.PodCondition) bool { return c.Type == o.Type }) {
 			out = append(out, o)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/apis/core/qos"
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 )
@@ -59,6 +60,8 @@ type Input struct {
 	Resources map[string]corev1.ResourceRequirements
 	// Resizing: the resources in force are not yet those of the spec.
 	Resizing bool
+	// Pending is why the pod does not get what it has been resized to, nil if it does.
+	Pending *allocation.Pending
 	// Finished: nothing will be started any more.
 	Finished bool
 	// Stopped: nothing of the pod runs and nothing will. Only then is a terminal phase reported.

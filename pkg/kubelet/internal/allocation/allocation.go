@@ -1,0 +1,129 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package allocation decides which resources a pod has whose spec has been resized: those that it asks for now, or, while the node
+// has no room, those that it had. Touch it when other resources than cpu and memory can be resized. See KEP-1287.
+package allocation
+
+import (
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/resource"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/admission"
+)
+
+// Pending is why a resize waits, in the words of the condition PodResizePending. Its reason is corev1.PodReasonDeferred if the node
+// may have room later, corev1.PodReasonInfeasible if it never will.
+type Pending struct{ Reason, Message string }
+
+// Decide returns the pod that is to run instead of have, which runs: desired, or desired with the resources of have, and why.
+// Others are the other pods of the node. Neither pod is changed.
+func Decide(desired, have *corev1.Pod, node *corev1.Node, others []*corev1.Pod) (*corev1.Pod, *Pending) {
+	if have == nil || Same(desired, have) {
+		return desired, nil
+	}
+	if node == nil {
+		return keep(desired, have), &Pending{corev1.PodReasonDeferred, "the node is not known yet"}
+	}
+	// What the status says is of the resources that it had.
+	asked := desired.DeepCopy()
+	asked.Status = corev1.PodStatus{}
+	if p := infeasible(asked, node); p != nil {
+		return keep(desired, have), p
+	}
+	if r := admission.Room(asked, node, others); r != nil {
+		return keep(desired, have), &Pending{corev1.PodReasonDeferred, r.Message}
+	}
+	return desired, nil
+}
+
+// infeasible says which resource the node has not enough of even if it had no other pod.
+func infeasible(pod *corev1.Pod, node *corev1.Node) *Pending {
+	requests := resource.PodRequests(pod, resource.PodResourcesOptions{})
+	const text = "Node didn't have enough capacity: %s, requested: %d, capacity: %d"
+	if want, have := requests.Cpu().MilliValue(), node.Status.Allocatable.Cpu().MilliValue(); want > have {
+		return &Pending{corev1.PodReasonInfeasible, fmt.Sprintf(text, corev1.ResourceCPU, want, have)}
+	}
+	if want, have := requests.Memory().Value(), node.Status.Allocatable.Memory().Value(); want > have {
+		return &Pending{corev1.PodReasonInfeasible, fmt.Sprintf(text, corev1.ResourceMemory, want, have)}
+	}
+	return nil
+}
+
+// Same says whether two specs of a pod ask for the same resources.
+func Same(a, b *corev1.Pod) bool {
+	if !apiequality.Semantic.DeepEqual(a.Spec.Resources, b.Spec.Resources) {
+		return false
+	}
+	of := map[string]*corev1.ResourceRequirements{}
+	for _, list := range [][]corev1.Container{b.Spec.InitContainers, b.Spec.Containers} {
+		for i := range list {
+			of[list[i].Name] = &list[i].Resources
+		}
+	}
+	for _, list := range [][]corev1.Container{a.Spec.InitContainers, a.Spec.Containers} {
+		for i := range list {
+			if r, is := of[list[i].Name]; is && !apiequality.Semantic.DeepEqual(*r, list[i].Resources) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// keep returns a copy of desired with the resources of have.
+func keep(desired, have *corev1.Pod) *corev1.Pod {
+	pod := desired.DeepCopy()
+	pod.Spec.Resources = have.Spec.Resources.DeepCopy()
+	of := map[string]corev1.ResourceRequirements{}
+	for _, list := range [][]corev1.Container{have.Spec.InitContainers, have.Spec.Containers} {
+		for _, c := range list {
+			of[c.Name] = *c.Resources.DeepCopy()
+		}
+	}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if r, is := of[list[i].Name]; is {
+				list[i].Resources = r
+			}
+		}
+	}
+	return pod
+}
+
+// Waiting are the resizes of a node that wait. The zero value has none. It is safe for concurrent use.
+type Waiting struct {
+	mu   sync.Mutex
+	pods map[types.UID]Pending
+}
+
+// Set notes why a pod's resize waits, nil if it does not, and says whether that is new.
+func (w *Waiting) Set(uid types.UID, p *Pending) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was, waited := w.pods[uid]
+	if p == nil {
+		delete(w.pods, uid)
+		return waited
+	}
+	if w.pods == nil {
+		w.pods = map[types.UID]Pending{}
+	}
+	w.pods[uid] = *p
+	return !waited || was != *p
+}
+
+// Get returns why a pod's resize waits, nil if it does not.
+func (w *Waiting) Get(uid types.UID) *Pending {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p, is := w.pods[uid]; is {
+		return &p
+	}
+	return nil
+}
