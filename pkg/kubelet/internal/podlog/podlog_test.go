@@ -6,6 +6,7 @@ package podlog
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,9 +61,7 @@ func TestLinks(t *testing.T) {
 		"pods/ns_p_u/c/0.log": "/d/0", "containers/p_ns_c-id0.log": "pods/ns_p_u/c/0.log",
 		"pods/ns_p_u/c/1.log": "/d/1", "containers/p_ns_c-id1.log": "pods/ns_p_u/c/1.log",
 	}
-	for k, v := range ofOther {
-		want[k] = v
-	}
+	maps.Copy(want, ofOther)
 	if diff := cmp.Diff(want, found(t, root)); diff != "" {
 		t.Errorf("kept: %s", diff)
 	}

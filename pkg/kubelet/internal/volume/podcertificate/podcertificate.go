@@ -179,12 +179,14 @@ func (m *Manager) look(ctx context.Context, pod *corev1.Pod, s *state, now time.
 		return err
 	}
 	r, err := m.find(ctx, pod.Namespace, s.request, now)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		s.request = nil // somebody deleted it
-		return nil
-	}
-	if err != nil || r == nil {
+	case err != nil:
 		return err
+	}
+	if r == nil {
+		return nil
 	}
 	decided, got := decision(r)
 	switch decided.Type {
