@@ -178,15 +178,12 @@ func (m *Manager) look(ctx context.Context, pod *corev1.Pod, s *state, now time.
 	if err := m.requests.Await(ctx); err != nil {
 		return err
 	}
-	r, err := m.find(ctx, pod.Namespace, s.request, now)
-	switch {
-	case apierrors.IsNotFound(err):
-		s.request = nil // somebody deleted it
-	case err != nil:
-		return err
+	r, gone, err := m.find(ctx, pod.Namespace, s.request, now)
+	if gone {
+		s.request = nil // another one is made
 	}
-	if r == nil {
-		return nil
+	if r == nil || err != nil {
+		return err
 	}
 	decided, got := decision(r)
 	switch decided.Type {
@@ -203,25 +200,28 @@ func (m *Manager) look(ctx context.Context, pod *corev1.Pod, s *state, now time.
 	return nil
 }
 
-// find returns a request, nil if it may only be too new to be known.
-func (m *Manager) find(ctx context.Context, namespace string, r *request, now time.Time) (*certificatesv1.PodCertificateRequest, error) {
+// find returns a request, nil if somebody has deleted it (it is gone then) or if it may only be too new to be known.
+func (m *Manager) find(ctx context.Context, namespace string, r *request, now time.Time) (_ *certificatesv1.PodCertificateRequest, gone bool, err error) {
 	o, there, err := m.requests.GetStore().GetByKey(namespace + "/" + r.name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if known, ok := o.(*certificatesv1.PodCertificateRequest); there && ok {
-		return known, nil
+		return known, false, nil
 	}
 	if now.Sub(r.at) < lag {
-		return nil, nil
+		return nil, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	got, err := m.config.Client.CertificatesV1().PodCertificateRequests(namespace).Get(ctx, r.name, metav1.GetOptions{})
-	if err != nil {
-		return nil, unavailable(fmt.Errorf("while getting PodCertificateRequest %q: %w", namespace+"/"+r.name, err))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, true, nil
+	case err != nil:
+		return nil, false, unavailable(fmt.Errorf("while getting PodCertificateRequest %q: %w", namespace+"/"+r.name, err))
 	}
-	return got, nil
+	return got, false, nil
 }
 
 // ask makes a key and a request for its certificate.

@@ -104,10 +104,22 @@ func makeDir(volume, sub string) error {
 		return err
 	}
 	defer root.Close()
-	if err := root.MkdirAll(sub, info.Mode().Perm()); err != nil {
-		return err
+	mode := info.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
+	path := ""
+	for name := range strings.SplitSeq(filepath.Clean(sub), "/") {
+		path = filepath.Join(path, name)
+		err := root.Mkdir(path, mode.Perm())
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err == nil {
+			err = root.Chmod(path, mode) // whatever the umask
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return root.Chmod(sub, info.Mode().Perm())
+	return nil
 }
 
 func makeTarget(target string, dir bool) error {

@@ -4,6 +4,7 @@
 package subpath
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -83,5 +84,29 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What is made on the way to a subPath has all the permissions of the volume, for the group that owns it too.
+func TestPrepare_Modes(t *testing.T) {
+	volume := t.TempDir()
+	const mode = fs.ModeDir | 0o777 | fs.ModeSetgid | fs.ModeSticky
+	if err := os.Chmod(volume, mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(volume, "there"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(volume, "there"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Prepare(&mount.Fake{}, volume, "there/made/below/", filepath.Join(t.TempDir(), "target")); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]fs.FileMode{"there": fs.ModeDir | 0o700, "there/made": mode, "there/made/below": mode} {
+		info, err := os.Stat(filepath.Join(volume, path))
+		if err != nil || info.Mode() != want {
+			t.Errorf("%s: %v, %v, want %v", path, info.Mode(), err, want)
+		}
 	}
 }
