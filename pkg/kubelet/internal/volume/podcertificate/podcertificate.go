@@ -172,7 +172,7 @@ func (m *Manager) Get(ctx context.Context, pod *corev1.Pod, volume string, index
 
 // look sees what has become of the request that is under way.
 func (m *Manager) look(ctx context.Context, pod *corev1.Pod, s *state, now time.Time) error {
-	if s.request == nil || s.refused != nil {
+	if s.request == nil {
 		return nil
 	}
 	if err := m.requests.Await(ctx); err != nil {
@@ -194,7 +194,7 @@ func (m *Manager) look(ctx context.Context, pod *corev1.Pod, s *state, now time.
 	case certificatesv1.PodCertificateRequestConditionTypeDenied, certificatesv1.PodCertificateRequestConditionTypeFailed:
 		verb := map[string]string{certificatesv1.PodCertificateRequestConditionTypeDenied: "was denied", certificatesv1.PodCertificateRequestConditionTypeFailed: "failed"}[decided.Type]
 		why := fmt.Sprintf("%s, reason=%q, message=%q", verb, decided.Reason, decided.Message)
-		s.refused = errors.New("PodCertificateRequest " + why)
+		s.request, s.refused = nil, errors.New("PodCertificateRequest "+why)
 		m.event(pod, decided.Type, fmt.Sprintf("PodCertificateRequest %s/%s %s", r.Namespace, r.Name, why))
 	}
 	return nil
