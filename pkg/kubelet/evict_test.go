@@ -113,13 +113,14 @@ func TestEviction_ContainerLimit(t *testing.T) {
 // TestEviction_Restart: a kubelet that was killed when it had decided, and before anybody knew, does not run the pod again.
 func TestEviction_Restart(t *testing.T) {
 	w := newWorld(t, fake.Config{})
+	var refuses atomic.Bool
+	w.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return refuses.Load(), nil, errors.New("connection refused")
+	})
 	stop := w.start()
 	w.create(newPod("a", scratch))
 	w.await("ready", "a", ready)
-	var released atomic.Bool
-	w.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return !released.Load(), nil, errors.New("connection refused")
-	})
+	refuses.Store(true)
 	release := w.runtime.Hang("StopContainer", "")
 	w.volumes.write("v", diskusage.Usage{Bytes: 4096})
 	for len(w.runtime.Calls("StopContainer")) == 0 {
@@ -130,7 +131,7 @@ func TestEviction_Restart(t *testing.T) {
 	w.volumes.write("v", diskusage.Usage{})
 	w.runtime.Exit(w.runtime.Find("uid-a", "c").ID, 1) // it would be started again
 	w.runtime.ResetCalls()
-	released.Store(true)
+	refuses.Store(false)
 	w.start()
 	p := w.await("failed", "a", phase(corev1.PodFailed))
 	if p.Status.Reason != "Evicted" || p.Status.Message != scratchExceeded {

@@ -5,6 +5,7 @@ package kubelet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,6 +48,7 @@ func newStaticWorld(t *testing.T) *staticWorld {
 		}
 		return false, nil, nil
 	})
+	w.client.PrependReactor("patch", "pods", w.refuseOther)
 	w.client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if w.away.Load() {
 			return true, nil, errors.New("the API server is away")
@@ -53,6 +56,24 @@ func newStaticWorld(t *testing.T) *staticWorld {
 		return false, nil, nil
 	})
 	return w
+}
+
+// refuseOther refuses a patch of another pod than the one that there is by that name, as the API server does: the fake one would
+// give it the uid of the other.
+func (w *staticWorld) refuseOther(a clienttesting.Action) (bool, runtime.Object, error) {
+	patch, ok := a.(clienttesting.PatchAction)
+	if !ok {
+		return false, nil, nil
+	}
+	var meant metav1.PartialObjectMetadata
+	if err := json.Unmarshal(patch.GetPatch(), &meant); err != nil {
+		return true, nil, err
+	}
+	o, err := w.client.Tracker().Get(patch.GetResource(), patch.GetNamespace(), patch.GetName())
+	if p, is := o.(*corev1.Pod); err == nil && is && meant.UID != "" && p.UID != meant.UID {
+		return true, nil, apierrors.NewConflict(corev1.Resource("pods"), p.Name, errors.New("the uid is another one"))
+	}
+	return false, nil, nil
 }
 
 // manifest puts a pod of that image into the folder.

@@ -83,6 +83,8 @@ type world struct {
 	// refuse is what creating a request answers, nil for success.
 	refuse error
 	made   []string
+	// cutOff is what a look for the ServiceAccount answers, nil for success.
+	cutOff error
 }
 
 func newWorld(t *testing.T) *world {
@@ -92,6 +94,9 @@ func newWorld(t *testing.T) *world {
 		changed: make(chan types.UID, 100), events: record.NewFakeRecorder(100),
 		pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}},
 	}
+	w.client.PrependReactor("get", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return w.cutOff != nil, nil, w.cutOff
+	})
 	w.client.PrependReactor("create", "podcertificaterequests", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if w.refuse != nil {
 			return true, nil, w.refuse
@@ -318,9 +323,7 @@ func TestGet_HangsAndForgets(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(w.t.Context())
 		cancel()
-		w.client.PrependReactor("get", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, ctx.Err()
-		})
+		w.cutOff = ctx.Err()
 		if _, err := w.Get(ctx, w.pod, "other", 1, projection); !errors.Is(err, plugin.ErrUnavailable) {
 			w.t.Errorf("a call that was cut off: %v", err)
 		}
