@@ -215,7 +215,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 		Volumes: p.volumes, Cgroups: p.cgroups, Builder: builder, Status: k.status, Probes: probes,
 		Observe: k.pleg.Pod, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
 		Logs: podlog.Standard(), Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.handler, Resources: p.resources,
-		Failures: store, Resizes: &k.resizes,
+		Failures: store, Resizes: &k.resizes, Terminated: k.metrics.Terminated,
 	})
 	if !k.prepare(ctx) {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -111,16 +112,23 @@ func large(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"large": ""}}, Data: map[string]string{"k": strings.Repeat("v", 512<<10)}}
 }
 
-// fillStore creates objects until that is refused.
-func fillStore(t *testing.T, c *framework.Cluster) int {
+// fillStore creates objects until that is refused, and goes on being refused: a store that has become full frees what is old first.
+func fillStore(t *testing.T, c *framework.Cluster) (made int) {
 	t.Helper()
-	for n := range 100 {
-		_, err := c.Client.CoreV1().ConfigMaps("default").Create(t.Context(), large(fmt.Sprint("m", n)), metav1.CreateOptions{})
-		if isFull(err) {
-			return n
-		}
-		if err != nil {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for refused := 0; made < 100; {
+		_, err := c.Client.CoreV1().ConfigMaps("default").Create(t.Context(), large(fmt.Sprint("m", made)), metav1.CreateOptions{})
+		switch {
+		case err == nil:
+			made, refused = made+1, 0
+		case !isFull(err):
 			t.Fatalf("filling: %#v", err)
+		case refused == 20:
+			return made
+		default:
+			refused++
+			<-ticker.C
 		}
 	}
 	t.Fatal("it is never full")

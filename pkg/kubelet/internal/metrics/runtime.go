@@ -7,7 +7,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
@@ -75,6 +78,11 @@ func (c *counted) RemoveSandbox(ctx context.Context, id string) error {
 func (c *counted) CreateContainer(ctx context.Context, sandboxID string, cfg container.ContainerConfig) (string, error) {
 	c.m.startedContainers.WithLabelValues(typeLabel(cfg.Type)).Inc()
 	return timed(c.m, "create_container", func() (string, error) { return c.Runtime.CreateContainer(ctx, sandboxID, cfg) })
+}
+
+// Terminated notes the end of a container.
+func (m *Metrics) Terminated(t container.ContainerType, end *corev1.ContainerStateTerminated) {
+	m.terminatedContainers.WithLabelValues(typeLabel(t), strconv.Itoa(int(end.ExitCode)), end.Reason).Inc()
 }
 
 func typeLabel(t container.ContainerType) string {

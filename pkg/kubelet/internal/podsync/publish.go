@@ -58,7 +58,9 @@ func (s *Syncer) publish(ctx context.Context, m *memory, pod *corev1.Pod, obs *o
 	m.mu.Lock()
 	in.Failure, in.Waiting, in.TerminationMessages = m.failure, maps.Clone(m.waiting), maps.Clone(m.messages)
 	m.mu.Unlock()
-	s.cfg.Status.Set(pod, status.Generate(in))
+	st := status.Generate(in)
+	status.Ended(&pod.Status, &st, s.cfg.Terminated)
+	s.cfg.Status.Set(pod, st)
 }
 
 // messages reads the termination messages of containers that have ended, each once.

@@ -91,6 +91,8 @@ type Config struct {
 	HostIPs  []string
 	// Logs are the links to the logs of containers.
 	Logs podlog.Links
+	// Terminated is told of each container that has ended.
+	Terminated func(t container.ContainerType, end *corev1.ContainerStateTerminated)
 	// Starts bounds how many sandboxes and containers are started at once: more only queue up in the engine.
 	Starts *gate.Gate
 	// Handler names what the engine runs the containers of a runtime class with.

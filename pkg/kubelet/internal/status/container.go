@@ -182,3 +182,17 @@ func mounts(c *corev1.Container) []corev1.VolumeMountStatus {
 	}
 	return out
 }
+
+// Ended tells of the containers that have terminated since an earlier status of their pod.
+func Ended(before, now *corev1.PodStatus, tell func(t container.ContainerType, end *corev1.ContainerStateTerminated)) {
+	for t, list := range map[container.ContainerType][]corev1.ContainerStatus{
+		container.TypeInit: now.InitContainerStatuses, container.TypeRegular: now.ContainerStatuses, container.TypeEphemeral: now.EphemeralContainerStatuses,
+	} {
+		for i := range list {
+			old := podspec.Status(before, list[i].Name)
+			if end := list[i].State.Terminated; end != nil && (old == nil || old.State.Terminated == nil) {
+				tell(t, end)
+			}
+		}
+	}
+}

@@ -218,3 +218,32 @@ func TestGenerate_Disrupted(t *testing.T) {
 		t.Errorf("the condition of others: %+v", c)
 	}
 }
+
+func TestEnded(t *testing.T) {
+	one := func(name string, end *corev1.ContainerStateTerminated) []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{Name: name, State: corev1.ContainerState{Terminated: end}}}
+	}
+	failed, done := &corev1.ContainerStateTerminated{ExitCode: 139}, &corev1.ContainerStateTerminated{}
+	for name, tc := range map[string]struct {
+		before, now corev1.PodStatus
+		want        map[container.ContainerType]int32
+	}{
+		"runs":        {corev1.PodStatus{}, corev1.PodStatus{ContainerStatuses: one("c", nil)}, nil},
+		"ends":        {corev1.PodStatus{ContainerStatuses: one("c", nil)}, corev1.PodStatus{ContainerStatuses: one("c", failed)}, map[container.ContainerType]int32{container.TypeRegular: 139}},
+		"has ended":   {corev1.PodStatus{ContainerStatuses: one("c", failed)}, corev1.PodStatus{ContainerStatuses: one("c", failed)}, nil},
+		"new, and it": {corev1.PodStatus{}, corev1.PodStatus{InitContainerStatuses: one("i", done)}, map[container.ContainerType]int32{container.TypeInit: 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got map[container.ContainerType]int32
+			Ended(&tc.before, &tc.now, func(kind container.ContainerType, end *corev1.ContainerStateTerminated) {
+				if got == nil {
+					got = map[container.ContainerType]int32{}
+				}
+				got[kind] = end.ExitCode
+			})
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
