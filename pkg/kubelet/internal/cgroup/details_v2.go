@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/meminfo"
 )
 
 func (t v2) details(p string) (Details, error) {
@@ -68,14 +70,7 @@ func (t v2) rootMemory(f *files, d *Details) {
 	if !ok || d.MemoryUsage != nil {
 		return
 	}
-	info := map[string]uint64{}
-	for line := range strings.Lines(text) {
-		if w := strings.Fields(line); len(w) >= 2 {
-			if n, err := strconv.ParseUint(w[1], 10, 64); err == nil {
-				info[strings.TrimSuffix(w[0], ":")] = n << 10
-			}
-		}
-	}
+	info := meminfo.Parse(text)
 	if info["MemTotal"] == 0 {
 		return
 	}

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/meminfo"
 )
 
 // Machine reads what a Node observes. Safe for concurrent use.
@@ -113,23 +115,15 @@ func (o Observations) fileSystem(dir string, bytes, inodes Signal) error {
 
 // memory is what the kernel could give out, caches included, and all there is, in bytes.
 func (m *Machine) memory() (available, total int64, err error) {
-	data, err := os.ReadFile(filepath.Join(m.Root, "proc/meminfo"))
+	info, err := meminfo.Read(m.Root)
 	if err != nil {
-		return 0, 0, fmt.Errorf("reading memory usage: %w", err)
+		return 0, 0, err
 	}
-	values := map[string]int64{}
-	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) >= 2 {
-			if kb, err := strconv.ParseInt(f[1], 10, 64); err == nil {
-				values[strings.TrimSuffix(f[0], ":")] = kb << 10
-			}
-		}
-	}
-	available, ok := values["MemAvailable"]
-	if !ok || values["MemTotal"] == 0 {
+	free, ok := info["MemAvailable"]
+	if !ok || info["MemTotal"] == 0 {
 		return 0, 0, fmt.Errorf("reading memory usage: no MemAvailable or MemTotal in meminfo")
 	}
-	return available, values["MemTotal"], nil
+	return int64(free), int64(info["MemTotal"]), nil
 }
 
 // processes is how many tasks there are and may be. The kernel counts threads for both.

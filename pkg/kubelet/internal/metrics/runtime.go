@@ -80,6 +80,14 @@ func (c *counted) CreateContainer(ctx context.Context, sandboxID string, cfg con
 	return timed(c.m, "create_container", func() (string, error) { return c.Runtime.CreateContainer(ctx, sandboxID, cfg) })
 }
 
+func (c *counted) ImagesInUse(ctx context.Context) (map[string]bool, error) {
+	return timed(c.m, "list_containers", func() (map[string]bool, error) { return c.Runtime.ImagesInUse(ctx) })
+}
+
+func (c *counted) DiskUsage(ctx context.Context, id string) (container.DiskUsage, error) {
+	return timed(c.m, "container_stats", func() (container.DiskUsage, error) { return c.Runtime.DiskUsage(ctx, id) })
+}
+
 // Terminated notes the end of a container.
 func (m *Metrics) Terminated(t container.ContainerType, end *corev1.ContainerStateTerminated) {
 	m.terminatedContainers.WithLabelValues(typeLabel(t), strconv.Itoa(int(end.ExitCode)), end.Reason).Inc()

@@ -4,7 +4,6 @@
 package node
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net/netip"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/meminfo"
 )
 
 // maxImages is how many images a Node lists, the largest first.
@@ -77,21 +77,11 @@ func Allocatable(capacity corev1.ResourceList, reserved ...corev1.ResourceList) 
 }
 
 func (h Host) memory() (int64, error) {
-	f, err := os.Open(filepath.Join(h.Root, "proc/meminfo"))
-	if err != nil {
-		return 0, fmt.Errorf("reading memory size: %w", err)
+	info, err := meminfo.Read(h.Root)
+	if err == nil && info["MemTotal"] == 0 {
+		err = fmt.Errorf("reading memory size: no MemTotal in meminfo")
 	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if f := strings.Fields(s.Text()); len(f) >= 2 && f[0] == "MemTotal:" {
-			kb, err := strconv.ParseInt(f[1], 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("reading memory size: %w", err)
-			}
-			return kb << 10, nil
-		}
-	}
-	return 0, fmt.Errorf("reading memory size: no MemTotal in meminfo")
+	return int64(info["MemTotal"]), err
 }
 
 // Info returns the machine's identity and versions.

@@ -392,6 +392,7 @@ func (i *Intake) fetchAll(ctx context.Context) {
 
 func (i *Intake) forget(uid types.UID) {
 	delete(i.refused, uid)
+	delete(i.had, uid)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.fetched, uid)

@@ -13,6 +13,7 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
+	"minik8s.io/minik8s/pkg/kubelet/internal/meminfo"
 	"minik8s.io/minik8s/pkg/kubelet/internal/netdev"
 )
 
@@ -22,7 +23,7 @@ func (s *Collector) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha
 	if busy, ok := cpuBusy(); ok {
 		n.CPU = s.cpu("node", cgroup.Stats{CPU: time.Duration(busy)}, now)
 	}
-	info := meminfo()
+	info, _ := meminfo.Read("/") // without it there is nothing to tell
 	if total := info["MemTotal"]; total > 0 {
 		available := info["MemAvailable"]
 		used := total - info["MemFree"]
@@ -103,22 +104,6 @@ func bootTime() time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-func meminfo() map[string]uint64 {
-	out := map[string]uint64{}
-	data, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return out
-	}
-	for line := range strings.SplitSeq(string(data), "\n") {
-		if f := strings.Fields(line); len(f) >= 2 {
-			if v, err := strconv.ParseUint(f[1], 10, 64); err == nil {
-				out[strings.TrimSuffix(f[0], ":")] = v << 10
-			}
-		}
-	}
-	return out
 }
 
 // interfaces are the counters in a file net/dev, nil if it cannot be read.

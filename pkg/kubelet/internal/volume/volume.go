@@ -88,7 +88,7 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 		changed: make(chan types.UID), wake: make(chan struct{}, 1), pending: map[types.UID]bool{},
 	}
 	m.objects = object.New(c.Client, c.Clock, m.markChanged)
-	if m.bundles, err = trustbundle.New(c.Client, c.Clock, m.markChanged); err != nil {
+	if m.bundles, err = trustbundle.New(c.Client, m.markChanged); err != nil {
 		return nil, err
 	}
 	m.certs, err = podcertificate.New(podcertificate.Config{

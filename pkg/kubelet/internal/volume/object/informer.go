@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
@@ -20,7 +19,6 @@ type Informer struct {
 	cache.SharedIndexInformer
 
 	what    string
-	clock   clock.Clock
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -29,9 +27,9 @@ type Informer struct {
 }
 
 // NewInformer returns one that has not begun. What it lists is named in errors.
-func NewInformer(what string, i cache.SharedIndexInformer, c clock.Clock) *Informer {
+func NewInformer(what string, i cache.SharedIndexInformer) *Informer {
 	ctx, stop := context.WithCancel(context.Background())
-	return &Informer{SharedIndexInformer: i, what: what, clock: c, ctx: ctx, stop: stop}
+	return &Informer{SharedIndexInformer: i, what: what, ctx: ctx, stop: stop}
 }
 
 // Await returns when all is known that was there when it began. Errors wrap plugin.ErrUnavailable.
@@ -42,27 +40,15 @@ func (i *Informer) Await(ctx context.Context) error {
 		i.running.Go(func() { i.RunWithContext(i.ctx) })
 	}
 	i.mu.Unlock()
-	if i.HasSynced() {
+	waiting, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	switch {
+	case cache.WaitForCacheSync(waiting.Done(), i.HasSynced):
 		return nil
-	}
-	timeout := i.clock.NewTimer(syncTimeout)
-	defer timeout.Stop()
-	synced := make(chan struct{})
-	waiting, done := context.WithCancel(ctx)
-	defer done()
-	go func() {
-		if cache.WaitForCacheSync(waiting.Done(), i.HasSynced) {
-			close(synced)
-		}
-	}()
-	select {
-	case <-synced:
-		return nil
-	case <-ctx.Done():
+	case ctx.Err() != nil:
 		return fmt.Errorf("failed to sync %s cache: %w: %w", i.what, plugin.ErrUnavailable, ctx.Err())
-	case <-timeout.C():
-		return fmt.Errorf("failed to sync %s cache: timed out waiting for the condition: %w", i.what, plugin.ErrUnavailable)
 	}
+	return fmt.Errorf("failed to sync %s cache: timed out waiting for the condition: %w", i.what, plugin.ErrUnavailable)
 }
 
 // Stop ends it and waits until it has.

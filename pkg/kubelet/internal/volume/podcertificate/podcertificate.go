@@ -104,7 +104,7 @@ func New(c Config) (*Manager, error) {
 		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", c.NodeName).String()
 	}
 	informer := certificatesinformers.NewFilteredPodCertificateRequestInformer(c.Client, metav1.NamespaceAll, 0, cache.Indexers{}, own)
-	m := &Manager{config: c, requests: object.NewInformer("podcertificaterequests", informer, c.Clock), states: map[key]*state{}}
+	m := &Manager{config: c, requests: object.NewInformer("podcertificaterequests", informer), states: map[key]*state{}}
 	tell := func(o any) {
 		if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
 			o = d.Obj

@@ -23,7 +23,6 @@ import (
 	certificatesinformers "k8s.io/client-go/informers/certificates/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/object"
 )
@@ -39,9 +38,9 @@ type Manager struct {
 
 // New returns a Manager that watches nothing yet. changed is told of the pods that have asked when a bundle changes; it must not
 // block.
-func New(client kubernetes.Interface, c clock.Clock, changed func(types.UID)) (*Manager, error) {
+func New(client kubernetes.Interface, changed func(types.UID)) (*Manager, error) {
 	m := &Manager{
-		bundles: object.NewInformer("clustertrustbundles", certificatesinformers.NewClusterTrustBundleInformer(client, 0, cache.Indexers{}), c),
+		bundles: object.NewInformer("clustertrustbundles", certificatesinformers.NewClusterTrustBundleInformer(client, 0, cache.Indexers{})),
 		changed: changed, pods: map[types.UID]bool{},
 	}
 	_, err := m.bundles.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
@@ -88,7 +87,7 @@ func TestGet(t *testing.T) {
 	t.Parallel()
 	client := fake.NewClientset(bundle("plain", "", nil, "a"))
 	changed := make(chan types.UID, 10)
-	m, err := New(client, clock.RealClock{}, func(uid types.UID) { changed <- uid })
+	m, err := New(client, func(uid types.UID) { changed <- uid })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +126,7 @@ func TestGet_Unavailable(t *testing.T) {
 		client.PrependReactor("list", "clustertrustbundles", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, errors.New("away")
 		})
-		m, err := New(client, clock.RealClock{}, func(types.UID) {})
+		m, err := New(client, func(types.UID) {})
 		if err != nil {
 			t.Fatal(err)
 		}
