@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package podspec answers questions about a pod's spec that several parts of the kubelet ask: its containers, who is
-// a sidecar, what restarts, how a container is named in events. Touch it when the Pod API grows a field they share.
+// a sidecar, how a container is named in events. Touch it when the Pod API grows a field they share.
 package podspec
 
 import (
@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"iter"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,35 +65,6 @@ func Status(st *corev1.PodStatus, name string) *corev1.ContainerStatus {
 		}
 	}
 	return nil
-}
-
-// RestartsOn says whether a container that ended with exitCode is to be started again, by its own restartPolicyRules,
-// its own restartPolicy (KEP-5307), or the pod's. Sidecars always restart.
-func RestartsOn(pod *corev1.Pod, c *corev1.Container, exitCode int) bool {
-	for _, r := range c.RestartPolicyRules {
-		if r.ExitCodes == nil || r.Action != corev1.ContainerRestartRuleActionRestart {
-			continue
-		}
-		in := slices.Contains(r.ExitCodes.Values, int32(exitCode))
-		if in == (r.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn) {
-			return true
-		}
-	}
-	policy := string(pod.Spec.RestartPolicy)
-	if c.RestartPolicy != nil {
-		policy = string(*c.RestartPolicy)
-	} else if _, t := Find(pod, c.Name); t == container.TypeInit && policy == string(corev1.RestartPolicyAlways) {
-		// A plain init container runs until it succeeds once.
-		policy = string(corev1.RestartPolicyOnFailure)
-	}
-	switch policy {
-	case string(corev1.RestartPolicyNever):
-		return false
-	case string(corev1.RestartPolicyOnFailure):
-		return exitCode != 0
-	default:
-		return true
-	}
 }
 
 // Hash identifies what of a running container's spec may change only by replacing it: its name and image.

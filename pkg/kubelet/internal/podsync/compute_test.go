@@ -16,6 +16,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/restart"
+	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 )
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -32,7 +33,10 @@ type summary struct {
 }
 
 func summarise(a Actions) summary {
-	s := summary{Finished: a.Finished, Recreate: a.Recreate, Remove: a.Remove, Requeue: a.Requeue}
+	s := summary{Finished: a.Finished, Recreate: a.Recreate, Requeue: a.Requeue}
+	for _, c := range a.Remove {
+		s.Remove = append(s.Remove, c.ID)
+	}
 	if a.CreateSandbox {
 		s.Sandbox = fmt.Sprintf("create %d", a.SandboxAttempt)
 	} else if a.Sandbox != nil {
@@ -42,10 +46,10 @@ func summarise(a Actions) summary {
 		s.Kill = append(s.Kill, k.Container.Name+": "+k.Message)
 	}
 	for _, st := range a.Start {
-		s.Start = append(s.Start, fmt.Sprintf("%s#%d", st.Name, st.Attempt))
+		s.Start = append(s.Start, fmt.Sprintf("%s#%d", st.Of.Spec.Name, st.Attempt))
 	}
 	for _, h := range a.Held {
-		s.Held = append(s.Held, fmt.Sprintf("%s after %s", h.Name, h.Delay))
+		s.Held = append(s.Held, fmt.Sprintf("%s after %s", h.Spec.Name, h.Backoff.Delay))
 	}
 	return s
 }
@@ -145,7 +149,7 @@ func TestCompute(t *testing.T) {
 		pod        *corev1.Pod
 		sandbox    string
 		containers []string
-		probes     map[string]Probe
+		probes     map[string]snapshot.Probe
 		backoff    map[string]restart.Backoff
 		want       summary
 	}{
@@ -188,13 +192,13 @@ func TestCompute(t *testing.T) {
 		{name: "old attempts are pruned", pod: pod("a"), sandbox: "sb", containers: []string{"a#3=running", "a#2=1", "a#1=1"}, want: summary{Sandbox: "sb", Remove: []string{"a-1"}}},
 
 		// Kills.
-		{name: "liveness", pod: pod("a"), sandbox: "sb", containers: []string{"a#0=running"}, probes: map[string]Probe{"a-0": {Started: true, LivenessFailed: true}},
+		{name: "liveness", pod: pod("a"), sandbox: "sb", containers: []string{"a#0=running"}, probes: map[string]snapshot.Probe{"a-0": {Started: true, LivenessFailed: true}},
 			want: summary{Sandbox: "sb", Kill: []string{"a: Container a failed liveness probe, will be restarted"}, Start: []string{"a#1"}}},
-		{name: "liveness, never", pod: with(pod("a"), policy(corev1.RestartPolicyNever)), sandbox: "sb", containers: []string{"a#0=running"}, probes: map[string]Probe{"a-0": {Started: true, LivenessFailed: true}},
+		{name: "liveness, never", pod: with(pod("a"), policy(corev1.RestartPolicyNever)), sandbox: "sb", containers: []string{"a#0=running"}, probes: map[string]snapshot.Probe{"a-0": {Started: true, LivenessFailed: true}},
 			want: summary{Sandbox: "sb", Kill: []string{"a: Container a failed liveness probe"}}},
-		{name: "startup", pod: pod("a"), sandbox: "sb", containers: []string{"a#0=running"}, probes: map[string]Probe{"a-0": {StartupFailed: true}},
+		{name: "startup", pod: pod("a"), sandbox: "sb", containers: []string{"a#0=running"}, probes: map[string]snapshot.Probe{"a-0": {StartupFailed: true}},
 			want: summary{Sandbox: "sb", Kill: []string{"a: Container a failed startup probe, will be restarted"}, Start: []string{"a#1"}}},
-		{name: "liveness in back-off", pod: pod("a"), sandbox: "sb", containers: []string{"a#1=running"}, probes: map[string]Probe{"a-1": {LivenessFailed: true}},
+		{name: "liveness in back-off", pod: pod("a"), sandbox: "sb", containers: []string{"a#1=running"}, probes: map[string]snapshot.Probe{"a-1": {LivenessFailed: true}},
 			backoff: map[string]restart.Backoff{"a": {Delay: 10 * time.Second, Restarted: now.Add(-30 * time.Second)}},
 			want:    summary{Sandbox: "sb", Kill: []string{"a: Container a failed liveness probe, will be restarted"}, Requeue: time.Second}},
 		{name: "new image", pod: with(pod("a", "b"), policy(corev1.RestartPolicyNever), func(p *corev1.Pod) { p.Spec.Containers[0].Image = "j" }), sandbox: "sb", containers: []string{"a#0=running", "b#0=running"},
@@ -222,11 +226,11 @@ func TestCompute(t *testing.T) {
 		// Sidecars.
 		{name: "sidecar first", pod: with(pod("a"), sidecar("s"), initc("i")), sandbox: "sb", want: summary{Sandbox: "sb", Start: []string{"s#0"}}},
 		{name: "sidecar has started", pod: with(pod("a"), sidecar("s"), initc("i")), sandbox: "sb", containers: []string{"s#0=running"}, want: summary{Sandbox: "sb", Start: []string{"i#0"}}},
-		{name: "sidecar not started yet", pod: with(pod("a"), sidecar("s"), initc("i")), sandbox: "sb", containers: []string{"s#0=running"}, probes: map[string]Probe{"s-0": {}},
+		{name: "sidecar not started yet", pod: with(pod("a"), sidecar("s"), initc("i")), sandbox: "sb", containers: []string{"s#0=running"}, probes: map[string]snapshot.Probe{"s-0": {}},
 			want: summary{Sandbox: "sb"}},
 		{name: "sidecar restarts beside the others", pod: with(pod("a"), sidecar("s")), sandbox: "sb", containers: []string{"s#0=0", "a#0=running"}, want: summary{Sandbox: "sb", Start: []string{"s#1"}}},
 		{name: "sidecars do not keep a pod", pod: with(pod("a"), sidecar("s"), policy(corev1.RestartPolicyNever)), sandbox: "sb", containers: []string{"s#0=running", "a#0=0"}, want: summary{Finished: true}},
-		{name: "sidecar fails its startup probe", pod: with(pod("a"), sidecar("s"), policy(corev1.RestartPolicyNever)), sandbox: "sb", containers: []string{"s#0=running"}, probes: map[string]Probe{"s-0": {StartupFailed: true}},
+		{name: "sidecar fails its startup probe", pod: with(pod("a"), sidecar("s"), policy(corev1.RestartPolicyNever)), sandbox: "sb", containers: []string{"s#0=running"}, probes: map[string]snapshot.Probe{"s-0": {StartupFailed: true}},
 			want: summary{Sandbox: "sb", Kill: []string{"s: Container s failed startup probe, will be restarted"}, Start: []string{"s#1"}}},
 
 		// Ephemeral containers.
@@ -239,8 +243,8 @@ func TestCompute(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			in := Input{Pod: tt.pod, Observed: engine(t, tt.sandbox, tt.containers...), Probes: tt.probes, Backoff: tt.backoff, Now: now}
-			if diff := cmp.Diff(tt.want, summarise(Compute(in))); diff != "" {
+			look := snapshot.New(snapshot.Parts{Pod: tt.pod, Observed: engine(t, tt.sandbox, tt.containers...), Probes: tt.probes, Backoff: tt.backoff, Now: now})
+			if diff := cmp.Diff(tt.want, summarise(Compute(look))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

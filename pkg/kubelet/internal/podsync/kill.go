@@ -17,6 +17,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 )
 
@@ -31,15 +32,16 @@ type turn struct {
 	done chan struct{}
 }
 
-// kill stops containers, all at once except sidecars: these go after the others, the last one first.
-func (s *Syncer) kill(ctx context.Context, m *memory, pod *corev1.Pod, alive []*container.Container, grace time.Duration) error {
+// kill stops the containers that run, all at once except sidecars: these go after the others, the last one first.
+func (s *Syncer) kill(ctx context.Context, n *notes, look *snapshot.Pod, grace time.Duration) error {
+	alive := look.Observed.Alive()
 	if len(alive) == 0 {
 		return nil
 	}
 	order := map[string]int{} // sidecars by their place
-	for i := range pod.Spec.InitContainers {
-		if podspec.IsSidecar(&pod.Spec.InitContainers[i]) {
-			order[pod.Spec.InitContainers[i].Name] = i + 1
+	for i, c := range look.Init {
+		if c.Sidecar {
+			order[c.Spec.Name] = i + 1
 		}
 	}
 	turns := make([]*turn, len(alive))
@@ -61,7 +63,7 @@ func (s *Syncer) kill(ctx context.Context, m *memory, pod *corev1.Pod, alive []*
 	for i, c := range alive {
 		wg.Go(func() {
 			defer close(turns[i].done)
-			errs[i] = s.killOne(ctx, m, pod, Kill{Container: c, Reason: KillPod}, grace, turns[i].wait)
+			errs[i] = s.killOne(ctx, n, look, Kill{Container: c, Of: look.Find(c.Name), Reason: KillPod}, grace, turns[i].wait)
 		})
 	}
 	wg.Wait()
@@ -69,13 +71,13 @@ func (s *Syncer) kill(ctx context.Context, m *memory, pod *corev1.Pod, alive []*
 }
 
 // killOne stops a container within grace: preStop hook, then the wait for its turn, both counted, then the signal.
-func (s *Syncer) killOne(ctx context.Context, m *memory, pod *corev1.Pod, k Kill, grace time.Duration, before []<-chan struct{}) error {
+func (s *Syncer) killOne(ctx context.Context, n *notes, look *snapshot.Pod, k Kill, grace time.Duration, before []<-chan struct{}) error {
 	id := k.Container.ID
-	m.mu.Lock()
-	announced, hooked := m.killed[id], m.preStopped[id]
-	m.killed[id], m.preStopped[id] = true, true
-	m.mu.Unlock()
-	ref := podspec.Ref(pod, k.Container.Name)
+	n.mu.Lock()
+	announced, hooked := n.killed[id], n.preStopped[id]
+	n.killed[id], n.preStopped[id] = true, true
+	n.mu.Unlock()
+	ref := podspec.Ref(look.Pod, k.Container.Name)
 	if !announced {
 		message := k.Message
 		if message == "" {
@@ -86,9 +88,9 @@ func (s *Syncer) killOne(ctx context.Context, m *memory, pod *corev1.Pod, k Kill
 	began := s.cfg.Clock.Now()
 	left := func() time.Duration { return grace - s.cfg.Clock.Since(began) }
 
-	c, _ := podspec.Find(pod, k.Container.Name)
-	if c != nil && c.Lifecycle != nil && c.Lifecycle.PreStop != nil && grace > 0 && !hooked && k.Container.State != container.StateUnknown {
-		if err := s.preStop(ctx, pod, c, id, grace); err != nil {
+	hook := k.Of != nil && k.Of.Spec.Lifecycle != nil && k.Of.Spec.Lifecycle.PreStop != nil
+	if hook && grace > 0 && !hooked && k.Container.State != container.StateUnknown {
+		if err := s.preStop(ctx, look.Pod, k.Of.Spec, id, grace); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -143,34 +145,36 @@ func (s *Syncer) preStop(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 
 // Terminate stops all of a pod within grace. When it returns nil nothing runs, and the pod's last status is on its way.
 func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Duration) error {
-	m := s.memory(pod.UID)
-	if f := s.recall(ctx, m, pod); f != nil && f.Grace > 0 {
+	n := s.notes(pod.UID)
+	if f := s.recall(ctx, n, pod); f != nil && f.Grace > 0 {
 		grace = min(grace, f.Grace)
 	}
-	pod = s.current(pod)
 	s.cfg.Probes.StopKilling(pod.UID)
-	obs, err := s.cfg.Observe(ctx, pod.UID)
+	look, err := s.look(ctx, n, pod)
 	if err != nil {
 		return err
 	}
-	s.publish(ctx, m, pod, obs, false, false)
-	if err := s.kill(ctx, m, pod, obs.Alive(), grace); err != nil {
+	s.publish(ctx, n, look, false, false)
+	if err := s.kill(ctx, n, look, grace); err != nil {
 		if ctx.Err() == nil {
 			s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "FailedKillPod", fmt.Sprintf("error killing pod: %v", err))
 		}
 		return err
 	}
-	if obs, err = s.cfg.Observe(ctx, pod.UID); err != nil {
+	if look, err = s.look(ctx, n, pod); err != nil {
 		return err
 	}
-	if alive := obs.Alive(); len(alive) > 0 {
+	if alive := look.Observed.Alive(); len(alive) > 0 {
 		return fmt.Errorf("container %q is still running", alive[0].Name)
 	}
 	s.cfg.Probes.Remove(pod.UID)
-	if err := s.dropSandboxes(ctx, pod, obs); err != nil {
+	if err := s.dropSandboxes(ctx, pod, look.Observed); err != nil {
 		return err
 	}
-	s.publish(ctx, m, s.current(pod), obs, true, true)
+	if look, err = s.look(ctx, n, pod); err != nil {
+		return err
+	}
+	s.publish(ctx, n, look, true, true)
 	return nil
 }
 
@@ -178,27 +182,27 @@ func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Dura
 // reason already. A kubelet that is killed meanwhile ends the pod when it starts again; if that cannot be noted, because the disk
 // is full perhaps, the pod is ended all the same.
 func (s *Syncer) Fail(ctx context.Context, pod *corev1.Pod, f status.Failure) bool {
-	m := s.memory(pod.UID)
-	if s.recall(ctx, m, pod) != nil {
+	n := s.notes(pod.UID)
+	if s.recall(ctx, n, pod) != nil {
 		return false
 	}
 	if err := s.cfg.Failures.Fail(pod.UID, f); err != nil {
 		klog.FromContext(ctx).Error(err, "A pod that is ended would be started again by the next kubelet", "pod", klog.KObj(pod))
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.failure != nil {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failure != nil {
 		return false
 	}
-	m.failure = &f
+	n.failure = &f
 	return true
 }
 
 // recall returns why the kubelet has ended a pod, nil if it has not; an earlier process may have decided so.
-func (s *Syncer) recall(ctx context.Context, m *memory, pod *corev1.Pod) *status.Failure {
-	m.mu.Lock()
-	f, recalled := m.failure, m.recalled
-	m.mu.Unlock()
+func (s *Syncer) recall(ctx context.Context, n *notes, pod *corev1.Pod) *status.Failure {
+	n.mu.Lock()
+	f, recalled := n.failure, n.recalled
+	n.mu.Unlock()
 	if f != nil || recalled {
 		return f
 	}
@@ -206,13 +210,13 @@ func (s *Syncer) recall(ctx context.Context, m *memory, pod *corev1.Pod) *status
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "What was decided about a pod is lost", "pod", klog.KObj(pod))
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.recalled = true
-	if m.failure == nil {
-		m.failure = kept
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.recalled = true
+	if n.failure == nil {
+		n.failure = kept
 	}
-	return m.failure
+	return n.failure
 }
 
 // Cleanup gives back what a stopped pod holds; see podworker.Life.
@@ -227,7 +231,7 @@ func (s *Syncer) Cleanup(ctx context.Context, pod *corev1.Pod, deleted bool) err
 	if err := s.cfg.Volumes.Unmount(ctx, pod.UID); err != nil {
 		return fmt.Errorf("unmounting volumes: %w", err)
 	}
-	f := s.recall(ctx, s.memory(pod.UID), pod)
+	f := s.recall(ctx, s.notes(pod.UID), pod)
 	if !deleted && (f == nil || !f.Clear) {
 		return s.removeCgroup(pod)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
-	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 )
 
@@ -31,85 +31,77 @@ const (
 )
 
 // publish computes the pod's status and has it reported if it changed.
-func (s *Syncer) publish(ctx context.Context, m *memory, pod *corev1.Pod, obs *observed.Pod, finished, stopped bool) {
+func (s *Syncer) publish(ctx context.Context, n *notes, look *snapshot.Pod, finished, stopped bool) {
+	s.messages(ctx, n, look)
 	in := status.Input{
-		Pod: pod, Observed: obs, RuntimeName: s.cfg.RuntimeName,
-		HostIPs: s.cfg.HostIPs, PodIPs: s.podIPs(obs),
-		Probes: map[string]status.Probe{}, Resources: map[string]corev1.ResourceRequirements{},
-		Finished: finished, Stopped: stopped, Pending: s.cfg.Resizes.Get(pod.UID),
-		Now: s.cfg.Clock.Now(),
+		Look: look, RuntimeName: s.cfg.RuntimeName, HostIPs: s.cfg.HostIPs,
+		Finished: finished, Stopped: stopped, Pending: s.cfg.Resizes.Get(look.UID),
 	}
-	for _, c := range obs.Alive() {
-		v := s.cfg.Probes.Verdict(pod.UID, c.ID)
-		if spec, _ := podspec.Find(pod, c.Name); spec != nil && !s.cfg.Probes.Known(pod.UID, c.ID) {
-			// The container is not probed yet, so nothing is known.
-			v.Started = v.Started && spec.StartupProbe == nil
-			v.Ready = v.Ready && spec.ReadinessProbe == nil
-		}
-		in.Probes[c.ID] = status.Probe{Started: v.Started, Ready: v.Ready}
-	}
-	for _, p := range s.pendingResizes(pod, obs) {
-		in.Resizing = true
-		if old := podspec.Status(&pod.Status, p.container.Name); old != nil && old.Resources != nil {
-			in.Resources[p.container.ID] = *old.Resources
-		}
-	}
-	s.messages(ctx, m, pod, obs)
-	m.mu.Lock()
-	in.Failure, in.Waiting, in.TerminationMessages = m.failure, maps.Clone(m.waiting), maps.Clone(m.messages)
-	m.mu.Unlock()
+	n.mu.Lock()
+	in.Failure, in.TerminationMessages = n.failure, maps.Clone(n.messages)
+	n.mu.Unlock()
 	st := status.Generate(in)
-	status.Ended(&pod.Status, &st, s.cfg.Terminated)
-	s.cfg.Status.Set(pod, st)
+	status.Ended(&look.Status, &st, s.cfg.Terminated)
+	s.cfg.Status.Set(look.Pod, st)
 }
 
 // messages reads the termination messages of containers that have ended, each once.
-func (s *Syncer) messages(ctx context.Context, m *memory, pod *corev1.Pod, obs *observed.Pod) {
-	if obs == nil {
+func (s *Syncer) messages(ctx context.Context, n *notes, look *snapshot.Pod) {
+	if look.Observed == nil {
 		return
 	}
-	m.forget(obs)
-	limit := min(maxMessage, maxMessages/max(len(pod.Spec.Containers)+len(pod.Spec.InitContainers), 1))
-	for _, c := range obs.Containers {
-		m.mu.Lock()
-		_, known := m.messages[c.ID]
-		m.mu.Unlock()
-		spec, _ := podspec.Find(pod, c.Name)
-		if known || spec == nil || c.State != container.StateExited {
-			continue
-		}
-		text := ""
-		if c.TerminationMessageFile != "" {
-			text = tail(c.TerminationMessageFile, limit)
-		}
-		if text == "" && c.ExitCode != 0 && spec.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
-			var out bytes.Buffer
-			lctx, cancel := context.WithTimeout(ctx, logPatience)
-			err := s.cfg.Runtime.Logs(lctx, c.ID, container.LogOptions{Tail: fallbackLines}, &out, &out)
-			cancel()
+	n.forget(look.Observed)
+	limit := min(maxMessage, maxMessages/max(len(look.Regular)+len(look.Init), 1))
+	for _, of := range look.Containers() {
+		for _, c := range slices.Concat([]*container.Container{of.Latest, of.Previous}, of.Older) {
+			if c == nil || c.State != container.StateExited {
+				continue
+			}
+			n.mu.Lock()
+			_, known := n.messages[c.ID]
+			n.mu.Unlock()
+			if known {
+				continue
+			}
+			text := s.message(ctx, of.Spec, c, limit)
 			if ctx.Err() != nil {
 				return
 			}
-			if text = last(out.String(), min(maxFallback, limit)); err != nil {
-				text = fmt.Sprintf("Error on reading termination message from logs: %v", err)
-			}
+			n.mu.Lock()
+			n.messages[c.ID] = text
+			n.mu.Unlock()
 		}
-		m.mu.Lock()
-		m.messages[c.ID] = text
-		m.mu.Unlock()
 	}
 }
 
+// message is what a container that has ended has left to say, of its log if its spec says so and it has failed.
+func (s *Syncer) message(ctx context.Context, spec *corev1.Container, c *container.Container, limit int) string {
+	text := ""
+	if c.TerminationMessageFile != "" {
+		text = tail(c.TerminationMessageFile, limit)
+	}
+	if text != "" || c.ExitCode == 0 || spec.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
+		return text
+	}
+	var out bytes.Buffer
+	ctx, cancel := context.WithTimeout(ctx, logPatience)
+	defer cancel()
+	if err := s.cfg.Runtime.Logs(ctx, c.ID, container.LogOptions{Tail: fallbackLines}, &out, &out); err != nil {
+		return fmt.Sprintf("Error on reading termination message from logs: %v", err)
+	}
+	return last(out.String(), min(maxFallback, limit))
+}
+
 // forget drops what is known of containers that the engine has removed.
-func (m *memory) forget(obs *observed.Pod) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (n *notes) forget(obs *observed.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	gone := func(id string) bool {
 		return !slices.ContainsFunc(obs.Containers, func(c *container.Container) bool { return c.ID == id })
 	}
-	maps.DeleteFunc(m.killed, func(id string, _ bool) bool { return gone(id) })
-	maps.DeleteFunc(m.preStopped, func(id string, _ bool) bool { return gone(id) })
-	maps.DeleteFunc(m.messages, func(id, _ string) bool { return gone(id) })
+	maps.DeleteFunc(n.killed, func(id string, _ bool) bool { return gone(id) })
+	maps.DeleteFunc(n.preStopped, func(id string, _ bool) bool { return gone(id) })
+	maps.DeleteFunc(n.messages, func(id, _ string) bool { return gone(id) })
 }
 
 // tail reads at most limit bytes from the end of a file. The container may have put anything there; what is no regular

@@ -14,9 +14,8 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
-	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
-	"minik8s.io/minik8s/pkg/kubelet/internal/status"
+	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 )
 
 // Waiting reasons, as upstream spells them.
@@ -30,8 +29,9 @@ const (
 )
 
 // containers carries out what is to be done in a running sandbox.
-func (s *Syncer) containers(ctx context.Context, m *memory, pod *corev1.Pod, obs *observed.Pod, a Actions) error {
-	ips, err := s.connect(ctx, m, pod, a.Sandbox)
+func (s *Syncer) containers(ctx context.Context, n *notes, look *snapshot.Pod, a Actions) error {
+	pod := look.Pod
+	ips, err := s.connect(ctx, n, pod, a.Sandbox)
 	if err != nil {
 		return err
 	}
@@ -43,54 +43,54 @@ func (s *Syncer) containers(ctx context.Context, m *memory, pod *corev1.Pod, obs
 		return err
 	}
 	for _, k := range a.Kill {
-		if err := s.killOne(ctx, m, pod, k, s.graceFor(pod, k), nil); err != nil {
+		if err := s.killOne(ctx, n, look, k, graceFor(pod, k), nil); err != nil {
 			return err
 		}
 	}
-	for _, id := range a.Remove {
-		if err := s.remove(ctx, obs, id); err != nil {
+	for _, c := range a.Remove {
+		if err := s.remove(ctx, c); err != nil {
 			return err
 		}
 	}
 	for _, h := range a.Held {
-		s.hold(m, pod, h)
+		s.hold(n, pod, h)
 	}
-	s.resize(ctx, pod, obs)
+	s.resize(ctx, look)
 	var errs []error
 	for _, st := range a.Start {
-		err := s.start(ctx, m, pod, obs, a.Sandbox, st, ips, parent)
+		name := st.Of.Spec.Name
+		err := s.start(ctx, n, look, st, ips, parent)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		m.mu.Lock()
-		delete(m.waiting, st.Name)
+		n.mu.Lock()
+		delete(n.waiting, name)
 		if w, ok := errors.AsType[*WaitError](err); ok {
-			m.waiting[st.Name] = status.Waiting{Reason: w.Reason, Message: w.Message}
+			n.waiting[name] = snapshot.Waiting{Reason: w.Reason, Message: w.Message}
 		}
-		m.mu.Unlock()
+		n.mu.Unlock()
 		if err != nil {
-			errs = append(errs, fmt.Errorf("starting container %q: %w", st.Name, err))
+			errs = append(errs, fmt.Errorf("starting container %q: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Syncer) hold(m *memory, pod *corev1.Pod, h Held) {
-	m.mu.Lock()
-	m.waiting[h.Name] = status.Waiting{Reason: reasonCrashLoop,
-		Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", h.Delay, h.Name, podspec.FullName(pod))}
-	m.mu.Unlock()
-	s.cfg.Recorder.Event(podspec.Ref(pod, h.Name), corev1.EventTypeWarning, "BackOff",
-		fmt.Sprintf("Back-off restarting failed container %s in pod %s", h.Name, podspec.FullName(pod)))
+// hold has a container that waits for its back-off to pass shown so.
+func (s *Syncer) hold(n *notes, pod *corev1.Pod, h *snapshot.Container) {
+	name := h.Spec.Name
+	n.mu.Lock()
+	n.waiting[name] = snapshot.Waiting{Reason: reasonCrashLoop,
+		Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", h.Backoff.Delay, name, podspec.FullName(pod))}
+	n.mu.Unlock()
+	s.cfg.Recorder.Event(podspec.Ref(pod, name), corev1.EventTypeWarning, "BackOff",
+		fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, podspec.FullName(pod)))
 }
 
 // start creates and starts one container and runs its postStart hook. Errors are *WaitError unless ctx ended.
-func (s *Syncer) start(ctx context.Context, m *memory, pod *corev1.Pod, obs *observed.Pod, sb *container.Sandbox, st Start, ips []string, parent string) error {
-	c, _ := podspec.Find(pod, st.Name)
-	if c == nil {
-		return fmt.Errorf("container %q is not in the pod's spec", st.Name)
-	}
-	ref := podspec.Ref(pod, st.Name)
+func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Start, ips []string, parent string) error {
+	pod, c := look.Pod, st.Of.Spec
+	ref := podspec.Ref(pod, c.Name)
 	failed := func(reason string, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -109,16 +109,14 @@ func (s *Syncer) start(ctx context.Context, m *memory, pod *corev1.Pod, obs *obs
 		return w
 	}
 	target := ""
-	if st.Type == container.TypeEphemeral {
-		if name := targetOf(pod, st.Name); name != "" {
-			l := obs.Latest(name)
-			if l == nil || l.State != container.StateRunning {
-				return failed(reasonConfig, fmt.Errorf("unable to find target container %q", name))
-			}
-			target = l.ID
+	if name := st.Of.Target; name != "" {
+		t := look.Find(name)
+		if t == nil || !t.Running() {
+			return failed(reasonConfig, fmt.Errorf("unable to find target container %q", name))
 		}
+		target = t.Latest.ID
 	}
-	cfg, err := s.cfg.Builder.Container(ctx, launch.Request{Pod: pod, Container: c, Type: st.Type, Attempt: st.Attempt, Image: img, PodIPs: ips, CgroupParent: parent, Target: target})
+	cfg, err := s.cfg.Builder.Container(ctx, launch.Request{Pod: pod, Container: c, Type: st.Of.Type, Attempt: st.Attempt, Image: img, PodIPs: ips, CgroupParent: parent, Target: target})
 	if err != nil {
 		return failed(reasonConfig, err)
 	}
@@ -126,15 +124,15 @@ func (s *Syncer) start(ctx context.Context, m *memory, pod *corev1.Pod, obs *obs
 	if err := s.cfg.Starts.Do(ctx, func() (err error) {
 		whole, done := s.whole(ctx)
 		defer done()
-		if id, err = s.cfg.Runtime.CreateContainer(whole, sb.ID, cfg); err != nil {
+		if id, err = s.cfg.Runtime.CreateContainer(whole, look.Sandbox.ID, cfg); err != nil {
 			return failed(reasonCreate, err)
 		}
 		s.cfg.Recorder.Event(ref, corev1.EventTypeNormal, "Created", "Container created")
-		m.mu.Lock()
+		n.mu.Lock()
 		if !st.Exited.IsZero() {
-			m.backoff[st.Name] = m.backoff[st.Name].Next(st.Exited)
+			n.backoff[c.Name] = n.backoff[c.Name].Next(st.Exited)
 		}
-		m.mu.Unlock()
+		n.mu.Unlock()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -159,8 +157,8 @@ func (s *Syncer) start(ctx context.Context, m *memory, pod *corev1.Pod, obs *obs
 		}
 		// The hook's output stays out of the event, because it may hold secrets and events are widely readable.
 		s.cfg.Recorder.Event(ref, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
-		l := &container.Container{ID: id, Name: c.Name}
-		if kerr := s.killOne(ctx, m, pod, Kill{Container: l, Reason: KillChanged, Message: "FailedPostStartHook"}, s.graceFor(pod, Kill{Container: l}), nil); kerr != nil {
+		k := Kill{Container: &container.Container{ID: id, Name: c.Name}, Of: st.Of, Reason: KillChanged, Message: "FailedPostStartHook"}
+		if kerr := s.killOne(ctx, n, look, k, graceFor(pod, k), nil); kerr != nil {
 			return kerr
 		}
 		return &WaitError{Reason: reasonPostStart, Message: err.Error()}
@@ -168,52 +166,38 @@ func (s *Syncer) start(ctx context.Context, m *memory, pod *corev1.Pod, obs *obs
 	return nil
 }
 
-func targetOf(pod *corev1.Pod, ephemeral string) string {
-	for _, e := range pod.Spec.EphemeralContainers {
-		if e.Name == ephemeral {
-			return e.TargetContainerName
-		}
-	}
-	return ""
-}
-
 // remove removes a dead container with its termination log and the links to its log.
-func (s *Syncer) remove(ctx context.Context, obs *observed.Pod, id string) error {
-	if err := s.cfg.Runtime.RemoveContainer(ctx, id); err != nil {
+func (s *Syncer) remove(ctx context.Context, c *container.Container) error {
+	if err := s.cfg.Runtime.RemoveContainer(ctx, c.ID); err != nil {
 		return fmt.Errorf("removing container: %w", err)
 	}
-	for _, c := range obs.Containers {
-		if c.ID != id {
-			continue
-		}
-		if err := s.cfg.Logs.Drop(c); err != nil {
-			return fmt.Errorf("removing links to its log: %w", err)
-		}
-		if c.TerminationMessageFile != "" {
-			if err := os.Remove(c.TerminationMessageFile); err != nil && !os.IsNotExist(err) {
-				return fmt.Errorf("removing termination log: %w", err)
-			}
-		}
+	if err := s.cfg.Logs.Drop(c); err != nil {
+		return fmt.Errorf("removing links to its log: %w", err)
+	}
+	if c.TerminationMessageFile == "" {
+		return nil
+	}
+	if err := os.Remove(c.TerminationMessageFile); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("removing termination log: %w", err)
 	}
 	return nil
 }
 
 // graceFor is how long one container may take to stop, while its pod goes on.
-func (s *Syncer) graceFor(pod *corev1.Pod, k Kill) time.Duration {
+func graceFor(pod *corev1.Pod, k Kill) time.Duration {
 	grace := 30 * time.Second
 	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
 		grace = time.Duration(*g) * time.Second
 	}
-	c, _ := podspec.Find(pod, k.Container.Name)
-	if c == nil {
+	if k.Of == nil {
 		return grace
 	}
 	var p *corev1.Probe
 	switch k.Reason {
 	case KillLiveness:
-		p = c.LivenessProbe
+		p = k.Of.Spec.LivenessProbe
 	case KillStartup:
-		p = c.StartupProbe
+		p = k.Of.Spec.StartupProbe
 	}
 	if p != nil && p.TerminationGracePeriodSeconds != nil {
 		grace = time.Duration(*p.TerminationGracePeriodSeconds) * time.Second

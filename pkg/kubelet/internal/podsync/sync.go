@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/prober"
 	"minik8s.io/minik8s/pkg/kubelet/internal/restart"
+	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 	"minik8s.io/minik8s/pkg/network"
 )
@@ -108,17 +110,17 @@ type Syncer struct {
 	hooks lifecycle.Runner
 
 	mu   sync.Mutex // guards pods
-	pods map[types.UID]*memory
+	pods map[types.UID]*notes
 }
 
 var _ podworker.Life = (*Syncer)(nil)
 
-// memory is what is known of a pod beside spec and engine. None of it is needed to do the right thing, so that it may
+// notes are what is known of a pod beside spec and engine. None of it is needed to do the right thing, so that it may
 // be lost: it makes restarts slower and messages better.
-type memory struct {
-	mu      sync.Mutex                 // guards all below
-	backoff map[string]restart.Backoff // by container name
-	waiting map[string]status.Waiting  // by container name
+type notes struct {
+	mu      sync.Mutex                  // guards all below
+	backoff map[string]restart.Backoff  // by container name
+	waiting map[string]snapshot.Waiting // by container name
 	// killed and preStopped are ids of containers whose Killing event was written and whose preStop hook was begun.
 	killed, preStopped map[string]bool
 	messages           map[string]string // termination messages by container id
@@ -134,65 +136,63 @@ func New(ctx context.Context, cfg Config) *Syncer {
 		ctx:   ctx,
 		cfg:   cfg,
 		hooks: lifecycle.Runner{Exec: cfg.Runtime, Clock: cfg.Clock},
-		pods:  map[types.UID]*memory{},
+		pods:  map[types.UID]*notes{},
 	}
 }
 
-func (s *Syncer) memory(uid types.UID) *memory {
+func (s *Syncer) notes(uid types.UID) *notes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := s.pods[uid]
-	if m == nil {
-		m = &memory{
-			backoff: map[string]restart.Backoff{}, waiting: map[string]status.Waiting{},
+	n := s.pods[uid]
+	if n == nil {
+		n = &notes{
+			backoff: map[string]restart.Backoff{}, waiting: map[string]snapshot.Waiting{},
 			killed: map[string]bool{}, preStopped: map[string]bool{}, messages: map[string]string{},
 		}
-		s.pods[uid] = m
+		s.pods[uid] = n
 	}
-	return m
+	return n
 }
 
 // Sync brings a pod that is to run one step nearer; the changes this makes in the engine wake it for the next step.
 func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, error) {
-	m := s.memory(pod.UID)
+	n := s.notes(pod.UID)
 	s.cfg.Status.Seen(pod) // at each look, so that nothing that came at a bad moment is missed for longer than until the next one
-	if s.recall(ctx, m, pod) != nil {
+	if s.recall(ctx, n, pod) != nil {
 		return podworker.Result{Terminate: true}, nil
 	}
 	var result podworker.Result
 	for range 3 { // sandbox gone, sandbox made, containers
-		pod = s.current(pod)
-		obs, err := s.cfg.Observe(ctx, pod.UID)
+		look, err := s.look(ctx, n, pod)
 		if err != nil {
 			return result, err
 		}
-		left, over := s.deadline(pod)
+		left, over := s.deadline(look.Pod)
 		if over {
-			m.mu.Lock()
-			m.failure = &status.Failure{Reason: "DeadlineExceeded", Message: "Pod was active on the node longer than the specified deadline"}
-			m.mu.Unlock()
+			n.mu.Lock()
+			n.failure = &status.Failure{Reason: "DeadlineExceeded", Message: "Pod was active on the node longer than the specified deadline"}
+			n.mu.Unlock()
 			s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeNormal, "DeadlineExceeded", "Pod was active on the node longer than specified deadline")
 			return podworker.Result{Terminate: true}, nil
 		}
-		actions := Compute(s.input(m, pod, obs))
+		actions := Compute(look)
 		if actions.Finished {
-			s.publish(ctx, m, pod, obs, true, false)
+			s.publish(ctx, n, look, true, false)
 			return podworker.Result{Terminate: true}, nil
 		}
 		result.Requeue = soonest(left, actions.Requeue)
 		if actions.Sandbox == nil {
-			s.publish(ctx, m, pod, obs, false, false)
-			err := s.sandbox(ctx, m, pod, obs, actions)
-			if err != nil {
+			s.publish(ctx, n, look, false, false)
+			if err := s.sandbox(ctx, n, look, actions); err != nil {
 				return result, err
 			}
 			continue
 		}
-		err = s.containers(ctx, m, pod, obs, actions)
-		if obs, lerr := s.cfg.Observe(ctx, pod.UID); lerr == nil {
-			s.linkLogs(ctx, pod, obs)
-			s.watch(pod, obs)
-			s.publish(ctx, m, pod, obs, false, false)
+		err = s.containers(ctx, n, look, actions)
+		if look, lerr := s.look(ctx, n, pod); lerr == nil {
+			s.linkLogs(ctx, look)
+			s.watch(look)
+			s.publish(ctx, n, look, false, false)
 		}
 		return result, err
 	}
@@ -200,13 +200,13 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, e
 }
 
 // linkLogs keeps the links to the logs of a pod's containers. A pod does not wait for them.
-func (s *Syncer) linkLogs(ctx context.Context, pod *corev1.Pod, obs *observed.Pod) {
-	if obs == nil {
+func (s *Syncer) linkLogs(ctx context.Context, look *snapshot.Pod) {
+	if look.Observed == nil {
 		return
 	}
-	for _, c := range obs.Containers {
+	for _, c := range look.Observed.Containers {
 		if err := s.cfg.Logs.Keep(c); err != nil {
-			klog.FromContext(ctx).Error(err, "Collectors will not find a log", "pod", klog.KObj(pod), "container", c.Name)
+			klog.FromContext(ctx).Error(err, "Collectors will not find a log", "pod", klog.KObj(look.Pod), "container", c.Name)
 		}
 	}
 }
@@ -226,68 +226,30 @@ func (s *Syncer) deadline(pod *corev1.Pod) (left time.Duration, over bool) {
 	return left, left <= 0
 }
 
-func (s *Syncer) input(m *memory, pod *corev1.Pod, obs *observed.Pod) Input {
-	in := Input{Pod: pod, Observed: obs, Probes: map[string]Probe{}, Backoff: map[string]restart.Backoff{}, Resize: map[string]bool{}, Now: s.cfg.Clock.Now()}
+// look joins what is known of a pod now; its newest status is that which this kubelet has set.
+func (s *Syncer) look(ctx context.Context, n *notes, pod *corev1.Pod) (*snapshot.Pod, error) {
+	obs, err := s.cfg.Observe(ctx, pod.UID)
+	if err != nil {
+		return nil, err
+	}
+	pod = s.current(pod)
+	parts := snapshot.Parts{
+		Pod: pod, Observed: obs, PodIPs: s.podIPs(obs), Probes: map[string]snapshot.Probe{}, Resources: s.cfg.Resources, Now: s.cfg.Clock.Now(),
+	}
 	for _, c := range obs.Alive() {
-		v := s.cfg.Probes.Verdict(pod.UID, c.ID)
-		if spec, _ := podspec.Find(pod, c.Name); spec != nil && spec.StartupProbe != nil && v.Started {
-			// Not probed yet: Verdict knows no startup probe until watch has begun it.
-			v.Started = s.cfg.Probes.Known(pod.UID, c.ID)
+		known, v := s.cfg.Probes.Known(pod.UID, c.ID), s.cfg.Probes.Verdict(pod.UID, c.ID)
+		if !known {
+			// It is not probed yet, so that nothing is known.
+			spec, _ := podspec.Find(pod, c.Name)
+			v.Started = spec == nil || spec.StartupProbe == nil
+			v.Ready = spec == nil || spec.ReadinessProbe == nil
 		}
-		in.Probes[c.ID] = Probe{Started: v.Started, LivenessFailed: v.LivenessFailed, StartupFailed: v.StartupFailed}
+		parts.Probes[c.ID] = snapshot.Probe(v)
 	}
-	for _, p := range s.pendingResizes(pod, obs) {
-		if p.restart {
-			in.Resize[p.container.ID] = true
-		}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	maps.Copy(in.Backoff, m.backoff)
-	return in
-}
-
-// sandbox makes the pod's sandbox, after removing what is left of an older one.
-func (s *Syncer) sandbox(ctx context.Context, m *memory, pod *corev1.Pod, obs *observed.Pod, a Actions) error {
-	if a.Recreate {
-		s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
-		if err := s.kill(ctx, m, pod, obs.Alive(), podworker.Grace(pod)); err != nil {
-			return err
-		}
-		if err := s.dropSandboxes(ctx, pod, obs); err != nil {
-			return err
-		}
-	}
-	parent, err := s.cfg.Cgroups.EnsurePod(pod)
-	if err != nil {
-		return fmt.Errorf("making cgroup of pod: %w", err)
-	}
-	if err := s.mount(ctx, pod, nil); err != nil {
-		return err
-	}
-	cfg, err := s.cfg.Builder.Sandbox(pod, a.SandboxAttempt, parent)
-	if class := pod.Spec.RuntimeClassName; err == nil && class != nil && *class != "" {
-		cfg.Handler, err = s.cfg.Handler(ctx, *class)
-	}
-	if err == nil {
-		var sb *container.Sandbox
-		err = s.cfg.Starts.Do(ctx, func() (err error) {
-			ctx, done := s.whole(ctx)
-			defer done()
-			sb, err = s.cfg.Runtime.CreateSandbox(ctx, cfg)
-			return err
-		})
-		if err == nil {
-			_, err = s.connect(ctx, m, pod, sb)
-		}
-	}
-	if err != nil {
-		if ctx.Err() == nil {
-			s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
-		}
-		return fmt.Errorf("creating sandbox: %w", err)
-	}
-	return nil
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	parts.Backoff, parts.Waiting = maps.Clone(n.backoff), maps.Clone(n.waiting)
+	return snapshot.New(parts), nil
 }
 
 // whole returns a context that goes on when the step of ctx is given up for a more urgent one: the engine would go on too, and
@@ -314,100 +276,17 @@ func (s *Syncer) mount(ctx context.Context, pod *corev1.Pod, ips []string) error
 	return nil
 }
 
-// connect gives a sandbox its addresses and host ports, and returns the addresses. It repeats what has failed, and what a kubelet
-// that was killed in between may have left out.
-func (s *Syncer) connect(ctx context.Context, m *memory, pod *corev1.Pod, sb *container.Sandbox) ([]string, error) {
-	if sb.Network == container.NamespaceNode {
-		return s.cfg.HostIPs, nil
-	}
-	m.mu.Lock()
-	connected := m.connected == sb.ID
-	m.mu.Unlock()
-	addrs := s.cfg.Network.Addresses(sb.ID)
-	if !connected || len(addrs) == 0 {
-		var err error
-		if addrs, err = s.cfg.Network.SetUp(ctx, sb.ID, fmt.Sprintf("/proc/%d/ns/net", sb.Pid)); err != nil {
-			return nil, fmt.Errorf("setting up pod network: %w", err)
-		}
-		m.mu.Lock()
-		m.connected = sb.ID
-		m.mu.Unlock()
-	}
-	ips := make([]string, len(addrs))
-	for i, a := range addrs {
-		ips[i] = a.String()
-	}
-	if ports := hostPorts(pod); len(ports) > 0 {
-		if err := s.cfg.HostPorts.Set(pod.UID, ips, ports); err != nil {
-			return nil, fmt.Errorf("publishing host ports: %w", err)
-		}
-	}
-	return ips, nil
-}
-
-func hostPorts(pod *corev1.Pod) []corev1.ContainerPort {
-	var out []corev1.ContainerPort
-	for c := range podspec.Containers(pod) {
-		for _, p := range c.Ports {
-			if p.HostPort > 0 {
-				out = append(out, p)
-			}
-		}
-	}
-	return out
-}
-
-// podIPs are the addresses of the running sandbox, nil if there is none.
-func (s *Syncer) podIPs(obs *observed.Pod) []string {
-	sb := obs.Sandbox()
-	if sb == nil {
-		return nil
-	}
-	if sb.Network == container.NamespaceNode {
-		return s.cfg.HostIPs
-	}
-	var ips []string
-	for _, a := range s.cfg.Network.Addresses(sb.ID) {
-		ips = append(ips, a.String())
-	}
-	return ips
-}
-
-// dropSandboxes stops and removes all sandboxes of a pod with their network.
-func (s *Syncer) dropSandboxes(ctx context.Context, pod *corev1.Pod, obs *observed.Pod) error {
-	if obs == nil {
-		return nil
-	}
-	for _, sb := range obs.Sandboxes {
-		if sb.Network != container.NamespaceNode {
-			if err := s.cfg.HostPorts.Remove(pod.UID); err != nil {
-				return fmt.Errorf("withdrawing host ports: %w", err)
-			}
-			if err := s.cfg.Network.TearDown(ctx, sb.ID); err != nil {
-				return fmt.Errorf("tearing down pod network: %w", err)
-			}
-		}
-		if err := s.cfg.Runtime.StopSandbox(ctx, sb.ID); err != nil {
-			return fmt.Errorf("stopping sandbox: %w", err)
-		}
-		if err := s.cfg.Runtime.RemoveSandbox(ctx, sb.ID); err != nil {
-			return fmt.Errorf("removing sandbox: %w", err)
-		}
-	}
-	return nil
-}
-
 // watch has the running containers probed.
-func (s *Syncer) watch(pod *corev1.Pod, obs *observed.Pod) {
+func (s *Syncer) watch(look *snapshot.Pod) {
 	var running []prober.Running
-	for _, c := range obs.Alive() {
-		if spec, t := podspec.Find(pod, c.Name); spec != nil && t != container.TypeEphemeral && obs.Latest(c.Name) == c {
-			running = append(running, prober.Running{Spec: spec, ID: c.ID, StartedAt: c.StartedAt})
+	for _, c := range slices.Concat(look.Init, look.Regular) {
+		if c.Running() {
+			running = append(running, prober.Running{Spec: c.Spec, ID: c.Latest.ID, StartedAt: c.Latest.StartedAt})
 		}
 	}
 	ip := ""
-	if ips := s.podIPs(obs); len(ips) > 0 {
-		ip = ips[0]
+	if len(look.PodIPs) > 0 {
+		ip = look.PodIPs[0]
 	}
-	s.cfg.Probes.Update(pod, ip, running)
+	s.cfg.Probes.Update(look.Pod, ip, running)
 }

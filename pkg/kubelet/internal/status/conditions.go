@@ -13,7 +13,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/apis/core/qos"
 	"minik8s.io/minik8s/pkg/kubelet/container"
-	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 )
 
 // Reasons of the conditions, as upstream spells them.
@@ -28,24 +28,24 @@ const (
 // conditions replaces those that the kubelet owns and keeps the others. The time of the last transition stays where
 // the status does.
 func conditions(in Input, st *corev1.PodStatus) {
-	ready := containersReady(in.Pod, st)
+	ready := containersReady(in.Look, st)
 	own := []corev1.PodCondition{
 		sandbox(in),
 		initialized(in, st),
-		gated(in.Pod, st, ready),
+		gated(in.Look.Pod, st, ready),
 		ready,
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
 	}
 	if p := in.Pending; p != nil {
 		own = append(own, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: p.Reason, Message: p.Message})
 	}
-	if in.Resizing {
+	if slices.ContainsFunc(in.Look.Containers(), func(c *snapshot.Container) bool { return c.Resize != nil }) {
 		own = append(own, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
 	}
 	out := make([]corev1.PodCondition, 0, len(own)+len(st.Conditions))
 	for _, c := range own {
-		c.ObservedGeneration = in.Pod.Generation
-		c.LastTransitionTime = metav1.NewTime(in.Now).Rfc3339Copy()
+		c.ObservedGeneration = in.Look.Generation
+		c.LastTransitionTime = metav1.NewTime(in.Look.Now).Rfc3339Copy()
 		if i := slices.IndexFunc(st.Conditions, func(o corev1.PodCondition) bool { return o.Type == c.Type }); i >= 0 && st.Conditions[i].Status == c.Status {
 			c.LastTransitionTime, c.LastProbeTime = st.Conditions[i].LastTransitionTime, st.Conditions[i].LastProbeTime
 		}
@@ -64,7 +64,7 @@ func conditions(in Input, st *corev1.PodStatus) {
 func disrupt(in Input, st *corev1.PodStatus) {
 	c := corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet, Message: in.Failure.Message,
-		ObservedGeneration: in.Pod.Generation, LastTransitionTime: metav1.NewTime(in.Now).Rfc3339Copy(),
+		ObservedGeneration: in.Look.Generation, LastTransitionTime: metav1.NewTime(in.Look.Now).Rfc3339Copy(),
 	}
 	i := condition(st.Conditions, c.Type)
 	if i < 0 {
@@ -85,7 +85,7 @@ func disrupted(c corev1.PodCondition) bool {
 // sandbox tells of PodReadyToStartContainers (KEP-3085).
 func sandbox(in Input) corev1.PodCondition {
 	c := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}
-	if s := in.Observed.Sandbox(); s != nil && (s.Network == container.NamespaceNode || len(in.PodIPs) > 0) {
+	if s := in.Look.Sandbox; s != nil && (s.Network == container.NamespaceNode || len(in.Look.PodIPs) > 0) {
 		c.Status = corev1.ConditionTrue
 	}
 	return c
@@ -99,16 +99,16 @@ func initialized(in Input, st *corev1.PodStatus) corev1.PodCondition {
 		}
 	}
 	var incomplete []string
-	for i := range in.Pod.Spec.InitContainers {
-		spec, cs := &in.Pod.Spec.InitContainers[i], &st.InitContainerStatuses[i]
+	for i, of := range in.Look.Init {
+		cs := &st.InitContainerStatuses[i]
 		done := cs.Ready
-		if podspec.IsSidecar(spec) {
+		if of.Sidecar {
 			done = cs.Started != nil && *cs.Started
 		} else if cs.LastTerminationState.Terminated != nil && cs.LastTerminationState.Terminated.ExitCode == 0 && cs.State.Waiting != nil {
 			done = true
 		}
 		if !done {
-			incomplete = append(incomplete, spec.Name)
+			incomplete = append(incomplete, of.Spec.Name)
 		}
 	}
 	if st.Phase == corev1.PodSucceeded {
@@ -128,12 +128,12 @@ func completed(c corev1.PodCondition, st *corev1.PodStatus) corev1.PodCondition 
 	return c
 }
 
-func containersReady(pod *corev1.Pod, st *corev1.PodStatus) corev1.PodCondition {
+func containersReady(look *snapshot.Pod, st *corev1.PodStatus) corev1.PodCondition {
 	c := corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionTrue}
 	var unready []string
-	for i := range pod.Spec.InitContainers {
-		if podspec.IsSidecar(&pod.Spec.InitContainers[i]) && !st.InitContainerStatuses[i].Ready {
-			unready = append(unready, pod.Spec.InitContainers[i].Name)
+	for i, of := range look.Init {
+		if of.Sidecar && !st.InitContainerStatuses[i].Ready {
+			unready = append(unready, of.Spec.Name)
 		}
 	}
 	for _, cs := range st.ContainerStatuses {

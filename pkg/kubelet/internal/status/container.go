@@ -11,13 +11,22 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 )
 
-// containerStatus is the status of one container: its newest attempt, the one before as last state.
-func containerStatus(in Input, c *corev1.Container, t container.ContainerType, hasInit bool) corev1.ContainerStatus {
-	old := podspec.Status(&in.Pod.Status, c.Name)
+func (in Input) containers(list []*snapshot.Container) []corev1.ContainerStatus {
+	var out []corev1.ContainerStatus
+	for _, of := range list {
+		out = append(out, in.container(of))
+	}
+	return out
+}
+
+// container is the status of one container: its newest attempt, the one before as last state.
+func (in Input) container(of *snapshot.Container) corev1.ContainerStatus {
+	c := of.Spec
 	cs := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
-	if old != nil {
+	if old := of.Reported; old != nil {
 		cs.RestartCount, cs.ImageID, cs.ContainerID = old.RestartCount, old.ImageID, old.ContainerID
 		cs.LastTerminationState = old.LastTerminationState
 		cs.AllocatedResources, cs.Resources = old.AllocatedResources, old.Resources
@@ -26,33 +35,31 @@ func containerStatus(in Input, c *corev1.Container, t container.ContainerType, h
 	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
 		cs.StopSignal = c.Lifecycle.StopSignal
 	}
-	if t != container.TypeEphemeral {
+	if of.Type != container.TypeEphemeral {
 		cs.AllocatedResources = c.Resources.Requests.DeepCopy()
 		cs.Resources = c.Resources.DeepCopy()
 	}
 
-	history := in.Observed.History(c.Name)
-	if len(history) == 0 {
-		cs.State = gone(in, old, hasInit)
+	if l := of.Latest; l == nil {
+		cs.State = in.gone(of.Reported)
 	} else {
-		l := history[0]
 		cs.RestartCount = int32(l.Attempt)
 		cs.ContainerID, cs.ImageID = in.id(l), l.ImageID
 		if l.ImageRef != "" {
 			cs.Image = l.ImageRef
 		}
 		cs.State = in.state(l)
-		if len(history) > 1 {
-			if prev := in.state(history[1]); prev.Terminated != nil {
+		if of.Previous != nil {
+			if prev := in.state(of.Previous); prev.Terminated != nil {
 				cs.LastTerminationState = prev
 			}
 		}
-		if r, ok := in.Resources[l.ID]; ok && l.State == container.StateRunning {
-			cs.Resources = &r
+		if of.Resize != nil && of.Reported != nil && of.Reported.Resources != nil {
+			cs.Resources = of.Reported.Resources // those in force
 		}
 	}
-	in.wait(c, t, &cs)
-	in.probe(c, t, &cs)
+	in.wait(of, &cs)
+	probe(of, &cs)
 	return cs
 }
 
@@ -95,7 +102,7 @@ func (in Input) state(l *container.Container) corev1.ContainerState {
 
 // gone is the state of a container of which the engine has nothing. Whatever its type, it waits for the pod's
 // initialization if the pod has init containers.
-func gone(in Input, old *corev1.ContainerStatus, hasInit bool) corev1.ContainerState {
+func (in Input) gone(old *corev1.ContainerStatus) corev1.ContainerState {
 	if old != nil && old.State.Terminated != nil {
 		return old.State
 	}
@@ -111,7 +118,7 @@ func gone(in Input, old *corev1.ContainerStatus, hasInit bool) corev1.ContainerS
 		}
 	}
 	reason := ReasonContainerCreating
-	if hasInit {
+	if len(in.Look.Init) > 0 {
 		reason = ReasonPodInitializing
 	}
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
@@ -127,13 +134,13 @@ func unknown(id string) *corev1.ContainerStateTerminated {
 }
 
 // wait shows a container that could not be (re)started as waiting, with its end as last state.
-func (in Input) wait(c *corev1.Container, t container.ContainerType, cs *corev1.ContainerStatus) {
-	w, ok := in.Waiting[c.Name]
-	if !ok || in.Finished || in.Stopped || cs.State.Running != nil {
+func (in Input) wait(of *snapshot.Container, cs *corev1.ContainerStatus) {
+	w := of.Waiting
+	if w == nil || in.Finished || in.Stopped || cs.State.Running != nil {
 		return
 	}
 	if end := cs.State.Terminated; end != nil {
-		if t == container.TypeEphemeral || !podspec.RestartsOn(in.Pod, c, int(end.ExitCode)) {
+		if of.Type == container.TypeEphemeral || !of.RestartsOn(int(end.ExitCode)) {
 			return
 		}
 		cs.LastTerminationState = cs.State
@@ -142,21 +149,19 @@ func (in Input) wait(c *corev1.Container, t container.ContainerType, cs *corev1.
 }
 
 // probe sets started and ready.
-func (in Input) probe(c *corev1.Container, t container.ContainerType, cs *corev1.ContainerStatus) {
-	if t == container.TypeEphemeral {
+func probe(of *snapshot.Container, cs *corev1.ContainerStatus) {
+	if of.Type == container.TypeEphemeral {
 		return
 	}
-	if t == container.TypeInit && !podspec.IsSidecar(c) {
+	if of.Type == container.TypeInit && !of.Sidecar {
 		cs.Started = new(cs.State.Running != nil)
 		cs.Ready = cs.State.Terminated != nil && cs.State.Terminated.ExitCode == 0
 		return
 	}
 	running := cs.State.Running != nil
 	started, ready := running, running
-	if l := in.Observed.Latest(c.Name); running && l != nil {
-		if p, ok := in.Probes[l.ID]; ok {
-			started, ready = p.Started, p.Started && p.Ready
-		}
+	if p := of.Probe; running && p != nil {
+		started, ready = p.Started, p.Started && p.Ready
 	}
 	cs.Started, cs.Ready = &started, ready
 }

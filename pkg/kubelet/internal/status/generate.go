@@ -12,10 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"minik8s.io/minik8s/pkg/apis/core/qos"
-	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
-	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 )
 
 // Waiting reasons of containers that have not been started, as upstream spells them.
@@ -24,12 +23,6 @@ const (
 	ReasonPodInitializing   = "PodInitializing"
 	ReasonStatusUnknown     = "ContainerStatusUnknown"
 )
-
-// Waiting is why a container is not running although it should.
-type Waiting struct{ Reason, Message string }
-
-// Probe is what probing says of one running container.
-type Probe struct{ Started, Ready bool }
 
 // Failure is why the kubelet itself ended a pod (deadline, admission, eviction).
 type Failure struct {
@@ -44,22 +37,13 @@ type Failure struct {
 
 // Input is all that a pod's status is made from.
 type Input struct {
-	// Pod with the newest known API status, of which history is kept that the engine no longer has.
-	Pod      *corev1.Pod
-	Observed *observed.Pod
+	// Look has the newest known API status, of which history is kept that the engine no longer has.
+	Look *snapshot.Pod
 	// RuntimeName prefixes container ids: docker://….
-	RuntimeName     string
-	HostIPs, PodIPs []string
-	// Waiting is by container name: the last failure to start it.
-	Waiting map[string]Waiting
-	// Probes are by container id; a running container without entry is started and ready.
-	Probes map[string]Probe
+	RuntimeName string
+	HostIPs     []string
 	// TerminationMessages are by container id.
 	TerminationMessages map[string]string
-	// Resources are those in force for running containers, by container id; without entry those of the spec are.
-	Resources map[string]corev1.ResourceRequirements
-	// Resizing: the resources in force are not yet those of the spec.
-	Resizing bool
 	// Pending is why the pod does not get what it has been resized to, nil if it does.
 	Pending *allocation.Pending
 	// Finished: nothing will be started any more.
@@ -67,42 +51,30 @@ type Input struct {
 	// Stopped: nothing of the pod runs and nothing will. Only then is a terminal phase reported.
 	Stopped bool
 	Failure *Failure
-	Now     time.Time
 }
 
-// Generate returns the status to report. The conditions that the kubelet does not own are those of in.Pod.
+// Generate returns the status to report. The conditions that the kubelet does not own are those of in.Look.
 func Generate(in Input) corev1.PodStatus {
-	old := in.Pod.Status
+	pod := in.Look.Pod
+	old := pod.Status
 	st := *old.DeepCopy()
-	if in.Observed == nil && podspec.IsTerminal(in.Pod) {
+	if in.Look.Observed == nil && podspec.IsTerminal(pod) {
 		return st // nothing is left that could change it
 	}
-	st.ObservedGeneration = in.Pod.Generation
-	st.QOSClass = qos.Of(in.Pod)
+	st.ObservedGeneration = pod.Generation
+	st.QOSClass = qos.Of(pod)
 	if st.StartTime == nil {
-		st.StartTime = new(metav1.NewTime(in.Now).Rfc3339Copy())
+		st.StartTime = new(metav1.NewTime(in.Look.Now).Rfc3339Copy())
 	}
 	addresses(&st, in)
-
-	hasInit := len(in.Pod.Spec.InitContainers) > 0
-	st.InitContainerStatuses, st.ContainerStatuses, st.EphemeralContainerStatuses = nil, nil, nil
-	for c, t := range podspec.Containers(in.Pod) {
-		cs := containerStatus(in, c, t, hasInit)
-		switch t {
-		case container.TypeInit:
-			st.InitContainerStatuses = append(st.InitContainerStatuses, cs)
-		case container.TypeRegular:
-			st.ContainerStatuses = append(st.ContainerStatuses, cs)
-		case container.TypeEphemeral:
-			st.EphemeralContainerStatuses = append(st.EphemeralContainerStatuses, cs)
-		}
-	}
-
+	st.InitContainerStatuses = in.containers(in.Look.Init)
+	st.ContainerStatuses = in.containers(in.Look.Regular)
+	st.EphemeralContainerStatuses = in.containers(in.Look.Ephemeral)
 	if in.Stopped {
-		settle(in.Pod, &st)
+		settle(in.Look, &st)
 	}
 
-	terminal := podspec.IsTerminal(in.Pod)
+	terminal := podspec.IsTerminal(pod)
 	switch p := phase(in, &st); {
 	case terminal: // never goes back, nor from one to the other
 		st.Phase = old.Phase
@@ -127,14 +99,14 @@ func Generate(in Input) corev1.PodStatus {
 
 // settle gives each container of a stopped pod an end, so that a terminal pod never shows one that might run. Regular
 // containers whose turn never came, because initialisation failed, stay waiting.
-func settle(pod *corev1.Pod, st *corev1.PodStatus) {
+func settle(look *snapshot.Pod, st *corev1.PodStatus) {
 	initialized := true
 	for i := range st.InitContainerStatuses {
 		cs := &st.InitContainerStatuses[i]
 		if cs.State.Terminated == nil && cs.ContainerID != "" {
 			cs.State = corev1.ContainerState{Terminated: unknown(cs.ContainerID)}
 		}
-		if !podspec.IsSidecar(&pod.Spec.InitContainers[i]) && !cs.Ready {
+		if !look.Init[i].Sidecar && !cs.Ready {
 			initialized = false
 		}
 		cs.Started = new(false)
@@ -156,10 +128,10 @@ func addresses(st *corev1.PodStatus, in Input) {
 			st.HostIPs = append(st.HostIPs, corev1.HostIP{IP: ip})
 		}
 	}
-	if len(in.PodIPs) > 0 {
-		st.PodIP = in.PodIPs[0]
+	if ips := in.Look.PodIPs; len(ips) > 0 {
+		st.PodIP = ips[0]
 		st.PodIPs = nil
-		for _, ip := range in.PodIPs {
+		for _, ip := range ips {
 			st.PodIPs = append(st.PodIPs, corev1.PodIP{IP: ip})
 		}
 	}
@@ -170,11 +142,11 @@ func phase(in Input, st *corev1.PodStatus) corev1.PodPhase {
 	if in.Failure != nil {
 		return corev1.PodFailed
 	}
-	never := in.Pod.Spec.RestartPolicy == corev1.RestartPolicyNever
+	never := in.Look.Spec.RestartPolicy == corev1.RestartPolicyNever
 	pendingInit, failedInit := 0, 0
-	for i := range in.Pod.Spec.InitContainers {
-		spec, cs := &in.Pod.Spec.InitContainers[i], &st.InitContainerStatuses[i]
-		if podspec.IsSidecar(spec) {
+	for i, c := range in.Look.Init {
+		cs := &st.InitContainerStatuses[i]
+		if c.Sidecar {
 			if cs.Started == nil || !*cs.Started {
 				pendingInit++
 			}
@@ -188,15 +160,15 @@ func phase(in Input, st *corev1.PodStatus) corev1.PodPhase {
 		case end == nil:
 			pendingInit++
 		case end.ExitCode == 0:
-		case podspec.RestartsOn(in.Pod, spec, int(end.ExitCode)):
+		case c.RestartsOn(int(end.ExitCode)):
 			pendingInit++
 		default:
 			failedInit++
 		}
 	}
 	var waiting, running, stopped, succeeded, restarting int
-	for i := range in.Pod.Spec.Containers {
-		spec, cs := &in.Pod.Spec.Containers[i], &st.ContainerStatuses[i]
+	for i, c := range in.Look.Regular {
+		cs := &st.ContainerStatuses[i]
 		end := cs.State.Terminated
 		switch {
 		case cs.State.Running != nil:
@@ -212,7 +184,7 @@ func phase(in Input, st *corev1.PodStatus) corev1.PodPhase {
 		if end.ExitCode == 0 {
 			succeeded++
 		}
-		if podspec.RestartsOn(in.Pod, spec, int(end.ExitCode)) {
+		if c.RestartsOn(int(end.ExitCode)) {
 			restarting++
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
+	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 )
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -117,72 +118,75 @@ func four(sandbox, initialized, ready, containers string) map[corev1.PodConditio
 func TestGenerate(t *testing.T) {
 	const notReadyA = "False ContainersNotReady: containers with unready status: [a]"
 	tests := []struct {
-		name string
-		in   Input
-		want view
+		name  string
+		parts snapshot.Parts
+		in    Input // beside them
+		want  view
 	}{
-		{name: "nothing yet", in: Input{Pod: pod(nil, "a")}, want: view{Phase: corev1.PodPending,
+		{name: "nothing yet", parts: snapshot.Parts{Pod: pod(nil, "a")}, want: view{Phase: corev1.PodPending,
 			Conditions: four("False", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting ContainerCreating"}}},
-		{name: "runs", in: Input{Pod: pod(nil, "a"), Observed: engine(up("a")), PodIPs: []string{"10.0.0.1"}}, want: view{Phase: corev1.PodRunning,
+		{name: "runs", parts: snapshot.Parts{Pod: pod(nil, "a"), Observed: engine(up("a")), PodIPs: []string{"10.0.0.1"}}, want: view{Phase: corev1.PodRunning,
 			Conditions: four("True", "True", "True", "True"), States: map[string]string{"a": "running, ready"}}},
-		{name: "not ready", in: Input{Pod: pod(nil, "a", "b"), Observed: engine(up("a"), up("b")), PodIPs: []string{"10.0.0.1"}, Probes: map[string]Probe{"a0": {Started: true}}},
+		{name: "not ready", parts: snapshot.Parts{Pod: pod(nil, "a", "b"), Observed: engine(up("a"), up("b")), PodIPs: []string{"10.0.0.1"}, Probes: map[string]snapshot.Probe{"a0": {Started: true}}},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "running", "b": "running, ready"}}},
-		{name: "image cannot be pulled", in: Input{Pod: pod(nil, "a"), Observed: engine(), Waiting: map[string]Waiting{"a": {"ImagePullBackOff", "m"}}},
+		{name: "image cannot be pulled", parts: snapshot.Parts{Pod: pod(nil, "a"), Observed: engine(), Waiting: map[string]snapshot.Waiting{"a": {Reason: "ImagePullBackOff", Message: "m"}}},
 			want: view{Phase: corev1.PodPending, Conditions: four("False", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting ImagePullBackOff"}}},
-		{name: "crash loop", in: Input{Pod: pod(nil, "a"), Observed: engine(down("a", 2, 1)), PodIPs: []string{"10.0.0.1"}, Waiting: map[string]Waiting{"a": {"CrashLoopBackOff", "m"}}},
+		{name: "crash loop", parts: snapshot.Parts{Pod: pod(nil, "a"), Observed: engine(down("a", 2, 1)), PodIPs: []string{"10.0.0.1"}, Waiting: map[string]snapshot.Waiting{"a": {Reason: "CrashLoopBackOff", Message: "m"}}},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting CrashLoopBackOff, was Error"}, RestartCounts: map[string]int32{"a": 2}}},
-		{name: "restarted", in: Input{Pod: pod(nil, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(&container.Container{Name: "a", Attempt: 1, State: container.StateRunning}, &container.Container{Name: "a", State: container.StateExited, ExitCode: 137, OOMKilled: true})},
+		{name: "restarted", parts: snapshot.Parts{Pod: pod(nil, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(&container.Container{Name: "a", Attempt: 1, State: container.StateRunning}, &container.Container{Name: "a", State: container.StateExited, ExitCode: 137, OOMKilled: true})},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", "True", "True"), States: map[string]string{"a": "running, was OOMKilled, ready"}, RestartCounts: map[string]int32{"a": 1}}},
-		{name: "oom of a child only", in: Input{Pod: pod(never, "a"), Observed: engine(&container.Container{Name: "a", State: container.StateExited, OOMKilled: true}), Finished: true, Stopped: true},
+		{name: "oom of a child only", parts: snapshot.Parts{Pod: pod(never, "a"), Observed: engine(&container.Container{Name: "a", State: container.StateExited, OOMKilled: true})}, in: Input{Finished: true, Stopped: true},
 			want: view{Phase: corev1.PodSucceeded, Conditions: four("False", "True PodCompleted", "False PodCompleted", "False PodCompleted"), States: map[string]string{"a": "terminated Completed"}}},
-		{name: "message", in: Input{Pod: pod(never, "a"), Observed: engine(down("a", 0, 2)), TerminationMessages: map[string]string{"a0": "bye"}, Finished: true, Stopped: true},
+		{name: "message", parts: snapshot.Parts{Pod: pod(never, "a"), Observed: engine(down("a", 0, 2))}, in: Input{TerminationMessages: map[string]string{"a0": "bye"}, Finished: true, Stopped: true},
 			want: view{Phase: corev1.PodFailed, Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Error: bye"}}},
-		{name: "ended but not stopped", in: Input{Pod: pod(never, "a"), Observed: engine(down("a", 0, 0)), Finished: true},
+		{name: "ended but not stopped", parts: snapshot.Parts{Pod: pod(never, "a"), Observed: engine(down("a", 0, 0))}, in: Input{Finished: true},
 			want: view{Phase: corev1.PodPending, Conditions: four("False", "True", notReadyA, notReadyA), States: map[string]string{"a": "terminated Completed"}}},
-		{name: "init waits", in: Input{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(), PodIPs: []string{"10.0.0.1"}},
+		{name: "init waits", parts: snapshot.Parts{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(), PodIPs: []string{"10.0.0.1"}},
 			want: view{Phase: corev1.PodPending, Conditions: four("True", "False ContainersNotInitialized: containers with incomplete status: [init]", notReadyA, notReadyA), States: map[string]string{"init": "waiting PodInitializing", "a": "waiting PodInitializing"}}},
-		{name: "init runs", in: Input{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(up("init")), PodIPs: []string{"10.0.0.1"}},
+		{name: "init runs", parts: snapshot.Parts{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(up("init")), PodIPs: []string{"10.0.0.1"}},
 			want: view{Phase: corev1.PodPending, Conditions: four("True", "False ContainersNotInitialized: containers with incomplete status: [init]", notReadyA, notReadyA), States: map[string]string{"init": "running", "a": "waiting PodInitializing"}}},
-		{name: "init done", in: Input{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(down("init", 0, 0)), PodIPs: []string{"10.0.0.1"}},
+		{name: "init done", parts: snapshot.Parts{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(down("init", 0, 0)), PodIPs: []string{"10.0.0.1"}},
 			want: view{Phase: corev1.PodPending, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"init": "terminated Completed, ready", "a": "waiting PodInitializing"}}},
-		{name: "init failed", in: Input{Pod: pod(withInit(corev1.RestartPolicyNever), "a"), Observed: engine(down("init", 0, 1)), Finished: true, Stopped: true},
+		{name: "init failed", parts: snapshot.Parts{Pod: pod(withInit(corev1.RestartPolicyNever), "a"), Observed: engine(down("init", 0, 1))}, in: Input{Finished: true, Stopped: true},
 			want: view{Phase: corev1.PodFailed, Conditions: four("False", "False ContainersNotInitialized: containers with incomplete status: [init]", "False PodFailed", "False PodFailed"), States: map[string]string{"init": "terminated Error", "a": "waiting PodInitializing"}}},
-		{name: "deleted before it started", in: Input{Pod: pod(nil, "a"), Finished: true, Stopped: true},
+		{name: "deleted before it started", parts: snapshot.Parts{Pod: pod(nil, "a")}, in: Input{Finished: true, Stopped: true},
 			want: view{Phase: corev1.PodFailed, Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated ContainerStatusUnknown: The container could not be located when the pod was terminated"}}},
-		{name: "deadline", in: Input{Pod: pod(nil, "a"), Observed: engine(down("a", 0, 0)), Failure: &Failure{Reason: "DeadlineExceeded", Message: "m"}, Finished: true, Stopped: true},
+		{name: "deadline", parts: snapshot.Parts{Pod: pod(nil, "a"), Observed: engine(down("a", 0, 0))}, in: Input{Failure: &Failure{Reason: "DeadlineExceeded", Message: "m"}, Finished: true, Stopped: true},
 			want: view{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Completed"}}},
-		{name: "terminal stays", in: Input{Pod: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed; p.Status.Reason = "Evicted" }, "a"), Observed: engine(up("a"))},
+		{name: "terminal stays", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed; p.Status.Reason = "Evicted" }, "a"), Observed: engine(up("a"))},
 			want: view{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "running, ready"}}},
-		{name: "could not start", in: Input{Pod: pod(nil, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(&container.Container{Name: "a", State: container.StateCreated, Message: "no such file", ExitCode: 127}), Waiting: map[string]Waiting{"a": {"RunContainerError", "no such file"}}},
+		{name: "could not start", parts: snapshot.Parts{Pod: pod(nil, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(&container.Container{Name: "a", State: container.StateCreated, Message: "no such file", ExitCode: 127}), Waiting: map[string]snapshot.Waiting{"a": {Reason: "RunContainerError", Message: "no such file"}}},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting RunContainerError, was StartError"}}},
-		{name: "lost container", in: Input{Pod: pod(func(p *corev1.Pod) {
+		{name: "lost container", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", ContainerID: "docker://x", RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 		}, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine()},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "terminated ContainerStatusUnknown: The container could not be located when the pod was terminated"}, RestartCounts: map[string]int32{"a": 1}}},
-		{name: "gates", in: Input{Pod: pod(func(p *corev1.Pod) {
+		{name: "gates", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) {
 			p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "x"}, {ConditionType: "y"}}
 			p.Status.Conditions = []corev1.PodCondition{{Type: "y", Status: corev1.ConditionFalse}}
 		}, "a"), Observed: engine(up("a")), PodIPs: []string{"10.0.0.1"}}, want: view{Phase: corev1.PodRunning,
 			Conditions: map[corev1.PodConditionType]string{corev1.PodReadyToStartContainers: "True", corev1.PodInitialized: "True", corev1.ContainersReady: "True", "y": "False",
 				corev1.PodReady: `False ReadinessGatesNotReady: corresponding condition of pod readiness gate "x" does not exist., the status of pod readiness gate "y" is not "True", but False`},
 			States: map[string]string{"a": "running, ready"}}},
-		{name: "sidecar", in: Input{Pod: pod(func(p *corev1.Pod) {
+		{name: "sidecar", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}
-		}, "a"), Observed: engine(up("s"), up("a")), PodIPs: []string{"10.0.0.1"}, Probes: map[string]Probe{"s0": {Started: true, Ready: false}}},
+		}, "a"), Observed: engine(up("s"), up("a")), PodIPs: []string{"10.0.0.1"}, Probes: map[string]snapshot.Probe{"s0": {Started: true, Ready: false}}},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", "False ContainersNotReady: containers with unready status: [s]", "False ContainersNotReady: containers with unready status: [s]"),
 				States: map[string]string{"s": "running", "a": "running, ready"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.in.RuntimeName, tt.in.Now = "docker", now
+			tt.parts.Now = now
+			tt.in.RuntimeName, tt.in.Look = "docker", snapshot.New(tt.parts)
 			st := Generate(tt.in)
 			if diff := cmp.Diff(tt.want, look(st)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			// What was generated is a fixed point: with it as the API's status nothing changes.
-			again := *tt.in.Pod
+			again := *tt.parts.Pod
 			again.Status = st
-			tt.in.Pod, tt.in.Now = &again, now.Add(time.Hour)
+			tt.parts.Pod, tt.parts.Now = &again, now.Add(time.Hour)
+			tt.in.Look = snapshot.New(tt.parts)
 			if diff := cmp.Diff(st, Generate(tt.in)); diff != "" {
 				t.Errorf("second time (-first +second):\n%s", diff)
 			}
@@ -194,7 +198,7 @@ func TestGenerate(t *testing.T) {
 func TestGenerate_Disrupted(t *testing.T) {
 	announced := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}
 	p := pod(func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{announced} }, "a")
-	in := Input{Pod: p, Observed: engine(down("a", 0, 0)), Failure: &Failure{Reason: "Evicted", Message: "m", Disrupted: true}, Finished: true}
+	in := Input{Look: snapshot.New(snapshot.Parts{Pod: p, Observed: engine(down("a", 0, 0))}), Failure: &Failure{Reason: "Evicted", Message: "m", Disrupted: true}, Finished: true}
 	find := func(st corev1.PodStatus) corev1.PodCondition {
 		t.Helper()
 		i := condition(st.Conditions, corev1.DisruptionTarget)

@@ -1,0 +1,144 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podsync
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
+	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
+)
+
+// sandbox makes the pod's sandbox, after removing what is left of an older one.
+func (s *Syncer) sandbox(ctx context.Context, n *notes, look *snapshot.Pod, a Actions) error {
+	pod := look.Pod
+	if a.Recreate {
+		s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+		if err := s.kill(ctx, n, look, podworker.Grace(pod)); err != nil {
+			return err
+		}
+		if err := s.dropSandboxes(ctx, pod, look.Observed); err != nil {
+			return err
+		}
+	}
+	parent, err := s.cfg.Cgroups.EnsurePod(pod)
+	if err != nil {
+		return fmt.Errorf("making cgroup of pod: %w", err)
+	}
+	if err := s.mount(ctx, pod, nil); err != nil {
+		return err
+	}
+	cfg, err := s.cfg.Builder.Sandbox(pod, a.SandboxAttempt, parent)
+	if class := pod.Spec.RuntimeClassName; err == nil && class != nil && *class != "" {
+		cfg.Handler, err = s.cfg.Handler(ctx, *class)
+	}
+	if err == nil {
+		var sb *container.Sandbox
+		err = s.cfg.Starts.Do(ctx, func() (err error) {
+			ctx, done := s.whole(ctx)
+			defer done()
+			sb, err = s.cfg.Runtime.CreateSandbox(ctx, cfg)
+			return err
+		})
+		if err == nil {
+			_, err = s.connect(ctx, n, pod, sb)
+		}
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
+		}
+		return fmt.Errorf("creating sandbox: %w", err)
+	}
+	return nil
+}
+
+// connect gives a sandbox its addresses and host ports, and returns the addresses. It repeats what has failed, and what a kubelet
+// that was killed in between may have left out.
+func (s *Syncer) connect(ctx context.Context, n *notes, pod *corev1.Pod, sb *container.Sandbox) ([]string, error) {
+	if sb.Network == container.NamespaceNode {
+		return s.cfg.HostIPs, nil
+	}
+	n.mu.Lock()
+	connected := n.connected == sb.ID
+	n.mu.Unlock()
+	addrs := s.cfg.Network.Addresses(sb.ID)
+	if !connected || len(addrs) == 0 {
+		var err error
+		if addrs, err = s.cfg.Network.SetUp(ctx, sb.ID, fmt.Sprintf("/proc/%d/ns/net", sb.Pid)); err != nil {
+			return nil, fmt.Errorf("setting up pod network: %w", err)
+		}
+		n.mu.Lock()
+		n.connected = sb.ID
+		n.mu.Unlock()
+	}
+	ips := make([]string, len(addrs))
+	for i, a := range addrs {
+		ips[i] = a.String()
+	}
+	if ports := hostPorts(pod); len(ports) > 0 {
+		if err := s.cfg.HostPorts.Set(pod.UID, ips, ports); err != nil {
+			return nil, fmt.Errorf("publishing host ports: %w", err)
+		}
+	}
+	return ips, nil
+}
+
+func hostPorts(pod *corev1.Pod) []corev1.ContainerPort {
+	var out []corev1.ContainerPort
+	for c := range podspec.Containers(pod) {
+		for _, p := range c.Ports {
+			if p.HostPort > 0 {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// podIPs are the addresses of the running sandbox, nil if there is none.
+func (s *Syncer) podIPs(obs *observed.Pod) []string {
+	sb := obs.Sandbox()
+	if sb == nil {
+		return nil
+	}
+	if sb.Network == container.NamespaceNode {
+		return s.cfg.HostIPs
+	}
+	var ips []string
+	for _, a := range s.cfg.Network.Addresses(sb.ID) {
+		ips = append(ips, a.String())
+	}
+	return ips
+}
+
+// dropSandboxes stops and removes all sandboxes of a pod with their network.
+func (s *Syncer) dropSandboxes(ctx context.Context, pod *corev1.Pod, obs *observed.Pod) error {
+	if obs == nil {
+		return nil
+	}
+	for _, sb := range obs.Sandboxes {
+		if sb.Network != container.NamespaceNode {
+			if err := s.cfg.HostPorts.Remove(pod.UID); err != nil {
+				return fmt.Errorf("withdrawing host ports: %w", err)
+			}
+			if err := s.cfg.Network.TearDown(ctx, sb.ID); err != nil {
+				return fmt.Errorf("tearing down pod network: %w", err)
+			}
+		}
+		if err := s.cfg.Runtime.StopSandbox(ctx, sb.ID); err != nil {
+			return fmt.Errorf("stopping sandbox: %w", err)
+		}
+		if err := s.cfg.Runtime.RemoveSandbox(ctx, sb.ID); err != nil {
+			return fmt.Errorf("removing sandbox: %w", err)
+		}
+	}
+	return nil
+}
