@@ -10,44 +10,55 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/image"
+	"minik8s.io/minik8s/pkg/kubelet/internal/node"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
 	"minik8s.io/minik8s/pkg/network/hostport"
 )
 
+// site is where parts are made: the settings and what a kubelet has before its engine has answered.
+type site struct {
+	cfg       *Config
+	recorder  record.EventRecorder
+	resources node.Resources
+	// self is this node as last seen, nil if it was not seen yet.
+	self func() *corev1.Node
+}
+
 // assemble makes the parts of a real node, fit for the engine's way with cgroups.
-func assemble(_ context.Context, k *Kubelet, engine container.Version) (*parts, error) {
-	groups, err := cgroup.New(cgroup.Config{Root: k.cfg.CgroupRoot, Driver: engine.CgroupDriver, Version: engine.CgroupVersion,
-		PodPidsLimit: max(0, ptr.Deref(k.cfg.Configuration.PodPidsLimit, 0))})
+func assemble(_ context.Context, at site, engine container.Version) (*parts, error) {
+	cfg, settings := at.cfg, at.cfg.Configuration
+	groups, err := cgroup.New(cgroup.Config{Root: cfg.CgroupRoot, Driver: engine.CgroupDriver, Version: engine.CgroupVersion,
+		PodPidsLimit: max(0, ptr.Deref(settings.PodPidsLimit, 0))})
 	if err != nil {
 		return nil, err
 	}
-	ports, err := hostport.New(k.cfg.Cluster)
+	ports, err := hostport.New(cfg.Cluster)
 	if err != nil {
 		return nil, err
 	}
 	vols, err := volume.New(volume.Config{
-		RootDir: k.cfg.RootDir, NodeName: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
-		NodeAllocatable: k.allocatable, Node: (*judge)(k).Current,
+		RootDir: cfg.RootDir, NodeName: cfg.NodeName, Client: cfg.Client, Recorder: at.recorder, Clock: cfg.Clock,
+		NodeAllocatable: at.resources.Allocatable, Node: at.self,
 	})
 	if err != nil {
 		return nil, err
 	}
 	puller, err := image.New(image.Config{
-		Runtime: k.cfg.Runtime, Recorder: k.recorder, Clock: k.cfg.Clock, Secrets: vols.Secret, Dir: filepath.Join(k.cfg.RootDir, "image_manager"),
+		Runtime: cfg.Runtime, Recorder: at.recorder, Clock: cfg.Clock, Secrets: vols.Secret, Dir: filepath.Join(cfg.RootDir, "image_manager"),
 	})
 	if err != nil {
 		return nil, err
 	}
-	machine := &eviction.Machine{Root: k.host.Root, Dir: k.cfg.RootDir, ImageDir: k.cfg.Runtime.ImageDir}
-	garbage := k.collector(puller, machine)
-	allocatable := k.allocatable()
+	machine := &eviction.Machine{Root: at.resources.Host.Root, Dir: cfg.RootDir, ImageDir: cfg.Runtime.ImageDir}
+	allocatable := at.resources.Allocatable()
 	memory := allocatable.Memory().Value()
 	return &parts{
 		images: images{puller}, volumes: vols, cgroups: groups, hostPorts: ports,
@@ -55,17 +66,13 @@ func assemble(_ context.Context, k *Kubelet, engine container.Version) (*parts, 
 		oomScoreAdj: func(pod *corev1.Pod, c *corev1.Container) int {
 			return cgroup.OOMScoreAdj(pod, c, memory)
 		},
-		usage: groupUsage{groups}, groups: groups, node: resourcesOfNode{machine, k, garbage}, garbage: garbage,
+		usage: groupUsage{groups}, groups: groups, node: machine,
+		garbage: image.NewCollector(puller, image.Limits{
+			MinAge: settings.ImageMinimumGCAge.Duration, MaxAge: settings.ImageMaximumGCAge.Duration,
+			HighPercent: ptr.Deref(settings.ImageGCHighThresholdPercent, image.Never),
+			LowPercent:  ptr.Deref(settings.ImageGCLowThresholdPercent, image.Never), Disk: machine.Images,
+		}),
 	}, nil
-}
-
-// allocatable is what pods may use of this machine, nil if that cannot be found out.
-func (k *Kubelet) allocatable() corev1.ResourceList {
-	_, allocatable, err := k.resources()
-	if err != nil {
-		return nil
-	}
-	return allocatable
 }
 
 // images puts the puller's reasons into the words of podsync.

@@ -178,7 +178,7 @@ func TestDocker(t *testing.T) {
 		t.Errorf("end of the job: %+v", job.Status.ContainerStatuses[0].State)
 	}
 
-	h := (*host)(k)
+	h := k.host()
 	id, err := h.RunningContainer(t.Context(), web.UID, "c")
 	if err != nil {
 		t.Fatal(err)
@@ -250,12 +250,12 @@ func TestDocker(t *testing.T) {
 	// A new kubelet finds the same container, and sees it die and restarts it.
 	stop()
 	k, stop = run()
-	h = (*host)(k)
 	w.create(newPod("other", func(p *corev1.Pod) {
 		p.UID = types.UID("uid-other-" + name)
 		p.Spec.Containers[0].Image, p.Spec.Containers[0].Args = podImage, []string{"serve"}
 	}))
 	w.await("ready", "other", ready)
+	h = k.host()
 	if again, err := h.RunningContainer(t.Context(), web.UID, "c"); err != nil || again != id {
 		t.Errorf("after a restart of the kubelet the container is %q, %v; was %q", again, err, id)
 	}

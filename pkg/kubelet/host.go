@@ -11,35 +11,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
+	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
 	"minik8s.io/minik8s/pkg/kubelet/internal/server"
+	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 )
 
-// host is the Kubelet as its HTTP API sees it.
-type host Kubelet
+// host is the kubelet as its HTTP API sees it.
+type host struct {
+	pods          func() []*corev1.Pod
+	translate     func(types.UID) types.UID
+	pleg          *pleg.PLEG
+	runtime       container.Runtime
+	stats         *stats.Collector
+	healthy       func() error
+	configuration *kubeletconfigv1beta1.KubeletConfiguration
+}
 
 var _ server.Host = (*host)(nil)
 
-func (h *host) Pods() []*corev1.Pod {
-	h.mu.Lock()
-	w := h.workers
-	h.mu.Unlock()
-	if w == nil {
-		return nil
-	}
-	var out []*corev1.Pod
-	for _, p := range w.Pods() {
-		q := *p
-		q.Status = h.status.Base(p)
-		out = append(out, &q)
-	}
-	return out
-}
+func (h *host) Pods() []*corev1.Pod { return h.pods() }
 
-func (h *host) TranslateUID(uid types.UID) types.UID { return h.mirrors.Translate(uid) }
+func (h *host) TranslateUID(uid types.UID) types.UID { return h.translate(uid) }
 
 func (h *host) RunningPods(ctx context.Context) ([]*corev1.Pod, error) {
 	if err := h.pleg.Relist(ctx); err != nil {
@@ -97,15 +94,15 @@ func (h *host) RunningContainer(ctx context.Context, pod types.UID, name string)
 }
 
 func (h *host) Logs(ctx context.Context, id string, o container.LogOptions, stdout, stderr io.Writer) error {
-	return h.cfg.Runtime.Logs(ctx, id, o, stdout, stderr)
+	return h.runtime.Logs(ctx, id, o, stdout, stderr)
 }
 
 func (h *host) Exec(ctx context.Context, id string, o container.ExecOptions) (int, error) {
-	return h.cfg.Runtime.Exec(ctx, id, o)
+	return h.runtime.Exec(ctx, id, o)
 }
 
 func (h *host) Attach(ctx context.Context, id string, o container.AttachOptions) error {
-	return h.cfg.Runtime.Attach(ctx, id, o)
+	return h.runtime.Attach(ctx, id, o)
 }
 
 func (h *host) PortForward(ctx context.Context, pod types.UID, port int32, stream io.ReadWriteCloser) error {
@@ -118,7 +115,7 @@ func (h *host) PortForward(ctx context.Context, pod types.UID, port int32, strea
 	if err != nil {
 		return fmt.Errorf("finding sandbox to forward to: %w", err)
 	}
-	return h.cfg.Runtime.PortForward(ctx, id, port, stream)
+	return h.runtime.PortForward(ctx, id, port, stream)
 }
 
 func (h *host) Stats(ctx context.Context, onlyCPUAndMemory bool) (*statsv1alpha1.Summary, error) {
@@ -127,19 +124,11 @@ func (h *host) Stats(ctx context.Context, onlyCPUAndMemory bool) (*statsv1alpha1
 
 // Configz tells the settings, but for what may be secret.
 func (h *host) Configz() any {
-	c := h.cfg.Configuration.DeepCopy()
+	c := h.configuration.DeepCopy()
 	for name := range c.StaticPodURLHeader {
 		c.StaticPodURLHeader[name] = []string{"<masked>"}
 	}
 	return c
 }
 
-func (h *host) Healthy() error {
-	h.mu.Lock()
-	err := h.notReady
-	h.mu.Unlock()
-	if err == nil {
-		err = h.pleg.Healthy()
-	}
-	return err
-}
+func (h *host) Healthy() error { return h.healthy() }

@@ -11,17 +11,16 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -38,6 +37,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/prober"
 	"minik8s.io/minik8s/pkg/kubelet/internal/server"
@@ -59,43 +59,35 @@ const (
 
 // Kubelet is one node's agent.
 type Kubelet struct {
-	cfg      Config
-	host     node.Host
-	hostIPs  []string
-	assemble func(ctx context.Context, k *Kubelet, engine container.Version) (*parts, error)
-
-	recorder record.EventRecorder
-	pleg     *pleg.PLEG
-	reporter *node.Reporter
-	status   *status.Manager
-	mirrors  *mirror.Manager
-	parts    *parts
-	workers  *podworker.Workers
-	life     *podsync.Syncer
-	server   *server.Server
-	stats    *stats.Collector
-	disks    *stats.Volumes
-	metrics  *metrics.Metrics
-	probes   *prober.Metrics
-
-	// resizes are those that wait for room.
-	resizes    allocation.Waiting
-	thresholds []eviction.Threshold
-	reserved   []corev1.ResourceList
-	// evictEvery is how often limits are enforced; the usual interval if 0.
+	cfg       Config
+	hostIPs   []string
+	resources node.Resources
+	// assemble and evictEvery are others in tests: what makes the parts, and how often limits are enforced (0: as usual).
+	assemble   func(context.Context, site, container.Version) (*parts, error)
 	evictEvery time.Duration
+	thresholds []eviction.Threshold
+	metrics    *metrics.Metrics
+	probes     *prober.Metrics
+	// resizes are those that wait for room.
+	resizes allocation.Waiting
 
-	pods, nodes, services cache.SharedIndexInformer
+	// What follows is made by Start, before anything runs.
+	api       *informers
+	recorder  record.EventRecorder
+	pleg      *pleg.PLEG
+	describer *node.Describer
+	reporter  *node.Reporter
+	status    *status.Manager
+	mirrors   *mirror.Manager
+	server    *server.Server
+	stats     *stats.Collector
+	disks     *stats.Volumes
 
-	mu sync.Mutex // guards the fields below
-	// notReady says why pods cannot run yet, nil once they can.
-	notReady error
-	images   []corev1.ContainerImage
-	imagesAt time.Time
-	engine   container.Version
-	eviction *eviction.Manager // nil until pods can run
-	// intake is nil until pods are taken.
-	intake *source.Intake
+	// running is nil until the engine has answered.
+	running atomic.Pointer[running]
+	mu      sync.Mutex // guards blocked
+	// blocked is why pods cannot run yet, nil once they can.
+	blocked error
 }
 
 // New returns a Kubelet; nothing happens before Start.
@@ -106,8 +98,8 @@ func New(cfg Config) (*Kubelet, error) {
 	m := metrics.New(cfg.NodeName, cfg.Clock)
 	cfg.Runtime = m.Runtime(container.Bounded(cfg.Runtime, container.Patience))
 	k := &Kubelet{
-		cfg: cfg, host: node.Host{Root: "/"}, assemble: assemble, metrics: m, probes: prober.NewMetrics(),
-		notReady: errors.New("container runtime status check may not have completed yet"),
+		cfg: cfg, assemble: assemble, metrics: m, probes: prober.NewMetrics(),
+		blocked: errors.New("container runtime status check may not have completed yet"),
 	}
 	c := cfg.Configuration
 	var err error
@@ -115,13 +107,34 @@ func New(cfg Config) (*Kubelet, error) {
 		SoftGracePeriod: c.EvictionSoftGracePeriod, MinimumReclaim: c.EvictionMinimumReclaim}); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
-	if k.reserved, err = reservations(c.SystemReserved, c.KubeReserved); err != nil {
+	reserved, err := reservations(c.SystemReserved, c.KubeReserved)
+	if err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
+	k.resources = node.Resources{Host: node.Host{Root: "/"}, Dir: cfg.RootDir, MaxPods: int(c.MaxPods), Reserved: func(capacity corev1.ResourceList) []corev1.ResourceList {
+		return append(slices.Clone(reserved), eviction.Reserved(k.thresholds, capacity))
+	}}
 	for _, ip := range cfg.NodeIPs {
 		k.hostIPs = append(k.hostIPs, ip.String())
 	}
 	return k, nil
+}
+
+// reservations are the resources that KubeletConfiguration keeps for others than pods.
+func reservations(lists ...map[string]string) ([]corev1.ResourceList, error) {
+	var out []corev1.ResourceList
+	for _, list := range lists {
+		parsed := corev1.ResourceList{}
+		for name, text := range list {
+			q, err := resource.ParseQuantity(text)
+			if err != nil {
+				return nil, fmt.Errorf("parsing quantity %q of reserved %s: %w", text, name, err)
+			}
+			parsed[corev1.ResourceName(name)] = q
+		}
+		out = append(out, parsed)
+	}
+	return out, nil
 }
 
 // Start runs the node until ctx ends. Pods keep running then, and the next Start adopts them. It returns an error only
@@ -150,32 +163,17 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	defer broadcaster.Shutdown()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: k.cfg.Client.CoreV1().Events("")})
 	k.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: k.cfg.NodeName})
-
-	labels := node.Labels(k.cfg.NodeName)
-	maps.Copy(labels, k.cfg.Labels)
-	k.reporter = node.New(node.Config{
-		Name: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
-		Labels: labels, Taints: k.cfg.Configuration.RegisterWithTaints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.machine,
-	})
-	k.pleg = pleg.New(pleg.Config{Runtime: k.cfg.Runtime, Clock: k.cfg.Clock, Changed: k.wake, Relisted: k.metrics.Relisted})
-	k.informers()
-	k.mirrors = k.newMirrors()
-	k.status = status.NewManager(k.cfg.Client, k.mirrors.Mirror)
-	sources, err := k.sources()
+	sources, err := k.prepare()
 	if err != nil {
 		return err
 	}
-	k.measure()
-	if k.cfg.Certificate != nil {
-		if k.server, err = k.newServer(); err != nil {
-			return err
-		}
+	if k.server != nil {
 		run("serving the kubelet API", k.server.Start)
 	}
 	run("reporting node", k.reporter.Start)
 	run("reporting pods", k.status.Start)
 	run("showing static pods", k.mirrors.Start)
-	for _, i := range []cache.SharedIndexInformer{k.pods, k.nodes, k.services} {
+	for _, i := range k.api.all() {
 		run("watching", func(ctx context.Context) error { i.RunWithContext(ctx); return nil })
 	}
 	run("running pods", func(ctx context.Context) error { return k.work(ctx, store, sources...) })
@@ -188,6 +186,35 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	}
 }
 
+// prepare makes what needs no engine, and returns where pods come from. Nothing runs yet.
+func (k *Kubelet) prepare() (sources []source.Source, err error) {
+	k.api = newInformers(k.cfg.Client, k.cfg.NodeName)
+	k.pleg = pleg.New(pleg.Config{Runtime: k.cfg.Runtime, Clock: k.cfg.Clock, Changed: k.wake, Relisted: k.metrics.Relisted})
+	k.mirrors = k.newMirrors()
+	k.status = status.NewManager(k.cfg.Client, k.mirrors.Mirror)
+	if sources, err = k.sources(); err != nil {
+		return nil, err
+	}
+	k.describer = &node.Describer{
+		Name: k.cfg.NodeName, IPs: k.cfg.NodeIPs, Version: k.cfg.Version, Resources: k.resources, Runtime: k.cfg.Runtime,
+		Clock: k.cfg.Clock, NotReady: k.notReady, Pressure: k.pressure,
+	}
+	k.measure()
+	if k.cfg.Certificate != nil {
+		if k.server, err = k.newServer(); err != nil {
+			return nil, err
+		}
+		k.describer.Port = k.server.Port
+	}
+	labels := node.Labels(k.cfg.NodeName)
+	maps.Copy(labels, k.cfg.Labels)
+	k.reporter = node.New(node.Config{
+		Name: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
+		Labels: labels, Taints: k.cfg.Configuration.RegisterWithTaints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.describer.Machine,
+	})
+	return sources, nil
+}
+
 // work brings the node up in order and then runs pods until ctx ends.
 func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...source.Source) error {
 	var wg sync.WaitGroup
@@ -198,44 +225,36 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	if !ok {
 		return nil
 	}
-	p, err := k.assemble(ctx, k, engine)
+	p, err := k.assemble(ctx, site{cfg: &k.cfg, recorder: k.recorder, resources: k.resources, self: k.api.Current}, engine)
 	if err != nil {
 		return err
 	}
 	probes := prober.New(ctx, prober.Config{Exec: k.cfg.Runtime, Recorder: k.recorder, Clock: k.cfg.Clock, Metrics: k.probes, Changed: k.wake})
 	defer probes.Wait()
-	settings := k.cfg.Configuration
-	builder := launch.New(launch.Config{
-		RootDir: k.cfg.RootDir, Volumes: p.volumes, Services: k.servicesFor,
-		ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, HostResolvConf: ptr.Deref(settings.ResolverConfig, ""),
-		HostIPs: k.hostIPs, Recorder: k.recorder, Resources: p.resources, OOMScoreAdj: p.oomScoreAdj,
-	})
-	life := podsync.New(ctx, podsync.Config{
-		Runtime: k.pleg.Runtime(), RuntimeName: engine.Name, Network: k.cfg.Network, HostPorts: p.hostPorts, Images: p.images,
-		Volumes: p.volumes, Cgroups: p.cgroups, Builder: builder, Status: k.status, Probes: probes,
-		Observe: k.pleg.Pod, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
-		Logs: podlog.Standard(), Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.handler, Resources: p.resources,
-		Failures: store, Resizes: &k.resizes, Terminated: k.metrics.Terminated,
-	})
-	if !k.prepare(ctx) {
+	life := k.newLife(ctx, p, engine, probes, store)
+	if !k.connect(ctx) {
 		return nil
 	}
 	leaving := &farewell{Life: k.metrics.Life(store.Keep(life), k.phase)}
-	workers := podworker.New(ctx, leaving, k.cfg.Clock, resync)
-	defer workers.Wait()
-	intake := source.New(source.Config{Sources: sources, Workers: workers, Node: (*judge)(k), Mirrors: k.mirrors, Clock: k.cfg.Clock})
-	leaving.left = intake.Left
-	k.mu.Lock()
-	k.parts, k.workers, k.life, k.intake = p, workers, life, intake
-	k.eviction = k.evictions(p.node)
-	k.notReady = nil
-	k.mu.Unlock()
-	k.reporter.Poke()
+	r := &running{pods: pods{podworker.New(ctx, leaving, k.cfg.Clock, resync), k.status}, parts: p}
+	defer r.workers.Wait()
+	evictor := &evictor{pods: &r.pods, life: life, recorder: k.recorder, meter: &podusage.Meter{
+		Observe: k.pleg.Pod, Groups: p.usage, Disk: k.cfg.Runtime.DiskUsage, Volumes: p.volumes.Usage, Clock: k.cfg.Clock,
+	}}
+	r.eviction = k.evictions(evictor, &machine{observer: p.node, pods: &r.pods, pleg: k.pleg, garbage: p.garbage})
+	judge := &judge{
+		informers: k.api, pods: &r.pods, features: k.features, preempt: evictor.preempt,
+		status: k.status, resizes: &k.resizes, recorder: k.recorder, clock: k.cfg.Clock,
+	}
+	r.intake = source.New(source.Config{Sources: sources, Workers: r.workers, Node: judge, Mirrors: k.mirrors, Clock: k.cfg.Clock})
+	leaving.left = r.intake.Left
+	k.running.Store(r)
+	k.block(nil)
 
 	wg.Go(func() { _ = k.pleg.Start(ctx) })
 	wg.Go(func() { _ = p.volumes.Start(ctx) })
-	wg.Go(func() { _ = k.eviction.Start(ctx) })
-	wg.Go(func() { k.collectImages(ctx) })
+	wg.Go(func() { _ = r.eviction.Start(ctx) })
+	wg.Go(func() { p.garbage.Start(ctx, k.recorder, node.Ref(k.cfg.NodeName)) })
 	wg.Go(func() { k.disks.Start(ctx) })
 	wg.Go(func() {
 		for {
@@ -243,7 +262,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 			case <-ctx.Done():
 				return
 			case uid := <-p.volumes.Changed():
-				workers.Wake(uid)
+				r.workers.Wake(uid)
 			}
 		}
 	})
@@ -251,23 +270,52 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Some pod checkpoints are lost")
 	}
-	wg.Go(func() { k.housekeep(ctx, intake) })
-	running := k.pleg.Pods()
-	return intake.Run(ctx, kept, func(uid types.UID) bool { return running[uid] != nil }, apiPatience)
+	wg.Go(func() { k.housekeep(ctx, r) })
+	there := k.pleg.Pods()
+	return r.intake.Run(ctx, kept, func(uid types.UID) bool { return there[uid] != nil }, apiPatience)
+}
+
+// newLife makes what carries out what is decided about pods.
+func (k *Kubelet) newLife(ctx context.Context, p *parts, engine container.Version, probes *prober.Manager, store *checkpoint.Store) *podsync.Syncer {
+	settings := k.cfg.Configuration
+	builder := launch.New(launch.Config{
+		RootDir: k.cfg.RootDir, Volumes: p.volumes, Services: k.api.servicesFor,
+		ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, HostResolvConf: ptr.Deref(settings.ResolverConfig, ""),
+		HostIPs: k.hostIPs, Recorder: k.recorder, Resources: p.resources, OOMScoreAdj: p.oomScoreAdj,
+	})
+	return podsync.New(ctx, podsync.Config{
+		Runtime: k.pleg.Runtime(), RuntimeName: engine.Name, Network: k.cfg.Network, HostPorts: p.hostPorts, Images: p.images,
+		Volumes: p.volumes, Cgroups: p.cgroups, Builder: builder, Status: k.status, Probes: probes,
+		Observe: k.pleg.Pod, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
+		Logs: podlog.Standard(), Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.api.handler, Resources: p.resources,
+		Failures: store, Resizes: &k.resizes, Terminated: k.metrics.Terminated,
+	})
+}
+
+// evictions makes the watch over the node.
+func (k *Kubelet) evictions(pods eviction.Pods, machine eviction.Node) *eviction.Manager {
+	c := k.cfg.Configuration
+	return eviction.New(eviction.Config{
+		Thresholds: k.thresholds, PressureTransitionPeriod: c.EvictionPressureTransitionPeriod.Duration,
+		MaxPodGracePeriod: time.Duration(c.EvictionMaxPodGracePeriod) * time.Second,
+		Node:              machine, Pods: pods, Recorder: k.recorder, NodeRef: node.Ref(k.cfg.NodeName), Clock: k.cfg.Clock,
+		Interval: k.evictEvery, Changed: k.reporter.Poke,
+	})
 }
 
 // housekeep looks for leftovers once the pods are known, and then now and again.
-func (k *Kubelet) housekeep(ctx context.Context, intake *source.Intake) {
+func (k *Kubelet) housekeep(ctx context.Context, r *running) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-intake.Begun():
+	case <-r.intake.Begun():
 	}
 	k.mirrors.LookAtAll() // some may show what has gone
-	k.tidy(ctx, intake)
+	h := &housekeeper{pleg: k.pleg, workers: r.workers, intake: r.intake, parts: r.parts}
+	h.tidy(ctx)
 	for k.sleep(ctx, housekeeping) {
-		k.tidy(ctx, intake)
-		intake.Retry() // the node may have grown
+		h.tidy(ctx)
+		r.intake.Retry() // the node may have grown
 	}
 }
 
@@ -278,15 +326,15 @@ func (k *Kubelet) awaitEngine(ctx context.Context) (container.Version, bool) {
 		if err == nil {
 			return v, true
 		}
-		k.unready(fmt.Errorf("container runtime is down: %w", err))
+		k.block(fmt.Errorf("container runtime is down: %w", err))
 		if !k.sleep(ctx, time.Second) {
 			return v, false
 		}
 	}
 }
 
-// prepare starts the network and clears what belongs to no sandbox any more. It repeats until that succeeds.
-func (k *Kubelet) prepare(ctx context.Context) bool {
+// connect starts the network and clears what belongs to no sandbox any more. It repeats until that succeeds.
+func (k *Kubelet) connect(ctx context.Context) bool {
 	for started := false; ; {
 		err := k.pleg.Relist(ctx)
 		if err == nil && !started {
@@ -301,18 +349,32 @@ func (k *Kubelet) prepare(ctx context.Context) bool {
 		if err == nil {
 			return true
 		}
-		k.unready(err)
+		k.block(err)
 		if !k.sleep(ctx, time.Second) {
 			return false
 		}
 	}
 }
 
-func (k *Kubelet) unready(err error) {
+// block notes why pods cannot run, nil if they can, and has it told.
+func (k *Kubelet) block(why error) {
 	k.mu.Lock()
-	k.notReady = err
+	k.blocked = why
 	k.mu.Unlock()
 	k.reporter.Poke()
+}
+
+// notReady is why the kubelet does not do its work, nil if it does.
+func (k *Kubelet) notReady() error {
+	k.mu.Lock()
+	why := k.blocked
+	k.mu.Unlock()
+	if why == nil {
+		if err := k.pleg.Healthy(); err != nil {
+			why = fmt.Errorf("PLEG is not healthy: %w", err)
+		}
+	}
+	return why
 }
 
 // sleep waits for d and returns false if ctx ended first.
@@ -324,117 +386,5 @@ func (k *Kubelet) sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	case <-t.C():
 		return true
-	}
-}
-
-func (k *Kubelet) informers() {
-	byField := func(field, value string) func(*metav1.ListOptions) {
-		return func(o *metav1.ListOptions) { o.FieldSelector = fields.OneTermEqualSelector(field, value).String() }
-	}
-	ns := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
-	k.pods = coreinformers.NewFilteredPodInformer(k.cfg.Client, metav1.NamespaceAll, 0, ns, byField("spec.nodeName", k.cfg.NodeName))
-	k.nodes = coreinformers.NewFilteredNodeInformer(k.cfg.Client, 0, cache.Indexers{}, byField("metadata.name", k.cfg.NodeName))
-	k.services = coreinformers.NewServiceInformer(k.cfg.Client, metav1.NamespaceAll, 0, ns)
-}
-
-// servicesFor are the services that pods of a namespace have in their environment: its own and the API server's.
-func (k *Kubelet) servicesFor(namespace string) []*corev1.Service {
-	var out []*corev1.Service
-	add := func(o any) {
-		if s, ok := o.(*corev1.Service); ok {
-			out = append(out, s)
-		}
-	}
-	objs, err := k.services.GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
-	if err != nil {
-		return nil
-	}
-	for _, o := range objs {
-		add(o)
-	}
-	if namespace != metav1.NamespaceDefault {
-		if o, ok, _ := k.services.GetIndexer().GetByKey("default/kubernetes"); ok {
-			add(o)
-		}
-	}
-	return out
-}
-
-// handler looks a runtime class up. So few pods name one that nothing watches them.
-func (k *Kubelet) handler(ctx context.Context, class string) (string, error) {
-	c, err := k.cfg.Client.NodeV1().RuntimeClasses().Get(ctx, class, metav1.GetOptions{})
-	if err != nil {
-		return "", fmt.Errorf("failed to lookup RuntimeClass %s: %w", class, err)
-	}
-	return c.Handler, nil
-}
-
-// machine describes this machine for its Node.
-func (k *Kubelet) machine(ctx context.Context) node.Machine {
-	k.mu.Lock()
-	notReady := k.notReady
-	k.mu.Unlock()
-	vctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	v, err := k.cfg.Runtime.Version(vctx)
-	cancel()
-	k.mu.Lock()
-	if err == nil {
-		k.engine = v
-	}
-	engine := k.engine
-	k.mu.Unlock()
-	if notReady == nil && err != nil {
-		notReady = fmt.Errorf("container runtime is down: %w", err)
-	}
-	if notReady == nil {
-		if err := k.pleg.Healthy(); err != nil {
-			notReady = fmt.Errorf("PLEG is not healthy: %w", err)
-		}
-	}
-	m := node.Machine{
-		Addresses: node.Addresses(k.cfg.NodeName, k.cfg.NodeIPs),
-		Info:      k.host.Info(engine, k.cfg.Version),
-		Images:    k.imageList(ctx, err == nil),
-	}
-	m.Pressure = k.pressure()
-	if m.Capacity, m.Allocatable, err = k.resources(); err != nil && notReady == nil {
-		notReady = err
-	}
-	if k.server != nil {
-		if m.KubeletPort, err = k.server.Port(ctx); err != nil && notReady == nil {
-			notReady = fmt.Errorf("kubelet API is not served: %w", err)
-		}
-	}
-	if notReady != nil {
-		m.NotReady = notReady.Error()
-	}
-	return m
-}
-
-// imageList is the node's image list, looked up once a minute because it is long and rarely changes.
-func (k *Kubelet) imageList(ctx context.Context, up bool) []corev1.ContainerImage {
-	k.mu.Lock()
-	list, at := k.images, k.imagesAt
-	k.mu.Unlock()
-	if !up || k.cfg.Clock.Since(at) < time.Minute {
-		return list
-	}
-	fresh, err := node.Images(ctx, k.cfg.Runtime)
-	if err != nil {
-		return list
-	}
-	k.mu.Lock()
-	k.images, k.imagesAt = fresh, k.cfg.Clock.Now()
-	k.mu.Unlock()
-	return fresh
-}
-
-// wake has a pod looked at.
-func (k *Kubelet) wake(uid types.UID) {
-	k.mu.Lock()
-	w := k.workers
-	k.mu.Unlock()
-	if w != nil {
-		w.Wake(uid)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientfake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -188,9 +189,9 @@ func (n *fakeNode) observes(seen eviction.Observations) {
 	n.seen = seen
 }
 
-func (n *fakeNode) Dedicated(context.Context) bool             { return false }
-func (n *fakeNode) RemoveDeadContainers(context.Context) error { return nil }
-func (n *fakeNode) RemoveUnusedImages(context.Context) error   { return nil }
+func (n *fakeNode) Dedicated(context.Context) bool                                       { return false }
+func (n *fakeNode) Collect(context.Context, int64) (int64, error)                        { return 0, nil }
+func (n *fakeNode) Start(context.Context, record.EventRecorder, *corev1.ObjectReference) {}
 
 func (v *fakeVolumes) Start(ctx context.Context) error   { <-ctx.Done(); return nil }
 func (v *fakeVolumes) Places(*corev1.Pod) []volume.Place { return nil }
@@ -284,8 +285,8 @@ func (w *world) startWith(client kubernetes.Interface) (stop func()) {
 		w.t.Fatal(err)
 	}
 	k.evictEvery = 50 * time.Millisecond
-	k.assemble = func(context.Context, *Kubelet, container.Version) (*parts, error) {
-		return &parts{images: fakeImages{w.runtime}, volumes: w.volumes, cgroups: w.cgroups, hostPorts: w.ports, node: w.node, usage: w.usage,
+	k.assemble = func(context.Context, site, container.Version) (*parts, error) {
+		return &parts{images: fakeImages{w.runtime}, volumes: w.volumes, cgroups: w.cgroups, hostPorts: w.ports, node: w.node, garbage: w.node, usage: w.usage,
 			resources:   func(*corev1.Pod, *corev1.Container) container.Resources { return container.Resources{} },
 			oomScoreAdj: func(*corev1.Pod, *corev1.Container) int { return 0 }}, nil
 	}

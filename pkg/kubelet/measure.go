@@ -15,7 +15,6 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/cadvisor"
 	"minik8s.io/minik8s/pkg/kubelet/internal/server"
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
-	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
 )
 
 // logDir holds the logs of the node.
@@ -24,15 +23,14 @@ const logDir = "/var/log"
 // measure makes what reads figures, and has those looked up that nobody counts when they change.
 func (k *Kubelet) measure() {
 	k.disks = stats.NewVolumes(stats.VolumesConfig{
-		Clock: k.cfg.Clock, Period: k.cfg.Configuration.VolumeStatsAggPeriod.Duration, Pods: (*host)(k).Pods,
-		Places: func(pod *corev1.Pod) []volume.Place { return k.parts.volumes.Places(pod) },
+		Clock: k.cfg.Clock, Period: k.cfg.Configuration.VolumeStatsAggPeriod.Duration, Pods: k.taken, Places: k.places,
 	})
 	k.stats = stats.New(stats.Config{
 		NodeName: k.cfg.NodeName, RootDir: k.cfg.RootDir, Clock: k.cfg.Clock,
-		Pods: (*host)(k).Pods, Observed: k.pleg.Pods, Usage: k.usage, Volumes: k.disks.Of,
+		Pods: k.taken, Observed: k.pleg.Pods, Usage: k.usage, Volumes: k.disks.Of,
 	})
 	k.metrics.Volumes(k.disks.All)
-	k.metrics.Pods((*host)(k).Pods, k.pleg.Pods)
+	k.metrics.Pods(k.taken, k.pleg.Pods)
 	if k.cfg.Certificate != nil {
 		k.metrics.Certificate(k.cfg.Certificate)
 	}
@@ -59,49 +57,33 @@ func (k *Kubelet) newServer() (*server.Server, error) {
 	}
 	return server.New(server.Config{
 		Addr: k.cfg.ListenAddr, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
-		Client: k.cfg.Client, Host: (*host)(k), Clock: k.cfg.Clock, LogDir: logs,
+		Client: k.cfg.Client, Host: k.host(), Clock: k.cfg.Clock, LogDir: logs,
 		Metrics: k.metrics.Gatherer(), Cadvisor: usage, ProbeMetrics: k.probes.Gatherer(), Instrument: k.metrics.Requests,
 		NoDebugging: !ptr.Deref(settings.EnableDebuggingHandlers, true), NoProfiling: !ptr.Deref(settings.EnableProfilingHandler, true),
 	})
 }
 
+// host is the kubelet as its HTTP API sees it.
+func (k *Kubelet) host() *host {
+	return &host{
+		pods: k.taken, translate: k.mirrors.Translate, pleg: k.pleg, runtime: k.cfg.Runtime, stats: k.stats,
+		healthy: k.notReady, configuration: k.cfg.Configuration,
+	}
+}
+
 // phase is that of a pod as last told.
 func (k *Kubelet) phase(pod *corev1.Pod) corev1.PodPhase { return k.status.Base(pod).Phase }
 
-// usage is nil until the engine has told of its cgroups.
-func (k *Kubelet) usage() stats.Usage {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.parts == nil {
-		return nil
-	}
-	return k.parts.usage
-}
-
-// groups is nil likewise.
-func (k *Kubelet) groups() cadvisor.Groups {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.parts == nil {
-		return nil
-	}
-	return k.parts.groups
-}
-
 // machineInfo describes this machine for its metrics.
 func (k *Kubelet) machineInfo() (cadvisor.Machine, error) {
-	k.mu.Lock()
-	engine := k.engine
-	k.mu.Unlock()
 	var mem unix.Sysinfo_t
 	if err := unix.Sysinfo(&mem); err != nil {
 		return cadvisor.Machine{}, fmt.Errorf("reading memory size: %w", err)
 	}
-	info := k.host.Info(engine, k.cfg.Version)
-	unit := uint64(mem.Unit)
+	info, unit := k.describer.Info(), uint64(mem.Unit)
 	return cadvisor.Machine{
 		MachineID: info.MachineID, SystemUUID: info.SystemUUID, BootID: info.BootID,
-		KernelVersion: info.KernelVersion, OSVersion: info.OSImage, EngineVersion: engine.Version,
+		KernelVersion: info.KernelVersion, OSVersion: info.OSImage, EngineVersion: k.describer.Engine().Version,
 		Cores: runtime.NumCPU(), Memory: mem.Totalram * unit, Swap: mem.Totalswap * unit,
 	}, nil
 }

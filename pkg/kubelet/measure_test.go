@@ -115,7 +115,7 @@ func measured(t *testing.T, w *world, k *Kubelet, uid string) {
 		t.Errorf("probes of web: %v", v)
 	}
 	within("figures of a volume", func() bool {
-		sum, err := (*host)(k).Stats(t.Context(), false)
+		sum, err := k.stats.Summary(t.Context(), false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,11 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cadvisor"
 	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
-	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
@@ -31,17 +31,16 @@ type parts struct {
 	usage stats.Usage
 	// groups tells all of them; nil if they are not known.
 	groups cadvisor.Groups
-	// node is the machine as eviction sees it.
-	node eviction.Node
-	// garbage are the images that may be removed; nil: none may.
+	// node is what eviction observes.
+	node observer
+	// garbage are the images that may be removed.
 	garbage garbage
 }
 
 // garbage are images that this kubelet has brought to the node; see image.Collector.
 type garbage interface {
-	Detect(ctx context.Context) error
 	Collect(ctx context.Context, bytes int64) (freed int64, err error)
-	CollectOld(ctx context.Context) error
+	Start(ctx context.Context, events record.EventRecorder, node *corev1.ObjectReference)
 }
 
 type volumes interface {

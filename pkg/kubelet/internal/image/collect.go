@@ -178,24 +178,28 @@ func candidates(images []*container.Image, ours map[string]brought, used map[str
 	return out
 }
 
-// Ages say which unused images may be removed (KEP-4210).
-type Ages struct {
-	// Min is how long an image is kept after it was pulled or used.
-	Min time.Duration
-	// Max is how long one may stay unused; 0 is for ever. It counts from the start of this process at the earliest.
-	Max time.Duration
+// Limits say which unused images may be removed, and when.
+type Limits struct {
+	// MinAge is how long an image is kept after it was pulled or used.
+	MinAge time.Duration
+	// MaxAge is how long one may stay unused; 0 is for ever (KEP-4210). It counts from the start of this process at the earliest.
+	MaxAge time.Duration
+	// HighPercent of the disk in use is from where on images are removed, down to LowPercent; Never: its use does not matter.
+	HighPercent, LowPercent int32
+	// Disk returns available and all bytes of the file system of images.
+	Disk func(ctx context.Context) (available, capacity int64, err error)
 }
 
 // Collector removes images that this kubelet has brought and nobody uses. Safe for concurrent use.
 type Collector struct {
 	puller *Puller
-	ages   Ages
+	limits Limits
 	turn   chan struct{} // one at a time
 }
 
 // NewCollector returns a Collector of the images that a Puller has brought.
-func NewCollector(p *Puller, ages Ages) *Collector {
-	return &Collector{puller: p, ages: ages, turn: make(chan struct{}, 1)}
+func NewCollector(p *Puller, limits Limits) *Collector {
+	return &Collector{puller: p, limits: limits, turn: make(chan struct{}, 1)}
 }
 
 // Detect notes which images are in use, for the order in which they are removed.
@@ -226,11 +230,11 @@ func (c *Collector) Collect(ctx context.Context, bytes int64) (freed int64, err 
 
 // CollectOld removes the images that were not used for longer than they may be.
 func (c *Collector) CollectOld(ctx context.Context) error {
-	if c.ages.Max <= 0 {
+	if c.limits.MaxAge <= 0 {
 		return nil
 	}
 	now := c.puller.config.Clock.Now()
-	_, err := c.remove(ctx, func(i candidate, _ int64) bool { return now.Sub(i.used) > c.ages.Max })
+	_, err := c.remove(ctx, func(i candidate, _ int64) bool { return now.Sub(i.used) > c.limits.MaxAge })
 	return err
 }
 
@@ -252,7 +256,7 @@ func (c *Collector) remove(ctx context.Context, wanted func(i candidate, freed i
 		return 0, fmt.Errorf("listing images: %w", err)
 	}
 	var errs []error
-	for _, i := range candidates(images, p.brought.all(), used, p.brought.began, p.config.Clock.Now(), c.ages.Min) {
+	for _, i := range candidates(images, p.brought.all(), used, p.brought.began, p.config.Clock.Now(), c.limits.MinAge) {
 		if ctx.Err() != nil || !wanted(i, freed) {
 			break
 		}

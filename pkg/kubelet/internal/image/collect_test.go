@@ -104,7 +104,7 @@ func TestCollector(t *testing.T) {
 	p = c.start()
 	collect := func(bytes int64) int64 {
 		t.Helper()
-		freed, err := NewCollector(p, Ages{Min: 2 * time.Minute}).Collect(t.Context(), bytes)
+		freed, err := NewCollector(p, Limits{MinAge: 2 * time.Minute}).Collect(t.Context(), bytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestCollector(t *testing.T) {
 func TestCollector_Age(t *testing.T) {
 	c := &collection{t: t, dir: "", clock: testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), runtime: fake.New(fake.Config{PullAll: true})}
 	p := c.start()
-	old := NewCollector(p, Ages{Min: time.Minute, Max: time.Hour})
+	old := NewCollector(p, Limits{MinAge: time.Minute, MaxAge: time.Hour})
 	c.pull(p, "a:1", corev1.PullIfNotPresent)
 	step := func(d time.Duration) {
 		t.Helper()
@@ -170,7 +170,7 @@ func TestCollector_Failures(t *testing.T) {
 	c.pull(p, "a:1", corev1.PullIfNotPresent)
 	c.pull(p, "b:1", corev1.PullIfNotPresent)
 	c.clock.Step(time.Hour)
-	collector := NewCollector(p, Ages{})
+	collector := NewCollector(p, Limits{})
 	for _, op := range []string{"ImagesInUse", "Images"} {
 		c.runtime.FailOnce(op, errors.New("away"))
 		if freed, err := collector.Collect(t.Context(), math.MaxInt64); err == nil || freed != 0 {

@@ -137,7 +137,7 @@ func (c *computation) init() (ready, failed bool) {
 		if initialized && !i.Sidecar {
 			continue
 		}
-		done, failed := c.initOne(i, initialized)
+		done, failed := c.initOne(i)
 		if failed {
 			return false, true
 		}
@@ -149,7 +149,7 @@ func (c *computation) init() (ready, failed bool) {
 }
 
 // initOne works on one of them. done: the next one may start. failed: it never will.
-func (c *computation) initOne(i *snapshot.Container, initialized bool) (done, failed bool) {
+func (c *computation) initOne(i *snapshot.Container) (done, failed bool) {
 	l := i.Latest
 	switch {
 	case l == nil || i.NeverRan():

@@ -14,7 +14,7 @@ import (
 
 // sources are where the pods of this node come from, as the settings say.
 func (k *Kubelet) sources() ([]source.Source, error) {
-	api, err := source.NewAPI(k.pods, k.cfg.NodeName, k.nodes.HasSynced, k.services.HasSynced)
+	api, err := source.NewAPI(k.api.pods, k.cfg.NodeName, k.api.nodes.HasSynced, k.api.services.HasSynced)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (k *Kubelet) sources() ([]source.Source, error) {
 
 func (k *Kubelet) newMirrors() *mirror.Manager {
 	return mirror.New(mirror.Config{
-		Client: k.cfg.Client, Pods: k.pods, Static: (*statics)(k), Node: (*judge)(k).Current, Clock: k.cfg.Clock,
+		Client: k.cfg.Client, Pods: k.api.pods, Static: statics(k.intake), Node: k.api.Current, Clock: k.cfg.Clock,
 		Status: func(uid types.UID) *corev1.PodStatus {
 			if st, known := k.status.Get(uid); known {
 				return &st
@@ -46,24 +46,18 @@ func (k *Kubelet) newMirrors() *mirror.Manager {
 	})
 }
 
-// statics are the static pods of the Kubelet, which has none before it takes pods.
-type statics Kubelet
+// statics are the static pods of an intake, which is nil, and has none, before pods are taken.
+type statics func() *source.Intake
 
-func (s *statics) taken() *source.Intake {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.intake
-}
-
-func (s *statics) Static(name types.NamespacedName) (pod *corev1.Pod, complete bool) {
-	if i := s.taken(); i != nil {
+func (s statics) Static(name types.NamespacedName) (pod *corev1.Pod, complete bool) {
+	if i := s(); i != nil {
 		return i.Static(name)
 	}
 	return nil, false
 }
 
-func (s *statics) Names() []types.NamespacedName {
-	if i := s.taken(); i != nil {
+func (s statics) Names() []types.NamespacedName {
+	if i := s(); i != nil {
 		return i.Names()
 	}
 	return nil

@@ -1,0 +1,142 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+)
+
+const (
+	// versionPatience is how long the engine may take to tell its version.
+	versionPatience = 5 * time.Second
+	// imagesEvery is how often images are listed, for the list is long and rarely changes.
+	imagesEvery = time.Minute
+)
+
+// Resources are what the machine has and what of it is for pods.
+type Resources struct {
+	Host Host
+	// Dir is on the file system whose size counts.
+	Dir     string
+	MaxPods int
+	// Reserved is what of a capacity is not for pods.
+	Reserved func(capacity corev1.ResourceList) []corev1.ResourceList
+}
+
+// Read returns both.
+func (r Resources) Read() (capacity, allocatable corev1.ResourceList, err error) {
+	if capacity, err = r.Host.Capacity(r.Dir, r.MaxPods); err != nil {
+		return nil, nil, err
+	}
+	return capacity, Allocatable(capacity, r.Reserved(capacity)...), nil
+}
+
+// Allocatable is what is for pods; nil if that cannot be found out.
+func (r Resources) Allocatable() corev1.ResourceList {
+	_, allocatable, err := r.Read()
+	if err != nil {
+		return nil
+	}
+	return allocatable
+}
+
+// Describer tells what a Node says of its machine. All fields are required but Port. Safe for concurrent use.
+type Describer struct {
+	Name      string
+	IPs       []netip.Addr
+	Version   string // of the kubelet
+	Resources Resources
+	Runtime   container.Runtime
+	Clock     clock.PassiveClock
+	// NotReady is why pods cannot run, nil if they can.
+	NotReady func() error
+	Pressure func() []corev1.NodeConditionType
+	// Port is where the kubelet's API listens; nil if it does not.
+	Port func(context.Context) (int32, error)
+
+	mu       sync.Mutex // guards the fields below
+	engine   container.Version
+	images   []corev1.ContainerImage
+	imagesAt time.Time
+}
+
+// Engine is what the engine has last told of itself.
+func (d *Describer) Engine() container.Version {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.engine
+}
+
+// Info is the machine's identity and versions.
+func (d *Describer) Info() corev1.NodeSystemInfo { return d.Resources.Host.Info(d.Engine(), d.Version) }
+
+// Machine describes the machine.
+func (d *Describer) Machine(ctx context.Context) Machine {
+	up := true
+	notReady := d.ask(ctx)
+	failed := func(err error) {
+		if notReady == nil {
+			notReady = err
+		}
+	}
+	if notReady != nil {
+		up, notReady = false, fmt.Errorf("container runtime is down: %w", notReady)
+	}
+	failed(d.NotReady())
+	m := Machine{Addresses: Addresses(d.Name, d.IPs), Info: d.Info(), Images: d.imageList(ctx, up), Pressure: d.Pressure()}
+	var err error
+	if m.Capacity, m.Allocatable, err = d.Resources.Read(); err != nil {
+		failed(err)
+	}
+	if d.Port != nil {
+		if m.KubeletPort, err = d.Port(ctx); err != nil {
+			failed(fmt.Errorf("kubelet API is not served: %w", err))
+		}
+	}
+	if notReady != nil {
+		m.NotReady = notReady.Error()
+	}
+	return m
+}
+
+// ask has the engine tell of itself.
+func (d *Describer) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, versionPatience)
+	defer cancel()
+	v, err := d.Runtime.Version(ctx)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.engine = v
+	return nil
+}
+
+// imageList is the node's image list, an older one if the engine does not tell.
+func (d *Describer) imageList(ctx context.Context, up bool) []corev1.ContainerImage {
+	d.mu.Lock()
+	list, at := d.images, d.imagesAt
+	d.mu.Unlock()
+	if !up || d.Clock.Since(at) < imagesEvery {
+		return list
+	}
+	fresh, err := Images(ctx, d.Runtime)
+	if err != nil {
+		return list
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.images, d.imagesAt = fresh, d.Clock.Now()
+	return fresh
+}

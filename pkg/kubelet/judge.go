@@ -1,0 +1,72 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/admission"
+	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/source"
+	"minik8s.io/minik8s/pkg/kubelet/internal/status"
+)
+
+// judge decides which pods the node takes, and whether those that are resized get what they ask for.
+type judge struct {
+	*informers
+	pods *pods
+	// features are what admission asks of the node at this moment.
+	features func() admission.Features
+	// preempt ends a pod for a critical one.
+	preempt  func(context.Context, *corev1.Pod)
+	status   *status.Manager
+	resizes  *allocation.Waiting
+	recorder record.EventRecorder
+	clock    clock.PassiveClock
+}
+
+var _ source.Node = (*judge)(nil)
+
+// Admit asks whether the node takes a pod beside those it has.
+func (j *judge) Admit(ctx context.Context, pod *corev1.Pod, node *corev1.Node, final bool) bool {
+	active, f := j.pods.Active(), j.features()
+	r := admission.Admit(pod, node, active, f)
+	if r == nil || !final {
+		return r == nil
+	}
+	if victims, ok := admission.Preempt(pod, node, active, f); ok {
+		for _, v := range victims {
+			j.preempt(ctx, v)
+		}
+		return true
+	}
+	klog.FromContext(ctx).Info("Pod rejected", "pod", klog.KObj(pod), "reason", r.Reason, "message", r.Message)
+	j.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, r.Reason, r.Message)
+	j.status.Set(pod, status.Rejected(pod, status.Failure{Reason: r.Reason, Message: r.Message}, metav1.NewTime(j.clock.Now()).Rfc3339Copy()))
+	return false
+}
+
+// Allot decides whether a pod that has been resized gets what it asks for.
+func (j *judge) Allot(pod, have *corev1.Pod) (*corev1.Pod, bool) {
+	others := slices.DeleteFunc(j.pods.Active(), func(p *corev1.Pod) bool { return p.UID == pod.UID })
+	run, pending := allocation.Decide(pod, have, j.Current(), others)
+	if j.resizes.Set(pod.UID, pending) && pending != nil {
+		klog.Background().V(2).Info("Pod resize waits", "pod", klog.KObj(pod), "reason", pending.Reason, "message", pending.Message)
+		j.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "Resize"+pending.Reason, fmt.Sprintf("Pod resize %s: %s", pending.Reason, pending.Message))
+	}
+	return run, pending != nil
+}
+
+// Gone implements source.Node.
+func (j *judge) Gone(uid types.UID) { j.status.Forget(uid) }

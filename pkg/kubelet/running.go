@@ -1,0 +1,86 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/admission"
+	"minik8s.io/minik8s/pkg/kubelet/internal/cadvisor"
+	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
+	"minik8s.io/minik8s/pkg/kubelet/internal/source"
+	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
+)
+
+// running is what there is once the engine has answered.
+type running struct {
+	pods
+	parts    *parts
+	intake   *source.Intake
+	eviction *eviction.Manager
+}
+
+// taken are the pods of this node, none before pods are taken.
+func (k *Kubelet) taken() []*corev1.Pod {
+	if r := k.running.Load(); r != nil {
+		return r.All()
+	}
+	return nil
+}
+
+// intake is nil before pods are taken.
+func (k *Kubelet) intake() *source.Intake {
+	if r := k.running.Load(); r != nil {
+		return r.intake
+	}
+	return nil
+}
+
+// pressure are the conditions that the node is under.
+func (k *Kubelet) pressure() []corev1.NodeConditionType {
+	if r := k.running.Load(); r != nil {
+		return r.eviction.Conditions()
+	}
+	return nil
+}
+
+// features are what admission asks of the node.
+func (k *Kubelet) features() admission.Features {
+	return admission.Features{
+		AppArmor: k.resources.Host.AppArmor(), UnsafeSysctls: k.cfg.Configuration.AllowedUnsafeSysctls, Pressure: k.pressure(),
+	}
+}
+
+// wake has a pod looked at.
+func (k *Kubelet) wake(uid types.UID) {
+	if r := k.running.Load(); r != nil {
+		r.workers.Wake(uid)
+	}
+}
+
+// places are where the volumes of a pod are whose use is told.
+func (k *Kubelet) places(pod *corev1.Pod) []volume.Place {
+	if r := k.running.Load(); r != nil {
+		return r.parts.volumes.Places(pod)
+	}
+	return nil
+}
+
+// usage is nil until the engine has told of its cgroups.
+func (k *Kubelet) usage() stats.Usage {
+	if r := k.running.Load(); r != nil {
+		return r.parts.usage
+	}
+	return nil
+}
+
+// groups is nil likewise.
+func (k *Kubelet) groups() cadvisor.Groups {
+	if r := k.running.Load(); r != nil {
+		return r.parts.groups
+	}
+	return nil
+}
