@@ -322,7 +322,7 @@ func (k *Kubelet) housekeep(ctx context.Context, r *running) {
 // awaitEngine waits until the engine answers.
 func (k *Kubelet) awaitEngine(ctx context.Context) (container.Version, bool) {
 	for {
-		v, err := k.cfg.Runtime.Version(ctx)
+		v, err := k.describer.Ask(ctx)
 		if err == nil {
 			return v, true
 		}

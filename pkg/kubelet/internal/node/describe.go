@@ -5,12 +5,14 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -19,6 +21,9 @@ import (
 const (
 	// versionPatience is how long the engine may take to tell its version.
 	versionPatience = 5 * time.Second
+	// engineThreshold is how long the engine may give no answer before the node is not Ready, as upstream's: to restart a daemon
+	// takes seconds, and who is not Ready has no endpoints.
+	engineThreshold = 30 * time.Second
 	// imagesEvery is how often images are listed, for the list is long and rarely changes.
 	imagesEvery = time.Minute
 )
@@ -64,8 +69,10 @@ type Describer struct {
 	// Port is where the kubelet's API listens; nil if it does not.
 	Port func(context.Context) (int32, error)
 
-	mu       sync.Mutex // guards the fields below
+	mu sync.Mutex // guards the fields below
+	// engine is what answered at engineAt.
 	engine   container.Version
+	engineAt time.Time
 	images   []corev1.ContainerImage
 	imagesAt time.Time
 }
@@ -82,18 +89,17 @@ func (d *Describer) Info() corev1.NodeSystemInfo { return d.Resources.Host.Info(
 
 // Machine describes the machine.
 func (d *Describer) Machine(ctx context.Context) Machine {
-	up := true
-	notReady := d.ask(ctx)
+	_, down := d.Ask(ctx)
+	notReady := d.NotReady()
 	failed := func(err error) {
 		if notReady == nil {
 			notReady = err
 		}
 	}
-	if notReady != nil {
-		up, notReady = false, fmt.Errorf("container runtime is down: %w", notReady)
+	if down != nil && d.away() > engineThreshold {
+		failed(errors.New("container runtime is down"))
 	}
-	failed(d.NotReady())
-	m := Machine{Addresses: Addresses(d.Name, d.IPs), Info: d.Info(), Images: d.imageList(ctx, up), Pressure: d.Pressure()}
+	m := Machine{Addresses: Addresses(d.Name, d.IPs), Info: d.Info(), Images: d.imageList(ctx, down == nil), Pressure: d.Pressure()}
 	var err error
 	if m.Capacity, m.Allocatable, err = d.Resources.Read(); err != nil {
 		failed(err)
@@ -109,18 +115,28 @@ func (d *Describer) Machine(ctx context.Context) Machine {
 	return m
 }
 
-// ask has the engine tell of itself.
-func (d *Describer) ask(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, versionPatience)
+// Ask has the engine tell of itself.
+func (d *Describer) Ask(ctx context.Context) (container.Version, error) {
+	vctx, cancel := context.WithTimeout(ctx, versionPatience)
 	defer cancel()
-	v, err := d.Runtime.Version(ctx)
+	v, err := d.Runtime.Version(vctx)
 	if err != nil {
-		return err
+		if ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "The container engine does not tell its version")
+		}
+		return v, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.engine = v
-	return nil
+	d.engine, d.engineAt = v, d.Clock.Now()
+	return v, nil
+}
+
+// away is how long the engine has not answered.
+func (d *Describer) away() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Clock.Since(d.engineAt)
 }
 
 // imageList is the node's image list, an older one if the engine does not tell.
