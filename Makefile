@@ -71,6 +71,10 @@ e2e: docker build kubectl images python-client ## the end-to-end tests: the real
 lifecycle: build ## 200 rounds of up, down, purge and kill -9 by four at a time; ROUNDS=n, SEED=n to repeat one that failed
 	MINIK8S_E2E=1 MINIK8S_LIFECYCLE_ROUNDS=$(or $(ROUNDS),200) MINIK8S_LIFECYCLE_SEED=$(SEED) go test -count=1 -v -timeout 90m ./test/e2e/lifecycle
 
+.PHONY: faults
+faults: docker build kubectl images ## 300 pods that come and go while the process is killed; PODS=n, SEED=n to repeat one that failed
+	MINIK8S_E2E=1 MINIK8S_FAULTS_LONG=1 MINIK8S_FAULTS_PODS=$(or $(PODS),300) MINIK8S_FAULTS_SEED=$(SEED) go test -count=1 -v -timeout 90m -run '^TestCrash$$|^TestAPIServerAway$$|^TestDockerRestarts' ./test/e2e
+
 # Built from its module with Go's own settings: it is no part of the product, whose profile tells nothing about it.
 bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 	cd hack/tools && GOFLAGS=-trimpath go build -ldflags '-s -w' -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
