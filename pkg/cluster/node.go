@@ -250,7 +250,8 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(n.ca)
 	k, err := kubelet.New(kubelet.Config{
-		NodeName: c.Kubelet.NodeName, Cluster: c.Name, Client: client, Runtime: runtime, Network: network, RootDir: kubeletDir(c),
+		NodeName: c.Kubelet.NodeName, Cluster: c.Name, Client: client, Runtime: runtime, Network: network,
+		RootDir: kubeletDir(c), StandardDir: kubelet.StandardDir,
 		NodeIPs: []netip.Addr{n.ip}, PodCIDRs: []string{pods.String()},
 		ListenAddr: kubeletAddress(c), Certificate: n.serving, ClientCAs: roots,
 		Configuration: settings, CgroupRoot: cgroupRoot(c),

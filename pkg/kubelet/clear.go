@@ -12,22 +12,27 @@ import (
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
+	"minik8s.io/minik8s/pkg/kubelet/internal/kubeletdir"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
 	"minik8s.io/minik8s/pkg/network/hostport"
 )
 
+// StandardDir is where drivers and plugins look for the directory of a kubelet; see Config.StandardDir.
+const StandardDir = kubeletdir.Standard
+
 // Clear removes what the kubelet of a cluster that is gone has left on the machine outside its root directory: host port rules,
-// the cgroups below cgroupRoot, and links to logs. Containers, the pod network and the root directory, which must be there,
-// are their owners' to remove; containers must be gone before. It can be repeated.
+// the cgroups below cgroupRoot, and links to logs and to that directory. Containers, the pod network and the root directory,
+// which must be there, are their owners' to remove; containers must be gone before. It can be repeated.
 func Clear(ctx context.Context, cluster string, runtime container.Runtime, cgroupRoot, rootDir string) error {
 	ports, err := hostport.New(cluster)
 	if err == nil {
 		err = ports.Purge()
 	}
-	err = errors.Join(err, clearLogs(rootDir))
+	err = errors.Join(err, clearLogs(rootDir), kubeletdir.Release(StandardDir, rootDir))
 	engine, verr := runtime.Version(ctx)
 	if verr != nil {
 		return errors.Join(err, fmt.Errorf("asking the engine for its cgroup driver: %w", verr))
@@ -53,4 +58,16 @@ func clearLogs(rootDir string) error {
 		errs = append(errs, podlog.Standard().DropPod(types.UID(p.Name())))
 	}
 	return errors.Join(errs...)
+}
+
+// claim makes the kubelet's directories, and the link by which drivers find them. Who has another's there finds out by the log,
+// as pods without drivers run all the same.
+func (k *Kubelet) claim(ctx context.Context) error {
+	if err := kubeletdir.Prepare(k.cfg.RootDir); err != nil || k.cfg.StandardDir == "" {
+		return err
+	}
+	if err := kubeletdir.Claim(k.cfg.StandardDir, k.cfg.RootDir); err != nil {
+		klog.FromContext(ctx).Info("Drivers and plugins on this machine may not find the kubelet", "reason", err.Error())
+	}
+	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -152,8 +151,8 @@ func (k *Kubelet) Start(ctx context.Context) error {
 			}
 		})
 	}
-	if err := os.MkdirAll(filepath.Join(k.cfg.RootDir, "pods"), 0o750); err != nil {
-		return fmt.Errorf("making kubelet directory: %w", err)
+	if err := k.claim(ctx); err != nil {
+		return err
 	}
 	store, err := checkpoint.Open(filepath.Join(k.cfg.RootDir, "checkpoints"))
 	if err != nil {

@@ -1,0 +1,130 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeletdir
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// what is at a path: where a link leads, "directory", or "" if nothing.
+func what(t *testing.T, path string) string {
+	t.Helper()
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return ""
+	case err != nil:
+		t.Fatal(err)
+	case info.IsDir():
+		return "directory"
+	}
+	to, err := os.Readlink(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		before  func(path, root, other string) error
+		taken   bool
+		claimed string // in the words of what; ROOT and OTHER are the roots
+		left    string // after Release
+	}{
+		{name: "nothing", before: func(string, string, string) error { return nil }, claimed: "ROOT"},
+		{name: "its own of an earlier start", before: func(path, root, _ string) error { return os.Symlink(root, path) }, claimed: "ROOT"},
+		{name: "a directory", before: func(path, _, _ string) error { return os.Mkdir(path, 0o700) }, taken: true, claimed: "directory", left: "directory"},
+		{name: "another cluster's", before: func(path, _, other string) error { return os.Symlink(other, path) }, taken: true, claimed: "OTHER", left: "OTHER"},
+		{
+			name: "that of a cluster that is gone", before: func(path, _, other string) error { return errors.Join(os.Symlink(other, path), os.Remove(other)) },
+			taken: true, claimed: "OTHER", left: "OTHER",
+		},
+		{
+			name:   "somebody's that leads to the root all the same",
+			before: func(path, root, _ string) error { return os.Symlink(root+"/", path) }, claimed: "ROOT/", left: "ROOT/",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path, root, other := filepath.Join(dir, "standard"), filepath.Join(dir, "root"), filepath.Join(dir, "other")
+			if err := errors.Join(os.Mkdir(root, 0o700), os.Mkdir(other, 0o700), tc.before(path, root, other)); err != nil {
+				t.Fatal(err)
+			}
+			words := map[string]string{"": "", "directory": "directory", root: "ROOT", root + "/": "ROOT/", other: "OTHER"}
+			for range 2 {
+				err := Claim(path, root)
+				if _, taken := errors.AsType[*TakenError](err); taken != tc.taken || !taken && err != nil {
+					t.Fatalf("claiming: %v", err)
+				}
+				if got := words[what(t, path)]; got != tc.claimed {
+					t.Errorf("claimed: %q, want %q", got, tc.claimed)
+				}
+			}
+			for range 2 {
+				if err := Release(path, root); err != nil {
+					t.Fatal(err)
+				}
+				if got := words[what(t, path)]; got != tc.left {
+					t.Errorf("released: %q, want %q", got, tc.left)
+				}
+			}
+		})
+	}
+}
+
+func TestClaim_Fails(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	err := Claim(filepath.Join(root, "none", "standard"), root)
+	if _, taken := errors.AsType[*TakenError](err); err == nil || taken {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAsSeen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	standard, root, other := filepath.Join(dir, "standard"), filepath.Join(dir, "root"), filepath.Join(dir, "other")
+	if err := errors.Join(os.Mkdir(root, 0o700), os.Mkdir(other, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if got := AsSeen(standard, root, root+"/pods/u"); got != root+"/pods/u" {
+		t.Errorf("without the link: %s", got)
+	}
+	if err := Claim(standard, root); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		root + "/pods/u": standard + "/pods/u", root: standard, other + "/x": other + "/x", root + "2/x": root + "2/x", root + "/../other": root + "/../other",
+	} {
+		if got := AsSeen(standard, root, path); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	if got := AsSeen(standard, other, other+"/x"); got != other+"/x" {
+		t.Errorf("another cluster's: %s", got)
+	}
+}
+
+func TestPrepare(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join(t.TempDir(), "kubelet")
+	for range 2 {
+		if err := Prepare(root); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"pods", "plugins", "plugins_registry"} {
+		if info, err := os.Lstat(filepath.Join(root, name)); err != nil || info.Mode() != os.ModeDir|0o750 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}
