@@ -252,6 +252,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 
 	wg.Go(func() { _ = k.pleg.Start(ctx) })
 	wg.Go(func() { _ = p.volumes.Start(ctx) })
+	wg.Go(func() { _ = k.registration().Start(ctx) })
 	wg.Go(func() { _ = r.eviction.Start(ctx) })
 	wg.Go(func() { p.garbage.Start(ctx, k.recorder, node.Ref(k.cfg.NodeName)) })
 	wg.Go(func() { k.disks.Start(ctx) })

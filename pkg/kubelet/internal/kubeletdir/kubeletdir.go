@@ -20,9 +20,12 @@ const Standard = "/var/lib/kubelet"
 
 // The directories in which drivers and plugins have their sockets, below the kubelet's root; upstream's names and mode.
 const (
-	// Plugins has a folder for each driver, Registry the sockets by which they register.
-	Plugins, Registry = "plugins", "plugins_registry"
-	mode              = 0o750
+	// Plugins has a folder for each driver.
+	Plugins = "plugins"
+	// Registry has the sockets by which they register.
+	Registry = "plugins_registry"
+
+	mode = 0o750
 )
 
 // Prepare makes the directories of the pods and of the sockets, below the kubelet's root.
