@@ -3,6 +3,7 @@ module minik8s.io/minik8s
 go 1.26.0
 
 require (
+	github.com/container-storage-interface/spec v1.13.0
 	github.com/containerd/errdefs v1.0.0
 	github.com/coreos/go-iptables v0.8.0
 	github.com/distribution/reference v0.6.0
