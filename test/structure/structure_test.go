@@ -74,7 +74,7 @@ func axes(t Tree) []Axis {
 		{Dir: "pkg/registry", List: "pkg/registry/groups/groups.go", Except: []string{"groups", "registrytest", "review", "scale", "etcdstore", "destination"}},
 		{Dir: "pkg/apiserver/authentication", List: "pkg/apiserver/authentication/authentication.go"},
 		{Dir: "pkg/apiserver/authorization", List: "pkg/apiserver/authorization/authorization.go", Except: []string{"policy"}},
-		{Dir: "pkg/kubelet/internal/volume", List: "pkg/kubelet/internal/volume/volume.go", Except: []string{"subpath"}},
+		{Dir: "pkg/kubelet/internal/volume", List: "pkg/kubelet/internal/volume/volume.go", Except: []string{"fsgroup", "subpath"}},
 	}
 	const admission = "pkg/apiserver/admission"
 	if len(t.Under(admission)) > 0 {

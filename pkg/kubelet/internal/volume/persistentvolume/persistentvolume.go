@@ -29,6 +29,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/fsgroup"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/hostpath"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
@@ -220,15 +221,10 @@ func prepareLocal(m plugin.Mount, path string) error {
 	if !info.IsDir() {
 		return fmt.Errorf("path %q is not a directory: this kubelet makes no file system on a device", path)
 	}
-	group := m.FSGroup()
-	if group == nil || (m.Volume.PersistentVolumeClaim != nil && m.Volume.PersistentVolumeClaim.ReadOnly) {
+	if m.Volume.PersistentVolumeClaim != nil && m.Volume.PersistentVolumeClaim.ReadOnly {
 		return nil
 	}
-	onMismatch := ptr.Deref(m.Pod.Spec.SecurityContext.FSGroupChangePolicy, corev1.FSGroupChangeAlways) == corev1.FSGroupChangeOnRootMismatch
-	if onMismatch && belongs(info, *group) {
-		return nil
-	}
-	return give(path, *group)
+	return fsgroup.Apply(m, path)
 }
 
 // kind is the name of the field that says what the volume is.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/fsgroup"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 	"minik8s.io/minik8s/pkg/machinetest"
 )
@@ -241,7 +242,8 @@ func TestSetUp_FSGroup(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tc.given {
-				if err := give(dir, group); err != nil {
+				given := mountOf(t, writable, &corev1.PodSecurityContext{FSGroup: new(int64(group))})
+				if err := fsgroup.Apply(given, dir); err != nil {
 					t.Fatal(err)
 				}
 			}

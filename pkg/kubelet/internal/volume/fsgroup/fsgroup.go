@@ -1,13 +1,20 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package persistentvolume
+// Package fsgroup gives volumes that outlive their pods to the group of a pod; touch it to change what that group may do, or when
+// a volume counts as given. See KEP-695.
+package fsgroup
 
 import (
 	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
 
 // What the group of a volume may do: files are read and written, directories entered too, and new files in them get the
@@ -16,6 +23,23 @@ const (
 	fileMode = 0o660
 	dirMode  = 0o770 | fs.ModeSetgid
 )
+
+// Apply gives the directory dir to the group of the pod that has the volume, if there is one, and by the pod's fsGroupChangePolicy.
+func Apply(m plugin.Mount, dir string) error {
+	group := m.FSGroup()
+	if group == nil {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("applying fsGroup %d: %w", *group, err)
+	}
+	policy := ptr.Deref(m.Pod.Spec.SecurityContext.FSGroupChangePolicy, corev1.FSGroupChangeAlways)
+	if policy == corev1.FSGroupChangeOnRootMismatch && belongs(info, *group) {
+		return nil
+	}
+	return give(dir, *group)
+}
 
 // belongs tells whether a directory is one that give has made the group's.
 func belongs(info fs.FileInfo, group int64) bool {
