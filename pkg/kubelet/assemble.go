@@ -46,13 +46,14 @@ func assemble(_ context.Context, at site, engine container.Version) (*parts, err
 	}
 	vols, err := volume.New(volume.Config{
 		RootDir: cfg.RootDir, NodeName: cfg.NodeName, Client: cfg.Client, Recorder: at.recorder, Clock: cfg.Clock,
-		NodeAllocatable: at.resources.Allocatable, Node: at.self,
+		NodeAllocatable: at.resources.Allocatable, Node: at.self, ImageLayers: cfg.Runtime.ImageLayers,
 	})
 	if err != nil {
 		return nil, err
 	}
 	puller, err := image.New(image.Config{
-		Runtime: cfg.Runtime, Recorder: at.recorder, Clock: cfg.Clock, Secrets: vols.Secret, Dir: filepath.Join(cfg.RootDir, "image_manager"),
+		Runtime: cfg.Runtime, Recorder: at.recorder, Clock: cfg.Clock, Secrets: vols.Secret, Volumes: vols.Images,
+		Dir: filepath.Join(cfg.RootDir, "image_manager"),
 	})
 	if err != nil {
 		return nil, err
@@ -78,8 +79,8 @@ func assemble(_ context.Context, at site, engine container.Version) (*parts, err
 // images puts the puller's reasons into the words of podsync.
 type images struct{ puller *image.Puller }
 
-func (i images) Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref *corev1.ObjectReference) (*container.Image, error) {
-	img, err := i.puller.Ensure(ctx, pod, c, ref)
+func (i images) Ensure(ctx context.Context, pod *corev1.Pod, ref string, policy corev1.PullPolicy, about *corev1.ObjectReference) (*container.Image, error) {
+	img, err := i.puller.Ensure(ctx, pod, image.Wanted{Image: ref, Policy: policy, Of: about})
 	if e, ok := errors.AsType[*image.Error](err); ok {
 		return nil, &podsync.WaitError{Reason: e.Reason, Message: e.Message}
 	}

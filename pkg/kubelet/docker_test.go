@@ -201,6 +201,7 @@ func TestDocker(t *testing.T) {
 		t.Errorf("stats %+v, %v", sum, err)
 	}
 	measured(t, w, k, "uid-busy-"+name)
+	imageVolumes(t, w, r, name)
 	n, err := w.client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
 	if err != nil || n.Labels[corev1.LabelHostname] != "n1" || !strings.HasPrefix(n.Status.NodeInfo.ContainerRuntimeVersion, "docker://") || n.Status.Allocatable.Cpu().IsZero() {
 		t.Errorf("node %+v, %v", n, err)

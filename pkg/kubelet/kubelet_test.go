@@ -13,7 +13,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +31,6 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
-	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
 )
@@ -114,8 +112,8 @@ func (p *plugin) Retain(_ context.Context, keep map[string]bool) error {
 
 type fakeImages struct{ r *fake.Runtime }
 
-func (i fakeImages) Ensure(ctx context.Context, _ *corev1.Pod, c *corev1.Container, _ *corev1.ObjectReference) (*container.Image, error) {
-	return i.r.PullImage(ctx, c.Image, nil)
+func (i fakeImages) Ensure(ctx context.Context, _ *corev1.Pod, ref string, _ corev1.PullPolicy, _ *corev1.ObjectReference) (*container.Image, error) {
+	return i.r.PullImage(ctx, ref, nil)
 }
 
 // set is a set of pods that stands for volumes, cgroups and host ports.
@@ -206,7 +204,7 @@ func (v *fakeVolumes) ContainerDevices(*corev1.Pod, *corev1.Container) ([]contai
 	return nil, nil
 }
 
-func (v *fakeVolumes) ContainerMounts(*corev1.Pod, *corev1.Container, []string) ([]container.Mount, error) {
+func (v *fakeVolumes) ContainerMounts(context.Context, *corev1.Pod, *corev1.Container, []string, map[string]*container.Image) ([]container.Mount, error) {
 	return nil, nil
 }
 func (v *fakeVolumes) Source(context.Context, *corev1.Pod) env.Source { return noSource{} }
@@ -578,41 +576,6 @@ func TestEngineAway(t *testing.T) {
 	if calls := w.runtime.Calls("StopContainer"); len(calls) > 0 {
 		t.Errorf("something was stopped: %v", calls)
 	}
-}
-
-// TestEngineRestarts: a node whose engine is away for as long as a restart takes stays Ready.
-func TestEngineRestarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, fake.Config{})
-		k, err := New(Config{NodeName: "n1", Client: w.client, Runtime: w.runtime, Network: w.network, RootDir: w.dir,
-			NodeIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		k.pleg = pleg.New(pleg.Config{Runtime: w.runtime, Changed: func(types.UID) {}})
-		if err := k.pleg.Relist(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		k.notReady = nil
-		for _, step := range []struct {
-			away bool
-			pass time.Duration
-			want string
-		}{
-			{pass: 0},
-			{away: true, pass: 10 * time.Second},
-			{away: true, pass: 20 * time.Second},
-			{away: true, pass: time.Second, want: "container runtime is down"},
-			{pass: 0},
-			{away: true, pass: 30 * time.Second},
-		} {
-			w.runtime.SetUnavailable(step.away)
-			<-time.After(step.pass)
-			if got := k.machine(t.Context()).NotReady; got != step.want {
-				t.Errorf("%+v: not ready: %q", step, got)
-			}
-		}
-	})
 }
 
 // TestDeletedWhileStarting: the engine makes the sandbox of a pod that is deleted meanwhile. The pod is not gone before that is.

@@ -130,6 +130,10 @@ func (b *bounded) DiskUsage(ctx context.Context, id string) (DiskUsage, error) {
 	return within(ctx, b.patience, "DiskUsage", func(ctx context.Context) (DiskUsage, error) { return b.Runtime.DiskUsage(ctx, id) })
 }
 
+func (b *bounded) ImageLayers(ctx context.Context, id string) ([]string, error) {
+	return within(ctx, b.patience, "ImageLayers", func(ctx context.Context) ([]string, error) { return b.Runtime.ImageLayers(ctx, id) })
+}
+
 func (b *bounded) ImageDir(ctx context.Context) (string, error) {
 	return within(ctx, b.patience, "ImageDir", b.Runtime.ImageDir)
 }

@@ -40,6 +40,7 @@ func TestBounded(t *testing.T) {
 		"Image":       func(ctx context.Context, r container.Runtime) error { _, err := r.Image(ctx, "x"); return err },
 		"Images":      func(ctx context.Context, r container.Runtime) error { _, err := r.Images(ctx); return err },
 		"RemoveImage": func(ctx context.Context, r container.Runtime) error { return r.RemoveImage(ctx, "x") },
+		"ImageLayers": func(ctx context.Context, r container.Runtime) error { _, err := r.ImageLayers(ctx, "x"); return err },
 		"ImageDir":    func(ctx context.Context, r container.Runtime) error { _, err := r.ImageDir(ctx); return err },
 	} {
 		t.Run(op, func(t *testing.T) {

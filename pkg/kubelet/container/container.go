@@ -89,6 +89,10 @@ type Runtime interface {
 	RemoveImage(ctx context.Context, ref string) error
 	// ImagesInUse are the ids of the images of all containers of the engine, running or not, whoever's they are.
 	ImagesInUse(ctx context.Context) (map[string]bool, error)
+	// ImageLayers are the directories of this machine whose overlay is the file system of a local image, the topmost first; none
+	// if the image is empty. It fails with errors.ErrUnsupported if the engine does not keep images so, but mounts them itself
+	// (Mount.Image), and with another error if it can do neither.
+	ImageLayers(ctx context.Context, id string) ([]string, error)
 	// ImageDir is the directory of the engine that holds images, for disk figures.
 	ImageDir(ctx context.Context) (string, error)
 	// DiskUsage counts what a container has written. It may take long and much of the disk's time.
@@ -199,10 +203,13 @@ type ContainerConfig struct { //nolint:revive // container.Config is what Docker
 	Labels           map[string]string
 }
 
-// Mount binds a host path into a container. The host path must exist.
+// Mount binds a host path, which must exist, into a container, or the file system of an image.
 type Mount struct {
 	HostPath, ContainerPath string
-	ReadOnly                bool
+	// Image is the id of a local image that is mounted in place of HostPath, read-only, and SubPath what of it is. Both are for
+	// engines on which ImageLayers is unsupported.
+	Image, SubPath string
+	ReadOnly       bool
 	// Propagation is "", "rslave" or "rshared".
 	Propagation string
 }

@@ -63,6 +63,7 @@ func Run(t *testing.T, s Subject) {
 		{"PortForward", testPortForward},
 		{"Update", testUpdate},
 		{"Images", testImages},
+		{"ImageLayers", testImageLayers},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
 	}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -223,4 +225,24 @@ func testImages(t *testing.T, s Subject) {
 	if used, err := s.Runtime.ImagesInUse(t.Context()); err != nil || !used[s.Image] {
 		t.Errorf("ImagesInUse() = %v, %v: %s is not in it, of which there is %s", used, err, s.Image, id)
 	}
+}
+
+func testImageLayers(t *testing.T, s Subject) {
+	t.Helper()
+	dirs, err := s.Runtime.ImageLayers(t.Context(), s.Image)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported): // and Mount.Image is not, which takes what the image has to be seen by
+	case err != nil:
+		t.Errorf("ImageLayers: %v", err)
+	case !slices.ContainsFunc(dirs, func(dir string) bool { return exists(filepath.Join(dir, s.Program)) }):
+		t.Errorf("ImageLayers() = %q, none of which has the image's program", dirs)
+	}
+	if dirs, err := s.Runtime.ImageLayers(t.Context(), "sha256:"+strings.Repeat("0", 64)); !errors.Is(err, container.ErrNotFound) {
+		t.Errorf("layers of an image that is not there: %q, %v", dirs, err)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

@@ -23,6 +23,7 @@ import (
 	dockercontainer "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/versions"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/container/containertest"
@@ -145,6 +146,7 @@ func TestDocker(t *testing.T) {
 		{"OOMKilled", testOOMKilled},
 		{"ExecTTY", testExecTTY},
 		{"MountsAndUser", testMountsAndUser},
+		{"ImageMount", testImageMount},
 		{"StopSignal", testStopSignal},
 		{"ForeignContainer", testForeignContainer},
 		{"SimultaneousSandboxes", testSimultaneousSandboxes},
@@ -313,6 +315,30 @@ func testMountsAndUser(t *testing.T, _ *Runtime, s containertest.Subject) {
 	c.Mounts[0].ReadOnly = true
 	if got := p.Exited(p.Start(c)); got.ExitCode != 1 {
 		t.Errorf("a read-only mount was written: %+v", got)
+	}
+}
+
+// testImageMount mounts an image by the engine, twice in one container, where it can do that.
+func testImageMount(t *testing.T, r *Runtime, s containertest.Subject) {
+	t.Helper()
+	p := containertest.NewPod(t, s)
+	c := p.Config("wait")
+	c.Mounts = []container.Mount{{Image: s.Image, ContainerPath: "/whole"}, {Image: s.Image, ContainerPath: "/part", SubPath: "program"}}
+	if versions.LessThan(r.client.ClientVersion(), imageMountAPI) {
+		if id, err := r.CreateContainer(t.Context(), p.Sandbox.ID, c); err == nil {
+			t.Errorf("container %s has been made with a mount that this engine does not know", id)
+		}
+		return
+	}
+	id := p.Start(c)
+	if got := execute(t, r, id, "linux-ls", "/whole"); !strings.Contains(got, "program\n") {
+		t.Errorf("the image has %q", got)
+	}
+	if got := execute(t, r, id, "linux-ls", "/"); !strings.Contains(got, "part\n") {
+		t.Errorf("the container has %q", got)
+	}
+	if code, err := r.Exec(t.Context(), id, container.ExecOptions{Command: []string{"/program", "write", "/whole/x", "x"}}); err == nil && code == 0 {
+		t.Error("an image was written")
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/registry"
+	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/pkg/jsonmessage"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -206,6 +207,37 @@ func (r *Runtime) ImagesInUse(ctx context.Context) (map[string]bool, error) {
 		used[c.ImageID] = true
 	}
 	return used, nil
+}
+
+// imageMountAPI is the first API version that mounts images into containers, that of Docker 28.
+const imageMountAPI = "1.48"
+
+// ImageLayers implements container.Runtime.
+func (r *Runtime) ImageLayers(ctx context.Context, id string) ([]string, error) {
+	found, err := r.client.ImageInspect(ctx, id)
+	if err != nil {
+		return nil, engineError(err, "inspecting image %q", id)
+	}
+	dirs := layersOf(found)
+	switch {
+	case len(dirs) == len(found.RootFS.Layers):
+		return dirs, nil
+	case versions.GreaterThanOrEqualTo(r.client.ClientVersion(), imageMountAPI):
+		return nil, fmt.Errorf("layers of image %q with storage driver %s: %w", id, found.GraphDriver.Name, errors.ErrUnsupported)
+	}
+	return nil, fmt.Errorf("image %q cannot be mounted: that takes Docker 28 or its storage driver overlay2, and not %s", id, found.GraphDriver.Name)
+}
+
+// layersOf are the directories that Docker tells of an image. Only drivers of overlays tell any.
+func layersOf(i image.InspectResponse) []string {
+	var dirs []string
+	if top := i.GraphDriver.Data["UpperDir"]; top != "" {
+		dirs = append(dirs, top)
+	}
+	if lower := i.GraphDriver.Data["LowerDir"]; lower != "" {
+		dirs = append(dirs, strings.Split(lower, ":")...)
+	}
+	return dirs
 }
 
 // ImageDir implements container.Runtime.

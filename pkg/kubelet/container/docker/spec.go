@@ -118,12 +118,10 @@ func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig) (
 	for _, g := range c.Groups {
 		host.GroupAdd = append(host.GroupAdd, strconv.FormatInt(g, 10))
 	}
+	images := map[string]int{}
 	for _, m := range c.Mounts {
-		host.Mounts = append(host.Mounts, mount.Mount{
-			Type: mount.TypeBind, Source: m.HostPath, Target: m.ContainerPath, ReadOnly: m.ReadOnly,
-			// readOnly is not recursive in Kubernetes unless the pod says so, but is in newer Dockers.
-			BindOptions: &mount.BindOptions{Propagation: mount.Propagation(m.Propagation), ReadOnlyNonRecursive: m.ReadOnly},
-		})
+		host.Mounts = append(host.Mounts, mountOf(m, images[m.Image]))
+		images[m.Image]++
 	}
 	for _, d := range c.Devices {
 		host.Devices = append(host.Devices, dockercontainer.DeviceMapping{
@@ -141,6 +139,22 @@ func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig) (
 		r.grantAll(host)
 	}
 	return config, host
+}
+
+// mountOf translates a mount, before which the container has others of the same image. Docker names a mount of an image after what
+// it was asked for, so that one name does once only; but an image has as many as its id has beginnings.
+func mountOf(m container.Mount, others int) mount.Mount {
+	if m.Image != "" {
+		id := strings.TrimPrefix(m.Image, "sha256:")
+		return mount.Mount{
+			Type: mount.TypeImage, Source: id[:max(len(id)-others, 12)], Target: m.ContainerPath, ReadOnly: true, ImageOptions: &mount.ImageOptions{Subpath: m.SubPath},
+		}
+	}
+	return mount.Mount{
+		Type: mount.TypeBind, Source: m.HostPath, Target: m.ContainerPath, ReadOnly: m.ReadOnly,
+		// readOnly is not recursive in Kubernetes unless the pod says so, but is in newer Dockers.
+		BindOptions: &mount.BindOptions{Propagation: mount.Propagation(m.Propagation), ReadOnlyNonRecursive: m.ReadOnly},
+	}
 }
 
 func isAll(capability string) bool { return strings.EqualFold(capability, "ALL") }

@@ -57,6 +57,7 @@ type Runtime struct {
 	images      map[string]*container.Image // by id
 	published   map[string]published        // by normalized reference
 	foreign     map[string]bool             // ids of images that others use
+	layers      map[string][]string         // by image id
 	calls       []Call
 	faults      map[string][]fault
 	before      func(Call) error
@@ -98,6 +99,7 @@ func New(config Config) *Runtime {
 		images:     map[string]*container.Image{},
 		published:  map[string]published{},
 		foreign:    map[string]bool{},
+		layers:     map[string][]string{},
 		faults:     map[string][]fault{},
 		lost:       map[string]int{},
 		watchers:   map[*watcher]struct{}{},

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -56,6 +58,11 @@ func TestContract(t *testing.T) {
 		return nil
 	})
 	img := r.AddImage("minik8s.test/program:1", nil)
+	layer := t.TempDir()
+	if err := os.WriteFile(filepath.Join(layer, "program"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.LayImage(img.ID, layer)
 	containertest.Run(t, containertest.Subject{
 		Runtime: r, Image: img.ID, Ref: "minik8s.test/program:1", Program: "/program",
 		Again: func() container.Runtime { return r },

@@ -6,6 +6,7 @@ package fake
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -184,6 +185,30 @@ func (r *Runtime) UseImage(id string, used bool) {
 	if used {
 		r.foreign[id] = true
 	}
+}
+
+// ImageLayers implements container.Runtime: what LayImage was told, or else it is unsupported.
+func (r *Runtime) ImageLayers(ctx context.Context, id string) ([]string, error) {
+	if err := r.begin(ctx, Call{Op: "ImageLayers", ID: id}); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.images[id] == nil {
+		return nil, fmt.Errorf("image %q: %w", id, container.ErrNotFound)
+	}
+	dirs, ok := r.layers[id]
+	if !ok {
+		return nil, fmt.Errorf("layers of image %q: %w", id, errors.ErrUnsupported)
+	}
+	return slices.Clone(dirs), nil
+}
+
+// LayImage says which directories the image with that id is made of, the topmost first.
+func (r *Runtime) LayImage(id string, dirs ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.layers[id] = dirs
 }
 
 // ImageDir implements container.Runtime.

@@ -215,6 +215,13 @@ func (c *Collector) detect(ctx context.Context) (used map[string]bool, err error
 	if used, err = c.puller.config.Runtime.ImagesInUse(ctx); err != nil {
 		return nil, fmt.Errorf("detecting the images in use: %w", err)
 	}
+	volumes, err := c.puller.config.Volumes()
+	if err != nil {
+		return nil, fmt.Errorf("detecting the images in use: %w", err)
+	}
+	for _, id := range volumes {
+		used[id] = true
+	}
 	now := c.puller.config.Clock.Now()
 	for id := range used {
 		c.puller.brought.use(id, now)

@@ -71,7 +71,7 @@ func (c *collection) start() *Puller {
 func (c *collection) pull(p *Puller, ref string, policy corev1.PullPolicy) *container.Image {
 	c.t.Helper()
 	pod := &corev1.Pod{}
-	img, err := p.Ensure(c.t.Context(), pod, &corev1.Container{Image: ref, ImagePullPolicy: policy}, &corev1.ObjectReference{})
+	img, err := p.Ensure(c.t.Context(), pod, Wanted{Image: ref, Policy: policy, Of: &corev1.ObjectReference{}})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -190,5 +190,29 @@ func TestCollector_Failures(t *testing.T) {
 	}
 	if !c.has("unknown:1") {
 		t.Error("an image that may be somebody else's was removed")
+	}
+}
+
+// TestCollector_Volumes: the engine knows nothing of the volumes that are images.
+func TestCollector_Volumes(t *testing.T) {
+	c := &collection{t: t, dir: t.TempDir(), clock: testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), runtime: fake.New(fake.Config{PullAll: true})}
+	p := c.start()
+	img := c.pull(p, "a:1", corev1.PullIfNotPresent)
+	c.clock.Step(time.Hour)
+	var volumes []string
+	var fail error
+	p.config.Volumes = func() ([]string, error) { return volumes, fail }
+	collect := func() (int64, error) { return NewCollector(p, Ages{}).Collect(t.Context(), math.MaxInt64) }
+	fail = errors.New("unreadable")
+	if freed, err := collect(); err == nil || freed != 0 {
+		t.Errorf("freed %d while it is not known what pods use: %v", freed, err)
+	}
+	volumes, fail = []string{img.ID}, nil
+	if freed, err := collect(); err != nil || freed != 0 || !c.has("a:1") {
+		t.Errorf("freed %d of what a volume shows: %v", freed, err)
+	}
+	volumes = nil
+	if freed, err := collect(); err != nil || freed == 0 || c.has("a:1") {
+		t.Errorf("freed %d of what nobody uses: %v", freed, err)
 	}
 }

@@ -58,6 +58,8 @@ type Config struct {
 	Clock clock.Clock
 	// Dir keeps what was pulled with which login. Default: it is known until the process ends.
 	Dir string
+	// Volumes are the ids of the images that pods have volumes of, which the engine may not know of. Default: there are none.
+	Volumes func() ([]string, error)
 	// Parallel is how many pulls may run at a time. Default 5.
 	Parallel int
 }
@@ -88,6 +90,9 @@ func New(config Config) (*Puller, error) {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
 	}
+	if config.Volumes == nil {
+		config.Volumes = func() ([]string, error) { return nil, nil }
+	}
 	if config.Parallel <= 0 {
 		config.Parallel = 5
 	}
@@ -106,43 +111,51 @@ func New(config Config) (*Puller, error) {
 	return &Puller{config: config, records: r, brought: b, gate: gate.New(config.Parallel, slow), failures: map[key]failure{}}, nil
 }
 
-// Ensure returns the image of a container, after pulling it if its policy says so. ref is the container's, for events.
-// Errors are *Error, or ctx.Err().
-func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref *corev1.ObjectReference) (*container.Image, error) {
-	named, err := reference.ParseNormalizedNamed(c.Image)
+// Wanted is an image that a pod is to have.
+type Wanted struct {
+	// Image is the reference as it is written in the pod, Policy when to pull it: by default what the reference says.
+	Image  string
+	Policy corev1.PullPolicy
+	// Of is what events about it are about: the container, or the pod if it is a volume.
+	Of *corev1.ObjectReference
+}
+
+// Ensure returns an image of a pod, after pulling it if its policy says so. Errors are *Error, or ctx.Err().
+func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, w Wanted) (*container.Image, error) {
+	named, err := reference.ParseNormalizedNamed(w.Image)
 	if err != nil {
-		message := fmt.Sprintf("Failed to apply default image tag %q: couldn't parse image name %q: %v", c.Image, c.Image, err)
-		p.config.Recorder.Event(ref, corev1.EventTypeWarning, "InspectFailed", message)
+		message := fmt.Sprintf("Failed to apply default image tag %q: couldn't parse image name %q: %v", w.Image, w.Image, err)
+		p.config.Recorder.Event(w.Of, corev1.EventTypeWarning, "InspectFailed", message)
 		return nil, &Error{ReasonInvalidName, message}
 	}
-	local, err := p.config.Runtime.Image(ctx, c.Image)
+	local, err := p.config.Runtime.Image(ctx, w.Image)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, container.ErrNotFound):
 		local = nil
 	case err != nil:
-		message := fmt.Sprintf("Failed to inspect image %q: %v", c.Image, err)
-		p.config.Recorder.Event(ref, corev1.EventTypeWarning, "InspectFailed", message)
+		message := fmt.Sprintf("Failed to inspect image %q: %v", w.Image, err)
+		p.config.Recorder.Event(w.Of, corev1.EventTypeWarning, "InspectFailed", message)
 		return nil, &Error{ReasonInspectError, message}
 	}
-	policy := c.ImagePullPolicy
+	policy := w.Policy
 	if policy == "" {
 		policy = defaultPolicy(named)
 	}
 	usable := func(logins []login) bool {
-		return local != nil && policy != corev1.PullAlways && p.records.allows(c.Image, local.ID, logins)
+		return local != nil && policy != corev1.PullAlways && p.records.allows(w.Image, local.ID, logins)
 	}
 	present := func() (*container.Image, error) {
-		p.config.Recorder.Event(ref, corev1.EventTypeNormal, "Pulled",
-			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.Image))
+		p.config.Recorder.Event(w.Of, corev1.EventTypeNormal, "Pulled",
+			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", w.Image))
 		p.brought.use(local.ID, p.config.Clock.Now())
 		return local, nil
 	}
 	if usable(nil) {
 		return present() // without a look at any secret
 	}
-	logins, missing, err := p.logins(ctx, pod, c.Image)
+	logins, missing, err := p.logins(ctx, pod, w.Image)
 	if err != nil {
 		return nil, err
 	}
@@ -150,24 +163,24 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Containe
 		return present()
 	}
 	if policy == corev1.PullNever {
-		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
+		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", w.Image)
 		if local != nil {
-			message = fmt.Sprintf("Container image %q is present with pull policy of Never but does not have the proper credentials to access the image", c.Image)
+			message = fmt.Sprintf("Container image %q is present with pull policy of Never but does not have the proper credentials to access the image", w.Image)
 		}
-		p.config.Recorder.Event(ref, corev1.EventTypeWarning, "ErrImageNeverPull", message)
+		p.config.Recorder.Event(w.Of, corev1.EventTypeWarning, "ErrImageNeverPull", message)
 		return nil, &Error{ReasonNeverPull, message}
 	}
-	k := key{pod: string(pod.UID), image: c.Image}
+	k := key{pod: string(pod.UID), image: w.Image}
 	if last, ok := p.backingOff(k); ok {
-		message := fmt.Sprintf("Back-off pulling image %q", c.Image)
-		p.config.Recorder.Event(ref, corev1.EventTypeNormal, "BackOff", message)
+		message := fmt.Sprintf("Back-off pulling image %q", w.Image)
+		p.config.Recorder.Event(w.Of, corev1.EventTypeNormal, "BackOff", message)
 		return nil, &Error{ReasonBackOff, fmt.Sprintf("%s: %s: %s", message, ReasonPull, last)}
 	}
 	if missing != "" {
-		p.config.Recorder.Event(ref, corev1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
+		p.config.Recorder.Event(w.Of, corev1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
 			fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", missing))
 	}
-	return p.pull(ctx, pod, c, ref, k, logins)
+	return p.pull(ctx, pod, w, k, logins)
 }
 
 // defaultPolicy is what the API server's defaults say, for pods that did not come from it.
@@ -181,9 +194,9 @@ func defaultPolicy(named reference.Named) corev1.PullPolicy {
 	return corev1.PullIfNotPresent
 }
 
-func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref *corev1.ObjectReference, k key, logins []login) (*container.Image, error) {
+func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Wanted, k key, logins []login) (*container.Image, error) {
 	began := p.config.Clock.Now()
-	p.config.Recorder.Event(ref, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
+	p.config.Recorder.Event(w.Of, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", w.Image))
 	var pulling time.Time
 	var img *container.Image
 	var before map[string]bool
@@ -192,15 +205,15 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container,
 			before = nil // what comes may have been there
 		}
 		pulling = p.config.Clock.Now()
-		img, err = p.try(ctx, c.Image, logins)
+		img, err = p.try(ctx, w.Image, logins)
 		return err
 	})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Failed to pull image", "image", c.Image, "pod", klog.KObj(pod), "err", err)
-		p.config.Recorder.Event(ref, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %v", c.Image, err))
+		klog.FromContext(ctx).V(2).Info("Failed to pull image", "image", w.Image, "pod", klog.KObj(pod), "err", err)
+		p.config.Recorder.Event(w.Of, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %v", w.Image, err))
 		p.failed(k, err.Error())
 		if errors.Is(err, container.ErrInvalidImageName) {
 			return nil, &Error{ReasonInvalidName, err.Error()}
@@ -208,15 +221,15 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container,
 		return nil, &Error{ReasonPull, err.Error()}
 	}
 	p.succeeded(k)
-	if err := p.brought.note(img.ID, c.Image, before != nil && !before[img.ID], p.config.Clock.Now()); err != nil {
-		klog.FromContext(ctx).V(2).Info("An image will not be removed when it is not used", "image", c.Image, "err", err)
+	if err := p.brought.note(img.ID, w.Image, before != nil && !before[img.ID], p.config.Clock.Now()); err != nil {
+		klog.FromContext(ctx).V(2).Info("An image will not be removed when it is not used", "image", w.Image, "err", err)
 	}
 	if err := p.records.prune(func() (map[string]bool, error) { return p.present(ctx) }); err != nil {
 		klog.FromContext(ctx).V(2).Info("Forgetting pulls of removed images failed", "err", err)
 	}
 	now := p.config.Clock.Now()
-	p.config.Recorder.Event(ref, corev1.EventTypeNormal, "Pulled",
-		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.", c.Image,
+	p.config.Recorder.Event(w.Of, corev1.EventTypeNormal, "Pulled",
+		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.", w.Image,
 			now.Sub(pulling).Truncate(time.Millisecond), now.Sub(began).Truncate(time.Millisecond), img.SizeBytes))
 	return img, nil
 }

@@ -55,7 +55,7 @@ func (f *fixture) restart(dir string, secrets func(context.Context, string, stri
 
 func (f *fixture) ensure(t *testing.T, image string, policy corev1.PullPolicy) (*container.Image, *Error) {
 	t.Helper()
-	img, err := f.Ensure(t.Context(), f.pod, &corev1.Container{Name: "c", Image: image, ImagePullPolicy: policy}, &corev1.ObjectReference{})
+	img, err := f.Ensure(t.Context(), f.pod, Wanted{Image: image, Policy: policy, Of: &corev1.ObjectReference{}})
 	var e *Error
 	if err != nil && !errors.As(err, &e) {
 		t.Fatalf("error %v of type %T", err, err)
@@ -260,13 +260,13 @@ func TestParallel(t *testing.T) {
 	})
 	done := make(chan error)
 	go func() {
-		_, err := f.Ensure(t.Context(), f.pod, &corev1.Container{Image: "x:1"}, &corev1.ObjectReference{})
+		_, err := f.Ensure(t.Context(), f.pod, Wanted{Image: "x:1", Of: &corev1.ObjectReference{}})
 		done <- err
 	}()
 	<-entered
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		_, err := f.Ensure(ctx, f.pod, &corev1.Container{Image: "y:1"}, &corev1.ObjectReference{})
+		_, err := f.Ensure(ctx, f.pod, Wanted{Image: "y:1", Of: &corev1.ObjectReference{}})
 		done <- err
 	}()
 	cancel() // the second only waits, and can be called off

@@ -26,7 +26,7 @@ import (
 
 // Volumes is the part of the volume manager that launching needs.
 type Volumes interface {
-	ContainerMounts(pod *corev1.Pod, c *corev1.Container, podIPs []string) ([]container.Mount, error)
+	ContainerMounts(ctx context.Context, pod *corev1.Pod, c *corev1.Container, podIPs []string, images map[string]*container.Image) ([]container.Mount, error)
 	ContainerDevices(pod *corev1.Pod, c *corev1.Container) ([]container.Device, error)
 	Source(ctx context.Context, pod *corev1.Pod) env.Source
 }
@@ -143,7 +143,9 @@ type Request struct {
 	Type      container.ContainerType
 	Attempt   uint32
 	Image     *container.Image
-	PodIPs    []string
+	// Volumes are the images of the volumes that are images, by volume.
+	Volumes map[string]*container.Image
+	PodIPs  []string
 	// CgroupParent of the pod.
 	CgroupParent string
 	// Target is the running container whose processes an ephemeral container sees, "" for none.
@@ -192,7 +194,7 @@ func (b *Builder) Container(ctx context.Context, r Request) (container.Container
 	cfg.Env = vars
 	cfg.Command, cfg.Args = env.Expand(c.Command, vars), env.Expand(c.Args, vars)
 
-	if cfg.Mounts, err = b.cfg.Volumes.ContainerMounts(pod, c, r.PodIPs); err != nil {
+	if cfg.Mounts, err = b.cfg.Volumes.ContainerMounts(ctx, pod, c, r.PodIPs, r.Volumes); err != nil {
 		return cfg, err
 	}
 	if cfg.Devices, err = b.cfg.Volumes.ContainerDevices(pod, c); err != nil {

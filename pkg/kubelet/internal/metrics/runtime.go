@@ -186,6 +186,11 @@ func (c *counted) RemoveImage(ctx context.Context, ref string) error {
 	return c.do("remove_image", func() error { return c.Runtime.RemoveImage(ctx, ref) })
 }
 
+// ImageLayers is a part of what the CRI's call of that name tells.
+func (c *counted) ImageLayers(ctx context.Context, id string) ([]string, error) {
+	return timed(c.m, "image_status", func() ([]string, error) { return c.Runtime.ImageLayers(ctx, id) })
+}
+
 func (c *counted) ImageDir(ctx context.Context) (string, error) {
 	return timed(c.m, "image_fs_info", func() (string, error) { return c.Runtime.ImageDir(ctx) })
 }

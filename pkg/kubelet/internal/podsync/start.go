@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
 
 // Waiting reasons, as upstream spells them.
@@ -57,9 +59,10 @@ func (s *Syncer) containers(ctx context.Context, n *notes, look *snapshot.Pod, a
 	}
 	s.resize(ctx, look)
 	var errs []error
+	in := surroundings{ips: ips, cgroup: parent, images: s.volumeImages(ctx, pod, a.Start)}
 	for _, st := range a.Start {
 		name := st.Of.Spec.Name
-		err := s.start(ctx, n, look, st, ips, parent)
+		err := s.start(ctx, n, look, st, in)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -87,8 +90,53 @@ func (s *Syncer) hold(n *notes, pod *corev1.Pod, h *snapshot.Container) {
 		fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, podspec.FullName(pod)))
 }
 
+// surroundings are what the containers of a pod start in.
+type surroundings struct {
+	ips    []string
+	cgroup string
+	images map[string]volumeImage // by volume
+}
+
+// volumeImage is the image that a volume is of, or why it is not there.
+type volumeImage struct {
+	image *container.Image
+	err   error
+}
+
+// volumeImages brings the images of volumes to the node that containers which are to start have mounted. Of one that cannot be had
+// only the containers that mount it are told.
+func (s *Syncer) volumeImages(ctx context.Context, pod *corev1.Pod, starts []Start) map[string]volumeImage {
+	out := map[string]volumeImage{}
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		mounted := func(st Start) bool {
+			return slices.ContainsFunc(st.Of.Spec.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
+		}
+		if v.Image == nil || !slices.ContainsFunc(starts, mounted) {
+			continue
+		}
+		img, err := s.cfg.Images.Ensure(ctx, pod, v.Image.Reference, v.Image.PullPolicy, podspec.PodRef(pod))
+		out[v.Name] = volumeImage{img, err}
+	}
+	return out
+}
+
+// of are the images of the volumes that a container mounts, by volume. Its error is that of one which is not there.
+func (in surroundings) of(c *corev1.Container) (map[string]*container.Image, error) {
+	out := map[string]*container.Image{}
+	for _, m := range c.VolumeMounts {
+		if v, is := in.images[m.Name]; is {
+			if v.err != nil {
+				return nil, v.err
+			}
+			out[m.Name] = v.image
+		}
+	}
+	return out, nil
+}
+
 // start creates and starts one container and runs its postStart hook. Errors are *WaitError unless ctx ended.
-func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Start, ips []string, parent string) error {
+func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Start, in surroundings) error {
 	pod, c := look.Pod, st.Of.Spec
 	ref := podspec.Ref(pod, c.Name)
 	failed := func(reason string, err error) error {
@@ -98,7 +146,11 @@ func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Sta
 		s.cfg.Recorder.Event(ref, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
 		return &WaitError{Reason: reason, Message: err.Error()}
 	}
-	img, err := s.cfg.Images.Ensure(ctx, pod, c, ref)
+	volumes, err := in.of(c)
+	var img *container.Image
+	if err == nil {
+		img, err = s.cfg.Images.Ensure(ctx, pod, c.Image, c.ImagePullPolicy, ref)
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -116,9 +168,15 @@ func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Sta
 		}
 		target = t.Latest.ID
 	}
-	cfg, err := s.cfg.Builder.Container(ctx, launch.Request{Pod: pod, Container: c, Type: st.Of.Type, Attempt: st.Attempt, Image: img, PodIPs: ips, CgroupParent: parent, Target: target})
+	cfg, err := s.cfg.Builder.Container(ctx, launch.Request{
+		Pod: pod, Container: c, Type: st.Of.Type, Attempt: st.Attempt, Image: img, Volumes: volumes, PodIPs: in.ips, CgroupParent: in.cgroup, Target: target,
+	})
 	if err != nil {
-		return failed(reasonConfig, err)
+		reason := reasonConfig
+		if _, is := errors.AsType[*plugin.EngineError](err); is {
+			reason = reasonCreate
+		}
+		return failed(reason, err)
 	}
 	var id string
 	if err := s.cfg.Starts.Do(ctx, func() (err error) {
@@ -148,8 +206,8 @@ func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Sta
 		return nil
 	}
 	ip := ""
-	if len(ips) > 0 {
-		ip = ips[0]
+	if len(in.ips) > 0 {
+		ip = in.ips[0]
 	}
 	if err := s.hooks.Run(ctx, c.Lifecycle.PostStart, c, id, ip); err != nil {
 		if ctx.Err() != nil {

@@ -47,9 +47,10 @@ type Cgroups interface {
 	RemovePod(uid types.UID) error
 }
 
-// Images brings the image of a container to the node. An error that is a *WaitError says what the container waits with.
+// Images brings an image to the node for a container or a volume of a pod, which is what events about it are about. An error that
+// is a *WaitError says what the containers that need it wait with.
 type Images interface {
-	Ensure(ctx context.Context, pod *corev1.Pod, c *corev1.Container, ref *corev1.ObjectReference) (*container.Image, error)
+	Ensure(ctx context.Context, pod *corev1.Pod, ref string, policy corev1.PullPolicy, about *corev1.ObjectReference) (*container.Image, error)
 }
 
 // HostPorts publishes container ports on the node.

@@ -6,6 +6,8 @@
 package volume
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
@@ -23,6 +25,8 @@ type Config struct {
 	// Recorder is where a plugin tells what is no error of a volume, such as a certificate that is not renewed. Errors are
 	// returned, and whoever calls Mount writes the event FailedMount. nil: nobody is told.
 	Recorder record.EventRecorder
+	// ImageLayers are the directories that an image is made of: see container.Runtime. nil means that the engine mounts images.
+	ImageLayers func(ctx context.Context, id string) ([]string, error)
 	// Clock is the real one if nil.
 	Clock clock.Clock
 	// Node is this node, which volumes may have an affinity to. nil, or what returns nil, means that it is not known.

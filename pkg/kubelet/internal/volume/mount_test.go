@@ -62,7 +62,7 @@ func TestKernel(t *testing.T) {
 		}
 	}
 	c := &corev1.Container{Name: "c", VolumeMounts: []corev1.VolumeMount{{Name: "secret", MountPath: "/k", SubPath: "k"}, {Name: "mem", MountPath: "/m", SubPath: "a/b"}}}
-	mounts, err := m.ContainerMounts(pod, c, nil)
+	mounts, err := m.ContainerMounts(f.ctx, pod, c, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

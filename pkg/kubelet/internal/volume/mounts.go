@@ -5,6 +5,7 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -22,10 +23,12 @@ const openNonblock = unix.O_NONBLOCK
 
 // ContainerMounts returns the mounts of a container in the order of its spec and binds its subPaths. Mount must have
 // succeeded for the pod. Call it anew for every start of a container, because what a subPath names may have changed.
-func (m *Manager) ContainerMounts(pod *corev1.Pod, c *corev1.Container, podIPs []string) ([]container.Mount, error) {
+//
+// images are those of the volumes that are images, by the volume's name.
+func (m *Manager) ContainerMounts(ctx context.Context, pod *corev1.Pod, c *corev1.Container, podIPs []string, images map[string]*container.Image) ([]container.Mount, error) {
 	var list []container.Mount
 	for i := range c.VolumeMounts {
-		mnt, err := m.containerMount(pod, c, i, podIPs)
+		mnt, err := m.containerMount(ctx, pod, c, i, podIPs, images)
 		if err != nil {
 			return nil, err
 		}
@@ -59,7 +62,7 @@ func (m *Manager) ContainerDevices(pod *corev1.Pod, c *corev1.Container) ([]cont
 	return list, nil
 }
 
-func (m *Manager) containerMount(pod *corev1.Pod, c *corev1.Container, index int, podIPs []string) (container.Mount, error) {
+func (m *Manager) containerMount(ctx context.Context, pod *corev1.Pod, c *corev1.Container, index int, podIPs []string, images map[string]*container.Image) (container.Mount, error) {
 	vm := &c.VolumeMounts[index]
 	v, p := m.find(pod, vm.Name)
 	if p == nil {
@@ -73,23 +76,50 @@ func (m *Manager) containerMount(pod *corev1.Pod, c *corev1.Container, index int
 		return container.Mount{}, err
 	}
 	source := m.mount(pod, v, p, podIPs)
-	host := p.HostPath(source)
-	if sub, err := m.subPath(pod, c, vm, podIPs); err != nil {
+	out := container.Mount{
+		HostPath: p.HostPath(source), ContainerPath: vm.MountPath, ReadOnly: vm.ReadOnly || p.ReadOnly(source), Propagation: propagation,
+	}
+	if !filepath.IsAbs(out.ContainerPath) {
+		out.ContainerPath = "/" + out.ContainerPath
+	}
+	sub, err := m.subPath(pod, c, vm, podIPs)
+	if err != nil {
 		return container.Mount{}, err
-	} else if sub != "" {
-		target := filepath.Join(m.subPathDir(pod.UID), v.Name, c.Name, strconv.Itoa(index))
-		if err := subpath.Prepare(m.mounts, host, sub, target); err != nil {
+	}
+	target := filepath.Join(m.subPathDir(pod.UID), v.Name, c.Name, strconv.Itoa(index))
+	if v.Image != nil {
+		if err := m.imageMount(ctx, source, images[v.Name], sub, target, &out); err != nil {
+			return container.Mount{}, &plugin.EngineError{Err: fmt.Errorf("failed to mount image volume %q into container %q: %w", vm.Name, c.Name, err)}
+		}
+		return out, nil
+	}
+	if sub != "" {
+		if err := subpath.Prepare(m.mounts, out.HostPath, sub, target); err != nil {
 			return container.Mount{}, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", vm.Name, c.Name, err)
 		}
-		host = target
+		out.HostPath = target
 	}
-	path := vm.MountPath
-	if !filepath.IsAbs(path) {
-		path = "/" + path
+	return out, nil
+}
+
+// imageMount has a mount show an image, or what sub of it is, bound on target. Engines that mount images do that themselves.
+func (m *Manager) imageMount(ctx context.Context, source plugin.Mount, img *container.Image, sub, target string, out *container.Mount) error {
+	if img == nil {
+		return errors.New("its image is not there")
 	}
-	return container.Mount{
-		HostPath: host, ContainerPath: path, ReadOnly: vm.ReadOnly || p.ReadOnly(source), Propagation: propagation,
-	}, nil
+	dir, err := m.images.Mount(ctx, source, img.ID)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		out.HostPath, out.Image, out.SubPath = "", img.ID, sub
+		return subpath.Check(sub)
+	case err != nil:
+		return err
+	case sub == "":
+		out.HostPath = dir
+		return nil
+	}
+	out.HostPath = target
+	return subpath.Bind(m.mounts, dir, sub, target)
 }
 
 func (m *Manager) subPath(pod *corev1.Pod, c *corev1.Container, vm *corev1.VolumeMount, podIPs []string) (string, error) {

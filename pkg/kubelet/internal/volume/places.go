@@ -16,13 +16,14 @@ type Place struct {
 	Claim string
 }
 
-// Places are those of the volumes whose use is told, as upstream's: not of hostPath, which is the node's. They need not exist.
+// Places are those of the volumes whose use is told, as upstream's: not of hostPath, which is the node's, nor of images, which are
+// the engine's. They need not exist.
 func (m *Manager) Places(pod *corev1.Pod) []Place {
 	var out []Place
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		p := m.plugin(v)
-		if p == nil || v.HostPath != nil {
+		if p == nil || v.HostPath != nil || v.Image != nil {
 			continue
 		}
 		place := Place{Name: v.Name, Path: p.HostPath(m.mount(pod, v, p, nil))}

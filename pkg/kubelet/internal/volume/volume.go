@@ -27,6 +27,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/downwardapi"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/emptydir"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/hostpath"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/image"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/object"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/persistentvolume"
@@ -47,6 +48,7 @@ type Manager struct {
 	tokens  *token.Manager
 	bundles *trustbundle.Manager
 	certs   *podcertificate.Manager
+	images  *image.Image
 	plugins []plugin.Plugin
 
 	changed chan types.UID
@@ -67,6 +69,9 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
+	}
+	if c.ImageLayers == nil {
+		c.ImageLayers = func(context.Context, string) ([]string, error) { return nil, errors.ErrUnsupported }
 	}
 	if c.Node == nil {
 		c.Node = func() *corev1.Node { return nil }
@@ -97,6 +102,7 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.images = &image.Image{Mounts: mounts, Layers: c.ImageLayers}
 	m.plugins = []plugin.Plugin{
 		&emptydir.EmptyDir{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
 		hostpath.HostPath{},
@@ -107,6 +113,7 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 		},
 		&downwardapi.DownwardAPI{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
 		&persistentvolume.PersistentVolume{Client: c.Client, Node: c.Node},
+		m.images,
 	}
 	return m, nil
 }
@@ -244,6 +251,11 @@ func (m *Manager) Pods() ([]types.UID, error) {
 		}
 	}
 	return list, nil
+}
+
+// Images are the ids of the images that pods on this node have volumes of.
+func (m *Manager) Images() ([]string, error) {
+	return image.InUse(filepath.Join(m.config.RootDir, "pods"))
 }
 
 // Usage measures the volumes of a pod that are on the node's disk and go with the pod, by name. The error joins those of single

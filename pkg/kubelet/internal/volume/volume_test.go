@@ -336,7 +336,7 @@ func TestContainerMounts(t *testing.T) {
 			c := corev1.Container{Name: "c", VolumeMounts: []corev1.VolumeMount{tc.mount}, Env: []corev1.EnvVar{
 				{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 				{Name: "UP", Value: "../x"}}}
-			got, err := f.ContainerMounts(pod, &c, nil)
+			got, err := f.ContainerMounts(f.ctx, pod, &c, nil, nil)
 			if err != nil || tc.err != "" {
 				if err == nil || err.Error() != tc.err {
 					t.Fatalf("error %v, want %q", err, tc.err)

@@ -18,6 +18,8 @@ type Fake struct {
 	// Sizes are the limits of tmpfs mounts by directory, Sources the names of bind mounted files by target.
 	Sizes   map[string]int64
 	Sources map[string]string
+	// Layers are those of overlays by directory.
+	Layers map[string][]string
 	// Busy mount points cannot be unmounted and give its error.
 	Busy map[string]error
 }
@@ -43,6 +45,18 @@ func (f *Fake) Bind(file *os.File, target string) error {
 	}
 	f.Sources[target] = file.Name()
 	f.points = append(f.points, target)
+	return nil
+}
+
+// Overlay implements Interface.
+func (f *Fake) Overlay(layers []string, dir string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Layers == nil {
+		f.Layers = map[string][]string{}
+	}
+	f.Layers[dir] = layers
+	f.points = append(f.points, dir)
 	return nil
 }
 

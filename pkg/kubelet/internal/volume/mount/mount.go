@@ -24,6 +24,9 @@ type Interface interface {
 	Tmpfs(dir string, mode fs.FileMode, gid int64, size int64) error
 	// Bind mounts the open file or directory on target, which must be of the same kind.
 	Bind(f *os.File, target string) error
+	// Overlay mounts directories, the topmost first, as one that nobody can write on dir, which is empty. dir lies below them all, for
+	// the kernel takes no fewer than two.
+	Overlay(layers []string, dir string) error
 	// Unmount removes the topmost mount of target. A target that is none is success.
 	Unmount(target string) error
 	// Under lists all mount points in dir (itself included), innermost first.
@@ -53,6 +56,26 @@ func (Linux) Bind(f *os.File, target string) error {
 	source := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
 	if err := unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("bind mounting %s on %s: %w", f.Name(), target, err)
+	}
+	return nil
+}
+
+// Overlay implements Interface. The kernel reads no more options than fit into a page, so that it is told descriptors, which are
+// shorter than an engine's paths and may have no colon.
+func (Linux) Overlay(layers []string, dir string) error {
+	var names []string
+	for _, path := range append(slices.Clone(layers), dir) {
+		f, err := os.OpenFile(path, unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		names = append(names, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())))
+	}
+	// The image's programs are for containers; on the node its devices and owners mean nothing.
+	const flags = unix.MS_RDONLY | unix.MS_NODEV | unix.MS_NOSUID
+	if err := unix.Mount("overlay", dir, "overlay", flags, "lowerdir="+strings.Join(names, ":")); err != nil {
+		return fmt.Errorf("mounting an overlay of %d layers on %s: %w", len(layers), dir, err)
 	}
 	return nil
 }

@@ -75,6 +75,14 @@ var ErrUnavailable = errors.New("the API server is not available")
 // before stays as it is.
 var ErrPending = errors.New("it is waited for")
 
+// EngineError is one that upstream's container runtime, and not its kubelet, would have with a mount of a container.
+type EngineError struct{ Err error }
+
+func (e *EngineError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error itself.
+func (e *EngineError) Unwrap() error { return e.Err }
+
 // Objects are the configuration objects of the cluster as far as pods of this node refer to them. Missing ones give
 // errors that satisfy apierrors.IsNotFound, unknown ones ErrUnavailable.
 type Objects interface {

@@ -58,16 +58,22 @@ func Check(sub string) error {
 // Prepare binds sub of volume on target (made as needed) and returns target. A missing sub becomes a directory that
 // has the permissions of the volume. A target that shows the same file already stays.
 func Prepare(m mount.Interface, volume, sub, target string) error {
+	err := Bind(m, volume, sub, target)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := makeDir(volume, sub); err != nil {
+		return err
+	}
+	return Bind(m, volume, sub, target)
+}
+
+// Bind is Prepare for a sub that must be there: an error matches fs.ErrNotExist if it is not.
+func Bind(m mount.Interface, volume, sub, target string) error {
 	if err := Check(sub); err != nil {
 		return err
 	}
 	f, err := Open(volume, sub)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := makeDir(volume, sub); err != nil {
-			return err
-		}
-		f, err = Open(volume, sub)
-	}
 	if err != nil {
 		return err
 	}
