@@ -178,9 +178,11 @@ type ContainerConfig struct { //nolint:revive // container.Config is what Docker
 	Env           []string // NAME=value
 	Mounts        []Mount
 	Devices       []Device
-	// User is "", "uid", "uid:gid" or a name; Groups are supplementary.
-	User   string
-	Groups []int64
+	// User is "" (root), a uid or a name, and may have ":" and a group behind it; names are the image's. Groups are supplementary;
+	// those that the user has in the image are added unless StrictGroups.
+	User         string
+	Groups       []int64
+	StrictGroups bool
 
 	Stdin, StdinOnce, TTY  bool
 	Privileged             bool
@@ -224,6 +226,13 @@ type Resources struct {
 	CPUPeriod   int64 // microseconds
 	MemoryBytes int64
 	PidsLimit   int64
+}
+
+// User is who the first process of a container is.
+type User struct {
+	UID, GID int64
+	// Groups are all that it is in, in order; GID is among them.
+	Groups []int64
 }
 
 // State is where a sandbox or container is in its life.
@@ -283,6 +292,8 @@ type Container struct {
 	ImageRef string // as written in the pod
 	// LogPath is the file of the node to which the engine writes its output, "" if that is none.
 	LogPath string
+	// User is nil if it is not known.
+	User *User
 	// TerminationMessageFile is ContainerConfig.TerminationMount.
 	TerminationMessageFile string
 	Resources              Resources

@@ -45,6 +45,7 @@ func Run(t *testing.T, s Subject) {
 		{"Handler", testHandler},
 		{"ContainerLife", testContainerLife},
 		{"CreateIsIdempotent", testCreateIsIdempotent},
+		{"User", testUser},
 		{"StopGraceful", testStopGraceful},
 		{"StopKills", testStopKills},
 		{"StopEndsWithContext", testStopEndsWithContext},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,9 @@ func testCreateIsIdempotent(t *testing.T, s Subject) {
 	}
 	if again := p.Create(changed); again != second {
 		t.Error("a running container was replaced")
+	}
+	if again, err := s.Again().CreateContainer(p.ctx, p.Sandbox.ID, changed); err != nil || again != second {
+		t.Errorf("a running container was replaced after a restart: %s, %v", again, err)
 	}
 	if err := s.Runtime.StartContainer(p.ctx, second); err != nil {
 		t.Errorf("starting it again: %v", err)
@@ -250,5 +254,29 @@ func testUpdate(t *testing.T, s Subject) {
 	}
 	if got := p.Get(id); got.State != container.StateRunning {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func testUser(t *testing.T, s Subject) {
+	t.Helper()
+	p := NewPod(t, s)
+	for i, test := range []struct {
+		user string
+		want container.User
+	}{
+		{"", container.User{UID: 0, GID: 0, Groups: []int64{0, 77}}},
+		{"4321", container.User{UID: 4321, GID: 0, Groups: []int64{0, 77}}},
+		{"4321:99", container.User{UID: 4321, GID: 99, Groups: []int64{77, 99}}},
+	} {
+		c := p.Config("wait")
+		c.Attempt, c.User, c.Groups, c.StrictGroups = uint32(i), test.user, []int64{77}, true
+		if got := p.Get(p.Create(c)).User; got == nil || got.UID != test.want.UID || got.GID != test.want.GID || !slices.Equal(got.Groups, test.want.Groups) {
+			t.Errorf("%q: %+v, want %+v", test.user, got, test.want)
+		}
+	}
+	c := p.Config("wait")
+	c.Attempt, c.User = 9, "nobody-of-that-name"
+	if id, err := s.Runtime.CreateContainer(t.Context(), p.Sandbox.ID, c); err == nil {
+		t.Errorf("container %s was made for a user that the image does not know", id)
 	}
 }

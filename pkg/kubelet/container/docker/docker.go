@@ -42,6 +42,7 @@ type Runtime struct {
 	client    *client.Client
 	privilege privilege
 	imageIDs  imageIDs
+	accounts  knownAccounts
 	importing singleflight.Group // of the pause image
 	patience  time.Duration      // with a daemon that does nothing of what Purge asks
 	stall     time.Duration      // with a pull that makes no progress
@@ -66,7 +67,8 @@ func New(config Config) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runtime{config: config, client: c, privilege: own, imageIDs: imageIDs{of: map[string]string{}}, patience: time.Minute, stall: time.Minute, ghost: 10 * time.Second}, nil
+	return &Runtime{config: config, client: c, privilege: own, imageIDs: imageIDs{of: map[string]string{}}, accounts: knownAccounts{of: map[string]accounts{}},
+		patience: time.Minute, stall: time.Minute, ghost: 10 * time.Second}, nil
 }
 
 func dial(host string, t TLS) (*client.Client, error) {

@@ -75,6 +75,19 @@ func programTar(t *testing.T) []byte {
 			t.Fatal(err)
 		}
 	}
+	for name, text := range map[string]string{
+		"etc/accounts": "root:x:0:0::/:\nalice:x:1000:1000::/:\n", "etc/group": "root:x:0:\nalice:x:1000:\nextra:x:50000:alice\nwheel:x:10:root\n",
+	} {
+		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(text))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.WriteHeader(&tar.Header{Name: "etc/passwd", Typeflag: tar.TypeSymlink, Linkname: "/etc/accounts"}); err != nil {
+		t.Fatal(err)
+	}
 	if err := w.WriteHeader(&tar.Header{Name: "program", Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))}); err != nil {
 		t.Fatal(err)
 	}
@@ -146,6 +159,7 @@ func TestDocker(t *testing.T) {
 		{"OOMKilled", testOOMKilled},
 		{"ExecTTY", testExecTTY},
 		{"MountsAndUser", testMountsAndUser},
+		{"Groups", testGroups},
 		{"ImageMount", testImageMount},
 		{"StopSignal", testStopSignal},
 		{"ForeignContainer", testForeignContainer},
@@ -315,6 +329,42 @@ func testMountsAndUser(t *testing.T, _ *Runtime, s containertest.Subject) {
 	c.Mounts[0].ReadOnly = true
 	if got := p.Exited(p.Start(c)); got.ExitCode != 1 {
 		t.Errorf("a read-only mount was written: %+v", got)
+	}
+}
+
+// testGroups checks that processes are who the kubelet is told that they are.
+func testGroups(t *testing.T, r *Runtime, s containertest.Subject) {
+	t.Helper()
+	p := containertest.NewPod(t, s)
+	for i, test := range []struct {
+		user   string
+		strict bool
+		want   string // as in /proc/PID/status
+	}{
+		{user: "1000", want: "1000 4000 50000"},
+		{user: "1000", strict: true, want: "1000 4000"},
+		{user: "1000:3000", want: "3000 4000 50000"},
+		{user: "1000:3000", strict: true, want: "3000 4000"},
+		{user: "alice:extra", want: "4000 50000"},
+		{user: "alice", strict: true, want: "1000 4000"},
+		{user: "", want: "0 10 4000"},
+		{user: "7:8", want: "8 4000"},
+	} {
+		c := p.Config("wait")
+		c.Attempt, c.User, c.Groups, c.StrictGroups = uint32(i), test.user, []int64{4000}, test.strict
+		id := p.Start(c)
+		var groups []string
+		for line := range strings.Lines(execute(t, r, id, "linux-cat", "/proc/1/status")) {
+			if text, is := strings.CutPrefix(line, "Groups:"); is {
+				groups = strings.Fields(text)
+			}
+		}
+		if got := strings.Join(groups, " "); got != test.want {
+			t.Errorf("%q strict %v: groups %s, want %s", test.user, test.strict, got, test.want)
+		}
+		if told := p.Get(id).User; told == nil || strings.Trim(fmt.Sprint(told.Groups), "[]") != test.want {
+			t.Errorf("%q strict %v: groups are told to be %+v, want %s", test.user, test.strict, told, test.want)
+		}
 	}
 }
 

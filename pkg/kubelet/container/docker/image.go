@@ -155,13 +155,16 @@ func (r *Runtime) Images(ctx context.Context) ([]*container.Image, error) {
 		return nil, engineError(err, "listing images")
 	}
 	out := make([]*container.Image, 0, len(list))
+	ids := make(map[string]bool, len(list))
 	for _, s := range list {
+		ids[s.ID] = true
 		none := func(name string) bool { return strings.HasPrefix(name, "<none>") }
 		out = append(out, &container.Image{
 			ID: s.ID, RepoTags: slices.DeleteFunc(s.RepoTags, none), RepoDigests: slices.DeleteFunc(s.RepoDigests, none),
 			SizeBytes: s.Size, CreatedAt: time.Unix(s.Created, 0),
 		})
 	}
+	r.accounts.retain(ids)
 	return out, nil
 }
 

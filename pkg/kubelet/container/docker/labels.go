@@ -35,6 +35,7 @@ const (
 	labelHash        = annotation + "io.kubernetes.container.hash"
 	labelTermination = annotation + "io.kubernetes.container.terminationMessageFile"
 	labelType        = annotation + "minik8s.io/container-type"
+	labelUser        = annotation + "minik8s.io/user"
 	labelImageRef    = annotation + "minik8s.io/image"
 
 	// labelExtra is the prefix of what the caller gave as Labels.

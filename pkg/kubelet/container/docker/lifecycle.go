@@ -35,7 +35,28 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 		return found.Config.Labels[labelKind] == kindContainer && found.Config.Labels[labelSandbox] == sandbox.ID &&
 			found.Config.Labels[labelHash] == c.Hash && (isRunning(found) || isFresh(found))
 	}
-	id, err := r.create(ctx, containerName(c.Name, c.Pod, c.Attempt), config, host, reusable)
+	name := containerName(c.Name, c.Pod, c.Attempt)
+	image, known := r.accounts.get(c.Image)
+	if !known { // who reads them takes the name, which must not be in use
+		found, err := r.client.ContainerInspect(ctx, name)
+		switch {
+		case err == nil && r.owns(found.Config.Labels) && reusable(found):
+			return found.ID, nil
+		case err != nil && !cerrdefs.IsNotFound(err):
+			return "", engineError(err, "inspecting %q", name)
+		}
+		if image, err = r.readAccounts(ctx, name, config.Labels, c); err != nil {
+			return "", fmt.Errorf("creating container %q: %w", c.Name, err)
+		}
+	}
+	who, err := identify(c.User, c.Groups, c.StrictGroups, image)
+	if err == nil {
+		err = become(who, config, host)
+	}
+	if err != nil {
+		return "", fmt.Errorf("creating container %q: %w", c.Name, err)
+	}
+	id, err := r.create(ctx, name, config, host, reusable)
 	if err != nil {
 		return "", fmt.Errorf("creating container %q: %w", c.Name, err)
 	}

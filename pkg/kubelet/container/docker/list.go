@@ -135,6 +135,7 @@ func containerOf(i dockercontainer.InspectResponse) *container.Container {
 		StartedAt:              parseTime(i.State.StartedAt),
 		ImageRef:               labels[labelImageRef],
 		LogPath:                i.LogPath,
+		User:                   userOf(labels),
 		TerminationMessageFile: labels[labelTermination],
 		Resources:              resourcesOf(i.HostConfig.Resources),
 		Labels:                 extraOf(labels),

@@ -62,7 +62,7 @@ func (r *Runtime) sandboxSpec(c container.SandboxConfig) (*dockercontainer.Confi
 	return config, host
 }
 
-// containerSpec returns what Docker makes a container from.
+// containerSpec returns what Docker makes a container from, but for its user: see become.
 func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig) (*dockercontainer.Config, *dockercontainer.HostConfig) {
 	labels := r.labels(kindContainer, c.Pod, c.Attempt, c.Labels)
 	labels[labelContainer] = c.Name
@@ -78,7 +78,6 @@ func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig) (
 		Cmd:        c.Args,
 		WorkingDir: c.WorkingDir,
 		Env:        c.Env,
-		User:       c.User,
 		OpenStdin:  c.Stdin,
 		StdinOnce:  c.StdinOnce,
 		Tty:        c.TTY,
@@ -114,9 +113,6 @@ func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig) (
 	}
 	if c.IPC == container.NamespaceNode {
 		host.IpcMode = "host"
-	}
-	for _, g := range c.Groups {
-		host.GroupAdd = append(host.GroupAdd, strconv.FormatInt(g, 10))
 	}
 	images := map[string]int{}
 	for _, m := range c.Mounts {

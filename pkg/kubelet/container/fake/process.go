@@ -9,6 +9,9 @@ import (
 	"io"
 	"maps"
 	"net"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -86,6 +89,10 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 		r.finish(p, 137, false, "")
 		delete(r.containers, id)
 	}
+	who, err := userOf(c)
+	if err != nil {
+		return "", err
+	}
 	imageID := "docker://" + img.ID
 	if len(img.RepoDigests) > 0 {
 		imageID = "docker-pullable://" + img.RepoDigests[0]
@@ -98,7 +105,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 		stdin:  newPipe(),
 		Container: container.Container{
 			ID: r.newID(), SandboxID: sandboxID, Pod: c.Pod, Name: c.Name, Type: c.Type, Attempt: c.Attempt, Hash: c.Hash,
-			State: container.StateCreated, CreatedAt: r.now(), ImageID: imageID, ImageRef: c.ImageRef,
+			State: container.StateCreated, CreatedAt: r.now(), ImageID: imageID, ImageRef: c.ImageRef, User: who,
 			TerminationMessageFile: c.TerminationMount, Resources: c.Resources, Labels: maps.Clone(c.Labels),
 		},
 	}
@@ -108,6 +115,23 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 		return "", err
 	}
 	return p.ID, nil
+}
+
+// userOf is who a container is made for. The fake's images know no names.
+func userOf(c container.ContainerConfig) (*container.User, error) {
+	var ids [2]int64
+	for i, text := range strings.SplitN(c.User, ":", 2) {
+		if text == "" {
+			continue
+		}
+		var err error
+		if ids[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, fmt.Errorf("unable to find user %s: no matching entries in passwd file", text)
+		}
+	}
+	groups := append([]int64{ids[1]}, c.Groups...)
+	slices.Sort(groups)
+	return &container.User{UID: ids[0], GID: ids[1], Groups: slices.Compact(groups)}, nil
 }
 
 // DiskUsage implements container.Runtime: what Written was told.

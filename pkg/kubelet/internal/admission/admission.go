@@ -139,9 +139,6 @@ func covers(pattern, name string) bool {
 // security refuses what the engine would silently not enforce.
 func security(pod *corev1.Pod, f Features) *Refusal {
 	psc := pod.Spec.SecurityContext
-	if psc != nil && psc.SupplementalGroupsPolicy != nil && *psc.SupplementalGroupsPolicy == corev1.SupplementalGroupsPolicyStrict {
-		return &Refusal{"SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"}
-	}
 	if pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers {
 		return &Refusal{"UserNamespacesNotSupported", "user namespaces are not supported by the container engine of this node"}
 	}

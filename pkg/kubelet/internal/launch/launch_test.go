@@ -35,6 +35,8 @@ func TestSecure(t *testing.T) {
 			want: container.ContainerConfig{User: "5:6", Groups: []int64{8, 7}, Seccomp: "unconfined"}},
 		{name: "container's user wins", pod: &corev1.PodSecurityContext{RunAsUser: new(int64(5))}, own: &corev1.SecurityContext{RunAsUser: new(int64(9))},
 			want: container.ContainerConfig{User: "9", Seccomp: "unconfined"}},
+		{name: "strict groups", pod: &corev1.PodSecurityContext{SupplementalGroupsPolicy: new(corev1.SupplementalGroupsPolicyStrict)}, image: "web",
+			want: container.ContainerConfig{User: "web", StrictGroups: true, Seccomp: "unconfined"}},
 		{name: "group with the image's user", own: &corev1.SecurityContext{RunAsGroup: new(int64(9))}, image: "web:web", want: container.ContainerConfig{User: "web:9", Seccomp: "unconfined"}},
 		{name: "flags", own: &corev1.SecurityContext{ReadOnlyRootFilesystem: new(true), AllowPrivilegeEscalation: new(false), ProcMount: new(corev1.UnmaskedProcMount),
 			Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}, Drop: []corev1.Capability{"ALL"}}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
@@ -45,7 +47,7 @@ func TestSecure(t *testing.T) {
 			want: container.ContainerConfig{Seccomp: "{}"}},
 		{name: "profile outside", pod: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: new("../../etc/passwd")}},
 			err: "cannot load seccomp profile"},
-		{name: "non-root by number", pod: &corev1.PodSecurityContext{RunAsNonRoot: new(true)}, image: "1000:0", want: container.ContainerConfig{Seccomp: "unconfined"}},
+		{name: "non-root by number", pod: &corev1.PodSecurityContext{RunAsNonRoot: new(true)}, image: "1000:0", want: container.ContainerConfig{User: "1000:0", Seccomp: "unconfined"}},
 		{name: "non-root by name", pod: &corev1.PodSecurityContext{RunAsNonRoot: new(true)}, image: "web", err: `container has runAsNonRoot and image has non-numeric user (web), cannot verify user is non-root (pod: "p_ns(u)", container: c)`},
 		{name: "root by number", pod: &corev1.PodSecurityContext{RunAsNonRoot: new(true)}, image: "0", err: `container has runAsNonRoot and image will run as root (pod: "p_ns(u)", container: c)`},
 	}

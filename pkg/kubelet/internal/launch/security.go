@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
@@ -41,7 +42,10 @@ func secure(cfg *container.ContainerConfig, pod *corev1.Pod, c *corev1.Container
 		cfg.User = fmt.Sprintf("%s:%d", user, *gid)
 	case gid != nil:
 		cfg.User = fmt.Sprintf("0:%d", *gid)
+	default:
+		cfg.User = imageUser
 	}
+	cfg.StrictGroups = ptr.Deref(psc.SupplementalGroupsPolicy, corev1.SupplementalGroupsPolicyMerge) == corev1.SupplementalGroupsPolicyStrict
 	cfg.Groups = slices.Clone(psc.SupplementalGroups)
 	if psc.FSGroup != nil && !slices.Contains(cfg.Groups, *psc.FSGroup) {
 		cfg.Groups = append(cfg.Groups, *psc.FSGroup)

@@ -226,6 +226,7 @@ func Status(old corev1.NodeStatus, m Machine, now time.Time) corev1.NodeStatus {
 	st.Capacity = overlay(old.Capacity, m.Capacity)
 	st.Allocatable = overlay(old.Allocatable, m.Allocatable)
 	st.NodeInfo = m.Info
+	st.Features = &corev1.NodeFeatures{SupplementalGroupsPolicy: new(true)}
 	st.Images = m.Images
 	st.DaemonEndpoints.KubeletEndpoint.Port = m.KubeletPort
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"}

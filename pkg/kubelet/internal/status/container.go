@@ -30,6 +30,7 @@ func (in Input) container(of *snapshot.Container) corev1.ContainerStatus {
 		cs.RestartCount, cs.ImageID, cs.ContainerID = old.RestartCount, old.ImageID, old.ContainerID
 		cs.LastTerminationState = old.LastTerminationState
 		cs.AllocatedResources, cs.Resources = old.AllocatedResources, old.Resources
+		cs.User = old.User
 	}
 	cs.VolumeMounts = mounts(c)
 	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
@@ -47,6 +48,9 @@ func (in Input) container(of *snapshot.Container) corev1.ContainerStatus {
 		cs.ContainerID, cs.ImageID = in.id(l), l.ImageID
 		if l.ImageRef != "" {
 			cs.Image = l.ImageRef
+		}
+		if u := l.User; u != nil {
+			cs.User = &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: u.UID, GID: u.GID, SupplementalGroups: u.Groups}}
 		}
 		cs.State = in.state(l)
 		if of.Previous != nil {

@@ -251,3 +251,19 @@ func TestEnded(t *testing.T) {
 		})
 	}
 }
+
+// TestGenerate_User: who a container was made for is told as long as its status is.
+func TestGenerate_User(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
+	c := up("c")
+	c.User = &container.User{UID: 1, GID: 2, Groups: []int64{2, 3}}
+	want := &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: 1, GID: 2, SupplementalGroups: []int64{2, 3}}}
+	pod.Status = Generate(Input{Pod: pod, Observed: engine(c), Now: now})
+	if diff := cmp.Diff(want, pod.Status.ContainerStatuses[0].User); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	pod.Status = Generate(Input{Pod: pod, Observed: engine(), Stopped: true, Now: now})
+	if diff := cmp.Diff(want, pod.Status.ContainerStatuses[0].User); diff != "" {
+		t.Errorf("without the container (-want +got):\n%s", diff)
+	}
+}
