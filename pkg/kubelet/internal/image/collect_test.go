@@ -202,7 +202,7 @@ func TestCollector_Volumes(t *testing.T) {
 	var volumes []string
 	var fail error
 	p.config.Volumes = func() ([]string, error) { return volumes, fail }
-	collect := func() (int64, error) { return NewCollector(p, Ages{}).Collect(t.Context(), math.MaxInt64) }
+	collect := func() (int64, error) { return NewCollector(p, Limits{}).Collect(t.Context(), math.MaxInt64) }
 	fail = errors.New("unreadable")
 	if freed, err := collect(); err == nil || freed != 0 {
 		t.Errorf("freed %d while it is not known what pods use: %v", freed, err)

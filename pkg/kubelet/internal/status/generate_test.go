@@ -258,11 +258,11 @@ func TestGenerate_User(t *testing.T) {
 	c := up("c")
 	c.User = &container.User{UID: 1, GID: 2, Groups: []int64{2, 3}}
 	want := &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: 1, GID: 2, SupplementalGroups: []int64{2, 3}}}
-	pod.Status = Generate(Input{Pod: pod, Observed: engine(c), Now: now})
+	pod.Status = Generate(Input{Look: snapshot.New(snapshot.Parts{Pod: pod, Observed: engine(c), Now: now})})
 	if diff := cmp.Diff(want, pod.Status.ContainerStatuses[0].User); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	pod.Status = Generate(Input{Pod: pod, Observed: engine(), Stopped: true, Now: now})
+	pod.Status = Generate(Input{Look: snapshot.New(snapshot.Parts{Pod: pod, Observed: engine(), Now: now}), Stopped: true})
 	if diff := cmp.Diff(want, pod.Status.ContainerStatuses[0].User); diff != "" {
 		t.Errorf("without the container (-want +got):\n%s", diff)
 	}
