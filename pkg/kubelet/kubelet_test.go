@@ -33,6 +33,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
+	volumeplugin "minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
 
 // plugin is a network.Plugin that hands out addresses.
@@ -204,7 +205,7 @@ func (v *fakeVolumes) ContainerDevices(*corev1.Pod, *corev1.Container) ([]contai
 	return nil, nil
 }
 
-func (v *fakeVolumes) ContainerMounts(context.Context, *corev1.Pod, *corev1.Container, []string, map[string]*container.Image) ([]container.Mount, error) {
+func (v *fakeVolumes) ContainerMounts(context.Context, volumeplugin.Container) ([]container.Mount, error) {
 	return nil, nil
 }
 func (v *fakeVolumes) Source(context.Context, *corev1.Pod) env.Source { return noSource{} }

@@ -110,6 +110,15 @@ type Version struct {
 	APIVersion string // "1.41"
 	// CgroupDriver is "cgroupfs" or "systemd", CgroupVersion "1" or "2".
 	CgroupDriver, CgroupVersion string
+	// Handlers are those that SandboxConfig.Handler can name, by name; the first is the default one, "".
+	Handlers []Handler
+}
+
+// Handler is what the containers of a pod are run with.
+type Handler struct {
+	Name string
+	// RecursiveReadOnly: it takes mounts of which Mount.RecursiveReadOnly is set.
+	RecursiveReadOnly bool
 }
 
 // Pod identifies the pod that a sandbox or container belongs to. It is stored with the container (labels on Docker),
@@ -212,6 +221,8 @@ type Mount struct {
 	// engines on which ImageLayers is unsupported.
 	Image, SubPath string
 	ReadOnly       bool
+	// RecursiveReadOnly makes a read-only mount so with all that is mounted below HostPath, which otherwise stays as it is.
+	RecursiveReadOnly bool
 	// Propagation is "", "rslave" or "rshared".
 	Propagation string
 }
@@ -264,6 +275,8 @@ type Sandbox struct {
 	// Pid is the pause process on the host, 0 unless running; /proc/<Pid>/ns/net is the pod's network namespace.
 	Pid     int
 	Network NamespaceMode
+	// Handler is what its containers are run with; the default one may have its name.
+	Handler string
 	// Image is the reference of the pause image.
 	Image  string
 	Labels map[string]string

@@ -27,6 +27,13 @@ func testVersion(t *testing.T, s Subject) {
 	if v.Name == "" || v.Version == "" || v.CgroupDriver == "" || v.CgroupVersion != "1" && v.CgroupVersion != "2" {
 		t.Errorf("incomplete: %+v", v)
 	}
+	if len(v.Handlers) == 0 || v.Handlers[0].Name != "" {
+		t.Errorf("the default handler is not the first: %+v", v.Handlers)
+	}
+	is := func(h container.Handler) bool { return h.Name == NewPod(t, s).Sandbox.Handler }
+	if !slices.ContainsFunc(v.Handlers, is) {
+		t.Errorf("a sandbox is run with none of %+v", v.Handlers)
+	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Runtime.Version(canceled); !errors.Is(err, context.Canceled) {

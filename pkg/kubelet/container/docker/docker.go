@@ -128,6 +128,7 @@ func (r *Runtime) Version(ctx context.Context) (container.Version, error) {
 	known = container.Version{
 		Name: "docker", Version: v.Version, APIVersion: r.client.ClientVersion(),
 		CgroupDriver: info.CgroupDriver, CgroupVersion: info.CgroupVersion,
+		Handlers: handlers(info, versions.GreaterThanOrEqualTo(r.client.ClientVersion(), recursiveReadOnlyAPI) && kernelSetsMounts()),
 	}
 	if known.CgroupVersion == "" {
 		known.CgroupVersion = "1"

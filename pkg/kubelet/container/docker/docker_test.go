@@ -161,6 +161,7 @@ func TestDocker(t *testing.T) {
 		{"MountsAndUser", testMountsAndUser},
 		{"Groups", testGroups},
 		{"ImageMount", testImageMount},
+		{"RecursiveReadOnly", testRecursiveReadOnly},
 		{"StopSignal", testStopSignal},
 		{"ForeignContainer", testForeignContainer},
 		{"SimultaneousSandboxes", testSimultaneousSandboxes},
@@ -365,6 +366,45 @@ func testGroups(t *testing.T, r *Runtime, s containertest.Subject) {
 		if told := p.Get(id).User; told == nil || strings.Trim(fmt.Sprint(told.Groups), "[]") != test.want {
 			t.Errorf("%q strict %v: groups are told to be %+v, want %s", test.user, test.strict, told, test.want)
 		}
+	}
+}
+
+// testRecursiveReadOnly looks at what is mounted below a read-only mount: it can be written unless the pod says otherwise.
+func testRecursiveReadOnly(t *testing.T, r *Runtime, s containertest.Subject) {
+	t.Helper()
+	machinetest.Mounts(t)
+	v, err := r.Version(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	below := filepath.Join(dir, "below")
+	if err := os.Mkdir(below, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", below, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(below, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	p := containertest.NewPod(t, s)
+	c := p.Config("write", "/data/below/file", "text")
+	c.Mounts = []container.Mount{{HostPath: dir, ContainerPath: "/data", ReadOnly: true}}
+	if got := p.Exited(p.Start(c)); got.ExitCode != 0 {
+		t.Errorf("a mount below a read-only one is read-only: %+v", got)
+	}
+	c.Attempt, c.Mounts[0].RecursiveReadOnly = 1, true
+	if !v.Handlers[0].RecursiveReadOnly {
+		if id, err := r.CreateContainer(t.Context(), p.Sandbox.ID, c); err == nil {
+			t.Errorf("container %s has been made with a mount that this engine cannot make", id)
+		}
+		return
+	}
+	if got := p.Exited(p.Start(c)); got.ExitCode != 1 {
+		t.Errorf("a mount below a recursively read-only one was written: %+v", got)
 	}
 }
 

@@ -106,6 +106,7 @@ func sandboxOf(i dockercontainer.InspectResponse) *container.Sandbox {
 		Pod:       podOf(i.Config.Labels),
 		Attempt:   attemptOf(i.Config.Labels),
 		Image:     i.Config.Image,
+		Handler:   i.HostConfig.Runtime,
 		State:     inspectedState(i),
 		CreatedAt: parseTime(i.Created),
 		Labels:    extraOf(i.Config.Labels),

@@ -146,11 +146,12 @@ func mountOf(m container.Mount, others int) mount.Mount {
 			Type: mount.TypeImage, Source: id[:max(len(id)-others, 12)], Target: m.ContainerPath, ReadOnly: true, ImageOptions: &mount.ImageOptions{Subpath: m.SubPath},
 		}
 	}
-	return mount.Mount{
-		Type: mount.TypeBind, Source: m.HostPath, Target: m.ContainerPath, ReadOnly: m.ReadOnly,
-		// readOnly is not recursive in Kubernetes unless the pod says so, but is in newer Dockers.
-		BindOptions: &mount.BindOptions{Propagation: mount.Propagation(m.Propagation), ReadOnlyNonRecursive: m.ReadOnly},
+	// readOnly is not recursive in Kubernetes unless the pod says so, but is in newer Dockers.
+	options := &mount.BindOptions{Propagation: mount.Propagation(m.Propagation), ReadOnlyNonRecursive: m.ReadOnly}
+	if m.RecursiveReadOnly {
+		options = &mount.BindOptions{Propagation: mount.PropagationRPrivate, ReadOnlyForceRecursive: true}
 	}
+	return mount.Mount{Type: mount.TypeBind, Source: m.HostPath, Target: m.ContainerPath, ReadOnly: m.ReadOnly, BindOptions: options}
 }
 
 func isAll(capability string) bool { return strings.EqualFold(capability, "ALL") }

@@ -280,7 +280,7 @@ func (r *Runtime) Version(ctx context.Context) (container.Version, error) {
 	if err := r.begin(ctx, Call{Op: "Version"}); err != nil {
 		return container.Version{}, err
 	}
-	return container.Version{Name: "fake", Version: "1.0.0", APIVersion: "1.41", CgroupDriver: "cgroupfs", CgroupVersion: "2"}, nil
+	return container.Version{Name: "fake", Version: "1.0.0", APIVersion: "1.41", CgroupDriver: "cgroupfs", CgroupVersion: "2", Handlers: []container.Handler{{}}}, nil
 }
 
 // CreateSandbox implements container.Runtime.
@@ -328,7 +328,7 @@ func (r *Runtime) createSandbox(c container.SandboxConfig) (*container.Sandbox, 
 		listeners: map[int32]*listener{},
 		Sandbox: container.Sandbox{
 			ID: r.newID(), Pod: c.Pod, Attempt: c.Attempt, State: container.StateRunning, CreatedAt: r.clock.Now(),
-			Pid: r.pid(), Network: c.Network, Image: "pause", Labels: maps.Clone(c.Labels),
+			Pid: r.pid(), Network: c.Network, Handler: c.Handler, Image: "pause", Labels: maps.Clone(c.Labels),
 		},
 	}
 	r.sandboxes[s.ID] = s

@@ -67,8 +67,4 @@ func containerSupported(c *corev1.Container, path *field.Path, no func(bool, str
 	for i, r := range c.RestartPolicyRules {
 		no(r.Action == corev1.ContainerRestartRuleActionRestartAllContainers, "restarting all containers", path.Child("restartPolicyRules").Index(i).Child("action"))
 	}
-	for i, m := range c.VolumeMounts {
-		p := path.Child("volumeMounts").Index(i)
-		no(m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == corev1.RecursiveReadOnlyEnabled, "recursive read-only mounts", p.Child("recursiveReadOnly"))
-	}
 }

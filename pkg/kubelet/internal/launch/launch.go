@@ -22,11 +22,12 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/hostsfile"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/resolvconf"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
 
 // Volumes is the part of the volume manager that launching needs.
 type Volumes interface {
-	ContainerMounts(ctx context.Context, pod *corev1.Pod, c *corev1.Container, podIPs []string, images map[string]*container.Image) ([]container.Mount, error)
+	ContainerMounts(ctx context.Context, c plugin.Container) ([]container.Mount, error)
 	ContainerDevices(pod *corev1.Pod, c *corev1.Container) ([]container.Device, error)
 	Source(ctx context.Context, pod *corev1.Pod) env.Source
 }
@@ -146,6 +147,8 @@ type Request struct {
 	// Volumes are the images of the volumes that are images, by volume.
 	Volumes map[string]*container.Image
 	PodIPs  []string
+	// RecursiveReadOnly: what runs the pod's containers takes mounts that are so.
+	RecursiveReadOnly bool
 	// CgroupParent of the pod.
 	CgroupParent string
 	// Target is the running container whose processes an ephemeral container sees, "" for none.
@@ -194,7 +197,8 @@ func (b *Builder) Container(ctx context.Context, r Request) (container.Container
 	cfg.Env = vars
 	cfg.Command, cfg.Args = env.Expand(c.Command, vars), env.Expand(c.Args, vars)
 
-	if cfg.Mounts, err = b.cfg.Volumes.ContainerMounts(ctx, pod, c, r.PodIPs, r.Volumes); err != nil {
+	of := plugin.Container{Pod: pod, Spec: c, PodIPs: r.PodIPs, Images: r.Volumes, RecursiveReadOnly: r.RecursiveReadOnly}
+	if cfg.Mounts, err = b.cfg.Volumes.ContainerMounts(ctx, of); err != nil {
 		return cfg, err
 	}
 	if cfg.Devices, err = b.cfg.Volumes.ContainerDevices(pod, c); err != nil {

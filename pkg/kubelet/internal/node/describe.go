@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,6 +85,11 @@ func (d *Describer) Engine() container.Version {
 	return d.engine
 }
 
+// RecursiveReadOnly says whether what a handler runs takes mounts that are recursively read-only.
+func (d *Describer) RecursiveReadOnly(handler string) bool {
+	return slices.Contains(d.Engine().Handlers, container.Handler{Name: handler, RecursiveReadOnly: true})
+}
+
 // Info is the machine's identity and versions.
 func (d *Describer) Info() corev1.NodeSystemInfo { return d.Resources.Host.Info(d.Engine(), d.Version) }
 
@@ -99,7 +105,9 @@ func (d *Describer) Machine(ctx context.Context) Machine {
 	if down != nil && d.away() > engineThreshold {
 		failed(errors.New("container runtime is down"))
 	}
-	m := Machine{Addresses: Addresses(d.Name, d.IPs), Info: d.Info(), Images: d.imageList(ctx, down == nil), Pressure: d.Pressure()}
+	m := Machine{
+		Addresses: Addresses(d.Name, d.IPs), Info: d.Info(), Handlers: Handlers(d.Engine()), Images: d.imageList(ctx, down == nil), Pressure: d.Pressure(),
+	}
 	var err error
 	if m.Capacity, m.Allocatable, err = d.Resources.Read(); err != nil {
 		failed(err)

@@ -107,6 +107,17 @@ func (h Host) Info(engine container.Version, kubelet string) corev1.NodeSystemIn
 	return info
 }
 
+// Handlers are what the engine runs containers with. None has user namespaces of its own: Docker has them for all containers, or for none.
+func Handlers(engine container.Version) []corev1.NodeRuntimeHandler {
+	var out []corev1.NodeRuntimeHandler
+	for _, h := range engine.Handlers {
+		out = append(out, corev1.NodeRuntimeHandler{Name: h.Name, Features: &corev1.NodeRuntimeHandlerFeatures{
+			RecursiveReadOnlyMounts: new(h.RecursiveReadOnly), UserNamespaces: new(false),
+		}})
+	}
+	return out
+}
+
 func (h Host) osImage() string {
 	for line := range strings.SplitSeq(h.text("etc/os-release"), "\n") {
 		if v, ok := strings.CutPrefix(line, "PRETTY_NAME="); ok {

@@ -54,6 +54,7 @@ type Machine struct {
 	Capacity    corev1.ResourceList
 	Allocatable corev1.ResourceList
 	Info        corev1.NodeSystemInfo
+	Handlers    []corev1.NodeRuntimeHandler
 	Images      []corev1.ContainerImage
 	// KubeletPort is where the kubelet's API listens, 0 if it does not.
 	KubeletPort int32
@@ -226,6 +227,7 @@ func Status(old corev1.NodeStatus, m Machine, now time.Time) corev1.NodeStatus {
 	st.Capacity = overlay(old.Capacity, m.Capacity)
 	st.Allocatable = overlay(old.Allocatable, m.Allocatable)
 	st.NodeInfo = m.Info
+	st.RuntimeHandlers = m.Handlers
 	st.Features = &corev1.NodeFeatures{SupplementalGroupsPolicy: new(true)}
 	st.Images = m.Images
 	st.DaemonEndpoints.KubeletEndpoint.Port = m.KubeletPort

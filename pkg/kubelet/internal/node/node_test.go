@@ -166,3 +166,16 @@ func TestStatus_Pressure(t *testing.T) {
 		t.Errorf("event %q, want %q", got, want)
 	}
 }
+
+func TestHandlers(t *testing.T) {
+	features := func(recursive bool) *corev1.NodeRuntimeHandlerFeatures {
+		return &corev1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &recursive, UserNamespaces: new(false)}
+	}
+	got := Status(corev1.NodeStatus{}, Machine{Handlers: Handlers(container.Version{Handlers: []container.Handler{{RecursiveReadOnly: true}, {Name: "old"}}})}, time.Now())
+	if diff := cmp.Diff([]corev1.NodeRuntimeHandler{{Features: features(true)}, {Name: "old", Features: features(false)}}, got.RuntimeHandlers); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(&corev1.NodeFeatures{SupplementalGroupsPolicy: new(true)}, got.Features); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
@@ -103,6 +104,27 @@ func PodRef(pod *corev1.Pod) *corev1.ObjectReference {
 		APIVersion: "v1", Kind: "Pod",
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 	}
+}
+
+// RecursiveReadOnly says whether a mount is read-only with all that is mounted in it (KEP-3857), where what runs the pod's containers
+// can do that or not. The errors are upstream's.
+func RecursiveReadOnly(m *corev1.VolumeMount, supported bool) (bool, error) {
+	mode := ptr.Deref(m.RecursiveReadOnly, corev1.RecursiveReadOnlyDisabled)
+	switch {
+	case mode == corev1.RecursiveReadOnlyDisabled:
+		return false, nil
+	case !m.ReadOnly:
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not read-only", m.Name)
+	case ptr.Deref(m.MountPropagation, corev1.MountPropagationNone) != corev1.MountPropagationNone:
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not compatible with propagation %q", m.Name, *m.MountPropagation)
+	case mode == corev1.RecursiveReadOnlyIfPossible:
+		return supported, nil
+	case mode != corev1.RecursiveReadOnlyEnabled:
+		return false, fmt.Errorf("unknown recursive read-only mode %q", mode)
+	case !supported:
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not supported by the runtime", m.Name)
+	}
+	return true, nil
 }
 
 // IsTerminal says whether the API already knows that the pod has ended for good.

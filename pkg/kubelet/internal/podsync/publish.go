@@ -37,6 +37,9 @@ func (s *Syncer) publish(ctx context.Context, n *notes, look *snapshot.Pod, fini
 		Look: look, RuntimeName: s.cfg.RuntimeName, HostIPs: s.cfg.HostIPs,
 		Finished: finished, Stopped: stopped, Pending: s.cfg.Resizes.Get(look.UID),
 	}
+	if sb := look.Sandbox; sb != nil {
+		in.RecursiveReadOnly = s.cfg.RecursiveReadOnly(sb.Handler)
+	}
 	n.mu.Lock()
 	in.Failure, in.TerminationMessages = n.failure, maps.Clone(n.messages)
 	n.mu.Unlock()

@@ -169,7 +169,8 @@ func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Sta
 		target = t.Latest.ID
 	}
 	cfg, err := s.cfg.Builder.Container(ctx, launch.Request{
-		Pod: pod, Container: c, Type: st.Of.Type, Attempt: st.Attempt, Image: img, Volumes: volumes, PodIPs: in.ips, CgroupParent: in.cgroup, Target: target,
+		Pod: pod, Container: c, Type: st.Of.Type, Attempt: st.Attempt, Image: img, Volumes: volumes, PodIPs: in.ips,
+		RecursiveReadOnly: s.cfg.RecursiveReadOnly(look.Sandbox.Handler), CgroupParent: in.cgroup, Target: target,
 	})
 	if err != nil {
 		reason := reasonConfig

@@ -100,6 +100,8 @@ type Config struct {
 	Starts *gate.Gate
 	// Handler names what the engine runs the containers of a runtime class with.
 	Handler func(ctx context.Context, class string) (string, error)
+	// RecursiveReadOnly says whether what a handler runs takes mounts that are so.
+	RecursiveReadOnly func(handler string) bool
 	// Resources are the cgroup settings that the spec asks for.
 	Resources func(*corev1.Pod, *corev1.Container) container.Resources
 }

@@ -32,7 +32,7 @@ func (in Input) container(of *snapshot.Container) corev1.ContainerStatus {
 		cs.AllocatedResources, cs.Resources = old.AllocatedResources, old.Resources
 		cs.User = old.User
 	}
-	cs.VolumeMounts = mounts(c)
+	cs.VolumeMounts = in.mounts(of)
 	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
 		cs.StopSignal = c.Lifecycle.StopSignal
 	}
@@ -180,12 +180,20 @@ func stamp(t time.Time) metav1.Time {
 
 func (in Input) id(l *container.Container) string { return in.RuntimeName + "://" + l.ID }
 
-func mounts(c *corev1.Container) []corev1.VolumeMountStatus {
+// mounts are those of a container. Without a sandbox they are what they were, for nobody knows what it was run with.
+func (in Input) mounts(of *snapshot.Container) []corev1.VolumeMountStatus {
+	if old := of.Reported; in.Look.Sandbox == nil && old != nil && len(old.VolumeMounts) > 0 {
+		return old.VolumeMounts
+	}
 	var out []corev1.VolumeMountStatus
-	for _, m := range c.VolumeMounts {
+	for i := range of.Spec.VolumeMounts {
+		m := &of.Spec.VolumeMounts[i]
 		s := corev1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
 		if m.ReadOnly {
 			s.RecursiveReadOnly = new(corev1.RecursiveReadOnlyDisabled)
+			if recursive, err := podspec.RecursiveReadOnly(m, in.RecursiveReadOnly); err == nil && recursive {
+				s.RecursiveReadOnly = new(corev1.RecursiveReadOnlyEnabled)
+			}
 		}
 		out = append(out, s)
 	}

@@ -46,6 +46,8 @@ type Input struct {
 	TerminationMessages map[string]string
 	// Pending is why the pod does not get what it has been resized to, nil if it does.
 	Pending *allocation.Pending
+	// RecursiveReadOnly: what runs the containers in the pod's sandbox takes mounts that are so.
+	RecursiveReadOnly bool
 	// Finished: nothing will be started any more.
 	Finished bool
 	// Stopped: nothing of the pod runs and nothing will. Only then is a terminal phase reported.

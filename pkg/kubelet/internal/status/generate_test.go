@@ -267,3 +267,21 @@ func TestGenerate_User(t *testing.T) {
 		t.Errorf("without the container (-want +got):\n%s", diff)
 	}
 }
+
+// TestGenerate_Mounts: what was mounted stays told when the sandbox that says how is gone.
+func TestGenerate_Mounts(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", VolumeMounts: []corev1.VolumeMount{
+		{Name: "w", MountPath: "/w"}, {Name: "r", MountPath: "/r", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyIfPossible)},
+	}}}}}
+	for mode, can := range map[corev1.RecursiveReadOnlyMode]bool{corev1.RecursiveReadOnlyEnabled: true, corev1.RecursiveReadOnlyDisabled: false} {
+		want := []corev1.VolumeMountStatus{{Name: "w", MountPath: "/w"}, {Name: "r", MountPath: "/r", ReadOnly: true, RecursiveReadOnly: &mode}}
+		pod.Status = Generate(Input{Look: snapshot.New(snapshot.Parts{Pod: pod, Observed: engine(up("c")), Now: now}), RecursiveReadOnly: can})
+		if diff := cmp.Diff(want, pod.Status.ContainerStatuses[0].VolumeMounts); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		pod.Status = Generate(Input{Look: snapshot.New(snapshot.Parts{Pod: pod, Now: now}), Stopped: true})
+		if diff := cmp.Diff(want, pod.Status.ContainerStatuses[0].VolumeMounts); diff != "" {
+			t.Errorf("without a sandbox (-want +got):\n%s", diff)
+		}
+	}
+}

@@ -65,7 +65,7 @@ func TestImage(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			layers, fail = tc.layers, tc.fail
-			got, err := f.ContainerMounts(f.ctx, pod, mounting(tc.sub), nil, tc.images)
+			got, err := f.ContainerMounts(f.ctx, plugin.Container{Pod: pod, Spec: mounting(tc.sub), Images: tc.images})
 			if tc.err != "" {
 				if _, is := errors.AsType[*plugin.EngineError](err); !is || err.Error() != tc.err {
 					t.Errorf("error %v, want %s", err, tc.err)
@@ -129,7 +129,7 @@ func TestKernelImage(t *testing.T) {
 	})
 	var dir string
 	for range 2 {
-		mounts, err := m.ContainerMounts(f.ctx, pod, mounting(""), nil, imageOne)
+		mounts, err := m.ContainerMounts(f.ctx, plugin.Container{Pod: pod, Spec: mounting(""), Images: imageOne})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,12 +146,12 @@ func TestKernelImage(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "new"), nil, 0o644); !errors.Is(err, unix.EROFS) {
 		t.Errorf("writing: %v", err)
 	}
-	if mounts, err := m.ContainerMounts(f.ctx, pod, mounting("etc"), nil, imageOne); err != nil {
+	if mounts, err := m.ContainerMounts(f.ctx, plugin.Container{Pod: pod, Spec: mounting("etc"), Images: imageOne}); err != nil {
 		t.Error(err)
 	} else if got, err := os.ReadFile(filepath.Join(mounts[0].HostPath, "7")); err != nil || string(got) != "7" {
 		t.Errorf("subPath: %q, %v", got, err)
 	}
-	if mounts, err := m.ContainerMounts(f.ctx, pod, mounting("absent"), nil, imageOne); !errors.Is(err, fs.ErrNotExist) {
+	if mounts, err := m.ContainerMounts(f.ctx, plugin.Container{Pod: pod, Spec: mounting("absent"), Images: imageOne}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a subPath that the image has not: %v, %v", mounts, err)
 	}
 	if list, err := (mount.Linux{}).Under(f.root); err != nil || len(list) != 2 {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 	"minik8s.io/minik8s/pkg/machinetest"
 )
 
@@ -62,7 +63,7 @@ func TestKernel(t *testing.T) {
 		}
 	}
 	c := &corev1.Container{Name: "c", VolumeMounts: []corev1.VolumeMount{{Name: "secret", MountPath: "/k", SubPath: "k"}, {Name: "mem", MountPath: "/m", SubPath: "a/b"}}}
-	mounts, err := m.ContainerMounts(f.ctx, pod, c, nil, nil)
+	mounts, err := m.ContainerMounts(f.ctx, plugin.Container{Pod: pod, Spec: c})
 	if err != nil {
 		t.Fatal(err)
 	}

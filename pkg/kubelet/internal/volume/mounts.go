@@ -15,6 +15,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/subpath"
 )
@@ -23,12 +24,10 @@ const openNonblock = unix.O_NONBLOCK
 
 // ContainerMounts returns the mounts of a container in the order of its spec and binds its subPaths. Mount must have
 // succeeded for the pod. Call it anew for every start of a container, because what a subPath names may have changed.
-//
-// images are those of the volumes that are images, by the volume's name.
-func (m *Manager) ContainerMounts(ctx context.Context, pod *corev1.Pod, c *corev1.Container, podIPs []string, images map[string]*container.Image) ([]container.Mount, error) {
+func (m *Manager) ContainerMounts(ctx context.Context, c plugin.Container) ([]container.Mount, error) {
 	var list []container.Mount
-	for i := range c.VolumeMounts {
-		mnt, err := m.containerMount(ctx, pod, c, i, podIPs, images)
+	for i := range c.Spec.VolumeMounts {
+		mnt, err := m.containerMount(ctx, c, i)
 		if err != nil {
 			return nil, err
 		}
@@ -62,40 +61,43 @@ func (m *Manager) ContainerDevices(pod *corev1.Pod, c *corev1.Container) ([]cont
 	return list, nil
 }
 
-func (m *Manager) containerMount(ctx context.Context, pod *corev1.Pod, c *corev1.Container, index int, podIPs []string, images map[string]*container.Image) (container.Mount, error) {
-	vm := &c.VolumeMounts[index]
-	v, p := m.find(pod, vm.Name)
+func (m *Manager) containerMount(ctx context.Context, c plugin.Container, index int) (container.Mount, error) {
+	vm := &c.Spec.VolumeMounts[index]
+	v, p := m.find(c.Pod, vm.Name)
 	if p == nil {
-		return container.Mount{}, fmt.Errorf("cannot find volume %q to mount into container %q", vm.Name, c.Name)
+		return container.Mount{}, fmt.Errorf("cannot find volume %q to mount into container %q", vm.Name, c.Spec.Name)
 	}
-	if r := vm.RecursiveReadOnly; r != nil && *r == corev1.RecursiveReadOnlyEnabled {
-		return container.Mount{}, fmt.Errorf("recursive read-only mount of volume %q is not supported by this kubelet", vm.Name)
+	recursive, err := podspec.RecursiveReadOnly(vm, c.RecursiveReadOnly)
+	if err != nil {
+		return container.Mount{}, fmt.Errorf("failed to resolve recursive read-only mode: %w", err)
 	}
 	propagation, err := propagate(vm.MountPropagation)
 	if err != nil {
 		return container.Mount{}, err
 	}
-	source := m.mount(pod, v, p, podIPs)
+	source := m.mount(c.Pod, v, p, c.PodIPs)
 	out := container.Mount{
-		HostPath: p.HostPath(source), ContainerPath: vm.MountPath, ReadOnly: vm.ReadOnly || p.ReadOnly(source), Propagation: propagation,
+		HostPath: p.HostPath(source), ContainerPath: vm.MountPath,
+		ReadOnly: vm.ReadOnly || p.ReadOnly(source), RecursiveReadOnly: recursive, Propagation: propagation,
 	}
 	if !filepath.IsAbs(out.ContainerPath) {
 		out.ContainerPath = "/" + out.ContainerPath
 	}
-	sub, err := m.subPath(pod, c, vm, podIPs)
+	sub, err := m.subPath(c.Pod, c.Spec, vm, c.PodIPs)
 	if err != nil {
 		return container.Mount{}, err
 	}
-	target := filepath.Join(m.subPathDir(pod.UID), v.Name, c.Name, strconv.Itoa(index))
+	target := filepath.Join(m.subPathDir(c.Pod.UID), v.Name, c.Spec.Name, strconv.Itoa(index))
 	if v.Image != nil {
-		if err := m.imageMount(ctx, source, images[v.Name], sub, target, &out); err != nil {
-			return container.Mount{}, &plugin.EngineError{Err: fmt.Errorf("failed to mount image volume %q into container %q: %w", vm.Name, c.Name, err)}
+		if err := m.imageMount(ctx, source, c.Images[v.Name], sub, target, &out); err != nil {
+			err = fmt.Errorf("failed to mount image volume %q into container %q: %w", vm.Name, c.Spec.Name, err)
+			return container.Mount{}, &plugin.EngineError{Err: err}
 		}
 		return out, nil
 	}
 	if sub != "" {
 		if err := subpath.Prepare(m.mounts, out.HostPath, sub, target); err != nil {
-			return container.Mount{}, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", vm.Name, c.Name, err)
+			return container.Mount{}, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", vm.Name, c.Spec.Name, err)
 		}
 		out.HostPath = target
 	}

@@ -329,14 +329,14 @@ func TestContainerMounts(t *testing.T) {
 			err: `failed to prepare subPath for volumeMount "data" of container "c": subPath must not contain '..': "../x"`},
 		{name: "unknown volume", mount: corev1.VolumeMount{Name: "no"}, err: `cannot find volume "no" to mount into container "c"`},
 		{name: "recursive read-only", mount: corev1.VolumeMount{Name: "data", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyEnabled)},
-			err: `recursive read-only mount of volume "data" is not supported by this kubelet`},
+			err: `failed to resolve recursive read-only mode: volume "data" requested recursive read-only mode, but it is not supported by the runtime`},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			c := corev1.Container{Name: "c", VolumeMounts: []corev1.VolumeMount{tc.mount}, Env: []corev1.EnvVar{
 				{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 				{Name: "UP", Value: "../x"}}}
-			got, err := f.ContainerMounts(f.ctx, pod, &c, nil, nil)
+			got, err := f.ContainerMounts(f.ctx, plugin.Container{Pod: pod, Spec: &c})
 			if err != nil || tc.err != "" {
 				if err == nil || err.Error() != tc.err {
 					t.Fatalf("error %v, want %q", err, tc.err)

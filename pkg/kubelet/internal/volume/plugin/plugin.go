@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/atomicwriter"
 )
 
@@ -48,6 +49,18 @@ type Mount struct {
 	Dir string
 	// PodIPs are the addresses of the pod, primary first.
 	PodIPs []string
+}
+
+// Container is a container that is about to start, as volumes see it.
+type Container struct {
+	Pod  *corev1.Pod
+	Spec *corev1.Container
+	// PodIPs are the addresses of the pod, primary first.
+	PodIPs []string
+	// Images are those of the volumes that are images, by the volume's name.
+	Images map[string]*container.Image
+	// RecursiveReadOnly: what runs it takes mounts that are read-only with all that is mounted in them.
+	RecursiveReadOnly bool
 }
 
 // FSGroup is the group that owns the pod's volumes, nil if none is asked for. fsGroupChangePolicy is about volumes that
