@@ -205,13 +205,15 @@ func TestVolume_Kinds(t *testing.T) {
 		_, err := os.Stat(filepath.Join(dir, "messages"))
 		return err
 	})
-	pod := storePod("unmounted", manual("nfs", corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "192.0.2.1", Path: "/"}}))
+	pod := storePod("unmounted", manual("iscsi", corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{
+		TargetPortal: "192.0.2.1", IQN: "iqn.2001-04.com.example:storage",
+	}}))
 	if _, err := k.client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 20*time.Second, "the event FailedMount", func(ctx context.Context) error {
 		r, err := k.run(ctx, "-n", ns, "describe", "pod", "unmounted")
-		if err == nil && !strings.Contains(r.Stdout, "is of kind nfs, which is not supported by this kubelet") {
+		if err == nil && !strings.Contains(r.Stdout, "is of kind iscsi, which is not supported by this kubelet") {
 			err = errors.New(r.Stdout)
 		}
 		return err

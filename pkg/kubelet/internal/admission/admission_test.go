@@ -140,9 +140,9 @@ func TestSupported(t *testing.T) {
 		"two": {
 			pod: pod(func(s *corev1.PodSpec) {
 				s.ResourceClaims = []corev1.PodResourceClaim{{Name: "r"}}
-				s.Volumes[0].VolumeSource = corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}
+				s.Volumes[0].VolumeSource = corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}}
 			}),
-			want: "Not supported by this node yet: spec.resourceClaims (dynamic resource allocation), spec.volumes[0].nfs (this type of volume)",
+			want: "Not supported by this node yet: spec.resourceClaims (dynamic resource allocation), spec.volumes[0].iscsi (this type of volume)",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

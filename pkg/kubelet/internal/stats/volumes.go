@@ -170,7 +170,7 @@ func (v *Volumes) volumes(ctx context.Context, pod *corev1.Pod) []statsv1alpha1.
 	return out
 }
 
-// fromDisk measures one volume. A claim's has a file system to itself, or is taken to have; of the others the files are counted.
+// fromDisk measures one volume. Of those that have no file system to themselves the files are counted.
 func (v *Volumes) fromDisk(ctx context.Context, place volume.Place) (statsv1alpha1.FsStats, error) {
 	info, err := os.Stat(place.Path)
 	if err != nil {
@@ -180,7 +180,7 @@ func (v *Volumes) fromDisk(ctx context.Context, place volume.Place) (statsv1alph
 		return statsv1alpha1.FsStats{}, fmt.Errorf("%s is no directory: %w", place.Path, fs.ErrNotExist) // a block device, of which nothing is told
 	}
 	s, err := fileSystem(place.Path, v.cfg.Clock.Now())
-	if err != nil || place.Claim != "" {
+	if err != nil || place.Alone {
 		return s, err
 	}
 	u, err := diskusage.Of(ctx, place.Path)

@@ -104,7 +104,7 @@ func TestFromDisk(t *testing.T) {
 	if *got.CapacityBytes == 0 || *got.Inodes == 0 {
 		t.Errorf("file system %+v", got)
 	}
-	whole, err := v.fromDisk(t.Context(), volume.Place{Path: dir, Claim: "c"})
+	whole, err := v.fromDisk(t.Context(), volume.Place{Path: dir, Alone: true})
 	if err != nil || *whole.CapacityBytes != *got.CapacityBytes || *whole.UsedBytes > *whole.CapacityBytes {
 		t.Errorf("of a claim: %+v, %v", whole, err)
 	}

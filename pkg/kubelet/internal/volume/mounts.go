@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -96,12 +97,42 @@ func (m *Manager) containerMount(ctx context.Context, c plugin.Container, index 
 		return out, nil
 	}
 	if sub != "" {
-		if err := subpath.Prepare(m.mounts, out.HostPath, sub, target); err != nil {
+		prepare := func() error { return subpath.Prepare(m.mounts, out.HostPath, sub, target) }
+		if err := m.answered(target, prepare); err != nil {
 			return container.Mount{}, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", vm.Name, c.Spec.Name, err)
 		}
 		out.HostPath = target
 	}
 	return out, nil
+}
+
+// answerPatience is how long the file system of a volume may take to find something on it.
+const answerPatience = 30 * time.Second
+
+// answered does what may have to wait for a server that is away, and gives up after a while. What is still waited for from an earlier
+// attempt is not begun again.
+func (m *Manager) answered(what string, f func() error) error {
+	m.mu.Lock()
+	again := m.waiting[what]
+	m.waiting[what] = true
+	m.mu.Unlock()
+	if again {
+		return errors.New("the file system of the volume still does not answer")
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := f()
+		m.mu.Lock()
+		delete(m.waiting, what)
+		m.mu.Unlock()
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-m.config.Clock.After(answerPatience):
+		return fmt.Errorf("the file system of the volume has not answered within %s", answerPatience)
+	}
 }
 
 // imageMount has a mount show an image, or what sub of it is, bound on target. Engines that mount images do that themselves.

@@ -14,6 +14,8 @@ type Place struct {
 	Name, Path string
 	// Claim is the claim in the pod's namespace that the volume is of, "" if there is none. Then Path is a tree of the pod's own.
 	Claim string
+	// Alone: it has a file system to itself, as far as that can be known.
+	Alone bool
 }
 
 // Places are those of the volumes whose use is told, as upstream's: not of hostPath, which is the node's, nor of images, which are
@@ -26,12 +28,12 @@ func (m *Manager) Places(pod *corev1.Pod) []Place {
 		if p == nil || v.HostPath != nil || v.Image != nil {
 			continue
 		}
-		place := Place{Name: v.Name, Path: p.HostPath(m.mount(pod, v, p, nil))}
+		place := Place{Name: v.Name, Path: p.HostPath(m.mount(pod, v, p, nil)), Alone: v.NFS != nil}
 		switch {
 		case v.PersistentVolumeClaim != nil:
-			place.Claim = v.PersistentVolumeClaim.ClaimName
+			place.Claim, place.Alone = v.PersistentVolumeClaim.ClaimName, true
 		case v.Ephemeral != nil:
-			place.Claim = ephemeral.VolumeClaimName(pod, v)
+			place.Claim, place.Alone = ephemeral.VolumeClaimName(pod, v), true
 		}
 		out = append(out, place)
 	}

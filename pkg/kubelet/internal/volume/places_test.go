@@ -23,13 +23,15 @@ func TestPlaces(t *testing.T) {
 		{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
 		{Name: "claim", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
 		{Name: "own", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
-		{Name: "foreign", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}},
+		{Name: "far", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}},
+		{Name: "foreign", VolumeSource: corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}}},
 	}}}
 	dir := func(kind, name string) string { return filepath.Join(m.PodDir("u"), "volumes", kind, name) }
 	want := []Place{
 		{Name: "empty", Path: dir("kubernetes.io~empty-dir", "empty")},
-		{Name: "claim", Path: dir("kubernetes.io~local-volume", "claim"), Claim: "data"},
-		{Name: "own", Path: dir("kubernetes.io~local-volume", "own"), Claim: "p-own"},
+		{Name: "claim", Path: dir("kubernetes.io~local-volume", "claim"), Claim: "data", Alone: true},
+		{Name: "own", Path: dir("kubernetes.io~local-volume", "own"), Claim: "p-own", Alone: true},
+		{Name: "far", Path: dir("kubernetes.io~nfs", "far"), Alone: true},
 	}
 	if diff := cmp.Diff(want, m.Places(pod)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

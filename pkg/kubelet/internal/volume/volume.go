@@ -29,6 +29,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/hostpath"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/image"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/nfs"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/object"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/persistentvolume"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
@@ -55,6 +56,7 @@ type Manager struct {
 	wake    chan struct{}
 	mu      sync.Mutex
 	pending map[types.UID]bool
+	waiting map[string]bool // paths that a file system is asked for
 }
 
 // New returns a Manager. Watches begin with the first Mount and end with Start.
@@ -91,6 +93,7 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 	m := &Manager{
 		config: c, mounts: mounts, tokens: token.New(c.Client, c.Clock),
 		changed: make(chan types.UID), wake: make(chan struct{}, 1), pending: map[types.UID]bool{},
+		waiting: map[string]bool{},
 	}
 	m.objects = object.New(c.Client, c.Clock, m.markChanged)
 	if m.bundles, err = trustbundle.New(c.Client, m.markChanged); err != nil {
@@ -112,7 +115,8 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 			Objects: m.objects, Tokens: m.tokens, TrustBundles: m.bundles, Certificates: m.certs, Mounts: mounts, NodeAllocatable: c.NodeAllocatable,
 		},
 		&downwardapi.DownwardAPI{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
-		&persistentvolume.PersistentVolume{Client: c.Client, Node: c.Node},
+		&nfs.NFS{Mounts: mounts},
+		&persistentvolume.PersistentVolume{Client: c.Client, Node: c.Node, Mounts: mounts},
 		m.images,
 	}
 	return m, nil

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	runtimego "runtime"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
@@ -244,7 +246,7 @@ func TestMountErrors(t *testing.T) {
 		{"host path of another type", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/dev/null", Type: new(corev1.HostPathDirectory)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /dev/null is not a directory`},
 		{"host path missing", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/no/such", Type: new(corev1.HostPathFile)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /no/such is not a file`},
 		{"claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, `MountVolume.SetUp failed for volume "x" : error processing PVC ns/c: failed to fetch PVC from API server: persistentvolumeclaims "c" not found`},
-		{"kind of others", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, `volume plugin for "x" is not supported by this kubelet`},
+		{"kind of others", corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}}, `volume plugin for "x" is not supported by this kubelet`},
 		{"trust bundle", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new("b"), Path: "b"}}}}}, `MountVolume.SetUp failed for volume "x" : while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io "b" not found`},
 		{"huge pages", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "HugePages"}}, `MountVolume.SetUp failed for volume "x" : emptyDir medium "HugePages" is not supported by this kubelet`},
 	}
@@ -449,5 +451,35 @@ func TestUsage(t *testing.T) {
 	after, err := f.Usage(f.ctx, pod)
 	if n := after["disk"].Bytes - before["disk"].Bytes; err != nil || n < 100_000 || n > 110_000 || after["disk"].Inodes != 2 {
 		t.Errorf("after 100000 bytes: %v, before %v, %v", after, before, err)
+	}
+}
+
+// TestAnswered: who asks a server that is away gets an error, and so does who asks again, but no second one waits for it.
+func TestAnswered(t *testing.T) {
+	f := setUp(t)
+	clock := testingclock.NewFakeClock(time.Now())
+	f.config.Clock = clock
+	calls, release, ended := make(chan bool, 9), make(chan bool), make(chan bool)
+	hang := func() error { calls <- true; <-release; close(ended); return nil }
+	result := make(chan error)
+	go func() { result <- f.answered("x", hang) }()
+	<-calls
+	for !clock.HasWaiters() {
+		runtimego.Gosched()
+	}
+	clock.Step(answerPatience)
+	if err := <-result; err == nil || err.Error() != "the file system of the volume has not answered within 30s" {
+		t.Errorf("error %v", err)
+	}
+	if err := f.answered("x", hang); err == nil || len(calls) != 0 {
+		t.Errorf("asked again: %v, %d calls", err, len(calls))
+	}
+	if err := f.answered("y", func() error { return fs.ErrExist }); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("another: %v", err)
+	}
+	close(release)
+	<-ended
+	for f.answered("x", func() error { return nil }) != nil {
+		runtimego.Gosched()
 	}
 }

@@ -4,6 +4,7 @@
 package mount
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"slices"
@@ -20,6 +21,9 @@ type Fake struct {
 	Sources map[string]string
 	// Layers are those of overlays by directory.
 	Layers map[string][]string
+	// Remotes are what servers were asked for by directory, NoServer the error with which they answer.
+	Remotes  map[string]string
+	NoServer error
 	// Busy mount points cannot be unmounted and give its error.
 	Busy map[string]error
 }
@@ -59,6 +63,24 @@ func (f *Fake) Overlay(layers []string, dir string) error {
 	f.points = append(f.points, dir)
 	return nil
 }
+
+// Remote implements Interface.
+func (f *Fake) Remote(ctx context.Context, kind, source, dir string, options []string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.NoServer != nil {
+		return f.NoServer
+	}
+	if f.Remotes == nil {
+		f.Remotes = map[string]string{}
+	}
+	f.Remotes[dir] = strings.Join(append([]string{kind, source}, options...), " ")
+	f.points = append(f.points, dir)
+	return ctx.Err()
+}
+
+// Mounted implements Interface.
+func (f *Fake) Mounted(dir string) (bool, error) { return f.IsMountPoint(dir) }
 
 // Unmount implements Interface.
 func (f *Fake) Unmount(target string) error {

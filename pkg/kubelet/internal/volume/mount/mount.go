@@ -5,6 +5,7 @@
 package mount
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,13 +28,18 @@ type Interface interface {
 	// Overlay mounts directories, the topmost first, as one that nobody can write on dir, which is empty. dir lies below them all, for
 	// the kernel takes no fewer than two.
 	Overlay(layers []string, dir string) error
-	// Unmount removes the topmost mount of target. A target that is none is success.
+	// Remote mounts what a server has on dir, with options of mount(8). kind is the file system's, such as nfs. It takes no longer
+	// than a minute.
+	Remote(ctx context.Context, kind, source, dir string, options []string) error
+	// Unmount removes the topmost mount of target. A target that is none is success. A server that is away is given a minute.
 	Unmount(target string) error
 	// Under lists all mount points in dir (itself included), innermost first.
 	Under(dir string) ([]string, error)
 	// IsMountPoint says whether dir is the root of another file system than its parent; bind mounts of the same file
 	// system are not noticed.
 	IsMountPoint(dir string) (bool, error)
+	// Mounted says whether something is mounted on dir, a path without links, and does not look at it: it may hang.
+	Mounted(dir string) (bool, error)
 }
 
 // Linux asks the kernel.
@@ -82,7 +88,15 @@ func (Linux) Overlay(layers []string, dir string) error {
 
 // Unmount implements Interface.
 func (Linux) Unmount(target string) error {
-	err := unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	if isRemote(string(data), target) {
+		err = unmountRemote(target, remotePatience)
+	} else {
+		err = unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
+	}
 	if err == nil || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
 		return nil
 	}

@@ -1,8 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package persistentvolume is the volume behind a claim, as far as it is a directory or a block device of the node: hostPath and
-// local. Touch it when claims with volumes of another kind are to be mounted.
+// Package persistentvolume is the volume behind a claim, as far as it is a directory or a block device of the node (hostPath and
+// local), or an NFS server's. Touch it when claims with volumes of another kind are to be mounted.
 //
 // What the claim led to is kept as a symbolic link in the place of the volume. It says that the volume is ready, and lets
 // a kubelet that starts while the API server is away go on with the pods that it finds.
@@ -31,6 +31,8 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/fsgroup"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/hostpath"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/nfs"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
 
@@ -42,7 +44,8 @@ type PersistentVolume struct {
 	// Client gets claims and volumes, which the API server allows for those of the node's own pods.
 	Client kubernetes.Interface
 	// Node is this node, nil while it is not known.
-	Node func() *corev1.Node
+	Node   func() *corev1.Node
+	Mounts mount.Interface
 
 	mu sync.Mutex // one pod at a time becomes the user of a volume
 }
@@ -71,8 +74,8 @@ func (*PersistentVolume) HostPath(m plugin.Mount) string {
 
 // SetUp implements plugin.Plugin.
 func (p *PersistentVolume) SetUp(ctx context.Context, m plugin.Mount) error {
-	if _, err := os.Readlink(m.Dir); err == nil {
-		return nil
+	if there, err := p.isThere(m); err != nil || there {
+		return err
 	}
 	volume, err := p.find(ctx, m)
 	if err != nil {
@@ -85,7 +88,7 @@ func (p *PersistentVolume) SetUp(ctx context.Context, m plugin.Mount) error {
 	if err := p.fits(volume); err != nil {
 		return err
 	}
-	path, err := prepare(ctx, m, volume, block)
+	path, err := p.prepare(ctx, m, volume, block)
 	if err != nil {
 		return err
 	}
@@ -100,7 +103,30 @@ func (p *PersistentVolume) SetUp(ctx context.Context, m plugin.Mount) error {
 			return errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
 		}
 	}
-	return os.Symlink(path, m.Dir)
+	if err := os.Symlink(path, m.Dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// isThere tells whether the volume has been set up. What a server has is not mounted any more if the machine has started anew.
+func (p *PersistentVolume) isThere(m plugin.Mount) (bool, error) {
+	target, err := os.Readlink(m.Dir)
+	if err != nil {
+		return false, nil //nolint:nilerr // there is no link yet
+	}
+	if remote(target) == target {
+		return true, nil
+	}
+	return p.Mounts.Mounted(target)
+}
+
+// remote is what a path of a volume says about which volume it is: what a server has is mounted for each pod.
+func remote(path string) string {
+	if i := strings.Index(path, "/"+nfs.Folder+"/"); i >= 0 {
+		return path[i:]
+	}
+	return path
 }
 
 // fits says why a volume cannot be used on this node. The scheduler has looked, but not if the pod came with a node's name.
@@ -118,7 +144,7 @@ func (p *PersistentVolume) fits(volume *corev1.PersistentVolume) error {
 			return fmt.Errorf("MountVolume.NodeAffinity check failed for volume %q: no matching NodeSelectorTerms", volume.Name)
 		}
 	}
-	if o := volume.Spec.MountOptions; len(o) > 0 {
+	if o := volume.Spec.MountOptions; len(o) > 0 && volume.Spec.NFS == nil {
 		return fmt.Errorf("PersistentVolume %s has mountOptions %q, which volumes of kind %s do not support on this node: they are directories, not mounted",
 			volume.Name, strings.Join(o, ","), kind(&volume.Spec.PersistentVolumeSource))
 	}
@@ -146,7 +172,7 @@ func usedByOther(m plugin.Mount, path string) (bool, error) {
 			return false, fmt.Errorf("looking for other users of the volume: %w", err)
 		}
 		for _, l := range links {
-			if target, err := os.Readlink(filepath.Join(other, l.Name())); err == nil && target == path {
+			if target, err := os.Readlink(filepath.Join(other, l.Name())); err == nil && remote(target) == remote(path) {
 				return true, nil
 			}
 		}
@@ -155,7 +181,7 @@ func usedByOther(m plugin.Mount, path string) (bool, error) {
 }
 
 // prepare makes a volume ready for the pod and returns where it is.
-func prepare(ctx context.Context, m plugin.Mount, volume *corev1.PersistentVolume, block bool) (string, error) {
+func (p *PersistentVolume) prepare(ctx context.Context, m plugin.Mount, volume *corev1.PersistentVolume, block bool) (string, error) {
 	switch source := &volume.Spec.PersistentVolumeSource; {
 	case block && source.Local != nil:
 		return source.Local.Path, isDevice(source.Local.Path)
@@ -166,6 +192,10 @@ func prepare(ctx context.Context, m plugin.Mount, volume *corev1.PersistentVolum
 		return source.HostPath.Path, hostpath.HostPath{}.SetUp(ctx, m)
 	case source.Local != nil:
 		return source.Local.Path, prepareLocal(m, source.Local.Path)
+	case source.NFS != nil:
+		// No volume of a pod has a name with a tilde.
+		dir := filepath.Join(filepath.Dir(filepath.Dir(m.Dir)), nfs.Folder, "pv~"+volume.Name)
+		return dir, nfs.Mount(ctx, p.Mounts, source.NFS, volume.Spec.MountOptions, dir)
 	}
 	return "", fmt.Errorf("PersistentVolume %s is of kind %s, which is not supported by this kubelet", volume.Name, kind(&volume.Spec.PersistentVolumeSource))
 }

@@ -20,6 +20,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/fsgroup"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 	"minik8s.io/minik8s/pkg/machinetest"
 )
@@ -85,8 +86,8 @@ func TestSetUp(t *testing.T) {
 		}), volume(local)}, byClaim, dir, ""},
 		{"no directory", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: missing}})}, byClaim,
 			"", `path "` + missing + `" does not exist`},
-		{"another kind", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{}})}, byClaim,
-			"", "PersistentVolume v is of kind nfs, which is not supported by this kubelet"},
+		{"another kind", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{}})}, byClaim,
+			"", "PersistentVolume v is of kind iscsi, which is not supported by this kubelet"},
 		{"directory as block device", []runtime.Object{claim(), volume(local, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) })},
 			byClaim, "", fmt.Sprintf("path %q is not a block device", dir)},
 		{"host path as block device", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir}}, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) })},
@@ -315,5 +316,46 @@ func TestBlock(t *testing.T) {
 				t.Errorf("got %s, %t, %v", path, readOnly, err)
 			}
 		})
+	}
+}
+
+// TestSetUp_NFS mounts what a server has for each pod, again after the machine has started anew, and for one pod only if it is to be so.
+func TestSetUp_NFS(t *testing.T) {
+	t.Parallel()
+	source := corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/p"}}
+	once := volume(source, func(v *corev1.PersistentVolume) {
+		v.Spec.MountOptions = []string{"nfsvers=4.1", "soft"}
+		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+	})
+	mounts := &mount.Fake{NoServer: errors.New("no route to host")}
+	p := &PersistentVolume{Client: fake.NewClientset(claim(), once), Node: here, Mounts: mounts}
+	m := mountOf(t, byClaim, nil)
+	if err := p.SetUp(t.Context(), m); err == nil || err.Error() != "no route to host" || p.HostPath(m) != m.Dir {
+		t.Errorf("a server that is away: %v, %s", err, p.HostPath(m))
+	}
+	mounts.NoServer = nil
+	dir := filepath.Join(filepath.Dir(filepath.Dir(m.Dir)), "kubernetes.io~nfs/pv~v")
+	for _, again := range []bool{false, true} {
+		mounts.Remotes = nil
+		if again {
+			if err := mounts.Unmount(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := p.SetUp(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := mounts.Remotes[dir], "nfs s:/p nfsvers=4.1 soft"; got != want || p.HostPath(m) != dir {
+			t.Errorf("again %v: mounted %q on %s, want %q on %s", again, got, p.HostPath(m), want, dir)
+		}
+	}
+	root := filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(m.Dir)))))
+	other := m
+	other.Pod, other.Dir = m.Pod.DeepCopy(), volumeDir(t, root, "other")
+	other.Pod.UID = "other"
+	if err := p.SetUp(t.Context(), other); err == nil || err.Error() != "volume uses the ReadWriteOncePod access mode and is already in use by another pod" {
+		t.Errorf("another pod: %v", err)
 	}
 }
