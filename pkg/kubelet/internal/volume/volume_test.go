@@ -460,7 +460,7 @@ func TestAnswered(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Now())
 	f.config.Clock = clock
 	calls, release, ended := make(chan bool, 9), make(chan bool), make(chan bool)
-	hang := func() error { calls <- true; <-release; close(ended); return nil }
+	hang := func() error { calls <- true; <-release; close(ended); return fs.ErrClosed }
 	result := make(chan error)
 	go func() { result <- f.answered("x", hang) }()
 	<-calls
