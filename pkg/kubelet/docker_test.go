@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -151,11 +152,35 @@ func TestDocker(t *testing.T) {
 		c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/pod", "exit", "0"}}}, PeriodSeconds: 1, TimeoutSeconds: 5}
 	})
 	w.create(web)
+	for _, p := range []*devicePlugin{
+		{resource: "example.com/fuse", path: "/dev/fuse", permissions: "rw", devices: []string{"d1", "d2"}},
+		{resource: "example.com/weak", path: "/dev/fuse", permissions: "r", devices: []string{"d"}},
+	} {
+		p.register(t, w.dir)
+		pod, _ := strings.CutPrefix(p.resource, "example.com/")
+		w.create(newPod(pod, func(q *corev1.Pod) {
+			q.UID = types.UID("uid-" + pod + "-" + name)
+			q.Spec.RestartPolicy = corev1.RestartPolicyNever
+			wanting(corev1.ResourceName(p.resource), strconv.Itoa(len(p.devices)))(q)
+			c := &q.Spec.Containers[0]
+			c.Image, c.Args, c.TerminationMessagePath = podImage, []string{"open", "/dev/given"}, "/dev/termination-log"
+		}))
+	}
 	w.create(newPod("job", func(p *corev1.Pod) {
 		p.UID = types.UID("uid-job-" + name)
 		p.Spec.RestartPolicy = corev1.RestartPolicyNever
 		p.Spec.Containers[0].Image, p.Spec.Containers[0].Args = podImage, []string{"say", "/dev/termination-log", "no luck"}
 	}))
+	for pod, want := range map[string]string{"fuse": "d1+d2", "weak": "open /dev/given: operation not permitted"} {
+		q := w.await("ended", pod, func(q *corev1.Pod) bool {
+			return q.Status.Phase == corev1.PodSucceeded || q.Status.Phase == corev1.PodFailed
+		})
+		if end := q.Status.ContainerStatuses[0].State.Terminated; end == nil || end.Message != want {
+			t.Errorf("%s ends with %v, want %q", pod, end, want)
+		}
+		w.remove(pod)
+		w.await("gone", pod, func(q *corev1.Pod) bool { return q == nil })
+	}
 	p := w.await("ready", "web", ready)
 	if p.Status.PodIP == "" || !strings.HasPrefix(p.Status.PodIP, "10.251.7.") {
 		t.Errorf("pod IP %q", p.Status.PodIP)

@@ -17,6 +17,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/admission"
 	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
+	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/source"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
@@ -25,7 +26,8 @@ import (
 // judge decides which pods the node takes, and whether those that are resized get what they ask for.
 type judge struct {
 	*informers
-	pods *pods
+	pods    *pods
+	devices *devicemanager.Manager
 	// features are what admission asks of the node at this moment.
 	features func() admission.Features
 	// preempt ends a pod for a critical one.
@@ -40,6 +42,7 @@ var _ source.Node = (*judge)(nil)
 
 // Admit asks whether the node takes a pod beside those it has.
 func (j *judge) Admit(ctx context.Context, pod *corev1.Pod, node *corev1.Node, final bool) bool {
+	node = j.devices.Without(node)
 	active, f := j.pods.Active(), j.features()
 	r := admission.Admit(pod, node, active, f)
 	if r == nil || !final {

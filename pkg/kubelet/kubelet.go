@@ -27,6 +27,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
 	"minik8s.io/minik8s/pkg/kubelet/internal/checkpoint"
+	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
@@ -78,6 +79,7 @@ type Kubelet struct {
 	reporter  *node.Reporter
 	status    *status.Manager
 	mirrors   *mirror.Manager
+	devices   *devicemanager.Manager
 	server    *server.Server
 	stats     *stats.Collector
 	disks     *stats.Volumes
@@ -112,7 +114,7 @@ func New(cfg Config) (*Kubelet, error) {
 	}
 	k.resources = node.Resources{Host: node.Host{Root: "/"}, Dir: cfg.RootDir, MaxPods: int(c.MaxPods), Reserved: func(capacity corev1.ResourceList) []corev1.ResourceList {
 		return append(slices.Clone(reserved), eviction.Reserved(k.thresholds, capacity))
-	}}
+	}, Devices: func() (all, healthy corev1.ResourceList) { return k.devices.Resources() }}
 	for _, ip := range cfg.NodeIPs {
 		k.hostIPs = append(k.hostIPs, ip.String())
 	}
@@ -162,7 +164,7 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	defer broadcaster.Shutdown()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: k.cfg.Client.CoreV1().Events("")})
 	k.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: k.cfg.NodeName})
-	sources, err := k.prepare()
+	sources, err := k.prepare(ctx)
 	if err != nil {
 		return err
 	}
@@ -171,6 +173,7 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	}
 	run("reporting node", k.reporter.Start)
 	run("reporting pods", k.status.Start)
+	run("serving device plugins", k.devices.Start)
 	run("showing static pods", k.mirrors.Start)
 	for _, i := range k.api.all() {
 		run("watching", func(ctx context.Context) error { i.RunWithContext(ctx); return nil })
@@ -186,10 +189,10 @@ func (k *Kubelet) Start(ctx context.Context) error {
 }
 
 // prepare makes what needs no engine, and returns where pods come from. Nothing runs yet.
-func (k *Kubelet) prepare() (sources []source.Source, err error) {
+func (k *Kubelet) prepare(ctx context.Context) (sources []source.Source, err error) {
 	k.api = newInformers(k.cfg.Client, k.cfg.NodeName)
 	k.pleg = pleg.New(pleg.Config{Runtime: k.cfg.Runtime, Clock: k.cfg.Clock, Changed: k.wake, Relisted: k.metrics.Relisted})
-	k.mirrors = k.newMirrors()
+	k.mirrors, k.devices = k.newMirrors(), k.newDevices(ctx)
 	k.status = status.NewManager(k.cfg.Client, k.mirrors.Mirror)
 	if sources, err = k.sources(); err != nil {
 		return nil, err
@@ -234,7 +237,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	if !k.connect(ctx) {
 		return nil
 	}
-	leaving := &farewell{Life: k.metrics.Life(store.Keep(life), k.phase)}
+	leaving := &farewell{Life: k.metrics.Life(store.Keep(k.devices.Life(life, k.refuse(life))), k.phase)}
 	r := &running{pods: pods{podworker.New(ctx, leaving, k.cfg.Clock, resync), k.status}, parts: p}
 	defer r.workers.Wait()
 	evictor := &evictor{pods: &r.pods, life: life, recorder: k.recorder, meter: &podusage.Meter{
@@ -242,7 +245,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	}}
 	r.eviction = k.evictions(evictor, &machine{observer: p.node, pods: &r.pods, pleg: k.pleg, garbage: p.garbage})
 	judge := &judge{
-		informers: k.api, pods: &r.pods, features: k.features, preempt: evictor.preempt,
+		informers: k.api, pods: &r.pods, devices: k.devices, features: k.features, preempt: evictor.preempt,
 		status: k.status, resizes: &k.resizes, recorder: k.recorder, clock: k.cfg.Clock,
 	}
 	r.intake = source.New(source.Config{Sources: sources, Workers: r.workers, Node: judge, Mirrors: k.mirrors, Clock: k.cfg.Clock})
@@ -279,7 +282,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 func (k *Kubelet) newLife(ctx context.Context, p *parts, engine container.Version, probes *prober.Manager, store *checkpoint.Store) *podsync.Syncer {
 	settings := k.cfg.Configuration
 	builder := launch.New(launch.Config{
-		RootDir: k.cfg.RootDir, Volumes: p.volumes, Services: k.api.servicesFor,
+		RootDir: k.cfg.RootDir, Volumes: p.volumes, Devices: k.devices, Services: k.api.servicesFor,
 		ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, HostResolvConf: ptr.Deref(settings.ResolverConfig, ""),
 		HostIPs: k.hostIPs, Recorder: k.recorder, Resources: p.resources, OOMScoreAdj: p.oomScoreAdj,
 	})

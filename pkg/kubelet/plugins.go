@@ -4,16 +4,54 @@
 package kubelet
 
 import (
+	"context"
 	"path/filepath"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	registrationv1 "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/kubeletdir"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pluginregistration"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
+	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 )
 
 // registration finds plugins. A kind of them is a line in the list.
 func (k *Kubelet) registration() *pluginregistration.Watcher {
 	return pluginregistration.New(pluginregistration.Config{
 		Dir: filepath.Join(k.cfg.RootDir, kubeletdir.Registry), Clock: k.cfg.Clock,
-		Handlers: map[string]pluginregistration.Handler{},
+		Handlers: map[string]pluginregistration.Handler{
+			registrationv1.DevicePlugin: k.devices.Registered(),
+		},
 	})
+}
+
+// newDevices makes what knows the devices of the node.
+func (k *Kubelet) newDevices(ctx context.Context) *devicemanager.Manager {
+	return devicemanager.New(ctx, devicemanager.Config{
+		RootDir: k.cfg.RootDir, Clock: k.cfg.Clock,
+		Known: func(uid types.UID) bool {
+			r := k.running.Load()
+			if r == nil {
+				return false
+			}
+			_, known := r.workers.Stage(uid)
+			return known
+		},
+		Made:    func(uid types.UID) bool { return k.pleg.Pods()[uid] != nil },
+		Changed: func() { k.reporter.Poke() }, Wake: k.wake,
+	})
+}
+
+// refuse ends a pod that the node has taken, and now finds that it has not what the pod needs.
+func (k *Kubelet) refuse(life *podsync.Syncer) func(context.Context, *corev1.Pod, status.Failure) {
+	return func(ctx context.Context, pod *corev1.Pod, f status.Failure) {
+		text := f.Message
+		if f.Message = "Pod was rejected: " + text; life.Fail(ctx, pod, f) {
+			k.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, f.Reason, text)
+		}
+	}
 }

@@ -187,6 +187,10 @@ type ContainerConfig struct { //nolint:revive // container.Config is what Docker
 	Env           []string // NAME=value
 	Mounts        []Mount
 	Devices       []Device
+	// CDIDevices are qualified names of the Container Device Interface, Annotations are for the program that runs the container. An
+	// engine that cannot pass them on refuses the container.
+	CDIDevices  []string
+	Annotations map[string]string
 	// User is "" (root), a uid or a name, and may have ":" and a group behind it; names are the image's. Groups are supplementary;
 	// those that the user has in the image are added unless StrictGroups.
 	User         string

@@ -14,6 +14,7 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	dockercontainer "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/versions"
 	"golang.org/x/sys/unix"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -27,6 +28,9 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 	}
 	if !isRunning(sandbox) {
 		return "", fmt.Errorf("sandbox %q of container %q: %w", sandboxID, c.Name, container.ErrNotRunning)
+	}
+	if err := passes(r.client.ClientVersion(), c); err != nil {
+		return "", fmt.Errorf("creating container %q: %w", c.Name, err)
 	}
 	config, host := r.containerSpec(sandbox.ID, c)
 	host.Runtime = sandbox.HostConfig.Runtime
@@ -61,6 +65,17 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 		return "", fmt.Errorf("creating container %q: %w", c.Name, err)
 	}
 	return id, nil
+}
+
+// passes says why an engine cannot give a container what a device plugin has for it: those that do not know of it ignore it.
+func passes(version string, c container.ContainerConfig) error {
+	switch {
+	case len(c.CDIDevices) > 0 && versions.LessThan(version, "1.44"):
+		return fmt.Errorf("the container's devices are of the Container Device Interface, which the engine needs API 1.44 for, not %s", version)
+	case len(c.Annotations) > 0 && versions.LessThan(version, "1.43"):
+		return fmt.Errorf("the container's devices come with annotations, which the engine passes on from API 1.43 on, not with %s", version)
+	}
+	return nil
 }
 
 // create makes a container, or returns the one that has its name if that is reusable. Any other container of this node

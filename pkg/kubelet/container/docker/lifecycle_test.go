@@ -12,6 +12,8 @@ import (
 	"time"
 
 	dockercontainer "github.com/docker/docker/api/types/container"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
 // TestCreate_Ghost checks a daemon that keeps a name for a container which it does not have.
@@ -43,5 +45,21 @@ func TestCreate_Ghost(t *testing.T) {
 	id, err := r.create(t.Context(), "taken", &dockercontainer.Config{}, &dockercontainer.HostConfig{}, func(dockercontainer.InspectResponse) bool { return false })
 	if err != nil || !strings.HasPrefix(id, "taken_") || time.Since(began) < r.ghost {
 		t.Errorf("after %s: %q, %v", time.Since(began), id, err)
+	}
+}
+
+func TestPasses(t *testing.T) {
+	t.Parallel()
+	cdi, annotated := container.ContainerConfig{CDIDevices: []string{"v/c=d"}}, container.ContainerConfig{Annotations: map[string]string{"a": "b"}}
+	for _, tc := range []struct {
+		version string
+		config  container.ContainerConfig
+		want    bool
+	}{
+		{"1.41", container.ContainerConfig{}, true}, {"1.43", cdi, false}, {"1.44", cdi, true}, {"1.42", annotated, false}, {"1.43", annotated, true},
+	} {
+		if err := passes(tc.version, tc.config); (err == nil) != tc.want {
+			t.Errorf("%s, %v: %v", tc.version, tc.config, err)
+		}
 	}
 }

@@ -124,6 +124,10 @@ func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig) (
 			PathOnHost: d.HostPath, PathInContainer: d.ContainerPath, CgroupPermissions: d.Permissions,
 		})
 	}
+	if len(c.CDIDevices) > 0 {
+		host.DeviceRequests = []dockercontainer.DeviceRequest{{Driver: "cdi", DeviceIDs: c.CDIDevices}}
+	}
+	host.Annotations = c.Annotations
 	if c.UnmaskedProc {
 		host.MaskedPaths, host.ReadonlyPaths = []string{}, []string{}
 	}

@@ -96,3 +96,14 @@ func AsSeen(standard, root, path string) string {
 	}
 	return filepath.Join(standard, rel)
 }
+
+// Below is where a path that a driver has named is below root: drivers say Standard, whether or not that leads to root.
+func Below(root, path string) (rel string, is bool) {
+	for _, base := range []string{root, Standard} {
+		rel, err := filepath.Rel(base, path)
+		if err == nil && rel != "." && filepath.IsLocal(rel) {
+			return rel, true
+		}
+	}
+	return "", false
+}

@@ -128,3 +128,14 @@ func TestPrepare(t *testing.T) {
 		}
 	}
 }
+
+func TestBelow(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/r/plugins/a/s": "plugins/a/s", "/var/lib/kubelet/plugins/a/s": "plugins/a/s", "/r2/s": "", "/r": "", "/r/../s": "", "/var/lib/s": "", "s": "", "": "",
+	} {
+		if got, is := Below("/r", path); got != want || is != (want != "") {
+			t.Errorf("%q: %q, %v", path, got, is)
+		}
+	}
+}

@@ -10,14 +10,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
 	"minik8s.io/minik8s/pkg/kubelet/internal/hostsfile"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
@@ -32,11 +36,17 @@ type Volumes interface {
 	Source(ctx context.Context, pod *corev1.Pod) env.Source
 }
 
+// Devices tells what containers need for the devices that they have from plugins.
+type Devices interface {
+	Container(ctx context.Context, pod types.UID, name string) (devicemanager.Options, error)
+}
+
 // Config is what a Builder is made from.
 type Config struct {
 	// RootDir is the kubelet's directory: pods/<uid> are the pods' own, seccomp the localhost profiles.
 	RootDir string
 	Volumes Volumes
+	Devices Devices
 	// Services that a pod in namespace finds in its environment.
 	Services func(namespace string) []*corev1.Service
 	// ClusterDNS, ClusterDomain and HostResolvConf (a path) make /etc/resolv.conf.
@@ -207,7 +217,32 @@ func (b *Builder) Container(ctx context.Context, r Request) (container.Container
 	if err := b.files(&cfg, r); err != nil {
 		return cfg, err
 	}
+	o, err := b.cfg.Devices.Container(ctx, pod.UID, c.Name)
+	if err != nil {
+		return cfg, err
+	}
+	equip(&cfg, o)
 	return cfg, nil
+}
+
+// equip adds what a container needs for its devices, where the pod does not say otherwise.
+func equip(cfg *container.ContainerConfig, o devicemanager.Options) {
+	for _, name := range slices.Sorted(maps.Keys(o.Env)) {
+		if !slices.ContainsFunc(cfg.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
+			cfg.Env = append(cfg.Env, name+"="+o.Env[name])
+		}
+	}
+	taken := map[string]bool{}
+	for _, m := range cfg.Mounts {
+		taken[filepath.Clean(m.ContainerPath)] = true
+	}
+	for _, m := range o.Mounts {
+		if !taken[filepath.Clean(m.ContainerPath)] {
+			cfg.Mounts = append(cfg.Mounts, m)
+		}
+	}
+	cfg.Devices = append(cfg.Devices, o.Devices...)
+	cfg.CDIDevices, cfg.Annotations = o.CDIDevices, o.Annotations
 }
 
 // files adds /etc/hosts, /etc/resolv.conf and the termination log.

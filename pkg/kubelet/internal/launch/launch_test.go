@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
 )
 
 func TestSecure(t *testing.T) {
@@ -127,5 +128,24 @@ func TestFiles_Resolver(t *testing.T) {
 	want := "Warning DNSConfigForming Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 192.0.2.1 192.0.2.2 192.0.2.3"
 	if got := <-events.Events; got != want {
 		t.Errorf("event %q, want %q", got, want)
+	}
+}
+
+// What the pod says of a variable or a path counts, what its devices need comes besides.
+func TestEquip(t *testing.T) {
+	t.Parallel()
+	cfg := container.ContainerConfig{Env: []string{"A=pod", "AB=pod"}, Mounts: []container.Mount{{HostPath: "/pod", ContainerPath: "/a/"}}, Devices: []container.Device{{HostPath: "/dev/pod"}}}
+	equip(&cfg, devicemanager.Options{
+		Env: map[string]string{"A": "device", "B": "device"}, Devices: []container.Device{{HostPath: "/dev/d"}},
+		Mounts:     []container.Mount{{HostPath: "/device", ContainerPath: "/a"}, {HostPath: "/device", ContainerPath: "/b", ReadOnly: true}},
+		CDIDevices: []string{"v/c=d"}, Annotations: map[string]string{"k": "v"},
+	})
+	want := container.ContainerConfig{
+		Env:     []string{"A=pod", "AB=pod", "B=device"},
+		Mounts:  []container.Mount{{HostPath: "/pod", ContainerPath: "/a/"}, {HostPath: "/device", ContainerPath: "/b", ReadOnly: true}},
+		Devices: []container.Device{{HostPath: "/dev/pod"}, {HostPath: "/dev/d"}}, CDIDevices: []string{"v/c=d"}, Annotations: map[string]string{"k": "v"},
+	}
+	if diff := cmp.Diff(want, cfg); diff != "" {
+		t.Error(diff)
 	}
 }

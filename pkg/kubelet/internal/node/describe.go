@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -37,6 +38,8 @@ type Resources struct {
 	MaxPods int
 	// Reserved is what of a capacity is not for pods.
 	Reserved func(capacity corev1.ResourceList) []corev1.ResourceList
+	// Devices are those that plugins have: all, and those that work.
+	Devices func() (all, healthy corev1.ResourceList)
 }
 
 // Read returns both.
@@ -44,7 +47,11 @@ func (r Resources) Read() (capacity, allocatable corev1.ResourceList, err error)
 	if capacity, err = r.Host.Capacity(r.Dir, r.MaxPods); err != nil {
 		return nil, nil, err
 	}
-	return capacity, Allocatable(capacity, r.Reserved(capacity)...), nil
+	allocatable = Allocatable(capacity, r.Reserved(capacity)...)
+	all, healthy := r.Devices()
+	maps.Copy(capacity, all)
+	maps.Copy(allocatable, healthy)
+	return capacity, allocatable, nil
 }
 
 // Allocatable is what is for pods; nil if that cannot be found out.

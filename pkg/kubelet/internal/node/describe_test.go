@@ -22,8 +22,11 @@ func TestDescriber_EngineAway(t *testing.T) {
 		var blocked error
 		d := &Describer{
 			Name: "n1", Runtime: engine, Clock: clock.RealClock{},
-			Resources: Resources{Host: Host{Root: "/"}, Dir: t.TempDir(), Reserved: func(corev1.ResourceList) []corev1.ResourceList { return nil }},
-			NotReady:  func() error { return blocked }, Pressure: func() []corev1.NodeConditionType { return nil },
+			Resources: Resources{
+				Host: Host{Root: "/"}, Dir: t.TempDir(), Reserved: func(corev1.ResourceList) []corev1.ResourceList { return nil },
+				Devices: func() (all, healthy corev1.ResourceList) { return nil, nil },
+			},
+			NotReady: func() error { return blocked }, Pressure: func() []corev1.NodeConditionType { return nil },
 		}
 		for _, step := range []struct {
 			away    bool

@@ -34,11 +34,16 @@ const (
 func (s *Syncer) publish(ctx context.Context, n *notes, look *snapshot.Pod, finished, stopped bool) {
 	s.messages(ctx, n, look)
 	in := status.Input{
-		Look: look, RuntimeName: s.cfg.RuntimeName, HostIPs: s.cfg.HostIPs,
+		Look: look, RuntimeName: s.cfg.RuntimeName, HostIPs: s.cfg.HostIPs, Devices: map[string][]corev1.ResourceStatus{},
 		Finished: finished, Stopped: stopped, Pending: s.cfg.Resizes.Get(look.UID),
 	}
 	if sb := look.Sandbox; sb != nil {
 		in.RecursiveReadOnly = s.cfg.RecursiveReadOnly(sb.Handler)
+	}
+	for _, c := range look.Containers() {
+		if d := s.cfg.Devices.Health(look.UID, c.Spec.Name); d != nil {
+			in.Devices[c.Spec.Name] = d
+		}
 	}
 	n.mu.Lock()
 	in.Failure, in.TerminationMessages = n.failure, maps.Clone(n.messages)

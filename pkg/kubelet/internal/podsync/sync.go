@@ -59,6 +59,11 @@ type HostPorts interface {
 	Remove(uid types.UID) error
 }
 
+// Devices tells of the devices that containers have.
+type Devices interface {
+	Health(pod types.UID, container string) []corev1.ResourceStatus
+}
+
 // Failures keep why pods were ended, so that it is known after a restart.
 type Failures interface {
 	Fail(uid types.UID, f status.Failure) error
@@ -84,6 +89,7 @@ type Config struct {
 	Builder     *launch.Builder
 	Status      *status.Manager
 	Failures    Failures
+	Devices     Devices
 	// Resizes are those that wait for room.
 	Resizes *allocation.Waiting
 	Probes  *prober.Manager

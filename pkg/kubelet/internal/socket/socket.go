@@ -72,9 +72,35 @@ func (s *Socket) Client() (*grpc.ClientConn, error) {
 
 func (s *Socket) dial(ctx context.Context, _ string) (net.Conn, error) {
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", "/proc/self/fd/"+strconv.Itoa(int(s.file.Fd())))
+	c, err := d.DialContext(ctx, "unix", handle(int(s.file.Fd())))
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", s.file.Name(), err)
 	}
 	return c, nil
 }
+
+// Listen makes a socket for the kubelet's own service, which only root may use, in place of what was left by that name. The
+// socket stays when the listener is closed, until the next one takes its place.
+func Listen(dir, name string) (_ net.Listener, err error) {
+	root, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	fd := int(root.Fd())
+	if err := unix.Unlinkat(fd, name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return nil, &os.PathError{Op: "unlinkat", Path: name, Err: err}
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: handle(fd) + "/" + name})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	if err := unix.Fchmodat(fd, name, 0o600, 0); err != nil {
+		return nil, errors.Join(&os.PathError{Op: "fchmodat", Path: name, Err: err}, l.Close())
+	}
+	return l, nil
+}
+
+// handle is a path to what a file descriptor is of, short enough for an address.
+func handle(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

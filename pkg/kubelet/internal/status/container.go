@@ -30,7 +30,10 @@ func (in Input) container(of *snapshot.Container) corev1.ContainerStatus {
 		cs.RestartCount, cs.ImageID, cs.ContainerID = old.RestartCount, old.ImageID, old.ContainerID
 		cs.LastTerminationState = old.LastTerminationState
 		cs.AllocatedResources, cs.Resources = old.AllocatedResources, old.Resources
-		cs.User = old.User
+		cs.User, cs.AllocatedResourcesStatus = old.User, old.AllocatedResourcesStatus
+	}
+	if d, ok := in.Devices[c.Name]; ok {
+		cs.AllocatedResourcesStatus = d
 	}
 	cs.VolumeMounts = in.mounts(of)
 	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {

@@ -44,6 +44,8 @@ type Input struct {
 	HostIPs     []string
 	// TerminationMessages are by container id.
 	TerminationMessages map[string]string
+	// Devices are those of containers, by name; without entry those that were told last are.
+	Devices map[string][]corev1.ResourceStatus
 	// Pending is why the pod does not get what it has been resized to, nil if it does.
 	Pending *allocation.Pending
 	// RecursiveReadOnly: what runs the containers in the pod's sandbox takes mounts that are so.

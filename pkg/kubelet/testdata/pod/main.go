@@ -14,7 +14,7 @@ import (
 )
 
 // The first argument says what to do: serve (HTTP on 8080 until SIGTERM), busy (until SIGTERM),
-// exit CODE, cat FILE, say FILE TEXT (and exit 3).
+// exit CODE, cat FILE, say FILE TEXT (and exit 3), open FILE for reading and writing (and tell the termination log the GREETING).
 func main() {
 	args := append(os.Args[1:], "", "", "")
 	switch args[0] {
@@ -55,6 +55,18 @@ func main() {
 			os.Exit(1)
 		}
 		os.Exit(3)
+	case "open":
+		f, err := os.OpenFile(args[1], os.O_RDWR, 0)
+		if err == nil {
+			err = f.Close()
+		}
+		text := os.Getenv("GREETING")
+		if err != nil {
+			text = err.Error()
+		}
+		if werr := os.WriteFile("/dev/termination-log", []byte(text), 0o644); err != nil || werr != nil {
+			os.Exit(1)
+		}
 	default:
 		os.Exit(2)
 	}

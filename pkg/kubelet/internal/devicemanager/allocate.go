@@ -1,0 +1,226 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package devicemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	devicepluginv1beta1 "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
+	"minik8s.io/minik8s/pkg/kubelet/internal/status"
+)
+
+// allocatePatience is how long a plugin may take to allocate or prepare devices; upstream's for the latter.
+const allocatePatience = devicepluginv1beta1.KubeletPreStartContainerRPCTimeoutInSecs * time.Second
+
+// Life returns a life in which each pod has its devices before anything is made of it, and until nothing of it runs. Who cannot
+// have them is ended by fail, which is told why.
+func (m *Manager) Life(life podworker.Life, fail func(context.Context, *corev1.Pod, status.Failure)) podworker.Life {
+	return &equipped{Life: life, manager: m, fail: fail}
+}
+
+type equipped struct {
+	podworker.Life
+	manager *Manager
+	fail    func(context.Context, *corev1.Pod, status.Failure)
+}
+
+func (e *equipped) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, error) {
+	err := e.manager.allocate(ctx, pod)
+	if refusal, is := errors.AsType[*refusal](err); is {
+		e.fail(ctx, pod, status.Failure{Reason: "UnexpectedAdmissionError", Message: refusal.Error()})
+	} else if err != nil {
+		return podworker.Result{}, err
+	}
+	return e.Life.Sync(ctx, pod)
+}
+
+func (e *equipped) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Duration) error {
+	if err := e.Life.Terminate(ctx, pod, grace); err != nil {
+		return err
+	}
+	return e.manager.release(pod.UID)
+}
+
+// refusal is why a pod cannot have its devices.
+type refusal struct{ err error }
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("Allocate failed due to %v, which is unexpected", r.err)
+}
+func (r *refusal) Unwrap() error { return r.err }
+
+// allocate gives the containers of a pod what they need, before anything of it is made, and once. An error is a *refusal unless
+// ctx ended or the disk failed; then it is to be repeated.
+func (m *Manager) allocate(ctx context.Context, pod *corev1.Pod) error {
+	m.mu.Lock()
+	settled := m.settled[pod.UID]
+	m.mu.Unlock()
+	if settled {
+		return nil
+	}
+	if !m.cfg.Made(pod.UID) { // what was made has been given what it needs before, by an earlier process
+		granted, err := m.grantAll(ctx, pod)
+		if err == nil && granted {
+			err = m.save() // nothing may run with devices that a later kubelet would give away
+		}
+		if err != nil {
+			m.mu.Lock()
+			delete(m.state.pods, pod.UID)
+			m.mu.Unlock()
+			return err
+		}
+	}
+	m.mu.Lock()
+	m.settled[pod.UID] = true
+	m.mu.Unlock()
+	return nil
+}
+
+// grantAll says whether there is anything new.
+func (m *Manager) grantAll(ctx context.Context, pod *corev1.Pod) (granted bool, _ error) {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			m.mu.Lock()
+			wanted := m.state.wanted(c)
+			m.mu.Unlock()
+			for _, res := range slices.Sorted(maps.Keys(wanted)) {
+				fresh, err := m.grant(ctx, pod, c.Name, res, wanted[res])
+				switch {
+				case err != nil && ctx.Err() != nil:
+					return granted, ctx.Err()
+				case err != nil:
+					return granted, &refusal{err}
+				}
+				granted = granted || fresh
+			}
+		}
+	}
+	return granted, nil
+}
+
+// grant has a plugin allocate devices to a container, unless it has. They are the container's from before the plugin is asked,
+// so that no other gets them meanwhile.
+func (m *Manager) grant(ctx context.Context, pod *corev1.Pod, name, res string, need int) (fresh bool, err error) {
+	ids, p, err := m.reserve(ctx, pod, name, res, need)
+	if err != nil || ids == nil {
+		return false, err
+	}
+	var answer *devicepluginv1beta1.ContainerAllocateResponse
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if a := m.state.pods[pod.UID][name][res]; a != nil && err == nil {
+			a.Response = answer
+		} else {
+			delete(m.state.pods[pod.UID][name], res)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, allocatePatience)
+	defer cancel()
+	got, err := p.client.Allocate(ctx, &devicepluginv1beta1.AllocateRequest{
+		ContainerRequests: []*devicepluginv1beta1.ContainerAllocateRequest{{DevicesIds: ids}},
+	})
+	if err != nil {
+		return false, err
+	}
+	if n := len(got.GetContainerResponses()); n != 1 || got.GetContainerResponses()[0] == nil {
+		return false, fmt.Errorf("no containers return in allocation response for %s: got %d, want 1", res, n)
+	}
+	answer = got.GetContainerResponses()[0]
+	return true, nil
+}
+
+// reserve chooses devices for a container. There are none if it has them.
+func (m *Manager) reserve(ctx context.Context, pod *corev1.Pod, name, res string, need int) ([]string, *plugin, error) {
+	m.mu.Lock()
+	if a := m.state.pods[pod.UID][name][res]; a != nil {
+		m.mu.Unlock()
+		if len(a.Devices) != need {
+			return nil, nil, fmt.Errorf("pod %q container %q changed request for resource %q from %d to %d",
+				pod.UID, name, res, len(a.Devices), need)
+		}
+		return nil, nil, nil
+	}
+	m.state.retain(func(uid types.UID) bool { return m.cfg.Known(uid) || m.cfg.Made(uid) })
+	reuse, free, err := m.state.offer(res, m.state.reusable(pod, name, res), need)
+	p := m.plugins[res]
+	m.mu.Unlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	preferred, err := p.prefer(ctx, reuse, free, need)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	// Others have chosen meanwhile.
+	if reuse, free, err = m.state.offer(res, m.state.reusable(pod, name, res), need); err != nil {
+		return nil, nil, err
+	}
+	if p = m.plugins[res]; p == nil {
+		return nil, nil, fmt.Errorf("no healthy devices present; cannot allocate unhealthy devices %s", res)
+	}
+	ids := choose(reuse, free, preferred, need)
+	m.state.keep(pod.UID, name, res, &allocation{Devices: ids})
+	return ids, p, nil
+}
+
+func (s *state) keep(uid types.UID, name, res string, a *allocation) {
+	if s.pods[uid] == nil {
+		s.pods[uid] = map[string]map[string]*allocation{}
+	}
+	if s.pods[uid][name] == nil {
+		s.pods[uid][name] = map[string]*allocation{}
+	}
+	s.pods[uid][name][res] = a
+}
+
+// add joins what a plugin has said to the rest. The first that names a variable or a path has it, as upstream.
+func (o *Options) add(r *devicepluginv1beta1.ContainerAllocateResponse) {
+	o.Env = join(o.Env, r.GetEnvs())
+	o.Annotations = join(o.Annotations, r.GetAnnotations())
+	for _, d := range r.GetDevices() {
+		if !slices.ContainsFunc(o.Devices, func(h container.Device) bool { return h.ContainerPath == d.GetContainerPath() }) {
+			o.Devices = append(o.Devices, container.Device{
+				HostPath: d.GetHostPath(), ContainerPath: d.GetContainerPath(), Permissions: d.GetPermissions(),
+			})
+		}
+	}
+	for _, mt := range r.GetMounts() {
+		if !slices.ContainsFunc(o.Mounts, func(h container.Mount) bool { return h.ContainerPath == mt.GetContainerPath() }) {
+			o.Mounts = append(o.Mounts, container.Mount{
+				HostPath: mt.GetHostPath(), ContainerPath: mt.GetContainerPath(), ReadOnly: mt.GetReadOnly(),
+			})
+		}
+	}
+	for _, d := range r.GetCdiDevices() {
+		if !slices.Contains(o.CDIDevices, d.GetName()) {
+			o.CDIDevices = append(o.CDIDevices, d.GetName())
+		}
+	}
+}
+
+func join(have, more map[string]string) map[string]string {
+	for name, value := range more {
+		if have == nil {
+			have = map[string]string{}
+		}
+		if _, is := have[name]; !is {
+			have[name] = value
+		}
+	}
+	return have
+}

@@ -1,0 +1,493 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package devicemanager
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	devicepluginv1beta1 "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
+	"minik8s.io/minik8s/pkg/kubelet/internal/status"
+)
+
+const patient = 20 * time.Second
+
+// plugin under test's eyes: a device plugin as a vendor would write it.
+type fakePlugin struct {
+	devicepluginv1beta1.UnimplementedDevicePluginServer
+	options *devicepluginv1beta1.DevicePluginOptions
+	lists   chan []*devicepluginv1beta1.Device
+	// err is the answer to Allocate, if there is one; hang has it wait for the caller's deadline.
+	err    error
+	hang   chan struct{}
+	server *grpc.Server
+
+	mu                  sync.Mutex
+	allocated, prepared [][]string
+	// prefers are devices that it would choose.
+	prefers []string
+}
+
+func (p *fakePlugin) GetDevicePluginOptions(context.Context, *devicepluginv1beta1.Empty) (*devicepluginv1beta1.DevicePluginOptions, error) {
+	return p.options, nil
+}
+
+func (p *fakePlugin) ListAndWatch(_ *devicepluginv1beta1.Empty, s grpc.ServerStreamingServer[devicepluginv1beta1.ListAndWatchResponse]) error {
+	for {
+		select {
+		case <-s.Context().Done():
+			return nil
+		case l := <-p.lists:
+			if err := s.Send(&devicepluginv1beta1.ListAndWatchResponse{Devices: l}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (p *fakePlugin) Allocate(ctx context.Context, r *devicepluginv1beta1.AllocateRequest) (*devicepluginv1beta1.AllocateResponse, error) {
+	if p.hang != nil {
+		close(p.hang)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	ids := r.GetContainerRequests()[0].GetDevicesIds()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.allocated = append(p.allocated, ids)
+	return &devicepluginv1beta1.AllocateResponse{ContainerResponses: []*devicepluginv1beta1.ContainerAllocateResponse{{
+		Envs:        map[string]string{"IDS": strings.Join(ids, ",")},
+		Mounts:      []*devicepluginv1beta1.Mount{{HostPath: "/h", ContainerPath: "/c", ReadOnly: true}},
+		Devices:     []*devicepluginv1beta1.DeviceSpec{{HostPath: "/dev/h", ContainerPath: "/dev/c", Permissions: "rw"}},
+		Annotations: map[string]string{"a": "b"}, CdiDevices: []*devicepluginv1beta1.CDIDevice{{Name: "v/c=d"}},
+	}}}, nil
+}
+
+func (p *fakePlugin) PreStartContainer(_ context.Context, r *devicepluginv1beta1.PreStartContainerRequest) (*devicepluginv1beta1.PreStartContainerResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.prepared = append(p.prepared, r.GetDevicesIds())
+	return &devicepluginv1beta1.PreStartContainerResponse{}, nil
+}
+
+func (p *fakePlugin) GetPreferredAllocation(context.Context, *devicepluginv1beta1.PreferredAllocationRequest) (*devicepluginv1beta1.PreferredAllocationResponse, error) {
+	return &devicepluginv1beta1.PreferredAllocationResponse{ContainerResponses: []*devicepluginv1beta1.ContainerPreferredAllocationResponse{{DeviceIDs: p.prefers}}}, nil
+}
+
+func list(healthy string, unhealthy ...string) []*devicepluginv1beta1.Device {
+	var out []*devicepluginv1beta1.Device
+	for id := range strings.FieldsSeq(healthy) {
+		out = append(out, &devicepluginv1beta1.Device{ID: id, Health: devicepluginv1beta1.Healthy})
+	}
+	for _, id := range unhealthy {
+		out = append(out, &devicepluginv1beta1.Device{ID: id, Health: devicepluginv1beta1.Unhealthy})
+	}
+	return out
+}
+
+// node is a Manager that runs.
+type node struct {
+	*Manager
+	root    string
+	clock   *clocktesting.FakeClock
+	changed chan struct{}
+	woken   chan types.UID
+	stop    func()
+	// gone are the pods that the node does not have, made those that the engine has.
+	mu         sync.Mutex
+	gone, made map[types.UID]bool
+}
+
+func start(t *testing.T, root string) *node {
+	t.Helper()
+	n := &node{root: root, clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), changed: make(chan struct{}, 100), woken: make(chan types.UID, 100),
+		gone: map[types.UID]bool{}, made: map[types.UID]bool{}}
+	has := func(set map[types.UID]bool, uid types.UID) bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return set[uid]
+	}
+	n.Manager = New(t.Context(), Config{
+		RootDir: root, Clock: n.clock, Known: func(uid types.UID) bool { return !has(n.gone, uid) }, Made: func(uid types.UID) bool { return has(n.made, uid) },
+		Changed: func() { n.changed <- struct{}{} }, Wake: func(uid types.UID) { n.woken <- uid },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- n.Start(ctx) }()
+	n.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := next(t, done); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(cancel)
+	return n
+}
+
+func next[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patient):
+		t.Fatal("nothing comes")
+	}
+	panic("not reached")
+}
+
+// register asks the kubelet to use a plugin, by its socket.
+func (n *node) register(t *testing.T, r *devicepluginv1beta1.RegisterRequest) error {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+filepath.Join(n.root, "device-plugins", "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	_, err = devicepluginv1beta1.NewRegistrationClient(conn).Register(ctx, r, grpc.WaitForReady(true))
+	return err
+}
+
+// plug serves a plugin and registers it; the node has its devices when it returns.
+func (n *node) plug(t *testing.T, res string, p *fakePlugin, devices []*devicepluginv1beta1.Device) *fakePlugin {
+	t.Helper()
+	p.lists, p.server = make(chan []*devicepluginv1beta1.Device, 10), grpc.NewServer()
+	name := strings.ReplaceAll(res, "/", "_") + ".sock"
+	if err := n.register(t, &devicepluginv1beta1.RegisterRequest{Version: "v0", ResourceName: res, Endpoint: name}); err == nil { // it is up
+		t.Fatal("a plugin of another version is taken")
+	}
+	path := filepath.Join(n.root, "device-plugins", name)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	var c net.ListenConfig
+	l, err := c.Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	devicepluginv1beta1.RegisterDevicePluginServer(p.server, p)
+	go func() { _ = p.server.Serve(l) }()
+	t.Cleanup(p.server.Stop)
+	if err := n.register(t, &devicepluginv1beta1.RegisterRequest{Version: "v1beta1", ResourceName: res, Endpoint: name}); err != nil {
+		t.Fatal(err)
+	}
+	p.lists <- devices
+	for !n.shows(res, devices) {
+		next(t, n.changed)
+	}
+	return p
+}
+
+// shows tells whether the devices of a resource are these.
+func (n *node) shows(res string, devices []*devicepluginv1beta1.Device) bool {
+	n.Manager.mu.Lock()
+	defer n.Manager.mu.Unlock()
+	d := n.state.resources[res]
+	return d != nil && len(d.known) == len(devices) && !slices.ContainsFunc(devices, func(dev *devicepluginv1beta1.Device) bool {
+		return string(d.health(dev.GetID())) != dev.GetHealth()
+	})
+}
+
+func (n *node) want(t *testing.T, res string, capacity, allocatable int64) {
+	t.Helper()
+	all, healthy := n.Resources()
+	a, h := all[corev1.ResourceName(res)], healthy[corev1.ResourceName(res)]
+	if a.Value() != capacity || h.Value() != allocatable {
+		t.Errorf("%s: %d of which %d for pods, want %d and %d", res, a.Value(), h.Value(), capacity, allocatable)
+	}
+}
+
+func (n *node) ids(uid types.UID, name, res string) []string {
+	n.Manager.mu.Lock()
+	defer n.Manager.mu.Unlock()
+	if a := n.state.pods[uid][name][res]; a != nil {
+		return a.Devices
+	}
+	return nil
+}
+
+const res = "example.com/thing"
+
+func asks(name string, number string) corev1.Container {
+	return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{res: resource.MustParse(number), "cpu": resource.MustParse("1")}}}
+}
+
+func pod(uid types.UID, containers ...corev1.Container) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Name: string(uid)}, Spec: corev1.PodSpec{Containers: containers}}
+}
+
+// A pod gets devices, has them also under the next kubelet, which its plugin may join later or never, and leaves them to others.
+func TestManager(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	n := start(t, root)
+	p := n.plug(t, res, &fakePlugin{options: &devicepluginv1beta1.DevicePluginOptions{PreStartRequired: true}}, list("a b", "c"))
+	n.want(t, res, 3, 2)
+	if err := n.allocate(t.Context(), pod("u", asks("x", "1"), corev1.Container{Name: "y"}, asks("z", "1"))); err != nil {
+		t.Fatal(err)
+	}
+	want := Options{
+		Env: map[string]string{"IDS": "a"}, Annotations: map[string]string{"a": "b"}, CDIDevices: []string{"v/c=d"},
+		Mounts:  []container.Mount{{HostPath: "/h", ContainerPath: "/c", ReadOnly: true}},
+		Devices: []container.Device{{HostPath: "/dev/h", ContainerPath: "/dev/c", Permissions: "rw"}},
+	}
+	has := func(n *node) {
+		t.Helper()
+		if got, err := n.Container(t.Context(), "u", "x"); err != nil || cmp.Diff(want, got) != "" {
+			t.Errorf("%v, %s", err, cmp.Diff(want, got))
+		}
+		if got, err := n.Container(t.Context(), "u", "y"); err != nil || cmp.Diff(Options{}, got) != "" {
+			t.Errorf("without devices: %v, %v", got, err)
+		}
+	}
+	has(n)
+	if diff := cmp.Diff([][]string{{"a"}}, p.prepared); diff != "" {
+		t.Errorf("prepared: %s", diff)
+	}
+	if got := n.Health("u", "z"); len(got) != 1 || got[0].Resources[0] != (corev1.ResourceHealth{ResourceID: "b", Health: corev1.ResourceHealthStatusHealthy}) {
+		t.Errorf("health: %v", got)
+	}
+	p.lists <- list("a", "b")
+	next(t, n.changed)
+	if uid := next(t, n.woken); uid != "u" || n.Health("u", "z")[0].Resources[0].Health != corev1.ResourceHealthStatusUnhealthy {
+		t.Errorf("woken: %s, health: %v", uid, n.Health("u", "z"))
+	}
+	n.stop()
+
+	n = start(t, root)
+	n.want(t, res, 0, 0)
+	has(n)
+	if got := n.Health("u", "x")[0].Resources[0].Health; got != corev1.ResourceHealthStatusUnknown {
+		t.Errorf("health without the plugin: %s", got)
+	}
+	p = n.plug(t, res, &fakePlugin{}, list("a b"))
+	if err := n.allocate(t.Context(), pod("u", asks("x", "1"), corev1.Container{Name: "y"}, asks("z", "1"))); err != nil || len(p.allocated) > 0 {
+		t.Errorf("again: %v, %v", err, p.allocated)
+	}
+	err := n.allocate(t.Context(), pod("v", asks("x", "1")))
+	if err == nil || err.Error() != "Allocate failed due to requested number of devices unavailable for example.com/thing. Requested: 1, Available: 0, which is unexpected" {
+		t.Errorf("got %v", err)
+	}
+	if err := n.release("u"); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.allocate(t.Context(), pod("v", asks("x", "2"))); err != nil {
+		t.Error(err)
+	}
+	n.stop()
+	n = start(t, root)
+	if got := n.ids("v", "x", res); !slices.Equal(got, []string{"a", "b"}) || n.ids("u", "x", res) != nil {
+		t.Errorf("v has %v, u has %v", got, n.ids("u", "x", res))
+	}
+	n.stop()
+}
+
+// The devices of a plugin that goes are not given any more at once, and are no capacity after a while, unless it comes back.
+func TestManager_PluginGoes(t *testing.T) {
+	t.Parallel()
+	n := start(t, t.TempDir())
+	defer n.stop()
+	p := n.plug(t, res, &fakePlugin{}, list("a b"))
+	p.server.Stop()
+	next(t, n.changed)
+	n.want(t, res, 2, 0)
+	err := n.allocate(t.Context(), pod("u", asks("x", "1")))
+	if err == nil || !strings.Contains(err.Error(), "no healthy devices present; cannot allocate unhealthy devices example.com/thing") {
+		t.Errorf("got %v", err)
+	}
+	p = n.plug(t, res, &fakePlugin{}, list("a b c"))
+	n.want(t, res, 3, 3)
+	// Another takes its place before it has ended.
+	n.plug(t, res, &fakePlugin{}, list("d"))
+	n.want(t, res, 1, 1)
+	p.server.Stop()
+	if err := n.allocate(t.Context(), pod("u", asks("x", "1"))); err != nil || !slices.Equal(n.ids("u", "x", res), []string{"d"}) {
+		t.Errorf("%v, %v", err, n.ids("u", "x", res))
+	}
+	n.Manager.mu.Lock()
+	last := n.plugins[res]
+	n.Manager.mu.Unlock()
+	last.leave()
+	next(t, n.changed)
+	n.clock.Step(grace - time.Second)
+	n.want(t, res, 1, 0)
+	n.clock.Step(time.Second)
+	n.want(t, res, 0, 0)
+}
+
+func TestManager_Refuses(t *testing.T) {
+	t.Parallel()
+	n := start(t, t.TempDir())
+	defer n.stop()
+	outside := t.TempDir()
+	for _, tc := range []struct {
+		name, version, resource, endpoint, want string
+	}{
+		{name: "version", version: "v1alpha", resource: res, endpoint: "s", want: `requested API version "v1alpha" is not supported by kubelet. Supported version is ["v1beta1"]`},
+		{name: "resource of Kubernetes", version: "v1beta1", resource: "cpu", endpoint: "s", want: `the ResourceName "cpu" is invalid`},
+		{name: "resource in its domain", version: "v1beta1", resource: "x.kubernetes.io/y", endpoint: "s", want: "is invalid"},
+		{name: "resource of a quota", version: "v1beta1", resource: "requests.example.com/y", endpoint: "s", want: "is invalid"},
+		{name: "no resource", version: "v1beta1", resource: "a/b/c", endpoint: "s", want: "is invalid"},
+		{name: "socket elsewhere", version: "v1beta1", resource: res, endpoint: "../../" + filepath.Base(outside) + "/s", want: "openat2"},
+		{name: "socket by its path", version: "v1beta1", resource: res, endpoint: filepath.Join(outside, "s"), want: "openat2"},
+		{name: "no socket", version: "v1beta1", resource: res, endpoint: "none", want: "no such file"},
+		{name: "the kubelet's own", version: "v1beta1", resource: res, endpoint: "kubelet.sock", want: "failed to get device plugin options"},
+	} {
+		err := n.register(t, &devicepluginv1beta1.RegisterRequest{Version: tc.version, ResourceName: tc.resource, Endpoint: tc.endpoint})
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+	if all, _ := n.Resources(); len(all) > 0 {
+		t.Errorf("resources: %v", all)
+	}
+}
+
+// A plugin that hangs holds up nobody but who needs it, what was chosen meanwhile is not given twice, and it is free again when
+// the plugin fails.
+func TestManager_Hangs(t *testing.T) {
+	t.Parallel()
+	n := start(t, t.TempDir())
+	defer n.stop()
+	slow := n.plug(t, res, &fakePlugin{hang: make(chan struct{})}, list("a"))
+	n.plug(t, "example.com/other", &fakePlugin{}, list("o"))
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := make(chan error, 1)
+	go func() { waits <- n.allocate(ctx, pod("u", asks("x", "1"))) }()
+	next(t, slow.hang)
+	other := corev1.Container{Name: "x", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"example.com/other": resource.MustParse("1")}}}
+	if err := n.allocate(t.Context(), pod("v", other)); err != nil {
+		t.Error(err)
+	}
+	if err := n.allocate(t.Context(), pod("w", asks("x", "1"))); err == nil || !strings.Contains(err.Error(), "Available: 0") {
+		t.Errorf("a device is given twice: %v", err)
+	}
+	cancel()
+	if err := next(t, waits); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	bad := n.plug(t, res, &fakePlugin{err: errors.New("broken")}, list("a"))
+	if err := n.allocate(t.Context(), pod("u", asks("x", "1"))); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("got %v", err)
+	}
+	bad.server.Stop()
+	n.plug(t, res, &fakePlugin{}, list("a"))
+	if err := n.allocate(t.Context(), pod("w", asks("x", "1"))); err != nil {
+		t.Error(err)
+	}
+}
+
+// Devices of pods that left the node while no kubelet ran are free, those of pods that still have containers are not, and
+// neither are pods that run given anything.
+func TestManager_Leftovers(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	n := start(t, root)
+	n.plug(t, res, &fakePlugin{}, list("a b c"))
+	for _, uid := range []types.UID{"gone", "ending"} {
+		if err := n.allocate(t.Context(), pod(uid, asks("x", "1"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.stop()
+	n = start(t, root)
+	defer n.stop()
+	n.mu.Lock()
+	n.gone["gone"], n.gone["ending"], n.made["ending"], n.made["before"] = true, true, true, true
+	n.mu.Unlock()
+	n.plug(t, res, &fakePlugin{}, list("a b c"))
+	if err := n.allocate(t.Context(), pod("before", asks("x", "1"))); err != nil || n.ids("before", "x", res) != nil {
+		t.Errorf("one that runs: %v, %v", err, n.ids("before", "x", res))
+	}
+	if err := n.allocate(t.Context(), pod("new", asks("x", "2"))); err != nil || !slices.Equal(n.ids("new", "x", res), []string{"a", "c"}) {
+		t.Errorf("%v, %v", err, n.ids("new", "x", res))
+	}
+}
+
+func TestManager_Prefers(t *testing.T) {
+	t.Parallel()
+	n := start(t, t.TempDir())
+	defer n.stop()
+	n.plug(t, res, &fakePlugin{options: &devicepluginv1beta1.DevicePluginOptions{GetPreferredAllocationAvailable: true}, prefers: []string{"d", "none", "b"}}, list("a b c d"))
+	if err := n.allocate(t.Context(), pod("u", asks("x", "3"))); err != nil || !slices.Equal(n.ids("u", "x", res), []string{"a", "b", "d"}) {
+		t.Errorf("%v, %v", err, n.ids("u", "x", res))
+	}
+}
+
+// life notes what is done.
+type life struct {
+	podworker.Life
+	did []string
+}
+
+func (l *life) Sync(context.Context, *corev1.Pod) (podworker.Result, error) {
+	l.did = append(l.did, "sync")
+	return podworker.Result{}, nil
+}
+
+func (l *life) Terminate(context.Context, *corev1.Pod, time.Duration) error {
+	l.did = append(l.did, "terminate")
+	return nil
+}
+
+func TestLife(t *testing.T) {
+	t.Parallel()
+	n := start(t, t.TempDir())
+	defer n.stop()
+	n.plug(t, res, &fakePlugin{}, list("a"))
+	inner := &life{}
+	equipped := n.Life(inner, func(_ context.Context, p *corev1.Pod, f status.Failure) {
+		inner.did = append(inner.did, p.Name+" "+f.Reason)
+	})
+	for _, step := range []func() error{
+		func() error { _, err := equipped.Sync(t.Context(), pod("u", asks("x", "1"))); return err },
+		func() error { _, err := equipped.Sync(t.Context(), pod("v", asks("x", "1"))); return err },
+		func() error { return equipped.Terminate(t.Context(), pod("u"), 0) },
+		func() error { _, err := equipped.Sync(t.Context(), pod("w", asks("x", "1"))); return err },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"sync", "v UnexpectedAdmissionError", "sync", "terminate", "sync"}, inner.did); diff != "" {
+		t.Error(diff)
+	}
+	if got := n.ids("w", "x", res); len(got) != 1 {
+		t.Errorf("got %v", got)
+	}
+	// What cannot be written down does not begin.
+	if err := n.release("w"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(n.root); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := equipped.Sync(t.Context(), pod("x", asks("x", "1"))); err == nil || n.ids("x", "x", res) != nil {
+		t.Errorf("it begins: %v", err)
+	}
+}

@@ -1,0 +1,210 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package devicemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	devicepluginv1beta1 "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/socket"
+)
+
+// patience is how long a plugin may take for a simple answer.
+const patience = 10 * time.Second
+
+// plugin is one that has registered.
+type plugin struct {
+	resource string
+	path     string // where its socket was found
+	socket   *socket.Socket
+	conn     *grpc.ClientConn
+	client   devicepluginv1beta1.DevicePluginClient
+	options  *devicepluginv1beta1.DevicePluginOptions
+	leave    context.CancelFunc // ends the care for it
+}
+
+var errStopped = errors.New("the kubelet is not running")
+
+// connect takes the plugin of a resource into use whose socket is at name in dir. One that has the resource already is
+// replaced. It returns once the plugin has said what it can do; which devices there are comes later.
+func (m *Manager) connect(ctx context.Context, resource, dir, name string) (err error) {
+	p := &plugin{resource: resource, path: filepath.Join(dir, name)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	if p.socket, err = socket.Open(dir, name); err != nil {
+		return err
+	}
+	if p.conn, err = p.socket.Client(); err != nil {
+		return err
+	}
+	p.client = devicepluginv1beta1.NewDevicePluginClient(p.conn)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if p.options, err = p.client.GetDevicePluginOptions(ctx, &devicepluginv1beta1.Empty{}); err != nil {
+		return fmt.Errorf("failed to get device plugin options: %w", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.life == nil || m.life.Err() != nil {
+		return errStopped
+	}
+	own, leave := context.WithCancel(m.life)
+	p.leave = leave
+	if old := m.plugins[resource]; old != nil {
+		old.leave()
+	}
+	m.plugins[resource] = p
+	m.wg.Go(func() {
+		defer leave()
+		m.follow(own, p)
+	})
+	return nil
+}
+
+func (p *plugin) close() error {
+	var errs []error
+	if p.conn != nil {
+		errs = append(errs, p.conn.Close())
+	}
+	if p.socket != nil {
+		errs = append(errs, p.socket.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// follow takes the devices that a plugin tells of until that ends.
+func (m *Manager) follow(ctx context.Context, p *plugin) {
+	logger := klog.FromContext(ctx).WithValues("resource", p.resource)
+	logger.Info("Device plugin registered")
+	stream, err := p.client.ListAndWatch(ctx, &devicepluginv1beta1.Empty{})
+	for err == nil {
+		var got *devicepluginv1beta1.ListAndWatchResponse
+		if got, err = stream.Recv(); err == nil {
+			if serr := m.update(p, got.GetDevices()); serr != nil {
+				logger.Error(serr, "A later kubelet will not know of the resource")
+			}
+		}
+	}
+	if ctx.Err() == nil {
+		logger.Error(err, "Device plugin has gone")
+	}
+	m.lose(p)
+	if err := p.close(); err != nil {
+		logger.Error(err, "Disconnecting from a device plugin failed")
+	}
+}
+
+// update makes the devices of a plugin those of its resource.
+func (m *Manager) update(p *plugin, list []*devicepluginv1beta1.Device) error {
+	now := map[string]*devicepluginv1beta1.Device{}
+	for _, d := range list {
+		if d.GetID() != "" {
+			now[d.GetID()] = d
+		}
+	}
+	m.mu.Lock()
+	if m.plugins[p.resource] != p {
+		m.mu.Unlock()
+		return nil
+	}
+	before := m.state.resources[p.resource]
+	m.state.resources[p.resource] = &devices{known: now}
+	touched := m.state.touched(p.resource, before)
+	m.mu.Unlock()
+	m.tell(touched)
+	if before != nil {
+		return nil
+	}
+	return m.save()
+}
+
+// lose notes that a plugin has gone, unless another has taken its place.
+func (m *Manager) lose(p *plugin) {
+	m.mu.Lock()
+	if m.plugins[p.resource] != p {
+		m.mu.Unlock()
+		return
+	}
+	delete(m.plugins, p.resource)
+	var touched []types.UID
+	if before := m.state.resources[p.resource]; before != nil {
+		m.state.resources[p.resource] = &devices{known: before.known, gone: m.cfg.Clock.Now()}
+		touched = m.state.touched(p.resource, before)
+	}
+	m.mu.Unlock()
+	m.tell(touched)
+}
+
+func (m *Manager) tell(touched []types.UID) {
+	m.cfg.Changed()
+	for _, uid := range touched {
+		m.cfg.Wake(uid)
+	}
+}
+
+// touched are the pods that have a device whose health is not what it was before.
+func (s *state) touched(res string, before *devices) []types.UID {
+	var out []types.UID
+	for uid, containers := range s.pods {
+		for _, own := range containers {
+			a := own[res]
+			if a == nil || slices.Contains(out, uid) {
+				continue
+			}
+			if slices.ContainsFunc(a.Devices, func(id string) bool { return before.health(id) != s.resources[res].health(id) }) {
+				out = append(out, uid)
+			}
+		}
+	}
+	return out
+}
+
+// prefer asks the plugin which of an offer it would choose, if it cares.
+func (p *plugin) prefer(ctx context.Context, reuse, free []string, need int) ([]string, error) {
+	if p == nil || !p.options.GetGetPreferredAllocationAvailable() || len(reuse) >= need || len(reuse)+len(free) <= need {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	got, err := p.client.GetPreferredAllocation(ctx, &devicepluginv1beta1.PreferredAllocationRequest{
+		ContainerRequests: []*devicepluginv1beta1.ContainerPreferredAllocationRequest{{
+			AvailableDeviceIDs: slices.Concat(reuse, free), MustIncludeDeviceIDs: reuse, AllocationSize: int32(need),
+		}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("device plugin GetPreferredAllocation rpc failed with err: %w", err)
+	}
+	if len(got.GetContainerResponses()) == 0 {
+		return nil, nil
+	}
+	return got.GetContainerResponses()[0].GetDeviceIDs(), nil
+}
+
+// preStart has a plugin prepare devices, if it wants to before each start.
+func (m *Manager) preStart(ctx context.Context, res string, ids []string) error {
+	m.mu.Lock()
+	p := m.plugins[res]
+	m.mu.Unlock()
+	if p == nil || !p.options.GetPreStartRequired() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, allocatePatience)
+	defer cancel()
+	if _, err := p.client.PreStartContainer(ctx, &devicepluginv1beta1.PreStartContainerRequest{DevicesIds: ids}); err != nil {
+		return fmt.Errorf("device plugin PreStartContainer rpc failed with err: %w", err)
+	}
+	return nil
+}
