@@ -174,6 +174,7 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	run("reporting node", k.reporter.Start)
 	run("reporting pods", k.status.Start)
 	run("serving device plugins", k.devices.Start)
+	run("serving the resources of pods", k.newPodResources().Start)
 	run("showing static pods", k.mirrors.Start)
 	for _, i := range k.api.all() {
 		run("watching", func(ctx context.Context) error { i.RunWithContext(ctx); return nil })

@@ -14,6 +14,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/kubeletdir"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pluginregistration"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podresources"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
@@ -44,6 +45,19 @@ func (k *Kubelet) newDevices(ctx context.Context) *devicemanager.Manager {
 		Made:    func(uid types.UID) bool { return k.pleg.Pods()[uid] != nil },
 		Changed: func() { k.reporter.Poke() }, Wake: k.wake,
 	})
+}
+
+// newPodResources makes what tells other programs of the node who has which devices.
+func (k *Kubelet) newPodResources() *podresources.Server {
+	return podresources.New(podresources.Config{RootDir: k.cfg.RootDir, Devices: k.devices, Pods: func() []*corev1.Pod {
+		k.mu.Lock()
+		ready := k.workers != nil
+		k.mu.Unlock()
+		if !ready {
+			return nil
+		}
+		return k.active()
+	}})
 }
 
 // refuse ends a pod that the node has taken, and now finds that it has not what the pod needs.

@@ -6,6 +6,7 @@ package kubelet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	devicepluginv1beta1 "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	registrationv1 "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container/fake"
 )
@@ -135,6 +137,31 @@ func awaitDevices(t *testing.T, w *world, name corev1.ResourceName, capacity, al
 	t.Fatalf("the node never has %d of %s, of which %d for pods", capacity, name, allocatable)
 }
 
+// listed is what programs on the node are told of devices.
+func listed(t *testing.T, root string) string {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+filepath.Join(root, "pod-resources", "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	all, err := podresourcesv1.NewPodResourcesListerClient(conn).List(ctx, &podresourcesv1.ListPodResourcesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, p := range all.GetPodResources() {
+		for _, c := range p.GetContainers() {
+			for _, d := range c.GetDevices() {
+				out = append(out, fmt.Sprintf("%s/%s %s %v", p.GetName(), c.GetName(), d.GetResourceName(), d.GetDeviceIds()))
+			}
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
 func wanting(name corev1.ResourceName, n string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		list := corev1.ResourceList{name: resource.MustParse(n)}
@@ -156,6 +183,9 @@ func TestDevices(t *testing.T) {
 	healthy := []corev1.ResourceStatus{{Name: name, Resources: []corev1.ResourceHealth{{ResourceID: "a", Health: corev1.ResourceHealthStatusHealthy}}}}
 	if got := one.Status.ContainerStatuses[0].AllocatedResourcesStatus; len(got) != 1 || !slices.Equal(got[0].Resources, healthy[0].Resources) {
 		t.Errorf("its devices: %v", got)
+	}
+	if got := listed(t, w.dir); got != "one/c example.com/thing [a]" {
+		t.Errorf("other programs are told: %s", got)
 	}
 	w.create(newPod("two", wanting(name, "1")))
 	two := w.await("failed", "two", phase(corev1.PodFailed))

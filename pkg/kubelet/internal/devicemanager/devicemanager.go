@@ -142,6 +142,43 @@ func (m *Manager) Health(pod types.UID, name string) []corev1.ResourceStatus {
 	return all
 }
 
+// Device is one of the node.
+type Device struct {
+	Resource, ID string
+	// NUMANodes are those it is close to, if the plugin is there and has said so.
+	NUMANodes []int64
+}
+
+// Allocated are the devices of a container.
+func (m *Manager) Allocated(pod types.UID, name string) []Device {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []Device
+	own := m.state.pods[pod][name]
+	for _, res := range slices.Sorted(maps.Keys(own)) {
+		for _, id := range own[res].Devices {
+			all = append(all, m.state.resources[res].describe(res, id))
+		}
+	}
+	return all
+}
+
+// Healthy are all devices that containers have or can have.
+func (m *Manager) Healthy() []Device {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []Device
+	for _, res := range slices.Sorted(maps.Keys(m.state.resources)) {
+		d := m.state.resources[res]
+		for _, id := range slices.Sorted(maps.Keys(d.known)) {
+			if d.healthy(id) {
+				all = append(all, d.describe(res, id))
+			}
+		}
+	}
+	return all
+}
+
 // release frees the devices of a pod of which nothing runs any more.
 func (m *Manager) release(pod types.UID) error {
 	m.mu.Lock()

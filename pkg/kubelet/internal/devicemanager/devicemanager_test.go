@@ -97,10 +97,12 @@ func (p *fakePlugin) GetPreferredAllocation(context.Context, *devicepluginv1beta
 	return &devicepluginv1beta1.PreferredAllocationResponse{ContainerResponses: []*devicepluginv1beta1.ContainerPreferredAllocationResponse{{DeviceIDs: p.prefers}}}, nil
 }
 
+// list are devices; those that are healthy are close to NUMA node 1.
 func list(healthy string, unhealthy ...string) []*devicepluginv1beta1.Device {
 	var out []*devicepluginv1beta1.Device
 	for id := range strings.FieldsSeq(healthy) {
-		out = append(out, &devicepluginv1beta1.Device{ID: id, Health: devicepluginv1beta1.Healthy})
+		out = append(out, &devicepluginv1beta1.Device{ID: id, Health: devicepluginv1beta1.Healthy,
+			Topology: &devicepluginv1beta1.TopologyInfo{Nodes: []*devicepluginv1beta1.NUMANode{{ID: 1}}}})
 	}
 	for _, id := range unhealthy {
 		out = append(out, &devicepluginv1beta1.Device{ID: id, Health: devicepluginv1beta1.Unhealthy})
@@ -272,6 +274,12 @@ func TestManager(t *testing.T) {
 	if got := n.Health("u", "z"); len(got) != 1 || got[0].Resources[0] != (corev1.ResourceHealth{ResourceID: "b", Health: corev1.ResourceHealthStatusHealthy}) {
 		t.Errorf("health: %v", got)
 	}
+	if diff := cmp.Diff([]Device{{res, "b", []int64{1}}}, n.Allocated("u", "z")); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]Device{{res, "a", []int64{1}}, {res, "b", []int64{1}}}, n.Healthy()); diff != "" {
+		t.Error(diff)
+	}
 	p.lists <- list("a", "b")
 	next(t, n.changed)
 	if uid := next(t, n.woken); uid != "u" || n.Health("u", "z")[0].Resources[0].Health != corev1.ResourceHealthStatusUnhealthy {
@@ -282,6 +290,9 @@ func TestManager(t *testing.T) {
 	n = start(t, root)
 	n.want(t, res, 0, 0)
 	has(n)
+	if diff := cmp.Diff([]Device{{Resource: res, ID: "b"}}, n.Allocated("u", "z")); diff != "" || n.Healthy() != nil {
+		t.Errorf("without the plugin: %s, %v", diff, n.Healthy())
+	}
 	if got := n.Health("u", "x")[0].Resources[0].Health; got != corev1.ResourceHealthStatusUnknown {
 		t.Errorf("health without the plugin: %s", got)
 	}

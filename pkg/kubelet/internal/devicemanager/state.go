@@ -18,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	devicepluginv1beta1 "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 )
 
 // state is what is known of devices. It decides, and does nothing.
@@ -57,6 +59,16 @@ func (d *devices) health(id string) corev1.ResourceHealthStatus {
 		return corev1.ResourceHealthStatusHealthy
 	}
 	return corev1.ResourceHealthStatusUnhealthy
+}
+
+func (d *devices) describe(res, id string) Device {
+	out := Device{Resource: res, ID: id}
+	if d != nil {
+		for _, n := range d.known[id].GetTopology().GetNodes() {
+			out.NUMANodes = append(out.NUMANodes, n.GetID())
+		}
+	}
+	return out
 }
 
 // count is how many there are.
@@ -161,7 +173,7 @@ func (s *state) reusable(pod *corev1.Pod, name, res string) []string {
 		if c.Name == name {
 			break
 		}
-		if a := own[c.Name][res]; a != nil && !sidecar(c) {
+		if a := own[c.Name][res]; a != nil && !podspec.IsSidecar(c) {
 			out = append(out, a.Devices...)
 		}
 	}
@@ -171,7 +183,7 @@ func (s *state) reusable(pod *corev1.Pod, name, res string) []string {
 		}
 	}
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; sidecar(c) {
+		if c := &pod.Spec.InitContainers[i]; podspec.IsSidecar(c) {
 			kept(c)
 		}
 	}
@@ -180,10 +192,6 @@ func (s *state) reusable(pod *corev1.Pod, name, res string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-func sidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // checkpoint is a state on disk.

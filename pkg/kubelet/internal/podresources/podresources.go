@@ -1,0 +1,124 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podresources tells programs on the node, such as monitors of devices, which devices each pod has (KEP-606, KEP-2043,
+// API v1). Touch it when that API grows, or when pods have more that is theirs alone.
+package podresources
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/socket"
+)
+
+const (
+	// folder is where programs look, below the kubelet's directory; file is the socket in it, which only root may use.
+	folder, file = "pod-resources", "kubelet.sock"
+	// maxRequest bounds a request, in bytes.
+	maxRequest = 16 << 10
+)
+
+// Devices knows who has which devices.
+type Devices interface {
+	// Allocated are those of a container, Healthy all that can be allocated.
+	Allocated(pod types.UID, container string) []devicemanager.Device
+	Healthy() []devicemanager.Device
+}
+
+// Config is what a Server is made from; all fields are required.
+type Config struct {
+	// RootDir is the kubelet's directory.
+	RootDir string
+	// Pods are those that run, or are to run, or are ending.
+	Pods    func() []*corev1.Pod
+	Devices Devices
+}
+
+// Server serves the API.
+type Server struct {
+	podresourcesv1.UnimplementedPodResourcesListerServer
+	cfg Config
+}
+
+// New returns a Server; nothing happens before Start.
+func New(cfg Config) *Server { return &Server{cfg: cfg} }
+
+// Start serves until ctx ends.
+func (s *Server) Start(ctx context.Context) error {
+	dir := filepath.Join(s.cfg.RootDir, folder)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("making the directory of the pod resources API: %w", err)
+	}
+	l, err := socket.Listen(dir, file)
+	if err != nil {
+		return fmt.Errorf("listening for the pod resources API: %w", err)
+	}
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest))
+	podresourcesv1.RegisterPodResourcesListerServer(server, s)
+	defer context.AfterFunc(ctx, server.Stop)()
+	if err := server.Serve(l); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("serving the pod resources API: %w", err)
+	}
+	return nil
+}
+
+// List implements the API.
+func (s *Server) List(context.Context, *podresourcesv1.ListPodResourcesRequest) (*podresourcesv1.ListPodResourcesResponse, error) {
+	out := &podresourcesv1.ListPodResourcesResponse{}
+	for _, p := range s.cfg.Pods() {
+		out.PodResources = append(out.PodResources, s.of(p))
+	}
+	return out, nil
+}
+
+// Get implements the API.
+func (s *Server) Get(_ context.Context, r *podresourcesv1.GetPodResourcesRequest) (*podresourcesv1.GetPodResourcesResponse, error) {
+	for _, p := range s.cfg.Pods() {
+		if p.Name == r.GetPodName() && p.Namespace == r.GetPodNamespace() {
+			return &podresourcesv1.GetPodResourcesResponse{PodResources: s.of(p)}, nil
+		}
+	}
+	return nil, fmt.Errorf("pod %s in namespace %s not found", r.GetPodName(), r.GetPodNamespace())
+}
+
+// GetAllocatableResources implements the API. No CPUs or memory are any container's alone.
+func (s *Server) GetAllocatableResources(context.Context, *podresourcesv1.AllocatableResourcesRequest) (
+	*podresourcesv1.AllocatableResourcesResponse, error) {
+	return &podresourcesv1.AllocatableResourcesResponse{Devices: told(s.cfg.Devices.Healthy())}, nil
+}
+
+// of are the resources of a pod: of its containers but init containers, which end.
+func (s *Server) of(p *corev1.Pod) *podresourcesv1.PodResources {
+	out := &podresourcesv1.PodResources{Name: p.Name, Namespace: p.Namespace}
+	for c, t := range podspec.Containers(p) {
+		if t == container.TypeEphemeral || t == container.TypeInit && !podspec.IsSidecar(c) {
+			continue
+		}
+		out.Containers = append(out.Containers, &podresourcesv1.ContainerResources{Name: c.Name, Devices: told(s.cfg.Devices.Allocated(p.UID, c.Name))})
+	}
+	return out
+}
+
+// told is an entry for each device, as upstream.
+func told(devices []devicemanager.Device) []*podresourcesv1.ContainerDevices {
+	var out []*podresourcesv1.ContainerDevices
+	for _, d := range devices {
+		topology := &podresourcesv1.TopologyInfo{}
+		for _, n := range d.NUMANodes {
+			topology.Nodes = append(topology.Nodes, &podresourcesv1.NUMANode{ID: n})
+		}
+		out = append(out, &podresourcesv1.ContainerDevices{ResourceName: d.Resource, DeviceIds: []string{d.ID}, Topology: topology})
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podresources
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/testing/protocmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
+)
+
+// held are the devices of containers, by UID/container.
+type held map[string][]devicemanager.Device
+
+func (h held) Allocated(pod types.UID, name string) []devicemanager.Device {
+	return h[string(pod)+"/"+name]
+}
+
+func (h held) Healthy() []devicemanager.Device { return h[""] }
+
+func TestServer(t *testing.T) {
+	t.Parallel()
+	a, b := devicemanager.Device{Resource: "v/r", ID: "a", NUMANodes: []int64{0, 1}}, devicemanager.Device{Resource: "v/r", ID: "b"}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Name: "p", Namespace: "ns"}, Spec: corev1.PodSpec{
+		InitContainers:      []corev1.Container{{Name: "init"}, {Name: "side", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}},
+		Containers:          []corev1.Container{{Name: "c"}},
+		EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e"}}},
+	}}
+	root := t.TempDir()
+	s := New(Config{
+		RootDir: root, Pods: func() []*corev1.Pod { return []*corev1.Pod{pod} },
+		Devices: held{"u/init": {b}, "u/side": {b}, "u/c": {a}, "": {a, b}},
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- s.Start(ctx) }()
+	path := filepath.Join(root, "pod-resources", "kubelet.sock")
+	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := podresourcesv1.NewPodResourcesListerClient(conn)
+
+	toldA := &podresourcesv1.ContainerDevices{ResourceName: "v/r", DeviceIds: []string{"a"}, Topology: &podresourcesv1.TopologyInfo{
+		Nodes: []*podresourcesv1.NUMANode{{ID: 0}, {ID: 1}},
+	}}
+	toldB := &podresourcesv1.ContainerDevices{ResourceName: "v/r", DeviceIds: []string{"b"}, Topology: &podresourcesv1.TopologyInfo{}}
+	want := &podresourcesv1.PodResources{Name: "p", Namespace: "ns", Containers: []*podresourcesv1.ContainerResources{
+		{Name: "side", Devices: []*podresourcesv1.ContainerDevices{toldB}}, {Name: "c", Devices: []*podresourcesv1.ContainerDevices{toldA}},
+	}}
+	list, err := client.List(ctx, &podresourcesv1.ListPodResourcesRequest{}, grpc.WaitForReady(true))
+	if diff := cmp.Diff(&podresourcesv1.ListPodResourcesResponse{PodResources: []*podresourcesv1.PodResources{want}}, list, protocmp.Transform()); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	got, err := client.Get(ctx, &podresourcesv1.GetPodResourcesRequest{PodName: "p", PodNamespace: "ns"})
+	if diff := cmp.Diff(want, got.GetPodResources(), protocmp.Transform()); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	if _, err := client.Get(ctx, &podresourcesv1.GetPodResourcesRequest{PodName: "p", PodNamespace: "x"}); err == nil || !strings.Contains(err.Error(), "pod p in namespace x not found") {
+		t.Errorf("got %v", err)
+	}
+	all, err := client.GetAllocatableResources(ctx, &podresourcesv1.AllocatableResourcesRequest{})
+	if diff := cmp.Diff([]*podresourcesv1.ContainerDevices{toldA, toldB}, all.GetDevices(), protocmp.Transform()); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
