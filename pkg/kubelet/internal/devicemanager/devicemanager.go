@@ -179,7 +179,8 @@ func (m *Manager) Healthy() []Device {
 	return all
 }
 
-// release frees the devices of a pod of which nothing runs any more.
+// release frees the devices of a pod of which nothing runs any more. Should that not get to the disk, the next kubelet finds out that
+// the node has no such pod.
 func (m *Manager) release(pod types.UID) error {
 	m.mu.Lock()
 	_, has := m.state.pods[pod]
