@@ -5,6 +5,7 @@ package kubelet
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -203,6 +204,21 @@ func TestSandboxLost(t *testing.T) {
 	if w.network.Addresses(old) != nil {
 		t.Error("the old sandbox keeps its address")
 	}
+}
+
+// TestSandboxDead: an engine that keeps what it should remove holds up neither the next sandbox nor the end of the pod.
+func TestSandboxDead(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.start()
+	w.create(newPod("a", nil))
+	w.await("ready", "a", ready)
+	for _, op := range []string{"RemoveSandbox", "RemoveContainer"} {
+		w.runtime.Fail(op, fmt.Errorf("%w: device or resource busy", container.ErrDead))
+	}
+	w.runtime.KillSandbox(w.runtime.FindSandbox("uid-a").ID)
+	w.await("back", "a", func(p *corev1.Pod) bool { return ready(p) && p.Status.ContainerStatuses[0].RestartCount == 1 })
+	w.remove("a")
+	w.await("gone", "a", func(p *corev1.Pod) bool { return p == nil })
 }
 
 func TestImageUpdate(t *testing.T) {

@@ -50,13 +50,10 @@ func (k *Kubelet) newDevices(ctx context.Context) *devicemanager.Manager {
 // newPodResources makes what tells other programs of the node who has which devices.
 func (k *Kubelet) newPodResources() *podresources.Server {
 	return podresources.New(podresources.Config{RootDir: k.cfg.RootDir, Devices: k.devices, Pods: func() []*corev1.Pod {
-		k.mu.Lock()
-		ready := k.workers != nil
-		k.mu.Unlock()
-		if !ready {
-			return nil
+		if r := k.running.Load(); r != nil {
+			return r.Active()
 		}
-		return k.active()
+		return nil
 	}})
 }
 

@@ -22,6 +22,8 @@ var (
 	ErrNotRunning = errors.New("not running")
 	// ErrUnavailable: the engine does not answer. Nothing is known of the state of its containers.
 	ErrUnavailable = errors.New("container engine unavailable")
+	// ErrDead: nothing of the container runs, and the engine cannot remove it now. It may when it is asked again.
+	ErrDead = errors.New("dead, and cannot be removed")
 	// ErrInvalidImageName: the image reference does not parse (waiting reason InvalidImageName).
 	ErrInvalidImageName = errors.New("invalid image name")
 )
@@ -40,7 +42,7 @@ type Runtime interface {
 	CreateSandbox(ctx context.Context, c SandboxConfig) (*Sandbox, error)
 	// StopSandbox kills the pause container; the pod's containers must have been stopped before. Idempotent.
 	StopSandbox(ctx context.Context, id string) error
-	// RemoveSandbox removes it. Absence is success.
+	// RemoveSandbox removes it. Absence is success. The error may be ErrDead.
 	RemoveSandbox(ctx context.Context, id string) error
 
 	// CreateContainer creates a container in a running sandbox. The image must be present (ErrNotFound else).
@@ -51,7 +53,7 @@ type Runtime interface {
 	// StopContainer sends the image's stop signal (or signal, if not ""), waits at most grace, then kills.
 	// Idempotent; absence is success. Grace 0 kills at once.
 	StopContainer(ctx context.Context, id string, grace time.Duration, signal string) error
-	// RemoveContainer removes a container, running or not, with its log. Absence is success.
+	// RemoveContainer removes a container, running or not, with its log. Absence is success. The error may be ErrDead.
 	RemoveContainer(ctx context.Context, id string) error
 	// UpdateContainer changes the resources of a running container in place.
 	UpdateContainer(ctx context.Context, id string, r Resources) error

@@ -97,7 +97,7 @@ func (r *Runtime) create(ctx context.Context, name string, config *dockercontain
 			// It vanished between the two calls, or its removal has not given the name back: wait for the latter. Docker may
 			// never do that; then another name does, for it is the labels that say whose the container is.
 			if time.Since(began) > r.ghost {
-				began, name = time.Now(), plain+"_"+strconv.FormatUint(rand.Uint64(), 16)
+				began, name = time.Now(), another(plain)
 			}
 			if err := ctx.Err(); err != nil {
 				return "", err
@@ -113,11 +113,18 @@ func (r *Runtime) create(ctx context.Context, name string, config *dockercontain
 		case reusable(found):
 			return found.ID, nil
 		}
-		if err := r.remove(ctx, found.ID); err != nil {
+		err = r.remove(ctx, found.ID)
+		if errors.Is(err, container.ErrDead) {
+			name, err = another(plain), nil
+		}
+		if err != nil {
 			return "", err
 		}
 	}
 }
+
+// another is a name for a container whose own is taken by one that does not go.
+func another(name string) string { return name + "_" + strconv.FormatUint(rand.Uint64(), 16) }
 
 // pauseFor waits between two looks at something that Docker has no way of waiting for.
 func pauseFor(ctx context.Context, d time.Duration) error {
@@ -239,7 +246,12 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 	if err == nil || cerrdefs.IsNotFound(err) {
 		return nil
 	}
-	return engineError(err, "removing container %q", id)
+	err = engineError(err, "removing container %q", id)
+	// Docker keeps what it could not remove all of, such as a file system that a daemon which was killed has left mounted.
+	if found, ierr := r.client.ContainerInspect(ctx, id); ierr == nil && found.State.Status == dockercontainer.StateDead {
+		return fmt.Errorf("%w: %w", container.ErrDead, err)
+	}
+	return err
 }
 
 // UpdateContainer implements container.Runtime. Docker cannot take a memory limit away again; the node's whole memory

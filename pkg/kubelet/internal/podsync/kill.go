@@ -237,7 +237,7 @@ func (s *Syncer) Cleanup(ctx context.Context, pod *corev1.Pod, deleted bool) err
 	}
 	if obs != nil {
 		for _, c := range obs.Containers {
-			if err := s.cfg.Runtime.RemoveContainer(ctx, c.ID); err != nil {
+			if err := orDead(ctx, s.cfg.Runtime.RemoveContainer(ctx, c.ID)); err != nil {
 				return fmt.Errorf("removing container: %w", err)
 			}
 		}

@@ -5,9 +5,11 @@ package podsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
@@ -136,9 +138,19 @@ func (s *Syncer) dropSandboxes(ctx context.Context, pod *corev1.Pod, obs *observ
 		if err := s.cfg.Runtime.StopSandbox(ctx, sb.ID); err != nil {
 			return fmt.Errorf("stopping sandbox: %w", err)
 		}
-		if err := s.cfg.Runtime.RemoveSandbox(ctx, sb.ID); err != nil {
+		if err := orDead(ctx, s.cfg.Runtime.RemoveSandbox(ctx, sb.ID)); err != nil {
 			return fmt.Errorf("removing sandbox: %w", err)
 		}
 	}
 	return nil
+}
+
+// orDead takes what the engine has ended and cannot remove for removed: a pod waits for nothing of it, neither to start anew nor to
+// leave. What is left of a pod that has left is removed with the leftovers, however often that takes.
+func orDead(ctx context.Context, err error) error {
+	if errors.Is(err, container.ErrDead) {
+		klog.FromContext(ctx).Error(err, "The container engine keeps what it should remove")
+		return nil
+	}
+	return err
 }

@@ -227,7 +227,7 @@ func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Sta
 
 // remove removes a dead container with its termination log and the links to its log.
 func (s *Syncer) remove(ctx context.Context, c *container.Container) error {
-	if err := s.cfg.Runtime.RemoveContainer(ctx, c.ID); err != nil {
+	if err := orDead(ctx, s.cfg.Runtime.RemoveContainer(ctx, c.ID)); err != nil {
 		return fmt.Errorf("removing container: %w", err)
 	}
 	if err := s.cfg.Logs.Drop(c); err != nil {
