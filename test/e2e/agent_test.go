@@ -64,30 +64,22 @@ func (m secondMachine) on(ctx context.Context, cmd *exec.Cmd) *exec.Cmd {
 	return there
 }
 
-// A node on another machine joins by its kubeconfig, runs pods, and reaches those of the first and the Services.
-func TestAgent(t *testing.T) {
-	c := newCluster(t, "agent")
-	m := newSecondMachine(t)
-	config := filepath.Join(t.TempDir(), "config.yaml")
-	text := "apiVersion: minik8s.io/v1alpha1\nkind: Cluster\nkubelet: {nodeName: one, nodeIP: " + m.here + "}\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	k := up(t, c, "--config", config)
-
+// join makes the machine node two of a cluster, with a data directory of that name, and waits until it is Ready.
+func (m secondMachine) join(t *testing.T, k *kube, dataDir string) {
+	t.Helper()
 	joined := filepath.Join(t.TempDir(), "two.kubeconfig")
-	r := must(t, c, "kubeconfig", "--node", "two", "--node-ip", m.there)
+	r := must(t, k.Cluster, "kubeconfig", "--node", "two", "--node-ip", m.there)
 	if err := os.WriteFile(joined, []byte(r.Stdout), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	node := cluster.Cluster{Binary: c.Binary, Name: c.Name + "-two"}
+	node := cluster.Cluster{Binary: k.Binary, Name: k.Name + "-two"}
 	t.Cleanup(func() {
 		r, err := cluster.Run(m.on(context.Background(), node.Command(context.Background(), "down", "--purge")))
 		if err != nil || r.Code != 0 {
 			t.Errorf("removing the node: %v %s", err, r)
 		}
 	})
-	agent := background(t, m.on(t.Context(), node.Command(t.Context(), "agent", "--kubeconfig", joined, "--data-dir", filepath.Join(suite.dir, "agent-two"))))
+	agent := background(t, m.on(t.Context(), node.Command(t.Context(), "agent", "--kubeconfig", joined, "--data-dir", dataDir)))
 	eventually(t, 40*time.Second, "the second node Ready", func(ctx context.Context) error {
 		n, err := k.client.CoreV1().Nodes().Get(ctx, "two", metav1.GetOptions{})
 		if err != nil {
@@ -100,7 +92,25 @@ func TestAgent(t *testing.T) {
 		}
 		return fmt.Errorf("conditions %v\n%s", n.Status.Conditions, tail(agent.String(), 10))
 	})
+}
 
+// first starts a cluster that the machine can reach, whose own node is one.
+func (m secondMachine) first(t *testing.T, c cluster.Cluster) *kube {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	text := "apiVersion: minik8s.io/v1alpha1\nkind: Cluster\nkubelet: {nodeName: one, nodeIP: " + m.here + "}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return up(t, c, "--config", config)
+}
+
+// A node on another machine joins by its kubeconfig, runs pods, and reaches those of the first and the Services.
+func TestAgent(t *testing.T) {
+	c := newCluster(t, "agent")
+	m := newSecondMachine(t)
+	k := m.first(t, c)
+	m.join(t, k, filepath.Join(suite.dir, "agent-two"))
 	k.kubectl(t, "create", "deployment", "web", "--image="+frontendImage, "--replicas=4", "--", "/guestbook", "static", "/")
 	k.kubectl(t, "expose", "deployment", "web", "--port=80", "--target-port=8080")
 	k.kubectl(t, "rollout", "status", "deployment/web", "--timeout=60s")
