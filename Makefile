@@ -111,6 +111,10 @@ bench-apiserver: build plain test/conformance/bin/kube-apiserver ## measure upst
 bench-controllers: build plain test/conformance/bin/kube-apiserver test/conformance/bin/kube-controller-manager ## measure upstream's kube-controller-manager and our controllers side by side; QUICK=1 for a short look
 	go run ./test/bench/controllers $(if $(QUICK),-quick -print-only)
 
+.PHONY: bench-kubelet
+bench-kubelet: docker build images ## measure pods beside the same containers by Docker alone, and a node at rest; QUICK=1 for a short look
+	go run ./test/bench/kubelet $(if $(QUICK),-quick -print-only)
+
 test/conformance/bin/kube-controller-manager:
 	test/conformance/build kube-controller-manager
 

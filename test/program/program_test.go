@@ -88,7 +88,7 @@ func TestParse(t *testing.T) {
 
 func TestUsageOf(t *testing.T) {
 	t.Parallel()
-	if got, err := usageOf(os.Getpid()); err != nil || got.Anonymous == 0 || got.Resident <= got.Anonymous || got.Peak < got.Resident {
+	if got, err := UsageOf(os.Getpid()); err != nil || got.Anonymous == 0 || got.Resident <= got.Anonymous || got.Peak < got.Resident {
 		t.Errorf("of this process: %+v, %v", got, err)
 	}
 }

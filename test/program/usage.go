@@ -35,9 +35,10 @@ func (m Memory) Plus(o Memory) Memory {
 }
 
 // Usage tells what the program has taken so far.
-func (p *Program) Usage() (Usage, error) { return usageOf(p.cmd.Process.Pid) }
+func (p *Program) Usage() (Usage, error) { return UsageOf(p.cmd.Process.Pid) }
 
-func usageOf(pid int) (Usage, error) {
+// UsageOf tells what a process has taken so far.
+func UsageOf(pid int) (Usage, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return Usage{}, err
