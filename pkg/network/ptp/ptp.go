@@ -26,6 +26,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/network"
 	"minik8s.io/minik8s/pkg/network/ptp/internal/ipam"
+	"minik8s.io/minik8s/pkg/network/ruleset"
 )
 
 // resync is how often rules are put back that somebody removed, such as a Docker daemon that starts.
@@ -39,6 +40,8 @@ type Plugin struct {
 	// mu keeps rules and the state of the plugin together: no rule is put back after a purge.
 	mu     sync.Mutex
 	purged bool
+	// looked is the generation of the rules at which ours were looked at last, nil if that is not known.
+	looked *uint32
 
 	// sandboxes serializes work on one sandbox.
 	sandboxes keyedMutex
@@ -110,7 +113,19 @@ func (p *Plugin) ensure() error {
 	if err := p.addFallbackRoutes(); err != nil {
 		return err
 	}
-	return p.ensureRules()
+	// To look at rules takes a dozen programs. What is written now makes another generation, so that it is looked at once more.
+	generation, known := ruleset.Generation()
+	if known && p.looked != nil && *p.looked == generation {
+		return nil
+	}
+	p.looked = nil
+	if err := p.ensureRules(); err != nil {
+		return err
+	}
+	if known {
+		p.looked = &generation
+	}
+	return nil
 }
 
 // SetUp implements network.Plugin.
