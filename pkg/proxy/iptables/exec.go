@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 
+	"minik8s.io/minik8s/pkg/network/ruleset"
 	"minik8s.io/minik8s/pkg/proxy/model"
 	"minik8s.io/minik8s/pkg/proxy/netspace"
 )
@@ -23,6 +24,9 @@ type Commands interface {
 	Save(ctx context.Context, table string) (string, error)
 	// List returns the rules of one chain as "iptables -S" prints them; an error if the chain does not exist.
 	List(ctx context.Context, table, chain string) (string, error)
+	// Generation is a number that the rules of all tables and families have as long as nobody changes any; not ok if there is none.
+	// It runs no program.
+	Generation() (generation uint32, ok bool)
 }
 
 // Exec runs the real programs, in the nf_tables or the legacy flavour, whichever the host has.
@@ -51,6 +55,17 @@ func (e Exec) Save(ctx context.Context, table string) (string, error) {
 // List implements Commands.
 func (e Exec) List(ctx context.Context, table, chain string) (string, error) {
 	return e.run(ctx, "", e.program(), "-w", lockWait, "-t", table, "-S", chain)
+}
+
+// Generation implements Commands.
+func (e Exec) Generation() (generation uint32, ok bool) {
+	if err := netspace.Do(e.NetNS, func() error {
+		generation, ok = ruleset.Generation()
+		return nil
+	}); err != nil {
+		return 0, false
+	}
+	return generation, ok
 }
 
 func (e Exec) program() string {

@@ -26,6 +26,8 @@ type Table struct {
 	// applied is what the kernel has by our knowledge, per table and chain; nil when that is unknown, as at the
 	// start and after a failure.
 	applied map[string]map[string][]string
+	// checked is the generation of the rules at which Check has found nothing amiss, nil if that is not known.
+	checked *uint32
 }
 
 // New returns a Table that knows nothing of the kernel's state yet.
@@ -35,6 +37,7 @@ func New(commands Commands, chains rules.Chains) *Table {
 
 // Apply makes the kernel's chains equal to the rule set. After a failure the next call rewrites everything.
 func (t *Table) Apply(ctx context.Context, rs *rules.Ruleset) error {
+	t.checked = nil
 	known := t.applied
 	t.applied = nil
 	first := known == nil
@@ -69,8 +72,13 @@ func (t *Table) Apply(ctx context.Context, rs *rules.Ruleset) error {
 }
 
 // Check verifies that the jumps into our chains are there and ahead of Docker's, and repairs their order. It returns
-// false when rules were lost, after which Apply rewrites everything.
+// false when rules were lost, after which Apply rewrites everything. While nobody changes any rule it looks once.
 func (t *Table) Check(ctx context.Context, rs *rules.Ruleset) (intact bool, err error) {
+	generation, known := t.commands.Generation()
+	if known && t.checked != nil && *t.checked == generation {
+		return true, nil
+	}
+	t.checked = nil
 	for _, table := range rs.Tables {
 		if _, err := t.commands.List(ctx, table.Name, t.chains.Canary()); err != nil {
 			if ctx.Err() != nil {
@@ -88,6 +96,9 @@ func (t *Table) Check(ctx context.Context, rs *rules.Ruleset) (intact bool, err 
 			t.applied = nil
 			return false, nil
 		}
+	}
+	if known {
+		t.checked = &generation
 	}
 	return true, nil
 }

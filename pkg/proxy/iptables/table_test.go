@@ -194,6 +194,46 @@ func TestTable_Check(t *testing.T) {
 	}
 }
 
+// looks counts the looks at the kernel's rules.
+type looks struct {
+	*fake.Tables
+	n int
+}
+
+func (l *looks) List(ctx context.Context, table, chain string) (string, error) {
+	l.n++
+	return l.Tables.List(ctx, table, chain)
+}
+
+func TestTable_Check_LooksOnce(t *testing.T) {
+	ctx := t.Context()
+	kernel := &looks{Tables: fake.New()}
+	rs := ruleset(map[string]string{"A": "ACCEPT"})
+	table := iptables.New(kernel, chains)
+	if err := table.Apply(ctx, rs); err != nil {
+		t.Fatal(err)
+	}
+	check := func(want bool) (n int) {
+		t.Helper()
+		kernel.n = 0
+		if intact, err := table.Check(ctx, rs); err != nil || intact != want {
+			t.Errorf("intact: %t, %v, want %t", intact, err, want)
+		}
+		return kernel.n
+	}
+	if check(true) == 0 {
+		t.Error("nobody has looked at the rules")
+	}
+	if n := check(true); n != 0 {
+		t.Errorf("%d looks at rules that nobody has changed", n)
+	}
+	if err := kernel.Restore(ctx, "*nat\n-D PREROUTING -j "+prefix+"SERVICES\nCOMMIT\n"); err != nil {
+		t.Fatal(err)
+	}
+	check(false) // and puts it back
+	check(true)
+}
+
 func TestTable_Purge_LeavesOthers(t *testing.T) {
 	ctx := context.Background()
 	kernel := fake.New()

@@ -8,6 +8,7 @@ package fake
 import (
 	"context"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,6 +140,13 @@ func checkReferences(work map[string][]string) error {
 		}
 	}
 	return nil
+}
+
+// Generation implements iptables.Commands: equal rules have equal numbers.
+func (t *Tables) Generation() (generation uint32, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return crc32.ChecksumIEEE(fmt.Append(nil, t.tables)), true // maps are printed in order
 }
 
 // Save implements iptables.Commands.
