@@ -98,6 +98,17 @@ func (e *engine) containersOf(ctx context.Context, labels ...string) ([]containe
 // podName is the label of containers that names their pod.
 const podName = "io.kubernetes.pod.name"
 
+// left is how many containers there are of a cluster's pods whose names begin so.
+func (e *engine) left(ctx context.Context, cluster, prefix string) (n int, err error) {
+	list, err := e.containersOf(ctx, "minik8s.io/cluster="+cluster)
+	for _, c := range list {
+		if strings.HasPrefix(c.Labels[podName], prefix) {
+			n++
+		}
+	}
+	return n, err
+}
+
 // one finds the only container of a pod that is of a type.
 func (e *engine) one(ctx context.Context, pod, kind string) (container.InspectResponse, error) {
 	list, err := e.containersOf(ctx, podName+"="+pod, "io.kubernetes.docker.type="+kind)

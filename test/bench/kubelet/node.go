@@ -151,12 +151,23 @@ func (n *node) stops(ctx context.Context, e *engine, name string, count int) err
 	if err != nil {
 		return err
 	}
-	for left := 2 * count; left > 0; left-- {
+	look := time.NewTicker(silence)
+	defer look.Stop()
+	for left := 2 * count; left > 0; {
 		select {
 		case <-gone:
+			left--
+			look.Reset(silence)
+		case <-look.C: // an event may be lost
+			if left, err = e.left(ctx, n.Name, name+"-"); err != nil {
+				return err
+			}
 		case err := <-failed:
 			return fmt.Errorf("%d containers are left: %w", left, err)
 		}
 	}
 	return nil
 }
+
+// silence is how long no event comes until the engine is asked. To ask costs it something, which is measured too.
+const silence = 500 * time.Millisecond
