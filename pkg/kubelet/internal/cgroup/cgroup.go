@@ -6,8 +6,8 @@
 //
 // The tree is <root>/pod<uid> for guaranteed pods and <root>/{burstable,besteffort}/pod<uid> for the others, in every
 // hierarchy of cgroup v1 or in the one of v2. The engine puts the containers' groups below a pod's. Of the two drivers
-// that an engine may have, only with "cgroupfs" a pod's own limits are set here; with "systemd" the groups are slices
-// that systemd makes and removes, and pods have the limits of their containers only.
+// that an engine may have, with "cgroupfs" the groups are directories that are made here; with "systemd" they are slices,
+// for which systemd is asked (systemd.go).
 package cgroup
 
 import (
@@ -16,7 +16,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -47,8 +46,11 @@ type Config struct {
 type Manager struct {
 	config Config
 	tree   tree
+	driver driver
 
-	mu      sync.Mutex
+	// making is held while groups are made and removed, so that the classes' weights are those of the last change.
+	making  sync.Mutex
+	mu      sync.Mutex // guards applied
 	applied map[types.UID]podGroup
 }
 
@@ -99,6 +101,10 @@ func New(config Config) (*Manager, error) {
 	default:
 		return nil, fmt.Errorf("cgroup version %q is not supported", config.Version)
 	}
+	m.driver = cgroupfs{m.tree}
+	if m.systemd() {
+		m.driver = systemd{}
+	}
 	return m, nil
 }
 
@@ -115,27 +121,11 @@ func (m *Manager) classPath(class corev1.PodQOSClass) string {
 	if !m.systemd() {
 		return path.Join(m.config.Root, name)
 	}
-	slice := m.sliceRoot()
+	slice := sliceName(m.config.Root)
 	if name != "" {
 		slice += "-" + name
 	}
 	return slicePath(slice)
-}
-
-// sliceRoot is the root as a part of a slice's name, where a dash means another level.
-func (m *Manager) sliceRoot() string {
-	return strings.NewReplacer("/", "_", "-", "_").Replace(strings.TrimPrefix(m.config.Root, "/"))
-}
-
-// slicePath is where systemd puts a slice: a-b is below a.
-func slicePath(name string) string {
-	p := "/"
-	for i, r := range name + "-" {
-		if r == '-' {
-			p = path.Join(p, name[:i]+".slice")
-		}
-	}
-	return p
 }
 
 // podPath is the path of a pod's group, and parent is what the engine calls it.
@@ -161,42 +151,65 @@ func (m *Manager) Parent(pod *corev1.Pod) string {
 func (m *Manager) EnsurePod(pod *corev1.Pod) (parent string, err error) {
 	class := qos.Of(pod)
 	file, parent := m.podPath(pod.UID, class)
-	if m.systemd() {
-		return parent, nil
-	}
 	want := podGroup{path: file, class: class, resources: podResources(pod)}
 	want.resources.PidsLimit = m.config.PodPidsLimit
-
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.applied[pod.UID] == want && m.tree.exists(file) {
+	if m.is(pod.UID, want) {
 		return parent, nil
 	}
-	delete(m.applied, pod.UID)
-	if err := m.tree.prepare(file); err != nil {
+	m.making.Lock()
+	defer m.making.Unlock()
+	m.record(pod.UID, nil)
+	settled, err := m.set(file, want.resources)
+	if err != nil {
 		return "", fmt.Errorf("making the cgroup of pod %q: %w", pod.UID, err)
 	}
-	settled, err := m.tree.apply(file, want.resources)
-	if err != nil {
-		return "", fmt.Errorf("setting the cgroup of pod %q: %w", pod.UID, err)
-	}
 	want.unsettled = !settled
-	m.applied[pod.UID] = want
+	m.record(pod.UID, &want)
 	if err := m.weighClasses(); err != nil {
 		return "", err
 	}
 	return parent, nil
 }
 
+// set makes a group and sets its limits. The files are written whoever has made it: systemd does that later, and tells nobody if
+// it could not.
+func (m *Manager) set(path string, r container.Resources) (settled bool, err error) {
+	if err := m.driver.ensure(path, r); err != nil {
+		return false, err
+	}
+	return m.tree.apply(path, r)
+}
+
+// is tells whether a pod's group is as wanted.
+func (m *Manager) is(uid types.UID, want podGroup) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.applied[uid] == want && m.tree.exists(want.path)
+}
+
+// record keeps what was set for a pod; nil forgets it.
+func (m *Manager) record(uid types.UID, group *podGroup) (known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, known = m.applied[uid]
+	delete(m.applied, uid)
+	if group != nil {
+		m.applied[uid] = *group
+	}
+	return known
+}
+
 // weighClasses gives the burstable pods together the weight of all their requests, and the best-effort ones the least.
-// The caller holds m.mu.
+// The caller holds m.making.
 func (m *Manager) weighClasses() error {
 	burstable := int64(0)
+	m.mu.Lock()
 	for _, g := range m.applied {
 		if g.class == corev1.PodQOSBurstable {
 			burstable += g.resources.CPUShares
 		}
 	}
+	m.mu.Unlock()
 	for class, weight := range map[corev1.PodQOSClass]int64{
 		corev1.PodQOSBurstable: min(max(burstable, minShares), maxShares), corev1.PodQOSBestEffort: minShares,
 	} {
@@ -204,7 +217,7 @@ func (m *Manager) weighClasses() error {
 		if !m.tree.exists(file) {
 			continue
 		}
-		if _, err := m.tree.apply(file, container.Resources{CPUShares: weight}); err != nil {
+		if _, err := m.set(file, container.Resources{CPUShares: weight}); err != nil {
 			return fmt.Errorf("setting the cgroup of %s pods: %w", class, err)
 		}
 	}
@@ -212,58 +225,20 @@ func (m *Manager) weighClasses() error {
 }
 
 // RemovePod removes a pod's group with what containers left below it. Absence is success; processes that are still in
-// it make it fail.
+// it make it fail, but with systemd, which ends them.
 func (m *Manager) RemovePod(uid types.UID) error {
-	if m.systemd() {
-		return nil // a slice goes with its last scope
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.making.Lock()
+	defer m.making.Unlock()
 	for _, class := range classes {
 		file, _ := m.podPath(uid, class)
 		if err := m.remove(file); err != nil {
 			return fmt.Errorf("removing the cgroup of pod %q: %w", uid, err)
 		}
 	}
-	if _, ok := m.applied[uid]; !ok {
+	if !m.record(uid, nil) {
 		return nil
 	}
-	delete(m.applied, uid)
 	return m.weighClasses()
-}
-
-func (m *Manager) remove(file string) error {
-	dirs, err := m.tree.dirs(file)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, d := range dirs {
-		errs = append(errs, removeGroup(d))
-	}
-	return errors.Join(errs...)
-}
-
-// removeGroup removes a group and those below it. The files in the directory of a group are the kernel's and vanish
-// with it.
-func removeGroup(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, e := range entries {
-		if e.IsDir() {
-			errs = append(errs, removeGroup(filepath.Join(dir, e.Name())))
-		}
-	}
-	if err := rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }
 
 // Pods returns the pods that have a group.
@@ -306,14 +281,14 @@ func (m *Manager) podOf(name string) (types.UID, bool) {
 
 // Purge removes the whole tree.
 func (m *Manager) Purge() error {
-	if m.systemd() {
-		return nil
-	}
+	m.making.Lock()
+	defer m.making.Unlock()
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	clear(m.applied)
-	if err := m.remove(m.config.Root); err != nil {
-		return fmt.Errorf("removing cgroup %q: %w", m.config.Root, err)
+	m.mu.Unlock()
+	root := m.classPath(corev1.PodQOSGuaranteed)
+	if err := m.remove(root); err != nil {
+		return fmt.Errorf("removing cgroup %q: %w", root, err)
 	}
 	return nil
 }
