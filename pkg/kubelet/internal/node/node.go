@@ -205,8 +205,11 @@ func Ref(name string) *corev1.ObjectReference {
 
 func (r *Reporter) ref() *corev1.ObjectReference { return Ref(r.cfg.Name) }
 
-// events tells of conditions that have turned.
+// events tells of a boot, and of conditions that have turned.
 func (r *Reporter) events(before, after corev1.NodeStatus) {
+	if was, is := before.NodeInfo.BootID, after.NodeInfo.BootID; was != "" && was != is {
+		r.cfg.Recorder.Event(r.ref(), corev1.EventTypeWarning, "Rebooted", fmt.Sprintf("Node %s has been rebooted, boot id: %s", r.cfg.Name, is))
+	}
 	for _, c := range after.Conditions {
 		_, old := nodeutil.GetNodeCondition(&before, c.Type)
 		if old != nil && old.Status == c.Status {

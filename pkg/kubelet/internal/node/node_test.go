@@ -179,3 +179,21 @@ func TestHandlers(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestEvents_Rebooted(t *testing.T) {
+	boot := func(id string) corev1.NodeStatus { return corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: id}} }
+	for _, test := range []struct{ name, before, after, want string }{
+		{"same boot", "a", "a", ""},
+		{"registered just now", "", "a", ""},
+		{"another boot", "a", "b", "Warning Rebooted Node n has been rebooted, boot id: b"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			events := record.NewFakeRecorder(10)
+			New(Config{Name: "n", Recorder: events}).events(boot(test.before), boot(test.after))
+			close(events.Events)
+			if got := <-events.Events; got != test.want {
+				t.Errorf("event %q, want %q", got, test.want)
+			}
+		})
+	}
+}
