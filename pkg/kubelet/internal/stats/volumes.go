@@ -54,7 +54,12 @@ type Volumes struct {
 // NewVolumes returns Volumes of which nothing is known before Start.
 func NewVolumes(cfg VolumesConfig) *Volumes {
 	v := &Volumes{cfg: cfg, found: map[types.UID][]statsv1alpha1.VolumeStats{}, busy: map[types.UID]bool{}}
-	v.measure = v.fromDisk
+	v.measure = func(ctx context.Context, place volume.Place) (statsv1alpha1.FsStats, error) {
+		if place.Ask != nil {
+			return place.Ask(ctx)
+		}
+		return v.fromDisk(ctx, place)
+	}
 	return v
 }
 

@@ -4,8 +4,11 @@
 package volume
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/storage/ephemeral"
+	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
 // Place is where a volume of a pod lies on the node.
@@ -16,6 +19,8 @@ type Place struct {
 	Claim string
 	// Alone: it has a file system to itself, as far as that can be known.
 	Alone bool
+	// Ask asks who provides the volume for its figures; nil if they are those of the files at Path.
+	Ask func(context.Context) (statsv1alpha1.FsStats, error)
 }
 
 // Places are those of the volumes whose use is told, as upstream's: not of hostPath, which is the node's, nor of images, which are
@@ -35,6 +40,7 @@ func (m *Manager) Places(pod *corev1.Pod) []Place {
 		case v.Ephemeral != nil:
 			place.Claim, place.Alone = ephemeral.VolumeClaimName(pod, v), true
 		}
+		place.Ask = m.csi.Stats(pod.UID, place.Path)
 		out = append(out, place)
 	}
 	return out

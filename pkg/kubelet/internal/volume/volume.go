@@ -24,6 +24,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/atomicwriter"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/configmap"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/csi"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/downwardapi"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/emptydir"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/hostpath"
@@ -50,6 +51,7 @@ type Manager struct {
 	bundles *trustbundle.Manager
 	certs   *podcertificate.Manager
 	images  *image.Image
+	csi     *csi.CSI
 	plugins []plugin.Plugin
 
 	changed chan types.UID
@@ -77,6 +79,9 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 	}
 	if c.Node == nil {
 		c.Node = func() *corev1.Node { return nil }
+	}
+	if c.InUse == nil {
+		c.InUse = func() {}
 	}
 	if c.NodeAllocatable == nil {
 		c.NodeAllocatable = func() corev1.ResourceList { return nil }
@@ -106,6 +111,13 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 		return nil, err
 	}
 	m.images = &image.Image{Mounts: mounts, Layers: c.ImageLayers}
+	m.csi, err = csi.New(csi.Config{
+		RootDir: c.RootDir, StandardDir: c.StandardDir, NodeName: c.NodeName, Client: c.Client, Recorder: c.Recorder, Clock: c.Clock, Node: c.Node,
+		Tokens: m.tokens, Mounts: mounts, InUse: c.InUse,
+	})
+	if err != nil {
+		klog.Background().Error(err, "Pods with volumes of CSI drivers will not leave the node")
+	}
 	m.plugins = []plugin.Plugin{
 		&emptydir.EmptyDir{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
 		hostpath.HostPath{},
@@ -116,7 +128,8 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 		},
 		&downwardapi.DownwardAPI{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
 		&nfs.NFS{Mounts: mounts},
-		&persistentvolume.PersistentVolume{Client: c.Client, Node: c.Node, Mounts: mounts},
+		&persistentvolume.PersistentVolume{Client: c.Client, Node: c.Node, Mounts: mounts, CSI: m.csi},
+		csi.Inline{CSI: m.csi},
 		m.images,
 	}
 	return m, nil
@@ -127,6 +140,9 @@ func (m *Manager) Start(ctx context.Context) error {
 	defer m.certs.Stop()
 	defer m.bundles.Stop()
 	defer m.objects.Stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { m.csi.Start(ctx) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -194,7 +210,9 @@ func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) e
 			klog.FromContext(ctx).Error(err, "Keeping the content of a volume", "pod", klog.KObj(pod), "volume", v.Name)
 			err = nil
 		}
-		if err != nil {
+		if event, ok := errors.AsType[*plugin.EventError](err); ok {
+			errs = append(errs, event)
+		} else if err != nil {
 			errs = append(errs, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", v.Name, err))
 		}
 	}
@@ -204,7 +222,7 @@ func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) e
 // Unmount removes all volumes of the pod, mounted or not, and forgets what it referred to. It is idempotent and needs
 // no more than the UID, so that it also removes what a pod left that is no longer known. The containers must have
 // ended; a volume in use gives an error.
-func (m *Manager) Unmount(_ context.Context, uid types.UID) error {
+func (m *Manager) Unmount(ctx context.Context, uid types.UID) error {
 	m.objects.Unregister(uid)
 	m.tokens.Forget(uid)
 	m.bundles.Forget(uid)
@@ -212,11 +230,16 @@ func (m *Manager) Unmount(_ context.Context, uid types.UID) error {
 	m.mu.Lock()
 	delete(m.pending, uid)
 	m.mu.Unlock()
-	// Bound paths first, they lie on the volumes.
-	for _, dir := range []string{m.subPathDir(uid), filepath.Join(m.PodDir(uid), "volumes")} {
-		if err := m.remove(dir); err != nil {
-			return fmt.Errorf("removing volumes of pod %s: %w", uid, err)
-		}
+	// Bound paths first, they lie on the volumes; then what drivers have mounted, which they must unmount.
+	err := m.remove(m.subPathDir(uid))
+	if err == nil {
+		err = m.csi.TearDown(ctx, uid)
+	}
+	if err == nil {
+		err = m.remove(filepath.Join(m.PodDir(uid), "volumes"))
+	}
+	if err != nil {
+		return fmt.Errorf("removing volumes of pod %s: %w", uid, err)
 	}
 	return nil
 }

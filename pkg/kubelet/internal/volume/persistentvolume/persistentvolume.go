@@ -1,8 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package persistentvolume is the volume behind a claim, as far as it is a directory or a block device of the node (hostPath and
-// local), or an NFS server's. Touch it when claims with volumes of another kind are to be mounted.
+// Package persistentvolume is the volume behind a claim: a directory or a block device of the node (hostPath and local), what an NFS
+// server has, or what a CSI driver provides. Touch it when claims with volumes of another kind are to be mounted.
 //
 // What the claim led to is kept as a symbolic link in the place of the volume. It says that the volume is ready, and lets
 // a kubelet that starts while the API server is away go on with the pods that it finds.
@@ -19,10 +19,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/storage/ephemeral"
@@ -46,8 +48,17 @@ type PersistentVolume struct {
 	// Node is this node, nil while it is not known.
 	Node   func() *corev1.Node
 	Mounts mount.Interface
+	// CSI brings volumes of drivers.
+	CSI Drivers
 
 	mu sync.Mutex // one pod at a time becomes the user of a volume
+}
+
+// Drivers are what *csi.CSI is to claims; see there.
+type Drivers interface {
+	Due(pod types.UID, path string) (known, due bool)
+	Holds(pod types.UID, path string) bool
+	SetUpClaim(ctx context.Context, m plugin.Mount, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (path string, err error)
 }
 
 // Name implements plugin.Plugin.
@@ -74,10 +85,24 @@ func (*PersistentVolume) HostPath(m plugin.Mount) string {
 
 // SetUp implements plugin.Plugin.
 func (p *PersistentVolume) SetUp(ctx context.Context, m plugin.Mount) error {
-	if there, err := p.isThere(m); err != nil || there {
+	path, there, err := p.isThere(m)
+	if err != nil {
 		return err
 	}
-	volume, err := p.find(ctx, m)
+	if there {
+		if known, due := p.CSI.Due(m.Pod.UID, path); !known || !due {
+			return nil
+		}
+	}
+	err = p.setUp(ctx, m)
+	if errors.Is(err, plugin.ErrUnavailable) && p.CSI.Holds(m.Pod.UID, path) {
+		return nil
+	}
+	return err
+}
+
+func (p *PersistentVolume) setUp(ctx context.Context, m plugin.Mount) error {
+	volume, claim, err := p.find(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -85,7 +110,17 @@ func (p *PersistentVolume) SetUp(ctx context.Context, m plugin.Mount) error {
 	if err := fitsUse(m, block); err != nil {
 		return err
 	}
-	if err := p.fits(volume); err != nil {
+	if err := p.reaches(volume); err != nil {
+		return err
+	}
+	if volume.Spec.CSI != nil {
+		path, err := p.CSI.SetUpClaim(ctx, m, volume, claim)
+		if err != nil {
+			return err
+		}
+		return link(path, m.Dir)
+	}
+	if err := fits(volume); err != nil {
 		return err
 	}
 	path, err := p.prepare(ctx, m, volume, block)
@@ -103,22 +138,21 @@ func (p *PersistentVolume) SetUp(ctx context.Context, m plugin.Mount) error {
 			return errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
 		}
 	}
-	if err := os.Symlink(path, m.Dir); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
+	return link(path, m.Dir)
 }
 
-// isThere tells whether the volume has been set up. What a server has is not mounted any more if the machine has started anew.
-func (p *PersistentVolume) isThere(m plugin.Mount) (bool, error) {
-	target, err := os.Readlink(m.Dir)
+// isThere tells where the volume has been set up, and whether it is there still: what a server has is not mounted any more if the
+// machine has started anew.
+func (p *PersistentVolume) isThere(m plugin.Mount) (path string, there bool, err error) {
+	path, err = os.Readlink(m.Dir)
 	if err != nil {
-		return false, nil //nolint:nilerr // there is no link yet
+		return "", false, nil //nolint:nilerr // there is no link yet
 	}
-	if remote(target) == target {
-		return true, nil
+	if remote(path) == path {
+		return path, true, nil
 	}
-	return p.Mounts.Mounted(target)
+	there, err = p.Mounts.Mounted(path)
+	return path, there, err
 }
 
 // remote is what a path of a volume says about which volume it is: what a server has is mounted for each pod.
@@ -129,8 +163,17 @@ func remote(path string) string {
 	return path
 }
 
-// fits says why a volume cannot be used on this node. The scheduler has looked, but not if the pod came with a node's name.
-func (p *PersistentVolume) fits(volume *corev1.PersistentVolume) error {
+// link makes at a link to path, if it is not that already.
+func link(path, at string) error {
+	err := os.Symlink(path, at)
+	if have, rerr := os.Readlink(at); rerr == nil && have == path {
+		return nil
+	}
+	return err
+}
+
+// reaches says why this node does not reach a volume. The scheduler has looked, but not if the pod came with a node's name.
+func (p *PersistentVolume) reaches(volume *corev1.PersistentVolume) error {
 	if a := volume.Spec.NodeAffinity; a != nil && a.Required != nil {
 		node := p.Node()
 		if node == nil {
@@ -144,6 +187,11 @@ func (p *PersistentVolume) fits(volume *corev1.PersistentVolume) error {
 			return fmt.Errorf("MountVolume.NodeAffinity check failed for volume %q: no matching NodeSelectorTerms", volume.Name)
 		}
 	}
+	return nil
+}
+
+// fits says why a volume that is of the node cannot be used.
+func fits(volume *corev1.PersistentVolume) error {
 	if o := volume.Spec.MountOptions; len(o) > 0 && volume.Spec.NFS == nil {
 		return fmt.Errorf("PersistentVolume %s has mountOptions %q, which volumes of kind %s do not support on this node: they are directories, not mounted",
 			volume.Name, strings.Join(o, ","), kind(&volume.Spec.PersistentVolumeSource))
@@ -186,7 +234,7 @@ func (p *PersistentVolume) prepare(ctx context.Context, m plugin.Mount, volume *
 	case block && source.Local != nil:
 		return source.Local.Path, isDevice(source.Local.Path)
 	case block:
-		return "", fmt.Errorf("PersistentVolume %s of kind %s has volumeMode Block, which this kubelet supports for local volumes only", volume.Name, kind(source))
+		return "", fmt.Errorf("PersistentVolume %s of kind %s has volumeMode Block, which this kubelet supports for local and csi volumes only", volume.Name, kind(source))
 	case source.HostPath != nil:
 		m.Volume = &corev1.Volume{Name: volume.Name, VolumeSource: corev1.VolumeSource{HostPath: source.HostPath}}
 		return source.HostPath.Path, hostpath.HostPath{}.SetUp(ctx, m)
@@ -269,8 +317,13 @@ func kind(source *corev1.PersistentVolumeSource) string {
 	return "unknown"
 }
 
-// find gets the volume behind the claim of the pod. The messages are upstream's.
-func (p *PersistentVolume) find(ctx context.Context, m plugin.Mount) (*corev1.PersistentVolume, error) {
+// patience bounds what is asked of the API server for one volume.
+const patience = 15 * time.Second
+
+// find gets the claim of the pod and the volume behind it. The messages are upstream's.
+func (p *PersistentVolume) find(ctx context.Context, m plugin.Mount) (*corev1.PersistentVolume, *corev1.PersistentVolumeClaim, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	var name string
 	if source := m.Volume.PersistentVolumeClaim; source != nil {
 		name = source.ClaimName
@@ -279,18 +332,18 @@ func (p *PersistentVolume) find(ctx context.Context, m plugin.Mount) (*corev1.Pe
 	}
 	claim, err := p.claim(ctx, m.Pod.Namespace, name)
 	if err != nil {
-		return nil, fmt.Errorf("error processing PVC %s/%s: %w", m.Pod.Namespace, name, err)
+		return nil, nil, fmt.Errorf("error processing PVC %s/%s: %w", m.Pod.Namespace, name, err)
 	}
 	if m.Volume.Ephemeral != nil {
 		if err := ephemeral.VolumeIsForPod(m.Pod, claim); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	volume, err := p.volume(ctx, claim)
 	if err != nil {
-		return nil, fmt.Errorf("error processing PVC %s/%s: %w", m.Pod.Namespace, name, err)
+		return nil, nil, fmt.Errorf("error processing PVC %s/%s: %w", m.Pod.Namespace, name, err)
 	}
-	return volume, nil
+	return volume, claim, nil
 }
 
 func (p *PersistentVolume) claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {

@@ -4,6 +4,7 @@
 package persistentvolume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -62,6 +63,17 @@ func volumeDir(t *testing.T, root, uid string) string {
 	return filepath.Join(dir, "data")
 }
 
+// noDrivers is a node that has none.
+type noDrivers struct{}
+
+func (noDrivers) Due(types.UID, string) (known, due bool) { return false, false }
+
+func (noDrivers) Holds(types.UID, string) bool { return false }
+
+func (noDrivers) SetUpClaim(context.Context, plugin.Mount, *corev1.PersistentVolume, *corev1.PersistentVolumeClaim) (string, error) {
+	return "", errors.New("no drivers")
+}
+
 var byClaim = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c", ReadOnly: true}}
 
 func TestSetUp(t *testing.T) {
@@ -91,7 +103,7 @@ func TestSetUp(t *testing.T) {
 		{"directory as block device", []runtime.Object{claim(), volume(local, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) })},
 			byClaim, "", fmt.Sprintf("path %q is not a block device", dir)},
 		{"host path as block device", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir}}, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) })},
-			byClaim, "", "PersistentVolume v of kind hostPath has volumeMode Block, which this kubelet supports for local volumes only"},
+			byClaim, "", "PersistentVolume v of kind hostPath has volumeMode Block, which this kubelet supports for local and csi volumes only"},
 		{"on this node", []runtime.Object{claim(), volume(local, on("here"))}, byClaim, dir, ""},
 		{"on another node", []runtime.Object{claim(), volume(local, on("there"))}, byClaim,
 			"", `MountVolume.NodeAffinity check failed for volume "v": no matching NodeSelectorTerms`},
@@ -113,7 +125,7 @@ func TestSetUp(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			p := &PersistentVolume{Client: fake.NewClientset(tc.objects...), Node: here}
+			p := &PersistentVolume{CSI: noDrivers{}, Client: fake.NewClientset(tc.objects...), Node: here}
 			m := mountOf(t, tc.source, nil)
 			if !p.Supports(m.Volume) {
 				t.Fatal("not supported")
@@ -158,7 +170,7 @@ func on(place string) func(*corev1.PersistentVolume) {
 func TestSetUp_NodeUnknown(t *testing.T) {
 	t.Parallel()
 	v := volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: t.TempDir()}}, on("here"))
-	p := &PersistentVolume{Client: fake.NewClientset(claim(), v), Node: func() *corev1.Node { return nil }}
+	p := &PersistentVolume{CSI: noDrivers{}, Client: fake.NewClientset(claim(), v), Node: func() *corev1.Node { return nil }}
 	if err := p.SetUp(t.Context(), mountOf(t, byClaim, nil)); !errors.Is(err, plugin.ErrUnavailable) {
 		t.Errorf("error is %v", err)
 	}
@@ -171,7 +183,7 @@ func TestSetUp_OncePod(t *testing.T) {
 	v := volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: t.TempDir()}}, func(v *corev1.PersistentVolume) {
 		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	})
-	p := &PersistentVolume{Client: fake.NewClientset(claim(), v), Node: here}
+	p := &PersistentVolume{CSI: noDrivers{}, Client: fake.NewClientset(claim(), v), Node: here}
 	of := func(uid string) plugin.Mount {
 		m := mountOf(t, byClaim, nil)
 		m.Pod.UID, m.Dir = types.UID(uid), volumeDir(t, root, uid)
@@ -199,14 +211,14 @@ func TestSetUp_APIServerAway(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	client := fake.NewClientset(claim(), volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}}))
-	p, m := &PersistentVolume{Client: client}, mountOf(t, byClaim, nil)
+	p, m := &PersistentVolume{CSI: noDrivers{}, Client: client}, mountOf(t, byClaim, nil)
 	if err := p.SetUp(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	client.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("connection refused")
 	})
-	p = &PersistentVolume{Client: client}
+	p = &PersistentVolume{CSI: noDrivers{}, Client: client}
 	if err := p.SetUp(t.Context(), m); err != nil || p.HostPath(m) != dir {
 		t.Errorf("after a restart: path %s, %v", p.HostPath(m), err)
 	}
@@ -251,7 +263,7 @@ func TestSetUp_FSGroup(t *testing.T) {
 			if err := os.WriteFile(file, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			p := &PersistentVolume{Client: fake.NewClientset(claim(), volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}}))}
+			p := &PersistentVolume{CSI: noDrivers{}, Client: fake.NewClientset(claim(), volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}}))}
 			security := &corev1.PodSecurityContext{FSGroup: new(int64(group)), FSGroupChangePolicy: tc.policy}
 			if err := p.SetUp(t.Context(), mountOf(t, tc.source, security)); err != nil {
 				t.Fatal(err)
@@ -300,7 +312,7 @@ func TestBlock(t *testing.T) {
 			m := mountOf(t, source, nil)
 			m.Pod.Spec.Containers = []corev1.Container{tc.use}
 			v := volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: tc.path}}, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = &tc.mode })
-			p := &PersistentVolume{Client: fake.NewClientset(claim(), v), Node: func() *corev1.Node { return nil }}
+			p := &PersistentVolume{CSI: noDrivers{}, Client: fake.NewClientset(claim(), v), Node: func() *corev1.Node { return nil }}
 			err := p.SetUp(t.Context(), m)
 			if err != nil || tc.err != "" {
 				if err == nil || err.Error() != tc.err {

@@ -96,6 +96,17 @@ func (e *EngineError) Error() string { return e.Err.Error() }
 // Unwrap returns the error itself.
 func (e *EngineError) Unwrap() error { return e.Err }
 
+// EventError is an error that has the whole text of upstream's event, so that nothing is put before it.
+type EventError struct{ err error }
+
+// Event makes err an EventError.
+func Event(err error) error { return &EventError{err} }
+
+func (e *EventError) Error() string { return e.err.Error() }
+
+// Unwrap returns what has failed.
+func (e *EventError) Unwrap() error { return e.err }
+
 // Objects are the configuration objects of the cluster as far as pods of this node refer to them. Missing ones give
 // errors that satisfy apierrors.IsNotFound, unknown ones ErrUnavailable.
 type Objects interface {

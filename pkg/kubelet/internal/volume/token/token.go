@@ -51,6 +51,14 @@ func New(client kubernetes.Interface, c clock.PassiveClock) *Manager {
 // Get returns a token for what the projection asks. A token that could not be renewed is returned as long as it is
 // valid. Errors wrap plugin.ErrUnavailable if the API server did not decide.
 func (m *Manager) Get(ctx context.Context, pod *corev1.Pod, p *corev1.ServiceAccountTokenProjection) (string, error) {
+	got, err := m.Request(ctx, pod, p)
+	return got.Token, err
+}
+
+// Request is Get with the time at which the token ends.
+func (m *Manager) Request(
+	ctx context.Context, pod *corev1.Pod, p *corev1.ServiceAccountTokenProjection,
+) (authenticationv1.TokenRequestStatus, error) {
 	k := key{pod: pod.UID, serviceAccount: pod.Spec.ServiceAccountName, audience: p.Audience, podName: pod.Name, namespace: pod.Namespace}
 	if k.serviceAccount == "" {
 		k.serviceAccount = "default"
@@ -64,21 +72,21 @@ func (m *Manager) Get(ctx context.Context, pod *corev1.Pod, p *corev1.ServiceAcc
 	m.mu.Unlock()
 	now := m.clock.Now()
 	if have != nil && !due(have, now) {
-		return have.Status.Token, nil
+		return have.Status, nil
 	}
 	got, err := m.request(ctx, k)
 	if err != nil {
 		if have != nil && now.Before(have.Status.ExpirationTimestamp.Time) {
 			klog.FromContext(ctx).Error(err, "Renewing a service account token failed, keeping the old one",
 				"pod", klog.KObj(pod), "serviceAccount", k.serviceAccount)
-			return have.Status.Token, nil
+			return have.Status, nil
 		}
-		return "", fmt.Errorf("failed to fetch token: %w", err)
+		return authenticationv1.TokenRequestStatus{}, fmt.Errorf("failed to fetch token: %w", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tokens[k] = got
-	return got.Status.Token, nil
+	return got.Status, nil
 }
 
 // Forget drops the tokens of a pod.

@@ -1,0 +1,435 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package csi
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	events "k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/kubelet/csitest"
+	"minik8s.io/minik8s/pkg/kubelet/internal/pluginregistration"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/token"
+	"minik8s.io/minik8s/pkg/machinetest"
+)
+
+const driverName = "d.test"
+
+// fixture is a node with a driver that makes real mounts.
+type fixture struct {
+	*CSI
+	t      *testing.T
+	root   string
+	driver *csitest.Driver
+	client *fake.Clientset
+	events chan string
+	// at is what the clock is ahead.
+	clock *ahead
+}
+
+// ahead is a clock that a test can put forward.
+type ahead struct {
+	clock.RealClock
+	by time.Duration
+}
+
+func (a *ahead) Now() time.Time { return time.Now().Add(a.by) }
+
+func (a *ahead) Since(t time.Time) time.Duration { return a.Now().Sub(t) }
+
+// newFixture starts the driver and registers it. When the test ends nothing may be left of any volume.
+func newFixture(t *testing.T, d *csitest.Driver, objects ...runtime.Object) *fixture {
+	t.Helper()
+	machinetest.Root(t, "to mount")
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Name, d.NodeID, d.Data = driverName, "there", filepath.Join(root, "data")
+	f := &fixture{t: t, root: filepath.Join(root, "kubelet"), driver: d, clock: &ahead{}, events: make(chan string, 100)}
+	objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "node"}})
+	f.client = fake.NewClientset(objects...)
+	if err := errors.Join(os.MkdirAll(filepath.Join(d.Data, "v"), 0o777), d.Start(filepath.Join(f.root, "plugins/d/csi.sock"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Stop)
+	t.Cleanup(func() {
+		left, err := mount.Linux{}.Under(root)
+		if err != nil || len(left) > 0 {
+			t.Errorf("mounted still: %v, %v", left, err)
+		}
+		for _, m := range left {
+			_ = unix.Unmount(m, unix.MNT_DETACH)
+		}
+		for _, pattern := range []string{"pods/*/volumes/*/*", "plugins/kubernetes.io/csi/d.test/*", "plugins/kubernetes.io/csi/volumeDevices/*/*"} {
+			if found, err := filepath.Glob(filepath.Join(f.root, pattern)); err != nil || len(found) > 0 {
+				t.Errorf("on disk still: %v, %v", found, err)
+			}
+		}
+	})
+	f.restart()
+	return f
+}
+
+// restart is what a kubelet finds that starts after one that was killed.
+func (f *fixture) restart() {
+	f.t.Helper()
+	c, err := New(Config{
+		RootDir: f.root, NodeName: "n", Client: f.client, Recorder: &events.FakeRecorder{Events: f.events}, Clock: f.clock,
+		Node:   func() *corev1.Node { return nil },
+		Tokens: token.New(f.client, f.clock), Mounts: mount.Linux{}, InUse: func() {},
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(c.infos.Stop)
+	f.CSI = c
+	f.register()
+}
+
+func (f *fixture) register() {
+	f.t.Helper()
+	if err := f.Registrar.Register(f.t.Context(), f.plugin()); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) plugin() pluginregistration.Plugin {
+	return pluginregistration.Plugin{Name: driverName, Endpoint: filepath.Join(f.root, "plugins/d/csi.sock"), Versions: []string{"1.0.0"}}
+}
+
+// setUp brings volume "v" to a pod.
+func (f *fixture) setUp(pod string, change ...func(*corev1.PersistentVolume)) (string, error) {
+	return f.setUpWithin(f.t.Context(), pod, change...)
+}
+
+func (f *fixture) setUpWithin(ctx context.Context, pod string, change ...func(*corev1.PersistentVolume)) (string, error) {
+	pv, claim := persistent(), claimed()
+	for _, c := range change {
+		c(pv)
+	}
+	return f.SetUpClaim(ctx, mountOf(pod), pv, claim)
+}
+
+func persistent() *corev1.PersistentVolume {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
+	pv.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: "v"}
+	return pv
+}
+
+func claimed() *corev1.PersistentVolumeClaim {
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "claim"}}
+	c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	return c
+}
+
+func mountOf(pod string) plugin.Mount {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: pod, UID: types.UID(pod)}}
+	p.Spec.ServiceAccountName = "sa"
+	p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"},
+	}}}
+	return plugin.Mount{Pod: p, Volume: &p.Spec.Volumes[0]}
+}
+
+// unattached is a CSIDriver whose volumes nobody attaches.
+func unattached(change ...func(*storagev1.CSIDriverSpec)) *storagev1.CSIDriver {
+	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}
+	for _, c := range change {
+		c(&d.Spec)
+	}
+	return d
+}
+
+func stages() *csitest.Driver {
+	return &csitest.Driver{Capabilities: []csipb.NodeServiceCapability_RPC_Type{csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME}}
+}
+
+var steps = []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"}
+
+// methods are those of the calls that change something, in short.
+func (f *fixture) methods() string {
+	var out []string
+	for _, c := range f.driver.Calls(steps...) {
+		out = append(out, strings.TrimSuffix(strings.TrimPrefix(c.Method, "Node"), "Volume"))
+	}
+	return strings.Join(out, " ")
+}
+
+func (f *fixture) check(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// A volume is staged once, published to each pod, and unstaged when the last one goes. What has been set up is left alone.
+func TestSetUp(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, stages(), unattached())
+	first, err := f.setUp("a")
+	f.check(err)
+	second, err := f.setUp("b")
+	f.check(err)
+	f.check(os.WriteFile(filepath.Join(first, "file"), []byte("text"), 0o600))
+	if data, err := os.ReadFile(filepath.Join(second, "file")); err != nil || string(data) != "text" {
+		t.Errorf("the other pod reads %q, %v", data, err)
+	}
+	if want := filepath.Join(f.root, "pods/a/volumes/kubernetes.io~csi/pv/mount"); first != want {
+		t.Errorf("at %s, want %s", first, want)
+	}
+	if known, due := f.Due("a", first); !known || due {
+		t.Errorf("after it: known %t, due %t", known, due)
+	}
+	f.clock.by = time.Minute
+	if _, due := f.Due("a", first); !due {
+		t.Error("it is never looked at again")
+	}
+	_, err = f.setUp("a")
+	f.check(err)
+	if known, _ := f.Due("a", f.root); known {
+		t.Error("another path is a volume")
+	}
+	f.restart() // what is mounted is found
+	if _, err := f.setUp("a"); err != nil || !f.Holds("a", first) {
+		t.Errorf("after a restart: %v", err)
+	}
+	f.check(f.TearDown(t.Context(), "a"))
+	f.check(f.TearDown(t.Context(), "a"))
+	if _, err := os.Stat(filepath.Join(second, "file")); err != nil {
+		t.Errorf("the other pod has lost its volume: %v", err)
+	}
+	f.check(f.TearDown(t.Context(), "b"))
+	if got, want := f.methods(), "Stage Publish Publish Unpublish Unpublish Unstage"; got != want {
+		t.Errorf("calls are %s, want %s", got, want)
+	}
+	if data, err := os.ReadFile(filepath.Join(f.driver.Data, "v", "file")); err != nil || string(data) != "text" {
+		t.Errorf("the volume has %q, %v", data, err)
+	}
+}
+
+// TestFaults: whatever becomes of a call, and if the kubelet is killed then, the next one sets the volume up, and nothing is left of it.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	away := status.Error(codes.Unavailable, "away")
+	for name, fault := range map[string]csitest.Fault{
+		"refused": {Err: status.Error(codes.Internal, "refused")}, "not done": {Err: away}, "answer lost": {Err: away, Done: true},
+		"hangs": {Hang: true}, "hangs after it was done": {Hang: true, Done: true},
+	} {
+		for at, step := range steps {
+			for _, again := range []bool{false, true} {
+				what := map[bool]string{false: " and goes", true: " and tries again"}[again]
+				t.Run(step+" "+name+what, func(t *testing.T) {
+					t.Parallel()
+					fault := fault
+					f := newFixture(t, stages(), unattached())
+					short, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					fault.Met = make(chan struct{})
+					if fault.Hang {
+						go func() { <-fault.Met; cancel() }()
+					}
+					var err error
+					if at >= 2 {
+						_, err = f.setUp("a")
+						f.check(err)
+					}
+					f.driver.Fail(step, fault)
+					if at < 2 {
+						_, err = f.setUpWithin(short, "a")
+					} else {
+						err = f.TearDown(short, "a")
+					}
+					if err == nil {
+						t.Fatal("nobody has noticed")
+					}
+					f.restart()
+					if again {
+						path, err := f.setUp("a")
+						f.check(err)
+						f.check(os.WriteFile(filepath.Join(path, "file"), nil, 0o600))
+						if _, err := os.Stat(filepath.Join(f.driver.Data, "v", "file")); err != nil {
+							t.Errorf("what the pod writes is not in the volume: %v", err)
+						}
+					}
+					f.check(f.TearDown(t.Context(), "a"))
+				})
+			}
+		}
+	}
+}
+
+// What a driver refuses for good needs no driver to be taken back; what it says without doing it is found out.
+func TestFaults_Lies(t *testing.T) {
+	t.Parallel()
+	for _, step := range steps[:2] {
+		f := newFixture(t, stages(), unattached())
+		f.driver.Fail("NodeStageVolume", csitest.Fault{Err: status.Error(codes.InvalidArgument, "never")})
+		if _, err := f.setUp("a"); err == nil || !strings.HasPrefix(err.Error(), `MountVolume.MountDevice failed for volume "pv" : `) {
+			t.Errorf("%s: %v", step, err)
+		}
+		f.Registrar.Deregister(f.plugin())
+		f.check(f.TearDown(t.Context(), "a"))
+	}
+	f := newFixture(t, stages(), unattached())
+	f.driver.Fail("NodePublishVolume", csitest.Fault{Lie: true})
+	if _, err := f.setUp("a"); err == nil || !strings.Contains(err.Error(), "the driver has published nothing at the target path") {
+		t.Errorf("published: %v", err)
+	}
+	_, err := f.setUp("a")
+	f.check(err)
+	for _, step := range steps[2:] {
+		f.driver.Fail(step, csitest.Fault{Lie: true})
+		if err := f.TearDown(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "is still mounted, although the driver has taken the volume away") {
+			t.Errorf("%s: %v", step, err)
+		}
+	}
+	f.check(f.TearDown(t.Context(), "a"))
+}
+
+// Without its driver a volume cannot be set up, goes on if it was, and is not taken away.
+func TestDriverGone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, stages(), unattached())
+	_, err := f.setUp("a")
+	f.check(err)
+	f.Registrar.Deregister(f.plugin())
+	if _, err := f.setUp("a"); err != nil {
+		t.Errorf("a pod that has it: %v", err)
+	}
+	const want = `MountVolume.SetUp failed for volume "pv" : kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: ` +
+		"driver name d.test not found in the list of registered CSI drivers"
+	if _, err := f.setUp("b"); err == nil || err.Error() != want {
+		t.Errorf("another pod: %v", err)
+	}
+	f.check(f.TearDown(t.Context(), "b"))
+	if err := f.TearDown(t.Context(), "a"); err == nil {
+		t.Error("it was taken away by nobody")
+	}
+	f.register()
+	f.check(f.TearDown(t.Context(), "a"))
+}
+
+// With ReadWriteOncePod a second pod waits until the first has left; a record that cannot be read keeps its pod.
+func TestOncePod(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, &csitest.Driver{}, unattached())
+	once := func(pv *corev1.PersistentVolume) {
+		pv.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+	}
+	_, err := f.setUp("a", once)
+	f.check(err)
+	f.restart()
+	if _, err := f.setUp("b", once); err == nil || !strings.HasSuffix(err.Error(), "already in use by another pod") {
+		t.Errorf("a second pod: %v", err)
+	}
+	file := filepath.Join(f.layout.pod("a", "pv"), recordFile)
+	good, err := os.ReadFile(file)
+	f.check(err)
+	f.check(os.WriteFile(file, []byte("{"), 0o600))
+	broken, err := New(f.cfg)
+	if err == nil || broken == nil {
+		t.Fatalf("a broken record: %v", err)
+	}
+	if err := broken.TearDown(t.Context(), "a"); err == nil {
+		t.Error("a pod left whose record is broken")
+	}
+	f.check(os.WriteFile(file, good, 0o600))
+	f.check(f.TearDown(t.Context(), "a"))
+	_, err = f.setUp("b", once)
+	f.check(err)
+	f.check(f.TearDown(t.Context(), "b"))
+}
+
+// After a restart of the machine nothing is mounted: the volume is set up again.
+func TestMachineRestart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, stages(), unattached())
+	path, err := f.setUp("a")
+	f.check(err)
+	points, err := mount.Linux{}.Under(f.root)
+	f.check(err)
+	for _, p := range points {
+		f.check(unix.Unmount(p, 0))
+	}
+	f.restart()
+	if f.Holds("a", path) {
+		t.Error("what is not mounted is held")
+	}
+	_, err = f.setUp("a")
+	f.check(err)
+	if _, err := os.ReadDir(path); err != nil || !f.Holds("a", path) {
+		t.Errorf("it is not there: %v", err)
+	}
+	f.check(f.TearDown(t.Context(), "a"))
+	if got, want := f.methods(), "Stage Publish Stage Publish Unpublish Unstage"; got != want {
+		t.Errorf("calls are %s, want %s", got, want)
+	}
+}
+
+func TestBlock(t *testing.T) {
+	t.Parallel()
+	d := stages()
+	f := newFixture(t, d, unattached())
+	d.Device = filepath.Join(d.Data, "device")
+	if err := unix.Mknod(d.Device, unix.S_IFBLK|0o600, int(unix.Mkdev(7, 251))); err != nil {
+		machinetest.Lacks(t, "making a device node: %v", err)
+	}
+	block := func(pv *corev1.PersistentVolume) { pv.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }
+	path, err := f.setUp("a", block)
+	f.check(err)
+	if info, err := os.Stat(path); err != nil || info.Mode().Type() != os.ModeDevice {
+		t.Errorf("%s is %v, %v", path, info.Mode(), err)
+	}
+	if known, _ := f.Due("a", path); !known {
+		t.Error("it is not known")
+	}
+	f.restart()
+	f.check(f.TearDown(t.Context(), "a"))
+	if left, err := filepath.Glob(filepath.Join(f.root, "plugins/kubernetes.io/csi/volumeDevices/*/*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	d := &csitest.Driver{}
+	f := newFixture(t, d, unattached())
+	path, err := f.setUp("a")
+	f.check(err)
+	if f.Stats("a", f.root) != nil {
+		t.Error("what is no volume has figures")
+	}
+	if _, err := f.Stats("a", path)(t.Context()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("of a driver that tells none: %v", err)
+	}
+	d.Capabilities = append(d.Capabilities, csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS)
+	got, err := f.Stats("a", path)(t.Context())
+	if err != nil || *got.UsedBytes != 300 || *got.CapacityBytes != 1000 || *got.AvailableBytes != 700 || *got.InodesUsed != 30 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	f.check(f.TearDown(t.Context(), "a"))
+}

@@ -1,0 +1,236 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package csi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/moby/sys/atomicwriter"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// recordFile has the record of a volume of a pod, beside its mount, and the one of what is staged. The name and the upper keys are
+// upstream's.
+const recordFile = "vol_data.json"
+
+// record is what is on disk of a volume of a pod: all that its removal needs, so that this needs no API server.
+type record struct {
+	Name       string                        `json:"specVolID"`
+	Handle     string                        `json:"volumeHandle"`
+	Driver     string                        `json:"driverName"`
+	Node       string                        `json:"nodeName"`
+	Attachment string                        `json:"attachmentID"` // "" if nobody attaches it
+	Lifecycle  storagev1.VolumeLifecycleMode `json:"volumeLifecycleMode"`
+
+	Mode corev1.PersistentVolumeMode `json:"volumeMode,omitempty"`
+	// Publishing is noted before the driver is asked to publish the volume, Published after it has.
+	Publishing bool `json:"publishing,omitempty"`
+	Published  bool `json:"published,omitempty"`
+
+	pod types.UID
+}
+
+func (r record) block() bool { return r.Mode == corev1.PersistentVolumeBlock }
+
+// same says whether two records are of one volume, for the same pod or another.
+func (r record) same(o record) bool { return r.Driver == o.Driver && r.Handle == o.Handle }
+
+// key names a volume of a pod.
+type key struct {
+	pod  types.UID
+	name string
+}
+
+func (r record) key() key { return key{r.pod, r.Name} }
+
+// records are those on disk, in memory. It is safe for concurrent use; the writes of one volume of a pod must come one after the other.
+type records struct {
+	layout layout
+
+	mu  sync.Mutex
+	all map[key]record
+}
+
+// load reads the records of all pods. The error joins those that cannot be read.
+func load(l layout) (*records, error) {
+	r := &records{layout: l, all: map[key]record{}}
+	files, err := filepath.Glob(filepath.Join(l.pod("*", "*"), recordFile))
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, f := range files {
+		one, err := readRecord(f)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		r.all[one.key()] = one
+	}
+	return r, errors.Join(errs...)
+}
+
+// readRecord reads pods/UID/volumes/KIND/NAME/vol_data.json.
+func readRecord(file string) (record, error) {
+	var r record
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return r, fmt.Errorf("reading the record of a volume: %w", err)
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("reading the record of a volume: %s: %w", file, err)
+	}
+	dir := filepath.Dir(file)
+	r.pod = types.UID(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(dir)))))
+	if r.Name != filepath.Base(dir) || r.Driver == "" || r.Handle == "" {
+		return r, fmt.Errorf("reading the record of a volume: %s is of another volume: %w", file, fs.ErrInvalid)
+	}
+	return r, nil
+}
+
+// begin notes that a pod is about to have a volume, and returns what is known of it, which is more if that has been begun before.
+// With alone it fails while another pod has the volume.
+func (r *records) begin(want record, alone bool) (record, error) {
+	r.mu.Lock()
+	have, there := r.all[want.key()]
+	if there && have.same(want) {
+		r.mu.Unlock()
+		return have, nil
+	}
+	taken := false
+	for _, o := range r.all {
+		taken = taken || alone && o.same(want) && o.pod != want.pod
+	}
+	if !taken && !there {
+		r.all[want.key()] = want // so that no other pod has it from now on
+	}
+	r.mu.Unlock()
+	switch {
+	case taken:
+		return record{}, errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
+	case there:
+		return record{}, fmt.Errorf("the pod has another volume of the name %s", want.Name)
+	}
+	if err := r.write(want); err != nil {
+		r.mu.Lock()
+		delete(r.all, want.key())
+		r.mu.Unlock()
+		return record{}, err
+	}
+	return want, nil
+}
+
+// set replaces a record.
+func (r *records) set(one record) error {
+	if err := r.write(one); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all[one.key()] = one
+	return nil
+}
+
+func (r *records) write(one record) error {
+	dir := r.layout.pod(one.pod, one.Name)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("making the directory of a volume: %w", err)
+	}
+	return writeJSON(filepath.Join(dir, recordFile), one)
+}
+
+func writeJSON(file string, content any) error {
+	data, err := json.Marshal(content)
+	if err == nil {
+		err = atomicwriter.WriteFile(file, data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("noting a volume: %w", err)
+	}
+	return nil
+}
+
+// remove forgets a volume of a pod with its folder, which must have nothing else in it.
+func (r *records) remove(one record) error {
+	dir := r.layout.pod(one.pod, one.Name)
+	if err := removeFolder(dir); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, one.key())
+	return nil
+}
+
+// removeFolder removes a folder with a record, and that first: without it nothing says that there is more to do.
+func removeFolder(dir string) error {
+	left, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the folder of a volume: %w", err)
+	}
+	for _, e := range left {
+		if e.Name() != recordFile && !strings.HasPrefix(e.Name(), ".tmp-") {
+			return fmt.Errorf("removing the folder of a volume: %s is in it", filepath.Join(dir, e.Name()))
+		}
+	}
+	for _, e := range left {
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing the folder of a volume: %w", err)
+		}
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the folder of a volume: %w", err)
+	}
+	return nil
+}
+
+// get returns the record of a volume of a pod.
+func (r *records) get(k key) (record, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one, there := r.all[k]
+	return one, there
+}
+
+// of returns the records of a pod.
+func (r *records) of(pod types.UID) []record {
+	return r.filter(func(o record) bool { return o.pod == pod })
+}
+
+// sharing returns the other records of what is staged for one.
+func (r *records) sharing(one record) []record {
+	return r.filter(func(o record) bool { return o.key() != one.key() && r.layout.staging(o) == r.layout.staging(one) })
+}
+
+func (r *records) filter(keep func(record) bool) []record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []record
+	for _, o := range r.all {
+		if keep(o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// inUse are the names of the volumes that somebody attaches and that pods of this node have, or may have, mounted; sorted and not nil.
+func (r *records) inUse() []corev1.UniqueVolumeName {
+	out := []corev1.UniqueVolumeName{}
+	for _, o := range r.filter(func(o record) bool { return o.Attachment != "" }) {
+		out = append(out, uniqueName(o.Driver, o.Handle))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
