@@ -30,10 +30,12 @@ type site struct {
 	resources node.Resources
 	// self is this node as last seen, nil if it was not seen yet.
 	self func() *corev1.Node
+	// inUse is called when the volumes in use have changed.
+	inUse func()
 }
 
 // assemble makes the parts of a real node, fit for the engine's way with cgroups.
-func assemble(_ context.Context, at site, engine container.Version) (*parts, error) {
+func assemble(ctx context.Context, at site, engine container.Version) (*parts, error) {
 	cfg, settings := at.cfg, at.cfg.Configuration
 	groups, err := cgroup.New(cgroup.Config{Root: cfg.CgroupRoot, Driver: engine.CgroupDriver, Version: engine.CgroupVersion,
 		PodPidsLimit: max(0, ptr.Deref(settings.PodPidsLimit, 0))})
@@ -44,9 +46,10 @@ func assemble(_ context.Context, at site, engine container.Version) (*parts, err
 	if err != nil {
 		return nil, err
 	}
+	share(ctx, cfg.RootDir)
 	vols, err := volume.New(volume.Config{
-		RootDir: cfg.RootDir, NodeName: cfg.NodeName, Client: cfg.Client, Recorder: at.recorder, Clock: cfg.Clock,
-		NodeAllocatable: at.resources.Allocatable, Node: at.self, ImageLayers: cfg.Runtime.ImageLayers,
+		RootDir: cfg.RootDir, StandardDir: cfg.StandardDir, NodeName: cfg.NodeName, Client: cfg.Client, Recorder: at.recorder, Clock: cfg.Clock,
+		NodeAllocatable: at.resources.Allocatable, Node: at.self, ImageLayers: cfg.Runtime.ImageLayers, InUse: at.inUse,
 	})
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
 	"minik8s.io/minik8s/pkg/kubelet/internal/kubeletdir"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
 	"minik8s.io/minik8s/pkg/network/hostport"
 )
 
@@ -32,7 +33,7 @@ func Clear(ctx context.Context, cluster string, runtime container.Runtime, cgrou
 	if err == nil {
 		err = ports.Purge()
 	}
-	err = errors.Join(err, clearLogs(rootDir), kubeletdir.Release(StandardDir, rootDir))
+	err = errors.Join(err, clearLogs(rootDir), kubeletdir.Release(StandardDir, rootDir), mount.Unshare(rootDir))
 	engine, verr := runtime.Version(ctx)
 	if verr != nil {
 		return errors.Join(err, fmt.Errorf("asking the engine for its cgroup driver: %w", verr))

@@ -200,7 +200,7 @@ func (k *Kubelet) prepare(ctx context.Context) (sources []source.Source, err err
 	}
 	k.describer = &node.Describer{
 		Name: k.cfg.NodeName, IPs: k.cfg.NodeIPs, Version: k.cfg.Version, Resources: k.resources, Runtime: k.cfg.Runtime,
-		Clock: k.cfg.Clock, NotReady: k.notReady, Pressure: k.pressure,
+		Clock: k.cfg.Clock, NotReady: k.notReady, Pressure: k.pressure, VolumesInUse: k.volumesInUse,
 	}
 	k.measure()
 	if k.cfg.Certificate != nil {
@@ -213,7 +213,7 @@ func (k *Kubelet) prepare(ctx context.Context) (sources []source.Source, err err
 	maps.Copy(labels, k.cfg.Labels)
 	k.reporter = node.New(node.Config{
 		Name: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
-		Labels: labels, Taints: k.cfg.Configuration.RegisterWithTaints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.describer.Machine,
+		Labels: labels, Taints: k.cfg.Configuration.RegisterWithTaints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.describer.Machine, Told: k.told,
 	})
 	return sources, nil
 }
@@ -228,7 +228,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	if !ok {
 		return nil
 	}
-	p, err := k.assemble(ctx, site{cfg: &k.cfg, recorder: k.recorder, resources: k.resources, self: k.api.Current}, engine)
+	p, err := k.assemble(ctx, site{cfg: &k.cfg, recorder: k.recorder, resources: k.resources, self: k.api.Current, inUse: k.reporter.Poke}, engine)
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 
 	wg.Go(func() { _ = k.pleg.Start(ctx) })
 	wg.Go(func() { _ = p.volumes.Start(ctx) })
-	wg.Go(func() { _ = k.registration().Start(ctx) })
+	wg.Go(func() { _ = k.registration(p).Start(ctx) })
 	wg.Go(func() { _ = r.eviction.Start(ctx) })
 	wg.Go(func() { p.garbage.Start(ctx, k.recorder, node.Ref(k.cfg.NodeName)) })
 	wg.Go(func() { k.disks.Start(ctx) })

@@ -31,6 +31,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
+	"minik8s.io/minik8s/pkg/kubelet/internal/pluginregistration"
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
 	volumeplugin "minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
@@ -194,7 +195,13 @@ func (n *fakeNode) Dedicated(context.Context) bool                              
 func (n *fakeNode) Collect(context.Context, int64) (int64, error)                        { return 0, nil }
 func (n *fakeNode) Start(context.Context, record.EventRecorder, *corev1.ObjectReference) {}
 
-func (v *fakeVolumes) Start(ctx context.Context) error   { <-ctx.Done(); return nil }
+func (v *fakeVolumes) Start(ctx context.Context) error     { <-ctx.Done(); return nil }
+func (v *fakeVolumes) Drivers() pluginregistration.Handler { return nil }
+
+func (v *fakeVolumes) VolumesInUse() []corev1.UniqueVolumeName { return nil }
+
+func (v *fakeVolumes) Told([]corev1.UniqueVolumeName) {}
+
 func (v *fakeVolumes) Places(*corev1.Pod) []volume.Place { return nil }
 func (v *fakeVolumes) Changed() <-chan types.UID         { return nil }
 func (v *fakeVolumes) Mount(_ context.Context, pod *corev1.Pod, _ []string) error {

@@ -14,6 +14,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/cadvisor"
 	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
+	"minik8s.io/minik8s/pkg/kubelet/internal/pluginregistration"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
@@ -51,6 +52,11 @@ type volumes interface {
 	Changed() <-chan types.UID
 	// Places are where the volumes of a pod are whose use is told.
 	Places(*corev1.Pod) []volume.Place
+	// Drivers registers CSI drivers.
+	Drivers() pluginregistration.Handler
+	// VolumesInUse are those that must not be detached, Told which of them the API server knows of.
+	VolumesInUse() []corev1.UniqueVolumeName
+	Told(names []corev1.UniqueVolumeName)
 	// Pods are those that have volumes on disk.
 	Pods() ([]types.UID, error)
 	// Usage measures those of a pod that are on disk and go with it; beside an error it is what could be counted.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	registrationv1 "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
@@ -18,13 +19,15 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
 )
 
 // registration finds plugins. A kind of them is a line in the list.
-func (k *Kubelet) registration() *pluginregistration.Watcher {
+func (k *Kubelet) registration(p *parts) *pluginregistration.Watcher {
 	return pluginregistration.New(pluginregistration.Config{
 		Dir: filepath.Join(k.cfg.RootDir, kubeletdir.Registry), Clock: k.cfg.Clock,
 		Handlers: map[string]pluginregistration.Handler{
+			registrationv1.CSIPlugin:    p.volumes.Drivers(),
 			registrationv1.DevicePlugin: k.devices.Registered(),
 		},
 	})
@@ -64,5 +67,16 @@ func (k *Kubelet) refuse(life *podsync.Syncer) func(context.Context, *corev1.Pod
 		if f.Message = "Pod was rejected: " + text; life.Fail(ctx, pod, f) {
 			k.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, f.Reason, text)
 		}
+	}
+}
+
+// share has the mounts of drivers, which run in containers, be seen on the node. Pods without them run all the same.
+func share(ctx context.Context, rootDir string) {
+	real, err := filepath.EvalSymlinks(rootDir)
+	if err == nil {
+		err = mount.Share(real)
+	}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "What CSI drivers mount in containers will not be seen on this node")
 	}
 }

@@ -84,3 +84,18 @@ func (k *Kubelet) groups() cadvisor.Groups {
 	}
 	return nil
 }
+
+// volumesInUse are those of the node's status, nil while they are not known.
+func (k *Kubelet) volumesInUse() []corev1.UniqueVolumeName {
+	if r := k.running.Load(); r != nil {
+		return r.parts.volumes.VolumesInUse()
+	}
+	return nil
+}
+
+// told is what volumesInUse returned and the API server has got.
+func (k *Kubelet) told(names []corev1.UniqueVolumeName) {
+	if r := k.running.Load(); r != nil {
+		r.parts.volumes.Told(names)
+	}
+}

@@ -38,7 +38,6 @@ func supported(pod *corev1.Pod) *Refusal {
 
 func volumeSupported(v *corev1.Volume, path *field.Path, no func(bool, string, *field.Path)) {
 	const plugin = "this type of volume"
-	no(v.CSI != nil, plugin, path.Child("csi"))
 	no(v.ISCSI != nil, plugin, path.Child("iscsi"))
 	no(v.FC != nil, plugin, path.Child("fc"))
 	no(v.GitRepo != nil, plugin, path.Child("gitRepo"))

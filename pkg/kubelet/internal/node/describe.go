@@ -74,6 +74,8 @@ type Describer struct {
 	// NotReady is why pods cannot run, nil if they can.
 	NotReady func() error
 	Pressure func() []corev1.NodeConditionType
+	// VolumesInUse are nil while they are not known.
+	VolumesInUse func() []corev1.UniqueVolumeName
 	// Port is where the kubelet's API listens; nil if it does not.
 	Port func(context.Context) (int32, error)
 
@@ -114,6 +116,7 @@ func (d *Describer) Machine(ctx context.Context) Machine {
 	}
 	m := Machine{
 		Addresses: Addresses(d.Name, d.IPs), Info: d.Info(), Handlers: Handlers(d.Engine()), Images: d.imageList(ctx, down == nil), Pressure: d.Pressure(),
+		VolumesInUse: d.VolumesInUse(),
 	}
 	var err error
 	if m.Capacity, m.Allocatable, err = d.Resources.Read(); err != nil {

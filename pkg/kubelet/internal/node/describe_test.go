@@ -27,6 +27,7 @@ func TestDescriber_EngineAway(t *testing.T) {
 				Devices: func() (all, healthy corev1.ResourceList) { return nil, nil },
 			},
 			NotReady: func() error { return blocked }, Pressure: func() []corev1.NodeConditionType { return nil },
+			VolumesInUse: func() []corev1.UniqueVolumeName { return nil },
 		}
 		for _, step := range []struct {
 			away    bool

@@ -44,6 +44,8 @@ type Config struct {
 	Taints []corev1.Taint
 	// PodCIDRs of a Node that is registered anew; may be empty.
 	PodCIDRs []string
+	// Told is called with the volumes in use that the API server has come to know of. nil: nobody wants to know.
+	Told func([]corev1.UniqueVolumeName)
 	// Machine describes the machine. It is asked every 10 s, so what is costly in it is cached there.
 	Machine func(context.Context) Machine
 }
@@ -62,6 +64,8 @@ type Machine struct {
 	NotReady string
 	// Pressure are those of the conditions MemoryPressure, DiskPressure and PIDPressure that are true.
 	Pressure []corev1.NodeConditionType
+	// VolumesInUse must not be detached; nil: what the status says of them stays.
+	VolumesInUse []corev1.UniqueVolumeName
 }
 
 // Reporter keeps the Node.
@@ -139,7 +143,7 @@ func (r *Reporter) Sync(ctx context.Context) error {
 	m := r.cfg.Machine(ctx)
 	live, err := nodes.Get(ctx, r.cfg.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.cfg.Name, Labels: maps.Clone(r.cfg.Labels)}, Spec: corev1.NodeSpec{Taints: r.cfg.Taints, PodCIDRs: r.cfg.PodCIDRs}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.cfg.Name, Labels: maps.Clone(r.cfg.Labels), Annotations: maps.Clone(annotations)}, Spec: corev1.NodeSpec{Taints: r.cfg.Taints, PodCIDRs: r.cfg.PodCIDRs}}
 		if len(r.cfg.PodCIDRs) > 0 {
 			n.Spec.PodCIDR = r.cfg.PodCIDRs[0]
 		}
@@ -165,6 +169,7 @@ func (r *Reporter) Sync(ctx context.Context) error {
 	now := r.cfg.Clock.Now()
 	want.Status = Status(live.Status, m, now)
 	if same(live.Status, want.Status) && now.Sub(r.reported) < reportEvery {
+		r.told(m)
 		return nil
 	}
 	if _, _, err := nodeutil.PatchNodeStatus(r.cfg.Client.CoreV1(), types.NodeName(r.cfg.Name), live, want); err != nil {
@@ -172,25 +177,31 @@ func (r *Reporter) Sync(ctx context.Context) error {
 	}
 	r.reported = now
 	r.events(live.Status, want.Status)
+	r.told(m)
 	return nil
 }
 
-// label sets labels of ours that the Node lacks or has otherwise, and leaves all others.
-func (r *Reporter) label(ctx context.Context, live *corev1.Node) (*corev1.Node, error) {
-	missing := false
-	for k, v := range r.cfg.Labels {
-		if got, ok := live.Labels[k]; !ok || got != v {
-			missing = true
-		}
+func (r *Reporter) told(m Machine) {
+	if r.cfg.Told != nil && m.VolumesInUse != nil {
+		r.cfg.Told(m.VolumesInUse)
 	}
-	if !missing {
+}
+
+// annotations are those every node has: its volumes are attached by the controller.
+var annotations = map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
+
+// label sets labels and annotations of ours that the Node lacks or has otherwise, and leaves all others.
+func (r *Reporter) label(ctx context.Context, live *corev1.Node) (*corev1.Node, error) {
+	n := live.DeepCopy()
+	for k, v := range r.cfg.Labels {
+		metav1.SetMetaDataLabel(&n.ObjectMeta, k, v)
+	}
+	for k, v := range annotations {
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, k, v)
+	}
+	if maps.Equal(n.Labels, live.Labels) && maps.Equal(n.Annotations, live.Annotations) {
 		return live, nil
 	}
-	n := live.DeepCopy()
-	if n.Labels == nil {
-		n.Labels = map[string]string{}
-	}
-	maps.Copy(n.Labels, r.cfg.Labels)
 	n, err := r.cfg.Client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("labelling node %q: %w", r.cfg.Name, err)
@@ -233,6 +244,9 @@ func Status(old corev1.NodeStatus, m Machine, now time.Time) corev1.NodeStatus {
 	st.RuntimeHandlers = m.Handlers
 	st.Features = &corev1.NodeFeatures{SupplementalGroupsPolicy: new(true)}
 	st.Images = m.Images
+	if m.VolumesInUse != nil {
+		st.VolumesInUse = m.VolumesInUse
+	}
 	st.DaemonEndpoints.KubeletEndpoint.Port = m.KubeletPort
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"}
 	if m.NotReady != "" {

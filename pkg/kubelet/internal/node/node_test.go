@@ -5,7 +5,9 @@ package node
 
 import (
 	"context"
+	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,7 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clientfake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	testingclock "k8s.io/utils/clock/testing"
 
@@ -181,7 +185,9 @@ func TestHandlers(t *testing.T) {
 }
 
 func TestEvents_Rebooted(t *testing.T) {
-	boot := func(id string) corev1.NodeStatus { return corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: id}} }
+	boot := func(id string) corev1.NodeStatus {
+		return corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: id}}
+	}
 	for _, test := range []struct{ name, before, after, want string }{
 		{"same boot", "a", "a", ""},
 		{"registered just now", "", "a", ""},
@@ -195,5 +201,48 @@ func TestEvents_Rebooted(t *testing.T) {
 				t.Errorf("event %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestSync_VolumesInUse: what is not known yet stays as it was told, and what the API server knows is told back.
+func TestSync_VolumesInUse(t *testing.T) {
+	t.Parallel()
+	clock := testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	before := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{VolumesInUse: []corev1.UniqueVolumeName{"old"}}}
+	client := clientfake.NewClientset(before)
+	var m Machine
+	var told [][]corev1.UniqueVolumeName
+	fails := false
+	client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return fails, nil, errors.New("away") })
+	r := New(Config{
+		Name: "n", Client: client, Recorder: record.NewFakeRecorder(100), Clock: clock, Machine: func(context.Context) Machine { return m },
+		Told: func(v []corev1.UniqueVolumeName) { told = append(told, v) },
+	})
+	for _, tc := range []struct {
+		name       string
+		inUse      []corev1.UniqueVolumeName
+		fails      bool
+		want, told []corev1.UniqueVolumeName
+	}{
+		{"not known", nil, false, []corev1.UniqueVolumeName{"old"}, nil},
+		{"not told", []corev1.UniqueVolumeName{"new"}, true, []corev1.UniqueVolumeName{"old"}, nil},
+		{"told", []corev1.UniqueVolumeName{"new"}, false, []corev1.UniqueVolumeName{"new"}, []corev1.UniqueVolumeName{"new"}},
+		{"told before", []corev1.UniqueVolumeName{"new"}, false, []corev1.UniqueVolumeName{"new"}, []corev1.UniqueVolumeName{"new"}},
+		{"none", []corev1.UniqueVolumeName{}, false, nil, []corev1.UniqueVolumeName{}},
+	} {
+		m.VolumesInUse, fails, told = tc.inUse, tc.fails, nil
+		if err := r.Sync(t.Context()); (err != nil) != tc.fails {
+			t.Fatalf("%s: %v", tc.name, err)
+		}
+		n, err := client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(n.Status.VolumesInUse, tc.want) || n.Annotations["volumes.kubernetes.io/controller-managed-attach-detach"] != "true" {
+			t.Errorf("%s: in use are %v, annotations %v", tc.name, n.Status.VolumesInUse, n.Annotations)
+		}
+		if (len(told) > 0) != (tc.told != nil) || len(told) > 0 && !slices.Equal(told[0], tc.told) {
+			t.Errorf("%s: told %v, want %v", tc.name, told, tc.told)
+		}
 	}
 }
