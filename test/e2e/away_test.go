@@ -38,7 +38,9 @@ func TestAPIServerAway(t *testing.T) {
 	pods := map[string]*corev1.Pod{}
 	for _, name := range []string{"steady", "killed", "hung"} {
 		pods[name] = k.createAlive(t, name)
-		eventually(t, time.Minute, "the volume of "+name, func(context.Context) error { return os.WriteFile(alive(pods[name]), nil, 0o644) })
+		eventually(t, time.Minute, "the volume of "+name, func(context.Context) error {
+			return os.WriteFile(alive(pods[name]), nil, 0o644)
+		})
 		k.awaitReady(t, name, func(s corev1.ContainerStatus) bool { ids[name] = s.ContainerID; return s.RestartCount == 0 })
 	}
 
@@ -53,7 +55,8 @@ func TestAPIServerAway(t *testing.T) {
 	for _, name := range []string{"killed", "hung"} {
 		eventually(t, 40*time.Second, "another container of "+name, func(ctx context.Context) error {
 			out, err := exec.CommandContext(ctx, "docker", "ps", "--no-trunc", "--format", "{{.ID}}",
-				"--filter", "label=io.kubernetes.pod.uid="+string(pods[name].UID), "--filter", "label=io.kubernetes.docker.type=container").Output()
+				"--filter", "label=io.kubernetes.pod.uid="+string(pods[name].UID),
+				"--filter", "label=io.kubernetes.docker.type=container").Output()
 			id := "docker://" + strings.TrimSpace(string(out))
 			if err == nil && (id == ids[name] || len(out) == 0) {
 				err = errors.New("it is " + id)
@@ -83,12 +86,12 @@ func (k *kube) createAlive(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	probe := &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 3, InitialDelaySeconds: 5, ProbeHandler: corev1.ProbeHandler{
 		HTTPGet: &corev1.HTTPGetAction{Path: "/alive/file", Port: intstr.FromInt32(8080)}}}
-	p, err := k.client.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
-		NodeName: "two", TerminationGracePeriodSeconds: new(int64(1)),
-		Containers: []corev1.Container{{Name: "c", Image: frontendImage, Command: []string{"/guestbook", "static", "/"},
-			LivenessProbe: probe, VolumeMounts: []corev1.VolumeMount{{Name: "alive", MountPath: "/alive"}}}},
-		Volumes: []corev1.Volume{{Name: "alive", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
-	}}, metav1.CreateOptions{})
+	p, err := k.client.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PodSpec{NodeName: "two", TerminationGracePeriodSeconds: new(int64(1)),
+			Containers: []corev1.Container{{Name: "c", Image: frontendImage, Command: []string{"/guestbook", "static", "/"},
+				LivenessProbe: probe, VolumeMounts: []corev1.VolumeMount{{Name: "alive", MountPath: "/alive"}}}},
+			Volumes: []corev1.Volume{{Name: "alive", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

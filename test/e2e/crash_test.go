@@ -235,7 +235,8 @@ func draw(r *rand.Rand, n int) plan {
 // churnPod is a pod with some of what leaves traces on a node.
 func churnPod(r *rand.Rand, n int) *corev1.Pod {
 	web := corev1.Container{Name: "web", Image: frontendImage, Command: []string{"/guestbook", "static", "/"},
-		VolumeMounts: []corev1.VolumeMount{{Name: "memory", MountPath: "/memory"}, {Name: "memory", MountPath: "/below", SubPath: "a/b"}}}
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "memory", MountPath: "/memory"}, {Name: "memory", MountPath: "/below", SubPath: "a/b"}}}
 	if r.IntN(3) == 0 {
 		web.Ports = []corev1.ContainerPort{{ContainerPort: 8080, HostPort: int32(23000 + n)}}
 	}
@@ -246,10 +247,12 @@ func churnPod(r *rand.Rand, n int) *corev1.Pod {
 			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}},
 	}}
 	if r.IntN(3) == 0 {
-		p.Spec.InitContainers = []corev1.Container{{Name: "init", Image: frontendImage, Command: []string{"/guestbook", "lookup", "localhost"}}}
+		p.Spec.InitContainers = []corev1.Container{{Name: "init", Image: frontendImage,
+			Command: []string{"/guestbook", "lookup", "localhost"}}}
 	}
 	if r.IntN(3) == 0 {
-		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "deaf", Image: frontendImage, Command: []string{"/guestbook", "toolbox"}, Stdin: true})
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "deaf", Image: frontendImage,
+			Command: []string{"/guestbook", "toolbox"}, Stdin: true})
 	}
 	return p
 }
@@ -357,7 +360,8 @@ func (w *world) unharmed(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if s.RestartCount != 0 || s.LastTerminationState.Terminated != nil {
-			t.Errorf("container %s of %s was restarted %d times, the last end was %+v", s.Name, p.Name, s.RestartCount, s.LastTerminationState.Terminated)
+			t.Errorf("container %s of %s was restarted %d times, the last end was %+v",
+				s.Name, p.Name, s.RestartCount, s.LastTerminationState.Terminated)
 		}
 		if first := w.seen[p.UID][s.Name]; first != "" && first != s.ContainerID {
 			t.Errorf("container %s of %s is %s, was %s", s.Name, p.Name, s.ContainerID, first)

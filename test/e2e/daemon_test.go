@@ -190,7 +190,8 @@ func (k *kube) createProbed(t *testing.T, name string) {
 	}
 }
 
-// awaitRestarts waits until a pod is Ready, answers, and its container was restarted so many times; it returns the container's id.
+// awaitRestarts waits until a pod is Ready, answers, and its container was restarted so many times; it returns the
+// container's id.
 func (k *kube) awaitRestarts(t *testing.T, name string, restarts int32) (id string) {
 	t.Helper()
 	eventually(t, time.Minute, fmt.Sprintf("%s Ready after %d restarts", name, restarts), func(ctx context.Context) error {

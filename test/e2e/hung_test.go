@@ -124,7 +124,8 @@ func TestExecUnread(t *testing.T) {
 	if out := k.kubectl(t, "-n", ns, "exec", "web", "--", "/guestbook", "lookup", "localhost"); !strings.Contains(out, "127.0.0.1") {
 		t.Errorf("a command beside them prints %q", out)
 	}
-	eventually(t, 30*time.Second, "little memory for clients that read nothing", func(context.Context) error { // garbage is in it at first
+	eventually(t, 30*time.Second, "little memory for clients that read nothing", func(context.Context) error {
+		// Garbage is in it at first.
 		after, err := program.UsageOf(s.Pid)
 		if grown := after.Anonymous - before.Anonymous; err == nil && grown > clients*size/4 {
 			err = fmt.Errorf("%d take %d MiB", clients, grown>>20)
@@ -140,7 +141,8 @@ func TestExecUnread(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		out, err := exec.CommandContext(ctx, "docker", "top", strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "docker://"), "-o", "pid,args").Output()
+		out, err := exec.CommandContext(ctx, "docker", "top",
+			strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "docker://"), "-o", "pid,args").Output()
 		if err == nil && strings.Contains(string(out), "guestbook get") {
 			err = errors.New(string(out))
 		}

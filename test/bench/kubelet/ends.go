@@ -32,7 +32,8 @@ func (b *bench) ends(ctx context.Context, n *node) error {
 		took = append(took, t)
 	}
 	for what, t := range map[string]time.Duration{"median": percentile(took, 0.5), "99 %": percentile(took, 0.99)} {
-		b.table.Add(figure.Ours, figure.Figure{Name: "container's end to status in the API, " + what, Unit: "ms", Within: 200}, float64(t.Microseconds())/1000)
+		b.table.Add(figure.Ours, figure.Figure{Name: "container's end to status in the API, " + what, Unit: "ms", Within: 200},
+			float64(t.Microseconds())/1000)
 	}
 	return n.stops(ctx, b.engine, name, b.exits)
 }
@@ -55,7 +56,8 @@ func (b *bench) end(ctx context.Context, n *node, pod string) (time.Duration, er
 	}
 	for e := range w.ResultChan() {
 		p, ok := e.Object.(*corev1.Pod)
-		if !ok || e.Type == watch.Deleted || len(p.Status.ContainerStatuses) != 1 || p.Status.ContainerStatuses[0].State.Terminated == nil {
+		if !ok || e.Type == watch.Deleted || len(p.Status.ContainerStatuses) != 1 ||
+			p.Status.ContainerStatuses[0].State.Terminated == nil {
 			continue
 		}
 		told := time.Now()

@@ -35,8 +35,10 @@ type node struct {
 
 // startNode starts a cluster and waits for its node, or for its control plane if the arguments ask for no node.
 func (b *bench) startNode(ctx context.Context, name string, args ...string) (_ *node, err error) {
-	n := &node{Cluster: cluster.Cluster{Binary: b.minik8s, Name: "bench-" + name, DataDir: filepath.Join(b.dir, name)}, image: b.image}
-	n.program, err = program.Start(b.dir, b.minik8s, "minik8s", append([]string{"server", "--name", n.Name, "--data-dir", n.DataDir}, args...)...)
+	c := cluster.Cluster{Binary: b.minik8s, Name: "bench-" + name, DataDir: filepath.Join(b.dir, name)}
+	n := &node{Cluster: c, image: b.image}
+	n.program, err = program.Start(b.dir, b.minik8s, "minik8s",
+		append([]string{"server", "--name", n.Name, "--data-dir", n.DataDir}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +55,8 @@ func (b *bench) startNode(ctx context.Context, name string, args ...string) (_ *
 		return nil, err
 	}
 	return n, n.await(ctx, func(ctx context.Context) error {
-		if _, err := n.client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{}); err != nil || len(args) > 0 {
+		_, err := n.client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+		if err != nil || len(args) > 0 {
 			return err
 		}
 		return n.ready(ctx)

@@ -147,9 +147,11 @@ func (r *raw) connect(pid int) error {
 	}
 	defer inside.Close()
 	number := r.links.Add(1)
-	address := &net.IPNet{IP: net.IPv4(198, 18, byte(number>>8), byte(number)), Mask: net.CIDRMask(32, 32)} // RFC 2544: for benchmarks
+	// RFC 2544 has these addresses for benchmarks.
+	address := &net.IPNet{IP: net.IPv4(198, 18, byte(number>>8), byte(number)), Mask: net.CIDRMask(32, 32)}
 	gateway := &net.IPNet{IP: net.IPv4(169, 254, 1, 1), Mask: net.CIDRMask(32, 32)}
-	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("bench%d", number)}, PeerName: "eth0", PeerNamespace: netlink.NsFd(ns)}
+	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("bench%d", number)},
+		PeerName: "eth0", PeerNamespace: netlink.NsFd(ns)}
 	if err := netlink.LinkAdd(veth); err != nil {
 		return err
 	}

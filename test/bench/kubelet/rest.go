@@ -156,7 +156,8 @@ func countIPTables(dir string) (*calls, error) {
 	if err := os.Mkdir(bin, 0o700); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"} {
+	for _, name := range []string{"iptables", "iptables-save", "iptables-restore",
+		"ip6tables", "ip6tables-save", "ip6tables-restore"} {
 		program, err := exec.LookPath(name)
 		if err != nil {
 			return nil, err

@@ -21,7 +21,8 @@ func (b *bench) note(side figure.Side, name string, atMost float64, d time.Durat
 }
 
 // startAndStop measures the start and the end of some pods at once.
-func (b *bench) startAndStop(ctx context.Context, side figure.Side, n *node, r *raw, name string, count int) (start, stop cost, err error) {
+func (b *bench) startAndStop(ctx context.Context, side figure.Side, n *node, r *raw, name string, count int) (
+	start, stop cost, err error) {
 	if side == figure.Upstream {
 		at := min(r.at, count)
 		pods, start, err := r.starts(ctx, at, count)
