@@ -291,9 +291,9 @@ func (k *Kubelet) newLife(ctx context.Context, p *parts, engine container.Versio
 		Runtime: k.pleg.Runtime(), RuntimeName: engine.Name, Network: k.cfg.Network, HostPorts: p.hostPorts, Images: p.images,
 		Volumes: p.volumes, Cgroups: p.cgroups, Builder: builder, Status: k.status, Probes: probes,
 		Observe: k.pleg.Pod, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
-		Logs: podlog.Standard(), Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.api.handler, RecursiveReadOnly: k.describer.RecursiveReadOnly,
-		Resources: p.resources,
-		Failures:  store, Resizes: &k.resizes, Terminated: k.metrics.Terminated,
+		Logs: podlog.Standard(), Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.api.handler,
+		RecursiveReadOnly: k.describer.RecursiveReadOnly, Resources: p.resources, Devices: k.devices, Failures: store, Resizes: &k.resizes,
+		Terminated: k.metrics.Terminated,
 	})
 }
 

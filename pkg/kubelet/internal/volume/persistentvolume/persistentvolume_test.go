@@ -340,7 +340,7 @@ func TestSetUp_NFS(t *testing.T) {
 		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	})
 	mounts := &mount.Fake{NoServer: errors.New("no route to host")}
-	p := &PersistentVolume{Client: fake.NewClientset(claim(), once), Node: here, Mounts: mounts}
+	p := &PersistentVolume{CSI: noDrivers{}, Client: fake.NewClientset(claim(), once), Node: here, Mounts: mounts}
 	m := mountOf(t, byClaim, nil)
 	if err := p.SetUp(t.Context(), m); err == nil || err.Error() != "no route to host" || p.HostPath(m) != m.Dir {
 		t.Errorf("a server that is away: %v, %s", err, p.HostPath(m))
