@@ -53,6 +53,11 @@ func setUp(t *testing.T, objects ...runtime.Object) *fixture {
 		r.Status.ExpirationTimestamp = metav1.NewTime(time.Now().Add(time.Hour))
 		return true, r, nil
 	})
+	// A name that a server would have generated.
+	client.PrependReactor("create", "podcertificaterequests", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		a.(clienttesting.CreateAction).GetObject().(*certificatesv1.PodCertificateRequest).Name = "r"
+		return false, nil, nil
+	})
 	mounts := &mount.Fake{}
 	root := t.TempDir()
 	m, err := newManager(Config{
@@ -186,10 +191,6 @@ func TestMountCertificates(t *testing.T) {
 	f := setUp(t,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "default"}},
 		&certificatesv1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: certificatesv1.ClusterTrustBundleSpec{TrustBundle: text("ca")}})
-	f.client.PrependReactor("create", "podcertificaterequests", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		a.(clienttesting.CreateAction).GetObject().(*certificatesv1.PodCertificateRequest).Name = "r"
-		return false, nil, nil
-	})
 	pod := podWith(volumeOf("all", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: new(int32(0o444)), Sources: []corev1.VolumeProjection{
 		{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new("b"), Path: "anchors.pem"}},
 		{PodCertificate: &corev1.PodCertificateProjection{SignerName: "e.com/s", KeyType: "ED25519", CredentialBundlePath: "bundle.pem", CertificateChainPath: "in/chain.pem"}},

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,8 +196,8 @@ func TestAttached(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-		c, err := New(Config{RootDir: t.TempDir(), NodeName: "n", Client: client, Clock: clock.RealClock{}, Node: func() *corev1.Node { return node }})
+		var node atomic.Pointer[corev1.Node]
+		c, err := New(Config{RootDir: t.TempDir(), NodeName: "n", Client: client, Clock: clock.RealClock{}, Node: node.Load})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +229,7 @@ func TestAttached(t *testing.T) {
 			default:
 			}
 		}
-		node = &corev1.Node{Status: corev1.NodeStatus{VolumesAttached: []corev1.AttachedVolume{{Name: unique}}}}
+		node.Store(&corev1.Node{Status: corev1.NodeStatus{VolumesAttached: []corev1.AttachedVolume{{Name: unique}}}})
 		stillWaits("what is in use is not told")
 		c.Told([]corev1.UniqueVolumeName{unique})
 		stillWaits("there is no attachment")
