@@ -75,7 +75,7 @@ func driverPod() *corev1.Pod {
 			TerminationGracePeriodSeconds: ptr.To[int64](1),
 			Containers: []corev1.Container{{
 				Name: "driver", Image: csiImage, Args: []string{"-name=" + csiDriver, "-node=here", "-data=" + filepath.Join(standardDir, "plugins", csiDriver, "data")},
-				SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)},
+				SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
 				VolumeMounts:    []corev1.VolumeMount{{Name: "kubelet", MountPath: standardDir, MountPropagation: ptr.To(corev1.MountPropagationBidirectional)}},
 			}},
 			Volumes: []corev1.Volume{{Name: "kubelet", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: standardDir, Type: ptr.To(corev1.HostPathDirectory)}}}},
