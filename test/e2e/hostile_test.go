@@ -43,7 +43,7 @@ func hostileImage(t *testing.T, tag string, links map[string]string) string {
 	from := tar.NewReader(bytes.NewReader(plain))
 	for {
 		h, err := from.Next()
-		if err == io.EOF { //nolint:errorlint // as its documentation says
+		if err == io.EOF {
 			break
 		}
 		if err != nil {

@@ -37,7 +37,7 @@ func newEngine(ctx context.Context) (*engine, error) {
 	return &engine{Client: c, pid: pid}, err
 }
 
-func (e *engine) close() error { return e.Client.Close() }
+func (e *engine) close() error { return e.Close() }
 
 // server is the process that listens at a socket.
 func server(socket string) (int, error) {
