@@ -126,3 +126,4 @@ include test/conformance/conformance.mk
 include test/differential/differential.mk
 include test/envtest/envtest.mk
 include test/fuzz/fuzz.mk
+include test/e2e/vm/vm.mk
