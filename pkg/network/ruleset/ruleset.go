@@ -6,10 +6,12 @@
 package ruleset
 
 import (
+	"context"
 	"encoding/binary"
 	"os/exec"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -40,8 +42,13 @@ func Generation() (generation uint32, ok bool) {
 	return 0, false
 }
 
+// patience is how long iptables may take to tell its version.
+const patience = 10 * time.Second
+
 // nfTables tells which variant of iptables this machine has.
 var nfTables = sync.OnceValue(func() bool {
-	out, err := exec.Command("iptables", "--version").Output()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "iptables", "--version").Output()
 	return err == nil && strings.Contains(string(out), "nf_tables")
 })
