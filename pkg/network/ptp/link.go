@@ -4,6 +4,7 @@
 package ptp
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -142,7 +143,7 @@ func ensureVeth(ns netns.NsHandle, pod *netlink.Handle, name string, mtu int) (h
 		return nil, nil, fmt.Errorf("finding link %s: %w", name, err)
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU = name, mtu
+	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, hardwareAddr()
 	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: podLink, PeerNamespace: netlink.NsFd(ns), PeerMTU: uint32(mtu)}
 	if err := netlink.LinkAdd(veth); err != nil {
 		return nil, nil, fmt.Errorf("adding link %s: %w", name, err)
@@ -154,6 +155,16 @@ func ensureVeth(ns netns.NsHandle, pod *netlink.Handle, name string, mtu int) (h
 		return nil, nil, fmt.Errorf("finding the pod's link: %w", err)
 	}
 	return host, peer, nil
+}
+
+// hardwareAddr is an address for the node's end of a link, random and of nobody else (IEEE 802: locally administered, not a
+// group). A link that has none of its own from the start gets one from udev a moment later (MACAddressPolicy of
+// systemd.link(5)), and the pod's neighbour entry is for the one before.
+func hardwareAddr() net.HardwareAddr {
+	a := make(net.HardwareAddr, 6)
+	_, _ = rand.Read(a) // never fails
+	a[0] = a[0]&^1 | 2
+	return a
 }
 
 // connectAddr gives the pod an address, with a default route in the pod and a route to it on the node. The neighbours

@@ -117,6 +117,7 @@ func TestSetUp_NodesOwn(t *testing.T) {
 // TestPlumbing runs its body in a child with a network namespace of its own, which stands for the node.
 func TestPlumbing(t *testing.T) {
 	machinetest.Root(t, "for a network namespace")
+	machinetest.Mounts(t)
 	machinetest.Programs(t, "iptables")
 	if os.Getenv("PTP_TEST_ROLE") != "node" {
 		cmd := exec.Command("/proc/self/exe", "-test.run=^TestPlumbing$", "-test.v")
@@ -210,6 +211,25 @@ func iptablesSave(t *testing.T) string {
 	return all
 }
 
+// addressOrigin tells where the hardware address of a link of this namespace is from.
+func addressOrigin(t *testing.T, link string) string {
+	t.Helper()
+	sys := t.TempDir()
+	if err := syscall.Mount("sysfs", sys, "sysfs", syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := syscall.Unmount(sys, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	origin, err := os.ReadFile(filepath.Join(sys, "class/net", link, "addr_assign_type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(origin))
+}
+
 func plumbing(t *testing.T) {
 	t.Helper()
 	lo, err := netlink.LinkByName("lo")
@@ -270,6 +290,9 @@ func plumbing(t *testing.T) {
 		if again, err := p.SetUp(ctx, "b", b); err != nil || fmt.Sprint(again) != fmt.Sprint(addrsB) {
 			t.Errorf("again: %v, %v", again, err)
 		}
+	}
+	if got := addressOrigin(t, p.linkName("b")); got != "3" { // NET_ADDR_SET: udev leaves it alone
+		t.Errorf("addr_assign_type of the node's end is %q", got)
 	}
 	for i := range 2 {
 		listen(t, b, netip.AddrPortFrom(addrsB[i], 80).String())
