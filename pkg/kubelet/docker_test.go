@@ -299,6 +299,18 @@ func TestDocker(t *testing.T) {
 	for _, name := range []string{"web", "job", "other"} {
 		w.await("gone", name, func(p *corev1.Pod) bool { return p == nil })
 	}
+	// The API forgets a pod a moment before its node has forgotten it.
+	for deadline := time.After(30 * time.Second); ; {
+		left, err := os.ReadDir(filepath.Join(w.dir, "checkpoints"))
+		if err == nil && len(left) == 0 {
+			break
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("left in checkpoints: %v %v", left, err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 	stop()
 	if found, err := r.List(t.Context()); err != nil || len(found) > 0 {
 		t.Errorf("left behind: %v %v", found, err)

@@ -40,8 +40,10 @@ func testLogs(t *testing.T, s Subject) {
 	if want := "err 0\nerr 1\nerr 2\nerr 3\nerr 4\n"; err != want {
 		t.Errorf("stderr %q", err)
 	}
-	if out, err = p.Logs(id, container.LogOptions{Tail: 3}); out != "out 4\n" || err != "err 3\nerr 4\n" {
-		t.Errorf("the last three lines: %q, %q", out, err)
+	// Which line of the two streams came last, the engine decides that reads them.
+	lastOut, lastErr := p.Logs(id, container.LogOptions{Tail: 3})
+	if n := strings.Count(lastOut+lastErr, "\n"); n != 3 || !strings.HasSuffix(out, lastOut) || !strings.HasSuffix(err, lastErr) {
+		t.Errorf("the last three lines: %q, %q", lastOut, lastErr)
 	}
 	if out, err = p.Logs(id, container.LogOptions{Tail: 0}); out != "" || err != "" {
 		t.Errorf("the last zero lines: %q, %q", out, err)
