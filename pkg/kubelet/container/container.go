@@ -190,7 +190,7 @@ type ContainerConfig struct { //nolint:revive // container.Config is what Docker
 	Mounts        []Mount
 	Devices       []Device
 	// CDIDevices are qualified names of the Container Device Interface, Annotations are for the program that runs the container. An
-	// engine that cannot pass them on refuses the container.
+	// engine that cannot give them to a container refuses it.
 	CDIDevices  []string
 	Annotations map[string]string
 	// User is "" (root), a uid or a name, and may have ":" and a group behind it; names are the image's. Groups are supplementary;
@@ -229,6 +229,8 @@ type Mount struct {
 	ReadOnly       bool
 	// RecursiveReadOnly makes a read-only mount so with all that is mounted below HostPath, which otherwise stays as it is.
 	RecursiveReadOnly bool
+	// NonRecursive leaves out what is mounted below HostPath.
+	NonRecursive bool
 	// Propagation is "", "rslave" or "rshared".
 	Propagation string
 }
@@ -243,6 +245,9 @@ type Resources struct {
 	CPUPeriod   int64 // microseconds
 	MemoryBytes int64
 	PidsLimit   int64
+	// CPUs and NUMANodes are lists such as "0-2,7": on which CPUs processes run, and from which nodes they get memory. UpdateContainer
+	// leaves alone what is not set.
+	CPUs, NUMANodes string
 }
 
 // User is who the first process of a container is.
