@@ -24,6 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"minik8s.io/minik8s/pkg/network/ruleset"
 )
 
 const table = "nat"
@@ -68,6 +70,16 @@ type Manager struct {
 	published map[types.UID]publication
 	// stale are the flows that are to be forgotten and are not yet; mu guards it.
 	stale map[flowsTo]bool
+	// generation numbers the rules of this network namespace, by anybody; ok is false if nobody does.
+	generation func() (generation uint32, ok bool)
+	// retained is what the last Retain found, nil if it failed; mu guards it.
+	retained *retained
+}
+
+// retained are the pods that have rules in a generation of them.
+type retained struct {
+	generation uint32
+	pods       map[types.UID]bool
 }
 
 // flowsTo are the UDP flows of a family to a port.
@@ -91,7 +103,8 @@ func New(cluster string) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding iptables: %w", err)
 	}
-	m := &Manager{chains: ChainsOf(cluster), v4: v4, localnet: routeLocalnet, flows: forgetFlows, published: map[types.UID]publication{}, stale: map[flowsTo]bool{}}
+	m := &Manager{chains: ChainsOf(cluster), v4: v4, localnet: routeLocalnet, flows: forgetFlows, published: map[types.UID]publication{}, stale: map[flowsTo]bool{},
+		generation: ruleset.Generation}
 	if v6, err := iptables.NewWithProtocol(iptables.ProtocolIPv6); err == nil {
 		if _, err := v6.ListChains(table); err == nil {
 			m.v6 = v6
@@ -264,10 +277,38 @@ func (m *Manager) forget() error {
 // Remove withdraws all ports of a pod. Absence is success.
 func (m *Manager) Remove(uid types.UID) error { return m.Set(uid, nil, nil) }
 
-// Retain withdraws the ports of all pods but those in keep.
+// Retain withdraws the ports of all pods but those in keep. It starts no program when nobody has changed the rules since the last
+// time, and they were of pods in keep.
 func (m *Manager) Retain(keep map[types.UID]bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	generation, numbered := m.generation() // before the look: what changes meanwhile is looked at again
+	if r := m.retained; numbered && r != nil && r.generation == generation && within(r.pods, keep) {
+		return m.forget()
+	}
+	m.retained = nil
+	found, err := m.withdraw(keep)
+	if err != nil {
+		return err
+	}
+	if numbered {
+		m.retained = &retained{generation, found}
+	}
+	return m.forget()
+}
+
+func within(pods, keep map[types.UID]bool) bool {
+	for uid := range pods {
+		if !keep[uid] {
+			return false
+		}
+	}
+	return true
+}
+
+// withdraw removes the rules of all pods but those in keep, and returns which pods had some. The caller holds mu.
+func (m *Manager) withdraw(keep map[types.UID]bool) (found map[types.UID]bool, err error) {
+	found = map[types.UID]bool{}
 	for _, f := range []struct {
 		t    Tables
 		inet int
@@ -278,21 +319,22 @@ func (m *Manager) Retain(keep map[types.UID]bool) error {
 		for _, chain := range m.chains.all() {
 			rules, err := rulesOf(f.t, chain)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			for _, r := range rules {
+				found[r.uid] = true
 				if keep[r.uid] {
 					continue
 				}
 				delete(m.published, r.uid)
 				if err := f.t.DeleteIfExists(table, chain, r.spec...); err != nil {
-					return fmt.Errorf("withdrawing host ports of pod %s: %w", r.uid, err)
+					return nil, fmt.Errorf("withdrawing host ports of pod %s: %w", r.uid, err)
 				}
 				m.outdate(f.inet, []Rule{{chain, r.spec}})
 			}
 		}
 	}
-	return m.forget()
+	return found, nil
 }
 
 // Purge removes the chains and the jumps to them.

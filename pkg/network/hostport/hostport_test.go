@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -319,5 +320,66 @@ func TestTables(t *testing.T) {
 	out, err := exec.Command("iptables-save", "-t", "nat").CombinedOutput()
 	if err != nil || strings.Contains(string(out), "MINIK8S") {
 		t.Errorf("after purge: %v\n%s", err, out)
+	}
+}
+
+// listing is a table with one rule of each of some pods, which counts how often it is looked at, and may fail.
+type listing struct {
+	Tables
+	pods  []string
+	looks int
+	fails error
+}
+
+func (l *listing) ChainExists(string, string) (bool, error) { l.looks++; return true, l.fails }
+
+func (l *listing) List(_, chain string) ([]string, error) {
+	var out []string
+	for _, p := range l.pods {
+		out = append(out, "-A "+chain+` -m comment --comment "pod `+p+`" -j DNAT`)
+	}
+	return out, nil
+}
+
+func (l *listing) DeleteIfExists(_, _ string, rule ...string) error {
+	l.pods = slices.DeleteFunc(l.pods, func(p string) bool { return slices.Contains(rule, "pod "+p) })
+	return nil
+}
+
+// What nobody has changed is not looked at again, but for a pod that has gone since, and after a failure.
+func TestRetain(t *testing.T) {
+	tables, generation, numbered := &listing{pods: []string{"a", "b"}}, uint32(1), true
+	m := &Manager{
+		chains: ChainsOf("test"), v4: tables, published: map[types.UID]publication{}, stale: map[flowsTo]bool{},
+		generation: func() (uint32, bool) { return generation, numbered },
+	}
+	keep := map[types.UID]bool{"a": true, "b": true}
+	for _, step := range []struct {
+		name  string
+		do    func()
+		looks int // at two chains each
+		err   bool
+		left  string
+	}{
+		{name: "the first time", looks: 2, left: "a b"},
+		{name: "as it was", left: "a b"},
+		{name: "somebody has changed something", do: func() { generation++ }, looks: 2, left: "a b"},
+		{name: "a look fails", do: func() { generation++; tables.fails = errors.New("locked") }, looks: 1, err: true, left: "a b"},
+		{name: "it is repeated", do: func() { tables.fails = nil }, looks: 2, left: "a b"},
+		{name: "a pod has gone", do: func() { delete(keep, "b") }, looks: 2, left: "a"},
+		{name: "that was a change", do: func() { generation++ }, looks: 2, left: "a"},
+		{name: "at rest", left: "a"},
+		{name: "nobody numbers rules", do: func() { numbered = false }, looks: 2, left: "a"},
+	} {
+		if step.do != nil {
+			step.do()
+		}
+		tables.looks = 0
+		if err := m.Retain(keep); (err != nil) != step.err {
+			t.Errorf("%s: %v", step.name, err)
+		}
+		if got := strings.Join(tables.pods, " "); tables.looks != step.looks || got != step.left {
+			t.Errorf("%s: %d looks, want %d; left %q, want %q", step.name, tables.looks, step.looks, got, step.left)
+		}
 	}
 }
