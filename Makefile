@@ -52,10 +52,14 @@ images: docker ## build the images of the examples
 compiler: ## see that there is a C compiler for the race detector, install it on Debian and Ubuntu
 	@hack/ensure-compiler
 
+.PHONY: dbus
+dbus: ## see that there is a D-Bus daemon for tests, install it on Debian and Ubuntu
+	@hack/ensure-dbus
+
 # Unit and integration tests run once, with the race detector, which is linked by a C compiler; no profile, for speed is not
 # what is tested. The programs of the end-to-end tests are those that users get.
 .PHONY: test
-test: docker compiler verify lint build ## everything that CI runs
+test: docker compiler dbus verify lint build ## everything that CI runs
 	CGO_ENABLED=1 MINIK8S_ALL_TESTS=1 go test -race -pgo=off -timeout 30m ./...
 	$(MAKE) e2e
 

@@ -19,7 +19,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/apiserver"
 	"minik8s.io/minik8s/pkg/apiserver/flags"
-	"minik8s.io/minik8s/pkg/memory"
+	"minik8s.io/minik8s/pkg/heap"
 )
 
 func newAPIServerCommand() *cobra.Command {
@@ -68,7 +68,7 @@ func runAPIServer(ctx context.Context, f *flags.Flags, loops *controllerFlags, c
 	klog.InfoS("Running kube-apiserver", "version", gitVersion(), "address", c.Listener.Addr().String())
 	go func() {
 		if err := waitServing(ctx, server.Loopback()); err == nil && ctx.Err() == nil {
-			memory.Manage(ctx, memory.ServerRoom)
+			heap.Manage(ctx, heap.ServerRoom)
 		}
 	}()
 	certificate, _ := c.SecureServing.Cert.CurrentCertKeyContent()

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 
-	"minik8s.io/minik8s/pkg/memory"
+	"minik8s.io/minik8s/pkg/heap"
 )
 
 func main() {
@@ -25,7 +25,7 @@ func main() {
 	case "kube-apiserver":
 		os.Exit(run(newAPIServerCommand()))
 	case "etcd":
-		go memory.Manage(context.Background(), 0)
+		go heap.Manage(context.Background(), 0)
 		etcdmain.Main(os.Args)
 		return
 	case "kubectl":

@@ -32,7 +32,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/policycheck"
 	"minik8s.io/minik8s/pkg/controllers"
 	"minik8s.io/minik8s/pkg/etcd"
-	"minik8s.io/minik8s/pkg/memory"
+	"minik8s.io/minik8s/pkg/heap"
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/scheduler"
 )
@@ -157,7 +157,7 @@ func (r *runner) run(ctx context.Context) error {
 		if err := r.waitReady(ctx); err != nil {
 			return err
 		}
-		memory.Manage(ctx, memory.ServerRoom)
+		heap.Manage(ctx, heap.ServerRoom)
 		return nil
 	})
 	err = parts.Wait()

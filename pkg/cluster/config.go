@@ -125,6 +125,11 @@ type KubeletConfig struct {
 	// does not honour is refused.
 	Config    string `json:"config,omitempty"`
 	ConfigDir string `json:"configDir,omitempty"`
+	// ImageCredentialProviderConfig says which plugins know logins for registries: a CredentialProviderConfig, or a folder of such
+	// files, as upstream's --image-credential-provider-config. ImageCredentialProviderBinDir is the folder of their programs. Paths
+	// are absolute.
+	ImageCredentialProviderConfig string `json:"imageCredentialProviderConfig,omitempty"`
+	ImageCredentialProviderBinDir string `json:"imageCredentialProviderBinDir,omitempty"`
 	// PodCIDR is the range of the node's pods; default the first /24 of networking.podSubnet.
 	PodCIDR string `json:"podCIDR,omitempty"`
 	// DockerHost is the engine's endpoint; default $DOCKER_HOST or unix:///var/run/docker.sock when the node is made. With
@@ -196,7 +201,10 @@ func (c Config) Validate() error {
 	if q := c.Etcd.QuotaBackendBytes; q != 0 && q < minQuota {
 		return fmt.Errorf("etcd.quotaBackendBytes must be at least %d, is %d", minQuota, q)
 	}
-	for field, path := range map[string]string{"kubelet.config": c.Kubelet.Config, "kubelet.configDir": c.Kubelet.ConfigDir} {
+	for field, path := range map[string]string{
+		"kubelet.config": c.Kubelet.Config, "kubelet.configDir": c.Kubelet.ConfigDir,
+		"kubelet.imageCredentialProviderConfig": c.Kubelet.ImageCredentialProviderConfig, "kubelet.imageCredentialProviderBinDir": c.Kubelet.ImageCredentialProviderBinDir,
+	} {
 		if path != "" && !filepath.IsAbs(path) {
 			return fmt.Errorf("%s: %q must be an absolute path, since a cluster is started again from anywhere", field, path)
 		}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/apis/useragent"
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
@@ -48,6 +49,9 @@ func checkNode(ctx context.Context, c Config) error {
 		return &Problem{Cause: "a node needs the rights of root for networks, mounts and cgroups", Remedy: "run as root, or use --nodes 0 for a control plane without pods"}
 	}
 	if _, err := configuration.Read(c.Kubelet.Config, c.Kubelet.ConfigDir); err != nil {
+		return err
+	}
+	if _, err := configuration.CredentialProviders(c.Kubelet.ImageCredentialProviderConfig, c.Kubelet.ImageCredentialProviderBinDir); err != nil {
 		return err
 	}
 	if err := docker.Check(ctx, c.Kubelet.DockerHost, dockerTLS(c)); err != nil {
@@ -225,9 +229,24 @@ func kubeletSettings(c Config, dnsIP netip.Addr) (*kubeletconfigv1beta1.KubeletC
 	return s, nil
 }
 
+// limited bounds a client as the settings of the kubelet say, if they do.
+func limited(config *rest.Config, settings *kubeletconfigv1beta1.KubeletConfiguration) *rest.Config {
+	qps := ptr.Deref(settings.KubeAPIQPS, 0)
+	if qps == 0 {
+		return config
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = float32(qps), int(settings.KubeAPIBurst)
+	return config
+}
+
 func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	c := n.config
 	settings, err := kubeletSettings(c, n.dnsIP)
+	if err != nil {
+		return nil, err
+	}
+	providers, err := configuration.CredentialProviders(c.Kubelet.ImageCredentialProviderConfig, c.Kubelet.ImageCredentialProviderBinDir)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +262,7 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, _, err := clientOf(n.kubelet, "kubelet")
+	client, _, err := clientOf(limited(n.kubelet, settings), "kubelet")
 	if err != nil {
 		return nil, err
 	}
@@ -255,6 +274,7 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 		NodeIPs: []netip.Addr{n.ip}, PodCIDRs: []string{pods.String()},
 		ListenAddr: kubeletAddress(c), Certificate: n.serving, ClientCAs: roots,
 		Configuration: settings, CgroupRoot: cgroupRoot(c),
+		CredentialProviders: providers, CredentialProviderDir: c.Kubelet.ImageCredentialProviderBinDir,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building kubelet: %w", err)

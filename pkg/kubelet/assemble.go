@@ -7,18 +7,25 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
+	"minik8s.io/minik8s/pkg/kubelet/internal/credentialprovider"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/image"
+	"minik8s.io/minik8s/pkg/kubelet/internal/meminfo"
+	"minik8s.io/minik8s/pkg/kubelet/internal/metrics"
 	"minik8s.io/minik8s/pkg/kubelet/internal/node"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
+	"minik8s.io/minik8s/pkg/kubelet/internal/restart"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
 	"minik8s.io/minik8s/pkg/network/hostport"
 )
@@ -32,13 +39,21 @@ type site struct {
 	self func() *corev1.Node
 	// inUse is called when the volumes in use have changed.
 	inUse func()
+	// exclusive says whether a container of the pod has CPUs of its own.
+	exclusive func(types.UID) bool
+	metrics   *metrics.Metrics
 }
 
 // assemble makes the parts of a real node, fit for the engine's way with cgroups.
 func assemble(ctx context.Context, at site, engine container.Version) (*parts, error) {
 	cfg, settings := at.cfg, at.cfg.Configuration
+	swap, err := swapFor(settings, at.resources.Host.Root)
+	if err != nil {
+		return nil, err
+	}
 	groups, err := cgroup.New(cgroup.Config{Root: cfg.CgroupRoot, Driver: engine.CgroupDriver, Version: engine.CgroupVersion,
-		PodPidsLimit: max(0, ptr.Deref(settings.PodPidsLimit, 0))})
+		PodPidsLimit: max(0, ptr.Deref(settings.PodPidsLimit, 0)), Exclusive: at.exclusive,
+		SingleProcessOOMKill: ptr.Deref(settings.SingleProcessOOMKill, false), Swap: swap})
 	if err != nil {
 		return nil, err
 	}
@@ -49,14 +64,19 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 	share(ctx, cfg.RootDir)
 	vols, err := volume.New(volume.Config{
 		RootDir: cfg.RootDir, StandardDir: cfg.StandardDir, NodeName: cfg.NodeName, Client: cfg.Client, Recorder: at.recorder, Clock: cfg.Clock,
-		NodeAllocatable: at.resources.Allocatable, Node: at.self, ImageLayers: cfg.Runtime.ImageLayers, InUse: at.inUse,
+		NodeAllocatable: at.resources.Allocatable, Node: at.self, ImageLayers: cfg.Runtime.ImageLayers, InUse: at.inUse, Operations: at.metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
 	puller, err := image.New(image.Config{
-		Runtime: cfg.Runtime, Recorder: at.recorder, Clock: cfg.Clock, Secrets: vols.Secret, Volumes: vols.Images,
-		Dir: filepath.Join(cfg.RootDir, "image_manager"),
+		Credentials: credentials(cfg, vols.Token),
+		Verification: image.Verification{
+			Policy: settings.ImagePullCredentialsVerificationPolicy, Allowlist: settings.PreloadedImagesVerificationAllowlist,
+		},
+		Runtime: cfg.Runtime, Recorder: at.recorder, Clock: cfg.Clock, Secrets: vols.Secret, Volumes: vols.Images, Pulled: at.metrics.ImagePulled,
+		Dir: filepath.Join(cfg.RootDir, "image_manager"), Parallel: int(ptr.Deref(settings.MaxParallelImagePulls, 0)),
+		QPS: float32(ptr.Deref(settings.RegistryPullQPS, 0)), Burst: int(settings.RegistryBurst),
 	})
 	if err != nil {
 		return nil, err
@@ -74,9 +94,39 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 		garbage: image.NewCollector(puller, image.Limits{
 			MinAge: settings.ImageMinimumGCAge.Duration, MaxAge: settings.ImageMaximumGCAge.Duration,
 			HighPercent: ptr.Deref(settings.ImageGCHighThresholdPercent, image.Never),
-			LowPercent:  ptr.Deref(settings.ImageGCLowThresholdPercent, image.Never), Disk: machine.Images,
+			LowPercent:  ptr.Deref(settings.ImageGCLowThresholdPercent, image.Never), Disk: machine.Images, Removed: at.metrics.ImageCollected,
 		}),
 	}, nil
+}
+
+// swapFor is what of the machine's swap containers may use.
+func swapFor(settings *kubeletconfigv1beta1.KubeletConfiguration, root string) (cgroup.Swap, error) {
+	info, err := meminfo.Read(root)
+	return cgroup.Swap{Limited: settings.MemorySwap.SwapBehavior == limitedSwap, Memory: info["MemTotal"], Total: info["SwapTotal"]}, err
+}
+
+// limitedSwap is a value of memorySwap.swapBehavior.
+const limitedSwap = "LimitedSwap"
+
+// maxBackoff is how long a container that crashes waits at most.
+func maxBackoff(settings *kubeletconfigv1beta1.KubeletConfiguration) time.Duration {
+	if d := settings.CrashLoopBackOff.MaxContainerRestartPeriod; d != nil {
+		return d.Duration
+	}
+	return restart.Max
+}
+
+// credentials are what plugins know of registries, nil if there are none.
+func credentials(cfg *Config, token func(context.Context, *corev1.Pod, string) (string, error)) func(context.Context, *corev1.Pod, string) ([]credentialprovider.Credential, error) {
+	if len(cfg.CredentialProviders) == 0 {
+		return nil
+	}
+	return credentialprovider.New(credentialprovider.Config{
+		Providers: cfg.CredentialProviders, Plugin: credentialprovider.Programs{Dir: cfg.CredentialProviderDir}, Token: token, Clock: cfg.Clock,
+		Account: func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
+			return cfg.Client.CoreV1().ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
+		},
+	}).Credentials
 }
 
 // images puts the puller's reasons into the words of podsync.

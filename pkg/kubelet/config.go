@@ -21,6 +21,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/version"
+	kubeletconfigv1 "k8s.io/kubelet/config/v1"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/clock"
 
@@ -61,6 +62,10 @@ type Config struct {
 	// Configuration are the settings that upstream's kubelet has, too, as package configuration reads them, and valid; the
 	// defaults if nil.
 	Configuration *kubeletconfigv1beta1.KubeletConfiguration
+	// CredentialProviders are plugins that know logins for registries, as package configuration reads them, and
+	// CredentialProviderDir is the directory of their programs. Default: there are none.
+	CredentialProviders   []kubeletconfigv1.CredentialProvider
+	CredentialProviderDir string
 	// CgroupRoot is the cgroup below which those of pods are; "/minik8s-NodeName" if empty.
 	CgroupRoot string
 	// Version is reported as the node's kubelet version; that of the Kubernetes libraries if empty.

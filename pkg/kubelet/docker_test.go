@@ -70,11 +70,16 @@ func TestDocker(t *testing.T) {
 	importImage(t)
 
 	name := fmt.Sprintf("kt%d", os.Getpid())
-	r, err := docker.New(docker.Config{Cluster: name, Node: "n1"})
+	root, cdi := t.TempDir(), t.TempDir()
+	spec := `{"cdiVersion":"0.6.0","kind":"example.com/c","containerEdits":{"env":["GREETING=by its specification"]},"devices":[
+		{"name":"d","containerEdits":{"deviceNodes":[{"path":"/dev/given","hostPath":"/dev/fuse","permissions":"rw"}]}}]}`
+	if err := os.WriteFile(filepath.Join(cdi, "c.json"), []byte(spec), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := docker.New(docker.Config{Cluster: name, Node: "n1", CDIDirs: []string{cdi}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := t.TempDir()
 	groups := "/minik8s-test-" + name
 	nodeIP := netip.MustParseAddr("192.0.2.1")
 	dummy := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "node0"}, PeerName: "node1"}
@@ -155,8 +160,11 @@ func TestDocker(t *testing.T) {
 	for _, p := range []*devicePlugin{
 		{resource: "example.com/fuse", path: "/dev/fuse", permissions: "rw", devices: []string{"d1", "d2"}},
 		{resource: "example.com/weak", path: "/dev/fuse", permissions: "r", devices: []string{"d"}},
+		{resource: "example.com/cdi", cdi: "example.com/c=d", devices: []string{"d"}},
 	} {
 		p.register(t, w.dir)
+		count := int64(len(p.devices))
+		awaitDevices(t, w, corev1.ResourceName(p.resource), count, count) // a resource that a node does not know is asked for in vain
 		pod, _ := strings.CutPrefix(p.resource, "example.com/")
 		w.create(newPod(pod, func(q *corev1.Pod) {
 			q.UID = types.UID("uid-" + pod + "-" + name)
@@ -171,7 +179,7 @@ func TestDocker(t *testing.T) {
 		p.Spec.RestartPolicy = corev1.RestartPolicyNever
 		p.Spec.Containers[0].Image, p.Spec.Containers[0].Args = podImage, []string{"say", "/dev/termination-log", "no luck"}
 	}))
-	for pod, want := range map[string]string{"fuse": "d1+d2", "weak": "open /dev/given: operation not permitted"} {
+	for pod, want := range map[string]string{"fuse": "d1+d2", "weak": "open /dev/given: operation not permitted", "cdi": "by its specification"} {
 		q := w.await("ended", pod, func(q *corev1.Pod) bool {
 			return q.Status.Phase == corev1.PodSucceeded || q.Status.Phase == corev1.PodFailed
 		})

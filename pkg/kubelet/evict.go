@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -30,6 +31,10 @@ type evictor struct {
 	life     *podsync.Syncer
 	meter    *podusage.Meter
 	recorder record.EventRecorder
+	metrics  interface {
+		Evicted(signal string, observed time.Time)
+		Preempted(resource string)
+	}
 }
 
 var _ eviction.Pods = (*evictor)(nil)
@@ -41,16 +46,18 @@ func (e *evictor) Usage(ctx context.Context, pod *corev1.Pod, scope eviction.Sco
 func (e *evictor) Evict(ctx context.Context, pod *corev1.Pod, ev eviction.Eviction) {
 	f := status.Failure{Reason: eviction.Reason, Message: ev.Message, Grace: ev.Grace, Disrupted: ev.Disrupted, Clear: true}
 	if e.life.Fail(ctx, pod, f) {
+		e.metrics.Evicted(string(ev.Signal), ev.Observed)
 		klog.FromContext(ctx).Info("Evicting pod", "pod", klog.KObj(pod), "message", ev.Message)
 		e.recorder.AnnotatedEventf(podspec.PodRef(pod), ev.Annotations, corev1.EventTypeWarning, eviction.Reason, "%s", ev.Message)
 	}
 	e.workers.Terminate(pod.UID, ev.Grace)
 }
 
-// preempt ends a pod for a critical one, which does not wait for that.
-func (e *evictor) preempt(ctx context.Context, pod *corev1.Pod) {
+// preempt ends a pod for a critical one, which is short of a resource and does not wait for that.
+func (e *evictor) preempt(ctx context.Context, pod *corev1.Pod, resource string) {
 	const reason, message = "Preempting", "Preempted in order to admit critical pod"
 	if e.life.Fail(ctx, pod, status.Failure{Reason: reason, Message: message, Disrupted: true}) {
+		e.metrics.Preempted(resource)
 		klog.FromContext(ctx).Info("Preempting pod", "pod", klog.KObj(pod))
 		e.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, reason, message)
 	}

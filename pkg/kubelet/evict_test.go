@@ -82,6 +82,7 @@ func TestEviction_EmptyDirLimit(t *testing.T) {
 	if got := w.event("Evicted"); got != scratchExceeded {
 		t.Errorf("event %q", got)
 	}
+	w.counted(1, `kubelet_evictions{eviction_signal="emptydirfs.limit"}`)
 	w.await("without a volume", "a", func(*corev1.Pod) bool {
 		pods, err := w.volumes.Pods()
 		return err == nil && !slices.Contains(pods, types.UID("uid-a"))
@@ -168,6 +169,8 @@ func TestEviction_Memory(t *testing.T) {
 	w.node.observes(eviction.Observations{eviction.MemoryAvailable: {Available: resource.MustParse("90Mi"), Capacity: resource.MustParse("1Gi")}})
 	p := w.await("failed", "b", phase(corev1.PodFailed))
 	w.node.observes(nil)
+	w.counted(1, `kubelet_evictions{eviction_signal="memory.available"}`)
+	w.counted(1, `kubelet_eviction_stats_age_seconds_count{eviction_signal="memory.available"}`)
 	want := "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi. " +
 		"Container c was using 30Mi, request is 0, has larger consumption of memory. "
 	if p.Status.Reason != "Evicted" || p.Status.Message != want {
@@ -188,8 +191,21 @@ func TestEviction_Memory(t *testing.T) {
 	if p.Status.Reason != "Evicted" || !strings.HasSuffix(p.Status.Message, "The node had condition: [MemoryPressure]. ") {
 		t.Errorf("reason %q message %q", p.Status.Reason, p.Status.Message)
 	}
+	w.counted(1, `kubelet_admission_rejections_total{reason="Evicted"}`)
 	w.await("ready", "a", ready)
 	w.await("ready", "c", ready)
+}
+
+// counted awaits the value of one of the kubelet's own metrics.
+func (w *world) counted(want float64, name string) {
+	w.t.Helper()
+	var got []float64
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
+		if got = series(w.t, w.kubelet.metrics.Gatherer(), name); len(got) == 1 && got[0] == want {
+			return
+		}
+	}
+	w.t.Errorf("%s: %v, want %v", name, got, want)
 }
 
 func (w *world) awaitNode(ok func(*corev1.Node) bool) {
@@ -230,6 +246,7 @@ func TestPreemption(t *testing.T) {
 	if p.Status.Reason != "Preempting" || p.Status.Message != "Preempted in order to admit critical pod" || c == nil || c.Reason != "TerminationByKubelet" {
 		t.Errorf("%s, condition %+v", describe(p), c)
 	}
+	w.counted(1, `kubelet_preemptions{preemption_signal="memory"}`)
 	if p := w.await("there", "first", ready); p.Status.Phase != corev1.PodRunning {
 		t.Errorf("the other pod: %s", describe(p))
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"minik8s.io/minik8s/pkg/kubelet/internal/dra"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/source"
@@ -20,13 +21,14 @@ import (
 // inspectPatience is how long one leftover may hold up the look at the others.
 const inspectPatience = 5 * time.Second
 
-// housekeeper has ended what is on the node and belongs to no pod: containers, volumes and cgroups of pods that were removed
+// housekeeper has ended what is on the node and belongs to no pod: containers, volumes, cgroups and claims of pods that were removed
 // while no kubelet ran. They become pods that are being deleted, and go the way of all pods.
 type housekeeper struct {
 	pleg    *pleg.PLEG
 	workers *podworker.Workers
 	intake  *source.Intake
 	parts   *parts
+	claims  *dra.Manager
 }
 
 // tidy looks for leftovers.
@@ -66,7 +68,7 @@ func (h *housekeeper) leftovers(ctx context.Context) map[types.UID]*corev1.Pod {
 			add(uid, p.Namespace, p.Name)
 		}
 	}
-	for _, list := range []func() ([]types.UID, error){h.parts.volumes.Pods, h.parts.cgroups.Pods} {
+	for _, list := range []func() ([]types.UID, error){h.parts.volumes.Pods, h.parts.cgroups.Pods, h.claims.Pods} {
 		uids, err := list()
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Looking for leftovers failed")

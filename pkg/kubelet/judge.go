@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,12 +31,16 @@ type judge struct {
 	devices *devicemanager.Manager
 	// features are what admission asks of the node at this moment.
 	features func() admission.Features
-	// preempt ends a pod for a critical one.
-	preempt  func(context.Context, *corev1.Pod)
+	// preempt ends a pod for a critical one that is short of a resource.
+	preempt func(ctx context.Context, pod *corev1.Pod, resource string)
+	// rejected is told why a pod was.
+	rejected func(reason string)
 	status   *status.Manager
 	resizes  *allocation.Waiting
-	recorder record.EventRecorder
-	clock    clock.PassiveClock
+	// exclusive is what does not change while a pod runs.
+	exclusive allocation.Exclusive
+	recorder  record.EventRecorder
+	clock     clock.PassiveClock
 }
 
 var _ source.Node = (*judge)(nil)
@@ -50,10 +55,11 @@ func (j *judge) Admit(ctx context.Context, pod *corev1.Pod, node *corev1.Node, f
 	}
 	if victims, ok := admission.Preempt(pod, node, active, f); ok {
 		for _, v := range victims {
-			j.preempt(ctx, v)
+			j.preempt(ctx, v, strings.TrimPrefix(r.Reason, "OutOf"))
 		}
 		return true
 	}
+	j.rejected(r.Reason)
 	klog.FromContext(ctx).Info("Pod rejected", "pod", klog.KObj(pod), "reason", r.Reason, "message", r.Message)
 	j.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, r.Reason, r.Message)
 	j.status.Set(pod, status.Rejected(pod, status.Failure{Reason: r.Reason, Message: r.Message}, metav1.NewTime(j.clock.Now()).Rfc3339Copy()))
@@ -63,7 +69,7 @@ func (j *judge) Admit(ctx context.Context, pod *corev1.Pod, node *corev1.Node, f
 // Allot decides whether a pod that has been resized gets what it asks for.
 func (j *judge) Allot(pod, have *corev1.Pod) (*corev1.Pod, bool) {
 	others := slices.DeleteFunc(j.pods.Active(), func(p *corev1.Pod) bool { return p.UID == pod.UID })
-	run, pending := allocation.Decide(pod, have, j.Current(), others)
+	run, pending := j.exclusive.Decide(pod, have, j.Current(), others)
 	if j.resizes.Set(pod.UID, pending) && pending != nil {
 		klog.Background().V(2).Info("Pod resize waits", "pod", klog.KObj(pod), "reason", pending.Reason, "message", pending.Message)
 		j.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "Resize"+pending.Reason, fmt.Sprintf("Pod resize %s: %s", pending.Reason, pending.Message))

@@ -4,6 +4,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,16 +26,21 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
+	"minik8s.io/minik8s/pkg/kubelet/configuration"
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
 	"minik8s.io/minik8s/pkg/kubelet/internal/checkpoint"
+	"minik8s.io/minik8s/pkg/kubelet/internal/cpumanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
+	"minik8s.io/minik8s/pkg/kubelet/internal/dra"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
 	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
+	"minik8s.io/minik8s/pkg/kubelet/internal/memorymanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/metrics"
 	"minik8s.io/minik8s/pkg/kubelet/internal/mirror"
 	"minik8s.io/minik8s/pkg/kubelet/internal/node"
+	"minik8s.io/minik8s/pkg/kubelet/internal/nodeshutdown"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
@@ -44,15 +51,18 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/source"
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
+	"minik8s.io/minik8s/pkg/kubelet/internal/topology"
+	"minik8s.io/minik8s/pkg/kubelet/internal/topologymanager"
+	"minik8s.io/minik8s/pkg/kubelet/internal/tracing"
 )
 
 const (
-	// resync is how often a pod is looked at without a cause.
-	resync = time.Minute
 	// apiPatience is how long the pods of the API are waited for before the checkpoints count.
 	apiPatience = 3 * time.Second
 	// housekeeping is how often leftovers are looked for.
 	housekeeping = 30 * time.Second
+	// retryServing is how long is waited before programs of the node are served again.
+	retryServing = 5 * time.Second
 	// usualStart is what a start takes at most if it waits for nothing but its turn in the engine.
 	usualStart = 5 * time.Second
 )
@@ -65,9 +75,14 @@ type Kubelet struct {
 	// assemble and evictEvery are others in tests: what makes the parts, and how often limits are enforced (0: as usual).
 	assemble   func(context.Context, site, container.Version) (*parts, error)
 	evictEvery time.Duration
+	// logind is another in tests.
+	logind     func(context.Context) (nodeshutdown.Logind, error)
 	thresholds []eviction.Threshold
-	metrics    *metrics.Metrics
-	probes     *prober.Metrics
+	// reserved is what is not for pods, by whom it is for.
+	reserved []corev1.ResourceList
+	metrics  *metrics.Metrics
+	probes   *prober.Metrics
+	tracer   *tracing.Tracer // nil: nobody is told
 	// resizes are those that wait for room.
 	resizes allocation.Waiting
 
@@ -80,9 +95,15 @@ type Kubelet struct {
 	status    *status.Manager
 	mirrors   *mirror.Manager
 	devices   *devicemanager.Manager
+	claims    *dra.Manager
+	machine   *topology.Machine
+	cpus      *cpumanager.Manager
+	memory    *memorymanager.Manager
+	topology  *topologymanager.Manager
 	server    *server.Server
 	stats     *stats.Collector
 	disks     *stats.Volumes
+	layers    *stats.Layers
 
 	// running is nil until the engine has answered.
 	running atomic.Pointer[running]
@@ -97,28 +118,38 @@ func New(cfg Config) (*Kubelet, error) {
 		return nil, err
 	}
 	m := metrics.New(cfg.NodeName, cfg.Clock)
-	cfg.Runtime = m.Runtime(container.Bounded(cfg.Runtime, container.Patience))
+	tracer, err := newTracer(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
+	}
+	cfg.Runtime = tracer.Runtime(m.Runtime(container.Bounded(cfg.Runtime, cmp.Or(cfg.Configuration.RuntimeRequestTimeout.Duration, container.Patience))))
 	k := &Kubelet{
-		cfg: cfg, assemble: assemble, metrics: m, probes: prober.NewMetrics(),
+		cfg: cfg, assemble: assemble, metrics: m, tracer: tracer, probes: prober.NewMetrics(), logind: nodeshutdown.Connect,
 		blocked: errors.New("container runtime status check may not have completed yet"),
 	}
 	c := cfg.Configuration
-	var err error
 	if k.thresholds, err = eviction.Parse(eviction.Settings{Hard: c.EvictionHard, Soft: c.EvictionSoft,
 		SoftGracePeriod: c.EvictionSoftGracePeriod, MinimumReclaim: c.EvictionMinimumReclaim}); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
-	reserved, err := reservations(c.SystemReserved, c.KubeReserved)
-	if err != nil {
+	if k.reserved, err = reservations(configuration.Reserved(c)); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	k.resources = node.Resources{Host: node.Host{Root: "/"}, Dir: cfg.RootDir, MaxPods: int(c.MaxPods), Reserved: func(capacity corev1.ResourceList) []corev1.ResourceList {
-		return append(slices.Clone(reserved), eviction.Reserved(k.thresholds, capacity))
+		return append(slices.Clone(k.reserved), eviction.Reserved(k.thresholds, capacity))
 	}, Devices: func() (all, healthy corev1.ResourceList) { return k.devices.Resources() }}
 	for _, ip := range cfg.NodeIPs {
 		k.hostIPs = append(k.hostIPs, ip.String())
 	}
 	return k, nil
+}
+
+// newTracer is nil if nobody is to be told.
+func newTracer(cfg Config) (*tracing.Tracer, error) {
+	if cfg.Configuration.Tracing == nil {
+		return nil, nil
+	}
+	return tracing.New(cfg.Configuration.Tracing, cfg.NodeName)
 }
 
 // reservations are the resources that KubeletConfiguration keeps for others than pods.
@@ -143,6 +174,7 @@ func reservations(lists ...map[string]string) ([]corev1.ResourceList, error) {
 func (k *Kubelet) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.FromContext(ctx).WithName("kubelet")))
 	var wg sync.WaitGroup
+	defer k.tracer.Close(ctx)
 	defer wg.Wait()
 	defer cancel()
 	fatal := make(chan error, 8)
@@ -162,7 +194,9 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: k.cfg.Client.CoreV1().Events("")})
+	settings := k.cfg.Configuration
+	broadcaster.StartRecordingToSink(limitEvents(ctx, &typedcorev1.EventSinkImpl{Interface: k.cfg.Client.CoreV1().Events("")},
+		ptr.Deref(settings.EventRecordQPS, 0), settings.EventBurst))
 	k.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: k.cfg.NodeName})
 	sources, err := k.prepare(ctx)
 	if err != nil {
@@ -173,8 +207,9 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	}
 	run("reporting node", k.reporter.Start)
 	run("reporting pods", k.status.Start)
-	run("serving device plugins", k.devices.Start)
-	run("serving the resources of pods", k.newPodResources().Start)
+	wg.Go(func() { k.serve(ctx, k.devices.Start) })
+	wg.Go(func() { k.serve(ctx, k.newPodResources().Start) })
+	run("serving DRA drivers", k.claims.Start)
 	run("showing static pods", k.mirrors.Start)
 	for _, i := range k.api.all() {
 		run("watching", func(ctx context.Context) error { i.RunWithContext(ctx); return nil })
@@ -189,18 +224,37 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	}
 }
 
+// serve runs what serves other programs of the node until ctx ends. Pods do not need it, so a full disk or a file in its way is
+// no reason to end: it is tried again.
+func (k *Kubelet) serve(ctx context.Context, start func(context.Context) error) {
+	for {
+		if err := start(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "Programs of this node are not served for now")
+		}
+		if !k.sleep(ctx, retryServing) {
+			return
+		}
+	}
+}
+
 // prepare makes what needs no engine, and returns where pods come from. Nothing runs yet.
 func (k *Kubelet) prepare(ctx context.Context) (sources []source.Source, err error) {
 	k.api = newInformers(k.cfg.Client, k.cfg.NodeName)
 	k.pleg = pleg.New(pleg.Config{Runtime: k.cfg.Runtime, Clock: k.cfg.Clock, Changed: k.wake, Relisted: k.metrics.Relisted})
-	k.mirrors, k.devices = k.newMirrors(), k.newDevices(ctx)
+	if k.machine, err = k.readMachine(); err != nil {
+		return nil, err
+	}
+	k.mirrors, k.devices, k.claims = k.newMirrors(), k.newDevices(ctx), k.newClaims(ctx)
+	if err = k.newManagers(); err != nil {
+		return nil, err
+	}
 	k.status = status.NewManager(k.cfg.Client, k.mirrors.Mirror)
 	if sources, err = k.sources(); err != nil {
 		return nil, err
 	}
 	k.describer = &node.Describer{
 		Name: k.cfg.NodeName, IPs: k.cfg.NodeIPs, Version: k.cfg.Version, Resources: k.resources, Runtime: k.cfg.Runtime,
-		Clock: k.cfg.Clock, NotReady: k.notReady, Pressure: k.pressure, VolumesInUse: k.volumesInUse,
+		Clock: k.cfg.Clock, NotReady: k.unready, MaxImages: int(ptr.Deref(k.cfg.Configuration.NodeStatusMaxImages, 50)), Pressure: k.pressure, VolumesInUse: k.volumesInUse,
 	}
 	k.measure()
 	if k.cfg.Certificate != nil {
@@ -214,6 +268,8 @@ func (k *Kubelet) prepare(ctx context.Context) (sources []source.Source, err err
 	k.reporter = node.New(node.Config{
 		Name: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
 		Labels: labels, Taints: k.cfg.Configuration.RegisterWithTaints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.describer.Machine, Told: k.told,
+		UpdateEvery: k.cfg.Configuration.NodeStatusUpdateFrequency.Duration, ReportEvery: k.cfg.Configuration.NodeStatusReportFrequency.Duration,
+		LeaseSeconds: k.cfg.Configuration.NodeLeaseDurationSeconds,
 	})
 	return sources, nil
 }
@@ -228,7 +284,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	if !ok {
 		return nil
 	}
-	p, err := k.assemble(ctx, site{cfg: &k.cfg, recorder: k.recorder, resources: k.resources, self: k.api.Current, inUse: k.reporter.Poke}, engine)
+	p, err := k.assemble(ctx, site{cfg: &k.cfg, recorder: k.recorder, resources: k.resources, self: k.api.Current, inUse: k.reporter.Poke, exclusive: k.cpus.Exclusive, metrics: k.metrics}, engine)
 	if err != nil {
 		return err
 	}
@@ -238,28 +294,39 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	if !k.connect(ctx) {
 		return nil
 	}
-	leaving := &farewell{Life: k.metrics.Life(store.Keep(k.devices.Life(life, k.refuse(life))), k.phase)}
-	r := &running{pods: pods{podworker.New(ctx, leaving, k.cfg.Clock, resync), k.status}, parts: p}
+	provided := k.topology.Life(k.devices.Life(life, k.refuse(life)), k.refuse(life))
+	leaving := &farewell{Life: k.tracer.Life(k.metrics.Life(store.Keep(provided), k.phase))}
+	r := &running{pods: pods{podworker.New(ctx, leaving, k.cfg.Clock, k.resync()), k.status}, parts: p}
 	defer r.workers.Wait()
-	evictor := &evictor{pods: &r.pods, life: life, recorder: k.recorder, meter: &podusage.Meter{
+	evictor := &evictor{pods: &r.pods, life: life, recorder: k.recorder, metrics: k.metrics, meter: &podusage.Meter{
 		Observe: k.pleg.Pod, Groups: p.usage, Disk: k.cfg.Runtime.DiskUsage, Volumes: p.volumes.Usage, Clock: k.cfg.Clock,
 	}}
+	if v, err := strconv.Atoi(engine.CgroupVersion); err == nil {
+		k.metrics.CgroupVersion(v)
+	}
+	k.metrics.VolumeCounts(p.volumes.Counts)
 	r.eviction = k.evictions(evictor, &machine{observer: p.node, pods: &r.pods, pleg: k.pleg, garbage: p.garbage})
+	r.shutdown = k.newShutdown(evictor)
 	judge := &judge{
 		informers: k.api, pods: &r.pods, devices: k.devices, features: k.features, preempt: evictor.preempt,
-		status: k.status, resizes: &k.resizes, recorder: k.recorder, clock: k.cfg.Clock,
+		status: k.status, resizes: &k.resizes, exclusive: k.exclusive(), recorder: k.recorder, clock: k.cfg.Clock, rejected: k.metrics.Rejected,
 	}
-	r.intake = source.New(source.Config{Sources: sources, Workers: r.workers, Node: judge, Mirrors: k.mirrors, Clock: k.cfg.Clock})
+	r.intake = source.New(source.Config{Sources: sources, Workers: r.workers, Node: judge, Mirrors: k.mirrors, Counts: k.metrics, Clock: k.cfg.Clock})
 	leaving.left = r.intake.Left
 	k.running.Store(r)
 	k.block(nil)
 
+	wg.Go(func() { k.enforce(ctx, p.cgroups) })
 	wg.Go(func() { _ = k.pleg.Start(ctx) })
 	wg.Go(func() { _ = p.volumes.Start(ctx) })
 	wg.Go(func() { _ = k.registration(p).Start(ctx) })
 	wg.Go(func() { _ = r.eviction.Start(ctx) })
+	if r.shutdown != nil {
+		wg.Go(func() { r.shutdown.Start(ctx) })
+	}
 	wg.Go(func() { p.garbage.Start(ctx, k.recorder, node.Ref(k.cfg.NodeName)) })
 	wg.Go(func() { k.disks.Start(ctx) })
+	wg.Go(func() { k.layers.Start(ctx) })
 	wg.Go(func() {
 		for {
 			select {
@@ -281,19 +348,20 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 
 // newLife makes what carries out what is decided about pods.
 func (k *Kubelet) newLife(ctx context.Context, p *parts, engine container.Version, probes *prober.Manager, store *checkpoint.Store) *podsync.Syncer {
-	settings := k.cfg.Configuration
+	settings, resources := k.cfg.Configuration, k.placed(p.resources)
 	builder := launch.New(launch.Config{
-		RootDir: k.cfg.RootDir, Volumes: p.volumes, Devices: k.devices, Services: k.api.servicesFor,
+		RootDir: k.cfg.RootDir, Volumes: p.volumes, Devices: k.devices, Claims: k.claims, Services: k.api.servicesFor,
 		ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, HostResolvConf: ptr.Deref(settings.ResolverConfig, ""),
-		HostIPs: k.hostIPs, Recorder: k.recorder, Resources: p.resources, OOMScoreAdj: p.oomScoreAdj,
+		SeccompDefault: ptr.Deref(settings.SeccompDefault, false), HostIPs: k.hostIPs, Recorder: k.recorder, Resources: resources,
+		OOMScoreAdj: p.oomScoreAdj,
 	})
 	return podsync.New(ctx, podsync.Config{
 		Runtime: k.pleg.Runtime(), RuntimeName: engine.Name, Network: k.cfg.Network, HostPorts: p.hostPorts, Images: p.images,
-		Volumes: p.volumes, Cgroups: p.cgroups, Builder: builder, Status: k.status, Probes: probes,
+		Volumes: p.volumes, Cgroups: k.metrics.Cgroups(p.cgroups), Builder: builder, Status: k.status, Probes: probes,
 		Observe: k.pleg.Pod, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
 		Logs: podlog.Standard(), Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.api.handler,
-		RecursiveReadOnly: k.describer.RecursiveReadOnly, Resources: p.resources, Devices: k.devices, Failures: store, Resizes: &k.resizes,
-		Terminated: k.metrics.Terminated,
+		RecursiveReadOnly: k.describer.RecursiveReadOnly, Resources: resources, Devices: k.devices, Claims: k.claims, Failures: store,
+		Resizes: &k.resizes, Terminated: k.metrics.Terminated, SleepEnded: k.metrics.SleepEnded, MaxBackoff: maxBackoff(settings),
 	})
 }
 
@@ -316,7 +384,10 @@ func (k *Kubelet) housekeep(ctx context.Context, r *running) {
 	case <-r.intake.Begun():
 	}
 	k.mirrors.LookAtAll() // some may show what has gone
-	h := &housekeeper{pleg: k.pleg, workers: r.workers, intake: r.intake, parts: r.parts}
+	if err := k.topology.Tidy(); err != nil {
+		klog.FromContext(ctx).Error(err, "CPUs and memory of pods that have gone are not free")
+	}
+	h := &housekeeper{pleg: k.pleg, workers: r.workers, intake: r.intake, parts: r.parts, claims: k.claims}
 	h.tidy(ctx)
 	for k.sleep(ctx, housekeeping) {
 		h.tidy(ctx)

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
+	"minik8s.io/minik8s/pkg/kubelet/internal/nodeshutdown"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pluginregistration"
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
@@ -138,6 +140,16 @@ func (s *set) add(uid types.UID) error {
 	return nil
 }
 
+// refuse lets a pod's be refused, nil: not any more.
+func (s *set) refuse(uid types.UID, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail == nil {
+		s.fail = map[types.UID]error{}
+	}
+	s.fail[uid] = err
+}
+
 func (s *set) remove(uid types.UID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,6 +176,12 @@ func (v *fakeVolumes) Usage(context.Context, *corev1.Pod) (map[string]diskusage.
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return maps.Clone(v.used), nil
+}
+
+func (v *fakeVolumes) Counts() (desired, actual map[string]int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return map[string]int{"fake": len(v.pods)}, map[string]int{"fake": len(v.pods)}
 }
 
 // write lets the volume of that name take u.
@@ -228,12 +246,21 @@ func (noSource) Secret(_, name string) (*corev1.Secret, error) {
 func (noSource) EnvFile(*corev1.Pod, string, string) ([]byte, error) { return nil, fs.ErrNotExist }
 func (noSource) NodeAllocatable() corev1.ResourceList                { return nil }
 
-type fakeCgroups struct{ set }
+type fakeCgroups struct {
+	set
+	limits atomic.Pointer[container.Resources]
+}
+
+func (c *fakeCgroups) LimitPods(r container.Resources) error {
+	c.limits.Store(&r)
+	return nil
+}
 
 func (c *fakeCgroups) EnsurePod(pod *corev1.Pod) (string, error) {
 	return "/test/pod" + string(pod.UID), c.add(pod.UID)
 }
-func (c *fakeCgroups) RemovePod(uid types.UID) error { return c.remove(uid) }
+func (c *fakeCgroups) Tune(*corev1.Pod, *corev1.Container, string) error { return nil }
+func (c *fakeCgroups) RemovePod(uid types.UID) error                     { return c.remove(uid) }
 
 type fakeHostPorts struct{ set }
 
@@ -254,6 +281,7 @@ func (h *fakeHostPorts) Retain(keep map[types.UID]bool) error {
 
 // world is a node with its engine and API server, which outlive the kubelet.
 type world struct {
+	kubelet *Kubelet // as last started
 	t       *testing.T
 	dir     string
 	client  *clientfake.Clientset
@@ -264,6 +292,8 @@ type world struct {
 	ports   *fakeHostPorts
 	node    *fakeNode
 	usage   stats.Usage
+	// logind shuts the machine down; nil: there is none.
+	logind *nodeshutdown.Fake
 	// settings are those of the kubelets that start; nil: the defaults.
 	settings *kubeletconfigv1beta1.KubeletConfiguration
 }
@@ -292,7 +322,10 @@ func (w *world) startWith(client kubernetes.Interface) (stop func()) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	k.evictEvery = 50 * time.Millisecond
+	k.evictEvery, w.kubelet = 50*time.Millisecond, k
+	if w.logind != nil {
+		k.logind = w.logind.Connect
+	}
 	k.assemble = func(context.Context, site, container.Version) (*parts, error) {
 		return &parts{images: fakeImages{w.runtime}, volumes: w.volumes, cgroups: w.cgroups, hostPorts: w.ports, node: w.node, garbage: w.node, usage: w.usage,
 			resources:   func(*corev1.Pod, *corev1.Container) container.Resources { return container.Resources{} },

@@ -182,7 +182,7 @@ func TestDeadline(t *testing.T) {
 	if p.Status.Reason != "DeadlineExceeded" || p.Status.Message != "Pod was active on the node longer than the specified deadline" {
 		t.Errorf("reason %q message %q", p.Status.Reason, p.Status.Message)
 	}
-	if c := w.runtime.Find("uid-a", "c"); c.State == container.StateRunning {
+	if c := w.runtime.Find("uid-a", "c"); c != nil && c.State == container.StateRunning { // a slow machine has not made it
 		t.Error("its container still runs")
 	}
 }

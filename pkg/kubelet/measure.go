@@ -10,8 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	"k8s.io/utils/ptr"
 
+	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cadvisor"
 	"minik8s.io/minik8s/pkg/kubelet/internal/server"
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
@@ -25,15 +27,30 @@ func (k *Kubelet) measure() {
 	k.disks = stats.NewVolumes(stats.VolumesConfig{
 		Clock: k.cfg.Clock, Period: k.cfg.Configuration.VolumeStatsAggPeriod.Duration, Pods: k.taken, Places: k.places,
 	})
+	k.layers = stats.NewLayers(stats.LayersConfig{Clock: k.cfg.Clock, Engine: k.cfg.Runtime, Running: k.runningContainers})
 	k.stats = stats.New(stats.Config{
 		NodeName: k.cfg.NodeName, RootDir: k.cfg.RootDir, Clock: k.cfg.Clock,
 		Pods: k.taken, Observed: k.pleg.Pods, Usage: k.usage, Volumes: k.disks.Of,
+		Layer: k.layers.Of, ImageFs: k.layers.ImageFs,
 	})
 	k.metrics.Volumes(k.disks.All)
-	k.metrics.Pods(k.taken, k.pleg.Pods)
+	k.metrics.Pods(k.taken, k.working, k.pleg.Pods)
 	if k.cfg.Certificate != nil {
 		k.metrics.Certificate(k.cfg.Certificate)
 	}
+}
+
+// runningContainers are the ids of those.
+func (k *Kubelet) runningContainers() []string {
+	var ids []string
+	for _, pod := range k.pleg.Pods() {
+		for _, c := range pod.Alive() {
+			if c.State == container.StateRunning {
+				ids = append(ids, c.ID)
+			}
+		}
+	}
+	return ids
 }
 
 // cgroupMetrics are those of cAdvisor.
@@ -41,7 +58,34 @@ func (k *Kubelet) cgroupMetrics() (prometheus.Gatherer, error) {
 	r := prometheus.NewRegistry()
 	return r, r.Register(cadvisor.New(cadvisor.Config{
 		Groups: k.groups, Observed: k.pleg.Pods, Machine: k.machineInfo, Version: k.cfg.Version,
+		Written: k.written, FileSystems: k.fileSystems,
 	}))
+}
+
+// written is what a container has written, nil while it is not known.
+func (k *Kubelet) written(id string) *cadvisor.FileSystem {
+	fs := k.layers.Written(id)
+	if fs == nil {
+		return nil
+	}
+	return new(fileSystem(k.layers.Dir(), fs))
+}
+
+// fileSystems are those that pods write to: the kubelet's, and the engine's once it is known.
+func (k *Kubelet) fileSystems() []cadvisor.FileSystem {
+	var out []cadvisor.FileSystem
+	for _, dir := range []string{k.cfg.RootDir, k.layers.Dir()} {
+		if fs, err := stats.FileSystem(dir, k.cfg.Clock.Now()); err == nil {
+			out = append(out, fileSystem(dir, &fs))
+		}
+	}
+	return out
+}
+
+func fileSystem(dir string, fs *statsv1alpha1.FsStats) cadvisor.FileSystem {
+	return cadvisor.FileSystem{
+		Dir: dir, Used: ptr.Deref(fs.UsedBytes, 0), Limit: ptr.Deref(fs.CapacityBytes, 0), Inodes: ptr.Deref(fs.Inodes, 0), InodesFree: ptr.Deref(fs.InodesFree, 0),
+	}
 }
 
 // newServer makes the HTTP API.
@@ -59,7 +103,8 @@ func (k *Kubelet) newServer() (*server.Server, error) {
 		Addr: k.cfg.ListenAddr, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
 		Client: k.cfg.Client, Host: k.host(), Clock: k.cfg.Clock, LogDir: logs,
 		Metrics: k.metrics.Gatherer(), Cadvisor: usage, ProbeMetrics: k.probes.Gatherer(), Instrument: k.metrics.Requests,
-		NoDebugging: !ptr.Deref(settings.EnableDebuggingHandlers, true), NoProfiling: !ptr.Deref(settings.EnableProfilingHandler, true),
+		StreamIdleTimeout: settings.StreamingConnectionIdleTimeout.Duration,
+		NoDebugging:       !ptr.Deref(settings.EnableDebuggingHandlers, true), NoProfiling: !ptr.Deref(settings.EnableProfilingHandler, true),
 	})
 }
 

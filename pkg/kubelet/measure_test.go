@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"minik8s.io/minik8s/pkg/kubelet/container/fake"
 )
 
 // series returns the values of the series whose text has all of these parts.
@@ -106,6 +108,9 @@ func measured(t *testing.T, w *world, k *Kubelet, uid string) {
 		"kubelet_running_pods ", `kubelet_running_containers{container_state="running"}`, "kubelet_pod_start_duration_seconds_count",
 		`kubelet_pod_worker_duration_seconds_count{operation_type="create"}`, `kubelet_runtime_operations_total{operation_type="start_container"}`,
 		"kubelet_pleg_relist_duration_seconds_count", "kubelet_started_pods_total ",
+		`kubelet_cgroup_manager_duration_seconds_count{operation_type="create"}`,
+		`storage_operation_duration_seconds_count{migrated="false",operation_name="volume_mount",status="success",volume_plugin="kubernetes.io/empty-dir"}`,
+		`volume_manager_total_volumes{plugin_name="kubernetes.io/empty-dir",state="actual_state_of_world"}`,
 	} {
 		if v := series(t, own, name); len(v) != 1 || v[0] < 1 {
 			t.Errorf("%s: %v", name, v)
@@ -128,7 +133,59 @@ func measured(t *testing.T, w *world, k *Kubelet, uid string) {
 		}
 		return false
 	})
+	within("what containers have written", func() bool {
+		sum, err := k.stats.Summary(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range sum.Pods {
+			if c := p.Containers; p.PodRef.Name == "busy" && len(c) == 1 && c[0].Rootfs != nil && *c[0].Rootfs.CapacityBytes > 0 && c[0].Logs != nil {
+				return *p.EphemeralStorage.UsedBytes >= *c[0].Rootfs.UsedBytes+*c[0].Logs.UsedBytes && *sum.Node.Runtime.ImageFs.UsedBytes > 0
+			}
+		}
+		return false
+	})
+	for _, name := range []string{"usage_bytes", "limit_bytes", "inodes_free", "inodes_total"} {
+		if v := series(t, usage, "container_fs_"+name+"{", `container="c"`, `pod="busy"`, `device="/`); len(v) != 1 {
+			t.Errorf("container_fs_%s: %v", name, v)
+		}
+	}
 	w.remove("busy")
 	w.await("gone", "busy", func(p *corev1.Pod) bool { return p == nil })
 	within("its series went with it", func() bool { return len(series(t, usage, `pod="busy"`)) == 0 })
+}
+
+// TestMetrics_Names checks that a node that has run a pod tells what people watch, by upstream's names.
+func TestMetrics_Names(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.start()
+	w.create(newPod("a", nil))
+	w.await("ready", "a", ready)
+	w.remove("a")
+	w.await("gone", "a", func(p *corev1.Pod) bool { return p == nil })
+	w.create(newPod("b", nil))
+	w.await("ready", "b", ready)
+	families, err := w.kubelet.metrics.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]bool{}
+	for _, f := range families {
+		told[f.GetName()] = true
+	}
+	// What is told only once it has happened is in the tests of what does it.
+	for _, name := range []string{
+		"kubelet_active_pods", "kubelet_cgroup_version", "kubelet_cgroup_manager_duration_seconds", "kubelet_desired_pods", "kubelet_graceful_shutdown_end_time_seconds",
+		"kubelet_graceful_shutdown_start_time_seconds", "kubelet_managed_ephemeral_containers", "kubelet_mirror_pods",
+		"kubelet_node_name", "kubelet_orphaned_runtime_pods_total", "kubelet_pleg_last_seen_seconds", "kubelet_pleg_relist_duration_seconds",
+		"kubelet_pod_start_duration_seconds", "kubelet_pod_worker_duration_seconds", "kubelet_restarted_pods_total",
+		"kubelet_run_podsandbox_duration_seconds", "kubelet_running_containers", "kubelet_running_pods", "kubelet_runtime_operations_duration_seconds",
+		"kubelet_runtime_operations_total", "kubelet_sleep_action_terminated_early_total", "kubelet_started_containers_total",
+		"kubelet_started_pods_total", "kubelet_terminated_containers_total", "kubelet_working_pods", "volume_manager_total_volumes",
+		"kubernetes_build_info", "process_cpu_seconds_total", "go_goroutines",
+	} {
+		if !told[name] {
+			t.Errorf("%s is not told", name)
+		}
+	}
 }

@@ -50,6 +50,8 @@ type volumes interface {
 	Start(ctx context.Context) error
 	// Changed delivers pods of which a volume's source has changed.
 	Changed() <-chan types.UID
+	// Counts are how many volumes pods are to have and have, by plugin.
+	Counts() (desired, actual map[string]int)
 	// Places are where the volumes of a pod are whose use is told.
 	Places(*corev1.Pod) []volume.Place
 	// Drivers registers CSI drivers.
@@ -65,6 +67,8 @@ type volumes interface {
 
 type cgroups interface {
 	podsync.Cgroups
+	// LimitPods sets what all pods together may use; what is zero is not limited.
+	LimitPods(r container.Resources) error
 	// Pods are those that have a cgroup.
 	Pods() ([]types.UID, error)
 }

@@ -13,6 +13,7 @@ import (
 	registrationv1 "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
+	"minik8s.io/minik8s/pkg/kubelet/internal/dra"
 	"minik8s.io/minik8s/pkg/kubelet/internal/kubeletdir"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pluginregistration"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podresources"
@@ -24,40 +25,51 @@ import (
 
 // registration finds plugins. A kind of them is a line in the list.
 func (k *Kubelet) registration(p *parts) *pluginregistration.Watcher {
-	return pluginregistration.New(pluginregistration.Config{
+	w := pluginregistration.New(pluginregistration.Config{
 		Dir: filepath.Join(k.cfg.RootDir, kubeletdir.Registry), Clock: k.cfg.Clock,
 		Handlers: map[string]pluginregistration.Handler{
 			registrationv1.CSIPlugin:    p.volumes.Drivers(),
 			registrationv1.DevicePlugin: k.devices.Registered(),
+			registrationv1.DRAPlugin:    k.claims.Registered(),
 		},
 	})
+	k.metrics.Plugins(w.Sockets)
+	return w
 }
 
 // newDevices makes what knows the devices of the node.
 func (k *Kubelet) newDevices(ctx context.Context) *devicemanager.Manager {
 	return devicemanager.New(ctx, devicemanager.Config{
-		RootDir: k.cfg.RootDir, Clock: k.cfg.Clock,
-		Known: func(uid types.UID) bool {
-			r := k.running.Load()
-			if r == nil {
-				return false
-			}
-			_, known := r.workers.Stage(uid)
-			return known
-		},
-		Made:    func(uid types.UID) bool { return k.pleg.Pods()[uid] != nil },
-		Changed: func() { k.reporter.Poke() }, Wake: k.wake,
+		RootDir: k.cfg.RootDir, Clock: k.cfg.Clock, NUMANodes: k.machine.NodeIDs(),
+		Known: k.knows, Made: k.made,
+		Changed: func() { k.reporter.Poke() }, Wake: k.wake, Counts: k.metrics,
 	})
 }
 
-// newPodResources makes what tells other programs of the node who has which devices.
+// newClaims makes what knows the resource claims of the node's pods.
+func (k *Kubelet) newClaims(ctx context.Context) *dra.Manager {
+	var claims *dra.Manager
+	claims = dra.New(ctx, dra.Config{
+		RootDir: k.cfg.RootDir, NodeName: k.cfg.NodeName, Client: k.cfg.Client, Clock: k.cfg.Clock, Wake: k.wake,
+		Runs: func(ctx context.Context, uid types.UID) (bool, error) {
+			p, err := k.pleg.Pod(ctx, uid)
+			return p.Sandbox() != nil, err
+		},
+		Metrics: k.metrics.DRA(func() map[string]int { return claims.InUse() }),
+	})
+	return claims
+}
+
+// newPodResources makes what tells other programs of the node who has which devices, CPUs and memory.
 func (k *Kubelet) newPodResources() *podresources.Server {
-	return podresources.New(podresources.Config{RootDir: k.cfg.RootDir, Devices: k.devices, Pods: func() []*corev1.Pod {
-		if r := k.running.Load(); r != nil {
-			return r.Active()
-		}
-		return nil
-	}})
+	return podresources.New(podresources.Config{
+		RootDir: k.cfg.RootDir, Devices: k.devices, Claims: k.claims, CPUs: k.cpus, Memory: k.memory, Intercept: k.metrics.PodResources,
+		Pods: func() []*corev1.Pod {
+			if r := k.running.Load(); r != nil {
+				return r.Active()
+			}
+			return nil
+		}})
 }
 
 // refuse ends a pod that the node has taken, and now finds that it has not what the pod needs.
@@ -65,6 +77,7 @@ func (k *Kubelet) refuse(life *podsync.Syncer) func(context.Context, *corev1.Pod
 	return func(ctx context.Context, pod *corev1.Pod, f status.Failure) {
 		text := f.Message
 		if f.Message = "Pod was rejected: " + text; life.Fail(ctx, pod, f) {
+			k.metrics.Rejected(f.Reason)
 			k.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, f.Reason, text)
 		}
 	}

@@ -27,14 +27,17 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/container/fake"
 )
 
-// devicePlugin is one as a vendor would write it. Each of its devices is the same file of the node.
+// devicePlugin is one as a vendor would write it. Each of its devices is the same file of the node, or the same CDI device.
 type devicePlugin struct {
 	devicepluginv1beta1.UnimplementedDevicePluginServer
 	registrationv1.UnimplementedRegistrationServer
 	resource, path, permissions string
+	cdi                         string
 	devices                     []string
-	server                      *grpc.Server
-	end                         chan struct{}
+	// nodes are the NUMA nodes that all of them are close to.
+	nodes  []*devicepluginv1beta1.NUMANode
+	server *grpc.Server
+	end    chan struct{}
 }
 
 func (p *devicePlugin) GetInfo(context.Context, *registrationv1.InfoRequest) (*registrationv1.PluginInfo, error) {
@@ -52,7 +55,9 @@ func (p *devicePlugin) GetDevicePluginOptions(context.Context, *devicepluginv1be
 func (p *devicePlugin) ListAndWatch(_ *devicepluginv1beta1.Empty, s grpc.ServerStreamingServer[devicepluginv1beta1.ListAndWatchResponse]) error {
 	r := &devicepluginv1beta1.ListAndWatchResponse{}
 	for _, id := range p.devices {
-		r.Devices = append(r.Devices, &devicepluginv1beta1.Device{ID: id, Health: devicepluginv1beta1.Healthy})
+		r.Devices = append(r.Devices, &devicepluginv1beta1.Device{
+			ID: id, Health: devicepluginv1beta1.Healthy, Topology: &devicepluginv1beta1.TopologyInfo{Nodes: p.nodes},
+		})
 	}
 	if err := s.Send(r); err != nil {
 		return err
@@ -65,6 +70,11 @@ func (p *devicePlugin) ListAndWatch(_ *devicepluginv1beta1.Empty, s grpc.ServerS
 }
 
 func (p *devicePlugin) Allocate(_ context.Context, r *devicepluginv1beta1.AllocateRequest) (*devicepluginv1beta1.AllocateResponse, error) {
+	if p.cdi != "" {
+		return &devicepluginv1beta1.AllocateResponse{ContainerResponses: []*devicepluginv1beta1.ContainerAllocateResponse{{
+			CdiDevices: []*devicepluginv1beta1.CDIDevice{{Name: p.cdi}},
+		}}}, nil
+	}
 	return &devicepluginv1beta1.AllocateResponse{ContainerResponses: []*devicepluginv1beta1.ContainerAllocateResponse{{
 		Envs:    map[string]string{"GREETING": strings.Join(r.GetContainerRequests()[0].GetDevicesIds(), "+")},
 		Devices: []*devicepluginv1beta1.DeviceSpec{{HostPath: p.path, ContainerPath: "/dev/given", Permissions: p.permissions}},
@@ -221,4 +231,37 @@ func TestDevices(t *testing.T) {
 	w.create(newPod("three", wanting(name, "1")))
 	w.await("ready", "three", ready)
 	stop()
+}
+
+// What keeps the sockets for other programs from being made keeps no pod from running, and they are made once it has gone.
+func TestSocketsInTheWay(t *testing.T) {
+	t.Parallel()
+	const name = "example.com/thing"
+	w := newWorld(t, fake.Config{})
+	var inTheWay []string
+	for _, dir := range []string{"device-plugins", "pod-resources"} {
+		inTheWay = append(inTheWay, filepath.Join(w.dir, dir))
+	}
+	for _, path := range inTheWay {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := w.start()
+	defer stop()
+	w.create(newPod("one", nil))
+	w.await("ready", "one", ready)
+	for _, path := range inTheWay {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &devicePlugin{resource: name, path: "/dev/x", permissions: "rw", devices: []string{"a"}}
+	p.register(t, w.dir)
+	awaitDevices(t, w, name, 1, 1)
+	w.create(newPod("two", wanting(name, "1")))
+	w.await("ready", "two", ready)
+	if got := listed(t, w.dir); got != "two/c example.com/thing [a]" {
+		t.Errorf("other programs are told: %s", got)
+	}
 }

@@ -10,6 +10,8 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/admission"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cadvisor"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
+	"minik8s.io/minik8s/pkg/kubelet/internal/nodeshutdown"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/source"
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
@@ -21,12 +23,22 @@ type running struct {
 	parts    *parts
 	intake   *source.Intake
 	eviction *eviction.Manager
+	// shutdown is nil if pods do not end before the machine goes down.
+	shutdown *nodeshutdown.Manager
 }
 
 // taken are the pods of this node, none before pods are taken.
 func (k *Kubelet) taken() []*corev1.Pod {
 	if r := k.running.Load(); r != nil {
 		return r.All()
+	}
+	return nil
+}
+
+// working are likewise those of the workers.
+func (k *Kubelet) working() []podworker.State {
+	if r := k.running.Load(); r != nil {
+		return r.workers.States()
 	}
 	return nil
 }
@@ -51,6 +63,7 @@ func (k *Kubelet) pressure() []corev1.NodeConditionType {
 func (k *Kubelet) features() admission.Features {
 	return admission.Features{
 		AppArmor: k.resources.Host.AppArmor(), UnsafeSysctls: k.cfg.Configuration.AllowedUnsafeSysctls, Pressure: k.pressure(),
+		ShuttingDown: k.shuttingDown() != nil,
 	}
 }
 

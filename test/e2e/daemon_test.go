@@ -74,6 +74,8 @@ func (d *daemon) start(t *testing.T) {
 	}
 	defer log.Close()
 	d.process = exec.Command("dockerd", d.args...)
+	// A daemon without a bridge removes docker0, which is the machine's; here it finds none.
+	d.process.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	d.process.Stdout, d.process.Stderr = log, log
 	if err := d.process.Start(); err != nil {
 		t.Fatal(err)

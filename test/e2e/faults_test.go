@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -396,25 +397,85 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-func TestDiskFull(t *testing.T) {
-	c := newCluster(t, "full")
+// smallDisk mounts a disk of a size ("2m") until the test has ended, and all that was registered for its end after this.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
 	machinetest.Root(t, "to mount a small disk")
-	disk := filepath.Join(suite.dir, "disk")
+	disk := filepath.Join(suite.dir, "disk-"+size)
 	if err := os.Mkdir(disk, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("e2e", disk, "tmpfs", 0, "size=2m"); err != nil {
+	if err := syscall.Mount("e2e", disk, "tmpfs", 0, "size="+size); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := syscall.Unmount(disk, 0); err != nil {
 			t.Error(err)
 		}
 		_ = os.Remove(disk)
-	}()
+	})
+	return disk
+}
+
+func TestDiskFull(t *testing.T) {
+	disk := smallDisk(t, "2m")
+	c := newCluster(t, "full")
 	c.DataDir = filepath.Join(disk, "data")
 	fails(t, c, "up", nil, "the disk that holds "+c.DataDir+" is full", "--data-dir")
 	gone(t, c)
+}
+
+// A disk that fills up under a cluster ends its process, for etcd cannot note anything any more. Its pods run on, the next start
+// says what to do, and once there is room nothing has been lost and nothing started twice.
+func TestDiskFills(t *testing.T) {
+	disk := smallDisk(t, "600m")
+	c := newCluster(t, "fills")
+	c.DataDir = filepath.Join(disk, "data")
+	k := up(t, c)
+	k.kubectl(t, "create", "deployment", "web", "--image="+frontendImage, "--replicas=2", "--", "/guestbook", "static", "/")
+	k.kubectl(t, "rollout", "status", "deployment/web", "--timeout=60s")
+	before := k.containers(t)
+	fill, err := os.Create(filepath.Join(disk, "fill"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fill.Close()
+	for err == nil {
+		_, err = fill.Write(make([]byte, 1<<20))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, "the end of the process", func(ctx context.Context) error {
+		write, err := k.run(ctx, "create", "configmap", "last-drop", "--from-literal=a="+strings.Repeat("x", 100_000))
+		if err != nil {
+			return err
+		}
+		if write.Code == 0 {
+			write, err = k.run(ctx, "delete", "configmap", "last-drop")
+		}
+		s, asked := c.Run(ctx, "status", "-o", "json")
+		if err == nil && asked == nil && !strings.Contains(s.Stdout, `"running": false`) {
+			err = fmt.Errorf("%s after %s", s, write)
+		}
+		return errors.Join(err, asked)
+	})
+	fails(t, c, "up", nil, "the disk that holds "+c.DataDir+" is full")
+	if err := os.Remove(fill.Name()); err != nil {
+		t.Fatal(err)
+	}
+	if err := fill.Close(); err != nil {
+		t.Fatal(err)
+	}
+	k = up(t, c)
+	k.kubectl(t, "scale", "deployment/web", "--replicas=3")
+	k.kubectl(t, "rollout", "status", "deployment/web", "--timeout=60s")
+	after := k.containers(t)
+	for id, started := range before {
+		if after[id] != started {
+			t.Errorf("container %s is %s now, was %s", id, after[id], started)
+		}
+	}
 }
 
 // A cluster whose store is full says so, to people by the exit code, to programs by a field; to delete something helps.

@@ -147,3 +147,50 @@ func TestHostile(t *testing.T) {
 		t.Errorf("outside there is %v, %v", entries, err)
 	}
 }
+
+// A container that prints without end and without lines costs no more disk than its logs may have, and a client gets no more of
+// it than it asks for. It can be deleted.
+func TestEndlessLogs(t *testing.T) {
+	k := shared(t)
+	ns := k.namespace(t, "endless")
+	k.kubectl(t, "-n", ns, "run", "endless", "--image="+frontendImage, "--command", "--", "/guestbook", "cat", "/dev/zero")
+	const limit = 5 * 10 << 20 // five files of ten MiB, by default
+	var files string
+	eventually(t, 2*time.Minute, "logs that go around", func(ctx context.Context) error {
+		p, err := k.client.CoreV1().Pods(ns).Get(ctx, "endless", metav1.GetOptions{})
+		if err != nil || len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].ContainerID == "" {
+			return fmt.Errorf("no container yet: %w", err)
+		}
+		out, err := exec.CommandContext(ctx, "docker", "inspect", "--format", "{{.LogPath}}",
+			strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "docker://")).Output()
+		if err != nil {
+			return err
+		}
+		files = strings.TrimSpace(string(out))
+		if _, err := os.Stat(files + ".4"); err != nil {
+			return err
+		}
+		return nil
+	})
+	r, err := k.run(t.Context(), "-n", ns, "logs", "endless", "--limit-bytes=1000")
+	if err != nil || r.Code != 0 || len(r.Stdout) != 1000 {
+		t.Errorf("%d bytes of the log, want 1000: %v %.100s", len(r.Stdout), err, r.Stderr)
+	}
+	all, err := filepath.Glob(files + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := int64(0)
+	for _, f := range all {
+		if info, err := os.Stat(f); err == nil { // it may just have been rotated away
+			size += info.Size()
+		}
+	}
+	if size > limit+limit/10 {
+		t.Errorf("the logs take %d bytes, more than %d", size, limit)
+	}
+	k.kubectl(t, "-n", ns, "delete", "pod", "endless", "--grace-period=1", "--timeout=30s")
+	if left, err := filepath.Glob(files + "*"); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}

@@ -24,7 +24,8 @@ const usage = `usage: guestbook COMMAND
   static DIR     serve the files in a folder
   get URL        print what a URL answers
   lookup NAME    print the addresses of a host name
-  toolbox        the last two, and a few more, at a prompt`
+  cat FILE       print a file
+  toolbox        the last three, and a few more, at a prompt`
 
 func main() {
 	log.SetFlags(log.LstdFlags | log.LUTC)
@@ -53,6 +54,8 @@ func run(ctx context.Context, args []string) error {
 		return get(ctx, os.Stdout, rest[0])
 	case command == "lookup" && len(rest) == 1:
 		return lookup(ctx, os.Stdout, rest[0])
+	case command == "cat" && len(rest) == 1:
+		return cat(os.Stdout, rest[0])
 	case command == "toolbox" && len(rest) == 0:
 		return toolbox(ctx, os.Stdin, os.Stdout)
 	}

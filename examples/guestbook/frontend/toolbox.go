@@ -49,6 +49,17 @@ func lookup(ctx context.Context, out io.Writer, name string) error {
 	return nil
 }
 
+// cat prints a file, which may have no end.
+func cat(out io.Writer, name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(out, f)
+	return err
+}
+
 const toolboxHelp = `get URL, lookup NAME, cat FILE, ls DIR, env, id, tty, exit`
 
 // toolbox reads commands from a prompt: an image made from scratch has no shell to look around with.
@@ -79,11 +90,7 @@ func tool(ctx context.Context, out io.Writer, command, argument string) error {
 	case "lookup":
 		return lookup(ctx, out, argument)
 	case "cat":
-		data, err := os.ReadFile(argument)
-		if err == nil {
-			_, err = out.Write(data)
-		}
-		return err
+		return cat(out, argument)
 	case "ls":
 		entries, err := os.ReadDir(argument)
 		for _, e := range entries {

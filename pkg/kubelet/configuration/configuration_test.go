@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	tracingv1 "k8s.io/component-base/tracing/api/v1"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
@@ -68,7 +69,24 @@ func TestRead(t *testing.T) {
 		{name: "the only value", files: map[string]string{"main": head + "failSwapOn: false\nauthorization: {mode: Webhook}\nauthentication: {anonymous: {enabled: false}}\n"}, want: Default()},
 		{name: "another value", files: map[string]string{"main": head + "failSwapOn: true\n"}, err: `failSwapOn: Unsupported value: "true": supported values: "false"`},
 		{name: "anonymous", files: map[string]string{"main": head + "authentication: {anonymous: {enabled: true}}\n"}, err: "authentication: Unsupported value"},
-		{name: "a field that is not honoured", files: map[string]string{"main": head + "cpuManagerPolicy: static\ntopologyManagerScope: pod\n"}, err: "[cpuManagerPolicy: Forbidden: not supported by this kubelet, topologyManagerScope: Forbidden"},
+		{name: "a field that is not honoured", files: map[string]string{"main": head + "cgroupRoot: /x\nimageServiceEndpoint: \"x\"\n"}, err: "[cgroupRoot: Forbidden: not supported by this kubelet, imageServiceEndpoint: Forbidden"},
+		{
+			name:  "managers",
+			files: map[string]string{"main": head + "cpuManagerPolicy: static\ncpuManagerPolicyOptions: {full-pcpus-only: 'true'}\ncpuManagerReconcilePeriod: 5s\nreservedSystemCPUs: 0,2\ntopologyManagerScope: pod\n"},
+			want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+				c.CPUManagerPolicy, c.CPUManagerPolicyOptions = "static", map[string]string{"full-pcpus-only": "true"}
+				c.CPUManagerReconcilePeriod.Duration, c.ReservedSystemCPUs, c.TopologyManagerScope = 5*time.Second, "0,2", "pod"
+				c.EnforceNodeAllocatable = []string{"pods"}
+			}),
+		},
+		{name: "managers: kubeadm's default", files: map[string]string{"main": head + "cpuManagerReconcilePeriod: 0s\n"}, want: Default()},
+		{name: "managers: no policy", files: map[string]string{"main": head + "cpuManagerPolicy: x\ntopologyManagerPolicy: x\ntopologyManagerScope: x\n"}, err: `[cpuManagerPolicy: Invalid value: "x": must be one of: ["none" "static"], topologyManagerPolicy: Invalid value: "x": must be one of: ["none" "best-effort" "restricted" "single-numa-node"], topologyManagerScope: Invalid value: "x": must be one of: ["container" "pod"]]`},
+		{name: "managers: nothing reserved", files: map[string]string{"main": head + "cpuManagerPolicy: static\nsystemReserved: {cpu: '0'}\n"}, err: "cpuManagerPolicy: Invalid value: \"static\": the static policy requires"},
+		{name: "managers: memory", files: map[string]string{"main": head + "memoryManagerPolicy: static\nreservedMemory: [{numaNode: 0, limits: {cpu: 1}}]\n"}, err: `[memoryManagerPolicy: Invalid value: "static": must be one of: ["None" "Static"], reservedMemory: Invalid value: [{"numaNode":0,"limits":{"cpu":"1"}}]: the limit type "cpu" for NUMA node 0 is not supported, only [memory hugepages-<HugePageSize>] is accepted]`},
+		{name: "managers: memory twice", files: map[string]string{"main": head + "reservedMemory: [{numaNode: 0, limits: {memory: 1}}, {numaNode: 0, limits: {memory: 1}}]\n"}, err: `the reserved memory has a duplicate value for NUMA node 0 and resource "memory"`},
+		{name: "managers: no memory", files: map[string]string{"main": head + "reservedMemory: [{numaNode: 0, limits: {hugepages-2Mi: 0}}]\n"}, err: `reserved memory may not be zero for NUMA node 0 and resource "hugepages-2Mi"`},
+		{name: "managers: no CPUs", files: map[string]string{"main": head + "reservedSystemCPUs: x\n"}, err: "reservedSystemCPUs: Invalid value"},
+		{name: "managers: options", files: map[string]string{"main": head + "cpuManagerPolicyOptions: {x: 'true'}\ntopologyManagerPolicyOptions: {x: 'true'}\ncpuManagerReconcilePeriod: 1ms\n"}, err: `unknown CPU Manager Policy option: "x", cpuManagerReconcilePeriod: Invalid value: "1ms": must be at least a second, topologyManagerPolicyOptions: Invalid value: {"x":"true"}: unknown Topology Manager Policy option: "x"`},
 		{name: "no field", files: map[string]string{"main": head + "maxpods: 1\n"}, err: `unknown field "maxpods"`},
 		{name: "twice", files: map[string]string{"main": head + "maxPods: 1\nmaxPods: 2\n"}, err: `key "maxPods" already set in map`},
 		{name: "another kind", files: map[string]string{"main": "apiVersion: v1\nkind: Pod\n"}, err: "it is v1 Pod, want apiVersion: kubelet.config.k8s.io/v1beta1, kind: KubeletConfiguration"},
@@ -85,6 +103,7 @@ func TestRead(t *testing.T) {
 			want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
 				c.EvictionHard = map[string]string{"memory.available": "1Gi", "pid.available": "100"}
 				c.ImageGCHighThresholdPercent, c.SystemReserved = new(int32(85)), map[string]string{"cpu": "500m"}
+				c.EnforceNodeAllocatable = []string{"pods"}
 			}),
 		},
 		{
@@ -98,7 +117,55 @@ func TestRead(t *testing.T) {
 		{name: "eviction: soft without grace", files: map[string]string{"main": head + "evictionSoft: {memory.available: 1Gi}\n"}, err: "grace period must be specified"},
 		{name: "images: low above high", files: map[string]string{"main": head + "imageGCHighThresholdPercent: 80\n"}, err: "imageGCLowThresholdPercent: Invalid value: 80: must be less than imageGCHighThresholdPercent"},
 		{name: "images: ages", files: map[string]string{"main": head + "imageMaximumGCAge: 1m\n"}, err: "must be greater than imageMinimumGCAge"},
-		{name: "reserved process ids", files: map[string]string{"main": head + "kubeReserved: {pid: '100'}\n"}, err: `cannot reserve "pid"`},
+		{
+			name: "images: one after the other", files: map[string]string{"main": head + "serializeImagePulls: true\nregistryPullQPS: 5\nruntimeRequestTimeout: 15m\n", "d/1.conf": head + "imageMinimumGCAge: 2m\n"},
+			want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+				c.SerializeImagePulls, c.MaxParallelImagePulls, c.RegistryPullQPS = new(true), new(int32(1)), new(int32(5))
+				c.RuntimeRequestTimeout.Duration = 15 * time.Minute
+			}),
+		},
+		{name: "images: one after the other, and two at a time", files: map[string]string{"main": head + "serializeImagePulls: true\nmaxParallelImagePulls: 2\n"}, err: "maxParallelImagePulls: Invalid value"},
+		{name: "images: none at a time", files: map[string]string{"main": head + "maxParallelImagePulls: 0\nregistryBurst: 0\nregistryPullQPS: -1\n"}, err: "[registryPullQPS: Invalid value: -1: must be at least 0, registryBurst: Invalid value: 0: must be at least 1, maxParallelImagePulls: Invalid value"},
+		{name: "images: a list without its policy", files: map[string]string{"main": head + "preloadedImagesVerificationAllowlist: [x]\n"}, err: "imagePullCredentialsVerificationPolicy must be NeverVerifyAllowlistedImages"},
+		{name: "images: no pattern", files: map[string]string{"main": head + "imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: ['x:1']\n"}, err: "neither tag nor digest is accepted"},
+		{name: "images: no policy", files: map[string]string{"main": head + "imagePullCredentialsVerificationPolicy: Sometimes\n"}, err: "imagePullCredentialsVerificationPolicy: Invalid value"},
+		{name: "shutdown: critical pods have more than all", files: map[string]string{"main": head + "shutdownGracePeriod: 10s\nshutdownGracePeriodCriticalPods: 20s\n"}, err: "shutdownGracePeriodCriticalPods: Invalid value"},
+		{name: "shutdown: less than a second", files: map[string]string{"main": head + "shutdownGracePeriod: 10ms\n"}, err: "must be either zero or otherwise >= 1 sec"},
+		{name: "shutdown: both", files: map[string]string{"main": head + "shutdownGracePeriod: 10s\nshutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 1}]\n"}, err: "cannot specify both"},
+		{
+			name: "node status: looked at more seldom than told", files: map[string]string{"main": head + "nodeStatusUpdateFrequency: 1m\nnodeLeaseDurationSeconds: 60\nsyncFrequency: 0s\n"},
+			want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+				c.NodeStatusUpdateFrequency.Duration, c.NodeStatusReportFrequency.Duration, c.NodeLeaseDurationSeconds = time.Minute, time.Minute, 60
+			}),
+		},
+		{
+			name: "node status: told seldom", files: map[string]string{"main": head + "nodeStatusUpdateFrequency: 20s\nnodeStatusReportFrequency: 1h\n"},
+			want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+				c.NodeStatusUpdateFrequency.Duration, c.NodeStatusReportFrequency.Duration = 20*time.Second, time.Hour
+			}),
+		},
+		{name: "what kubeadm writes", files: map[string]string{"main": head + "crashLoopBackOff: {}\nmemorySwap: {}\nnodeStatusReportFrequency: 0s\nnodeStatusUpdateFrequency: 0s\nruntimeRequestTimeout: 0s\n" +
+			"shutdownGracePeriod: 0s\nshutdownGracePeriodCriticalPods: 0s\nstreamingConnectionIdleTimeout: 0s\nsyncFrequency: 0s\n"}, want: Default()},
+		{name: "a back-off of ten minutes", files: map[string]string{"main": head + "crashLoopBackOff: {maxContainerRestartPeriod: 10m}\n"}, err: "maxContainerRestartPeriod must be set between 1s and 300s"},
+		{
+			name: "traces", files: map[string]string{"main": head + "tracing: {endpoint: 'collector:4317', samplingRatePerMillion: 100}\n"},
+			want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+				c.Tracing = &tracingv1.TracingConfiguration{Endpoint: new("collector:4317"), SamplingRatePerMillion: new(int32(100))}
+			}),
+		},
+		{name: "traces of more than everything", files: map[string]string{"main": head + "tracing: {samplingRatePerMillion: 1000001}\n"}, err: "sampling rate per million must be less than or equal to one million"},
+		{name: "traces to nowhere", files: map[string]string{"main": head + "tracing: {endpoint: 'http://x'}\n"}, err: "unsupported scheme: http"},
+		{name: "all swap", files: map[string]string{"main": head + "memorySwap: {swapBehavior: UnlimitedSwap}\n"}, err: "memorySwap: Invalid value"},
+		{name: "events below zero", files: map[string]string{"main": head + "eventRecordQPS: -1\neventBurst: 0\n"}, err: "[eventRecordQPS: Invalid value: -1: must be at least 0, eventBurst: Invalid value"},
+		{name: "reserved process ids", files: map[string]string{"main": head + "kubeReserved: {pid: '100'}\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+			c.KubeReserved, c.EnforceNodeAllocatable = map[string]string{"pid": "100"}, []string{"pods"}
+		})},
+		{name: "reserved process ids that nothing keeps", files: map[string]string{"main": head + "kubeReserved: {pid: '100'}\nenforceNodeAllocatable: [none]\n"}, err: `cannot reserve "pid" without enforceNodeAllocatable: [pods]`},
+		{name: "reserved disks", files: map[string]string{"main": head + "kubeReserved: {disk: '100'}\n"}, err: `cannot reserve "disk"`},
+		{name: "limits of the system", files: map[string]string{"main": head + "enforceNodeAllocatable: [pods, system-reserved]\n"}, err: `enforceNodeAllocatable: Invalid value: ["pods","system-reserved"]: must be [pods] or [none]`},
+		{name: "limits of pods", files: map[string]string{"main": head + "enforceNodeAllocatable: [pods]\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+			c.EnforceNodeAllocatable = []string{"pods"}
+		})},
 		{name: "reserved less than nothing", files: map[string]string{"main": head + "kubeReserved: {cpu: '-1'}\n"}, err: `resource quantity for "cpu" cannot be negative: -1`},
 		{
 			name:  "static pods",
@@ -168,5 +235,17 @@ func TestFields(t *testing.T) {
 	}
 	if problems := Validate(Default()); len(problems) > 0 {
 		t.Error(problems)
+	}
+}
+
+func TestReserved(t *testing.T) {
+	t.Parallel()
+	c := &kubeletconfigv1beta1.KubeletConfiguration{SystemReserved: map[string]string{"cpu": "3", "memory": "1Gi"}, KubeReserved: map[string]string{"cpu": "4"}}
+	if system, kube := Reserved(c); !cmp.Equal(system, c.SystemReserved) || !cmp.Equal(kube, c.KubeReserved) {
+		t.Errorf("%v, %v", system, kube)
+	}
+	c.ReservedSystemCPUs = "0-1"
+	if system, kube := Reserved(c); !cmp.Equal(system, map[string]string{"cpu": "2", "memory": "1Gi"}) || len(kube) > 0 || c.KubeReserved["cpu"] != "4" {
+		t.Errorf("%v, %v", system, kube)
 	}
 }

@@ -16,10 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	tracingv1 "k8s.io/component-base/tracing/api/v1"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 
+	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
+	"minik8s.io/minik8s/pkg/kubelet/internal/image"
 )
 
 // config keeps the lines below short.
@@ -39,9 +42,16 @@ type setting struct {
 	secret bool
 }
 
-// fields are all that are honoured, in the order of upstream's type.
-var fields = []setting{
+// fields are all that are honoured, in the order of upstream's type but for those of managers.
+var fields = slices.Concat(managers, []setting{
 	{name: "resolvConf", preset: func(c *config) { c.ResolverConfig = new("/etc/resolv.conf") }, check: func(c *config) string { return absolute(ptr.Deref(c.ResolverConfig, "")) }},
+	// Pulls run beside each other, up to five, and begin whenever they are due.
+	{name: "registryPullQPS", preset: func(c *config) { c.RegistryPullQPS = new(int32(0)) }, check: func(c *config) string { return atLeast(int64(ptr.Deref(c.RegistryPullQPS, 0)), 0) }},
+	{name: "registryBurst", preset: func(c *config) { c.RegistryBurst = 10 }, check: func(c *config) string { return atLeast(int64(c.RegistryBurst), 1) }},
+	{name: "imagePullCredentialsVerificationPolicy", preset: func(c *config) {
+		c.ImagePullCredentialsVerificationPolicy = kubeletconfigv1beta1.NeverVerifyPreloadedImages
+	}, check: verificationPolicy},
+	{name: "preloadedImagesVerificationAllowlist", check: verificationAllowlist},
 	{name: "clusterDomain"},
 	{name: "clusterDNS"},
 	{name: "imageMinimumGCAge", preset: func(c *config) { c.ImageMinimumGCAge.Duration = 2 * time.Minute }, check: func(c *config) string { return atLeast(int64(c.ImageMinimumGCAge.Duration), 0) }},
@@ -49,6 +59,14 @@ var fields = []setting{
 	// On a disk that everything else is on, too, how full it is says nothing about images.
 	{name: "imageGCHighThresholdPercent", preset: func(c *config) { c.ImageGCHighThresholdPercent = new(int32(100)) }, check: func(c *config) string { return percent(c.ImageGCHighThresholdPercent) }},
 	{name: "imageGCLowThresholdPercent", preset: func(c *config) { c.ImageGCLowThresholdPercent = new(int32(80)) }, check: lowThreshold},
+	duration("runtimeRequestTimeout", container.Patience, func(c *config) *metav1.Duration { return &c.RuntimeRequestTimeout }),
+	{name: "serializeImagePulls", preset: func(c *config) { c.SerializeImagePulls = new(false) }},
+	{name: "maxParallelImagePulls", complete: parallelPulls, check: func(c *config) string {
+		if ptr.Deref(c.SerializeImagePulls, false) && ptr.Deref(c.MaxParallelImagePulls, 1) > 1 {
+			return "cannot be larger than 1 unless SerializeImagePulls is set to false"
+		}
+		return atLeast(int64(ptr.Deref(c.MaxParallelImagePulls, 1)), 1)
+	}},
 	{name: "evictionHard", complete: evictionHard, check: func(c *config) string { return evictions(eviction.Settings{Hard: c.EvictionHard}) }},
 	{name: "evictionSoft", check: func(c *config) string {
 		return evictions(eviction.Settings{Soft: c.EvictionSoft, SoftGracePeriod: c.EvictionSoftGracePeriod})
@@ -77,9 +95,17 @@ var fields = []setting{
 	{name: "containerLogMaxFiles", preset: func(c *config) { c.ContainerLogMaxFiles = new(int32(5)) }, check: func(c *config) string {
 		return atLeast(int64(ptr.Deref(c.ContainerLogMaxFiles, 0)), 2)
 	}},
-	{name: "systemReserved", check: func(c *config) string { return reserved(c.SystemReserved) }},
-	{name: "kubeReserved", check: func(c *config) string { return reserved(c.KubeReserved) }},
+	{name: "systemReserved", check: func(c *config) string { return reserved(c, c.SystemReserved) }},
+	{name: "kubeReserved", check: func(c *config) string { return reserved(c, c.KubeReserved) }},
 	{name: "registerWithTaints"},
+	{name: "shutdownGracePeriod", check: func(c *config) string { return secondOrNone(c.ShutdownGracePeriod) }},
+	{name: "shutdownGracePeriodCriticalPods", check: func(c *config) string {
+		if c.ShutdownGracePeriodCriticalPods.Duration > c.ShutdownGracePeriod.Duration {
+			return "must be <= shutdownGracePeriod"
+		}
+		return secondOrNone(c.ShutdownGracePeriodCriticalPods)
+	}},
+	{name: "shutdownGracePeriodByPodPriority", check: byPriority},
 	{name: "staticPodPath", check: func(c *config) string { return absolute(c.StaticPodPath) }},
 	{name: "staticPodURL", check: func(c *config) string { return webAddress(c.StaticPodURL) }},
 	{name: "staticPodURLHeader", check: func(c *config) string { return headers(c.StaticPodURLHeader) }, secret: true},
@@ -88,13 +114,45 @@ var fields = []setting{
 	{name: "enableDebuggingHandlers", preset: func(c *config) { c.EnableDebuggingHandlers = new(true) }},
 	{name: "enableProfilingHandler", preset: func(c *config) { c.EnableProfilingHandler = new(true) }},
 	{name: "enableSystemLogHandler", preset: func(c *config) { c.EnableSystemLogHandler = new(true) }},
+	duration("syncFrequency", time.Minute, func(c *config) *metav1.Duration { return &c.SyncFrequency }),
+	duration("streamingConnectionIdleTimeout", 4*time.Hour, func(c *config) *metav1.Duration { return &c.StreamingConnectionIdleTimeout }),
+	// The report waits no longer than the look, unless a file says how long.
+	{name: "nodeStatusReportFrequency", complete: reportFrequency, check: func(c *config) string { return atLeast(int64(c.NodeStatusReportFrequency.Duration), 0) }},
+	duration("nodeStatusUpdateFrequency", 10*time.Second, func(c *config) *metav1.Duration { return &c.NodeStatusUpdateFrequency }),
+	{name: "nodeLeaseDurationSeconds", preset: func(c *config) { c.NodeLeaseDurationSeconds = 40 }, check: func(c *config) string { return atLeast(int64(c.NodeLeaseDurationSeconds), 1) }},
+	{name: "nodeStatusMaxImages", preset: func(c *config) { c.NodeStatusMaxImages = new(int32(50)) }, check: func(c *config) string { return atLeast(int64(ptr.Deref(c.NodeStatusMaxImages, 0)), -1) }},
+	{name: "eventRecordQPS", preset: func(c *config) { c.EventRecordQPS = new(int32(50)) }, check: func(c *config) string { return atLeast(int64(ptr.Deref(c.EventRecordQPS, 0)), 0) }},
+	{name: "eventBurst", preset: func(c *config) { c.EventBurst = 100 }, check: func(c *config) string { return atLeast(int64(c.EventBurst), 1) }},
+	// The client is not limited unless a file says so: the server's queues are fair.
+	{name: "kubeAPIQPS", check: func(c *config) string { return atLeast(int64(ptr.Deref(c.KubeAPIQPS, 0)), 0) }},
+	{name: "kubeAPIBurst", preset: func(c *config) { c.KubeAPIBurst = 100 }, check: func(c *config) string { return atLeast(int64(c.KubeAPIBurst), 1) }},
+	{name: "seccompDefault", preset: func(c *config) { c.SeccompDefault = new(false) }},
+	{name: "singleProcessOOMKill"},
+	{name: "memorySwap", check: func(c *config) string {
+		if b := c.MemorySwap.SwapBehavior; b != "" && b != "NoSwap" && b != "LimitedSwap" {
+			return `swapBehavior must be one of: "", "LimitedSwap" or "NoSwap"`
+		}
+		return ""
+	}},
+	{name: "crashLoopBackOff", check: func(c *config) string {
+		if d := c.CrashLoopBackOff.MaxContainerRestartPeriod; d != nil && (d.Duration < time.Second || d.Duration > 300*time.Second) {
+			return "maxContainerRestartPeriod must be set between 1s and 300s"
+		}
+		return ""
+	}},
+	{name: "tracing", check: func(c *config) string {
+		if errs := tracingv1.ValidateTracingConfiguration(c.Tracing, nil, nil); len(errs) > 0 {
+			return errs[0].Detail
+		}
+		return ""
+	}},
 	{name: "volumeStatsAggPeriod", preset: func(c *config) { c.VolumeStatsAggPeriod.Duration = time.Minute }, check: func(c *config) string {
 		if c.VolumeStatsAggPeriod.Duration < time.Second {
 			return "must be at least a second"
 		}
 		return ""
 	}},
-}
+})
 
 // fixed are the fields that have one value here, in JSON. Files written for upstream's kubelet may say it.
 var fixed = map[string]string{
@@ -111,11 +169,94 @@ var fixed = map[string]string{
 	"makeIPTablesUtilChains":    `true`,
 	"readOnlyPort":              `0`,
 	"registerNode":              `true`,
-	"nodeLeaseDurationSeconds":  `40`,
-	"nodeStatusReportFrequency": `"5m0s"`,
-	"nodeStatusUpdateFrequency": `"10s"`,
-	"rotateCertificates":        `true`,
-	"serializeImagePulls":       `false`,
+	"configMapAndSecretChangeDetectionStrategy": `"Watch"`,
+	"cpuCFSQuota":                   `true`,
+	"cpuCFSQuotaPeriod":             `"100ms"`,
+	"enableControllerAttachDetach":  `true`,
+	"failCgroupV1":                  `false`,
+	"localStorageCapacityIsolation": `true`,
+	"protectKernelDefaults":         `false`,
+	"rotateCertificates":            `true`,
+}
+
+// parallelPulls is how many pulls run at a time if no file says so.
+func parallelPulls(c *config) {
+	if c.MaxParallelImagePulls != nil {
+		return
+	}
+	c.MaxParallelImagePulls = new(int32(5))
+	if ptr.Deref(c.SerializeImagePulls, false) {
+		*c.MaxParallelImagePulls = 1
+	}
+}
+
+// duration is a field that is a duration of at least a second. 0, which kubeadm writes, is the default, as upstream.
+func duration(name string, normal time.Duration, of func(*config) *metav1.Duration) setting {
+	return setting{
+		name: name,
+		complete: func(c *config) {
+			if d := of(c); d.Duration == 0 {
+				d.Duration = normal
+			}
+		},
+		check: func(c *config) string {
+			if of(c).Duration < time.Second {
+				return fmt.Sprintf("must be at least %v", time.Second)
+			}
+			return ""
+		},
+	}
+}
+
+func verificationPolicy(c *config) string {
+	all := []kubeletconfigv1beta1.ImagePullCredentialsVerificationPolicy{
+		kubeletconfigv1beta1.NeverVerify, kubeletconfigv1beta1.NeverVerifyPreloadedImages, kubeletconfigv1beta1.NeverVerifyAllowlistedImages, kubeletconfigv1beta1.AlwaysVerify,
+	}
+	if !slices.Contains(all, c.ImagePullCredentialsVerificationPolicy) {
+		return fmt.Sprintf("valid options are %q", all)
+	}
+	return ""
+}
+
+func verificationAllowlist(c *config) string {
+	if len(c.PreloadedImagesVerificationAllowlist) > 0 && c.ImagePullCredentialsVerificationPolicy != kubeletconfigv1beta1.NeverVerifyAllowlistedImages {
+		return "imagePullCredentialsVerificationPolicy must be NeverVerifyAllowlistedImages"
+	}
+	if err := image.CheckAllowlist(c.PreloadedImagesVerificationAllowlist); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func secondOrNone(d metav1.Duration) string {
+	if d.Duration != 0 && d.Duration < time.Second {
+		return "must be either zero or otherwise >= 1 sec"
+	}
+	return ""
+}
+
+func byPriority(c *config) string {
+	if len(c.ShutdownGracePeriodByPodPriority) > 0 && (c.ShutdownGracePeriod.Duration > 0 || c.ShutdownGracePeriodCriticalPods.Duration > 0) {
+		return "cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the same time"
+	}
+	seen := map[int32]bool{}
+	for _, p := range c.ShutdownGracePeriodByPodPriority {
+		if p.ShutdownGracePeriodSeconds < 0 || seen[p.Priority] {
+			return "each priority must be there once, and its period must not be negative"
+		}
+		seen[p.Priority] = true
+	}
+	return ""
+}
+
+// reportFrequency runs before nodeStatusUpdateFrequency is filled in.
+func reportFrequency(c *config) {
+	if c.NodeStatusReportFrequency.Duration != 0 {
+		return
+	}
+	if c.NodeStatusReportFrequency.Duration = c.NodeStatusUpdateFrequency.Duration; c.NodeStatusUpdateFrequency.Duration == 0 {
+		c.NodeStatusReportFrequency.Duration = 5 * time.Minute
+	}
 }
 
 func absolute(path string) string {
@@ -233,11 +374,14 @@ func maximumGCAge(c *config) string {
 	return ""
 }
 
-// reserved are resources that the node tells of. Process ids are not: nothing would keep them.
-func reserved(list map[string]string) string {
+// reserved are resources that the node tells of, and process ids, which are kept if all pods together are limited.
+func reserved(c *config, list map[string]string) string {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
-		if !slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, name) {
+		if !slices.Contains([]string{"cpu", "memory", "ephemeral-storage", "pid"}, name) {
 			return fmt.Sprintf("cannot reserve %q", name)
+		}
+		if name == "pid" && !slices.Contains(c.EnforceNodeAllocatable, EnforcePods) {
+			return fmt.Sprintf("cannot reserve %q without enforceNodeAllocatable: [%s]", name, EnforcePods)
 		}
 		q, err := resource.ParseQuantity(list[name])
 		if err != nil {

@@ -24,7 +24,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/apiserver/policycheck"
 	"minik8s.io/minik8s/pkg/controllers"
-	"minik8s.io/minik8s/pkg/memory"
+	"minik8s.io/minik8s/pkg/heap"
 	"minik8s.io/minik8s/pkg/pki"
 )
 
@@ -83,7 +83,7 @@ func manage(ctx context.Context) (err error) {
 	}
 	go func() {
 		if works(ctx, client) == nil {
-			memory.Manage(ctx, 0)
+			heap.Manage(ctx, 0)
 		}
 	}()
 	return loops.Start(ctx)

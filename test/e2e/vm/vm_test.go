@@ -49,11 +49,11 @@ func the(t *testing.T) machine {
 }
 
 // up starts the cluster, which may be up.
-func up(t *testing.T) machine {
+func up(t *testing.T, args ...string) machine {
 	t.Helper()
 	m := the(t)
 	begin := time.Now()
-	u, err := m.Up(t.Context(), "--timeout", patience.String())
+	u, err := m.Up(t.Context(), append(args, "--timeout", patience.String())...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -252,6 +252,14 @@ func testUpdate(t *testing.T, s Subject) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
+	for _, r := range []container.Resources{{CPUShares: 2, CPUs: "0", NUMANodes: "0"}, {CPUShares: 3}} {
+		if err := s.Runtime.UpdateContainer(p.ctx, id, r); err != nil {
+			t.Fatalf("%+v: %v", r, err)
+		}
+		if got, want := p.Get(id).Resources, (container.Resources{CPUShares: r.CPUShares, CPUs: "0", NUMANodes: "0"}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
 	if got := p.Get(id); got.State != container.StateRunning {
 		t.Errorf("got %+v", got)
 	}

@@ -30,6 +30,9 @@ type Config struct {
 	LogMaxSize string
 	// LogMaxFiles is how many files of a container's log are kept, the current one included. Default 2.
 	LogMaxFiles int
+	// CDIDirs are where the specifications of CDI devices are, the last one counts most. Default: those of the daemon if it knows
+	// such devices, else /etc/cdi and /var/run/cdi.
+	CDIDirs []string
 }
 
 func (c *Config) complete() error {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/cdi"
 )
 
 // CreateContainer implements container.Runtime.
@@ -30,6 +31,9 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 		return "", fmt.Errorf("sandbox %q of container %q: %w", sandboxID, c.Name, container.ErrNotRunning)
 	}
 	if err := passes(r.client.ClientVersion(), c); err != nil {
+		return "", fmt.Errorf("creating container %q: %w", c.Name, err)
+	}
+	if c, err = r.inject(ctx, c); err != nil {
 		return "", fmt.Errorf("creating container %q: %w", c.Name, err)
 	}
 	config, host := r.containerSpec(sandbox.ID, c)
@@ -69,13 +73,34 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 
 // passes says why an engine cannot give a container what a device plugin has for it: those that do not know of it ignore it.
 func passes(version string, c container.ContainerConfig) error {
-	switch {
-	case len(c.CDIDevices) > 0 && versions.LessThan(version, "1.44"):
-		return fmt.Errorf("the container's devices are of the Container Device Interface, which the engine needs API 1.44 for, not %s", version)
-	case len(c.Annotations) > 0 && versions.LessThan(version, "1.43"):
+	if len(c.Annotations) > 0 && versions.LessThan(version, "1.43") {
 		return fmt.Errorf("the container's devices come with annotations, which the engine passes on from API 1.43 on, not with %s", version)
 	}
 	return nil
+}
+
+// inject translates the CDI devices of a container. What has no translation is left to the daemon, if it knows such devices.
+func (r *Runtime) inject(ctx context.Context, c container.ContainerConfig) (container.ContainerConfig, error) {
+	if len(c.CDIDevices) == 0 {
+		return c, nil
+	}
+	var known []string
+	if versions.GreaterThanOrEqualTo(r.client.ClientVersion(), "1.44") {
+		info, err := r.client.Info(ctx)
+		if err != nil {
+			return c, engineError(err, "asking the Docker daemon's configuration")
+		}
+		known = info.CDISpecDirs // none unless the daemon is to know them
+	}
+	dirs := r.config.CDIDirs
+	if len(dirs) == 0 {
+		dirs = known
+	}
+	edited, err := cdi.Inject(c, dirs...)
+	if _, unsupported := errors.AsType[*cdi.UnsupportedError](err); unsupported && len(known) > 0 {
+		return c, nil
+	}
+	return edited, err
 }
 
 // create makes a container, or returns the one that has its name if that is reusable. Any other container of this node

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	dockercontainer "github.com/docker/docker/api/types/container"
+	"github.com/google/go-cmp/cmp"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
@@ -50,16 +53,73 @@ func TestCreate_Ghost(t *testing.T) {
 
 func TestPasses(t *testing.T) {
 	t.Parallel()
-	cdi, annotated := container.ContainerConfig{CDIDevices: []string{"v/c=d"}}, container.ContainerConfig{Annotations: map[string]string{"a": "b"}}
+	annotated := container.ContainerConfig{Annotations: map[string]string{"a": "b"}}
 	for _, tc := range []struct {
 		version string
 		config  container.ContainerConfig
 		want    bool
 	}{
-		{"1.41", container.ContainerConfig{}, true}, {"1.43", cdi, false}, {"1.44", cdi, true}, {"1.42", annotated, false}, {"1.43", annotated, true},
+		{"1.41", container.ContainerConfig{}, true}, {"1.42", annotated, false}, {"1.43", annotated, true},
 	} {
 		if err := passes(tc.version, tc.config); (err == nil) != tc.want {
 			t.Errorf("%s, %v: %v", tc.version, tc.config, err)
 		}
+	}
+}
+
+// CDI devices are translated for any engine. One that knows them gets those that have no translation, all others refuse them.
+func TestInject(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := `{"cdiVersion":"0.6.0","kind":"v.com/c","devices":[{"name":"plain","containerEdits":{"env":["A=1"]}},
+		{"name":"hooked","containerEdits":{"hooks":[{"hookName":"poststop","path":"/bin/true"}]}}]}`
+	if err := os.WriteFile(filepath.Join(dir, "v.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, version, info, device string
+		dirs                        []string
+		want                        container.ContainerConfig
+		err                         string
+	}{
+		{name: "old engine", version: "1.41", dirs: []string{dir}, device: "plain", want: container.ContainerConfig{Env: []string{"A=1"}}},
+		{name: "old engine without means", version: "1.41", dirs: []string{dir}, device: "hooked", err: "the engine has no means for a hook (poststop)"},
+		{name: "engine that is not to know them", version: "1.44", info: `{}`, dirs: []string{dir}, device: "hooked", err: "the engine has no means for a hook (poststop)"},
+		{name: "engine that knows them", version: "1.44", info: `{"CDISpecDirs":["` + dir + `"]}`, device: "plain", want: container.ContainerConfig{Env: []string{"A=1"}}},
+		{name: "engine with means", version: "1.44", info: `{"CDISpecDirs":["` + dir + `"]}`, device: "hooked", want: container.ContainerConfig{CDIDevices: []string{"v.com/c=hooked"}}},
+		{name: "engine that does not tell", version: "1.44", device: "plain", err: "asking the Docker daemon's configuration"},
+		{name: "unknown", version: "1.44", info: `{"CDISpecDirs":["` + dir + `"]}`, device: "other", err: "unresolvable CDI devices v.com/c=other"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				switch {
+				case strings.HasSuffix(q.URL.Path, "/_ping"):
+					w.Header().Set("Api-Version", tc.version)
+				case tc.info == "":
+					http.Error(w, `{"message":"no"}`, http.StatusInternalServerError)
+				default:
+					w.Header().Set("Content-Type", "application/json")
+					fmt.Fprint(w, tc.info)
+				}
+			}))
+			t.Cleanup(server.Close)
+			r, err := New(Config{Cluster: "c", Node: "n", Host: strings.Replace(server.URL, "http", "tcp", 1), CDIDirs: tc.dirs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = r.Close() })
+			r.client.NegotiateAPIVersion(t.Context())
+			got, err := r.inject(t.Context(), container.ContainerConfig{CDIDevices: []string{"v.com/c=" + tc.device}})
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("got %v, want %q", err, tc.err)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
+				t.Errorf("%v %s", err, diff)
+			}
+		})
 	}
 }

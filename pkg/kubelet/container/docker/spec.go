@@ -10,6 +10,7 @@ import (
 
 	dockercontainer "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/versions"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pause"
@@ -133,7 +134,7 @@ func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig) (
 	}
 	host.SecurityOpt = securityOptions(c)
 	if slices.ContainsFunc(c.CapAdd, isAll) {
-		host.CapDrop = append(host.CapDrop, r.privilege.missing...)
+		host.CapDrop = append(host.CapDrop, r.missing()...)
 	}
 	if c.Privileged {
 		r.grantAll(host)
@@ -151,7 +152,7 @@ func mountOf(m container.Mount, others int) mount.Mount {
 		}
 	}
 	// readOnly is not recursive in Kubernetes unless the pod says so, but is in newer Dockers.
-	options := &mount.BindOptions{Propagation: mount.Propagation(m.Propagation), ReadOnlyNonRecursive: m.ReadOnly}
+	options := &mount.BindOptions{Propagation: mount.Propagation(m.Propagation), NonRecursive: m.NonRecursive, ReadOnlyNonRecursive: m.ReadOnly}
 	if m.RecursiveReadOnly {
 		options = &mount.BindOptions{Propagation: mount.PropagationRPrivate, ReadOnlyForceRecursive: true}
 	}
@@ -174,13 +175,25 @@ func securityOptions(c container.ContainerConfig) []string {
 	return opts
 }
 
+// ownCapabilitiesAPI is that of the first engine that leaves out by itself what the machine cannot give, and refuses who names it.
+const ownCapabilitiesAPI = "1.42"
+
+// missing are the capabilities that are to be left out of all.
+func (r *Runtime) missing() []string {
+	if versions.GreaterThanOrEqualTo(r.client.ClientVersion(), ownCapabilitiesAPI) {
+		return nil
+	}
+	return r.privilege.missing
+}
+
 // grantAll makes a container privileged, or as privileged as the machine allows where Docker's own switch fails.
 func (r *Runtime) grantAll(host *dockercontainer.HostConfig) {
-	if len(r.privilege.missing) == 0 {
+	missing := r.missing()
+	if len(missing) == 0 {
 		host.Privileged = true
 		return
 	}
-	host.CapAdd, host.CapDrop = []string{"ALL"}, r.privilege.missing
+	host.CapAdd, host.CapDrop = []string{"ALL"}, missing
 	host.MaskedPaths, host.ReadonlyPaths = []string{}, []string{}
 	host.SecurityOpt = []string{"seccomp=unconfined", "apparmor=unconfined"}
 	host.DeviceCgroupRules = []string{"a *:* rwm"}
@@ -191,6 +204,7 @@ func (r *Runtime) grantAll(host *dockercontainer.HostConfig) {
 func resources(r container.Resources) dockercontainer.Resources {
 	out := dockercontainer.Resources{
 		CPUShares: r.CPUShares, CPUQuota: r.CPUQuota, CPUPeriod: r.CPUPeriod, Memory: r.MemoryBytes, MemorySwap: r.MemoryBytes,
+		CpusetCpus: r.CPUs, CpusetMems: r.NUMANodes,
 	}
 	if r.PidsLimit > 0 {
 		out.PidsLimit = &r.PidsLimit
@@ -202,6 +216,7 @@ func resources(r container.Resources) dockercontainer.Resources {
 func resourcesOf(r dockercontainer.Resources) container.Resources {
 	out := container.Resources{
 		CPUShares: max(0, r.CPUShares), CPUQuota: max(0, r.CPUQuota), CPUPeriod: max(0, r.CPUPeriod), MemoryBytes: max(0, r.Memory),
+		CPUs: r.CpusetCpus, NUMANodes: r.CpusetMems,
 	}
 	if r.PidsLimit != nil {
 		out.PidsLimit = max(0, *r.PidsLimit)

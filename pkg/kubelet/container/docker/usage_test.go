@@ -22,7 +22,7 @@ func testDiskUsage(t *testing.T, r *Runtime, s containertest.Subject) {
 	c := p.Config("write", "/file", "0123456789")
 	c.Name = "writer"
 	after, err := r.DiskUsage(t.Context(), p.Exited(p.Start(c)).ID)
-	if err != nil || after.Rootfs != before.Rootfs+10 {
+	if grown := after.Rootfs - before.Rootfs; err != nil || grown < 10 || grown > 4096 { // containerd's store counts blocks
 		t.Errorf("after 10 bytes: %+v, %v; before: %+v", after, err, before)
 	}
 	c.Name, c.Args = "logger", []string{"long", "5000"}

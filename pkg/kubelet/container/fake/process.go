@@ -4,6 +4,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -348,6 +349,7 @@ func (r *Runtime) UpdateContainer(ctx context.Context, id string, res container.
 	if p.State != container.StateRunning {
 		return fmt.Errorf("container %q: %w", id, container.ErrNotRunning)
 	}
+	res.CPUs, res.NUMANodes = cmp.Or(res.CPUs, p.Resources.CPUs), cmp.Or(res.NUMANodes, p.Resources.NUMANodes)
 	p.Resources = res
 	r.notify(id, p.Pod.UID, container.EventUpdated)
 	return nil

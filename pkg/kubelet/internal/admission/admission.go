@@ -32,6 +32,8 @@ type Features struct {
 	UnsafeSysctls []string
 	// Pressure are the conditions that the node is under.
 	Pressure []corev1.NodeConditionType
+	// ShuttingDown: the machine is about to go down.
+	ShuttingDown bool
 }
 
 // Admit returns nil if node takes pod beside active, the pods that it has taken and that have not ended.
@@ -45,6 +47,9 @@ func Admit(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod, f Features)
 
 // fitting is what does not depend on other pods but for the pressure that they make.
 func fitting(pod *corev1.Pod, node *corev1.Node, f Features) *Refusal {
+	if f.ShuttingDown {
+		return &Refusal{"NodeShutdown", "Pod was rejected as the node is shutting down."}
+	}
 	return first(
 		func() *Refusal { return pressure(pod, f.Pressure) },
 		func() *Refusal { return system(pod, node) },
@@ -207,10 +212,27 @@ func shortages(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod) []short
 // requestsOf are the amounts that a pod requests, of pods itself.
 func requestsOf(p *corev1.Pod) map[corev1.ResourceName]int64 {
 	out := map[corev1.ResourceName]int64{corev1.ResourcePods: 1}
-	for name, q := range resource.PodRequests(p, resource.PodResourcesOptions{UseStatusResources: true}) {
+	for name, q := range resource.PodRequests(unclaimed(p), resource.PodResourcesOptions{UseStatusResources: true}) {
 		out[name] = amountOf(name, q)
 	}
 	return out
+}
+
+// unclaimed is a pod without the extended resources that it has by a claim (KEP-5004).
+func unclaimed(p *corev1.Pod) *corev1.Pod {
+	s := p.Status.ExtendedResourceClaimStatus
+	if s == nil {
+		return p
+	}
+	p = p.DeepCopy()
+	for c := range podspec.Containers(p) {
+		for _, r := range s.RequestMappings {
+			if r.ContainerName == c.Name {
+				delete(c.Resources.Requests, corev1.ResourceName(r.ResourceName))
+			}
+		}
+	}
+	return p
 }
 
 func amountOf(name corev1.ResourceName, q apiresource.Quantity) int64 {

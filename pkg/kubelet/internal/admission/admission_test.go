@@ -116,6 +116,27 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// What a claim gives is not taken from the node's own resources.
+func TestRequestsOf_Extended(t *testing.T) {
+	list := corev1.ResourceList{"v.com/r": resource.MustParse("2"), corev1.ResourceCPU: resource.MustParse("1")}
+	p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}, {Name: "b"}}}}
+	for i := range p.Spec.Containers {
+		p.Spec.Containers[i].Resources.Requests = list.DeepCopy()
+	}
+	if got := requestsOf(p); got["v.com/r"] != 4 || got[corev1.ResourceCPU] != 2000 {
+		t.Errorf("without a claim: %v", got)
+	}
+	p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{
+		RequestMappings: []corev1.ContainerExtendedResourceRequest{{ContainerName: "b", ResourceName: "v.com/r", RequestName: "x"}},
+	}
+	if got := requestsOf(p); got["v.com/r"] != 2 || got[corev1.ResourceCPU] != 2000 {
+		t.Errorf("with a claim for one container: %v", got)
+	}
+	if q := p.Spec.Containers[1].Resources.Requests["v.com/r"]; q.Value() != 2 {
+		t.Error("the pod has changed")
+	}
+}
+
 func TestSupported(t *testing.T) {
 	pod := func(change func(*corev1.PodSpec)) *corev1.Pod {
 		p := &corev1.Pod{Spec: corev1.PodSpec{
@@ -133,16 +154,16 @@ func TestSupported(t *testing.T) {
 	}{
 		"plain":        {pod: pod(nil)},
 		"block device": {pod: pod(func(s *corev1.PodSpec) { s.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "v"}} })},
-		"claim of a container": {
-			pod:  pod(func(s *corev1.PodSpec) { s.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "r"}} }),
-			want: "Not supported by this node yet: spec.containers[0].resources.claims (dynamic resource allocation)",
-		},
+		"claims": {pod: pod(func(s *corev1.PodSpec) {
+			s.ResourceClaims = []corev1.PodResourceClaim{{Name: "r"}}
+			s.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "r"}}
+		})},
 		"two": {
 			pod: pod(func(s *corev1.PodSpec) {
-				s.ResourceClaims = []corev1.PodResourceClaim{{Name: "r"}}
 				s.Volumes[0].VolumeSource = corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}}
+				s.Volumes = append(s.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{FC: &corev1.FCVolumeSource{}}})
 			}),
-			want: "Not supported by this node yet: spec.resourceClaims (dynamic resource allocation), spec.volumes[0].iscsi (this type of volume)",
+			want: "Not supported by this node yet: spec.volumes[0].iscsi (this type of volume), spec.volumes[1].fc (this type of volume)",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"minik8s.io/minik8s/pkg/apis/core/podspec"
 )
 
 // supported refuses what the API has and this kubelet cannot do, so that nobody waits for it in vain. A line leaves this
@@ -23,12 +21,8 @@ func supported(pod *corev1.Pod) *Refusal {
 			missing = append(missing, fmt.Sprintf("%s (%s)", p, what))
 		}
 	}
-	no(len(s.ResourceClaims) > 0, "dynamic resource allocation", path.Child("resourceClaims"))
 	for i := range s.Volumes {
 		volumeSupported(&s.Volumes[i], path.Child("volumes").Index(i), no)
-	}
-	for p, c := range podspec.All(s, path) {
-		containerSupported(c, p, no)
 	}
 	if missing == nil {
 		return nil
@@ -57,12 +51,4 @@ func volumeSupported(v *corev1.Volume, path *field.Path, no func(bool, string, *
 	no(v.ScaleIO != nil, plugin, path.Child("scaleIO"))
 	no(v.StorageOS != nil, plugin, path.Child("storageos"))
 	no(v.VsphereVolume != nil, plugin, path.Child("vsphereVolume"))
-	no(v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumDefault && v.EmptyDir.Medium != corev1.StorageMediumMemory, "huge pages", path.Child("emptyDir", "medium"))
-}
-
-func containerSupported(c *corev1.Container, path *field.Path, no func(bool, string, *field.Path)) {
-	no(len(c.Resources.Claims) > 0, "dynamic resource allocation", path.Child("resources", "claims"))
-	for i, r := range c.RestartPolicyRules {
-		no(r.Action == corev1.ContainerRestartRuleActionRestartAllContainers, "restarting all containers", path.Child("restartPolicyRules").Index(i).Child("action"))
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -42,12 +43,23 @@ type Machine struct {
 	Memory, Swap                            uint64
 }
 
+// FileSystem is one with what is taken of it. Sizes are in bytes.
+type FileSystem struct {
+	// Dir is on it.
+	Dir                             string
+	Used, Limit, Inodes, InodesFree uint64
+}
+
 // Config is what a Collector is made from; all but Proc and Sys are required.
 type Config struct {
 	// Groups returns nil while groups cannot be read yet; then only the machine is told of.
 	Groups func() Groups
 	// Observed is what the engine has of each pod.
 	Observed func() map[types.UID]*observed.Pod
+	// Written is what a container has written and the file system that it is on; nil while that is not known. FileSystems are those
+	// of the node whose use is told.
+	Written     func(id string) *FileSystem
+	FileSystems func() []FileSystem
 	// Machine describes the node.
 	Machine func() (Machine, error)
 	// Version is told as cAdvisor's.
@@ -66,7 +78,8 @@ type subject struct {
 	// created and started are of the container, zero where the times of the group count.
 	created, started time.Time
 	cgroup.Details
-	interfaces []netdev.Interface
+	interfaces  []netdev.Interface
+	fileSystems map[string]FileSystem // by device
 }
 
 // subjects reads all groups. A group that is gone is left out, one that cannot be read fails none of the others; the errors of
@@ -93,7 +106,7 @@ func (c *Collector) subjects() ([]subject, error) {
 	for _, p := range groups.NodePaths() {
 		s := subject{labels: labels{id: p}}
 		if p == "/" {
-			s.interfaces = c.network("net/dev")
+			s.interfaces, s.fileSystems = c.network("net/dev"), c.byDevice(c.cfg.FileSystems())
 		}
 		add(s)
 	}
@@ -120,8 +133,12 @@ func (c *Collector) subjects() ([]subject, error) {
 		}
 		for _, ctr := range pod.Alive() {
 			if ctr.State == container.StateRunning {
-				add(subject{labels: labels{container: ctr.Name, id: groups.ContainerPath(group, ctr.ID), image: ctr.ImageRef, name: ctr.ID,
-					namespace: pod.Namespace, pod: pod.Name}, created: ctr.CreatedAt, started: ctr.StartedAt})
+				s := subject{labels: labels{container: ctr.Name, id: groups.ContainerPath(group, ctr.ID), image: ctr.ImageRef, name: ctr.ID,
+					namespace: pod.Namespace, pod: pod.Name}, created: ctr.CreatedAt, started: ctr.StartedAt}
+				if written := c.cfg.Written(ctr.ID); written != nil {
+					s.fileSystems = c.byDevice([]FileSystem{*written})
+				}
+				add(s)
 			}
 		}
 	}
@@ -154,4 +171,40 @@ func (c *Collector) deviceName(d cgroup.Disk) string {
 		return ""
 	}
 	return "/dev/" + filepath.Base(link)
+}
+
+// byDevice names file systems by the devices that they are on. One that cannot be found is left out.
+func (c *Collector) byDevice(all []FileSystem) map[string]FileSystem {
+	out := map[string]FileSystem{}
+	for _, fs := range all {
+		var st unix.Stat_t
+		if err := unix.Stat(fs.Dir, &st); err != nil {
+			continue
+		}
+		d := cgroup.Disk{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev)}
+		name := c.deviceName(d)
+		if name == "" {
+			name = c.mountedDevice(d)
+		}
+		if name != "" {
+			out[name] = fs
+		}
+	}
+	return out
+}
+
+// mountedDevice is what a device that is no block device, as that of a tmpfs, was mounted as; empty if it is not mounted.
+func (c *Collector) mountedDevice(d cgroup.Disk) string {
+	data, err := os.ReadFile(filepath.Join(c.cfg.Proc, "self/mountinfo"))
+	if err != nil {
+		return ""
+	}
+	number := fmt.Sprintf("%d:%d", d.Major, d.Minor)
+	for line := range strings.Lines(string(data)) {
+		before, after, _ := strings.Cut(line, " - ")
+		if f, source := strings.Fields(before), strings.Fields(after); len(f) > 2 && f[2] == number && len(source) > 1 {
+			return source[1]
+		}
+	}
+	return ""
 }

@@ -6,6 +6,7 @@ package cadvisor
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"net/http/httptest"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -121,6 +123,11 @@ func machine(t *testing.T, version string, files map[string]string) (*Collector,
 	put("proc/net/dev", dev)
 	put("proc/77/net/dev", dev)
 	put("proc/meminfo", "MemTotal: 16 kB\nMemFree: 8 kB\nSwapTotal: 4 kB\nSwapFree: 3 kB\nInactive(file): 1 kB\n")
+	var st unix.Stat_t
+	if err := unix.Stat(root, &st); err != nil {
+		t.Fatal(err)
+	}
+	put("proc/self/mountinfo", fmt.Sprintf("1 2 0:99 / /x rw - tmpfs other rw\n3 2 %d:%d / / rw shared:1 - ext4 /dev/disk rw\n", unix.Major(st.Dev), unix.Minor(st.Dev)))
 	if err := os.MkdirAll(filepath.Join(root, "sys/dev/block"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -153,6 +160,15 @@ func machine(t *testing.T, version string, files map[string]string) (*Collector,
 	return New(Config{
 		Groups: func() Groups { return g }, Version: "v1.37.0", Proc: filepath.Join(root, "proc"), Sys: filepath.Join(root, "sys"),
 		Observed: func() map[types.UID]*observed.Pod { return map[types.UID]*observed.Pod{"u": view, "o": orphan} },
+		Written: func(id string) *FileSystem {
+			if id != "RUN" {
+				return nil
+			}
+			return &FileSystem{Dir: root, Used: 300, Limit: 4000, Inodes: 50, InodesFree: 20}
+		},
+		FileSystems: func() []FileSystem {
+			return []FileSystem{{Dir: root, Used: 1000, Limit: 4000, Inodes: 50, InodesFree: 20}, {Dir: filepath.Join(root, "absent"), Used: 1}}
+		},
 		Machine: func() (Machine, error) {
 			return Machine{MachineID: "mid", SystemUUID: "sid", BootID: "bid", KernelVersion: "6", OSVersion: "Linux", EngineVersion: "20", Cores: 2, Memory: 16384, Swap: 4096}, nil
 		},

@@ -98,6 +98,16 @@ func disk(name, help string, get func(cgroup.Disk) uint64) metric {
 	}}
 }
 
+func fileSystem(name, help string, get func(FileSystem) uint64) metric {
+	return metric{desc: describe(name, help, "device"), kind: prometheus.GaugeValue, values: func(_ *Collector, s *subject) []value {
+		var out []value
+		for device, fs := range s.fileSystems {
+			out = append(out, value{float64(get(fs)), []string{device}})
+		}
+		return out
+	}}
+}
+
 func pressure(name, help string, of func(*subject) *cgroup.Pressure, get func(*cgroup.Pressure) time.Duration) metric {
 	return metric{desc: describe(name, help), kind: prometheus.CounterValue, values: func(_ *Collector, s *subject) []value {
 		p := of(s)
@@ -109,7 +119,7 @@ func pressure(name, help string, of func(*subject) *cgroup.Pressure, get func(*c
 }
 
 // metrics are all families with the usual labels, in the words of cAdvisor.
-var metrics = [][]metric{cpuMetrics, memoryMetrics, networkMetrics, diskMetrics, processMetrics, pressureMetrics, timeMetrics}
+var metrics = [][]metric{cpuMetrics, memoryMetrics, networkMetrics, diskMetrics, fileSystemMetrics, processMetrics, pressureMetrics, timeMetrics}
 
 var cpuMetrics = []metric{
 	seconds("container_cpu_user_seconds_total", "Cumulative user cpu time consumed in seconds.", func(s *subject) *uint64 { return s.CPUUser }),
@@ -204,6 +214,15 @@ var diskMetrics = []metric{
 	},
 }
 
+var fileSystemMetrics = []metric{
+	fileSystem("container_fs_inodes_free", "Number of available Inodes", func(f FileSystem) uint64 { return f.InodesFree }),
+	fileSystem("container_fs_inodes_total", "Number of Inodes", func(f FileSystem) uint64 { return f.Inodes }),
+	fileSystem("container_fs_limit_bytes", "Number of bytes that can be consumed by the container on this filesystem.",
+		func(f FileSystem) uint64 { return f.Limit }),
+	fileSystem("container_fs_usage_bytes", "Number of bytes that are consumed by the container on this filesystem.",
+		func(f FileSystem) uint64 { return f.Used }),
+}
+
 var processMetrics = []metric{
 	gauge("container_processes", "Number of processes running inside the container.", func(s *subject) *uint64 { return s.Processes }),
 	gauge("container_threads", "Number of threads running inside the container", func(s *subject) *uint64 { return s.Threads }),
@@ -226,8 +245,8 @@ var pressureMetrics = []metric{
 		func(s *subject) *cgroup.Pressure { return s.IOPressure }, some),
 }
 
-func some(p *cgroup.Pressure) time.Duration { return p.Some }
-func full(p *cgroup.Pressure) time.Duration { return p.Full }
+func some(p *cgroup.Pressure) time.Duration { return p.Some.Total }
+func full(p *cgroup.Pressure) time.Duration { return p.Full.Total }
 
 var timeMetrics = []metric{
 	{

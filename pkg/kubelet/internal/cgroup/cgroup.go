@@ -40,6 +40,12 @@ type Config struct {
 	Proc string
 	// PodPidsLimit is the most processes and threads a pod may have. Default 0: no limit.
 	PodPidsLimit int64
+	// Exclusive says whether a container of a pod has CPUs of its own: then there is no limit of CPU time. Default: none has.
+	Exclusive func(types.UID) bool
+	// SingleProcessOOMKill lets the kernel end one process of a container whose memory runs out, and not all. Version 2 only.
+	SingleProcessOOMKill bool
+	// Swap is by default none. Version 2 only.
+	Swap Swap
 }
 
 // Manager keeps the groups of a node's pods. Safe for concurrent use.
@@ -59,6 +65,7 @@ type podGroup struct {
 	path      string // below the mount point, of cgroupfs
 	class     corev1.PodQOSClass
 	resources container.Resources
+	hugePages string
 	// unsettled: its containers had more than the pod is to have, and have to get less first.
 	unsettled bool
 }
@@ -68,8 +75,12 @@ type tree interface {
 	// prepare makes the group, with its parents, able to hold others.
 	prepare(path string) error
 	exists(path string) bool
+	// memoryLimit is what a group may have, 0 or more than any machine has if there is no limit.
+	memoryLimit(path string) (int64, error)
 	// apply sets the limits, as far as the groups below allow it: settled is false if they have more than this one is to have.
 	apply(path string, r container.Resources) (settled bool, err error)
+	// limitHugePages sets the limits of huge pages, if there is a controller of them.
+	limitHugePages(path string, limits hugePages) error
 	// dirs are the directories that stand for a group.
 	dirs(path string) ([]string, error)
 	stats(path string) (Stats, error)
@@ -84,6 +95,9 @@ func New(config Config) (*Manager, error) {
 	}
 	if config.Proc == "" {
 		config.Proc = "/proc"
+	}
+	if config.Exclusive == nil {
+		config.Exclusive = func(types.UID) bool { return false }
 	}
 	if !path.IsAbs(config.Root) || path.Clean(config.Root) == "/" {
 		return nil, fmt.Errorf("cgroup root %q: want an absolute path other than /", config.Root)
@@ -147,28 +161,92 @@ func (m *Manager) Parent(pod *corev1.Pod) string {
 
 // EnsurePod makes a pod's group, sets its limits to what the spec says now, and returns what is to be the cgroup parent
 // of the pod's containers. It is cheap when nothing has changed. A pod that shrinks keeps what its containers have until it
-// is called again.
+// is called again, and its memory while it uses more than it is to have: that is an *InUseError, beside which the group is
+// there and all else is set.
 func (m *Manager) EnsurePod(pod *corev1.Pod) (parent string, err error) {
 	class := qos.Of(pod)
 	file, parent := m.podPath(pod.UID, class)
-	want := podGroup{path: file, class: class, resources: podResources(pod)}
+	want := podGroup{path: file, class: class, resources: podResources(pod), hugePages: podHugePages(pod).String()}
 	want.resources.PidsLimit = m.config.PodPidsLimit
+	if m.config.Exclusive(pod.UID) {
+		want.resources.CPUQuota, want.resources.CPUPeriod = 0, 0
+	}
 	if m.is(pod.UID, want) {
 		return parent, nil
 	}
 	m.making.Lock()
 	defer m.making.Unlock()
 	m.record(pod.UID, nil)
-	settled, err := m.set(file, want.resources)
+	allowed := want.resources
+	allowed.MemoryBytes, err = m.memory(file, want.resources.MemoryBytes)
+	inUse, is := errors.AsType[*InUseError](err)
+	if err != nil && !is {
+		return "", err
+	}
+	settled, err := m.set(file, allowed)
+	if err == nil {
+		err = m.tree.limitHugePages(file, podHugePages(pod))
+	}
 	if err != nil {
 		return "", fmt.Errorf("making the cgroup of pod %q: %w", pod.UID, err)
 	}
-	want.unsettled = !settled
+	want.unsettled = !settled || inUse != nil
 	m.record(pod.UID, &want)
 	if err := m.weighClasses(); err != nil {
 		return "", err
 	}
+	if inUse != nil {
+		return parent, inUse
+	}
 	return parent, nil
+}
+
+// InUseError is that a pod uses more memory than it is to have.
+type InUseError struct {
+	Limit int64
+	Usage uint64
+}
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("cannot decrease memory limits: attempting to set pod memory limit (%d) below current usage (%d)", e.Limit, e.Usage)
+}
+
+// memory is the limit that a group may be set to if it is to have want: what it has, with an *InUseError, if it uses more. The
+// kernel would refuse to set it, or end processes.
+func (m *Manager) memory(file string, want int64) (int64, error) {
+	if want <= 0 || !m.tree.exists(file) {
+		return want, nil
+	}
+	limit, err := m.tree.memoryLimit(file)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && limit > 0 && limit <= want {
+		return want, nil // new, or nothing is taken from it
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading the limit of a cgroup: %w", err)
+	}
+	s, err := m.tree.stats(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("reading the usage of a cgroup: %w", err)
+	}
+	if s.MemoryUsage < uint64(want) {
+		return want, nil
+	}
+	return limit, &InUseError{Limit: want, Usage: s.MemoryUsage}
+}
+
+// LimitPods sets what all pods together may use. What is zero is not limited, and a weight of zero stays as it is; then the group is
+// not made for it.
+func (m *Manager) LimitPods(r container.Resources) error {
+	m.making.Lock()
+	defer m.making.Unlock()
+	root := m.classPath(corev1.PodQOSGuaranteed)
+	if r == (container.Resources{}) && !m.tree.exists(root) {
+		return nil
+	}
+	if _, err := m.set(root, r); err != nil {
+		return fmt.Errorf("limiting the cgroup of all pods: %w", err)
+	}
+	return nil
 }
 
 // set makes a group and sets its limits. The files are written whoever has made it: systemd does that later, and tells nobody if
@@ -313,9 +391,12 @@ func (m *Manager) PodStats(uid types.UID) (Stats, error) {
 
 // ContainerStats returns the usage of a container by its id; parent is what EnsurePod returned.
 func (m *Manager) ContainerStats(parent, id string) (Stats, error) {
-	file := path.Join(parent, id)
+	return m.tree.stats(m.containerPath(parent, id))
+}
+
+func (m *Manager) containerPath(parent, id string) string {
 	if m.systemd() {
-		file = path.Join(slicePath(strings.TrimSuffix(parent, ".slice")), "docker-"+id+".scope")
+		return path.Join(slicePath(strings.TrimSuffix(parent, ".slice")), "docker-"+id+".scope")
 	}
-	return m.tree.stats(file)
+	return path.Join(parent, id)
 }

@@ -178,10 +178,18 @@ func TestV2(t *testing.T) {
 	put(t, mount, map[string]string{
 		"m/burstable/pod1-2/cpu.stat": "usage_usec 1500\nuser_usec 1\n", "m/burstable/pod1-2/memory.current": "1000\n",
 		"m/burstable/pod1-2/memory.stat": "anon 300\ninactive_file 400\npgfault 5\npgmajfault 6\n", "m/burstable/pod1-2/pids.current": "7\n",
+		"m/burstable/pod1-2/memory.swap.current": "3\n", "m/burstable/pod1-2/memory.swap.max": "8\n",
+		"m/burstable/pod1-2/io.pressure": "some avg10=0.12 avg60=3.00 avg300=12.50 total=2500\nfull avg10=0.01 avg60=0.00 avg300=0.00 total=500\nhalf a line\n",
 	})
 	got, err := m.PodStats("1-2")
 	got.Time = time.Time{}
-	if diff := cmp.Diff(Stats{CPU: 1500 * time.Microsecond, MemoryUsage: 1000, WorkingSet: 600, RSS: 300, PageFaults: 5, MajorPageFaults: 6, Processes: 7}, got); diff != "" || err != nil {
+	stats := Stats{
+		CPU: 1500 * time.Microsecond, MemoryUsage: 1000, WorkingSet: 600, RSS: 300, PageFaults: 5, MajorPageFaults: 6, Processes: 7,
+		Swap: new(uint64(3)), SwapLimit: new(uint64(8)), IOPressure: &Pressure{
+			Some: Stall{2500 * time.Microsecond, .12, 3, 12.5}, Full: Stall{500 * time.Microsecond, .01, 0, 0},
+		},
+	}
+	if diff := cmp.Diff(stats, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	if _, err := m.PodStats("absent"); !errors.Is(err, fs.ErrNotExist) {
@@ -189,6 +197,103 @@ func TestV2(t *testing.T) {
 	}
 	if _, err := m.ContainerStats(parent, "absent"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("absent container: %v", err)
+	}
+}
+
+// A pod that uses more than it is to have keeps what it has, and gets the rest of what it asks for.
+func TestEnsurePod_InUse(t *testing.T) {
+	mount := t.TempDir()
+	for _, l := range []string{"", "m", "m/pod1-2"} {
+		put(t, mount, map[string]string{l + "/cgroup.controllers": "cpu memory pids\n", l + "/cgroup.subtree_control": "cpu memory pids\n"})
+	}
+	m, err := New(Config{Root: "/m", Driver: "cgroupfs", Version: "2", MountPoint: mount})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sized := func(r corev1.ResourceRequirements) *corev1.Pod {
+		p := pod(req("-/-", "-/-"))
+		p.Spec.Resources = &r
+		return p
+	}
+	usage := func(current string) {
+		put(t, mount, map[string]string{"m/pod1-2/cpu.stat": "usage_usec 1\n", "m/pod1-2/memory.current": current, "m/pod1-2/memory.stat": "anon 1\n", "m/pod1-2/pids.current": "1\n"})
+	}
+	usage("50000000\n")
+	for _, step := range []struct {
+		name, use string
+		pod       *corev1.Pod
+		memory    string
+		cpu       string
+		err       string
+	}{
+		{name: "as made", pod: sized(req("1/64Mi", "1/64Mi")), memory: "67108864", cpu: "100000 100000"},
+		{name: "more", pod: sized(req("1/128Mi", "1/128Mi")), memory: "134217728", cpu: "100000 100000"},
+		{name: "less than it uses", pod: sized(req("2/32Mi", "2/32Mi")), memory: "134217728", cpu: "200000 100000",
+			err: "cannot decrease memory limits: attempting to set pod memory limit (33554432) below current usage (50000000)"},
+		{name: "still", pod: sized(req("2/32Mi", "2/32Mi")), memory: "134217728", cpu: "200000 100000",
+			err: "cannot decrease memory limits: attempting to set pod memory limit (33554432) below current usage (50000000)"},
+		{name: "it uses less now", use: "1000\n", pod: sized(req("2/32Mi", "2/32Mi")), memory: "33554432", cpu: "200000 100000"},
+	} {
+		if step.use != "" {
+			usage(step.use)
+		}
+		parent, err := m.EnsurePod(step.pod)
+		if parent != "/m/pod1-2" || fmt.Sprint(err) != step.err && (err != nil || step.err != "") {
+			t.Errorf("%s: %q, %v", step.name, parent, err)
+		}
+		if diff := cmp.Diff(map[string]string{"m/pod1-2/memory.max": step.memory, "m/pod1-2/cpu.max": step.cpu}, contents(t, mount, "m/pod1-2/memory.max", "m/pod1-2/cpu.max")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+func TestTune(t *testing.T) {
+	burstable := pod(req("-/256Mi", "-/512Mi"))
+	critical := burstable.DeepCopy()
+	critical.Spec.Priority = new(int32(2000000000))
+	for _, test := range []struct {
+		name        string
+		config      Config
+		pod         *corev1.Pod
+		dir         string
+		oom, swap   string // as they are
+		want, wants string
+	}{
+		{name: "as the engine leaves it", pod: burstable, oom: "0", swap: "max", want: "1", wants: "0"},
+		{name: "done before", pod: burstable, oom: "1", swap: "0", want: "1", wants: "0"},
+		{name: "one process", config: Config{SingleProcessOOMKill: true}, pod: burstable, oom: "0", swap: "max", want: "0", wants: "0"},
+		{name: "its share", config: Config{Swap: Swap{Limited: true, Memory: 1 << 30, Total: 2 << 30}}, pod: burstable, oom: "1", swap: "max", want: "1", wants: "536870912"},
+		{name: "a critical pod has none", config: Config{Swap: Swap{Limited: true, Memory: 1 << 30, Total: 2 << 30}}, pod: critical, oom: "1", swap: "max", want: "1", wants: "0"},
+		{name: "nor has a guaranteed one", config: Config{Swap: Swap{Limited: true, Memory: 1 << 30, Total: 2 << 30}}, pod: pod(req("1/1Gi", "1/1Gi")), dir: "m/pod1-2/id", oom: "1", swap: "max", want: "1", wants: "0"},
+		{name: "pages", config: Config{Swap: Swap{Limited: true, Memory: 3 << 30, Total: 1 << 30}}, pod: burstable, oom: "1", swap: "89477120", want: "1", wants: "89477120"},
+		{name: "version 1", config: Config{Version: "1"}, pod: burstable, oom: "0", swap: "max", want: "0", wants: "max"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			mount := t.TempDir()
+			dir := test.dir
+			if dir == "" {
+				dir = "m/burstable/pod1-2/id"
+			}
+			put(t, mount, map[string]string{dir + "/memory.oom.group": test.oom + "\n", dir + "/memory.swap.max": test.swap + "\n"})
+			test.config.Root, test.config.Driver, test.config.MountPoint = "/m", "cgroupfs", mount
+			if test.config.Version == "" {
+				test.config.Version = "2"
+			}
+			m, err := New(test.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Tune(test.pod, &test.pod.Spec.Containers[0], "id"); err != nil {
+				t.Fatal(err)
+			}
+			got := contents(t, mount, dir+"/memory.oom.group", dir+"/memory.swap.max")
+			if o, s := strings.TrimSpace(got[dir+"/memory.oom.group"]), strings.TrimSpace(got[dir+"/memory.swap.max"]); o != test.want || s != test.wants {
+				t.Errorf("oom.group %s, swap.max %s, want %s and %s", o, s, test.want, test.wants)
+			}
+			if err := m.Tune(test.pod, &test.pod.Spec.Containers[0], "ended"); err != nil {
+				t.Errorf("of a container that has ended: %v", err)
+			}
+		})
 	}
 }
 
@@ -210,5 +315,48 @@ func TestNewErrors(t *testing.T) {
 		if _, err := New(config); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+func TestLimitPods(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	m, err := New(Config{Root: "/m", Driver: "cgroupfs", Version: "1", MountPoint: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.LimitPods(container.Resources{}); err != nil || m.tree.exists("/m") {
+		t.Errorf("a group is made for nothing: %v", err)
+	}
+	if err := m.LimitPods(container.Resources{CPUShares: 1536, MemoryBytes: 1 << 30, PidsLimit: 77}); err != nil {
+		t.Fatal(err)
+	}
+	hold(t, root, "cpu/m/cpu.shares", "1536")
+	hold(t, root, "memory/m/memory.limit_in_bytes", "1073741824")
+	hold(t, root, "pids/m/pids.max", "77")
+	if err := m.LimitPods(container.Resources{}); err != nil {
+		t.Fatal(err)
+	}
+	hold(t, root, "cpu/m/cpu.shares", "1536")
+	hold(t, root, "memory/m/memory.limit_in_bytes", "-1")
+	hold(t, root, "pids/m/pids.max", "max")
+}
+
+// A pod with CPUs of its own has no limit of CPU time: it would take some of theirs away.
+func TestEnsurePod_Exclusive(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	own := false
+	m, err := New(Config{Root: "/m", Driver: "cgroupfs", Version: "1", MountPoint: root, Exclusive: func(types.UID) bool { return own }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pod(req("1/1Mi", "1/1Mi"))
+	for _, want := range []string{"100000", "-1"} {
+		if _, err := m.EnsurePod(p); err != nil {
+			t.Fatal(err)
+		}
+		hold(t, root, "cpu/m/pod1-2/cpu.cfs_quota_us", want)
+		own = true
 	}
 }

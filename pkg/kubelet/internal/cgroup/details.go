@@ -54,8 +54,14 @@ type Disk struct {
 	ReadBytes, WriteBytes, Reads, Writes uint64
 }
 
-// Pressure is how long some or all tasks have waited (KEP-4205).
-type Pressure struct{ Some, Full time.Duration }
+// Pressure is how some or all tasks have waited (KEP-4205).
+type Pressure struct{ Some, Full Stall }
+
+// Stall is the time waited since the group was made, and the share of the last 10, 60 and 300 seconds, in percent.
+type Stall struct {
+	Total                time.Duration
+	Avg10, Avg60, Avg300 float64
+}
 
 // unlimited is what v1 says, or more, if there is no limit.
 const unlimited = 1 << 62
@@ -179,19 +185,29 @@ func (f *files) pressure(file string) *Pressure {
 	if !ok {
 		return nil
 	}
+	return parsePressure(text)
+}
+
+// ReadPressure reads a file in the form of the kernel's /proc/pressure; it is nil if there is none.
+func ReadPressure(file string) *Pressure { return (&files{}).pressure(file) }
+
+// parsePressure reads lines "some avg10=0.00 avg60=0.00 avg300=0.00 total=0", total in microseconds. Lines that are not so are
+// passed over.
+func parsePressure(text string) *Pressure {
 	var p Pressure
 	for line := range strings.Lines(text) {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		_, total, ok := strings.Cut(rest, "total=")
-		n, err := strconv.ParseUint(total, 10, 64)
-		if !ok || err != nil {
+		var s Stall
+		var micros uint64
+		if n, err := fmt.Sscanf(rest, "avg10=%f avg60=%f avg300=%f total=%d", &s.Avg10, &s.Avg60, &s.Avg300, &micros); n != 4 || err != nil {
 			continue
 		}
+		s.Total = time.Duration(micros) * time.Microsecond
 		switch kind {
 		case "some":
-			p.Some = time.Duration(n) * time.Microsecond
+			p.Some = s
 		case "full":
-			p.Full = time.Duration(n) * time.Microsecond
+			p.Full = s
 		}
 	}
 	return &p

@@ -10,6 +10,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/apis/core/qos"
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 )
 
 const (
@@ -71,31 +72,15 @@ func podResources(pod *corev1.Pod) container.Resources {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
 	r := container.Resources{CPUShares: shares(requests.Cpu())}
-	if allLimited(pod, corev1.ResourceCPU) {
+	if podspec.Limited(pod, corev1.ResourceCPU) {
 		if q := quota(limits.Cpu()); q > 0 {
 			r.CPUQuota, r.CPUPeriod = q, quotaPeriod
 		}
 	}
-	if allLimited(pod, corev1.ResourceMemory) {
+	if podspec.Limited(pod, corev1.ResourceMemory) {
 		r.MemoryBytes = limits.Memory().Value()
 	}
 	return r
-}
-
-func allLimited(pod *corev1.Pod, name corev1.ResourceName) bool {
-	if resourcehelper.IsPodLevelLimitsSet(pod) {
-		if q, ok := pod.Spec.Resources.Limits[name]; ok && !q.IsZero() {
-			return true
-		}
-	}
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for _, c := range list {
-			if q := c.Resources.Limits[name]; q.IsZero() {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // OOMScoreAdj returns how readily the kernel kills a container when the node's memory (in bytes) runs out: the less of

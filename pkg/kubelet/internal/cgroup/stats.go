@@ -22,10 +22,14 @@ type Stats struct {
 	MemoryUsage, WorkingSet, RSS uint64
 	// Swap is in bytes, nil where the kernel does not count it.
 	Swap *uint64
+	// SwapLimit is in bytes, nil if there is none or the kernel does not tell, as on v1.
+	SwapLimit *uint64
 	// PageFaults and MajorPageFaults count since the group was made.
 	PageFaults, MajorPageFaults uint64
 	// Processes counts threads too.
 	Processes uint64
+	// CPUPressure, MemoryPressure and IOPressure are nil where the kernel does not tell, as on v1.
+	CPUPressure, MemoryPressure, IOPressure *Pressure
 }
 
 // workingSet is what cannot easily be taken from a group.

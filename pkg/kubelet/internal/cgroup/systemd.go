@@ -106,12 +106,14 @@ func sliceProperties(r container.Resources) []dbus.Property {
 		quota = (perSecond + hundredth - 1) / hundredth * hundredth
 	}
 	var out []dbus.Property
+	if r.CPUShares > 0 {
+		out = append(out, dbus.Property{Name: "CPUWeight", Value: godbus.MakeVariant(uint64(weight(r.CPUShares)))})
+	}
 	for _, p := range []struct {
 		name  string
 		value any
 	}{
 		{"CPUAccounting", true}, {"MemoryAccounting", true}, {"TasksAccounting", true}, {"IOAccounting", true},
-		{"CPUWeight", uint64(weight(r.CPUShares))},
 		{"CPUQuotaPerSecUSec", quota},
 		{"MemoryMax", limit(r.MemoryBytes)},
 		{"TasksMax", limit(r.PidsLimit)},

@@ -47,8 +47,10 @@ func (t v1) exists(path string) bool {
 }
 
 func (t v1) apply(path string, r container.Resources) (settled bool, err error) {
-	if err := write(t.file("cpu", path, "cpu.shares"), r.CPUShares); err != nil {
-		return false, err
+	if r.CPUShares > 0 {
+		if err := write(t.file("cpu", path, "cpu.shares"), r.CPUShares); err != nil {
+			return false, err
+		}
 	}
 	quota := int64(-1)
 	if r.CPUQuota > 0 {
@@ -79,6 +81,10 @@ func (t v1) apply(path string, r container.Resources) (settled bool, err error) 
 		return false, err
 	}
 	return r.CPUQuota <= 0 || quota == r.CPUQuota, nil
+}
+
+func (t v1) memoryLimit(path string) (int64, error) {
+	return readSigned(t.file("memory", path, "memory.limit_in_bytes"))
 }
 
 // largestQuota is the most that a group below has in a period, 0 if none is limited. The kernel refuses to give a group less.

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,21 +31,23 @@ func (t v2) prepare(p string) error {
 		return err
 	}
 	level := "/"
-	if err := t.delegate(level); err != nil {
+	if err := t.delegate(level, controllers...); err != nil {
 		return err
 	}
 	for part := range strings.SplitSeq(strings.TrimPrefix(p, "/"), "/") {
 		level = path.Join(level, part)
-		if err := t.delegate(level); err != nil {
+		if err := t.delegate(level, controllers...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// delegate enables the controllers that a group has for those below it, one at a time because a write enables all or
-// none.
-func (t v2) delegate(p string) error {
+// controllers are those by which pods are limited and measured.
+var controllers = []string{"cpu", "cpuset", "io", "memory", "pids"}
+
+// delegate enables controllers that a group has for those below it, one at a time because a write enables all or none.
+func (t v2) delegate(p string, wanted ...string) error {
 	list := func(name string) ([]string, error) {
 		b, err := os.ReadFile(t.file(p, name))
 		if err != nil {
@@ -60,7 +63,7 @@ func (t v2) delegate(p string) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range []string{"cpu", "cpuset", "io", "memory", "pids"} {
+	for _, c := range wanted {
 		if slices.Contains(available, c) && !slices.Contains(enabled, c) {
 			if err := writeText(t.file(p, "cgroup.subtree_control"), "+"+c); err != nil {
 				return fmt.Errorf("enabling cgroup controller %s below %q: %w", c, p, err)
@@ -91,8 +94,12 @@ func (t v2) apply(p string, r container.Resources) (settled bool, err error) {
 	if period == 0 {
 		period = quotaPeriod
 	}
+	if r.CPUShares > 0 {
+		if err := writeText(t.file(p, "cpu.weight"), fmt.Sprint(weight(r.CPUShares))); err != nil {
+			return false, err
+		}
+	}
 	for _, f := range []struct{ name, text string }{
-		{"cpu.weight", fmt.Sprint(weight(r.CPUShares))},
 		{"cpu.max", limit(r.CPUQuota) + " " + fmt.Sprint(period)},
 		{"memory.max", limit(r.MemoryBytes)},
 		{"pids.max", limit(r.PidsLimit)},
@@ -102,6 +109,22 @@ func (t v2) apply(p string, r container.Resources) (settled bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+func (t v2) memoryLimit(p string) (int64, error) {
+	b, err := os.ReadFile(t.file(p, "memory.max"))
+	if err != nil {
+		return 0, err
+	}
+	text := strings.TrimSpace(string(b))
+	if text == "max" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parsing %q: %w", t.file(p, "memory.max"), err)
+	}
+	return n, nil
 }
 
 func (t v2) dirs(p string) ([]string, error) { return []string{t.file(p, "")}, nil }
@@ -125,6 +148,11 @@ func (t v2) stats(p string) (Stats, error) {
 	if n, err := readNumber(t.file(p, "memory.swap.current")); err == nil {
 		s.Swap = &n
 	}
+	if n, err := readNumber(t.file(p, "memory.swap.max")); err == nil { // not of "max"
+		s.SwapLimit = &n
+	}
+	s.CPUPressure, s.MemoryPressure = ReadPressure(t.file(p, "cpu.pressure")), ReadPressure(t.file(p, "memory.pressure"))
+	s.IOPressure = ReadPressure(t.file(p, "io.pressure"))
 	s.Processes, err = readNumber(t.file(p, "pids.current"))
 	return s, err
 }

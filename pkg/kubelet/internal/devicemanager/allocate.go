@@ -18,6 +18,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
+	"minik8s.io/minik8s/pkg/kubelet/internal/topology"
 )
 
 // allocatePatience is how long a plugin may take to allocate or prepare devices; upstream's for the latter.
@@ -76,7 +77,11 @@ func (m *Manager) allocate(ctx context.Context, pod *corev1.Pod) error {
 		}
 		if err != nil {
 			m.mu.Lock()
-			delete(m.state.pods, pod.UID)
+			if _, is := errors.AsType[*refusal](err); is {
+				delete(m.state.pods, pod.UID)
+			} else {
+				m.state.withhold(pod.UID)
+			}
 			m.mu.Unlock()
 			return err
 		}
@@ -95,6 +100,7 @@ func (m *Manager) grantAll(ctx context.Context, pod *corev1.Pod) (granted bool, 
 			m.mu.Lock()
 			wanted := m.state.wanted(c)
 			m.mu.Unlock()
+			maps.DeleteFunc(wanted, func(res string, _ int) bool { return claimed(pod, c.Name, res) })
 			for _, res := range slices.Sorted(maps.Keys(wanted)) {
 				fresh, err := m.grant(ctx, pod, c.Name, res, wanted[res])
 				switch {
@@ -110,6 +116,14 @@ func (m *Manager) grantAll(ctx context.Context, pod *corev1.Pod) (granted bool, 
 	return granted, nil
 }
 
+// claimed says whether a container has a resource by a claim, not from a plugin (KEP-5004).
+func claimed(pod *corev1.Pod, name, res string) bool {
+	s := pod.Status.ExtendedResourceClaimStatus
+	return s != nil && slices.ContainsFunc(s.RequestMappings, func(r corev1.ContainerExtendedResourceRequest) bool {
+		return r.ContainerName == name && r.ResourceName == res
+	})
+}
+
 // grant has a plugin allocate devices to a container, unless it has. They are the container's from before the plugin is asked,
 // so that no other gets them meanwhile.
 func (m *Manager) grant(ctx context.Context, pod *corev1.Pod, name, res string, need int) (fresh bool, err error) {
@@ -121,17 +135,17 @@ func (m *Manager) grant(ctx context.Context, pod *corev1.Pod, name, res string, 
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if a := m.state.pods[pod.UID][name][res]; a != nil && err == nil {
-			a.Response = answer
-		} else {
-			delete(m.state.pods[pod.UID][name], res)
+		if a := m.state.pods[pod.UID][name][res]; a != nil {
+			a.Response = answer // nil if it failed: then they are held
 		}
 	}()
 	ctx, cancel := context.WithTimeout(ctx, allocatePatience)
 	defer cancel()
+	began := m.cfg.Clock.Now()
 	got, err := p.client.Allocate(ctx, &devicepluginv1beta1.AllocateRequest{
 		ContainerRequests: []*devicepluginv1beta1.ContainerAllocateRequest{{DevicesIds: ids}},
 	})
+	m.cfg.Counts.DevicesAllocated(res, m.cfg.Clock.Since(began))
 	if err != nil {
 		return false, err
 	}
@@ -145,16 +159,29 @@ func (m *Manager) grant(ctx context.Context, pod *corev1.Pod, name, res string, 
 // reserve chooses devices for a container. There are none if it has them.
 func (m *Manager) reserve(ctx context.Context, pod *corev1.Pod, name, res string, need int) ([]string, *plugin, error) {
 	m.mu.Lock()
+	var held []string
+	var near topology.Nodes
 	if a := m.state.pods[pod.UID][name][res]; a != nil {
-		m.mu.Unlock()
-		if len(a.Devices) != need {
-			return nil, nil, fmt.Errorf("pod %q container %q changed request for resource %q from %d to %d",
-				pod.UID, name, res, len(a.Devices), need)
+		if len(a.Devices) != need || a.Response != nil {
+			m.mu.Unlock()
+			if len(a.Devices) != need {
+				return nil, nil, fmt.Errorf("pod %q container %q changed request for resource %q from %d to %d",
+					pod.UID, name, res, len(a.Devices), need)
+			}
+			return nil, nil, nil
 		}
-		return nil, nil, nil
+		held, near = a.Devices, a.near
 	}
-	m.state.retain(func(uid types.UID) bool { return m.cfg.Known(uid) || m.cfg.Made(uid) })
-	reuse, free, err := m.state.offer(res, m.state.reusable(pod, name, res), need)
+	m.state.retain(func(uid types.UID) bool { return uid == pod.UID || m.cfg.Known(uid) || m.cfg.Made(uid) })
+	offer := func() (must, may []string, err error) {
+		reuse, free, err := m.state.offer(res, m.state.reusable(pod, name, res), held, need)
+		if err != nil {
+			return nil, nil, err
+		}
+		must, may = m.state.resources[res].align(reuse, free, need, near)
+		return must, may, nil
+	}
+	reuse, free, err := offer()
 	p := m.plugins[res]
 	m.mu.Unlock()
 	if err != nil {
@@ -167,14 +194,14 @@ func (m *Manager) reserve(ctx context.Context, pod *corev1.Pod, name, res string
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	// Others have chosen meanwhile.
-	if reuse, free, err = m.state.offer(res, m.state.reusable(pod, name, res), need); err != nil {
+	if reuse, free, err = offer(); err != nil {
 		return nil, nil, err
 	}
 	if p = m.plugins[res]; p == nil {
 		return nil, nil, fmt.Errorf("no healthy devices present; cannot allocate unhealthy devices %s", res)
 	}
 	ids := choose(reuse, free, preferred, need)
-	m.state.keep(pod.UID, name, res, &allocation{Devices: ids})
+	m.state.keep(pod.UID, name, res, &allocation{Devices: ids, near: near})
 	return ids, p, nil
 }
 

@@ -29,11 +29,13 @@ import (
 // grace is how long the devices of a plugin that has gone count as capacity, upstream's.
 const grace = 5 * time.Minute
 
-// Config is what a Manager is made from; all fields are required.
+// Config is what a Manager is made from; all fields are required but NUMANodes.
 type Config struct {
 	// RootDir is the kubelet's directory. Plugins find the manager in its folder device-plugins.
 	RootDir string
 	Clock   clock.Clock
+	// NUMANodes are those of the machine. They are needed by a Provider only.
+	NUMANodes []int
 	// Known says whether the node has taken a pod and not yet forgotten it, Made whether the engine has anything of it. The
 	// devices of all others are free.
 	Known, Made func(types.UID) bool
@@ -41,6 +43,15 @@ type Config struct {
 	// block.
 	Changed func()
 	Wake    func(types.UID)
+	// Counts is told of what plugins do.
+	Counts Counts
+}
+
+// Counts is told of plugins that were taken into use, and how long they took to allocate devices, whether or not they did. Its methods
+// do not block.
+type Counts interface {
+	DevicePluginRegistered(resource string)
+	DevicesAllocated(resource string, took time.Duration)
 }
 
 // Manager knows the devices of the node and who has them. Its methods are safe for concurrent use, but for those about one pod,

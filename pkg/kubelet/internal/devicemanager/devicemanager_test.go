@@ -121,6 +121,17 @@ type node struct {
 	// gone are the pods that the node does not have, made those that the engine has.
 	mu         sync.Mutex
 	gone, made map[types.UID]bool
+	counted    []string
+}
+
+func (n *node) DevicePluginRegistered(resource string) { n.note("registered " + resource) }
+
+func (n *node) DevicesAllocated(resource string, _ time.Duration) { n.note("allocated " + resource) }
+
+func (n *node) note(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.counted = append(n.counted, text)
 }
 
 func start(t *testing.T, root string) *node {
@@ -134,7 +145,7 @@ func start(t *testing.T, root string) *node {
 	}
 	n.Manager = New(t.Context(), Config{
 		RootDir: root, Clock: n.clock, Known: func(uid types.UID) bool { return !has(n.gone, uid) }, Made: func(uid types.UID) bool { return has(n.made, uid) },
-		Changed: func() { n.changed <- struct{}{} }, Wake: func(uid types.UID) { n.woken <- uid },
+		Changed: func() { n.changed <- struct{}{} }, Wake: func(uid types.UID) { n.woken <- uid }, Counts: n,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -268,6 +279,11 @@ func TestManager(t *testing.T) {
 		}
 	}
 	has(n)
+	n.mu.Lock()
+	if diff := cmp.Diff([]string{"registered " + res, "allocated " + res, "allocated " + res}, n.counted); diff != "" {
+		t.Errorf("counted: %s", diff)
+	}
+	n.mu.Unlock()
 	if diff := cmp.Diff([][]string{{"a"}}, p.prepared); diff != "" {
 		t.Errorf("prepared: %s", diff)
 	}
@@ -450,6 +466,24 @@ func TestManager_Prefers(t *testing.T) {
 	}
 }
 
+// What a container has by a claim is not taken from a plugin of the same resource as well.
+func TestManager_Claimed(t *testing.T) {
+	t.Parallel()
+	n := start(t, t.TempDir())
+	defer n.stop()
+	n.plug(t, res, &fakePlugin{}, list("a"))
+	p := pod("u", asks("c", "1"), asks("d", "1"))
+	p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{
+		RequestMappings: []corev1.ContainerExtendedResourceRequest{{ContainerName: "c", ResourceName: res, RequestName: "r"}},
+	}
+	if err := n.allocate(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if c, d := n.ids("u", "c", res), n.ids("u", "d", res); len(c) != 0 || !slices.Equal(d, []string{"a"}) {
+		t.Errorf("the containers have %v and %v", c, d)
+	}
+}
+
 // life notes what is done.
 type life struct {
 	podworker.Life
@@ -498,7 +532,7 @@ func TestLife(t *testing.T) {
 	if err := os.RemoveAll(n.root); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := equipped.Sync(t.Context(), pod("x", asks("x", "1"))); err == nil || n.ids("x", "x", res) != nil {
-		t.Errorf("it begins: %v", err)
+	if _, err := equipped.Sync(t.Context(), pod("x", asks("x", "1"))); err == nil || len(inner.did) != 5 {
+		t.Errorf("it begins: %v, %v", err, inner.did)
 	}
 }

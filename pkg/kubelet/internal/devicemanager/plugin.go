@@ -71,6 +71,7 @@ func (m *Manager) connect(ctx context.Context, resource, dir, name string) (err 
 		defer leave()
 		m.follow(own, p)
 	})
+	m.cfg.Counts.DevicePluginRegistered(resource)
 	return nil
 }
 

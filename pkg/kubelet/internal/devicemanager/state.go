@@ -20,6 +20,7 @@ import (
 	devicepluginv1beta1 "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/topology"
 )
 
 // state is what is known of devices. It decides, and does nothing.
@@ -43,6 +44,8 @@ type allocation struct {
 	Devices []string `json:"devices"`
 	// Response is what the plugin has said that the container needs, nil until it has.
 	Response *devicepluginv1beta1.ContainerAllocateResponse `json:"response"`
+	// near are the NUMA nodes that the devices are to be close to, if they are only held; none: any.
+	near topology.Nodes
 }
 
 func (d *devices) healthy(id string) bool {
@@ -120,8 +123,8 @@ func (s *state) used(res string) map[string]bool {
 }
 
 // offer are the devices that a container of a pod may get: those that the pod's init containers leave behind, which come first,
-// and those that are free. The error says, in upstream's words, why these are less than need.
-func (s *state) offer(res string, reusable []string, need int) (reuse, free []string, err error) {
+// and those that are free or held for it. The error says, in upstream's words, why these are less than need.
+func (s *state) offer(res string, reusable, held []string, need int) (reuse, free []string, err error) {
 	d, used := s.resources[res], s.used(res)
 	healthy := 0
 	for _, id := range slices.Sorted(maps.Keys(d.known)) {
@@ -132,7 +135,7 @@ func (s *state) offer(res string, reusable []string, need int) (reuse, free []st
 		switch {
 		case slices.Contains(reusable, id):
 			reuse = append(reuse, id)
-		case !used[id]:
+		case !used[id] || slices.Contains(held, id):
 			free = append(free, id)
 		}
 	}

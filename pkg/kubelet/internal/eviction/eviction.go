@@ -46,6 +46,10 @@ type Node interface {
 // Eviction is why a pod is ended.
 type Eviction struct {
 	Message string
+	// Signal is what the node ran out of, or which limit the pod has exceeded.
+	Signal Signal
+	// Observed is when the node was looked at; zero if it was the pod.
+	Observed time.Time
 	// Annotations of the event.
 	Annotations map[string]string
 	Grace       time.Duration
@@ -167,6 +171,7 @@ func (m *Manager) awaitStopped(ctx context.Context, pod *corev1.Pod) bool {
 // relieve looks at the node once, and does one thing about what it is short of. It returns the pod that it has ended, if any.
 func (m *Manager) relieve(ctx context.Context) *corev1.Pod {
 	logger := klog.FromContext(ctx)
+	observed := m.cfg.Clock.Now()
 	seen, err := m.observe(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -206,7 +211,9 @@ func (m *Manager) relieve(ctx context.Context) *corev1.Pod {
 	rank(pods, usage, t.Signal, dedicated)
 	pod := pods[0]
 	text, annotations := message(pod, usage[pod.UID], t, seen)
-	m.cfg.Pods.Evict(ctx, pod, Eviction{Message: text, Annotations: annotations, Grace: m.grace(pod, t), Disrupted: true})
+	m.cfg.Pods.Evict(ctx, pod, Eviction{
+		Message: text, Signal: t.Signal, Observed: observed, Annotations: annotations, Grace: m.grace(pod, t), Disrupted: true,
+	})
 	return pod
 }
 
@@ -299,8 +306,8 @@ func (m *Manager) enforceLimits(ctx context.Context) {
 		if u == nil {
 			continue
 		}
-		if text := exceeded(pod, u, dedicated); text != "" {
-			m.cfg.Pods.Evict(ctx, pod, Eviction{Message: text, Grace: HardGrace})
+		if limit, text := exceeded(pod, u, dedicated); text != "" {
+			m.cfg.Pods.Evict(ctx, pod, Eviction{Message: text, Signal: limit, Grace: HardGrace})
 		}
 	}
 }

@@ -71,6 +71,7 @@ type fakePods struct {
 	usage   Usage
 	hang    map[types.UID]bool
 	evicted []string
+	causes  []Eviction
 	graces  []time.Duration
 	scopes  map[types.UID]Scope
 	stops   bool
@@ -103,6 +104,7 @@ func (p *fakePods) Usage(ctx context.Context, pod *corev1.Pod, scope Scope) (*st
 func (p *fakePods) Evict(_ context.Context, pod *corev1.Pod, e Eviction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.causes = append(p.causes, e)
 	p.evicted, p.graces = append(p.evicted, pod.Name), append(p.graces, e.Grace)
 	if p.stops {
 		p.pods = slices.DeleteFunc(p.pods, func(q *corev1.Pod) bool { return q.UID == pod.UID })
@@ -153,6 +155,9 @@ func TestManager_OneAtATime(t *testing.T) {
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"b"}, p.gone()); diff != "" {
 			t.Fatal(diff)
+		}
+		if c := p.causes[0]; c.Signal != MemoryAvailable || !c.Observed.Equal(time.Now()) {
+			t.Errorf("for signal %q, observed at %v", c.Signal, c.Observed)
 		}
 		if c := m.Conditions(); len(c) != 1 || c[0] != corev1.NodeMemoryPressure {
 			t.Errorf("conditions %v", c)

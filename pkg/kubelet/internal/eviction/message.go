@@ -89,17 +89,24 @@ func Limited(pod *corev1.Pod) Scope {
 	return Scope{}
 }
 
+// Signals of the limits of pods, of which no thresholds can be.
+const (
+	signalEmptyDir  Signal = "emptydirfs.limit"
+	signalPod       Signal = "ephemeralpodfs.limit"
+	signalContainer Signal = "ephemeralcontainerfs.limit"
+)
+
 // exceeded tells which limit of local storage a pod has exceeded, "" for none. dedicated: the containers' file systems are not
 // where logs and volumes are, and do not count for the containers' own limits.
-func exceeded(pod *corev1.Pod, usage *statsv1alpha1.PodStats, dedicated bool) string {
+func exceeded(pod *corev1.Pod, usage *statsv1alpha1.PodStats, dedicated bool) (limit Signal, text string) {
 	if text := volumeExceeded(pod, usage); text != "" {
-		return text
+		return signalEmptyDir, text
 	}
 	limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
 	if limit, ok := limits[corev1.ResourceEphemeralStorage]; ok {
 		used := diskOf(pod, usage, measured{true, true, true}, corev1.ResourceEphemeralStorage)
 		if used.Cmp(limit) > 0 {
-			return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", &limit)
+			return signalPod, fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", &limit)
 		}
 	}
 	for i := range usage.Containers {
@@ -112,11 +119,11 @@ func exceeded(pod *corev1.Pod, usage *statsv1alpha1.PodStats, dedicated bool) st
 			spec := &pod.Spec.Containers[j]
 			limit := spec.Resources.Limits.StorageEphemeral()
 			if spec.Name == c.Name && !limit.IsZero() && limit.CmpInt64(used) < 0 {
-				return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit)
+				return signalContainer, fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit)
 			}
 		}
 	}
-	return ""
+	return "", ""
 }
 
 func volumeExceeded(pod *corev1.Pod, usage *statsv1alpha1.PodStats) string {

@@ -195,20 +195,21 @@ func TestExceeded(t *testing.T) {
 		usage     *statsv1alpha1.PodStats
 		dedicated bool
 		want      string
+		signal    Signal
 	}{
 		{name: "no limit", pod: newPod("p", emptyDir("v", "")), usage: diskUse(1000, 1000, 1000)},
 		{name: "all that it may", pod: newPod("p", emptyDir("v", "100"), limits("130")), usage: diskUse(10, 20, 100)},
-		{name: "volume", pod: newPod("p", emptyDir("v", "1Ki")), usage: diskUse(0, 0, 1025), want: `Usage of EmptyDir volume "v" exceeds the limit "1Ki". `},
+		{name: "volume", pod: newPod("p", emptyDir("v", "1Ki")), usage: diskUse(0, 0, 1025), want: `Usage of EmptyDir volume "v" exceeds the limit "1Ki". `, signal: "emptydirfs.limit"},
 		{name: "a volume of limit 0 has none", pod: newPod("p", emptyDir("v", "0")), usage: diskUse(0, 0, 1025)},
 		{name: "another volume", pod: newPod("p", emptyDir("w", "1Ki")), usage: diskUse(0, 0, 1025)},
-		{name: "all of the pod", pod: newPod("p", emptyDir("v", ""), limits("1Ki")), usage: diskUse(24, 1, 1000), want: "Pod ephemeral local storage usage exceeds the total limit of containers 1Ki. "},
-		{name: "container", pod: newPod("p", limits("1Ki"), second), usage: diskUse(1024, 1, 0), want: `Container c exceeded its local ephemeral storage limit "1Ki". `},
+		{name: "all of the pod", pod: newPod("p", emptyDir("v", ""), limits("1Ki")), usage: diskUse(24, 1, 1000), want: "Pod ephemeral local storage usage exceeds the total limit of containers 1Ki. ", signal: "ephemeralpodfs.limit"},
+		{name: "container", pod: newPod("p", limits("1Ki"), second), usage: diskUse(1024, 1, 0), want: `Container c exceeded its local ephemeral storage limit "1Ki". `, signal: "ephemeralcontainerfs.limit"},
 		{name: "files of a container on another disk", pod: newPod("p", limits("1Ki"), second), usage: diskUse(1024, 1, 0), dedicated: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if got := exceeded(tc.pod, tc.usage, tc.dedicated); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
+			if signal, got := exceeded(tc.pod, tc.usage, tc.dedicated); got != tc.want || signal != tc.signal {
+				t.Errorf("got %q %q, want %q %q", signal, got, tc.signal, tc.want)
 			}
 		})
 	}

@@ -26,10 +26,10 @@ import (
 )
 
 // records remember which images were pulled here and with which logins, so that a pod gets none from the node's store that the
-// registry would not give it (KEP-2535, NeverVerifyPreloadedImages: what was built or loaded here is everybody's). The files
-// are of upstream's format and names. Safe for concurrent use.
+// registry would not give it (KEP-2535). The files are of upstream's format and names. Safe for concurrent use.
 type records struct {
-	dir string // "" keeps them in memory only
+	dir          string // "" keeps them in memory only
+	verification Verification
 
 	mu sync.Mutex // guards the fields below; no file is touched with it
 	// pulled is by the image's id, pulling counts the pulls under way by image.
@@ -153,9 +153,14 @@ func (r *records) note(image, id string, with *login, now metav1.Time) error {
 	}
 	c := next.CredentialMapping[repo]
 	switch {
-	case with == nil:
+	case with == nil || with.provided && with.account == nil:
 		c = kubeletv1beta1.ImagePullCredentials{NodePodsAccessible: true}
-	case !c.NodePodsAccessible:
+	case c.NodePodsAccessible:
+	case with.account != nil:
+		if !slices.Contains(c.KubernetesServiceAccounts, *with.account) {
+			c.KubernetesServiceAccounts = append(slices.Clone(c.KubernetesServiceAccounts), *with.account)
+		}
+	default:
 		same := func(s kubeletv1beta1.ImagePullSecret) bool { return sameObject(s, with.secret) }
 		c.KubernetesSecrets = append(slices.DeleteFunc(c.KubernetesSecrets, same), with.secret)
 	}
@@ -171,16 +176,25 @@ func (r *records) allows(image, id string, logins []login) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	record := r.pulled[id]
+	here := record != nil || r.pulling[image] > 0 || r.interrupted[image] || r.unreadable[fileOf(id)]
+	if !r.verification.verifies(image, here) {
+		return true
+	}
 	if record == nil {
-		return r.pulling[image] == 0 && !r.interrupted[image] && !r.unreadable[fileOf(id)]
+		return false
 	}
 	c, ok := record.CredentialMapping[repository(image)]
 	if !ok || c.NodePodsAccessible {
 		return ok
 	}
+	if slices.ContainsFunc(logins, func(l login) bool {
+		return l.account != nil && slices.Contains(c.KubernetesServiceAccounts, *l.account)
+	}) {
+		return true
+	}
 	return slices.ContainsFunc(c.KubernetesSecrets, func(s kubeletv1beta1.ImagePullSecret) bool {
 		return slices.ContainsFunc(logins, func(l login) bool {
-			return sameObject(s, l.secret) || s.CredentialHash != "" && s.CredentialHash == l.secret.CredentialHash
+			return !l.provided && sameObject(s, l.secret) || s.CredentialHash != "" && s.CredentialHash == l.secret.CredentialHash
 		})
 	})
 }

@@ -188,6 +188,8 @@ type Limits struct {
 	HighPercent, LowPercent int32
 	// Disk returns available and all bytes of the file system of images.
 	Disk func(ctx context.Context) (available, capacity int64, err error)
+	// Removed is told of each image that was removed, and why: "space" or "age". nil: nobody is told.
+	Removed func(reason string)
 }
 
 // Collector removes images that this kubelet has brought and nobody uses. Safe for concurrent use.
@@ -232,7 +234,7 @@ func (c *Collector) detect(ctx context.Context) (used map[string]bool, err error
 // Collect removes images, the longest unused first, until so many bytes are free that only they took. It tells how many there are,
 // also beside an error about single images.
 func (c *Collector) Collect(ctx context.Context, bytes int64) (freed int64, err error) {
-	return c.remove(ctx, func(_ candidate, freed int64) bool { return freed < bytes })
+	return c.remove(ctx, "space", func(_ candidate, freed int64) bool { return freed < bytes })
 }
 
 // CollectOld removes the images that were not used for longer than they may be.
@@ -241,12 +243,12 @@ func (c *Collector) CollectOld(ctx context.Context) error {
 		return nil
 	}
 	now := c.puller.config.Clock.Now()
-	_, err := c.remove(ctx, func(i candidate, _ int64) bool { return now.Sub(i.used) > c.limits.MaxAge })
+	_, err := c.remove(ctx, "age", func(i candidate, _ int64) bool { return now.Sub(i.used) > c.limits.MaxAge })
 	return err
 }
 
 // remove removes the candidates that wanted says, with what it has freed so far.
-func (c *Collector) remove(ctx context.Context, wanted func(i candidate, freed int64) bool) (freed int64, err error) {
+func (c *Collector) remove(ctx context.Context, reason string, wanted func(i candidate, freed int64) bool) (freed int64, err error) {
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
@@ -273,6 +275,9 @@ func (c *Collector) remove(ctx context.Context, wanted func(i candidate, freed i
 			continue
 		}
 		klog.FromContext(ctx).Info("Unused image removed", "image", i.id, "size", i.size)
+		if c.limits.Removed != nil {
+			c.limits.Removed(reason)
+		}
 		freed += i.size
 		errs = append(errs, p.brought.forget(i.id))
 	}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -140,7 +141,9 @@ func TestCollector(t *testing.T) {
 func TestCollector_Age(t *testing.T) {
 	c := &collection{t: t, dir: "", clock: testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), runtime: fake.New(fake.Config{PullAll: true})}
 	p := c.start()
-	old := NewCollector(p, Limits{MinAge: time.Minute, MaxAge: time.Hour})
+	var removed []string
+	why := func(reason string) { removed = append(removed, reason) }
+	old := NewCollector(p, Limits{MinAge: time.Minute, MaxAge: time.Hour, Removed: why})
 	c.pull(p, "a:1", corev1.PullIfNotPresent)
 	step := func(d time.Duration) {
 		t.Helper()
@@ -158,6 +161,10 @@ func TestCollector_Age(t *testing.T) {
 	}
 	if step(time.Second); c.has("a:1") {
 		t.Error("it is still there")
+	}
+	c.pull(p, "b:1", corev1.PullIfNotPresent)
+	if _, err := NewCollector(p, Limits{Removed: why}).Collect(t.Context(), 1); err != nil || !slices.Equal(removed, []string{"age", "space"}) {
+		t.Errorf("%v, removed for %v", err, removed)
 	}
 }
 

@@ -17,10 +17,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/credentialprovider"
 	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
 )
 
@@ -43,6 +45,8 @@ const (
 	backOffMax     = 5 * time.Minute
 	// slow is a pull that others wait for no longer: five that hang must not keep a sixth from a registry that answers.
 	slow = 5 * time.Minute
+	// remind is how often it is told that a pull takes long.
+	remind = time.Minute
 )
 
 // Config configures a Puller.
@@ -54,14 +58,25 @@ type Config struct {
 	// Secrets gets a pull secret that a pod names; those of its service account are among them by the API server's admission.
 	// Default nil: there are none.
 	Secrets func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	// Credentials are the logins of plugins for a repository, whose error is that of ctx. Default nil: there are none.
+	Credentials func(ctx context.Context, pod *corev1.Pod, repository string) ([]credentialprovider.Credential, error)
+	// Verification says of which images that are there it is asked whether a pod may have them. Default: of those that were pulled
+	// here.
+	Verification Verification
 	// Clock measures back-off. Default: the real clock.
 	Clock clock.Clock
 	// Dir keeps what was pulled with which login. Default: it is known until the process ends.
 	Dir string
 	// Volumes are the ids of the images that pods have volumes of, which the engine may not know of. Default: there are none.
 	Volumes func() ([]string, error)
+	// Pulled is told of each image that was pulled: its size in bytes, and how long it took with the wait for its turn. Default nil:
+	// nobody is told.
+	Pulled func(size int64, took time.Duration)
 	// Parallel is how many pulls may run at a time. Default 5.
 	Parallel int
+	// QPS is how many pulls may begin in a second, after Burst at once; the others fail. Default 0: any number.
+	QPS   float32
+	Burst int
 }
 
 // Puller makes images present. Safe for concurrent use.
@@ -70,6 +85,7 @@ type Puller struct {
 	records *records
 	brought *store
 	gate    *gate.Gate
+	rate    flowcontrol.PassiveRateLimiter // nil: no limit
 
 	mu       sync.Mutex
 	failures map[key]failure
@@ -100,6 +116,7 @@ func New(config Config) (*Puller, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.verification = config.Verification
 	dir := ""
 	if config.Dir != "" {
 		dir = filepath.Join(config.Dir, "brought")
@@ -108,7 +125,11 @@ func New(config Config) (*Puller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Puller{config: config, records: r, brought: b, gate: gate.New(config.Parallel, slow), failures: map[key]failure{}}, nil
+	p := &Puller{config: config, records: r, brought: b, gate: gate.New(config.Parallel, slow), failures: map[key]failure{}}
+	if config.QPS > 0 {
+		p.rate = flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(config.QPS, config.Burst, config.Clock)
+	}
+	return p, nil
 }
 
 // Wanted is an image that a pod is to have.
@@ -155,6 +176,12 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, w Wanted) (*contai
 	if usable(nil) {
 		return present() // without a look at any secret
 	}
+	k := key{pod: string(pod.UID), image: w.Image}
+	if policy == corev1.PullAlways || local == nil && policy != corev1.PullNever {
+		if err := p.waits(w, k); err != nil {
+			return nil, err // whatever logins there are
+		}
+	}
 	logins, missing, err := p.logins(ctx, pod, w.Image)
 	if err != nil {
 		return nil, err
@@ -170,17 +197,25 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, w Wanted) (*contai
 		p.config.Recorder.Event(w.Of, corev1.EventTypeWarning, "ErrImageNeverPull", message)
 		return nil, &Error{ReasonNeverPull, message}
 	}
-	k := key{pod: string(pod.UID), image: w.Image}
-	if last, ok := p.backingOff(k); ok {
-		message := fmt.Sprintf("Back-off pulling image %q", w.Image)
-		p.config.Recorder.Event(w.Of, corev1.EventTypeNormal, "BackOff", message)
-		return nil, &Error{ReasonBackOff, fmt.Sprintf("%s: %s: %s", message, ReasonPull, last)}
+	if err := p.waits(w, k); err != nil {
+		return nil, err
 	}
 	if missing != "" {
 		p.config.Recorder.Event(w.Of, corev1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
 			fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", missing))
 	}
 	return p.pull(ctx, pod, w, k, logins)
+}
+
+// waits says that a pull must still wait, after one that has failed.
+func (p *Puller) waits(w Wanted, k key) error {
+	last, ok := p.backingOff(k)
+	if !ok {
+		return nil
+	}
+	message := fmt.Sprintf("Back-off pulling image %q", w.Image)
+	p.config.Recorder.Event(w.Of, corev1.EventTypeNormal, "BackOff", message)
+	return &Error{ReasonBackOff, fmt.Sprintf("%s: %s: %s", message, ReasonPull, last)}
 }
 
 // defaultPolicy is what the API server's defaults say, for pods that did not come from it.
@@ -200,6 +235,7 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Wanted, k key, log
 	var pulling time.Time
 	var img *container.Image
 	var before map[string]bool
+	defer p.remind(w)()
 	err := p.gate.Do(ctx, func() (err error) {
 		if before, err = p.present(ctx); err != nil {
 			before = nil // what comes may have been there
@@ -228,11 +264,37 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Wanted, k key, log
 		klog.FromContext(ctx).V(2).Info("Forgetting pulls of removed images failed", "err", err)
 	}
 	now := p.config.Clock.Now()
+	if p.config.Pulled != nil {
+		p.config.Pulled(img.SizeBytes, now.Sub(began))
+	}
 	p.config.Recorder.Event(w.Of, corev1.EventTypeNormal, "Pulled",
 		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.", w.Image,
 			now.Sub(pulling).Truncate(time.Millisecond), now.Sub(began).Truncate(time.Millisecond), img.SizeBytes))
 	return img, nil
 }
+
+// remind tells about a pull, in turn or waiting for it, that it takes long, until done is called.
+func (p *Puller) remind(w Wanted) (done func()) {
+	over, left := make(chan struct{}), make(chan struct{})
+	t := p.config.Clock.NewTimer(remind)
+	go func() {
+		defer close(left)
+		defer t.Stop()
+		for n := time.Duration(1); ; n++ {
+			select {
+			case <-over:
+				return
+			case <-t.C():
+				p.config.Recorder.Event(w.Of, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q still in progress after %v", w.Image, n*remind))
+				t.Reset(remind)
+			}
+		}
+	}()
+	return func() { close(over); <-left }
+}
+
+// errRate is upstream's.
+var errRate = errors.New("pull QPS exceeded")
 
 // present are the ids of the images that the node has.
 func (p *Puller) present(ctx context.Context) (map[string]bool, error) {
@@ -249,6 +311,9 @@ func (p *Puller) present(ctx context.Context) (map[string]bool, error) {
 
 // try pulls with one login after the other until one succeeds, and notes which.
 func (p *Puller) try(ctx context.Context, image string, logins []login) (img *container.Image, err error) {
+	if p.rate != nil && !p.rate.TryAccept() {
+		return nil, errRate
+	}
 	if err := p.records.begin(image); err != nil {
 		return nil, err
 	}

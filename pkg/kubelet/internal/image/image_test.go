@@ -8,13 +8,17 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	testingclock "k8s.io/utils/clock/testing"
 
@@ -28,6 +32,7 @@ type fixture struct {
 	events  *record.FakeRecorder
 	clock   *testingclock.FakeClock
 	pod     *corev1.Pod
+	pulled  atomic.Int64 // bytes of the images of which it was told that they were pulled
 }
 
 func newFixture(secrets map[string]*corev1.Secret) *fixture {
@@ -46,7 +51,8 @@ func newFixture(secrets map[string]*corev1.Secret) *fixture {
 
 // restart makes a new Puller, as a new kubelet would.
 func (f *fixture) restart(dir string, secrets func(context.Context, string, string) (*corev1.Secret, error)) {
-	p, err := New(Config{Runtime: f.runtime, Recorder: f.events, Clock: f.clock, Secrets: secrets, Dir: dir, Parallel: 1})
+	p, err := New(Config{Runtime: f.runtime, Recorder: f.events, Clock: f.clock, Secrets: secrets, Dir: dir, Parallel: 1,
+		Pulled: func(size int64, _ time.Duration) { f.pulled.Add(size) }})
 	if err != nil {
 		panic(err)
 	}
@@ -123,6 +129,9 @@ func TestEnsure(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.events, f.recorded()); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			if got := f.pulled.Load(); (got == 1048576) != slices.Equal(test.events, pulled) {
+				t.Errorf("told of %d bytes", got)
 			}
 		})
 	}
@@ -243,6 +252,76 @@ func TestMatch(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+func TestRate(t *testing.T) {
+	f := newFixture(nil)
+	p, err := New(Config{Runtime: f.runtime, Recorder: f.events, Clock: f.clock, QPS: 1, Burst: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Puller = p
+	f.runtime.Publish("x:1", nil)
+	pull := func(uid types.UID) *Error {
+		f.pod.UID = uid
+		_, err := f.ensure(t, "x:1", corev1.PullAlways)
+		return err
+	}
+	for _, uid := range []types.UID{"1", "2"} {
+		if err := pull(uid); err != nil {
+			t.Fatalf("within the burst: %+v", err)
+		}
+	}
+	f.recorded()
+	if err := pull("3"); err == nil || err.Reason != ReasonPull || err.Message != "pull QPS exceeded" {
+		t.Errorf("beyond it: %+v", err)
+	}
+	if diff := cmp.Diff([]string{`Normal Pulling Pulling image "x:1"`, `Warning Failed Failed to pull image "x:1": pull QPS exceeded`}, f.recorded()); diff != "" {
+		t.Error(diff)
+	}
+	if err := pull("3"); err == nil || err.Reason != ReasonBackOff {
+		t.Errorf("at once again: %+v", err)
+	}
+	f.clock.Step(time.Second)
+	if err := pull("4"); err != nil {
+		t.Errorf("a second later: %+v", err)
+	}
+	if n := len(f.runtime.Calls("PullImage")); n != 3 {
+		t.Errorf("the engine was asked %d times", n)
+	}
+}
+
+// A pull that takes long says so each minute, until it is over.
+func TestRemind(t *testing.T) {
+	f := newFixture(nil)
+	f.runtime.Publish("x:1", nil)
+	release := f.runtime.Hang("PullImage", "")
+	done := make(chan error)
+	go func() {
+		_, err := f.Ensure(t.Context(), f.pod, Wanted{Image: "x:1", Of: &corev1.ObjectReference{}})
+		done <- err
+	}()
+	if got := <-f.events.Events; got != `Normal Pulling Pulling image "x:1"` {
+		t.Errorf("got %q", got)
+	}
+	for _, want := range []string{"1m0s", "2m0s"} {
+		for !f.clock.HasWaiters() {
+			runtime.Gosched()
+		}
+		f.clock.Step(time.Minute)
+		if got := <-f.events.Events; got != `Normal Pulling Pulling image "x:1" still in progress after `+want {
+			t.Errorf("got %q", got)
+		}
+	}
+	release()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	<-f.events.Events // pulled
+	f.clock.Step(time.Minute)
+	if got := f.recorded(); got != nil {
+		t.Errorf("afterwards: %q", got)
 	}
 }
 

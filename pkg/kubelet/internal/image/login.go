@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -18,18 +17,16 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/credentialprovider"
 )
 
 // logins returns those of a pod's pull secrets that fit an image, the most specific first, and the names of secrets
 // that could not be had. Errors are those of ctx.
 func (p *Puller) logins(ctx context.Context, pod *corev1.Pod, image string) (fitting []login, missing string, err error) {
-	if p.config.Secrets == nil {
-		return nil, "", nil
-	}
 	var absent []string
 	var entries []entry
 	for _, ref := range pod.Spec.ImagePullSecrets {
-		if ref.Name == "" {
+		if ref.Name == "" || p.config.Secrets == nil {
 			continue
 		}
 		secret, err := p.config.Secrets(ctx, pod.Namespace, ref.Name)
@@ -48,13 +45,34 @@ func (p *Puller) logins(ctx context.Context, pod *corev1.Pod, image string) (fit
 		}
 		entries = append(entries, of...)
 	}
-	return match(entries, image), strings.Join(absent, ", "), nil
+	fitting = match(entries, image)
+	if p.config.Credentials != nil {
+		others, err := p.config.Credentials(ctx, pod, repository(image))
+		if err != nil {
+			return nil, "", err
+		}
+		fitting = append(fitting, match(provided(others, image), image)...)
+	}
+	return fitting, strings.Join(absent, ", "), nil
 }
 
-// login is one for a registry, and the secret that it is from.
+// provided are the logins that plugins have given.
+func provided(all []credentialprovider.Credential, image string) []entry {
+	var entries []entry
+	for _, c := range all {
+		auth := container.RegistryAuth{Username: c.Username, Password: c.Password, ServerAddress: strings.SplitN(repository(image), "/", 2)[0]}
+		entries = append(entries, entry{pattern: withoutScheme(c.Pattern), login: login{auth: auth, provided: true, account: c.Account}})
+	}
+	return entries
+}
+
+// login is one for a registry, and where it is from: a secret, or a plugin.
 type login struct {
 	auth   container.RegistryAuth
 	secret kubeletv1beta1.ImagePullSecret
+	// provided: it is from a plugin, for the pods of account, or for all if that is nil.
+	provided bool
+	account  *kubeletv1beta1.ImagePullServiceAccount
 }
 
 // entry is a login with the pattern of what it is for.
@@ -156,16 +174,5 @@ func fits(pattern string, named reference.Named) bool {
 	if slices.Contains(dockerHub, host) {
 		return slices.Contains(dockerHub, domain)
 	}
-	wantHost, wantPort, _ := strings.Cut(host, ":")
-	haveHost, havePort, _ := strings.Cut(domain, ":")
-	wantParts, haveParts := strings.Split(wantHost, "."), strings.Split(haveHost, ".")
-	if wantPort != havePort || len(wantParts) != len(haveParts) {
-		return false
-	}
-	for i := range wantParts {
-		if ok, err := path.Match(wantParts[i], haveParts[i]); err != nil || !ok {
-			return false
-		}
-	}
-	return true
+	return credentialprovider.Match(host, domain)
 }

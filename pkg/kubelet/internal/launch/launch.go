@@ -41,12 +41,18 @@ type Devices interface {
 	Container(ctx context.Context, pod types.UID, name string) (devicemanager.Options, error)
 }
 
+// Claims tells which devices the resource claims of a pod give to a container, by the Container Device Interface.
+type Claims interface {
+	CDIDevices(pod *corev1.Pod, c *corev1.Container) ([]string, error)
+}
+
 // Config is what a Builder is made from.
 type Config struct {
 	// RootDir is the kubelet's directory: pods/<uid> are the pods' own, seccomp the localhost profiles.
 	RootDir string
 	Volumes Volumes
 	Devices Devices
+	Claims  Claims
 	// Services that a pod in namespace finds in its environment.
 	Services func(namespace string) []*corev1.Service
 	// ClusterDNS, ClusterDomain and HostResolvConf (a path) make /etc/resolv.conf.
@@ -55,6 +61,8 @@ type Config struct {
 	HostResolvConf string
 	// HostIPs are the node's.
 	HostIPs []string
+	// SeccompDefault gives containers that ask for no seccomp profile the engine's.
+	SeccompDefault bool
 	// Recorder takes events of pods.
 	Recorder record.EventRecorder
 	// Resources are the cgroup settings of a container, OOMScoreAdj its rank when memory runs out.
@@ -163,6 +171,8 @@ type Request struct {
 	CgroupParent string
 	// Target is the running container whose processes an ephemeral container sees, "" for none.
 	Target string
+	// Labels are what whoever starts the container wants to find of it later.
+	Labels map[string]string
 }
 
 // Container resolves one container and writes the files it gets. An error is about the spec or what it refers to: the
@@ -179,6 +189,7 @@ func (b *Builder) Container(ctx context.Context, r Request) (container.Container
 		Resources:    b.cfg.Resources(pod, c),
 		OOMScoreAdj:  b.cfg.OOMScoreAdj(pod, c),
 		StopSignal:   r.Image.StopSignal,
+		Labels:       r.Labels,
 	}
 	if pod.Spec.HostNetwork {
 		cfg.Network = container.NamespaceNode
@@ -192,7 +203,7 @@ func (b *Builder) Container(ctx context.Context, r Request) (container.Container
 	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
 		cfg.StopSignal = string(*c.Lifecycle.StopSignal)
 	}
-	if err := secure(&cfg, pod, c, r.Image.User, profileIn(filepath.Join(b.cfg.RootDir, "seccomp"))); err != nil {
+	if err := secure(&cfg, pod, c, r.Image.User, b.cfg.SeccompDefault, profileIn(filepath.Join(b.cfg.RootDir, "seccomp"))); err != nil {
 		return cfg, err
 	}
 
@@ -221,6 +232,11 @@ func (b *Builder) Container(ctx context.Context, r Request) (container.Container
 	if err != nil {
 		return cfg, err
 	}
+	claimed, err := b.cfg.Claims.CDIDevices(pod, c)
+	if err != nil {
+		return cfg, err
+	}
+	o.CDIDevices = append(claimed, slices.DeleteFunc(slices.Clone(o.CDIDevices), func(name string) bool { return slices.Contains(claimed, name) })...)
 	equip(&cfg, o)
 	return cfg, nil
 }

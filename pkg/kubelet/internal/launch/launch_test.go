@@ -28,9 +28,13 @@ func TestSecure(t *testing.T) {
 		pod   *corev1.PodSecurityContext
 		own   *corev1.SecurityContext
 		image string
+		safe  bool // seccompDefault
 		want  container.ContainerConfig
 		err   string
 	}{
+		{name: "nothing said, the engine's seccomp profile for all", safe: true},
+		{name: "who asks for none has none", safe: true, own: &corev1.SecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}}, want: container.ContainerConfig{Seccomp: "unconfined"}},
+		{name: "privileged ones have none", safe: true, own: &corev1.SecurityContext{Privileged: new(true)}, want: container.ContainerConfig{Privileged: true, Seccomp: "unconfined", AppArmor: "unconfined"}},
 		{name: "nothing said", want: container.ContainerConfig{Seccomp: "unconfined"}},
 		{name: "pod's user and groups", pod: &corev1.PodSecurityContext{RunAsUser: new(int64(5)), RunAsGroup: new(int64(6)), FSGroup: new(int64(7)), SupplementalGroups: []int64{8}},
 			want: container.ContainerConfig{User: "5:6", Groups: []int64{8, 7}, Seccomp: "unconfined"}},
@@ -56,7 +60,7 @@ func TestSecure(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}, Spec: corev1.PodSpec{SecurityContext: tt.pod}}
 			var got container.ContainerConfig
-			err := secure(&got, pod, &corev1.Container{Name: "c", SecurityContext: tt.own}, tt.image, profileIn(dir))
+			err := secure(&got, pod, &corev1.Container{Name: "c", SecurityContext: tt.own}, tt.image, tt.safe, profileIn(dir))
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("error %v, want %q", err, tt.err)

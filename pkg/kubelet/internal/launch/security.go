@@ -18,9 +18,9 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 )
 
-// secure maps the security contexts of pod and container to what the engine is told. profiles reads a seccomp profile
-// by its localhost name.
-func secure(cfg *container.ContainerConfig, pod *corev1.Pod, c *corev1.Container, imageUser string, profiles func(string) (string, error)) error {
+// secure maps the security contexts of pod and container to what the engine is told. seccompDefault: who asks
+// for no seccomp profile has the engine's (KEP-2413). profiles reads one by its localhost name.
+func secure(cfg *container.ContainerConfig, pod *corev1.Pod, c *corev1.Container, imageUser string, seccompDefault bool, profiles func(string) (string, error)) error {
 	psc := pod.Spec.SecurityContext
 	if psc == nil {
 		psc = &corev1.PodSecurityContext{}
@@ -67,6 +67,9 @@ func secure(cfg *container.ContainerConfig, pod *corev1.Pod, c *corev1.Container
 	seccomp := sc.SeccompProfile
 	if seccomp == nil {
 		seccomp = psc.SeccompProfile
+	}
+	if seccomp == nil && seccompDefault {
+		seccomp = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	}
 	switch {
 	case cfg.Privileged, seccomp == nil, seccomp.Type == corev1.SeccompProfileTypeUnconfined:

@@ -25,6 +25,8 @@ const subsystem = "kubelet"
 type Metrics struct {
 	clock    clock.PassiveClock
 	registry metrics.KubeRegistry
+	decisions
+	plugins
 
 	operations, operationErrors   *metrics.CounterVec
 	operationDuration             *metrics.HistogramVec
@@ -68,14 +70,13 @@ func New(node string, c clock.PassiveClock) *Metrics {
 		"Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run", startBuckets)
 	m.relistDuration = m.histogram("pleg_relist_duration_seconds", "Duration in seconds for relisting pods in PLEG.", metrics.DefBuckets)
 	m.relistInterval = m.histogram("pleg_relist_interval_seconds", "Interval in seconds between relisting in PLEG.", metrics.DefBuckets)
-	m.lastSeen = metrics.NewGauge(&metrics.GaugeOpts{Subsystem: subsystem, Name: "pleg_last_seen_seconds",
-		Help: "Timestamp in seconds when PLEG was last seen active.", StabilityLevel: metrics.ALPHA})
-	m.registry.MustRegister(m.lastSeen)
+	m.lastSeen = m.gauge("pleg_last_seen_seconds", "Timestamp in seconds when PLEG was last seen active.")
 	requestLabels := []string{"method", "path", "server_type", "long_running"}
 	m.requests = m.counterVec("http_requests_total", "Number of the http requests received since the server started", requestLabels...)
 	m.inflight = m.gaugeVec("http_inflight_requests", "Number of the inflight http requests", requestLabels...)
 	m.requestDuration = m.histogramVec("http_requests_duration_seconds", "Duration in seconds to serve http requests", metrics.DefBuckets, requestLabels...)
 	nodeName.WithLabelValues(node).Set(1)
+	m.decisions, m.plugins = m.newDecisions(), m.newPlugins()
 	return m
 }
 
@@ -89,6 +90,12 @@ func (m *Metrics) counterVec(name, help string, labels ...string) *metrics.Count
 	c := metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
 	m.registry.MustRegister(c)
 	return c
+}
+
+func (m *Metrics) gauge(name, help string) *metrics.Gauge {
+	g := metrics.NewGauge(&metrics.GaugeOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA})
+	m.registry.MustRegister(g)
+	return g
 }
 
 func (m *Metrics) gaugeVec(name, help string, labels ...string) *metrics.GaugeVec {

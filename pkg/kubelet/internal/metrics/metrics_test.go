@@ -11,15 +11,18 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io/fs"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -158,11 +161,26 @@ func TestPods(t *testing.T) {
 		"a": {Sandboxes: []*container.Sandbox{{State: container.StateRunning}}, Containers: []*container.Container{{State: container.StateRunning}, {State: container.StateExited}}},
 		"b": {Sandboxes: []*container.Sandbox{{State: container.StateExited}}, Containers: []*container.Container{{State: container.StateExited}}},
 	}
-	m.Pods(func() []*corev1.Pod { return pods }, func() map[types.UID]*observed.Pod { return view })
+	working := []podworker.State{
+		{Pod: &corev1.Pod{}}, {Pod: pods[2], Stage: podworker.Terminating}, {Pod: &corev1.Pod{}, Stage: podworker.Finished},
+		{Pod: &corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, 1)}}, Stage: podworker.Terminating, Gone: true},
+		{Pod: &corev1.Pod{}, Stage: podworker.Terminating, Gone: true},
+	}
+	m.Pods(func() []*corev1.Pod { return pods }, func() []podworker.State { return working }, func() map[types.UID]*observed.Pod { return view })
 	equal(t, "pods", told(t, m, "kubelet_active", "kubelet_desired", "kubelet_managed", "kubelet_running"),
 		`kubelet_active_pods{static=""} 1`, `kubelet_active_pods{static="true"} 1`, `kubelet_desired_pods{static=""} 2`, `kubelet_desired_pods{static="true"} 1`,
 		"kubelet_managed_ephemeral_containers 2", `kubelet_running_containers{container_state="exited"} 2`,
 		`kubelet_running_containers{container_state="running"} 1`, "kubelet_running_pods 1")
+	equal(t, "mirrors", told(t, m, "kubelet_mirror_pods"), "kubelet_mirror_pods 1")
+	equal(t, "working", slices.DeleteFunc(told(t, m, "kubelet_working_pods"), func(s string) bool { return strings.HasSuffix(s, " 0") }),
+		`kubelet_working_pods{config="desired",lifecycle="sync",static=""} 1`,
+		`kubelet_working_pods{config="desired",lifecycle="terminated",static=""} 1`,
+		`kubelet_working_pods{config="desired",lifecycle="terminating",static="true"} 1`,
+		`kubelet_working_pods{config="orphan",lifecycle="terminating",static=""} 1`,
+		`kubelet_working_pods{config="runtime_only",lifecycle="terminating",static="unknown"} 1`)
+	if got := told(t, m, "kubelet_working_pods"); len(got) != 15 {
+		t.Errorf("%d combinations: %v", len(got), got)
+	}
 	view = nil // what is gone is not told any more
 	equal(t, "pods", told(t, m, "kubelet_running"), "kubelet_running_pods 0")
 }
@@ -239,4 +257,116 @@ func TestProcess(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
+}
+
+func TestDRA(t *testing.T) {
+	m := New("n1", testclock.NewFakePassiveClock(time.Unix(1700000000, 0)))
+	d := m.DRA(func() map[string]int { return map[string]int{"<any>": 2, "d.io": 1} })
+	d.Operation("PrepareResources", time.Second, nil)
+	d.Operation("PrepareResources", time.Second, errors.New("x"))
+	d.Call("d.io", "/v1.DRAPlugin/NodePrepareResources", 2*time.Second, context.DeadlineExceeded)
+	equal(t, "metrics", told(t, m, "dra_"),
+		`dra_grpc_operations_duration_seconds_sum{driver_name="d.io",grpc_status_code="Unknown",method_name="/v1.DRAPlugin/NodePrepareResources"} 2`,
+		`dra_grpc_operations_duration_seconds_count{driver_name="d.io",grpc_status_code="Unknown",method_name="/v1.DRAPlugin/NodePrepareResources"} 1`,
+		`dra_operations_duration_seconds_sum{is_error="false",operation_name="PrepareResources"} 1`,
+		`dra_operations_duration_seconds_count{is_error="false",operation_name="PrepareResources"} 1`,
+		`dra_operations_duration_seconds_sum{is_error="true",operation_name="PrepareResources"} 1`,
+		`dra_operations_duration_seconds_count{is_error="true",operation_name="PrepareResources"} 1`,
+		`dra_resource_claims_in_use{driver_name="<any>"} 2`,
+		`dra_resource_claims_in_use{driver_name="d.io"} 1`)
+}
+
+func TestDecisions(t *testing.T) {
+	clock := testclock.NewFakePassiveClock(time.Unix(1700000000, 0))
+	m := New("n1", clock)
+	equal(t, "before anything happens", told(t, m, "kubelet_restarted", "kubelet_orphaned", "kubelet_graceful", "kubelet_evictions"),
+		"kubelet_graceful_shutdown_end_time_seconds 0", "kubelet_graceful_shutdown_start_time_seconds 0", "kubelet_orphaned_runtime_pods_total 0",
+		`kubelet_restarted_pods_total{static=""} 0`, `kubelet_restarted_pods_total{static="true"} 0`)
+	m.Evicted("memory.available", clock.Now().Add(-2*time.Second))
+	m.Evicted("emptydirfs.limit", time.Time{})
+	m.Preempted("memory")
+	for _, reason := range []string{"OutOfcpu", "OutOfexample.com/gpu", "made up"} {
+		m.Rejected(reason)
+	}
+	m.Restarted(true)
+	m.Orphaned()
+	m.SleepEnded()
+	m.ImageCollected("age")
+	for _, size := range []int64{0, 10 << 20, 10<<20 + 1, 1 << 40} {
+		m.ImagePulled(size, time.Second)
+	}
+	equal(t, "pulls", slices.DeleteFunc(told(t, m, "kubelet_image_pull"), func(s string) bool { return strings.Contains(s, "_sum{") }),
+		`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="0-10MB"} 1`, `kubelet_image_pull_duration_seconds_count{image_size_in_bytes="10MB-100MB"} 1`,
+		`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="GT100GB"} 1`, `kubelet_image_pull_duration_seconds_count{image_size_in_bytes="N/A"} 1`)
+	m.Shutdown(clock.Now(), clock.Now().Add(1500*time.Millisecond))
+	equal(t, "what has happened", told(t, m, "kubelet_restarted", "kubelet_orphaned", "kubelet_graceful", "kubelet_evictions", "kubelet_eviction_",
+		"kubelet_preemptions", "kubelet_admission", "kubelet_sleep", "kubelet_image_garbage"),
+		`kubelet_admission_rejections_total{reason="Other"} 1`, `kubelet_admission_rejections_total{reason="OutOfExtendedResources"} 1`,
+		`kubelet_admission_rejections_total{reason="OutOfcpu"} 1`,
+		`kubelet_eviction_stats_age_seconds_sum{eviction_signal="memory.available"} 2`, `kubelet_eviction_stats_age_seconds_count{eviction_signal="memory.available"} 1`,
+		`kubelet_evictions{eviction_signal="emptydirfs.limit"} 1`, `kubelet_evictions{eviction_signal="memory.available"} 1`,
+		"kubelet_graceful_shutdown_end_time_seconds 1.7000000015e+09", "kubelet_graceful_shutdown_start_time_seconds 1.7e+09",
+		`kubelet_image_garbage_collected_total{reason="age"} 1`, "kubelet_orphaned_runtime_pods_total 1", `kubelet_preemptions{preemption_signal="memory"} 1`,
+		`kubelet_restarted_pods_total{static=""} 0`, `kubelet_restarted_pods_total{static="true"} 1`, "kubelet_sleep_action_terminated_early_total 1")
+}
+
+// groups are cgroups of pods, in memory.
+type groups map[types.UID]bool
+
+func (g groups) PodPath(uid types.UID) (string, error) {
+	if !g[uid] {
+		return "", fs.ErrNotExist
+	}
+	return "/", nil
+}
+
+func (g groups) EnsurePod(p *corev1.Pod) (string, error) { g[p.UID] = true; return "/", nil }
+
+func (g groups) RemovePod(uid types.UID) error { delete(g, uid); return nil }
+
+func (g groups) Tune(*corev1.Pod, *corev1.Container, string) error { return nil }
+
+func TestPlugins(t *testing.T) {
+	m := New("n1", testclock.NewFakePassiveClock(time.Unix(1700000000, 0)))
+	m.StorageOperation("kubernetes.io/secret", "volume_mount", time.Second, nil)
+	m.StorageOperation("kubernetes.io/secret", "volume_mount", time.Second, errors.New("x"))
+	m.CSICall("d.io", "/csi.v1.Node/NodePublishVolume", time.Second, nil)
+	m.DevicePluginRegistered("v/r")
+	m.DevicesAllocated("v/r", 2*time.Second)
+	m.VolumeCounts(func() (wanted, there map[string]int) { return map[string]int{"a": 2}, map[string]int{"a": 1} })
+	m.Plugins(func() (found, registered []string) { return []string{"/a", "/b"}, []string{"/a"} })
+	c := m.Cgroups(groups{})
+	for range 2 {
+		if _, err := c.EnsurePod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := c.RemovePod("u"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for method, err := range map[string]error{"List": nil, "Get": errors.New("x"), "Other": nil} {
+		_, _ = m.PodResources(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/v1.PodResourcesLister/" + method}, func(context.Context, any) (any, error) { return nil, err })
+	}
+	counts := slices.DeleteFunc(told(t, m, "storage_", "csi_", "kubelet_device", "kubelet_pod_resources", "volume_manager", "plugin_manager", "kubelet_cgroup_manager"),
+		func(s string) bool { return strings.Contains(s, "_sum{") })
+	equal(t, "metrics", counts,
+		`csi_operations_seconds_count{driver_name="d.io",grpc_status_code="OK",method_name="/csi.v1.Node/NodePublishVolume",migrated="false"} 1`,
+		`kubelet_cgroup_manager_duration_seconds_count{operation_type="create"} 1`,
+		`kubelet_cgroup_manager_duration_seconds_count{operation_type="destroy"} 1`,
+		`kubelet_cgroup_manager_duration_seconds_count{operation_type="update"} 1`,
+		`kubelet_device_plugin_alloc_duration_seconds_count{resource_name="v/r"} 1`,
+		`kubelet_device_plugin_registration_total{resource_name="v/r"} 1`,
+		`kubelet_pod_resources_endpoint_errors_get{server_api_version="v1"} 1`,
+		`kubelet_pod_resources_endpoint_requests_get{server_api_version="v1"} 1`,
+		`kubelet_pod_resources_endpoint_requests_list{server_api_version="v1"} 1`,
+		`kubelet_pod_resources_endpoint_requests_total{server_api_version="v1"} 3`,
+		`plugin_manager_total_plugins{socket_path="/a",state="actual_state_of_world"} 1`,
+		`plugin_manager_total_plugins{socket_path="/a",state="desired_state_of_world"} 1`,
+		`plugin_manager_total_plugins{socket_path="/b",state="desired_state_of_world"} 1`,
+		`storage_operation_duration_seconds_count{migrated="false",operation_name="volume_mount",status="fail-unknown",volume_plugin="kubernetes.io/secret"} 1`,
+		`storage_operation_duration_seconds_count{migrated="false",operation_name="volume_mount",status="success",volume_plugin="kubernetes.io/secret"} 1`,
+		`volume_manager_total_volumes{plugin_name="a",state="actual_state_of_world"} 1`,
+		`volume_manager_total_volumes{plugin_name="a",state="desired_state_of_world"} 2`)
 }

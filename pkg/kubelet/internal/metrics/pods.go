@@ -11,6 +11,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 )
 
 var (
@@ -19,13 +20,18 @@ var (
 	desiredPods       = desc("desired_pods", "The number of pods the kubelet is being instructed to run. static is true if the pod is not from the apiserver.", "static")
 	activePods        = desc("active_pods",
 		"The number of pods the kubelet considers active and which are being considered when admitting new pods. static is true if the pod is not from the apiserver.", "static")
+	mirrorPods  = desc("mirror_pods", "The number of mirror pods the kubelet will try to create (one per admitted static pod)")
+	workingPods = desc("working_pods", "Number of pods the kubelet is actually running, broken down by lifecycle phase, whether the pod is "+
+		"desired, orphaned, or runtime only (also orphaned), and whether the pod is static. An orphaned pod has been removed from local "+
+		"configuration or force deleted in the API and consumes resources that are not otherwise visible.", "lifecycle", "config", "static")
 	ephemeralContainers = desc("managed_ephemeral_containers", "Current number of ephemeral containers in pods managed by this kubelet.")
 )
 
-// Pods tells how many pods the node has (pods, with their status) and what the engine has of them (view).
-func (m *Metrics) Pods(pods func() []*corev1.Pod, view func() map[types.UID]*observed.Pod) {
+// Pods tells how many pods the node has (pods, with their status), where they are in their lives (working), and what the engine has
+// of them (view).
+func (m *Metrics) Pods(pods func() []*corev1.Pod, working func() []podworker.State, view func() map[types.UID]*observed.Pod) {
 	m.registry.CustomMustRegister(&constants{
-		list: []*metrics.Desc{runningPods, runningContainers, desiredPods, activePods, ephemeralContainers},
+		list: []*metrics.Desc{runningPods, runningContainers, desiredPods, activePods, mirrorPods, workingPods, ephemeralContainers},
 		collect: func(ch chan<- metrics.Metric) {
 			sandboxes, states := engineCounts(view())
 			ch <- metrics.NewLazyConstMetric(runningPods, metrics.GaugeValue, float64(sandboxes))
@@ -36,6 +42,10 @@ func (m *Metrics) Pods(pods func() []*corev1.Pod, view func() map[types.UID]*obs
 			for _, static := range []string{"", "true"} {
 				ch <- metrics.NewLazyConstMetric(desiredPods, metrics.GaugeValue, float64(desired[static]), static)
 				ch <- metrics.NewLazyConstMetric(activePods, metrics.GaugeValue, float64(active[static]), static)
+			}
+			ch <- metrics.NewLazyConstMetric(mirrorPods, metrics.GaugeValue, float64(desired["true"]))
+			for labels, n := range workingCounts(working()) {
+				ch <- metrics.NewLazyConstMetric(workingPods, metrics.GaugeValue, float64(n), labels[:]...)
 			}
 			ch <- metrics.NewLazyConstMetric(ephemeralContainers, metrics.GaugeValue, float64(ephemeral))
 		},
@@ -56,14 +66,50 @@ func engineCounts(view map[types.UID]*observed.Pod) (sandboxes int, states map[s
 	return sandboxes, states
 }
 
+// workingCounts counts by the labels lifecycle, config and static. All that can be are there.
+func workingCounts(states []podworker.State) map[[3]string]int {
+	counts := map[[3]string]int{}
+	for _, stage := range []podworker.Stage{podworker.Syncing, podworker.Terminating, podworker.Terminated} {
+		for _, l := range [][2]string{{"desired", ""}, {"desired", "true"}, {"orphan", ""}, {"orphan", "true"}, {"runtime_only", "unknown"}} {
+			counts[[3]string{lifecycle(stage), l[0], l[1]}] = 0
+		}
+	}
+	for _, s := range states {
+		config, static := "desired", staticLabel(s.Pod)
+		switch {
+		case s.Gone && len(s.Pod.Spec.Containers) == 0: // a leftover, of which nobody knows more than its name
+			config, static = "runtime_only", "unknown"
+		case s.Gone:
+			config = "orphan"
+		}
+		counts[[3]string{lifecycle(s.Stage), config, static}]++
+	}
+	return counts
+}
+
+func lifecycle(s podworker.Stage) string {
+	switch s {
+	case podworker.Syncing:
+		return "sync"
+	case podworker.Terminating:
+		return "terminating"
+	}
+	return "terminated"
+}
+
+// staticLabel is "true" or empty.
+func staticLabel(p *corev1.Pod) string {
+	if from := p.Annotations["kubernetes.io/config.source"]; from != "" && from != "api" {
+		return "true"
+	}
+	return ""
+}
+
 // podCounts counts by the label static, which is "true" or empty.
 func podCounts(pods []*corev1.Pod) (desired, active map[string]int, ephemeral int) {
 	desired, active = map[string]int{}, map[string]int{}
 	for _, p := range pods {
-		static := ""
-		if from := p.Annotations["kubernetes.io/config.source"]; from != "" && from != "api" {
-			static = "true"
-		}
+		static := staticLabel(p)
 		desired[static]++
 		if !podspec.IsTerminal(p) {
 			active[static]++

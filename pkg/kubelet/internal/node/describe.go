@@ -70,6 +70,8 @@ type Describer struct {
 	Version   string // of the kubelet
 	Resources Resources
 	Runtime   container.Runtime
+	// MaxImages is how many images are told of, -1 for all.
+	MaxImages int
 	Clock     clock.PassiveClock
 	// NotReady is why pods cannot run, nil if they can.
 	NotReady func() error
@@ -165,7 +167,7 @@ func (d *Describer) imageList(ctx context.Context, up bool) []corev1.ContainerIm
 	if !up || d.Clock.Since(at) < imagesEvery {
 		return list
 	}
-	fresh, err := Images(ctx, d.Runtime)
+	fresh, err := Images(ctx, d.Runtime, d.MaxImages)
 	if err != nil {
 		return list
 	}

@@ -22,9 +22,6 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/meminfo"
 )
 
-// maxImages is how many images a Node lists, the largest first.
-const maxImages = 50
-
 // Host reads facts about the machine below root ("/" in production).
 type Host struct{ Root string }
 
@@ -58,9 +55,17 @@ func (h Host) Capacity(dir string, maxPods int) (corev1.ResourceList, error) {
 	return capacity, nil
 }
 
-// Allocatable is what of a capacity is left for pods.
+// Allocatable is what of a capacity is left for pods. Huge pages are no memory that anything else could use.
 func Allocatable(capacity corev1.ResourceList, reserved ...corev1.ResourceList) corev1.ResourceList {
 	out := capacity.DeepCopy()
+	for name, q := range capacity {
+		if memory := out[corev1.ResourceMemory]; strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+			if memory.Sub(q); memory.Sign() < 0 {
+				memory.Set(0)
+			}
+			out[corev1.ResourceMemory] = memory
+		}
+	}
 	for _, list := range reserved {
 		for name, r := range list {
 			q, ok := out[name]
@@ -158,8 +163,8 @@ func Labels(name string) map[string]string {
 	}
 }
 
-// Images lists the engine's images for the Node.
-func Images(ctx context.Context, r container.Runtime) ([]corev1.ContainerImage, error) {
+// Images lists the engine's images for the Node, the largest most of them, or all if that is negative.
+func Images(ctx context.Context, r container.Runtime, most int) ([]corev1.ContainerImage, error) {
 	list, err := r.Images(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing images: %w", err)
@@ -178,5 +183,8 @@ func Images(ctx context.Context, r container.Runtime) ([]corev1.ContainerImage, 
 		}
 		return strings.Compare(a.Names[0], b.Names[0])
 	})
-	return out[:min(len(out), maxImages)], nil
+	if most < 0 {
+		return out, nil
+	}
+	return out[:min(len(out), most)], nil
 }

@@ -6,6 +6,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -26,11 +27,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
+// The defaults of a Config, as upstream's.
 const (
 	updateEvery  = 10 * time.Second
 	reportEvery  = 5 * time.Minute
 	leaseSeconds = 40
-	renewEvery   = 10 * time.Second
 )
 
 // Config is what a Reporter is made from.
@@ -46,7 +47,12 @@ type Config struct {
 	PodCIDRs []string
 	// Told is called with the volumes in use that the API server has come to know of. nil: nobody wants to know.
 	Told func([]corev1.UniqueVolumeName)
-	// Machine describes the machine. It is asked every 10 s, so what is costly in it is cached there.
+	// UpdateEvery is how often the status is looked at, ReportEvery how often it is told if it has not changed. Default 0: 10 s and
+	// 5 min.
+	UpdateEvery, ReportEvery time.Duration
+	// LeaseSeconds is how long the node's lease lasts; it is renewed after a quarter of it. Default 0: 40.
+	LeaseSeconds int32
+	// Machine describes the machine. It is asked at each look, so what is costly in it is cached there.
 	Machine func(context.Context) Machine
 }
 
@@ -76,7 +82,11 @@ type Reporter struct {
 }
 
 // New returns a Reporter.
-func New(cfg Config) *Reporter { return &Reporter{cfg: cfg, poke: make(chan struct{}, 1)} }
+func New(cfg Config) *Reporter {
+	cfg.UpdateEvery, cfg.ReportEvery = cmp.Or(cfg.UpdateEvery, updateEvery), cmp.Or(cfg.ReportEvery, reportEvery)
+	cfg.LeaseSeconds = cmp.Or(cfg.LeaseSeconds, leaseSeconds)
+	return &Reporter{cfg: cfg, poke: make(chan struct{}, 1)}
+}
 
 // Poke has the status looked at now. It does not block.
 func (r *Reporter) Poke() {
@@ -93,19 +103,20 @@ func (r *Reporter) Start(ctx context.Context) error {
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
-		lease.NewController(r.cfg.Clock, r.cfg.Client, r.cfg.Name, leaseSeconds, nil, renewEvery, r.cfg.Name, corev1.NamespaceNodeLease, r.own(ctx)).Run(ctx)
+		renewEvery := time.Duration(r.cfg.LeaseSeconds) * time.Second / 4
+		lease.NewController(r.cfg.Clock, r.cfg.Client, r.cfg.Name, r.cfg.LeaseSeconds, nil, renewEvery, r.cfg.Name, corev1.NamespaceNodeLease, r.own(ctx)).Run(ctx)
 	}()
 	defer func() { <-renewed }()
 	wait := 100 * time.Millisecond
 	for {
 		err := r.Sync(ctx)
-		next := updateEvery
+		next := r.cfg.UpdateEvery
 		if err != nil {
 			if ctx.Err() == nil {
 				logger.Error(err, "Updating node status failed")
 			}
 			next = wait
-			wait = min(2*wait, updateEvery)
+			wait = min(2*wait, r.cfg.UpdateEvery)
 		} else {
 			wait = 100 * time.Millisecond
 		}
@@ -137,7 +148,7 @@ func (r *Reporter) own(ctx context.Context) lease.ProcessLeaseFunc {
 }
 
 // Sync brings the Node up to date once: registers it if it is missing, and patches the status if it has changed or has
-// not been told for five minutes.
+// not been told for ReportEvery.
 func (r *Reporter) Sync(ctx context.Context) error {
 	nodes := r.cfg.Client.CoreV1().Nodes()
 	m := r.cfg.Machine(ctx)
@@ -168,7 +179,7 @@ func (r *Reporter) Sync(ctx context.Context) error {
 	want := live.DeepCopy()
 	now := r.cfg.Clock.Now()
 	want.Status = Status(live.Status, m, now)
-	if same(live.Status, want.Status) && now.Sub(r.reported) < reportEvery {
+	if same(live.Status, want.Status) && now.Sub(r.reported) < r.cfg.ReportEvery {
 		r.told(m)
 		return nil
 	}
@@ -243,6 +254,7 @@ func Status(old corev1.NodeStatus, m Machine, now time.Time) corev1.NodeStatus {
 	st.NodeInfo = m.Info
 	st.RuntimeHandlers = m.Handlers
 	st.Features = &corev1.NodeFeatures{SupplementalGroupsPolicy: new(true)}
+	st.DeclaredFeatures = declared
 	st.Images = m.Images
 	if m.VolumesInUse != nil {
 		st.VolumesInUse = m.VolumesInUse
@@ -267,6 +279,9 @@ func Status(old corev1.NodeStatus, m Machine, now time.Time) corev1.NodeStatus {
 	}
 	return st
 }
+
+// declared are the features of this kubelet that not all kubelets have (KEP-5328), by their gates, in order.
+var declared = []string{"InPlacePodLevelResourcesVerticalScaling", "RestartAllContainersOnContainerExits"}
 
 // turned are the reasons of the events about conditions that have turned.
 var turned = map[corev1.NodeConditionType]map[corev1.ConditionStatus]string{

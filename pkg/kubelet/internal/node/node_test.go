@@ -148,6 +148,11 @@ func TestAllocatable(t *testing.T) {
 	if diff := cmp.Diff(list("3500m", "900Mi"), got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	huge := list("4", "1Gi")
+	huge["hugepages-2Mi"] = resource.MustParse("256Mi")
+	if got := Allocatable(huge, list("1", "512Mi")); got.Memory().String() != "256Mi" || got.Name("hugepages-2Mi", "").String() != "256Mi" {
+		t.Errorf("with huge pages: %v", got)
+	}
 	if got := Allocatable(list("4", "1Gi"), list("5", "1Gi")); got.Cpu().Sign() != 0 || got.Memory().Sign() != 0 {
 		t.Errorf("more than all: %v", got)
 	}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,6 +71,32 @@ type Watcher struct {
 	rescan, backoff time.Duration
 	sockets         map[string]*attendance // by name; only the goroutine of Start uses it
 	wg              sync.WaitGroup
+
+	mu         sync.Mutex // guards the fields below
+	found      []string
+	registered map[string]int // a socket and its replacement may be for a moment
+}
+
+// Sockets are the paths of those that were found, and of those whose plugins are registered.
+func (w *Watcher) Sockets() (found, registered []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range w.found {
+		found = append(found, filepath.Join(w.cfg.Dir, name))
+	}
+	for name := range w.registered {
+		registered = append(registered, filepath.Join(w.cfg.Dir, name))
+	}
+	return found, registered
+}
+
+// note changes how many plugins of a socket are registered.
+func (w *Watcher) note(name string, change int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.registered[name] += change; w.registered[name] == 0 {
+		delete(w.registered, name)
+	}
 }
 
 // attendance is the care for one socket.
@@ -82,7 +109,7 @@ type attendance struct {
 
 // New returns a Watcher; nothing happens before Start.
 func New(cfg Config) *Watcher {
-	return &Watcher{cfg: cfg, rescan: rescan, backoff: firstDelay, sockets: map[string]*attendance{}}
+	return &Watcher{cfg: cfg, rescan: rescan, backoff: firstDelay, sockets: map[string]*attendance{}, registered: map[string]int{}}
 }
 
 // Start looks after plugins until ctx ends, each in a goroutine of its own, so that none waits for another.
@@ -133,6 +160,11 @@ func follow(events *fsnotify.Watcher, dirs []string) bool {
 // attend begins with the sockets that are new, and ends with those that have gone if these are all. What replaces another
 // begins when that has ended.
 func (w *Watcher) attend(ctx context.Context, now map[string]socket.ID, all bool) {
+	if all {
+		w.mu.Lock()
+		w.found = slices.Collect(maps.Keys(now))
+		w.mu.Unlock()
+	}
 	for name, a := range w.sockets {
 		if _, there := now[name]; !there && all {
 			a.end()
@@ -174,7 +206,9 @@ func (w *Watcher) look(ctx, kubelet context.Context, name string, id socket.ID) 
 		}
 		if p != nil {
 			logger.Info("Plugin registered", "type", p.Type, "plugin", p.Name, "endpoint", p.Endpoint)
+			w.note(name, 1)
 			<-ctx.Done()
+			w.note(name, -1)
 			if kubelet.Err() == nil {
 				w.cfg.Handlers[p.Type].Deregister(*p)
 				logger.Info("Plugin deregistered", "type", p.Type, "plugin", p.Name)

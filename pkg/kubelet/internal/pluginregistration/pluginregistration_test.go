@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -265,5 +266,41 @@ func TestScan(t *testing.T) {
 	}
 	if _, _, err := scan(filepath.Join(dir, "none")); err == nil {
 		t.Error("a directory that is not there has no plugins, and nothing is wrong")
+	}
+}
+
+// What is found and what is registered is told: they differ while a plugin is refused.
+func TestWatcher_Sockets(t *testing.T) {
+	t.Parallel()
+	dir, h := t.TempDir(), newHandler()
+	good, other := filepath.Join(dir, "good"), filepath.Join(dir, "other")
+	w := New(Config{Dir: dir, Handlers: map[string]Handler{registrationv1.CSIPlugin: h}, Clock: clock.RealClock{}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Start(ctx) }()
+	await := func(what string, found, registered []string) {
+		t.Helper()
+		var f, r []string
+		for deadline := time.Now().Add(patient); time.Now().Before(deadline); <-time.After(time.Millisecond) {
+			f, r = w.Sockets()
+			if slices.Sort(f); slices.Equal(f, found) && slices.Equal(r, registered) {
+				return
+			}
+		}
+		t.Fatalf("%s: found %v, registered %v", what, f, r)
+	}
+	listen(t, good, info("good", ""), false)
+	await("one", []string{good}, []string{good})
+	strange := info("other", "")
+	strange.Type = "other"
+	listen(t, other, strange, false)
+	await("one of a type that nobody knows", []string{good, other}, []string{good})
+	if err := os.Remove(good); err != nil {
+		t.Fatal(err)
+	}
+	await("gone", []string{other}, nil)
+	cancel()
+	if err := next(t, done); err != nil {
+		t.Error(err)
 	}
 }

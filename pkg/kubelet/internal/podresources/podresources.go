@@ -1,8 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podresources tells programs on the node, such as monitors of devices, which devices each pod has (KEP-606, KEP-2043,
-// API v1). Touch it when that API grows, or when pods have more that is theirs alone.
+// Package podresources tells programs on the node, such as monitors of devices, which devices, CPUs and memory each pod has alone
+// (KEP-606, KEP-2043, API v1). Touch it when that API grows, or when pods have more that is theirs alone.
 package podresources
 
 import (
@@ -15,9 +15,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+	"k8s.io/utils/cpuset"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
+	"minik8s.io/minik8s/pkg/kubelet/internal/dra"
+	"minik8s.io/minik8s/pkg/kubelet/internal/memorymanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/socket"
 )
@@ -36,6 +39,23 @@ type Devices interface {
 	Healthy() []devicemanager.Device
 }
 
+// Claims knows what containers have by resource claims.
+type Claims interface {
+	Claims(pod *corev1.Pod, c *corev1.Container) []dra.Claim
+}
+
+// CPUs knows who has which CPUs, and which containers can have.
+type CPUs interface {
+	Own(pod types.UID, container string) cpuset.CPUSet
+	Allocatable() cpuset.CPUSet
+}
+
+// Memory likewise.
+type Memory interface {
+	Own(pod types.UID, container string) []memorymanager.Block
+	Allocatable() []memorymanager.Block
+}
+
 // Config is what a Server is made from; all fields are required.
 type Config struct {
 	// RootDir is the kubelet's directory.
@@ -43,6 +63,11 @@ type Config struct {
 	// Pods are those that run, or are to run, or are ending.
 	Pods    func() []*corev1.Pod
 	Devices Devices
+	Claims  Claims
+	CPUs    CPUs
+	Memory  Memory
+	// Intercept is around each request.
+	Intercept grpc.UnaryServerInterceptor
 }
 
 // Server serves the API.
@@ -64,7 +89,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for the pod resources API: %w", err)
 	}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest))
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.UnaryInterceptor(s.cfg.Intercept))
 	podresourcesv1.RegisterPodResourcesListerServer(server, s)
 	defer context.AfterFunc(ctx, server.Stop)()
 	if err := server.Serve(l); err != nil && ctx.Err() == nil {
@@ -92,10 +117,12 @@ func (s *Server) Get(_ context.Context, r *podresourcesv1.GetPodResourcesRequest
 	return nil, fmt.Errorf("pod %s in namespace %s not found", r.GetPodName(), r.GetPodNamespace())
 }
 
-// GetAllocatableResources implements the API. No CPUs or memory are any container's alone.
+// GetAllocatableResources implements the API.
 func (s *Server) GetAllocatableResources(context.Context, *podresourcesv1.AllocatableResourcesRequest) (
 	*podresourcesv1.AllocatableResourcesResponse, error) {
-	return &podresourcesv1.AllocatableResourcesResponse{Devices: told(s.cfg.Devices.Healthy())}, nil
+	return &podresourcesv1.AllocatableResourcesResponse{
+		Devices: told(s.cfg.Devices.Healthy()), CpuIds: cpuIDs(s.cfg.CPUs.Allocatable()), Memory: memory(s.cfg.Memory.Allocatable()),
+	}, nil
 }
 
 // of are the resources of a pod: of its containers but init containers, which end.
@@ -105,7 +132,48 @@ func (s *Server) of(p *corev1.Pod) *podresourcesv1.PodResources {
 		if t == container.TypeEphemeral || t == container.TypeInit && !podspec.IsSidecar(c) {
 			continue
 		}
-		out.Containers = append(out.Containers, &podresourcesv1.ContainerResources{Name: c.Name, Devices: told(s.cfg.Devices.Allocated(p.UID, c.Name))})
+		out.Containers = append(out.Containers, &podresourcesv1.ContainerResources{
+			Name: c.Name, Devices: told(s.cfg.Devices.Allocated(p.UID, c.Name)), DynamicResources: claimed(s.cfg.Claims.Claims(p, c)),
+			CpuIds: cpuIDs(s.cfg.CPUs.Own(p.UID, c.Name)),
+			Memory: memory(s.cfg.Memory.Own(p.UID, c.Name)),
+		})
+	}
+	return out
+}
+
+// claimed has all devices of a claim.
+func claimed(claims []dra.Claim) []*podresourcesv1.DynamicResource {
+	var out []*podresourcesv1.DynamicResource
+	for _, c := range claims {
+		r := &podresourcesv1.DynamicResource{ClaimName: c.Name, ClaimNamespace: c.Namespace}
+		for _, d := range c.Devices {
+			of := &podresourcesv1.ClaimResource{DriverName: d.Driver, PoolName: d.Pool, DeviceName: d.Name, ShareId: d.ShareID}
+			for _, name := range d.CDI {
+				of.CdiDevices = append(of.CdiDevices, &podresourcesv1.CDIDevice{Name: name})
+			}
+			r.ClaimResources = append(r.ClaimResources, of)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func cpuIDs(set cpuset.CPUSet) []int64 {
+	var out []int64
+	for _, id := range set.List() {
+		out = append(out, int64(id))
+	}
+	return out
+}
+
+func memory(blocks []memorymanager.Block) []*podresourcesv1.ContainerMemory {
+	var out []*podresourcesv1.ContainerMemory
+	for _, b := range blocks {
+		topology := &podresourcesv1.TopologyInfo{}
+		for _, id := range b.Nodes {
+			topology.Nodes = append(topology.Nodes, &podresourcesv1.NUMANode{ID: int64(id)})
+		}
+		out = append(out, &podresourcesv1.ContainerMemory{MemoryType: string(b.Type), Size: b.Size, Topology: topology})
 	}
 	return out
 }

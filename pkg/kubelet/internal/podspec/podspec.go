@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -148,4 +149,22 @@ func IsCritical(pod *corev1.Pod) bool {
 		return true
 	}
 	return pod.Spec.Priority != nil && *pod.Spec.Priority >= criticalPriority
+}
+
+// Limited says whether there is a limit to what a pod as a whole takes of a resource: the pod has one itself, or all of its
+// containers have.
+func Limited(pod *corev1.Pod, name corev1.ResourceName) bool {
+	if resource.IsPodLevelLimitsSet(pod) {
+		if q, ok := pod.Spec.Resources.Limits[name]; ok && !q.IsZero() {
+			return true
+		}
+	}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range list {
+			if q := c.Resources.Limits[name]; q.IsZero() {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -5,6 +5,7 @@ package podsync
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -21,6 +22,7 @@ const (
 	KillLiveness KillReason = "LivenessProbe"
 	KillStartup  KillReason = "StartupProbe"
 	KillResize   KillReason = "Resize"
+	KillAll      KillReason = "RestartAllContainers"
 	KillUnknown  KillReason = "Unknown"
 	KillPod      KillReason = "Pod"
 )
@@ -72,6 +74,9 @@ func Compute(pod *snapshot.Pod) Actions {
 		return c.withoutSandbox()
 	}
 	c.Sandbox = pod.Sandbox
+	if c.endStale() {
+		return c.Actions
+	}
 	for _, e := range pod.Containers() {
 		c.prune(e)
 	}
@@ -95,11 +100,24 @@ type computation struct {
 	pod *snapshot.Pod
 }
 
+// endStale kills what runs of a run of the pod that is over (KEP-5532), the last first, and says whether there is such. Nothing
+// starts beside it.
+func (c *computation) endStale() bool {
+	for _, list := range [][]*snapshot.Container{c.pod.Regular, c.pod.Init} {
+		for _, of := range slices.Backward(list) {
+			if l := of.Latest; of.Stale && (l.State == container.StateRunning || l.State == container.StateUnknown) {
+				c.Kill = append(c.Kill, Kill{Container: l, Of: of, Reason: KillAll, Message: "killing"})
+			}
+		}
+	}
+	return len(c.Kill) > 0
+}
+
 // withoutSandbox decides about a pod whose sandbox does not run: new, or lost with all its containers.
 func (c *computation) withoutSandbox() Actions {
 	want := false
 	for _, r := range c.pod.Regular {
-		if r.Latest == nil && !r.HasEnded() || r.Latest != nil && (r.NeverRan() || r.Restarts()) {
+		if r.Latest == nil && !r.HasEnded() || r.Latest != nil && (r.NeverRan() || r.Stale || r.Restarts()) {
 			want = true
 		}
 	}
@@ -118,7 +136,7 @@ func (c *computation) withoutSandbox() Actions {
 
 func (c *computation) initFailed() bool {
 	for _, i := range c.pod.Init {
-		if l := i.Latest; l != nil && l.State == container.StateExited && l.ExitCode != 0 && !i.Restarts() {
+		if l := i.Latest; l != nil && l.State == container.StateExited && l.ExitCode != 0 && !i.Stale && !i.Restarts() {
 			return true
 		}
 	}
@@ -129,7 +147,7 @@ func (c *computation) initFailed() bool {
 func (c *computation) init() (ready, failed bool) {
 	initialized := false
 	for _, r := range c.pod.Regular {
-		if r.Latest != nil && r.Latest.SandboxID == c.Sandbox.ID {
+		if r.Latest != nil && !r.Stale && r.Latest.SandboxID == c.Sandbox.ID {
 			initialized = true
 		}
 	}
@@ -152,7 +170,7 @@ func (c *computation) init() (ready, failed bool) {
 func (c *computation) initOne(i *snapshot.Container) (done, failed bool) {
 	l := i.Latest
 	switch {
-	case l == nil || i.NeverRan():
+	case l == nil || i.NeverRan() || i.Stale:
 		c.start(i, time.Time{})
 		return false, false
 	case l.SandboxID != c.Sandbox.ID && l.State != container.StateRunning:
@@ -183,8 +201,8 @@ func (c *computation) regular() bool {
 		case r.Latest == nil && r.HasEnded():
 			// It ended before and its container was removed behind our back.
 			continue
-		case r.Latest == nil || r.NeverRan():
-			c.start(r, time.Time{})
+		case r.Latest == nil || r.NeverRan() || r.Stale:
+			c.start(r, time.Time{}) // not a crash if it is stale, so it neither waits nor counts
 		case r.Running():
 			c.keep(r)
 		case r.Latest.State == container.StateUnknown:
@@ -231,8 +249,8 @@ func (c *computation) keep(of *snapshot.Container) bool {
 	}
 	c.Kill = append(c.Kill, k)
 	now := c.pod.Now
-	if restarts && of.Backoff.Remaining(now, now) <= 0 {
-		c.start(of, now)
+	if restarts && of.Backoff.Remaining(now, now) <= 0 && (k.Reason == KillChanged || !snapshot.MayRestartAll(of.Spec)) {
+		c.start(of, now) // unless its end may be one that starts all again
 	} else if restarts {
 		c.Requeue = soonest(c.Requeue, time.Second)
 	}

@@ -5,6 +5,7 @@ package podsync
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -90,7 +91,7 @@ func sidecar(n string) podOption {
 }
 
 // engine builds what the engine has: "name#attempt=state" with state running, created, unknown or the exit code; a
-// leading "old/" puts it into the sandbox before.
+// leading "old/" puts it into the sandbox before, "r1/" into the second run of the pod.
 func engine(t *testing.T, sandbox string, containers ...string) *observed.Pod {
 	t.Helper()
 	var sandboxes []*container.Sandbox
@@ -108,6 +109,9 @@ func engine(t *testing.T, sandbox string, containers ...string) *observed.Pod {
 		c := &container.Container{SandboxID: "sb", Hash: podspec.Hash(&corev1.Container{Image: "i"}), CreatedAt: now.Add(-time.Minute), FinishedAt: now.Add(-time.Second)}
 		if len(s) > 4 && s[:4] == "old/" {
 			c.SandboxID, s = "old", s[4:]
+		}
+		if len(s) > 3 && s[:3] == "r1/" {
+			c.Labels, s = snapshot.RunLabels(1), s[3:]
 		}
 		var state string
 		var name string
@@ -141,6 +145,77 @@ func engine(t *testing.T, sandbox string, containers ...string) *observed.Pod {
 		return nil
 	}
 	return observed.New(container.Pod{}, sandboxes, list)
+}
+
+// all gives containers a rule that starts all again.
+func all(operator corev1.ContainerRestartRuleOnExitCodesOperator, code int32, names ...string) podOption {
+	return func(p *corev1.Pod) {
+		for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+			for i := range list {
+				if slices.Contains(names, list[i].Name) {
+					if list[i].RestartPolicy == nil {
+						list[i].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
+					}
+					list[i].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers,
+						ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: operator, Values: []int32{code}}}}
+				}
+			}
+		}
+	}
+}
+
+func TestCompute_RestartAll(t *testing.T) {
+	in, notIn, never := corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn, policy(corev1.RestartPolicyNever)
+	p := with(pod("a", "b"), initc("i"), sidecar("s"), never, all(in, 42, "a"))
+	start := func(names ...string) summary { return summary{Sandbox: "sb", Start: names} }
+	tests := []struct {
+		name       string
+		pod        *corev1.Pod
+		sandbox    string
+		containers []string
+		probes     map[string]snapshot.Probe
+		want       summary
+	}{
+		{name: "another end", pod: p, containers: []string{"i#0=0", "s#0=running", "a#0=41", "b#0=running"}, want: summary{Sandbox: "sb"}},
+		{name: "what runs ends first, the last one first", pod: p, containers: []string{"i#0=0", "s#0=running", "a#0=42", "b#0=running"},
+			want: summary{Sandbox: "sb", Kill: []string{"b: killing", "s: killing"}}},
+		{name: "killed in between", pod: p, containers: []string{"i#0=0", "s#0=running", "a#0=42", "b#0=137"}, want: summary{Sandbox: "sb", Kill: []string{"s: killing"}}},
+		{name: "all have ended", pod: p, containers: []string{"i#0=0", "s#0=137", "a#0=42", "b#0=137"}, want: start("i#1")},
+		{name: "the sidecar's turn", pod: p, containers: []string{"r1/i#1=0", "i#0=0", "s#0=137", "a#0=42", "b#0=137"}, want: start("s#1")},
+		{name: "the others' turn", pod: p, containers: []string{"r1/i#1=0", "i#0=0", "r1/s#1=running", "s#0=137", "a#0=42", "b#0=137"}, want: start("a#1", "b#1")},
+		{name: "one of them is there", pod: p, containers: []string{"r1/i#1=0", "r1/s#1=running", "r1/a#1=running", "a#0=42", "b#0=137"}, want: start("b#1")},
+		{name: "done", pod: p, containers: []string{"r1/i#1=0", "r1/s#1=running", "r1/a#1=running", "a#0=42", "r1/b#1=running", "b#0=137"}, want: summary{Sandbox: "sb"}},
+		{name: "once more", pod: p, containers: []string{"r1/i#1=0", "r1/s#1=137", "r1/a#1=42", "a#0=42", "r1/b#1=137"}, want: start("i#2")},
+		{name: "ended for good in the new run", pod: p, containers: []string{"r1/i#1=0", "r1/s#1=running", "r1/a#1=0", "r1/b#1=1"}, want: summary{Finished: true}},
+		{name: "initialised for the old run only", pod: p, containers: []string{"r1/i#1=running", "i#0=0", "s#0=137", "a#0=42", "b#0=137"}, want: summary{Sandbox: "sb"}},
+		{name: "that the others are killed starts nothing again", pod: with(pod("a", "b"), never, all(notIn, 0, "a", "b")),
+			containers: []string{"r1/a#1=running", "a#0=42", "b#0=137"}, want: start("b#1")},
+		{name: "an init container", pod: with(pod("a"), initc("i"), sidecar("s"), never, all(in, 42, "i")), containers: []string{"i#0=42"}, want: start("i#1")},
+		{name: "a sidecar", pod: with(pod("a"), sidecar("s"), never, all(in, 42, "s")), containers: []string{"s#0=42", "a#0=running"},
+			want: summary{Sandbox: "sb", Kill: []string{"a: killing"}}},
+		{name: "what succeeded runs again", pod: with(pod("a", "b"), policy(corev1.RestartPolicyOnFailure), all(in, 42, "a")), containers: []string{"a#0=42", "b#0=0"}, want: start("a#1", "b#1")},
+		{name: "ephemeral containers stay", pod: with(p, func(*corev1.Pod) {}), containers: []string{"i#0=0", "s#0=137", "a#0=42", "b#0=137", "e#0=running"}, want: start("i#1")},
+		{name: "the sandbox is lost with it", pod: p, sandbox: "dead", containers: []string{"old/i#0=0", "old/s#0=running", "old/a#0=42", "old/b#0=running"},
+			want: summary{Recreate: true, Sandbox: "create 1"}},
+		{name: "the sandbox is lost while the init container runs again", pod: p, sandbox: "dead", containers: []string{"old/r1/i#1=running", "old/s#0=137", "old/a#0=42", "old/b#0=137"},
+			want: summary{Recreate: true, Sandbox: "create 1"}},
+		{name: "a probe ends what may start all again", pod: with(pod("a", "b"), all(notIn, 0, "a")), containers: []string{"a#0=running", "b#0=running"},
+			probes: map[string]snapshot.Probe{"a-0": {LivenessFailed: true}},
+			want:   summary{Sandbox: "sb", Kill: []string{"a: Container a failed liveness probe, will be restarted"}, Requeue: time.Second}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.sandbox == "" {
+				tt.sandbox = "sb"
+			}
+			look := snapshot.New(snapshot.Parts{Pod: tt.pod, Observed: engine(t, tt.sandbox, tt.containers...), Probes: tt.probes, Now: now})
+			got := summarise(Compute(look))
+			got.Remove = nil
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestCompute(t *testing.T) {

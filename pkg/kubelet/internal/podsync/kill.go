@@ -171,6 +171,9 @@ func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Dura
 	if err := s.dropSandboxes(ctx, pod, look.Observed); err != nil {
 		return err
 	}
+	if err := s.cfg.Claims.Unprepare(ctx, pod.UID); err != nil {
+		return err // devices are free for others as soon as the API server knows of the end
+	}
 	if look, err = s.look(ctx, n, pod); err != nil {
 		return err
 	}
@@ -186,8 +189,10 @@ func (s *Syncer) Fail(ctx context.Context, pod *corev1.Pod, f status.Failure) bo
 	if s.recall(ctx, n, pod) != nil {
 		return false
 	}
-	if err := s.cfg.Failures.Fail(pod.UID, f); err != nil {
-		klog.FromContext(ctx).Error(err, "A pod that is ended would be started again by the next kubelet", "pod", klog.KObj(pod))
+	if !f.Transient {
+		if err := s.cfg.Failures.Fail(pod.UID, f); err != nil {
+			klog.FromContext(ctx).Error(err, "A pod that is ended would be started again by the next kubelet", "pod", klog.KObj(pod))
+		}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -41,12 +41,12 @@ func (s *Syncer) publish(ctx context.Context, n *notes, look *snapshot.Pod, fini
 		in.RecursiveReadOnly = s.cfg.RecursiveReadOnly(sb.Handler)
 	}
 	for _, c := range look.Containers() {
-		if d := s.cfg.Devices.Health(look.UID, c.Spec.Name); d != nil {
+		if d := append(s.cfg.Devices.Health(look.UID, c.Spec.Name), s.cfg.Claims.Health(look.Pod, c.Spec)...); d != nil {
 			in.Devices[c.Spec.Name] = d
 		}
 	}
 	n.mu.Lock()
-	in.Failure, in.TerminationMessages = n.failure, maps.Clone(n.messages)
+	in.Failure, in.TerminationMessages, in.Tight = n.failure, maps.Clone(n.messages), n.tight
 	n.mu.Unlock()
 	st := status.Generate(in)
 	status.Ended(&look.Status, &st, s.cfg.Terminated)

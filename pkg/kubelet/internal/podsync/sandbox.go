@@ -30,11 +30,14 @@ func (s *Syncer) sandbox(ctx context.Context, n *notes, look *snapshot.Pod, a Ac
 			return err
 		}
 	}
-	parent, err := s.cfg.Cgroups.EnsurePod(pod)
+	parent, err := s.group(n, pod)
 	if err != nil {
-		return fmt.Errorf("making cgroup of pod: %w", err)
+		return err
 	}
 	if err := s.mount(ctx, pod, nil); err != nil {
+		return err
+	}
+	if err := s.prepare(ctx, pod); err != nil {
 		return err
 	}
 	cfg, err := s.cfg.Builder.Sandbox(pod, a.SandboxAttempt, parent)

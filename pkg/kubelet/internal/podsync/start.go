@@ -37,9 +37,9 @@ func (s *Syncer) containers(ctx context.Context, n *notes, look *snapshot.Pod, a
 	if err != nil {
 		return err
 	}
-	parent, err := s.cfg.Cgroups.EnsurePod(pod)
+	parent, err := s.group(n, pod)
 	if err != nil {
-		return fmt.Errorf("making cgroup of pod: %w", err)
+		return err
 	}
 	if err := s.mount(ctx, pod, ips); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s *Syncer) containers(ctx context.Context, n *notes, look *snapshot.Pod, a
 	for _, h := range a.Held {
 		s.hold(n, pod, h)
 	}
-	s.resize(ctx, look)
+	s.resize(ctx, n, look)
 	var errs []error
 	in := surroundings{ips: ips, cgroup: parent, images: s.volumeImages(ctx, pod, a.Start)}
 	for _, st := range a.Start {
@@ -171,6 +171,7 @@ func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Sta
 	cfg, err := s.cfg.Builder.Container(ctx, launch.Request{
 		Pod: pod, Container: c, Type: st.Of.Type, Attempt: st.Attempt, Image: img, Volumes: volumes, PodIPs: in.ips,
 		RecursiveReadOnly: s.cfg.RecursiveReadOnly(look.Sandbox.Handler), CgroupParent: in.cgroup, Target: target,
+		Labels: snapshot.RunLabels(look.Run),
 	})
 	if err != nil {
 		reason := reasonConfig
@@ -189,7 +190,7 @@ func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Sta
 		s.cfg.Recorder.Event(ref, corev1.EventTypeNormal, "Created", "Container created")
 		n.mu.Lock()
 		if !st.Exited.IsZero() {
-			n.backoff[c.Name] = n.backoff[c.Name].Next(st.Exited)
+			n.backoff[c.Name] = n.backoff[c.Name].Next(st.Exited, s.cfg.MaxBackoff)
 		}
 		n.mu.Unlock()
 		if ctx.Err() != nil {
@@ -250,6 +251,9 @@ func graceFor(pod *corev1.Pod, k Kill) time.Duration {
 	}
 	if k.Of == nil {
 		return grace
+	}
+	if k.Reason == KillAll {
+		return 0
 	}
 	var p *corev1.Probe
 	switch k.Reason {

@@ -22,8 +22,8 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
 	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
+	"minik8s.io/minik8s/pkg/kubelet/internal/hook"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
-	"minik8s.io/minik8s/pkg/kubelet/internal/lifecycle"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
@@ -41,10 +41,13 @@ type Volumes interface {
 	Unmount(ctx context.Context, uid types.UID) error
 }
 
-// Cgroups makes and removes the cgroups of pods.
+// Cgroups makes and removes the cgroups of pods. The error of EnsurePod is a *cgroup.InUseError if the pod has more for now than it
+// is to have.
 type Cgroups interface {
 	EnsurePod(pod *corev1.Pod) (parent string, err error)
 	RemovePod(uid types.UID) error
+	// Tune makes what the engine knows nothing of so in the cgroup of a running container. It is cheap when it is so.
+	Tune(pod *corev1.Pod, c *corev1.Container, id string) error
 }
 
 // Images brings an image to the node for a container or a volume of a pod, which is what events about it are about. An error that
@@ -62,6 +65,13 @@ type HostPorts interface {
 // Devices tells of the devices that containers have.
 type Devices interface {
 	Health(pod types.UID, container string) []corev1.ResourceStatus
+}
+
+// Claims are the resource claims of pods: they are prepared before a sandbox is made, and unprepared before the end of the pod is told.
+type Claims interface {
+	Prepare(ctx context.Context, pod *corev1.Pod) error
+	Unprepare(ctx context.Context, pod types.UID) error
+	Health(pod *corev1.Pod, c *corev1.Container) []corev1.ResourceStatus
 }
 
 // Failures keep why pods were ended, so that it is known after a restart.
@@ -90,9 +100,12 @@ type Config struct {
 	Status      *status.Manager
 	Failures    Failures
 	Devices     Devices
+	Claims      Claims
 	// Resizes are those that wait for room.
 	Resizes *allocation.Waiting
-	Probes  *prober.Manager
+	// MaxBackoff is how long a container that crashes waits at most.
+	MaxBackoff time.Duration
+	Probes     *prober.Manager
 	// Observe returns what the engine has of a pod, with all that was done through Runtime; nil if it has nothing.
 	Observe  func(context.Context, types.UID) (*observed.Pod, error)
 	Recorder record.EventRecorder
@@ -102,6 +115,8 @@ type Config struct {
 	Logs podlog.Links
 	// Terminated is told of each container that has ended.
 	Terminated func(t container.ContainerType, end *corev1.ContainerStateTerminated)
+	// SleepEnded is told of each sleep of a hook that did not last as long as it was to. nil: nobody is told.
+	SleepEnded func()
 	// Starts bounds how many sandboxes and containers are started at once: more only queue up in the engine.
 	Starts *gate.Gate
 	// Handler names what the engine runs the containers of a runtime class with.
@@ -116,7 +131,7 @@ type Config struct {
 type Syncer struct {
 	ctx   context.Context //nolint:containedctx // of the process, where those of the steps are of a pod's stages
 	cfg   Config
-	hooks lifecycle.Runner
+	hooks hook.Runner
 
 	mu   sync.Mutex // guards pods
 	pods map[types.UID]*notes
@@ -135,6 +150,8 @@ type notes struct {
 	messages           map[string]string // termination messages by container id
 	failure            *status.Failure
 	recalled           bool // failure is what an earlier process has noted, if it has
+	// tight is why the pod does not get what it was resized to, "" if it does.
+	tight string
 	// connected is the sandbox whose network this process has seen to be complete.
 	connected string
 }
@@ -144,7 +161,7 @@ func New(ctx context.Context, cfg Config) *Syncer {
 	return &Syncer{
 		ctx:   ctx,
 		cfg:   cfg,
-		hooks: lifecycle.Runner{Exec: cfg.Runtime, Clock: cfg.Clock},
+		hooks: hook.Runner{Exec: cfg.Runtime, Clock: cfg.Clock, SleepEnded: cfg.SleepEnded},
 		pods:  map[types.UID]*notes{},
 	}
 }
@@ -197,9 +214,13 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, e
 			}
 			continue
 		}
+		if look.RestartingAll() {
+			s.publish(ctx, n, look, false, false) // before what runs is killed
+		}
 		err = s.containers(ctx, n, look, actions)
 		if look, lerr := s.look(ctx, n, pod); lerr == nil {
 			s.linkLogs(ctx, look)
+			s.tune(ctx, look)
 			s.watch(look)
 			s.publish(ctx, n, look, false, false)
 		}
@@ -216,6 +237,18 @@ func (s *Syncer) linkLogs(ctx context.Context, look *snapshot.Pod) {
 	for _, c := range look.Observed.Containers {
 		if err := s.cfg.Logs.Keep(c); err != nil {
 			klog.FromContext(ctx).Error(err, "Collectors will not find a log", "pod", klog.KObj(look.Pod), "container", c.Name)
+		}
+	}
+}
+
+// tune sets up what the engine does not of the cgroups of containers that run. It is no reason for a pod to wait.
+func (s *Syncer) tune(ctx context.Context, look *snapshot.Pod) {
+	for _, c := range look.Containers() {
+		if !c.Running() {
+			continue
+		}
+		if err := s.cfg.Cgroups.Tune(look.Pod, c.Spec, c.Latest.ID); err != nil {
+			klog.FromContext(ctx).Error(err, "Setting up the cgroup of a container failed", "pod", klog.KObj(look.Pod), "container", c.Spec.Name)
 		}
 	}
 }
@@ -283,6 +316,15 @@ func (s *Syncer) mount(ctx context.Context, pod *corev1.Pod, ips []string) error
 		return err
 	}
 	return nil
+}
+
+// prepare has the drivers of a pod's claims prepare them.
+func (s *Syncer) prepare(ctx context.Context, pod *corev1.Pod) error {
+	err := s.cfg.Claims.Prepare(ctx, pod)
+	if err != nil && ctx.Err() == nil {
+		s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "FailedPrepareDynamicResources", fmt.Sprintf("Failed to prepare dynamic resources: %v", err))
+	}
+	return err
 }
 
 // watch has the running containers probed.

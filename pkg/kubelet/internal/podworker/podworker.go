@@ -8,6 +8,8 @@ package podworker
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -176,21 +178,35 @@ func (w *Workers) Pod(uid types.UID) *corev1.Pod {
 
 // Pods returns the newest form of all known pods.
 func (w *Workers) Pods() []*corev1.Pod {
-	w.mu.Lock()
-	workers := make([]*worker, 0, len(w.pods))
-	for _, p := range w.pods {
-		workers = append(workers, p)
+	states := w.States()
+	pods := make([]*corev1.Pod, 0, len(states))
+	for _, s := range states {
+		pods = append(pods, s.Pod)
 	}
+	return pods
+}
+
+// State is a pod with where it is. Gone: the API no longer has it.
+type State struct {
+	Pod   *corev1.Pod
+	Stage Stage
+	Gone  bool
+}
+
+// States are those of all known pods.
+func (w *Workers) States() []State {
+	w.mu.Lock()
+	workers := slices.Collect(maps.Values(w.pods))
 	w.mu.Unlock()
-	pods := make([]*corev1.Pod, 0, len(workers))
+	states := make([]State, 0, len(workers))
 	for _, p := range workers {
 		p.mu.Lock()
 		if p.pod != nil {
-			pods = append(pods, p.pod)
+			states = append(states, State{p.pod, p.stage, p.gone})
 		}
 		p.mu.Unlock()
 	}
-	return pods
+	return states
 }
 
 // Wait returns when all goroutines have ended, which they do after ctx.

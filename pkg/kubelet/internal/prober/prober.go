@@ -209,14 +209,16 @@ func (m *Manager) run(ctx context.Context, p *probe, k key, pod *corev1.Pod, spe
 	if started {
 		return // it started under an earlier kubelet
 	}
+	// A container that has not started yet was started before the clock was set back.
+	now := m.cfg.Clock.Now()
+	age := max(now.Sub(r.StartedAt), 0)
+	notBefore := now.Add(time.Duration(spec.InitialDelaySeconds)*time.Second - age)
 	// Containers that ran before this kubelet did are spread over a period, or all would be probed in the same instant.
 	first := time.Duration(0)
-	if age := m.cfg.Clock.Since(r.StartedAt); age > period {
+	if age > period {
 		first = rand.N(period)
 	}
-	if delay := time.Duration(spec.InitialDelaySeconds)*time.Second - m.cfg.Clock.Since(r.StartedAt); delay > first {
-		first = delay
-	}
+	first = max(first, notBefore.Sub(now))
 	if first == 0 {
 		select {
 		case p.once <- struct{}{}:
@@ -233,7 +235,7 @@ func (m *Manager) run(ctx context.Context, p *probe, k key, pod *corev1.Pod, spe
 		case <-timer.C():
 		case <-p.once:
 		}
-		if early := time.Duration(spec.InitialDelaySeconds)*time.Second - m.cfg.Clock.Since(r.StartedAt); early > 0 {
+		if early := notBefore.Sub(m.cfg.Clock.Now()); early > 0 {
 			timer.Reset(early)
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -304,7 +306,6 @@ func TestManager(t *testing.T) {
 	}
 }
 
-// TestErrorsAreNoFailures: while the engine restarts no probe can be made, and no container is to blame.
 // names are the series with their labels, without the buckets of histograms.
 func names(t *testing.T, m *Metrics) []string {
 	t.Helper()
@@ -337,6 +338,7 @@ func TestLateAttempt(t *testing.T) {
 	}
 }
 
+// TestErrorsAreNoFailures: while the engine restarts no probe can be made, and no container is to blame.
 func TestErrorsAreNoFailures(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	tried := make(chan struct{}, 1000)
@@ -387,4 +389,88 @@ func TestAdoption(t *testing.T) {
 	}
 	cancel()
 	m.Wait()
+}
+
+// A clock that was set back after a container's start holds up its probes for no longer than their initial delay.
+func TestClockSetBack(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	ran := make(chan string, 1)
+	exec := execFunc(func(context.Context, string, container.ExecOptions) (int, error) { ran <- "probe"; return 0, nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	m := New(ctx, Config{Exec: exec, Recorder: record.NewFakeRecorder(10), Clock: clock, Changed: func(types.UID) {}})
+	c := &corev1.Container{Name: "c", ReadinessProbe: &corev1.Probe{InitialDelaySeconds: 5, PeriodSeconds: 1,
+		ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}}
+	m.Update(pod, "", []Running{{Spec: c, ID: "id", StartedAt: clock.Now().Add(time.Hour)}})
+	for !clock.HasWaiters() {
+		<-time.After(time.Millisecond)
+	}
+	clock.Step(5 * time.Second)
+	select {
+	case <-ran:
+	case <-time.After(10 * time.Second):
+		t.Error("nothing is probed five seconds later")
+	}
+	cancel()
+	m.Wait()
+}
+
+// Hundreds of probes that nobody answers end in time, each for itself, and hold up no other.
+func TestHungProbes(t *testing.T) {
+	var lc net.ListenConfig
+	deaf, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // the kernel takes connections, nobody reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	port := deaf.Addr().(*net.TCPAddr).Port
+	before := runtime.NumGoroutine()
+	hang := execFunc(func(ctx context.Context, id string, _ container.ExecOptions) (int, error) {
+		if id == "good" {
+			return 0, nil
+		}
+		<-ctx.Done()
+		return 0, ctx.Err()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	changed := make(chan types.UID, 1000)
+	m := New(ctx, Config{Exec: hang, Recorder: record.NewFakeRecorder(10_000), Clock: clock.RealClock{}, Changed: func(u types.UID) { changed <- u }})
+	at := intstr.FromInt(port)
+	handlers := []corev1.ProbeHandler{
+		{Exec: &corev1.ExecAction{Command: []string{"x"}}},
+		{HTTPGet: &corev1.HTTPGetAction{Port: at, Scheme: corev1.URISchemeHTTP}},
+		{HTTPGet: &corev1.HTTPGetAction{Port: at, Scheme: corev1.URISchemeHTTPS}},
+		{GRPC: &corev1.GRPCAction{Port: int32(port), Service: new("")}},
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}}
+	var all []Running
+	for n := range 200 {
+		c := &corev1.Container{Name: fmt.Sprint("c", n), LivenessProbe: &corev1.Probe{
+			ProbeHandler: handlers[n%len(handlers)], PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: 1}}
+		all = append(all, Running{Spec: c, ID: fmt.Sprint("id", n), StartedAt: time.Now()})
+	}
+	good := &corev1.Container{Name: "good", ReadinessProbe: &corev1.Probe{ProbeHandler: handlers[0], PeriodSeconds: 1, TimeoutSeconds: 1}}
+	m.Update(pod, "127.0.0.1", append(all, Running{Spec: good, ID: "good", StartedAt: time.Now()}))
+	deadline := time.After(30 * time.Second)
+	for failed, ready := 0, false; failed < len(all) || !ready; {
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("%d of %d hung probes have failed, the good one: %t", failed, len(all), ready)
+		}
+		failed, ready = 0, m.Verdict("u", "good").Ready
+		for _, r := range all {
+			if m.Verdict("u", r.ID).LivenessFailed {
+				failed++
+			}
+		}
+	}
+	m.Remove("u")
+	cancel()
+	m.Wait()
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before+5; <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines before, %d after", before, runtime.NumGoroutine())
+		}
+	}
 }

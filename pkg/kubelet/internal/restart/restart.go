@@ -9,7 +9,7 @@ import "time"
 const (
 	// Initial is the first delay between an exit and the restart that follows it.
 	Initial = 10 * time.Second
-	// Max is where doubling ends.
+	// Max is where doubling ends by default.
 	Max = 5 * time.Minute
 	// Reset is how long a container must have run for its history to be forgotten.
 	Reset = 2 * Max
@@ -28,14 +28,14 @@ func (b Backoff) Remaining(finished, now time.Time) time.Duration {
 	if b.Delay == 0 || finished.Sub(b.Restarted) > Reset {
 		return 0
 	}
-	return b.Delay - now.Sub(finished)
+	return b.Delay - max(now.Sub(finished), 0) // the clock may have been set back since
 }
 
 // Next is the history after a restart that follows an exit at finished: the first restart is immediate and arms the
-// initial delay, each further one doubles it.
-func (b Backoff) Next(finished time.Time) Backoff {
+// initial delay, each further one doubles it, up to most (KEP-4603).
+func (b Backoff) Next(finished time.Time, most time.Duration) Backoff {
 	if b.Delay == 0 || finished.Sub(b.Restarted) > Reset {
-		return Backoff{Delay: Initial, Restarted: finished}
+		return Backoff{Delay: min(Initial, most), Restarted: finished}
 	}
-	return Backoff{Delay: min(2*b.Delay, Max), Restarted: finished}
+	return Backoff{Delay: min(2*b.Delay, most), Restarted: finished}
 }

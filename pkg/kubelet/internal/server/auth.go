@@ -96,13 +96,15 @@ func attributes(r *http.Request) (verb string, subresources []string) {
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch first {
-	case "stats", "metrics":
+	case "stats", "metrics", "statusz":
 		return verb, []string{first}
+	case "flagz":
+		return verb, []string{"configz"}
 	case "logs":
 		return verb, []string{"log"}
 	case "checkpoint":
 		return verb, []string{first}
-	case "healthz", "configz", "statusz", "pods":
+	case "healthz", "configz", "pods":
 		return verb, []string{first, "proxy"}
 	case "runningpods":
 		return verb, []string{"pods", "proxy"}

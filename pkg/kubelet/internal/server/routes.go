@@ -25,6 +25,7 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("GET /metrics/cadvisor", gathered(s.config.Cadvisor))
 	mux.Handle("GET /metrics/probes", gathered(s.config.ProbeMetrics))
 	mux.HandleFunc("GET /metrics/resource", s.resourceMetrics)
+	mux.Handle("/metrics/slis", s.slis.handler())
 	mux.HandleFunc("POST /checkpoint/{namespace}/{pod}/{container}", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "checkpointing of containers is not supported", http.StatusNotImplemented)
 	})
@@ -100,6 +101,9 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 		var err error
 		if c == "syncloop" {
 			err = s.config.Host.Healthy()
+		}
+		if one == "" { // as upstream
+			s.slis.observe(c, err)
 		}
 		if err == nil {
 			fmt.Fprintf(&report, "[+]%s ok\n", c)

@@ -4,6 +4,7 @@
 package server
 
 import (
+	"errors"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -37,10 +38,45 @@ func TestSwitchedOff(t *testing.T) {
 			c := base
 			tc.change(&c)
 			w := httptest.NewRecorder()
-			(&Server{config: c}).routes().ServeHTTP(w, httptest.NewRequest("GET", tc.path, nil))
+			(&Server{config: c, slis: newIndicators()}).routes().ServeHTTP(w, httptest.NewRequest("GET", tc.path, nil))
 			if w.Code != tc.code || !strings.Contains(w.Body.String(), tc.body) {
 				t.Errorf("got %d %q, want %d with %q", w.Code, w.Body, tc.code, tc.body)
 			}
 		})
+	}
+}
+
+// TestIndicators checks that what came of health checks is told, but not of those that are asked for alone, and begins anew.
+func TestIndicators(t *testing.T) {
+	none := prometheus.NewRegistry()
+	host := &fakeHost{}
+	h := (&Server{config: Config{Host: host, Metrics: none, Cadvisor: none, ProbeMetrics: none}, slis: newIndicators()}).routes()
+	ask := func(method, path string) string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		return w.Body.String()
+	}
+	has := func(want ...string) {
+		t.Helper()
+		text := ask("GET", "/metrics/slis")
+		for _, line := range want {
+			if !strings.Contains(text, line+"\n") {
+				t.Errorf("%s is missing in\n%s", line, text)
+			}
+		}
+	}
+	ask("GET", "/healthz")
+	ask("GET", "/healthz/ping")
+	host.sick = errors.New("PLEG is not healthy")
+	ask("GET", "/healthz?verbose")
+	has(`kubernetes_healthcheck{name="ping",type="healthz"} 1`, `kubernetes_healthcheck{name="syncloop",type="healthz"} 0`,
+		`kubernetes_healthchecks_total{name="ping",status="success",type="healthz"} 2`,
+		`kubernetes_healthchecks_total{name="syncloop",status="error",type="healthz"} 1`,
+		`kubernetes_healthchecks_total{name="syncloop",status="success",type="healthz"} 1`)
+	if got := ask("DELETE", "/metrics/slis"); got != "metrics reset\n" {
+		t.Errorf("reset: %q", got)
+	}
+	if text := ask("GET", "/metrics/slis"); strings.Contains(text, "kubernetes_healthcheck{") {
+		t.Errorf("after the reset:\n%s", text)
 	}
 }

@@ -31,6 +31,7 @@ const (
 type Server struct {
 	config Config
 	auth   *auth
+	slis   *indicators
 
 	listening chan struct{}
 	port      int32
@@ -66,7 +67,7 @@ func New(c Config) (*Server, error) {
 	if c.Cadvisor == nil {
 		c.Cadvisor = prometheus.NewRegistry()
 	}
-	return &Server{config: c, auth: newAuth(c), listening: make(chan struct{})}, nil
+	return &Server{config: c, auth: newAuth(c), slis: newIndicators(), listening: make(chan struct{})}, nil
 }
 
 // Port is the port that Start listens on; it waits until that is known or ctx ends.

@@ -228,6 +228,9 @@ func TestAttributes(t *testing.T) {
 		{"GET", "/containerLogs/ns/p/c", "get", []string{"proxy"}},
 		{"GET", "/runningpods/", "get", []string{"pods", "proxy"}},
 		{"POST", "/exec/ns/p/c", "create", []string{"proxy"}},
+		{"GET", "/statusz", "get", []string{"statusz"}},
+		{"GET", "/flagz", "get", []string{"configz"}},
+		{"DELETE", "/metrics/slis", "delete", []string{"metrics"}},
 		{"GET", "/podsx", "get", []string{"proxy"}},
 		{"PUT", "/", "update", []string{"proxy"}},
 	}

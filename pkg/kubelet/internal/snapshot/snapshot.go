@@ -61,6 +61,10 @@ type Pod struct {
 	Init, Regular, Ephemeral []*Container
 	PodIPs                   []string
 	Now                      time.Time
+	// Run counts how often all containers were started again (KEP-5532): those that are started now are of it.
+	Run uint32
+
+	newest uint32 // run of which the engine has a container
 }
 
 // Container is one container of a spec.
@@ -85,6 +89,10 @@ type Container struct {
 	Waiting *Waiting
 	// Resize is nil if Latest does not run, or has the resources that the spec asks for.
 	Resize *Resize
+	// Stale: Latest is of a run of the pod that is over. It is to end if it has not, and to be started again.
+	Stale bool
+	// Move is what Latest is to be set to so that it runs on the CPUs that it is to run on; nil if it does, or does not run.
+	Move *container.Resources
 
 	policy corev1.RestartPolicy // the pod's
 }
@@ -110,6 +118,7 @@ func New(parts Parts) *Pod {
 			p.Ephemeral = append(p.Ephemeral, c)
 		}
 	}
+	p.runs()
 	return p
 }
 
@@ -133,8 +142,12 @@ func (parts *Parts) container(spec *corev1.Container, t container.ContainerType,
 		if v, ok := parts.Probes[c.Latest.ID]; ok {
 			c.Probe = &v
 		}
-		if parts.Resources != nil && t != container.TypeEphemeral {
-			c.Resize = resize(c.Latest, spec, parts.Resources(parts.Pod, spec))
+		if parts.Resources != nil {
+			want := parts.Resources(parts.Pod, spec)
+			c.Move = move(c.Latest, want)
+			if t != container.TypeEphemeral {
+				c.Resize = resize(c.Latest, spec, want)
+			}
 		}
 	}
 	return c
@@ -168,14 +181,8 @@ func (c *Container) NeverRan() bool {
 // RestartsOn says whether the container is to be started again when it has ended with exitCode, by its own
 // restartPolicyRules, its own restartPolicy (KEP-5307), or the pod's. Sidecars always restart.
 func (c *Container) RestartsOn(exitCode int) bool {
-	for _, r := range c.Spec.RestartPolicyRules {
-		if r.ExitCodes == nil || r.Action != corev1.ContainerRestartRuleActionRestart {
-			continue
-		}
-		in := slices.Contains(r.ExitCodes.Values, int32(exitCode))
-		if in == (r.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn) {
-			return true
-		}
+	if c.rule(exitCode) != nil {
+		return true // to start this one again, or all
 	}
 	policy := string(c.policy)
 	if c.Spec.RestartPolicy != nil {

@@ -68,6 +68,11 @@ func TestContainer_RestartsOn(t *testing.T) {
 		return []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestart, ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: op, Values: codes}}}
 	}
 	in, notIn := corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn
+	restartAll := func(op corev1.ContainerRestartRuleOnExitCodesOperator, codes ...int32) []corev1.ContainerRestartRule {
+		rules := rule(op, codes...)
+		rules[0].Action = corev1.ContainerRestartRuleActionRestartAllContainers
+		return rules
+	}
 	tests := []struct {
 		name   string
 		policy corev1.RestartPolicy
@@ -84,6 +89,7 @@ func TestContainer_RestartsOn(t *testing.T) {
 		{name: "its own policy", policy: always, kind: container.TypeRegular,
 			spec: corev1.Container{RestartPolicy: new(corev1.ContainerRestartPolicyNever)}, want: map[int]bool{0: false, 1: false}},
 		{name: "a rule", policy: never, kind: container.TypeRegular, spec: corev1.Container{RestartPolicyRules: rule(in, 42)}, want: map[int]bool{0: false, 42: true}},
+		{name: "a rule that starts all again starts this one, too", policy: never, kind: container.TypeRegular, spec: corev1.Container{RestartPolicyRules: restartAll(in, 42)}, want: map[int]bool{0: false, 42: true}},
 		{name: "a rule that excludes", policy: never, kind: container.TypeRegular, spec: corev1.Container{RestartPolicyRules: rule(notIn, 0, 42)}, want: map[int]bool{0: false, 42: false, 1: true}},
 	}
 	for _, tt := range tests {
@@ -98,6 +104,29 @@ func TestContainer_RestartsOn(t *testing.T) {
 	}
 }
 
+// The first rule that an end meets counts.
+func TestNew_RestartAll(t *testing.T) {
+	rule := func(action corev1.ContainerRestartRuleAction, codes ...int32) corev1.ContainerRestartRule {
+		return corev1.ContainerRestartRule{Action: action, ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: codes}}
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
+		{Name: "a", RestartPolicyRules: []corev1.ContainerRestartRule{rule(corev1.ContainerRestartRuleActionRestart, 1, 2), rule(corev1.ContainerRestartRuleActionRestartAllContainers, 2, 3)}},
+		{Name: "b"},
+	}}}
+	for code, want := range map[int]bool{1: false, 2: false, 3: true, 4: false} {
+		p := New(Parts{Pod: pod, Observed: observed.New(container.Pod{}, nil, []*container.Container{
+			{ID: "a", Name: "a", State: container.StateExited, ExitCode: code}, {ID: "b", Name: "b", State: container.StateRunning},
+		})})
+		a, b := p.Find("a"), p.Find("b")
+		if p.RestartingAll() != want || a.Stale != want || b.Stale != want || !p.MayRestartAll() {
+			t.Errorf("exit code %d: restarting all %v, stale %v and %v, want %v", code, p.RestartingAll(), a.Stale, b.Stale, want)
+		}
+		if a.EndedForAll(a.Latest) || b.EndedForAll(b.Latest) != want {
+			t.Errorf("exit code %d: who had to end is wrong", code)
+		}
+	}
+}
+
 func TestResize(t *testing.T) {
 	have := container.Resources{CPUShares: 100, MemoryBytes: 1 << 20, PidsLimit: 7}
 	restart := []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
@@ -107,7 +136,14 @@ func TestResize(t *testing.T) {
 		policy []corev1.ContainerResizePolicy
 		want   container.Resources
 		resize *Resize
+		move   *container.Resources
 	}{
+		{name: "on other CPUs", have: container.Resources{CPUShares: 100, CPUs: "0-1", NUMANodes: "0"}, want: container.Resources{CPUShares: 100, CPUs: "1"},
+			move: &container.Resources{CPUShares: 100, CPUs: "1", NUMANodes: "0"}},
+		{name: "on any CPUs", have: container.Resources{CPUShares: 100, CPUs: "0-1"}, want: container.Resources{CPUShares: 100}},
+		{name: "in place, and on other CPUs", have: have, want: container.Resources{CPUShares: 200, CPUs: "1"},
+			resize: &Resize{Want: container.Resources{CPUShares: 200, PidsLimit: 7, CPUs: "1"}},
+			move:   &container.Resources{CPUShares: 100, MemoryBytes: 1 << 20, PidsLimit: 7, CPUs: "1"}},
 		{name: "the same but for what is not the pod's", have: have, want: container.Resources{CPUShares: 100, MemoryBytes: 1 << 20}},
 		{name: "not known", want: container.Resources{CPUShares: 100}},
 		{name: "in place", have: have, want: container.Resources{CPUShares: 200, MemoryBytes: 1 << 20},
@@ -119,9 +155,12 @@ func TestResize(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := resize(&container.Container{Resources: tt.have}, &corev1.Container{ResizePolicy: tt.policy}, tt.want)
-			if diff := cmp.Diff(tt.resize, got); diff != "" {
+			c := &container.Container{Resources: tt.have}
+			if diff := cmp.Diff(tt.resize, resize(c, &corev1.Container{ResizePolicy: tt.policy}, tt.want)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.move, move(c, tt.want)); diff != "" {
+				t.Errorf("move (-want +got):\n%s", diff)
 			}
 		})
 	}

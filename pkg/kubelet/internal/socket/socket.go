@@ -65,9 +65,24 @@ func (s *Socket) ID() ID { return s.id }
 func (s *Socket) Close() error { return s.file.Close() }
 
 // Client returns a connection, which is made by the first call. Each call needs a deadline. The caller closes it.
-func (s *Socket) Client() (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///plugin", grpc.WithAuthority("localhost"),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(s.dial))
+func (s *Socket) Client(opts ...grpc.DialOption) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///plugin", append(opts, grpc.WithAuthority("localhost"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(s.dial))...)
+}
+
+// Client returns a connection to whatever socket has a name in dir, see Open, at each time that it connects. It is made by the first
+// call. Each call needs a deadline. The caller closes it.
+func Client(dir, name string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
+	dial := func(ctx context.Context, _ string) (_ net.Conn, err error) {
+		s, err := Open(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		return s.dial(ctx, "")
+	}
+	return grpc.NewClient("passthrough:///plugin", append(opts, grpc.WithAuthority("localhost"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(dial))...)
 }
 
 func (s *Socket) dial(ctx context.Context, _ string) (net.Conn, error) {

@@ -5,6 +5,7 @@ package socket
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ func (n named) GetInfo(context.Context, *registrationv1.InfoRequest) (*registrat
 }
 
 // serve has a plugin listen. The path may be long, so that it is given by the folder it is in.
-func serve(t *testing.T, dir, file, name string) {
+func serve(t *testing.T, dir, file, name string) *grpc.Server {
 	t.Helper()
 	f, err := os.Open(dir)
 	if err != nil {
@@ -45,6 +46,7 @@ func serve(t *testing.T, dir, file, name string) {
 	registrationv1.RegisterRegistrationServer(s, named{name: name})
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
+	return s
 }
 
 func ask(t *testing.T, s *Socket) (string, error) {
@@ -138,5 +140,49 @@ func TestOpen_Replaced(t *testing.T) {
 		if got, err := ask(t, s); got != want || err != nil {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
+	}
+}
+
+// A client by name follows who takes the place of a socket, and no link.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	conn, err := Client(dir, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answer := func() string {
+		conn.ResetConnectBackoff()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		info, _ := registrationv1.NewRegistrationClient(conn).GetInfo(ctx, &registrationv1.InfoRequest{})
+		return info.GetName()
+	}
+	await := func(want string) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); answer() != want; <-time.After(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%q does not answer", want)
+			}
+		}
+	}
+	await("")
+	first := serve(t, dir, "s", "first")
+	await("first")
+	first.Stop()
+	if err := os.Remove(filepath.Join(dir, "s")); err != nil {
+		t.Fatal(err)
+	}
+	second := serve(t, dir, "s", "second")
+	await("second")
+	second.Stop()
+	serve(t, dir, "other", "other")
+	if err := errors.Join(os.Remove(filepath.Join(dir, "s")), os.Symlink("other", filepath.Join(dir, "s"))); err != nil {
+		t.Fatal(err)
+	}
+	await("")
+	if got := answer(); got != "" {
+		t.Errorf("a link leads to %q", got)
 	}
 }

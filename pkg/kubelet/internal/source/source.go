@@ -73,12 +73,21 @@ type Mirrors interface {
 	Look(name types.NamespacedName)
 }
 
+// Counts are told of pods that come in unusual ways. Their methods do not block.
+type Counts interface {
+	// Orphaned: the engine has had something of a pod that nobody knows.
+	Orphaned()
+	// Restarted: a pod that has left runs again.
+	Restarted(static bool)
+}
+
 // Config is what an Intake is made from; all fields are required.
 type Config struct {
 	Sources []Source
 	Workers Workers
 	Node    Node
 	Mirrors Mirrors
+	Counts  Counts
 	Clock   clock.Clock
 }
 
@@ -111,6 +120,8 @@ type Intake struct {
 	// behind are the static pods that wait for another one of their name to leave.
 	behind  map[types.NamespacedName]types.UID
 	fetched map[types.UID]fetch
+	// left are the pods that have left since they were last looked at, which they are at once.
+	left map[types.UID]bool
 	// deferred are the pods that wait for room for what they have been resized to.
 	deferred map[types.UID]bool
 	// waiting are the pods that the next look is for; fetching says that one is under way.
@@ -129,7 +140,7 @@ func New(cfg Config) *Intake {
 	return &Intake{
 		cfg: cfg, queue: workqueue.NewTyped[item](), begun: make(chan struct{}),
 		had: map[types.UID]*corev1.Pod{}, refused: map[types.UID]*corev1.Pod{}, known: map[string]bool{}, deferred: map[types.UID]bool{},
-		leftovers: map[types.UID]*corev1.Pod{}, behind: map[types.NamespacedName]types.UID{}, fetched: map[types.UID]fetch{},
+		leftovers: map[types.UID]*corev1.Pod{}, behind: map[types.NamespacedName]types.UID{}, fetched: map[types.UID]fetch{}, left: map[types.UID]bool{},
 	}
 }
 
@@ -261,8 +272,9 @@ func (i *Intake) take(ctx context.Context, uid types.UID, running bool) {
 	pod := i.find(uid)
 	_, known := i.cfg.Workers.Stage(uid)
 	i.mu.Lock()
-	leftover := i.leftovers[uid]
+	leftover, left := i.leftovers[uid], i.left[uid]
 	delete(i.leftovers, uid)
+	delete(i.left, uid)
 	i.mu.Unlock()
 	switch {
 	case pod == nil && known:
@@ -272,6 +284,9 @@ func (i *Intake) take(ctx context.Context, uid types.UID, running bool) {
 		}
 	case pod == nil && leftover != nil:
 		klog.FromContext(ctx).Info("Ending orphaned pod", "pod", klog.KObj(leftover), "uid", uid)
+		if leftover.Namespace != "" { // else it has left files only
+			i.cfg.Counts.Orphaned()
+		}
 		i.end(leftover)
 	case pod == nil:
 		if was := i.refused[uid]; was != nil {
@@ -282,6 +297,9 @@ func (i *Intake) take(ctx context.Context, uid types.UID, running bool) {
 	case !known && i.queued(pod):
 	case known || running || pod.DeletionTimestamp != nil || podspec.IsTerminal(pod) || i.admit(ctx, pod):
 		i.cfg.Workers.Update(i.allot(pod))
+		if left && !known {
+			i.cfg.Counts.Restarted(staticpod.Is(pod))
+		}
 	}
 	if pod != nil {
 		i.show(pod)

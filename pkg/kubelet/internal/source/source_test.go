@@ -5,6 +5,7 @@ package source
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -169,6 +170,18 @@ func (w *world) Admit(_ context.Context, p *corev1.Pod, n *corev1.Node, final bo
 	return false
 }
 
+func (w *world) Orphaned() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, "count an orphan")
+}
+
+func (w *world) Restarted(static bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, fmt.Sprintf("count a restart, static %v", static))
+}
+
 func (w *world) Look(name types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -224,7 +237,7 @@ func (w *world) start(t *testing.T, kept []*corev1.Pod, running ...types.UID) *I
 		w.pods = map[types.UID]*corev1.Pod{}
 	}
 	w.workers = map[types.UID]*corev1.Pod{}
-	i := New(Config{Sources: append([]Source{sourceOf{w}}, w.more...), Workers: workersOf{w}, Node: w, Mirrors: w, Clock: clock.RealClock{}})
+	i := New(Config{Sources: append([]Source{sourceOf{w}}, w.more...), Workers: workersOf{w}, Node: w, Mirrors: w, Counts: w, Clock: clock.RealClock{}})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -273,6 +286,10 @@ func TestRun(t *testing.T) {
 		i.Leftover(pod("old"))
 		i.Leftover(pod("b"))
 		expect(t, "leftovers, one of which is a pod's", w.settle(), "stop old", "remove old", "run b")
+		orphan := pod("orphan")
+		orphan.Namespace = "ns"
+		i.Leftover(orphan)
+		expect(t, "one of which the engine has something", w.settle(), "count an orphan", "stop orphan", "remove orphan")
 	})
 }
 

@@ -57,6 +57,7 @@ func (i *Intake) Left(pod *corev1.Pod) {
 	i.mu.Lock()
 	next := i.behind[name]
 	delete(i.behind, name)
+	i.left[pod.UID] = true
 	i.mu.Unlock()
 	if next != "" {
 		i.look(next)

@@ -287,7 +287,7 @@ func TestIntake_BackAgain(t *testing.T) {
 		w.settle()
 		w.leave("s1")
 		i.Left(s)
-		expect(t, "it is back", w.settle(), "show s", "run s1", "show s")
+		expect(t, "it is back", w.settle(), "show s", "run s1", "count a restart, static true", "show s")
 	})
 }
 

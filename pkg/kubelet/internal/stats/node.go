@@ -21,14 +21,14 @@ import (
 func (s *Collector) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha1.NodeStats {
 	n := statsv1alpha1.NodeStats{NodeName: s.cfg.NodeName, StartTime: metav1.NewTime(bootTime())}
 	if busy, ok := cpuBusy(); ok {
-		n.CPU = s.cpu("node", cgroup.Stats{CPU: time.Duration(busy)}, now)
+		n.CPU = s.cpu("node", cgroup.Stats{CPU: time.Duration(busy), CPUPressure: cgroup.ReadPressure("/proc/pressure/cpu")}, now)
 	}
 	info, _ := meminfo.Read("/") // without it there is nothing to tell
 	if total := info["MemTotal"]; total > 0 {
 		available := info["MemAvailable"]
 		used := total - info["MemFree"]
 		n.Memory = &statsv1alpha1.MemoryStats{Time: metav1.NewTime(now), AvailableBytes: &available, UsageBytes: &used,
-			WorkingSetBytes: new(total - available), RSSBytes: new(info["AnonPages"])}
+			WorkingSetBytes: new(total - available), RSSBytes: new(info["AnonPages"]), PSI: psi(cgroup.ReadPressure("/proc/pressure/memory"))}
 	}
 	if total, ok := info["SwapTotal"]; ok {
 		free := info["SwapFree"]
@@ -37,8 +37,9 @@ func (s *Collector) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha
 	if onlyCPUAndMemory {
 		return n
 	}
+	n.IO = input(cgroup.ReadPressure("/proc/pressure/io"), now)
 	n.Network = interfaces("/proc/net/dev", now)
-	if fs, err := fileSystem(s.cfg.RootDir, now); err == nil {
+	if fs, err := FileSystem(s.cfg.RootDir, now); err == nil {
 		n.Fs = &fs
 	}
 	n.Rlimit = processLimit(now)

@@ -6,10 +6,13 @@ package stats
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -78,22 +81,42 @@ func (u *usage) Container(_ *corev1.Pod, id string) (cgroup.Stats, error) { retu
 
 func TestSummary(t *testing.T) {
 	clock := testclock.NewFakeClock(time.Unix(1700000000, 0))
+	volumes := []statsv1alpha1.VolumeStats{
+		{Name: "v", FsStats: statsv1alpha1.FsStats{UsedBytes: new(uint64(1000))}},
+		{Name: "scratch", FsStats: statsv1alpha1.FsStats{UsedBytes: new(uint64(200)), InodesUsed: new(uint64(2))}},
+	}
+	images := &statsv1alpha1.FsStats{CapacityBytes: new(uint64(500)), UsedBytes: new(uint64(400))}
+	log := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(log, []byte("12345"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pressure := &cgroup.Pressure{Some: cgroup.Stall{Total: 2 * time.Millisecond, Avg10: 1.5}}
 	group := func(cpu time.Duration) cgroup.Stats {
 		return cgroup.Stats{CPU: cpu, MemoryUsage: 100, WorkingSet: 60, RSS: 40, PageFaults: 3, MajorPageFaults: 1, Processes: 2, Swap: new(uint64(7))}
 	}
+	squeezed := func(s cgroup.Stats) cgroup.Stats {
+		s.SwapLimit, s.CPUPressure, s.IOPressure = new(uint64(10)), pressure, pressure
+		return s
+	}
 	u := &usage{groups: map[string]cgroup.Stats{"pods": group(9e9), "u": group(3e9), "id": group(2e9)}}
 	var given Usage
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}, {Name: "gone"}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}, Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "c"}, {Name: "gone"}},
+		Volumes:    []corev1.Volume{{Name: "v"}, {Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+	}}
 	view := observed.New(container.Pod{UID: "u"}, nil, []*container.Container{
-		{ID: "id", Name: "c", State: container.StateRunning, Resources: container.Resources{MemoryBytes: 80}},
+		{ID: "id", Name: "c", State: container.StateRunning, LogPath: log, Resources: container.Resources{MemoryBytes: 80}},
 		{ID: "x", Name: "gone", State: container.StateRunning}, {ID: "y", Name: "c", State: container.StateExited},
 	})
-	volumes := []statsv1alpha1.VolumeStats{{Name: "v"}}
 	c := New(Config{
 		NodeName: "n", RootDir: t.TempDir(), Clock: clock, Usage: func() Usage { return given },
 		Pods:     func() []*corev1.Pod { return []*corev1.Pod{pod, {ObjectMeta: metav1.ObjectMeta{UID: "ended"}}} },
 		Observed: func() map[types.UID]*observed.Pod { return map[types.UID]*observed.Pod{"u": view} },
 		Volumes:  func(types.UID) []statsv1alpha1.VolumeStats { return volumes },
+		Layer: func(id string) (Layer, bool) {
+			return Layer{clock.Now(), container.DiskUsage{Rootfs: 30, Log: 5}}, id == "id"
+		},
+		ImageFs: func() *statsv1alpha1.FsStats { return images },
 	})
 	summary := func(only bool) *statsv1alpha1.Summary {
 		t.Helper()
@@ -109,29 +132,48 @@ func TestSummary(t *testing.T) {
 	given = u
 	summary(false)
 	clock.Step(10 * time.Second)
-	u.groups["id"] = group(7e9)
+	u.groups["id"] = squeezed(group(7e9))
 	s := summary(false)
 	now := metav1.NewTime(clock.Now())
 	memory := func(available *uint64) *statsv1alpha1.MemoryStats {
 		return &statsv1alpha1.MemoryStats{Time: now, AvailableBytes: available, UsageBytes: new(uint64(100)), WorkingSetBytes: new(uint64(60)), RSSBytes: new(uint64(40)), PageFaults: new(uint64(3)), MajorPageFaults: new(uint64(1))}
 	}
 	swap := &statsv1alpha1.SwapStats{Time: now, SwapUsageBytes: new(uint64(7))}
+	psi := &statsv1alpha1.PSIStats{Some: statsv1alpha1.PSIData{Total: 2000, Avg10: 1.5}}
+	node := *s.Node.Fs
+	node.UsedBytes, node.InodesUsed = new(uint64(30+5+200)), new(uint64(1+2))
+	logs, err := FileSystem(filepath.Dir(log), clock.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs.UsedBytes, logs.InodesUsed = new(uint64(5)), new(uint64(1))
 	want := []statsv1alpha1.PodStats{{
 		PodRef: statsv1alpha1.PodReference{Namespace: "ns", Name: "p", UID: "u"}, ProcessStats: &statsv1alpha1.ProcessStats{ProcessCount: new(uint64(2))},
 		CPU:    &statsv1alpha1.CPUStats{Time: now, UsageCoreNanoSeconds: new(uint64(3e9)), UsageNanoCores: new(uint64(0))},
-		Memory: memory(nil), Swap: swap, VolumeStats: volumes,
+		Memory: memory(nil), Swap: swap, VolumeStats: volumes, EphemeralStorage: &node,
 		Containers: []statsv1alpha1.ContainerStats{
-			{Name: "c", StartTime: metav1.NewTime(time.Time{}), CPU: &statsv1alpha1.CPUStats{Time: now, UsageCoreNanoSeconds: new(uint64(7e9)), UsageNanoCores: new(uint64(5e8))}, Memory: memory(new(uint64(20))), Swap: swap},
+			{
+				Name: "c", StartTime: metav1.NewTime(time.Time{}), Memory: memory(new(uint64(20))),
+				CPU:  &statsv1alpha1.CPUStats{Time: now, UsageCoreNanoSeconds: new(uint64(7e9)), UsageNanoCores: new(uint64(5e8)), PSI: psi},
+				Swap: &statsv1alpha1.SwapStats{Time: now, SwapUsageBytes: new(uint64(7)), SwapAvailableBytes: new(uint64(3))},
+				IO:   &statsv1alpha1.IOStats{Time: now, PSI: psi}, Logs: &logs,
+				Rootfs: &statsv1alpha1.FsStats{Time: now, UsedBytes: new(uint64(30)), CapacityBytes: images.CapacityBytes},
+			},
 			{Name: "gone", StartTime: metav1.NewTime(time.Time{})},
 		},
 	}}
-	if diff := cmp.Diff(want, s.Pods); diff != "" {
+	// Others use the same disk at the same time.
+	free := cmpopts.IgnoreFields(statsv1alpha1.FsStats{}, "AvailableBytes", "InodesFree")
+	if diff := cmp.Diff(want, s.Pods, free); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}
 	if got := s.Node.SystemContainers; len(got) != 1 || got[0].Name != "pods" || *got[0].CPU.UsageCoreNanoSeconds != 9e9 {
 		t.Errorf("system containers %+v", got)
 	}
-	if s := summary(true); s.Node.Fs != nil || s.Node.Network != nil || s.Pods[0].VolumeStats != nil || s.Pods[0].CPU == nil || s.Pods[0].Swap == nil {
+	if r := s.Node.Runtime; r == nil || r.ImageFs != images || r.ContainerFs != images {
+		t.Errorf("runtime %+v", r)
+	}
+	if s := summary(true); s.Node.Fs != nil || s.Node.Runtime != nil || s.Pods[0].EphemeralStorage != nil || s.Pods[0].Containers[0].Rootfs != nil || s.Pods[0].Containers[0].IO != nil || s.Node.Network != nil || s.Pods[0].VolumeStats != nil || s.Pods[0].CPU == nil || s.Pods[0].Swap == nil {
 		t.Errorf("only CPU and memory: %+v", s)
 	}
 	u.err = errors.New("no such luck")

@@ -184,7 +184,7 @@ func (v *Volumes) fromDisk(ctx context.Context, place volume.Place) (statsv1alph
 	if !info.IsDir() {
 		return statsv1alpha1.FsStats{}, fmt.Errorf("%s is no directory: %w", place.Path, fs.ErrNotExist) // a block device, of which nothing is told
 	}
-	s, err := fileSystem(place.Path, v.cfg.Clock.Now())
+	s, err := FileSystem(place.Path, v.cfg.Clock.Now())
 	if err != nil || place.Alone {
 		return s, err
 	}
@@ -193,8 +193,8 @@ func (v *Volumes) fromDisk(ctx context.Context, place volume.Place) (statsv1alph
 	return s, err
 }
 
-// fileSystem are the figures of the file system that a path is on.
-func fileSystem(path string, now time.Time) (statsv1alpha1.FsStats, error) {
+// FileSystem are the figures of the file system that a path is on.
+func FileSystem(path string, now time.Time) (statsv1alpha1.FsStats, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(path, &fs); err != nil {
 		return statsv1alpha1.FsStats{}, &os.PathError{Op: "statfs", Path: path, Err: err}
@@ -213,7 +213,7 @@ func logFiles(path string, now time.Time) *statsv1alpha1.FsStats {
 	if path == "" || err != nil || len(files) == 0 {
 		return nil
 	}
-	s, err := fileSystem(filepath.Dir(path), now)
+	s, err := FileSystem(filepath.Dir(path), now)
 	if err != nil {
 		return nil
 	}

@@ -23,6 +23,7 @@ const (
 	reasonGates          = "ReadinessGatesNotReady"
 	reasonCompleted      = "PodCompleted"
 	reasonFailed         = "PodFailed"
+	reasonRestartAll     = "RestartAllContainersStarted"
 )
 
 // conditions replaces those that the kubelet owns and keeps the others. The time of the last transition stays where
@@ -36,10 +37,16 @@ func conditions(in Input, st *corev1.PodStatus) {
 		ready,
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
 	}
+	if in.Look.MayRestartAll() {
+		own = append(own, restartingAll(in.Look, st))
+	}
 	if p := in.Pending; p != nil {
 		own = append(own, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: p.Reason, Message: p.Message})
 	}
-	if slices.ContainsFunc(in.Look.Containers(), func(c *snapshot.Container) bool { return c.Resize != nil }) {
+	switch {
+	case in.Tight != "":
+		own = append(own, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, Message: in.Tight})
+	case in.resizing():
 		own = append(own, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
 	}
 	out := make([]corev1.PodCondition, 0, len(own)+len(st.Conditions))
@@ -114,9 +121,31 @@ func initialized(in Input, st *corev1.PodStatus) corev1.PodCondition {
 	if st.Phase == corev1.PodSucceeded {
 		return completed(c, st)
 	}
+	if len(incomplete) > 0 && in.Look.Run > 0 && initializedBefore(st) {
+		return c // it stays so while all containers are started again
+	}
 	if len(incomplete) > 0 {
 		c.Status, c.Reason = corev1.ConditionFalse, reasonNotInitialized
 		c.Message = fmt.Sprintf("containers with incomplete status: %s", incomplete)
+	}
+	return c
+}
+
+func initializedBefore(st *corev1.PodStatus) bool {
+	i := condition(st.Conditions, corev1.PodInitialized)
+	return i >= 0 && st.Conditions[i].Status == corev1.ConditionTrue
+}
+
+// restartingAll tells of AllContainersRestarting (KEP-5532).
+func restartingAll(look *snapshot.Pod, st *corev1.PodStatus) corev1.PodCondition {
+	c := corev1.PodCondition{Type: corev1.AllContainersRestarting, Status: corev1.ConditionFalse}
+	switch {
+	case st.Phase == corev1.PodSucceeded:
+		c.Reason = reasonCompleted
+	case st.Phase == corev1.PodFailed:
+		c.Reason = reasonFailed
+	case look.RestartingAll():
+		c.Status, c.Reason, c.Message = corev1.ConditionTrue, reasonRestartAll, "container exited with restart policy rule"
 	}
 	return c
 }

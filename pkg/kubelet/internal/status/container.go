@@ -55,9 +55,9 @@ func (in Input) container(of *snapshot.Container) corev1.ContainerStatus {
 		if u := l.User; u != nil {
 			cs.User = &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: u.UID, GID: u.GID, SupplementalGroups: u.Groups}}
 		}
-		cs.State = in.state(l)
+		cs.State = in.state(of, l)
 		if of.Previous != nil {
-			if prev := in.state(of.Previous); prev.Terminated != nil {
+			if prev := in.state(of, of.Previous); prev.Terminated != nil {
 				cs.LastTerminationState = prev
 			}
 		}
@@ -71,7 +71,7 @@ func (in Input) container(of *snapshot.Container) corev1.ContainerStatus {
 }
 
 // state is the API's form of what the engine says of one container.
-func (in Input) state(l *container.Container) corev1.ContainerState {
+func (in Input) state(of *snapshot.Container, l *container.Container) corev1.ContainerState {
 	switch {
 	case l.State == container.StateRunning:
 		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: stamp(l.StartedAt)}}
@@ -98,6 +98,10 @@ func (in Input) state(l *container.Container) corev1.ContainerState {
 			end.Reason = "OOMKilled"
 		case l.ExitCode != 0:
 			end.Reason = "Error"
+		}
+		over := in.Finished || in.Stopped // nothing is started again, so the newest one has ended with its pod
+		if of.EndedForAll(l) && (!over || l != of.Latest) {
+			end.Reason, end.Message, end.ExitCode = ReasonRestartingAll, restartingAllMessage, 137
 		}
 		return corev1.ContainerState{Terminated: end}
 	case l.State == container.StateUnknown:
@@ -140,14 +144,20 @@ func unknown(id string) *corev1.ContainerStateTerminated {
 	}
 }
 
+// restartingAllMessage is upstream's, which removes the containers.
+const restartingAllMessage = "The container is removed because RestartAllContainers in place"
+
 // wait shows a container that could not be (re)started as waiting, with its end as last state.
 func (in Input) wait(of *snapshot.Container, cs *corev1.ContainerStatus) {
 	w := of.Waiting
+	if of.Stale && cs.State.Terminated != nil && (w == nil || w.Reason == "CrashLoopBackOff") {
+		w = &snapshot.Waiting{Reason: ReasonRestartingAll, Message: restartingAllMessage}
+	}
 	if w == nil || in.Finished || in.Stopped || cs.State.Running != nil {
 		return
 	}
 	if end := cs.State.Terminated; end != nil {
-		if of.Type == container.TypeEphemeral || !of.RestartsOn(int(end.ExitCode)) {
+		if of.Type == container.TypeEphemeral || !again(of, end) {
 			return
 		}
 		cs.LastTerminationState = cs.State

@@ -6,10 +6,14 @@
 package status
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/resource"
 
 	"minik8s.io/minik8s/pkg/apis/core/qos"
 	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
@@ -22,6 +26,8 @@ const (
 	ReasonContainerCreating = "ContainerCreating"
 	ReasonPodInitializing   = "PodInitializing"
 	ReasonStatusUnknown     = "ContainerStatusUnknown"
+	// ReasonRestartingAll is also that of the ends of containers that had to end for it.
+	ReasonRestartingAll = "RestartingAllContainers"
 )
 
 // Failure is why the kubelet itself ended a pod (deadline, admission, eviction).
@@ -31,6 +37,8 @@ type Failure struct {
 	Grace time.Duration `json:",omitempty"`
 	// Disrupted: it was for the node's sake, which the condition DisruptionTarget tells (KEP-3329).
 	Disrupted bool `json:",omitempty"`
+	// Transient: it is not kept, so that the next kubelet runs the pod again.
+	Transient bool `json:"-"`
 	// Clear: the pod's containers go at once and not with the pod, because what they take is needed.
 	Clear bool `json:",omitempty"`
 }
@@ -48,6 +56,8 @@ type Input struct {
 	Devices map[string][]corev1.ResourceStatus
 	// Pending is why the pod does not get what it has been resized to, nil if it does.
 	Pending *allocation.Pending
+	// Tight is why the pod keeps for now what it had before it was resized, "" if it does not.
+	Tight string
 	// RecursiveReadOnly: what runs the containers in the pod's sandbox takes mounts that are so.
 	RecursiveReadOnly bool
 	// Finished: nothing will be started any more.
@@ -71,6 +81,7 @@ func Generate(in Input) corev1.PodStatus {
 		st.StartTime = new(metav1.NewTime(in.Look.Now).Rfc3339Copy())
 	}
 	addresses(&st, in)
+	st.AllocatedResources, st.Resources = resource.PodRequests(pod, resource.PodResourcesOptions{}), in.resources()
 	st.InitContainerStatuses = in.containers(in.Look.Init)
 	st.ContainerStatuses = in.containers(in.Look.Regular)
 	st.EphemeralContainerStatuses = in.containers(in.Look.Ephemeral)
@@ -99,6 +110,24 @@ func Generate(in Input) corev1.PodStatus {
 		disrupt(in, &st)
 	}
 	return st
+}
+
+// resizing says whether a container has not got yet what its spec asks for.
+func (in Input) resizing() bool {
+	return slices.ContainsFunc(in.Look.Containers(), func(c *snapshot.Container) bool { return c.Resize != nil })
+}
+
+// resources are those that the pod as a whole has now (KEP-5419).
+func (in Input) resources() *corev1.ResourceRequirements {
+	pod := in.Look.Pod
+	if old := pod.Status.Resources; old != nil && (in.Tight != "" || in.resizing()) {
+		return old.DeepCopy()
+	}
+	r := corev1.ResourceRequirements{
+		Requests: resource.PodRequests(pod, resource.PodResourcesOptions{}), Limits: resource.PodLimits(pod, resource.PodResourcesOptions{}),
+	}
+	maps.DeleteFunc(r.Limits, func(name corev1.ResourceName, _ apiresource.Quantity) bool { return !podspec.Limited(pod, name) })
+	return &r
 }
 
 // settle gives each container of a stopped pod an end, so that a terminal pod never shows one that might run. Regular
@@ -141,6 +170,11 @@ func addresses(st *corev1.PodStatus, in Input) {
 	}
 }
 
+// again says whether a container that has ended so is started again.
+func again(c *snapshot.Container, end *corev1.ContainerStateTerminated) bool {
+	return c.Stale || end.Reason == ReasonRestartingAll || c.RestartsOn(int(end.ExitCode))
+}
+
 // phase is the summary of the containers' states.
 func phase(in Input, st *corev1.PodStatus) corev1.PodPhase {
 	if in.Failure != nil {
@@ -164,7 +198,7 @@ func phase(in Input, st *corev1.PodStatus) corev1.PodPhase {
 		case end == nil:
 			pendingInit++
 		case end.ExitCode == 0:
-		case c.RestartsOn(int(end.ExitCode)):
+		case again(c, end):
 			pendingInit++
 		default:
 			failedInit++
@@ -188,7 +222,7 @@ func phase(in Input, st *corev1.PodStatus) corev1.PodPhase {
 		if end.ExitCode == 0 {
 			succeeded++
 		}
-		if c.RestartsOn(int(end.ExitCode)) {
+		if again(c, end) {
 			restarting++
 		}
 	}

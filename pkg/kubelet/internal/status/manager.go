@@ -295,7 +295,7 @@ func (m *Manager) reported(uid types.UID, version uint64, resourceVersion string
 var owned = map[corev1.PodConditionType]bool{
 	corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true, corev1.PodReady: true,
 	corev1.ContainersReady: true, corev1.PodScheduled: true,
-	corev1.PodResizePending: true, corev1.PodResizeInProgress: true,
+	corev1.PodResizePending: true, corev1.PodResizeInProgress: true, corev1.AllContainersRestarting: true,
 }
 
 // merge lays the kubelet's status over the live one: foreign fields and conditions stay, as the order does, and a terminal phase

@@ -7,12 +7,22 @@ package volume
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/csi"
 )
+
+// Operations is told of what is done about volumes, "volume_mount" and "volume_unmount", and of calls of CSI drivers. Its methods do
+// not block.
+type Operations interface {
+	StorageOperation(plugin, operation string, took time.Duration, err error)
+	csi.Calls
+}
 
 // Config is what a Manager is made from.
 type Config struct {
@@ -35,6 +45,8 @@ type Config struct {
 	StandardDir string
 	// InUse is called when the answer of VolumesInUse has changed. It must not block. nil: nobody is told.
 	InUse func()
+	// Operations is told of what is done about volumes. nil: nobody is told.
+	Operations Operations
 	// NodeAllocatable stands in for missing limits in downward API volumes. nil means nothing is known.
 	NodeAllocatable func() corev1.ResourceList
 }

@@ -58,7 +58,8 @@ type Manager struct {
 	wake    chan struct{}
 	mu      sync.Mutex
 	pending map[types.UID]bool
-	waiting map[string]bool // paths that a file system is asked for
+	counts  map[types.UID]map[string]*count // by the volume's name in the pod
+	waiting map[string]bool                 // paths that a file system is asked for
 }
 
 // New returns a Manager. Watches begin with the first Mount and end with Start.
@@ -98,7 +99,7 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 	m := &Manager{
 		config: c, mounts: mounts, tokens: token.New(c.Client, c.Clock),
 		changed: make(chan types.UID), wake: make(chan struct{}, 1), pending: map[types.UID]bool{},
-		waiting: map[string]bool{},
+		waiting: map[string]bool{}, counts: map[types.UID]map[string]*count{},
 	}
 	m.objects = object.New(c.Client, c.Clock, m.markChanged)
 	if m.bundles, err = trustbundle.New(c.Client, m.markChanged); err != nil {
@@ -113,7 +114,7 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 	m.images = &image.Image{Mounts: mounts, Layers: c.ImageLayers}
 	m.csi, err = csi.New(csi.Config{
 		RootDir: c.RootDir, StandardDir: c.StandardDir, NodeName: c.NodeName, Client: c.Client, Recorder: c.Recorder, Clock: c.Clock, Node: c.Node,
-		Tokens: m.tokens, Mounts: mounts, InUse: c.InUse,
+		Tokens: m.tokens, Mounts: mounts, InUse: c.InUse, Calls: c.Operations,
 	})
 	if err != nil {
 		klog.Background().Error(err, "Pods with volumes of CSI drivers will not leave the node")
@@ -193,6 +194,7 @@ func (m *Manager) nextChanged() (types.UID, bool) {
 // server is away volumes that exist stay as they are.
 func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) error {
 	m.objects.Register(pod)
+	m.expect(pod)
 	var errs []error
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -201,11 +203,13 @@ func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) e
 			errs = append(errs, fmt.Errorf("volume plugin for %q is not supported by this kubelet", v.Name))
 			continue
 		}
+		began := m.config.Clock.Now()
 		mnt := m.mount(pod, v, p, podIPs)
 		err := os.MkdirAll(filepath.Dir(mnt.Dir), 0o750)
 		if err == nil {
 			err = p.SetUp(ctx, mnt)
 		}
+		m.mounted(mnt, p, m.config.Clock.Since(began), err)
 		if (errors.Is(err, plugin.ErrUnavailable) || errors.Is(err, plugin.ErrPending)) && atomicwriter.Written(mnt.Dir) {
 			klog.FromContext(ctx).Error(err, "Keeping the content of a volume", "pod", klog.KObj(pod), "volume", v.Name)
 			err = nil
@@ -230,6 +234,7 @@ func (m *Manager) Unmount(ctx context.Context, uid types.UID) error {
 	m.mu.Lock()
 	delete(m.pending, uid)
 	m.mu.Unlock()
+	began := m.config.Clock.Now()
 	// Bound paths first, they lie on the volumes; then what drivers have mounted, which they must unmount.
 	err := m.remove(m.subPathDir(uid))
 	if err == nil {
@@ -238,6 +243,7 @@ func (m *Manager) Unmount(ctx context.Context, uid types.UID) error {
 	if err == nil {
 		err = m.remove(filepath.Join(m.PodDir(uid), "volumes"))
 	}
+	m.unmounted(uid, m.config.Clock.Since(began), err)
 	if err != nil {
 		return fmt.Errorf("removing volumes of pod %s: %w", uid, err)
 	}
@@ -316,6 +322,11 @@ func (m *Manager) Source(ctx context.Context, _ *corev1.Pod) env.Source {
 // Secret returns a secret that a pod given to Mount refers to, for instance for pulling its images.
 func (m *Manager) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	return m.objects.Secret(ctx, namespace, name)
+}
+
+// Token returns a token of the service account of a pod, for an audience.
+func (m *Manager) Token(ctx context.Context, pod *corev1.Pod, audience string) (string, error) {
+	return m.tokens.Get(ctx, pod, &corev1.ServiceAccountTokenProjection{Audience: audience})
 }
 
 func (m *Manager) plugin(v *corev1.Volume) plugin.Plugin {

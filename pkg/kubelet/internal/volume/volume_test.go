@@ -249,7 +249,7 @@ func TestMountErrors(t *testing.T) {
 		{"claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, `MountVolume.SetUp failed for volume "x" : error processing PVC ns/c: failed to fetch PVC from API server: persistentvolumeclaims "c" not found`},
 		{"kind of others", corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}}, `volume plugin for "x" is not supported by this kubelet`},
 		{"trust bundle", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new("b"), Path: "b"}}}}}, `MountVolume.SetUp failed for volume "x" : while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io "b" not found`},
-		{"huge pages", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "HugePages"}}, `MountVolume.SetUp failed for volume "x" : emptyDir medium "HugePages" is not supported by this kubelet`},
+		{"huge pages", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "HugePages"}}, `MountVolume.SetUp failed for volume "x" : medium HugePages: hugePages storage requested, but there is no resource request for huge pages`},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

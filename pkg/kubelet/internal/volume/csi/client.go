@@ -9,6 +9,7 @@ import (
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -32,12 +33,27 @@ func call[T any](ctx context.Context, d driver, f func(context.Context, csipb.No
 		return none, fmt.Errorf("finding the socket of driver %s: %w", d.name, err)
 	}
 	defer s.Close()
-	conn, err := s.Client()
+	conn, err := s.Client(grpc.WithUnaryInterceptor(d.timed))
 	if err != nil {
 		return none, fmt.Errorf("connecting to driver %s: %w", d.name, err)
 	}
 	defer conn.Close()
 	return f(ctx, csipb.NewNodeClient(conn))
+}
+
+// Calls is told of each call of a driver: what it was, as gRPC names it, how long it took and what came of it. It does not block.
+type Calls interface {
+	CSICall(driver, method string, took time.Duration, err error)
+}
+
+// timed is a grpc.UnaryClientInterceptor.
+func (d driver) timed(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	began := time.Now()
+	err := next(ctx, method, req, reply, conn, opts...)
+	if d.calls != nil {
+		d.calls.CSICall(d.name, method, time.Since(began), err)
+	}
+	return err
 }
 
 // capabilitiesOf asks a driver what it can do.

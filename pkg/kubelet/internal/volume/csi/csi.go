@@ -57,6 +57,8 @@ type Config struct {
 	Mounts mount.Interface
 	// InUse is called when the volumes in use have changed, which the node's status should tell soon. It must not block.
 	InUse func()
+	// Calls is told of calls of drivers. nil: nobody is told.
+	Calls Calls
 }
 
 // CSI is the plugin of volumes that drivers provide. It is safe for concurrent use, but for the calls for one pod.
@@ -92,7 +94,7 @@ func New(c Config) (*CSI, error) {
 	}
 	n := &node{name: c.NodeName, client: c.Client, clock: c.Clock, wake: make(chan struct{}, 1), pending: map[string]*csipb.NodeGetInfoResponse{}}
 	return &CSI{
-		Registrar: &Registrar{root: c.RootDir, node: n, drivers: map[string]driver{}},
+		Registrar: &Registrar{calls: c.Calls, root: c.RootDir, node: n, drivers: map[string]driver{}},
 		cfg:       c, layout: l, records: found, busy: locks{held: map[string]*held{}},
 		infos: object.NewInformer("csidrivers", storageinformers.NewCSIDriverInformer(c.Client, 0, cache.Indexers{})),
 		seen:  map[key]sight{}, told: map[corev1.UniqueVolumeName]bool{}, staged: map[string]bool{},

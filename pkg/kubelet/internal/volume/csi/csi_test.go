@@ -8,7 +8,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,6 +40,7 @@ const driverName = "d.test"
 
 // fixture is a node with a driver that makes real mounts.
 type fixture struct {
+	calls calls
 	*CSI
 	t      *testing.T
 	root   string
@@ -92,13 +95,38 @@ func newFixture(t *testing.T, d *csitest.Driver, objects ...runtime.Object) *fix
 	return f
 }
 
+// calls are those that somebody was told of.
+type calls struct {
+	mu  sync.Mutex // guards all
+	all [][2]string
+}
+
+func (c *calls) CSICall(driver, method string, _ time.Duration, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, [2]string{method, driver + " " + status.Code(err).String()})
+}
+
+// of are the drivers and results of those of a method of drivers of nodes.
+func (c *calls) of(method string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for _, call := range c.all {
+		if call[0] == "/csi.v1.Node/"+method {
+			out = append(out, call[1])
+		}
+	}
+	return out
+}
+
 // restart is what a kubelet finds that starts after one that was killed.
 func (f *fixture) restart() {
 	f.t.Helper()
 	c, err := New(Config{
 		RootDir: f.root, NodeName: "n", Client: f.client, Recorder: &events.FakeRecorder{Events: f.events}, Clock: f.clock,
 		Node:   func() *corev1.Node { return nil },
-		Tokens: token.New(f.client, f.clock), Mounts: mount.Linux{}, InUse: func() {},
+		Tokens: token.New(f.client, f.clock), Mounts: mount.Linux{}, InUse: func() {}, Calls: &f.calls,
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -225,6 +253,9 @@ func TestSetUp(t *testing.T) {
 	f.check(f.TearDown(t.Context(), "b"))
 	if got, want := f.methods(), "Stage Publish Publish Unpublish Unpublish Unstage"; got != want {
 		t.Errorf("calls are %s, want %s", got, want)
+	}
+	if got := f.calls.of("NodePublishVolume"); !slices.Equal(got, []string{driverName + " OK", driverName + " OK"}) {
+		t.Errorf("told of %v", got)
 	}
 	if data, err := os.ReadFile(filepath.Join(f.driver.Data, "v", "file")); err != nil || string(data) != "text" {
 		t.Errorf("the volume has %q, %v", data, err)

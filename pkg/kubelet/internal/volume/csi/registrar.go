@@ -20,8 +20,9 @@ import (
 // Registrar is the kubelet's part in the registration of CSI drivers, as the watcher of plugins calls it. It is safe for concurrent
 // use.
 type Registrar struct {
-	root string // the kubelet's directory
-	node *node
+	calls Calls
+	root  string // the kubelet's directory
+	node  *node
 
 	mu      sync.Mutex
 	drivers map[string]driver
@@ -35,6 +36,7 @@ type driver struct {
 	// dir and socket are where the endpoint is on the node.
 	dir, socket string
 	version     *version.Version
+	calls       Calls // nil: nobody is told
 }
 
 // Validate implements pluginregistration.Handler: a driver has to speak a version of CSI that the kubelet does, and no other one of
@@ -56,7 +58,7 @@ func (r *Registrar) judge(p pluginregistration.Plugin) (driver, error) {
 		return driver{}, fmt.Errorf("kubernetes.io/csi: validation failed for CSI Driver %s at endpoint %s: "+
 			"another driver with the same name is already registered with a higher supported version: %q", p.Name, p.Endpoint, have.version)
 	}
-	d := driver{name: p.Name, endpoint: p.Endpoint, version: highest}
+	d := driver{name: p.Name, endpoint: p.Endpoint, version: highest, calls: r.calls}
 	d.dir, d.socket = r.place(p.Endpoint)
 	return d, nil
 }

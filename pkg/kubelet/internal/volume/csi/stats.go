@@ -31,6 +31,12 @@ func (c *CSI) Stats(pod types.UID, path string) func(context.Context) (statsv1al
 	}
 }
 
+// Driver names the driver of the volume that a pod has at path, "" if none provides it.
+func (c *CSI) Driver(pod types.UID, path string) string {
+	r, _ := c.at(pod, path)
+	return r.Driver
+}
+
 func (c *CSI) stats(ctx context.Context, r record) (stats statsv1alpha1.FsStats, err error) {
 	path := c.layout.target(r.pod, r.Name, r.block())
 	d, err := c.Registrar.find(r.Driver)

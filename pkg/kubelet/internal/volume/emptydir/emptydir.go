@@ -1,7 +1,7 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package emptydir is the volume that starts empty and goes with its pod, on disk or in memory; touch it to support
+// Package emptydir is the volume that starts empty and goes with its pod, on disk, in memory or in huge pages; touch it to support
 // another medium.
 package emptydir
 
@@ -39,11 +39,13 @@ func (e *EmptyDir) ReadOnly(plugin.Mount) bool { return false }
 
 // SetUp implements plugin.Plugin. What containers did to an existing volume is left alone.
 func (e *EmptyDir) SetUp(_ context.Context, m plugin.Mount) error {
-	switch medium := m.Volume.EmptyDir.Medium; medium {
-	case corev1.StorageMediumDefault:
+	switch medium := m.Volume.EmptyDir.Medium; {
+	case medium == corev1.StorageMediumDefault:
 		return onDisk(m)
-	case corev1.StorageMediumMemory:
+	case medium == corev1.StorageMediumMemory:
 		return InMemory(e.Mounts, m, e.size(m))
+	case isHugePages(medium):
+		return e.hugePages(m)
 	default:
 		return fmt.Errorf("emptyDir medium %q is not supported by this kubelet", medium)
 	}

@@ -4,11 +4,14 @@
 package emptydir
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
 
@@ -48,5 +51,41 @@ func TestSize(t *testing.T) {
 				t.Errorf("got %d, want %d", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestHugePages(t *testing.T) {
+	t.Parallel()
+	asking := func(names ...corev1.ResourceName) *corev1.Pod {
+		p := &corev1.Pod{}
+		for _, name := range names {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{name: resource.MustParse("1Gi")}}})
+		}
+		return p
+	}
+	for _, tc := range []struct {
+		medium corev1.StorageMedium
+		pod    *corev1.Pod
+		want   int64
+		err    string
+	}{
+		{medium: "HugePages", pod: asking("memory", "hugepages-2Mi"), want: 2 << 20},
+		{medium: "HugePages", pod: asking("hugepages-2Mi", "hugepages-2048Ki"), want: 2 << 20},
+		{medium: "HugePages-1Gi", pod: asking("hugepages-2Mi", "hugepages-1Gi"), want: 1 << 30},
+		{medium: "HugePages", pod: asking("hugepages-2Mi", "hugepages-1Gi"), err: "medium: HugePages can't be used if container requests multiple huge page sizes"},
+		{medium: "HugePages", pod: asking("memory"), err: "medium HugePages: hugePages storage requested, but there is no resource request for huge pages"},
+		{medium: "HugePages-1Gi", pod: asking("hugepages-2Mi"), err: "medium HugePages-1Gi: hugePages storage requested, but there is no resource request for huge pages"},
+		{medium: "HugePages-x", pod: asking("hugepages-2Mi"), err: "medium HugePages-x: quantities must match"},
+	} {
+		fake := &mount.Fake{}
+		m := plugin.Mount{Pod: tc.pod, Dir: filepath.Join(t.TempDir(), "v"), Volume: &corev1.Volume{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: tc.medium}}}}
+		err := (&EmptyDir{Mounts: fake}).SetUp(t.Context(), m)
+		if tc.err != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), tc.err) {
+				t.Errorf("%s: %v, want %s", tc.medium, err, tc.err)
+			}
+		} else if err != nil || fake.PageSizes[m.Dir] != tc.want {
+			t.Errorf("%s: %v, %v", tc.medium, err, fake.PageSizes)
+		}
 	}
 }

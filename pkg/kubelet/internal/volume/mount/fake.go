@@ -16,9 +16,10 @@ import (
 type Fake struct {
 	mu     sync.Mutex
 	points []string
-	// Sizes are the limits of tmpfs mounts by directory, Sources the names of bind mounted files by target.
-	Sizes   map[string]int64
-	Sources map[string]string
+	// Sizes are the limits of tmpfs mounts by directory, PageSizes those of the pages of huge pages, Sources the names of bind mounted files by target.
+	Sizes     map[string]int64
+	PageSizes map[string]int64
+	Sources   map[string]string
 	// Layers are those of overlays by directory.
 	Layers map[string][]string
 	// Remotes are what servers were asked for by directory, NoServer the error with which they answer.
@@ -36,6 +37,18 @@ func (f *Fake) Tmpfs(dir string, mode fs.FileMode, _, size int64) error {
 		f.Sizes = map[string]int64{}
 	}
 	f.Sizes[dir] = size
+	f.points = append(f.points, dir)
+	return os.Chmod(dir, mode)
+}
+
+// HugePages implements Interface.
+func (f *Fake) HugePages(dir string, mode fs.FileMode, _, pageSize int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.PageSizes == nil {
+		f.PageSizes = map[string]int64{}
+	}
+	f.PageSizes[dir] = pageSize
 	f.points = append(f.points, dir)
 	return os.Chmod(dir, mode)
 }

@@ -23,6 +23,8 @@ type Interface interface {
 	// Tmpfs mounts a new file system in memory on dir. mode and gid are those of its root; size limits it in bytes
 	// (0: the kernel's default, half of the memory).
 	Tmpfs(dir string, mode fs.FileMode, gid int64, size int64) error
+	// HugePages mounts a new file system in huge pages of a size in bytes on dir. mode and gid are those of its root.
+	HugePages(dir string, mode fs.FileMode, gid int64, pageSize int64) error
 	// Bind mounts the open file or directory on target, which must be of the same kind.
 	Bind(f *os.File, target string) error
 	// Overlay mounts directories, the topmost first, as one that nobody can write on dir, which is empty. dir lies below them all, for
@@ -53,6 +55,15 @@ func (Linux) Tmpfs(dir string, mode fs.FileMode, gid, size int64) error {
 	}
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
 		return fmt.Errorf("mounting tmpfs on %s: %w", dir, err)
+	}
+	return nil
+}
+
+// HugePages implements Interface.
+func (Linux) HugePages(dir string, mode fs.FileMode, gid, pageSize int64) error {
+	options := fmt.Sprintf("mode=%o,gid=%d,pagesize=%dK", unixMode(mode), gid, pageSize>>10)
+	if err := unix.Mount("nodev", dir, "hugetlbfs", 0, options); err != nil {
+		return fmt.Errorf("mounting hugetlbfs with pages of %d KiB on %s: %w", pageSize>>10, dir, err)
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory is about what a start takes and a running server does not need. Touch it when a loaded server collects its
+// Package heap is about what a start takes and a running server does not need. Touch it when a loaded server collects its
 // heap all the time, or one that rests holds too much memory.
-package memory
+package heap
 
 import (
 	"context"

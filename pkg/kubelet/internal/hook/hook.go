@@ -1,8 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle runs the postStart and preStop hooks of containers. Touch it when a kind of handler is added.
-package lifecycle
+// Package hook runs the postStart and preStop hooks of containers. Touch it when a kind of handler is added.
+package hook
 
 import (
 	"bytes"
@@ -29,6 +29,8 @@ type Runner struct {
 	Exec   Execer
 	Clock  clock.Clock
 	Client *http.Client // nil uses one that trusts any certificate
+	// SleepEnded is told of each sleep that did not last as long as it was to. nil: nobody is told.
+	SleepEnded func()
 }
 
 // maxOutput bounds what is kept of a hook's output.
@@ -69,6 +71,9 @@ func (r *Runner) Run(ctx context.Context, h *corev1.LifecycleHandler, c *corev1.
 		defer t.Stop()
 		select {
 		case <-ctx.Done():
+			if r.SleepEnded != nil {
+				r.SleepEnded()
+			}
 			return ctx.Err()
 		case <-t.C():
 			return nil

@@ -1,0 +1,176 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/metrics"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
+)
+
+// plugins count and time what is done about volumes, devices and cgroups, and who asks for them.
+type plugins struct {
+	storage, csi, cgroups, allocations *metrics.HistogramVec
+	registrations                      *metrics.CounterVec
+	podResources                       *metrics.CounterVec
+	// requests and failures by the method of the pod resources API.
+	podResourcesRequests, podResourcesErrors map[string]*metrics.CounterVec
+}
+
+// operationBuckets are upstream's for volumes.
+var operationBuckets = []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}
+
+// podResourcesMethods are the methods of the pod resources API, by the end of the names of their metrics.
+var podResourcesMethods = map[string]string{"List": "list", "Get": "get", "GetAllocatableResources": "get_allocatable"}
+
+func (m *Metrics) newPlugins() plugins {
+	p := plugins{
+		storage: metrics.NewHistogramVec(&metrics.HistogramOpts{
+			Name: "storage_operation_duration_seconds", Help: "Storage operation duration", Buckets: operationBuckets, StabilityLevel: metrics.BETA,
+		}, []string{"volume_plugin", "operation_name", "status", "migrated"}),
+		csi: metrics.NewHistogramVec(&metrics.HistogramOpts{
+			Subsystem: "csi", Name: "operations_seconds", Buckets: operationBuckets, StabilityLevel: metrics.ALPHA,
+			Help: "Container Storage Interface operation duration with gRPC error code status total",
+		}, []string{"driver_name", "method_name", "grpc_status_code", "migrated"}),
+		cgroups: m.histogramVec("cgroup_manager_duration_seconds",
+			"Duration in seconds for cgroup manager operations. Broken down by method.", metrics.DefBuckets, "operation_type"),
+		allocations: m.histogramVec("device_plugin_alloc_duration_seconds",
+			"Duration in seconds to serve a device plugin Allocation request. Broken down by resource name.", metrics.DefBuckets, "resource_name"),
+		registrations: m.counterVec("device_plugin_registration_total",
+			"Cumulative number of device plugin registrations. Broken down by resource name.", "resource_name"),
+		podResources: m.counterVec("pod_resources_endpoint_requests_total",
+			"Cumulative number of requests to the PodResource endpoint. Broken down by server api version.", "server_api_version"),
+		podResourcesRequests: map[string]*metrics.CounterVec{}, podResourcesErrors: map[string]*metrics.CounterVec{},
+	}
+	m.registry.MustRegister(p.storage, p.csi)
+	for method, name := range podResourcesMethods {
+		const what, versions = "Number of requests to the PodResource ", ". Broken down by server api version."
+		p.podResourcesRequests[method] = m.counterVec("pod_resources_endpoint_requests_"+name, what+method+" endpoint"+versions, "server_api_version")
+		p.podResourcesErrors[method] = m.counterVec("pod_resources_endpoint_errors_"+name,
+			what+method+" endpoint which returned error"+versions, "server_api_version")
+	}
+	return p
+}
+
+// StorageOperation notes what was done about a volume.
+func (m *Metrics) StorageOperation(plugin, operation string, took time.Duration, err error) {
+	result := "success"
+	if err != nil {
+		result = "fail-unknown"
+	}
+	m.storage.WithLabelValues(plugin, operation, result, "false").Observe(took.Seconds())
+}
+
+// CSICall notes a call of a driver.
+func (m *Metrics) CSICall(driver, method string, took time.Duration, err error) {
+	m.csi.WithLabelValues(driver, method, status.Code(err).String(), "false").Observe(took.Seconds())
+}
+
+// DevicePluginRegistered notes that a plugin was taken into use.
+func (m *Metrics) DevicePluginRegistered(resource string) {
+	m.registrations.WithLabelValues(resource).Inc()
+}
+
+// DevicesAllocated notes how long a plugin took to do that.
+func (m *Metrics) DevicesAllocated(resource string, took time.Duration) {
+	m.allocations.WithLabelValues(resource).Observe(took.Seconds())
+}
+
+// PodResources is a grpc.UnaryServerInterceptor of the pod resources API.
+func (m *Metrics) PodResources(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	const version = "v1"
+	answer, err := next(ctx, req)
+	m.podResources.WithLabelValues(version).Inc()
+	method := path.Base(info.FullMethod)
+	if requests := m.podResourcesRequests[method]; requests != nil {
+		requests.WithLabelValues(version).Inc()
+		if err != nil {
+			m.podResourcesErrors[method].WithLabelValues(version).Inc()
+		}
+	}
+	return answer, err
+}
+
+const desired, actual = "desired_state_of_world", "actual_state_of_world"
+
+var (
+	totalVolumes = metrics.NewDesc("volume_manager_total_volumes", "Number of volumes in Volume Manager",
+		[]string{"plugin_name", "state"}, nil, metrics.ALPHA, "")
+	totalPlugins = metrics.NewDesc("plugin_manager_total_plugins", "Number of plugins in Plugin Manager",
+		[]string{"socket_path", "state"}, nil, metrics.ALPHA, "")
+)
+
+// VolumeCounts tells how many volumes pods are to have, and have, by plugin. It is called once.
+func (m *Metrics) VolumeCounts(counts func() (wanted, there map[string]int)) {
+	m.registry.CustomMustRegister(&constants{list: []*metrics.Desc{totalVolumes}, collect: func(ch chan<- metrics.Metric) {
+		wanted, there := counts()
+		for state, byPlugin := range map[string]map[string]int{desired: wanted, actual: there} {
+			for plugin, n := range byPlugin {
+				ch <- metrics.NewLazyConstMetric(totalVolumes, metrics.GaugeValue, float64(n), plugin, state)
+			}
+		}
+	}})
+}
+
+// Plugins tells by which sockets plugins were found, and are registered. It is called once.
+func (m *Metrics) Plugins(sockets func() (found, registered []string)) {
+	m.registry.CustomMustRegister(&constants{list: []*metrics.Desc{totalPlugins}, collect: func(ch chan<- metrics.Metric) {
+		found, registered := sockets()
+		for state, paths := range map[string][]string{desired: found, actual: registered} {
+			for _, p := range paths {
+				ch <- metrics.NewLazyConstMetric(totalPlugins, metrics.GaugeValue, 1, p, state)
+			}
+		}
+	}})
+}
+
+// Cgroups returns c with its work timed. It is told apart what makes a group and what only looks after it if c tells where those of
+// pods are, as cgroup.Manager.PodPath does.
+func (m *Metrics) Cgroups(c podsync.Cgroups) podsync.Cgroups { return &timedCgroups{c, m} }
+
+type timedCgroups struct {
+	podsync.Cgroups
+	m *Metrics
+}
+
+func (c *timedCgroups) exists(uid types.UID) bool {
+	where, ok := c.Cgroups.(interface {
+		PodPath(uid types.UID) (string, error)
+	})
+	if !ok {
+		return true
+	}
+	_, err := where.PodPath(uid)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func (c *timedCgroups) EnsurePod(pod *corev1.Pod) (string, error) {
+	operation := "create"
+	if c.exists(pod.UID) {
+		operation = "update"
+	}
+	defer c.note(operation, c.m.clock.Now())
+	return c.Cgroups.EnsurePod(pod)
+}
+
+func (c *timedCgroups) RemovePod(uid types.UID) error {
+	if c.exists(uid) {
+		defer c.note("destroy", c.m.clock.Now())
+	}
+	return c.Cgroups.RemovePod(uid)
+}
+
+func (c *timedCgroups) note(operation string, began time.Time) {
+	c.m.cgroups.WithLabelValues(operation).Observe(c.m.clock.Since(began).Seconds())
+}
