@@ -168,7 +168,7 @@ func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Dura
 		return fmt.Errorf("container %q is still running", alive[0].Name)
 	}
 	s.cfg.Probes.Remove(pod.UID)
-	if err := s.dropSandboxes(ctx, pod, look.Observed); err != nil {
+	if err := s.stopSandboxes(ctx, pod, look.Observed); err != nil {
 		return err
 	}
 	if err := s.cfg.Claims.Unprepare(ctx, pod.UID); err != nil {
@@ -230,24 +230,24 @@ func (s *Syncer) Cleanup(ctx context.Context, pod *corev1.Pod, deleted bool) err
 	if err != nil {
 		return err
 	}
-	if err := s.dropSandboxes(ctx, pod, obs); err != nil {
+	if err := s.stopSandboxes(ctx, pod, obs); err != nil {
 		return err
+	}
+	f := s.recall(ctx, s.notes(pod.UID), pod)
+	removed := deleted || f != nil && f.Clear
+	if obs != nil {
+		containers := obs.Containers
+		if !removed {
+			containers = nil // kubectl logs reads them
+		}
+		if err := s.removeStopped(ctx, obs.Sandboxes, containers); err != nil {
+			return err
+		}
 	}
 	if err := s.cfg.Volumes.Unmount(ctx, pod.UID); err != nil {
 		return fmt.Errorf("unmounting volumes: %w", err)
 	}
-	f := s.recall(ctx, s.notes(pod.UID), pod)
-	if !deleted && (f == nil || !f.Clear) {
-		return s.removeCgroup(pod)
-	}
-	if obs != nil {
-		for _, c := range obs.Containers {
-			if err := orDead(ctx, s.cfg.Runtime.RemoveContainer(ctx, c.ID)); err != nil {
-				return fmt.Errorf("removing container: %w", err)
-			}
-		}
-	}
-	if err := s.removeCgroup(pod); err != nil {
+	if err := s.removeCgroup(pod); err != nil || !removed {
 		return err
 	}
 	if err := s.cfg.Logs.DropPod(pod.UID); err != nil {

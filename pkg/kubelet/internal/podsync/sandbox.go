@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -26,8 +27,13 @@ func (s *Syncer) sandbox(ctx context.Context, n *notes, look *snapshot.Pod, a Ac
 		if err := s.kill(ctx, n, look, podworker.Grace(pod)); err != nil {
 			return err
 		}
-		if err := s.dropSandboxes(ctx, pod, look.Observed); err != nil {
-			return err
+		if look.Observed != nil {
+			if err := s.stopSandboxes(ctx, pod, look.Observed); err != nil {
+				return err
+			}
+			if err := s.removeStopped(ctx, look.Observed.Sandboxes, nil); err != nil {
+				return err
+			}
 		}
 	}
 	parent, err := s.group(n, pod)
@@ -124,8 +130,8 @@ func (s *Syncer) podIPs(obs *observed.Pod) []string {
 	return ips
 }
 
-// dropSandboxes stops and removes all sandboxes of a pod with their network.
-func (s *Syncer) dropSandboxes(ctx context.Context, pod *corev1.Pod, obs *observed.Pod) error {
+// stopSandboxes ends what runs of a pod's sandboxes, and takes their network away.
+func (s *Syncer) stopSandboxes(ctx context.Context, pod *corev1.Pod, obs *observed.Pod) error {
 	if obs == nil {
 		return nil
 	}
@@ -138,14 +144,36 @@ func (s *Syncer) dropSandboxes(ctx context.Context, pod *corev1.Pod, obs *observ
 				return fmt.Errorf("tearing down pod network: %w", err)
 			}
 		}
+		if sb.State == container.StateExited {
+			continue
+		}
 		if err := s.cfg.Runtime.StopSandbox(ctx, sb.ID); err != nil {
 			return fmt.Errorf("stopping sandbox: %w", err)
 		}
-		if err := orDead(ctx, s.cfg.Runtime.RemoveSandbox(ctx, sb.ID)); err != nil {
-			return fmt.Errorf("removing sandbox: %w", err)
-		}
 	}
 	return nil
+}
+
+// removeStopped removes sandboxes that were stopped, and containers that have ended, all at once: the engine works on each by itself.
+func (s *Syncer) removeStopped(ctx context.Context, sandboxes []*container.Sandbox, containers []*container.Container) error {
+	errs := make([]error, len(sandboxes)+len(containers))
+	var wg sync.WaitGroup
+	for i, sb := range sandboxes {
+		wg.Go(func() {
+			if err := orDead(ctx, s.cfg.Runtime.RemoveSandbox(ctx, sb.ID)); err != nil {
+				errs[i] = fmt.Errorf("removing sandbox: %w", err)
+			}
+		})
+	}
+	for i, c := range containers {
+		wg.Go(func() {
+			if err := orDead(ctx, s.cfg.Runtime.RemoveContainer(ctx, c.ID)); err != nil {
+				errs[len(sandboxes)+i] = fmt.Errorf("removing container: %w", err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // orDead takes what the engine has ended and cannot remove for removed: a pod waits for nothing of it, neither to start anew nor to
