@@ -47,6 +47,8 @@ type Runtime struct {
 	patience  time.Duration      // with a daemon that does nothing of what Purge asks
 	stall     time.Duration      // with a pull that makes no progress
 	ghost     time.Duration      // with a name that is taken by no container
+	// netns is the node's network namespace, "" if it is the engine's.
+	netns func(context.Context) (string, error)
 
 	mu      sync.Mutex
 	version container.Version // as of the last Version call, with the daemon's cgroup facts
@@ -67,8 +69,10 @@ func New(config Config) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runtime{config: config, client: c, privilege: own, imageIDs: imageIDs{of: map[string]string{}}, accounts: knownAccounts{of: map[string]accounts{}},
-		patience: time.Minute, stall: time.Minute, ghost: 10 * time.Second}, nil
+	r := &Runtime{config: config, client: c, privilege: own, imageIDs: imageIDs{of: map[string]string{}}, accounts: knownAccounts{of: map[string]accounts{}},
+		patience: time.Minute, stall: time.Minute, ghost: 10 * time.Second}
+	r.netns = r.nodeNetNS
+	return r, nil
 }
 
 func dial(host string, t TLS) (*client.Client, error) {

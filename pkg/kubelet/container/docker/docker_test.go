@@ -155,6 +155,7 @@ func TestDocker(t *testing.T) {
 		{"PauseReapsOrphans", testPauseReapsOrphans},
 		{"SandboxNetwork", testSandboxNetwork},
 		{"HostNetwork", testHostNetwork},
+		{"NodeNetwork", testNodeNetwork},
 		{"Privileged", testPrivileged},
 		{"OOMKilled", testOOMKilled},
 		{"ExecTTY", testExecTTY},
@@ -239,6 +240,41 @@ func testHostNetwork(t *testing.T, r *Runtime, s containertest.Subject) {
 	}
 	if got := strings.TrimSpace(execute(t, r, id, "linux-cat", "/proc/sys/kernel/hostname")); got != host {
 		t.Errorf("hostname %q, want %q", got, host)
+	}
+}
+
+// A node in a network namespace of its own has its pods there, not in the engine's.
+func testNodeNetwork(t *testing.T, r *Runtime, s containertest.Subject) {
+	t.Helper()
+	if path, err := r.nodeNetNS(t.Context()); err != nil || path != "" {
+		t.Errorf("this process is not where the engine is, but in %q; %v", path, err)
+	}
+	machinetest.Root(t, "to make a network namespace")
+	node := exec.Command("sleep", "infinity")
+	node.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = node.Process.Kill(); _ = node.Wait() })
+	path := fmt.Sprintf("/proc/%d/ns/net", node.Process.Pid)
+	engines := r.netns
+	r.netns = func(context.Context) (string, error) { return path, nil }
+	t.Cleanup(func() { r.netns = engines })
+
+	p := containertest.NewPod(t, s, func(c *container.SandboxConfig) { c.Network, c.Hostname = container.NamespaceNode, "" })
+	if p.Sandbox.Network != container.NamespaceNode {
+		t.Errorf("got %+v", p.Sandbox)
+	}
+	c := p.Config("wait")
+	c.Network = container.NamespaceNode
+	id := p.Start(c)
+	for name, pid := range map[string]int{"sandbox": p.Sandbox.Pid, "container": p.Get(id).Pid} {
+		if !isIn(pid, path) {
+			t.Errorf("the %s is not in the node's network", name)
+		}
+	}
+	if got := strings.TrimSpace(execute(t, r, id, "linux-cat", "/proc/sys/kernel/hostname")); got != r.config.Node {
+		t.Errorf("hostname %q, want the node's", got)
 	}
 }
 

@@ -37,6 +37,7 @@ const (
 	labelType        = annotation + "minik8s.io/container-type"
 	labelUser        = annotation + "minik8s.io/user"
 	labelImageRef    = annotation + "minik8s.io/image"
+	labelNetwork     = annotation + "minik8s.io/network" // "node" on a sandbox that has entered the node's
 
 	// labelExtra is the prefix of what the caller gave as Labels.
 	labelExtra = "label.minik8s.io/"

@@ -37,7 +37,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 		return "", fmt.Errorf("creating container %q: %w", c.Name, err)
 	}
 	config, host := r.containerSpec(sandbox.ID, c)
-	host.Runtime = sandbox.HostConfig.Runtime
+	host.Runtime, host.UTSMode = sandbox.HostConfig.Runtime, sandbox.HostConfig.UTSMode
 	// A container that was made before the kubelet was killed is taken up again if it is what would be made now.
 	reusable := func(found dockercontainer.InspectResponse) bool {
 		return found.Config.Labels[labelKind] == kindContainer && found.Config.Labels[labelSandbox] == sandbox.ID &&

@@ -114,7 +114,7 @@ func sandboxOf(i dockercontainer.InspectResponse) *container.Sandbox {
 	if s.State == container.StateRunning {
 		s.Pid = i.State.Pid
 	}
-	if i.HostConfig.NetworkMode.IsHost() {
+	if i.HostConfig.NetworkMode.IsHost() || i.Config.Labels[labelNetwork] == string(container.NamespaceNode) {
 		s.Network = container.NamespaceNode
 	}
 	return s

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	dockercontainer "github.com/docker/docker/api/types/container"
 
@@ -15,7 +16,14 @@ import (
 
 // CreateSandbox implements container.Runtime.
 func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) (*container.Sandbox, error) {
-	config, host := r.sandboxSpec(c)
+	netns := ""
+	if c.Network == container.NamespaceNode {
+		var err error
+		if netns, err = r.netns(ctx); err != nil {
+			return nil, fmt.Errorf("finding out whose network the engine's is: %w", err)
+		}
+	}
+	config, host := r.sandboxSpec(c, netns)
 	name := sandboxName(c.Pod, c.Attempt)
 	reusable := func(found dockercontainer.InspectResponse) bool {
 		return found.Config.Labels[labelKind] == kindSandbox && (isRunning(found) || isFresh(found))
@@ -33,11 +41,23 @@ func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) 
 	if err := r.client.ContainerStart(ctx, id, dockercontainer.StartOptions{}); err != nil {
 		return nil, engineError(err, "starting the sandbox of pod %q", c.Pod.Namespace+"/"+c.Pod.Name)
 	}
-	found, err := r.inspect(ctx, id, kindSandbox)
-	if err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
+	for {
+		found, err := r.inspect(ctx, id, kindSandbox)
+		if err != nil {
+			return nil, fmt.Errorf("sandbox: %w", err)
+		}
+		sb := sandboxOf(found)
+		if netns == "" || isIn(sb.Pid, netns) {
+			return sb, nil
+		}
+		// It is on its way for some milliseconds. Nobody must join it before it is there.
+		if sb.State != container.StateRunning {
+			return nil, fmt.Errorf("the sandbox of pod %q could not enter the network of its node", c.Pod.Namespace+"/"+c.Pod.Name)
+		}
+		if err := pauseFor(ctx, 2*time.Millisecond); err != nil {
+			return nil, err
+		}
 	}
-	return sandboxOf(found), nil
 }
 
 // StopSandbox implements container.Runtime.

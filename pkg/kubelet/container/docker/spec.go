@@ -29,8 +29,11 @@ func (r *Runtime) logConfig() dockercontainer.LogConfig {
 	}}
 }
 
-// sandboxSpec returns what Docker makes a pause container from.
-func (r *Runtime) sandboxSpec(c container.SandboxConfig) (*dockercontainer.Config, *dockercontainer.HostConfig) {
+// entered is where a sandbox finds the network namespace that it is to enter.
+const entered = "/netns"
+
+// sandboxSpec returns what Docker makes a pause container from. netns is the node's network namespace if it is not the engine's.
+func (r *Runtime) sandboxSpec(c container.SandboxConfig, netns string) (*dockercontainer.Config, *dockercontainer.HostConfig) {
 	config := &dockercontainer.Config{
 		Image:    pause.Image,
 		Hostname: c.Hostname,
@@ -51,7 +54,14 @@ func (r *Runtime) sandboxSpec(c container.SandboxConfig) (*dockercontainer.Confi
 		OomScoreAdj:    max(pauseOOMScoreAdj, r.privilege.oomScoreAdj),
 		Resources:      dockercontainer.Resources{CgroupParent: c.CgroupParent, CPUShares: pauseCPUShares},
 	}
-	if c.Network == container.NamespaceNode {
+	switch {
+	case c.Network == container.NamespaceNode && netns != "":
+		// Docker cannot have a container join a namespace that is no container's, so that this one goes there by itself.
+		config.NetworkDisabled, config.Hostname, config.Cmd = true, r.config.Node[:min(len(r.config.Node), 63)], []string{entered}
+		config.Labels[labelNetwork] = string(container.NamespaceNode)
+		config.User, host.CapDrop, host.CapAdd = pause.EntersUser, []string{"ALL"}, []string{pause.EntersCapability}
+		host.Mounts = []mount.Mount{{Type: mount.TypeBind, Source: netns, Target: entered, ReadOnly: true}}
+	case c.Network == container.NamespaceNode:
 		host.NetworkMode, host.UTSMode, config.Hostname = "host", "host", ""
 	}
 	if c.PID == container.NamespaceNode {
@@ -101,9 +111,6 @@ func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig) (
 		Resources:      resources(c.Resources),
 	}
 	host.CgroupParent = c.CgroupParent
-	if c.Network == container.NamespaceNode {
-		host.UTSMode = "host"
-	}
 	switch c.PID {
 	case container.NamespacePod:
 		host.PidMode = dockercontainer.PidMode(joined)

@@ -11,9 +11,12 @@ import "encoding/binary"
 // nothing without a timeout is the same.
 func arm64(address uint32) []byte {
 	const (
+		callOpenat      = 56
 		callPpoll       = 73
+		callCapset      = 91
 		callExitGroup   = 94
 		callRtSigaction = 134
+		callSetns       = 268
 		svc             = 0xd4000001
 	)
 	mov := func(register, v uint32) uint32 { return 0xd2800000 | v<<5 | register }                   // movz x, #v
@@ -29,8 +32,35 @@ func arm64(address uint32) []byte {
 			svc,
 		}
 	}
+	orLeave := []uint32{
+		0xb4000000 | 4<<5, // cbz x0, over it
+		mov(0, 1), mov(8, callExitGroup), svc,
+	}
+	// enter is skipped without an argument. The stack begins with their number.
+	enter := func(capabilities uint32) []uint32 {
+		sets := capabilities + headerSize
+		c := []uint32{
+			0x92800000 | 99<<5,                 // mov x0, AT_FDCWD
+			0xf9400be1,                         // ldr x1, [sp, 16]: the first argument
+			mov(2, 0), mov(8, callOpenat), svc, // to be read
+			mov(1, 0), movHigh(1, cloneNewNet>>16), mov(8, callSetns), svc, // of a descriptor that it refuses if there is none
+		}
+		c = append(c, orLeave...)
+		c = append(c,
+			mov(0, capabilities&0xffff), movHigh(0, capabilities>>16),
+			mov(1, sets&0xffff), movHigh(1, sets>>16),
+			mov(8, callCapset), svc,
+		)
+		c = append(c, orLeave...)
+		return append([]uint32{
+			0xf94003e9,                       // ldr x9, [sp]
+			0xf100093f,                       // cmp x9, 2
+			0x5400000b | uint32(len(c)+1)<<5, // b.lt over it
+		}, c...)
+	}
 	// Laid out twice for the same reason as on amd64.
-	layout := func(ignore, exit uint32) (code []uint32, exitLabel uint32) {
+	layout := func(ignore, exit, capabilities uint32) (code []uint32, exitLabel uint32) {
+		code = append(code, enter(capabilities)...)
 		code = append(code, handle(sigchld, ignore)...)
 		code = append(code, handle(sigterm, exit)...)
 		code = append(code, handle(sigint, exit)...)
@@ -43,14 +73,15 @@ func arm64(address uint32) []byte {
 		exitLabel = address + uint32(4*len(code))
 		return append(code, mov(8, callExitGroup), mov(0, 0), svc), exitLabel
 	}
-	code, exitLabel := layout(0, 0)
+	code, exitLabel := layout(0, 0, 0)
 	ignore := (address + uint32(4*len(code)) + 7) &^ 7
-	code, _ = layout(ignore, ignore+32)
+	code, _ = layout(ignore, ignore+32, ignore+64)
 	var b []byte
 	for _, instruction := range code {
 		b = binary.LittleEndian.AppendUint32(b, instruction)
 	}
 	b = append(b, make([]byte, ignore-address-uint32(len(b)))...)
 	b = append(b, sigaction(sigIgn, 0, 0)...)
-	return append(b, sigaction(uint64(exitLabel), 0, 0)...)
+	b = append(b, sigaction(uint64(exitLabel), 0, 0)...)
+	return append(b, noCapabilities()...)
 }

@@ -53,13 +53,17 @@ func TestProgramIsELF(t *testing.T) {
 func TestArm64Encoding(t *testing.T) {
 	text := arm64(base + codeOffset)
 	want := []byte{
-		0xc8, 0x10, 0x80, 0xd2, // mov x8, #134
-		0x20, 0x02, 0x80, 0xd2, // mov x0, #17
+		0xe9, 0x03, 0x40, 0xf9, // ldr x9, [sp]
+		0x3f, 0x09, 0x00, 0xf1, // cmp x9, #2
 	}
 	if !bytes.HasPrefix(text, want) {
 		t.Errorf("starts with % x, want % x", text[:8], want)
 	}
 	for _, in := range [][]byte{
+		{0xe1, 0x0b, 0x40, 0xf9}, // ldr x1, [sp, #16]
+		{0x60, 0x0c, 0x80, 0x92}, // mov x0, #-100
+		{0x80, 0x00, 0x00, 0xb4}, // cbz x0, .+16
+		{0xc8, 0x10, 0x80, 0xd2}, // mov x8, #134
 		{0x01, 0x08, 0xa0, 0xf2}, // movk x1, #0x40, lsl #16
 		{0x01, 0x00, 0x00, 0xd4}, // svc #0
 		{0xf9, 0xff, 0xff, 0x17}, // b .-28
@@ -108,6 +112,54 @@ func TestProgramRuns(t *testing.T) {
 				t.Errorf("exits with %v, want 0", err)
 			}
 		})
+	}
+}
+
+// With an argument the program goes into that network namespace, and keeps no capability; without one that it can enter it fails.
+func TestProgramEnters(t *testing.T) {
+	machinetest.Root(t, "to make a network namespace")
+	program, err := Program(runtime.GOARCH)
+	if err != nil {
+		machinetest.Lacks(t, "needs a processor that there is a program for: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "pause")
+	if err := os.WriteFile(file, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	other := exec.Command(file)
+	other.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+	netns := func(pid int) string { return filepath.Join("/proc", strconv.Itoa(pid), "ns", "net") }
+
+	cmd := exec.Command(file, netns(other.Process.Pid))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	for deadline := time.Now().Add(10 * time.Second); !asleep(t, cmd.Process.Pid); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("does not fall asleep")
+		}
+	}
+	want, err := os.Readlink(netns(other.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.Readlink(netns(cmd.Process.Pid)); err != nil || got != want {
+		t.Errorf("it is in %s, want %s; %v", got, want, err)
+	}
+	for _, set := range []string{"CapEff:", "CapPrm:", "CapInh:"} {
+		if got := mask(t, cmd.Process.Pid, set); got != 0 {
+			t.Errorf("%s %#x", set, got)
+		}
+	}
+	for _, path := range []string{filepath.Join(t.TempDir(), "absent"), file} {
+		if err := exec.Command(file, path).Run(); err == nil || err.(*exec.ExitError).ExitCode() != 1 {
+			t.Errorf("with %s it ends with %v, want exit code 1", path, err)
+		}
 	}
 }
 
