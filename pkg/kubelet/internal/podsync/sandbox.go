@@ -130,26 +130,38 @@ func (s *Syncer) podIPs(obs *observed.Pod) []string {
 	return ips
 }
 
-// stopSandboxes ends what runs of a pod's sandboxes, and takes their network away.
+// stopSandboxes ends what runs of a pod's sandboxes, and takes their network away meanwhile.
 func (s *Syncer) stopSandboxes(ctx context.Context, pod *corev1.Pod, obs *observed.Pod) error {
 	if obs == nil {
 		return nil
 	}
-	for _, sb := range obs.Sandboxes {
-		if sb.Network != container.NamespaceNode {
-			if err := s.cfg.HostPorts.Remove(pod.UID); err != nil {
-				return fmt.Errorf("withdrawing host ports: %w", err)
-			}
-			if err := s.cfg.Network.TearDown(ctx, sb.ID); err != nil {
-				return fmt.Errorf("tearing down pod network: %w", err)
-			}
-		}
+	var wg sync.WaitGroup
+	errs := make([]error, 2*len(obs.Sandboxes))
+	for i, sb := range obs.Sandboxes {
+		wg.Go(func() { errs[2*i] = s.disconnect(ctx, pod, sb) })
 		if sb.State == container.StateExited {
 			continue
 		}
-		if err := s.cfg.Runtime.StopSandbox(ctx, sb.ID); err != nil {
-			return fmt.Errorf("stopping sandbox: %w", err)
-		}
+		wg.Go(func() {
+			if err := s.cfg.Runtime.StopSandbox(ctx, sb.ID); err != nil {
+				errs[2*i+1] = fmt.Errorf("stopping sandbox: %w", err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// disconnect takes back what connect has given to a sandbox.
+func (s *Syncer) disconnect(ctx context.Context, pod *corev1.Pod, sb *container.Sandbox) error {
+	if sb.Network == container.NamespaceNode {
+		return nil
+	}
+	if err := s.cfg.HostPorts.Remove(pod.UID); err != nil {
+		return fmt.Errorf("withdrawing host ports: %w", err)
+	}
+	if err := s.cfg.Network.TearDown(ctx, sb.ID); err != nil {
+		return fmt.Errorf("tearing down pod network: %w", err)
 	}
 	return nil
 }

@@ -21,13 +21,18 @@ import (
 // ErrFull means that a range has no free address.
 var ErrFull = errors.New("no free address")
 
-// Pool allocates one address of each range per owner. Safe for concurrent use within one process; a file has one Pool.
+// Pool allocates one address of each range per owner. Safe for concurrent use within one process; a file has one Pool. Who only
+// asks waits for no disk, and those who wait for it at the same time share one write.
 type Pool struct {
 	file   string
 	ranges []netip.Prefix
 
-	mu    sync.Mutex
-	state state
+	mu      sync.Mutex // guards state and changes
+	state   state
+	changes uint64 // how often state was changed
+
+	writing sync.Mutex // held while the file is written; never taken with mu held
+	written uint64     // changes that are in the file; guarded by writing
 }
 
 // state is what the file holds.
@@ -71,12 +76,28 @@ func Open(file string, ranges []netip.Prefix) (*Pool, error) {
 }
 
 // Allocate returns the owner's addresses, one of each range, which it gives it if it has none. They are on disk when it
-// returns.
+// returns. One owner's calls must not overlap.
 func (p *Pool) Allocate(owner string) ([]netip.Addr, error) {
+	addrs, change, err := p.allocate(owner)
+	if err != nil || change == 0 {
+		return addrs, err
+	}
+	if err := p.save(change); err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.state.Owners, owner)
+		p.changes++
+		return nil, err
+	}
+	return addrs, nil
+}
+
+// allocate returns which change of the state it has made, 0 for none.
+func (p *Pool) allocate(owner string) ([]netip.Addr, uint64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if have := p.state.Owners[owner]; have != nil {
-		return slices.Clone(have), nil
+		return slices.Clone(have), 0, nil
 	}
 	used := map[netip.Addr]bool{}
 	for _, addrs := range p.state.Owners {
@@ -84,21 +105,20 @@ func (p *Pool) Allocate(owner string) ([]netip.Addr, error) {
 			used[a] = true
 		}
 	}
-	next := p.state.clone()
 	var addrs []netip.Addr
 	for _, r := range p.ranges {
 		a, err := pick(r, p.state.Last[r], used)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		addrs = append(addrs, a)
-		next.Last[r] = a
 	}
-	next.Owners[owner] = addrs
-	if err := p.save(next); err != nil {
-		return nil, err
+	for i, r := range p.ranges {
+		p.state.Last[r] = addrs[i]
 	}
-	return slices.Clone(addrs), nil
+	p.state.Owners[owner] = addrs
+	p.changes++
+	return slices.Clone(addrs), p.changes, nil
 }
 
 // pick returns the first free address after the last one, starting over at the range's end.
@@ -155,25 +175,30 @@ func (p *Pool) Owners() []string {
 	return slices.Sorted(maps.Keys(p.state.Owners))
 }
 
-// Release takes the owner's addresses back. Absence is success.
+// Release takes the owner's addresses back. Absence is success. If it fails others may have them all the same, for only the file
+// says otherwise; whoever reads that releases them again.
 func (p *Pool) Release(owner string) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if _, ok := p.state.Owners[owner]; !ok {
+		p.mu.Unlock()
 		return nil
 	}
-	next := p.state.clone()
-	delete(next.Owners, owner)
-	return p.save(next)
+	delete(p.state.Owners, owner)
+	p.changes++
+	change := p.changes
+	p.mu.Unlock()
+	return p.save(change)
 }
 
 // Remove forgets everything and removes the file.
 func (p *Pool) Remove() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.writing.Lock()
+	defer p.writing.Unlock()
 	if err := os.Remove(p.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing address allocations: %w", err)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.state = state{Owners: map[string][]netip.Addr{}, Last: map[netip.Prefix]netip.Addr{}}
 	return nil
 }
@@ -182,8 +207,17 @@ func (s state) clone() state {
 	return state{Owners: maps.Clone(s.Owners), Last: maps.Clone(s.Last)}
 }
 
-// save makes s the state, first on disk. A reader sees the old file or the new one, also after a power cut.
-func (p *Pool) save(s state) error {
+// save returns when a change is on disk, with all that were made until it is written. A reader sees the old file or the new one,
+// also after a power cut.
+func (p *Pool) save(change uint64) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	if p.written >= change {
+		return nil
+	}
+	p.mu.Lock()
+	s, changes := p.state.clone(), p.changes
+	p.mu.Unlock()
 	b, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("encoding address allocations: %w", err)
@@ -191,7 +225,7 @@ func (p *Pool) save(s state) error {
 	if err := write(p.file, b); err != nil {
 		return fmt.Errorf("writing address allocations: %w", err)
 	}
-	p.state = s
+	p.written = changes
 	return nil
 }
 

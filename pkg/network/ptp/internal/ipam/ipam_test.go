@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -143,5 +144,57 @@ func TestChangedRanges(t *testing.T) {
 	}
 	if got := allocate(t, p, "new"); got[0] != "10.2.0.2" {
 		t.Errorf("got %v", got)
+	}
+}
+
+// Many at a time get what one after the other would, all of it is on disk, and who only asks does not wait for the disk.
+func TestAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.json")
+	p := open(t, file, "10.0.0.0/24")
+	allocate(t, p, "first")
+	p.writing.Lock() // a disk that takes its time
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			if _, err := p.Allocate(fmt.Sprint(i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if got := p.Addresses("first"); len(got) != 1 {
+		t.Errorf("got %v", got)
+	}
+	p.writing.Unlock()
+	wg.Wait()
+	again := open(t, file, "10.0.0.0/24")
+	used := map[netip.Addr]string{}
+	for _, owner := range again.Owners() {
+		got := again.Addresses(owner)
+		if len(got) != 1 || used[got[0]] != "" || got[0] != p.Addresses(owner)[0] {
+			t.Errorf("%s has %v in the file, %v in memory; others have %v", owner, got, p.Addresses(owner), used)
+		}
+		used[got[0]] = owner
+	}
+	if len(used) != 101 {
+		t.Errorf("%d owners are in the file", len(used))
+	}
+}
+
+// What cannot be noted is nobody's.
+func TestFailedWrite(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	p := open(t, filepath.Join(dir, "a.json"), "10.0.0.0/24")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Allocate("a"); err == nil || p.Addresses("a") != nil {
+		t.Errorf("got %v, and has %v", got, p.Addresses("a"))
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	allocate(t, p, "a")
+	if got := open(t, filepath.Join(dir, "a.json"), "10.0.0.0/24").Owners(); len(got) != 1 {
+		t.Errorf("in the file are %v", got)
 	}
 }
