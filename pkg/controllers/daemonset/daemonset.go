@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
@@ -82,7 +83,9 @@ func Setup(env setup.Env) error {
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&appsv1.DaemonSet{}).
-		Owns(&appsv1.ControllerRevision{}).
+		// As upstream's, it is not woken by a revision that is added: its own it knows, and one that somebody else has made of the
+		// same data as another would be merged with that before they could look at it.
+		Owns(&appsv1.ControllerRevision{}, builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }})).
 		Watches(&corev1.Pod{}, adoption.Waking(kind, selecting), builder.WithPredicates(adoption.Concerning(kind))).
 		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(selecting), builder.WithPredicates(adoption.Orphans())).
 		Watches(&corev1.Node{}, r.nodeHandler()).
