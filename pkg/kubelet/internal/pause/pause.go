@@ -25,8 +25,10 @@ const (
 	Path = "/pause"
 	// User runs it; it needs no privilege.
 	User = "65535:65535"
-	// EntersUser and EntersCapability are what it needs to enter a network namespace.
-	EntersUser, EntersCapability = "0:0", "SYS_ADMIN"
+	// EntersUser is who it must be to enter a network namespace.
+	EntersUser = "0:0"
+	// EntersCapability is what it needs for that.
+	EntersCapability = "SYS_ADMIN"
 )
 
 // Linux's numbers, the same on both processors.

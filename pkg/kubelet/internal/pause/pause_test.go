@@ -157,7 +157,8 @@ func TestProgramEnters(t *testing.T) {
 		}
 	}
 	for _, path := range []string{filepath.Join(t.TempDir(), "absent"), file} {
-		if err := exec.Command(file, path).Run(); err == nil || err.(*exec.ExitError).ExitCode() != 1 {
+		fails := exec.Command(file, path)
+		if err := fails.Run(); fails.ProcessState.ExitCode() != 1 {
 			t.Errorf("with %s it ends with %v, want exit code 1", path, err)
 		}
 	}
