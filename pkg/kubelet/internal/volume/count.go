@@ -45,8 +45,7 @@ func (m *Manager) expect(pod *corev1.Pod) {
 		return // volumes of a pod do not change
 	}
 	m.counts[pod.UID] = map[string]*count{}
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
+	for v := range used(pod) {
 		if p := m.plugin(v); p != nil {
 			m.counts[pod.UID][v.Name] = &count{plugin: inline(v, p)}
 		}

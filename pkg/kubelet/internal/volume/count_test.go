@@ -55,8 +55,7 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	const empty, config, claim = "kubernetes.io/empty-dir", "kubernetes.io/configmap", "kubernetes.io/local-volume"
-	pod := podWith(volumeOf("e", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), configMapVolume("c", "cm"))
-	pod.Spec.Volumes = append(pod.Spec.Volumes,
+	pod := podWith(volumeOf("e", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), configMapVolume("c", "cm"),
 		volumeOf("d", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "x.test"}}),
 		volumeOf("p", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "none"}}))
 	all := map[string]int{empty: 1, config: 1, "kubernetes.io/csi:x.test": 1, claim: 1}

@@ -27,8 +27,7 @@ type Place struct {
 // the engine's. They need not exist.
 func (m *Manager) Places(pod *corev1.Pod) []Place {
 	var out []Place
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
+	for v := range used(pod) {
 		p := m.plugin(v)
 		if p == nil || v.HostPath != nil || v.Image != nil {
 			continue

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,12 +17,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/atomicwriter"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/configmap"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/csi"
@@ -196,8 +199,7 @@ func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) e
 	m.objects.Register(pod)
 	m.expect(pod)
 	var errs []error
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
+	for v := range used(pod) {
 		p := m.plugin(v)
 		if p == nil {
 			errs = append(errs, fmt.Errorf("volume plugin for %q is not supported by this kubelet", v.Name))
@@ -221,6 +223,26 @@ func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) e
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// used are the volumes that a container of the pod has, mounted or as a device. Others are not brought to the node, as upstream's.
+func used(pod *corev1.Pod) iter.Seq[*corev1.Volume] {
+	names := sets.New[string]()
+	for c := range podspec.Containers(pod) {
+		for _, v := range c.VolumeMounts {
+			names.Insert(v.Name)
+		}
+		for _, v := range c.VolumeDevices {
+			names.Insert(v.Name)
+		}
+	}
+	return func(yield func(*corev1.Volume) bool) {
+		for i := range pod.Spec.Volumes {
+			if v := &pod.Spec.Volumes[i]; names.Has(v.Name) && !yield(v) {
+				return
+			}
+		}
+	}
 }
 
 // Unmount removes all volumes of the pod, mounted or not, and forgets what it referred to. It is idempotent and needs
@@ -296,8 +318,7 @@ func (m *Manager) Images() ([]string, error) {
 func (m *Manager) Usage(ctx context.Context, pod *corev1.Pod) (map[string]diskusage.Usage, error) {
 	out := map[string]diskusage.Usage{}
 	var errs []error
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
+	for v := range used(pod) {
 		p := m.plugin(v)
 		if p == nil || !eviction.IsLocal(v) {
 			continue

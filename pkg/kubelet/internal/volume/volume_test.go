@@ -80,10 +80,37 @@ func setUp(t *testing.T, objects ...runtime.Object) *fixture {
 	return &fixture{m, client, mounts, m.config.RootDir, ctx}
 }
 
+// podWith is a pod whose container has all the volumes.
 func podWith(volumes ...corev1.Volume) *corev1.Pod {
+	c := corev1.Container{Name: "c"}
+	for _, v := range volumes {
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
+	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Labels: map[string]string{"a": "1"}},
-		Spec:       corev1.PodSpec{Volumes: volumes, Containers: []corev1.Container{{Name: "c"}}},
+		Spec:       corev1.PodSpec{Volumes: volumes, Containers: []corev1.Container{c}},
+	}
+}
+
+// What no container has is not brought to the node, and what is wrong with it holds up nobody.
+func TestUnusedVolume(t *testing.T) {
+	f := setUp(t)
+	pod := podWith(volumeOf("disk", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}))
+	pod.Spec.Volumes = append(pod.Spec.Volumes, configMapVolume("absent", "none"), volumeOf("idle", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}))
+	if err := f.Mount(f.ctx, pod, nil); err != nil {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(f.root, "pods/u/volumes/*/*")); err != nil || len(left) != 1 {
+		t.Errorf("there are %v, %v", left, err)
+	}
+	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+		Name: "debug", VolumeMounts: []corev1.VolumeMount{{Name: "idle", MountPath: "/idle"}},
+	}}}
+	if err := f.Mount(f.ctx, pod, nil); err != nil {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(f.root, "pods/u/volumes/*/*")); err != nil || len(left) != 2 {
+		t.Errorf("with a container that uses it there are %v, %v", left, err)
 	}
 }
 

@@ -25,6 +25,8 @@ type Fake struct {
 	// Remotes are what servers were asked for by directory, NoServer the error with which they answer.
 	Remotes  map[string]string
 	NoServer error
+	// Devices are the devices with their kinds and options by directory.
+	Devices map[string]string
 	// Busy mount points cannot be unmounted and give its error.
 	Busy map[string]error
 }
@@ -88,6 +90,18 @@ func (f *Fake) Remote(ctx context.Context, kind, source, dir string, options []s
 		f.Remotes = map[string]string{}
 	}
 	f.Remotes[dir] = strings.Join(append([]string{kind, source}, options...), " ")
+	f.points = append(f.points, dir)
+	return ctx.Err()
+}
+
+// Device implements Interface.
+func (f *Fake) Device(ctx context.Context, device, dir, kind string, options []string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Devices == nil {
+		f.Devices = map[string]string{}
+	}
+	f.Devices[dir] = strings.Join(append([]string{kind, device}, options...), " ")
 	f.points = append(f.points, dir)
 	return ctx.Err()
 }

@@ -33,6 +33,9 @@ type Interface interface {
 	// Remote mounts what a server has on dir, with options of mount(8). kind is the file system's, such as nfs. It takes no longer
 	// than a minute.
 	Remote(ctx context.Context, kind, source, dir string, options []string) error
+	// Device mounts a block device on dir, with options of mount(8). One without a file system gets one of that kind first, unless it
+	// is mounted to be read ("ro"); one that has a file system is checked. It takes as long as that, or until ctx ends.
+	Device(ctx context.Context, device, dir, kind string, options []string) error
 	// Unmount removes the topmost mount of target. A target that is none is success. A server that is away is given a minute.
 	Unmount(target string) error
 	// Under lists all mount points in dir (itself included), innermost first.

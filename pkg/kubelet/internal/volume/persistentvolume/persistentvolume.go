@@ -120,9 +120,6 @@ func (p *PersistentVolume) setUp(ctx context.Context, m plugin.Mount) error {
 		}
 		return link(path, m.Dir)
 	}
-	if err := fits(volume); err != nil {
-		return err
-	}
 	path, err := p.prepare(ctx, m, volume, block)
 	if err != nil {
 		return err
@@ -155,12 +152,22 @@ func (p *PersistentVolume) isThere(m plugin.Mount) (path string, there bool, err
 	return path, there, err
 }
 
-// remote is what a path of a volume says about which volume it is: what a server has is mounted for each pod.
+// remote is what a path of a volume says about which volume it is: what a server or a device has is mounted for each pod.
 func remote(path string) string {
-	if i := strings.Index(path, "/"+nfs.Folder+"/"); i >= 0 {
-		return path[i:]
+	for _, folder := range []string{nfs.Folder, DeviceFolder} {
+		if i := strings.Index(path, "/"+folder+"/"); i >= 0 {
+			return path[i:]
+		}
 	}
 	return path
+}
+
+// DeviceFolder is where file systems of local devices are mounted, below a pod's volumes.
+const DeviceFolder = "kubernetes.io~local-device"
+
+// mountPoint is where what a server or a device has is mounted for a pod. No volume of a pod has a name with a tilde.
+func mountPoint(m plugin.Mount, folder string, volume *corev1.PersistentVolume) string {
+	return filepath.Join(filepath.Dir(filepath.Dir(m.Dir)), folder, "pv~"+volume.Name)
 }
 
 // link makes at a link to path, if it is not that already.
@@ -190,9 +197,9 @@ func (p *PersistentVolume) reaches(volume *corev1.PersistentVolume) error {
 	return nil
 }
 
-// fits says why a volume that is of the node cannot be used.
-func fits(volume *corev1.PersistentVolume) error {
-	if o := volume.Spec.MountOptions; len(o) > 0 && volume.Spec.NFS == nil {
+// fitsDirectory says why a volume that is a directory of the node cannot be used.
+func fitsDirectory(volume *corev1.PersistentVolume) error {
+	if o := volume.Spec.MountOptions; len(o) > 0 {
 		return fmt.Errorf("PersistentVolume %s has mountOptions %q, which volumes of kind %s do not support on this node: they are directories, not mounted",
 			volume.Name, strings.Join(o, ","), kind(&volume.Spec.PersistentVolumeSource))
 	}
@@ -236,13 +243,15 @@ func (p *PersistentVolume) prepare(ctx context.Context, m plugin.Mount, volume *
 	case block:
 		return "", fmt.Errorf("PersistentVolume %s of kind %s has volumeMode Block, which this kubelet supports for local and csi volumes only", volume.Name, kind(source))
 	case source.HostPath != nil:
+		if err := fitsDirectory(volume); err != nil {
+			return "", err
+		}
 		m.Volume = &corev1.Volume{Name: volume.Name, VolumeSource: corev1.VolumeSource{HostPath: source.HostPath}}
 		return source.HostPath.Path, hostpath.HostPath{}.SetUp(ctx, m)
 	case source.Local != nil:
-		return source.Local.Path, prepareLocal(m, source.Local.Path)
+		return p.prepareLocal(ctx, m, volume)
 	case source.NFS != nil:
-		// No volume of a pod has a name with a tilde.
-		dir := filepath.Join(filepath.Dir(filepath.Dir(m.Dir)), nfs.Folder, "pv~"+volume.Name)
+		dir := mountPoint(m, nfs.Folder, volume)
 		return dir, nfs.Mount(ctx, p.Mounts, source.NFS, volume.Spec.MountOptions, dir)
 	}
 	return "", fmt.Errorf("PersistentVolume %s is of kind %s, which is not supported by this kubelet", volume.Name, kind(&volume.Spec.PersistentVolumeSource))
@@ -287,22 +296,44 @@ func (*PersistentVolume) Device(m plugin.Mount) (path string, readOnly bool, err
 	return path, m.Volume.PersistentVolumeClaim != nil && m.Volume.PersistentVolumeClaim.ReadOnly, err
 }
 
-// prepareLocal gives the directory to the pod's group. What the pod may only read is left as it is.
-func prepareLocal(m plugin.Mount, path string) error {
+// prepareLocal gives a directory, or the file system of a device, to the pod's group. What the pod may only read is left as it is.
+func (p *PersistentVolume) prepareLocal(ctx context.Context, m plugin.Mount, volume *corev1.PersistentVolume) (string, error) {
+	path := volume.Spec.Local.Path
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("path %q does not exist", path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("path %q does not exist", path)
+	case err != nil:
+		return "", err
+	case info.IsDir():
+		err = fitsDirectory(volume)
+	case info.Mode().Type() == fs.ModeDevice:
+		device := path
+		path = mountPoint(m, DeviceFolder, volume)
+		err = p.mountDevice(ctx, device, path, volume, p.ReadOnly(m))
+	default:
+		err = fmt.Errorf("path %q is neither a directory nor a block device", path)
 	}
-	if err != nil {
+	if err != nil || p.ReadOnly(m) {
+		return path, err
+	}
+	return path, fsgroup.Apply(m, path)
+}
+
+// mountDevice mounts the file system of a device, which gets one if it has none.
+func (p *PersistentVolume) mountDevice(ctx context.Context, device, dir string, volume *corev1.PersistentVolume, readOnly bool) error {
+	mounted, err := p.Mounts.Mounted(dir)
+	if err != nil || mounted {
 		return err
 	}
-	if !info.IsDir() {
-		return fmt.Errorf("path %q is not a directory: this kubelet makes no file system on a device", path)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
 	}
-	if m.Volume.PersistentVolumeClaim != nil && m.Volume.PersistentVolumeClaim.ReadOnly {
-		return nil
+	options := slices.Clone(volume.Spec.MountOptions)
+	if readOnly {
+		options = append(options, "ro")
 	}
-	return fsgroup.Apply(m, path)
+	return p.Mounts.Device(ctx, device, dir, ptr.Deref(volume.Spec.Local.FSType, "ext4"), options)
 }
 
 // kind is the name of the field that says what the volume is.

@@ -279,6 +279,47 @@ func TestSetUp_FSGroup(t *testing.T) {
 	}
 }
 
+// A local volume that is a block device and is to be mounted has a file system, which each pod has mounted for itself.
+func TestDeviceMounted(t *testing.T) {
+	t.Parallel()
+	machinetest.Root(t, "to make a device node")
+	node := filepath.Join(t.TempDir(), "node")
+	if err := unix.Mknod(node, unix.S_IFBLK|0o600, int(unix.Mkdev(7, 250))); err != nil {
+		machinetest.Lacks(t, "making a device node: %v", err)
+	}
+	for _, tc := range []struct {
+		readOnly bool
+		want     string
+	}{{false, "xfs " + node + " noatime"}, {true, "xfs " + node + " noatime ro"}} {
+		m := mountOf(t, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c", ReadOnly: tc.readOnly}}, nil)
+		m.Pod.Spec.Containers = []corev1.Container{{VolumeMounts: []corev1.VolumeMount{{Name: "data"}}}}
+		v := volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: node, FSType: new("xfs")}}, func(v *corev1.PersistentVolume) {
+			v.Spec.MountOptions = []string{"noatime"}
+		})
+		mounts := &mount.Fake{}
+		p := &PersistentVolume{CSI: noDrivers{}, Client: fake.NewClientset(claim(), v), Node: func() *corev1.Node { return nil }, Mounts: mounts}
+		for range 2 {
+			if err := p.SetUp(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir := p.HostPath(m)
+		if got := mounts.Devices[dir]; got != tc.want || len(mounts.Devices) != 1 {
+			t.Errorf("mounted are %v, want %q on %s", mounts.Devices, tc.want, dir)
+		}
+		// The machine has started anew.
+		if err := mounts.Unmount(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.SetUp(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := mounts.Mounted(dir); err != nil || !ok {
+			t.Errorf("after a restart it is not mounted: %v", err)
+		}
+	}
+}
+
 // A local volume that is a block device goes to the containers that name it as one, and to no others.
 func TestBlock(t *testing.T) {
 	t.Parallel()
@@ -303,7 +344,6 @@ func TestBlock(t *testing.T) {
 		{"a link to one, to be read", corev1.PersistentVolumeBlock, link, true, corev1.Container{VolumeDevices: []corev1.VolumeDevice{{Name: "data"}}}, ""},
 		{"a device that is mounted", corev1.PersistentVolumeBlock, node, false, corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "data"}}}, "volume data has volumeMode Block, but is specified in volumeMounts"},
 		{"a directory as device", corev1.PersistentVolumeFilesystem, dir, false, corev1.Container{VolumeDevices: []corev1.VolumeDevice{{Name: "data"}}}, "volume data has volumeMode Filesystem, but is specified in volumeDevices"},
-		{"a device to make a file system on", corev1.PersistentVolumeFilesystem, node, false, corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "data"}}}, fmt.Sprintf("path %q is not a directory: this kubelet makes no file system on a device", node)},
 		{"nothing there", corev1.PersistentVolumeBlock, filepath.Join(dir, "none"), false, corev1.Container{VolumeDevices: []corev1.VolumeDevice{{Name: "data"}}}, fmt.Sprintf("path %q does not exist", filepath.Join(dir, "none"))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
