@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
 // nodeNetNS returns the path of this process's network namespace, the node's, and "" if the engine has the same: then the engine's
@@ -24,8 +26,11 @@ func (r *Runtime) nodeNetNS(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	pid, err := listener(ctx, socket)
-	if err != nil || pid == 0 {
-		return "", err
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", container.ErrUnavailable, err)
+	}
+	if pid == 0 {
+		return "", nil
 	}
 	own := fmt.Sprintf("/proc/%d/ns/net", os.Getpid())
 	if isIn(pid, own) {

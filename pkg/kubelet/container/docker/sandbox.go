@@ -47,7 +47,7 @@ func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) 
 			return nil, fmt.Errorf("sandbox: %w", err)
 		}
 		sb := sandboxOf(found)
-		if netns == "" || isIn(sb.Pid, netns) {
+		if found.Config.Labels[labelNetwork] == "" || isIn(sb.Pid, netns) {
 			return sb, nil
 		}
 		// It is on its way for some milliseconds. Nobody must join it before it is there.
