@@ -67,8 +67,12 @@ test: docker compiler dbus verify lint build ## everything that CI runs
 kubectl: ## build bin/kubectl, upstream's published module and nothing else
 	go build -ldflags '$(LDFLAGS)' -o bin/kubectl ./test/e2e/kubectl
 
+# Programs that connect pods, published ones, for the tests of networks by CNI.
+bin/cni/bridge: hack/tools/go.mod hack/tools/go.sum
+	cd hack/tools && CGO_ENABLED=0 GOFLAGS=-trimpath go build -ldflags '-s -w' -o ../../bin/cni/ $(addprefix github.com/containernetworking/plugins/plugins/,ipam/host-local meta/firewall main/bridge)
+
 .PHONY: e2e
-e2e: docker build kubectl images python-client ## the end-to-end tests: the real binary, a separate kubectl, real Docker
+e2e: docker build kubectl images python-client bin/cni/bridge ## the end-to-end tests: the real binary, a separate kubectl, real Docker
 	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -p 1 -count=1 -timeout 15m ./test/e2e/...
 
 .PHONY: lifecycle
@@ -77,7 +81,11 @@ lifecycle: build ## 200 rounds of up, down, purge and kill -9 by four at a time;
 
 .PHONY: faults
 faults: docker build kubectl images ## 300 pods that come and go while the process is killed; PODS=n, SEED=n to repeat one that failed
-	MINIK8S_E2E=1 MINIK8S_FAULTS_LONG=1 MINIK8S_FAULTS_PODS=$(or $(PODS),300) MINIK8S_FAULTS_SEED=$(SEED) go test -count=1 -v -timeout 90m -run '^TestCrash$$|^TestAPIServerAway$$|^TestDockerRestarts' ./test/e2e
+	MINIK8S_E2E=1 MINIK8S_FAULTS_LONG=1 MINIK8S_FAULTS_PODS=$(or $(PODS),300) MINIK8S_FAULTS_SEED=$(SEED) go test -count=1 -v -timeout 90m -run '^TestCrash$$|^TestAPIServerAway$$|^TestProbesHang$$|^TestDockerRestarts' ./test/e2e
+
+.PHONY: e2e-multinode
+e2e-multinode: docker build kubectl images ## several nodes, a machine that joins, and what happens to them; takes minutes
+	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 MINIK8S_FAULTS_LONG=1 go test -count=1 -v -timeout 30m -run '^TestNodes$$|^TestAgent$$|^TestJoin$$|^TestMultinodeFaults$$' ./test/e2e
 
 # Built from its module with Go's own settings: it is no part of the product, whose profile tells nothing about it.
 bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
@@ -130,4 +138,5 @@ include test/conformance/conformance.mk
 include test/differential/differential.mk
 include test/envtest/envtest.mk
 include test/fuzz/fuzz.mk
+include test/gateway/gateway.mk
 include test/e2e/vm/vm.mk

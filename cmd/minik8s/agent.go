@@ -4,7 +4,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
@@ -12,35 +14,43 @@ import (
 	"minik8s.io/minik8s/pkg/cluster"
 )
 
+// agentFlags say how the machine becomes a node.
+type agentFlags struct {
+	kubeconfig string
+	join       cluster.TokenJoin
+	config     cluster.Config
+}
+
 func newAgentCommand() *cobra.Command {
-	var kubeconfig, dockerHost string
-	var c cluster.Config
+	var a agentFlags
+	c := &a.config
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run only a node, of a cluster on another machine, in the foreground",
 		Long: `Run a node of a cluster whose control plane is on another machine, until SIGTERM. Pods go
 on running when it ends; "minik8s down --name NAME" stops them.
 
-The machines must be in one network segment. Where the cluster runs, make the node's
-kubeconfig, and copy it to the node:
+The machines must reach one another; beyond a router, pods do by VXLAN (UDP, port 8472).
+Where the cluster runs, "minik8s token create" prints the command by which a machine joins,
+within a day. The node gets certificates of its own, keeps them in its data directory, and
+renews them: started again it needs no token.
+"minik8s node remove worker" makes all of them worthless, as "kubectl delete node" does; with a
+new token the machine may join again.
 
-  minik8s kubeconfig --node worker --node-ip 192.168.1.7 > worker.kubeconfig
+Instead of a token, the kubeconfig of a certain node can be made there, and copied to it:
 
-The node has a day to join with it. It then gets certificates of its own, keeps them in its
-data directory, and renews them. "kubectl delete node worker" makes all of them worthless;
-with a new kubeconfig the machine may join again.`,
-		Example: `  minik8s agent --kubeconfig worker.kubeconfig`,
-		Args:    cobra.NoArgs,
+  minik8s kubeconfig --node worker --node-ip 192.168.1.7 > worker.kubeconfig`,
+		Example: `  minik8s agent --join https://192.168.1.5:6443 --token abcdef.0123456789abcdef --ca-cert-hash sha256:...
+  minik8s agent                       # again, on a machine that has joined
+  minik8s agent --kubeconfig worker.kubeconfig`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if kubeconfig == "" {
-				return errors.New("--kubeconfig must name the file that \"minik8s kubeconfig --node\" printed")
-			}
-			m, err := cluster.ReadJoin(kubeconfig)
+			m, err := a.membership(cmd.Context())
 			if err != nil {
 				return err
 			}
 			m.Config.Name, m.Config.DataDir, m.Config.Verbosity = c.Name, c.DataDir, c.Verbosity
-			m.Config.Kubelet.Port, m.Config.Kubelet.DockerHost = c.Kubelet.Port, dockerHost
+			m.Config.Kubelet.Port, m.Config.Kubelet.DockerHost = c.Kubelet.Port, c.Kubelet.DockerHost
 			stop, err := startLog(m.Config, false)
 			if err != nil {
 				return err
@@ -53,11 +63,34 @@ with a new kubeconfig the machine may join again.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&kubeconfig, "kubeconfig", "", "the node's kubeconfig, from: minik8s kubeconfig --node NAME --node-ip ADDRESS")
+	fs.StringVar(&a.join.Server, "join", "", "URL of the API server of the cluster to join")
+	fs.StringVar(&a.join.Token, "token", "", "token to join it with, from: minik8s token create")
+	fs.StringSliceVar(&a.join.CACertHashes, "ca-cert-hash", nil, "hash of its CA, sha256:HEX, from there too")
+	fs.StringVar(&a.join.NodeName, "node-name", "", "name of the node (default the machine's)")
+	fs.StringVar(&a.join.NodeIP, "node-ip", "", "address of the node (default the one by which it reaches the API server)")
+	fs.DurationVar(&a.join.Timeout, "timeout", 2*time.Minute, "how long finding out about the cluster, and joining it, may take")
+	fs.StringVar(&a.kubeconfig, "kubeconfig", "", "the node's kubeconfig, from: minik8s kubeconfig --node NAME --node-ip ADDRESS")
 	addName(cmd, &c.Name)
 	fs.StringVar(&c.DataDir, "data-dir", "", "where the node keeps its data (default "+cluster.BaseDir()+"/NAME)")
 	fs.IntVar(&c.Kubelet.Port, "kubelet-port", 10250, "port of the kubelet API")
-	fs.StringVar(&dockerHost, "docker-host", "", "endpoint of the Docker engine (default $DOCKER_HOST or the local one)")
+	fs.StringVar(&c.Kubelet.DockerHost, "docker-host", "", "endpoint of the Docker engine (default $DOCKER_HOST or the local one)")
 	fs.IntVarP(&c.Verbosity, "v", "v", 0, "verbosity of the log")
+	cmd.MarkFlagsMutuallyExclusive("join", "kubeconfig")
+	cmd.MarkFlagsRequiredTogether("join", "token")
 	return cmd
+}
+
+// membership is what the flags say, or else what the machine has from before.
+func (a *agentFlags) membership(ctx context.Context) (*cluster.Membership, error) {
+	switch {
+	case a.kubeconfig != "":
+		return cluster.ReadJoin(a.kubeconfig)
+	case a.join.Server != "":
+		return cluster.Discover(ctx, a.config.Name, a.config.DataDir, a.join)
+	}
+	m, err := cluster.Rejoin(a.config.Name, a.config.DataDir)
+	if err == nil && m == nil {
+		err = errors.New("this machine has not joined by a token yet: run what \"minik8s token create\" prints where the cluster runs, or give --kubeconfig")
+	}
+	return m, err
 }

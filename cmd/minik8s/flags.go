@@ -30,7 +30,7 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.config, "config", "", "file with a "+cluster.Kind+" of "+cluster.APIVersion+", for all that is not a daily flag")
 	addName(cmd, &f.name)
 	fs.StringVar(&f.dataDir, "data-dir", "", "where the cluster keeps its data (default "+cluster.BaseDir()+"/NAME)")
-	fs.IntVar(&f.nodes, "nodes", 1, "nodes on this machine: 1, or 0 for a control plane without kubelet")
+	fs.IntVar(&f.nodes, "nodes", 1, "nodes on this machine: 1 is the machine itself, each further one has a network of its own; 0 is a control plane without kubelet")
 	fs.IntVar(&f.apiPort, "api-port", 0, "port of the API server (default 6443, or the next free one)")
 	fs.StringSliceVar(&f.etcdServers, "etcd-servers", nil, "URLs of an external etcd (default: embedded)")
 	fs.IntVarP(&f.verbosity, "v", "v", 0, "verbosity of the log")

@@ -81,6 +81,8 @@ scheduler and kubelet in one process, pods as containers of your Docker. Images 
 		newKubeconfigCommand(),
 		newServerCommand(),
 		newAgentCommand(),
+		newNodeCommand(),
+		newTokenCommand(),
 		newKubectlCommand(),
 		newEnvtestAssetsCommand(),
 		newVersionCommand(),

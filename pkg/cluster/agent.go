@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
+	"minik8s.io/minik8s/pkg/imagesource"
 	"minik8s.io/minik8s/pkg/pki"
 )
 
@@ -24,6 +25,10 @@ type Membership struct {
 	host   string // URL of the API server
 	ca     []byte
 	joined pki.Pair
+	// by is the user of the kubeconfig: that of the token, if the machine has joined by one.
+	by string
+	// token is what a machine has to exchange for the above first; nil if it has.
+	token *TokenJoin
 }
 
 // RunAgent runs a node until ctx ends. Pods go on running when it returns. It waits for other operations on what is known
@@ -34,11 +39,15 @@ func RunAgent(ctx context.Context, m *Membership, waiting func(holder string), s
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	c := s.Config
-	started(c)
-	if err := checkNode(ctx, c); err != nil {
+	if m.token != nil {
+		if err := m.exchange(ctx, s); err != nil {
+			return explain(err, s.Config.DataDir)
+		}
+	} else if err := checkNode(ctx, s.Config); err != nil {
 		return err
 	}
+	c := s.Config
+	started(c)
 	ip, err := netip.ParseAddr(c.Kubelet.NodeIP)
 	if err != nil {
 		return fmt.Errorf("kubelet.nodeIP: %w", err)
@@ -55,9 +64,14 @@ func RunAgent(ctx context.Context, m *Membership, waiting func(holder string), s
 		return err
 	}
 	n := &node{config: c, ip: ip, dnsIP: dnsIP(services), kubelet: kubelet, serving: certificates.servingCertificate, ca: m.ca}
-	// The node has one identity only, which ends with it. By it the proxy acts as upstream's would, who may read Services.
+	// The node has one identity only, which ends with it. By it proxy and DNS act as those of the control plane's node.
 	n.proxy = rest.CopyConfig(n.kubelet)
-	n.proxy.Impersonate.UserName = policy.ProxyUser
+	n.proxy.Impersonate.UserName = policy.ServicesUser
+	n.policy = rest.CopyConfig(n.kubelet)
+	n.policy.Impersonate.UserName = policy.NetworkPolicyUser
+	if n.images, err = imagesource.NewClient(kubelet); err != nil {
+		return explain(err, c.DataDir)
+	}
 	run, err := n.build()
 	if err != nil {
 		return explain(err, c.DataDir)
@@ -68,6 +82,7 @@ func RunAgent(ctx context.Context, m *Membership, waiting func(holder string), s
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { return certificates.run(ctx) })
 	parts.Go(func() error { return run(ctx) })
+	parts.Go(func() error { return stillMember(ctx, c, kubelet) })
 	return explain(parts.Wait(), c.DataDir)
 }
 
@@ -81,6 +96,10 @@ func (m *Membership) change(c *Config) error {
 	}
 	if k := before.Kubelet; c.Kubelet.DockerHost == "" {
 		c.Kubelet.DockerHost, c.Kubelet.DockerCertPath, c.Kubelet.DockerTLSVerify = k.DockerHost, k.DockerCertPath, k.DockerTLSVerify
+	}
+	if m.token != nil {
+		none := 0 // there is no node before the cluster has let it in
+		c.Nodes = &none
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func serve(t *testing.T, apiServer string) (*runner, *rest.Config) {
 	}
 	c.APIPort = free.Addr().(*net.TCPAddr).Port
 	_ = free.Close()
-	r := &runner{config: c}
+	r := &runner{config: c, fleet: newFleet(c, nil)}
 	if err := r.prepare(); err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func newRunner(t *testing.T, lifetime time.Duration) (r *runner, ready chan stru
 		Kubelet:    KubeletConfig{NodeName: "own", NodeIP: "192.0.2.1"},
 	}
 	options := Options{Progress: func(string) {}, Ready: func() { close(ready) }, CertificateLifetime: lifetime}
-	return &runner{config: c, served: func() error { return nil }, options: options}, ready
+	return &runner{config: c, fleet: newFleet(c, nil), served: func() error { return nil }, options: options}, ready
 }
 
 // runCluster runs a control plane until the test ends.

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,8 +32,11 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/apiserver/policycheck"
 	"minik8s.io/minik8s/pkg/controllers"
+	"minik8s.io/minik8s/pkg/dns"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/heap"
+	"minik8s.io/minik8s/pkg/imagesource"
+	"minik8s.io/minik8s/pkg/kubelet"
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/scheduler"
 )
@@ -52,7 +56,7 @@ func (s *Start) Run(ctx context.Context, o Options) error {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	r := &runner{config: s.Config, options: o, served: s.serves}
+	r := &runner{config: s.Config, options: o, served: s.serves, fleet: newFleet(s.Config, s.counts)}
 	return explain(r.run(ctx), s.Config.DataDir)
 }
 
@@ -69,6 +73,9 @@ type runner struct {
 	nodeIP      netip.Addr
 	pods        netip.Prefix
 	services    netip.Prefix
+	fleet       *fleet
+	dnsMetrics  *dns.Metrics
+	machine     atomic.Pointer[kubelet.Kubelet] // of the first node, once it is made
 }
 
 // run is the boot order. Each part ends when ctx does; the first that fails ends all others.
@@ -134,7 +141,7 @@ func (r *runner) run(ctx context.Context) error {
 		close(serves)
 		return nil
 	})
-	for _, build := range []builder{r.buildNode, r.buildControllers, r.buildScheduler, r.buildProvisioner, r.buildStorageClass, r.buildServingApprover} {
+	for _, build := range []builder{r.buildNode, r.buildControllers, r.buildScheduler, r.buildProvisioner, r.buildStorageClass, r.buildApprover, r.buildRouter} {
 		parts.Go(func() error {
 			run, err := build()
 			if err != nil {
@@ -306,6 +313,11 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 	if err := c.APIServer.setGates(); err != nil {
 		return nil, err
 	}
+	images, err := r.serveImages()
+	if err != nil {
+		return nil, err
+	}
+	r.dnsMetrics = dns.NewMetrics()
 	return apiserver.New(apiserver.Config{
 		Backend:          r.backend,
 		Listener:         r.listener,
@@ -319,13 +331,13 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 		KubeletCA:        r.credentials.ca.Cert,
 		EnableAdmission:  c.APIServer.EnableAdmissionPlugins,
 		DisableAdmission: c.APIServer.DisableAdmissionPlugins,
-		Machinery:        c.APIServer.apply,
+		Machinery:        r.machinery,
 		Storage:          c.APIServer.storage(),
 
 		Components:          map[string]registry.Check{"controller-manager": alive, "scheduler": alive},
-		Authentication:      authentication.Config{RequestHeader: headers, RemovedNodes: true, NodeOfProcess: r.config.ownNode()},
+		Authentication:      authentication.Config{RequestHeader: headers, BootstrapTokens: true, RemovedNodes: true, NodeOfProcess: r.fleet.has},
 		Policy:              policy.AddOns(),
-		Handlers:            map[string]http.Handler{controllers.MetricsPath: controllers.Metrics()},
+		Handlers:            map[string]http.Handler{controllers.MetricsPath: controllers.Metrics(), dns.MetricsPath: r.dnsMetrics.Handler(), imagesource.Path: images},
 		ProxyClientCertFile: r.credentials.frontProxy().path, ProxyClientKeyFile: r.credentials.frontProxy().path, RejectAggregatorRedirects: true,
 	})
 }
@@ -345,6 +357,10 @@ func (r *runner) buildControllers() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing to check policies: %w", err)
 	}
+	pool, err := r.config.LoadBalancer.prefixes()
+	if err != nil {
+		return nil, err
+	}
 	c, err := controllers.New(controllers.Config{
 		RESTConfig:  config,
 		CheckPolicy: check,
@@ -354,7 +370,9 @@ func (r *runner) buildControllers() (func(context.Context) error, error) {
 		RootCA:    r.credentials.ca.Cert,
 		TokenKey:  r.credentials.tokenKey,
 		SigningCA: r.credentials.ca.Pair,
-		Enabled:   r.config.Controllers,
+		Enabled:   withJoining(r.config.Controllers),
+
+		LoadBalancerPool: pool,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building controllers: %w", err)

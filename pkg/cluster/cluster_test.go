@@ -42,7 +42,7 @@ func TestReadConfig(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
-	two, minus := 2, -1
+	many, minus := 101, -1
 	for _, tc := range []struct {
 		name   string
 		config Config
@@ -50,8 +50,10 @@ func TestValidate(t *testing.T) {
 	}{
 		{"plain", Config{Name: "a"}, ""},
 		{"bad name", Config{Name: "A_b"}, "lower-case"},
-		{"two nodes", Config{Name: "a", Nodes: &two}, "not supported yet"},
+		{"too many nodes", Config{Name: "a", Nodes: &many}, "at most 100"},
 		{"negative", Config{Name: "a", Nodes: &minus}, "negative"},
+		{"CNI on several nodes", Config{Name: "a", Nodes: new(2), Networking: NetworkingConfig{CNIConfDir: "/etc/cni/net.d"}}, "networking.cniConfDir"},
+		{"CNI somewhere", Config{Name: "a", Networking: NetworkingConfig{CNIConfDir: "net.d"}}, "networking.cniConfDir"},
 		{"bad subnet", Config{Name: "a", Networking: NetworkingConfig{PodSubnet: "10.0.0.0"}}, "networking.podSubnet"},
 		{"bad port", Config{Name: "a", APIPort: 70000}, "not a port"},
 	} {
@@ -160,9 +162,10 @@ func TestSettle_AvoidsOthersAndIsStable(t *testing.T) {
 	}
 }
 
-func TestNextRange(t *testing.T) {
+func TestPodSpace_Next(t *testing.T) {
 	t.Parallel()
-	cluster := netip.MustParsePrefix("10.244.0.0/16")
+	own := netip.MustParsePrefix("10.244.0.0/24")
+	space := podSpace{all: netip.MustParsePrefix("10.244.0.0/16"), own: own, gateways: netip.MustParsePrefix("10.244.3.64/28")}
 	for _, tc := range []struct {
 		name  string
 		taken []string
@@ -170,21 +173,26 @@ func TestNextRange(t *testing.T) {
 	}{
 		{"first", nil, "10.244.0.0/24"},
 		{"a gap", []string{"10.244.0.0/24", "10.244.2.0/24"}, "10.244.1.0/24"},
+		{"beside gateways", []string{"10.244.0.0/24", "10.244.1.0/24", "10.244.2.0/24"}, "10.244.4.0/24"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			taken := map[string]bool{}
 			for _, p := range tc.taken {
 				taken[p] = true
 			}
-			got, err := nextRange(cluster, 24, taken)
+			got, err := space.next(taken)
 			if err != nil || got != tc.want {
 				t.Errorf("got %q, %v, want %q", got, err, tc.want)
 			}
 		})
 	}
-	small := netip.MustParsePrefix("10.244.254.0/23")
-	if got, err := nextRange(small, 24, map[string]bool{"10.244.254.0/24": true, "10.244.255.0/24": true}); err == nil {
+	small := podSpace{all: netip.MustParsePrefix("10.244.254.0/23"), own: netip.MustParsePrefix("10.244.254.0/24")}
+	if got, err := small.next(map[string]bool{"10.244.254.0/24": true, "10.244.255.0/24": true}); err == nil {
 		t.Errorf("got %q where all is taken", got)
+	}
+	small.gateways = netip.MustParsePrefix("10.244.255.0/24")
+	if got, err := small.next(map[string]bool{"10.244.254.0/24": true}); err == nil || !strings.Contains(err.Error(), "router.gatewaySubnet") {
+		t.Errorf("got %q, %v where the rest is for gateways", got, err)
 	}
 }
 

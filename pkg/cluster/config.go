@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -31,17 +32,22 @@ type Config struct {
 	// DataDir holds all that the cluster keeps; default /var/lib/minik8s/NAME, for others than root
 	// ~/.local/share/minik8s/NAME. A relative path is one from the folder of the file.
 	DataDir string `json:"dataDir,omitempty"`
-	// Nodes is how many nodes run on this machine: 1 or 0 (a control plane without kubelet); default 1.
+	// Nodes is how many nodes are on this machine, up to 100; 0 is a control plane without kubelet. Default 1. What minik8s node adds
+	// and removes counts.
 	Nodes *int `json:"nodes,omitempty"`
 	// APIPort is where the API server listens; default 6443, or the next free one when the cluster is made.
 	APIPort int `json:"apiPort,omitempty"`
 	// BindAddress is the address that the API server listens on; default all.
 	BindAddress string `json:"bindAddress,omitempty"`
 
-	Etcd       EtcdConfig       `json:"etcd,omitzero"`
-	Networking NetworkingConfig `json:"networking,omitzero"`
-	APIServer  APIServerConfig  `json:"apiServer,omitzero"`
-	Kubelet    KubeletConfig    `json:"kubelet,omitzero"`
+	Etcd         EtcdConfig         `json:"etcd,omitzero"`
+	Networking   NetworkingConfig   `json:"networking,omitzero"`
+	APIServer    APIServerConfig    `json:"apiServer,omitzero"`
+	Kubelet      KubeletConfig      `json:"kubelet,omitzero"`
+	Router       RouterConfig       `json:"router,omitzero"`
+	LoadBalancer LoadBalancerConfig `json:"loadBalancer,omitzero"`
+	DNS          DNSConfig          `json:"dns,omitzero"`
+	Proxy        ProxyConfig        `json:"proxy,omitzero"`
 	// Controllers to run, as kube-controller-manager's --controllers: "*" and "-name"; default all.
 	Controllers []string `json:"controllers,omitempty"`
 	// Verbosity of the log; default 0, as -v of Kubernetes' components.
@@ -69,6 +75,13 @@ type NetworkingConfig struct {
 	// route of this machine and no other cluster uses.
 	PodSubnet     string `json:"podSubnet,omitempty"`
 	ServiceSubnet string `json:"serviceSubnet,omitempty"`
+	// NodeSubnet has the addresses of the nodes on this machine but the first; default a /24 that is chosen like those, from 10.196
+	// downwards.
+	NodeSubnet string `json:"nodeSubnet,omitempty"`
+	// CNIConfDir, an absolute path, has pods connected by programs of the Container Network Interface instead of this one's own: by the
+	// first configuration there by name. CNIBinDir has the programs, default /opt/cni/bin.
+	CNIConfDir string `json:"cniConfDir,omitempty"`
+	CNIBinDir  string `json:"cniBinDir,omitempty"`
 	// DNSDomain of Services; default cluster.local.
 	DNSDomain string `json:"dnsDomain,omitempty"`
 }
@@ -184,13 +197,13 @@ func (c Config) Validate() error {
 	}
 	if n := c.NodeCount(); n < 0 {
 		return fmt.Errorf("nodes must not be negative, is %d", n)
-	} else if n > 1 {
-		return fmt.Errorf("%d nodes on one machine are not supported yet: use --nodes 1 or 0", n)
+	} else if n > maxNodes {
+		return fmt.Errorf("nodes must be at most %d, is %d", maxNodes, n)
 	}
 	if c.APIPort < 0 || c.APIPort > 65535 {
 		return fmt.Errorf("API port %d is not a port", c.APIPort)
 	}
-	for field, cidr := range map[string]string{"networking.podSubnet": c.Networking.PodSubnet, "networking.serviceSubnet": c.Networking.ServiceSubnet} {
+	for field, cidr := range map[string]string{"networking.podSubnet": c.Networking.PodSubnet, "networking.serviceSubnet": c.Networking.ServiceSubnet, "networking.nodeSubnet": c.Networking.NodeSubnet} {
 		if cidr == "" {
 			continue
 		}
@@ -198,19 +211,38 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%s: %w", field, err)
 		}
 	}
+	if c.Networking.CNIConfDir != "" && c.NodeCount() > 1 {
+		return errors.New("networking.cniConfDir: programs of CNI connect pods of the machine itself only: nodes must be 1; other machines may join")
+	}
 	if q := c.Etcd.QuotaBackendBytes; q != 0 && q < minQuota {
 		return fmt.Errorf("etcd.quotaBackendBytes must be at least %d, is %d", minQuota, q)
 	}
 	for field, path := range map[string]string{
 		"kubelet.config": c.Kubelet.Config, "kubelet.configDir": c.Kubelet.ConfigDir,
+		"networking.cniConfDir": c.Networking.CNIConfDir, "networking.cniBinDir": c.Networking.CNIBinDir,
 		"kubelet.imageCredentialProviderConfig": c.Kubelet.ImageCredentialProviderConfig, "kubelet.imageCredentialProviderBinDir": c.Kubelet.ImageCredentialProviderBinDir,
 	} {
 		if path != "" && !filepath.IsAbs(path) {
 			return fmt.Errorf("%s: %q must be an absolute path, since a cluster is started again from anywhere", field, path)
 		}
 	}
+	if err := c.Router.validate(); err != nil {
+		return err
+	}
+	if err := c.LoadBalancer.validate(c.Networking); err != nil {
+		return err
+	}
+	if _, err := c.DNS.allowed(); err != nil {
+		return err
+	}
+	if err := c.Proxy.validate(); err != nil {
+		return err
+	}
 	return c.APIServer.validate()
 }
+
+// maxNodes is how many nodes a cluster may have on one machine.
+const maxNodes = 100
 
 func badName(name string) error {
 	return fmt.Errorf("name %q must be lower-case letters, digits and dashes, at most 32", name)

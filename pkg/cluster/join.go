@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/pki"
@@ -54,7 +55,7 @@ func Join(ctx context.Context, c Config, name string, ip netip.Addr) ([]byte, er
 	if err := checkJoin(c, server, name, ip); err != nil {
 		return nil, err
 	}
-	if c.Kubelet.PodCIDR, err = register(ctx, client, c, name, ip); err != nil {
+	if c.Kubelet.PodCIDR, err = register(ctx, client, c, joiner{name: name, ip: ip}); err != nil {
 		return nil, err
 	}
 	// After the node was registered: what is older does not count (package removednode).
@@ -63,15 +64,25 @@ func Join(ctx context.Context, c Config, name string, ip netip.Addr) ([]byte, er
 		return nil, err
 	}
 	url := "https://" + net.JoinHostPort(server.String(), strconv.Itoa(c.APIPort))
-	k := kubeconfig(c.Name, url, creds.ca.Cert, identity)
-	about, err := json.Marshal(Config{
-		APIVersion: APIVersion, Kind: Kind, Networking: c.Networking,
-		Kubelet: KubeletConfig{NodeName: name, NodeIP: ip.String(), PodCIDR: c.Kubelet.PodCIDR},
+	return nodeKubeconfig(c.Name, "", url, creds.ca.Cert, identity, Config{
+		Networking: c.Networking, DNS: c.DNS, Kubelet: KubeletConfig{NodeName: name, NodeIP: ip.String(), PodCIDR: c.Kubelet.PodCIDR},
 	})
+}
+
+// nodeKubeconfig is what ReadJoin reads; by names the user in it, unless it is empty, and about is the configuration of the node, as
+// far as the cluster gives it.
+func nodeKubeconfig(name, by, url string, ca []byte, identity pki.Pair, about Config) ([]byte, error) {
+	about.APIVersion, about.Kind = APIVersion, Kind
+	data, err := json.Marshal(about)
 	if err != nil {
 		return nil, err
 	}
-	k.Clusters[k.Contexts[k.CurrentContext].Cluster].Extensions = map[string]runtime.Object{joinExtension: &runtime.Unknown{Raw: about, ContentType: runtime.ContentTypeJSON}}
+	k := kubeconfig(name, url, ca, identity)
+	if current := k.Contexts[k.CurrentContext]; by != "" {
+		k.AuthInfos = map[string]*clientcmdapi.AuthInfo{by: k.AuthInfos[current.AuthInfo]}
+		current.AuthInfo = by
+	}
+	k.Clusters[k.Contexts[k.CurrentContext].Cluster].Extensions = map[string]runtime.Object{joinExtension: &runtime.Unknown{Raw: data, ContentType: runtime.ContentTypeJSON}}
 	return clientcmd.Write(*k)
 }
 
@@ -85,7 +96,8 @@ func joinRequest(name string, ip netip.Addr) pki.Request {
 	}
 }
 
-// checkJoin refuses names and addresses that are the control plane's: the certificate would be good for playing its part.
+// checkJoin refuses names and addresses that are the control plane's: the certificate would be good for playing its part. So it would be
+// with those of the further nodes of its machine, whose certificates count also while their Node is missing.
 func checkJoin(c Config, server netip.Addr, name string, ip netip.Addr) error {
 	services, err := netip.ParsePrefix(c.Networking.ServiceSubnet)
 	if err != nil {
@@ -99,9 +111,16 @@ func checkJoin(c Config, server netip.Addr, name string, ip netip.Addr) error {
 	if c.NodeCount() > 0 {
 		taken = append(taken, c.Kubelet.NodeName)
 	}
+	further, err := nodesDir(c).List()
+	if err != nil {
+		return err
+	}
+	for _, n := range further {
+		taken = append(taken, n.Name, n.IP.String())
+	}
 	for _, h := range []string{name, ip.String()} {
 		if slices.Contains(taken, h) {
-			return &Problem{Cause: fmt.Sprintf("%s is a name or address of the control plane", h), Remedy: "give the name and the address of the machine that shall join"}
+			return &Problem{Cause: fmt.Sprintf("%s is a name or address of the control plane, or of a node of its machine", h), Remedy: "give the name and the address of the machine that shall join"}
 		}
 	}
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
@@ -110,47 +129,59 @@ func checkJoin(c Config, server netip.Addr, name string, ip netip.Addr) error {
 	return nil
 }
 
+// joiner is a machine that asks to be registered.
+type joiner struct {
+	name string
+	ip   netip.Addr
+	// key is the fingerprint of its key if it has joined by a token; "" if an administrator has made its kubeconfig.
+	key string
+}
+
 // joinedNode is what the cluster keeps of a node that has joined, in the ConfigMap policy.JoinedNodes.
-type joinedNode struct{ address, pods string }
+type joinedNode struct{ address, pods, key string }
 
-func (j joinedNode) String() string { return j.address + " " + j.pods }
+func (j joinedNode) String() string { return strings.TrimSpace(j.address + " " + j.pods + " " + j.key) }
 
-func parseJoined(s string) joinedNode {
-	address, pods, _ := strings.Cut(s, " ")
-	return joinedNode{address, pods}
+func parseJoined(s string) (j joinedNode) {
+	for i, field := range strings.Fields(s) {
+		if i < 3 {
+			*[]*string{&j.address, &j.pods, &j.key}[i] = field
+		}
+	}
+	return j
 }
 
 // register notes the address of a node and gives it a range for its pods: that which its Node has, or a free one, with which the
 // Node is made. Of two that register nodes at the same time one notes its range first, and the other one looks again.
-func register(ctx context.Context, client kubernetes.Interface, c Config, name string, ip netip.Addr) (pods string, err error) {
+func register(ctx context.Context, client kubernetes.Interface, c Config, j joiner) (pods string, err error) {
 	var known bool
 	for {
-		pods, known, err = note(ctx, client, c, name, ip)
+		pods, known, err = note(ctx, client, c, j)
 		if !apierrors.IsConflict(err) || ctx.Err() != nil {
 			break
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("choosing a pod range for node %q: %w", name, err)
+		return "", fmt.Errorf("choosing a pod range for node %q: %w", j.name, err)
 	}
 	if known {
 		return pods, nil
 	}
 	_, err = client.CoreV1().Nodes().Create(ctx, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDR: pods, PodCIDRs: []string{pods}},
+		ObjectMeta: metav1.ObjectMeta{Name: j.name}, Spec: corev1.NodeSpec{PodCIDR: pods, PodCIDRs: []string{pods}},
 	}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return "", fmt.Errorf("node %q is being registered by somebody else, too: try again", name)
+		return "", fmt.Errorf("node %q is being registered by somebody else, too: try again", j.name)
 	}
 	if err != nil {
-		return "", fmt.Errorf("registering node %q: %w", name, err)
+		return "", fmt.Errorf("registering node %q: %w", j.name, err)
 	}
 	return pods, nil
 }
 
 // note chooses the pod range of a node and writes it down with its address. It fails with a conflict if somebody else noted
 // something meanwhile.
-func note(ctx context.Context, client kubernetes.Interface, c Config, name string, ip netip.Addr) (pods string, known bool, _ error) {
+func note(ctx context.Context, client kubernetes.Interface, c Config, j joiner) (pods string, known bool, _ error) {
 	own, cluster, err := nodePods(c)
 	if err != nil {
 		return "", false, err
@@ -168,13 +199,23 @@ func note(ctx context.Context, client kubernetes.Interface, c Config, name strin
 	if err != nil {
 		return "", false, fmt.Errorf("listing nodes: %w", err)
 	}
-	if pods, known, err = rangeOf(name, own, cluster, nodes.Items, joined.Data); err != nil {
+	if j.key != "" {
+		if err := mayClaim(j, nodes.Items, joined.Data); err != nil {
+			return "", false, err
+		}
+	}
+	gateways, err := gatewaySubnet(c)
+	if err != nil {
+		return "", false, fmt.Errorf("router.gatewaySubnet: %w", err)
+	}
+	space := podSpace{all: cluster, own: own, gateways: gateways}
+	if pods, known, err = space.rangeOf(j.name, nodes.Items, joined.Data); err != nil {
 		return "", false, err
 	}
 	if joined.Data == nil {
 		joined.Data = map[string]string{}
 	}
-	joined.Data[name] = joinedNode{ip.String(), pods}.String()
+	joined.Data[j.name] = joinedNode{j.ip.String(), pods, j.key}.String()
 	if !missing {
 		_, err = all.Update(ctx, joined, metav1.UpdateOptions{})
 		return pods, known, err
@@ -185,11 +226,15 @@ func note(ctx context.Context, client kubernetes.Interface, c Config, name strin
 	return pods, known, err
 }
 
-// rangeOf is the pod range of a node; known says that its Node has it already. own is that of the control plane's node. Ranges that
+// podSpace is what the ranges of pods are parts of. Its own range is that of the control plane's node, and gateways, if valid, has
+// addresses of Gateways.
+type podSpace struct{ all, own, gateways netip.Prefix }
+
+// rangeOf is the pod range of a node; known says that its Node has it already. Ranges that
 // were noted are taken, also those of nodes that are not there: they may be about to be registered. Only when no other is left,
 // those are given again.
-func rangeOf(name string, own, cluster netip.Prefix, nodes []corev1.Node, joined map[string]string) (pods string, known bool, _ error) {
-	taken := map[string]bool{own.String(): true}
+func (s podSpace) rangeOf(name string, nodes []corev1.Node, joined map[string]string) (pods string, known bool, _ error) {
+	taken := map[string]bool{s.own.String(): true}
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Name == name && n.Spec.PodCIDR == "" {
@@ -206,17 +251,17 @@ func rangeOf(name string, own, cluster netip.Prefix, nodes []corev1.Node, joined
 			taken[parseJoined(text).pods] = true
 		}
 	}
-	if free, err := nextRange(cluster, own.Bits(), taken); err == nil {
+	if free, err := s.next(taken); err == nil {
 		return free, false, nil
 	}
-	free, err := nextRange(cluster, own.Bits(), registered)
+	free, err := s.next(registered)
 	return free, false, err
 }
 
-// nextRange returns the first range of the given size in cluster that is not taken.
-func nextRange(cluster netip.Prefix, bits int, taken map[string]bool) (string, error) {
-	for p := netip.PrefixFrom(cluster.Masked().Addr(), bits); cluster.Contains(p.Addr()); {
-		if !taken[p.String()] {
+// next returns the first range as large as its own that is not taken.
+func (s podSpace) next(taken map[string]bool) (string, error) {
+	for p := netip.PrefixFrom(s.all.Masked().Addr(), s.own.Bits()); s.all.Contains(p.Addr()); {
+		if !taken[p.String()] && !p.Overlaps(s.gateways) {
 			return p.String(), nil
 		}
 		next, ok := after(p)
@@ -225,7 +270,11 @@ func nextRange(cluster netip.Prefix, bits int, taken map[string]bool) (string, e
 		}
 		p = next
 	}
-	return "", fmt.Errorf("no pod range is left in %s: make networking.podSubnet larger", cluster)
+	beside := ""
+	if s.gateways.IsValid() && s.all.Overlaps(s.gateways) {
+		beside = fmt.Sprintf(" beside the addresses of Gateways, %s (router.gatewaySubnet)", s.gateways)
+	}
+	return "", fmt.Errorf("no pod range is left in %s%s: make networking.podSubnet larger", s.all, beside)
 }
 
 // after is the range that follows p.
@@ -263,6 +312,7 @@ func ReadJoin(path string) (*Membership, error) {
 	if user == nil {
 		return nil, errors.New("the node's kubeconfig has no user")
 	}
+	m.by = current.AuthInfo
 	m.joined = pki.Pair{Cert: user.ClientCertificateData, Key: user.ClientKeyData}
 	return m, nil
 }

@@ -31,6 +31,7 @@ import (
 	"k8s.io/client-go/util/certificate"
 
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
+	nodes "minik8s.io/minik8s/pkg/node"
 	"minik8s.io/minik8s/pkg/pki"
 )
 
@@ -395,11 +396,18 @@ func TestCheckJoin(t *testing.T) {
 		{"its address", "worker", "192.0.2.1", "of the control plane"},
 		{"its cluster IP", "worker", "10.96.0.1", "of the control plane"},
 		{"loopback", "worker", "127.0.0.1", "of the control plane"},
+		{"a further node of its machine", "own-2", "192.0.2.7", "of a node of its machine"},
+		{"the address of one", "worker", "10.196.0.2", "of a node of its machine"},
 		{"no name", "Worker_1", "192.0.2.7", "no name for a node"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			err := checkJoin(joining(), netip.MustParseAddr("192.0.2.1"), tc.node, netip.MustParseAddr(tc.ip))
+			c := joining()
+			c.DataDir = t.TempDir()
+			if err := nodesDir(c).Write(nodes.Node{Name: "own-2", IP: netip.MustParseAddr("10.196.0.2"), State: nodes.Stopped}); err != nil {
+				t.Fatal(err)
+			}
+			err := checkJoin(c, netip.MustParseAddr("192.0.2.1"), tc.node, netip.MustParseAddr(tc.ip))
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
@@ -424,7 +432,7 @@ func TestRegister_AtTheSameTime(t *testing.T) {
 	results := make(chan result, count)
 	for i := range count {
 		go func() {
-			pods, err := register(t.Context(), client, joining(), fmt.Sprintf("worker-%d", i), netip.MustParseAddr("192.0.2.7"))
+			pods, err := register(t.Context(), client, joining(), joiner{name: fmt.Sprintf("worker-%d", i), ip: netip.MustParseAddr("192.0.2.7")})
 			results <- result{pods, err}
 		}()
 	}
@@ -438,7 +446,7 @@ func TestRegister_AtTheSameTime(t *testing.T) {
 		}
 		seen[got.pods] = true
 	}
-	if pods, err := register(t.Context(), client, joining(), "worker-0", netip.MustParseAddr("192.0.2.9")); err != nil || !seen[pods] {
+	if pods, err := register(t.Context(), client, joining(), joiner{name: "worker-0", ip: netip.MustParseAddr("192.0.2.9")}); err != nil || !seen[pods] {
 		t.Errorf("again: %s, %v", pods, err)
 	}
 }
@@ -468,7 +476,7 @@ func TestRangeOf(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got, known, err := rangeOf("n", own, netip.MustParsePrefix(tc.cluster), tc.nodes, tc.joined)
+			got, known, err := podSpace{all: netip.MustParsePrefix(tc.cluster), own: own}.rangeOf("n", tc.nodes, tc.joined)
 			if got != tc.want || known != tc.known || (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Errorf("got %q, %t, %v", got, known, err)
 			}
@@ -481,14 +489,14 @@ func TestRegister_LostAnswer(t *testing.T) {
 	t.Parallel()
 	client := fake.NewClientset()
 	ip := netip.MustParseAddr("192.0.2.7")
-	first, err := register(t.Context(), client, joining(), "n", ip)
+	first, err := register(t.Context(), client, joining(), joiner{name: "n", ip: ip})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := client.CoreV1().Nodes().Delete(t.Context(), "n", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := register(t.Context(), client, joining(), "n", ip); err != nil || again != first {
+	if again, err := register(t.Context(), client, joining(), joiner{name: "n", ip: ip}); err != nil || again != first {
 		t.Errorf("again: %q, %v; want %q", again, err, first)
 	}
 }

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -30,6 +31,8 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet"
 	"minik8s.io/minik8s/pkg/kubelet/configuration"
 	"minik8s.io/minik8s/pkg/kubelet/container/docker"
+	"minik8s.io/minik8s/pkg/network"
+	"minik8s.io/minik8s/pkg/network/cni"
 	"minik8s.io/minik8s/pkg/network/ptp"
 	"minik8s.io/minik8s/pkg/network/routes"
 	"minik8s.io/minik8s/pkg/pki"
@@ -74,6 +77,9 @@ func networkDir(c Config) string { return filepath.Join(c.DataDir, "network") }
 // cgroupRoot holds the cgroups of a cluster's pods.
 func cgroupRoot(c Config) string { return "/" + contextName(c.Name) }
 
+// cgroupRootOf holds those of the pods of one of several nodes. No name of a cluster has a dot.
+func cgroupRootOf(c Config) string { return cgroupRoot(c) + "." + c.Kubelet.NodeName }
+
 // nodePods is the range of the node's pods, by default the first /24 of the cluster's.
 func nodePods(c Config) (pods, cluster netip.Prefix, err error) {
 	if cluster, err = netip.ParsePrefix(c.Networking.PodSubnet); err != nil {
@@ -88,27 +94,16 @@ func nodePods(c Config) (pods, cluster netip.Prefix, err error) {
 	return pods, cluster, nil
 }
 
-func newNetwork(c Config) (*ptp.Plugin, error) {
+// newNetwork makes the pod network of a node. netNS is the path of its network namespace, "" for the process's own.
+func newNetwork(c Config, netNS string) (network.Plugin, error) {
+	if n := c.Networking; n.CNIConfDir != "" {
+		return cni.New(cni.Config{ConfDir: n.CNIConfDir, BinDirs: []string{cmp.Or(n.CNIBinDir, "/opt/cni/bin")}, StateDir: networkDir(c)})
+	}
 	pods, all, err := nodePods(c)
 	if err != nil {
 		return nil, err
 	}
-	return ptp.New(ptp.Config{Name: c.Name, PodCIDRs: []netip.Prefix{pods}, ClusterCIDRs: []netip.Prefix{all}, StateDir: networkDir(c)})
-}
-
-func proxyConfig(c Config, ip netip.Addr, shared informers.SharedInformerFactory) (proxy.Config, error) {
-	_, pods, err := nodePods(c)
-	if err != nil {
-		return proxy.Config{}, err
-	}
-	services, err := netip.ParsePrefix(c.Networking.ServiceSubnet)
-	if err != nil {
-		return proxy.Config{}, fmt.Errorf("networking.serviceSubnet: %w", err)
-	}
-	return proxy.Config{
-		Cluster: c.Name, NodeName: c.Kubelet.NodeName, NodeIPs: []netip.Addr{ip}, Informers: shared,
-		ClusterCIDRs: []netip.Prefix{pods}, ServiceCIDRs: []netip.Prefix{services},
-	}, nil
+	return ptp.New(ptp.Config{Name: c.Name, PodCIDRs: []netip.Prefix{pods}, ClusterCIDRs: []netip.Prefix{all}, StateDir: networkDir(c), NetNS: netNS})
 }
 
 // node is what the parts of a node are made from, whoever hands it out: the control plane of the same process, or a file
@@ -117,14 +112,37 @@ type node struct {
 	config Config
 	ip     netip.Addr
 	dnsIP  netip.Addr
-	// kubelet is the node's identity, proxy that of what watches Services.
-	kubelet, proxy *rest.Config
+	// kubelet is the node's identity, proxy that of what watches Services, policy that of what watches NetworkPolicies.
+	kubelet, proxy, policy *rest.Config
 	// serving is the kubelet's certificate at the time.
 	serving func() (*tls.Certificate, error)
 	ca      []byte
+	// metrics count what cluster DNS does, and records has events written about its configuration: one node does that for all.
+	metrics *dns.Metrics
+	records bool
+	// names is cluster DNS, once it is built.
+	names *dns.Server
+	// made takes the kubelet when there is one, and images has some that no registry may have; either may be nil.
+	made   func(*kubelet.Kubelet)
+	images kubelet.ImageSource
+	// pulls tell what was pulled, where several nodes have one engine.
+	pulls *kubelet.ImagePulls
+	// apart is what is its own where several nodes share the machine; zero for the first, which is the machine.
+	apart apart
 }
 
-// buildNode makes kubelet, service proxy, routes, the keeper of volumes and DNS.
+// apart is what a node has that is not the machine.
+type apart struct {
+	netNS   string       // the path of its network namespace
+	segment netip.Prefix // has the addresses of the nodes that it reaches without a router
+	size    kubelet.Size
+	// shared is started by somebody else.
+	shared informers.SharedInformerFactory
+	// names is cluster DNS of the first node, which answers on this one, too.
+	names *dns.Server
+}
+
+// buildNode makes kubelet, service proxy, routes, the enforcer of network policies, the keeper of volumes and DNS.
 func (r *runner) buildNode() (func(context.Context) error, error) {
 	c := r.config
 	if c.NodeCount() == 0 {
@@ -138,8 +156,19 @@ func (r *runner) buildNode() (func(context.Context) error, error) {
 	if n.proxy, err = r.credentials.Client(policy.ServicesUser); err != nil {
 		return nil, err
 	}
+	if n.policy, err = r.credentials.Client(policy.NetworkPolicyUser); err != nil {
+		return nil, err
+	}
 	n.serving = r.credentials.ca.Leaf(nodeRequest(c.Kubelet.NodeName, r.nodeIP)).Certificate
-	return n.build(r.dns)
+	n.metrics, n.records = r.dnsMetrics, true
+	n.made = r.machine.Store
+	if n.pulls, err = kubelet.OpenImagePulls(kubeletDir(c)); err != nil {
+		return nil, err
+	}
+	r.fleet.pulls = n.pulls
+	return n.build(r.publishDNS, r.holdAddresses, func(shared informers.SharedInformerFactory) (func(context.Context) error, error) {
+		return r.moreNodes(shared, n.names)
+	})
 }
 
 const nodeGroup = "system:nodes"
@@ -173,27 +202,34 @@ func (n *node) build(more ...part) (func(context.Context) error, error) {
 		return nil, err
 	}
 	// The proxy, routes and DNS watch the same objects: one cache serves all.
-	_, shared, err := clientOf(n.proxy, "kube-proxy")
+	client, shared, err := clientOf(n.proxy, "kube-proxy")
 	if err != nil {
 		return nil, err
+	}
+	if n.apart.shared != nil {
+		shared = n.apart.shared
 	}
 	config, err := proxyConfig(n.config, n.ip, shared)
 	if err != nil {
 		return nil, err
 	}
+	config.NetNS = n.apart.netNS
 	p, err := proxy.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("building service proxy: %w", err)
-	}
-	ways, err := routes.New(routes.Config{NodeName: n.config.Kubelet.NodeName, ClusterCIDR: config.ClusterCIDRs[0], Nodes: shared.Core().V1().Nodes()})
-	if err != nil {
-		return nil, fmt.Errorf("building routes: %w", err)
 	}
 	volumes, err := buildKeeper(n.config, n.kubelet)
 	if err != nil {
 		return nil, err
 	}
-	runs := []func(context.Context) error{k.Start, p.Start, ways.Start, volumes}
+	names, err := n.serveDNS(client, shared)
+	if err != nil {
+		return nil, err
+	}
+	runs := []func(context.Context) error{k.Start, p.Start, volumes, names}
+	if n.config.Networking.CNIConfDir == "" { // else routes and policies are the network's own
+		more = append(more, n.leadToPods, n.enforcePolicies)
+	}
 	for _, m := range more {
 		run, err := m(shared)
 		if err != nil {
@@ -206,9 +242,25 @@ func (n *node) build(more ...part) (func(context.Context) error, error) {
 		for _, run := range runs {
 			parts.Go(func() error { return run(ctx) })
 		}
-		shared.Start(ctx.Done())
+		if n.apart.shared == nil {
+			shared.Start(ctx.Done())
+		}
 		return parts.Wait()
 	}, nil
+}
+
+// leadToPods builds what routes packets for pods on other nodes there.
+func (n *node) leadToPods(shared informers.SharedInformerFactory) (func(context.Context) error, error) {
+	_, all, err := nodePods(n.config)
+	if err != nil {
+		return nil, err
+	}
+	ways, err := routes.New(routes.Config{NodeName: n.config.Kubelet.NodeName, ClusterCIDR: all, Nodes: shared.Core().V1().Nodes(),
+		NetNS: n.apart.netNS, Segment: n.apart.segment})
+	if err != nil {
+		return nil, fmt.Errorf("building routes: %w", err)
+	}
+	return ways.Start, nil
 }
 
 // kubeletSettings are those of the files that a configuration names, with what the cluster gives where they are silent.
@@ -250,11 +302,11 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	runtime, err := newRuntime(c, settings)
+	runtime, err := newRuntime(c, settings, n.apart.netNS)
 	if err != nil {
 		return nil, err
 	}
-	network, err := newNetwork(c)
+	connector, err := newNetwork(c, n.apart.netNS)
 	if err != nil {
 		return nil, fmt.Errorf("building pod network: %w", err)
 	}
@@ -268,47 +320,26 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(n.ca)
+	standard, groups := kubelet.StandardDir, cgroupRoot(c)
+	if n.apart.netNS != "" {
+		standard, groups = "", cgroupRootOf(c)
+	}
 	k, err := kubelet.New(kubelet.Config{
-		NodeName: c.Kubelet.NodeName, Cluster: c.Name, Client: client, Runtime: runtime, Network: network,
-		RootDir: kubeletDir(c), StandardDir: kubelet.StandardDir,
+		NodeName: c.Kubelet.NodeName, Cluster: c.Name, Client: client, Runtime: runtime, Network: connector,
+		RootDir: kubeletDir(c), StandardDir: standard, NetNS: n.apart.netNS, Size: n.apart.size,
 		NodeIPs: []netip.Addr{n.ip}, PodCIDRs: []string{pods.String()},
 		ListenAddr: kubeletAddress(c), Certificate: n.serving, ClientCAs: roots,
-		Configuration: settings, CgroupRoot: cgroupRoot(c),
+		Configuration: settings, CgroupRoot: groups,
+		ImageSource: n.images, ImagePulls: n.pulls,
 		CredentialProviders: providers, CredentialProviderDir: c.Kubelet.ImageCredentialProviderBinDir,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building kubelet: %w", err)
 	}
+	if n.made != nil {
+		n.made(k)
+	}
 	return k, nil
-}
-
-// dns serves cluster DNS on the first address of the node's pod range, which only this machine and its pods reach, and
-// publishes it as the Service kube-system/kube-dns.
-func (r *runner) dns(shared informers.SharedInformerFactory) (func(context.Context) error, error) {
-	address, err := dnsAddress(r.config)
-	if err != nil {
-		return nil, err
-	}
-	if err := addLoopback(address); err != nil {
-		return nil, fmt.Errorf("adding the address of cluster DNS: %w", err)
-	}
-	s, err := dns.New(dns.Config{
-		Addrs: []string{netip.AddrPortFrom(address, 53).String()}, ClusterDomain: r.config.Networking.DNSDomain,
-		ServiceIPs: []netip.Addr{r.dnsIP()}, Informers: shared,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("building cluster DNS: %w", err)
-	}
-	admin, _, err := r.informers("minik8s", "kubernetes-admin", "system:masters")
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) error {
-		parts, ctx := errgroup.WithContext(ctx)
-		parts.Go(func() error { return s.Start(ctx) })
-		parts.Go(func() error { return publishDNS(ctx, admin, r.dnsIP(), address) })
-		return parts.Wait()
-	}, nil
 }
 
 func (r *runner) dnsIP() netip.Addr { return dnsIP(r.services) }
@@ -354,9 +385,9 @@ func dockerTLS(c Config) docker.TLS {
 	return docker.TLS{CertPath: c.Kubelet.DockerCertPath, Verify: c.Kubelet.DockerTLSVerify}
 }
 
-// newRuntime connects to the engine. The settings, of which only a kubelet needs one, may be nil.
-func newRuntime(c Config, settings *kubeletconfigv1beta1.KubeletConfiguration) (*docker.Runtime, error) {
-	config := docker.Config{Host: c.Kubelet.DockerHost, TLS: dockerTLS(c), Cluster: c.Name, Node: c.Kubelet.NodeName}
+// newRuntime connects to the engine. The settings and the path of the node's network namespace only a kubelet needs.
+func newRuntime(c Config, settings *kubeletconfigv1beta1.KubeletConfiguration, netNS string) (*docker.Runtime, error) {
+	config := docker.Config{Host: c.Kubelet.DockerHost, TLS: dockerTLS(c), Cluster: c.Name, Node: c.Kubelet.NodeName, NetNS: netNS}
 	if settings != nil {
 		size, err := resource.ParseQuantity(settings.ContainerLogMaxSize)
 		if err != nil {
@@ -372,7 +403,7 @@ func newRuntime(c Config, settings *kubeletconfigv1beta1.KubeletConfiguration) (
 }
 
 func withRuntime(c Config, f func(*docker.Runtime) error) error {
-	r, err := newRuntime(c, nil)
+	r, err := newRuntime(c, nil, "")
 	if err != nil {
 		return err
 	}
@@ -403,11 +434,14 @@ var clearSteps = []clearStep{
 		}
 		return proxy.Purge(ctx, config)
 	}},
+	{"load balancers' addresses", stepLimit, func(_ context.Context, c Config) error { return purgeAddresses(c) }},
+	{"network policies", stepLimit, func(_ context.Context, c Config) error { return purgePolicies(c) }},
 	{"kubelet's rules and cgroups", stepLimit, func(ctx context.Context, c Config) error {
 		return withRuntime(c, func(r *docker.Runtime) error { return kubelet.Clear(ctx, c.Name, r, cgroupRoot(c), kubeletDir(c)) })
 	}},
+	{"nodes", stepLimit, clearNodes},
 	{"pod network", stepLimit, func(ctx context.Context, c Config) error {
-		n, err := newNetwork(c)
+		n, err := newNetwork(c, "")
 		if err != nil {
 			return err
 		}
@@ -426,6 +460,13 @@ var clearSteps = []clearStep{
 			return err
 		}
 		return removeLoopback(a)
+	}},
+	{"addresses of Gateways", stepLimit, func(_ context.Context, c Config) error {
+		subnet, err := gatewaySubnet(c)
+		if err != nil || !subnet.IsValid() {
+			return err
+		}
+		return setLoopback(subnet, nil)
 	}},
 	{"mounts", stepLimit, func(_ context.Context, c Config) error {
 		err := unmountAll(kubeletDir(c)) // the data directory may be a mount itself

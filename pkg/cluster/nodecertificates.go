@@ -131,7 +131,7 @@ func (n *nodeCertificates) run(ctx context.Context) error {
 	return nil
 }
 
-var errNodeCertificateEnded = errors.New("the node's certificate has ended: make a new kubeconfig where the cluster runs, with: minik8s kubeconfig --node NAME --node-ip ADDRESS")
+var errNodeCertificateEnded = errors.New("the node's certificate has ended: remove the node and join again by a new token, or make a new kubeconfig where the cluster runs, with: minik8s kubeconfig --node NAME --node-ip ADDRESS")
 
 func (n *nodeCertificates) clientCertificate() (*tls.Certificate, error) {
 	if cert := n.client.Current(); cert != nil {

@@ -83,12 +83,20 @@ func (o *operation) choose(ctx context.Context, before entry, change Change) (en
 	if c, err = settle(c, others); err != nil {
 		return entry{}, err
 	}
+	if !o.agent { // addresses are those of the control plane's machine
+		if err := settlePool(&c, others); err != nil {
+			return entry{}, err
+		}
+	}
 	if err := checkOverlap(c.DataDir, string(o.dir), others); err != nil {
 		return entry{}, err
 	}
 	marked, err := checkFormat(c.DataDir)
 	if err != nil {
 		return entry{}, explain(err, c.DataDir)
+	}
+	if c, err = keepNodes(before.Config, c); err != nil {
+		return entry{}, err
 	}
 	e := entry{State: lifecycle.Beginning, Config: c, Agent: o.agent, Made: topmostMissing(c.DataDir), Adopted: marked}
 	if marked {
@@ -189,7 +197,8 @@ func leaveSettled(want *Config, running Config) {
 	want.APIPort = cmp.Or(want.APIPort, running.APIPort)
 	n, have := &want.Networking, running.Networking
 	n.PodSubnet, n.ServiceSubnet = cmp.Or(n.PodSubnet, have.PodSubnet), cmp.Or(n.ServiceSubnet, have.ServiceSubnet)
-	n.DNSDomain = cmp.Or(n.DNSDomain, have.DNSDomain)
+	n.DNSDomain, n.NodeSubnet = cmp.Or(n.DNSDomain, have.DNSDomain), cmp.Or(n.NodeSubnet, have.NodeSubnet)
+	want.LoadBalancer.Pool = cmp.Or(want.LoadBalancer.Pool, running.LoadBalancer.Pool)
 	k := &want.Kubelet
 	k.Port, k.NodeName = cmp.Or(k.Port, running.Kubelet.Port), cmp.Or(k.NodeName, running.Kubelet.NodeName)
 	k.DockerHost = cmp.Or(k.DockerHost, running.Kubelet.DockerHost)

@@ -309,12 +309,22 @@ func (s *Start) serves() error {
 	if err != nil {
 		return err
 	}
-	e.State, e.Before = lifecycle.Running, nil
+	e.State, e.Before, e.Config = lifecycle.Running, nil, s.Config
 	if err := write(s.operation.dir, e); err != nil {
 		return explain(err, s.Config.DataDir)
 	}
 	s.served = true
 	return nil
+}
+
+// counts notes how many nodes there are: a start without another number keeps them.
+func (s *Start) counts(nodes int) error {
+	e, err := read(s.operation.dir, s.Config.Name)
+	if err != nil || e.Config.NodeCount() == nodes {
+		return err
+	}
+	e.Config.Nodes = &nodes
+	return explain(write(s.operation.dir, e), s.Config.DataDir)
 }
 
 // Close lets go of the cluster. A start in the foreground that has failed is undone; of one in the background the parent

@@ -54,20 +54,28 @@ func (s clearStep) within(ctx context.Context, c Config) error {
 }
 
 // samePlace reports whether a start with one configuration finds and takes over what the other has left on the machine.
-func samePlace(a, b Config) bool { return placeOf(a) == placeOf(b) }
+func samePlace(a, b Config) bool {
+	is, other := placeOf(a), placeOf(b)
+	if is.pool == "" {
+		is.pool = other.pool // it has left none of its addresses
+	}
+	return is == other
+}
 
 // place is what tells where the containers, addresses and routes of a cluster are. Rules, links and cgroups are found by the
 // cluster's name.
 type place struct {
-	nodes                                     int
-	node, dockerHost, podCIDR, pods, services string
+	node, dockerHost, podCIDR, pods, services, nodes, cni, pool, gateways string
 }
 
 func placeOf(c Config) place {
 	if c.NodeCount() == 0 {
 		return place{}
 	}
-	return place{c.NodeCount(), c.Kubelet.NodeName, c.Kubelet.DockerHost, c.Kubelet.PodCIDR, c.Networking.PodSubnet, c.Networking.ServiceSubnet}
+	n := c.Networking
+	return place{
+		c.Kubelet.NodeName, c.Kubelet.DockerHost, c.Kubelet.PodCIDR, n.PodSubnet, n.ServiceSubnet, n.NodeSubnet, n.CNIConfDir, c.LoadBalancer.Pool, c.Router.GatewaySubnet,
+	}
 }
 
 // removeData removes the data of a cluster that nothing of is left elsewhere. A directory without the mark of a data

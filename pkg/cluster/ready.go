@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"minik8s.io/minik8s/pkg/network/cni"
 )
 
 // Step is a condition that a running cluster reaches on its way to Ready.
@@ -34,11 +36,40 @@ func steps(c Config, since time.Time) []Step {
 		{"default namespace and service account", defaultsExist},
 	}
 	if name := c.ownNode(); name != "" {
-		all = append(all, Step{"node", func(ctx context.Context, c kubernetes.Interface) (string, error) {
-			return nodeReady(ctx, c, name, since)
+		all = append(all, networkStep(nodeStep(name, since), c))
+	}
+	if c.NodeCount() > 1 {
+		all = append(all, Step{"nodes", func(ctx context.Context, client kubernetes.Interface) (string, error) {
+			return nodesReady(ctx, client, c, since)
 		}})
 	}
 	return all
+}
+
+func nodeStep(name string, since time.Time) Step {
+	return Step{"node", func(ctx context.Context, c kubernetes.Interface) (string, error) {
+		return nodeReady(ctx, c, name, since)
+	}}
+}
+
+// networkStep is the step of the machine's node where a network by CNI may come later, even by pods: until it is there, a node that is
+// registered is all there is to wait for.
+func networkStep(ready Step, c Config) Step {
+	dir := c.Networking.CNIConfDir
+	if dir == "" {
+		return ready
+	}
+	return Step{ready.Name, func(ctx context.Context, client kubernetes.Interface) (string, error) {
+		missing, err := ready.pending(ctx, client)
+		if err != nil || missing == "" || cni.Configured(dir) == nil {
+			return missing, err
+		}
+		_, err = client.CoreV1().Nodes().Get(ctx, c.Kubelet.NodeName, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return missing, nil
+		}
+		return "", err
+	}}
 }
 
 // waitReady waits for all steps and calls reached after each.

@@ -4,6 +4,9 @@
 package cluster
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 )
 
@@ -57,4 +61,32 @@ func TestNodeReady(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A node that waits for its network by CNI is waited for until it is registered, and until it is Ready once the network is there.
+func TestNetworkStep(t *testing.T) {
+	t.Parallel()
+	missing := ""
+	ready := Step{"node", func(context.Context, kubernetes.Interface) (string, error) { return missing, nil }}
+	dir := t.TempDir()
+	c := Config{Kubelet: KubeletConfig{NodeName: "own"}}
+	check := func(what string, step Step, client kubernetes.Interface, want string) {
+		t.Helper()
+		if got, err := step.pending(t.Context(), client); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", what, got, err, want)
+		}
+	}
+	none, one := fake.NewClientset(), fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "own"}})
+	missing = "node own: no network"
+	check("our own network", networkStep(ready, c), one, missing)
+	c.Networking.CNIConfDir = dir
+	step := networkStep(ready, c)
+	check("not registered", step, none, missing)
+	check("registered", step, one, "")
+	if err := os.WriteFile(filepath.Join(dir, "n.conf"), []byte(`{"cniVersion": "1.0.0", "name": "n", "type": "p"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("configured", step, one, missing)
+	missing = ""
+	check("ready", step, one, "")
 }

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,14 +84,10 @@ func freePort(first int, taken map[int]bool) (int, error) {
 
 func settleNetworks(c *Config, others []Config) error {
 	var taken []netip.Prefix
-	for _, o := range others {
-		for _, s := range []string{o.Networking.PodSubnet, o.Networking.ServiceSubnet} {
-			if p, err := netip.ParsePrefix(s); err == nil {
-				taken = append(taken, p)
-			}
-		}
+	for _, o := range slices.Concat(others, []Config{{LoadBalancer: c.LoadBalancer}}) {
+		taken = append(taken, ranges(o)...)
 	}
-	if c.Networking.PodSubnet == "" || c.Networking.ServiceSubnet == "" {
+	if c.Networking.PodSubnet == "" || c.Networking.ServiceSubnet == "" || c.Networking.NodeSubnet == "" {
 		reached, err := destinations()
 		if err != nil {
 			return err
@@ -98,9 +95,9 @@ func settleNetworks(c *Config, others []Config) error {
 		taken = append(taken, reached...)
 	}
 	for _, s := range []struct {
-		subnet      *string
-		first, step int
-	}{{&c.Networking.PodSubnet, 244, -1}, {&c.Networking.ServiceSubnet, 96, 1}} {
+		subnet            *string
+		first, step, bits int
+	}{{&c.Networking.PodSubnet, 244, -1, 16}, {&c.Networking.ServiceSubnet, 96, 1, 16}, {&c.Networking.NodeSubnet, 196, -1, 24}} {
 		if *s.subnet != "" {
 			continue
 		}
@@ -108,7 +105,7 @@ func settleNetworks(c *Config, others []Config) error {
 		if err != nil {
 			return err
 		}
-		*s.subnet, taken = p.String(), append(taken, p)
+		*s.subnet, taken = netip.PrefixFrom(p.Addr(), s.bits).String(), append(taken, p)
 	}
 	return nil
 }

@@ -37,6 +37,8 @@ type Config struct {
 	ClusterCIDRs []netip.Prefix
 	// ServiceCIDRs are left out of the ranges of nodes.
 	ServiceCIDRs []netip.Prefix
+	// LoadBalancerPool is where Services of type LoadBalancer get their addresses from, by preference. Without one they get none.
+	LoadBalancerPool []netip.Prefix
 	// CheckPolicy returns what is wrong with the expressions of a ValidatingAdmissionPolicy, by the schemas of what it matches.
 	// Default: nobody checks policies, and their status stays empty.
 	CheckPolicy func(*admissionv1.ValidatingAdmissionPolicy) []admissionv1.ExpressionWarning

@@ -42,6 +42,7 @@ import (
 	"minik8s.io/minik8s/pkg/controllers/resourceclaim"
 	"minik8s.io/minik8s/pkg/controllers/resourcequota"
 	"minik8s.io/minik8s/pkg/controllers/rootcacertpublisher"
+	"minik8s.io/minik8s/pkg/controllers/service"
 	"minik8s.io/minik8s/pkg/controllers/serviceaccount"
 	"minik8s.io/minik8s/pkg/controllers/serviceaccounttoken"
 	"minik8s.io/minik8s/pkg/controllers/servicecidrs"
@@ -103,6 +104,7 @@ func List() []Controller {
 		{Name: "bootstrapsigner", Upstream: "bootstrap-signer-controller", ServiceAccount: "bootstrap-signer", Off: true, Setup: bootstrapsigner.Setup},
 		{Name: "tokencleaner", Upstream: "token-cleaner-controller", ServiceAccount: "token-cleaner", Off: true, Setup: tokencleaner.Setup},
 		{Name: "servicecidrs", Upstream: "service-cidr-controller", ServiceAccount: "service-cidrs-controller", EventSource: "service-cidr-controller", Setup: servicecidrs.Setup},
+		{Name: "service", Upstream: "service-lb-controller", ServiceAccount: "service-controller", Setup: service.Setup},
 		{Name: "nodeipam", Upstream: "node-ipam-controller", ServiceAccount: "node-controller", EventSource: "cidrAllocator", Setup: nodeipam.Setup},
 		{Name: "ttl", Upstream: "ttl-controller", ServiceAccount: "ttl-controller", Setup: ttl.Setup},
 		{Name: "resourcequota", Upstream: "resourcequota-controller", ServiceAccount: "resourcequota-controller", Setup: resourcequota.Setup},

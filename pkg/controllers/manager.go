@@ -185,7 +185,7 @@ func (c *Controllers) env(cfg Config, entry Controller) (setup.Env, error) {
 		TokenKey:    cfg.TokenKey,
 		SigningCA:   cfg.SigningCA,
 
-		ClusterCIDRs: cfg.ClusterCIDRs, ServiceCIDRs: cfg.ServiceCIDRs,
+		ClusterCIDRs: cfg.ClusterCIDRs, ServiceCIDRs: cfg.ServiceCIDRs, LoadBalancerPool: cfg.LoadBalancerPool,
 	}, nil
 }
 

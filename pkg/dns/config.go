@@ -8,48 +8,57 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/miekg/dns"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
-	"minik8s.io/minik8s/pkg/dns/internal/answer"
+	"minik8s.io/minik8s/pkg/dns/internal/corefile"
+	"minik8s.io/minik8s/pkg/dns/internal/metrics"
 )
 
-// Config is what a Server needs. Only Informers has no default.
+// Where the Corefile is, as everywhere.
+const (
+	ConfigNamespace = "kube-system"
+	ConfigName      = "coredns"
+	ConfigKey       = "Corefile"
+)
+
+// DefaultCorefile is the Corefile that kubeadm gives a cluster of the domain.
+func DefaultCorefile(domain string) string { return corefile.Default(domain) }
+
+// Config is what a Server needs. Client and Informers have no default.
 type Config struct {
-	// Addrs are the host:port pairs to listen on, each for UDP and TCP. Port 0 takes a free port, the same for both.
-	// Default "0.0.0.0:0".
-	Addrs []string
-	// ClusterDomain is the zone. Default "cluster.local".
+	// ClusterDomain is the zone of the default Corefile. Default "cluster.local".
 	ClusterDomain string
 	// ServiceIPs are the addresses at which pods reach this server, that is the cluster IPs of kube-system/kube-dns.
 	// They are the addresses of ns.dns.<zone>, and are never used as upstream.
 	ServiceIPs []netip.Addr
-	// Informers supplies Services, EndpointSlices and Namespaces, and Pods if VerifyPods. New asks for the informers,
-	// the caller starts the factory after New.
+	// Client watches the Corefile, and pods if that says "pods verified".
+	Client kubernetes.Interface
+	// Informers supplies Services, EndpointSlices, Namespaces and Nodes. New asks for the informers, the caller starts the
+	// factory after New.
 	Informers informers.SharedInformerFactory
-	// VerifyPods answers names such as 1-2-3-4.ns.pod.<zone> only if that pod exists (CoreDNS "pods verified").
-	// Default: every address is echoed ("pods insecure").
-	VerifyPods bool
-	// Upstreams are name servers, host or host:port, for names outside the cluster. They take precedence over ResolvConf.
-	Upstreams []string
-	// ResolvConf is a file with upstream name servers, read again when it is some seconds old. Default
-	// "/etc/resolv.conf"; "none" forwards nothing, and such names are refused.
+	// Recorder writes events about a Corefile that cannot be used. Default: only the log tells.
+	Recorder record.EventRecorder
+	// PodCIDRs are the cluster's ranges of pods. Who may ask are those, the nodes, the machine itself, and AllowFrom.
+	PodCIDRs []netip.Prefix
+	// AllowFrom are further ranges of who may ask. Default: none.
+	AllowFrom []netip.Prefix
+	// ResolvConf stands for the files with name servers that a Corefile names, "none" for one without servers. Such a file is
+	// read again when it is some seconds old. Default: what is named.
 	ResolvConf string
-	// TTL is the lifetime of cluster records, rounded to seconds. Default 5s, CoreDNS's.
-	TTL time.Duration
+	// Metrics counts. Default: new ones, which nobody sees.
+	Metrics *Metrics
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 }
 
 func (c *Config) complete() error {
-	if c.Informers == nil {
-		return errors.New("dns: informers are required")
-	}
-	if len(c.Addrs) == 0 {
-		c.Addrs = []string{"0.0.0.0:0"}
+	if c.Informers == nil || c.Client == nil {
+		return errors.New("dns: a client and informers are required")
 	}
 	if c.ClusterDomain == "" {
 		c.ClusterDomain = "cluster.local"
@@ -57,11 +66,8 @@ func (c *Config) complete() error {
 	if _, ok := dns.IsDomainName(c.ClusterDomain); !ok || strings.Trim(c.ClusterDomain, ".") == "" {
 		return fmt.Errorf("dns: %q is not a domain name", c.ClusterDomain)
 	}
-	if c.ResolvConf == "" {
-		c.ResolvConf = "/etc/resolv.conf"
-	}
-	if c.TTL == 0 {
-		c.TTL = 5 * time.Second
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics()
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
@@ -69,11 +75,13 @@ func (c *Config) complete() error {
 	return nil
 }
 
-func (c *Config) zone() answer.Zone {
-	return answer.Zone{
-		Domain:      strings.ToLower(dns.Fqdn(c.ClusterDomain)),
-		TTL:         uint32(c.TTL / time.Second),
-		NameServers: c.ServiceIPs,
-		VerifyPods:  c.VerifyPods,
-	}
+// Metrics are what several servers of one process count together. It is safe for concurrent use.
+type Metrics struct {
+	*metrics.Set
 }
+
+// MetricsPath is where the API server serves the metrics of its process. CoreDNS's port 9153 would be taken from the machine.
+const MetricsPath = "/metrics/dns"
+
+// NewMetrics returns metrics whose Handler serves them to Prometheus, under CoreDNS's names.
+func NewMetrics() *Metrics { return &Metrics{metrics.New()} }

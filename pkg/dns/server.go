@@ -2,56 +2,55 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dns is the cluster's name server, this project's CoreDNS. Services and EndpointSlices become an immutable index
-// (internal/index), a question and the index become an answer (internal/answer), everything else is asked elsewhere
-// (internal/forward). Touch this package for sockets and for what is watched.
+// (internal/index), the ConfigMap kube-system/coredns becomes server blocks (internal/corefile, internal/resolve); a question and
+// the index become an answer (internal/answer), everything else is asked elsewhere (internal/forward) and kept for a while
+// (internal/cache). Touch this package for sockets, for who may ask, and for what is watched.
 //
 // Pods reach it by the Service kube-system/kube-dns, which has the cluster's DNS address and no selector; its EndpointSlice
-// names this node's address and the ports that Addrs reports.
+// names an address of each node.
 package dns
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/miekg/dns"
 	"k8s.io/klog/v2"
 
-	"minik8s.io/minik8s/pkg/dns/internal/answer"
+	"minik8s.io/minik8s/pkg/dns/internal/corefile"
 	"minik8s.io/minik8s/pkg/dns/internal/forward"
 	"minik8s.io/minik8s/pkg/dns/internal/index"
+	"minik8s.io/minik8s/pkg/dns/internal/resolve"
 )
 
-// maxConcurrent bounds the forwarded questions in flight, as CoreDNS's default does for the memory they hold.
-const maxConcurrent = 1000
-
-// Server answers DNS questions. Methods are safe for concurrent use, except that Start may be called once.
+// Server is what all listeners answer from. Methods are safe for concurrent use, except that Start may be called once.
 type Server struct {
-	config    Config
-	zone      answer.Zone
-	watcher   *watcher
-	forwarder *forward.Forwarder
-	forwards  chan struct{}
+	config  Config
+	watcher *watcher
+	clients *clients
 	// index is nil until everything was listed once.
 	index atomic.Pointer[index.Index]
+	// site is nil until the Corefile was looked for.
+	site atomic.Pointer[site]
 
-	mu      sync.Mutex
-	sockets []socket // guarded by mu
+	mu        sync.Mutex
+	listeners []*Listener        // guarded by mu
+	closed    bool               // guarded by mu
+	running   sync.WaitGroup     // Add is guarded by mu
+	ctx       context.Context    //nolint:containedctx // ends what runs beside the answers, with Start
+	cancel    context.CancelFunc //
 }
 
-type socket struct {
-	tcp net.Listener
-	udp net.PacketConn
-}
-
-func (s socket) addr() netip.AddrPort {
-	ap := s.tcp.Addr().(*net.TCPAddr).AddrPort()
-	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+// site are the server blocks of a Corefile, with what is counted about each.
+type site struct {
+	table  *resolve.Table
+	counts map[*resolve.Block]*counts
+	// none counts for questions that no block is for.
+	none *counts
 }
 
 // New prepares a Server and registers its informers with the factory.
@@ -59,181 +58,98 @@ func New(config Config) (*Server, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: config, zone: config.zone(), forwards: make(chan struct{}, maxConcurrent)}
-	s.watcher = newWatcher(config, &s.index)
-	upstreams := func() []string { return nil }
-	switch {
-	case len(config.Upstreams) > 0:
-		upstreams = func() []string { return forward.Foreign(config.Upstreams, s.own) }
-	case config.ResolvConf != "none":
-		upstreams = forward.ResolvConf(config.ResolvConf, s.own, config.Clock, func(err error) {
-			klog.Background().Error(err, "Upstream name servers cannot be read")
-		})
-	}
-	s.forwarder = forward.New(upstreams, config.Clock)
+	s := &Server{config: config, clients: newClients(slices.Concat(config.PodCIDRs, config.AllowFrom))}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.watcher = newWatcher(config, &s.index, s.clients)
 	return s, nil
 }
 
-// Listen opens the sockets, so that Addrs is known before Start. Start does it otherwise. Calling it again does nothing.
-func (s *Server) Listen() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.sockets) > 0 {
-		return nil
-	}
-	for _, addr := range s.config.Addrs {
-		sock, err := open(addr)
-		if err != nil {
-			s.closeLocked()
-			return err
-		}
-		s.sockets = append(s.sockets, sock)
-	}
-	return nil
-}
-
-// open gives both sockets of one address the same port. A port that is free for TCP may be taken for UDP, so several are
-// tried if any will do.
-func open(addr string) (socket, error) {
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return socket{}, fmt.Errorf("dns: address %q: %w", addr, err)
-	}
-	attempts := 1
-	if port == "0" {
-		attempts = 16
-	}
-	for range attempts {
-		var tcp net.Listener
-		tcp, err = net.Listen("tcp", addr)
-		if err != nil {
-			return socket{}, fmt.Errorf("dns: listening on %q: %w", addr, err)
-		}
-		var udp net.PacketConn
-		if udp, err = net.ListenPacket("udp", tcp.Addr().String()); err == nil {
-			return socket{tcp, udp}, nil
-		}
-		_ = tcp.Close()
-	}
-	return socket{}, fmt.Errorf("dns: listening on %q: %w", addr, err)
-}
-
-func (s *Server) closeLocked() {
-	for _, sock := range s.sockets {
-		_ = sock.tcp.Close()
-		_ = sock.udp.Close()
-	}
-	s.sockets = nil
-}
-
-// Addrs are the addresses that were opened, in the order of the config; nil before Listen.
-func (s *Server) Addrs() []netip.AddrPort {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var out []netip.AddrPort
-	for _, sock := range s.sockets {
-		out = append(out, sock.addr())
-	}
-	return out
-}
-
 // Synced tells that cluster names are answered; before that they get SERVFAIL.
-func (s *Server) Synced() bool { return s.index.Load() != nil }
+func (s *Server) Synced() bool { return s.index.Load() != nil && s.site.Load() != nil }
 
-// Start answers until the context ends, and has closed its sockets when it returns.
+// Start watches until the context ends. Listeners answer meanwhile and end by their own contexts; what they ask for afterwards
+// fails.
 func (s *Server) Start(ctx context.Context) error {
-	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName("dns"))
-	if err := s.Listen(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.FromContext(ctx).WithName("dns")))
 	defer cancel()
-
-	s.mu.Lock()
-	sockets := s.sockets
-	s.mu.Unlock()
-	var servers []*dns.Server
-	failed := make(chan error, 2*len(sockets))
+	defer s.end()
 	var wg sync.WaitGroup
-	handler := dns.HandlerFunc(func(w dns.ResponseWriter, req *dns.Msg) { s.serve(ctx, w, req) })
-	for _, sock := range sockets {
-		for _, srv := range []*dns.Server{
-			{Listener: sock.tcp, Net: "tcp", Handler: handler},
-			{PacketConn: sock.udp, Net: "udp", Handler: handler, UDPSize: dns.DefaultMsgSize},
-		} {
-			started := make(chan struct{})
-			srv.NotifyStartedFunc = func() { close(started) }
-			servers = append(servers, srv)
-			wg.Go(func() {
-				if err := srv.ActivateAndServe(); err != nil {
-					failed <- fmt.Errorf("dns: serving %s: %w", srv.Net, err)
-				}
-			})
-			// Shutdown of a server that has not started yet would be lost.
-			select {
-			case <-started:
-			case err := <-failed:
-				failed <- err
+	errs := make([]error, 2)
+	for i, run := range []func(context.Context) error{s.watcher.run, s.followCorefile} {
+		wg.Go(func() {
+			errs[i] = run(ctx)
+			if errs[i] != nil {
+				cancel()
 			}
-		}
+		})
 	}
-	wg.Add(1)
-	var watchErr error
-	go func() {
-		defer wg.Done()
-		if watchErr = s.watcher.run(ctx); watchErr != nil {
-			cancel()
-		}
-	}()
-	var err error
-	select {
-	case <-ctx.Done():
-	case err = <-failed:
-	}
-	cancel()
-	for _, srv := range servers {
-		stop, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		// An error here is a server that failed before, or a client that keeps its connection open.
-		_ = srv.ShutdownContext(stop)
-		done()
-	}
-	s.mu.Lock()
-	s.closeLocked()
-	s.mu.Unlock()
 	wg.Wait()
-	return errors.Join(err, watchErr)
+	return errors.Join(errs...)
+}
+
+func (s *Server) end() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.running.Wait()
+	if old := s.site.Load(); old != nil {
+		old.table.Close()
+	}
+}
+
+// background runs f beside the answers, unless the server has ended.
+func (s *Server) background(f func(context.Context)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.running.Go(func() { f(s.ctx) })
+}
+
+// serve makes server blocks what questions find from now on.
+func (s *Server) serve(servers []corefile.Server) {
+	m := s.config.Metrics.Set
+	table := resolve.New(servers, resolve.Env{
+		Index: s.index.Load, NameServers: s.config.ServiceIPs, Clock: s.config.Clock, Metrics: m, Background: s.background,
+		Forward: forward.Env{ResolvConf: s.resolvConf, Own: s.own, Clock: s.config.Clock, Metrics: m},
+	})
+	next := &site{table: table, counts: map[*resolve.Block]*counts{}, none: newCounts(m, "dropped")}
+	for _, b := range table.Blocks() {
+		next.counts[b] = newCounts(m, b.Zone)
+	}
+	verified := table.VerifiesPods()
+	s.watcher.verify(verified)
+	if old := s.site.Swap(next); old != nil {
+		old.table.Close()
+	}
+}
+
+func (s *Server) resolvConf(path string) string {
+	if s.config.ResolvConf != "" {
+		return s.config.ResolvConf
+	}
+	return path
 }
 
 // own tells whether a name server is this one.
 func (s *Server) own(server netip.AddrPort) bool {
-	for _, ip := range s.config.ServiceIPs {
-		if server.Addr() == ip {
-			return true
-		}
-	}
-	for _, a := range s.Addrs() {
-		if server.Port() != a.Port() {
-			continue
-		}
-		if server.Addr() == a.Addr() || a.Addr().IsUnspecified() && onHost(server.Addr()) {
-			return true
-		}
-	}
-	return false
-}
-
-func onHost(a netip.Addr) bool {
-	if a.IsLoopback() {
+	if slices.Contains(s.config.ServiceIPs, server.Addr()) {
 		return true
 	}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return false
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.listeners, func(l *Listener) bool { return l.Addr() == server })
+}
+
+// addrOf is the address of a client.
+func addrOf(a net.Addr) netip.Addr {
+	switch a := a.(type) {
+	case *net.UDPAddr:
+		return a.AddrPort().Addr().Unmap()
+	case *net.TCPAddr:
+		return a.AddrPort().Addr().Unmap()
 	}
-	for _, local := range addrs {
-		if p, err := netip.ParsePrefix(local.String()); err == nil && p.Addr() == a {
-			return true
-		}
-	}
-	return false
+	return netip.Addr{}
 }

@@ -4,20 +4,29 @@
 package dns
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/record"
 
 	"minik8s.io/minik8s/pkg/dns/internal/index"
 )
@@ -40,10 +49,11 @@ func endpointSlice(service string, n int) *discoveryv1.EndpointSlice {
 	return s
 }
 
-func start(t *testing.T, client *fake.Clientset, change func(*Config)) *Server {
+// start runs a server with a listener on a loopback address. Nothing is asked elsewhere unless the Corefile says so.
+func start(t *testing.T, client *fake.Clientset, change func(*Config)) (*Server, string) {
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(client, 0)
-	cfg := Config{Addrs: []string{"127.0.0.1:0"}, Informers: factory, ResolvConf: "none", ServiceIPs: []netip.Addr{netip.MustParseAddr("10.96.0.10")}}
+	cfg := Config{Client: client, Informers: factory, ResolvConf: "none", ServiceIPs: []netip.Addr{netip.MustParseAddr("10.96.0.10")}}
 	if change != nil {
 		change(&cfg)
 	}
@@ -51,13 +61,15 @@ func start(t *testing.T, client *fake.Clientset, change func(*Config)) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Listen(); err != nil {
+	l, err := s.Listen(ListenConfig{Addr: netip.MustParseAddrPort("127.0.0.1:0")})
+	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
+	done := make(chan error, 2)
 	go func() { done <- s.Start(ctx) }()
-	addr := s.Addrs()[0].String()
+	go func() { done <- l.Serve(ctx) }()
+	addr := l.Addr().String()
 	m := exchange(t, "udp", addr, "web.ns.svc.cluster.local.", dns.TypeA)
 	if m.Rcode != dns.RcodeServerFailure {
 		t.Errorf("before the first sync: %s", dns.RcodeToString[m.Rcode])
@@ -65,8 +77,10 @@ func start(t *testing.T, client *fake.Clientset, change func(*Config)) *Server {
 	factory.Start(ctx.Done())
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Start: %v", err)
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Errorf("at the end: %v", err)
+			}
 		}
 		factory.Shutdown()
 		if pc, err := net.ListenPacket("udp", addr); err != nil {
@@ -76,7 +90,7 @@ func start(t *testing.T, client *fake.Clientset, change func(*Config)) *Server {
 		}
 	})
 	eventually(t, "sync", s.Synced)
-	return s
+	return s, addr
 }
 
 func eventually(t *testing.T, what string, cond func() bool) {
@@ -117,14 +131,17 @@ func newClient(t *testing.T) *fake.Clientset {
 
 func TestServer(t *testing.T) {
 	client := newClient(t)
-	s := start(t, client, nil)
-	addr := s.Addrs()[0].String()
-
+	_, addr := start(t, client, nil)
 	for _, network := range []string{"udp", "tcp"} {
 		m := exchange(t, network, addr, "web.ns.svc.cluster.local.", dns.TypeA)
-		if len(m.Answer) != 1 || m.Answer[0].(*dns.A).A.String() != "10.96.0.5" || !m.Authoritative {
+		if len(m.Answer) != 1 || m.Answer[0].(*dns.A).A.String() != "10.96.0.5" || !m.Authoritative || m.Answer[0].Header().Ttl != 30 {
 			t.Errorf("%s: %v", network, m)
 		}
+	}
+	// Letters come back as they were sent.
+	m := exchange(t, "udp", addr, "wEb.nS.svc.Cluster.Local.", dns.TypeA)
+	if len(m.Answer) != 1 || m.Answer[0].Header().Name != "wEb.nS.svc.Cluster.Local." || m.Question[0].Name != "wEb.nS.svc.Cluster.Local." {
+		t.Errorf("any case: %v", m)
 	}
 	if m := exchange(t, "udp", addr, "www.example.com.", dns.TypeA); m.Rcode != dns.RcodeRefused {
 		t.Errorf("outside without upstream: %s", dns.RcodeToString[m.Rcode])
@@ -141,7 +158,7 @@ func TestServer(t *testing.T) {
 	}
 	q := new(dns.Msg).SetQuestion("many.ns.svc.cluster.local.", dns.TypeA).SetEdns0(4096, false)
 	m, _, err := new(dns.Client).Exchange(q, addr)
-	if err != nil || m.Truncated || len(m.Answer) != 100 || m.IsEdns0() == nil {
+	if err != nil || m.Truncated || len(m.Answer) != 100 || m.IsEdns0() == nil || m.IsEdns0().UDPSize() != 1232 {
 		t.Errorf("EDNS0: %v, %v", m, err)
 	}
 
@@ -166,31 +183,58 @@ func TestServer(t *testing.T) {
 	})
 }
 
-func TestServer_Upstream(t *testing.T) {
+// upstream answers every question with an address, after it was let.
+func upstream(t *testing.T, address string, let <-chan struct{}) string {
+	t.Helper()
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	started := make(chan struct{})
 	srv := &dns.Server{PacketConn: pc, NotifyStartedFunc: func() { close(started) }, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+		if let != nil {
+			<-let
+		}
 		m := new(dns.Msg).SetReply(r)
-		m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(192, 0, 2, 9)}}
+		m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.ParseIP(address)}}
 		_ = w.WriteMsg(m)
 	})}
 	go func() { _ = srv.ActivateAndServe() }()
 	<-started
 	t.Cleanup(func() { _ = srv.Shutdown() })
+	return pc.LocalAddr().String()
+}
 
+// write makes a text the Corefile of the cluster.
+func write(t *testing.T, client *fake.Clientset, text string) {
+	t.Helper()
+	all := client.CoreV1().ConfigMaps(ConfigNamespace)
+	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ConfigName, Namespace: ConfigNamespace}, Data: map[string]string{ConfigKey: text}}
+	_, err := all.Create(t.Context(), c, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = all.Update(t.Context(), c, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const clusterBlock = ".:53 {\n errors\n kubernetes cluster.local\n loadbalance\n}\n"
+
+func TestServer_Upstream(t *testing.T) {
 	client := newClient(t)
-	out := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "out"},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "www.example.com"}}
+	out := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "out"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "www.example.com"},
+	}
 	if _, err := client.CoreV1().Services("ns").Create(t.Context(), out, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, client, func(c *Config) { c.Upstreams = []string{pc.LocalAddr().String()} })
-	addr := s.Addrs()[0].String()
+	// The alias leads to a name of another block.
+	write(t, client, clusterBlock+"example.com:53 {\n cache\n forward . "+upstream(t, "192.0.2.9", nil)+"\n}\n")
+	_, addr := start(t, client, nil)
 	m := exchange(t, "udp", addr, "Www.Example.com.", dns.TypeA)
-	if len(m.Answer) != 1 || m.Authoritative || m.Question[0].Name != "Www.Example.com." {
+	if len(m.Answer) != 1 || m.Authoritative || m.Question[0].Name != "Www.Example.com." || m.Answer[0].Header().Name != "Www.Example.com." {
 		t.Errorf("forwarded: %v", m)
 	}
 	m = exchange(t, "udp", addr, "out.ns.svc.cluster.local.", dns.TypeA)
@@ -199,18 +243,194 @@ func TestServer_Upstream(t *testing.T) {
 	}
 }
 
+// What the cluster and the cache know is answered while a server hangs, however many wait for that.
+func TestServer_DeadUpstream(t *testing.T) {
+	client := newClient(t)
+	let := make(chan struct{})
+	write(t, client, clusterBlock+"slow.org {\n forward . "+upstream(t, "192.0.2.1", let)+"\n}\nfast.org {\n cache\n forward . "+upstream(t, "192.0.2.2", nil)+"\n}\n")
+	_, addr := start(t, client, nil)
+	exchange(t, "udp", addr, "www.fast.org.", dns.TypeA)
+
+	conn, err := net.Dial("udp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for i := range 3000 {
+		packed, err := new(dns.Msg).SetQuestion(fmt.Sprintf("x%d.slow.org.", i), dns.TypeA).Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Write(packed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	started := time.Now()
+	for range 20 {
+		if m := exchange(t, "udp", addr, "web.ns.svc.cluster.local.", dns.TypeA); len(m.Answer) != 1 {
+			t.Errorf("of the cluster: %v", m)
+		}
+		if m := exchange(t, "udp", addr, "www.fast.org.", dns.TypeA); len(m.Answer) != 1 {
+			t.Errorf("of the cache: %v", m)
+		}
+	}
+	if took := time.Since(started); took > 10*time.Second { // one that waits for the server takes two seconds
+		t.Errorf("40 answers took %v", took)
+	}
+	close(let)
+}
+
+// A changed Corefile is used without a question that is lost; one that is wrong is not, and an event says why.
+func TestServer_Reload(t *testing.T) {
+	client := newClient(t)
+	events := record.NewFakeRecorder(20)
+	one, two := upstream(t, "192.0.2.1", nil), upstream(t, "192.0.2.2", nil)
+	block := func(server string) string { return clusterBlock + "example.org {\n forward . " + server + "\n}\n" }
+	write(t, client, block(one))
+	_, addr := start(t, client, func(c *Config) { c.Recorder = events })
+	asked := func() string {
+		m := exchange(t, "udp", addr, "a.example.org.", dns.TypeA)
+		if len(m.Answer) != 1 {
+			t.Errorf("lost: %v", m)
+			return ""
+		}
+		return m.Answer[0].(*dns.A).A.String()
+	}
+	if got := asked(); got != "192.0.2.1" {
+		t.Errorf("at first: %s", got)
+	}
+	write(t, client, block(two))
+	eventually(t, "the other server", func() bool { return asked() == "192.0.2.2" })
+	if e := <-events.Events; e != "Normal CorefileLoaded Cluster DNS uses the changed Corefile" {
+		t.Errorf("event %q", e)
+	}
+	write(t, client, block(one)+"\nexample.com {\n autopath\n}\n")
+	want := `Warning InvalidCorefile Corefile:11: plugin "autopath" is not supported`
+	if e := <-events.Events; !strings.HasPrefix(e, want) || !strings.HasSuffix(e, "; the one before is kept") {
+		t.Errorf("event %q", e)
+	}
+	if got := asked(); got != "192.0.2.2" {
+		t.Errorf("after a wrong one: %s", got)
+	}
+	write(t, client, block(one))
+	eventually(t, "the first server again", func() bool { return asked() == "192.0.2.1" })
+	// Without a ConfigMap the default counts, which has no server here.
+	if err := client.CoreV1().ConfigMaps(ConfigNamespace).Delete(t.Context(), ConfigName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the default", func() bool {
+		return exchange(t, "udp", addr, "a.example.org.", dns.TypeA).Rcode == dns.RcodeRefused
+	})
+}
+
+func TestServer_VerifiedPods(t *testing.T) {
+	client := newClient(t)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.244.0.5"}}}}
+	if _, err := client.CoreV1().Pods("ns").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, client, ". {\n kubernetes cluster.local {\n pods verified\n }\n}\n")
+	_, addr := start(t, client, nil)
+	eventually(t, "the pod", func() bool {
+		return len(exchange(t, "udp", addr, "10-244-0-5.ns.pod.cluster.local.", dns.TypeA).Answer) == 1
+	})
+	if m := exchange(t, "udp", addr, "10-244-0-6.ns.pod.cluster.local.", dns.TypeA); m.Rcode != dns.RcodeNameError {
+		t.Errorf("no such pod: %v", m)
+	}
+	write(t, client, ". {\n kubernetes cluster.local {\n pods insecure\n }\n}\n")
+	eventually(t, "any address", func() bool {
+		return len(exchange(t, "udp", addr, "10-244-0-6.ns.pod.cluster.local.", dns.TypeA).Answer) == 1
+	})
+}
+
 func TestServer_NeverAsksItself(t *testing.T) {
-	s := start(t, newClient(t), nil)
-	own := s.Addrs()[0]
+	s, addr := start(t, newClient(t), nil)
 	for server, want := range map[netip.AddrPort]bool{
-		own:                                      true,
-		netip.MustParseAddrPort("10.96.0.10:53"): true,
-		netip.MustParseAddrPort("127.0.0.53:53"): false,
+		netip.MustParseAddrPort(addr):                            true,
+		netip.MustParseAddrPort("10.96.0.10:53"):                 true,
+		netip.MustParseAddrPort("127.0.0.53:53"):                 false,
 		netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), 53): false,
 	} {
 		if got := s.own(server); got != want {
 			t.Errorf("%s: %v", server, got)
 		}
+	}
+}
+
+func TestServer_Metrics(t *testing.T) {
+	metrics := NewMetrics()
+	_, addr := start(t, newClient(t), func(c *Config) { c.Metrics = metrics })
+	exchange(t, "udp", addr, "web.ns.svc.cluster.local.", dns.TypeA)
+	exchange(t, "tcp", addr, "nope.ns.svc.cluster.local.", dns.TypeAAAA)
+	w := httptest.NewRecorder()
+	metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, MetricsPath, nil))
+	for _, want := range []string{
+		`coredns_dns_requests_total{family="1",proto="udp",server="dns://:53",type="A",view="",zone="."} 1`,
+		`coredns_dns_requests_total{family="1",proto="tcp",server="dns://:53",type="AAAA",view="",zone="."} 1`,
+		`coredns_dns_responses_total{plugin="kubernetes",rcode="NXDOMAIN",server="dns://:53",view="",zone="."} 1`,
+		`coredns_dns_request_duration_seconds_count{server="dns://:53",view="",zone="."} 2`,
+		`coredns_plugin_enabled{name="forward",server="dns://:53",view="",zone="."} 1`,
+		"coredns_panics_total 0",
+	} {
+		if !strings.Contains(w.Body.String(), want+"\n") {
+			t.Errorf("no %s in\n%s", want, w.Body)
+		}
+	}
+}
+
+// Nothing but questions is answered, and what is broken only by a code.
+func TestServer_Broken(t *testing.T) {
+	_, addr := start(t, newClient(t), nil)
+	conn, err := net.Dial("udp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ask := func(b []byte) []byte {
+		if _, err := conn.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		answer := make([]byte, 512)
+		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		n, err := conn.Read(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer[:n]
+	}
+	for _, b := range [][]byte{{1}, {0, 1, 0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0}} { // too short, an answer
+		if _, err := conn.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := ask([]byte{7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 5, 'a'}); !bytes.Equal(got, []byte{7, 7, 0x81, dns.RcodeFormatError, 0, 0, 0, 0, 0, 0, 0, 0}) {
+		t.Errorf("a question that ends early: %v", got)
+	}
+}
+
+func TestServer_TooManyConnections(t *testing.T) {
+	_, addr := start(t, newClient(t), nil)
+	var open []net.Conn
+	defer func() {
+		for _, c := range open {
+			_ = c.Close()
+		}
+	}()
+	for range maxPerClient {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+	}
+	one, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	_ = one.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if _, err := one.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("one too many: %v", err)
 	}
 }
 
@@ -230,10 +450,13 @@ func FuzzRespond(f *testing.F) {
 		f.Add(b, true)
 	}
 	f.Add([]byte{0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false)
-	s, err := New(Config{Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0), ResolvConf: "none"})
+	client := fake.NewClientset()
+	s, err := New(Config{Client: client, Informers: informers.NewSharedInformerFactory(client, 0), ResolvConf: "none"})
 	if err != nil {
 		f.Fatal(err)
 	}
+	l := loader{server: s}
+	l.take(DefaultCorefile("cluster.local"))
 	changes := index.Changes{Services: map[index.Key]*index.Service{}, Namespaces: map[string]bool{"ns": true}}
 	for _, svc := range []*index.Service{
 		index.NewService(clusterService("web", "10.96.0.5"), nil),
@@ -249,13 +472,13 @@ func FuzzRespond(f *testing.F) {
 		if err := req.Unpack(data); err != nil {
 			return
 		}
-		reply := s.respond(t.Context(), req, udp)
-		if reply.Id != req.Id || !reply.Response {
-			t.Errorf("not a reply to %v: %v", req, reply)
-		}
-		packed, err := reply.Pack()
+		packed, err := s.respond(t.Context(), request{msg: req, tcp: !udp}, true, make([]byte, dns.MinMsgSize))
 		if err != nil {
 			t.Fatalf("reply to %v cannot be packed: %v", req, err)
+		}
+		reply := new(dns.Msg)
+		if err := reply.Unpack(packed); err != nil || reply.Id != req.Id || !reply.Response {
+			t.Errorf("not a reply to %v: %v, %v", req, reply, err)
 		}
 		if udp && len(packed) > 4096 {
 			t.Errorf("%d bytes over UDP", len(packed))

@@ -13,7 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -26,12 +27,15 @@ import (
 type watcher struct {
 	config     Config
 	target     *atomic.Pointer[index.Index]
+	clients    *clients
 	services   cache.SharedIndexInformer
 	slices     cache.SharedIndexInformer
 	namespaces cache.SharedIndexInformer
-	pods       cache.SharedIndexInformer // nil unless pods are verified
+	nodes      cache.SharedIndexInformer
 	serviceL   corelisters.ServiceLister
 	trigger    chan struct{}
+	// verifies are requests to watch pods, or to end that.
+	verifies chan bool
 
 	mu              sync.Mutex
 	dirty           map[index.Key]bool // guarded by mu
@@ -42,27 +46,36 @@ type watcher struct {
 	byService map[index.Key]map[string]*discoveryv1.EndpointSlice // guarded by mu
 	// holder is the service that a slice, by namespace and name, is filed under.
 	holder map[index.Key]index.Key // guarded by mu
+	// pods is nil unless pods are verified.
+	pods cache.Store // guarded by mu
+	// addrs are the addresses of each node.
+	addrs map[string][]netip.Addr // guarded by mu
 }
 
-func newWatcher(config Config, target *atomic.Pointer[index.Index]) *watcher {
-	w := &watcher{
-		config: config, target: target,
+func newWatcher(config Config, target *atomic.Pointer[index.Index], clients *clients) *watcher {
+	return &watcher{
+		config: config, target: target, clients: clients,
 		services:   config.Informers.Core().V1().Services().Informer(),
 		slices:     config.Informers.Discovery().V1().EndpointSlices().Informer(),
 		namespaces: config.Informers.Core().V1().Namespaces().Informer(),
+		nodes:      config.Informers.Core().V1().Nodes().Informer(),
 		serviceL:   config.Informers.Core().V1().Services().Lister(),
 		trigger:    make(chan struct{}, 1),
-		dirty:      map[index.Key]bool{}, dirtyNamespaces: true, dirtyPods: config.VerifyPods,
+		verifies:   make(chan bool, 1),
+		dirty:      map[index.Key]bool{}, dirtyNamespaces: true,
 		byService: map[index.Key]map[string]*discoveryv1.EndpointSlice{},
 		holder:    map[index.Key]index.Key{},
+		addrs:     map[string][]netip.Addr{},
 	}
-	if config.VerifyPods {
-		w.pods = config.Informers.Core().V1().Pods().Informer()
-	}
-	return w
 }
 
 func (w *watcher) run(ctx context.Context) error {
+	var pods sync.WaitGroup
+	defer pods.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pods.Go(func() { w.followPods(ctx) })
+
 	watches := []struct {
 		informer cache.SharedIndexInformer
 		changed  func(obj any, gone bool)
@@ -70,29 +83,11 @@ func (w *watcher) run(ctx context.Context) error {
 		{w.services, w.serviceChanged},
 		{w.slices, w.sliceChanged},
 		{w.namespaces, func(any, bool) { w.dirtyNamespaces = true }},
-	}
-	if w.pods != nil {
-		watches = append(watches, struct {
-			informer cache.SharedIndexInformer
-			changed  func(obj any, gone bool)
-		}{w.pods, func(any, bool) { w.dirtyPods = true }})
+		{w.nodes, w.nodeChanged},
 	}
 	var synced []cache.InformerSynced
 	for _, watch := range watches {
-		note := func(obj any, gone bool) {
-			if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = t.Obj
-			}
-			w.mu.Lock()
-			watch.changed(obj, gone)
-			w.mu.Unlock()
-			w.poke()
-		}
-		reg, err := watch.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { note(o, false) },
-			UpdateFunc: func(_, o any) { note(o, false) },
-			DeleteFunc: func(o any) { note(o, true) },
-		})
+		reg, err := watch.informer.AddEventHandler(w.handler(watch.changed))
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil // the informers of the caller stopped first
@@ -117,11 +112,97 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
+// handler calls changed with the lock held.
+func (w *watcher) handler(changed func(obj any, gone bool)) cache.ResourceEventHandler {
+	note := func(obj any, gone bool) {
+		if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = t.Obj
+		}
+		w.mu.Lock()
+		changed(obj, gone)
+		w.mu.Unlock()
+		w.poke()
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { note(o, false) },
+		UpdateFunc: func(_, o any) { note(o, false) },
+		DeleteFunc: func(o any) { note(o, true) },
+	}
+}
+
 func (w *watcher) poke() {
 	select {
 	case w.trigger <- struct{}{}:
 	default:
 	}
+}
+
+// verify has pods watched, or that ended. Who follows looks at the last request only.
+func (w *watcher) verify(on bool) {
+	for {
+		select {
+		case w.verifies <- on:
+			return
+		default:
+		}
+		select {
+		case <-w.verifies:
+		default:
+		}
+	}
+}
+
+// followPods watches pods as long as names of pods are verified: they are many, and otherwise nobody asks.
+func (w *watcher) followPods(ctx context.Context) {
+	var running sync.WaitGroup
+	stop := func() {}
+	defer func() {
+		stop()
+		running.Wait()
+	}()
+	on := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case want := <-w.verifies:
+			if want == on {
+				continue
+			}
+			on = want
+		}
+		stop()
+		running.Wait()
+		stop = func() {}
+		var store cache.Store
+		if on {
+			informer := informers.NewSharedInformerFactoryWithOptions(w.config.Client, 0, informers.WithTransform(onlyAddresses)).Core().V1().Pods().Informer()
+			if _, err := informer.AddEventHandler(w.handler(func(any, bool) { w.dirtyPods = true })); err != nil {
+				klog.FromContext(ctx).Error(err, "Watching pods failed")
+				continue
+			}
+			watching, cancel := context.WithCancel(ctx)
+			stop = cancel
+			running.Go(func() { informer.RunWithContext(watching) })
+			store = informer.GetStore()
+		}
+		w.mu.Lock()
+		w.pods, w.dirtyPods = store, true
+		w.mu.Unlock()
+		w.poke()
+	}
+}
+
+// onlyAddresses leaves of a pod what is used, so that little is kept.
+func onlyAddresses(obj any) (any, error) {
+	p, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion},
+		Status:     corev1.PodStatus{PodIPs: p.Status.PodIPs},
+	}, nil
 }
 
 func (w *watcher) serviceChanged(obj any, _ bool) {
@@ -157,6 +238,27 @@ func (w *watcher) sliceChanged(obj any, gone bool) {
 	w.dirty[key] = true
 }
 
+// nodeChanged publishes who may ask at once. Most events of nodes change no address.
+func (w *watcher) nodeChanged(obj any, gone bool) {
+	n, ok := obj.(*corev1.Node)
+	if !ok {
+		return
+	}
+	delete(w.addrs, n.Name)
+	for _, a := range n.Status.Addresses {
+		if ip, err := netip.ParseAddr(a.Address); err == nil && !gone {
+			w.addrs[n.Name] = append(w.addrs[n.Name], ip.Unmap())
+		}
+	}
+	all := map[netip.Addr]bool{}
+	for _, addrs := range w.addrs {
+		for _, a := range addrs {
+			all[a] = true
+		}
+	}
+	w.clients.nodes.Store(&all)
+}
+
 // update computes and publishes the next state.
 func (w *watcher) update() error {
 	w.mu.Lock()
@@ -190,10 +292,7 @@ func (w *watcher) update() error {
 		}
 	}
 	if w.dirtyPods {
-		var err error
-		if changes.Pods, err = w.podAddrs(); err != nil {
-			return err
-		}
+		changes.Pods = podAddrs(w.pods)
 	}
 	w.target.Store(current.With(changes))
 	clear(w.dirty)
@@ -201,18 +300,22 @@ func (w *watcher) update() error {
 	return nil
 }
 
-func (w *watcher) podAddrs() (map[index.PodKey]bool, error) {
-	pods, err := w.config.Informers.Core().V1().Pods().Lister().List(labels.Everything())
-	if err != nil {
-		return nil, fmt.Errorf("listing pods: %w", err)
+// podAddrs are the addresses of all pods in a store, which may be nil.
+func podAddrs(store cache.Store) map[index.PodKey]bool {
+	out := map[index.PodKey]bool{}
+	if store == nil {
+		return out
 	}
-	out := make(map[index.PodKey]bool, len(pods))
-	for _, p := range pods {
+	for _, obj := range store.List() {
+		p, ok := obj.(*corev1.Pod)
+		if !ok {
+			continue
+		}
 		for _, ip := range p.Status.PodIPs {
 			if a, err := netip.ParseAddr(ip.IP); err == nil {
 				out[index.PodKey{Namespace: p.Namespace, Addr: a.Unmap()}] = true
 			}
 		}
 	}
-	return out, nil
+	return out
 }

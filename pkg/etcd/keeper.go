@@ -42,7 +42,7 @@ type keeper struct {
 }
 
 func newKeeper(server *etcdserver.EtcdServer, c Config) *keeper {
-	l := limits{quota: c.QuotaBytes, worthwhile: defaultWorthwhile}
+	l := limits{quota: c.QuotaBytes, worthwhile: defaultWorthwhile, rest: defaultRest}
 	if l.quota <= 0 {
 		l.quota = defaultQuota
 	}

@@ -13,9 +13,13 @@ type limits struct {
 	quota int64
 	// worthwhile is how many free pages are given back to the disk.
 	worthwhile int64
+	// rest is how long after a defragmentation another may be tried.
+	rest time.Duration
 }
 
 const (
+	// defaultRest is long beside the time for which a defragmentation blocks the store.
+	defaultRest = 10 * time.Minute
 	// defaultQuota is the most that etcd supports.
 	defaultQuota = 8 << 30
 	// defaultWorthwhile is enough for the disk to care.
@@ -76,10 +80,9 @@ const (
 	share = 10
 	// Defragmentation blocks the store while it copies what is in use (9 s for 590 MiB on two busy cores). A store needs none to
 	// take writes again, as free pages are filled first: it is for the disk. It pays where little (cheap) is to be copied, and
-	// on a disk that is short of space where less is copied than gained. Another is tried no sooner than after retry.
+	// on a disk that is short of space where less is copied than gained. Another is tried no sooner than after rest.
 	cheap     = 32 << 20
 	shortDisk = 1 << 30
-	retry     = 10 * time.Minute
 )
 
 // interval is how long to wait before looking again: a few counters are read.
@@ -108,7 +111,7 @@ func (m memory) next(l limits, o observation) (memory, plan) {
 	m.revision = o.revision
 	gain := o.file - o.inUse
 	pays := o.inUse <= cheap || o.disk < shortDisk && gain >= o.inUse
-	if gain >= l.worthwhile && pays && o.disk > o.inUse+o.inUse/4 && o.at.Sub(m.defragmented) >= retry {
+	if gain >= l.worthwhile && pays && o.disk > o.inUse+o.inUse/4 && o.at.Sub(m.defragmented) >= l.rest {
 		p.defragment, m.defragmented = true, o.at
 	}
 	return m, p

@@ -36,7 +36,7 @@ func TestLimitsAdmits(t *testing.T) {
 func TestMemoryNext(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
-	l := limits{quota: 1024 * mib, worthwhile: defaultWorthwhile} // full at 896, no longer at 864, pressed at 768
+	l := limits{quota: 1024 * mib, worthwhile: defaultWorthwhile, rest: defaultRest} // full at 896, no longer at 864, pressed at 768
 	at := time.Unix(1_000_000, 0)
 	plenty := int64(100 << 30)
 	for _, tc := range []struct {

@@ -6,7 +6,6 @@ package kubelet
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,13 +50,13 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 	if err != nil {
 		return nil, err
 	}
-	groups, err := cgroup.New(cgroup.Config{Root: cfg.CgroupRoot, Driver: engine.CgroupDriver, Version: engine.CgroupVersion,
+	groups, err := cgroup.New(cgroup.Config{Root: cfg.CgroupRoot, Driver: engine.CgroupDriver, Version: engine.CgroupVersion, MilliCPU: cfg.Size.CPU.MilliValue(),
 		PodPidsLimit: max(0, ptr.Deref(settings.PodPidsLimit, 0)), Exclusive: at.exclusive,
 		SingleProcessOOMKill: ptr.Deref(settings.SingleProcessOOMKill, false), Swap: swap})
 	if err != nil {
 		return nil, err
 	}
-	ports, err := hostport.New(cfg.Cluster)
+	ports, err := hostport.New(cfg.Cluster, cfg.NetNS)
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +68,18 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 	if err != nil {
 		return nil, err
 	}
+	pulls, err := cfg.imagePulls()
+	if err != nil {
+		return nil, err
+	}
 	puller, err := image.New(image.Config{
 		Credentials: credentials(cfg, vols.Token),
 		Verification: image.Verification{
 			Policy: settings.ImagePullCredentialsVerificationPolicy, Allowlist: settings.PreloadedImagesVerificationAllowlist,
 		},
+		Source:  cfg.ImageSource,
 		Runtime: cfg.Runtime, Recorder: at.recorder, Clock: cfg.Clock, Secrets: vols.Secret, Volumes: vols.Images, Pulled: at.metrics.ImagePulled,
-		Dir: filepath.Join(cfg.RootDir, "image_manager"), Parallel: int(ptr.Deref(settings.MaxParallelImagePulls, 0)),
+		Records: pulls.records, Dir: imageDir(cfg.RootDir), Parallel: int(ptr.Deref(settings.MaxParallelImagePulls, 0)),
 		QPS: float32(ptr.Deref(settings.RegistryPullQPS, 0)), Burst: int(settings.RegistryBurst),
 	})
 	if err != nil {
@@ -85,7 +89,7 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 	allocatable := at.resources.Allocatable()
 	memory := allocatable.Memory().Value()
 	return &parts{
-		images: images{puller}, volumes: vols, cgroups: groups, hostPorts: ports,
+		images: images{puller}, free: puller.Free, volumes: vols, cgroups: groups, hostPorts: ports,
 		resources: cgroup.ContainerResources,
 		oomScoreAdj: func(pod *corev1.Pod, c *corev1.Container) int {
 			return cgroup.OOMScoreAdj(pod, c, memory)

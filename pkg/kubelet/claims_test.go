@@ -4,6 +4,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -49,7 +50,7 @@ func (d *draDriver) note(what, name string) error {
 		}
 		return d.fail
 	}
-	d.done = append(d.done, what+name+" "+string(pod.Status.Phase))
+	d.done = append(d.done, what+name+" "+string(cmp.Or(pod.Status.Phase, corev1.PodPending))) // at first it has none
 	return nil
 }
 

@@ -29,11 +29,16 @@ const StandardDir = kubeletdir.Standard
 // the cgroups below cgroupRoot, and links to logs and to that directory. Containers, the pod network and the root directory,
 // which must be there, are their owners' to remove; containers must be gone before. It can be repeated.
 func Clear(ctx context.Context, cluster string, runtime container.Runtime, cgroupRoot, rootDir string) error {
-	ports, err := hostport.New(cluster)
+	ports, err := hostport.New(cluster, "")
 	if err == nil {
 		err = ports.Purge()
 	}
-	err = errors.Join(err, clearLogs(rootDir), kubeletdir.Release(StandardDir, rootDir), mount.Unshare(rootDir))
+	return errors.Join(err, ClearApart(ctx, runtime, cgroupRoot, rootDir))
+}
+
+// ClearApart is Clear for a kubelet with a network namespace of its own, with which its rules go.
+func ClearApart(ctx context.Context, runtime container.Runtime, cgroupRoot, rootDir string) error {
+	err := errors.Join(clearLogs(rootDir), kubeletdir.Release(StandardDir, rootDir), mount.Unshare(rootDir))
 	engine, verr := runtime.Version(ctx)
 	if verr != nil {
 		return errors.Join(err, fmt.Errorf("asking the engine for its cgroup driver: %w", verr))

@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"path/filepath"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/version"
 	kubeletconfigv1 "k8s.io/kubelet/config/v1"
@@ -27,6 +28,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/configuration"
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/image"
 	"minik8s.io/minik8s/pkg/network"
 )
 
@@ -49,6 +51,11 @@ type Config struct {
 	StandardDir string
 	// NodeIPs are the node's addresses, the primary first. Required.
 	NodeIPs []netip.Addr
+	// NetNS is the path of the node's network namespace, where the API is served, probes come from and host ports are. Default "": the
+	// process's own.
+	NetNS string
+	// Size is how much of the machine the node has, as far as it is said. Pods together get no more of it.
+	Size Size
 	// ListenAddr of the kubelet's HTTPS API; ":10250" if empty.
 	ListenAddr string
 	// Certificate returns the serving certificate. nil: the API is not served.
@@ -66,6 +73,11 @@ type Config struct {
 	// CredentialProviderDir is the directory of their programs. Default: there are none.
 	CredentialProviders   []kubeletconfigv1.CredentialProvider
 	CredentialProviderDir string
+	// ImagePulls tell what was pulled with which login, where several nodes have one store of images. Default: those of this node.
+	ImagePulls *ImagePulls
+	// ImageSource has images that no registry may have. One that is not here, and whose pull policy is IfNotPresent, is asked for there
+	// first. Default: there is none.
+	ImageSource ImageSource
 	// CgroupRoot is the cgroup below which those of pods are; "/minik8s-NodeName" if empty.
 	CgroupRoot string
 	// Version is reported as the node's kubelet version; that of the Kubernetes libraries if empty.
@@ -73,6 +85,32 @@ type Config struct {
 	// Clock is the real one if nil.
 	Clock clock.WithTicker
 }
+
+// ImagePulls tell which images were pulled with which login. Safe for concurrent use.
+type ImagePulls struct{ records *image.Records }
+
+// OpenImagePulls reads what is kept in the root directory of a kubelet.
+func OpenImagePulls(rootDir string) (*ImagePulls, error) {
+	r, err := image.OpenRecords(imageDir(rootDir))
+	return &ImagePulls{r}, err
+}
+
+// imagePulls are those of a store, by default the node's own.
+func (c *Config) imagePulls() (*ImagePulls, error) {
+	if c.ImagePulls != nil {
+		return c.ImagePulls, nil
+	}
+	return OpenImagePulls(c.RootDir)
+}
+
+// imageDir is where a node keeps what it has pulled.
+func imageDir(rootDir string) string { return filepath.Join(rootDir, "image_manager") }
+
+// ImageSource opens the archives of images.
+type ImageSource = image.Source
+
+// Size is how much of a machine a node has. Zero values mean all that there is.
+type Size struct{ CPU, Memory resource.Quantity }
 
 func (c *Config) complete() error {
 	switch {

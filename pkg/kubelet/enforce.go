@@ -28,7 +28,7 @@ const enforceAgain = time.Minute
 
 // enforce limits all pods together to what the node has but for what is reserved, or takes the limits of an earlier process away.
 func (k *Kubelet) enforce(ctx context.Context, groups cgroups) {
-	on := slices.Contains(k.cfg.Configuration.EnforceNodeAllocatable, configuration.EnforcePods)
+	on := slices.Contains(k.cfg.Configuration.EnforceNodeAllocatable, configuration.EnforcePods) || k.resources.Host.Sized()
 	for {
 		var limits container.Resources
 		var err error
@@ -62,8 +62,16 @@ func (k *Kubelet) podLimits() (container.Resources, error) {
 		return container.Resources{}, err
 	}
 	capacity[pid] = *resource.NewQuantity(pids, resource.DecimalSI)
-	return limitsOf(capacity, k.reserved), nil
+	limits := limitsOf(capacity, k.reserved)
+	if !k.resources.Host.CPU.IsZero() {
+		limits.CPUPeriod = cpuPeriod
+		limits.CPUQuota = max(1000, (limits.CPUShares*cpuPeriod+1023)/1024) // the kernel's least
+	}
+	return limits, nil
 }
+
+// cpuPeriod is over how long, in microseconds, the time of a node's CPUs is counted, where it has not all of the machine's.
+const cpuPeriod = 100_000
 
 // pid is the resource that stands for processes and threads.
 const pid corev1.ResourceName = "pid"

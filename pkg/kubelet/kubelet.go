@@ -54,6 +54,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/topology"
 	"minik8s.io/minik8s/pkg/kubelet/internal/topologymanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/tracing"
+	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
 const (
@@ -135,7 +136,7 @@ func New(cfg Config) (*Kubelet, error) {
 	if k.reserved, err = reservations(configuration.Reserved(c)); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
-	k.resources = node.Resources{Host: node.Host{Root: "/"}, Dir: cfg.RootDir, MaxPods: int(c.MaxPods), Reserved: func(capacity corev1.ResourceList) []corev1.ResourceList {
+	k.resources = node.Resources{Host: node.Host{Root: "/", CPU: cfg.Size.CPU, Memory: cfg.Size.Memory}, Dir: cfg.RootDir, MaxPods: int(c.MaxPods), Reserved: func(capacity corev1.ResourceList) []corev1.ResourceList {
 		return append(slices.Clone(k.reserved), eviction.Reserved(k.thresholds, capacity))
 	}, Devices: func() (all, healthy corev1.ResourceList) { return k.devices.Resources() }}
 	for _, ip := range cfg.NodeIPs {
@@ -288,9 +289,13 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	if err != nil {
 		return err
 	}
-	probes := prober.New(ctx, prober.Config{Exec: k.cfg.Runtime, Recorder: k.recorder, Clock: k.cfg.Clock, Metrics: k.probes, Changed: k.wake})
+	var life *podsync.Syncer // which begins all probes
+	probes := prober.New(ctx, prober.Config{Exec: k.cfg.Runtime, Dial: k.dial(), Recorder: k.recorder, Clock: k.cfg.Clock, Metrics: k.probes, Changed: func(pod types.UID) {
+		life.Probed(pod)
+		k.wake(pod)
+	}})
 	defer probes.Wait()
-	life := k.newLife(ctx, p, engine, probes, store)
+	life = k.newLife(ctx, p, engine, probes, store)
 	if !k.connect(ctx) {
 		return nil
 	}
@@ -356,7 +361,7 @@ func (k *Kubelet) newLife(ctx context.Context, p *parts, engine container.Versio
 		OOMScoreAdj: p.oomScoreAdj,
 	})
 	return podsync.New(ctx, podsync.Config{
-		Runtime: k.pleg.Runtime(), RuntimeName: engine.Name, Network: k.cfg.Network, HostPorts: p.hostPorts, Images: p.images,
+		Runtime: k.pleg.Runtime(), RuntimeName: engine.Name, Dial: k.dial(), Network: k.cfg.Network, HostPorts: p.hostPorts, Images: p.images,
 		Volumes: p.volumes, Cgroups: k.metrics.Cgroups(p.cgroups), Builder: builder, Status: k.status, Probes: probes,
 		Observe: k.pleg.Pod, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
 		Logs: podlog.Standard(), Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.api.handler,
@@ -364,6 +369,9 @@ func (k *Kubelet) newLife(ctx context.Context, p *parts, engine container.Versio
 		Resizes: &k.resizes, Terminated: k.metrics.Terminated, SleepEnded: k.metrics.SleepEnded, MaxBackoff: maxBackoff(settings),
 	})
 }
+
+// dial connects from the node's network namespace.
+func (k *Kubelet) dial() namespace.Dial { return namespace.Dialer(k.cfg.NetNS) }
 
 // evictions makes the watch over the node.
 func (k *Kubelet) evictions(pods eviction.Pods, machine eviction.Node) *eviction.Manager {
@@ -445,12 +453,16 @@ func (k *Kubelet) notReady() error {
 	k.mu.Lock()
 	why := k.blocked
 	k.mu.Unlock()
-	if why == nil {
-		if err := k.pleg.Healthy(); err != nil {
-			why = fmt.Errorf("PLEG is not healthy: %w", err)
-		}
+	if why != nil {
+		return why
 	}
-	return why
+	if err := k.pleg.Healthy(); err != nil {
+		return fmt.Errorf("PLEG is not healthy: %w", err)
+	}
+	if err := k.cfg.Network.Ready(); err != nil {
+		return fmt.Errorf("container runtime network not ready: %w", err)
+	}
+	return nil
 }
 
 // sleep waits for d and returns false if ctx ended first.

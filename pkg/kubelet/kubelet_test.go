@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,6 +38,8 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/stats"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
 	volumeplugin "minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
+	"minik8s.io/minik8s/pkg/network"
+	"minik8s.io/minik8s/pkg/network/bandwidth"
 )
 
 // plugin is a network.Plugin that hands out addresses.
@@ -49,13 +52,27 @@ type plugin struct {
 	fail       error
 	unfinished map[string]bool
 	setUps     int
+	last       network.Pod // of SetUp
+	missing    error       // of Ready
 }
 
 func (p *plugin) Start(context.Context) error { return nil }
-func (p *plugin) Purge(context.Context) error { return nil }
-func (p *plugin) SetUp(_ context.Context, id, _ string) ([]netip.Addr, error) {
+func (p *plugin) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.missing
+}
+func (p *plugin) Purge(context.Context) error { return nil }
+func (p *plugin) Reserve(_ context.Context, id string) ([]netip.Addr, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reserve(id)
+	p.unfinished[id] = true
+	return p.addrs[id], nil
+}
+
+// reserve gives an address to a sandbox that has none. The caller holds mu.
+func (p *plugin) reserve(id string) {
 	if p.addrs == nil {
 		p.addrs, p.unfinished = map[string][]netip.Addr{}, map[string]bool{}
 	}
@@ -63,6 +80,14 @@ func (p *plugin) SetUp(_ context.Context, id, _ string) ([]netip.Addr, error) {
 		p.next++
 		p.addrs[id] = []netip.Addr{netip.AddrFrom4([4]byte{10, 1, 0, p.next})}
 	}
+}
+
+func (p *plugin) SetUp(_ context.Context, pod network.Pod, _ string) ([]netip.Addr, error) {
+	id := pod.SandboxID
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = pod
+	p.reserve(id)
 	if p.unfinished[id] = p.fail != nil; p.fail != nil {
 		return nil, p.fail
 	}
@@ -84,6 +109,13 @@ func (p *plugin) breaks(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fail = err
+}
+
+// misses lets the network be there, or not.
+func (p *plugin) misses(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.missing = why
 }
 
 // completed is how often SetUp has succeeded.
@@ -525,6 +557,25 @@ func TestNetworkIsCompleted(t *testing.T) {
 	w.await("looked at by another kubelet", "a", func(*corev1.Pod) bool { return w.network.completed() > before })
 }
 
+func TestBandwidth(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.start()
+	w.create(newPod("a", func(p *corev1.Pod) {
+		p.Annotations = map[string]string{bandwidth.IngressAnnotation: "1M", bandwidth.EgressAnnotation: "2M"}
+	}))
+	w.await("ready", "a", ready)
+	w.network.mu.Lock()
+	got := w.network.last
+	w.network.mu.Unlock()
+	if got.Name != "a" || got.Namespace != "ns" || got.Bandwidth != (bandwidth.Limits{Ingress: 1_000_000, Egress: 2_000_000}) {
+		t.Errorf("the network is told %+v", got)
+	}
+	w.create(newPod("b", func(p *corev1.Pod) { p.Annotations = map[string]string{bandwidth.EgressAnnotation: "fast"} }))
+	if got := w.events("FailedCreatePodSandBox"); !slices.ContainsFunc(got, func(e string) bool { return strings.Contains(e, `"fast" is no quantity`) }) {
+		t.Errorf("events %q", got)
+	}
+}
+
 func TestCompletion(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -635,6 +686,22 @@ func TestDeletedWhileStarting(t *testing.T) {
 	<-time.After(300 * time.Millisecond) // the engine may make something now, if it is wrong
 	if left := w.left(); left != "" {
 		t.Error(left)
+	}
+}
+
+// TestMadeAhead: containers are made while the engine starts their sandbox, and then started, not made again.
+func TestMadeAhead(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	release := w.runtime.Hang("StartSandbox", "")
+	w.start()
+	w.create(newPod("p", nil))
+	for len(w.runtime.Calls("CreateContainer")) == 0 {
+		<-time.After(time.Millisecond)
+	}
+	release()
+	w.await("ready", "p", ready)
+	if n, removed := len(w.runtime.Calls("CreateContainer")), w.runtime.Calls("RemoveContainer"); n != 1 || len(removed) > 0 {
+		t.Errorf("the container was made %d times, and removed: %v", n, removed)
 	}
 }
 

@@ -5,9 +5,11 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,6 +102,38 @@ func TestLivenessRestarts(t *testing.T) {
 	if got := w.events("Killing"); !slices.Contains(got, "Killing: Container c failed liveness probe, will be restarted") || !slices.Contains(got, "Unhealthy: Liveness probe failed: ") {
 		t.Errorf("events %q", got)
 	}
+}
+
+// TestReadinessWhileStopping: a pod that is being stopped is ready for as long as it says so, also to the kubelet that comes after.
+func TestReadinessWhileStopping(t *testing.T) {
+	var unready atomic.Bool
+	w := newWorld(t, fake.Config{Exec: func(context.Context, *container.Container, container.ExecOptions) (int, error) {
+		if unready.Load() {
+			return 1, nil
+		}
+		return 0, nil
+	}})
+	stop := w.start()
+	w.create(newPod("a", func(p *corev1.Pod) {
+		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}, PeriodSeconds: 1, FailureThreshold: 1}
+	}))
+	w.await("ready", "a", ready)
+	release := w.runtime.Hang("StopContainer", "")
+	defer release()
+	w.remove("a")
+	for len(w.runtime.Calls("StopContainer")) == 0 {
+		<-time.After(time.Millisecond)
+	}
+	unready.Store(true)
+	w.await("not ready while it is stopped", "a", func(p *corev1.Pod) bool { return p != nil && p.DeletionTimestamp != nil && !ready(p) })
+	unready.Store(false)
+	w.await("ready again", "a", func(p *corev1.Pod) bool { return p != nil && ready(p) })
+	stop()
+	w.start()
+	unready.Store(true)
+	w.await("not ready, by another kubelet", "a", func(p *corev1.Pod) bool { return p != nil && !ready(p) })
+	release()
+	w.await("gone", "a", func(p *corev1.Pod) bool { return p == nil })
 }
 
 func TestHooks(t *testing.T) {
@@ -344,4 +378,23 @@ func TestRuntimeClass(t *testing.T) {
 	if got := w.events("FailedCreatePodSandBox"); !slices.ContainsFunc(got, func(e string) bool { return strings.Contains(e, "no-such-handler") }) {
 		t.Errorf("events %q", got)
 	}
+}
+
+// TestNetworkToCome: while there is no network to connect pods to, the node is not ready, and runs pods of its own network.
+func TestNetworkToCome(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.network.misses(errors.New("no configuration"))
+	w.start()
+	w.create(newPod("host", func(p *corev1.Pod) { p.Spec.HostNetwork = true }))
+	w.await("ready without a network", "host", ready)
+	is := func(status corev1.ConditionStatus, message string) func(*corev1.Node) bool {
+		return func(n *corev1.Node) bool {
+			return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+				return c.Type == corev1.NodeReady && c.Status == status && c.Message == message
+			})
+		}
+	}
+	w.awaitNode(is(corev1.ConditionFalse, "container runtime network not ready: no configuration"))
+	w.network.misses(nil)
+	w.awaitNode(is(corev1.ConditionTrue, "kubelet is posting ready status"))
 }

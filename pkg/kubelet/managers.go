@@ -15,6 +15,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
+	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cpumanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/memorymanager"
@@ -119,7 +120,7 @@ func (k *Kubelet) placed(resources func(*corev1.Pod, *corev1.Container) containe
 		r := resources(pod, c)
 		r.CPUs = k.cpus.CPUs(pod.UID, c.Name).String()
 		r.NUMANodes = k.memory.NUMANodes(pod.UID, c.Name)
-		if !k.cpus.Own(pod.UID, c.Name).IsEmpty() {
+		if !k.cpus.Own(pod.UID, c.Name).IsEmpty() || cgroup.AllOf(r, k.cfg.Size.CPU.MilliValue()) {
 			r.CPUQuota, r.CPUPeriod = 0, 0
 		}
 		return r

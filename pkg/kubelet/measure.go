@@ -29,7 +29,7 @@ func (k *Kubelet) measure() {
 	})
 	k.layers = stats.NewLayers(stats.LayersConfig{Clock: k.cfg.Clock, Engine: k.cfg.Runtime, Running: k.runningContainers})
 	k.stats = stats.New(stats.Config{
-		NodeName: k.cfg.NodeName, RootDir: k.cfg.RootDir, Clock: k.cfg.Clock,
+		NodeName: k.cfg.NodeName, RootDir: k.cfg.RootDir, NetNS: k.cfg.NetNS, Clock: k.cfg.Clock,
 		Pods: k.taken, Observed: k.pleg.Pods, Usage: k.usage, Volumes: k.disks.Of,
 		Layer: k.layers.Of, ImageFs: k.layers.ImageFs,
 	})
@@ -100,7 +100,7 @@ func (k *Kubelet) newServer() (*server.Server, error) {
 		logs = ""
 	}
 	return server.New(server.Config{
-		Addr: k.cfg.ListenAddr, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
+		Addr: k.cfg.ListenAddr, NetNS: k.cfg.NetNS, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
 		Client: k.cfg.Client, Host: k.host(), Clock: k.cfg.Clock, LogDir: logs,
 		Metrics: k.metrics.Gatherer(), Cadvisor: usage, ProbeMetrics: k.probes.Gatherer(), Instrument: k.metrics.Requests,
 		StreamIdleTimeout: settings.StreamingConnectionIdleTimeout.Duration,

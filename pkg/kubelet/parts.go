@@ -22,7 +22,9 @@ import (
 
 // parts are what needs the engine or the machine, so that tests can replace them.
 type parts struct {
-	images      podsync.Images
+	images podsync.Images
+	// free finds an image that any pod may have.
+	free        func(ctx context.Context, image string) (*container.Image, error)
 	volumes     volumes
 	cgroups     cgroups
 	hostPorts   hostPorts

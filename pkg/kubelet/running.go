@@ -4,9 +4,16 @@
 package kubelet
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/admission"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cadvisor"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
@@ -25,6 +32,23 @@ type running struct {
 	eviction *eviction.Manager
 	// shutdown is nil if pods do not end before the machine goes down.
 	shutdown *nodeshutdown.Manager
+}
+
+// SaveImage writes an image of this node that any of its pods may have, whatever its logins, as an archive. fs.ErrNotExist: there is
+// none, and nothing is written.
+func (k *Kubelet) SaveImage(ctx context.Context, image string, w io.Writer) error {
+	r := k.running.Load()
+	if r == nil {
+		return fmt.Errorf("looking for image %q: the node has not started", image)
+	}
+	_, err := r.parts.free(ctx, image)
+	if err == nil {
+		err = k.cfg.Runtime.SaveImage(ctx, image, w)
+	}
+	if errors.Is(err, container.ErrNotFound) {
+		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	return err
 }
 
 // taken are the pods of this node, none before pods are taken.

@@ -14,9 +14,10 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 
+	"minik8s.io/minik8s/pkg/proxy/backend"
 	"minik8s.io/minik8s/pkg/proxy/iptables"
 	"minik8s.io/minik8s/pkg/proxy/model"
-	"minik8s.io/minik8s/pkg/proxy/rules"
+	"minik8s.io/minik8s/pkg/proxy/nftables"
 )
 
 // Config is what a Proxy needs. Only Cluster, NodeName and Informers have no default.
@@ -37,6 +38,12 @@ type Config struct {
 	// ServiceCIDRs are the ranges of cluster IPs, at most one of each family: packets to ports that no Service has are
 	// refused there. Default: they go where the routes lead.
 	ServiceCIDRs []netip.Prefix
+	// Mode is how the rules reach the kernel; default IPTables. What another mode has left is removed.
+	Mode Mode
+	// Scheduler is how the endpoint of a new connection is chosen; default random.
+	Scheduler backend.Scheduler
+	// NodePortAddresses are the addresses of the node that answer node ports; default all, the loopback addresses by this process.
+	NodePortAddresses []netip.Prefix
 	// Recorder receives the node's "Starting" event; nil records nothing.
 	Recorder events.EventRecorder
 	// MasqueradeBit is the bit of the packet mark that asks for source NAT, 0 to 31. Default 14, as upstream;
@@ -49,12 +56,31 @@ type Config struct {
 	MinSyncPeriod time.Duration
 	// HealthzAddr is where /healthz and /livez are served, upstream's being ":10256"; empty serves neither.
 	HealthzAddr string
+	// MetricsAddr is where /metrics and /proxyMode are served, upstream's being "127.0.0.1:10249"; empty serves none.
+	MetricsAddr string
 	// NetNS is the path of the network namespace to look after; empty is the process's own.
 	NetNS string
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
-	// Commands returns how the tables of a family are reached. Default: the iptables programs of the host.
-	Commands func(model.Family) iptables.Commands
+	// Backend returns what writes the rules of a family. Default: that of Mode.
+	Backend func(backend.Config) backend.Backend
+}
+
+// Mode is the name of a backend.
+type Mode string
+
+// The modes, by upstream's names.
+const (
+	IPTables Mode = "iptables"
+	NFTables Mode = "nftables"
+)
+
+// modes are all backends.
+var modes = map[Mode]func(backend.Config) backend.Backend{
+	IPTables: func(c backend.Config) backend.Backend {
+		return iptables.New(iptables.Exec{Family: c.Family, NetNS: c.NetNS}, c)
+	},
+	NFTables: func(c backend.Config) backend.Backend { return nftables.New(c) },
 }
 
 func (c *Config) complete() error {
@@ -76,9 +102,17 @@ func (c *Config) complete() error {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
-	if c.Commands == nil {
-		netNS := c.NetNS
-		c.Commands = func(f model.Family) iptables.Commands { return iptables.Exec{Family: f, NetNS: netNS} }
+	if c.Mode == "" {
+		c.Mode = IPTables
+	}
+	if _, ok := modes[c.Mode]; !ok {
+		return fmt.Errorf("proxy: there is no mode %q", c.Mode)
+	}
+	if s := c.Scheduler; s != "" && s != backend.Random && s != backend.RoundRobin {
+		return fmt.Errorf("proxy: there is no scheduler %q", s)
+	}
+	if c.Backend == nil {
+		c.Backend = modes[c.Mode]
 	}
 	for _, f := range []model.Family{model.IPv4, model.IPv6} {
 		n := 0
@@ -115,22 +149,31 @@ func (c *Config) families() []model.Family {
 	return out
 }
 
-func (c *Config) rules(f model.Family) rules.Config {
-	rc := rules.Config{Chains: rules.ChainsOf(c.Cluster), MasqueradeMark: 1 << c.MasqueradeBit}
-	for _, p := range c.ClusterCIDRs {
-		if f.Has(p.Addr()) {
-			rc.ClusterCIDR = p.Masked()
-		}
+// backend is what the rules of a family depend on.
+func (c *Config) backend(f model.Family) backend.Config {
+	bc := backend.Config{
+		Cluster: c.Cluster, Family: f, NetNS: c.NetNS, MasqueradeMark: 1 << c.MasqueradeBit, Scheduler: c.Scheduler,
+		ClusterCIDR: first(f, c.ClusterCIDRs), ServiceCIDR: first(f, c.ServiceCIDRs),
 	}
-	for _, p := range c.ServiceCIDRs {
+	for _, p := range c.NodePortAddresses {
 		if f.Has(p.Addr()) {
-			rc.ServiceCIDR = p.Masked()
+			bc.NodePortCIDRs = append(bc.NodePortCIDRs, p.Masked())
 		}
 	}
 	for _, ip := range c.NodeIPs {
 		if f.Has(ip) {
-			rc.NodeIPs = append(rc.NodeIPs, ip.Unmap())
+			bc.NodeIPs = append(bc.NodeIPs, ip.Unmap())
 		}
 	}
-	return rc
+	return bc
+}
+
+// first is the range of a family, the zero value if there is none.
+func first(f model.Family, all []netip.Prefix) netip.Prefix {
+	for _, p := range all {
+		if f.Has(p.Addr()) {
+			return p.Masked()
+		}
+	}
+	return netip.Prefix{}
 }

@@ -4,6 +4,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -26,10 +28,10 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"minik8s.io/minik8s/pkg/machinetest"
+	"minik8s.io/minik8s/pkg/proxy/backend"
 	"minik8s.io/minik8s/pkg/proxy/iptables"
 	"minik8s.io/minik8s/pkg/proxy/model"
 	"minik8s.io/minik8s/pkg/proxy/netspace"
-	"minik8s.io/minik8s/pkg/proxy/rules"
 )
 
 // space is a network namespace without a name: it ends with the test process, however that ends.
@@ -37,8 +39,8 @@ type space struct{ handle netns.NsHandle }
 
 func (s space) path() string { return fmt.Sprintf("/proc/self/fd/%d", int(s.handle)) }
 
-func newSpace(t *testing.T) space {
-	t.Helper()
+func newSpace(tb testing.TB) space {
+	tb.Helper()
 	made := make(chan netns.NsHandle, 1)
 	errs := make(chan error, 1)
 	go func() {
@@ -53,26 +55,26 @@ func newSpace(t *testing.T) space {
 	}()
 	select {
 	case h := <-made:
-		t.Cleanup(func() { _ = h.Close() })
+		tb.Cleanup(func() { _ = h.Close() })
 		s := space{h}
-		s.link(t, "lo")
+		s.link(tb, "lo")
 		return s
 	case err := <-errs:
-		machinetest.Lacks(t, "needs network namespaces: %v", err)
+		machinetest.Lacks(tb, "needs network namespaces: %v", err)
 	}
 	return space{}
 }
 
-func (s space) do(t *testing.T, f func() error) {
-	t.Helper()
+func (s space) do(tb testing.TB, f func() error) {
+	tb.Helper()
 	if err := netspace.Do(s.path(), f); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
-func (s space) link(t *testing.T, name string, addrs ...string) {
-	t.Helper()
-	s.do(t, func() error {
+func (s space) link(tb testing.TB, name string, addrs ...string) {
+	tb.Helper()
+	s.do(tb, func() error {
 		l, err := netlink.LinkByName(name)
 		if err != nil {
 			return err
@@ -215,7 +217,7 @@ type world struct {
 	stop                      func()
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, change ...func(*Config)) *world {
 	t.Helper()
 	machinetest.Root(t, "for network namespaces")
 	machinetest.Programs(t, "iptables-restore")
@@ -235,12 +237,16 @@ func newWorld(t *testing.T) *world {
 	serve(t, w.podB, "B")
 
 	factory := informers.NewSharedInformerFactory(w.client, 0)
-	p, err := New(Config{
+	config := Config{
 		Cluster: "netns-test", NodeName: "here", Informers: factory, NetNS: w.node.path(),
 		NodeIPs:      []netip.Addr{netip.MustParseAddr("192.0.2.1")},
 		ClusterCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")},
 		ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
-	})
+	}
+	for _, c := range change {
+		c(&config)
+	}
+	p, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,8 +331,33 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-func TestRealTraffic(t *testing.T) {
-	w := newWorld(t)
+// nft runs the program on the node.
+func (w *world) nft(t *testing.T, args ...string) string {
+	t.Helper()
+	machinetest.Programs(t, "nft")
+	cmd := exec.Command("nft", args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	w.node.do(t, cmd.Start)
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("nft %v: %v: %s", args, err, out.String())
+	}
+	return out.String()
+}
+
+// eachMode runs a test for every backend.
+func eachMode(t *testing.T, test func(t *testing.T, mode func(*Config))) {
+	t.Helper()
+	for _, m := range []Mode{IPTables, NFTables} {
+		t.Run(string(m), func(t *testing.T) { test(t, func(c *Config) { c.Mode = m }) })
+	}
+}
+
+func TestRealTraffic(t *testing.T) { eachMode(t, testRealTraffic) }
+
+func testRealTraffic(t *testing.T, mode func(*Config)) {
+	t.Helper()
+	w := newWorld(t, mode)
 	w.setService(t, dualService("web", "10.96.0.5", 30080), true)
 	eventually(t, "a service without endpoints refuses", func() bool {
 		_, err := ask(w.podB, "tcp", "10.96.0.5:80")
@@ -466,6 +497,9 @@ func TestRealTraffic(t *testing.T) {
 				t.Errorf("left in table %s:\n%s", table, saved)
 			}
 		}
+		if got := w.nft(t, "list", "tables"); strings.Contains(got, "minik8s-proxy") {
+			t.Errorf("left of nftables:\n%s", got)
+		}
 	})
 }
 
@@ -517,54 +551,30 @@ func TestRealHealthCheckNodePort(t *testing.T) {
 	})
 }
 
-// TestRealChunks writes a rule set too large for one restore with the real program, twice, then a small change.
-func TestRealChunks(t *testing.T) {
-	w := newWorld(t)
-	w.stop()
-	if err := w.proxy.Purge(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	var services []*corev1.Service
-	var slices []*discoveryv1.EndpointSlice
-	for i := range 600 {
-		name := fmt.Sprintf("s%d", i)
-		services = append(services, dualService(name, fmt.Sprintf("10.96.%d.%d", i/200, i%200+1), int32(30000+i)))
-		slices = append(slices, dualSlice(name, "10.244.0.2", "10.244.0.3"))
-	}
-	cfg := rules.Config{Chains: rules.ChainsOf("chunks"), MasqueradeMark: 1 << 14}
-	build := func(n int) *rules.Ruleset {
-		return rules.Build(model.Build(model.IPv4, services[:n], slices[:n], model.Node{Name: "here"}), cfg)
-	}
-	commands := iptables.Exec{Family: model.IPv4, NetNS: w.node.path()}
-	for range 2 { // the second is the first sync of a new process
-		if err := iptables.New(commands, cfg.Chains).Apply(t.Context(), build(600)); err != nil {
-			t.Fatal(err)
+// TestRealRoundRobin counts: each endpoint gets exactly its share of connections.
+func TestRealRoundRobin(t *testing.T) {
+	eachMode(t, func(t *testing.T, mode func(*Config)) {
+		t.Helper()
+		w := newWorld(t, mode, func(c *Config) { c.Scheduler = backend.RoundRobin })
+		serve(t, newPod(t, w.node, "podc", "10.244.0.4"), "C")
+		w.setSlice(t, dualSlice("web", "10.244.0.2", "10.244.0.3", "10.244.0.4"), true)
+		w.setService(t, dualService("web", "10.96.0.5", 30080), true)
+		eventually(t, "the service answers", func() bool {
+			_, err := ask(w.outside, "tcp", "10.96.0.5:80")
+			return err == nil
+		})
+		got := map[string]int{}
+		for range 30 {
+			answer, err := ask(w.outside, "tcp", "10.96.0.5:80")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[answer[:1]]++
 		}
-	}
-	table := iptables.New(commands, cfg.Chains)
-	for _, n := range []int{600, 599, 10} {
-		rs := build(n)
-		if err := table.Apply(t.Context(), rs); err != nil {
-			t.Fatal(err)
+		if got["A"] != 10 || got["B"] != 10 || got["C"] != 10 {
+			t.Errorf("got %v, want each endpoint 10 times", got)
 		}
-		if intact, err := table.Check(t.Context(), rs); err != nil || !intact {
-			t.Fatalf("after %d services: intact %v, %v", n, intact, err)
-		}
-		saved, err := commands.Save(t.Context(), "nat")
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := 0
-		for _, c := range rs.Tables[1].Chains {
-			want += len(c.Rules)
-		}
-		if got := strings.Count(saved, "\n-A MK-"); got != want {
-			t.Errorf("%d services: %d rules in the kernel, want %d", n, got, want)
-		}
-	}
-	if err := Purge(t.Context(), Config{Cluster: "chunks", NetNS: w.node.path()}); err != nil {
-		t.Fatal(err)
-	}
+	})
 }
 
 // TestRealIPv6 loads the IPv6 rules of every feature with the real program.
@@ -589,18 +599,21 @@ func TestRealIPv6(t *testing.T) {
 	slice.AddressType = discoveryv1.AddressTypeIPv6
 	sctp, name, port := corev1.ProtocolSCTP, "s", int32(8081)
 	slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &name, Protocol: &sctp, Port: &port})
-	cfg := rules.Config{
-		Chains: rules.ChainsOf("v6"), MasqueradeMark: 1 << 14, ClusterCIDR: netip.MustParsePrefix("fd01::/64"),
+	cfg := backend.Config{
+		Cluster: "v6", Family: model.IPv6, MasqueradeMark: 1 << 14, ClusterCIDR: netip.MustParsePrefix("fd01::/64"),
 		NodeIPs: []netip.Addr{netip.MustParseAddr("fd02::1")},
 	}
-	services := []*corev1.Service{lb, dualService("empty", "fd00::6", 30083)}
-	rs := rules.Build(model.Build(model.IPv6, services, []*discoveryv1.EndpointSlice{slice}, model.Node{Name: "here"}), cfg)
-	table := iptables.New(commands, cfg.Chains)
+	changes := backend.Changes{}
+	for _, svc := range []*corev1.Service{lb, dualService("empty", "fd00::6", 30083)} {
+		s := model.Build(model.IPv6, svc, []*discoveryv1.EndpointSlice{slice}, model.Node{Name: "here"})
+		changes[s.Name] = s
+	}
+	table := iptables.New(commands, cfg)
 	for range 2 {
-		if err := table.Apply(t.Context(), rs); err != nil {
+		if err := table.Apply(t.Context(), changes); err != nil {
 			t.Fatal(err)
 		}
-		if intact, err := table.Check(t.Context(), rs); err != nil || !intact {
+		if intact, err := table.Check(t.Context()); err != nil || !intact {
 			t.Fatalf("intact %v, %v", intact, err)
 		}
 	}

@@ -1,40 +1,34 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proxy makes Services reachable on a node by writing iptables rules; it is this project's kube-proxy. Objects become
-// a snapshot (model), the snapshot becomes chains (rules), and the difference to what the kernel has is restored (iptables).
-// This package only runs that loop; touch it for when, not for what.
+// Package proxy makes Services reachable on a node by writing rules of the packet filter; it is this project's kube-proxy. The objects
+// of one Service become a neutral picture of it (model), and a backend (iptables, nftables) makes rules of that and writes what
+// differs from what the kernel has. This package only runs that loop; touch it for when, not for what.
 package proxy
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/netip"
+	"maps"
 	"os"
-	"reflect"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"minik8s.io/minik8s/pkg/proxy/conntrack"
 	"minik8s.io/minik8s/pkg/proxy/health"
-	"minik8s.io/minik8s/pkg/proxy/iptables"
 	"minik8s.io/minik8s/pkg/proxy/loopback"
+	"minik8s.io/minik8s/pkg/proxy/metrics"
 	"minik8s.io/minik8s/pkg/proxy/model"
-	"minik8s.io/minik8s/pkg/proxy/rules"
 )
-
-// labelToBeDeleted is the taint by which the cluster autoscaler announces a node's end; load balancers then look elsewhere.
-const labelToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 
 // Proxy keeps one node's service rules up to date.
 type Proxy struct {
@@ -43,25 +37,17 @@ type Proxy struct {
 	slices    cache.SharedIndexInformer
 	nodes     cache.SharedIndexInformer
 	serviceL  corelisters.ServiceLister
-	sliceL    discoverylisters.EndpointSliceLister
 	nodeL     corelisters.NodeLister
 	families  []*family
+	dirty     *dirty
 	trigger   chan struct{}
 	healthSrv *health.Server
+	metrics   *metrics.Metrics
 	local     *loopback.Server // only the loop uses it, like localOpen
 	localOpen bool             // whether all of its ports are open
 
 	mu     sync.Mutex
 	status health.Status // guarded by mu; Now is filled when asked
-}
-
-// family is the state of one IP family; only the loop touches it.
-type family struct {
-	name  model.Family
-	rules rules.Config
-	table *iptables.Table
-	last  *rules.Ruleset
-	udp   *conntrack.View
 }
 
 // New prepares a Proxy and registers its informers with the factory.
@@ -78,15 +64,20 @@ func New(config Config) (*Proxy, error) {
 		slices:   config.Informers.Discovery().V1().EndpointSlices().Informer(),
 		nodes:    config.Informers.Core().V1().Nodes().Informer(),
 		serviceL: config.Informers.Core().V1().Services().Lister(),
-		sliceL:   config.Informers.Discovery().V1().EndpointSlices().Lister(),
 		nodeL:    config.Informers.Core().V1().Nodes().Lister(),
+		dirty:    newDirty(),
 		trigger:  make(chan struct{}, 1),
 		status:   health.Status{Eligible: true},
 		local:    loopback.New(config.NetNS),
+		metrics:  metrics.New(config.Clock),
+	}
+	if _, ok := p.slices.GetIndexer().GetIndexers()[byService]; !ok { // the proxy of another node has made it
+		if err := p.slices.AddIndexers(cache.Indexers{byService: indexByService}); err != nil {
+			return nil, fmt.Errorf("indexing endpoint slices: %w", err)
+		}
 	}
 	for _, f := range config.families() {
-		rc := config.rules(f)
-		p.families = append(p.families, &family{name: f, rules: rc, table: iptables.New(config.Commands(f), rc.Chains)})
+		p.families = append(p.families, newFamily(config, f))
 	}
 	p.healthSrv = health.New(config.NetNS, func() bool { return p.Status().Healthy })
 	return p, nil
@@ -99,11 +90,11 @@ func (p *Proxy) Start(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, log)
 	defer p.healthSrv.Close()
 
-	stopHealthz, err := p.serveHealthz(ctx)
+	stopServing, err := p.serve(ctx)
 	if err != nil {
 		return err
 	}
-	defer stopHealthz()
+	defer stopServing()
 	defer p.local.Close()
 	stopWatching, err := p.watch()
 	if err != nil {
@@ -119,6 +110,7 @@ func (p *Proxy) Start(ctx context.Context) error {
 	if r := p.config.Recorder; r != nil {
 		r.Eventf(&corev1.ObjectReference{Kind: "Node", Name: p.config.NodeName, APIVersion: "v1"}, nil, corev1.EventTypeNormal, "Starting", "StartKubeProxy", "")
 	}
+	p.dirty.all()
 	p.loop(ctx)
 	return nil
 }
@@ -168,108 +160,122 @@ func (p *Proxy) loop(ctx context.Context) {
 	}
 }
 
-// sync brings both families and the health checks up to date.
+// sync brings both families and the health checks up to date with the Services that may have changed.
 func (p *Proxy) sync(ctx context.Context) error {
+	changes := p.dirty.take()
+	names, err := p.names(changes)
+	if err != nil {
+		p.dirty.all()
+		return err
+	}
 	node := p.node()
-	services, err := p.serviceL.List(labels.Everything())
-	if err != nil {
-		return fmt.Errorf("listing services: %w", err)
-	}
-	endpointSlices, err := p.sliceL.List(labels.Everything())
-	if err != nil {
-		return fmt.Errorf("listing endpoint slices: %w", err)
-	}
 	var errs []error
-	checks := map[string]model.HealthCheck{}
-	var local []loopback.Port
+	visible := !p.localOpen
 	for _, f := range p.families {
-		snap := model.Build(f.name, services, endpointSlices, node)
-		for _, c := range snap.HealthChecks {
-			// A dual-stack service has the same pods in both families.
-			key := c.Namespace + "/" + c.Service
-			if old, ok := checks[key]; !ok || old.LocalEndpoints < c.LocalEndpoints {
-				checks[key] = c
+		began := p.config.Clock.Now()
+		for _, name := range names {
+			svc, slices, err := p.objects(name)
+			if err != nil {
+				p.dirty.all()
+				return err
 			}
+			visible = f.update(name, model.Build(f.name, svc, slices, node)) || visible
 		}
-		local = append(local, localPorts(snap, f.rules.NodeIPs)...)
-		if err := f.sync(ctx, snap, p.config.NetNS); err != nil {
+		if err := f.sync(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("family %s: %w", f.name, err))
 		}
+		p.metrics.Synced(string(f.name), changes.everything, p.config.Clock.Since(began))
 	}
-	err = p.local.Sync(local)
-	if p.localOpen = err == nil; err != nil {
-		// Another program has the port on the loopback address. Whether it still has it is seen at the next verification.
-		klog.FromContext(ctx).Error(err, "Opening node ports on the loopback address failed")
-	}
-	list := make([]model.HealthCheck, 0, len(checks))
-	for _, c := range checks {
-		list = append(list, c)
-	}
-	if err := p.healthSrv.Sync(ctx, list); err != nil {
-		// The port is in use by somebody else. Traffic does not depend on it, so this is no failure of the proxy.
-		klog.FromContext(ctx).Error(err, "Opening health check node ports failed")
+	if visible {
+		p.syncListeners(ctx)
 	}
 	err = errors.Join(errs...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status.Healthy = err == nil
-	if err == nil {
-		p.status.LastUpdated = p.config.Clock.Now()
-	}
-	return err
-}
-
-// localPorts are the node ports to answer on the loopback address: those that some endpoint could take.
-func localPorts(snap *model.Snapshot, nodeIPs []netip.Addr) []loopback.Port {
-	if len(nodeIPs) == 0 {
-		return nil
-	}
-	address := netip.IPv6Loopback()
-	if snap.Family == model.IPv4 {
-		address = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	}
-	var out []loopback.Port
-	for i := range snap.Ports {
-		if s := &snap.Ports[i]; s.NodePort != 0 && len(s.Cluster) > 0 {
-			out = append(out, loopback.Port{
-				Protocol: s.Name.Protocol, Listen: netip.AddrPortFrom(address, s.NodePort), Forward: netip.AddrPortFrom(nodeIPs[0], s.NodePort),
-			})
-		}
-	}
-	return out
-}
-
-func (f *family) sync(ctx context.Context, snap *model.Snapshot, netNS string) error {
-	rs := rules.Build(snap, f.rules)
-	if err := f.table.Apply(ctx, rs); err != nil {
+	if err != nil {
+		p.metrics.Failed(string(p.config.Mode))
+		p.dirty.retry(changes.triggered)
 		return err
 	}
-	f.last = rs
-	// Flows are forgotten after the rules are in place: their next packet then finds the new endpoints.
-	view := conntrack.NewView(snap)
-	if view.Empty() || reflect.DeepEqual(view, f.udp) {
-		f.udp = view
-		return nil
-	}
-	n, err := conntrack.Clean(netNS, f.name, view)
-	if err != nil {
-		return fmt.Errorf("forgetting stale UDP flows: %w", err)
-	}
-	if n > 0 {
-		klog.FromContext(ctx).V(2).Info("Forgot stale UDP flows", "family", f.name, "flows", n)
-	}
-	f.udp = view
+	p.status.LastUpdated = p.config.Clock.Now()
+	p.metrics.Programmed(changes.triggered)
 	return nil
+}
+
+// names are the Services to look at: those that have changed, or all that there are and were.
+func (p *Proxy) names(c changes) ([]model.Name, error) {
+	if c.everything {
+		all, err := p.serviceL.List(labels.Everything())
+		if err != nil {
+			return nil, fmt.Errorf("listing services: %w", err)
+		}
+		for _, svc := range all {
+			c.services[model.Name{Namespace: svc.Namespace, Name: svc.Name}] = true
+		}
+		for _, f := range p.families {
+			for name := range f.services {
+				c.services[name] = true
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(c.services)), nil
+}
+
+// objects are a Service, nil if there is none, and its endpoint slices.
+func (p *Proxy) objects(name model.Name) (*corev1.Service, []*discoveryv1.EndpointSlice, error) {
+	svc, err := p.serviceL.Services(name.Namespace).Get(name.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking up service %s: %w", name, err)
+	}
+	list, err := p.slices.GetIndexer().ByIndex(byService, name.String())
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking up endpoint slices of %s: %w", name, err)
+	}
+	var out []*discoveryv1.EndpointSlice
+	for _, o := range list {
+		if s, ok := o.(*discoveryv1.EndpointSlice); ok {
+			out = append(out, s)
+		}
+	}
+	return svc, out, nil
+}
+
+// syncListeners brings the ports that this process answers itself up to date.
+func (p *Proxy) syncListeners(ctx context.Context) {
+	checks := map[model.Name]model.HealthCheck{}
+	var local []loopback.Port
+	for _, f := range p.families {
+		for name, s := range f.services {
+			if hc := s.HealthCheck; hc != nil {
+				// A dual-stack service has the same pods in both families.
+				if old, ok := checks[name]; !ok || old.LocalEndpoints < hc.LocalEndpoints {
+					checks[name] = *hc
+				}
+			}
+		}
+		local = append(local, f.localPorts()...)
+	}
+	err := p.local.Sync(local)
+	if p.localOpen = err == nil; err != nil {
+		// Another program has the port on the loopback address. Whether it still has it is seen at the next verification.
+		klog.FromContext(ctx).Error(err, "Opening node ports on the loopback address failed")
+	}
+	if err := p.healthSrv.Sync(ctx, checks); err != nil {
+		// The port is in use by somebody else. Traffic does not depend on it, so this is no failure of the proxy.
+		klog.FromContext(ctx).Error(err, "Opening health check node ports failed")
+	}
 }
 
 // verify tells whether the rules are still in the kernel.
 func (p *Proxy) verify(ctx context.Context) bool {
 	log := klog.FromContext(ctx)
 	for _, f := range p.families {
-		if f.last == nil {
-			return false
-		}
-		intact, err := f.table.Check(ctx, f.last)
+		f.forget(ctx)
+		intact, err := f.backend.Check(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return true
@@ -277,7 +283,7 @@ func (p *Proxy) verify(ctx context.Context) bool {
 			log.Error(err, "Verifying service rules failed", "family", f.name)
 			return false
 		case !intact:
-			log.Info("Service rules were removed by somebody, writing them again", "family", f.name)
+			log.Info("Service rules were changed by somebody, writing them again", "family", f.name)
 			return false
 		}
 	}
@@ -287,20 +293,22 @@ func (p *Proxy) verify(ctx context.Context) bool {
 // Purge removes every rule and chain of the cluster from the node. Call it when no Proxy of the cluster runs there.
 func (p *Proxy) Purge(ctx context.Context) error { return Purge(ctx, p.config) }
 
-// Purge is the method of that name for a caller without a Proxy; only Cluster, NetNS and Commands of the config are used.
+// Purge is the method of that name for a caller without a Proxy; only Cluster and NetNS of the config are used. It removes what any
+// mode has left.
 func Purge(ctx context.Context, config Config) error {
 	if err := config.complete(); err != nil {
 		return err
 	}
 	var errs []error
 	for _, f := range []model.Family{model.IPv4, model.IPv6} {
-		table := iptables.New(config.Commands(f), rules.ChainsOf(config.Cluster))
-		err := table.Purge(ctx)
-		if err != nil && f == model.IPv6 && !hasIPv6() {
-			continue
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("removing %s service rules: %w", f, err))
+		for _, mode := range slices.Sorted(maps.Keys(modes)) {
+			err := modes[mode](config.backend(f)).Purge(ctx)
+			if err != nil && f == model.IPv6 && !hasIPv6() {
+				continue
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("removing %s service rules: %w", f, err))
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -309,104 +317,4 @@ func Purge(ctx context.Context, config Config) error {
 func hasIPv6() bool {
 	_, err := os.Stat("/proc/net/if_inet6")
 	return err == nil
-}
-
-// poke asks the loop for a sync. Any number of pokes before it becomes one.
-func (p *Proxy) poke() {
-	select {
-	case p.trigger <- struct{}{}:
-	default:
-	}
-}
-
-func (p *Proxy) watch() (stop func(), err error) {
-	changed := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { p.poke() },
-		UpdateFunc: func(_, _ any) { p.poke() },
-		DeleteFunc: func(any) { p.poke() },
-	}
-	var stops []func()
-	stop = func() {
-		for _, f := range stops {
-			f()
-		}
-	}
-	add := func(informer cache.SharedIndexInformer, h cache.ResourceEventHandler) {
-		if err != nil {
-			return
-		}
-		var reg cache.ResourceEventHandlerRegistration
-		if reg, err = informer.AddEventHandler(h); err == nil {
-			stops = append(stops, func() { _ = informer.RemoveEventHandler(reg) })
-		}
-	}
-	add(p.services, changed)
-	add(p.slices, cache.FilteringResourceEventHandler{FilterFunc: serviceSlice, Handler: changed})
-	add(p.nodes, cache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { p.nodeChanged(nil, o) },
-		// A node's status changes every few seconds and says nothing to a proxy.
-		UpdateFunc: p.nodeChanged,
-	})
-	if err != nil {
-		stop()
-		return nil, fmt.Errorf("watching services: %w", err)
-	}
-	return stop, nil
-}
-
-func serviceSlice(o any) bool {
-	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = t.Obj
-	}
-	s, ok := o.(*discoveryv1.EndpointSlice)
-	return ok && s.Labels[discoveryv1.LabelServiceName] != ""
-}
-
-func (p *Proxy) nodeChanged(before, after any) {
-	n, ok := after.(*corev1.Node)
-	if !ok || n.Name != p.config.NodeName {
-		return
-	}
-	eligible := n.DeletionTimestamp == nil
-	for _, t := range n.Spec.Taints {
-		eligible = eligible && t.Key != labelToBeDeleted
-	}
-	p.mu.Lock()
-	p.status.Eligible = eligible
-	p.mu.Unlock()
-	old, _ := before.(*corev1.Node)
-	if old == nil || old.Labels[corev1.LabelTopologyZone] != n.Labels[corev1.LabelTopologyZone] {
-		p.poke()
-	}
-}
-
-// node is this node as the model needs it; a node that is not registered yet has no zone.
-func (p *Proxy) node() model.Node {
-	n := model.Node{Name: p.config.NodeName}
-	if obj, err := p.nodeL.Get(n.Name); err == nil {
-		n.Zone = obj.Labels[corev1.LabelTopologyZone]
-	}
-	return n
-}
-
-func (p *Proxy) serveHealthz(ctx context.Context) (stop func(), err error) {
-	if p.config.HealthzAddr == "" {
-		return func() {}, nil
-	}
-	ln, err := health.Listen(p.config.NetNS, p.config.HealthzAddr)
-	if err != nil {
-		return nil, fmt.Errorf("listening for health checks on %q: %w", p.config.HealthzAddr, err)
-	}
-	srv := &http.Server{Handler: health.Handler(p.Status), ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			klog.FromContext(ctx).Error(err, "Serving health checks failed")
-		}
-	}()
-	return func() {
-		_ = srv.Close() // nothing of it is needed any more
-		<-done
-	}, nil
 }

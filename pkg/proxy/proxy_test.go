@@ -19,9 +19,9 @@ import (
 	clientfake "k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"minik8s.io/minik8s/pkg/proxy/backend"
 	"minik8s.io/minik8s/pkg/proxy/iptables"
 	"minik8s.io/minik8s/pkg/proxy/iptables/fake"
-	"minik8s.io/minik8s/pkg/proxy/model"
 	"minik8s.io/minik8s/pkg/proxy/netspace"
 )
 
@@ -32,9 +32,9 @@ func startFake(t *testing.T, kernel *fake.Tables, objects ...runtime.Object) (*P
 	factory := informers.NewSharedInformerFactory(client, 0)
 	p, err := New(Config{
 		Cluster: "c", NodeName: "here", Informers: factory, Clock: clk,
-		NodeIPs:  []netip.Addr{netip.MustParseAddr("192.0.2.1")},
-		NetNS:    ownSysctls(t),
-		Commands: func(model.Family) iptables.Commands { return kernel },
+		NodeIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
+		NetNS:   ownSysctls(t),
+		Backend: func(c backend.Config) backend.Backend { return iptables.New(kernel, c) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestProxy_HealsAfterFlush(t *testing.T) {
 		clk.Step(time.Second)
 		return written()
 	})
-	jumps, err := kernel.List(t.Context(), "nat", "PREROUTING")
+	jumps, err := kernel.List("nat", "PREROUTING")
 	if err != nil || !strings.Contains(jumps, "-SERVICES") {
 		t.Errorf("got %q, %v", jumps, err)
 	}
@@ -150,6 +150,8 @@ func TestConfig(t *testing.T) {
 		{name: "default", config: Config{Cluster: "c"}, families: 1},
 		{name: "dual stack", config: Config{Cluster: "c", ClusterCIDRs: []netip.Prefix{v4, v6}}, families: 2},
 		{name: "two of a family", config: Config{Cluster: "c", ClusterCIDRs: []netip.Prefix{v4, v4}}, bad: true},
+		{name: "mode", config: Config{Cluster: "c", Mode: "ipvs"}, bad: true},
+		{name: "scheduler", config: Config{Cluster: "c", Scheduler: "lc"}, bad: true},
 		{name: "mark bit", config: Config{Cluster: "c", MasqueradeBit: 32}, bad: true},
 	}
 	for _, tt := range tests {

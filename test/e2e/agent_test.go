@@ -80,18 +80,7 @@ func (m secondMachine) join(t *testing.T, k *kube, dataDir string) {
 		}
 	})
 	agent := background(t, m.on(t.Context(), node.Command(t.Context(), "agent", "--kubeconfig", joined, "--data-dir", dataDir)))
-	eventually(t, 40*time.Second, "the second node Ready", func(ctx context.Context) error {
-		n, err := k.client.CoreV1().Nodes().Get(ctx, "two", metav1.GetOptions{})
-		if err != nil {
-			return fmt.Errorf("%w\n%s", err, tail(agent.String(), 10))
-		}
-		for _, condition := range n.Status.Conditions {
-			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
-				return nil
-			}
-		}
-		return fmt.Errorf("conditions %v\n%s", n.Status.Conditions, tail(agent.String(), 10))
-	})
+	eventually(t, 40*time.Second, "the second node Ready", k.nodeReady("two", agent))
 }
 
 // first starts a cluster that the machine can reach, whose own node is one.

@@ -399,11 +399,11 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"other kind", "up", []string{"--config", config("apiVersion: v1\nkind: Pod\n")}, "want apiVersion: minik8s.io/v1alpha1, kind: Cluster"},
 		{"no such file", "up", []string{"--config", "/does/not/exist"}, "no such file"},
 		{"bad subnet", "up", []string{"--config", config(header + "networking: {podSubnet: 10.0.0.0}\n")}, "networking.podSubnet"},
-		{"too many nodes", "up", []string{"--nodes", "3"}, "not supported yet"},
+		{"too many nodes", "up", []string{"--nodes", "101"}, "at most 100"},
 		{"negative nodes", "up", []string{"--nodes", "-1"}, "must not be negative"},
 		{"port", "up", []string{"--api-port", "70000"}, "70000 is not a port"},
 		{"duration", "up", []string{"--timeout", "soon"}, "invalid argument"},
-		{"agent without kubeconfig", "agent", nil, "--kubeconfig must name the file"},
+		{"agent that has not joined", "agent", nil, `run what "minik8s token create" prints`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/test/e2e/cluster"
 )
 
 const (
@@ -173,6 +176,34 @@ func (k *kube) post(t *testing.T, ns, pod, text string) {
 	})
 }
 
+// freeStandardDir brings a cluster down that was killed and still is the one that drivers find; its data stay.
+func freeStandardDir(t *testing.T) {
+	t.Helper()
+	to, err := os.Readlink(standardDir)
+	if err != nil {
+		return
+	}
+	r, err := cluster.Run(exec.CommandContext(t.Context(), binary("minik8s"), "list", "-o", "json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []struct {
+		Name, DataDir string
+		Running       bool
+	}
+	if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil {
+		t.Fatalf("%v: %s", err, r)
+	}
+	for _, other := range all {
+		if other.Running || filepath.Join(other.DataDir, "kubelet") != to {
+			continue
+		}
+		if err := (cluster.Cluster{Binary: binary("minik8s"), Name: other.Name}).Down(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A CSI driver that runs in a pod, as its users run it, brings a volume to a pod; both outlive the process, and nothing of the
 // volume stays on the node when the pod goes.
 func TestCSI(t *testing.T) {
@@ -182,6 +213,7 @@ func TestCSI(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	freeStandardDir(t)
 	k := up(t, c)
 	if to, err := os.Readlink(standardDir); err != nil || to != filepath.Join(c.DataDir, "kubelet") {
 		t.Fatalf("%s leads to %q, %v: a kubelet of somebody else is on this machine", standardDir, to, err)

@@ -35,6 +35,25 @@ type daemon struct {
 // newDaemon starts a daemon that has the image of the tests' pods.
 func newDaemon(t *testing.T, args ...string) *daemon {
 	t.Helper()
+	d := emptyDaemon(t, args...)
+	image, err := exec.Command("docker", "save", frontendImage).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := exec.Command("docker", "--host", d.host(), "load")
+	load.Stdin = bytes.NewReader(image)
+	if out, err := load.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return d
+}
+
+// host is the endpoint of the daemon.
+func (d *daemon) host() string { return "unix://" + d.socket }
+
+// emptyDaemon starts a daemon without images.
+func emptyDaemon(t *testing.T, args ...string) *daemon {
+	t.Helper()
 	enabled(t)
 	machinetest.Root(t, "to run a Docker daemon")
 	machinetest.Programs(t, "dockerd")
@@ -49,19 +68,10 @@ func newDaemon(t *testing.T, args ...string) *daemon {
 	}
 	d.args = append([]string{
 		"--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "run"), "--pidfile", filepath.Join(dir, "pid"),
-		"--host", "unix://" + d.socket, "--config-file", config, "--bridge", "none", "--iptables=false", "--ip6tables=false",
+		"--host", d.host(), "--config-file", config, "--bridge", "none", "--iptables=false", "--ip6tables=false",
 	}, args...)
 	t.Cleanup(func() { d.remove(t) })
 	d.start(t)
-	image, err := exec.Command("docker", "save", frontendImage).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	load := exec.Command("docker", "--host", "unix://"+d.socket, "load")
-	load.Stdin = bytes.NewReader(image)
-	if out, err := load.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
 	return d
 }
 
@@ -81,7 +91,7 @@ func (d *daemon) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, time.Minute, "an answer of the daemon", func(ctx context.Context) error {
-		return exec.CommandContext(ctx, "docker", "--host", "unix://"+d.socket, "version").Run()
+		return exec.CommandContext(ctx, "docker", "--host", d.host(), "version").Run()
 	})
 }
 

@@ -109,6 +109,14 @@ func enabled(t *testing.T) {
 	}
 }
 
+// long skips a test that takes minutes unless it is asked for, by a command.
+func long(t *testing.T, command string) {
+	t.Helper()
+	if os.Getenv("MINIK8S_FAULTS_LONG") != "1" {
+		t.Skipf("takes minutes: run it with %s", command)
+	}
+}
+
 // kube is a running cluster and the means to talk to it.
 type kube struct {
 	cluster.Cluster

@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"minik8s.io/minik8s/test/program"
 )
@@ -82,6 +83,69 @@ func TestPullHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, 30*time.Second, "no pods", func(ctx context.Context) error {
+		list, err := pods.List(ctx, metav1.ListOptions{})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%d are left", len(list.Items))
+		}
+		return err
+	})
+}
+
+// Two hundred probes that get no answer hold up nobody else's probes, and neither their own pods' end. It takes a while: make faults.
+func TestProbesHang(t *testing.T) {
+	enabled(t)
+	long(t, "make faults")
+	k := shared(t)
+	ns := k.namespace(t, "hung-probes")
+	_, port, err := net.SplitHostPort(strings.TrimSuffix(deafRegistry(t), "/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe := func(host, port string, timeout int32) *corev1.Probe {
+		return &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: timeout, FailureThreshold: 1000, ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Host: host, Port: intstr.Parse(port), Path: "/"},
+		}}
+	}
+	pods := k.client.CoreV1().Pods(ns)
+	const count = 100
+	for n := range count {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("hung-", n)}, Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: new(int64(1)),
+			Containers: []corev1.Container{{
+				Name: "c", Image: frontendImage, Command: []string{"/guestbook", "static", "/"},
+				LivenessProbe: probe("127.0.0.1", port, 60), ReadinessProbe: probe("127.0.0.1", port, 60),
+			}},
+		}}
+		if _, err := pods.Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, 3*time.Minute, "all pods running", func(ctx context.Context) error {
+		list, err := pods.List(ctx, metav1.ListOptions{})
+		running := 0
+		for i := range list.Items {
+			if list.Items[i].Status.Phase == corev1.PodRunning {
+				running++
+			}
+		}
+		if err == nil && running < count {
+			err = fmt.Errorf("%d of %d", running, count)
+		}
+		return err
+	})
+	web := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "c", Image: frontendImage, Command: []string{"/guestbook", "static", "/"}, ReadinessProbe: probe("", "8080", 1), LivenessProbe: probe("", "8080", 1),
+	}}}}
+	if _, err := pods.Create(t.Context(), web, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	k.kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "pod/web", "--timeout=20s")
+	t.Logf("a pod beside %d probes without an answer is Ready after %.1f s", 2*count, time.Since(begin).Seconds())
+	if err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, "no pods", func(ctx context.Context) error {
 		list, err := pods.List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) > 0 {
 			err = fmt.Errorf("%d are left", len(list.Items))

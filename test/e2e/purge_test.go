@@ -39,10 +39,11 @@ func takeSnapshot(name string) (snapshot, error) {
 		"ip6tables":      {"ip6tables-save"},
 		"iptables, old":  {"iptables-legacy-save"},
 		"ip6tables, old": {"ip6tables-legacy-save"},
+		"nft":            {"nft", "list", "tables"},
 	}
 	for what, command := range commands {
-		if _, err := exec.LookPath(command[0]); err != nil && strings.Contains(command[0], "legacy") {
-			continue // not every distribution has the old tables
+		if _, err := exec.LookPath(command[0]); err != nil && (strings.Contains(command[0], "legacy") || command[0] == "nft") {
+			continue // not every distribution has the old tables, nor a program for the new ones
 		}
 		out, err := exec.Command(command[0], command[1:]...).Output()
 		if err != nil {
@@ -99,6 +100,10 @@ func normal(what, line string) string {
 		}
 		if strings.HasPrefix(line, ":") {
 			line, _, _ = strings.Cut(line, " [") // counters
+		}
+	case what == "nft":
+		if !strings.Contains(line, "minik8s") {
+			return "" // those of iptables, which are above
 		}
 	case what == "links", what == "addresses":
 		_, line, _ = strings.Cut(line, ": ") // the index

@@ -14,10 +14,10 @@ import (
 )
 
 // parts meet only in the API.
-var parts = []string{"pkg/apiserver", "pkg/controllers", "pkg/scheduler", "pkg/kubelet", "pkg/proxy", "pkg/dns", "pkg/provisioner"}
+var parts = []string{"pkg/apiserver", "pkg/controllers", "pkg/scheduler", "pkg/kubelet", "pkg/proxy", "pkg/policy", "pkg/dns", "pkg/provisioner", "pkg/router", "pkg/loadbalancer"}
 
 // clients are the parts that are nothing but clients of the API.
-var clients = []string{"pkg/controllers", "pkg/scheduler", "pkg/kubelet", "pkg/proxy", "pkg/dns", "pkg/network", "pkg/provisioner"}
+var clients = []string{"pkg/controllers", "pkg/scheduler", "pkg/kubelet", "pkg/proxy", "pkg/policy", "pkg/dns", "pkg/network", "pkg/provisioner", "pkg/router", "pkg/loadbalancer"}
 
 func rules() []Rule {
 	all := []Rule{

@@ -28,6 +28,7 @@ import (
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/apiserver/plugin/pkg/authenticator/token/webhook"
 	"k8s.io/client-go/informers"
+	"k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/apiserver/authentication/bootstraptoken"
@@ -45,17 +46,18 @@ type Config struct {
 	RequestHeader *authenticatorfactory.RequestHeaderConfig
 	// TokenFile is a CSV file of token, user, UID, groups; it is read once.
 	TokenFile string
-	// BootstrapTokens accepts those in Secrets of kube-system.
+	// BootstrapTokens accepts those in Secrets of kube-system. Without Anonymous the ConfigMap by which their holders get to know
+	// the cluster is then open, as far as authorization permits.
 	BootstrapTokens bool
 	// OIDC are the providers of JWTs; nil: none. Audiences, reserved issuers and the server's id are filled in.
 	OIDC *oidc.Config
 	// Webhook is asked about tokens that nobody here knows; may be nil.
 	Webhook *Webhook
-	// RemovedNodes makes certificates of nodes end when their Node is deleted, except those of the node of the name
-	// NodeOfProcess, which registers itself. Upstream's last until they end.
+	// RemovedNodes makes certificates of nodes end when their Node is deleted, except those that are
+	// NodeOfProcess, who register themselves. Upstream's last until they end.
 	RemovedNodes  bool
-	NodeOfProcess string
-	// Anonymous says whether and where requests without credentials are let in. Nil: to the health endpoints only.
+	NodeOfProcess func(name string) bool
+	// Anonymous says whether and where requests without credentials are let in. Nil: to the health endpoints.
 	Anonymous *apiserver.AnonymousAuthConfig
 }
 
@@ -85,8 +87,19 @@ type Server struct {
 	ID string
 }
 
-// probes are open to everybody, since they have no identity; upstream's hardening guides close all others.
-var probes = &apiserver.AnonymousAuthConfig{Enabled: true, Conditions: []apiserver.AnonymousAuthCondition{{Path: "/livez"}, {Path: "/readyz"}, {Path: "/healthz"}}}
+// open is what is open to everybody by default: probes have no identity, and who would join cannot trust the server yet. Upstream's
+// hardening guides close all else.
+func (c Config) open() *apiserver.AnonymousAuthConfig {
+	paths := []string{"/livez", "/readyz", "/healthz"}
+	if c.BootstrapTokens {
+		paths = append(paths, "/api/v1/namespaces/"+metav1.NamespacePublic+"/configmaps/"+api.ConfigMapClusterInfo)
+	}
+	all := &apiserver.AnonymousAuthConfig{Enabled: true}
+	for _, p := range paths {
+		all.Conditions = append(all.Conditions, apiserver.AnonymousAuthCondition{Path: p})
+	}
+	return all
+}
 
 // tokenCacheTTL is how long a checked token is trusted without another look, upstream's value.
 const tokenCacheTTL = 10 * time.Second
@@ -117,7 +130,7 @@ func New(ctx context.Context, c Config, s Server) (authenticator.Request, error)
 	authenticated := group.NewAuthenticatedGroupAdder(union.New(all...))
 	open := c.Anonymous
 	if open == nil {
-		open = probes
+		open = c.open()
 	}
 	if !open.Enabled {
 		return authenticated, nil
@@ -138,7 +151,7 @@ func tokenAuthenticators(ctx context.Context, c Config, s Server) ([]authenticat
 		all = append(all, s.ServiceAccounts)
 	}
 	if c.BootstrapTokens {
-		bootstrap := &bootstraptoken.Authenticator{Secrets: s.Informers.Core().V1().Secrets().Lister().Secrets(metav1.NamespaceSystem), Clock: clock.RealClock{}}
+		bootstrap := &bootstraptoken.Authenticator{Secrets: bootstraptoken.Secrets(s.Informers), Clock: clock.RealClock{}}
 		all = append(all, authenticator.WrapAudienceAgnosticToken(s.Audiences, bootstrap))
 	}
 	if c.OIDC != nil {

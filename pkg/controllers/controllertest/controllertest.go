@@ -358,7 +358,12 @@ func (w *world) funcs(decide func(verb string, obj client.Object) fault, done fu
 			})
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-			return do("patch "+sub, obj, func(obj client.Object) error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
+			return do("patch "+sub, obj, func(obj client.Object) error {
+				if _, is := obj.(*corev1.Service); is && sub == "status" {
+					return PatchStatus(ctx, c, obj, patch)
+				}
+				return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+			})
 		},
 		SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
 			return errors.New("controllertest: typed apply cannot read answers in protobuf, use setup.ApplyStatus")

@@ -15,7 +15,7 @@ const Patience = 2 * time.Minute
 
 // Bounded returns r with a deadline on each call that should be short: patience, and for StopContainer the grace besides. One
 // that has passed is an error which matches context.DeadlineExceeded and says that the engine was at fault. Exec, Attach, Logs
-// and PortForward last as long as their callers want, PullImage as long as it gets on, a stream of events until it breaks.
+// and PortForward last as long as their callers want, PullImage, SaveImage and LoadImage as long as they get on, a stream of events until it breaks.
 func Bounded(r Runtime, patience time.Duration) Runtime {
 	return &bounded{Runtime: r, patience: patience}
 }
@@ -52,8 +52,12 @@ func (b *bounded) Version(ctx context.Context) (Version, error) {
 	return within(ctx, b.patience, "Version", b.Runtime.Version)
 }
 
-func (b *bounded) CreateSandbox(ctx context.Context, c SandboxConfig) (*Sandbox, error) {
-	return within(ctx, b.patience, "CreateSandbox", func(ctx context.Context) (*Sandbox, error) { return b.Runtime.CreateSandbox(ctx, c) })
+func (b *bounded) CreateSandbox(ctx context.Context, c SandboxConfig) (string, error) {
+	return within(ctx, b.patience, "CreateSandbox", func(ctx context.Context) (string, error) { return b.Runtime.CreateSandbox(ctx, c) })
+}
+
+func (b *bounded) StartSandbox(ctx context.Context, id string) (*Sandbox, error) {
+	return within(ctx, b.patience, "StartSandbox", func(ctx context.Context) (*Sandbox, error) { return b.Runtime.StartSandbox(ctx, id) })
 }
 
 func (b *bounded) StopSandbox(ctx context.Context, id string) error {

@@ -22,6 +22,10 @@ func TestBounded(t *testing.T) {
 			_, err := r.CreateSandbox(ctx, container.SandboxConfig{})
 			return err
 		},
+		"StartSandbox": func(ctx context.Context, r container.Runtime) error {
+			_, err := r.StartSandbox(ctx, "x")
+			return err
+		},
 		"StopSandbox":   func(ctx context.Context, r container.Runtime) error { return r.StopSandbox(ctx, "x") },
 		"RemoveSandbox": func(ctx context.Context, r container.Runtime) error { return r.RemoveSandbox(ctx, "x") },
 		"CreateContainer": func(ctx context.Context, r container.Runtime) error {

@@ -36,18 +36,21 @@ type Runtime interface {
 	// Version names the engine; it fails with ErrUnavailable when the engine is away. Doubles as the health check.
 	Version(ctx context.Context) (Version, error)
 
-	// CreateSandbox creates and starts the pause container that holds the pod's namespaces. Idempotent by pod UID and
-	// attempt. A sandbox with its own network namespace comes with only the loopback interface; addresses are given
-	// by pkg/network afterwards.
-	CreateSandbox(ctx context.Context, c SandboxConfig) (*Sandbox, error)
+	// CreateSandbox makes the pause container that holds the pod's namespaces, and returns its id. Idempotent by pod UID and
+	// attempt: it returns what runs, or was made and not started.
+	CreateSandbox(ctx context.Context, c SandboxConfig) (id string, err error)
+	// StartSandbox starts it. Idempotent. A sandbox with its own network namespace comes with only the loopback interface;
+	// addresses are given by pkg/network afterwards.
+	StartSandbox(ctx context.Context, id string) (*Sandbox, error)
 	// StopSandbox kills the pause container; the pod's containers must have been stopped before. Idempotent.
 	StopSandbox(ctx context.Context, id string) error
 	// RemoveSandbox removes it. Absence is success. The error may be ErrDead.
 	RemoveSandbox(ctx context.Context, id string) error
 
-	// CreateContainer creates a container in a running sandbox. The image must be present (ErrNotFound else).
+	// CreateContainer makes a container of a sandbox, which has to run only when the container is started. The image must be
+	// present (ErrNotFound else).
 	CreateContainer(ctx context.Context, sandboxID string, c ContainerConfig) (id string, err error)
-	// StartContainer starts it. An error here is what upstream reports as reason StartError or ContainerCannotRun;
+	// StartContainer starts it; ErrNotRunning if its sandbox does not run. Another error here is what upstream reports as reason StartError or ContainerCannotRun;
 	// the container is then exited with code 127 or 128 (or as the engine says) and stays until removed.
 	StartContainer(ctx context.Context, id string) error
 	// StopContainer sends the image's stop signal (or signal, if not ""), waits at most grace, then kills.
@@ -85,6 +88,11 @@ type Runtime interface {
 	Image(ctx context.Context, ref string) (*Image, error)
 	// PullImage pulls ref and returns the local image.
 	PullImage(ctx context.Context, ref string, auth *RegistryAuth) (*Image, error)
+	// SaveImage writes the image that ref names locally, ErrNotFound if none, as an archive that LoadImage takes. It and LoadImage last as
+	// long as they get on.
+	SaveImage(ctx context.Context, ref string, w io.Writer) error
+	// LoadImage makes the image of an archive present, by the name that it was saved by.
+	LoadImage(ctx context.Context, archive io.Reader) error
 	// Images lists all local images.
 	Images(ctx context.Context) ([]*Image, error)
 	// RemoveImage removes an image by id or reference. Absence is success.
@@ -177,6 +185,8 @@ type ContainerConfig struct { //nolint:revive // container.Config is what Docker
 	Pod  Pod
 	Name string
 	Type ContainerType
+	// Handler is that of the sandbox.
+	Handler string
 	// Attempt counts restarts of this container in this pod, from 0.
 	Attempt uint32
 	// Hash of the spec that made it; a different one means the container must be replaced.

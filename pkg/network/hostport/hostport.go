@@ -25,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/network/ruleset"
 )
 
@@ -60,6 +61,7 @@ var _ Tables = (*iptables.IPTables)(nil)
 // one network namespace are not supported.
 type Manager struct {
 	chains Chains
+	netNS  string     // the node's, "" for the process's own
 	mu     sync.Mutex // one change of the tables at a time
 	v4, v6 Tables     // v6 may be nil
 	// localnet lets packets with a loopback source leave towards a pod, for connections to 127.0.0.1.
@@ -97,21 +99,26 @@ type publication struct {
 // lookAgain is how long rules are believed to be as they were seen. Others may throw them away, as Docker does when it starts.
 const lookAgain = 30 * time.Second
 
-// New returns the Manager of a cluster on the iptables of this network namespace; ip6tables are used if they are there.
-func New(cluster string) (*Manager, error) {
+// New returns the Manager of a cluster on the iptables of the network namespace at a path, by default ("") that of the process;
+// ip6tables are used if they are there.
+func New(cluster, netNS string) (*Manager, error) {
 	v4, err := iptables.NewWithProtocol(iptables.ProtocolIPv4)
 	if err != nil {
 		return nil, fmt.Errorf("finding iptables: %w", err)
 	}
-	m := &Manager{chains: ChainsOf(cluster), v4: v4, localnet: routeLocalnet, flows: forgetFlows, published: map[types.UID]publication{}, stale: map[flowsTo]bool{},
+	m := &Manager{chains: ChainsOf(cluster), netNS: netNS, v4: v4, localnet: routeLocalnet, flows: forgetFlows, published: map[types.UID]publication{}, stale: map[flowsTo]bool{},
 		generation: ruleset.Generation}
 	if v6, err := iptables.NewWithProtocol(iptables.ProtocolIPv6); err == nil {
-		if _, err := v6.ListChains(table); err == nil {
+		err := m.inside(func() error { _, err := v6.ListChains(table); return err })
+		if err == nil {
 			m.v6 = v6
 		}
 	}
 	return m, nil
 }
+
+// inside does something in the node's network namespace.
+func (m *Manager) inside(f func() error) error { return namespace.Do(m.netNS, f) }
 
 // Rule is one rule of one of the chains.
 type Rule struct {
@@ -197,7 +204,7 @@ func (m *Manager) Set(uid types.UID, podIPs []string, ports []corev1.ContainerPo
 	}
 	_, again := m.published[uid]
 	delete(m.published, uid) // until it is seen
-	if err := m.set(uid, podIPs, ports, !again); err != nil {
+	if err := m.inside(func() error { return m.set(uid, podIPs, ports, !again) }); err != nil {
 		return err
 	}
 	if len(ports) > 0 {
@@ -282,6 +289,10 @@ func (m *Manager) Remove(uid types.UID) error { return m.Set(uid, nil, nil) }
 func (m *Manager) Retain(keep map[types.UID]bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.inside(func() error { return m.retain(keep) })
+}
+
+func (m *Manager) retain(keep map[types.UID]bool) error {
 	generation, numbered := m.generation() // before the look: what changes meanwhile is looked at again
 	if r := m.retained; numbered && r != nil && r.generation == generation && within(r.pods, keep) {
 		return m.forget()
@@ -342,6 +353,10 @@ func (m *Manager) Purge() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.published)
+	return m.inside(m.purge)
+}
+
+func (m *Manager) purge() error {
 	for _, t := range []Tables{m.v4, m.v6} {
 		if t == nil {
 			continue

@@ -140,7 +140,7 @@ func udpFollows(t *testing.T, m *Manager) {
 		t.Error("flows are not forgotten and nobody is told")
 	}
 	m.flows = flows
-	again, err := New("test")
+	again, err := New("test", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestTables(t *testing.T) {
 		return strings.Join(keep, "\n")
 	}
 
-	m, err := New("test")
+	m, err := New("test", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package namespace runs Go functions inside a Linux network namespace; touch it if a socket turns up in the wrong one.
+// Package namespace makes Linux network namespaces and runs Go functions inside them; touch it if a socket turns up in the wrong
+// one.
 package namespace
 
 import (
@@ -13,8 +14,12 @@ import (
 )
 
 // Do runs f on a thread that is in the network namespace at path, such as /proc/PID/ns/net, and returns its error. What
-// f opens (sockets, files of /proc/sys/net) belongs to the namespace for good. f must not start goroutines to do so.
+// f opens (sockets, files of /proc/sys/net and /proc/thread-self/net) belongs to the namespace for good, and so do programs that it
+// starts. f must not start goroutines to do so. An empty path is the process's own namespace.
 func Do(path string, f func() error) error {
+	if path == "" {
+		return f()
+	}
 	ns, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("opening network namespace %q: %w", path, err)

@@ -24,6 +24,8 @@ type Config struct {
 	StateDir string
 	// MTU is the pods' in bytes. Default 0: that of the node's link to the outside (of its default route), 1500 without one.
 	MTU int
+	// NetNS is the path of the node's network namespace. Default "": the process's own.
+	NetNS string
 }
 
 func (c *Config) complete() error {

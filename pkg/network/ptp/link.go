@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"minik8s.io/minik8s/pkg/network/bandwidth"
 	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
@@ -63,7 +64,7 @@ func uplinkMTU() (int, error) {
 }
 
 // connect gives the namespace at path its link and addresses. It completes what a killed predecessor began.
-func connect(path, hostLink string, addrs []netip.Addr, mtu int) error {
+func connect(path, hostLink string, addrs []netip.Addr, mtu int, limits bandwidth.Limits) error {
 	ns, err := netns.GetFromPath(path)
 	if err != nil {
 		return fmt.Errorf("opening network namespace %q: %w", path, err)
@@ -111,6 +112,11 @@ func connect(path, hostLink string, addrs []netip.Addr, mtu int) error {
 	// addresses say which these are.
 	for _, set := range []string{"proxy_arp", "rp_filter"} {
 		if err := setSysctl("net/ipv4/conf/"+hostLink+"/"+set, "1"); err != nil {
+			return err
+		}
+	}
+	if limits != (bandwidth.Limits{}) { // before anything passes
+		if err := bandwidth.Shape(hostLink, shaper(hostLink), limits); err != nil {
 			return err
 		}
 	}
@@ -289,15 +295,15 @@ func removeLink(name string) error {
 	return nil
 }
 
-// removeLinks removes the virtual Ethernet links whose names begin with prefix.
-func removeLinks(prefix string) error {
+// removeLinks removes the links of a kind whose names begin with prefix.
+func removeLinks(kind, prefix string) error {
 	links, err := netlink.LinkList()
 	if err != nil {
 		return fmt.Errorf("listing links: %w", err)
 	}
 	var errs []error
 	for _, l := range links {
-		if l.Type() == "veth" && strings.HasPrefix(l.Attrs().Name, prefix) {
+		if l.Type() == kind && strings.HasPrefix(l.Attrs().Name, prefix) {
 			errs = append(errs, removeLink(l.Attrs().Name))
 		}
 	}

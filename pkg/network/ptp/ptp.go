@@ -25,6 +25,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/network"
+	"minik8s.io/minik8s/pkg/network/bandwidth"
+	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/network/ptp/internal/ipam"
 	"minik8s.io/minik8s/pkg/network/ruleset"
 )
@@ -87,10 +89,17 @@ func (p *Plugin) Start(ctx context.Context) error {
 	return nil
 }
 
+// inside does something in the node's network namespace.
+func (p *Plugin) inside(f func() error) error { return namespace.Do(p.config.NetNS, f) }
+
 func (p *Plugin) prepare() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.purged = false
+	return p.inside(p.lay)
+}
+
+func (p *Plugin) lay() error {
 	if err := p.forwarding(); err != nil {
 		return err
 	}
@@ -107,6 +116,10 @@ func (p *Plugin) ensure() error {
 	if p.purged {
 		return nil
 	}
+	return p.inside(p.mend)
+}
+
+func (p *Plugin) mend() error {
 	if err := p.forwarding(); err != nil {
 		return err
 	}
@@ -128,25 +141,49 @@ func (p *Plugin) ensure() error {
 	return nil
 }
 
-// SetUp implements network.Plugin.
-func (p *Plugin) SetUp(ctx context.Context, sandboxID, netns string) ([]netip.Addr, error) {
+// Ready implements network.Plugin: what was started can.
+func (p *Plugin) Ready() error { return nil }
+
+// Reserve implements network.Plugin.
+func (p *Plugin) Reserve(ctx context.Context, sandboxID string) ([]netip.Addr, error) {
 	defer p.sandboxes.lock(sandboxID)()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	return p.reserve(sandboxID)
+}
+
+func (p *Plugin) reserve(sandboxID string) ([]netip.Addr, error) {
 	p.unfinished.Store(sandboxID, true)
-	// The allocation comes first: whatever was begun can be found and undone by it.
 	addrs, err := p.pool.Allocate(sandboxID)
 	if err != nil {
 		return nil, fmt.Errorf("allocating addresses of sandbox %q: %w", sandboxID, err)
 	}
-	mtu := p.config.MTU
-	if mtu == 0 {
-		if mtu, err = uplinkMTU(); err != nil {
-			return nil, err
-		}
+	return addrs, nil
+}
+
+// SetUp implements network.Plugin.
+func (p *Plugin) SetUp(ctx context.Context, pod network.Pod, netns string) ([]netip.Addr, error) {
+	sandboxID := pod.SandboxID
+	defer p.sandboxes.lock(sandboxID)()
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	if err := connect(netns, p.linkName(sandboxID), addrs, mtu); err != nil {
+	// The allocation comes first: whatever was begun can be found and undone by it.
+	addrs, err := p.reserve(sandboxID)
+	if err != nil {
+		return nil, err
+	}
+	err = p.inside(func() (err error) {
+		mtu := p.config.MTU
+		if mtu == 0 {
+			if mtu, err = uplinkMTU(); err != nil {
+				return err
+			}
+		}
+		return connect(netns, p.linkName(sandboxID), addrs, mtu, pod.Bandwidth)
+	})
+	if err != nil {
 		return nil, fmt.Errorf("connecting sandbox %q: %w", sandboxID, err)
 	}
 	p.unfinished.Delete(sandboxID)
@@ -164,7 +201,8 @@ func (p *Plugin) Addresses(sandboxID string) []netip.Addr {
 // TearDown implements network.Plugin.
 func (p *Plugin) TearDown(_ context.Context, sandboxID string) error {
 	defer p.sandboxes.lock(sandboxID)()
-	if err := removeLink(p.linkName(sandboxID)); err != nil {
+	link := p.linkName(sandboxID)
+	if err := p.inside(func() error { return errors.Join(removeLink(link), bandwidth.Remove(shaper(link))) }); err != nil {
 		return err
 	}
 	if err := p.pool.Release(sandboxID); err != nil {
@@ -191,7 +229,9 @@ func (p *Plugin) Purge(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.purged = true
-	err := errors.Join(removeLinks(p.linkPrefix()), p.removeFallbackRoutes(), p.removeRules(), p.restoreSysctls(), p.pool.Remove())
+	err := errors.Join(p.inside(func() error {
+		return errors.Join(removeLinks("veth", p.linkPrefix()), removeLinks("ifb", shaper(p.linkPrefix())), p.removeFallbackRoutes(), p.removeRules(), p.restoreSysctls())
+	}), p.pool.Remove())
 	if removed := os.Remove(p.config.StateDir); removed != nil && !errors.Is(removed, fs.ErrNotExist) && !errors.Is(removed, syscall.ENOTEMPTY) {
 		err = errors.Join(err, removed)
 	}
@@ -216,6 +256,9 @@ const (
 	linkPrefix = "mk"
 	linkDigits = 8
 )
+
+// shaper is what a limited pod's packets wait at, by the name of its link.
+func shaper(link string) string { return "mb" + link[len(linkPrefix):] }
 
 // keyedMutex is a mutex for each of many keys.
 type keyedMutex struct {

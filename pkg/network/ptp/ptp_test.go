@@ -21,6 +21,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"minik8s.io/minik8s/pkg/machinetest"
+	"minik8s.io/minik8s/pkg/network"
+	"minik8s.io/minik8s/pkg/network/bandwidth"
 	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
@@ -40,15 +42,15 @@ func TestChains(t *testing.T) {
 	var got []string
 	for _, six := range []bool{false, true} {
 		for _, c := range chains("c", pods, cluster, six) {
-			name := strings.TrimSuffix(c.name, hash("c", 8))
-			for _, r := range c.rules {
-				got = append(got, c.table+" "+name+" "+strings.Join(r, " "))
+			name := strings.TrimSuffix(c.Name, hash("c", 8))
+			for _, r := range c.Rules {
+				got = append(got, c.Table+" "+name+" "+strings.Join(r, " "))
 			}
-			for _, r := range c.jumps {
-				got = append(got, c.table+" "+c.from+" "+strings.ReplaceAll(strings.Join(r, " "), c.name, name))
+			for _, r := range c.Jumps {
+				got = append(got, c.Table+" "+c.From+" "+strings.ReplaceAll(strings.Join(r, " "), c.Name, name))
 			}
-			if len(c.name) > 28 {
-				t.Errorf("%s is longer than iptables allows", c.name)
+			if len(c.Name) > 28 {
+				t.Errorf("%s is longer than iptables allows", c.Name)
 			}
 		}
 	}
@@ -106,7 +108,7 @@ func TestSetUp_NodesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.SetUp(t.Context(), "s", "/proc/thread-self/ns/net"); err == nil || !strings.Contains(err.Error(), "is the node's own") {
+	if _, err := p.SetUp(t.Context(), network.Pod{SandboxID: "s"}, "/proc/thread-self/ns/net"); err == nil || !strings.Contains(err.Error(), "is the node's own") {
 		t.Errorf("error %v", err)
 	}
 	if got := p.Addresses("s"); got != nil {
@@ -275,19 +277,19 @@ func plumbing(t *testing.T) {
 	}
 
 	a, b := startPod(t), startPod(t)
-	addrsA, err := p.SetUp(ctx, "a", a)
+	addrsA, err := p.SetUp(ctx, network.Pod{SandboxID: "a"}, a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("[10.244.1.2 fd10:244:1::2]", fmt.Sprint(addrsA)); diff != "" {
 		t.Error(diff)
 	}
-	addrsB, err := p.SetUp(ctx, "b", b)
+	addrsB, err := p.SetUp(ctx, network.Pod{SandboxID: "b"}, b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // a restarted kubelet repeats itself
-		if again, err := p.SetUp(ctx, "b", b); err != nil || fmt.Sprint(again) != fmt.Sprint(addrsB) {
+		if again, err := p.SetUp(ctx, network.Pod{SandboxID: "b"}, b); err != nil || fmt.Sprint(again) != fmt.Sprint(addrsB) {
 			t.Errorf("again: %v, %v", again, err)
 		}
 	}
@@ -354,7 +356,7 @@ func plumbing(t *testing.T) {
 	if err := other.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.SetUp(ctx, "c", startPod(t)); err != nil {
+	if _, err := other.SetUp(ctx, network.Pod{SandboxID: "c"}, startPod(t)); err != nil {
 		t.Fatal(err)
 	}
 	if p, err = New(config); err != nil {
@@ -369,7 +371,7 @@ func plumbing(t *testing.T) {
 	if p.Addresses("a") != nil || linkExists(t, p.linkName("a")) || !linkExists(t, p.linkName("b")) {
 		t.Error("Retain removed the wrong things")
 	}
-	replaced, err := p.SetUp(ctx, "a2", a)
+	replaced, err := p.SetUp(ctx, network.Pod{SandboxID: "a2"}, a)
 	if err != nil || replaced[0] != netip.MustParseAddr("10.244.1.4") {
 		t.Errorf("after Retain: %v, %v", replaced, err)
 	}
@@ -378,12 +380,13 @@ func plumbing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	limited(t, p)
 	for range 2 {
 		if err := p.Purge(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if linkExists(t, p.linkName("a2")) {
+	if linkExists(t, p.linkName("a2")) || linkExists(t, shaper(p.linkName("limited again"))) {
 		t.Error("a link is left after a purge")
 	}
 	if left := iptablesSave(t); strings.Contains(left, hash("test", 8)) {
@@ -412,6 +415,30 @@ func plumbing(t *testing.T) {
 		t.Error(err)
 	}
 	restoring(t, config)
+}
+
+// limited checks that what limits a pod goes with it, and with the plugin.
+func limited(t *testing.T, p *Plugin) {
+	t.Helper()
+	pod := network.Pod{SandboxID: "limited", Bandwidth: bandwidth.Limits{Ingress: 1_000_000, Egress: 1_000_000}}
+	ns, device := startPod(t), shaper(p.linkName("limited"))
+	for range 2 { // a restarted kubelet repeats itself
+		if _, err := p.SetUp(t.Context(), pod, ns); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !linkExists(t, device) {
+		t.Error("the pod's limits are nowhere")
+	}
+	if err := p.TearDown(t.Context(), "limited"); err != nil {
+		t.Fatal(err)
+	}
+	if linkExists(t, device) {
+		t.Error("a device is left of a limited pod")
+	}
+	if _, err := p.SetUp(t.Context(), network.Pod{SandboxID: "limited again", Bandwidth: pod.Bandwidth}, startPod(t)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // spoofing checks that a pod with all rights within its namespace reaches the node by its own address only.

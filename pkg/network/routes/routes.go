@@ -1,8 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package routes leads packets for pods on other nodes to those nodes (host-gw): nodes must be in one network segment.
-// Touch it to support another way between nodes.
+// Package routes leads packets for pods on other nodes to those nodes: directly in one network segment (host-gw), by a tunnel
+// (package vxlan) if there is a router in between. Touch it to support another way between nodes.
 package routes
 
 import (
@@ -20,6 +20,9 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"minik8s.io/minik8s/pkg/network/namespace"
+	"minik8s.io/minik8s/pkg/network/vxlan"
 )
 
 // protocol marks routes of ours in the kernel (field rtm_protocol), so that others are never touched.
@@ -36,13 +39,22 @@ type Config struct {
 	ClusterCIDR netip.Prefix
 	// Nodes are watched; the caller starts the informer after New.
 	Nodes coreinformers.NodeInformer
+	// NetNS is the path of the node's network namespace. Default "": the process's own.
+	NetNS string
+	// Segment holds the addresses of the nodes that this one reaches without a router; the default route leads to the pods of all
+	// others. Default: the kernel's routes say who is behind a router, and to those there is a tunnel.
+	Segment netip.Prefix
 }
+
+// BehindAnnotation of a Node is the address of the machine that leads to it, for nodes that do not reach it themselves: nodes which
+// share a machine are in a segment of their own.
+const BehindAnnotation = "minik8s.io/behind"
 
 // Routes keeps the routes of one node.
 type Routes struct {
 	config  Config
 	changed chan struct{}
-	synced  cache.InformerSynced
+	handler cache.ResourceEventHandlerRegistration
 }
 
 // New returns the routes of a node.
@@ -57,7 +69,8 @@ func New(c Config) (*Routes, error) {
 	handler, err := c.Nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { poke() },
 		UpdateFunc: func(before, after any) {
-			if route(before.(*corev1.Node)) != route(after.(*corev1.Node)) {
+			b, a := before.(*corev1.Node), after.(*corev1.Node)
+			if route(b) != route(a) || b.Annotations[BehindAnnotation] != a.Annotations[BehindAnnotation] {
 				poke()
 			}
 		},
@@ -66,19 +79,20 @@ func New(c Config) (*Routes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watching nodes: %w", err)
 	}
-	r.synced = handler.HasSynced
+	r.handler = handler
 	return r, nil
 }
 
-// Start keeps the routes until ctx ends. They stay then.
+// Start keeps the routes until ctx ends. They stay then. It may be called once.
 func (r *Routes) Start(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), r.synced) {
+	defer func() { _ = r.config.Nodes.Informer().RemoveEventHandler(r.handler) }() // of an informer that has ended: nothing to remove
+	if !cache.WaitForCacheSync(ctx.Done(), r.handler.HasSynced) {
 		return nil
 	}
 	ticker := time.NewTicker(resync)
 	defer ticker.Stop()
 	for {
-		if err := r.sync(); err != nil {
+		if err := namespace.Do(r.config.NetNS, r.sync); err != nil {
 			klog.FromContext(ctx).Error(err, "Routing to other nodes")
 		}
 		select {
@@ -99,8 +113,12 @@ func (r *Routes) sync() error {
 	if err != nil {
 		return err
 	}
-	add, remove := Changes(Wanted(nodes, r.config.NodeName, r.config.ClusterCIDR), have)
+	want, far := Wanted(nodes, r.config, onLink)
+	add, remove := Changes(want, have)
 	var errs []error
+	if self := own(nodes, r.config); self.Via.IsValid() {
+		errs = append(errs, vxlan.Tunnel{Cluster: r.config.ClusterCIDR, Peer: vxlan.Peer{Node: self.Via, Pods: self.Pods}}.Sync(far))
+	}
 	for _, w := range add {
 		if err := netlink.RouteReplace(w.kernel()); err != nil {
 			errs = append(errs, fmt.Errorf("adding route to %s via %s: %w", w.Pods, w.Via, err))
@@ -137,15 +155,45 @@ func route(n *corev1.Node) Route {
 	return Route{}
 }
 
-// Wanted are the routes that a node needs to the others. Ranges outside the cluster's are not followed.
-func Wanted(nodes []*corev1.Node, self string, cluster netip.Prefix) map[netip.Prefix]Route {
-	all := map[netip.Prefix]Route{}
+// own is the route of the node itself, zero if it is not known yet.
+func own(nodes []*corev1.Node, c Config) Route {
 	for _, n := range nodes {
-		if r := route(n); n.Name != self && r.Via.IsValid() && cluster.Contains(r.Pods.Addr()) {
-			all[r.Pods] = r
+		if n.Name == c.NodeName {
+			return route(n)
 		}
 	}
-	return all
+	return Route{}
+}
+
+// Wanted are the routes that a node needs to the others, and whom it needs a tunnel to. near says who is reached without a router, if
+// the configuration does not. Ranges outside the cluster's are not followed.
+func Wanted(nodes []*corev1.Node, c Config, near func(netip.Addr) bool) (direct map[netip.Prefix]Route, far []vxlan.Peer) {
+	if c.Segment.IsValid() {
+		near = c.Segment.Contains
+	}
+	direct = map[netip.Prefix]Route{}
+	for _, n := range nodes {
+		r := route(n)
+		if n.Name == c.NodeName || !r.Via.IsValid() || !c.ClusterCIDR.Contains(r.Pods.Addr()) {
+			continue
+		}
+		if machine, err := netip.ParseAddr(n.Annotations[BehindAnnotation]); err == nil && !near(r.Via) {
+			r.Via = machine
+		}
+		switch {
+		case near(r.Via):
+			direct[r.Pods] = r
+		case !c.Segment.IsValid():
+			far = append(far, vxlan.Peer{Node: r.Via, Pods: r.Pods})
+		}
+	}
+	return direct, far
+}
+
+// onLink tells whether packets for an address leave without a router. If the kernel does not know any way, it says so of the route.
+func onLink(a netip.Addr) bool {
+	ways, err := netlink.RouteGet(a.AsSlice())
+	return err != nil || len(ways) == 0 || ways[0].Gw == nil
 }
 
 // Changes are what makes have into want.
@@ -198,7 +246,7 @@ func del(r Route) error {
 	return nil
 }
 
-// Purge removes all routes into a cluster's range.
+// Purge removes all routes into a cluster's range, and the tunnel.
 func Purge(cluster netip.Prefix) error {
 	have, err := installed(cluster)
 	if err != nil {
@@ -208,5 +256,5 @@ func Purge(cluster netip.Prefix) error {
 	for _, r := range have {
 		errs = append(errs, del(r))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, vxlan.Tunnel{Cluster: cluster}.Purge())...)
 }

@@ -22,57 +22,60 @@ import (
 // Flow is the part of a UDP conntrack entry that matters: where the client sent its packet, and who answers.
 type Flow struct {
 	Destination netip.AddrPort
-	Answering   netip.Addr
+	Answering   netip.AddrPort
 }
 
-// View is what a snapshot says about UDP. It is immutable.
+// View is what some Services say about UDP. The zero value is of none.
 type View struct {
-	virtual  map[netip.AddrPort]map[netip.Addr]bool
-	nodePort map[uint16]map[netip.Addr]bool
+	virtual  map[netip.AddrPort]serving
+	nodePort map[uint16]serving
 }
 
-// NewView extracts the UDP part of a snapshot.
-func NewView(snap *model.Snapshot) *View {
-	v := &View{virtual: map[netip.AddrPort]map[netip.Addr]bool{}, nodePort: map[uint16]map[netip.Addr]bool{}}
-	for i := range snap.Ports {
-		s := &snap.Ports[i]
-		if s.Name.Protocol != corev1.ProtocolUDP {
+type serving map[netip.AddrPort]bool
+
+// Add takes a Service into the view. Of one that is not forwarded any more, gone, what it was before counts: nothing serves it.
+func (v *View) Add(s *model.Service, gone bool) {
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		if p.Name.Protocol != corev1.ProtocolUDP {
 			continue
 		}
-		serving := map[netip.Addr]bool{}
-		for _, list := range [][]model.Endpoint{s.Cluster, s.Local} {
-			for _, ep := range list {
-				serving[ep.Addr.Addr()] = true
-			}
+		if v.virtual == nil {
+			v.virtual, v.nodePort = map[netip.AddrPort]serving{}, map[uint16]serving{}
 		}
-		v.virtual[netip.AddrPortFrom(s.ClusterIP, s.Port)] = serving
-		for _, ips := range [][]netip.Addr{s.ExternalIPs, s.LoadBalancerIPs} {
+		all := serving{}
+		for _, addr := range p.Serving {
+			all[addr] = !gone
+		}
+		v.virtual[netip.AddrPortFrom(p.ClusterIP, p.Port)] = all
+		for _, ips := range [][]netip.Addr{p.ExternalIPs, p.LoadBalancerIPs} {
 			for _, ip := range ips {
-				v.virtual[netip.AddrPortFrom(ip, s.Port)] = serving
+				v.virtual[netip.AddrPortFrom(ip, p.Port)] = all
 			}
 		}
-		if s.NodePort != 0 {
-			v.nodePort[s.NodePort] = serving
+		if p.NodePort != 0 {
+			v.nodePort[p.NodePort] = all
 		}
 	}
-	return v
 }
 
-// Stale tells whether the flow goes to a service, but is answered by none of its endpoints. That covers an endpoint that
-// went away and a flow that began before the service had any. Flows of services without endpoints are kept: nothing
-// better could take them.
+// Stale tells whether the flow goes to a service, but is answered by none of its endpoints. That covers an endpoint that went away,
+// a flow that began before the service had any, and a service that has none left: whoever goes on sending is to be told.
 func (v *View) Stale(f Flow, onNode func(netip.Addr) bool) bool {
-	serving, ok := v.virtual[f.Destination]
+	all, ok := v.virtual[f.Destination]
 	if !ok {
-		if serving, ok = v.nodePort[f.Destination.Port()]; !ok || !onNode(f.Destination.Addr()) {
+		if all, ok = v.nodePort[f.Destination.Port()]; !ok || !onNode(f.Destination.Addr()) {
 			return false
 		}
 	}
-	return len(serving) > 0 && !serving[f.Answering]
+	return !all[f.Answering]
 }
 
 // Empty tells that there is no UDP service at all.
 func (v *View) Empty() bool { return len(v.virtual) == 0 }
+
+// attempts is how often the table is read when it changes so fast that the kernel cannot list it in one go.
+const attempts = 5
 
 // Clean deletes the stale flows of the view's family in the network namespace at path and returns how many there were.
 func Clean(path string, family model.Family, v *View) (deleted uint, err error) {
@@ -87,7 +90,7 @@ func Clean(path string, family model.Family, v *View) (deleted uint, err error) 
 			inet = unix.AF_INET6
 		}
 		addrs, err := h.AddrList(nil, inet)
-		if err != nil {
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 			return fmt.Errorf("listing the node's addresses: %w", err)
 		}
 		local := make(map[netip.Addr]bool, len(addrs))
@@ -95,15 +98,30 @@ func Clean(path string, family model.Family, v *View) (deleted uint, err error) 
 			local[addrOf(a.IP)] = true
 		}
 		onNode := func(a netip.Addr) bool { return a.IsLoopback() || local[a] }
-		deleted, err = h.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.InetFamily(inet), filter(func(f Flow) bool {
-			return v.Stale(f, onNode)
-		}))
-		if err != nil && !errors.Is(err, unix.ENOENT) { // ENOENT: the flow expired meanwhile
-			return fmt.Errorf("deleting stale conntrack entries: %w", err)
-		}
-		return nil
+		deleted, err = retry(func() (uint, error) {
+			return h.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.InetFamily(inet), filter(func(f Flow) bool {
+				return v.Stale(f, onNode)
+			}))
+		})
+		return err
 	})
 	return deleted, err
+}
+
+// retry calls remove until the kernel has listed the whole table. What an interrupted listing shows is removed all the same.
+func retry(remove func() (uint, error)) (deleted uint, err error) {
+	for range attempts {
+		var n uint
+		n, err = remove()
+		deleted += n
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	if err != nil && !errors.Is(err, unix.ENOENT) { // ENOENT: the flow expired meanwhile
+		return deleted, fmt.Errorf("deleting stale conntrack entries: %w", err)
+	}
+	return deleted, nil
 }
 
 type filter func(Flow) bool
@@ -114,7 +132,7 @@ var _ netlink.CustomConntrackFilter = filter(nil)
 func (m filter) MatchConntrackFlow(f *netlink.ConntrackFlow) bool {
 	return f.Forward.Protocol == unix.IPPROTO_UDP && m(Flow{
 		Destination: netip.AddrPortFrom(addrOf(f.Forward.DstIP), f.Forward.DstPort),
-		Answering:   addrOf(f.Reverse.SrcIP),
+		Answering:   netip.AddrPortFrom(addrOf(f.Reverse.SrcIP), f.Reverse.SrcPort),
 	})
 }
 

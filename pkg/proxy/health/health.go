@@ -28,34 +28,31 @@ type Server struct {
 	healthy func() bool
 
 	mu      sync.Mutex
-	entries map[string]*entry // guarded by mu; keyed by namespace/name
-	closed  bool              // guarded by mu
+	entries map[model.Name]*entry // guarded by mu
+	closed  bool                  // guarded by mu
 }
 
 type entry struct {
-	mu    sync.Mutex
-	check model.HealthCheck // guarded by mu
-	http  *http.Server
-	done  chan struct{}
+	service model.Name
+	mu      sync.Mutex
+	check   model.HealthCheck // guarded by mu
+	http    *http.Server
+	done    chan struct{}
 }
 
 // New returns a Server without listeners. Healthy tells whether the proxy is in sync; netNS is the path of the network
 // namespace to listen in, empty for the process's own.
 func New(netNS string, healthy func() bool) *Server {
-	return &Server{netNS: netNS, healthy: healthy, entries: map[string]*entry{}}
+	return &Server{netNS: netNS, healthy: healthy, entries: map[model.Name]*entry{}}
 }
 
-// Sync opens, updates and closes listeners until they are those of the checks. A port that cannot be opened is reported
+// Sync opens, updates and closes listeners until they are those of the wanted checks. A port that cannot be opened is reported
 // and tried again at the next Sync.
-func (s *Server) Sync(ctx context.Context, checks []model.HealthCheck) error {
+func (s *Server) Sync(ctx context.Context, want map[model.Name]model.HealthCheck) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil
-	}
-	want := make(map[string]model.HealthCheck, len(checks))
-	for _, c := range checks {
-		want[c.Namespace+"/"+c.Service] = c
 	}
 	for key, e := range s.entries {
 		if c, ok := want[key]; !ok || c.Port != e.current().Port {
@@ -69,7 +66,7 @@ func (s *Server) Sync(ctx context.Context, checks []model.HealthCheck) error {
 			e.set(c)
 			continue
 		}
-		e, err := s.open(ctx, c)
+		e, err := s.open(ctx, key, c)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("opening health check port %d of service %q: %w", c.Port, key, err))
 			continue
@@ -90,12 +87,12 @@ func (s *Server) Close() {
 	}
 }
 
-func (s *Server) open(ctx context.Context, c model.HealthCheck) (*entry, error) {
+func (s *Server) open(ctx context.Context, service model.Name, c model.HealthCheck) (*entry, error) {
 	ln, err := Listen(s.netNS, net.JoinHostPort("", strconv.Itoa(int(c.Port))))
 	if err != nil {
 		return nil, err
 	}
-	e := &entry{check: c, done: make(chan struct{})}
+	e := &entry{service: service, check: c, done: make(chan struct{})}
 	e.http = &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { e.answer(w, s.healthy()) }),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -142,7 +139,7 @@ func (e *entry) answer(w http.ResponseWriter, healthy bool) {
 		Service        service `json:"service"`
 		LocalEndpoints int     `json:"localEndpoints"`
 		Healthy        bool    `json:"serviceProxyHealthy"`
-	}{service{c.Namespace, c.Service}, c.LocalEndpoints, healthy})
+	}{service{e.service.Namespace, e.service.Name}, c.LocalEndpoints, healthy})
 }
 
 // Status is what the proxy says of itself.

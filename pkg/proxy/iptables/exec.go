@@ -22,8 +22,6 @@ type Commands interface {
 	Restore(ctx context.Context, text string) error
 	// Save returns a table as iptables-save prints it.
 	Save(ctx context.Context, table string) (string, error)
-	// List returns the rules of one chain as "iptables -S" prints them; an error if the chain does not exist.
-	List(ctx context.Context, table, chain string) (string, error)
 	// Generation is a number that the rules of all tables and families have as long as nobody changes any; not ok if there is none.
 	// It runs no program.
 	Generation() (generation uint32, ok bool)
@@ -50,11 +48,6 @@ func (e Exec) Restore(ctx context.Context, text string) error {
 // Save implements Commands.
 func (e Exec) Save(ctx context.Context, table string) (string, error) {
 	return e.run(ctx, "", e.program()+"-save", "-t", table)
-}
-
-// List implements Commands.
-func (e Exec) List(ctx context.Context, table, chain string) (string, error) {
-	return e.run(ctx, "", e.program(), "-w", lockWait, "-t", table, "-S", chain)
 }
 
 // Generation implements Commands.

@@ -4,74 +4,135 @@
 package iptables
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
-	"minik8s.io/minik8s/pkg/proxy/rules"
+	"minik8s.io/minik8s/pkg/proxy/iptables/rules"
+	"minik8s.io/minik8s/pkg/proxy/model"
 )
 
-// plan returns the restore texts that lead from the known state to the rule set, in order. With rewrite the content of
-// the known chains is not trusted.
-//
-// A chain that is referred to exists before the reference, and one that is removed has lost its references in the same
-// transaction: the chains of services come in chunks of whole services, then the shared chains and the removals in the
-// last text. Every text leaves the tables in a working state, so it does no harm to be killed between two.
-func plan(known map[string]map[string][]string, rs *rules.Ruleset, rewrite bool) []string {
-	var texts []string
-	var final strings.Builder
-	for _, table := range rs.Tables {
-		had := known[table.Name]
-		var shared, own []rules.Chain
-		keep := make(map[string]bool, len(table.Chains))
-		for _, c := range table.Chains {
-			keep[c.Name] = true
-			if old, ok := had[c.Name]; ok && !rewrite && slices.Equal(old, c.Rules) {
-				continue
-			}
-			if c.Service == "" {
-				shared = append(shared, c)
-			} else {
-				own = append(own, c)
-			}
-		}
-		chunks := chunk(own)
-		if len(chunks) > 1 {
-			// The chains of services refer to shared ones, which may not exist yet. Naming a chain
-			// flushes it, so only those that are missing are named here.
-			var missing []string
-			for _, c := range shared {
-				if _, ok := had[c.Name]; !ok {
-					missing = append(missing, ":"+c.Name+" - [0:0]\n")
+// edit is what becomes of one Service.
+type edit struct{ before, after *rules.Fragment }
+
+// names are the keys of a map in order.
+func names[V any](m map[model.Name]V) []model.Name {
+	return slices.SortedFunc(maps.Keys(m), model.Name.Compare)
+}
+
+// change returns the restore text for some Services and the chains that it changes. Nothing refers to what belongs to a Service but
+// what belongs to it, so each text leaves the tables in a working state, and it does no harm to be killed between two. Lines that the
+// Services share with others are inserted and deleted one by one.
+func change(edits []edit) (text string, touched []chainOf) {
+	var b strings.Builder
+	for _, table := range []string{"nat", "filter"} {
+		var write []rules.Chain
+		var gone, lines []string
+		for _, e := range edits {
+			if table == "nat" {
+				before := make(map[string][]string, len(e.before.Chains))
+				for _, c := range e.before.Chains {
+					before[c.Name] = c.Rules
 				}
+				for _, c := range e.after.Chains {
+					if had, ok := before[c.Name]; !ok || !slices.Equal(had, c.Rules) {
+						write = append(write, c)
+						touched = append(touched, chainOf{table, c.Name})
+					}
+					delete(before, c.Name)
+				}
+				gone = slices.AppendSeq(gone, maps.Keys(before))
 			}
-			if len(missing) > 0 {
-				texts = append(texts, "*"+table.Name+"\n"+strings.Join(missing, "")+"COMMIT\n")
+			old, fresh := differing(table, e.before.Lines, e.after.Lines), differing(table, e.after.Lines, e.before.Lines)
+			for _, l := range old {
+				lines = append(lines, "-D "+l.Chain+" "+l.Rule)
 			}
-			for _, part := range chunks {
-				var b strings.Builder
-				render(&b, table.Name, part, nil)
-				texts = append(texts, b.String())
+			for _, l := range fresh {
+				lines = append(lines, "-I "+l.Chain+" 1 "+l.Rule)
 			}
-			own = nil
+			for _, l := range slices.Concat(old, fresh) {
+				touched = append(touched, chainOf{table, l.Chain})
+			}
 		}
-		var gone []string
-		for name := range had {
-			if !keep[name] {
-				gone = append(gone, name)
-			}
-		}
-		slices.Sort(gone)
-		if len(own)+len(shared)+len(gone) > 0 {
-			render(&final, table.Name, append(own, shared...), gone)
+		if len(write)+len(gone)+len(lines) > 0 {
+			slices.Sort(gone)
+			render(&b, table, write, lines, gone)
 		}
 	}
-	if final.Len() > 0 {
-		texts = append(texts, final.String())
+	return b.String(), touched
+}
+
+// differing are the lines of a table that are in one list only.
+func differing(table string, in, not []rules.Line) []rules.Line {
+	var out []rules.Line
+	for _, l := range in {
+		if l.Table == table && !slices.Contains(not, l) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// whole returns the texts that write everything, in order: the shared chains that are missing, for those of Services refer to them;
+// the chains of Services in chunks; the shared chains with all their lines; what is there and not wanted, in chunks.
+func whole(base []rules.Table, fragments []*rules.Fragment, there map[string][]string, size int, chains rules.Chains) []string {
+	var texts []string
+	var final strings.Builder
+	for _, table := range base {
+		had := make(map[string]bool, len(there[table.Name]))
+		for _, name := range there[table.Name] {
+			had[name] = true
+		}
+		lines := map[string][]string{}
+		for _, f := range fragments {
+			for _, l := range f.Lines {
+				if l.Table == table.Name {
+					lines[l.Chain] = append(lines[l.Chain], l.Rule)
+				}
+			}
+		}
+		var missing strings.Builder
+		shared := make([]rules.Chain, 0, len(table.Chains))
+		for _, c := range table.Chains {
+			if !had[c.Name] { // naming a chain empties it
+				missing.WriteString(":" + c.Name + " - [0:0]\n")
+			}
+			delete(had, c.Name)
+			shared = append(shared, rules.Chain{Name: c.Name, Rules: append(lines[c.Name], c.Rules...)})
+		}
+		if table.Name == "nat" {
+			if missing.Len() > 0 {
+				texts = append(texts, "*"+table.Name+"\n"+missing.String()+"COMMIT\n")
+			}
+			for part := range slices.Chunk(fragments, size) {
+				var own []rules.Chain
+				for _, f := range part {
+					own = append(own, f.Chains...)
+				}
+				if len(own) == 0 {
+					continue
+				}
+				var b strings.Builder
+				render(&b, table.Name, own, nil, nil)
+				texts = append(texts, b.String())
+				for _, c := range own {
+					delete(had, c.Name)
+				}
+			}
+		}
+		render(&final, table.Name, shared, nil, nil)
+		there[table.Name] = slices.Collect(maps.Keys(had))
+	}
+	texts = append(texts, final.String())
+	for _, table := range base {
+		texts = append(texts, removal(table.Name, there[table.Name], chains)...)
 	}
 	return texts
 }
 
-func render(b *strings.Builder, table string, chains []rules.Chain, gone []string) {
+// render writes the transaction of a table: chains with their whole content, then lines, then the removal of chains.
+func render(b *strings.Builder, table string, chains []rules.Chain, lines, gone []string) {
 	b.WriteString("*" + table + "\n")
 	for _, c := range chains {
 		b.WriteString(":" + c.Name + " - [0:0]\n")
@@ -88,56 +149,63 @@ func render(b *strings.Builder, table string, chains []rules.Chain, gone []strin
 			b.WriteByte('\n')
 		}
 	}
+	for _, l := range lines {
+		b.WriteString(l)
+		b.WriteByte('\n')
+	}
 	for _, name := range gone {
 		b.WriteString("-X " + name + "\n")
 	}
 	b.WriteString("COMMIT\n")
 }
 
-// chunk splits the chains into parts of at most chunkServices services; a service is never split.
-func chunk(chains []rules.Chain) [][]rules.Chain {
-	var parts [][]rules.Chain
-	start, count := 0, 0
-	for i, c := range chains {
-		if i > 0 && c.Service == chains[i-1].Service {
-			continue
-		}
-		if count == chunkServices {
-			parts = append(parts, chains[start:i])
-			start, count = i, 0
-		}
-		count++
+// chunkChains is how many chains one restore removes.
+const chunkChains = 1000
+
+// removal returns the texts that remove chains to which nothing else refers.
+func removal(table string, gone []string, chains rules.Chains) []string {
+	slices.SortFunc(gone, func(a, b string) int {
+		return cmp.Or(cmp.Compare(chains.Rank(a), chains.Rank(b)), cmp.Compare(a, b))
+	})
+	var texts []string
+	for part := range slices.Chunk(gone, chunkChains) {
+		var b strings.Builder
+		render(&b, table, nil, nil, part)
+		texts = append(texts, b.String())
 	}
-	if start < len(chains) {
-		parts = append(parts, chains[start:])
-	}
-	return parts
+	return texts
 }
 
-// purge returns the text that removes the owned chains and all jumps to them from a saved table.
-func purge(table, saved string, owns func(string) bool) string {
-	var declare, unlink, remove []string
+// purge returns the texts that remove all jumps to the cluster's chains, and the chains, from a saved table.
+func purge(table, saved string, chains rules.Chains) []string {
+	var unlink, ours []string
 	for line := range strings.Lines(saved) {
-		line = strings.TrimSpace(line)
-		if name, ok := declared(line); ok && owns(name) {
-			declare = append(declare, ":"+name+" - [0:0]")
-			remove = append(remove, "-X "+name)
-			continue
-		}
-		rule, ok := strings.CutPrefix(line, "-A ")
-		if !ok {
-			continue
-		}
-		parent, rest, _ := strings.Cut(rule, " ")
-		if !owns(parent) && owns(jumpTarget(rest)) {
-			unlink = append(unlink, "-D "+rule)
+		if name, ok := declared(line); ok && chains.Owns(name) {
+			ours = append(ours, name)
+		} else if parent, rule, ok := ruleOf(line); ok && !chains.Owns(parent) && chains.Owns(jumpTarget(rule)) {
+			unlink = append(unlink, "-D "+parent+" "+rule)
 		}
 	}
-	if len(declare)+len(unlink) == 0 {
-		return ""
+	if len(ours) == 0 {
+		return nil
 	}
-	lines := slices.Concat([]string{"*" + table}, declare, unlink, remove, []string{"COMMIT", ""})
-	return strings.Join(lines, "\n")
+	var texts []string
+	if len(unlink) > 0 {
+		var b strings.Builder
+		render(&b, table, nil, unlink, nil)
+		texts = append(texts, b.String())
+	}
+	return append(texts, removal(table, ours, chains)...)
+}
+
+// ruleOf parses the "-A CHAIN rule" line of a saved table.
+func ruleOf(line string) (chain, rule string, ok bool) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(line), "-A ")
+	if !ok {
+		return "", "", false
+	}
+	chain, rule, _ = strings.Cut(rest, " ")
+	return chain, rule, true
 }
 
 // declared parses the ":NAME policy [counters]" line of a saved table.

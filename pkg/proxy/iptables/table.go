@@ -1,8 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package iptables brings the kernel's tables to a rule set, touching only what differs. Change it when the way rules
-// reach the kernel changes, not the rules.
+// Package iptables is the backend that drives the iptables programs: it brings the kernel's chains to what rules say, touching only
+// what differs. Change it when the way rules reach the kernel changes, not the rules.
 package iptables
 
 import (
@@ -12,137 +12,191 @@ import (
 	"slices"
 	"strings"
 
-	"minik8s.io/minik8s/pkg/proxy/rules"
+	"minik8s.io/minik8s/pkg/proxy/backend"
+	"minik8s.io/minik8s/pkg/proxy/iptables/rules"
+	"minik8s.io/minik8s/pkg/proxy/model"
 )
 
-// chunkServices is how many services go into one restore. The time of a restore on nf_tables grows more than linearly,
-// and no lock should be held for seconds.
-const chunkServices = 250
-
-// Table applies rule sets of one family. It is not safe for concurrent use.
+// Table implements backend.Backend by the tables filter and nat of one family.
 type Table struct {
 	commands Commands
-	chains   rules.Chains
-	// applied is what the kernel has by our knowledge, per table and chain; nil when that is unknown, as at the
-	// start and after a failure.
-	applied map[string]map[string][]string
+	config   rules.Config
+	base     []rules.Table
+	// fragments are what the Services should have in the kernel.
+	fragments map[model.Name]*rules.Fragment
+	// trusted tells that the kernel has all of base and fragments, by our knowledge.
+	trusted bool
+	// seen is how the kernel showed our chains when they were right; what we have written since is missing.
+	seen inventory
 	// checked is the generation of the rules at which Check has found nothing amiss, nil if that is not known.
 	checked *uint32
 }
 
+var _ backend.Backend = (*Table)(nil)
+
 // New returns a Table that knows nothing of the kernel's state yet.
-func New(commands Commands, chains rules.Chains) *Table {
-	return &Table{commands: commands, chains: chains}
+func New(commands Commands, config backend.Config) *Table {
+	c := rules.Config{Config: config, Chains: rules.ChainsOf(config.Cluster)}
+	return &Table{commands: commands, config: c, base: rules.Base(c), fragments: map[model.Name]*rules.Fragment{}}
 }
 
-// Apply makes the kernel's chains equal to the rule set. After a failure the next call rewrites everything.
-func (t *Table) Apply(ctx context.Context, rs *rules.Ruleset) error {
-	t.checked = nil
-	known := t.applied
-	t.applied = nil
-	first := known == nil
-	if first {
-		var err error
-		if known, err = t.inventory(ctx, rs); err != nil {
-			return err
+// Apply implements backend.Backend.
+func (t *Table) Apply(ctx context.Context, changes backend.Changes) error {
+	edits := make([]edit, 0, len(changes))
+	for _, name := range names(changes) {
+		e := edit{before: t.fragments[name], after: &rules.Fragment{}}
+		if s := changes[name]; s != nil {
+			e.after = rules.Render(s, t.config)
+			t.fragments[name] = e.after
+		} else {
+			delete(t.fragments, name)
+		}
+		if e.before == nil {
+			e.before = &rules.Fragment{}
+		}
+		edits = append(edits, e)
+	}
+	if !t.trusted {
+		return t.rewrite(ctx)
+	}
+	t.trusted, t.checked = false, nil
+	for part := range slices.Chunk(edits, t.chunk(len(edits))) {
+		text, touched := change(part)
+		for _, c := range touched {
+			delete(t.seen, c)
+		}
+		if err := t.restore(ctx, text); err != nil {
+			return fmt.Errorf("changing rules: %w", err)
 		}
 	}
-	for _, text := range plan(known, rs, first) {
-		if err := t.commands.Restore(ctx, text); err != nil {
-			return fmt.Errorf("applying rules: %w", err)
-		}
-	}
-	if first {
-		for _, table := range rs.Tables {
-			if _, err := t.ensureJumps(ctx, table); err != nil {
-				return err
-			}
-		}
-	}
-	applied := make(map[string]map[string][]string, len(rs.Tables))
-	for _, table := range rs.Tables {
-		m := make(map[string][]string, len(table.Chains))
-		for _, c := range table.Chains {
-			m[c.Name] = c.Rules
-		}
-		applied[table.Name] = m
-	}
-	t.applied = applied
+	t.trusted = true
 	return nil
 }
 
-// Check verifies that the jumps into our chains are there and ahead of Docker's, and repairs their order. It returns
-// false when rules were lost, after which Apply rewrites everything. While nobody changes any rule it looks once.
-func (t *Table) Check(ctx context.Context, rs *rules.Ruleset) (intact bool, err error) {
-	generation, known := t.commands.Generation()
-	if known && t.checked != nil && *t.checked == generation {
+// rewrite brings the kernel to what all Services should have, whatever it has now.
+func (t *Table) rewrite(ctx context.Context) error {
+	t.trusted, t.checked, t.seen = false, nil, inventory{}
+	there := map[string][]string{} // the chains of an earlier process or an earlier time, by table
+	for _, table := range t.base {
+		saved, err := t.commands.Save(ctx, table.Name)
+		if err != nil {
+			return fmt.Errorf("reading table %q: %w", table.Name, err)
+		}
+		for line := range strings.Lines(saved) {
+			if name, ok := declared(line); ok && t.config.Chains.Owns(name) {
+				there[table.Name] = append(there[table.Name], name)
+			}
+		}
+	}
+	fragments := make([]*rules.Fragment, 0, len(t.fragments))
+	for _, name := range names(t.fragments) {
+		fragments = append(fragments, t.fragments[name])
+	}
+	for _, text := range whole(t.base, fragments, there, t.chunk(len(fragments)), t.config.Chains) {
+		if err := t.restore(ctx, text); err != nil {
+			return fmt.Errorf("writing rules: %w", err)
+		}
+	}
+	for _, table := range t.base {
+		saved, err := t.commands.Save(ctx, table.Name)
+		if err != nil {
+			return fmt.Errorf("reading table %q: %w", table.Name, err)
+		}
+		if _, err := t.ensureJumps(ctx, table, saved); err != nil {
+			return err
+		}
+	}
+	t.trusted = true
+	return nil
+}
+
+// chunkServices is how many services go into one restore on nf_tables. The time of a restore grows more than linearly there, and no
+// lock should be held for seconds.
+const chunkServices = 250
+
+// chunk is how many of n services go into one restore. The legacy programs read and write the whole table each time.
+func (t *Table) chunk(n int) int {
+	if _, numbered := t.commands.Generation(); numbered {
+		return chunkServices
+	}
+	return max(n, 1)
+}
+
+func (t *Table) restore(ctx context.Context, text string) error {
+	if text == "" {
+		return nil
+	}
+	return t.commands.Restore(ctx, text)
+}
+
+// Check implements backend.Backend. Chains of ours are compared with how the kernel showed them the first time after they were
+// written, and then by the number of their rules. The order of our jumps is repaired here, as Docker inserts its own ahead of them.
+func (t *Table) Check(ctx context.Context) (intact bool, err error) {
+	if !t.trusted {
+		return false, nil
+	}
+	generation, numbered := t.commands.Generation()
+	if numbered && t.checked != nil && *t.checked == generation {
 		return true, nil
 	}
 	t.checked = nil
-	for _, table := range rs.Tables {
-		if _, err := t.commands.List(ctx, table.Name, t.chains.Canary()); err != nil {
-			if ctx.Err() != nil {
-				return false, ctx.Err()
-			}
-			t.applied = nil
-			return false, nil
-		}
-		lost, err := t.ensureJumps(ctx, table)
+	now := inventory{}
+	for _, table := range t.base {
+		saved, err := t.commands.Save(ctx, table.Name)
 		if err != nil {
-			t.applied = nil
+			return false, fmt.Errorf("reading table %q: %w", table.Name, err)
+		}
+		now.read(table.Name, saved, t.config.Chains.Owns)
+		lost, err := t.ensureJumps(ctx, table, saved)
+		if err != nil || lost {
+			t.trusted = false
 			return false, err
 		}
-		if lost {
-			t.applied = nil
-			return false, nil
-		}
 	}
-	if known {
+	if !now.matches(wanted(t.base, t.fragments), t.seen) {
+		t.trusted = false
+		return false, nil
+	}
+	t.seen = now
+	if numbered {
 		t.checked = &generation
 	}
 	return true, nil
 }
 
-// Purge removes every jump and chain that belongs to the cluster's proxy.
+// Purge implements backend.Backend.
 func (t *Table) Purge(ctx context.Context) error {
-	t.applied = nil
+	t.trusted = false
 	var errs []error
-	for _, table := range []string{"filter", "nat"} {
-		saved, err := t.commands.Save(ctx, table)
+	for _, table := range t.base {
+		saved, err := t.commands.Save(ctx, table.Name)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if text := purge(table, saved, t.chains.Owns); text != "" {
+		for _, text := range purge(table.Name, saved, t.config.Chains) {
 			if err := t.commands.Restore(ctx, text); err != nil {
 				errs = append(errs, fmt.Errorf("removing rules: %w", err))
+				break
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// inventory finds the chains that an earlier process left. Their content is taken as unknown.
-func (t *Table) inventory(ctx context.Context, rs *rules.Ruleset) (map[string]map[string][]string, error) {
-	found := make(map[string]map[string][]string, len(rs.Tables))
-	for _, table := range rs.Tables {
-		saved, err := t.commands.Save(ctx, table.Name)
-		if err != nil {
-			return nil, fmt.Errorf("reading table %q: %w", table.Name, err)
-		}
-		m := map[string][]string{}
-		for line := range strings.Lines(saved) {
-			if name, ok := declared(line); ok && t.chains.Owns(name) {
-				m[name] = nil
+// ensureJumps repairs the jumps of a saved table and tells whether one was missing.
+func (t *Table) ensureJumps(ctx context.Context, table rules.Table, saved string) (lost bool, err error) {
+	lines := map[string][]string{}
+	for i := range table.Jumps {
+		lines[table.Jumps[i].Parent] = nil
+	}
+	for line := range strings.Lines(saved) {
+		if parent, rule, ok := ruleOf(line); ok {
+			if list, ours := lines[parent]; ours {
+				lines[parent] = append(list, rule)
 			}
 		}
-		found[table.Name] = m
 	}
-	return found, nil
-}
-
-// ensureJumps repairs the jumps of a table and tells whether one was missing.
-func (t *Table) ensureJumps(ctx context.Context, table rules.Table) (lost bool, err error) {
 	var edits []string
 	for i := 0; i < len(table.Jumps); {
 		parent := table.Jumps[i].Parent
@@ -150,11 +204,7 @@ func (t *Table) ensureJumps(ctx context.Context, table rules.Table) (lost bool, 
 		for ; i < len(table.Jumps) && table.Jumps[i].Parent == parent; i++ {
 			want = append(want, table.Jumps[i].Rule)
 		}
-		listed, err := t.commands.List(ctx, table.Name, parent)
-		if err != nil {
-			return false, fmt.Errorf("reading chain %q of table %q: %w", parent, table.Name, err)
-		}
-		change, missing := jumpEdits(parent, strings.Split(strings.TrimSpace(listed), "\n"), want, t.chains.Owns)
+		change, missing := jumpEdits(parent, lines[parent], want, t.config.Chains.Owns)
 		edits = append(edits, change...)
 		lost = lost || missing
 	}
@@ -178,11 +228,7 @@ const podNetwork = "MINIK8S-FWD-"
 func jumpEdits(parent string, listed, want []string, owns func(string) bool) (edits []string, missing bool) {
 	var ours, targets []string
 	overtaken, behind := false, false
-	for _, line := range listed {
-		rule, ok := strings.CutPrefix(line, "-A "+parent+" ")
-		if !ok {
-			continue
-		}
+	for _, rule := range listed {
 		target := jumpTarget(rule)
 		switch {
 		case owns(target):

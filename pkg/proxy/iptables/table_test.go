@@ -7,79 +7,112 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
+	"minik8s.io/minik8s/pkg/proxy/backend"
 	"minik8s.io/minik8s/pkg/proxy/iptables"
 	"minik8s.io/minik8s/pkg/proxy/iptables/fake"
+	"minik8s.io/minik8s/pkg/proxy/iptables/rules"
 	"minik8s.io/minik8s/pkg/proxy/model"
-	"minik8s.io/minik8s/pkg/proxy/rules"
 )
 
-var chains = rules.ChainsOf("c")
+var config = backend.Config{Cluster: "c", Family: model.IPv4, MasqueradeMark: 1 << 14}
+
+var chains = rules.ChainsOf(config.Cluster)
 
 // prefix is "MK-<hash>-".
 var prefix = strings.TrimSuffix(chains.Canary(), "PROXY-CANARY")
 
-// ruleset has one chain per service, whose only rule carries the given target.
-func ruleset(services map[string]string) *rules.Ruleset {
-	var names []string
-	for n := range services {
-		names = append(names, n)
+// service has one port and so many endpoints.
+func service(name string, n, endpoints int) *model.Service {
+	p := model.ServicePort{
+		Name:      model.PortName{Namespace: "ns", Service: name, Protocol: corev1.ProtocolTCP},
+		ClusterIP: netip.AddrFrom4([4]byte{10, 96, byte(n >> 8), byte(n)}), Port: 80,
 	}
-	slices.Sort(names)
-	all := rules.Chain{Name: prefix + "SERVICES"}
-	nat := rules.Table{Name: "nat", Jumps: []rules.Jump{{Parent: "PREROUTING", Rule: "-j " + prefix + "SERVICES"}}}
-	nat.Chains = append(nat.Chains, rules.Chain{Name: chains.Canary()})
-	for _, n := range names {
-		c := rules.Chain{Name: prefix + "SVC-" + n, Rules: []string{"-j " + services[n]}, Service: n}
-		nat.Chains = append(nat.Chains, c)
-		all.Rules = append(all.Rules, "-j "+c.Name)
+	for i := range endpoints {
+		p.Cluster = append(p.Cluster, model.Endpoint{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 244, 0, byte(i)}), 8080)})
 	}
-	nat.Chains = append(nat.Chains, all)
-	return &rules.Ruleset{Family: model.IPv4, Tables: []rules.Table{nat}}
+	p.HasEndpoints = endpoints > 0
+	return &model.Service{Name: model.Name{Namespace: "ns", Name: name}, Ports: []model.ServicePort{p}}
 }
 
-func expand(s string) string { return strings.ReplaceAll(s, "MK-", prefix) }
+// changes are Services by name with their numbers of endpoints, -1 for one that is gone.
+func changes(services map[string]int) backend.Changes {
+	out := backend.Changes{}
+	for name, endpoints := range services {
+		key := model.Name{Namespace: "ns", Name: name}
+		if out[key] = nil; endpoints >= 0 {
+			out[key] = service(name, int(name[0]), endpoints)
+		}
+	}
+	return out
+}
+
+var hashed = regexp.MustCompile(`(MK-[A-Z0-9]{5}-(?:SVC|SEP)-)[A-Z0-9]{15}`)
+
+// brief is a restore text without hashes and comments.
+func brief(text string) string {
+	text = strings.ReplaceAll(hashed.ReplaceAllString(text, "$1*"), prefix, "MK-")
+	return regexp.MustCompile(`-m comment --comment "[^"]*" `).ReplaceAllString(text, "")
+}
 
 func TestTable_Apply_OnlyDifferences(t *testing.T) {
-	ctx := context.Background()
+	ctx := t.Context()
 	kernel := fake.New()
-	table := iptables.New(kernel, chains)
+	table := iptables.New(kernel, config)
+	if err := table.Apply(ctx, changes(map[string]int{"A": 1, "B": 0})); err != nil {
+		t.Fatal(err)
+	}
+	kernel.Restores()
+	const sep = "-A MK-SEP-* -s 10.244.0.%[1]d/32 -j MK-MARK-MASQ\n-A MK-SEP-* -p tcp -m tcp -j DNAT --to-destination 10.244.0.%[1]d:8080\n"
 	steps := []struct {
 		name     string
-		services map[string]string
+		services map[string]int
 		want     []string
 	}{
-		{"first", map[string]string{"A": "ACCEPT"}, []string{
-			expand("*nat\n:MK-SVC-A - [0:0]\n:MK-PROXY-CANARY - [0:0]\n:MK-SERVICES - [0:0]\n-A MK-SVC-A -j ACCEPT\n-A MK-SERVICES -j MK-SVC-A\nCOMMIT\n"),
-			expand("*nat\n-I PREROUTING 1 -j MK-SERVICES\nCOMMIT\n"),
+		{"same", map[string]int{"A": 1}, nil},
+		{"another endpoint", map[string]int{"A": 2}, []string{
+			"*nat\n:MK-SVC-* - [0:0]\n:MK-SEP-* - [0:0]\n-A MK-SVC-* -m statistic --mode random --probability 0.5000000000 -j MK-SEP-*\n" +
+				"-A MK-SVC-* -j MK-SEP-*\n" + fmt.Sprintf(sep, 1) + "COMMIT\n",
 		}},
-		{"same", map[string]string{"A": "ACCEPT"}, nil},
-		{"endpoints change", map[string]string{"A": "RETURN"}, []string{
-			expand("*nat\n:MK-SVC-A - [0:0]\n-A MK-SVC-A -j RETURN\nCOMMIT\n"),
+		{"first endpoint", map[string]int{"B": 1}, []string{
+			"*nat\n:MK-SVC-* - [0:0]\n:MK-SEP-* - [0:0]\n-A MK-SVC-* -j MK-SEP-*\n" + fmt.Sprintf(sep, 0) +
+				"-I MK-SERVICES 1 -p tcp -m tcp -d 10.96.0.66/32 --dport 80 -j MK-SVC-*\nCOMMIT\n" +
+				"*filter\n-D MK-SERVICES -p tcp -m tcp -d 10.96.0.66/32 --dport 80 -j REJECT\nCOMMIT\n",
 		}},
-		{"one comes, one goes", map[string]string{"B": "ACCEPT"}, []string{
-			expand("*nat\n:MK-SVC-B - [0:0]\n:MK-SERVICES - [0:0]\n:MK-SVC-A - [0:0]\n-A MK-SVC-B -j ACCEPT\n-A MK-SERVICES -j MK-SVC-B\n-X MK-SVC-A\nCOMMIT\n"),
+		{"one is gone", map[string]int{"B": -1}, []string{
+			"*nat\n:MK-SEP-* - [0:0]\n:MK-SVC-* - [0:0]\n-D MK-SERVICES -p tcp -m tcp -d 10.96.0.66/32 --dport 80 -j MK-SVC-*\n" +
+				"-X MK-SEP-*\n-X MK-SVC-*\nCOMMIT\n",
 		}},
+		{"one that never was", map[string]int{"C": -1}, nil},
 	}
 	for _, s := range steps {
-		if err := table.Apply(ctx, ruleset(s.services)); err != nil {
+		if err := table.Apply(ctx, changes(s.services)); err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
-		if diff := cmp.Diff(s.want, kernel.Restores()); diff != "" {
+		var got []string
+		for _, text := range kernel.Restores() {
+			got = append(got, brief(text))
+		}
+		if diff := cmp.Diff(s.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", s.name, diff)
+		}
+		if intact, err := table.Check(ctx); err != nil || !intact {
+			t.Errorf("%s: intact: %t, %v", s.name, intact, err)
 		}
 	}
 }
 
 func TestTable_Apply_AfterRestartRemovesLeftovers(t *testing.T) {
-	ctx := context.Background()
+	ctx := t.Context()
 	kernel := fake.New()
-	if err := iptables.New(kernel, chains).Apply(ctx, ruleset(map[string]string{"OLD": "ACCEPT", "A": "RETURN"})); err != nil {
+	if err := iptables.New(kernel, config).Apply(ctx, changes(map[string]int{"OLD": 2, "A": 2})); err != nil {
 		t.Fatal(err)
 	}
 	// Another part of the same cluster has a chain too.
@@ -87,62 +120,77 @@ func TestTable_Apply_AfterRestartRemovesLeftovers(t *testing.T) {
 	if err := kernel.Restore(ctx, "*nat\n:"+other+" - [0:0]\nCOMMIT\n"); err != nil {
 		t.Fatal(err)
 	}
-	if err := iptables.New(kernel, chains).Apply(ctx, ruleset(map[string]string{"A": "ACCEPT"})); err != nil {
+	if err := iptables.New(kernel, config).Apply(ctx, changes(map[string]int{"A": 1})); err != nil {
 		t.Fatal(err)
 	}
 	saved, _ := kernel.Save(ctx, "nat")
-	if strings.Contains(saved, "SVC-OLD") || !strings.Contains(saved, other) || strings.Count(saved, "-A PREROUTING") != 1 {
+	if strings.Count(saved, ":"+prefix+"S") != 3 || !strings.Contains(saved, other) || strings.Count(saved, "-A PREROUTING") != 1 {
 		t.Errorf("got:\n%s", saved)
 	}
 }
 
 func TestTable_Apply_RewritesAfterFailure(t *testing.T) {
-	ctx := context.Background()
+	ctx := t.Context()
 	kernel := fake.New()
-	table := iptables.New(kernel, chains)
-	if err := table.Apply(ctx, ruleset(map[string]string{"A": "ACCEPT"})); err != nil {
+	table := iptables.New(kernel, config)
+	if err := table.Apply(ctx, changes(map[string]int{"A": 1, "B": 1})); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("lock held")
 	kernel.Fail(broken)
-	if err := table.Apply(ctx, ruleset(map[string]string{"A": "RETURN"})); !errors.Is(err, broken) {
+	if err := table.Apply(ctx, changes(map[string]int{"A": 2})); !errors.Is(err, broken) {
 		t.Fatalf("got %v", err)
 	}
 	kernel.Fail(nil)
 	kernel.Restores()
-	if err := table.Apply(ctx, ruleset(map[string]string{"A": "RETURN"})); err != nil {
+	if err := table.Apply(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(kernel.Restores(), ""); !strings.Contains(got, "SERVICES - [0:0]") || !strings.Contains(got, "-j RETURN") {
+	if got := strings.Join(kernel.Restores(), ""); !strings.Contains(got, "SERVICES - [0:0]") || strings.Count(got, "-j DNAT") != 3 {
 		t.Errorf("not everything was written again:\n%s", got)
 	}
 }
 
 func TestTable_Apply_Chunks(t *testing.T) {
-	ctx := context.Background()
+	ctx := t.Context()
 	kernel := fake.New()
-	services := map[string]string{}
+	services := backend.Changes{}
 	for i := range 600 {
-		services[fmt.Sprintf("S%d", i)] = "ACCEPT"
+		s := service(fmt.Sprint("S", i), i, 1)
+		services[s.Name] = s
 	}
-	rs := ruleset(services)
-	if err := iptables.New(kernel, chains).Apply(ctx, rs); err != nil {
+	table := iptables.New(kernel, config)
+	perText := func(prefixes ...string) (got []int) {
+		for _, text := range kernel.Restores() {
+			n := 0
+			for _, p := range prefixes {
+				n += strings.Count(text, p+prefix+"SVC-")
+			}
+			got = append(got, n)
+		}
+		return got
+	}
+	if err := table.Apply(ctx, services); err != nil {
 		t.Fatal(err)
 	}
-	var perText []int
-	for _, text := range kernel.Restores() {
-		perText = append(perText, strings.Count(text, ":"+prefix+"SVC-"))
-	}
-	// Missing shared chains, three chunks, the shared chains, the jumps.
-	if diff := cmp.Diff([]int{0, 250, 250, 100, 0, 0}, perText); diff != "" {
+	// Missing shared chains, three chunks, the shared chains, the jumps of two tables.
+	if diff := cmp.Diff([]int{0, 250, 250, 100, 0, 0, 0}, perText(":")); diff != "" {
 		t.Errorf("service chains per restore (-want +got):\n%s", diff)
+	}
+	for name := range services {
+		services[name] = nil
+	}
+	if err := table.Apply(ctx, services); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int{250, 250, 100}, perText("-X ")); diff != "" {
+		t.Errorf("removed chains per restore (-want +got):\n%s", diff)
 	}
 }
 
 func TestTable_Check(t *testing.T) {
-	ctx := context.Background()
-	rs := ruleset(map[string]string{"A": "ACCEPT"})
-	jump := "-j " + prefix + "SERVICES"
+	ctx := t.Context()
+	jump := `-m comment --comment "kubernetes service portals" -j ` + prefix + "SERVICES"
 	tests := []struct {
 		name   string
 		harm   string
@@ -160,6 +208,10 @@ func TestTable_Check(t *testing.T) {
 			want: []string{"-j MK-OTHER-SERVICES", jump}},
 		{name: "doubled", harm: "-A PREROUTING " + jump, intact: true, want: []string{jump}},
 		{name: "jump removed", harm: "-D PREROUTING " + jump, intact: false, want: []string{jump}},
+		{name: "a rule of ours removed", harm: "-D " + prefix + "MARK-MASQ -j MARK --or-mark 0x4000", want: []string{jump}},
+		{name: "a rule of ours replaced", harm: "-D " + prefix + "MARK-MASQ -j MARK --or-mark 0x4000\n-A " + prefix + "MARK-MASQ -j RETURN", want: []string{jump}},
+		{name: "a rule added to ours", harm: "-A " + prefix + "SERVICES -j RETURN", want: []string{jump}},
+		{name: "a chain of ours added", harm: ":" + prefix + "SVC-STRAY - [0:0]", want: []string{jump}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,20 +219,30 @@ func TestTable_Check(t *testing.T) {
 			if err := kernel.Restore(ctx, "*nat\n:DOCKER - [0:0]\n:MINIK8S-FWD-ab - [0:0]\n:MK-OTHER-SERVICES - [0:0]\nCOMMIT\n"); err != nil {
 				t.Fatal(err)
 			}
-			table := iptables.New(kernel, chains)
-			if err := table.Apply(ctx, rs); err != nil {
+			table := iptables.New(kernel, config)
+			if err := table.Apply(ctx, changes(map[string]int{"A": 2})); err != nil {
 				t.Fatal(err)
 			}
+			if intact, err := table.Check(ctx); err != nil || !intact {
+				t.Fatalf("before: intact %v, %v", intact, err)
+			}
+			before, _ := kernel.Save(ctx, "nat")
 			if tt.harm != "" {
 				if err := kernel.Restore(ctx, "*nat\n"+tt.harm+"\nCOMMIT\n"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			intact, err := table.Check(ctx, rs)
+			intact, err := table.Check(ctx)
 			if err != nil || intact != tt.intact {
 				t.Errorf("intact %v, %v", intact, err)
 			}
-			listed, _ := kernel.List(ctx, "nat", "PREROUTING")
+			if err := table.Apply(ctx, nil); err != nil {
+				t.Fatal(err)
+			}
+			if after, _ := kernel.Save(ctx, "nat"); !intact && after != before {
+				t.Errorf("not healed (-before +after):\n%s", cmp.Diff(before, after))
+			}
+			listed, _ := kernel.List("nat", "PREROUTING")
 			var got []string
 			for line := range strings.Lines(listed) {
 				if rule, ok := strings.CutPrefix(strings.TrimSpace(line), "-A PREROUTING "); ok {
@@ -200,23 +262,22 @@ type looks struct {
 	n int
 }
 
-func (l *looks) List(ctx context.Context, table, chain string) (string, error) {
+func (l *looks) Save(ctx context.Context, table string) (string, error) {
 	l.n++
-	return l.Tables.List(ctx, table, chain)
+	return l.Tables.Save(ctx, table)
 }
 
 func TestTable_Check_LooksOnce(t *testing.T) {
 	ctx := t.Context()
 	kernel := &looks{Tables: fake.New()}
-	rs := ruleset(map[string]string{"A": "ACCEPT"})
-	table := iptables.New(kernel, chains)
-	if err := table.Apply(ctx, rs); err != nil {
+	table := iptables.New(kernel, config)
+	if err := table.Apply(ctx, changes(map[string]int{"A": 1})); err != nil {
 		t.Fatal(err)
 	}
 	check := func(want bool) (n int) {
 		t.Helper()
 		kernel.n = 0
-		if intact, err := table.Check(ctx, rs); err != nil || intact != want {
+		if intact, err := table.Check(ctx); err != nil || intact != want {
 			t.Errorf("intact: %t, %v, want %t", intact, err, want)
 		}
 		return kernel.n
@@ -227,23 +288,26 @@ func TestTable_Check_LooksOnce(t *testing.T) {
 	if n := check(true); n != 0 {
 		t.Errorf("%d looks at rules that nobody has changed", n)
 	}
-	if err := kernel.Restore(ctx, "*nat\n-D PREROUTING -j "+prefix+"SERVICES\nCOMMIT\n"); err != nil {
+	if err := kernel.Restore(ctx, "*nat\n-D PREROUTING -m comment --comment \"kubernetes service portals\" -j "+prefix+"SERVICES\nCOMMIT\n"); err != nil {
 		t.Fatal(err)
 	}
-	check(false) // and puts it back
+	check(false)
+	if err := table.Apply(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
 	check(true)
 }
 
 func TestTable_Purge_LeavesOthers(t *testing.T) {
-	ctx := context.Background()
+	ctx := t.Context()
 	kernel := fake.New()
 	before := "*nat\n:DOCKER - [0:0]\n-A PREROUTING -j DOCKER\nCOMMIT\n"
 	if err := kernel.Restore(ctx, before); err != nil {
 		t.Fatal(err)
 	}
 	want, _ := kernel.Save(ctx, "nat")
-	table := iptables.New(kernel, chains)
-	if err := table.Apply(ctx, ruleset(map[string]string{"A": "ACCEPT"})); err != nil {
+	table := iptables.New(kernel, config)
+	if err := table.Apply(ctx, changes(map[string]int{"A": 1})); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second finds nothing

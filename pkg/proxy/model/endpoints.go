@@ -22,11 +22,11 @@ type candidate struct {
 
 // indexEndpoints collects the candidates of every port over all slices of a service, without duplicates,
 // sorted by address.
-func indexEndpoints(family Family, endpointSlices []*discoveryv1.EndpointSlice, node Node) map[PortName][]candidate {
+func indexEndpoints(family Family, svc *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, node Node) map[PortName][]candidate {
 	index := make(map[PortName][]candidate, len(endpointSlices))
 	for _, slice := range endpointSlices {
 		service := slice.Labels[discoveryv1.LabelServiceName]
-		if service == "" || string(slice.AddressType) != string(family) {
+		if service != svc.Name || slice.Namespace != svc.Namespace || string(slice.AddressType) != string(family) || forOthers(slice.Labels) {
 			continue
 		}
 		for i := range slice.Ports {
@@ -106,7 +106,7 @@ func newCandidate(family Family, ep *discoveryv1.Endpoint, port uint16, node Nod
 	return c, true
 }
 
-// choose fills Cluster, Local and HasEndpoints. Ready endpoints are preferred; serving ones that
+// choose fills Cluster, Local, Serving and HasEndpoints. Ready endpoints are preferred; serving ones that
 // terminate are the last resort, decided apart for each traffic policy (KEP-1669).
 func (s *ServicePort) choose(all []candidate, node Node) {
 	isReady := func(c candidate) bool { return c.ready }
@@ -114,9 +114,12 @@ func (s *ServicePort) choose(all []candidate, node Node) {
 	onNode := func(c candidate) bool { return c.OnNode }
 
 	for _, c := range all {
-		if c.ready || c.draining {
-			s.HasEndpoints = true
-			break
+		if !c.ready && !c.draining {
+			continue
+		}
+		s.HasEndpoints = true
+		if s.Name.Protocol == corev1.ProtocolUDP {
+			s.Serving = append(s.Serving, c.Addr)
 		}
 	}
 	// Even under an external policy "Local" the pods and the node itself reach all endpoints.

@@ -79,6 +79,9 @@ type ServicePort struct {
 	// Cluster are the endpoints used under the policy "Cluster", Local those under "Local".
 	Cluster []Endpoint
 	Local   []Endpoint
+	// Serving are the endpoints that may answer what they have begun to, wherever they are and also while they terminate. Only
+	// ports of UDP have it.
+	Serving []netip.AddrPort
 	// HasEndpoints tells that some node could answer, even if this one has no usable endpoint.
 	HasEndpoints bool
 }
@@ -113,20 +116,29 @@ type Endpoint struct {
 
 // HealthCheck is the state behind one healthCheckNodePort.
 type HealthCheck struct {
-	Namespace string
-	Service   string
-	Port      uint16
+	Port uint16
 	// LocalEndpoints is the number of ready endpoints on this node.
 	LocalEndpoints int
 }
 
-// Snapshot is everything one node forwards in one family. It is never changed after Build.
-type Snapshot struct {
-	Family Family
+// Name is a Service's.
+type Name struct{ Namespace, Name string }
+
+// String is namespace/name.
+func (n Name) String() string { return n.Namespace + "/" + n.Name }
+
+// Compare orders names by namespace, then name.
+func (n Name) Compare(o Name) int {
+	return cmp.Or(cmp.Compare(n.Namespace, o.Namespace), cmp.Compare(n.Name, o.Name))
+}
+
+// Service is what one node forwards for one Service in one family. It is never changed after Build.
+type Service struct {
+	Name Name
 	// Ports is sorted by name.
 	Ports []ServicePort
-	// HealthChecks is sorted by namespace and service.
-	HealthChecks []HealthCheck
+	// HealthCheck is nil if the Service has no healthCheckNodePort.
+	HealthCheck *HealthCheck
 }
 
 // Node is what the model has to know of the node that it is made for.
@@ -136,57 +148,52 @@ type Node struct {
 	Zone string
 }
 
-// Build makes the snapshot of one family. The input objects are only read. Services of type
-// ExternalName, headless ones and those labelled service.kubernetes.io/service-proxy-name are ignored.
-func Build(family Family, services []*corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, node Node) *Snapshot {
-	endpoints := indexEndpoints(family, endpointSlices, node)
-	snap := &Snapshot{Family: family}
-	for _, svc := range services {
-		if ignored(svc) {
-			continue
-		}
-		clusterIP, ok := clusterIP(family, svc)
-		if !ok {
-			continue
-		}
-		template := newTemplate(family, svc, clusterIP)
-		for i := range svc.Spec.Ports {
-			port := &svc.Spec.Ports[i]
-			sp := template
-			sp.Name = PortName{svc.Namespace, svc.Name, port.Name, protocolOf(port.Protocol)}
-			sp.Port = uint16(port.Port)
-			sp.NodePort = uint16(port.NodePort)
-			sp.choose(endpoints[sp.Name], node)
-			snap.Ports = append(snap.Ports, sp)
-		}
-		if hc := svc.Spec.HealthCheckNodePort; hc != 0 && template.ExternalLocal {
-			snap.HealthChecks = append(snap.HealthChecks, HealthCheck{
-				Namespace:      svc.Namespace,
-				Service:        svc.Name,
-				Port:           uint16(hc),
-				LocalEndpoints: localReady(svc, endpoints),
-			})
-		}
+// Build makes one family's picture of a Service from its EndpointSlices; those of other Services and families are ignored. The input
+// objects are only read. The result is nil for Services that this node does not forward: none at all, those of type ExternalName,
+// headless ones, and those that a label hands to others.
+func Build(family Family, svc *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, node Node) *Service {
+	if svc == nil || !Forwarded(svc) {
+		return nil
 	}
-	slices.SortFunc(snap.Ports, func(a, b ServicePort) int { return a.Name.compare(b.Name) })
-	slices.SortFunc(snap.HealthChecks, func(a, b HealthCheck) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Service, b.Service))
-	})
-	return snap
+	clusterIP, ok := clusterIP(family, svc)
+	if !ok {
+		return nil
+	}
+	out := &Service{Name: Name{svc.Namespace, svc.Name}}
+	endpoints := indexEndpoints(family, svc, endpointSlices, node)
+	template := newTemplate(family, svc, clusterIP)
+	for i := range svc.Spec.Ports {
+		port := &svc.Spec.Ports[i]
+		sp := template
+		sp.Name = PortName{svc.Namespace, svc.Name, port.Name, protocolOf(port.Protocol)}
+		sp.Port = uint16(port.Port)
+		sp.NodePort = uint16(port.NodePort)
+		sp.choose(endpoints[sp.Name], node)
+		out.Ports = append(out.Ports, sp)
+	}
+	if hc := svc.Spec.HealthCheckNodePort; hc != 0 && template.ExternalLocal {
+		out.HealthCheck = &HealthCheck{Port: uint16(hc), LocalEndpoints: localReady(svc, endpoints)}
+	}
+	slices.SortFunc(out.Ports, func(a, b ServicePort) int { return a.Name.compare(b.Name) })
+	return out
 }
 
 // labelServiceProxyName hands a service to another proxy (upstream LabelServiceProxyName).
 const labelServiceProxyName = "service.kubernetes.io/service-proxy-name"
 
-func ignored(svc *corev1.Service) bool {
-	if svc.Spec.Type == corev1.ServiceTypeExternalName {
-		return true
+// forOthers says that the labels of a Service or an EndpointSlice hand it to another proxy, or to nobody: upstream's does not watch such.
+func forOthers(labels map[string]string) bool {
+	_, other := labels[labelServiceProxyName]
+	_, headless := labels[corev1.IsHeadlessService]
+	return other || headless
+}
+
+// Forwarded tells whether a node forwards packets for the Service, in whatever family.
+func Forwarded(svc *corev1.Service) bool {
+	if svc.Spec.Type == corev1.ServiceTypeExternalName || svc.Spec.ClusterIP == "" || svc.Spec.ClusterIP == corev1.ClusterIPNone {
+		return false
 	}
-	if svc.Spec.ClusterIP == "" || svc.Spec.ClusterIP == corev1.ClusterIPNone {
-		return true
-	}
-	_, other := svc.Labels[labelServiceProxyName]
-	return other
+	return !forOthers(svc.Labels)
 }
 
 func clusterIP(family Family, svc *corev1.Service) (netip.Addr, bool) {

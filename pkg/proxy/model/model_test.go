@@ -52,6 +52,11 @@ func slice(eps ...ep) *discoveryv1.EndpointSlice {
 	return s
 }
 
+func labelled(s *discoveryv1.EndpointSlice, label string) *discoveryv1.EndpointSlice {
+	s.Labels[label] = ""
+	return s
+}
+
 func TestBuild_Endpoints(t *testing.T) {
 	no, yes := new(false), new(true)
 	externalLocal := func(s *corev1.Service) {
@@ -90,6 +95,9 @@ func TestBuild_Endpoints(t *testing.T) {
 		{name: "node hints come before zone hints", svc: svc(), slices: []*discoveryv1.EndpointSlice{slice(
 			ep{ip: "1.0.0.1", zones: []string{"a"}, nodes: []string{"there"}}, ep{ip: "1.0.0.2", zones: []string{"a"}, nodes: []string{"here"}})},
 			cluster: []string{"1.0.0.2:8080"}, any: true},
+		{name: "in slices for others", svc: svc(), slices: []*discoveryv1.EndpointSlice{
+			slice(ep{ip: "1.0.0.1"}), labelled(slice(ep{ip: "1.0.0.2"}), corev1.IsHeadlessService), labelled(slice(ep{ip: "1.0.0.3"}), labelServiceProxyName)},
+			cluster: []string{"1.0.0.1:8080"}, any: true},
 		{name: "the same address in two slices", svc: svc(), slices: []*discoveryv1.EndpointSlice{
 			slice(ep{ip: "1.0.0.1", ready: no}), slice(ep{ip: "1.0.0.1"})},
 			cluster: []string{"1.0.0.1:8080"}, any: true},
@@ -97,11 +105,11 @@ func TestBuild_Endpoints(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			snap := Build(IPv4, []*corev1.Service{tt.svc}, tt.slices, Node{Name: "here", Zone: "a"})
-			if len(snap.Ports) != 1 {
-				t.Fatalf("got %d ports", len(snap.Ports))
+			got := Build(IPv4, tt.svc, tt.slices, Node{Name: "here", Zone: "a"})
+			if got == nil || len(got.Ports) != 1 {
+				t.Fatalf("got %v", got)
 			}
-			p := snap.Ports[0]
+			p := got.Ports[0]
 			if diff := cmp.Diff(tt.cluster, texts(p.Cluster)); diff != "" {
 				t.Errorf("Cluster (-want +got):\n%s", diff)
 			}
@@ -139,6 +147,7 @@ func TestBuild_Services(t *testing.T) {
 		{name: "cluster IP", svc: svc(), ports: 1},
 		{name: "headless", svc: svc(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })},
 		{name: "external name", svc: svc(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName })},
+		{name: "headless by its label", svc: svc(func(s *corev1.Service) { s.Labels = map[string]string{corev1.IsHeadlessService: ""} })},
 		{name: "other proxy", svc: svc(func(s *corev1.Service) { s.Labels = map[string]string{labelServiceProxyName: ""} })},
 		{name: "other family", svc: svc(func(s *corev1.Service) { s.Spec.ClusterIP = "fd00::5" })},
 		{name: "load balancer", svc: svc(lb), ports: 1, lbIPs: 1},
@@ -146,12 +155,12 @@ func TestBuild_Services(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			snap := Build(IPv4, []*corev1.Service{tt.svc}, nil, Node{})
-			if len(snap.Ports) != tt.ports {
-				t.Fatalf("got %d ports, want %d", len(snap.Ports), tt.ports)
+			got := Build(IPv4, tt.svc, nil, Node{})
+			if (got != nil) != (tt.ports > 0) {
+				t.Fatalf("got %v, want %d ports", got, tt.ports)
 			}
-			if tt.ports > 0 && len(snap.Ports[0].LoadBalancerIPs) != tt.lbIPs {
-				t.Errorf("got load balancer IPs %v", snap.Ports[0].LoadBalancerIPs)
+			if got != nil && (len(got.Ports) != tt.ports || len(got.Ports[0].LoadBalancerIPs) != tt.lbIPs) {
+				t.Errorf("got ports %v", got.Ports)
 			}
 		})
 	}

@@ -112,7 +112,8 @@ func large(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"large": ""}}, Data: map[string]string{"k": strings.Repeat("v", 512<<10)}}
 }
 
-// fillStore creates objects until that is refused, and goes on being refused: a store that has become full frees what is old first.
+// fillStore creates objects until that is refused, and goes on being refused for ten seconds: a store that has become full frees what is
+// old first, and again after ten times as long as that has taken, which is a while on a busy machine.
 func fillStore(t *testing.T, c *framework.Cluster) (made int) {
 	t.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
@@ -124,7 +125,7 @@ func fillStore(t *testing.T, c *framework.Cluster) (made int) {
 			made, refused = made+1, 0
 		case !isFull(err):
 			t.Fatalf("filling: %#v", err)
-		case refused == 20:
+		case refused == 100:
 			return made
 		default:
 			refused++

@@ -41,6 +41,9 @@ type FakeNode struct {
 	Heartbeat time.Duration
 }
 
+// leaseDuration is a kubelet's.
+const leaseDuration = 40 * time.Second
+
 // Node is a FakeNode that runs.
 type Node struct {
 	Name string
@@ -192,7 +195,7 @@ func (n *Node) hostIP() string { return fmt.Sprintf("192.0.2.%d", n.number+1) }
 
 func (n *Node) renew(ctx context.Context) error {
 	leases := n.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	spec := coordinationv1.LeaseSpec{HolderIdentity: new(n.Name), LeaseDurationSeconds: new(int32(40)), RenewTime: new(metav1.NowMicro())}
+	spec := coordinationv1.LeaseSpec{HolderIdentity: new(n.Name), LeaseDurationSeconds: new(int32(leaseDuration.Seconds())), RenewTime: new(metav1.NowMicro())}
 	lease, err := leases.Get(ctx, n.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: spec}, metav1.CreateOptions{})
@@ -225,13 +228,16 @@ func (n *Node) run(ctx context.Context) error {
 	}()
 	ticker := time.NewTicker(n.spec.Heartbeat)
 	defer ticker.Stop()
-	for {
+	for last := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			if err := n.beat(ctx); err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) {
-				return fmt.Errorf("heartbeat: %w", err)
+			switch err := n.beat(ctx); {
+			case err == nil:
+				last = time.Now()
+			case ctx.Err() == nil && time.Since(last) > leaseDuration: // one that is refused, by a full store, is followed by the next
+				return fmt.Errorf("no heartbeat for %s: %w", leaseDuration, err)
 			}
 		}
 	}

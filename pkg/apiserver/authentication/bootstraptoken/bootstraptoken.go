@@ -8,12 +8,19 @@ package bootstraptoken
 import (
 	"context"
 	"crypto/subtle"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/cluster-bootstrap/util/secrets"
 	"k8s.io/cluster-bootstrap/util/tokens"
@@ -29,6 +36,19 @@ type Authenticator struct {
 }
 
 var _ authenticator.Token = (*Authenticator)(nil)
+
+// Secrets lists the bootstrap tokens of kube-system. The factory watches no other Secrets for it: a server that nobody joins
+// would keep all of them in memory for nothing.
+func Secrets(shared informers.SharedInformerFactory) corelisters.SecretNamespaceLister {
+	only := func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector("type", string(api.SecretTypeBootstrapToken)).String()
+	}
+	informer := shared.InformerFor(&corev1.Secret{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		index := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+		return coreinformers.NewFilteredSecretInformer(client, metav1.NamespaceSystem, resync, index, only)
+	})
+	return corelisters.NewSecretLister(informer.GetIndexer()).Secrets(metav1.NamespaceSystem)
+}
 
 // AuthenticateToken implements authenticator.Token. What is not a valid bootstrap token is left to others.
 func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {

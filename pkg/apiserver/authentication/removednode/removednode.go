@@ -29,8 +29,8 @@ type Authenticator struct {
 	Nodes        corelisters.NodeLister
 	// Synced says that Nodes knows all of them.
 	Synced func() bool
-	// Except is the node whose certificates need no Node, because it registers itself: that of this process.
-	Except string
+	// Except tells the nodes whose certificates need no Node, because they register themselves: those of this process. nil: none.
+	Except func(name string) bool
 }
 
 // AuthenticateRequest implements authenticator.Request.
@@ -40,7 +40,7 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 		return response, ok, err
 	}
 	name, isNode := node.Identify(response.User)
-	if !isNode || name == a.Except {
+	if !isNode || a.Except != nil && a.Except(name) {
 		return response, ok, nil
 	}
 	if err := a.awaitNodes(r.Context()); err != nil {

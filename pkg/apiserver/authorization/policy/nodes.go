@@ -12,8 +12,10 @@ import (
 const (
 	// ProxyUser is kube-proxy, who reads Services, EndpointSlices and Nodes.
 	ProxyUser = "system:kube-proxy"
-	// ServicesUser is the service proxy and DNS of the control plane's own node.
+	// ServicesUser is the service proxy and DNS of a node.
 	ServicesUser = "system:minik8s:services"
+	// NetworkPolicyUser is what enforces NetworkPolicies on a node, and reads these, Pods and Namespaces.
+	NetworkPolicyUser = "system:minik8s:network-policy"
 	// ServingApproverUser approves certificates of joined nodes, and reads where these are in kube-system.
 	ServingApproverUser = "system:minik8s:serving-approver"
 	// JoinedNodes is the ConfigMap in kube-system of the addresses of nodes that have joined, by name.
@@ -95,6 +97,9 @@ func AddOns() Policy {
 				on("discovery.k8s.io", "endpointslices", "list watch")),
 			// Upstream's kube-controller-manager lets the same group get its /metrics.
 			clusterRole("system:controller-monitoring", paths("/metrics/controllers")),
+			clusterRole("system:dns-monitoring", paths("/metrics/dns")),
+			// Nodes on other machines may ask for images of the cluster's; which they get depends on their pods (package imagesource).
+			clusterRole("system:minik8s:images", paths("/minik8s/images")),
 			// The provisioner of the default storage class. Unlike upstream's role for external provisioners it has finalizers
 			// to remove, no claims to change, and nodes to speak to. It must not leave the control plane: who writes volumes
 			// and the annotations of nodes can read Secrets and run pods.
@@ -109,27 +114,48 @@ func AddOns() Policy {
 				on("certificates.k8s.io", "certificatesigningrequests", "get list watch"),
 				on("certificates.k8s.io", "certificatesigningrequests/approval", "update"),
 				named("kubernetes.io/kubelet-serving", on("certificates.k8s.io", "signers", "approve"))),
-			// A node that has joined runs its proxy by its own identity.
-			clusterRole("system:minik8s:node-proxier", named(ProxyUser, on("", "users", "impersonate"))),
+			// A node that has joined runs its proxy and DNS by its own identity, and enforces network policies by it. Policies select by
+			// the labels of any pod, and DNS may have to verify names of pods, so it sees all pods there are.
+			clusterRole("system:minik8s:node-proxier", named(ProxyUser+" "+ServicesUser+" "+NetworkPolicyUser, on("", "users", "impersonate"))),
+			clusterRole("system:minik8s:network-policy",
+				on("networking.k8s.io", "networkpolicies", "list watch"),
+				on("", "pods namespaces", "list watch")),
+			// What serves Ingresses and Gateways. Like every ingress controller it reads the Secrets that they may name; it asks
+			// for those of type kubernetes.io/tls only, and for ConfigMaps only if a policy or a Gateway names certificates in one.
+			clusterRole("system:minik8s:router",
+				on("networking.k8s.io", "ingresses ingressclasses", "list watch"),
+				on("networking.k8s.io", "ingresses/status", "update"),
+				on("", "services secrets configmaps namespaces", "list watch"),
+				on("discovery.k8s.io", "endpointslices", "list watch"),
+				on("apiextensions.k8s.io", "customresourcedefinitions", "list watch"),
+				on("gateway.networking.k8s.io", "backendtlspolicies gatewayclasses gateways grpcroutes httproutes listenersets referencegrants tcproutes tlsroutes udproutes", "list watch"),
+				on("gateway.networking.k8s.io", "backendtlspolicies/status gatewayclasses/status gateways/status grpcroutes/status httproutes/status listenersets/status tcproutes/status tlsroutes/status udproutes/status", "update"),
+				events()),
 		},
 		Roles: []rbacv1.Role{
 			role(metav1.NamespaceSystem, "system:minik8s:joined-nodes", named(JoinedNodes, on("", "configmaps", "get"))),
+			role(metav1.NamespaceSystem, "system:minik8s:dns", named("coredns", on("", "configmaps", read))),
 		},
 		RoleBindings: []rbacv1.RoleBinding{
 			binding(metav1.NamespaceSystem, "system:minik8s:joined-nodes", "system:minik8s:joined-nodes", user(ServingApproverUser)),
+			binding(metav1.NamespaceSystem, "system:minik8s:dns", "system:minik8s:dns", user(ServicesUser)),
 		},
 		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{
 			clusterBinding("system:minik8s:local-path", "system:minik8s:local-path", user("system:minik8s:local-path")),
-			// Proxy and DNS of the control plane's node share one cache, and so one identity.
+			// Proxy and DNS of a node share one cache, and so one identity.
 			clusterBinding("system:coredns", "system:coredns", user(ServicesUser)),
 			clusterBinding("system:minik8s:services", "system:node-proxier", user(ServicesUser)),
+			clusterBinding("system:minik8s:network-policy", "system:minik8s:network-policy", user(NetworkPolicyUser)),
+			clusterBinding("system:minik8s:router", "system:minik8s:router", user("system:minik8s:router")),
 			clusterBinding("system:minik8s:serving-approver", "system:minik8s:serving-approver", user(ServingApproverUser)),
 			// As installers of upstream have it (kubeadm:node-autoapprove-certificate-rotation).
 			clusterBinding("system:minik8s:node-renewal", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", group("system:nodes")),
 			clusterBinding("system:minik8s:node-proxier", "system:minik8s:node-proxier", group("system:nodes")),
+			clusterBinding("system:minik8s:images", "system:minik8s:images", group("system:nodes")),
 			clusterBinding("system:controller-monitoring", "system:controller-monitoring", group("system:monitoring")),
+			clusterBinding("system:dns-monitoring", "system:dns-monitoring", group("system:monitoring")),
 			// The API server's own client certificate for kubelets, which ask it back.
 			clusterBinding("system:kubelet-api-admin", "system:kubelet-api-admin", user(KubeletClientUser)),
 		},
-	}
+	}.With(joining())
 }

@@ -212,7 +212,7 @@ func TestEnsureReportsErrors(t *testing.T) {
 }
 
 // TestJoinedNodes: whoever breaks into a machine that has joined has its node's identity, and what that may act as. Neither may
-// write anything but events, nor read what is not about Services and nodes; the Node authorizer decides on the rest.
+// write anything but events, nor read what is not about Services, nodes and the selection of pods; the Node authorizer decides on the rest.
 func TestJoinedNodes(t *testing.T) {
 	t.Parallel()
 	p := Default().With(AddOns())
@@ -221,11 +221,19 @@ func TestJoinedNodes(t *testing.T) {
 		want                []rbacv1.PolicyRule
 	}{
 		{"node", rbacv1.GroupKind, "system:nodes", []rbacv1.PolicyRule{
-			named(ProxyUser, on("", "users", "impersonate")), on("certificates.k8s.io", "certificatesigningrequests/selfnodeclient", "create"),
+			named(ProxyUser+" "+ServicesUser+" "+NetworkPolicyUser, on("", "users", "impersonate")), on("certificates.k8s.io", "certificatesigningrequests/selfnodeclient", "create"),
+			paths("/minik8s/images"),
 		}},
 		{"what it acts as", rbacv1.UserKind, ProxyUser, []rbacv1.PolicyRule{
 			on("", "services endpoints", "list watch"), on("", "nodes", read), events(),
 			on("networking.k8s.io", "servicecidrs", "list watch"), on("discovery.k8s.io", "endpointslices", "list watch"),
+		}},
+		{"what its proxy and DNS act as", rbacv1.UserKind, ServicesUser, []rbacv1.PolicyRule{
+			on("", "services endpoints pods namespaces", "list watch"), on("", "nodes", read), events(),
+			on("networking.k8s.io", "servicecidrs", "list watch"), on("discovery.k8s.io", "endpointslices", "list watch"),
+		}},
+		{"what it enforces policies as", rbacv1.UserKind, NetworkPolicyUser, []rbacv1.PolicyRule{
+			on("networking.k8s.io", "networkpolicies", "list watch"), on("", "pods namespaces", "list watch"),
 		}},
 		{"API server towards kubelets", rbacv1.UserKind, KubeletClientUser, []rbacv1.PolicyRule{
 			on("", "nodes", read), on("", "nodes", "proxy"),

@@ -7,11 +7,14 @@ package answer
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/miekg/dns"
 
+	"minik8s.io/minik8s/pkg/dns/internal/corefile"
 	"minik8s.io/minik8s/pkg/dns/internal/index"
+	"minik8s.io/minik8s/pkg/dns/internal/message"
 )
 
 // SchemaVersion is what dns-version.<zone> says.
@@ -24,57 +27,63 @@ const schemaTTL = 28800
 type Zone struct {
 	// Domain is the cluster domain, fully qualified and in lower case.
 	Domain string
+	// Reverse are zones of addresses, of which cluster IPs and endpoints of headless services have names.
+	Reverse []string
 	// TTL in seconds of all cluster records.
 	TTL uint32
 	// NameServers are the addresses at which clients reach this server.
 	NameServers []netip.Addr
-	// VerifyPods answers for pod names only if such a pod exists.
-	VerifyPods bool
+	// Pods is how names of pods are answered; "" is as corefile.PodsDisabled.
+	Pods corefile.Pods
+	// Namespaces, unless empty, are the only ones whose names are told.
+	Namespaces []string
+	// NoEndpoints leaves headless services and endpoints out, IgnoreEmpty services without ready endpoints.
+	NoEndpoints, IgnoreEmpty bool
 }
 
 // Result is an answer before it becomes a message.
 type Result struct {
-	// Handled is false if the name is none of the cluster's, and another server must be asked.
+	message.Reply
+	// Handled is false if the name is none of the zone's.
 	Handled bool
-	Rcode   int
-	Answer  []dns.RR
-	Extra   []dns.RR
-	// Authority is the SOA record of a negative answer.
-	Authority []dns.RR
-	// Target is set if the answer is an alias to a name that is none of the cluster's; its records are still to
+	// Target is set if the answer is an alias to a name that is none of the zone's; its records are still to
 	// be appended.
 	Target string
 }
 
+// Plugin is the name under which answers are counted.
+const Plugin = "kubernetes"
+
 // maxAliases bounds a chain of ExternalName services that point at one another.
 const maxAliases = 8
 
-// For answers one question of class IN.
-func (z Zone) For(x *index.Index, q dns.Question) Result {
-	name := strings.ToLower(q.Name)
-	if addr, ok := reverseAddr(name); ok {
-		return z.pointer(x, q, addr)
-	}
-	if !dns.IsSubDomain(z.Domain, name) {
+// For answers one question.
+func (z *Zone) For(x *index.Index, q message.Question) Result {
+	if !dns.IsSubDomain(z.Domain, q.Name) {
+		for _, reverse := range z.Reverse {
+			if dns.IsSubDomain(reverse, q.Name) {
+				return z.pointer(x, q, reverse)
+			}
+		}
 		return Result{}
 	}
 	var aliases []dns.RR
 	owner := q.Name
 	for range maxAliases {
-		r := z.lookup(x, strings.ToLower(owner))
-		res := z.render(x, r, owner, q.Qtype)
+		r := z.lookup(x, owner, q.Type)
+		res := z.render(x, r, owner, q.Type)
 		res.Answer = append(aliases, res.Answer...)
-		if r.alias == "" || q.Qtype == dns.TypeCNAME || !isAddress(q.Qtype) {
+		if r.alias == "" || q.Type == dns.TypeCNAME || !isAddress(q.Type) {
 			return res
 		}
 		aliases = res.Answer
-		owner = dns.Fqdn(r.alias)
-		if !dns.IsSubDomain(z.Domain, strings.ToLower(owner)) {
+		owner = strings.ToLower(dns.Fqdn(r.alias))
+		if !dns.IsSubDomain(z.Domain, owner) {
 			res.Target = owner
 			return res
 		}
 	}
-	return Result{Handled: true, Rcode: dns.RcodeServerFailure}
+	return Result{Handled: true, Reply: message.Failed(Plugin)}
 }
 
 // records is what exists at a name. A name that exists without records of the asked type is not an error.
@@ -84,7 +93,7 @@ type records struct {
 	text   string
 	alias  string
 	addrs  []netip.Addr
-	srv    []target
+	srv    []target // only if they are asked for
 }
 
 type target struct {
@@ -94,41 +103,73 @@ type target struct {
 }
 
 // lookup finds what exists at a lower-case name in the zone. It is one flat list of the shapes a name can have.
-func (z Zone) lookup(x *index.Index, name string) records {
+func (z *Zone) lookup(x *index.Index, name string, qtype uint16) records {
 	rest := strings.TrimSuffix(strings.TrimSuffix(name, z.Domain), ".")
 	if rest == "" {
 		return records{exists: true, apex: true}
 	}
-	l := dns.SplitDomainName(rest)
+	var labels [6]string
+	l := split(rest, labels[:0])
 	n := len(l)
+	srv := qtype == dns.TypeSRV
 	switch {
 	case rest == "dns-version":
 		return records{exists: true, text: SchemaVersion}
 	case rest == "ns.dns":
 		return records{exists: true, addrs: z.NameServers}
-	case rest == "dns", rest == "svc", rest == "pod":
+	case rest == "dns", rest == "svc", rest == "pod" && z.pods():
 		return records{exists: true}
-	case n == 2 && (l[1] == "svc" || l[1] == "pod"):
-		return records{exists: x.HasNamespace(l[0])}
+	case n == 2 && (l[1] == "svc" || l[1] == "pod" && z.pods()):
+		return records{exists: z.shows(l[0]) && x.HasNamespace(l[0])}
 	case n == 3 && l[2] == "pod":
 		return z.pod(x, l[0], l[1])
 	case n == 3 && l[2] == "svc":
-		return z.service(x.Service(l[1], l[0]), "", "")
+		return z.service(z.find(x, l[1], l[0]), "", "", srv)
 	case n == 4 && l[3] == "svc":
-		return z.endpoint(x.Service(l[2], l[1]), l[0])
-	case n == 5 && l[4] == "svc" && strings.HasPrefix(l[0], "_") && strings.HasPrefix(l[1], "_"):
-		return z.service(x.Service(l[3], l[2]), l[0][1:], l[1][1:])
+		return z.endpoint(z.find(x, l[2], l[1]), l[0], srv)
+	case n == 5 && l[4] == "svc" && len(l[0]) > 1 && l[0][0] == '_' && len(l[1]) > 1 && l[1][0] == '_':
+		return z.service(z.find(x, l[3], l[2]), l[0][1:], l[1][1:], srv)
 	}
 	return records{}
 }
 
+// split appends the labels of a name to a list, but no more than it has room for and one.
+func split(name string, to []string) []string {
+	for len(to) < cap(to) {
+		label, rest, more := strings.Cut(name, ".")
+		to = append(to, label)
+		if !more {
+			return to
+		}
+		name = rest
+	}
+	return to
+}
+
+func (z *Zone) pods() bool { return z.Pods != "" && z.Pods != corefile.PodsDisabled }
+
+func (z *Zone) shows(namespace string) bool {
+	return len(z.Namespaces) == 0 || slices.Contains(z.Namespaces, namespace)
+}
+
+// find returns a service that has a name, nil if there is none.
+func (z *Zone) find(x *index.Index, namespace, name string) *index.Service {
+	s := x.Service(namespace, name)
+	switch {
+	case s == nil, !z.shows(namespace), z.NoEndpoints && s.Headless():
+		return nil
+	case z.IgnoreEmpty && s.ExternalName == "" && len(s.Endpoints) == 0:
+		return nil
+	}
+	return s
+}
+
 // service returns the records of a service, or of one of its named ports.
-func (z Zone) service(s *index.Service, port, proto string) records {
+func (z *Zone) service(s *index.Service, port, proto string, srv bool) records {
 	if s == nil {
 		return records{}
 	}
 	wanted := func(p index.Port) bool { return proto == "" || p.Name == port && p.Protocol == proto }
-	domain := s.Domain() + ".svc." + z.Domain
 	switch {
 	case s.ExternalName != "":
 		if _, err := netip.ParseAddr(s.ExternalName); err == nil || proto != "" {
@@ -138,42 +179,57 @@ func (z Zone) service(s *index.Service, port, proto string) records {
 	case s.Headless():
 		// Without a ready endpoint the name does not exist (section 2.4.1).
 		var r records
-		for _, e := range s.Endpoints {
-			match := proto == ""
-			for _, p := range e.Ports {
-				if wanted(p) {
-					match = true
-					r.srv = append(r.srv, target{e.Host + "." + domain, p.Port, []netip.Addr{e.Addr}})
-				}
+		for i := range s.Endpoints {
+			e := &s.Endpoints[i]
+			if proto != "" && !slices.ContainsFunc(e.Ports, wanted) {
+				continue
 			}
-			if match {
-				r.exists = true
-				r.addrs = append(r.addrs, e.Addr)
+			r.exists = true
+			r.addrs = append(r.addrs, e.Addr)
+			if srv {
+				r.srv = z.targets(r.srv, s, e, wanted)
 			}
 		}
 		return r
 	}
-	r := records{exists: proto == "", addrs: s.ClusterIPs}
+	r := records{exists: proto == "" || slices.ContainsFunc(s.Ports, wanted), addrs: s.ClusterIPs}
 	for _, p := range s.Ports {
-		if wanted(p) {
-			r.exists = true
-			r.srv = append(r.srv, target{domain, p.Port, s.ClusterIPs})
+		if srv && wanted(p) {
+			r.srv = append(r.srv, target{z.domain(s), p.Port, s.ClusterIPs})
 		}
 	}
 	return r
 }
 
+// targets appends where the wanted ports of an endpoint are.
+func (z *Zone) targets(list []target, s *index.Service, e *index.Endpoint, wanted func(index.Port) bool) []target {
+	for _, p := range e.Ports {
+		if wanted(p) {
+			list = append(list, target{e.Host + "." + z.domain(s), p.Port, []netip.Addr{e.Addr}})
+		}
+	}
+	return list
+}
+
+func (z *Zone) domain(s *index.Service) string { return s.Domain() + ".svc." + z.Domain }
+
 // endpoint returns the records of one endpoint's hostname.
-func (z Zone) endpoint(s *index.Service, host string) records {
-	if s == nil {
+func (z *Zone) endpoint(s *index.Service, host string, srv bool) records {
+	if s == nil || z.NoEndpoints {
 		return records{}
+	}
+	if proto, ok := strings.CutPrefix(host, "_"); ok {
+		// Below it there are names of ports, so it exists: resolvers may not ask below a name that does not (RFC 8020).
+		of := func(p index.Port) bool { return p.Protocol == proto && p.Name != "" }
+		headless := func(e index.Endpoint) bool { return slices.ContainsFunc(e.Ports, of) }
+		return records{exists: s.Headless() && slices.ContainsFunc(s.Endpoints, headless) || !s.Headless() && slices.ContainsFunc(s.Ports, of)}
 	}
 	var r records
 	for _, e := range s.Host(host) {
 		r.exists = true
 		r.addrs = append(r.addrs, e.Addr)
-		for _, p := range e.Ports {
-			r.srv = append(r.srv, target{host + "." + s.Domain() + ".svc." + z.Domain, p.Port, []netip.Addr{e.Addr}})
+		if srv {
+			r.srv = z.targets(r.srv, s, &e, func(index.Port) bool { return true })
 		}
 	}
 	return r
@@ -181,8 +237,8 @@ func (z Zone) endpoint(s *index.Service, host string) records {
 
 // pod answers the deprecated records of section 2.6. Without verification any address of an existing namespace is echoed,
 // which is what clusters have by default.
-func (z Zone) pod(x *index.Index, label, namespace string) records {
-	if !x.HasNamespace(namespace) {
+func (z *Zone) pod(x *index.Index, label, namespace string) records {
+	if !z.pods() || !z.shows(namespace) || !x.HasNamespace(namespace) {
 		return records{}
 	}
 	text := strings.ReplaceAll(label, "-", ":")
@@ -190,17 +246,17 @@ func (z Zone) pod(x *index.Index, label, namespace string) records {
 		text = strings.ReplaceAll(label, "-", ".")
 	}
 	addr, err := netip.ParseAddr(text)
-	if err != nil || z.VerifyPods && !x.HasPod(index.PodKey{Namespace: namespace, Addr: addr.Unmap()}) {
+	if err != nil || z.Pods == corefile.PodsVerified && !x.HasPod(index.PodKey{Namespace: namespace, Addr: addr.Unmap()}) {
 		return records{}
 	}
 	return records{exists: true, addrs: []netip.Addr{addr.Unmap()}}
 }
 
-func (z Zone) render(x *index.Index, r records, owner string, qtype uint16) Result {
-	res := Result{Handled: true, Rcode: dns.RcodeSuccess}
+func (z *Zone) render(x *index.Index, r records, owner string, qtype uint16) Result {
+	res := Result{Handled: true, Reply: message.Reply{Authoritative: true, Plugin: Plugin}}
 	if !r.exists {
 		res.Rcode = dns.RcodeNameError
-		res.Authority = z.soa(x)
+		res.Authority = z.soa(x, z.Domain)
 		return res
 	}
 	switch {
@@ -215,26 +271,34 @@ func (z Zone) render(x *index.Index, r records, owner string, qtype uint16) Resu
 		h.Ttl = schemaTTL
 		res.Answer = []dns.RR{&dns.TXT{Hdr: h, Txt: []string{r.text}}}
 	case qtype == dns.TypeSOA && r.apex:
-		res.Answer = z.soa(x)
+		res.Answer = z.soa(x, z.Domain)
 	case qtype == dns.TypeNS && r.apex:
 		ns := "ns.dns." + z.Domain
 		res.Answer = []dns.RR{&dns.NS{Hdr: z.header(owner, dns.TypeNS), Ns: ns}}
 		res.Extra = append(z.addresses(ns, z.NameServers, dns.TypeA), z.addresses(ns, z.NameServers, dns.TypeAAAA)...)
 	}
 	if len(res.Answer) == 0 {
-		res.Authority = z.soa(x)
+		res.Authority = z.soa(x, z.Domain)
 	}
 	return res
 }
 
-func (z Zone) addresses(owner string, addrs []netip.Addr, qtype uint16) []dns.RR {
-	var out []dns.RR
-	seen := make(map[netip.Addr]bool, len(addrs))
+func (z *Zone) addresses(owner string, addrs []netip.Addr, qtype uint16) []dns.RR {
+	if len(addrs) == 0 {
+		return nil
+	}
+	out := make([]dns.RR, 0, len(addrs))
+	var seen map[netip.Addr]bool // an endpoint may be in two slices for a while
+	if len(addrs) > 1 {
+		seen = make(map[netip.Addr]bool, len(addrs))
+	}
 	for _, a := range addrs {
 		if seen[a] || a.Is4() != (qtype == dns.TypeA) {
 			continue
 		}
-		seen[a] = true
+		if seen != nil {
+			seen[a] = true
+		}
 		if a.Is4() {
 			out = append(out, &dns.A{Hdr: z.header(owner, dns.TypeA), A: a.AsSlice()})
 		} else {
@@ -245,7 +309,7 @@ func (z Zone) addresses(owner string, addrs []netip.Addr, qtype uint16) []dns.RR
 }
 
 // srv shares the weight of 100 evenly, and adds each target's addresses.
-func (z Zone) srv(owner string, targets []target) (answer, extra []dns.RR) {
+func (z *Zone) srv(owner string, targets []target) (answer, extra []dns.RR) {
 	type place struct {
 		host string
 		port uint16
@@ -274,38 +338,44 @@ func (z Zone) srv(owner string, targets []target) (answer, extra []dns.RR) {
 	return answer, extra
 }
 
-// pointer answers reverse lookups. Addresses that are none of the cluster's are left to other servers.
-func (z Zone) pointer(x *index.Index, q dns.Question, addr netip.Addr) Result {
-	names := x.Names(addr)
-	if len(names) == 0 {
-		return Result{}
+// pointer answers reverse lookups.
+func (z *Zone) pointer(x *index.Index, q message.Question, reverse string) Result {
+	res := Result{Handled: true, Reply: message.Reply{Authoritative: true, Plugin: Plugin}}
+	addr, full := ReverseAddr(q.Name)
+	for _, n := range x.Names(addr) {
+		if !full || !z.shows(n.Namespace) || z.NoEndpoints && n.Endpoint {
+			continue
+		}
+		res.Answer = append(res.Answer, &dns.PTR{Hdr: z.header(q.Name, dns.TypePTR), Ptr: n.Name + ".svc." + z.Domain})
 	}
-	res := Result{Handled: true}
-	if q.Qtype != dns.TypePTR {
-		res.Authority = z.soa(x)
-		return res
-	}
-	for _, n := range names {
-		res.Answer = append(res.Answer, &dns.PTR{Hdr: z.header(q.Name, dns.TypePTR), Ptr: n + ".svc." + z.Domain})
+	switch {
+	case len(res.Answer) == 0 && q.Name == reverse:
+		res.Authority = z.soa(x, reverse)
+	case len(res.Answer) == 0:
+		res.Rcode = dns.RcodeNameError
+		res.Authority = z.soa(x, reverse)
+	case q.Type != dns.TypePTR:
+		res.Answer, res.Authority = nil, z.soa(x, reverse)
 	}
 	return res
 }
 
-func (z Zone) soa(x *index.Index) []dns.RR {
+// soa is the record of a zone's start, of the cluster's or of one of addresses.
+func (z *Zone) soa(x *index.Index, zone string) []dns.RR {
 	return []dns.RR{&dns.SOA{
-		Hdr: z.header(z.Domain, dns.TypeSOA), Ns: "ns.dns." + z.Domain, Mbox: "hostmaster." + z.Domain,
+		Hdr: z.header(zone, dns.TypeSOA), Ns: "ns.dns." + z.Domain, Mbox: "hostmaster." + z.Domain,
 		Serial: x.Serial, Refresh: 7200, Retry: 1800, Expire: 86400, Minttl: z.TTL,
 	}}
 }
 
-func (z Zone) header(name string, rrtype uint16) dns.RR_Header {
+func (z *Zone) header(name string, rrtype uint16) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET, Ttl: z.TTL}
 }
 
 func isAddress(qtype uint16) bool { return qtype == dns.TypeA || qtype == dns.TypeAAAA }
 
-// reverseAddr parses a full in-addr.arpa or ip6.arpa name.
-func reverseAddr(name string) (netip.Addr, bool) {
+// ReverseAddr parses a full in-addr.arpa or ip6.arpa name.
+func ReverseAddr(name string) (netip.Addr, bool) {
 	if rest, ok := strings.CutSuffix(name, ".in-addr.arpa."); ok {
 		l := strings.Split(rest, ".")
 		if len(l) != 4 {

@@ -14,7 +14,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"minik8s.io/minik8s/pkg/dns/internal/corefile"
 	"minik8s.io/minik8s/pkg/dns/internal/index"
+	"minik8s.io/minik8s/pkg/dns/internal/message"
 )
 
 func service(name string, spec corev1.ServiceSpec) *corev1.Service {
@@ -49,6 +51,7 @@ func testIndex() *index.Index {
 		}),
 		index.NewService(service("early", corev1.ServiceSpec{ClusterIP: "None", PublishNotReadyAddresses: true}),
 			[]*discoveryv1.EndpointSlice{slice(v4, endpoint("10.244.0.9", "e-0", false))}),
+		index.NewService(service("empty", corev1.ServiceSpec{ClusterIP: "10.96.0.9", Ports: ports}), nil),
 		index.NewService(service("none", corev1.ServiceSpec{ClusterIP: "None", Ports: ports}), nil),
 		index.NewService(service("out", corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "www.example.com"}), nil),
 		index.NewService(service("in", corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "web.ns.svc.cluster.local"}), nil),
@@ -62,7 +65,12 @@ func testIndex() *index.Index {
 	return index.Empty(6).With(c)
 }
 
-var zone = Zone{Domain: "cluster.local.", TTL: 5, NameServers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}}
+func testZone() Zone {
+	return Zone{
+		Domain: "cluster.local.", Reverse: []string{"in-addr.arpa.", "ip6.arpa."}, TTL: 5,
+		NameServers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Pods: corefile.PodsInsecure,
+	}
+}
 
 func texts(rrs []dns.RR) []string {
 	var out []string
@@ -82,10 +90,10 @@ func TestZone_For(t *testing.T) {
 		extra       []string
 		target      string
 		foreign     bool
+		soa         string // of a negative answer; default that of the zone
 	}{
 		{name: "cluster IP", qname: "web.ns.svc.cluster.local.", qtype: dns.TypeA, want: []string{"web.ns.svc.cluster.local. 5 IN A 10.96.0.5"}},
 		{name: "cluster IP, IPv6", qname: "web.ns.svc.cluster.local.", qtype: dns.TypeAAAA, want: []string{"web.ns.svc.cluster.local. 5 IN AAAA fd00::5"}},
-		{name: "any case", qname: "WEB.ns.SVC.Cluster.Local.", qtype: dns.TypeA, want: []string{"WEB.ns.SVC.Cluster.Local. 5 IN A 10.96.0.5"}},
 		{name: "no such type", qname: "web.ns.svc.cluster.local.", qtype: dns.TypeMX},
 		{name: "no such service", qname: "nope.ns.svc.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
 		{name: "no such namespace", qname: "web.nope.svc.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
@@ -128,23 +136,47 @@ func TestZone_For(t *testing.T) {
 		{name: "reverse, endpoint", qname: "1.0.244.10.in-addr.arpa.", qtype: dns.TypePTR, want: []string{"1.0.244.10.in-addr.arpa. 5 IN PTR db-0.db.ns.svc.cluster.local."}},
 		{name: "reverse, IPv6", qname: "5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa.", qtype: dns.TypePTR,
 			want: []string{"5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa. 5 IN PTR web.ns.svc.cluster.local."}},
-		{name: "reverse, behind a cluster IP", qname: "7.0.244.10.in-addr.arpa.", qtype: dns.TypePTR, foreign: true},
-		{name: "reverse, unknown", qname: "8.8.8.8.in-addr.arpa.", qtype: dns.TypePTR, foreign: true},
+		{name: "reverse, behind a cluster IP", qname: "7.0.244.10.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError, soa: "in-addr.arpa."},
+		{name: "reverse, not ready", qname: "3.0.244.10.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError, soa: "in-addr.arpa."},
+		{name: "reverse, another type", qname: "5.0.96.10.in-addr.arpa.", qtype: dns.TypeA, soa: "in-addr.arpa."},
+		{name: "reverse, part of an address", qname: "96.10.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError, soa: "in-addr.arpa."},
+		{name: "reverse, unknown", qname: "8.8.8.8.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError, soa: "in-addr.arpa."},
 		{name: "version", qname: "dns-version.cluster.local.", qtype: dns.TypeTXT, want: []string{`dns-version.cluster.local. 28800 IN TXT "1.1.0"`}},
 		{name: "SOA", qname: "cluster.local.", qtype: dns.TypeSOA, want: []string{soa}},
 		{name: "NS", qname: "cluster.local.", qtype: dns.TypeNS, want: []string{"cluster.local. 5 IN NS ns.dns.cluster.local."},
 			extra: []string{"ns.dns.cluster.local. 5 IN A 10.96.0.10"}},
 		{name: "apex", qname: "cluster.local.", qtype: dns.TypeA},
+		{name: "version, another type", qname: "dns-version.cluster.local.", qtype: dns.TypeA},
+		{name: "name server", qname: "ns.dns.cluster.local.", qtype: dns.TypeA, want: []string{"ns.dns.cluster.local. 5 IN A 10.96.0.10"}},
+		{name: "headless without endpoints, SRV", qname: "_http._tcp.none.ns.svc.cluster.local.", qtype: dns.TypeSRV, rcode: dns.RcodeNameError},
+		{name: "headless, IPv6", qname: "db.ns.svc.cluster.local.", qtype: dns.TypeAAAA, want: []string{"db.ns.svc.cluster.local. 5 IN AAAA fd01::1"}},
+		{name: "headless, no IPv6", qname: "early.ns.svc.cluster.local.", qtype: dns.TypeAAAA},
+		{name: "headless SRV of all ports", qname: "db-0.db.ns.svc.cluster.local.", qtype: dns.TypeSRV,
+			want:  []string{"db-0.db.ns.svc.cluster.local. 5 IN SRV 0 100 8080 db-0.db.ns.svc.cluster.local."},
+			extra: []string{"db-0.db.ns.svc.cluster.local. 5 IN A 10.244.0.1", "db-0.db.ns.svc.cluster.local. 5 IN AAAA fd01::1"}},
+		{name: "address of a port", qname: "_http._tcp.web.ns.svc.cluster.local.", qtype: dns.TypeA, want: []string{"_http._tcp.web.ns.svc.cluster.local. 5 IN A 10.96.0.5"}},
+		{name: "SRV of no port", qname: "_nope._tcp.web.ns.svc.cluster.local.", qtype: dns.TypeSRV, rcode: dns.RcodeNameError},
+		{name: "SRV of an empty port", qname: "_._tcp.web.ns.svc.cluster.local.", qtype: dns.TypeSRV, rcode: dns.RcodeNameError},
+		{name: "between port and service", qname: "_tcp.web.ns.svc.cluster.local.", qtype: dns.TypeSRV},
+		{name: "between port and headless service", qname: "_tcp.db.ns.svc.cluster.local.", qtype: dns.TypeSRV},
+		{name: "protocol without ports", qname: "_sctp.web.ns.svc.cluster.local.", qtype: dns.TypeSRV, rcode: dns.RcodeNameError},
+		{name: "endpoint behind a cluster IP", qname: "10-244-0-7.web.ns.svc.cluster.local.", qtype: dns.TypeA,
+			want: []string{"10-244-0-7.web.ns.svc.cluster.local. 5 IN A 10.244.0.7"}},
+		{name: "external name, another type", qname: "out.ns.svc.cluster.local.", qtype: dns.TypeTXT},
+		{name: "external name, a port", qname: "_http._tcp.out.ns.svc.cluster.local.", qtype: dns.TypeSRV, rcode: dns.RcodeNameError},
+		{name: "more labels than any name has", qname: "a.b.c.d.e.f.g.svc.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+		{name: "pods", qname: "ns.pod.cluster.local.", qtype: dns.TypeA},
+		{name: "pod, another type", qname: "1-2-3-4.ns.pod.cluster.local.", qtype: dns.TypeAAAA},
 		{name: "pod", qname: "1-2-3-4.ns.pod.cluster.local.", qtype: dns.TypeA, want: []string{"1-2-3-4.ns.pod.cluster.local. 5 IN A 1.2.3.4"}},
 		{name: "pod, IPv6", qname: "fd01--1.ns.pod.cluster.local.", qtype: dns.TypeAAAA, want: []string{"fd01--1.ns.pod.cluster.local. 5 IN AAAA fd01::1"}},
 		{name: "pod of no namespace", qname: "1-2-3-4.nope.pod.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
 		{name: "pod that is no address", qname: "nope.ns.pod.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
 	}
-	x := testIndex()
+	x, zone := testIndex(), testZone()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := zone.For(x, dns.Question{Name: tt.qname, Qtype: tt.qtype, Qclass: dns.ClassINET})
+			r := zone.For(x, message.Question{Name: tt.qname, Type: tt.qtype})
 			if r.Handled == tt.foreign {
 				t.Fatalf("Handled is %v", r.Handled)
 			}
@@ -160,6 +192,9 @@ func TestZone_For(t *testing.T) {
 			var authority []string
 			if r.Handled && len(tt.want) == 0 && tt.rcode != dns.RcodeServerFailure {
 				authority = []string{soa}
+				if tt.soa != "" {
+					authority = []string{tt.soa + strings.TrimPrefix(soa, "cluster.local.")}
+				}
 			}
 			if diff := cmp.Diff(authority, texts(r.Authority)); diff != "" {
 				t.Errorf("authority (-want +got):\n%s", diff)
@@ -168,16 +203,40 @@ func TestZone_For(t *testing.T) {
 	}
 }
 
-func TestZone_For_VerifiedPods(t *testing.T) {
-	z := zone
-	z.VerifyPods = true
-	for qname, want := range map[string]int{
-		"10-244-0-1.ns.pod.cluster.local.": dns.RcodeSuccess,
-		"1-2-3-4.ns.pod.cluster.local.":    dns.RcodeNameError,
-	} {
-		if r := z.For(testIndex(), dns.Question{Name: qname, Qtype: dns.TypeA}); r.Rcode != want {
-			t.Errorf("%s: %s", qname, dns.RcodeToString[r.Rcode])
-		}
+func TestZone_For_Options(t *testing.T) {
+	const none, denied = dns.RcodeSuccess, dns.RcodeNameError
+	tests := []struct {
+		name   string
+		change func(*Zone)
+		want   map[string]int // code by name
+	}{
+		{"verified pods", func(z *Zone) { z.Pods = corefile.PodsVerified }, map[string]int{
+			"10-244-0-1.ns.pod.cluster.local.": none, "1-2-3-4.ns.pod.cluster.local.": denied,
+		}},
+		{"disabled pods", func(z *Zone) { z.Pods = corefile.PodsDisabled }, map[string]int{
+			"10-244-0-1.ns.pod.cluster.local.": denied, "ns.pod.cluster.local.": denied, "pod.cluster.local.": denied,
+		}},
+		{"namespaces", func(z *Zone) { z.Namespaces = []string{"other"} }, map[string]int{
+			"web.ns.svc.cluster.local.": denied, "ns.svc.cluster.local.": denied, "1-2-3-4.ns.pod.cluster.local.": denied, "5.0.96.10.in-addr.arpa.": denied,
+		}},
+		{"no endpoints", func(z *Zone) { z.NoEndpoints = true }, map[string]int{
+			"web.ns.svc.cluster.local.": none, "db.ns.svc.cluster.local.": denied, "db-0.db.ns.svc.cluster.local.": denied, "1.0.244.10.in-addr.arpa.": denied,
+		}},
+		{"empty services", func(z *Zone) { z.IgnoreEmpty = true }, map[string]int{
+			"web.ns.svc.cluster.local.": none, "empty.ns.svc.cluster.local.": denied, "out.ns.svc.cluster.local.": none,
+		}},
+		{"as it is", func(*Zone) {}, map[string]int{"empty.ns.svc.cluster.local.": none}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			z := testZone()
+			tt.change(&z)
+			for name, want := range tt.want {
+				if r := z.For(testIndex(), message.Question{Name: name, Type: dns.TypeA}); r.Rcode != want || !r.Handled {
+					t.Errorf("%s: %s", name, dns.RcodeToString[r.Rcode])
+				}
+			}
+		})
 	}
 }
 
@@ -197,9 +256,8 @@ func TestIndex_With_RemovesReverseNames(t *testing.T) {
 }
 
 func BenchmarkFor(b *testing.B) {
-	x := testIndex()
-	q := dns.Question{Name: "web.ns.svc.cluster.local.", Qtype: dns.TypeA, Qclass: dns.ClassINET}
+	x, zone := testIndex(), testZone()
 	for b.Loop() {
-		zone.For(x, q)
+		zone.For(x, message.Question{Name: "web.ns.svc.cluster.local.", Type: dns.TypeA})
 	}
 }

@@ -1,253 +1,266 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package forward asks other name servers for what is none of the cluster's, with a small cache. Touch it for upstream
-// selection, retries and caching.
+// Package forward asks other name servers, as CoreDNS's plugin forward. Touch it for which server is asked, how often, and when
+// one counts as down.
 package forward
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
 	"golang.org/x/sync/singleflight"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/dns/internal/corefile"
+	"minik8s.io/minik8s/pkg/dns/internal/message"
+	"minik8s.io/minik8s/pkg/dns/internal/metrics"
 )
 
 const (
-	// maxTTL bounds how long an answer is kept, so that changes outside are seen soon.
-	maxTTL = 30 * time.Second
-	// maxEntries bounds the cache's memory.
-	maxEntries = 4096
-	// attemptTimeout is for one server, totalTimeout for all of them.
+	// attemptTimeout is for one server, totalTimeout for all of them: CoreDNS's.
 	attemptTimeout = 2 * time.Second
 	totalTimeout   = 5 * time.Second
 	udpSize        = 1232
+	// most bounds the questions in flight of a forward without max_concurrent, for the memory and the sockets that they take.
+	most = 4096
 )
 
-// ErrNoUpstream means that there is no server to ask.
-var ErrNoUpstream = errors.New("no upstream name server")
+// Plugin is the name under which answers are counted.
+const Plugin = "forward"
 
-// Forwarder asks upstream servers. It is safe for concurrent use.
+// Errors of questions that were not asked.
+var (
+	ErrNoUpstream = errors.New("no upstream name server")
+	ErrBusy       = errors.New("too many questions are being forwarded")
+)
+
+// Env is what a Forwarder is given by who makes it.
+type Env struct {
+	// ResolvConf replaces the path of a file; "none" stands for one without servers.
+	ResolvConf func(path string) string
+	// Own tells whether a server is this one: asking it would be asking ourselves.
+	Own     func(netip.AddrPort) bool
+	Clock   clock.PassiveClock
+	Metrics *metrics.Set
+}
+
+// Forwarder asks the servers of one forward. It is safe for concurrent use.
 type Forwarder struct {
-	upstreams func() []string
-	clock     clock.PassiveClock
+	config  corefile.Forward
+	env     Env
+	sources []func() []string
+	slots   chan struct{}
+	turn    atomic.Uint32
 	// Equal questions are asked once at a time. This also stops a loop through a server that asks us again: the
 	// question that comes back waits for itself and ends at the timeout, instead of multiplying.
 	flight singleflight.Group
 
-	mu    sync.Mutex
-	cache map[key]entry // guarded by mu
+	ctx   context.Context //nolint:containedctx // that of the checks, which outlive each question
+	close context.CancelFunc
+	wg    sync.WaitGroup
+
+	mu        sync.Mutex
+	upstreams map[string]*upstream // guarded by mu
+	closed    bool                 // guarded by mu
 }
 
-type key struct {
-	name         string
-	qtype        uint16
-	dnssec, noCD bool
-}
-
-type entry struct {
-	msg             *dns.Msg
-	stored, expires time.Time
-}
-
-// New returns a Forwarder. The function gives the servers, host:port in order of preference, whenever one is needed.
-func New(upstreams func() []string, clk clock.PassiveClock) *Forwarder {
-	return &Forwarder{upstreams: upstreams, clock: clk, cache: map[key]entry{}}
-}
-
-// Ask resolves the request's first question. The answer is the caller's to change; its ID and question are the upstream's.
-func (f *Forwarder) Ask(ctx context.Context, req *dns.Msg) (*dns.Msg, error) {
-	q := req.Question[0]
-	k := key{name: strings.ToLower(q.Name), qtype: q.Qtype, noCD: !req.CheckingDisabled}
-	if opt := req.IsEdns0(); opt != nil {
-		k.dnssec = opt.Do()
+// New returns a Forwarder, which must be closed.
+func New(config corefile.Forward, env Env) *Forwarder {
+	f := &Forwarder{config: config, env: env, upstreams: map[string]*upstream{}}
+	f.ctx, f.close = context.WithCancel(context.Background())
+	bound := config.MaxConcurrent
+	if bound == 0 {
+		bound = most
 	}
-	if m := f.cached(k); m != nil {
-		return m, nil
+	f.slots = make(chan struct{}, bound)
+	for _, to := range config.To {
+		if !strings.HasPrefix(to, "/") {
+			f.sources = append(f.sources, func() []string { return Foreign([]string{to}, env.Own) })
+			continue
+		}
+		if path := env.ResolvConf(to); path != "none" {
+			f.sources = append(f.sources, ResolvConf(path, env.Own, env.Clock, func(err error) {
+				klog.Background().Error(err, "Upstream name servers cannot be read")
+			}))
+		}
 	}
-	flight := f.flight.DoChan(fmt.Sprintf("%+v", k), func() (any, error) {
+	return f
+}
+
+// Close ends the checks of servers. Questions in flight end by themselves.
+func (f *Forwarder) Close() {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.close()
+	f.wg.Wait()
+}
+
+// Concerns tells whether the forward is for a lower-case name.
+func (f *Forwarder) Concerns(name string) bool {
+	return dns.IsSubDomain(f.config.From, name) && !corefile.Within(name, f.config.Except)
+}
+
+// Ask resolves a question. Failures that a server told are replies, not errors. It waits no longer than five seconds.
+func (f *Forwarder) Ask(ctx context.Context, q message.Question) (message.Reply, error) {
+	flight := f.flight.DoChan(fmt.Sprintf("%s %d %v %v", q.Name, q.Type, q.DNSSEC, q.Unchecked), func() (any, error) {
+		select {
+		case f.slots <- struct{}{}:
+			defer func() { <-f.slots }()
+		default:
+			f.env.Metrics.ForwardRejects.Inc()
+			return nil, ErrBusy
+		}
 		// The others who wait must not fail because the first gave up.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), totalTimeout)
 		defer cancel()
-		m, err := f.exchange(ctx, k)
-		if err == nil {
-			f.store(k, m)
-		}
-		return m, err
+		return f.exchange(ctx, q)
 	})
 	select {
 	case r := <-flight:
 		if r.Err != nil {
-			return nil, r.Err
+			return message.Reply{}, r.Err
 		}
-		return r.Val.(*dns.Msg).Copy(), nil
+		return r.Val.(message.Reply), nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return message.Reply{}, ctx.Err()
 	}
 }
 
-func (f *Forwarder) exchange(ctx context.Context, k key) (*dns.Msg, error) {
-	query := new(dns.Msg)
-	query.SetQuestion(k.name, k.qtype)
-	query.CheckingDisabled = !k.noCD
-	query.SetEdns0(udpSize, k.dnssec)
-	servers := f.upstreams()
+func (f *Forwarder) exchange(ctx context.Context, q message.Question) (message.Reply, error) {
+	servers := f.order()
 	if len(servers) == 0 {
-		return nil, ErrNoUpstream
+		return message.Reply{}, ErrNoUpstream
+	}
+	up := slices.DeleteFunc(slices.Clone(servers), func(u *upstream) bool { return u.down(f.config.MaxFails) })
+	if len(up) == 0 {
+		f.env.Metrics.ForwardBroken.Inc()
+		if f.config.FailFast {
+			return message.Reply{}, errors.New("no upstream name server is well")
+		}
+		up = servers // maybe it is the checks that fail
 	}
 	var errs []error
-	for _, server := range servers {
-		m, err := attempt(ctx, query, server)
-		if err == nil && m.Rcode != dns.RcodeServerFailure && m.Rcode != dns.RcodeRefused {
-			return m, nil
-		}
+	var told *message.Reply
+	for _, u := range up {
+		m, err := f.attempt(ctx, u, f.query(q))
 		if err == nil {
+			r := reply(m)
+			if !slices.Contains(f.config.Failover, m.Rcode) {
+				return r, nil
+			}
+			told = &r
 			err = fmt.Errorf("server answered %s", dns.RcodeToString[m.Rcode])
+		} else {
+			f.suspect(u)
 		}
-		errs = append(errs, fmt.Errorf("asking %s: %w", server, err))
+		errs = append(errs, fmt.Errorf("asking %s: %w", u.addr, err))
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, errors.Join(errs...)
+	if told != nil {
+		return *told, nil
+	}
+	return message.Reply{}, errors.Join(errs...)
 }
 
-func attempt(ctx context.Context, query *dns.Msg, server string) (*dns.Msg, error) {
+func reply(m *dns.Msg) message.Reply {
+	return message.Reply{Rcode: m.Rcode, Answer: m.Answer, Authority: m.Ns, Extra: withoutOPT(m.Extra), Authenticated: m.AuthenticatedData, Plugin: Plugin}
+}
+
+func (f *Forwarder) query(q message.Question) *dns.Msg {
+	m := new(dns.Msg).SetQuestion(q.Name, q.Type)
+	m.CheckingDisabled = q.Unchecked
+	return m.SetEdns0(udpSize, q.DNSSEC)
+}
+
+// attempt asks one server, and again by TCP for what does not fit.
+func (f *Forwarder) attempt(ctx context.Context, u *upstream, query *dns.Msg) (*dns.Msg, error) {
+	started := f.env.Clock.Now()
 	c := &dns.Client{Timeout: attemptTimeout}
-	m, _, err := c.ExchangeContext(ctx, query, server)
-	if err == nil && m.Truncated {
+	if f.config.ForceTCP {
 		c.Net = "tcp"
-		m, _, err = c.ExchangeContext(ctx, query, server)
+	}
+	m, err := exchange(ctx, c, query, u.addr)
+	if err == nil && m.Truncated && c.Net == "" {
+		c.Net = "tcp"
+		m, err = exchange(ctx, c, query, u.addr)
 	}
 	if err != nil {
 		return nil, err
 	}
-	// The OPT record concerns one hop only.
-	m.Extra = withoutOPT(m.Extra)
+	f.env.Metrics.ProxyDuration.WithLabelValues(Plugin, u.addr, dns.RcodeToString[m.Rcode]).Observe(f.env.Clock.Since(started).Seconds())
+	return m, nil
+}
+
+// exchange refuses answers to something else. The client drops those with another ID, which are late or forged.
+func exchange(ctx context.Context, c *dns.Client, query *dns.Msg, server string) (*dns.Msg, error) {
+	m, _, err := c.ExchangeContext(ctx, query, server)
+	if err != nil {
+		return nil, err
+	}
+	want := query.Question[0]
+	if !m.Response || len(m.Question) != 1 || m.Question[0].Qtype != want.Qtype || m.Question[0].Qclass != want.Qclass ||
+		!strings.EqualFold(m.Question[0].Name, want.Name) {
+		return nil, errors.New("server answered something that was not asked")
+	}
 	return m, nil
 }
 
 func withoutOPT(rrs []dns.RR) []dns.RR {
 	var out []dns.RR
 	for _, rr := range rrs {
-		if rr.Header().Rrtype != dns.TypeOPT {
+		if rr.Header().Rrtype != dns.TypeOPT { // it concerns one hop only
 			out = append(out, rr)
 		}
 	}
 	return out
 }
 
-func (f *Forwarder) cached(k key) *dns.Msg {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	e, ok := f.cache[k]
-	now := f.clock.Now()
-	if !ok || !now.Before(e.expires) {
-		return nil
+// order are the servers as the policy wants them asked.
+func (f *Forwarder) order() []*upstream {
+	var addrs []string
+	for _, source := range f.sources {
+		addrs = append(addrs, source()...)
 	}
-	m := e.msg.Copy()
-	age := uint32(now.Sub(e.stored) / time.Second)
-	for _, section := range [][]dns.RR{m.Answer, m.Ns, m.Extra} {
-		for _, rr := range section {
-			h := rr.Header()
-			h.Ttl -= min(h.Ttl, age)
-		}
-	}
-	return m
-}
-
-func (f *Forwarder) store(k key, m *dns.Msg) {
-	ttl := lifetime(m)
-	if ttl == 0 {
-		return
+	switch n := len(addrs); {
+	case n < 2 || f.config.Policy == "sequential":
+	case f.config.Policy == "round_robin":
+		i := int(f.turn.Add(1)-1) % n
+		addrs = slices.Concat(addrs[i:], addrs[:i])
+	default:
+		addrs = slices.Clone(addrs)
+		rand.Shuffle(n, func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.clock.Now()
-	if len(f.cache) >= maxEntries {
-		for old, e := range f.cache {
-			if !now.Before(e.expires) {
-				delete(f.cache, old)
-			}
+	var list []*upstream
+	for _, a := range addrs {
+		u := f.upstreams[a]
+		if u == nil {
+			u = &upstream{addr: a}
+			f.upstreams[a] = u
+		}
+		if !slices.Contains(list, u) {
+			list = append(list, u)
 		}
 	}
-	for old := range f.cache {
-		if len(f.cache) < maxEntries {
-			break
-		}
-		delete(f.cache, old) // any; the next question brings it back
-	}
-	f.cache[k] = entry{msg: m.Copy(), stored: now, expires: now.Add(ttl)}
-}
-
-// lifetime is the least TTL of a positive answer, or the SOA's bound on a negative one (RFC 2308); 0 means do not keep.
-func lifetime(m *dns.Msg) time.Duration {
-	if m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
-		return 0
-	}
-	ttl, bounded := uint32(maxTTL/time.Second), false
-	for _, rr := range m.Answer {
-		ttl, bounded = min(ttl, rr.Header().Ttl), true
-	}
-	if m.Rcode == dns.RcodeNameError || len(m.Answer) == 0 {
-		bounded = false
-		for _, rr := range m.Ns {
-			if soa, ok := rr.(*dns.SOA); ok {
-				ttl, bounded = min(ttl, soa.Minttl, soa.Hdr.Ttl), true
-			}
+	for a := range f.upstreams { // a file has changed
+		if !slices.Contains(addrs, a) {
+			delete(f.upstreams, a)
 		}
 	}
-	if !bounded {
-		return 0
-	}
-	return time.Duration(ttl) * time.Second
-}
-
-// ResolvConf returns the upstreams function that reads a resolv.conf again when five seconds have passed. Servers for which
-// own is true are left out: asking them would be asking ourselves.
-func ResolvConf(path string, own func(netip.AddrPort) bool, clk clock.PassiveClock, report func(error)) func() []string {
-	var mu sync.Mutex
-	var servers []string
-	var read time.Time
-	return func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		if !read.IsZero() && clk.Since(read) < 5*time.Second {
-			return servers
-		}
-		read = clk.Now()
-		c, err := dns.ClientConfigFromFile(path)
-		if err != nil {
-			report(fmt.Errorf("reading name servers: %w", err))
-			return servers
-		}
-		var found []string
-		for _, s := range c.Servers {
-			found = append(found, net.JoinHostPort(s, c.Port))
-		}
-		servers = Foreign(found, own)
-		return servers
-	}
-}
-
-// Foreign returns the servers, given as host or host:port, that are not our own, with their ports.
-func Foreign(servers []string, own func(netip.AddrPort) bool) []string {
-	var out []string
-	for _, s := range servers {
-		if _, _, err := net.SplitHostPort(s); err != nil {
-			s = net.JoinHostPort(strings.Trim(s, "[]"), "53")
-		}
-		if ap, err := netip.ParseAddrPort(s); err == nil && own(ap) {
-			continue
-		}
-		out = append(out, s)
-	}
-	return out
+	return list
 }

@@ -6,7 +6,6 @@
 package index
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -140,23 +139,33 @@ func protocol(p corev1.Protocol) string {
 }
 
 // pointers are the reverse names of a service: its cluster IPs, or each endpoint of a headless one.
-func (s *Service) pointers(visit func(netip.Addr, string)) {
+func (s *Service) pointers(visit func(netip.Addr, Pointer)) {
 	for _, ip := range s.ClusterIPs {
-		visit(ip, s.Domain())
+		visit(ip, Pointer{Name: s.Domain(), Namespace: s.Namespace})
 	}
 	if s.Headless() {
 		for _, e := range s.Endpoints {
-			visit(e.Addr, e.Host+"."+s.Domain())
+			visit(e.Addr, Pointer{Name: e.Host + "." + s.Domain(), Namespace: s.Namespace, Endpoint: true})
 		}
 	}
+}
+
+// Pointer is the name of an address.
+type Pointer struct {
+	// Name is relative to the zone's svc subdomain.
+	Name string
+	// Namespace is that of the service.
+	Namespace string
+	// Endpoint tells that it is an endpoint of a headless service, and not a cluster IP.
+	Endpoint bool
 }
 
 // Index is one state of the cluster. It is immutable: With makes the next.
 type Index struct {
 	// Serial counts the states; it is the zone's SOA serial.
 	Serial     uint32
-	services   map[Key]*Service
-	reverse    map[netip.Addr][]string
+	services   table[Key, *Service]
+	reverse    table[netip.Addr, []Pointer]
 	namespaces map[string]bool
 	pods       map[PodKey]bool
 }
@@ -169,10 +178,7 @@ type PodKey struct {
 
 // Empty returns the index of an empty cluster with the given serial.
 func Empty(serial uint32) *Index {
-	return &Index{
-		Serial: serial, services: map[Key]*Service{}, reverse: map[netip.Addr][]string{},
-		namespaces: map[string]bool{}, pods: map[PodKey]bool{},
-	}
+	return &Index{Serial: serial, namespaces: map[string]bool{}, pods: map[PodKey]bool{}}
 }
 
 // Changes is what differs in the next state.
@@ -194,49 +200,42 @@ func (x *Index) With(c Changes) *Index {
 	if c.Pods != nil {
 		next.pods = c.Pods
 	}
-	if len(c.Services) > 0 {
-		next.services, next.reverse = maps.Clone(x.services), maps.Clone(x.reverse)
-	}
+	services, reverse := next.services.edit(), next.reverse.edit()
 	for key, s := range c.Services {
-		if old := next.services[key]; old != nil {
-			old.pointers(next.unpoint)
+		if old := services.get(key); old != nil {
+			old.pointers(func(a netip.Addr, p Pointer) { unpoint(reverse, a, p) })
 		}
-		if s == nil {
-			delete(next.services, key)
-			continue
+		services.set(key, s, s == nil)
+		if s != nil {
+			s.pointers(func(a netip.Addr, p Pointer) { point(reverse, a, p) })
 		}
-		next.services[key] = s
-		s.pointers(next.point)
 	}
+	next.services, next.reverse = services.table, reverse.table
 	return &next
 }
 
 // point and unpoint never touch the slices, which are shared with earlier states.
-func (x *Index) point(a netip.Addr, name string) {
-	if !slices.Contains(x.reverse[a], name) {
-		x.reverse[a] = append(slices.Clip(x.reverse[a]), name)
+func point(reverse *edit[netip.Addr, []Pointer], a netip.Addr, p Pointer) {
+	if have := reverse.get(a); !slices.Contains(have, p) {
+		reverse.set(a, append(slices.Clip(have), p), false)
 	}
 }
 
-func (x *Index) unpoint(a netip.Addr, name string) {
-	var rest []string
-	for _, n := range x.reverse[a] {
-		if n != name {
-			rest = append(rest, n)
+func unpoint(reverse *edit[netip.Addr, []Pointer], a netip.Addr, p Pointer) {
+	var rest []Pointer
+	for _, have := range reverse.get(a) {
+		if have != p {
+			rest = append(rest, have)
 		}
 	}
-	if len(rest) == 0 {
-		delete(x.reverse, a)
-	} else {
-		x.reverse[a] = rest
-	}
+	reverse.set(a, rest, len(rest) == 0)
 }
 
 // Service returns a service, nil if there is none.
-func (x *Index) Service(namespace, name string) *Service { return x.services[Key{namespace, name}] }
+func (x *Index) Service(namespace, name string) *Service { return x.services.get(Key{namespace, name}) }
 
-// Names returns the names, relative to the zone's svc subdomain, that an address has.
-func (x *Index) Names(a netip.Addr) []string { return x.reverse[a] }
+// Names returns the names that an address has.
+func (x *Index) Names(a netip.Addr) []Pointer { return x.reverse.get(a) }
 
 // HasNamespace tells whether the namespace exists.
 func (x *Index) HasNamespace(name string) bool { return x.namespaces[name] }

@@ -8,6 +8,7 @@ package containertest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -42,6 +43,7 @@ func Run(t *testing.T, s Subject) {
 	}{
 		{"Version", testVersion},
 		{"Sandbox", testSandbox},
+		{"Ahead", testAhead},
 		{"Handler", testHandler},
 		{"ContainerLife", testContainerLife},
 		{"CreateIsIdempotent", testCreateIsIdempotent},
@@ -65,6 +67,7 @@ func Run(t *testing.T, s Subject) {
 		{"Update", testUpdate},
 		{"Images", testImages},
 		{"ImageLayers", testImageLayers},
+		{"ImageArchive", testImageArchive},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
 	}
@@ -88,12 +91,24 @@ func NewPod(t *testing.T, s Subject, change ...func(*container.SandboxConfig)) *
 		f(&config)
 	}
 	t.Cleanup(p.remove)
-	sandbox, err := s.Runtime.CreateSandbox(p.ctx, config)
-	if err != nil {
-		t.Fatalf("CreateSandbox: %v", err)
+	var err error
+	if p.Sandbox, err = p.sandbox(config); err != nil {
+		t.Fatal(err)
 	}
-	p.Sandbox = sandbox
 	return p
+}
+
+// sandbox makes and starts one.
+func (p *Pod) sandbox(c container.SandboxConfig) (*container.Sandbox, error) {
+	id, err := p.subject.Runtime.CreateSandbox(p.ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("CreateSandbox: %w", err)
+	}
+	sandbox, err := p.subject.Runtime.StartSandbox(p.ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("StartSandbox: %w", err)
+	}
+	return sandbox, nil
 }
 
 func (p *Pod) remove() {

@@ -22,11 +22,11 @@ func testSandbox(t *testing.T, s Subject) {
 		got.Network != container.NamespacePod || time.Since(got.CreatedAt).Abs() > time.Hour {
 		t.Errorf("got %+v", got)
 	}
-	again, err := s.Runtime.CreateSandbox(p.ctx, container.SandboxConfig{Pod: p.pod, Hostname: "pod"})
+	again, err := p.sandbox(container.SandboxConfig{Pod: p.pod, Hostname: "pod"})
 	if err != nil || again.ID != p.Sandbox.ID {
 		t.Errorf("creating it again: %v, %v", again, err)
 	}
-	second, err := s.Runtime.CreateSandbox(p.ctx, container.SandboxConfig{Pod: p.pod, Attempt: 1, Hostname: "pod"})
+	second, err := p.sandbox(container.SandboxConfig{Pod: p.pod, Attempt: 1, Hostname: "pod"})
 	if err != nil || second.ID == p.Sandbox.ID || second.Attempt != 1 {
 		t.Errorf("a second attempt: %+v, %v", second, err)
 	}
@@ -39,9 +39,37 @@ func testSandbox(t *testing.T, s Subject) {
 	if err != nil || got == nil || got.State != container.StateExited || got.Pid != 0 {
 		t.Errorf("after stopping: %+v, %v", got, err)
 	}
-	replaced, err := s.Runtime.CreateSandbox(p.ctx, container.SandboxConfig{Pod: p.pod, Hostname: "pod"})
+	replaced, err := p.sandbox(container.SandboxConfig{Pod: p.pod, Hostname: "pod"})
 	if err != nil || replaced.ID == p.Sandbox.ID || replaced.State != container.StateRunning {
 		t.Errorf("a stopped one is not replaced: %+v, %v", replaced, err)
+	}
+}
+
+// testAhead: a container is made while its sandbox does not run yet, and started when that does.
+func testAhead(t *testing.T, s Subject) {
+	t.Helper()
+	p := NewPod(t, s)
+	sandbox, err := s.Runtime.CreateSandbox(p.ctx, container.SandboxConfig{Pod: p.pod, Attempt: 1, Hostname: "pod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := s.Runtime.CreateContainer(p.ctx, sandbox, p.Config("exit", "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Runtime.StartContainer(p.ctx, id); !errors.Is(err, container.ErrNotRunning) {
+		t.Errorf("StartContainer before StartSandbox: %v", err)
+	}
+	for range 2 {
+		if got, err := s.Runtime.StartSandbox(p.ctx, sandbox); err != nil || got.ID != sandbox || got.State != container.StateRunning {
+			t.Errorf("StartSandbox: %+v, %v", got, err)
+		}
+	}
+	if err := s.Runtime.StartContainer(p.ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Exited(id); got.ExitCode != 0 || got.SandboxID != sandbox {
+		t.Errorf("exited: %+v", got)
 	}
 }
 
@@ -56,7 +84,7 @@ func testHandler(t *testing.T, s Subject) {
 		t.Errorf("exited: %+v", got)
 	}
 	unknown := container.SandboxConfig{Pod: p.pod, Attempt: 1, Hostname: "pod", Handler: "no-such-handler"}
-	if _, err := s.Runtime.CreateSandbox(p.ctx, unknown); err == nil || !strings.Contains(err.Error(), unknown.Handler) {
+	if _, err := p.sandbox(unknown); err == nil || !strings.Contains(err.Error(), unknown.Handler) {
 		t.Errorf("unknown handler: %v", err)
 	}
 }
@@ -200,11 +228,6 @@ func testDeadSandbox(t *testing.T, s Subject) {
 	}
 	if err := s.Runtime.StartContainer(p.ctx, made); !errors.Is(err, container.ErrNotRunning) {
 		t.Errorf("StartContainer: %v", err)
-	}
-	other := p.Config("wait")
-	other.Name = "other"
-	if _, err := s.Runtime.CreateContainer(p.ctx, p.Sandbox.ID, other); !errors.Is(err, container.ErrNotRunning) {
-		t.Errorf("CreateContainer: %v", err)
 	}
 	near, far := net.Pipe()
 	defer near.Close()

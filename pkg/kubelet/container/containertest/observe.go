@@ -4,6 +4,7 @@
 package containertest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -246,6 +248,31 @@ func testImageLayers(t *testing.T, s Subject) {
 	}
 	if dirs, err := s.Runtime.ImageLayers(t.Context(), "sha256:"+strings.Repeat("0", 64)); !errors.Is(err, container.ErrNotFound) {
 		t.Errorf("layers of an image that is not there: %q, %v", dirs, err)
+	}
+}
+
+// testImageArchive saves an image and loads it again: it is the same. That it comes where it is not is for who has a second engine.
+func testImageArchive(t *testing.T, s Subject) {
+	t.Helper()
+	if err := s.Runtime.SaveImage(t.Context(), "minik8s.test/absent:1", io.Discard); !errors.Is(err, container.ErrNotFound) {
+		t.Errorf("saving an image that is not there: %v", err)
+	}
+	var archive bytes.Buffer
+	if err := s.Runtime.SaveImage(t.Context(), s.Ref, &archive); err != nil || archive.Len() == 0 {
+		t.Fatalf("SaveImage: %d bytes, %v", archive.Len(), err)
+	}
+	if err := s.Runtime.LoadImage(t.Context(), bytes.NewReader(archive.Bytes()[:archive.Len()/2])); err == nil {
+		t.Error("half an archive was loaded")
+	}
+	broken := errors.New("broken")
+	if err := s.Runtime.LoadImage(t.Context(), io.MultiReader(bytes.NewReader(archive.Bytes()), iotest.ErrReader(broken))); err == nil {
+		t.Error("an archive was loaded whose end could not be read")
+	}
+	if err := s.Runtime.LoadImage(t.Context(), &archive); err != nil {
+		t.Errorf("LoadImage: %v", err)
+	}
+	if got, err := s.Runtime.Image(t.Context(), s.Ref); err != nil || got.ID != s.Image {
+		t.Errorf("Image(%q) = %+v, %v", s.Ref, got, err)
 	}
 }
 

@@ -26,6 +26,8 @@ type Config struct {
 	Cluster string
 	// Node names the node within the cluster; a Runtime sees only its own node's containers. Required except for Purge.
 	Node string
+	// NetNS is the path of the node's network namespace, for pods that are in it. Default "": that of the process.
+	NetNS string
 	// LogMaxSize is the size at which a container's log is rotated, in Docker's notation. Default "10m".
 	LogMaxSize string
 	// LogMaxFiles is how many files of a container's log are kept, the current one included. Default 2.

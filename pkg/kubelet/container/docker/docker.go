@@ -72,6 +72,9 @@ func New(config Config) (*Runtime, error) {
 	r := &Runtime{config: config, client: c, privilege: own, imageIDs: imageIDs{of: map[string]string{}}, accounts: knownAccounts{of: map[string]accounts{}},
 		patience: time.Minute, stall: time.Minute, ghost: 10 * time.Second}
 	r.netns = r.nodeNetNS
+	if config.NetNS != "" {
+		r.netns = func(context.Context) (string, error) { return config.NetNS, nil }
+	}
 	return r, nil
 }
 
@@ -198,7 +201,7 @@ func classify(err error) error {
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return container.ErrUnavailable
-	case cerrdefs.IsNotFound(err):
+	case cerrdefs.IsNotFound(err), strings.Contains(err.Error(), "No such container: "): // a bad request when another container names it
 		return container.ErrNotFound
 	case cerrdefs.IsConflict(err) && strings.Contains(err.Error(), "not running"),
 		strings.Contains(err.Error(), "of a non running container"):

@@ -528,14 +528,17 @@ func testSimultaneousSandboxes(t *testing.T, r *Runtime, s containertest.Subject
 	t.Helper()
 	p := containertest.NewPod(t, s)
 	type result struct {
-		s   *container.Sandbox
+		id  string
 		err error
 	}
 	results := make(chan result)
 	for range 3 {
 		go func() {
-			s, err := r.CreateSandbox(t.Context(), container.SandboxConfig{Pod: p.Sandbox.Pod, Attempt: 9})
-			results <- result{s, err}
+			id, err := r.CreateSandbox(t.Context(), container.SandboxConfig{Pod: p.Sandbox.Pod, Attempt: 9})
+			if err == nil {
+				_, err = r.StartSandbox(t.Context(), id)
+			}
+			results <- result{id, err}
 		}()
 	}
 	ids := map[string]bool{}
@@ -543,7 +546,7 @@ func testSimultaneousSandboxes(t *testing.T, r *Runtime, s containertest.Subject
 		if got := <-results; got.err != nil {
 			t.Error(got.err)
 		} else {
-			ids[got.s.ID] = true
+			ids[got.id] = true
 		}
 	}
 	if len(ids) != 1 {

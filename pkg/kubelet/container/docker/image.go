@@ -124,6 +124,56 @@ func (r *Runtime) pull(ctx context.Context, name string, options image.PullOptio
 	return pullError(err)
 }
 
+// SaveImage implements container.Runtime.
+func (r *Runtime) SaveImage(ctx context.Context, ref string, w io.Writer) error {
+	found, err := r.Image(ctx, ref)
+	if err != nil {
+		return err
+	}
+	named, err := parse(ref)
+	if err != nil {
+		return err
+	}
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	idle := time.AfterFunc(r.stall, cancel)
+	defer idle.Stop()
+	archive, err := r.client.ImageSave(inner, []string{reference.FamiliarString(named)})
+	if err == nil {
+		defer archive.Close()
+		_, err = io.Copy(w, &watched{archive, idle, r.stall})
+	}
+	if err != nil {
+		return engineError(r.stalled(ctx, inner, err), "saving image %q (%s)", ref, found.ID)
+	}
+	return nil
+}
+
+// LoadImage implements container.Runtime.
+func (r *Runtime) LoadImage(ctx context.Context, archive io.Reader) error {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	idle := time.AfterFunc(r.stall, cancel)
+	defer idle.Stop()
+	loaded, err := r.client.ImageLoad(inner, &watched{archive, idle, r.stall})
+	if err == nil {
+		defer loaded.Body.Close()
+		err = jsonmessage.DisplayJSONMessagesStream(&watched{loaded.Body, idle, r.stall}, io.Discard, 0, false, nil)
+	}
+	if err != nil {
+		return engineError(r.stalled(ctx, inner, err), "loading an image")
+	}
+	return nil
+}
+
+// stalled is the error of something that was given up because it did not get on, if it was.
+func (r *Runtime) stalled(ctx, inner context.Context, err error) error {
+	if ctx.Err() == nil && inner.Err() != nil {
+		return fmt.Errorf("no progress for %s: %w", r.stall, err)
+	}
+	return err
+}
+
 // watched sets a timer back whenever something is read.
 type watched struct {
 	io.Reader

@@ -23,12 +23,9 @@ import (
 
 // CreateContainer implements container.Runtime.
 func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c container.ContainerConfig) (string, error) {
-	sandbox, err := r.inspect(ctx, sandboxID, kindSandbox)
+	netns, err := r.netnsFor(ctx, c.Network)
 	if err != nil {
-		return "", fmt.Errorf("sandbox of container %q: %w", c.Name, err)
-	}
-	if !isRunning(sandbox) {
-		return "", fmt.Errorf("sandbox %q of container %q: %w", sandboxID, c.Name, container.ErrNotRunning)
+		return "", err
 	}
 	if err := passes(r.client.ClientVersion(), c); err != nil {
 		return "", fmt.Errorf("creating container %q: %w", c.Name, err)
@@ -36,11 +33,10 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 	if c, err = r.inject(ctx, c); err != nil {
 		return "", fmt.Errorf("creating container %q: %w", c.Name, err)
 	}
-	config, host := r.containerSpec(sandbox.ID, c)
-	host.Runtime, host.UTSMode = sandbox.HostConfig.Runtime, sandbox.HostConfig.UTSMode
+	config, host := r.containerSpec(sandboxID, c, netns)
 	// A container that was made before the kubelet was killed is taken up again if it is what would be made now.
 	reusable := func(found dockercontainer.InspectResponse) bool {
-		return found.Config.Labels[labelKind] == kindContainer && found.Config.Labels[labelSandbox] == sandbox.ID &&
+		return found.Config.Labels[labelKind] == kindContainer && found.Config.Labels[labelSandbox] == sandboxID &&
 			found.Config.Labels[labelHash] == c.Hash && (isRunning(found) || isFresh(found))
 	}
 	name := containerName(c.Name, c.Pod, c.Attempt)

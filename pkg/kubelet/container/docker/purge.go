@@ -36,24 +36,32 @@ func (r *Runtime) Purge(ctx context.Context) error {
 	return err
 }
 
-func (r *Runtime) purge(ctx context.Context, progress func()) error {
-	list, err := r.client.ContainerList(ctx, dockercontainer.ListOptions{
-		All: true, Filters: filters.NewArgs(filters.Arg("label", labelCluster+"="+r.config.Cluster)),
-	})
+// PurgeNode removes every container of the Runtime's node, as Purge does.
+func (r *Runtime) PurgeNode(ctx context.Context) error {
+	return r.removeThose(ctx, r.own(), func() {})
+}
+
+// KillNode ends every container of the Runtime's node at once, as a loss of power does. They stay, dead.
+func (r *Runtime) KillNode(ctx context.Context) error {
+	list, err := r.List(ctx)
 	if err != nil {
-		return engineError(err, "listing the containers of cluster %q", r.config.Cluster)
+		return err
 	}
-	// Sandboxes last, so that no container loses its namespaces while it runs.
-	var containers, sandboxes []string
-	for _, s := range list {
-		if s.Labels[labelKind] == kindSandbox {
-			sandboxes = append(sandboxes, s.ID)
-		} else {
-			containers = append(containers, s.ID)
-		}
+	errs := make([]error, len(list))
+	var group errgroup.Group
+	group.SetLimit(4)
+	for i, s := range list {
+		group.Go(func() error {
+			errs[i] = r.kill(ctx, s.ID)
+			return nil
+		})
 	}
-	progress()
-	if err := errors.Join(r.removeAll(ctx, containers, progress), r.removeAll(ctx, sandboxes, progress)); err != nil {
+	_ = group.Wait() // the errors are in errs
+	return errors.Join(errs...)
+}
+
+func (r *Runtime) purge(ctx context.Context, progress func()) error {
+	if err := r.removeThose(ctx, filters.NewArgs(filters.Arg("label", labelCluster+"="+r.config.Cluster)), progress); err != nil {
 		return err
 	}
 	images, err := r.pauseImages(ctx)
@@ -68,6 +76,25 @@ func (r *Runtime) purge(ctx context.Context, progress func()) error {
 		}
 	}
 	return nil
+}
+
+// removeThose removes the containers that a filter selects.
+func (r *Runtime) removeThose(ctx context.Context, those filters.Args, progress func()) error {
+	list, err := r.client.ContainerList(ctx, dockercontainer.ListOptions{All: true, Filters: those})
+	if err != nil {
+		return engineError(err, "listing the containers of cluster %q", r.config.Cluster)
+	}
+	// Sandboxes last, so that no container loses its namespaces while it runs.
+	var containers, sandboxes []string
+	for _, s := range list {
+		if s.Labels[labelKind] == kindSandbox {
+			sandboxes = append(sandboxes, s.ID)
+		} else {
+			containers = append(containers, s.ID)
+		}
+	}
+	progress()
+	return errors.Join(r.removeAll(ctx, containers, progress), r.removeAll(ctx, sandboxes, progress))
 }
 
 // removeAll removes what can be removed, and calls progress after each.

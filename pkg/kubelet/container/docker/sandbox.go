@@ -15,13 +15,10 @@ import (
 )
 
 // CreateSandbox implements container.Runtime.
-func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) (*container.Sandbox, error) {
-	netns := ""
-	if c.Network == container.NamespaceNode {
-		var err error
-		if netns, err = r.netns(ctx); err != nil {
-			return nil, fmt.Errorf("finding out whose network the engine's is: %w", err)
-		}
+func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) (string, error) {
+	netns, err := r.netnsFor(ctx, c.Network)
+	if err != nil {
+		return "", err
 	}
 	config, host := r.sandboxSpec(c, netns)
 	name := sandboxName(c.Pod, c.Attempt)
@@ -31,15 +28,32 @@ func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) 
 	id, err := r.create(ctx, name, config, host, reusable)
 	if errors.Is(err, container.ErrNotFound) { // the pause image is not there yet, or was removed meanwhile
 		if err := r.importPause(ctx); err != nil {
-			return nil, err
+			return "", err
 		}
 		id, err = r.create(ctx, name, config, host, reusable)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("creating the sandbox of pod %q: %w", c.Pod.Namespace+"/"+c.Pod.Name, err)
+		return "", fmt.Errorf("creating the sandbox of pod %q: %w", c.Pod.Namespace+"/"+c.Pod.Name, err)
 	}
+	return id, nil
+}
+
+// netnsFor is the network namespace that a pod with this network has to enter by itself, "" if Docker brings it where it belongs.
+func (r *Runtime) netnsFor(ctx context.Context, network container.NamespaceMode) (string, error) {
+	if network != container.NamespaceNode {
+		return "", nil
+	}
+	netns, err := r.netns(ctx)
+	if err != nil {
+		return "", fmt.Errorf("finding out whose network the engine's is: %w", err)
+	}
+	return netns, nil
+}
+
+// StartSandbox implements container.Runtime.
+func (r *Runtime) StartSandbox(ctx context.Context, id string) (*container.Sandbox, error) {
 	if err := r.client.ContainerStart(ctx, id, dockercontainer.StartOptions{}); err != nil {
-		return nil, engineError(err, "starting the sandbox of pod %q", c.Pod.Namespace+"/"+c.Pod.Name)
+		return nil, engineError(err, "starting sandbox %q", id)
 	}
 	for {
 		found, err := r.inspect(ctx, id, kindSandbox)
@@ -47,12 +61,19 @@ func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) 
 			return nil, fmt.Errorf("sandbox: %w", err)
 		}
 		sb := sandboxOf(found)
-		if found.Config.Labels[labelNetwork] == "" || isIn(sb.Pid, netns) {
+		if found.Config.Labels[labelNetwork] == "" {
+			return sb, nil
+		}
+		netns, err := r.netnsFor(ctx, container.NamespaceNode)
+		if err != nil {
+			return nil, err
+		}
+		if isIn(sb.Pid, netns) {
 			return sb, nil
 		}
 		// It is on its way for some milliseconds. Nobody must join it before it is there.
 		if sb.State != container.StateRunning {
-			return nil, fmt.Errorf("the sandbox of pod %q could not enter the network of its node", c.Pod.Namespace+"/"+c.Pod.Name)
+			return nil, fmt.Errorf("sandbox %q could not enter the network of its node", id)
 		}
 		if err := pauseFor(ctx, 2*time.Millisecond); err != nil {
 			return nil, err

@@ -73,8 +73,8 @@ func (r *Runtime) sandboxSpec(c container.SandboxConfig, netns string) (*dockerc
 	return config, host
 }
 
-// containerSpec returns what Docker makes a container from, but for its user: see become.
-func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig) (*dockercontainer.Config, *dockercontainer.HostConfig) {
+// containerSpec returns what Docker makes a container from, but for its user: see become. netns is that of sandboxSpec.
+func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig, netns string) (*dockercontainer.Config, *dockercontainer.HostConfig) {
 	labels := r.labels(kindContainer, c.Pod, c.Attempt, c.Labels)
 	labels[labelContainer] = c.Name
 	labels[labelSandbox] = sandboxID
@@ -109,6 +109,7 @@ func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig) (
 		CapAdd:         slices.Clone(c.CapAdd),
 		CapDrop:        slices.Clone(c.CapDrop),
 		Resources:      resources(c.Resources),
+		Runtime:        c.Handler,
 	}
 	host.CgroupParent = c.CgroupParent
 	switch c.PID {
@@ -121,6 +122,9 @@ func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig) (
 	}
 	if c.IPC == container.NamespaceNode {
 		host.IpcMode = "host"
+	}
+	if c.Network == container.NamespaceNode && netns == "" {
+		host.UTSMode = "host"
 	}
 	images := map[string]int{}
 	for _, m := range c.Mounts {

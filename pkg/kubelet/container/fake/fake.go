@@ -123,7 +123,7 @@ func (r *Runtime) FailOnce(op string, err error) {
 	r.faults[op] = append([]fault{{err: err, once: true}}, r.faults[op]...)
 }
 
-// LoseOnce lets the next call of the method op, CreateSandbox or CreateContainer, do its work and then fail as if the engine had
+// LoseOnce lets the next call of the method op, CreateSandbox, StartSandbox or CreateContainer, do its work and then fail as if the engine had
 // gone away before it could answer.
 func (r *Runtime) LoseOnce(op string) {
 	r.mu.Lock()
@@ -284,11 +284,11 @@ func (r *Runtime) Version(ctx context.Context) (container.Version, error) {
 }
 
 // CreateSandbox implements container.Runtime.
-func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) (*container.Sandbox, error) {
+func (r *Runtime) CreateSandbox(ctx context.Context, c container.SandboxConfig) (string, error) {
 	call := Call{Op: "CreateSandbox", Pod: c.Pod, Arg: c}
 	if err := r.begin(ctx, call); err != nil {
 		r.late(call, func() { _, _ = r.createSandbox(c) })
-		return nil, err
+		return "", err
 	}
 	return r.createSandbox(c)
 }
@@ -308,9 +308,9 @@ func (r *Runtime) late(c Call, work func()) {
 	}
 }
 
-func (r *Runtime) createSandbox(c container.SandboxConfig) (*container.Sandbox, error) {
+func (r *Runtime) createSandbox(c container.SandboxConfig) (string, error) {
 	if c.Handler != "" && c.Handler != "runc" {
-		return nil, fmt.Errorf("unknown or invalid runtime name: %s", c.Handler)
+		return "", fmt.Errorf("unknown or invalid runtime name: %s", c.Handler)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -318,8 +318,8 @@ func (r *Runtime) createSandbox(c container.SandboxConfig) (*container.Sandbox, 
 		if s.Pod.UID != c.Pod.UID || s.Attempt != c.Attempt {
 			continue
 		}
-		if s.State == container.StateRunning {
-			return s.copy(), nil
+		if s.State == container.StateRunning || s.State == container.StateCreated {
+			return id, nil
 		}
 		delete(r.sandboxes, id)
 	}
@@ -327,14 +327,40 @@ func (r *Runtime) createSandbox(c container.SandboxConfig) (*container.Sandbox, 
 		config:    c,
 		listeners: map[int32]*listener{},
 		Sandbox: container.Sandbox{
-			ID: r.newID(), Pod: c.Pod, Attempt: c.Attempt, State: container.StateRunning, CreatedAt: r.clock.Now(),
-			Pid: r.pid(), Network: c.Network, Handler: c.Handler, Image: "pause", Labels: maps.Clone(c.Labels),
+			ID: r.newID(), Pod: c.Pod, Attempt: c.Attempt, State: container.StateCreated, CreatedAt: r.clock.Now(),
+			Network: c.Network, Handler: c.Handler, Image: "pause", Labels: maps.Clone(c.Labels),
 		},
 	}
 	r.sandboxes[s.ID] = s
 	r.notify(s.ID, s.Pod.UID, container.EventCreated)
-	r.notify(s.ID, s.Pod.UID, container.EventStarted)
 	if err := r.answer("CreateSandbox"); err != nil {
+		return "", err
+	}
+	return s.ID, nil
+}
+
+// StartSandbox implements container.Runtime.
+func (r *Runtime) StartSandbox(ctx context.Context, id string) (*container.Sandbox, error) {
+	call := Call{Op: "StartSandbox", ID: id}
+	if err := r.begin(ctx, call); err != nil {
+		r.late(call, func() { _, _ = r.startSandbox(id) })
+		return nil, err
+	}
+	return r.startSandbox(id)
+}
+
+func (r *Runtime) startSandbox(id string) (*container.Sandbox, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.sandboxes[id]
+	if s == nil {
+		return nil, fmt.Errorf("sandbox %q: %w", id, container.ErrNotFound)
+	}
+	if s.State != container.StateRunning {
+		s.State, s.Pid = container.StateRunning, r.pid()
+		r.notify(s.ID, s.Pod.UID, container.EventStarted)
+	}
+	if err := r.answer("StartSandbox"); err != nil {
 		return nil, err
 	}
 	return s.copy(), nil

@@ -77,7 +77,10 @@ func TestContract(t *testing.T) {
 func pod(t *testing.T, r *Runtime) (sandbox *container.Sandbox, id string) {
 	t.Helper()
 	p := container.Pod{UID: "u", Namespace: "n", Name: "p"}
-	sandbox, err := r.CreateSandbox(t.Context(), container.SandboxConfig{Pod: p})
+	made, err := r.CreateSandbox(t.Context(), container.SandboxConfig{Pod: p})
+	if err == nil {
+		sandbox, err = r.StartSandbox(t.Context(), made)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,10 @@ package fake
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -131,6 +133,34 @@ func (r *Runtime) PullImage(ctx context.Context, ref string, auth *container.Reg
 	}
 	out := *r.images[p.image.ID]
 	return &out, nil
+}
+
+// SaveImage implements container.Runtime: the archive is the image in JSON.
+func (r *Runtime) SaveImage(ctx context.Context, ref string, w io.Writer) error {
+	img, err := r.Image(ctx, ref)
+	if err == nil {
+		err = json.NewEncoder(w).Encode(img)
+	}
+	return err
+}
+
+// LoadImage implements container.Runtime.
+func (r *Runtime) LoadImage(ctx context.Context, archive io.Reader) error {
+	if err := r.begin(ctx, Call{Op: "LoadImage"}); err != nil {
+		return err
+	}
+	data, err := io.ReadAll(archive)
+	img := &container.Image{}
+	if err == nil {
+		err = json.Unmarshal(data, img)
+	}
+	if err != nil {
+		return fmt.Errorf("loading an image: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.images[img.ID] = img
+	return nil
 }
 
 // Images implements container.Runtime.

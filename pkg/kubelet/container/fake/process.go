@@ -73,9 +73,6 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 	if s == nil {
 		return "", fmt.Errorf("sandbox %q: %w", sandboxID, container.ErrNotFound)
 	}
-	if s.State != container.StateRunning {
-		return "", fmt.Errorf("sandbox %q: %w", sandboxID, container.ErrNotRunning)
-	}
 	img := r.lookup(c.Image)
 	if img == nil {
 		return "", fmt.Errorf("image %q: %w", c.Image, container.ErrNotFound)

@@ -38,6 +38,9 @@ type Config struct {
 	MountPoint string
 	// Proc is where the kernel tells of processes. Default "/proc".
 	Proc string
+	// MilliCPU is what LimitPods leaves to all pods together, in thousandths of a CPU: a pod that may have as much or more has no limit of
+	// its own, for the kernel refuses to set it. Default 0: there is no such limit.
+	MilliCPU int64
 	// PodPidsLimit is the most processes and threads a pod may have. Default 0: no limit.
 	PodPidsLimit int64
 	// Exclusive says whether a container of a pod has CPUs of its own: then there is no limit of CPU time. Default: none has.
@@ -168,7 +171,7 @@ func (m *Manager) EnsurePod(pod *corev1.Pod) (parent string, err error) {
 	file, parent := m.podPath(pod.UID, class)
 	want := podGroup{path: file, class: class, resources: podResources(pod), hugePages: podHugePages(pod).String()}
 	want.resources.PidsLimit = m.config.PodPidsLimit
-	if m.config.Exclusive(pod.UID) {
+	if m.config.Exclusive(pod.UID) || AllOf(want.resources, m.config.MilliCPU) {
 		want.resources.CPUQuota, want.resources.CPUPeriod = 0, 0
 	}
 	if m.is(pod.UID, want) {
@@ -199,6 +202,11 @@ func (m *Manager) EnsurePod(pod *corev1.Pod) (parent string, err error) {
 		return parent, inUse
 	}
 	return parent, nil
+}
+
+// AllOf says that something is limited to no less than all that a node of so many thousandths of a CPU has; 0 is a node without a limit.
+func AllOf(r container.Resources, milliCPU int64) bool {
+	return milliCPU > 0 && r.CPUPeriod > 0 && r.CPUQuota*1000 >= milliCPU*r.CPUPeriod
 }
 
 // InUseError is that a pod uses more memory than it is to have.

@@ -17,6 +17,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/httpget"
+	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
 // Execer is the part of container.Runtime that hooks need.
@@ -29,6 +30,8 @@ type Runner struct {
 	Exec   Execer
 	Clock  clock.Clock
 	Client *http.Client // nil uses one that trusts any certificate
+	// Dial connects from where the node is. nil: from where the process is.
+	Dial namespace.Dial
 	// SleepEnded is told of each sleep that did not last as long as it was to. nil: nobody is told.
 	SleepEnded func()
 }
@@ -58,7 +61,7 @@ func (r *Runner) Run(ctx context.Context, h *corev1.LifecycleHandler, c *corev1.
 		}
 		client := r.Client
 		if client == nil {
-			client = &http.Client{Transport: httpget.Transport()}
+			client = &http.Client{Transport: httpget.Transport(r.Dial)}
 		}
 		resp, err := client.Do(req)
 		if err != nil {

@@ -17,6 +17,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
 // Port resolves a port by number or by its name in the container.
@@ -85,9 +87,10 @@ func Request(ctx context.Context, a *corev1.HTTPGetAction, c *corev1.Container, 
 	return req, nil
 }
 
-// Transport opens a connection per request and trusts any certificate: containers make their own.
-func Transport() *http.Transport {
+// Transport opens a connection per request and trusts any certificate: containers make their own. A nil dial is that of the process.
+func Transport(dial namespace.Dial) *http.Transport {
 	return &http.Transport{
+		DialContext:        dial,
 		TLSClientConfig:    &tls.Config{InsecureSkipVerify: true},
 		DisableKeepAlives:  true,
 		DisableCompression: true,

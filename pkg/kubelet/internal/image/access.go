@@ -25,11 +25,11 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
-// records remember which images were pulled here and with which logins, so that a pod gets none from the node's store that the
-// registry would not give it (KEP-2535). The files are of upstream's format and names. Safe for concurrent use.
-type records struct {
-	dir          string // "" keeps them in memory only
-	verification Verification
+// Records remember which images were pulled here and with which logins, so that a pod gets none from the node's store that the
+// registry would not give it (KEP-2535). The files are of upstream's format and names. Safe for concurrent use, also by the kubelets of
+// several nodes whose store is the same.
+type Records struct {
+	dir string // "" keeps them in memory only
 
 	mu sync.Mutex // guards the fields below; no file is touched with it
 	// pulled is by the image's id, pulling counts the pulls under way by image.
@@ -42,9 +42,9 @@ type records struct {
 	disk sync.Mutex // one write at a time, of the newest form
 }
 
-// openRecords reads the records in dir, which is made if it is missing.
-func openRecords(dir string) (*records, error) {
-	r := &records{
+// OpenRecords reads the records in dir, which is made if it is missing.
+func OpenRecords(dir string) (*Records, error) {
+	r := &Records{
 		dir: dir, pulled: map[string]*kubeletv1beta1.ImagePulledRecord{}, pulling: map[string]int{},
 		interrupted: map[string]bool{}, unreadable: map[string]bool{},
 	}
@@ -105,8 +105,14 @@ func repository(image string) string {
 	return reference.TrimNamed(named).String()
 }
 
+// isTag says that a name is one of the tags of a local image, and neither its id nor a digest.
+func isTag(name string, local *container.Image) bool {
+	named, err := reference.ParseNormalizedNamed(name)
+	return err == nil && slices.Contains(local.RepoTags, reference.FamiliarString(reference.TagNameOnly(named)))
+}
+
 // begin notes that an image is about to be pulled; end must follow, unless it fails.
-func (r *records) begin(image string) error {
+func (r *Records) begin(image string) error {
 	r.mu.Lock()
 	r.pulling[image]++
 	r.mu.Unlock()
@@ -118,7 +124,7 @@ func (r *records) begin(image string) error {
 }
 
 // leave takes back what begin has counted.
-func (r *records) leave(image string) {
+func (r *Records) leave(image string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pulling[image]--; r.pulling[image] <= 0 {
@@ -127,7 +133,7 @@ func (r *records) leave(image string) {
 }
 
 // end notes that a pull is over: an image with id was pulled with a login, nil if none was needed; or none was, if id is "".
-func (r *records) end(image, id string, with *login, now metav1.Time) error {
+func (r *Records) end(image, id string, with *login, now metav1.Time) error {
 	if id != "" {
 		if err := r.note(image, id, with, now); err != nil {
 			return err // the pull counts as under way: what it has brought is not noted
@@ -141,7 +147,7 @@ func (r *records) end(image, id string, with *login, now metav1.Time) error {
 }
 
 // note adds a login to those with which an image may be used.
-func (r *records) note(image, id string, with *login, now metav1.Time) error {
+func (r *Records) note(image, id string, with *login, now metav1.Time) error {
 	repo := repository(image)
 	r.mu.Lock()
 	next := &kubeletv1beta1.ImagePulledRecord{TypeMeta: typeMeta("ImagePulledRecord"), ImageRef: id, CredentialMapping: map[string]kubeletv1beta1.ImagePullCredentials{}}
@@ -171,13 +177,18 @@ func (r *records) note(image, id string, with *login, now metav1.Time) error {
 	return r.save("pulled", id)
 }
 
-// allows says whether a pod with these logins may use a local image without asking the registry.
-func (r *records) allows(image, id string, logins []login) bool {
+// allows says whether a pod with these logins may use a local image without asking the registry. A tag of a repository that it was not
+// pulled from was given to it by somebody on the machine, whatever was pulled.
+func (r *Records) allows(v Verification, image string, local *container.Image, logins []login) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	record := r.pulled[id]
-	here := record != nil || r.pulling[image] > 0 || r.interrupted[image] || r.unreadable[fileOf(id)]
-	if !r.verification.verifies(image, here) {
+	record := r.pulled[local.ID]
+	here := r.pulling[image] > 0 || r.interrupted[image] || r.unreadable[fileOf(local.ID)]
+	if record != nil && !here {
+		_, from := record.CredentialMapping[repository(image)]
+		here = from || !isTag(image, local)
+	}
+	if !v.verifies(image, here) {
 		return true
 	}
 	if record == nil {
@@ -200,7 +211,7 @@ func (r *records) allows(image, id string, logins []login) bool {
 }
 
 // prune forgets the images that are not among those which list returns. One that was pulled again meanwhile stays.
-func (r *records) prune(list func() (map[string]bool, error)) error {
+func (r *Records) prune(list func() (map[string]bool, error)) error {
 	r.mu.Lock()
 	before := maps.Clone(r.pulled)
 	r.mu.Unlock()
@@ -248,7 +259,7 @@ func fileOf(key string) string {
 }
 
 // save makes the file of an image or of a pull what is known now.
-func (r *records) save(kind, key string) error {
+func (r *Records) save(kind, key string) error {
 	if r.dir == "" {
 		return nil
 	}
@@ -272,7 +283,7 @@ func (r *records) save(kind, key string) error {
 }
 
 // encode is what the file of an image or of a pull has to hold, nil if there is none.
-func (r *records) encode(kind, key string) ([]byte, error) {
+func (r *Records) encode(kind, key string) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {

@@ -5,9 +5,11 @@ package image
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +72,9 @@ func TestAccess(t *testing.T) {
 				t.Errorf("restarted %v: %s has another's image: %+v, %d pulls", restarted, namespace, err, pulls())
 			}
 		}
+		if img, err := f.Free(t.Context(), private); !errors.Is(err, container.ErrNotFound) {
+			t.Errorf("restarted %v: it is for everybody: %v, %v", restarted, img, err)
+		}
 	}
 }
 
@@ -88,6 +93,52 @@ func TestAccess_Everybody(t *testing.T) {
 				t.Errorf("%s: %s: %+v", image, namespace, err)
 			}
 		}
+		if img, err := f.Free(t.Context(), image); err != nil || !slices.Contains(img.RepoTags, image) {
+			t.Errorf("%s: %v, %v", image, img, err)
+		}
+	}
+}
+
+// TestAccess_Names checks an image that was pulled, and has another name that somebody on the machine gave it.
+func TestAccess_Names(t *testing.T) {
+	f := newFixture(nil)
+	f.restart(t.TempDir(), tenants)
+	f.runtime.Publish(private, &container.RegistryAuth{Username: "u", Password: "p"})
+	img, err := f.as("owner").ensure(t, private, corev1.PullIfNotPresent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.runtime.AddImage("tagged:1", func(i *container.Image) { i.ID, i.RepoTags = img.ID, append(i.RepoTags, private) })
+	if _, err := f.as("nobody").ensure(t, "tagged:1", corev1.PullNever); err != nil {
+		t.Errorf("by the name of the machine's user: %+v", err)
+	}
+	for _, name := range []string{private, img.ID, strings.TrimPrefix(img.ID, "sha256:"), "example.com/other@" + img.ID} {
+		if _, err := f.as("nobody").ensure(t, name, corev1.PullNever); err == nil {
+			t.Errorf("%s is everybody's", name)
+		}
+	}
+}
+
+// TestAccess_Nodes checks two nodes with one store: what one has pulled is not everybody's on the other.
+func TestAccess_Nodes(t *testing.T) {
+	f := newFixture(nil)
+	f.restart(t.TempDir(), tenants)
+	f.runtime.Publish(private, &container.RegistryAuth{Username: "u", Password: "p"})
+	if _, err := f.as("owner").ensure(t, private, corev1.PullIfNotPresent); err != nil {
+		t.Fatal(err)
+	}
+	config := f.config
+	config.Records, config.Dir = f.records, t.TempDir()
+	other, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Puller = other
+	if _, err := f.as("nobody").ensure(t, private, corev1.PullNever); err == nil {
+		t.Error("it is everybody's on another node")
+	}
+	if _, err := f.as("friend").ensure(t, private, corev1.PullNever); err != nil {
+		t.Errorf("who has a login: %+v", err)
 	}
 }
 
@@ -145,7 +196,7 @@ func TestAccess_DiskFull(t *testing.T) {
 
 func TestRecords_Prune(t *testing.T) {
 	dir := t.TempDir()
-	r, err := openRecords(dir)
+	r, err := OpenRecords(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +215,7 @@ func TestRecords_Prune(t *testing.T) {
 	if err := r.prune(func() (map[string]bool, error) { pull("c"); return map[string]bool{"a": true}, nil }); err != nil {
 		t.Fatal(err)
 	}
-	again, err := openRecords(dir)
+	again, err := OpenRecords(dir)
 	if err != nil || len(again.pulled) != 2 || again.pulled["a"] == nil || again.pulled["c"] == nil || len(again.pulling) != 0 {
 		t.Errorf("%v, %v, %v", again.pulled, again.pulling, err)
 	}

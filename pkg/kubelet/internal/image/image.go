@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"path/filepath"
 	"sync"
 	"time"
@@ -60,12 +62,16 @@ type Config struct {
 	Secrets func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	// Credentials are the logins of plugins for a repository, whose error is that of ctx. Default nil: there are none.
 	Credentials func(ctx context.Context, pod *corev1.Pod, repository string) ([]credentialprovider.Credential, error)
+	// Source has images that no registry may have. Default nil: there is none.
+	Source Source
 	// Verification says of which images that are there it is asked whether a pod may have them. Default: of those that were pulled
 	// here.
 	Verification Verification
 	// Clock measures back-off. Default: the real clock.
 	Clock clock.Clock
-	// Dir keeps what was pulled with which login. Default: it is known until the process ends.
+	// Records tell what was pulled with which login. Default: those in Dir.
+	Records *Records
+	// Dir keeps what was pulled. Default: it is known until the process ends.
 	Dir string
 	// Volumes are the ids of the images that pods have volumes of, which the engine may not know of. Default: there are none.
 	Volumes func() ([]string, error)
@@ -79,10 +85,15 @@ type Config struct {
 	Burst int
 }
 
+// Source opens the archive of an image, by the name by which a pod wants it. fs.ErrNotExist: it has none. Safe for concurrent use.
+type Source interface {
+	Open(ctx context.Context, image string) (io.ReadCloser, error)
+}
+
 // Puller makes images present. Safe for concurrent use.
 type Puller struct {
 	config  Config
-	records *records
+	records *Records
 	brought *store
 	gate    *gate.Gate
 	rate    flowcontrol.PassiveRateLimiter // nil: no limit
@@ -112,11 +123,13 @@ func New(config Config) (*Puller, error) {
 	if config.Parallel <= 0 {
 		config.Parallel = 5
 	}
-	r, err := openRecords(config.Dir)
-	if err != nil {
-		return nil, err
+	r := config.Records
+	if r == nil {
+		var err error
+		if r, err = OpenRecords(config.Dir); err != nil {
+			return nil, err
+		}
 	}
-	r.verification = config.Verification
 	dir := ""
 	if config.Dir != "" {
 		dir = filepath.Join(config.Dir, "brought")
@@ -165,7 +178,7 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, w Wanted) (*contai
 		policy = defaultPolicy(named)
 	}
 	usable := func(logins []login) bool {
-		return local != nil && policy != corev1.PullAlways && p.records.allows(w.Image, local.ID, logins)
+		return local != nil && policy != corev1.PullAlways && p.records.allows(p.config.Verification, w.Image, local, logins)
 	}
 	present := func() (*container.Image, error) {
 		p.config.Recorder.Event(w.Of, corev1.EventTypeNormal, "Pulled",
@@ -204,7 +217,17 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, w Wanted) (*contai
 		p.config.Recorder.Event(w.Of, corev1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
 			fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", missing))
 	}
+	w.Policy = policy
 	return p.pull(ctx, pod, w, k, logins)
+}
+
+// Free returns an image that is here and that any pod may have, whatever its logins: container.ErrNotFound if there is none.
+func (p *Puller) Free(ctx context.Context, image string) (*container.Image, error) {
+	local, err := p.config.Runtime.Image(ctx, image)
+	if err == nil && !p.records.allows(p.config.Verification, image, local, nil) {
+		return nil, fmt.Errorf("image %q wants a login: %w", image, container.ErrNotFound)
+	}
+	return local, err
 }
 
 // waits says that a pull must still wait, after one that has failed.
@@ -241,7 +264,7 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Wanted, k key, log
 			before = nil // what comes may have been there
 		}
 		pulling = p.config.Clock.Now()
-		img, err = p.try(ctx, w.Image, logins)
+		img, err = p.try(ctx, w, logins)
 		return err
 	})
 	if ctx.Err() != nil {
@@ -309,8 +332,30 @@ func (p *Puller) present(ctx context.Context) (map[string]bool, error) {
 	return ids, nil
 }
 
-// try pulls with one login after the other until one succeeds, and notes which.
-func (p *Puller) try(ctx context.Context, image string, logins []login) (img *container.Image, err error) {
+// fetch has the image from the source, nil if that has none. By a digest a registry knows it.
+func (p *Puller) fetch(ctx context.Context, w Wanted) (*container.Image, error) {
+	if named, err := reference.ParseNormalizedNamed(w.Image); err != nil || p.config.Source == nil || w.Policy != corev1.PullIfNotPresent {
+		return nil, err
+	} else if _, digested := named.(reference.Digested); digested {
+		return nil, nil
+	}
+	archive, err := p.config.Source.Open(ctx, w.Image)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer archive.Close()
+	if err := p.config.Runtime.LoadImage(ctx, archive); err != nil {
+		return nil, err
+	}
+	return p.config.Runtime.Image(ctx, w.Image)
+}
+
+// try has an image from the source, or pulls it with one login after the other until one succeeds, and notes which.
+func (p *Puller) try(ctx context.Context, w Wanted, logins []login) (img *container.Image, err error) {
+	image := w.Image
 	if p.rate != nil && !p.rate.TryAccept() {
 		return nil, errRate
 	}
@@ -327,6 +372,13 @@ func (p *Puller) try(ctx context.Context, image string, logins []login) (img *co
 			img, err = nil, errors.Join(err, nerr)
 		}
 	}()
+	img, unfetched := p.fetch(ctx, w)
+	if img != nil || ctx.Err() != nil {
+		return img, unfetched
+	}
+	if unfetched != nil {
+		klog.FromContext(ctx).Info("An image is looked for in registries only", "image", image, "err", unfetched)
+	}
 	if len(logins) == 0 {
 		return p.config.Runtime.PullImage(ctx, image, nil)
 	}

@@ -4,15 +4,20 @@
 package image
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -132,6 +137,68 @@ func TestEnsure(t *testing.T) {
 			}
 			if got := f.pulled.Load(); (got == 1048576) != slices.Equal(test.events, pulled) {
 				t.Errorf("told of %d bytes", got)
+			}
+		})
+	}
+}
+
+// registryless is a Source that has one image.
+type registryless struct {
+	image *container.Image
+	asked []string
+	fail  error
+	cut   bool // the archive breaks off
+}
+
+func (s *registryless) Open(_ context.Context, name string) (io.ReadCloser, error) {
+	s.asked = append(s.asked, name)
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	if !slices.Contains(s.image.RepoTags, name) {
+		return nil, fmt.Errorf("none: %w", fs.ErrNotExist)
+	}
+	data, err := json.Marshal(s.image)
+	if s.cut {
+		return io.NopCloser(io.MultiReader(bytes.NewReader(data), iotest.ErrReader(io.ErrUnexpectedEOF))), err
+	}
+	return io.NopCloser(bytes.NewReader(data)), err
+}
+
+// What a source has is not pulled; what it has not, or is wanted as a registry has it, is.
+func TestSource(t *testing.T) {
+	built := &container.Image{ID: "sha256:" + strings.Repeat("b", 64), RepoTags: []string{"built:1"}, SizeBytes: 7}
+	digest := "x@sha256:" + strings.Repeat("a", 64)
+	for _, test := range []struct {
+		name, image string
+		policy      corev1.PullPolicy
+		fail        error
+		asked, cut  bool
+		reason      string
+	}{
+		{name: "built", image: "built:1", policy: corev1.PullIfNotPresent, asked: true},
+		{name: "built, and cut off", image: "built:1", policy: corev1.PullIfNotPresent, asked: true, cut: true, reason: ReasonPull},
+		{name: "in a registry", image: "x:1", policy: corev1.PullIfNotPresent, asked: true},
+		{name: "while the source is away", image: "x:1", policy: corev1.PullIfNotPresent, asked: true, fail: errors.New("away")},
+		{name: "nowhere", image: "y:1", policy: corev1.PullIfNotPresent, asked: true, reason: ReasonPull},
+		{name: "always", image: "built:1", policy: corev1.PullAlways, reason: ReasonPull},
+		{name: "never", image: "built:1", policy: corev1.PullNever, reason: ReasonNeverPull},
+		{name: "by its digest", image: digest, policy: corev1.PullIfNotPresent, reason: ReasonPull},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(nil)
+			f.runtime.Publish("x:1", nil)
+			source := &registryless{image: built, fail: test.fail, cut: test.cut}
+			f.config.Source = source
+			img, err := f.ensure(t, test.image, test.policy)
+			if (err == nil) != (test.reason == "") || err != nil && err.Reason != test.reason || err == nil && img == nil {
+				t.Errorf("got %v, %+v, want %q", img, err, test.reason)
+			}
+			if (len(source.asked) > 0) != test.asked {
+				t.Errorf("asked for %v", source.asked)
+			}
+			if pulls := f.runtime.Calls("PullImage"); test.image == "built:1" && test.reason == "" && len(pulls) > 0 {
+				t.Errorf("pulled: %v", pulls)
 			}
 		})
 	}

@@ -45,23 +45,52 @@ func (e *TakenError) Error() string {
 	return fmt.Sprintf("%s is there already and not %s: drivers that mount it do not find this kubelet", e.Path, e.Root)
 }
 
-// Claim makes path a link to root, an absolute path, if nothing is there. Whose the link is, is where it leads: two clusters of a
-// machine never have the same root, so that the first has it until Release. It fails with a *TakenError if path is another's.
+// Claim makes path a link to root, an absolute path, if nothing is there, or a link that leads nowhere: that of a cluster whose
+// data were deleted by hand. Whose the link is, is where it leads: two clusters of a machine never have the same root, so that the
+// first has it until Release. It fails with a *TakenError if path is another's.
 func Claim(path, root string) error {
 	err := os.Symlink(root, path)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	there, err := os.Stat(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = replaceDangling(path, root); err == nil {
+			there, err = os.Stat(path)
+		}
+	}
+	if err != nil {
 		return err
 	}
-	own, oerr := os.Stat(root)
-	if oerr != nil {
-		return oerr
+	own, err := os.Stat(root)
+	if err != nil {
+		return err
 	}
-	if err != nil || !os.SameFile(there, own) {
+	if !os.SameFile(there, own) {
 		return &TakenError{path, root}
+	}
+	return nil
+}
+
+// replaceDangling lets path lead to root if it leads nowhere. Of two that do so at once the second finds the first one's: the
+// directory is locked meanwhile.
+func replaceDangling(path, root string) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("locking %s: %w", dir.Name(), err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := unix.Unlink(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the link %s, which leads nowhere: %w", path, err)
+	}
+	if err := os.Symlink(root, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
 	}
 	return nil
 }

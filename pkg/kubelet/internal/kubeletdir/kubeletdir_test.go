@@ -5,8 +5,10 @@ package kubeletdir
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
@@ -44,7 +46,7 @@ func TestClaim(t *testing.T) {
 		{name: "another cluster's", before: func(path, _, other string) error { return os.Symlink(other, path) }, taken: true, claimed: "OTHER", left: "OTHER"},
 		{
 			name: "that of a cluster that is gone", before: func(path, _, other string) error { return errors.Join(os.Symlink(other, path), os.Remove(other)) },
-			taken: true, claimed: "OTHER", left: "OTHER",
+			claimed: "ROOT",
 		},
 		{
 			name:   "somebody's that leads to the root all the same",
@@ -77,6 +79,44 @@ func TestClaim(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Of many that find a link which leads nowhere, one has it.
+func TestClaim_DanglingAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "standard")
+	if err := os.Symlink(filepath.Join(dir, "gone"), path); err != nil {
+		t.Fatal(err)
+	}
+	const clusters = 8
+	claimed := make(chan string, clusters)
+	var all sync.WaitGroup
+	for i := range clusters {
+		root := filepath.Join(dir, fmt.Sprint("root", i))
+		if err := os.Mkdir(root, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			err := Claim(path, root)
+			if _, taken := errors.AsType[*TakenError](err); taken {
+				return
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			claimed <- root
+		})
+	}
+	all.Wait()
+	close(claimed)
+	var got []string
+	for root := range claimed {
+		got = append(got, root)
+	}
+	if len(got) != 1 || got[0] != what(t, path) {
+		t.Errorf("claimed by %v, and leads to %s", got, what(t, path))
 	}
 }
 

@@ -169,6 +169,8 @@ type Request struct {
 	RecursiveReadOnly bool
 	// CgroupParent of the pod.
 	CgroupParent string
+	// Handler is the sandbox's.
+	Handler string
 	// Target is the running container whose processes an ephemeral container sees, "" for none.
 	Target string
 	// Labels are what whoever starts the container wants to find of it later.
@@ -180,7 +182,7 @@ type Request struct {
 func (b *Builder) Container(ctx context.Context, r Request) (container.ContainerConfig, error) {
 	pod, c := r.Pod, r.Container
 	cfg := container.ContainerConfig{
-		Pod: Identity(pod), Name: c.Name, Type: r.Type, Attempt: r.Attempt, Hash: podspec.Hash(c),
+		Pod: Identity(pod), Name: c.Name, Type: r.Type, Handler: r.Handler, Attempt: r.Attempt, Hash: podspec.Hash(c),
 		Image: r.Image.ID, ImageRef: c.Image,
 		WorkingDir: c.WorkingDir,
 		Stdin:      c.Stdin, StdinOnce: c.StdinOnce, TTY: c.TTY,

@@ -68,10 +68,13 @@ func TestRuntime(t *testing.T) {
 	r := m.Runtime(engine)
 	ctx := t.Context()
 	sb, err := r.CreateSandbox(ctx, container.SandboxConfig{Pod: container.Pod{UID: "u"}})
+	if err == nil {
+		_, err = r.StartSandbox(ctx, sb)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.Inspect(ctx, sb.ID); err != nil {
+	if _, _, err := r.Inspect(ctx, sb); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := r.Inspect(ctx, "absent"); err == nil {

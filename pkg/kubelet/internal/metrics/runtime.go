@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +22,8 @@ func (m *Metrics) Runtime(r container.Runtime) container.Runtime { return &count
 
 type counted struct {
 	container.Runtime
-	m *Metrics
+	m         *Metrics
+	sandboxes sync.Map // those that are being made, a sandbox by id
 }
 
 // count notes a call that is over.
@@ -55,16 +57,39 @@ func (c *counted) Version(ctx context.Context) (container.Version, error) {
 	return timed(c.m, "version", func() (container.Version, error) { return c.Runtime.Version(ctx) })
 }
 
-func (c *counted) CreateSandbox(ctx context.Context, cfg container.SandboxConfig) (*container.Sandbox, error) {
+// sandbox is one that is being made; upstream counts its creation and its start as one operation.
+type sandbox struct {
+	handler string
+	began   time.Time
+}
+
+func (c *counted) CreateSandbox(ctx context.Context, cfg container.SandboxConfig) (string, error) {
 	c.m.startedPods.Inc()
-	began := c.m.clock.Now()
-	s, err := timed(c.m, "run_podsandbox", func() (*container.Sandbox, error) { return c.Runtime.CreateSandbox(ctx, cfg) })
-	c.m.sandboxDuration.WithLabelValues(cfg.Handler).Observe(c.m.clock.Since(began).Seconds())
+	sb := sandbox{cfg.Handler, c.m.clock.Now()}
+	id, err := c.Runtime.CreateSandbox(ctx, cfg)
 	if err != nil {
-		c.m.sandboxErrors.WithLabelValues(cfg.Handler).Inc()
-		c.m.startedPodErrors.Inc()
+		c.ran(sb, err)
+		return "", err
+	}
+	c.sandboxes.Store(id, sb)
+	return id, nil
+}
+
+func (c *counted) StartSandbox(ctx context.Context, id string) (*container.Sandbox, error) {
+	s, err := c.Runtime.StartSandbox(ctx, id)
+	if sb, known := c.sandboxes.LoadAndDelete(id); known {
+		c.ran(sb.(sandbox), err)
 	}
 	return s, err
+}
+
+func (c *counted) ran(s sandbox, err error) {
+	c.m.note("run_podsandbox", s.began, err)
+	c.m.sandboxDuration.WithLabelValues(s.handler).Observe(c.m.clock.Since(s.began).Seconds())
+	if err != nil {
+		c.m.sandboxErrors.WithLabelValues(s.handler).Inc()
+		c.m.startedPodErrors.Inc()
+	}
 }
 
 func (c *counted) StopSandbox(ctx context.Context, id string) error {
@@ -72,6 +97,7 @@ func (c *counted) StopSandbox(ctx context.Context, id string) error {
 }
 
 func (c *counted) RemoveSandbox(ctx context.Context, id string) error {
+	c.sandboxes.Delete(id)
 	return c.do("remove_podsandbox", func() error { return c.Runtime.RemoveSandbox(ctx, id) })
 }
 

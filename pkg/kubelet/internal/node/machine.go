@@ -23,9 +23,16 @@ import (
 )
 
 // Host reads facts about the machine below root ("/" in production).
-type Host struct{ Root string }
+type Host struct {
+	Root string
+	// CPU and Memory are how much of it the node has; zero is all.
+	CPU, Memory resource.Quantity
+}
 
-// Capacity returns what the machine has. dir is the file system whose size counts.
+// Sized says that the node has only a part of the machine.
+func (h Host) Sized() bool { return !h.CPU.IsZero() || !h.Memory.IsZero() }
+
+// Capacity returns what the node has of the machine. dir is the file system whose size counts.
 func (h Host) Capacity(dir string, maxPods int) (corev1.ResourceList, error) {
 	memory, err := h.memory()
 	if err != nil {
@@ -41,6 +48,11 @@ func (h Host) Capacity(dir string, maxPods int) (corev1.ResourceList, error) {
 		corev1.ResourceMemory:           *resource.NewQuantity(memory, resource.BinarySI),
 		corev1.ResourceEphemeralStorage: *resource.NewQuantity(disk, resource.BinarySI),
 		corev1.ResourcePods:             *resource.NewQuantity(int64(maxPods), resource.DecimalSI),
+	}
+	for name, part := range map[corev1.ResourceName]resource.Quantity{corev1.ResourceCPU: h.CPU, corev1.ResourceMemory: h.Memory} {
+		if whole := capacity[name]; !part.IsZero() && part.Cmp(whole) < 0 {
+			capacity[name] = part
+		}
 	}
 	pools, _ := filepath.Glob(filepath.Join(h.Root, "sys/kernel/mm/hugepages/hugepages-*kB"))
 	for _, p := range pools {

@@ -81,18 +81,21 @@ func (s *subject) expect(want ...types.UID) {
 func (s *subject) pod(r container.Runtime, uid types.UID) (sandbox, id string) {
 	s.t.Helper()
 	p := container.Pod{UID: uid, Namespace: "ns", Name: "pod-" + string(uid)}
-	sb, err := r.CreateSandbox(s.t.Context(), container.SandboxConfig{Pod: p})
+	sandbox, err := r.CreateSandbox(s.t.Context(), container.SandboxConfig{Pod: p})
+	if err == nil {
+		_, err = r.StartSandbox(s.t.Context(), sandbox)
+	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	id, err = r.CreateContainer(s.t.Context(), sb.ID, container.ContainerConfig{Pod: p, Name: "c", Image: s.engine.AddImage("x", nil).ID})
+	id, err = r.CreateContainer(s.t.Context(), sandbox, container.ContainerConfig{Pod: p, Name: "c", Image: s.engine.AddImage("x", nil).ID})
 	if err == nil {
 		err = r.StartContainer(s.t.Context(), id)
 	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return sb.ID, id
+	return sandbox, id
 }
 
 // state is that of the container of a pod as the PLEG has it, "" if there is none.
@@ -253,11 +256,19 @@ func TestLostAnswers(t *testing.T) {
 			t.Fatal("the answer came")
 		}
 		obs, err := s.Pod(t.Context(), "a")
-		if err != nil || obs.Sandbox() == nil {
+		if err != nil || len(obs.Sandboxes) != 1 {
+			t.Fatalf("%+v, %v", obs, err)
+		}
+		sandbox := obs.Sandboxes[0].ID
+		s.engine.LoseOnce("StartSandbox")
+		if _, err := r.StartSandbox(t.Context(), sandbox); err == nil {
+			t.Fatal("the answer came")
+		}
+		if obs, err := s.Pod(t.Context(), "a"); err != nil || obs.Sandbox() == nil {
 			t.Fatalf("%+v, %v", obs, err)
 		}
 		s.engine.LoseOnce("CreateContainer")
-		if _, err := r.CreateContainer(t.Context(), obs.Sandbox().ID, container.ContainerConfig{Pod: p, Name: "c", Image: s.engine.AddImage("x", nil).ID}); err == nil {
+		if _, err := r.CreateContainer(t.Context(), sandbox, container.ContainerConfig{Pod: p, Name: "c", Image: s.engine.AddImage("x", nil).ID}); err == nil {
 			t.Fatal("the answer came")
 		}
 		if got := s.state("a"); got != container.StateCreated {

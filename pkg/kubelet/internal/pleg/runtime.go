@@ -30,14 +30,19 @@ func (t *told) changed(id string, err error) error {
 	return err
 }
 
-func (t *told) CreateSandbox(ctx context.Context, c container.SandboxConfig) (*container.Sandbox, error) {
-	s, err := t.Runtime.CreateSandbox(ctx, c)
+func (t *told) CreateSandbox(ctx context.Context, c container.SandboxConfig) (string, error) {
+	id, err := t.Runtime.CreateSandbox(ctx, c)
 	if err != nil {
 		t.pleg.missed(c.Pod)
-		return nil, err
+		return "", err
 	}
-	t.pleg.touched(c.Pod, s.ID)
-	return s, nil
+	t.pleg.touched(c.Pod, id)
+	return id, nil
+}
+
+func (t *told) StartSandbox(ctx context.Context, id string) (*container.Sandbox, error) {
+	s, err := t.Runtime.StartSandbox(ctx, id)
+	return s, t.changed(id, err)
 }
 
 func (t *told) CreateContainer(ctx context.Context, sandboxID string, c container.ContainerConfig) (string, error) {

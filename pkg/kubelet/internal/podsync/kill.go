@@ -149,26 +149,26 @@ func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Dura
 	if f := s.recall(ctx, n, pod); f != nil && f.Grace > 0 {
 		grace = min(grace, f.Grace)
 	}
-	s.cfg.Probes.StopKilling(pod.UID)
 	look, err := s.look(ctx, n, pod)
 	if err != nil {
 		return err
 	}
+	s.watch(look) // an earlier process may have begun to stop it
+	s.cfg.Probes.StopKilling(pod.UID)
+	if look, err = s.look(ctx, n, pod); err != nil {
+		return err
+	}
 	s.publish(ctx, n, look, false, false)
-	if err := s.kill(ctx, n, look, grace); err != nil {
+	stopTelling := s.tell(ctx, n, pod)
+	err = s.kill(ctx, n, look, grace)
+	stopTelling()
+	if err != nil {
 		if ctx.Err() == nil {
 			s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "FailedKillPod", fmt.Sprintf("error killing pod: %v", err))
 		}
 		return err
 	}
-	if look, err = s.look(ctx, n, pod); err != nil {
-		return err
-	}
-	if alive := look.Observed.Alive(); len(alive) > 0 {
-		return fmt.Errorf("container %q is still running", alive[0].Name)
-	}
-	s.cfg.Probes.Remove(pod.UID)
-	if err := s.stopSandboxes(ctx, pod, look.Observed); err != nil {
+	if err := s.close(ctx, n, look); err != nil {
 		return err
 	}
 	if err := s.cfg.Claims.Unprepare(ctx, pod.UID); err != nil {
@@ -179,6 +179,45 @@ func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Dura
 	}
 	s.publish(ctx, n, look, true, true)
 	return nil
+}
+
+// tell publishes what readiness probes find out about a pod that is being stopped: traffic goes to it for as long as it is ready, or only
+// until it is not, by its own choice.
+func (s *Syncer) tell(ctx context.Context, n *notes, pod *corev1.Pod) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-n.probed:
+			}
+			if look, err := s.look(ctx, n, pod); err == nil && ctx.Err() == nil {
+				s.publish(ctx, n, look, false, false)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// close stops the sandboxes of a pod whose containers have ended, and looks meanwhile whether they have: the engine is busy with each
+// for some time after it has said so.
+func (s *Syncer) close(ctx context.Context, n *notes, before *snapshot.Pod) error {
+	var stopped error
+	var wg sync.WaitGroup
+	wg.Go(func() { stopped = s.stopSandboxes(ctx, before.Pod, before.Observed) })
+	look, err := s.look(ctx, n, before.Pod)
+	wg.Wait()
+	if err != nil {
+		return err
+	}
+	if alive := look.Observed.Alive(); len(alive) > 0 {
+		return fmt.Errorf("container %q is still running", alive[0].Name)
+	}
+	s.cfg.Probes.Remove(before.UID)
+	return stopped
 }
 
 // Fail makes f the reason for the end of a pod, which its worker has to be told to bring about. It returns false if there is a

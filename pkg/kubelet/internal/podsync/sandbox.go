@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,58 +18,111 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
+	"minik8s.io/minik8s/pkg/network"
+	"minik8s.io/minik8s/pkg/network/bandwidth"
 )
 
-// sandbox makes the pod's sandbox, after removing what is left of an older one.
-func (s *Syncer) sandbox(ctx context.Context, n *notes, look *snapshot.Pod, a Actions) error {
+// sandbox makes the pod's sandbox, after removing what is left of an older one, and the containers that start first in a new one.
+func (s *Syncer) sandbox(ctx context.Context, n *notes, look *snapshot.Pod, a Actions) (made, error) {
 	pod := look.Pod
 	if a.Recreate {
 		s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 		if err := s.kill(ctx, n, look, podworker.Grace(pod)); err != nil {
-			return err
+			return nil, err
 		}
 		if look.Observed != nil {
 			if err := s.stopSandboxes(ctx, pod, look.Observed); err != nil {
-				return err
+				return nil, err
 			}
 			if err := s.removeStopped(ctx, look.Observed.Sandboxes, nil); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
 	parent, err := s.group(n, pod)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.mount(ctx, pod, nil); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.prepare(ctx, pod); err != nil {
-		return err
+		return nil, err
 	}
 	cfg, err := s.cfg.Builder.Sandbox(pod, a.SandboxAttempt, parent)
 	if class := pod.Spec.RuntimeClassName; err == nil && class != nil && *class != "" {
 		cfg.Handler, err = s.cfg.Handler(ctx, *class)
 	}
+	var first made
 	if err == nil {
-		var sb *container.Sandbox
-		err = s.cfg.Starts.Do(ctx, func() (err error) {
-			ctx, done := s.whole(ctx)
-			defer done()
-			sb, err = s.cfg.Runtime.CreateSandbox(ctx, cfg)
-			return err
-		})
-		if err == nil {
-			_, err = s.connect(ctx, n, pod, sb)
-		}
+		first, err = s.run(ctx, n, look, a, cfg)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
 			s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
 		}
-		return fmt.Errorf("creating sandbox: %w", err)
+		return nil, fmt.Errorf("creating sandbox: %w", err)
 	}
-	return nil
+	return first, nil
+}
+
+// run makes and starts a sandbox, and connects it. Starting it takes the engine longer than making the containers that come first,
+// so that these are made meanwhile.
+func (s *Syncer) run(ctx context.Context, n *notes, look *snapshot.Pod, a Actions, cfg container.SandboxConfig) (made, error) {
+	var id string
+	var first made
+	var ahead sync.WaitGroup
+	aheadCtx, stop := context.WithCancel(ctx)
+	defer ahead.Wait()
+	defer stop()
+	var sb *container.Sandbox
+	if err := s.cfg.Starts.Do(ctx, func() (err error) {
+		ctx, done := s.whole(ctx)
+		defer done()
+		if id, err = s.cfg.Runtime.CreateSandbox(ctx, cfg); err != nil {
+			return err
+		}
+		if !a.Recreate { // else it is not known yet what is left of them
+			ahead.Go(func() { first = s.ahead(aheadCtx, n, look, cfg, id) })
+		}
+		sb, err = s.cfg.Runtime.StartSandbox(ctx, id)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if _, err := s.connect(ctx, n, look.Pod, sb); err != nil {
+		return nil, err
+	}
+	ahead.Wait()
+	return first, nil
+}
+
+// ahead makes the containers that start first once the sandbox runs.
+func (s *Syncer) ahead(ctx context.Context, n *notes, look *snapshot.Pod, cfg container.SandboxConfig, sandboxID string) made {
+	then := *look
+	then.Sandbox = &container.Sandbox{ID: sandboxID, Pod: cfg.Pod, Attempt: cfg.Attempt, State: container.StateRunning, Network: cfg.Network, Handler: cfg.Handler}
+	starts := Compute(&then).Start
+	in := surroundings{ips: s.cfg.HostIPs, cgroup: cfg.CgroupParent, images: s.volumeImages(ctx, look.Pod, starts)}
+	if cfg.Network != container.NamespaceNode {
+		addrs, err := s.cfg.Network.Reserve(ctx, sandboxID)
+		if err != nil {
+			return nil // who connects the sandbox has the same error
+		}
+		in.ips = texts(addrs)
+	}
+	first := made{}
+	for _, st := range starts {
+		first[st.Of.Spec.Name] = s.make(ctx, n, &then, st, in)
+	}
+	return first
+}
+
+func texts(addrs []netip.Addr) []string {
+	out := make([]string, len(addrs))
+	for i, a := range addrs {
+		out[i] = a.String()
+	}
+	return out
 }
 
 // connect gives a sandbox its addresses and host ports, and returns the addresses. It repeats what has failed, and what a kubelet
@@ -82,18 +136,19 @@ func (s *Syncer) connect(ctx context.Context, n *notes, pod *corev1.Pod, sb *con
 	n.mu.Unlock()
 	addrs := s.cfg.Network.Addresses(sb.ID)
 	if !connected || len(addrs) == 0 {
-		var err error
-		if addrs, err = s.cfg.Network.SetUp(ctx, sb.ID, fmt.Sprintf("/proc/%d/ns/net", sb.Pid)); err != nil {
+		limits, err := bandwidth.Of(pod.Annotations)
+		if err != nil {
+			return nil, fmt.Errorf("setting up pod network: %w", err)
+		}
+		of := network.Pod{SandboxID: sb.ID, Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Bandwidth: limits}
+		if addrs, err = s.cfg.Network.SetUp(ctx, of, fmt.Sprintf("/proc/%d/ns/net", sb.Pid)); err != nil {
 			return nil, fmt.Errorf("setting up pod network: %w", err)
 		}
 		n.mu.Lock()
 		n.connected = sb.ID
 		n.mu.Unlock()
 	}
-	ips := make([]string, len(addrs))
-	for i, a := range addrs {
-		ips[i] = a.String()
-	}
+	ips := texts(addrs)
 	if ports := hostPorts(pod); len(ports) > 0 {
 		if err := s.cfg.HostPorts.Set(pod.UID, ips, ports); err != nil {
 			return nil, fmt.Errorf("publishing host ports: %w", err)
@@ -123,11 +178,7 @@ func (s *Syncer) podIPs(obs *observed.Pod) []string {
 	if sb.Network == container.NamespaceNode {
 		return s.cfg.HostIPs
 	}
-	var ips []string
-	for _, a := range s.cfg.Network.Addresses(sb.ID) {
-		ips = append(ips, a.String())
-	}
-	return ips
+	return texts(s.cfg.Network.Addresses(sb.ID))
 }
 
 // stopSandboxes ends what runs of a pod's sandboxes, and takes their network away meanwhile.

@@ -31,7 +31,7 @@ const (
 )
 
 // containers carries out what is to be done in a running sandbox.
-func (s *Syncer) containers(ctx context.Context, n *notes, look *snapshot.Pod, a Actions) error {
+func (s *Syncer) containers(ctx context.Context, n *notes, look *snapshot.Pod, a Actions, first made) error {
 	pod := look.Pod
 	ips, err := s.connect(ctx, n, pod, a.Sandbox)
 	if err != nil {
@@ -50,6 +50,9 @@ func (s *Syncer) containers(ctx context.Context, n *notes, look *snapshot.Pod, a
 		}
 	}
 	for _, c := range a.Remove {
+		if first[c.Name].id == c.ID {
+			continue // it is to be started
+		}
 		if err := s.remove(ctx, c); err != nil {
 			return err
 		}
@@ -59,10 +62,15 @@ func (s *Syncer) containers(ctx context.Context, n *notes, look *snapshot.Pod, a
 	}
 	s.resize(ctx, n, look)
 	var errs []error
-	in := surroundings{ips: ips, cgroup: parent, images: s.volumeImages(ctx, pod, a.Start)}
+	rest := slices.DeleteFunc(slices.Clone(a.Start), func(st Start) bool { _, is := first[st.Of.Spec.Name]; return is })
+	in := surroundings{ips: ips, cgroup: parent, images: s.volumeImages(ctx, pod, rest)}
 	for _, st := range a.Start {
 		name := st.Of.Spec.Name
-		err := s.start(ctx, n, look, st, in)
+		m, is := first[name]
+		if !is {
+			m.cfg, m.err = s.resolve(ctx, look, st, in)
+		}
+		err := s.start(ctx, n, look, st, in.ips, m)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -135,17 +143,33 @@ func (in surroundings) of(c *corev1.Container) (map[string]*container.Image, err
 	return out, nil
 }
 
-// start creates and starts one container and runs its postStart hook. Errors are *WaitError unless ctx ended.
-func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Start, in surroundings) error {
+// creation is a container that was made, or how one is to be made: id is "" until it is. err is why it cannot be, which was told.
+type creation struct {
+	cfg container.ContainerConfig
+	id  string
+	err error
+}
+
+// made are creations by the name of the container.
+type made map[string]creation
+
+// make creates a container that is started later.
+func (s *Syncer) make(ctx context.Context, n *notes, look *snapshot.Pod, st Start, in surroundings) (c creation) {
+	if c.cfg, c.err = s.resolve(ctx, look, st, in); c.err != nil {
+		return c
+	}
+	c.err = s.cfg.Starts.Do(ctx, func() (err error) {
+		c.id, err = s.create(ctx, n, look, st, c.cfg)
+		return err
+	})
+	return c
+}
+
+// resolve gets a container's image and all else that it needs. Errors are *WaitError unless ctx ended.
+func (s *Syncer) resolve(ctx context.Context, look *snapshot.Pod, st Start, in surroundings) (container.ContainerConfig, error) {
 	pod, c := look.Pod, st.Of.Spec
 	ref := podspec.Ref(pod, c.Name)
-	failed := func(reason string, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		s.cfg.Recorder.Event(ref, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
-		return &WaitError{Reason: reason, Message: err.Error()}
-	}
+	none := container.ContainerConfig{}
 	volumes, err := in.of(c)
 	var img *container.Image
 	if err == nil {
@@ -153,51 +177,84 @@ func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Sta
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return none, ctx.Err()
 		}
 		w := &WaitError{Reason: reasonImageUnstated, Message: err.Error()}
 		errors.As(err, &w)
 		s.cfg.Recorder.Event(ref, corev1.EventTypeWarning, "Failed", "Error: "+w.Reason)
-		return w
+		return none, w
 	}
 	target := ""
 	if name := st.Of.Target; name != "" {
 		t := look.Find(name)
 		if t == nil || !t.Running() {
-			return failed(reasonConfig, fmt.Errorf("unable to find target container %q", name))
+			return none, s.failed(ctx, ref, reasonConfig, fmt.Errorf("unable to find target container %q", name))
 		}
 		target = t.Latest.ID
 	}
 	cfg, err := s.cfg.Builder.Container(ctx, launch.Request{
 		Pod: pod, Container: c, Type: st.Of.Type, Attempt: st.Attempt, Image: img, Volumes: volumes, PodIPs: in.ips,
 		RecursiveReadOnly: s.cfg.RecursiveReadOnly(look.Sandbox.Handler), CgroupParent: in.cgroup, Target: target,
-		Labels: snapshot.RunLabels(look.Run),
+		Handler: look.Sandbox.Handler, Labels: snapshot.RunLabels(look.Run),
 	})
 	if err != nil {
 		reason := reasonConfig
 		if _, is := errors.AsType[*plugin.EngineError](err); is {
 			reason = reasonCreate
 		}
-		return failed(reason, err)
+		return none, s.failed(ctx, ref, reason, err)
 	}
-	var id string
-	if err := s.cfg.Starts.Do(ctx, func() (err error) {
-		whole, done := s.whole(ctx)
-		defer done()
-		if id, err = s.cfg.Runtime.CreateContainer(whole, look.Sandbox.ID, cfg); err != nil {
-			return failed(reasonCreate, err)
-		}
-		s.cfg.Recorder.Event(ref, corev1.EventTypeNormal, "Created", "Container created")
+	return cfg, nil
+}
+
+// failed tells why a container cannot be started, unless ctx ended.
+func (s *Syncer) failed(ctx context.Context, ref *corev1.ObjectReference, reason string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.cfg.Recorder.Event(ref, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
+	return &WaitError{Reason: reason, Message: err.Error()}
+}
+
+// create has the engine make a container.
+func (s *Syncer) create(ctx context.Context, n *notes, look *snapshot.Pod, st Start, cfg container.ContainerConfig) (string, error) {
+	ref := podspec.Ref(look.Pod, cfg.Name)
+	whole, done := s.whole(ctx)
+	defer done()
+	id, err := s.cfg.Runtime.CreateContainer(whole, look.Sandbox.ID, cfg)
+	if err != nil {
+		return "", s.failed(ctx, ref, reasonCreate, err)
+	}
+	s.cfg.Recorder.Event(ref, corev1.EventTypeNormal, "Created", "Container created")
+	if !st.Exited.IsZero() {
 		n.mu.Lock()
-		if !st.Exited.IsZero() {
-			n.backoff[c.Name] = n.backoff[c.Name].Next(st.Exited, s.cfg.MaxBackoff)
-		}
+		n.backoff[cfg.Name] = n.backoff[cfg.Name].Next(st.Exited, s.cfg.MaxBackoff)
 		n.mu.Unlock()
+	}
+	return id, nil
+}
+
+// start creates one container, if it was not yet, starts it and runs its postStart hook. Errors are *WaitError unless ctx ended.
+func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Start, ips []string, m creation) error {
+	if m.err != nil {
+		return m.err
+	}
+	pod, c := look.Pod, st.Of.Spec
+	ref := podspec.Ref(pod, c.Name)
+	id := m.id
+	if err := s.cfg.Starts.Do(ctx, func() (err error) {
+		if id == "" {
+			if id, err = s.create(ctx, n, look, st, m.cfg); err != nil {
+				return err
+			}
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		whole, done := s.whole(ctx)
+		defer done()
 		if err := s.cfg.Runtime.StartContainer(whole, id); err != nil {
-			return failed(reasonRun, err)
+			return s.failed(ctx, ref, reasonRun, err)
 		}
 		s.cfg.Recorder.Event(ref, corev1.EventTypeNormal, "Started", "Container started")
 		return nil
@@ -208,8 +265,8 @@ func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Sta
 		return nil
 	}
 	ip := ""
-	if len(in.ips) > 0 {
-		ip = in.ips[0]
+	if len(ips) > 0 {
+		ip = ips[0]
 	}
 	if err := s.hooks.Run(ctx, c.Lifecycle.PostStart, c, id, ip); err != nil {
 		if ctx.Err() != nil {

@@ -33,6 +33,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 	"minik8s.io/minik8s/pkg/network"
+	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
 // Volumes is the part of the volume manager that syncing needs.
@@ -91,16 +92,18 @@ type Config struct {
 	Runtime container.Runtime
 	// RuntimeName prefixes container ids in the API ("docker").
 	RuntimeName string
-	Network     network.Plugin
-	HostPorts   HostPorts
-	Images      Images
-	Volumes     Volumes
-	Cgroups     Cgroups
-	Builder     *launch.Builder
-	Status      *status.Manager
-	Failures    Failures
-	Devices     Devices
-	Claims      Claims
+	// Dial connects from where the node is. nil: from where the process is.
+	Dial      namespace.Dial
+	Network   network.Plugin
+	HostPorts HostPorts
+	Images    Images
+	Volumes   Volumes
+	Cgroups   Cgroups
+	Builder   *launch.Builder
+	Status    *status.Manager
+	Failures  Failures
+	Devices   Devices
+	Claims    Claims
 	// Resizes are those that wait for room.
 	Resizes *allocation.Waiting
 	// MaxBackoff is how long a container that crashes waits at most.
@@ -154,6 +157,9 @@ type notes struct {
 	tight string
 	// connected is the sandbox whose network this process has seen to be complete.
 	connected string
+
+	// probed holds one value if a probe has another result since it was taken.
+	probed chan struct{}
 }
 
 // New returns a Syncer. When ctx ends it gives up also what a step of a pod must not: see whole.
@@ -161,7 +167,7 @@ func New(ctx context.Context, cfg Config) *Syncer {
 	return &Syncer{
 		ctx:   ctx,
 		cfg:   cfg,
-		hooks: hook.Runner{Exec: cfg.Runtime, Clock: cfg.Clock, SleepEnded: cfg.SleepEnded},
+		hooks: hook.Runner{Exec: cfg.Runtime, Dial: cfg.Dial, Clock: cfg.Clock, SleepEnded: cfg.SleepEnded},
 		pods:  map[types.UID]*notes{},
 	}
 }
@@ -173,11 +179,26 @@ func (s *Syncer) notes(uid types.UID) *notes {
 	if n == nil {
 		n = &notes{
 			backoff: map[string]restart.Backoff{}, waiting: map[string]snapshot.Waiting{},
-			killed: map[string]bool{}, preStopped: map[string]bool{}, messages: map[string]string{},
+			killed: map[string]bool{}, preStopped: map[string]bool{}, messages: map[string]string{}, probed: make(chan struct{}, 1),
 		}
 		s.pods[uid] = n
 	}
 	return n
+}
+
+// Probed says that a probe of a pod has another result. Who waits for the pod's end tells of it; a pod that runs is to be synced. It does
+// not block.
+func (s *Syncer) Probed(uid types.UID) {
+	s.mu.Lock()
+	n := s.pods[uid]
+	s.mu.Unlock()
+	if n == nil {
+		return
+	}
+	select {
+	case n.probed <- struct{}{}:
+	default:
+	}
 }
 
 // Sync brings a pod that is to run one step nearer; the changes this makes in the engine wake it for the next step.
@@ -188,6 +209,7 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, e
 		return podworker.Result{Terminate: true}, nil
 	}
 	var result podworker.Result
+	var first made
 	for range 3 { // sandbox gone, sandbox made, containers
 		look, err := s.look(ctx, n, pod)
 		if err != nil {
@@ -209,7 +231,7 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, e
 		result.Requeue = soonest(left, actions.Requeue)
 		if actions.Sandbox == nil {
 			s.publish(ctx, n, look, false, false)
-			if err := s.sandbox(ctx, n, look, actions); err != nil {
+			if first, err = s.sandbox(ctx, n, look, actions); err != nil {
 				return result, err
 			}
 			continue
@@ -217,7 +239,7 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, e
 		if look.RestartingAll() {
 			s.publish(ctx, n, look, false, false) // before what runs is killed
 		}
-		err = s.containers(ctx, n, look, actions)
+		err = s.containers(ctx, n, look, actions, first)
 		if look, lerr := s.look(ctx, n, pod); lerr == nil {
 			s.linkLogs(ctx, look)
 			s.tune(ctx, look)

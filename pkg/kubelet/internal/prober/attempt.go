@@ -25,6 +25,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/capped"
 	"minik8s.io/minik8s/pkg/kubelet/internal/httpget"
+	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
 const (
@@ -53,20 +54,27 @@ type Execer interface {
 	Exec(ctx context.Context, id string, o container.ExecOptions) (exitCode int, err error)
 }
 
+// Ways are how containers are reached.
+type Ways struct {
+	Exec Execer
+	// Dial connects from where the node is. nil: from where the process is.
+	Dial namespace.Dial
+}
+
 // Attempt probes once, within the probe's timeout.
-func Attempt(ctx context.Context, e Execer, p *corev1.Probe, t Target) Outcome {
+func Attempt(ctx context.Context, w Ways, p *corev1.Probe, t Target) Outcome {
 	timeout := time.Duration(max(p.TimeoutSeconds, 1)) * time.Second
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	switch {
 	case p.Exec != nil:
-		return execute(ctx, e, p.Exec, t, timeout)
+		return execute(ctx, w.Exec, p.Exec, t, timeout)
 	case p.HTTPGet != nil:
-		return get(ctx, p.HTTPGet, t, timeout)
+		return get(ctx, w.Dial, p.HTTPGet, t, timeout)
 	case p.TCPSocket != nil:
-		return connect(ctx, p.TCPSocket, t)
+		return connect(ctx, w.Dial, p.TCPSocket, t)
 	case p.GRPC != nil:
-		return call(ctx, p.GRPC, t, timeout)
+		return call(ctx, w.Dial, p.GRPC, t, timeout)
 	default:
 		return Outcome{Err: fmt.Errorf("missing probe handler for container %s", t.Container.Name)}
 	}
@@ -89,12 +97,12 @@ func execute(ctx context.Context, e Execer, a *corev1.ExecAction, t Target, time
 	}
 }
 
-func get(ctx context.Context, a *corev1.HTTPGetAction, t Target, timeout time.Duration) Outcome {
+func get(ctx context.Context, dial namespace.Dial, a *corev1.HTTPGetAction, t Target, timeout time.Duration) Outcome {
 	req, err := httpget.Request(ctx, a, t.Container, t.PodIP, agent)
 	if err != nil {
 		return Outcome{Err: err}
 	}
-	transport := httpget.Transport()
+	transport := httpget.Transport(dial)
 	defer transport.CloseIdleConnections()
 	away := false // a redirect left the host
 	client := &http.Client{Transport: transport, Timeout: timeout, CheckRedirect: func(next *http.Request, via []*http.Request) error {
@@ -133,7 +141,7 @@ func get(ctx context.Context, a *corev1.HTTPGetAction, t Target, timeout time.Du
 	}
 }
 
-func connect(ctx context.Context, a *corev1.TCPSocketAction, t Target) Outcome {
+func connect(ctx context.Context, dial namespace.Dial, a *corev1.TCPSocketAction, t Target) Outcome {
 	port, err := httpget.Port(a.Port, t.Container)
 	if err != nil {
 		return Outcome{Err: err}
@@ -142,7 +150,10 @@ func connect(ctx context.Context, a *corev1.TCPSocketAction, t Target) Outcome {
 	if a.Host != "" {
 		host = a.Host
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	conn, err := dial(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
 		return Outcome{Result: Failure, Output: err.Error()}
 	}
@@ -151,13 +162,17 @@ func connect(ctx context.Context, a *corev1.TCPSocketAction, t Target) Outcome {
 }
 
 // call asks the gRPC health service (KEP-2727).
-func call(ctx context.Context, a *corev1.GRPCAction, t Target, timeout time.Duration) Outcome {
+func call(ctx context.Context, dial namespace.Dial, a *corev1.GRPCAction, t Target, timeout time.Duration) Outcome {
 	service := ""
 	if a.Service != nil {
 		service = *a.Service
 	}
 	addr := net.JoinHostPort(t.PodIP, strconv.Itoa(int(a.Port)))
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithUserAgent(agent), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	options := []grpc.DialOption{grpc.WithUserAgent(agent), grpc.WithTransportCredentials(insecure.NewCredentials())}
+	if dial != nil {
+		options = append(options, grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return dial(ctx, "tcp", to) }))
+	}
+	conn, err := grpc.NewClient("passthrough:///"+addr, options...)
 	if err != nil {
 		return Outcome{Result: Failure, Output: fmt.Sprintf("error: failed to connect service at %q: %v", addr, err)}
 	}

@@ -18,11 +18,14 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
 // Config is what a Manager is made from.
 type Config struct {
-	Exec     Execer
+	Exec Execer
+	// Dial connects from where the node is. nil: from where the process is.
+	Dial     namespace.Dial
 	Recorder record.EventRecorder
 	Clock    clock.Clock
 	// Metrics count the probes; nil counts none.
@@ -300,7 +303,7 @@ func (m *Manager) hurry(k key) {
 // attempt probes up to three times when the attempt itself goes wrong.
 func (m *Manager) attempt(ctx context.Context, spec *corev1.Probe, t Target) (out Outcome) {
 	for range 3 {
-		if out = Attempt(ctx, m.cfg.Exec, spec, t); out.Err == nil {
+		if out = Attempt(ctx, Ways{m.cfg.Exec, m.cfg.Dial}, spec, t); out.Err == nil {
 			return out
 		}
 	}

@@ -100,7 +100,7 @@ func TestAttemptExec(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
-			if diff := cmp.Diff(tt.want, Attempt(t.Context(), tt.exec, p, Target{Container: &corev1.Container{}})); diff != "" {
+			if diff := cmp.Diff(tt.want, Attempt(t.Context(), Ways{Exec: tt.exec}, p, Target{Container: &corev1.Container{}})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -111,7 +111,7 @@ func TestAttemptExec(t *testing.T) {
 	} {
 		broken := execFunc(func(context.Context, string, container.ExecOptions) (int, error) { return 0, err })
 		p := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{}}}
-		if out := Attempt(t.Context(), broken, p, Target{Container: &corev1.Container{}}); out.Err == nil {
+		if out := Attempt(t.Context(), Ways{Exec: broken}, p, Target{Container: &corev1.Container{}}); out.Err == nil {
 			t.Errorf("an attempt that went wrong gave %+v", out)
 		}
 	}
@@ -160,14 +160,14 @@ func TestAttemptHTTP(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			out := Attempt(t.Context(), nil, &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &tt.action}}, Target{Container: c, PodIP: "127.0.0.1"})
+			out := Attempt(t.Context(), Ways{}, &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &tt.action}}, Target{Container: c, PodIP: "127.0.0.1"})
 			want := Outcome{Result: tt.result, Warning: tt.warning, Output: tt.output}
 			if diff := cmp.Diff(want, out); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	if out := Attempt(t.Context(), nil, &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("none")}}}, Target{Container: c, PodIP: "127.0.0.1"}); out.Err == nil {
+	if out := Attempt(t.Context(), Ways{}, &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("none")}}}, Target{Container: c, PodIP: "127.0.0.1"}); out.Err == nil {
 		t.Errorf("an unknown port gave %+v", out)
 	}
 }
@@ -185,7 +185,7 @@ func TestAttemptTCPAndGRPC(t *testing.T) {
 	port := int32(l.Addr().(*net.TCPAddr).Port)
 	target := Target{Container: &corev1.Container{}, PodIP: "127.0.0.1"}
 	try := func(p corev1.ProbeHandler) Outcome {
-		return Attempt(t.Context(), nil, &corev1.Probe{ProbeHandler: p}, target)
+		return Attempt(t.Context(), Ways{}, &corev1.Probe{ProbeHandler: p}, target)
 	}
 	tcp := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}}
 	rpc := func(service string) corev1.ProbeHandler {

@@ -20,6 +20,8 @@ import (
 type Config struct {
 	// Addr is host:port to listen on; ":10250" if empty. Port 0 takes a free one, see Server.Port.
 	Addr string
+	// NetNS is the path of the network namespace to listen in. Default "": the process's own.
+	NetNS string
 	// NodeName is the node whose access rights (nodes/proxy, nodes/log…) are asked for.
 	NodeName string
 	// Certificate returns the serving certificate for each handshake, so that it can be rotated. Required.

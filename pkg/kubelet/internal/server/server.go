@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
 const (
@@ -83,7 +85,7 @@ func (s *Server) Port(ctx context.Context) (int32, error) {
 // Start listens and serves until ctx ends; then all connections are closed and all requests have returned. It may be
 // called once.
 func (s *Server) Start(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.config.Addr)
+	listener, err := namespace.Listen(ctx, s.config.NetNS, s.config.Addr)
 	if err != nil {
 		return fmt.Errorf("listening for the kubelet's API: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
 	"minik8s.io/minik8s/pkg/kubelet/internal/meminfo"
 	"minik8s.io/minik8s/pkg/kubelet/internal/netdev"
+	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
 // nodeStats reads the machine's own figures from /proc.
@@ -38,12 +39,21 @@ func (s *Collector) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha
 		return n
 	}
 	n.IO = input(cgroup.ReadPressure("/proc/pressure/io"), now)
-	n.Network = interfaces("/proc/net/dev", now)
+	n.Network = nodeInterfaces(s.cfg.NetNS, now)
 	if fs, err := FileSystem(s.cfg.RootDir, now); err == nil {
 		n.Fs = &fs
 	}
 	n.Rlimit = processLimit(now)
 	return n
+}
+
+// nodeInterfaces are the counters of the node, nil if they cannot be read.
+func nodeInterfaces(netNS string, now time.Time) (found *statsv1alpha1.NetworkStats) {
+	_ = namespace.Do(netNS, func() error {
+		found = interfaces("/proc/thread-self/net/dev", now)
+		return nil
+	})
+	return found
 }
 
 // processLimit tells how many processes and threads there are, and may be.

@@ -38,7 +38,9 @@ type Config struct {
 	NodeName string
 	// RootDir is on the file system whose figures are the node's.
 	RootDir string
-	Clock   clock.PassiveClock
+	// NetNS is the path of the node's network namespace. Default "": the process's own.
+	NetNS string
+	Clock clock.PassiveClock
 	// Pods are those of the node, with their status.
 	Pods func() []*corev1.Pod
 	// Observed is what the engine has of each pod.

@@ -36,8 +36,14 @@ func (x *traced) Version(ctx context.Context) (container.Version, error) {
 	return within(ctx, x.t, runtimeService+"Version", trace.SpanKindClient, func(ctx context.Context) (container.Version, error) { return x.Runtime.Version(ctx) })
 }
 
-func (x *traced) CreateSandbox(ctx context.Context, c container.SandboxConfig) (*container.Sandbox, error) {
-	return within(ctx, x.t, runtimeService+"RunPodSandbox", trace.SpanKindClient, func(ctx context.Context) (*container.Sandbox, error) { return x.Runtime.CreateSandbox(ctx, c) })
+// RunPodSandbox of the CRI makes and starts, so that it stands for each.
+
+func (x *traced) CreateSandbox(ctx context.Context, c container.SandboxConfig) (string, error) {
+	return within(ctx, x.t, runtimeService+"RunPodSandbox", trace.SpanKindClient, func(ctx context.Context) (string, error) { return x.Runtime.CreateSandbox(ctx, c) })
+}
+
+func (x *traced) StartSandbox(ctx context.Context, id string) (*container.Sandbox, error) {
+	return within(ctx, x.t, runtimeService+"RunPodSandbox", trace.SpanKindClient, func(ctx context.Context) (*container.Sandbox, error) { return x.Runtime.StartSandbox(ctx, id) })
 }
 
 func (x *traced) StopSandbox(ctx context.Context, id string) error {

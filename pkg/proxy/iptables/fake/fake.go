@@ -172,8 +172,8 @@ func (t *Tables) Save(_ context.Context, table string) (string, error) {
 	return b.String(), nil
 }
 
-// List implements iptables.Commands.
-func (t *Tables) List(_ context.Context, table, chain string) (string, error) {
+// List returns the rules of one chain as "iptables -S" prints them.
+func (t *Tables) List(table, chain string) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rules, ok := t.tables[table][chain]

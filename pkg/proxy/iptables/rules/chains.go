@@ -64,6 +64,19 @@ func (c Chains) Owns(chain string) bool {
 	return false
 }
 
+// Rank orders the chains of a table for their removal: only chains of a lower rank refer to a chain.
+func (c Chains) Rank(chain string) int {
+	kind := strings.TrimPrefix(chain, c.prefix)
+	for rank, prefixes := range [][]string{{sourceFilter}, {external}, {clusterPolicy, localPolicy}, {endpoint}, {markMasq}} {
+		for _, p := range prefixes {
+			if strings.HasPrefix(kind, p) {
+				return rank + 1
+			}
+		}
+	}
+	return 0
+}
+
 // Canary is an empty chain in each table: if it is gone, somebody flushed the table.
 func (c Chains) Canary() string { return c.prefix + canary }
 

@@ -4,7 +4,6 @@
 package rules_test
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -15,17 +14,20 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"minik8s.io/minik8s/pkg/proxy/backend"
 	"minik8s.io/minik8s/pkg/proxy/iptables"
 	"minik8s.io/minik8s/pkg/proxy/iptables/fake"
+	"minik8s.io/minik8s/pkg/proxy/iptables/rules"
 	"minik8s.io/minik8s/pkg/proxy/model"
-	"minik8s.io/minik8s/pkg/proxy/rules"
 )
 
 var config = rules.Config{
-	Chains:         rules.ChainsOf("test"),
-	MasqueradeMark: 1 << 14,
-	ClusterCIDR:    netip.MustParsePrefix("10.244.0.0/16"),
-	NodeIPs:        []netip.Addr{netip.MustParseAddr("192.168.0.1")},
+	Chains: rules.ChainsOf("test"),
+	Config: backend.Config{
+		Cluster: "test", Family: model.IPv4, MasqueradeMark: 1 << 14,
+		ClusterCIDR: netip.MustParsePrefix("10.244.0.0/16"),
+		NodeIPs:     []netip.Addr{netip.MustParseAddr("192.168.0.1")},
+	},
 }
 
 func service(change ...func(*corev1.Service)) *corev1.Service {
@@ -91,13 +93,34 @@ func endpoints(port int32, addrs ...string) *discoveryv1.EndpointSlice {
 	return s
 }
 
-func build(svc *corev1.Service, slices ...*discoveryv1.EndpointSlice) *rules.Ruleset {
-	return rules.Build(model.Build(model.IPv4, []*corev1.Service{svc}, slices, model.Node{Name: "here"}), config)
+// build returns all that the tables hold with one Service.
+func build(config rules.Config, s *model.Service) []rules.Table {
+	f, tables := rules.Render(s, config), rules.Base(config)
+	for i := range tables {
+		table := &tables[i]
+		for j := range table.Chains {
+			var lines []string
+			for _, l := range f.Lines {
+				if l.Table == table.Name && l.Chain == table.Chains[j].Name {
+					lines = append(lines, l.Rule)
+				}
+			}
+			table.Chains[j].Rules = append(lines, table.Chains[j].Rules...)
+		}
+		if table.Name == "nat" {
+			table.Chains = append(table.Chains, f.Chains...)
+		}
+	}
+	return tables
 }
 
-func dump(rs *rules.Ruleset) string {
+func forward(svc *corev1.Service, slices ...*discoveryv1.EndpointSlice) *model.Service {
+	return model.Build(model.IPv4, svc, slices, model.Node{Name: "here"})
+}
+
+func dump(tables []rules.Table) string {
 	var b strings.Builder
-	for _, t := range rs.Tables {
+	for _, t := range tables {
 		fmt.Fprintf(&b, "*%s\n", t.Name)
 		for _, j := range t.Jumps {
 			fmt.Fprintf(&b, "%s %s\n", j.Parent, j.Rule)
@@ -113,7 +136,7 @@ func dump(rs *rules.Ruleset) string {
 }
 
 func TestBuild(t *testing.T) {
-	rs := build(service(nodePort, affinity), endpoints(8080, "10.244.0.2@here", "10.244.1.2@there"))
+	rs := build(config, forward(service(nodePort, affinity), endpoints(8080, "10.244.0.2@here", "10.244.1.2@there")))
 	want := `*filter
 INPUT -j MK-T6DNB-FIREWALL
 INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes load balancer firewall" -j MK-T6DNB-PROXY-FIREWALL
@@ -148,6 +171,11 @@ POSTROUTING -m comment --comment "kubernetes postrouting rules" -j MK-T6DNB-POST
 -m mark ! --mark 0x4000/0x4000 -j RETURN
 -j MARK --xor-mark 0x4000
 -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully
+:MK-T6DNB-NODEPORTS
+-m comment --comment "ns/web:http" -p tcp -m tcp --dport 30080 -j MK-T6DNB-EXT-MT3ARQ27CSBIY4B
+:MK-T6DNB-SERVICES
+-m comment --comment "ns/web:http cluster IP" -p tcp -m tcp -d 10.96.0.5/32 --dport 80 -j MK-T6DNB-SVC-MT3ARQ27CSBIY4B
+-m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" ! -d 127.0.0.0/8 -m addrtype --dst-type LOCAL -j MK-T6DNB-NODEPORTS
 :MK-T6DNB-EXT-MT3ARQ27CSBIY4B
 -m comment --comment "masquerade traffic for ns/web:http external destinations" -j MK-T6DNB-MARK-MASQ
 -j MK-T6DNB-SVC-MT3ARQ27CSBIY4B
@@ -163,11 +191,6 @@ POSTROUTING -m comment --comment "kubernetes postrouting rules" -j MK-T6DNB-POST
 :MK-T6DNB-SEP-BWH37GELAPQIET2
 -m comment --comment "ns/web:http" -s 10.244.1.2/32 -j MK-T6DNB-MARK-MASQ
 -m comment --comment "ns/web:http" -m recent --name MK-T6DNB-SEP-BWH37GELAPQIET2 --set -p tcp -m tcp -j DNAT --to-destination 10.244.1.2:8080
-:MK-T6DNB-NODEPORTS
--m comment --comment "ns/web:http" -p tcp -m tcp --dport 30080 -j MK-T6DNB-EXT-MT3ARQ27CSBIY4B
-:MK-T6DNB-SERVICES
--m comment --comment "ns/web:http cluster IP" -p tcp -m tcp -d 10.96.0.5/32 --dport 80 -j MK-T6DNB-SVC-MT3ARQ27CSBIY4B
--m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" ! -d 127.0.0.0/8 -m addrtype --dst-type LOCAL -j MK-T6DNB-NODEPORTS
 `
 	if diff := cmp.Diff(want, dump(rs)); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
@@ -175,9 +198,9 @@ POSTROUTING -m comment --comment "kubernetes postrouting rules" -j MK-T6DNB-POST
 }
 
 func TestBuild_NoEndpoints(t *testing.T) {
-	rs := build(service(nodePort))
+	rs := build(config, forward(service(nodePort)))
 	var rejects []string
-	for _, c := range rs.Tables[0].Chains {
+	for _, c := range rs[0].Chains {
 		for _, r := range c.Rules {
 			if strings.HasSuffix(r, "REJECT") {
 				rejects = append(rejects, r)
@@ -334,14 +357,14 @@ func TestTrace(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			rs := build(tt.svc, tt.slices...)
+			s := forward(tt.svc, tt.slices...)
 			tables := fake.New()
-			if err := iptables.New(tables, config.Chains).Apply(context.Background(), rs); err != nil {
+			if err := iptables.New(tables, config.Config).Apply(t.Context(), backend.Changes{s.Name: s}); err != nil {
 				t.Fatal(err)
 			}
 			var seen []string
 			if len(tt.seen) > 0 {
-				seen = []string{secondEndpointChain(rs)}
+				seen = []string{secondEndpointChain(rules.Render(s, config))}
 			}
 			for _, f := range tt.flows {
 				got, err := tables.Trace(fake.Packet{
@@ -359,8 +382,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-func secondEndpointChain(rs *rules.Ruleset) string {
-	for _, c := range rs.Tables[1].Chains {
+func secondEndpointChain(f *rules.Fragment) string {
+	for _, c := range f.Chains {
 		for _, r := range c.Rules {
 			if strings.HasSuffix(r, toOther[len("DNAT "):]) && strings.Contains(r, "DNAT") {
 				return c.Name
@@ -375,9 +398,9 @@ func TestBuild_IPv6(t *testing.T) {
 	svc.Spec.ClusterIPs = append(svc.Spec.ClusterIPs, "fd00::5")
 	slice := endpoints(8080, "fd01::2@here")
 	slice.AddressType = discoveryv1.AddressTypeIPv6
-	snap := model.Build(model.IPv6, []*corev1.Service{svc}, []*discoveryv1.EndpointSlice{slice}, model.Node{Name: "here"})
-	rs := rules.Build(snap, rules.Config{Chains: config.Chains, MasqueradeMark: 1 << 14, ClusterCIDR: netip.MustParsePrefix("fd01::/64")})
-	text := dump(rs)
+	c := config
+	c.Family, c.ClusterCIDR = model.IPv6, netip.MustParsePrefix("fd01::/64")
+	text := dump(build(c, model.Build(model.IPv6, svc, []*discoveryv1.EndpointSlice{slice}, model.Node{Name: "here"})))
 	for _, want := range []string{
 		"-d fd00::5/128 --dport 80 ! -s fd01::/64 -j MK-T6DNB-MARK-MASQ",
 		"--to-destination [fd01::2]:8080",
@@ -397,8 +420,7 @@ func TestChains(t *testing.T) {
 	if !a.Owns(a.Canary()) || a.Owns(b.Canary()) || a.Owns(strings.TrimSuffix(a.Canary(), "PROXY-CANARY")+"NETWORK") {
 		t.Errorf("ownership of %q and %q is wrong", a.Canary(), b.Canary())
 	}
-	rs := build(service(loadBalancer, externalLocal, sourceRanges("1.0.0.0/8")), endpoints(8080, local, remote))
-	for _, table := range rs.Tables {
+	for _, table := range build(config, forward(service(loadBalancer, externalLocal, sourceRanges("1.0.0.0/8")), endpoints(8080, local, remote))) {
 		for _, c := range table.Chains {
 			if len(c.Name) > 28 {
 				t.Errorf("chain name %q is longer than the kernel's 28 characters", c.Name)
@@ -410,30 +432,52 @@ func TestChains(t *testing.T) {
 	}
 }
 
-func objects(n, endpointsEach int) ([]*corev1.Service, []*discoveryv1.EndpointSlice) {
-	var services []*corev1.Service
-	var slices []*discoveryv1.EndpointSlice
-	for i := range n {
-		svc := service(nodePort)
-		svc.Name = fmt.Sprintf("svc-%d", i)
-		svc.Spec.ClusterIP = fmt.Sprintf("10.96.%d.%d", i/250, i%250+1)
-		svc.Spec.ClusterIPs = []string{svc.Spec.ClusterIP}
-		svc.Spec.Ports[0].NodePort = int32(30000 + i)
-		services = append(services, svc)
-		var addrs []string
-		for j := range endpointsEach {
-			addrs = append(addrs, fmt.Sprintf("10.244.%d.%d@here", i/50, (i%50)*5+j+1))
-		}
-		slice := endpoints(8080, addrs...)
-		slice.Labels = map[string]string{discoveryv1.LabelServiceName: svc.Name}
-		slices = append(slices, slice)
+func TestRender_RoundRobin(t *testing.T) {
+	c := config
+	c.Scheduler = backend.RoundRobin
+	f := rules.Render(forward(service(), endpoints(8080, local, remote, "10.244.1.3@there")), c)
+	var got []string
+	for _, r := range f.Chains[0].Rules {
+		_, after, _ := strings.Cut(r, "-m statistic ")
+		before, _, _ := strings.Cut(after, " -j")
+		got = append(got, before)
 	}
-	return services, slices
+	// Each third; of the others each second; all others.
+	if diff := cmp.Diff([]string{"", "--mode nth --every 3 --packet 0", "--mode nth --every 2 --packet 0", ""}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
-func BenchmarkBuild1000x5(b *testing.B) {
-	services, slices := objects(1000, 5)
-	for b.Loop() {
-		rules.Build(model.Build(model.IPv4, services, slices, model.Node{Name: "here"}), config)
+func TestBase_NodePortAddresses(t *testing.T) {
+	c := config
+	c.NodePortCIDRs = []netip.Prefix{netip.MustParsePrefix("192.168.0.0/24"), netip.MustParsePrefix("127.0.0.0/8")}
+	text := dump(rules.Base(c))
+	for _, p := range c.NodePortCIDRs {
+		if !strings.Contains(text, "-d "+p.String()+" -m addrtype --dst-type LOCAL -j MK-T6DNB-NODEPORTS\n") {
+			t.Errorf("no rule for %s in\n%s", p, text)
+		}
+	}
+	if strings.Contains(text, "! -d 127.0.0.0/8 -m addrtype") {
+		t.Errorf("all addresses answer:\n%s", text)
+	}
+}
+
+func TestTrace_ServiceRange(t *testing.T) {
+	c := config.Config
+	c.ServiceCIDR = netip.MustParsePrefix("10.96.0.0/16")
+	tables := fake.New()
+	s := forward(service(), endpoints(8080, local))
+	if err := iptables.New(tables, c).Apply(t.Context(), backend.Changes{s.Name: s}); err != nil {
+		t.Fatal(err)
+	}
+	for src, want := range map[string]string{pod: "REJECT", node: "REJECT", outside: "PASS"} {
+		for _, dst := range []string{"10.96.0.5", "10.96.0.6"} {
+			got, err := tables.Trace(fake.Packet{
+				Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr(dst), Protocol: "tcp", Port: 81, Local: []netip.Addr{netip.MustParseAddr(node)},
+			})
+			if err != nil || len(got) != 1 || got[0] != want {
+				t.Errorf("%s → %s:81: %v, %v, want %s", src, dst, got, err, want)
+			}
+		}
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rules turns a snapshot of services into iptables chains. It is pure text; change it when a packet
+// Package rules turns Services into iptables chains. It is pure text; change it when a packet
 // should take another way.
 //
 // A packet to a service passes, in the nat table:
@@ -21,24 +21,14 @@ import (
 	"strconv"
 	"strings"
 
+	"minik8s.io/minik8s/pkg/proxy/backend"
 	"minik8s.io/minik8s/pkg/proxy/model"
 )
 
 // Config is what the rules depend on besides the services.
 type Config struct {
+	backend.Config
 	Chains Chains
-	// MasqueradeMark is the single packet mark bit that asks for source NAT.
-	MasqueradeMark uint32
-	// ClusterCIDR holds the pods' addresses of the family; traffic to cluster IPs from elsewhere is
-	// masqueraded. The zero value turns this off.
-	ClusterCIDR netip.Prefix
-	// ServiceCIDR is where cluster IPs come from. What goes there and belongs to no service port is refused: it would
-	// leave the machine by the default route, and whoever answers there would be taken for the service, for as long as
-	// the connection is kept. The zero value turns this off.
-	ServiceCIDR netip.Prefix
-	// NodeIPs are this node's addresses: a load balancer that admits the node admits its own address
-	// too, because the node uses that as source when it calls the load balancer.
-	NodeIPs []netip.Addr
 }
 
 // Chain is one chain and its whole content.
@@ -46,8 +36,19 @@ type Chain struct {
 	Name string
 	// Rules are in iptables syntax without "-A name".
 	Rules []string
-	// Service groups the chains that must change together; empty for the chains of the cluster.
-	Service string
+}
+
+// Line is a rule in a chain that the Services share. Such lines are ahead of the chain's own rules; among them the order does not
+// matter.
+type Line struct {
+	Table, Chain, Rule string
+}
+
+// Fragment is what one Service has in the tables.
+type Fragment struct {
+	// Chains are chains of the nat table that belong to the Service. Only its own chains and Lines refer to them.
+	Chains []Chain
+	Lines  []Line
 }
 
 // Jump is a rule in a built-in chain that leads into ours.
@@ -56,47 +57,51 @@ type Jump struct {
 	Rule   string
 }
 
-// Table is what the proxy has in one iptables table. Jumps of one parent are in the order of evaluation.
+// Table is what the proxy has in one iptables table, whatever Services there are. Jumps of one parent are in the order of evaluation.
 type Table struct {
 	Name   string
 	Chains []Chain
 	Jumps  []Jump
 }
 
-// Ruleset is the whole desired state of one family.
-type Ruleset struct {
-	Family model.Family
-	Tables []Table
+// Base renders what does not depend on Services.
+func Base(cfg Config) []Table {
+	b := &builder{Config: cfg}
+	return []Table{b.filter(), b.nat()}
 }
 
-// Build renders a snapshot. Equal snapshots give equal rule sets, byte for byte.
-func Build(snap *model.Snapshot, cfg Config) *Ruleset {
-	b := &builder{Config: cfg, family: snap.Family}
-	for i := range snap.Ports {
-		b.port(&snap.Ports[i])
+// Render renders a Service. Equal Services give equal fragments, byte for byte.
+func Render(s *model.Service, cfg Config) *Fragment {
+	b := &builder{Config: cfg}
+	for i := range s.Ports {
+		b.port(&s.Ports[i])
 	}
-	for _, hc := range snap.HealthChecks {
-		b.healthPorts = append(b.healthPorts, comment(hc.Namespace+"/"+hc.Service+" health check node port")+
+	if hc := s.HealthCheck; hc != nil {
+		b.line("filter", nodePorts, comment(s.Name.String()+" health check node port")+
 			"-p tcp -m tcp --dport "+strconv.Itoa(int(hc.Port))+" -j ACCEPT")
 	}
-	return &Ruleset{Family: snap.Family, Tables: []Table{b.filter(), b.nat()}}
+	return &b.out
 }
 
-// builder collects rules per chain; the fields below the configuration are the shared chains.
+// builder collects a fragment.
 type builder struct {
 	Config
-	family model.Family
-
-	services, nodePorts        []string // nat
-	perService                 []Chain  // nat
-	rejected, rejectedExternal []string // filter
-	restricted, healthPorts    []string // filter
+	out Fragment
 }
+
+func (b *builder) line(table, chain, rule string) {
+	b.out.Lines = append(b.out.Lines, Line{table, b.Chains.fixed(chain), rule})
+}
+
+func (b *builder) service(rule string)  { b.line("nat", services, rule) }
+func (b *builder) nodePort(rule string) { b.line("nat", nodePorts, rule) }
+func (b *builder) reject(rule string)   { b.line("filter", services, rule) }
+
+// rejectExternal is for packets that come in by other addresses than the cluster IP.
+func (b *builder) rejectExternal(rule string) { b.line("filter", externalServices, rule) }
 
 func (b *builder) nat() Table {
 	c := b.Chains
-	last := comment("kubernetes service nodeports; NOTE: this must be the last rule in this chain") +
-		b.notLoopback() + "-m addrtype --dst-type LOCAL -j " + c.fixed(nodePorts)
 	mark := fmt.Sprintf("%#x", b.MasqueradeMark)
 	chains := []Chain{
 		{Name: c.fixed(canary)},
@@ -109,11 +114,7 @@ func (b *builder) nat() Table {
 			comment("kubernetes service traffic requiring SNAT") + "-j MASQUERADE --random-fully",
 		}},
 	}
-	chains = append(chains, b.perService...)
-	chains = append(chains,
-		Chain{Name: c.fixed(nodePorts), Rules: b.nodePorts},
-		Chain{Name: c.fixed(services), Rules: append(b.services, last)},
-	)
+	chains = append(chains, Chain{Name: c.fixed(nodePorts)}, Chain{Name: c.fixed(services), Rules: b.toNodePorts()})
 	return Table{Name: "nat", Chains: chains, Jumps: []Jump{
 		{"PREROUTING", comment("kubernetes service portals") + "-j " + c.fixed(services)},
 		{"OUTPUT", comment("kubernetes service portals") + "-j " + c.fixed(services)},
@@ -125,7 +126,7 @@ func (b *builder) filter() Table {
 	c := b.Chains
 	mark := fmt.Sprintf("%#x", b.MasqueradeMark)
 	var martian []string
-	if b.family == model.IPv4 {
+	if b.Family == model.IPv4 {
 		// Host ports set route_localnet on the links of their pods, and others may set it for all links: then
 		// neighbours would reach what listens on the loopback address only.
 		martian = []string{comment("block incoming localnet connections") +
@@ -150,10 +151,10 @@ func (b *builder) filter() Table {
 				comment("kubernetes forwarding rules") + "-m mark --mark " + mark + "/" + mark + " -j ACCEPT",
 				comment("kubernetes forwarding conntrack rule") + "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
 			}},
-			{Name: c.fixed(nodePorts), Rules: b.healthPorts},
-			{Name: c.fixed(services), Rules: append(b.rejected, b.unclaimed()...)},
-			{Name: c.fixed(externalServices), Rules: b.rejectedExternal},
-			{Name: c.fixed(proxyFirewall), Rules: b.restricted},
+			{Name: c.fixed(nodePorts)},
+			{Name: c.fixed(services), Rules: b.unclaimed()},
+			{Name: c.fixed(externalServices)},
+			{Name: c.fixed(proxyFirewall)},
 		},
 		Jumps: []Jump{
 			{"INPUT", "-j " + c.fixed(firewall)},
@@ -174,18 +175,41 @@ func (b *builder) filter() Table {
 // notLoopback leaves out the loopback addresses, whose node ports this process answers itself: the kernel routes nothing from
 // there to pods unless it is told to (route_localnet, and for IPv6 never).
 func (b *builder) notLoopback() string {
-	if b.family == model.IPv6 {
+	if b.Family == model.IPv6 {
 		return "! -d ::1/128 "
 	}
 	return "! -d 127.0.0.0/8 "
 }
 
-// unclaimed refuses what is still on its way to a cluster IP after the nat table.
+// toNodePorts are the last rules of the services' chain: whatever goes to an address of the node and to no Service by its address.
+func (b *builder) toNodePorts() []string {
+	rule := func(match string) string {
+		return comment("kubernetes service nodeports; NOTE: this must be the last rule in this chain") +
+			match + "-m addrtype --dst-type LOCAL -j " + b.Chains.fixed(nodePorts)
+	}
+	if len(b.NodePortCIDRs) == 0 {
+		return []string{rule(b.notLoopback())}
+	}
+	var out []string
+	for _, p := range b.NodePortCIDRs {
+		out = append(out, rule("-d "+p.String()+" "))
+	}
+	return out
+}
+
+// unclaimed refuses what is still on its way to a cluster IP after the nat table, if it is from a pod or from the node itself: what
+// others send through the node to such an address may be meant for another network that has it.
 func (b *builder) unclaimed() []string {
 	if !b.ServiceCIDR.IsValid() {
 		return nil
 	}
-	return []string{comment("no such service port") + "-d " + b.ServiceCIDR.String() + " -j REJECT"}
+	to := "-d " + b.ServiceCIDR.String() + " "
+	reject := func(from string) string { return comment("no such service port") + to + from + "-j REJECT" }
+	var out []string
+	if b.ClusterCIDR.IsValid() {
+		out = append(out, reject("-s "+b.ClusterCIDR.String()+" "))
+	}
+	return append(out, reject("-m addrtype --src-type LOCAL "))
 }
 
 // port renders one service port. The branches are flat on purpose: which address leads to which
@@ -211,9 +235,9 @@ func (b *builder) port(s *model.ServicePort) {
 	}
 
 	if len(s.InternalEndpoints()) > 0 {
-		b.services = append(b.services, comment(name+" cluster IP")+match+"-d "+host(s.ClusterIP)+dport+"-j "+internalChain)
+		b.service(comment(name+" cluster IP") + match + "-d " + host(s.ClusterIP) + dport + "-j " + internalChain)
 	} else {
-		b.rejected = append(b.rejected, refusal(s, name, match+"-d "+host(s.ClusterIP)+dport))
+		b.reject(refusal(s, name, match+"-d "+host(s.ClusterIP)+dport))
 	}
 
 	lbChain := ext
@@ -226,29 +250,29 @@ func (b *builder) port(s *model.ServicePort) {
 	refused := len(s.ExternalEndpoints()) == 0
 	for _, ip := range s.ExternalIPs {
 		if reachable {
-			b.services = append(b.services, comment(name+" external IP")+match+"-d "+host(ip)+dport+"-j "+ext)
+			b.service(comment(name+" external IP") + match + "-d " + host(ip) + dport + "-j " + ext)
 		}
 		if refused {
-			b.rejectedExternal = append(b.rejectedExternal, refusal(s, name, match+"-d "+host(ip)+dport))
+			b.rejectExternal(refusal(s, name, match+"-d "+host(ip)+dport))
 		}
 	}
 	for _, ip := range s.LoadBalancerIPs {
 		if reachable {
-			b.services = append(b.services, comment(name+" loadbalancer IP")+match+"-d "+host(ip)+dport+"-j "+lbChain)
+			b.service(comment(name+" loadbalancer IP") + match + "-d " + host(ip) + dport + "-j " + lbChain)
 			if s.Restricted {
-				b.restricted = append(b.restricted, comment(name+" traffic not accepted by "+fw)+match+"-d "+host(ip)+dport+"-j DROP")
+				b.line("filter", proxyFirewall, comment(name+" traffic not accepted by "+fw)+match+"-d "+host(ip)+dport+"-j DROP")
 			}
 		}
 		if refused {
-			b.rejectedExternal = append(b.rejectedExternal, refusal(s, name, match+"-d "+host(ip)+dport))
+			b.rejectExternal(refusal(s, name, match+"-d "+host(ip)+dport))
 		}
 	}
 	if s.NodePort != 0 {
 		if reachable {
-			b.nodePorts = append(b.nodePorts, comment(name)+match+nodeDport+"-j "+ext)
+			b.nodePort(comment(name) + match + nodeDport + "-j " + ext)
 		}
 		if refused {
-			b.rejectedExternal = append(b.rejectedExternal, refusal(s, name, b.notLoopback()+match+"-m addrtype --dst-type LOCAL "+nodeDport))
+			b.rejectExternal(refusal(s, name, b.notLoopback()+match+"-m addrtype --dst-type LOCAL "+nodeDport))
 		}
 	}
 
@@ -294,25 +318,21 @@ func (b *builder) externalChain(s *model.ServicePort, name, ext, svc, policy str
 	if !refused {
 		out = append(out, "-j "+policy)
 	}
-	b.add(ext, s, out)
+	b.add(ext, out)
 }
 
 func (b *builder) sourceFilter(s *model.ServicePort, name, fw, ext string) {
 	var out []string
-	nodeAdmitted := false
 	for _, r := range s.SourceRanges {
 		out = append(out, comment(name+" loadbalancer IP")+"-s "+r.String()+" -j "+ext)
-		for _, ip := range b.NodeIPs {
-			nodeAdmitted = nodeAdmitted || r.Contains(ip)
-		}
 	}
-	if nodeAdmitted {
+	if b.NodeAdmitted(s.SourceRanges) {
 		for _, ip := range s.LoadBalancerIPs {
 			out = append(out, comment(name+" loadbalancer IP")+"-s "+host(ip)+" -j "+ext)
 		}
 	}
 	out = append(out, comment("other traffic to "+name+" will be dropped by "+b.Chains.fixed(proxyFirewall))+"-j RETURN")
-	b.add(fw, s, out)
+	b.add(fw, out)
 }
 
 // balance renders a chain that takes one of the endpoints, equally often each. internal tells that the
@@ -330,13 +350,20 @@ func (b *builder) balance(s *model.ServicePort, name, clusterIP, chain string, e
 		}
 	}
 	for i, ep := range eps {
-		probability := ""
-		if left := len(eps) - i; left > 1 {
-			probability = "-m statistic --mode random --probability " + strconv.FormatFloat(1/float64(left), 'f', 10, 64) + " "
-		}
-		out = append(out, comment(name+" -> "+ep.Addr.String())+probability+"-j "+b.Chains.sep(s.Name, ep))
+		out = append(out, comment(name+" -> "+ep.Addr.String())+b.share(len(eps)-i)+"-j "+b.Chains.sep(s.Name, ep))
 	}
-	b.add(chain, s, out)
+	b.add(chain, out)
+}
+
+// share matches one of so many packets: those that have come so far are for as many endpoints.
+func (b *builder) share(of int) string {
+	switch {
+	case of == 1:
+		return ""
+	case b.Scheduler == backend.RoundRobin:
+		return "-m statistic --mode nth --every " + strconv.Itoa(of) + " --packet 0 "
+	}
+	return "-m statistic --mode random --probability " + strconv.FormatFloat(1/float64(of), 'f', 10, 64) + " "
 }
 
 func (b *builder) endpoints(s *model.ServicePort, name, match string) {
@@ -352,7 +379,7 @@ func (b *builder) endpoints(s *model.ServicePort, name, match string) {
 			if s.AffinitySeconds > 0 {
 				remember = "-m recent --name " + sep + " --set "
 			}
-			b.add(sep, s, []string{
+			b.add(sep, []string{
 				// An endpoint that reaches itself through the service would answer itself directly.
 				comment(name) + "-s " + host(ep.Addr.Addr()) + " -j " + b.Chains.fixed(markMasq),
 				comment(name) + remember + match + "-j DNAT --to-destination " + ep.Addr.String(),
@@ -361,8 +388,8 @@ func (b *builder) endpoints(s *model.ServicePort, name, match string) {
 	}
 }
 
-func (b *builder) add(chain string, s *model.ServicePort, out []string) {
-	b.perService = append(b.perService, Chain{Name: chain, Rules: out, Service: s.Name.Namespace + "/" + s.Name.Service})
+func (b *builder) add(chain string, out []string) {
+	b.out.Chains = append(b.out.Chains, Chain{Name: chain, Rules: out})
 }
 
 func comment(text string) string { return `-m comment --comment "` + text + `" ` }

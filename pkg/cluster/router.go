@@ -1,0 +1,148 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"minik8s.io/minik8s/pkg/apis/useragent"
+	"minik8s.io/minik8s/pkg/router"
+)
+
+// RouterConfig is where Ingresses and Gateways are served.
+type RouterConfig struct {
+	// Address is where the router listens and what is written into the status of what it serves; default the node's.
+	Address string `json:"address,omitempty"`
+	// HTTPPort and HTTPSPort are the ports of Ingresses, and of Gateways in place of ports 80 and 443; default 80 and 443.
+	HTTPPort  int `json:"httpPort,omitempty"`
+	HTTPSPort int `json:"httpsPort,omitempty"`
+	// GatewaySubnet has the addresses of Gateways that want a port which another Gateway has at Address; default the last /24 of
+	// networking.podSubnet, if that has another one for pods.
+	GatewaySubnet string `json:"gatewaySubnet,omitempty"`
+}
+
+func (c RouterConfig) validate() error {
+	if _, err := netip.ParseAddr(c.Address); c.Address != "" && err != nil {
+		return fmt.Errorf("router.address: %w", err)
+	}
+	if p, err := netip.ParsePrefix(c.GatewaySubnet); c.GatewaySubnet != "" && (err != nil || p.Bits() > p.Addr().BitLen()-2) {
+		return fmt.Errorf("router.gatewaySubnet: %q is not a range of addresses", c.GatewaySubnet)
+	}
+	for field, port := range map[string]int{"router.httpPort": c.HTTPPort, "router.httpsPort": c.HTTPSPort} {
+		if port < 0 || port > 65535 {
+			return fmt.Errorf("%s: %d is not a port", field, port)
+		}
+	}
+	if c.HTTPPort != 0 && c.HTTPPort == c.HTTPSPort {
+		return fmt.Errorf("router.httpPort and router.httpsPort are both %d", c.HTTPPort)
+	}
+	return nil
+}
+
+// address is where the router of a cluster listens. A control plane without a node may have no address but the machine's own.
+func (c RouterConfig) address(node netip.Addr) (netip.Addr, error) {
+	switch {
+	case c.Address != "":
+		return netip.ParseAddr(c.Address)
+	case node.IsValid():
+		return node, nil
+	}
+	return netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
+}
+
+// gatewaySubnet has the addresses of Gateways, not valid if there are none: without a node no address can be added.
+func gatewaySubnet(c Config) (netip.Prefix, error) {
+	if c.NodeCount() == 0 {
+		return netip.Prefix{}, nil
+	}
+	if c.Router.GatewaySubnet != "" {
+		p, err := netip.ParsePrefix(c.Router.GatewaySubnet)
+		return p.Masked(), err
+	}
+	_, all, err := nodePods(c)
+	if err != nil || !all.Addr().Is4() || all.Bits() >= 24 {
+		return netip.Prefix{}, err
+	}
+	last := all.Masked().Addr().As4()
+	for i := all.Bits(); i < 24; i++ {
+		last[i/8] |= 0x80 >> (i % 8)
+	}
+	return netip.PrefixFrom(netip.AddrFrom4(last), 24), nil
+}
+
+// buildRouter makes what serves Ingresses and Gateways, and publishes its class.
+func (r *runner) buildRouter() (func(context.Context) error, error) {
+	c := r.config.Router
+	address, err := c.address(r.nodeIP)
+	if err != nil {
+		return nil, fmt.Errorf("router.address: %w", err)
+	}
+	subnet, err := gatewaySubnet(r.config)
+	if err != nil {
+		return nil, fmt.Errorf("router.gatewaySubnet: %w", err)
+	}
+	config, err := r.credentials.Client(router.User)
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent = useragent.Of("router")
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	admin, _, err := r.informers("minik8s", "kubernetes-admin", "system:masters")
+	if err != nil {
+		return nil, err
+	}
+	broadcaster := record.NewBroadcaster()
+	part, err := router.New(router.Config{
+		REST: config, Recorder: broadcaster.NewRecorder(clientgoscheme.Scheme, corev1.EventSource{Component: "router"}),
+		Address: address, HTTPPort: uint16(c.HTTPPort), HTTPSPort: uint16(c.HTTPSPort),
+		Subnet: subnet, Take: func(all []netip.Addr) error { return setLoopback(subnet, all) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building the router: %w", err)
+	}
+	return func(ctx context.Context) error {
+		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+		defer broadcaster.Shutdown()
+		if err := publishIngressClass(ctx, admin); err != nil {
+			return err
+		}
+		return part.Start(ctx)
+	}, nil
+}
+
+// publishIngressClass makes the class of Ingresses that name none, unless there is one of its name: what users changed in it
+// stays. It is repeated until it succeeds.
+func publishIngressClass(ctx context.Context, client kubernetes.Interface) error {
+	classes, class := client.NetworkingV1().IngressClasses(), router.Class()
+	var last error
+	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		_, last = classes.Get(ctx, class.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(last) {
+			_, last = classes.Create(ctx, class, metav1.CreateOptions{})
+		}
+		return last == nil || apierrors.IsAlreadyExists(last), nil
+	})
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the cluster ends
+	}
+	if err != nil {
+		return fmt.Errorf("publishing the default ingress class: %w", last)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"net/netip"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+func TestRouterConfig(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		config RouterConfig
+		node   string
+		want   string // "": not valid
+	}{
+		{"the node's", RouterConfig{}, "192.0.2.1", "192.0.2.1"},
+		{"no node", RouterConfig{}, "", "127.0.0.1"},
+		{"its own", RouterConfig{Address: "192.0.2.2", HTTPPort: 8080, HTTPSPort: 8443}, "192.0.2.1", "192.0.2.2"},
+		{"no address", RouterConfig{Address: "localhost"}, "192.0.2.1", ""},
+		{"no port", RouterConfig{HTTPPort: 65536}, "192.0.2.1", ""},
+		{"one port", RouterConfig{HTTPPort: 8080, HTTPSPort: 8080}, "192.0.2.1", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if err := tc.config.validate(); (err != nil) != (tc.want == "") {
+				t.Fatalf("error is %v", err)
+			}
+			if tc.want == "" {
+				return
+			}
+			var node netip.Addr
+			if tc.node != "" {
+				node = netip.MustParseAddr(tc.node)
+			}
+			if got, err := tc.config.address(node); err != nil || got.String() != tc.want {
+				t.Errorf("address is %s, %v, want %s", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// What a user made of the class stays.
+func TestPublishIngressClass(t *testing.T) {
+	t.Parallel()
+	client := fake.NewClientset()
+	for _, controller := range []string{"minik8s.io/router", "example.com/other"} {
+		if err := publishIngressClass(t.Context(), client); err != nil {
+			t.Fatal(err)
+		}
+		class, err := client.NetworkingV1().IngressClasses().Get(t.Context(), "minik8s", metav1.GetOptions{})
+		if err != nil || class.Spec.Controller != controller {
+			t.Fatalf("class is %v, %v", class, err)
+		}
+		class.Spec.Controller = "example.com/other"
+		if _, err := client.NetworkingV1().IngressClasses().Update(t.Context(), class, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Gateways get their addresses from the end of the range of pods, where a node comes last.
+func TestGatewaySubnet(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, pods, own, want string
+	}{
+		{"the last range", "10.244.0.0/16", "", "10.244.255.0/24"},
+		{"of a small one", "10.1.4.0/23", "", "10.1.5.0/24"},
+		{"no other range", "10.1.4.0/24", "", "invalid Prefix"},
+		{"its own", "10.244.0.0/16", "192.0.2.1/28", "192.0.2.0/28"},
+	} {
+		got, err := gatewaySubnet(Config{Networking: NetworkingConfig{PodSubnet: tc.pods}, Router: RouterConfig{GatewaySubnet: tc.own}})
+		if err != nil || got.String() != tc.want {
+			t.Errorf("%s: %s, %v, want %s", tc.name, got, err, tc.want)
+		}
+	}
+}

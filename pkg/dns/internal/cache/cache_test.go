@@ -1,0 +1,145 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"minik8s.io/minik8s/pkg/dns/internal/corefile"
+	"minik8s.io/minik8s/pkg/dns/internal/message"
+	"minik8s.io/minik8s/pkg/dns/internal/metrics"
+)
+
+func record(t *testing.T, s string) dns.RR {
+	t.Helper()
+	rr, err := dns.NewRR(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rr
+}
+
+func configured(change func(*corefile.Cache)) corefile.Cache {
+	servers, err := corefile.Parse(". {\n cache 30\n}")
+	if err != nil {
+		panic(err)
+	}
+	c := *servers[0].Cache
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+var question = message.Question{Name: "x.", Type: dns.TypeA}
+
+func TestCache(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*corefile.Cache)
+		reply  message.Reply
+		after  time.Duration
+		state  State
+		ttl    uint32
+	}{
+		{name: "within its time", reply: message.Reply{Answer: []dns.RR{record(t, "x. 10 IN A 1.2.3.4")}}, after: 9 * time.Second, state: Fresh, ttl: 1},
+		{name: "after its time", reply: message.Reply{Answer: []dns.RR{record(t, "x. 10 IN A 1.2.3.4")}}, after: 10 * time.Second},
+		{name: "not for longer than the bound", reply: message.Reply{Answer: []dns.RR{record(t, "x. 9999 IN A 1.2.3.4")}}, after: 30 * time.Second},
+		{name: "for at least five seconds", reply: message.Reply{Answer: []dns.RR{record(t, "x. 0 IN A 1.2.3.4")}}, after: 4 * time.Second, state: Fresh, ttl: 1},
+		{name: "denial", reply: message.Reply{Rcode: dns.RcodeNameError, Authority: []dns.RR{record(t, "x. 20 IN SOA a. b. 1 2 3 4 15")}}, after: 14 * time.Second, state: Fresh, ttl: 1},
+		{name: "denial after its time", reply: message.Reply{Rcode: dns.RcodeNameError, Authority: []dns.RR{record(t, "x. 20 IN SOA a. b. 1 2 3 4 15")}}, after: 15 * time.Second},
+		{name: "an alias to nothing", reply: message.Reply{Answer: []dns.RR{record(t, "x. 9 IN CNAME y.")}, Authority: []dns.RR{record(t, "y. 20 IN SOA a. b. 1 2 3 4 15")}},
+			after: 14 * time.Second, state: Fresh, ttl: 1},
+		{name: "denial without SOA", reply: message.Reply{Rcode: dns.RcodeNameError}},
+		{name: "a failure", reply: message.Failed("forward"), after: 4 * time.Second, state: Fresh},
+		{name: "a failure after five seconds", reply: message.Failed("forward"), after: 5 * time.Second},
+		{name: "refused", reply: message.Refused()},
+		{name: "disabled", change: func(c *corefile.Cache) { c.Success.Disabled = []string{"x."} }, reply: message.Reply{Answer: []dns.RR{record(t, "x. 10 IN A 1.2.3.4")}}},
+		{name: "stale", change: func(c *corefile.Cache) { c.Stale = time.Hour }, reply: message.Reply{Answer: []dns.RR{record(t, "x. 10 IN A 1.2.3.4")}}, after: time.Hour, state: Stale},
+		{name: "too old", change: func(c *corefile.Cache) { c.Stale = time.Hour }, reply: message.Reply{Answer: []dns.RR{record(t, "x. 10 IN A 1.2.3.4")}}, after: 2 * time.Hour},
+		{name: "kept TTL", change: func(c *corefile.Cache) { c.KeepTTL = true }, reply: message.Reply{Answer: []dns.RR{record(t, "x. 10 IN A 1.2.3.4")}}, after: 9 * time.Second, state: Fresh, ttl: 10},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			clk := clocktesting.NewFakePassiveClock(time.Now())
+			c := New(configured(tt.change), ".", clk, metrics.New())
+			c.Put(question, tt.reply)
+			clk.SetTime(clk.Now().Add(tt.after))
+			got, state, _ := c.Get(question)
+			if state != tt.state {
+				t.Fatalf("state %v", state)
+			}
+			for _, section := range got.Sections() {
+				for _, rr := range section {
+					if rr.Header().Ttl != tt.ttl {
+						t.Errorf("TTL of %v, want %d", rr, tt.ttl)
+					}
+				}
+			}
+			if state != Missing && got.Rcode != tt.reply.Rcode {
+				t.Errorf("code %d", got.Rcode)
+			}
+		})
+	}
+}
+
+func TestCache_Bounded(t *testing.T) {
+	c := New(configured(func(c *corefile.Cache) { c.Success.Capacity = 160 }), ".", clocktesting.NewFakePassiveClock(time.Now()), metrics.New())
+	for i := range 5000 {
+		name := fmt.Sprintf("x%d.", i)
+		c.Put(message.Question{Name: name, Type: dns.TypeA}, message.Reply{Answer: []dns.RR{record(t, name+" 10 IN A 1.2.3.4")}})
+	}
+	n := 0
+	for i := range c.success.shards {
+		n += len(c.success.shards[i].entries)
+	}
+	if n == 0 || n > 160 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+// One of those who find an old answer has it anew; the others are not told to.
+func TestCache_OneRefreshes(t *testing.T) {
+	clk := clocktesting.NewFakePassiveClock(time.Now())
+	c := New(configured(func(c *corefile.Cache) { c.Stale = time.Hour }), ".", clk, metrics.New())
+	c.Put(question, message.Reply{Answer: []dns.RR{record(t, "x. 10 IN A 1.2.3.4")}})
+	clk.SetTime(clk.Now().Add(time.Minute))
+	var told []bool
+	for range 3 {
+		_, _, refresh := c.Get(question)
+		told = append(told, refresh)
+	}
+	c.Forgo(question)
+	_, _, again := c.Get(question)
+	if !told[0] || told[1] || told[2] || !again {
+		t.Errorf("told %v, after it failed %v", told, again)
+	}
+}
+
+func TestCache_Prefetch(t *testing.T) {
+	clk := clocktesting.NewFakePassiveClock(time.Now())
+	c := New(configured(func(c *corefile.Cache) { c.Prefetch = 2 }), ".", clk, metrics.New())
+	c.Put(question, message.Reply{Answer: []dns.RR{record(t, "x. 20 IN A 1.2.3.4")}})
+	get := func(after time.Duration) bool {
+		clk.SetTime(clk.Now().Add(after))
+		_, _, refresh := c.Get(question)
+		return refresh
+	}
+	for range 2 {
+		if get(0) {
+			t.Error("at its beginning")
+		}
+	}
+	if !get(18 * time.Second) {
+		t.Error("not when a tenth of its time is left")
+	}
+	if get(0) {
+		t.Error("twice")
+	}
+}

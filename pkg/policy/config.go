@@ -1,0 +1,56 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+)
+
+// Config is what an Enforcer needs. Cluster, NodeName, Client and PodCIDRs have no default.
+type Config struct {
+	// Cluster is the cluster's name; that of the table carries a hash of it, so that clusters on one machine spare each other.
+	Cluster string
+	// NodeName is the node whose pods are looked after.
+	NodeName string
+	// Client lists and watches NetworkPolicies, and as long as there are any, Pods and Namespaces too.
+	Client kubernetes.Interface
+	// PodCIDRs are the ranges of this node's pods: while a pod of the node is isolated whose address is not known, all
+	// addresses in them of which the pod is not known are refused.
+	PodCIDRs []netip.Prefix
+	// ClusterDNS are the addresses of the Service by which pods ask for names, which no policy refuses. Default: none.
+	ClusterDNS []netip.Addr
+	// NetNS is the path of the network namespace to look after; empty is the process's own.
+	NetNS string
+	// SyncPeriod is the time between two verifications that the rules are still in the kernel. Default 30s.
+	SyncPeriod time.Duration
+	// MinSyncPeriod is the least time between two writes, so that a burst of changes becomes one. The first change
+	// after a quiet time is written at once. Default 100ms.
+	MinSyncPeriod time.Duration
+	// Clock defaults to the real one.
+	Clock clock.WithTicker
+}
+
+func (c *Config) complete() error {
+	switch {
+	case c.Cluster == "":
+		return errors.New("policy: the cluster has no name")
+	case c.NodeName == "" || c.Client == nil || len(c.PodCIDRs) == 0:
+		return errors.New("policy: node name, client and pod ranges are required")
+	}
+	if c.SyncPeriod == 0 {
+		c.SyncPeriod = 30 * time.Second
+	}
+	if c.MinSyncPeriod == 0 {
+		c.MinSyncPeriod = 100 * time.Millisecond
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"minik8s.io/minik8s/pkg/policy/rules"
+)
+
+// fakeTable is a kernel that can refuse.
+type fakeTable struct {
+	mu      sync.Mutex
+	calls   []string
+	refuse  int // how often
+	applied *rules.Table
+}
+
+func (f *fakeTable) call(name string, t *rules.Table) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, name)
+	if f.refuse > 0 {
+		f.refuse--
+		return errors.New("the kernel is busy")
+	}
+	f.applied = t
+	return nil
+}
+
+func (f *fakeTable) Apply(t *rules.Table) error        { return f.call("apply", t) }
+func (f *fakeTable) Heal(t *rules.Table) (bool, error) { return true, f.call("heal", t) }
+func (f *fakeTable) Remove() error                     { return f.call("remove", nil) }
+
+func (f *fakeTable) state() (calls []string, applied *rules.Table) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.calls), f.applied
+}
+
+func TestStart(t *testing.T) {
+	client := fake.NewClientset()
+	table := &fakeTable{}
+	e, err := New(Config{
+		Cluster: "c", NodeName: "here", Client: client, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")},
+		MinSyncPeriod: time.Millisecond, SyncPeriod: 20 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.table = table
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- e.Start(ctx) }()
+	asked := func(resource string) int {
+		n := 0
+		for _, a := range client.Actions() {
+			if a.GetVerb() == "watch" && a.GetResource().Resource == resource {
+				n++
+			}
+		}
+		return n
+	}
+	last := func(want string) func() bool {
+		return func() bool {
+			calls, _ := table.state()
+			return len(calls) > 0 && calls[len(calls)-1] == want
+		}
+	}
+	eventually(t, "what an earlier process left is removed", last("remove"))
+	if calls, _ := table.state(); len(calls) != 1 || asked("pods") != 0 || asked("namespaces") != 0 {
+		t.Errorf("without a policy: %v, and pods are watched %d times", calls, asked("pods"))
+	}
+
+	pod := podObject("x/a", []netip.Addr{netip.MustParseAddr("10.244.0.2")})
+	if _, err := client.CoreV1().Pods("x").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	table.mu.Lock()
+	table.refuse = 2
+	table.mu.Unlock()
+	w := &world{client: client}
+	w.createPolicy(t, "x/deny", denyIngress)
+	eventually(t, "the kernel takes it at last, and it is looked at from time to time", func() bool {
+		calls, applied := table.state()
+		return applied != nil && slices.Contains(calls, "heal") && slices.Index(calls, "heal") > slices.Index(calls, "apply")
+	})
+	if asked("pods") != 1 || asked("namespaces") != 1 {
+		t.Errorf("pods are watched %d times, namespaces %d times", asked("pods"), asked("namespaces"))
+	}
+	passes := func(want bool) func() bool {
+		c := connection{client: netip.MustParseAddr("10.244.0.3"), server: netip.MustParseAddr("10.244.0.2"), protocol: corev1.ProtocolTCP, port: 80}
+		return func() bool {
+			_, applied := table.state()
+			return applied != nil && newTracer(applied).passes(c, true) == want
+		}
+	}
+	eventually(t, "the pod is isolated", passes(false))
+	pod.Labels["pod"] = "b"
+	if _, err := client.CoreV1().Pods("x").Update(ctx, pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the pod is not selected", passes(true))
+
+	w.deletePolicies(t)
+	eventually(t, "the last policy is gone", last("remove"))
+	w.createPolicy(t, "x/deny", denyIngress)
+	eventually(t, "there is one again", func() bool { _, applied := table.state(); return applied != nil })
+	if asked("pods") != 2 {
+		t.Errorf("pods are watched %d times", asked("pods"))
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNew_Errors(t *testing.T) {
+	whole := Config{Cluster: "c", NodeName: "n", Client: fake.NewClientset(), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}
+	if _, err := New(whole); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*Config){
+		"no cluster": func(c *Config) { c.Cluster = "" }, "no node": func(c *Config) { c.NodeName = "" },
+		"no client": func(c *Config) { c.Client = nil }, "no range": func(c *Config) { c.PodCIDRs = nil },
+	} {
+		config := whole
+		spoil(&config)
+		if _, err := New(config); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestPodHandler: most of what happens to pods is no reason to look at policies.
+func TestPodHandler(t *testing.T) {
+	addr := []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+	for _, tt := range []struct {
+		name   string
+		change func(*corev1.Pod)
+		want   int
+	}{
+		{"a condition", func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}} }, 0},
+		{"a label", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, 1},
+		{"an address", func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.2"}} }, 1},
+		{"its end", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, 1},
+		{"its deletion", func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }, 1},
+		{"another of that name", func(p *corev1.Pod) { p.UID = "2" }, 1},
+	} {
+		got := 0
+		h := podHandler(func() { got++ })
+		before, after := podObject("x/a", addr), podObject("x/a", addr)
+		tt.change(after)
+		if h.OnUpdate(before, after); got != tt.want {
+			t.Errorf("%s: told %d times, want %d", tt.name, got, tt.want)
+		}
+	}
+}

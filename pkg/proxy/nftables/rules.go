@@ -1,0 +1,303 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nftables
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"minik8s.io/minik8s/pkg/proxy/backend"
+	"minik8s.io/minik8s/pkg/proxy/model"
+)
+
+// The chains and maps that all Services share.
+const (
+	services        = "services"
+	markMasquerade  = "mark-for-masquerade"
+	masquerading    = "masquerading"
+	firewallCheck   = "firewall-check"
+	endpointsCheck  = "service-endpoints-check"
+	nodePortsCheck  = "nodeport-endpoints-check"
+	clusterIPsCheck = "cluster-ips-check"
+	rejectChain     = "reject-chain"
+	dropChain       = "drop-chain"
+
+	serviceIPs          = "service-ips"
+	serviceNodePorts    = "service-nodeports"
+	noEndpointServices  = "no-endpoint-services"
+	noEndpointNodePorts = "no-endpoint-nodeports"
+	firewallIPs         = "firewall-ips"
+	hairpin             = "hairpin-connections"
+)
+
+// Priorities of hooks. Ahead of what happens to addresses, which the kernel does at -100 in nat chains; ours come before those of
+// iptables, so that a node port is a node port whoever else publishes it.
+const (
+	beforeNAT   = -110
+	destination = -101
+	source      = 99
+	filtering   = -10
+)
+
+// translator makes rules.
+type translator struct {
+	language
+	backend.Config
+	out *state
+}
+
+// baseOf is what does not depend on Services.
+func baseOf(c backend.Config) *state {
+	t := &translator{languageOf(c.Family), c, newState()}
+	s, mask := t.out, c.MasqueradeMark
+	s.addChain("nat-prerouting", &hook{"nat", unix.NF_INET_PRE_ROUTING, destination}, all(jump(services)))
+	s.addChain("nat-output", &hook{"nat", unix.NF_INET_LOCAL_OUT, destination}, all(jump(services)))
+	s.addChain("nat-postrouting", &hook{"nat", unix.NF_INET_POST_ROUTING, source}, all(jump(masquerading)))
+	isNew := ctState(stateNew)
+	for name, number := range map[string]uint32{"filter-prerouting-pre-dnat": unix.NF_INET_PRE_ROUTING, "filter-output-pre-dnat": unix.NF_INET_LOCAL_OUT} {
+		s.addChain(name, &hook{"filter", number, beforeNAT}, all(isNew, jump(firewallCheck)))
+	}
+	martian := t.martian()
+	s.addChain("filter-input", &hook{"filter", unix.NF_INET_LOCAL_IN, filtering},
+		append(martian, all(isNew, jump(endpointsCheck)), all(isNew, jump(nodePortsCheck)))...)
+	// A packet that conntrack cannot place would leave without its NAT undone.
+	s.addChain("filter-forward", &hook{"filter", unix.NF_INET_FORWARD, filtering},
+		all(ctState(stateInvalid), drop()), all(isNew, jump(endpointsCheck)), all(isNew, jump(clusterIPsCheck)))
+	s.addChain("filter-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, filtering},
+		append(martian, all(isNew, jump(endpointsCheck)), all(isNew, jump(clusterIPsCheck)))...)
+
+	s.addChain(services, nil, append([]rule{all(t.place(), vmap(serviceIPs))}, t.nodePorts(serviceNodePorts)...)...)
+	s.addChain(nodePortsCheck, nil, t.nodePorts(noEndpointNodePorts)...)
+	s.addChain(endpointsCheck, nil, all(t.place(), vmap(noEndpointServices)))
+	s.addChain(firewallCheck, nil, all(t.place(), vmap(firewallIPs)))
+	s.addChain(clusterIPsCheck, nil, t.unclaimed()...)
+	s.addChain(rejectChain, nil, all(t.reject()))
+	s.addChain(dropChain, nil, all(drop()))
+	s.addChain(markMasquerade, nil, all(mark(), bits(native(^mask), native(mask)), setMark()))
+	// The mark is cleared so that a packet which is encapsulated and sent again is not masqueraded twice.
+	s.addChain(masquerading, nil, all(mark(), anyBit(mask), mark(), bits(native(^uint32(0)), native(mask)), setMark(), masquerade()),
+		all(ctStatus(statusDestinationNAT), t.saddr(), t.daddr(t.words), lookup(hairpin), masquerade()))
+
+	length := uint32(t.length)
+	for _, name := range []string{serviceIPs, noEndpointServices, firewallIPs} {
+		s.addSet(set{name: name, keyType: t.kind<<12 | typeProto<<6 | typePort, keyLength: length + 8, dataType: typeVerdict})
+	}
+	for _, name := range []string{serviceNodePorts, noEndpointNodePorts} {
+		s.addSet(set{name: name, keyType: typeProto<<6 | typePort, keyLength: 8, dataType: typeVerdict})
+	}
+	s.addSet(set{name: hairpin, keyType: t.kind<<6 | t.kind, keyLength: 2 * length})
+	return s
+}
+
+// place loads address, protocol and port to which the packet goes.
+func (t *translator) place() []byte { return append(t.daddr(0), service(t.words)...) }
+
+// nodePorts looks protocol and port up in a map if the packet goes to an address that answers node ports.
+func (t *translator) nodePorts(in string) []rule {
+	look := append(service(0), vmap(in)...)
+	local := addressOfNode(unix.NFTA_FIB_F_DADDR)
+	if len(t.NodePortCIDRs) == 0 {
+		// Those of the loopback addresses this process answers itself.
+		return []rule{all(t.notTo(t.loopback()), local, look)}
+	}
+	var out []rule
+	for _, p := range t.NodePortCIDRs {
+		out = append(out, all(t.to(p), local, look))
+	}
+	return out
+}
+
+func (t *translator) loopback() netip.Prefix {
+	if t.Family == model.IPv6 {
+		return netip.MustParsePrefix("::1/128")
+	}
+	return netip.MustParsePrefix("127.0.0.0/8")
+}
+
+// martian drops what comes to a loopback address from outside: host ports set route_localnet on the links of their pods.
+func (t *translator) martian() []rule {
+	if t.Family == model.IPv6 {
+		return nil
+	}
+	known := append(ct(unix.NFT_CT_STATE), append(bits(native(stateEstablished|stateRelated), make([]byte, 4)), compare(unix.NFT_CMP_EQ, make([]byte, 4))...)...)
+	direct := append(ct(unix.NFT_CT_STATUS), append(bits(native(statusDestinationNAT), make([]byte, 4)), compare(unix.NFT_CMP_EQ, make([]byte, 4))...)...)
+	return []rule{all(t.to(t.loopback()), t.notFrom(t.loopback()), known, direct, drop())}
+}
+
+// unclaimed refuses what pods and the node itself send to a cluster IP that no Service has.
+func (t *translator) unclaimed() []rule {
+	if !t.ServiceCIDR.IsValid() {
+		return nil
+	}
+	var out []rule
+	if t.ClusterCIDR.IsValid() {
+		out = append(out, all(t.to(t.ServiceCIDR), t.from(t.ClusterCIDR), t.reject()))
+	}
+	return append(out, all(t.to(t.ServiceCIDR), addressOfNode(unix.NFTA_FIB_F_SADDR), t.reject()))
+}
+
+// render returns what a Service has in the table: chains and sets of its own, and elements of shared ones.
+func render(s *model.Service, c backend.Config) *state {
+	t := &translator{languageOf(c.Family), c, newState()}
+	for i := range s.Ports {
+		t.port(&s.Ports[i])
+	}
+	return t.out
+}
+
+func protocolNumber(p corev1.Protocol) byte {
+	switch p {
+	case corev1.ProtocolUDP:
+		return unix.IPPROTO_UDP
+	case corev1.ProtocolSCTP:
+		return unix.IPPROTO_SCTP
+	default:
+		return unix.IPPROTO_TCP
+	}
+}
+
+// port renders one port. Which address leads to which chain, and which packets are refused, has to be seen together.
+func (t *translator) port(s *model.ServicePort) {
+	name := strings.Join([]string{s.Name.Namespace, s.Name.Service, strings.ToLower(string(s.Name.Protocol)), s.Name.Port}, "/")
+	cluster, local, external, firewall := "service-"+name, "local-"+name, "external-"+name, "firewall-"+name
+	nodePort := string(append([]byte{protocolNumber(s.Name.Protocol), 0, 0, 0}, portKey(s.NodePort)...))
+	at := func(ip netip.Addr) string {
+		return string(ip.AsSlice()) + string(append([]byte{protocolNumber(s.Name.Protocol), 0, 0, 0}, portKey(s.Port)...))
+	}
+	// A client shall try elsewhere if only other nodes can answer, instead of taking the refusal for an answer.
+	refusal := data{chain: rejectChain}
+	if s.HasEndpoints {
+		refusal.chain = dropChain
+	}
+	internalChain, externalChain := cluster, cluster
+	if s.InternalLocal {
+		internalChain = local
+	}
+	if s.ExternalLocal {
+		externalChain = local
+	}
+
+	if len(s.InternalEndpoints()) > 0 {
+		t.out.addElement(serviceIPs, at(s.ClusterIP), data{chain: internalChain})
+	} else {
+		t.out.addElement(noEndpointServices, at(s.ClusterIP), refusal)
+	}
+	// Under the external policy "Local" a port without an endpoint here still serves the node and its
+	// pods, who may use any endpoint; only the others' packets fall through to the refusal.
+	reachable, refused := len(s.Cluster) > 0, len(s.ExternalEndpoints()) == 0
+	for _, ips := range [][]netip.Addr{s.ExternalIPs, s.LoadBalancerIPs} {
+		for _, ip := range ips {
+			if reachable {
+				t.out.addElement(serviceIPs, at(ip), data{chain: external})
+			}
+			if refused {
+				t.out.addElement(noEndpointServices, at(ip), refusal)
+			}
+		}
+	}
+	if s.Restricted && len(s.LoadBalancerIPs) > 0 {
+		for _, ip := range s.LoadBalancerIPs {
+			t.out.addElement(firewallIPs, at(ip), data{chain: firewall})
+		}
+		t.firewall(s, firewall)
+	}
+	if s.NodePort != 0 {
+		if reachable {
+			t.out.addElement(serviceNodePorts, nodePort, data{chain: external})
+		}
+		if refused {
+			t.out.addElement(noEndpointNodePorts, nodePort, refusal)
+		}
+	}
+	if reachable && s.External() {
+		t.external(s, external, cluster, externalChain, refused)
+	}
+	if len(s.Cluster) > 0 {
+		t.balance(s, cluster, name, s.Cluster, !s.InternalLocal)
+	}
+	if len(s.Local) > 0 {
+		t.balance(s, local, name, s.Local, s.InternalLocal)
+	}
+	for _, list := range [][]model.Endpoint{s.Cluster, s.Local} {
+		for _, ep := range list {
+			// An endpoint that reaches itself through the service would answer itself directly.
+			ip := string(ep.Addr.Addr().AsSlice())
+			t.out.addElement(hairpin, ip+ip, data{})
+		}
+	}
+}
+
+func (t *translator) external(s *model.ServicePort, chain, cluster, policy string, refused bool) {
+	var out []rule
+	if !s.ExternalLocal {
+		// The reply has to come back through this node, where the NAT is undone.
+		out = append(out, all(jump(markMasquerade)))
+	} else {
+		if t.ClusterCIDR.IsValid() {
+			out = append(out, all(t.from(t.ClusterCIDR), goTo(cluster)))
+		}
+		here := addressOfNode(unix.NFTA_FIB_F_SADDR)
+		out = append(out, all(here, jump(markMasquerade)), all(here, goTo(cluster)))
+	}
+	if !refused {
+		out = append(out, all(goTo(policy)))
+	}
+	t.out.addChain(chain, nil, out...)
+}
+
+// firewall admits the source ranges to a load balancer's addresses.
+func (t *translator) firewall(s *model.ServicePort, chain string) {
+	var out []rule
+	for _, r := range s.SourceRanges {
+		out = append(out, all(t.from(r), back()))
+	}
+	if t.NodeAdmitted(s.SourceRanges) {
+		for _, ip := range s.LoadBalancerIPs {
+			out = append(out, all(t.from(netip.PrefixFrom(ip, ip.BitLen())), back()))
+		}
+	}
+	t.out.addChain(chain, nil, append(out, all(drop()))...)
+}
+
+// balance renders a chain that takes one of the endpoints, equally often each. internal tells that the
+// chain also takes the cluster IP's packets, of which those from outside the pods are masqueraded.
+//
+// A number that is chosen leads by a map to an address. With session affinity it leads to a chain for the endpoint, which remembers the
+// client.
+func (t *translator) balance(s *model.ServicePort, chain, name string, eps []model.Endpoint, internal bool) {
+	var out []rule
+	if internal && t.ClusterCIDR.IsValid() {
+		out = append(out, all(t.to(netip.PrefixFrom(s.ClusterIP, s.ClusterIP.BitLen())), t.notFrom(t.ClusterCIDR), jump(markMasquerade)))
+	}
+	length := uint32(t.length)
+	choice := set{name: "endpoints-" + chain, keyType: typeMark, keyLength: 4, dataType: t.kind<<6 | typePort, dataLength: length + 4}
+	if s.AffinitySeconds > 0 {
+		choice = set{name: "choice-" + chain, keyType: typeMark, keyLength: 4, dataType: typeVerdict}
+	}
+	t.out.addSet(choice)
+	for i, ep := range eps {
+		addr, port := ep.Addr.Addr().AsSlice(), portKey(ep.Addr.Port())
+		if s.AffinitySeconds == 0 {
+			t.out.addElement(choice.name, string(native(uint32(i))), data{value: string(addr) + string(port)})
+			continue
+		}
+		to := name + "/" + ep.Addr.Addr().String() + "/" + strconv.Itoa(int(ep.Addr.Port()))
+		// The time is in the name, because the kernel changes it of no set.
+		known := set{name: "affinity-" + strconv.Itoa(int(s.AffinitySeconds)) + "-" + to, keyType: t.kind, keyLength: length, seconds: uint32(s.AffinitySeconds)}
+		t.out.addSet(known)
+		t.out.addChain("endpoint-"+to, nil, all(t.saddr(), remember(known.name), immediate(0, addr), immediate(t.words, port[:2]), t.dnat(0)))
+		t.out.addElement(choice.name, string(native(uint32(i))), data{chain: "endpoint-" + to})
+		out = append(out, all(t.saddr(), lookup(known.name), goTo("endpoint-"+to)))
+	}
+	if s.AffinitySeconds > 0 {
+		out = append(out, all(pick(len(eps), t.Scheduler), vmap(choice.name)))
+	} else {
+		out = append(out, all(pick(len(eps), t.Scheduler), chosen(choice.name), t.dnat(1)))
+	}
+	t.out.addChain(chain, nil, out...)
+}

@@ -1,0 +1,399 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	"minik8s.io/minik8s/pkg/router/internal/resolve"
+	"minik8s.io/minik8s/pkg/router/internal/table"
+)
+
+const controller = "minik8s.io/router"
+
+var address = netip.MustParseAddr("127.0.0.1")
+
+// input reads manifests of the Gateway API. Objects without a namespace are in "ns". There are Services a, b, c of "ns" and d of
+// "other", each with one endpoint of its name.
+func input(t *testing.T, manifests string) Input {
+	t.Helper()
+	in := Input{
+		Controller: controller, Address: address, Port: func(p int32) uint16 { return uint16(p) },
+		Classes: []*gatewayv1.GatewayClass{{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Spec: gatewayv1.GatewayClassSpec{ControllerName: controller}}},
+		Now:     metav1.NewTime(time.Unix(100, 0)),
+	}
+	o := resolve.Objects{
+		Services: map[types.NamespacedName]*corev1.Service{}, Slices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{},
+		Namespaces: map[string]map[string]string{"ns": {"team": "a"}, "other": {"team": "b"}},
+	}
+	for _, name := range []types.NamespacedName{{Namespace: "ns", Name: "a"}, {Namespace: "ns", Name: "b"}, {Namespace: "ns", Name: "c"}, {Namespace: "other", Name: "d"}} {
+		o.Services[name] = &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		o.Slices[name] = []*discoveryv1.EndpointSlice{{
+			AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new(""), Port: new(int32(80))}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{name.Name}}},
+		}}
+	}
+	in.Resolver = resolve.New(o, &resolve.KeyPairs{})
+	for m := range strings.SplitSeq(manifests, "\n---\n") {
+		var kind metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(m), &kind); err != nil {
+			t.Fatalf("%v:\n%s", err, m)
+		}
+		read := func(into metav1.Object) {
+			if err := yaml.UnmarshalStrict([]byte(m), into); err != nil {
+				t.Fatalf("%v:\n%s", err, m)
+			}
+			if into.GetNamespace() == "" {
+				into.SetNamespace("ns")
+			}
+			into.SetGeneration(7)
+		}
+		switch kind.Kind {
+		case "Gateway":
+			g := &gatewayv1.Gateway{}
+			read(g)
+			g.Spec.GatewayClassName = "own"
+			in.Gateways = append(in.Gateways, g)
+		case "HTTPRoute":
+			r := &gatewayv1.HTTPRoute{}
+			read(r)
+			in.HTTPRoutes = append(in.HTTPRoutes, r)
+		case "GRPCRoute":
+			r := &gatewayv1.GRPCRoute{}
+			read(r)
+			in.GRPCRoutes = append(in.GRPCRoutes, r)
+		case "ReferenceGrant":
+			g := &gatewayv1.ReferenceGrant{}
+			read(g)
+			in.Grants = append(in.Grants, g)
+		default:
+			t.Fatalf("kind %q", kind.Kind)
+		}
+	}
+	return in
+}
+
+// told are the conditions that an output has written: "OBJECT[/PART] TYPE" to "STATUS REASON".
+func told(out *Output, failed map[netip.AddrPort]error) map[string]string {
+	all := map[string]string{}
+	add := func(of string, conditions []metav1.Condition) {
+		for _, c := range conditions {
+			all[of+" "+c.Type] = string(c.Status) + " " + c.Reason
+		}
+	}
+	for _, o := range out.Statuses(failed) {
+		switch o := o.(type) {
+		case *gatewayv1.GatewayClass:
+			add(o.Name, o.Status.Conditions)
+		case *gatewayv1.Gateway:
+			add(o.Name, o.Status.Conditions)
+			for _, l := range o.Status.Listeners {
+				add(o.Name+"/"+string(l.Name), l.Conditions)
+				all[o.Name+"/"+string(l.Name)+" routes"] = fmt.Sprint(l.AttachedRoutes)
+			}
+		case *gatewayv1.HTTPRoute:
+			for _, p := range o.Status.Parents {
+				add(o.Name+"/"+string(p.ParentRef.Name), p.Conditions)
+			}
+		case *gatewayv1.GRPCRoute:
+			for _, p := range o.Status.Parents {
+				add(o.Name+"/"+string(p.ParentRef.Name), p.Conditions)
+			}
+		}
+	}
+	return all
+}
+
+// ask returns which endpoint, or which status, answers a request "[METHOD ]HOST[:PORT]/PATH".
+func ask(out *Output, request string) string {
+	method, target, ok := strings.Cut(request, " ")
+	if !ok {
+		method, target = "GET", request
+	}
+	host, path, _ := strings.Cut(target, "/")
+	host, port, _ := strings.Cut(host, ":")
+	if port == "" {
+		port = "80"
+	}
+	l := table.Build(out.Contents).Ports[netip.MustParseAddrPort(address.String()+":"+port)]
+	if l == nil {
+		return "closed"
+	}
+	r := httptest.NewRequest(method, "/"+path, nil)
+	r.Header = http.Header{"Version": {"two"}}
+	route := l.Find(host, r)
+	if route == nil {
+		return "404"
+	}
+	if route.Redirect != nil {
+		return fmt.Sprint(route.Redirect.Code)
+	}
+	b := route.Choose()
+	if b == nil || b.Backend == nil {
+		return "500"
+	}
+	return b.Backend.Next()
+}
+
+const httpGateway = `
+kind: Gateway
+metadata: {name: gw}
+spec: {listeners: [{name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}]}
+---
+`
+
+func routeTo(name, rest string) string {
+	return "kind: HTTPRoute\nmetadata: {name: " + name + "}\nspec: {parentRefs: [{name: gw}], " + rest + "}"
+}
+
+func TestTranslate(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, manifests string
+		answers         map[string]string
+		told            map[string]string // some of the conditions
+	}{
+		{
+			"simple", httpGateway + routeTo("r", "rules: [{backendRefs: [{name: a, port: 80}]}]"),
+			map[string]string{"x.com/y": "a:80"},
+			map[string]string{
+				"own Accepted": "True Accepted", "gw Accepted": "True Accepted", "gw Programmed": "True Programmed", "gw/http Accepted": "True Accepted",
+				"gw/http ResolvedRefs": "True ResolvedRefs", "gw/http Conflicted": "False NoConflicts", "gw/http Programmed": "True Programmed", "gw/http routes": "1",
+				"r/gw Accepted": "True Accepted", "r/gw ResolvedRefs": "True ResolvedRefs",
+			},
+		},
+		{
+			// https://gateway-api.sigs.k8s.io/guides/http-routing
+			"routing", httpGateway + routeTo("foo", "hostnames: [foo.example.com], rules: [{matches: [{path: {type: PathPrefix, value: /login}}], backendRefs: [{name: a, port: 80}]}]") + "\n---\n" +
+				routeTo("bar", "hostnames: [bar.example.com], rules: [{matches: [{headers: [{name: version, value: two}]}], backendRefs: [{name: b, port: 80}]}, {backendRefs: [{name: c, port: 80}]}]"),
+			map[string]string{"foo.example.com/login/x": "a:80", "foo.example.com/": "404", "bar.example.com/": "b:80", "baz.example.com/login": "404"}, nil,
+		},
+		{
+			"methods and paths", httpGateway + routeTo("r", `rules: [
+				{matches: [{path: {type: Exact, value: /one}}, {path: {type: RegularExpression, value: "/v[0-9]+"}}], backendRefs: [{name: a, port: 80}]},
+				{matches: [{method: POST}], backendRefs: [{name: b, port: 80}]}, {matches: [{queryParams: [{name: q, value: "1"}]}], backendRefs: [{name: c, port: 80}]}]`),
+			map[string]string{"x/one": "a:80", "x/one/": "404", "x/v12": "a:80", "x/v12/x": "404", "POST x/": "b:80", "POST x/?q=1": "b:80", "x/?q=1": "c:80"}, nil,
+		},
+		{
+			"references that lead nowhere", httpGateway + routeTo("kind", "rules: [{matches: [{path: {value: /kind}}], backendRefs: [{name: a, port: 80, group: example.com, kind: Bucket}]}]") + "\n---\n" +
+				routeTo("gone", "rules: [{matches: [{path: {value: /gone}}], backendRefs: [{name: gone, port: 80}]}]") + "\n---\n" +
+				routeTo("far", "rules: [{matches: [{path: {value: /far}}], backendRefs: [{name: d, namespace: other, port: 80}]}, {matches: [{path: {value: /near}}], backendRefs: [{name: a, port: 80}]}]") + "\n---\n" +
+				routeTo("none", "rules: [{matches: [{path: {value: /none}}]}]"),
+			map[string]string{"x/kind": "500", "x/gone": "500", "x/far": "500", "x/near": "a:80", "x/none": "500"},
+			map[string]string{
+				"kind/gw Accepted": "True Accepted", "kind/gw ResolvedRefs": "False InvalidKind", "gone/gw ResolvedRefs": "False BackendNotFound",
+				"far/gw ResolvedRefs": "False RefNotPermitted", "none/gw ResolvedRefs": "True ResolvedRefs", "gw/http routes": "4",
+			},
+		},
+		{
+			"a grant", httpGateway + routeTo("far", "rules: [{backendRefs: [{name: d, namespace: other, port: 80}]}]") + `
+---
+kind: ReferenceGrant
+metadata: {name: g, namespace: other}
+spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: ns}], to: [{group: "", kind: Service, name: d}]}`,
+			map[string]string{"x/": "d:80"}, map[string]string{"far/gw ResolvedRefs": "True ResolvedRefs"},
+		},
+		{
+			"a grant for somebody else", httpGateway + routeTo("far", "rules: [{backendRefs: [{name: d, namespace: other, port: 80}]}]") + `
+---
+kind: ReferenceGrant
+metadata: {name: g, namespace: other}
+spec: {from: [{group: gateway.networking.k8s.io, kind: GRPCRoute, namespace: ns}], to: [{group: "", kind: Service}]}
+---
+kind: ReferenceGrant
+metadata: {name: h, namespace: other}
+spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: ns}], to: [{group: "", kind: Service, name: e}]}`,
+			map[string]string{"x/": "500"}, map[string]string{"far/gw ResolvedRefs": "False RefNotPermitted"},
+		},
+		{
+			"attachment", `
+kind: Gateway
+metadata: {name: gw}
+spec: {listeners: [
+  {name: same, port: 80, protocol: HTTP, hostname: "*.same.com"},
+  {name: team, port: 80, protocol: HTTP, hostname: team.com, allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {team: b}}}}},
+  {name: grpc, port: 8080, protocol: HTTP, allowedRoutes: {kinds: [{kind: GRPCRoute}]}}]}
+---
+` + routeTo("here", "rules: [{backendRefs: [{name: a, port: 80}]}]") + `
+---
+kind: HTTPRoute
+metadata: {name: there, namespace: other}
+spec: {parentRefs: [{name: gw, namespace: ns}], hostnames: [team.com, x.same.com], rules: [{backendRefs: [{name: d, port: 80}]}]}
+---
+kind: HTTPRoute
+metadata: {name: section}
+spec: {parentRefs: [{name: gw, sectionName: nope}]}
+---
+kind: HTTPRoute
+metadata: {name: port}
+spec: {parentRefs: [{name: gw, sectionName: same, port: 8080}]}
+---
+kind: HTTPRoute
+metadata: {name: kind}
+spec: {parentRefs: [{name: gw, port: 8080}]}
+---
+kind: HTTPRoute
+metadata: {name: host}
+spec: {parentRefs: [{name: gw}], hostnames: [other.com]}`,
+			map[string]string{"x.same.com/": "a:80", "same.com/": "404", "team.com/": "d:80", "x.com:8080/": "404"},
+			map[string]string{
+				"here/gw Accepted": "True Accepted", "there/gw Accepted": "True Accepted", "section/gw Accepted": "False NoMatchingParent",
+				"port/gw Accepted": "False NoMatchingParent", "kind/gw Accepted": "False NotAllowedByListeners", "host/gw Accepted": "False NoMatchingListenerHostname",
+				"gw/same routes": "1", "gw/team routes": "1", "gw/grpc routes": "0",
+			},
+		},
+		{
+			"listeners", `
+kind: Gateway
+metadata: {name: gw}
+spec: {listeners: [
+  {name: odd, port: 53, protocol: example.com/QUIC},
+  {name: kinds, port: 80, protocol: HTTP, allowedRoutes: {kinds: [{kind: HTTPRoute}, {kind: TCPRoute}]}},
+  {name: cert, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: gone}]}},
+  {name: far, port: 444, protocol: HTTPS, tls: {certificateRefs: [{name: x, namespace: other}]}},
+  {name: one, port: 90, protocol: HTTP}, {name: two, port: 90, protocol: HTTPS}]}
+---
+kind: Gateway
+metadata: {name: none}
+spec: {listeners: [{name: odd, port: 54, protocol: example.com/QUIC}]}
+---
+kind: Gateway
+metadata: {name: parameters}
+spec: {infrastructure: {parametersRef: {group: x, kind: y, name: z}}, listeners: [{name: http, port: 8081, protocol: HTTP}]}
+---
+kind: Gateway
+metadata: {name: elsewhere}
+spec: {addresses: [{value: 192.0.2.1}], listeners: [{name: http, port: 8082, protocol: HTTP}]}
+---
+kind: Gateway
+metadata: {name: named}
+spec: {addresses: [{type: Hostname, value: x.com}], listeners: [{name: http, port: 8083, protocol: HTTP}]}`,
+			map[string]string{"x:443/": "closed", "x:90/": "closed", "x:8081/": "closed", "x:8082/": "closed", "x/": "404"},
+			map[string]string{
+				"gw Accepted": "True ListenersNotValid", "gw/odd Accepted": "False UnsupportedProtocol", "gw/kinds ResolvedRefs": "False InvalidRouteKinds",
+				"gw/kinds Programmed": "True Programmed", "gw/cert ResolvedRefs": "False InvalidCertificateRef", "gw/cert Programmed": "False Invalid",
+				"gw/far ResolvedRefs": "False RefNotPermitted", "gw/one Conflicted": "True ProtocolConflict", "gw/two Accepted": "False ProtocolConflict",
+				"none Accepted": "False ListenersNotValid", "none Programmed": "False Invalid", "parameters Accepted": "False InvalidParameters",
+				"elsewhere Accepted": "True Accepted", "elsewhere Programmed": "False AddressNotUsable", "named Accepted": "False UnsupportedAddress",
+			},
+		},
+		{
+			"what is not supported", httpGateway + routeTo("all", "rules: [{matches: [{path: {value: /all}}], filters: [{type: ExtensionRef, extensionRef: {group: x, kind: y, name: z}}]}]") + "\n---\n" +
+				routeTo("part", `rules: [{matches: [{path: {type: RegularExpression, value: "/("}}, {path: {value: /bad}}], backendRefs: [{name: a, port: 80}]}, {matches: [{path: {value: /good}}], backendRefs: [{name: a, port: 80}]}]`),
+			map[string]string{"x/all": "404", "x/bad": "500", "x/good": "a:80"},
+			map[string]string{"all/gw Accepted": "False UnsupportedValue", "part/gw Accepted": "True Accepted", "part/gw PartiallyInvalid": "True UnsupportedValue"},
+		},
+		{
+			"gRPC", httpGateway + `
+kind: GRPCRoute
+metadata: {name: g}
+spec: {parentRefs: [{name: gw}], rules: [
+  {matches: [{method: {service: pkg.Echo, method: Say}}], backendRefs: [{name: a, port: 80}]},
+  {matches: [{method: {service: pkg.Echo}}], backendRefs: [{name: b, port: 80}]},
+  {matches: [{method: {method: Ping}}], backendRefs: [{name: c, port: 80}]}]}`,
+			map[string]string{"x/pkg.Echo/Say": "a:80", "x/pkg.Echo/Other": "b:80", "x/pkg.Other/Ping": "c:80", "x/pkg.Other/Say": "404"},
+			map[string]string{"g/gw Accepted": "True Accepted"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			out := Translate(input(t, tc.manifests))
+			answers := map[string]string{}
+			for request := range tc.answers {
+				answers[request] = ask(out, request)
+			}
+			if diff := cmp.Diff(tc.answers, answers); diff != "" {
+				t.Errorf("answers (-want +got):\n%s", diff)
+			}
+			got := told(out, nil)
+			for what, want := range tc.told {
+				if got[what] != want {
+					t.Errorf("%s: %q, want %q", what, got[what], want)
+				}
+			}
+		})
+	}
+}
+
+// What was written once is not written again, and what others have written stays.
+func TestStatuses_Settle(t *testing.T) {
+	t.Parallel()
+	in := input(t, httpGateway+routeTo("r", "rules: [{backendRefs: [{name: a, port: 80}]}]"))
+	others := gatewayv1.RouteParentStatus{ControllerName: "example.com/other", ParentRef: gatewayv1.ParentReference{Name: "theirs"}}
+	in.HTTPRoutes[0].Status.Parents = []gatewayv1.RouteParentStatus{others}
+	objects := Translate(in).Statuses(nil)
+	if len(objects) != 3 {
+		t.Fatalf("%d objects have another status", len(objects))
+	}
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *gatewayv1.GatewayClass:
+			in.Classes[0] = o
+		case *gatewayv1.Gateway:
+			in.Gateways[0] = o
+		case *gatewayv1.HTTPRoute:
+			in.HTTPRoutes[0] = o
+			if diff := cmp.Diff(others, o.Status.Parents[0]); diff != "" || len(o.Status.Parents) != 2 {
+				t.Errorf("parents: %v", o.Status.Parents)
+			}
+		}
+	}
+	in.Now = metav1.NewTime(in.Now.Add(time.Hour))
+	if again := Translate(in).Statuses(nil); len(again) != 0 {
+		t.Errorf("%d objects have another status again", len(again))
+	}
+	// A route that leaves takes its status along.
+	in.HTTPRoutes[0].Spec.ParentRefs = nil
+	for _, o := range Translate(in).Statuses(nil) {
+		if r, ok := o.(*gatewayv1.HTTPRoute); ok && len(r.Status.Parents) != 1 {
+			t.Errorf("parents: %v", r.Status.Parents)
+		}
+	}
+}
+
+func TestStatuses_PortInUse(t *testing.T) {
+	t.Parallel()
+	out := Translate(input(t, strings.TrimSuffix(httpGateway, "---\n")))
+	got := told(out, map[netip.AddrPort]error{netip.AddrPortFrom(address, 80): errors.New("in use")})
+	for what, want := range map[string]string{"gw/http Accepted": "False PortUnavailable", "gw/http Programmed": "False Invalid", "gw Programmed": "False Invalid"} {
+		if got[what] != want {
+			t.Errorf("%s: %q, want %q", what, got[what], want)
+		}
+	}
+}
+
+func TestIntersection(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		listener string
+		route    []gatewayv1.Hostname
+		want     []string
+	}{
+		{"", nil, []string{""}},
+		{"*.a.com", nil, []string{"*.a.com"}},
+		{"", []gatewayv1.Hostname{"x.com", "*.Y.com"}, []string{"*.y.com", "x.com"}},
+		{"*.a.com", []gatewayv1.Hostname{"b.a.com", "c.b.a.com", "a.com", "*.com", "b.com", "*.b.a.com"}, []string{"*.a.com", "*.b.a.com", "b.a.com", "c.b.a.com"}},
+		{"b.a.com", []gatewayv1.Hostname{"*.a.com", "*.b.a.com", "b.a.com"}, []string{"b.a.com"}},
+		{"b.a.com", []gatewayv1.Hostname{"a.com"}, nil},
+	} {
+		if diff := cmp.Diff(tc.want, intersection(tc.listener, tc.route)); diff != "" {
+			t.Errorf("%s and %v (-want +got):\n%s", tc.listener, tc.route, diff)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"minik8s.io/minik8s/pkg/router/internal/table"
+)
+
+// maxFailures is how many endpoints a request may lose before they have answered, maxRefusals how many it may find gone: these have
+// got nothing of it, and where pods come and go quickly there may be several until the table knows.
+const maxFailures, maxRefusals = 3, 10
+
+// RoundTrip sends the request to an endpoint, and to another one if that does no harm: nothing of it was sent, or it is one
+// that may be sent twice, or the route wants it.
+func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
+	var tried []string
+	x.out = r
+	for failures, refusals, retries := 0, 0, 0; ; {
+		backend := x.backend()
+		endpoint := untried(backend, tried)
+		if endpoint == "" {
+			return nil, errNoEndpoint
+		}
+		tried = append(tried, endpoint)
+		answer, err := x.attempt(r, backend, endpoint)
+		again := false
+		switch {
+		case r.Context().Err() != nil:
+		case err == nil:
+			again = retries < x.route.Retry.Attempts && slices.Contains(x.route.Retry.Codes, answer.StatusCode)
+		case retries < x.route.Retry.Attempts:
+			again = true
+		case unsent(err):
+			refusals++
+			again = refusals < maxRefusals
+			retries-- // such a one does not count
+		default:
+			failures++
+			again = failures < maxFailures && harmless(r, err)
+			retries--
+		}
+		if !again || !x.body.again() {
+			return answer, err
+		}
+		if err == nil {
+			discardBody(answer)
+		}
+		retries++
+		if err := x.wait(r.Context(), retries); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// backend is the chosen one as it is now: a request that finds an endpoint gone wants to know those that have come.
+func (x *exchange) backend() *table.Backend {
+	if b := x.table.Load().Backends[x.chosen.Backend.Key]; b != nil {
+		return b
+	}
+	return x.chosen.Backend
+}
+
+// untried is the next endpoint, if possible one that was not tried.
+func untried(b *table.Backend, tried []string) string {
+	endpoint := b.Next()
+	for range b.Endpoints {
+		if !slices.Contains(tried, endpoint) {
+			break
+		}
+		endpoint = b.Next()
+	}
+	return endpoint
+}
+
+// wait waits before the route's own retries.
+func (x *exchange) wait(ctx context.Context, retries int) error {
+	if retries == 0 || x.route.Retry.Backoff == 0 {
+		return nil
+	}
+	timer := time.NewTimer(x.route.Retry.Backoff)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// attempt sends the request to one endpoint. The time for the attempt ends with its body.
+func (x *exchange) attempt(r *http.Request, backend *table.Backend, endpoint string) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	out := r.WithContext(ctx)
+	target := *r.URL
+	target.Host = endpoint
+	out.URL = &target
+	if x.body != nil {
+		out.Body = x.body.reader()
+	}
+	timer := limit(x.route.HeaderTimeout, cancel)
+	total := limit(x.route.BackendTimeout, cancel)
+	transport := x.transport(backend, x.certificate)
+	if backend.TLS != nil {
+		target.Scheme = "https"
+	}
+	answer, err := transport.RoundTrip(out)
+	if timer != nil {
+		timer.Stop()
+	}
+	if err != nil || answer.StatusCode == http.StatusSwitchingProtocols {
+		if total != nil {
+			total.Stop()
+		}
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		cancel(nil)
+		return nil, err
+	}
+	return answer, nil
+}
+
+func limit(d time.Duration, cancel context.CancelCauseFunc) *time.Timer {
+	if d == 0 {
+		return nil
+	}
+	return time.AfterFunc(d, func() { cancel(errTimeout) })
+}
+
+// unsent tells whether an endpoint was not reached at all.
+func unsent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// harmless tells whether a request that failed may be sent to another endpoint.
+func harmless(r *http.Request, err error) bool {
+	if errors.Is(err, errTimeout) {
+		return false
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return false
+}

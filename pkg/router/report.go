@@ -1,0 +1,104 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package router
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// writeTime is what one write of a status may take.
+const writeTime = 10 * time.Second
+
+// reporter writes statuses beside the work, which waits for no write. What it could not write it has computed anew.
+type reporter struct {
+	client client.Client
+	again  func()
+	next   chan []client.Object // of length 1: what was not begun gives way to what is newer
+}
+
+func newReporter(c client.Client, again func()) *reporter {
+	return &reporter{client: c, again: again, next: make(chan []client.Object, 1)}
+}
+
+// report hands over the objects whose status is to be another one. It is for one goroutine.
+func (r *reporter) report(objects []client.Object) {
+	select {
+	case <-r.next:
+	default:
+	}
+	r.next <- objects
+}
+
+func (r *reporter) run(ctx context.Context) error {
+	backoff := time.Second
+	for {
+		var objects []client.Object
+		select {
+		case objects = <-r.next:
+		case <-ctx.Done():
+			return nil
+		}
+		failed := false
+		for _, o := range objects {
+			if err := r.write(ctx, o); err != nil && ctx.Err() == nil {
+				failed = true
+				klog.FromContext(ctx).Error(err, "Writing a status", "object", klog.KObj(o))
+			}
+		}
+		if !failed {
+			backoff = time.Second
+			continue
+		}
+		timer := time.AfterFunc(backoff, r.again)
+		defer timer.Stop()
+		backoff = min(2*backoff, time.Minute)
+	}
+}
+
+// write writes one status. If somebody was faster, the watch will tell what there is now.
+func (r *reporter) write(ctx context.Context, o client.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	err := r.client.Status().Update(ctx, o)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// told is what was said of objects by events, so that it is said once as long as it is so.
+type told map[types.UID]map[string]bool
+
+// problem is an event that an object is to have.
+type problem struct {
+	object       client.Object
+	reason, text string
+}
+
+// tell writes the events of the problems that are new.
+func (t told) tell(recorder record.EventRecorder, problems []problem) {
+	now := told{}
+	for _, p := range problems {
+		uid, text := p.object.GetUID(), p.reason+": "+p.text
+		if now[uid] == nil {
+			now[uid] = map[string]bool{}
+		}
+		if !t[uid][text] && !now[uid][text] {
+			recorder.Event(p.object.(runtime.Object), corev1.EventTypeWarning, p.reason, p.text)
+		}
+		now[uid][text] = true
+	}
+	clear(t)
+	maps.Copy(t, now)
+}
