@@ -15,7 +15,7 @@ import (
 
 func newDownCommand() *cobra.Command {
 	var name string
-	var purge bool
+	var opts cluster.DownOptions
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Stop a cluster; its data stays unless --purge is given",
@@ -25,7 +25,8 @@ With --purge nothing is left.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			begin := time.Now()
-			before, now, err := cluster.Down(cmd.Context(), name, purge, waiting(cmd))
+			opts.Waiting = waiting(cmd)
+			before, now, err := cluster.Down(cmd.Context(), name, opts)
 			if err != nil {
 				return err
 			}
@@ -42,6 +43,7 @@ With --purge nothing is left.`,
 		},
 	}
 	addName(cmd, &name)
-	cmd.Flags().BoolVar(&purge, "purge", false, "remove everything: data, containers, network, kubeconfig entries")
+	cmd.Flags().BoolVar(&opts.Purge, "purge", false, "remove everything: data, containers, network, kubeconfig entries")
+	cmd.Flags().BoolVar(&opts.Abandon, "force", false, "go on if the Docker engine does not answer; its containers stay there")
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"minik8s.io/minik8s/pkg/cluster/lifecycle"
+	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
 // Change makes of the configuration that a cluster had, or of an empty one, the one that it is to have. What it does not
@@ -29,6 +30,8 @@ type operation struct {
 	agent bool
 	// steps clear the machine.
 	steps []clearStep
+	// abandon says that an engine that does not answer keeps what the cluster has there.
+	abandon bool
 }
 
 // begin waits until no other operation on the cluster is under way.
@@ -223,8 +226,18 @@ func Admin(c Config) (*rest.Config, error) {
 	return config, nil
 }
 
+// DownOptions are what a caller of Down may want to know or change.
+type DownOptions struct {
+	// Purge deletes all of the cluster.
+	Purge bool
+	// Abandon goes on without an engine that does not answer, where the cluster's containers then stay.
+	Abandon bool
+	// Waiting is called if another operation is under way first.
+	Waiting func(holder string)
+}
+
 // Down stops a cluster and, to purge it, deletes all of it. It returns what was there before and what is there now.
-func Down(ctx context.Context, name string, purge bool, waiting func(holder string)) (before, now Entry, err error) {
+func Down(ctx context.Context, name string, opts DownOptions) (before, now Entry, err error) {
 	before, now = Entry{Name: name, State: lifecycle.Absent}, Entry{Name: name, State: lifecycle.Absent}
 	if !namePattern.MatchString(name) {
 		return before, now, badName(name)
@@ -236,13 +249,14 @@ func Down(ctx context.Context, name string, purge bool, waiting func(holder stri
 		return before, now, nil
 	}
 	op := lifecycle.Down
-	if purge {
+	if opts.Purge {
 		op = lifecycle.Purge
 	}
-	o, err := begin(ctx, name, string(op), waiting)
+	o, err := begin(ctx, name, string(op), opts.Waiting)
 	if err != nil {
 		return before, now, err
 	}
+	o.abandon = opts.Abandon
 	defer func() { err = errors.Join(err, o.lock.Release()) }()
 	for first := true; ; first = false {
 		e, process, err := o.look()
@@ -261,9 +275,21 @@ func Down(ctx context.Context, name string, purge bool, waiting func(holder stri
 		if process != nil {
 			process.Close()
 		}
+		if errors.Is(err, container.ErrUnavailable) {
+			return before, now, engineAway(e.Config, err)
+		}
 		if err != nil {
 			return before, now, err
 		}
+	}
+}
+
+// engineAway says what can be done about a cluster whose engine does not answer.
+func engineAway(c Config, err error) error {
+	return &Problem{
+		Cause:  fmt.Sprintf("cluster %q has its containers on the Docker engine at %s, which does not answer (%v)", c.Name, c.Kubelet.DockerHost, err),
+		Remedy: "start that engine and repeat; if it is gone for good, --force removes all that is not in it",
+		Err:    err,
 	}
 }
 

@@ -121,23 +121,26 @@ func TestClear(t *testing.T) {
 		nodes    int
 		hasRun   bool // the kubelet's directory is there
 		served   bool
+		abandon  bool
 		err      error
 		want     []string
 		wantText string
 	}{
-		{"nothing has run", 1, false, false, nil, nil, ""},
-		{"no node", 0, false, true, nil, nil, ""},
-		{"a node", 1, true, true, nil, all, ""},
-		{"a node, and later none", 0, true, true, nil, all, ""},
-		{"a node whose disk is away", 1, false, true, nil, all, ""},
-		{"a start that was cut off", 1, true, false, nil, all, ""},
-		{"a step that fails", 1, true, true, broken, all, "removing containers: broken"},
-		{"no engine", 1, true, true, container.ErrUnavailable, all, "removing containers: " + container.ErrUnavailable.Error()},
-		{"no engine, before the start", 1, true, false, container.ErrUnavailable, all, ""},
+		{"nothing has run", 1, false, false, false, nil, nil, ""},
+		{"no node", 0, false, true, false, nil, nil, ""},
+		{"a node", 1, true, true, false, nil, all, ""},
+		{"a node, and later none", 0, true, true, false, nil, all, ""},
+		{"a node whose disk is away", 1, false, true, false, nil, all, ""},
+		{"a start that was cut off", 1, true, false, false, nil, all, ""},
+		{"a step that fails", 1, true, true, false, broken, all, "removing containers: broken"},
+		{"no engine", 1, true, true, false, container.ErrUnavailable, all, "removing containers: " + container.ErrUnavailable.Error()},
+		{"no engine, before the start", 1, true, false, false, container.ErrUnavailable, all, ""},
+		{"no engine, and none wanted", 1, true, true, true, container.ErrUnavailable, all, ""},
+		{"no engine wanted, and a step that fails", 1, true, true, true, broken, all, "removing containers: broken"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			o := &operation{}
+			o := &operation{abandon: tc.abandon}
 			got := cleared(o, tc.err)
 			c := Config{DataDir: t.TempDir(), Nodes: &tc.nodes, Kubelet: KubeletConfig{DockerHost: "unix:///a"}, Networking: NetworkingConfig{PodSubnet: "10.1.0.0/16"}}
 			if tc.hasRun {

@@ -21,16 +21,17 @@ import (
 
 // clear removes what a cluster without a process has outside its data directory: containers, network, rules, mounts,
 // cgroups. It can be repeated and does as much as it can; the error tells all that failed. A cluster that has never served
-// has no containers, so that it does not matter then whether the engine answers.
+// has no containers, so that it does not matter then whether the engine answers, nor does it to who abandons the engine.
 func (o *operation) clear(ctx context.Context, c Config, served bool) error {
 	// Where no node has run, Docker may not even be there. That the directory is not there proves it only before the
 	// cluster has served: its disk may be away.
 	if _, err := os.Stat(kubeletDir(c)); errors.Is(err, fs.ErrNotExist) && (!served || c.NodeCount() == 0) {
 		return nil
 	}
+	needed := served && !o.abandon
 	var errs []error
 	for _, step := range o.steps {
-		if err := step.within(ctx, c); err != nil && (served || !errors.Is(err, container.ErrUnavailable)) {
+		if err := step.within(ctx, c); err != nil && (needed || !errors.Is(err, container.ErrUnavailable)) {
 			errs = append(errs, fmt.Errorf("removing %s: %w", step.name, err))
 		}
 	}

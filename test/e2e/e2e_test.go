@@ -80,7 +80,8 @@ func setUp() error {
 	return os.Mkdir(filepath.Join(suite.dir, ".kube"), 0o700) // kubectl's cache, for it is its home
 }
 
-// purgeLeftovers removes the clusters of a run that was killed: they would be found by name, with data elsewhere.
+// purgeLeftovers removes the clusters of a run that was killed: they would be found by name, with data elsewhere. Some had an
+// engine that the run served itself, in front of the machine's own or of one that went with it.
 func purgeLeftovers() error {
 	r, err := cluster.Run(exec.Command(binary("minik8s"), "__complete", "status", "--name", ""))
 	if err != nil {
@@ -92,9 +93,28 @@ func purgeLeftovers() error {
 			continue
 		}
 		c := cluster.Cluster{Binary: binary("minik8s"), Name: name}
-		if err := c.Down(context.Background(), "--purge"); err != nil {
+		if err := c.Down(context.Background(), "--purge", "--force"); err != nil {
 			return err
 		}
+		if err := removeContainers(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeContainers removes what the machine's engine has of a cluster.
+func removeContainers(cluster string) error {
+	out, err := exec.Command("docker", "ps", "--all", "--quiet", "--filter", "label=minik8s.io/cluster="+cluster).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("docker ps: %w: %s", err, out)
+	}
+	ids := strings.Fields(string(out))
+	if len(ids) == 0 {
+		return nil
+	}
+	if out, err := exec.Command("docker", append([]string{"rm", "--force", "--volumes"}, ids...)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("docker rm: %w: %s", err, out)
 	}
 	return nil
 }

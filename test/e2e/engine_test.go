@@ -185,6 +185,17 @@ func TestBadEngine(t *testing.T) {
 	for name, restarts := range map[string]int32{"stuck": 1, "other": 1, "probed": 0, "new": 0} {
 		awaitReady(name, restarts)
 	}
+
+	// It never comes back.
+	engine.goes(true)
+	fails(t, c, "down", []string{"--purge"}, engine.socket, "--force")
+	if err := c.Down(t.Context(), "--purge", "--force"); err != nil {
+		t.Fatal(err)
+	}
+	if err := removeContainers(c.Name); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c)
 }
 
 // readySince is when the node became Ready.
