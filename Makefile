@@ -127,8 +127,15 @@ bench-controllers: build plain test/conformance/bin/kube-apiserver test/conforma
 bench-kubelet: docker build images ## measure pods beside the same containers by Docker alone, and a node at rest; QUICK=1 for a short look
 	go run ./test/bench/kubelet $(if $(QUICK),-quick -print-only)
 
+.PHONY: bench-network
+bench-network: build test/conformance/bin/kube-proxy ## measure how fast Services reach the kernel by upstream's kube-proxy and by ours; QUICK=1 for a short look
+	go run ./test/bench/network $(if $(QUICK),-quick -print-only)
+
 test/conformance/bin/kube-controller-manager:
 	test/conformance/build kube-controller-manager
+
+test/conformance/bin/kube-proxy:
+	test/conformance/build kube-proxy
 
 .PHONY: profile
 profile: build ## measure anew what the compiler is told to matter, in half an hour

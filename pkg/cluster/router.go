@@ -7,12 +7,8 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -126,23 +122,7 @@ func (r *runner) buildRouter() (func(context.Context) error, error) {
 	}, nil
 }
 
-// publishIngressClass makes the class of Ingresses that name none, unless there is one of its name: what users changed in it
-// stays. It is repeated until it succeeds.
+// publishIngressClass makes the class of Ingresses that name none.
 func publishIngressClass(ctx context.Context, client kubernetes.Interface) error {
-	classes, class := client.NetworkingV1().IngressClasses(), router.Class()
-	var last error
-	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		_, last = classes.Get(ctx, class.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(last) {
-			_, last = classes.Create(ctx, class, metav1.CreateOptions{})
-		}
-		return last == nil || apierrors.IsAlreadyExists(last), nil
-	})
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the cluster ends
-	}
-	if err != nil {
-		return fmt.Errorf("publishing the default ingress class: %w", last)
-	}
-	return nil
+	return publish(ctx, client.NetworkingV1().IngressClasses(), router.Class())
 }

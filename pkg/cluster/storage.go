@@ -7,12 +7,8 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -67,23 +63,7 @@ func (r *runner) buildStorageClass() (func(context.Context) error, error) {
 	return func(ctx context.Context) error { return publishStorageClass(ctx, admin) }, nil
 }
 
-// publishStorageClass makes the storage class of claims that ask for none, unless there is one of its name: what users
-// changed in it stays. It is repeated until it succeeds.
+// publishStorageClass makes the storage class of claims that ask for none.
 func publishStorageClass(ctx context.Context, client kubernetes.Interface) error {
-	classes, class := client.StorageV1().StorageClasses(), provisioner.Class()
-	var last error
-	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		_, last = classes.Get(ctx, class.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(last) {
-			_, last = classes.Create(ctx, class, metav1.CreateOptions{})
-		}
-		return last == nil || apierrors.IsAlreadyExists(last), nil
-	})
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the cluster ends
-	}
-	if err != nil {
-		return fmt.Errorf("publishing the default storage class: %w", last)
-	}
-	return nil
+	return publish(ctx, client.StorageV1().StorageClasses(), provisioner.Class())
 }

@@ -29,9 +29,6 @@ type Config struct {
 	NetNS string
 	// SyncPeriod is the time between two verifications that the rules are still in the kernel. Default 30s.
 	SyncPeriod time.Duration
-	// MinSyncPeriod is the least time between two writes, so that a burst of changes becomes one. The first change
-	// after a quiet time is written at once. Default 100ms.
-	MinSyncPeriod time.Duration
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 }
@@ -45,9 +42,6 @@ func (c *Config) complete() error {
 	}
 	if c.SyncPeriod == 0 {
 		c.SyncPeriod = 30 * time.Second
-	}
-	if c.MinSyncPeriod == 0 {
-		c.MinSyncPeriod = 100 * time.Millisecond
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}

@@ -4,20 +4,19 @@
 package policy
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"net/netip"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"minik8s.io/minik8s/pkg/network/namespace"
+	"minik8s.io/minik8s/pkg/network/nftables"
 	"minik8s.io/minik8s/pkg/policy/rules"
 )
 
@@ -32,16 +31,11 @@ func eventually(t *testing.T, what string, cond func() bool) {
 // hasTable tells whether the node has a table of the cluster.
 func hasTable(t *testing.T) bool {
 	t.Helper()
-	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETTABLE, unix.NLM_F_DUMP)
-	request.AddData(&nl.Nfgenmsg{NfgenFamily: unix.NFPROTO_INET, Version: unix.NFNETLINK_V0})
-	answers, err := request.Execute(unix.NETLINK_NETFILTER, 0)
-	must(t, err)
-	for _, a := range answers {
-		if bytes.Contains(a, []byte(rules.TableName("policy-test"))) {
-			return true
-		}
-	}
-	return false
+	found := false
+	must(t, nftables.Dump(unix.NFPROTO_INET, unix.NFT_MSG_GETTABLE, nil, func(a nftables.Attributes) {
+		found = found || nftables.String(a[unix.NFTA_TABLE_NAME]) == rules.TableName("policy-test")
+	}))
+	return found
 }
 
 // reaches tells whether a connection succeeds at this moment.

@@ -11,7 +11,6 @@ package policy
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"minik8s.io/minik8s/pkg/network/upkeep"
 	"minik8s.io/minik8s/pkg/policy/model"
 	"minik8s.io/minik8s/pkg/policy/nftables"
 	"minik8s.io/minik8s/pkg/policy/rules"
@@ -31,7 +31,7 @@ type Enforcer struct {
 	informer cache.SharedIndexInformer
 	policies networkinglisters.NetworkPolicyLister
 	table    table
-	trigger  chan struct{}
+	loop     *upkeep.Loop
 
 	// Only the loop uses these.
 	objects *objects     // what policies select; nil while there are none
@@ -54,10 +54,14 @@ func New(config Config) (*Enforcer, error) {
 	}
 	factory := informers.NewSharedInformerFactory(config.Client, 0)
 	policies := factory.Networking().V1().NetworkPolicies()
-	return &Enforcer{
+	e := &Enforcer{
 		config: config, factory: factory, informer: policies.Informer(), policies: policies.Lister(),
-		table: nftables.New(config.NetNS, rules.TableName(config.Cluster)), trigger: make(chan struct{}, 1),
-	}, nil
+		table: nftables.New(config.NetNS, rules.TableName(config.Cluster)),
+	}
+	e.loop = upkeep.New(upkeep.Loop{
+		Write: e.sync, Verify: e.heal, VerifyPeriod: config.SyncPeriod, Failed: "Enforcing network policies failed", Clock: config.Clock,
+	})
+	return e, nil
 }
 
 // Purge removes the cluster's table from the network namespace at path, "" for the process's own. Call it when no Enforcer of
@@ -71,7 +75,7 @@ func Purge(cluster, path string) error {
 func (e *Enforcer) Start(ctx context.Context) error {
 	log := klog.FromContext(ctx).WithName("policy")
 	ctx = klog.NewContext(ctx, log)
-	if _, err := e.informer.AddEventHandler(policyHandler(e.poke)); err != nil {
+	if _, err := e.informer.AddEventHandler(policyHandler(e.loop.Poke)); err != nil {
 		return fmt.Errorf("watching network policies: %w", err)
 	}
 	e.factory.Start(ctx.Done())
@@ -80,44 +84,8 @@ func (e *Enforcer) Start(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), e.informer.HasSynced) {
 		return nil
 	}
-	e.loop(ctx)
+	e.loop.Run(ctx)
 	return nil
-}
-
-// loop writes at once when something changed, but not more often than MinSyncPeriod, and verifies every SyncPeriod.
-func (e *Enforcer) loop(ctx context.Context) {
-	log := klog.FromContext(ctx)
-	verify := e.config.Clock.NewTicker(e.config.SyncPeriod)
-	defer verify.Stop()
-	retry := e.config.MinSyncPeriod
-	const maxRetry = 30 * time.Second
-	for {
-		next := e.config.MinSyncPeriod
-		if err := e.sync(ctx); err != nil && ctx.Err() == nil {
-			log.Error(err, "Enforcing network policies failed")
-			next, retry = retry, min(2*retry, maxRetry)
-			e.poke()
-		} else {
-			retry = e.config.MinSyncPeriod
-		}
-		pause := e.config.Clock.NewTimer(next)
-		select {
-		case <-pause.C():
-		case <-ctx.Done():
-			pause.Stop()
-			return
-		}
-		for changed := false; !changed; {
-			select {
-			case <-e.trigger:
-				changed = true
-			case <-verify.C():
-				changed = !e.heal(ctx)
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
 }
 
 // sync brings the table up to date.
@@ -171,13 +139,5 @@ func (e *Enforcer) forget() {
 	if e.objects != nil {
 		e.objects.stop()
 		e.objects = nil
-	}
-}
-
-// poke asks the loop for a sync. Any number of pokes before it becomes one.
-func (e *Enforcer) poke() {
-	select {
-	case e.trigger <- struct{}{}:
-	default:
 	}
 }

@@ -54,7 +54,7 @@ func TestStart(t *testing.T) {
 	table := &fakeTable{}
 	e, err := New(Config{
 		Cluster: "c", NodeName: "here", Client: client, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")},
-		MinSyncPeriod: time.Millisecond, SyncPeriod: 20 * time.Millisecond,
+		SyncPeriod: 20 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)

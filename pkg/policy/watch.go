@@ -34,9 +34,9 @@ type objects struct {
 func (e *Enforcer) watch(ctx context.Context) (*objects, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(e.config.Client, 0, informers.WithTransform(trim))
 	pods, namespaces := factory.Core().V1().Pods(), factory.Core().V1().Namespaces()
-	_, err := pods.Informer().AddEventHandler(podHandler(e.poke))
+	_, err := pods.Informer().AddEventHandler(podHandler(e.loop.Poke))
 	if err == nil {
-		_, err = namespaces.Informer().AddEventHandler(namespaceHandler(e.poke))
+		_, err = namespaces.Informer().AddEventHandler(namespaceHandler(e.loop.Poke))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("watching pods and namespaces: %w", err)

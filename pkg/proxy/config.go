@@ -51,9 +51,6 @@ type Config struct {
 	MasqueradeBit int
 	// SyncPeriod is the time between two verifications that the rules are still in the kernel. Default 30s.
 	SyncPeriod time.Duration
-	// MinSyncPeriod is the least time between two writes, so that a burst of changes becomes one. The first change
-	// after a quiet time is written at once. Default 100ms.
-	MinSyncPeriod time.Duration
 	// HealthzAddr is where /healthz and /livez are served, upstream's being ":10256"; empty serves neither.
 	HealthzAddr string
 	// MetricsAddr is where /metrics and /proxyMode are served, upstream's being "127.0.0.1:10249"; empty serves none.
@@ -95,9 +92,6 @@ func (c *Config) complete() error {
 	}
 	if c.SyncPeriod == 0 {
 		c.SyncPeriod = 30 * time.Second
-	}
-	if c.MinSyncPeriod == 0 {
-		c.MinSyncPeriod = 100 * time.Millisecond
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}

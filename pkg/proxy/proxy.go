@@ -14,7 +14,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"minik8s.io/minik8s/pkg/network/upkeep"
 	"minik8s.io/minik8s/pkg/proxy/health"
 	"minik8s.io/minik8s/pkg/proxy/loopback"
 	"minik8s.io/minik8s/pkg/proxy/metrics"
@@ -40,7 +40,7 @@ type Proxy struct {
 	nodeL     corelisters.NodeLister
 	families  []*family
 	dirty     *dirty
-	trigger   chan struct{}
+	loop      *upkeep.Loop
 	healthSrv *health.Server
 	metrics   *metrics.Metrics
 	local     *loopback.Server // only the loop uses it, like localOpen
@@ -66,7 +66,6 @@ func New(config Config) (*Proxy, error) {
 		serviceL: config.Informers.Core().V1().Services().Lister(),
 		nodeL:    config.Informers.Core().V1().Nodes().Lister(),
 		dirty:    newDirty(),
-		trigger:  make(chan struct{}, 1),
 		status:   health.Status{Eligible: true},
 		local:    loopback.New(config.NetNS),
 		metrics:  metrics.New(config.Clock),
@@ -79,6 +78,9 @@ func New(config Config) (*Proxy, error) {
 	for _, f := range config.families() {
 		p.families = append(p.families, newFamily(config, f))
 	}
+	p.loop = upkeep.New(upkeep.Loop{
+		Write: p.sync, Verify: p.intact, VerifyPeriod: config.SyncPeriod, Failed: "Syncing service rules failed", Clock: config.Clock,
+	})
 	p.healthSrv = health.New(config.NetNS, func() bool { return p.Status().Healthy })
 	return p, nil
 }
@@ -111,7 +113,7 @@ func (p *Proxy) Start(ctx context.Context) error {
 		r.Eventf(&corev1.ObjectReference{Kind: "Node", Name: p.config.NodeName, APIVersion: "v1"}, nil, corev1.EventTypeNormal, "Starting", "StartKubeProxy", "")
 	}
 	p.dirty.all()
-	p.loop(ctx)
+	p.loop.Run(ctx)
 	return nil
 }
 
@@ -122,42 +124,6 @@ func (p *Proxy) Status() health.Status {
 	s := p.status
 	s.Now = p.config.Clock.Now()
 	return s
-}
-
-// loop writes at once when something changed, but not more often than MinSyncPeriod, and verifies every SyncPeriod.
-func (p *Proxy) loop(ctx context.Context) {
-	log := klog.FromContext(ctx)
-	verify := p.config.Clock.NewTicker(p.config.SyncPeriod)
-	defer verify.Stop()
-	retry := p.config.MinSyncPeriod
-	const maxRetry = 30 * time.Second
-	for {
-		next := p.config.MinSyncPeriod
-		if err := p.sync(ctx); err != nil && ctx.Err() == nil {
-			log.Error(err, "Syncing service rules failed")
-			next, retry = retry, min(2*retry, maxRetry)
-			p.poke()
-		} else {
-			retry = p.config.MinSyncPeriod
-		}
-		pause := p.config.Clock.NewTimer(next)
-		select {
-		case <-pause.C():
-		case <-ctx.Done():
-			pause.Stop()
-			return
-		}
-		for changed := false; !changed; {
-			select {
-			case <-p.trigger:
-				changed = true
-			case <-verify.C():
-				changed = !p.localOpen || !p.verify(ctx)
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
 }
 
 // sync brings both families and the health checks up to date with the Services that may have changed.
@@ -270,8 +236,11 @@ func (p *Proxy) syncListeners(ctx context.Context) {
 	}
 }
 
-// verify tells whether the rules are still in the kernel.
-func (p *Proxy) verify(ctx context.Context) bool {
+// intact tells whether the rules are still in the kernel, and what this process answers itself is open.
+func (p *Proxy) intact(ctx context.Context) bool {
+	if !p.localOpen {
+		return false
+	}
 	log := klog.FromContext(ctx)
 	for _, f := range p.families {
 		f.forget(ctx)

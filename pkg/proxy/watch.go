@@ -17,14 +17,6 @@ import (
 // labelToBeDeleted is the taint by which the cluster autoscaler announces a node's end; load balancers then look elsewhere.
 const labelToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 
-// poke asks the loop for a sync. Any number of pokes before it becomes one.
-func (p *Proxy) poke() {
-	select {
-	case p.trigger <- struct{}{}:
-	default:
-	}
-}
-
 func (p *Proxy) watch() (stop func(), err error) {
 	var stops []func()
 	stop = func() {
@@ -83,7 +75,7 @@ func (p *Proxy) serviceChanged(o any) {
 	if svc, ok := o.(*corev1.Service); ok {
 		p.metrics.ServiceChanged()
 		p.dirty.add(model.Name{Namespace: svc.Namespace, Name: svc.Name}, time.Time{})
-		p.poke()
+		p.loop.Poke()
 	}
 }
 
@@ -120,7 +112,7 @@ func (p *Proxy) endpointsChanged(s *discoveryv1.EndpointSlice, triggered time.Ti
 	}
 	p.metrics.EndpointsChanged()
 	p.dirty.add(name, triggered)
-	p.poke()
+	p.loop.Poke()
 }
 
 func (p *Proxy) nodeChanged(before, after any) {
@@ -138,7 +130,7 @@ func (p *Proxy) nodeChanged(before, after any) {
 	old, _ := before.(*corev1.Node)
 	if old == nil || old.Labels[corev1.LabelTopologyZone] != n.Labels[corev1.LabelTopologyZone] {
 		p.dirty.all()
-		p.poke()
+		p.loop.Poke()
 	}
 }
 

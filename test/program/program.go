@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -43,7 +45,7 @@ func Start(dir, path, name string, args ...string) (*Program, error) {
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.Started = time.Now()
-	if err := p.cmd.Start(); err != nil {
+	if err := onStarter(p.cmd.Start); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	go func() {
@@ -51,6 +53,25 @@ func Start(dir, path, name string, args ...string) (*Program, error) {
 		close(p.done)
 	}()
 	return p, nil
+}
+
+// starter is the thread that starts all programs. They are killed when the thread that has started them ends, and threads that work
+// in other network namespaces end before the process does.
+var starter = sync.OnceValue(func() chan<- func() {
+	work := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range work {
+			f()
+		}
+	}()
+	return work
+})
+
+func onStarter(f func() error) error {
+	done := make(chan error, 1)
+	starter() <- func() { done <- f() }
+	return <-done
 }
 
 // Alive returns nil as long as the program runs, then how it ended and what it said last.

@@ -55,8 +55,7 @@ type Network struct {
 	mu sync.Mutex // one change at a time
 	// laid says that the fabric was found or made by this process; mu guards it.
 	laid bool
-	// looked is the generation of rules at which ours were right, nil if that is not known; mu guards it.
-	looked *uint32
+	look ruleset.Look // guarded by mu
 }
 
 // New returns a Network. Nothing happens before Add.
@@ -127,18 +126,7 @@ func (n *Network) mend() error {
 	if !n.laid {
 		return nil
 	}
-	generation, known := ruleset.Generation()
-	if known && n.looked != nil && *n.looked == generation {
-		return nil
-	}
-	n.looked = nil
-	if err := n.rules(); err != nil {
-		return err
-	}
-	if known {
-		n.looked = &generation
-	}
-	return nil
+	return n.look.Mend(n.rules)
 }
 
 func (n *Network) rules() error {

@@ -42,8 +42,7 @@ type Plugin struct {
 	// mu keeps rules and the state of the plugin together: no rule is put back after a purge.
 	mu     sync.Mutex
 	purged bool
-	// looked is the generation of the rules at which ours were looked at last, nil if that is not known.
-	looked *uint32
+	look   ruleset.Look // to look at rules takes a dozen programs
 
 	// sandboxes serializes work on one sandbox.
 	sandboxes keyedMutex
@@ -126,19 +125,7 @@ func (p *Plugin) mend() error {
 	if err := p.addFallbackRoutes(); err != nil {
 		return err
 	}
-	// To look at rules takes a dozen programs. What is written now makes another generation, so that it is looked at once more.
-	generation, known := ruleset.Generation()
-	if known && p.looked != nil && *p.looked == generation {
-		return nil
-	}
-	p.looked = nil
-	if err := p.ensureRules(); err != nil {
-		return err
-	}
-	if known {
-		p.looked = &generation
-	}
-	return nil
+	return p.look.Mend(p.ensureRules)
 }
 
 // Ready implements network.Plugin: what was started can.

@@ -42,6 +42,26 @@ func Generation() (generation uint32, ok bool) {
 	return 0, false
 }
 
+// Look remembers at which generation rules were right. It is not for concurrent use.
+type Look struct{ right *uint32 }
+
+// Mend calls mend, which looks at rules and writes what is missing, unless nobody has changed any since it succeeded. What it writes makes
+// another generation, so that it looks once more the next time.
+func (l *Look) Mend(mend func() error) error {
+	now, known := Generation()
+	if known && l.right != nil && *l.right == now {
+		return nil
+	}
+	l.right = nil
+	if err := mend(); err != nil {
+		return err
+	}
+	if known {
+		l.right = &now
+	}
+	return nil
+}
+
 // patience is how long iptables may take to tell its version.
 const patience = 10 * time.Second
 

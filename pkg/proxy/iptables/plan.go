@@ -75,7 +75,8 @@ func differing(table string, in, not []rules.Line) []rules.Line {
 }
 
 // whole returns the texts that write everything, in order: the shared chains that are missing, for those of Services refer to them;
-// the chains of Services in chunks; the shared chains with all their lines; what is there and not wanted, in chunks.
+// the chains of Services in chunks; the shared chains with all their lines; what is there and not wanted, in chunks. If there is one
+// chunk only, all that is wanted is one text.
 func whole(base []rules.Table, fragments []*rules.Fragment, there map[string][]string, size int, chains rules.Chains) []string {
 	var texts []string
 	var final strings.Builder
@@ -101,7 +102,14 @@ func whole(base []rules.Table, fragments []*rules.Fragment, there map[string][]s
 			delete(had, c.Name)
 			shared = append(shared, rules.Chain{Name: c.Name, Rules: append(lines[c.Name], c.Rules...)})
 		}
-		if table.Name == "nat" {
+		if table.Name == "nat" && len(fragments) <= size {
+			for _, f := range fragments {
+				for _, c := range f.Chains {
+					delete(had, c.Name)
+				}
+				shared = append(shared, f.Chains...)
+			}
+		} else if table.Name == "nat" {
 			if missing.Len() > 0 {
 				texts = append(texts, "*"+table.Name+"\n"+missing.String()+"COMMIT\n")
 			}

@@ -138,13 +138,13 @@ func lookup(set string, more ...[]byte) []byte {
 
 func vmap(set string) []byte { return lookup(set, number(unix.NFTA_LOOKUP_DREG, unix.NFT_REG_VERDICT)) }
 
-// pick loads one of n numbers into the first word.
-func pick(n int, s backend.Scheduler) []byte {
+// pick loads one of n numbers into a word.
+func pick(word, n int, s backend.Scheduler) []byte {
 	kind := uint32(unix.NFT_NG_RANDOM)
 	if s == backend.RoundRobin {
 		kind = unix.NFT_NG_INCREMENTAL
 	}
-	return expression("numgen", number(unix.NFTA_NG_DREG, register), number(unix.NFTA_NG_MODULUS, uint32(n)), number(unix.NFTA_NG_TYPE, kind))
+	return expression("numgen", number(unix.NFTA_NG_DREG, uint32(register+word)), number(unix.NFTA_NG_MODULUS, uint32(n)), number(unix.NFTA_NG_TYPE, kind))
 }
 
 // remember puts the source address, which is loaded, into a set, or begins its time anew.
@@ -222,9 +222,9 @@ func (l language) dnat(word int) []byte {
 		number(unix.NFTA_NAT_REG_ADDR_MIN, uint32(register+word)), number(unix.NFTA_NAT_REG_PROTO_MIN, uint32(register+word+l.words)))
 }
 
-// chosen loads what a map has for the first word into the second and following.
-func chosen(set string) []byte {
-	return lookup(set, number(unix.NFTA_LOOKUP_DREG, register+1))
+// load loads what a map has for the words from the first on into those from word on.
+func load(set string, word int) []byte {
+	return lookup(set, number(unix.NFTA_LOOKUP_DREG, uint32(register+word)))
 }
 
 func portKey(port uint16) []byte { return append(binary.BigEndian.AppendUint16(nil, port), 0, 0) }

@@ -33,7 +33,14 @@ const (
 	noEndpointNodePorts = "no-endpoint-nodeports"
 	firewallIPs         = "firewall-ips"
 	hairpin             = "hairpin-connections"
+	plainEndpoints      = "plain-endpoints"
 )
+
+// maxPlain is how many endpoints a Service may have that has nothing of its own but elements of maps.
+const maxPlain = 32
+
+// plainChain takes one of n endpoints of the address, protocol and port that a packet goes to.
+func plainChain(n int) string { return "plain-" + strconv.Itoa(n) }
 
 // Priorities of hooks. Ahead of what happens to addresses, which the kernel does at -100 in nat chains; ours come before those of
 // iptables, so that a node port is a node port whoever else publishes it.
@@ -83,7 +90,13 @@ func baseOf(c backend.Config) *state {
 	s.addChain(masquerading, nil, all(mark(), anyBit(mask), mark(), bits(native(^uint32(0)), native(mask)), setMark(), masquerade()),
 		all(ctStatus(statusDestinationNAT), t.saddr(), t.daddr(t.words), lookup(hairpin), masquerade()))
 
+	for n := 1; n <= maxPlain; n++ {
+		s.addChain(plainChain(n), nil, t.plain(n)...)
+	}
+
 	length := uint32(t.length)
+	s.addSet(set{name: plainEndpoints, keyType: t.kind<<18 | typeProto<<12 | typePort<<6 | typeMark, keyLength: length + 12,
+		dataType: t.kind<<6 | typePort, dataLength: length + 4})
 	for _, name := range []string{serviceIPs, noEndpointServices, firewallIPs} {
 		s.addSet(set{name: name, keyType: t.kind<<12 | typeProto<<6 | typePort, keyLength: length + 8, dataType: typeVerdict})
 	}
@@ -92,6 +105,16 @@ func baseOf(c backend.Config) *state {
 	}
 	s.addSet(set{name: hairpin, keyType: t.kind<<6 | t.kind, keyLength: 2 * length})
 	return s
+}
+
+// plain takes one of n endpoints from the map of all. Packets come here by cluster IPs; those from outside the pods are masqueraded.
+func (t *translator) plain(n int) []rule {
+	var out []rule
+	if t.ClusterCIDR.IsValid() {
+		out = append(out, all(t.notFrom(t.ClusterCIDR), jump(markMasquerade)))
+	}
+	number := t.words + 2
+	return append(out, all(t.place(), pick(number, n, backend.Random), load(plainEndpoints, number+1), t.dnat(number+1)))
 }
 
 // place loads address, protocol and port to which the packet goes.
@@ -163,12 +186,15 @@ func protocolNumber(p corev1.Protocol) byte {
 
 // port renders one port. Which address leads to which chain, and which packets are refused, has to be seen together.
 func (t *translator) port(s *model.ServicePort) {
+	t.hairpins(s)
+	if isPlain(s, t.Scheduler) {
+		t.plainPort(s)
+		return
+	}
 	name := strings.Join([]string{s.Name.Namespace, s.Name.Service, strings.ToLower(string(s.Name.Protocol)), s.Name.Port}, "/")
 	cluster, local, external, firewall := "service-"+name, "local-"+name, "external-"+name, "firewall-"+name
 	nodePort := string(append([]byte{protocolNumber(s.Name.Protocol), 0, 0, 0}, portKey(s.NodePort)...))
-	at := func(ip netip.Addr) string {
-		return string(ip.AsSlice()) + string(append([]byte{protocolNumber(s.Name.Protocol), 0, 0, 0}, portKey(s.Port)...))
-	}
+	at := func(ip netip.Addr) string { return placeKey(s, ip) }
 	// A client shall try elsewhere if only other nodes can answer, instead of taking the refusal for an answer.
 	refusal := data{chain: rejectChain}
 	if s.HasEndpoints {
@@ -223,12 +249,35 @@ func (t *translator) port(s *model.ServicePort) {
 	if len(s.Local) > 0 {
 		t.balance(s, local, name, s.Local, s.InternalLocal)
 	}
+}
+
+// hairpins notes that an endpoint which reaches itself through the service would answer itself directly.
+func (t *translator) hairpins(s *model.ServicePort) {
 	for _, list := range [][]model.Endpoint{s.Cluster, s.Local} {
 		for _, ep := range list {
-			// An endpoint that reaches itself through the service would answer itself directly.
 			ip := string(ep.Addr.Addr().AsSlice())
 			t.out.addElement(hairpin, ip+ip, data{})
 		}
+	}
+}
+
+// placeKey is what maps have of an address and the port of a Service.
+func placeKey(s *model.ServicePort, ip netip.Addr) string {
+	return string(ip.AsSlice()) + string(append([]byte{protocolNumber(s.Name.Protocol), 0, 0, 0}, portKey(s.Port)...))
+}
+
+// isPlain tells whether a port is reached by its cluster IP alone, and any of its endpoints will do at any time. Most are, and need no
+// chain and no set of their own: the kernel goes through all sets of a table to find one, and through all elements of a map for each
+// rule that is new, so that a table of n Services that have them takes n² steps to make.
+func isPlain(s *model.ServicePort, scheduler backend.Scheduler) bool {
+	return !s.External() && !s.InternalLocal && s.AffinitySeconds == 0 && scheduler != backend.RoundRobin && len(s.Cluster) > 0 && len(s.Cluster) <= maxPlain
+}
+
+func (t *translator) plainPort(s *model.ServicePort) {
+	key := placeKey(s, s.ClusterIP)
+	t.out.addElement(serviceIPs, key, data{chain: plainChain(len(s.Cluster))})
+	for i, ep := range s.Cluster {
+		t.out.addElement(plainEndpoints, key+string(native(uint32(i))), data{value: string(ep.Addr.Addr().AsSlice()) + string(portKey(ep.Addr.Port()))})
 	}
 }
 
@@ -295,9 +344,9 @@ func (t *translator) balance(s *model.ServicePort, chain, name string, eps []mod
 		out = append(out, all(t.saddr(), lookup(known.name), goTo("endpoint-"+to)))
 	}
 	if s.AffinitySeconds > 0 {
-		out = append(out, all(pick(len(eps), t.Scheduler), vmap(choice.name)))
+		out = append(out, all(pick(0, len(eps), t.Scheduler), vmap(choice.name)))
 	} else {
-		out = append(out, all(pick(len(eps), t.Scheduler), chosen(choice.name), t.dnat(1)))
+		out = append(out, all(pick(0, len(eps), t.Scheduler), load(choice.name, 1), t.dnat(1)))
 	}
 	t.out.addChain(chain, nil, out...)
 }

@@ -8,7 +8,9 @@
 // many Services there are:
 //
 //	prerouting, output ─► firewall-check ─► (firewall-ips) firewall-… : source ranges of load balancers
-//	prerouting, output ─► services ─► (service-ips, service-nodeports) [external-… ─►] service-… or local-… : a number is
+//	prerouting, output ─► services ─► (service-ips) plain-N : one of N numbers is chosen, and (plain-endpoints) has an address for
+//	                                  that and where the packet goes; or
+//	                                  (service-ips, service-nodeports) [external-… ─►] service-… or local-… : a number is
 //	                                  chosen, and (endpoints-…) has an address for it
 //	input, forward, output ─► service-endpoints-check ─► (no-endpoint-services) reject-chain or drop-chain
 //	postrouting ─► masquerading

@@ -273,6 +273,12 @@ func Median[N ~int64 | ~float64](values []N) N {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
+// Percentile is the least of some values, at least one, that the part p of them does not exceed.
+func Percentile[N ~int64 | ~float64](values []N, p float64) N {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(int(p*float64(len(sorted))), len(sorted)-1)]
+}
+
 // Load is the average number of processes that have wanted a processor of the machine: in one minute, five and fifteen.
 func Load() (string, error) {
 	data, err := os.ReadFile("/proc/loadavg")

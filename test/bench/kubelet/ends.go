@@ -31,7 +31,7 @@ func (b *bench) ends(ctx context.Context, n *node) error {
 		}
 		took = append(took, t)
 	}
-	for what, t := range map[string]time.Duration{"median": percentile(took, 0.5), "99 %": percentile(took, 0.99)} {
+	for what, t := range map[string]time.Duration{"median": figure.Percentile(took, 0.5), "99 %": figure.Percentile(took, 0.99)} {
 		b.table.Add(figure.Ours, figure.Figure{Name: "container's end to status in the API, " + what, Unit: "ms", Within: 200},
 			float64(t.Microseconds())/1000)
 	}

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"minik8s.io/minik8s/test/bench/figure"
@@ -88,10 +87,4 @@ func (b *bench) crowds(ctx context.Context, n *node, r *raw) error {
 		}
 	}
 	return nil
-}
-
-// percentile of some values that are not sorted.
-func percentile(values []time.Duration, p float64) time.Duration {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[min(int(p*float64(len(sorted))), len(sorted)-1)]
 }

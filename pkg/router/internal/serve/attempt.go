@@ -97,7 +97,10 @@ func (x *exchange) wait(ctx context.Context, retries int) error {
 
 // attempt sends the request to one endpoint. The time for the attempt ends with its body.
 func (x *exchange) attempt(r *http.Request, backend *table.Backend, endpoint string) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(r.Context())
+	ctx, cancel := r.Context(), func(error) {}
+	if x.route.HeaderTimeout != 0 || x.route.BackendTimeout != 0 {
+		ctx, cancel = context.WithCancelCause(ctx)
+	}
 	out := r.WithContext(ctx)
 	target := *r.URL
 	target.Host = endpoint

@@ -102,13 +102,14 @@ func (x *exchange) fail(w http.ResponseWriter, code int) {
 }
 
 func (x *exchange) forward(w http.ResponseWriter) {
-	ctx, cancel := context.WithCancelCause(x.in.Context())
-	defer cancel(nil)
+	ctx, in := x.in.Context(), x.in
 	if d := x.route.RequestTimeout; d > 0 {
+		limited, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
 		defer time.AfterFunc(d, func() { cancel(errTimeout) }).Stop()
+		ctx, in = limited, in.WithContext(limited)
 	}
 	x.mirrors = x.mirrored()
-	in := x.in.WithContext(ctx)
 	if in.Body != nil && in.Body != http.NoBody {
 		x.body = newBody(in.Body, x.keep())
 		if in.ContentLength > 0 && in.ProtoMajor == 1 { // else it may be a stream, which is silent as long as it likes
@@ -123,11 +124,15 @@ func (x *exchange) forward(w http.ResponseWriter) {
 			return nil
 		},
 		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, err error) { x.fail(w, statusOf(ctx, err)) },
-		FlushInterval: -1,
+		FlushInterval: flushInterval,
 	}
 	proxy.ServeHTTP(w, in)
 	x.mirror()
 }
+
+// flushInterval is how long a piece of an answer of known length may wait for more. Others are passed on as they come, each piece by a
+// write of its own, which costs more than all else that is done for a small answer.
+const flushInterval = 20 * time.Millisecond
 
 // statusOf is the answer to a request that no backend has answered.
 func statusOf(ctx context.Context, err error) int {
