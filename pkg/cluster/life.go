@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -287,7 +288,8 @@ func Down(ctx context.Context, name string, opts DownOptions) (before, now Entry
 // engineAway says what can be done about a cluster whose engine does not answer.
 func engineAway(c Config, err error) error {
 	return &Problem{
-		Cause:  fmt.Sprintf("cluster %q has its containers on the Docker engine at %s, which does not answer (%v)", c.Name, c.Kubelet.DockerHost, err),
+		Cause: fmt.Sprintf("cluster %q has its containers on the Docker engine at %s, which does not answer (%s)", c.Name, c.Kubelet.DockerHost,
+			strings.ReplaceAll(err.Error(), "\n", "; ")),
 		Remedy: "start that engine and repeat; if it is gone for good, --force removes all that is not in it",
 		Err:    err,
 	}

@@ -20,13 +20,16 @@ const (
 	longest = 100 * time.Millisecond
 	// maxRetry is the most time after which a write that failed is tried again; the first time it is longest, then twice the time before.
 	maxRetry = 30 * time.Second
+	// maxPutOff is how many verifications in a row changes may interrupt.
+	maxPutOff = 3
 )
 
 // Loop writes as soon as something has changed, less often while changes keep coming, and verifies from time to time.
 type Loop struct {
 	// Write brings the kernel up to date. An error is logged, and Write called again.
 	Write func(context.Context) error
-	// Verify tells whether what was written is still there; if not, it is written again.
+	// Verify tells whether what was written is still there; if not, it is written again. It is never called during Write, and its context
+	// ends when there is something to write, which does not wait for long then. What it returns after that does not count.
 	Verify func(context.Context) bool
 	// VerifyPeriod is the time between two verifications.
 	VerifyPeriod time.Duration
@@ -35,6 +38,7 @@ type Loop struct {
 	Clock  clock.WithTicker
 
 	trigger chan struct{}
+	putOff  int // verifications that were interrupted since one was not; only Run uses it
 }
 
 // New returns a loop that has nothing to write yet.
@@ -102,11 +106,33 @@ func (l *Loop) await(ctx context.Context, verify <-chan time.Time) bool {
 		case <-l.trigger:
 			return true
 		case <-verify:
-			if !l.Verify(ctx) {
+			if !l.verify(ctx) {
 				return true
 			}
 		case <-ctx.Done():
 			return false
 		}
+	}
+}
+
+// verify calls Verify, and interrupts it for what is to be written, unless that was done too often.
+func (l *Loop) verify(ctx context.Context) (intact bool) {
+	if l.putOff == maxPutOff {
+		l.putOff = 0
+		return l.Verify(ctx)
+	}
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan bool, 1)
+	go func() { done <- l.Verify(limited) }()
+	select {
+	case intact := <-done:
+		l.putOff = 0
+		return intact
+	case <-l.trigger:
+		cancel()
+		<-done
+		l.putOff++
+		return false // it is time to write
 	}
 }

@@ -21,14 +21,19 @@ type write struct {
 	failed bool
 }
 
-// run starts a loop whose writes take what they are told, and nothing after that, and returns when each began after the start.
 func run(t *testing.T, intact func() bool, writes ...write) (l *Loop, begins func() []time.Duration) {
+	t.Helper()
+	return runVerified(t, func(context.Context) bool { return intact() }, writes...)
+}
+
+// runVerified starts a loop whose writes take what they are told, and nothing after that, and returns when each began after the start.
+func runVerified(t *testing.T, verify func(context.Context) bool, writes ...write) (l *Loop, begins func() []time.Duration) {
 	t.Helper()
 	start := time.Now()
 	var begun []time.Duration
 	l = New(Loop{
 		Clock: clock.RealClock{}, VerifyPeriod: time.Minute, Failed: "failed",
-		Verify: func(context.Context) bool { return intact() },
+		Verify: verify,
 		Write: func(context.Context) error {
 			begun = append(begun, time.Since(start))
 			if len(begun) > len(writes) {
@@ -112,6 +117,43 @@ func TestRun_Verifies(t *testing.T) {
 		pass(90 * time.Second)
 		if diff := cmp.Diff([]time.Duration{0, 2 * time.Minute}, begins()); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// A verification that takes long holds up no change, but is not put off for ever.
+func TestRun_VerificationIsInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var began, ended []time.Duration
+		l, begins := runVerified(t, func(ctx context.Context) bool {
+			began = append(began, time.Since(start))
+			select {
+			case <-time.After(20 * time.Second):
+			case <-ctx.Done():
+			}
+			ended = append(ended, time.Since(start))
+			return true
+		})
+		for range 5 { // one second after a verification has begun
+			pass(time.Minute + time.Second - time.Since(start)%time.Minute)
+			l.Poke()
+		}
+		pass(30 * time.Second)
+		minutes := func(seconds ...int) (all []time.Duration) {
+			for i, s := range seconds {
+				all = append(all, time.Duration(i+1)*time.Minute+time.Duration(s)*time.Second)
+			}
+			return all
+		}
+		if diff := cmp.Diff(minutes(0, 0, 0, 0, 0), began); diff != "" {
+			t.Errorf("verifications begin: %s", diff)
+		}
+		if diff := cmp.Diff(minutes(1, 1, 1, 20, 1), ended); diff != "" {
+			t.Errorf("verifications end: %s", diff)
+		}
+		if diff := cmp.Diff(append([]time.Duration{0}, minutes(1, 1, 1, 20, 1)...), begins()); diff != "" {
+			t.Errorf("writes: %s", diff)
 		}
 	})
 }
