@@ -314,7 +314,7 @@ func (f *fleet) cutOff(ctx context.Context, n nodes.Node) error {
 }
 
 // clearNodes removes what the nodes of a cluster without a process have outside its data directory, but containers.
-func clearNodes(ctx context.Context, c Config) error {
+func clearNodes(_ context.Context, c Config) error {
 	if c.Networking.NodeSubnet == "" {
 		return nil // of a cluster that was never more than one
 	}
@@ -324,7 +324,7 @@ func clearNodes(ctx context.Context, c Config) error {
 	}
 	var errs []error
 	for _, n := range list {
-		errs = append(errs, clearNode(ctx, c.of(n)))
+		errs = append(errs, clearNode(c.of(n)))
 	}
 	network, err := nodeNetwork(c)
 	if err == nil {
@@ -333,14 +333,27 @@ func clearNodes(ctx context.Context, c Config) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// clearNode removes what a node of the machine has outside its folder, but its network; c is the node's own. Its containers must be gone.
-func clearNode(ctx context.Context, c Config) error {
+// clearGroups removes the cgroups of the pods of all nodes. Their containers must be gone.
+func clearGroups(ctx context.Context, c Config) error {
+	roots := []string{cgroupRoot(c)}
+	list, err := nodesDir(c).List()
+	for _, n := range list {
+		roots = append(roots, cgroupRootOf(c.of(n)))
+	}
+	if err != nil {
+		return err
+	}
+	return withRuntime(c, func(r *docker.Runtime) error { return kubelet.ClearGroups(ctx, r, roots...) })
+}
+
+// clearNode removes what a node of the machine has outside its folder, but its network and cgroups; c is the node's own. Its containers
+// must be gone.
+func clearNode(c Config) error {
 	dir := kubeletDir(c)
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return os.RemoveAll(networkDir(c))
 	}
-	err := withRuntime(c, func(r *docker.Runtime) error { return kubelet.ClearApart(ctx, r, cgroupRootOf(c), dir) })
-	return errors.Join(err, unmountAll(dir), os.RemoveAll(networkDir(c)))
+	return errors.Join(kubelet.ClearApart(dir), unmountAll(dir), os.RemoveAll(networkDir(c)))
 }
 
 // keepNodes makes of a configuration one with as many nodes as there are, which a process that was killed may not have noted. It refuses

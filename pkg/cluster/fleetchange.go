@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
+	"minik8s.io/minik8s/pkg/kubelet"
 	"minik8s.io/minik8s/pkg/kubelet/container/docker"
 	nodes "minik8s.io/minik8s/pkg/node"
 )
@@ -183,10 +184,15 @@ func (f *fleet) takeAway(ctx context.Context, n nodes.Node) error {
 // finishRemoval removes what is left of a node whose parts do not run. Its record goes last.
 func (f *fleet) finishRemoval(ctx context.Context, n nodes.Node) error {
 	c := f.config.of(n)
-	if err := withRuntime(c, func(r *docker.Runtime) error { return r.PurgeNode(ctx) }); err != nil {
+	if err := withRuntime(c, func(r *docker.Runtime) error {
+		if err := r.PurgeNode(ctx); err != nil {
+			return err
+		}
+		return kubelet.ClearGroups(ctx, r, cgroupRootOf(c))
+	}); err != nil {
 		return err
 	}
-	if err := errors.Join(f.network.Remove(n.Name), clearNode(ctx, c), f.forget(ctx, n.Name)); err != nil {
+	if err := errors.Join(f.network.Remove(n.Name), clearNode(c), f.forget(ctx, n.Name)); err != nil {
 		return err
 	}
 	if err := f.dir.Remove(n.Name); err != nil {

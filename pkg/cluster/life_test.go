@@ -98,7 +98,9 @@ func cleared(o *operation, err error) *[]string {
 			return err
 		}}
 	}
-	o.steps = []clearStep{step("containers", err), step("routes", nil)}
+	containers := step("containers", err)
+	containers.engine = true
+	o.steps = []clearStep{containers, step("routes", nil)}
 	return &all
 }
 
@@ -159,21 +161,25 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// A step that hangs is left after its time, and the next ones are done.
+// A step that hangs is left after its time, and the next ones are done. Only the engine may hang where none is needed.
 func TestClear_StepThatHangs(t *testing.T) {
 	t.Parallel()
 	hangs := func(ctx context.Context, _ Config) error { <-ctx.Done(); return ctx.Err() }
-	for _, served := range []bool{false, true} {
-		o := &operation{}
+	for _, tc := range []struct{ served, abandon, engine, wantErr bool }{
+		{served: true, engine: true, wantErr: true}, {served: true, wantErr: true},
+		{served: true, abandon: true, engine: true}, {served: true, abandon: true, wantErr: true},
+		{engine: true}, {wantErr: true},
+	} {
+		o := &operation{abandon: tc.abandon}
 		got := cleared(o, nil)
-		o.steps = append([]clearStep{{"rules", time.Millisecond, hangs}}, o.steps...)
+		o.steps = append([]clearStep{{"rules", time.Millisecond, hangs, tc.engine}}, o.steps...)
 		c := Config{DataDir: t.TempDir()}
 		if err := os.Mkdir(kubeletDir(c), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		err := o.clear(t.Context(), c, served)
-		if served && (err == nil || !strings.HasPrefix(err.Error(), "removing rules: "+container.ErrUnavailable.Error()+": no end after 1ms")) || !served && err != nil {
-			t.Errorf("served %t: %v", served, err)
+		err := o.clear(t.Context(), c, tc.served)
+		if (err != nil) != tc.wantErr || err != nil && !strings.Contains(err.Error(), "no end after 1ms") || errors.Is(err, container.ErrUnavailable) && !tc.engine {
+			t.Errorf("%+v: %v", tc, err)
 		}
 		if len(*got) != 2 {
 			t.Errorf("after it: %v", *got)

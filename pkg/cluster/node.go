@@ -417,6 +417,8 @@ type clearStep struct {
 	// limit is how long it may take; 0: it knows itself when nothing more happens.
 	limit time.Duration
 	run   func(context.Context, Config) error
+	// engine says that it is the engine that does it, which may not answer, and nothing else of the step can fail so.
+	engine bool
 }
 
 // stepLimit is plenty: steps that use the engine ask it a question, the others ask the kernel.
@@ -426,53 +428,52 @@ const stepLimit = time.Minute
 var clearSteps = []clearStep{
 	{"containers", 0, func(ctx context.Context, c Config) error {
 		return withRuntime(c, func(r *docker.Runtime) error { return r.Purge(ctx) })
-	}},
+	}, true},
 	{"service rules", stepLimit, func(ctx context.Context, c Config) error {
 		config, err := proxyConfig(c, netip.Addr{}, nil)
 		if err != nil {
 			return err
 		}
 		return proxy.Purge(ctx, config)
-	}},
-	{"load balancers' addresses", stepLimit, func(_ context.Context, c Config) error { return purgeAddresses(c) }},
-	{"network policies", stepLimit, func(_ context.Context, c Config) error { return purgePolicies(c) }},
-	{"kubelet's rules and cgroups", stepLimit, func(ctx context.Context, c Config) error {
-		return withRuntime(c, func(r *docker.Runtime) error { return kubelet.Clear(ctx, c.Name, r, cgroupRoot(c), kubeletDir(c)) })
-	}},
-	{"nodes", stepLimit, clearNodes},
+	}, false},
+	{"load balancers' addresses", stepLimit, func(_ context.Context, c Config) error { return purgeAddresses(c) }, false},
+	{"network policies", stepLimit, func(_ context.Context, c Config) error { return purgePolicies(c) }, false},
+	{"cgroups", stepLimit, clearGroups, true},
+	{"kubelet's rules", stepLimit, func(_ context.Context, c Config) error { return kubelet.Clear(c.Name, kubeletDir(c)) }, false},
+	{"nodes", stepLimit, clearNodes, false},
 	{"pod network", stepLimit, func(ctx context.Context, c Config) error {
 		n, err := newNetwork(c, "")
 		if err != nil {
 			return err
 		}
 		return n.Purge(ctx)
-	}},
+	}, false},
 	{"routes", stepLimit, func(_ context.Context, c Config) error {
 		_, all, err := nodePods(c)
 		if err != nil {
 			return err
 		}
 		return routes.Purge(all)
-	}},
+	}, false},
 	{"DNS address", stepLimit, func(_ context.Context, c Config) error {
 		a, err := dnsAddress(c)
 		if err != nil {
 			return err
 		}
 		return removeLoopback(a)
-	}},
+	}, false},
 	{"addresses of Gateways", stepLimit, func(_ context.Context, c Config) error {
 		subnet, err := gatewaySubnet(c)
 		if err != nil || !subnet.IsValid() {
 			return err
 		}
 		return setLoopback(subnet, nil)
-	}},
+	}, false},
 	{"mounts", stepLimit, func(_ context.Context, c Config) error {
 		err := unmountAll(kubeletDir(c)) // the data directory may be a mount itself
 		if errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
 		return err
-	}},
+	}, false},
 }

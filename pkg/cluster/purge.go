@@ -28,10 +28,11 @@ func (o *operation) clear(ctx context.Context, c Config, served bool) error {
 	if _, err := os.Stat(kubeletDir(c)); errors.Is(err, fs.ErrNotExist) && (!served || c.NodeCount() == 0) {
 		return nil
 	}
-	needed := served && !o.abandon
+	spared := !served || o.abandon
 	var errs []error
 	for _, step := range o.steps {
-		if err := step.within(ctx, c); err != nil && (needed || !errors.Is(err, container.ErrUnavailable)) {
+		err := step.within(ctx, c)
+		if err != nil && !(spared && step.engine && errors.Is(err, container.ErrUnavailable)) {
 			errs = append(errs, fmt.Errorf("removing %s: %w", step.name, err))
 		}
 	}
@@ -49,7 +50,10 @@ func (s clearStep) within(ctx context.Context, c Config) error {
 	}
 	err := s.run(limited, c)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		err = fmt.Errorf("%w: no end after %s: %w", container.ErrUnavailable, s.limit, err)
+		err = fmt.Errorf("no end after %s: %w", s.limit, err)
+		if s.engine {
+			err = fmt.Errorf("%w: %w", container.ErrUnavailable, err)
+		}
 	}
 	return err
 }

@@ -26,28 +26,37 @@ import (
 const StandardDir = kubeletdir.Standard
 
 // Clear removes what the kubelet of a cluster that is gone has left on the machine outside its root directory: host port rules,
-// the cgroups below cgroupRoot, and links to logs and to that directory. Containers, the pod network and the root directory,
-// which must be there, are their owners' to remove; containers must be gone before. It can be repeated.
-func Clear(ctx context.Context, cluster string, runtime container.Runtime, cgroupRoot, rootDir string) error {
+// links to logs and to that directory. Containers, the pod network, cgroups (ClearGroups) and the root directory, which must be there,
+// are others' to remove; containers must be gone before. It can be repeated.
+func Clear(cluster, rootDir string) error {
 	ports, err := hostport.New(cluster, "")
 	if err == nil {
 		err = ports.Purge()
 	}
-	return errors.Join(err, ClearApart(ctx, runtime, cgroupRoot, rootDir))
+	return errors.Join(err, ClearApart(rootDir))
 }
 
 // ClearApart is Clear for a kubelet with a network namespace of its own, with which its rules go.
-func ClearApart(ctx context.Context, runtime container.Runtime, cgroupRoot, rootDir string) error {
-	err := errors.Join(clearLogs(rootDir), kubeletdir.Release(StandardDir, rootDir), mount.Unshare(rootDir))
-	engine, verr := runtime.Version(ctx)
-	if verr != nil {
-		return errors.Join(err, fmt.Errorf("asking the engine for its cgroup driver: %w", verr))
+func ClearApart(rootDir string) error {
+	return errors.Join(clearLogs(rootDir), kubeletdir.Release(StandardDir, rootDir), mount.Unshare(rootDir))
+}
+
+// ClearGroups removes the cgroups below some roots. The engine is asked how they are made; containers must be gone before. It can be
+// repeated.
+func ClearGroups(ctx context.Context, runtime container.Runtime, roots ...string) error {
+	engine, err := runtime.Version(ctx)
+	if err != nil {
+		return fmt.Errorf("asking the engine for its cgroup driver: %w", err)
 	}
-	groups, gerr := cgroup.New(cgroup.Config{Root: cgroupRoot, Driver: engine.CgroupDriver, Version: engine.CgroupVersion})
-	if gerr == nil {
-		gerr = groups.Purge()
+	errs := make([]error, len(roots))
+	for i, root := range roots {
+		groups, err := cgroup.New(cgroup.Config{Root: root, Driver: engine.CgroupDriver, Version: engine.CgroupVersion})
+		if err == nil {
+			err = groups.Purge()
+		}
+		errs[i] = err
 	}
-	return errors.Join(err, gerr)
+	return errors.Join(errs...)
 }
 
 // clearLogs removes the links to the logs of the pods that have a directory.

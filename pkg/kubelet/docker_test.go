@@ -134,7 +134,7 @@ func TestDocker(t *testing.T) {
 		stop()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := errors.Join(r.Purge(ctx), Clear(ctx, cfg.Cluster, r, cfg.CgroupRoot, cfg.RootDir), cfg.Network.Purge(ctx)); err != nil {
+		if err := errors.Join(r.Purge(ctx), Clear(cfg.Cluster, cfg.RootDir), ClearGroups(ctx, r, cfg.CgroupRoot), cfg.Network.Purge(ctx)); err != nil {
 			t.Error(err)
 		}
 		_ = r.Close()
@@ -347,7 +347,7 @@ func TestDocker(t *testing.T) {
 	}))
 	w.await("ready", "last", ready)
 	stop()
-	if err := errors.Join(r.Purge(t.Context()), Clear(t.Context(), cfg.Cluster, r, cfg.CgroupRoot, cfg.RootDir), cfg.Network.Purge(t.Context())); err != nil {
+	if err := errors.Join(r.Purge(t.Context()), Clear(cfg.Cluster, cfg.RootDir), ClearGroups(t.Context(), r, cfg.CgroupRoot), cfg.Network.Purge(t.Context())); err != nil {
 		t.Errorf("Clear: %v", err)
 	}
 	rules, err = exec.CommandContext(t.Context(), "iptables-save").CombinedOutput()

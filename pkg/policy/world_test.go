@@ -31,17 +31,9 @@ import (
 	"minik8s.io/minik8s/pkg/machinetest"
 	"minik8s.io/minik8s/pkg/network"
 	"minik8s.io/minik8s/pkg/network/namespace"
+	"minik8s.io/minik8s/pkg/network/namespacetest"
 	"minik8s.io/minik8s/pkg/network/ptp"
 )
-
-// TestMain is the test, a network namespace that waits for the end of its stdin, or the node.
-func TestMain(m *testing.M) {
-	if os.Getenv("POLICY_TEST_ROLE") == "space" {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
 
 // onNode runs f in a child of which all threads are in a network namespace of its own, which stands for the node.
 func onNode(t *testing.T, f func(*testing.T)) {
@@ -62,28 +54,6 @@ func onNode(t *testing.T, f func(*testing.T)) {
 	} else if testing.Verbose() {
 		t.Logf("%s", out)
 	}
-}
-
-// newSpace returns the path of a new network namespace.
-func newSpace(t *testing.T) string {
-	t.Helper()
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "POLICY_TEST_ROLE=space")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-	return fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)
 }
 
 // end is who talks: a pod by NAMESPACE/NAME, "outside" or "node".
@@ -174,7 +144,7 @@ func up(link string, addrs ...netip.Addr) error {
 // outside connects another machine.
 func (w *world) outside(t *testing.T) {
 	t.Helper()
-	e := &end{name: "outside", space: newSpace(t), addrs: outsideAddrs}
+	e := &end{name: "outside", space: namespacetest.New(t).Path(), addrs: outsideAddrs}
 	w.ends[e.name] = e
 	f, err := os.Open(e.space)
 	must(t, err)
@@ -201,7 +171,7 @@ func (w *world) outside(t *testing.T) {
 // plumb makes a pod, as the kubelet does, without telling anybody.
 func (w *world) plumb(t *testing.T, name string) *end {
 	t.Helper()
-	e := &end{name: name, space: newSpace(t)}
+	e := &end{name: name, space: namespacetest.New(t).Path()}
 	var err error
 	e.addrs, err = w.plugin.SetUp(t.Context(), network.Pod{SandboxID: name}, e.space)
 	must(t, err)

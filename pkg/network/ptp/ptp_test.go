@@ -6,7 +6,6 @@ package ptp
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -24,17 +23,8 @@ import (
 	"minik8s.io/minik8s/pkg/network"
 	"minik8s.io/minik8s/pkg/network/bandwidth"
 	"minik8s.io/minik8s/pkg/network/namespace"
+	"minik8s.io/minik8s/pkg/network/namespacetest"
 )
-
-func TestMain(m *testing.M) {
-	switch os.Getenv("PTP_TEST_ROLE") {
-	case "pod": // holds a network namespace until its stdin ends
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	default:
-		os.Exit(m.Run())
-	}
-}
 
 func TestChains(t *testing.T) {
 	pods := []netip.Prefix{netip.MustParsePrefix("10.1.2.0/24"), netip.MustParsePrefix("fd00:1:2::/64")}
@@ -134,28 +124,6 @@ func TestPlumbing(t *testing.T) {
 	plumbing(t)
 }
 
-// startPod returns the path of a new network namespace.
-func startPod(t *testing.T) string {
-	t.Helper()
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "PTP_TEST_ROLE=pod")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-	return fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)
-}
-
 // inside runs f in a network namespace.
 func inside[T any](t *testing.T, ns string, f func() (T, error)) (T, error) {
 	t.Helper()
@@ -248,7 +216,7 @@ func plumbing(t *testing.T) {
 		}
 	}
 	// The outside is another namespace, on a link of the node's.
-	outside := startPod(t)
+	outside := namespacetest.New(t).Path()
 	outsideAddr, nodeAddr := netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.1")
 	connectOutside(t, outside, nodeAddr, outsideAddr)
 
@@ -276,7 +244,7 @@ func plumbing(t *testing.T) {
 		t.Errorf("rules change when they are ensured again:\n%s", diff)
 	}
 
-	a, b := startPod(t), startPod(t)
+	a, b := namespacetest.New(t).Path(), namespacetest.New(t).Path()
 	addrsA, err := p.SetUp(ctx, network.Pod{SandboxID: "a"}, a)
 	if err != nil {
 		t.Fatal(err)
@@ -356,7 +324,7 @@ func plumbing(t *testing.T) {
 	if err := other.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.SetUp(ctx, network.Pod{SandboxID: "c"}, startPod(t)); err != nil {
+	if _, err := other.SetUp(ctx, network.Pod{SandboxID: "c"}, namespacetest.New(t).Path()); err != nil {
 		t.Fatal(err)
 	}
 	if p, err = New(config); err != nil {
@@ -421,7 +389,7 @@ func plumbing(t *testing.T) {
 func limited(t *testing.T, p *Plugin) {
 	t.Helper()
 	pod := network.Pod{SandboxID: "limited", Bandwidth: bandwidth.Limits{Ingress: 1_000_000, Egress: 1_000_000}}
-	ns, device := startPod(t), shaper(p.linkName("limited"))
+	ns, device := namespacetest.New(t).Path(), shaper(p.linkName("limited"))
 	for range 2 { // a restarted kubelet repeats itself
 		if _, err := p.SetUp(t.Context(), pod, ns); err != nil {
 			t.Fatal(err)
@@ -436,7 +404,7 @@ func limited(t *testing.T, p *Plugin) {
 	if linkExists(t, device) {
 		t.Error("a device is left of a limited pod")
 	}
-	if _, err := p.SetUp(t.Context(), network.Pod{SandboxID: "limited again", Bandwidth: pod.Bandwidth}, startPod(t)); err != nil {
+	if _, err := p.SetUp(t.Context(), network.Pod{SandboxID: "limited again", Bandwidth: pod.Bandwidth}, namespacetest.New(t).Path()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,13 +15,14 @@ import (
 
 const (
 	// shortest is the least time between the begins of two writes: what belongs together, as a Service and its endpoints, comes within.
+	// After a write that takes long, the rest is as long, up to longest.
 	shortest = 10 * time.Millisecond
 	// longest is that time while changes keep coming, so that a burst of them becomes a few writes.
 	longest = 100 * time.Millisecond
 	// maxRetry is the most time after which a write that failed is tried again; the first time it is longest, then twice the time before.
 	maxRetry = 30 * time.Second
-	// maxPutOff is how many verifications in a row changes may interrupt.
-	maxPutOff = 3
+	// maxPutOff is how many verifications in a row changes may interrupt: what somebody has taken away is missed until then.
+	maxPutOff = 1
 )
 
 // Loop writes as soon as something has changed, less often while changes keep coming, and verifies from time to time.
@@ -68,7 +69,8 @@ func (l *Loop) Run(ctx context.Context) {
 			wait, retry = retry, min(2*retry, maxRetry)
 			l.Poke()
 		} else {
-			wait -= l.Clock.Since(begun)
+			took := l.Clock.Since(begun)
+			wait = max(wait-took, min(took, longest))
 			retry = longest
 		}
 		if !l.rest(ctx, wait) {

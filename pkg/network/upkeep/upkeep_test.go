@@ -75,7 +75,10 @@ func TestRun(t *testing.T) {
 			[]time.Duration{time.Second, time.Second + 4*ms}, nil, []time.Duration{0, time.Second, time.Second + 10*ms},
 		},
 		"a write that takes longer than the pause": {
-			[]time.Duration{4 * ms}, []write{{took: 25 * ms}}, []time.Duration{0, 25 * ms},
+			[]time.Duration{4 * ms}, []write{{took: 25 * ms}}, []time.Duration{0, 50 * ms},
+		},
+		"a write that takes very long": {
+			[]time.Duration{4 * ms}, []write{{took: time.Second}}, []time.Duration{0, time.Second + 100*ms},
 		},
 		"changes without end": {
 			every(ms, 400*ms), nil, []time.Duration{0, 10 * ms, 30 * ms, 70 * ms, 150 * ms, 250 * ms, 350 * ms, 450 * ms},
@@ -149,10 +152,10 @@ func TestRun_VerificationIsInterrupted(t *testing.T) {
 		if diff := cmp.Diff(minutes(0, 0, 0, 0, 0), began); diff != "" {
 			t.Errorf("verifications begin: %s", diff)
 		}
-		if diff := cmp.Diff(minutes(1, 1, 1, 20, 1), ended); diff != "" {
+		if diff := cmp.Diff(minutes(1, 20, 1, 20, 1), ended); diff != "" {
 			t.Errorf("verifications end: %s", diff)
 		}
-		if diff := cmp.Diff(append([]time.Duration{0}, minutes(1, 1, 1, 20, 1)...), begins()); diff != "" {
+		if diff := cmp.Diff(append([]time.Duration{0}, minutes(1, 20, 1, 20, 1)...), begins()); diff != "" {
 			t.Errorf("writes: %s", diff)
 		}
 	})

@@ -33,12 +33,23 @@ type node struct {
 	name string
 }
 
+// roomy is the configuration of a cluster whose node takes more pods than 110, and has an address for each.
+const roomy = `apiVersion: minik8s.io/v1alpha1
+kind: Cluster
+networking: {podSubnet: 10.200.0.0/16}
+kubelet: {maxPods: %d, podCIDR: 10.200.0.0/20}
+`
+
 // startNode starts a cluster and waits for its node, or for its control plane if the arguments ask for no node.
 func (b *bench) startNode(ctx context.Context, name string, args ...string) (_ *node, err error) {
 	c := cluster.Cluster{Binary: b.minik8s, Name: "bench-" + name, DataDir: filepath.Join(b.dir, name)}
 	n := &node{Cluster: c, image: b.image}
+	config := filepath.Join(b.dir, "cluster.yaml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, roomy, b.many+10), 0o600); err != nil {
+		return nil, err
+	}
 	n.program, err = program.Start(b.dir, b.minik8s, "minik8s",
-		append([]string{"server", "--name", n.Name, "--data-dir", n.DataDir}, args...)...)
+		append([]string{"server", "--name", n.Name, "--data-dir", n.DataDir, "--config", config}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +146,9 @@ func (n *node) starts(ctx context.Context, name string, count int) error {
 			return fmt.Errorf("%d of %d pods run: %w", len(running), count, errors.Join(creations.Wait(), context.Cause(ctx)))
 		}
 		p, ok := e.Object.(*corev1.Pod)
+		if ok && p.Status.Phase == corev1.PodFailed {
+			return fmt.Errorf("pod %s: %s: %s", p.Name, p.Status.Reason, p.Status.Message)
+		}
 		if ok && e.Type != watch.Deleted && p.Status.Phase == corev1.PodRunning {
 			running[p.Name] = true
 		}
