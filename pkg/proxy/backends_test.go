@@ -6,10 +6,14 @@ package proxy
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
@@ -129,6 +133,110 @@ func TestBackends(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestBackends_Shapes: a Service that becomes another kind of Service is in the kernel as one that has always been so.
+func TestBackends_Shapes(t *testing.T) {
+	machinetest.Root(t, "for network namespaces")
+	machinetest.Programs(t, "iptables-restore", "ip6tables-restore")
+	endpoints := func(n int, change ...func(*model.ServicePort)) func(*model.ServicePort) {
+		return func(p *model.ServicePort) {
+			p.Cluster, p.HasEndpoints = nil, n > 0
+			for i := range n {
+				a := p.ClusterIP.As16()
+				a[14], a[15] = 200, byte(i)
+				p.Cluster = append(p.Cluster, model.Endpoint{Addr: netip.AddrPortFrom(netip.AddrFrom16(a).Unmap(), 8080)})
+			}
+			for _, c := range change {
+				c(p)
+			}
+		}
+	}
+	sticky := func(p *model.ServicePort) { p.AffinitySeconds = 60 }
+	shapes := []struct {
+		name string
+		make func(*model.ServicePort)
+	}{
+		{"one endpoint", endpoints(1)}, {"three", endpoints(3)}, {"affinity", endpoints(3, sticky)}, {"very many", endpoints(33)}, {"none", endpoints(0)},
+		{"two", endpoints(2)}, {"a node port", endpoints(2, func(p *model.ServicePort) { p.NodePort = 30080 })}, {"two again", endpoints(2)},
+		{"those here only", endpoints(2, func(p *model.ServicePort) { p.InternalLocal, p.Local = true, p.Cluster[:1] })}, {"thirty-two", endpoints(32)},
+	}
+	for mode, make := range modes {
+		for _, f := range []model.Family{model.IPv4, model.IPv6} {
+			t.Run(string(mode)+" "+string(f), func(t *testing.T) {
+				node := newSpace(t)
+				c := backend.Config{Cluster: "suite", Family: f, NetNS: node.path(), MasqueradeMark: 1 << 14, ClusterCIDR: netip.MustParsePrefix("10.244.0.0/16")}
+				port := model.ServicePort{Name: model.PortName{Namespace: "ns", Service: "s", Protocol: corev1.ProtocolTCP}, ClusterIP: netip.MustParseAddr("10.96.0.7"), Port: 80}
+				if f == model.IPv6 {
+					c.ClusterCIDR, port.ClusterIP = netip.MustParsePrefix("fd01::/64"), netip.MustParseAddr("fd00::7")
+				}
+				b := make(c)
+				for _, shape := range shapes {
+					p := port
+					shape.make(&p)
+					s := &model.Service{Name: model.Name{Namespace: "ns", Name: "s"}, Ports: []model.ServicePort{p}}
+					if err := b.Apply(t.Context(), backend.Changes{s.Name: s}); err != nil {
+						t.Fatalf("%s: %v", shape.name, err)
+					}
+					if intact, err := b.Check(t.Context()); err != nil || !intact {
+						t.Fatalf("%s: intact %t, %v", shape.name, intact, err)
+					}
+					apart := newSpace(t)
+					c.NetNS = apart.path()
+					if err := make(c).Apply(t.Context(), backend.Changes{s.Name: s}); err != nil {
+						t.Fatalf("%s: %v", shape.name, err)
+					}
+					if diff := cmp.Diff(sorted(run(t, apart, "nft", "list", "ruleset")), sorted(run(t, node, "nft", "list", "ruleset"))); diff != "" {
+						t.Errorf("%s (-made at once +after changes):\n%s", shape.name, diff)
+					}
+				}
+			})
+		}
+	}
+}
+
+// sorted are the lines and elements of what the nft program prints, which has sets, chains and elements in any order.
+func sorted(listing string) string {
+	words := strings.FieldsFunc(listing, func(r rune) bool { return r == '\n' || r == ',' })
+	for i := range words {
+		words[i] = strings.TrimSpace(words[i])
+	}
+	slices.Sort(words)
+	return strings.Join(words, "\n")
+}
+
+// TestBackends_NoNamespace: a change for which the namespace could not be entered is not lost.
+func TestBackends_NoNamespace(t *testing.T) {
+	machinetest.Root(t, "for network namespaces")
+	machinetest.Programs(t, "iptables-restore", "nft")
+	for mode, make := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			node, path := newSpace(t), filepath.Join(t.TempDir(), "net")
+			there := func() {
+				if err := os.Symlink(node.path(), path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			there()
+			b := make(backend.Config{Cluster: "suite", Family: model.IPv4, NetNS: path, MasqueradeMark: 1 << 14})
+			if err := b.Apply(t.Context(), many(1)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Apply(t.Context(), many(2)); err == nil {
+				t.Fatal("written to nowhere")
+			}
+			there()
+			if err := b.Apply(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if rules := run(t, node, "nft", "list", "ruleset"); !strings.Contains(rules, "10.96.0.1") {
+				t.Errorf("the change is lost:\n%s", rules)
+			}
+		})
 	}
 }
 

@@ -28,10 +28,10 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"minik8s.io/minik8s/pkg/machinetest"
+	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/proxy/backend"
 	"minik8s.io/minik8s/pkg/proxy/iptables"
 	"minik8s.io/minik8s/pkg/proxy/model"
-	"minik8s.io/minik8s/pkg/proxy/netspace"
 )
 
 // space is a network namespace without a name: it ends with the test process, however that ends.
@@ -67,7 +67,7 @@ func newSpace(tb testing.TB) space {
 
 func (s space) do(tb testing.TB, f func() error) {
 	tb.Helper()
-	if err := netspace.Do(s.path(), f); err != nil {
+	if err := namespace.Do(s.path(), f); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -89,6 +89,14 @@ func (s space) link(tb testing.TB, name string, addrs ...string) {
 			}
 		}
 		return netlink.LinkSetUp(l)
+	})
+}
+
+// quick lets IPv6 addresses of a link be used at once.
+func (s space) quick(t *testing.T, name string) {
+	t.Helper()
+	s.do(t, func() error {
+		return os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/accept_dad", []byte("0"), 0o644)
 	})
 }
 
@@ -184,7 +192,7 @@ func serve(t *testing.T, s space, name string) {
 
 func ask(s space, network, addr string) (string, error) {
 	var answer string
-	err := netspace.Do(s.path(), func() error {
+	err := namespace.Do(s.path(), func() error {
 		c, err := net.DialTimeout(network, addr, 2*time.Second)
 		if err != nil {
 			return err
@@ -282,6 +290,13 @@ func dualService(name, ip string, nodePort int32) *corev1.Service {
 			},
 		},
 	}
+}
+
+// clusterService is reached by its cluster IP alone.
+func clusterService(name, ip string) *corev1.Service {
+	s := dualService(name, ip, 0)
+	s.Spec.Type = corev1.ServiceTypeClusterIP
+	return s
 }
 
 func dualSlice(service string, ips ...string) *discoveryv1.EndpointSlice {
@@ -400,6 +415,46 @@ func testRealTraffic(t *testing.T, mode func(*Config)) {
 		}
 	}
 
+	t.Run("a cluster IP alone", func(t *testing.T) {
+		w.setSlice(t, dualSlice("alone", "10.244.0.2"), true)
+		w.setService(t, clusterService("alone", "10.96.0.7"), true)
+		eventually(t, "it answers", func() bool {
+			got, err := ask(w.podB, "tcp", "10.96.0.7:80")
+			return err == nil && got == "A from 10.244.0.3"
+		})
+		for _, network := range []string{"tcp", "udp"} {
+			for name, from := range map[string]space{"hairpin": w.podA, "node": w.node, "outside": w.outside} {
+				if got, err := ask(from, network, "10.96.0.7:80"); err != nil || got != "A from 192.0.2.1" {
+					t.Errorf("%s over %s: got %q, %v", name, network, got, err)
+				}
+			}
+		}
+		if got, err := ask(w.podB, "tcp", "10.96.0.7:81"); err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("a port that it has not: got %q, %v", got, err)
+		}
+		w.setSlice(t, dualSlice("alone", "10.244.0.2", "10.244.0.3"), false)
+		seen := map[string]bool{}
+		eventually(t, "both endpoints are used", func() bool {
+			got, _ := ask(w.outside, "tcp", "10.96.0.7:80")
+			seen[got] = true
+			return seen["A from 192.0.2.1"] && seen["B from 192.0.2.1"]
+		})
+		w.setSlice(t, dualSlice("alone", "10.244.0.3"), false)
+		eventually(t, "the other one is left", func() bool {
+			for range 20 {
+				if got, _ := ask(w.outside, "tcp", "10.96.0.7:80"); got != "B from 192.0.2.1" {
+					return false
+				}
+			}
+			return true
+		})
+		w.setSlice(t, dualSlice("alone"), false)
+		eventually(t, "none is left", func() bool {
+			_, err := ask(w.podB, "tcp", "10.96.0.7:80")
+			return err != nil && strings.Contains(err.Error(), "refused")
+		})
+	})
+
 	t.Run("no setting of the kernel has changed", func(t *testing.T) {
 		w.node.do(t, func() error {
 			data, err := os.ReadFile("/proc/sys/net/ipv4/conf/all/route_localnet")
@@ -512,7 +567,7 @@ func TestRealHealthCheckNodePort(t *testing.T) {
 	w.setService(t, svc, true)
 	get := func() (code int, body map[string]any) {
 		raw := ""
-		err := netspace.Do(w.outside.path(), func() error {
+		err := namespace.Do(w.outside.path(), func() error {
 			c, err := net.DialTimeout("tcp", "192.0.2.1:30071", time.Second)
 			if err != nil {
 				return err
@@ -575,6 +630,36 @@ func TestRealRoundRobin(t *testing.T) {
 			t.Errorf("got %v, want each endpoint 10 times", got)
 		}
 	})
+}
+
+// TestRealIPv6_ClusterIP has packets go through what a Service without anything of its own is, for addresses of four words.
+func TestRealIPv6_ClusterIP(t *testing.T) {
+	machinetest.Root(t, "for network namespaces")
+	for mode, make := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			node, pod := newSpace(t), newSpace(t)
+			connect(t, node, "eth0", pod, "eth0")
+			node.quick(t, "eth0")
+			pod.quick(t, "eth0")
+			node.link(t, "eth0", "fd01::1/64")
+			pod.link(t, "eth0", "fd01::2/64", "fd01::3/64")
+			node.route(t, "fd00::/112", "fd01::2", "eth0")
+			serve(t, pod, "A")
+			table := make(backend.Config{
+				Cluster: "v6", Family: model.IPv6, NetNS: node.path(), MasqueradeMark: 1 << 14, ClusterCIDR: netip.MustParsePrefix("fd01::/64"),
+			})
+			slice := dualSlice("alone", "fd01::2", "fd01::3")
+			slice.AddressType = discoveryv1.AddressTypeIPv6
+			s := model.Build(model.IPv6, clusterService("alone", "fd00::7"), []*discoveryv1.EndpointSlice{slice}, model.Node{Name: "here"})
+			if err := table.Apply(t.Context(), backend.Changes{s.Name: s}); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "an answer", func() bool {
+				got, err := ask(node, "tcp", "[fd00::7]:80")
+				return err == nil && got == "A from fd01::1"
+			})
+		})
+	}
 }
 
 // TestRealIPv6 loads the IPv6 rules of every feature with the real program.

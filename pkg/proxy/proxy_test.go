@@ -19,10 +19,10 @@ import (
 	clientfake "k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/proxy/backend"
 	"minik8s.io/minik8s/pkg/proxy/iptables"
 	"minik8s.io/minik8s/pkg/proxy/iptables/fake"
-	"minik8s.io/minik8s/pkg/proxy/netspace"
 )
 
 func startFake(t *testing.T, kernel *fake.Tables, objects ...runtime.Object) (*Proxy, *clocktesting.FakeClock, *clientfake.Clientset) {
@@ -101,7 +101,7 @@ func TestProxy_LocalPortInUse(t *testing.T) {
 	p, clk, client := startFake(t, kernel)
 	const at = "127.0.0.1:30080"
 	var other net.Listener
-	err := netspace.Do(p.config.NetNS, func() (err error) {
+	err := namespace.Do(p.config.NetNS, func() (err error) {
 		other, err = net.Listen("tcp", at)
 		return err
 	})
@@ -117,7 +117,7 @@ func TestProxy_LocalPortInUse(t *testing.T) {
 	}
 	eventually(t, "the same port of the other protocol", func() bool {
 		clk.Step(time.Second)
-		return errors.Is(netspace.Do(p.config.NetNS, func() error {
+		return errors.Is(namespace.Do(p.config.NetNS, func() error {
 			c, err := net.ListenPacket("udp", at)
 			if err == nil {
 				err = c.Close()
@@ -128,7 +128,7 @@ func TestProxy_LocalPortInUse(t *testing.T) {
 	_ = other.Close()
 	eventually(t, "an answer", func() bool {
 		clk.Step(time.Second)
-		return netspace.Do(p.config.NetNS, func() error {
+		return namespace.Do(p.config.NetNS, func() error {
 			c, err := net.Dial("tcp", at)
 			if err == nil {
 				err = c.Close()

@@ -1,8 +1,11 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nftables reads, by netlink, what the kernel has of nf_tables. Touch it when an answer of the kernel is not understood; which
-// tables there are, and how they are written, is for those to say that have one.
+// Package nftables reads and writes tables of nf_tables by netlink, without running a program: it leads the kernel from one state of a table
+// to another in one transaction. Touch it for how rules reach the kernel; what they say is for those to say that have a table
+// (pkg/proxy/nftables, pkg/policy/nftables).
+//
+// Rules carry a fingerprint of what they say as their comment, so that what is there is compared without decoding it.
 package nftables
 
 import (

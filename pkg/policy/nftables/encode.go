@@ -4,14 +4,11 @@
 package nftables
 
 import (
-	"crypto/sha256"
-	"encoding/base32"
 	"encoding/binary"
-	"net/netip"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	nft "minik8s.io/minik8s/pkg/network/nftables"
 	"minik8s.io/minik8s/pkg/policy/rules"
 )
 
@@ -22,219 +19,153 @@ const (
 
 	stateInvalid   = 1      // NF_CT_STATE_INVALID_BIT
 	stateUntracked = 1 << 6 // NF_CT_STATE_UNTRACKED_BIT
-
-	typeVerdict     = 0xffffff00 // NFT_DATA_VERDICT
-	elemIntervalEnd = 1          // NFT_SET_ELEM_INTERVAL_END
-
-	// The numbers by which the nft program knows types of keys; several make one by 6 bits each.
-	typeIP4, typeIP6, typeProto, typePort = 7, 8, 12, 13
 )
 
-// register is where the words of a key are put, four bytes each.
-const register = unix.NFT_REG32_00
+// priority of the base chains is before that of iptables' filter table: what is dropped needs not be looked at there.
+const priority = -10
 
-// expressions are the machine code of a rule.
-type expressions struct{ list *nl.RtAttr }
-
-func newExpressions() *expressions {
-	return &expressions{nested(unix.NFTA_RULE_EXPRESSIONS)}
-}
-
-func (e *expressions) add(name string, attributes ...*nl.RtAttr) {
-	elem := e.list.AddRtAttr(unix.NLA_F_NESTED|unix.NFTA_LIST_ELEM, nil)
-	elem.AddRtAttr(unix.NFTA_EXPR_NAME, nl.ZeroTerminated(name))
-	data := elem.AddRtAttr(unix.NLA_F_NESTED|unix.NFTA_EXPR_DATA, nil)
-	for _, a := range attributes {
-		data.AddChild(a)
+// stateOf is what the kernel has when it has a table.
+func stateOf(t *rules.Table) *nft.State {
+	s := nft.NewState()
+	for _, set := range t.Sets {
+		addSet(s, set)
 	}
+	for _, c := range t.Chains {
+		var hook *nft.Hook
+		if c.Base {
+			hook = &nft.Hook{Kind: "filter", Number: unix.NF_INET_FORWARD, Priority: priority}
+		}
+		code := make([]nft.Rule, len(c.Rules))
+		for i, r := range c.Rules {
+			code[i] = compile(r)
+		}
+		s.AddChain(c.Name, hook, code...)
+	}
+	return s
 }
 
 // compile translates a rule.
-func compile(r rules.Rule) *nl.RtAttr {
-	e := newExpressions()
+func compile(r rules.Rule) nft.Rule {
+	var code nft.Rule
 	for i, m := range r.Matches {
-		e.load(m)
+		code = append(code, load(m)...)
 		if r.Verdict == rules.Goto && i == len(r.Matches)-1 {
-			e.lookup(r.Target, be32(unix.NFTA_LOOKUP_DREG, unix.NFT_REG_VERDICT))
-			return e.list
+			return append(code, nft.Lead(r.Target)...)
 		}
-		e.compare(m)
+		code = append(code, compare(m)...)
 	}
 	switch r.Verdict {
 	case rules.Accept:
-		e.verdict(1, "") // NF_ACCEPT
+		return append(code, nft.Do(1, "")...) // NF_ACCEPT
 	case rules.Jump:
-		e.verdict(unix.NFT_JUMP, r.Target)
+		return append(code, nft.Jump(r.Target)...)
 	default:
-		e.add("counter")
-		e.verdict(0, "") // NF_DROP
+		return append(append(code, nft.Expression("counter")...), nft.Drop()...)
 	}
-	return e.list
 }
 
 // load puts a field into the registers.
-func (e *expressions) load(m rules.Match) {
+func load(m rules.Match) []byte {
 	source, destination, words := unix.NFT_CT_SRC_IP, unix.NFT_CT_DST_IP, 1
 	if m.Six {
 		source, destination, words = unix.NFT_CT_SRC_IP6, unix.NFT_CT_DST_IP6, 4
 	}
 	switch m.Field {
 	case rules.Client:
-		e.ct(source, ctDirOriginal, 0)
+		return ct(source, ctDirOriginal, 0)
 	case rules.Server:
-		e.ct(source, ctDirReply, 0)
+		return ct(source, ctDirReply, 0)
 	case rules.Asked:
-		e.ct(destination, ctDirOriginal, 0)
+		return ct(destination, ctDirOriginal, 0)
 	case rules.Self:
-		e.ct(source, ctDirOriginal, 0)
-		e.ct(source, ctDirReply, words)
+		return append(ct(source, ctDirOriginal, 0), ct(source, ctDirReply, words)...)
 	case rules.Protocol:
-		e.ct(unix.NFT_CT_PROTOCOL, ctDirOriginal, 0)
+		return ct(unix.NFT_CT_PROTOCOL, ctDirOriginal, 0)
 	case rules.Port:
-		e.ct(unix.NFT_CT_PROTO_SRC, ctDirReply, 0)
+		return ct(unix.NFT_CT_PROTO_SRC, ctDirReply, 0)
 	case rules.Called:
-		e.ct(source, ctDirReply, 0)
-		e.ct(unix.NFT_CT_PROTOCOL, ctDirOriginal, words)
-		e.ct(unix.NFT_CT_PROTO_SRC, ctDirReply, words+1)
+		return append(append(ct(source, ctDirReply, 0), ct(unix.NFT_CT_PROTOCOL, ctDirOriginal, words)...), ct(unix.NFT_CT_PROTO_SRC, ctDirReply, words+1)...)
 	case rules.Source:
-		e.header(m.Six, false)
+		return header(m.Six, false)
 	case rules.Destination:
-		e.header(m.Six, true)
+		return header(m.Six, true)
 	case rules.Untracked:
-		e.add("ct", be32(unix.NFTA_CT_DREG, register), be32(unix.NFTA_CT_KEY, unix.NFT_CT_STATE))
+		return nft.Ct(unix.NFT_CT_STATE, 0)
 	}
+	return nil
 }
 
-func (e *expressions) ct(key int, direction byte, word int) {
-	e.add("ct", be32(unix.NFTA_CT_DREG, uint32(register+word)), be32(unix.NFTA_CT_KEY, uint32(key)),
-		nl.NewRtAttr(unix.NFTA_CT_DIRECTION, []byte{direction}))
+func ct(key int, direction byte, word int) []byte {
+	return nft.Ct(key, word, nft.Attr(unix.NFTA_CT_DIRECTION, []byte{direction}))
 }
 
 // header reads an address of the packet, which must be of the family.
-func (e *expressions) header(six, destination bool) {
-	family, offset, length := byte(unix.NFPROTO_IPV4), uint32(12), uint32(4)
+func header(six, destination bool) []byte {
+	family, offset, length := byte(unix.NFPROTO_IPV4), 12, 4
 	if six {
 		family, offset, length = unix.NFPROTO_IPV6, 8, 16
 	}
 	if destination {
 		offset += length
 	}
-	e.add("meta", be32(unix.NFTA_META_DREG, register), be32(unix.NFTA_META_KEY, unix.NFT_META_NFPROTO))
-	e.equal([]byte{family})
-	e.add("payload", be32(unix.NFTA_PAYLOAD_DREG, register), be32(unix.NFTA_PAYLOAD_BASE, unix.NFT_PAYLOAD_NETWORK_HEADER),
-		be32(unix.NFTA_PAYLOAD_OFFSET, offset), be32(unix.NFTA_PAYLOAD_LEN, length))
+	code := append(nft.Meta(unix.NFT_META_NFPROTO, 0), nft.Compare(unix.NFT_CMP_EQ, []byte{family})...)
+	return append(code, nft.Payload(unix.NFT_PAYLOAD_NETWORK_HEADER, offset, length, 0)...)
 }
 
 // compare goes on if what is loaded is as the match says.
-func (e *expressions) compare(m rules.Match) {
+func compare(m rules.Match) []byte {
 	switch {
 	case m.Set != "" && m.Not:
-		e.lookup(m.Set, be32(unix.NFTA_LOOKUP_FLAGS, unix.NFT_LOOKUP_F_INV))
+		return nft.Lookup(m.Set, nft.Number(unix.NFTA_LOOKUP_FLAGS, unix.NFT_LOOKUP_F_INV))
 	case m.Set != "":
-		e.lookup(m.Set)
+		return nft.Lookup(m.Set)
 	case m.Addr.IsValid():
-		e.equal(m.Addr.AsSlice())
+		return nft.Compare(unix.NFT_CMP_EQ, m.Addr.AsSlice())
 	case m.Field == rules.Protocol:
-		e.equal([]byte{rules.Number(m.Is)})
+		return nft.Compare(unix.NFT_CMP_EQ, []byte{rules.Number(m.Is)})
 	case m.Field == rules.Port:
-		e.add("range", be32(unix.NFTA_RANGE_SREG, register), be32(unix.NFTA_RANGE_OP, unix.NFT_RANGE_EQ),
-			value(unix.NFTA_RANGE_FROM_DATA, nl.BEUint16Attr(m.First)), value(unix.NFTA_RANGE_TO_DATA, nl.BEUint16Attr(m.Last)))
+		return nft.Expression("range", nft.Number(unix.NFTA_RANGE_SREG, nft.Word(0)), nft.Number(unix.NFTA_RANGE_OP, unix.NFT_RANGE_EQ),
+			nft.Value(unix.NFTA_RANGE_FROM_DATA, port(m.First)), nft.Value(unix.NFTA_RANGE_TO_DATA, port(m.Last)))
 	case m.Field == rules.Untracked:
-		mask := binary.NativeEndian.AppendUint32(nil, stateInvalid|stateUntracked)
-		e.add("bitwise", be32(unix.NFTA_BITWISE_SREG, register), be32(unix.NFTA_BITWISE_DREG, register), be32(unix.NFTA_BITWISE_LEN, 4),
-			value(unix.NFTA_BITWISE_MASK, mask), value(unix.NFTA_BITWISE_XOR, make([]byte, 4)))
-		e.add("cmp", be32(unix.NFTA_CMP_SREG, register), be32(unix.NFTA_CMP_OP, unix.NFT_CMP_NEQ), value(unix.NFTA_CMP_DATA, make([]byte, 4)))
+		return nft.AnyBit(stateInvalid | stateUntracked)
 	}
+	return nil
 }
 
-func (e *expressions) equal(v []byte) {
-	e.add("cmp", be32(unix.NFTA_CMP_SREG, register), be32(unix.NFTA_CMP_OP, unix.NFT_CMP_EQ), value(unix.NFTA_CMP_DATA, v))
-}
+func port(p uint16) []byte { return binary.BigEndian.AppendUint16(nil, p) }
 
-func (e *expressions) lookup(set string, more ...*nl.RtAttr) {
-	e.add("lookup", append([]*nl.RtAttr{nl.NewRtAttr(unix.NFTA_LOOKUP_SET, nl.ZeroTerminated(set)), be32(unix.NFTA_LOOKUP_SREG, register)}, more...)...)
-}
-
-func (e *expressions) verdict(code int, chain string) {
-	data := nested(unix.NFTA_IMMEDIATE_DATA)
-	data.AddChild(verdict(code, chain))
-	e.add("immediate", be32(unix.NFTA_IMMEDIATE_DREG, unix.NFT_REG_VERDICT), data)
-}
-
-func verdict(code int, chain string) *nl.RtAttr {
-	v := nested(unix.NFTA_DATA_VERDICT)
-	v.AddChild(be32(unix.NFTA_VERDICT_CODE, uint32(int32(code))))
-	if chain != "" {
-		v.AddRtAttr(unix.NFTA_VERDICT_CHAIN, nl.ZeroTerminated(chain))
+// addSet adds a set with its elements.
+func addSet(s *nft.State, of rules.Set) {
+	length, kind := uint32(4), uint32(nft.TypeIP4)
+	if of.Six {
+		length, kind = 16, nft.TypeIP6
 	}
-	return v
-}
-
-func nested(kind int) *nl.RtAttr { return nl.NewRtAttr(unix.NLA_F_NESTED|kind, nil) }
-
-func be32(kind int, v uint32) *nl.RtAttr { return nl.NewRtAttr(kind, nl.BEUint32Attr(v)) }
-
-func value(kind int, v []byte) *nl.RtAttr {
-	a := nested(kind)
-	a.AddRtAttr(unix.NFTA_DATA_VALUE, v)
-	return a
-}
-
-// element is an element of a set as the kernel has it.
-type element struct {
-	key string
-	// end tells that no range goes on at key.
-	end bool
-	// chain is where a map leads.
-	chain string
-}
-
-// wire returns the elements of a set as the kernel has them.
-func wire(s rules.Set) map[element]bool {
-	out := make(map[element]bool, len(s.Elements))
-	for _, e := range s.Elements {
+	set := nft.Set{Name: of.Name, KeyType: kind, KeyLength: length}
+	switch of.Kind {
+	case rules.Pairs:
+		set.KeyType, set.KeyLength = kind<<6|kind, 2*length
+	case rules.Endpoints:
+		set.KeyType, set.KeyLength = kind<<12|nft.TypeProto<<6|nft.TypePort, length+8
+	case rules.Ranges:
+		set.Interval = true
+	case rules.Chains:
+		set.DataType = nft.TypeVerdict
+	}
+	s.AddSet(set)
+	for _, e := range of.Elements {
 		key := e.Addr.AsSlice()
-		switch s.Kind {
+		switch of.Kind {
 		case rules.Pairs:
 			key = append(key, key...)
 		case rules.Endpoints:
 			key = append(key, rules.Number(e.Protocol), 0, 0, 0)
-			key = append(binary.BigEndian.AppendUint16(key, e.Port), 0, 0)
+			key = append(append(key, port(e.Port)...), 0, 0)
 		case rules.Ranges:
 			// What follows the last address has no range; nothing follows the last one of all.
 			if next := e.Last.Next(); next.IsValid() && next.BitLen() == e.Last.BitLen() {
-				out[element{key: string(next.AsSlice()), end: true}] = true
+				s.AddElement(of.Name, nft.Key{Bytes: string(next.AsSlice()), End: true}, nft.Data{})
 			}
 		}
-		out[element{key: string(key), chain: e.Chain}] = true
+		s.AddElement(of.Name, nft.Key{Bytes: string(key)}, nft.Data{Chain: e.Chain})
 	}
-	return out
-}
-
-// keyOf returns the length of a set's keys in bytes, and their type for the nft program.
-func keyOf(s rules.Set) (length, kind uint32) {
-	var addr netip.Addr
-	length, kind = 4, typeIP4
-	if s.Six {
-		addr = netip.IPv6Unspecified()
-		length, kind = uint32(len(addr.AsSlice())), typeIP6
-	}
-	switch s.Kind {
-	case rules.Pairs:
-		return 2 * length, kind<<6 | kind
-	case rules.Endpoints:
-		return length + 8, kind<<12 | typeProto<<6 | typePort
-	}
-	return length, kind
-}
-
-// fingerprint is what is written to a rule by which it is known again.
-func fingerprint(r rules.Rule) string {
-	sum := sha256.Sum256([]byte(r.String()))
-	return base32.StdEncoding.EncodeToString(sum[:])[:16]
-}
-
-// comment is a rule's comment as the nft program writes it: type 0, length, text with its zero.
-func comment(text string) []byte {
-	return append([]byte{0, byte(len(text) + 1)}, nl.ZeroTerminated(text)...)
 }

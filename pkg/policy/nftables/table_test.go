@@ -5,8 +5,10 @@ package nftables
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"minik8s.io/minik8s/pkg/machinetest"
+	nft "minik8s.io/minik8s/pkg/network/nftables"
 	"minik8s.io/minik8s/pkg/policy/rules"
 )
 
@@ -87,16 +90,23 @@ func everything() *rules.Table {
 // is checks what the kernel has.
 func is(t *testing.T, what, name string, want *rules.Table) {
 	t.Helper()
-	got, err := read(name)
+	kernel := nft.Table{Family: unix.NFPROTO_INET, Name: name}
+	got, err := kernel.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted := &state{chains: map[string][]string{}, sets: map[string]map[element]bool{}}
-	if want != nil {
-		wanted = after(want)
+	if want == nil {
+		if got != nil {
+			t.Errorf("%s: there is a table: %v", what, got)
+		}
+		return
 	}
-	if diff := cmp.Diff(wanted, got, cmp.AllowUnexported(state{}, element{})); diff != "" {
-		t.Errorf("%s: the kernel has something else (-want +got):\n%s", what, diff)
+	if got == nil {
+		t.Fatalf("%s: there is no table", what)
+	}
+	if wanted := stateOf(want); !got.Equal(wanted) {
+		t.Errorf("%s: the kernel has something else (-want +got):\n%s%s", what, cmp.Diff(wanted.Elements, got.Elements),
+			cmp.Diff(slices.Sorted(maps.Keys(wanted.Chains)), slices.Sorted(maps.Keys(got.Chains))))
 	}
 }
 
@@ -114,8 +124,8 @@ func TestApply(t *testing.T) {
 	}
 	apply("first", table, want)
 	apply("a second process", New("", name), want)
-	if b := plan(name, after(want), want, after(want)); len(b.messages) != 0 {
-		t.Errorf("%d changes to nothing", len(b.messages))
+	if changed, err := table.change(stateOf(want)); changed || err != nil {
+		t.Errorf("what is equal is changed: %t, %v", changed, err)
 	}
 
 	want = everything()
@@ -166,27 +176,32 @@ func TestHeal(t *testing.T) {
 	if err := table.Apply(want); err != nil {
 		t.Fatal(err)
 	}
+	key := func(a string) nft.Key { return nft.Key{Bytes: string(addr(a).AsSlice())} }
+	accept := compile(rules.Rule{Verdict: rules.Accept})
 	for _, tt := range []struct {
 		name   string
-		damage func(b *batch)
+		damage func(have, want *nft.State)
 		amiss  bool
 	}{
-		{"nothing", func(*batch) {}, false},
-		{"others' rules", func(b *batch) { b.table = "others"; b.addTable() }, false},
-		{"the table is gone", func(b *batch) { b.deleteTable() }, true},
-		{"a chain is empty", func(b *batch) { b.flush("one") }, true},
-		{"a rule more", func(b *batch) { b.addRule("one", rules.Rule{Verdict: rules.Accept}) }, true},
-		{"a chain more", func(b *batch) { b.addChain(rules.Chain{Name: "theirs"}) }, true},
-		{"an element less", func(b *batch) {
-			b.deleteElements("addresses-4", []element{{key: string(addr("10.0.0.1").AsSlice())}})
-		}, true},
-		{"an element more", func(b *batch) {
-			b.addElements("addresses-4", []element{{key: string(addr("10.0.0.9").AsSlice())}})
-		}, true},
+		{"nothing", func(_, _ *nft.State) {}, false},
+		{"a chain is empty", func(have, want *nft.State) { have.AddChain("one", nil, accept); want.AddChain("one", nil) }, true},
+		{"a rule more", func(have, want *nft.State) { have.AddChain("one", nil); want.AddChain("one", nil, accept) }, true},
+		{"a chain more", func(_, want *nft.State) { want.AddChain("theirs", nil) }, true},
+		{"an element less", func(have, _ *nft.State) { have.AddElement("addresses-4", key("10.0.0.1"), nft.Data{}) }, true},
+		{"an element more", func(_, want *nft.State) { want.AddElement("addresses-4", key("10.0.0.9"), nft.Data{}) }, true},
+		{"the table is gone", nil, true},
+		{"others' rules", nil, false},
 	} {
-		b := &batch{table: name}
-		tt.damage(b)
-		if err := b.commit(); err != nil {
+		kernel, before, after := nft.Table{Family: unix.NFPROTO_INET, Name: name}, nft.NewState(), nft.NewState()
+		switch tt.name {
+		case "the table is gone":
+			after = nil
+		case "others' rules":
+			kernel.Name, before = "others", nil
+		default:
+			tt.damage(before, after)
+		}
+		if _, err := kernel.Change(before, after); err != nil {
 			t.Fatalf("%s: %v", tt.name, err)
 		}
 		amiss, err := table.Heal(want)

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/proxy/model"
-	"minik8s.io/minik8s/pkg/proxy/netspace"
 )
 
 // Flow is the part of a UDP conntrack entry that matters: where the client sent its packet, and who answers.
@@ -79,7 +79,7 @@ const attempts = 5
 
 // Clean deletes the stale flows of the view's family in the network namespace at path and returns how many there were.
 func Clean(path string, family model.Family, v *View) (deleted uint, err error) {
-	err = netspace.Do(path, func() error {
+	err = namespace.Do(path, func() error {
 		h, err := netlink.NewHandle(unix.NETLINK_NETFILTER, unix.NETLINK_ROUTE)
 		if err != nil {
 			return fmt.Errorf("opening netlink: %w", err)

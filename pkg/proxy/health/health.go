@@ -18,8 +18,8 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/proxy/model"
-	"minik8s.io/minik8s/pkg/proxy/netspace"
 )
 
 // Server holds the listeners. Methods are safe for concurrent use.
@@ -176,7 +176,7 @@ func Handler(status func() Status) http.Handler {
 
 // Listen opens a TCP listener in a network namespace.
 func Listen(netNS, addr string) (ln net.Listener, err error) {
-	err = netspace.Do(netNS, func() error {
+	err = namespace.Do(netNS, func() error {
 		ln, err = net.Listen("tcp", addr)
 		return err
 	})

@@ -10,9 +10,9 @@ import (
 	"os/exec"
 	"strings"
 
+	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/network/ruleset"
 	"minik8s.io/minik8s/pkg/proxy/model"
-	"minik8s.io/minik8s/pkg/proxy/netspace"
 )
 
 // Commands runs the iptables programs of one family. The fake of the tests keeps the tables in memory.
@@ -52,7 +52,7 @@ func (e Exec) Save(ctx context.Context, table string) (string, error) {
 
 // Generation implements Commands.
 func (e Exec) Generation() (generation uint32, ok bool) {
-	if err := netspace.Do(e.NetNS, func() error {
+	if err := namespace.Do(e.NetNS, func() error {
 		generation, ok = ruleset.Generation()
 		return nil
 	}); err != nil {
@@ -73,7 +73,7 @@ func (e Exec) run(ctx context.Context, stdin, name string, args ...string) (stri
 	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := netspace.Do(e.NetNS, cmd.Start); err != nil {
+	if err := namespace.Do(e.NetNS, cmd.Start); err != nil {
 		return "", fmt.Errorf("starting %s: %w", name, err)
 	}
 	if err := cmd.Wait(); err != nil {

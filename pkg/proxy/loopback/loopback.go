@@ -20,7 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"minik8s.io/minik8s/pkg/proxy/netspace"
+	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
 // Port is a node port.
@@ -106,7 +106,7 @@ func (s *Server) Close() {
 }
 
 func (s *Server) openTCP(p Port) (l net.Listener, err error) {
-	err = netspace.Do(s.netNS, func() error {
+	err = namespace.Do(s.netNS, func() error {
 		l, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(p.Listen))
 		return err
 	})
@@ -174,7 +174,7 @@ func pass(to, from net.Conn) {
 }
 
 func (s *Server) dial(network string, p Port) (c net.Conn, err error) {
-	err = netspace.Do(s.netNS, func() error {
+	err = namespace.Do(s.netNS, func() error {
 		d := net.Dialer{Timeout: dialTimeout}
 		c, err = d.DialContext(s.ctx, network, p.Forward.String())
 		return err
@@ -183,7 +183,7 @@ func (s *Server) dial(network string, p Port) (c net.Conn, err error) {
 }
 
 func (s *Server) openUDP(p Port) (l *net.UDPConn, err error) {
-	err = netspace.Do(s.netNS, func() error {
+	err = namespace.Do(s.netNS, func() error {
 		l, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(p.Listen))
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	nft "minik8s.io/minik8s/pkg/network/nftables"
 	"minik8s.io/minik8s/pkg/proxy/backend"
 	"minik8s.io/minik8s/pkg/proxy/model"
 )
@@ -55,63 +56,67 @@ const (
 type translator struct {
 	language
 	backend.Config
-	out *state
+	out *nft.State
+}
+
+func (t *translator) element(set, key string, d nft.Data) {
+	t.out.AddElement(set, nft.Key{Bytes: key}, d)
 }
 
 // baseOf is what does not depend on Services.
-func baseOf(c backend.Config) *state {
-	t := &translator{languageOf(c.Family), c, newState()}
+func baseOf(c backend.Config) *nft.State {
+	t := &translator{languageOf(c.Family), c, nft.NewState()}
 	s, mask := t.out, c.MasqueradeMark
-	s.addChain("nat-prerouting", &hook{"nat", unix.NF_INET_PRE_ROUTING, destination}, all(jump(services)))
-	s.addChain("nat-output", &hook{"nat", unix.NF_INET_LOCAL_OUT, destination}, all(jump(services)))
-	s.addChain("nat-postrouting", &hook{"nat", unix.NF_INET_POST_ROUTING, source}, all(jump(masquerading)))
+	s.AddChain("nat-prerouting", &nft.Hook{Kind: "nat", Number: unix.NF_INET_PRE_ROUTING, Priority: destination}, all(nft.Jump(services)))
+	s.AddChain("nat-output", &nft.Hook{Kind: "nat", Number: unix.NF_INET_LOCAL_OUT, Priority: destination}, all(nft.Jump(services)))
+	s.AddChain("nat-postrouting", &nft.Hook{Kind: "nat", Number: unix.NF_INET_POST_ROUTING, Priority: source}, all(nft.Jump(masquerading)))
 	isNew := ctState(stateNew)
 	for name, number := range map[string]uint32{"filter-prerouting-pre-dnat": unix.NF_INET_PRE_ROUTING, "filter-output-pre-dnat": unix.NF_INET_LOCAL_OUT} {
-		s.addChain(name, &hook{"filter", number, beforeNAT}, all(isNew, jump(firewallCheck)))
+		s.AddChain(name, &nft.Hook{Kind: "filter", Number: number, Priority: beforeNAT}, all(isNew, nft.Jump(firewallCheck)))
 	}
 	martian := t.martian()
-	s.addChain("filter-input", &hook{"filter", unix.NF_INET_LOCAL_IN, filtering},
-		append(martian, all(isNew, jump(endpointsCheck)), all(isNew, jump(nodePortsCheck)))...)
+	s.AddChain("filter-input", &nft.Hook{Kind: "filter", Number: unix.NF_INET_LOCAL_IN, Priority: filtering},
+		append(martian, all(isNew, nft.Jump(endpointsCheck)), all(isNew, nft.Jump(nodePortsCheck)))...)
 	// A packet that conntrack cannot place would leave without its NAT undone.
-	s.addChain("filter-forward", &hook{"filter", unix.NF_INET_FORWARD, filtering},
-		all(ctState(stateInvalid), drop()), all(isNew, jump(endpointsCheck)), all(isNew, jump(clusterIPsCheck)))
-	s.addChain("filter-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, filtering},
-		append(martian, all(isNew, jump(endpointsCheck)), all(isNew, jump(clusterIPsCheck)))...)
+	s.AddChain("filter-forward", &nft.Hook{Kind: "filter", Number: unix.NF_INET_FORWARD, Priority: filtering},
+		all(ctState(stateInvalid), nft.Drop()), all(isNew, nft.Jump(endpointsCheck)), all(isNew, nft.Jump(clusterIPsCheck)))
+	s.AddChain("filter-output", &nft.Hook{Kind: "filter", Number: unix.NF_INET_LOCAL_OUT, Priority: filtering},
+		append(martian, all(isNew, nft.Jump(endpointsCheck)), all(isNew, nft.Jump(clusterIPsCheck)))...)
 
-	s.addChain(services, nil, append([]rule{all(t.place(), vmap(serviceIPs))}, t.nodePorts(serviceNodePorts)...)...)
-	s.addChain(nodePortsCheck, nil, t.nodePorts(noEndpointNodePorts)...)
-	s.addChain(endpointsCheck, nil, all(t.place(), vmap(noEndpointServices)))
-	s.addChain(firewallCheck, nil, all(t.place(), vmap(firewallIPs)))
-	s.addChain(clusterIPsCheck, nil, t.unclaimed()...)
-	s.addChain(rejectChain, nil, all(t.reject()))
-	s.addChain(dropChain, nil, all(drop()))
-	s.addChain(markMasquerade, nil, all(mark(), bits(native(^mask), native(mask)), setMark()))
+	s.AddChain(services, nil, append([]nft.Rule{all(t.place(), nft.Lead(serviceIPs))}, t.nodePorts(serviceNodePorts)...)...)
+	s.AddChain(nodePortsCheck, nil, t.nodePorts(noEndpointNodePorts)...)
+	s.AddChain(endpointsCheck, nil, all(t.place(), nft.Lead(noEndpointServices)))
+	s.AddChain(firewallCheck, nil, all(t.place(), nft.Lead(firewallIPs)))
+	s.AddChain(clusterIPsCheck, nil, t.unclaimed()...)
+	s.AddChain(rejectChain, nil, all(t.reject()))
+	s.AddChain(dropChain, nil, all(nft.Drop()))
+	s.AddChain(markMasquerade, nil, all(mark(), nft.Bits(nft.Native(^mask), nft.Native(mask)), setMark()))
 	// The mark is cleared so that a packet which is encapsulated and sent again is not masqueraded twice.
-	s.addChain(masquerading, nil, all(mark(), anyBit(mask), mark(), bits(native(^uint32(0)), native(mask)), setMark(), masquerade()),
-		all(ctStatus(statusDestinationNAT), t.saddr(), t.daddr(t.words), lookup(hairpin), masquerade()))
+	s.AddChain(masquerading, nil, all(mark(), nft.AnyBit(mask), mark(), nft.Bits(nft.Native(^uint32(0)), nft.Native(mask)), setMark(), masquerade()),
+		all(ctStatus(statusDestinationNAT), t.saddr(), t.daddr(t.words), nft.Lookup(hairpin), masquerade()))
 
 	for n := 1; n <= maxPlain; n++ {
-		s.addChain(plainChain(n), nil, t.plain(n)...)
+		s.AddChain(plainChain(n), nil, t.plain(n)...)
 	}
 
 	length := uint32(t.length)
-	s.addSet(set{name: plainEndpoints, keyType: t.kind<<18 | typeProto<<12 | typePort<<6 | typeMark, keyLength: length + 12,
-		dataType: t.kind<<6 | typePort, dataLength: length + 4})
+	s.AddSet(nft.Set{Name: plainEndpoints, KeyType: t.kind<<18 | nft.TypeProto<<12 | nft.TypePort<<6 | nft.TypeMark, KeyLength: length + 12,
+		DataType: t.kind<<6 | nft.TypePort, DataLength: length + 4})
 	for _, name := range []string{serviceIPs, noEndpointServices, firewallIPs} {
-		s.addSet(set{name: name, keyType: t.kind<<12 | typeProto<<6 | typePort, keyLength: length + 8, dataType: typeVerdict})
+		s.AddSet(nft.Set{Name: name, KeyType: t.kind<<12 | nft.TypeProto<<6 | nft.TypePort, KeyLength: length + 8, DataType: nft.TypeVerdict})
 	}
 	for _, name := range []string{serviceNodePorts, noEndpointNodePorts} {
-		s.addSet(set{name: name, keyType: typeProto<<6 | typePort, keyLength: 8, dataType: typeVerdict})
+		s.AddSet(nft.Set{Name: name, KeyType: nft.TypeProto<<6 | nft.TypePort, KeyLength: 8, DataType: nft.TypeVerdict})
 	}
-	s.addSet(set{name: hairpin, keyType: t.kind<<6 | t.kind, keyLength: 2 * length})
+	s.AddSet(nft.Set{Name: hairpin, KeyType: t.kind<<6 | t.kind, KeyLength: 2 * length})
 	return s
 }
 
 // plain takes one of n endpoints from the map of all. Packets come here by cluster IPs; those from outside the pods are masqueraded.
-func (t *translator) plain(n int) []rule {
-	var out []rule
+func (t *translator) plain(n int) []nft.Rule {
+	var out []nft.Rule
 	if t.ClusterCIDR.IsValid() {
-		out = append(out, all(t.notFrom(t.ClusterCIDR), jump(markMasquerade)))
+		out = append(out, all(t.notFrom(t.ClusterCIDR), nft.Jump(markMasquerade)))
 	}
 	number := t.words + 2
 	return append(out, all(t.place(), pick(number, n, backend.Random), load(plainEndpoints, number+1), t.dnat(number+1)))
@@ -121,14 +126,14 @@ func (t *translator) plain(n int) []rule {
 func (t *translator) place() []byte { return append(t.daddr(0), service(t.words)...) }
 
 // nodePorts looks protocol and port up in a map if the packet goes to an address that answers node ports.
-func (t *translator) nodePorts(in string) []rule {
-	look := append(service(0), vmap(in)...)
+func (t *translator) nodePorts(in string) []nft.Rule {
+	look := append(service(0), nft.Lead(in)...)
 	local := addressOfNode(unix.NFTA_FIB_F_DADDR)
 	if len(t.NodePortCIDRs) == 0 {
 		// Those of the loopback addresses this process answers itself.
-		return []rule{all(t.notTo(t.loopback()), local, look)}
+		return []nft.Rule{all(t.notTo(t.loopback()), local, look)}
 	}
-	var out []rule
+	var out []nft.Rule
 	for _, p := range t.NodePortCIDRs {
 		out = append(out, all(t.to(p), local, look))
 	}
@@ -143,21 +148,21 @@ func (t *translator) loopback() netip.Prefix {
 }
 
 // martian drops what comes to a loopback address from outside: host ports set route_localnet on the links of their pods.
-func (t *translator) martian() []rule {
+func (t *translator) martian() []nft.Rule {
 	if t.Family == model.IPv6 {
 		return nil
 	}
-	known := append(ct(unix.NFT_CT_STATE), append(bits(native(stateEstablished|stateRelated), make([]byte, 4)), compare(unix.NFT_CMP_EQ, make([]byte, 4))...)...)
-	direct := append(ct(unix.NFT_CT_STATUS), append(bits(native(statusDestinationNAT), make([]byte, 4)), compare(unix.NFT_CMP_EQ, make([]byte, 4))...)...)
-	return []rule{all(t.to(t.loopback()), t.notFrom(t.loopback()), known, direct, drop())}
+	known := append(ct(unix.NFT_CT_STATE), append(nft.Bits(nft.Native(stateEstablished|stateRelated), make([]byte, 4)), nft.Compare(unix.NFT_CMP_EQ, make([]byte, 4))...)...)
+	direct := append(ct(unix.NFT_CT_STATUS), append(nft.Bits(nft.Native(statusDestinationNAT), make([]byte, 4)), nft.Compare(unix.NFT_CMP_EQ, make([]byte, 4))...)...)
+	return []nft.Rule{all(t.to(t.loopback()), t.notFrom(t.loopback()), known, direct, nft.Drop())}
 }
 
 // unclaimed refuses what pods and the node itself send to a cluster IP that no Service has.
-func (t *translator) unclaimed() []rule {
+func (t *translator) unclaimed() []nft.Rule {
 	if !t.ServiceCIDR.IsValid() {
 		return nil
 	}
-	var out []rule
+	var out []nft.Rule
 	if t.ClusterCIDR.IsValid() {
 		out = append(out, all(t.to(t.ServiceCIDR), t.from(t.ClusterCIDR), t.reject()))
 	}
@@ -165,8 +170,8 @@ func (t *translator) unclaimed() []rule {
 }
 
 // render returns what a Service has in the table: chains and sets of its own, and elements of shared ones.
-func render(s *model.Service, c backend.Config) *state {
-	t := &translator{languageOf(c.Family), c, newState()}
+func render(s *model.Service, c backend.Config) *nft.State {
+	t := &translator{languageOf(c.Family), c, nft.NewState()}
 	for i := range s.Ports {
 		t.port(&s.Ports[i])
 	}
@@ -196,9 +201,9 @@ func (t *translator) port(s *model.ServicePort) {
 	nodePort := string(append([]byte{protocolNumber(s.Name.Protocol), 0, 0, 0}, portKey(s.NodePort)...))
 	at := func(ip netip.Addr) string { return placeKey(s, ip) }
 	// A client shall try elsewhere if only other nodes can answer, instead of taking the refusal for an answer.
-	refusal := data{chain: rejectChain}
+	refusal := nft.Data{Chain: rejectChain}
 	if s.HasEndpoints {
-		refusal.chain = dropChain
+		refusal.Chain = dropChain
 	}
 	internalChain, externalChain := cluster, cluster
 	if s.InternalLocal {
@@ -209,9 +214,9 @@ func (t *translator) port(s *model.ServicePort) {
 	}
 
 	if len(s.InternalEndpoints()) > 0 {
-		t.out.addElement(serviceIPs, at(s.ClusterIP), data{chain: internalChain})
+		t.element(serviceIPs, at(s.ClusterIP), nft.Data{Chain: internalChain})
 	} else {
-		t.out.addElement(noEndpointServices, at(s.ClusterIP), refusal)
+		t.element(noEndpointServices, at(s.ClusterIP), refusal)
 	}
 	// Under the external policy "Local" a port without an endpoint here still serves the node and its
 	// pods, who may use any endpoint; only the others' packets fall through to the refusal.
@@ -219,25 +224,25 @@ func (t *translator) port(s *model.ServicePort) {
 	for _, ips := range [][]netip.Addr{s.ExternalIPs, s.LoadBalancerIPs} {
 		for _, ip := range ips {
 			if reachable {
-				t.out.addElement(serviceIPs, at(ip), data{chain: external})
+				t.element(serviceIPs, at(ip), nft.Data{Chain: external})
 			}
 			if refused {
-				t.out.addElement(noEndpointServices, at(ip), refusal)
+				t.element(noEndpointServices, at(ip), refusal)
 			}
 		}
 	}
 	if s.Restricted && len(s.LoadBalancerIPs) > 0 {
 		for _, ip := range s.LoadBalancerIPs {
-			t.out.addElement(firewallIPs, at(ip), data{chain: firewall})
+			t.element(firewallIPs, at(ip), nft.Data{Chain: firewall})
 		}
 		t.firewall(s, firewall)
 	}
 	if s.NodePort != 0 {
 		if reachable {
-			t.out.addElement(serviceNodePorts, nodePort, data{chain: external})
+			t.element(serviceNodePorts, nodePort, nft.Data{Chain: external})
 		}
 		if refused {
-			t.out.addElement(noEndpointNodePorts, nodePort, refusal)
+			t.element(noEndpointNodePorts, nodePort, refusal)
 		}
 	}
 	if reachable && s.External() {
@@ -256,7 +261,7 @@ func (t *translator) hairpins(s *model.ServicePort) {
 	for _, list := range [][]model.Endpoint{s.Cluster, s.Local} {
 		for _, ep := range list {
 			ip := string(ep.Addr.Addr().AsSlice())
-			t.out.addElement(hairpin, ip+ip, data{})
+			t.element(hairpin, ip+ip, nft.Data{})
 		}
 	}
 }
@@ -275,33 +280,33 @@ func isPlain(s *model.ServicePort, scheduler backend.Scheduler) bool {
 
 func (t *translator) plainPort(s *model.ServicePort) {
 	key := placeKey(s, s.ClusterIP)
-	t.out.addElement(serviceIPs, key, data{chain: plainChain(len(s.Cluster))})
+	t.element(serviceIPs, key, nft.Data{Chain: plainChain(len(s.Cluster))})
 	for i, ep := range s.Cluster {
-		t.out.addElement(plainEndpoints, key+string(native(uint32(i))), data{value: string(ep.Addr.Addr().AsSlice()) + string(portKey(ep.Addr.Port()))})
+		t.element(plainEndpoints, key+string(nft.Native(uint32(i))), nft.Data{Value: string(ep.Addr.Addr().AsSlice()) + string(portKey(ep.Addr.Port()))})
 	}
 }
 
 func (t *translator) external(s *model.ServicePort, chain, cluster, policy string, refused bool) {
-	var out []rule
+	var out []nft.Rule
 	if !s.ExternalLocal {
 		// The reply has to come back through this node, where the NAT is undone.
-		out = append(out, all(jump(markMasquerade)))
+		out = append(out, all(nft.Jump(markMasquerade)))
 	} else {
 		if t.ClusterCIDR.IsValid() {
-			out = append(out, all(t.from(t.ClusterCIDR), goTo(cluster)))
+			out = append(out, all(t.from(t.ClusterCIDR), nft.Goto(cluster)))
 		}
 		here := addressOfNode(unix.NFTA_FIB_F_SADDR)
-		out = append(out, all(here, jump(markMasquerade)), all(here, goTo(cluster)))
+		out = append(out, all(here, nft.Jump(markMasquerade)), all(here, nft.Goto(cluster)))
 	}
 	if !refused {
-		out = append(out, all(goTo(policy)))
+		out = append(out, all(nft.Goto(policy)))
 	}
-	t.out.addChain(chain, nil, out...)
+	t.out.AddChain(chain, nil, out...)
 }
 
 // firewall admits the source ranges to a load balancer's addresses.
 func (t *translator) firewall(s *model.ServicePort, chain string) {
-	var out []rule
+	var out []nft.Rule
 	for _, r := range s.SourceRanges {
 		out = append(out, all(t.from(r), back()))
 	}
@@ -310,7 +315,7 @@ func (t *translator) firewall(s *model.ServicePort, chain string) {
 			out = append(out, all(t.from(netip.PrefixFrom(ip, ip.BitLen())), back()))
 		}
 	}
-	t.out.addChain(chain, nil, append(out, all(drop()))...)
+	t.out.AddChain(chain, nil, append(out, all(nft.Drop()))...)
 }
 
 // balance renders a chain that takes one of the endpoints, equally often each. internal tells that the
@@ -319,34 +324,34 @@ func (t *translator) firewall(s *model.ServicePort, chain string) {
 // A number that is chosen leads by a map to an address. With session affinity it leads to a chain for the endpoint, which remembers the
 // client.
 func (t *translator) balance(s *model.ServicePort, chain, name string, eps []model.Endpoint, internal bool) {
-	var out []rule
+	var out []nft.Rule
 	if internal && t.ClusterCIDR.IsValid() {
-		out = append(out, all(t.to(netip.PrefixFrom(s.ClusterIP, s.ClusterIP.BitLen())), t.notFrom(t.ClusterCIDR), jump(markMasquerade)))
+		out = append(out, all(t.to(netip.PrefixFrom(s.ClusterIP, s.ClusterIP.BitLen())), t.notFrom(t.ClusterCIDR), nft.Jump(markMasquerade)))
 	}
 	length := uint32(t.length)
-	choice := set{name: "endpoints-" + chain, keyType: typeMark, keyLength: 4, dataType: t.kind<<6 | typePort, dataLength: length + 4}
+	choice := nft.Set{Name: "endpoints-" + chain, KeyType: nft.TypeMark, KeyLength: 4, DataType: t.kind<<6 | nft.TypePort, DataLength: length + 4}
 	if s.AffinitySeconds > 0 {
-		choice = set{name: "choice-" + chain, keyType: typeMark, keyLength: 4, dataType: typeVerdict}
+		choice = nft.Set{Name: "choice-" + chain, KeyType: nft.TypeMark, KeyLength: 4, DataType: nft.TypeVerdict}
 	}
-	t.out.addSet(choice)
+	t.out.AddSet(choice)
 	for i, ep := range eps {
 		addr, port := ep.Addr.Addr().AsSlice(), portKey(ep.Addr.Port())
 		if s.AffinitySeconds == 0 {
-			t.out.addElement(choice.name, string(native(uint32(i))), data{value: string(addr) + string(port)})
+			t.element(choice.Name, string(nft.Native(uint32(i))), nft.Data{Value: string(addr) + string(port)})
 			continue
 		}
 		to := name + "/" + ep.Addr.Addr().String() + "/" + strconv.Itoa(int(ep.Addr.Port()))
 		// The time is in the name, because the kernel changes it of no set.
-		known := set{name: "affinity-" + strconv.Itoa(int(s.AffinitySeconds)) + "-" + to, keyType: t.kind, keyLength: length, seconds: uint32(s.AffinitySeconds)}
-		t.out.addSet(known)
-		t.out.addChain("endpoint-"+to, nil, all(t.saddr(), remember(known.name), immediate(0, addr), immediate(t.words, port[:2]), t.dnat(0)))
-		t.out.addElement(choice.name, string(native(uint32(i))), data{chain: "endpoint-" + to})
-		out = append(out, all(t.saddr(), lookup(known.name), goTo("endpoint-"+to)))
+		known := nft.Set{Name: "affinity-" + strconv.Itoa(int(s.AffinitySeconds)) + "-" + to, KeyType: t.kind, KeyLength: length, Seconds: uint32(s.AffinitySeconds)}
+		t.out.AddSet(known)
+		t.out.AddChain("endpoint-"+to, nil, all(t.saddr(), remember(known.Name), immediate(0, addr), immediate(t.words, port[:2]), t.dnat(0)))
+		t.element(choice.Name, string(nft.Native(uint32(i))), nft.Data{Chain: "endpoint-" + to})
+		out = append(out, all(t.saddr(), nft.Lookup(known.Name), nft.Goto("endpoint-"+to)))
 	}
 	if s.AffinitySeconds > 0 {
-		out = append(out, all(pick(0, len(eps), t.Scheduler), vmap(choice.name)))
+		out = append(out, all(pick(0, len(eps), t.Scheduler), nft.Lead(choice.Name)))
 	} else {
-		out = append(out, all(pick(0, len(eps), t.Scheduler), load(choice.name, 1), t.dnat(1)))
+		out = append(out, all(pick(0, len(eps), t.Scheduler), load(choice.Name, 1), t.dnat(1)))
 	}
-	t.out.addChain(chain, nil, out...)
+	t.out.AddChain(chain, nil, out...)
 }
