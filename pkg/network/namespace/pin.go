@@ -13,15 +13,15 @@ import (
 )
 
 // Pin makes sure that the file at path is a network namespace that lives on without a process in it, until Unpin. It makes a new one,
-// and the file, if what is there is none; made says that it did. The folder must exist. It is not for concurrent use with one path.
-func Pin(path string) (made bool, err error) {
+// and the file, if what is there is none. The folder must exist. It is not for concurrent use with one path.
+func Pin(path string) error {
 	is, err := Pinned(path)
 	if is || err != nil {
-		return false, err
+		return err
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
 	if err != nil {
-		return false, fmt.Errorf("making the file of a network namespace: %w", err)
+		return fmt.Errorf("making the file of a network namespace: %w", err)
 	}
 	_ = f.Close() // nothing was written
 	done := make(chan error, 1)
@@ -36,7 +36,7 @@ func Pin(path string) (made bool, err error) {
 		}
 		done <- nil
 	})
-	return true, <-done
+	return <-done
 }
 
 // Pinned tells whether the file at path is a network namespace. After a reboot the file is still there, and is none.

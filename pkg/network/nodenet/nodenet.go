@@ -164,7 +164,7 @@ func (n *Network) lay() error {
 	if err := os.MkdirAll(n.config.Dir, 0o700); err != nil {
 		return err
 	}
-	if _, err := namespace.Pin(n.fabric()); err != nil {
+	if err := namespace.Pin(n.fabric()); err != nil {
 		return err
 	}
 	if err := namespace.Do(n.fabric(), n.bridge); err != nil {
@@ -223,7 +223,7 @@ func (n *Network) toBridge(name string) error {
 
 // attach makes a node's namespace and links it to the fabric.
 func (n *Network) attach(node string, ip netip.Addr) error {
-	if _, err := namespace.Pin(n.Path(node)); err != nil {
+	if err := namespace.Pin(n.Path(node)); err != nil {
 		return err
 	}
 	at, err := netns.GetFromPath(n.fabric())
