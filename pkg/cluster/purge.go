@@ -32,7 +32,10 @@ func (o *operation) clear(ctx context.Context, c Config, served bool) error {
 	var errs []error
 	for _, step := range o.steps {
 		err := step.within(ctx, c)
-		if err != nil && !(spared && step.engine && errors.Is(err, container.ErrUnavailable)) {
+		if spared && step.engine && errors.Is(err, container.ErrUnavailable) {
+			continue
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("removing %s: %w", step.name, err))
 		}
 	}
