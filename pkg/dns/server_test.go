@@ -378,6 +378,29 @@ func TestServer_Metrics(t *testing.T) {
 	}
 }
 
+// A question of which the answer has to be waited for is counted once, whichever way it came.
+func TestServer_CacheMetrics(t *testing.T) {
+	client, metrics := newClient(t), NewMetrics()
+	write(t, client, "example.com {\n cache\n forward . "+upstream(t, "192.0.2.9", nil)+"\n}\n")
+	_, addr := start(t, client, func(c *Config) { c.Metrics = metrics })
+	for _, q := range []struct{ network, name string }{{"udp", "a"}, {"udp", "a"}, {"tcp", "b"}, {"udp", "b"}, {"udp", "c"}} {
+		if m := exchange(t, q.network, addr, q.name+".example.com.", dns.TypeA); len(m.Answer) != 1 {
+			t.Errorf("%s: %v", q.name, m)
+		}
+	}
+	w := httptest.NewRecorder()
+	metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, MetricsPath, nil))
+	for _, want := range []string{
+		`coredns_cache_requests_total{server="dns://:53",view="",zones="example.com."} 5`,
+		`coredns_cache_misses_total{server="dns://:53",view="",zones="example.com."} 3`,
+		`coredns_cache_hits_total{server="dns://:53",type="success",view="",zones="example.com."} 2`,
+	} {
+		if !strings.Contains(w.Body.String(), want+"\n") {
+			t.Errorf("no %s in\n%s", want, w.Body)
+		}
+	}
+}
+
 // Nothing but questions is answered, and what is broken only by a code.
 func TestServer_Broken(t *testing.T) {
 	_, addr := start(t, newClient(t), nil)

@@ -138,9 +138,6 @@ func TestIngress(t *testing.T) {
 	if _, err := client.CoreV1().Services(ns).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := closed(p.http)(t.Context()); err != nil {
-		t.Errorf("without an Ingress: %v", err)
-	}
 	kind := networkingv1.PathTypePrefix
 	paths := func(service string) *networkingv1.HTTPIngressRuleValue {
 		return &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: &kind, Backend: networkingv1.IngressBackend{

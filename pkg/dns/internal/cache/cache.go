@@ -87,17 +87,21 @@ func New(config corefile.Cache, zone string, clk clock.PassiveClock, m *metrics.
 // Concerns tells whether the cache is for a name.
 func (c *Cache) Concerns(q message.Question) bool { return corefile.Within(q.Name, c.config.Zones) }
 
-// Get looks a question up. If refresh is true, the caller shall ask anew, and call Put or Forgo: nobody else is told to.
-func (c *Cache) Get(q message.Question) (reply message.Reply, state State, refresh bool) {
-	c.requests.Inc()
+// Get looks a question up. If refresh is true, the caller shall ask anew, and call Put or Forgo: nobody else is told to. Who does not
+// want to wait, and would have to, comes again to do so, and is counted then.
+func (c *Cache) Get(q message.Question, wait bool) (reply message.Reply, state State, refresh bool) {
 	now := c.clock.Now()
 	for _, p := range []*portion{&c.success, &c.denial} {
 		e := p.shard(c.seed, q).get(q)
 		if e == nil || !now.Before(e.expires.Add(c.config.Stale)) {
 			continue
 		}
-		p.hits.Inc()
 		left := e.expires.Sub(now)
+		if left <= 0 && c.config.StaleVerify && !wait {
+			return message.Reply{}, Stale, true
+		}
+		c.requests.Inc()
+		p.hits.Inc()
 		if left > 0 {
 			refresh = c.worthFetching(e, now, left) && e.refreshing.CompareAndSwap(false, true)
 			return c.tell(e, now, left), Fresh, refresh
@@ -106,7 +110,10 @@ func (c *Cache) Get(q message.Question) (reply message.Reply, state State, refre
 		refresh = c.config.StaleVerify || e.refreshing.CompareAndSwap(false, true)
 		return c.tell(e, now, 0), Stale, refresh
 	}
-	c.misses.Inc()
+	if wait {
+		c.requests.Inc()
+		c.misses.Inc()
+	}
 	return message.Reply{}, Missing, true
 }
 

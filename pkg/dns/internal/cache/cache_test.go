@@ -5,9 +5,13 @@ package cache
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -71,7 +75,7 @@ func TestCache(t *testing.T) {
 			c := New(configured(tt.change), ".", clk, metrics.New())
 			c.Put(question, tt.reply)
 			clk.SetTime(clk.Now().Add(tt.after))
-			got, state, _ := c.Get(question)
+			got, state, _ := c.Get(question, true)
 			if state != tt.state {
 				t.Fatalf("state %v", state)
 			}
@@ -112,14 +116,62 @@ func TestCache_OneRefreshes(t *testing.T) {
 	clk.SetTime(clk.Now().Add(time.Minute))
 	var told []bool
 	for range 3 {
-		_, _, refresh := c.Get(question)
+		_, _, refresh := c.Get(question, true)
 		told = append(told, refresh)
 	}
 	c.Forgo(question)
-	_, _, again := c.Get(question)
+	_, _, again := c.Get(question, true)
 	if !told[0] || told[1] || told[2] || !again {
 		t.Errorf("told %v, after it failed %v", told, again)
 	}
+}
+
+// Who comes without wanting to wait, and again to wait, is counted once.
+func TestCache_Counts(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*corefile.Cache)
+		empty  bool
+		after  time.Duration
+		want   []string // but for those that are 0
+	}{
+		{name: "missing", empty: true, want: []string{"misses_total 1", "requests_total 1"}},
+		{name: "fresh", want: []string{"hits_total 1", "requests_total 1"}},
+		{name: "gone", after: time.Minute, want: []string{"misses_total 1", "requests_total 1"}},
+		{name: "stale", change: func(c *corefile.Cache) { c.Stale = time.Hour }, after: time.Minute, want: []string{"hits_total 1", "requests_total 1", "served_stale_total 1"}},
+		{name: "stale, but verified", change: func(c *corefile.Cache) { c.Stale, c.StaleVerify = time.Hour, true }, after: time.Minute,
+			want: []string{"hits_total 1", "requests_total 1", "served_stale_total 1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			clk, m := clocktesting.NewFakePassiveClock(time.Now()), metrics.New()
+			c := New(configured(tt.change), ".", clk, m)
+			if !tt.empty {
+				c.Put(question, message.Reply{Answer: []dns.RR{record(t, "x. 10 IN A 1.2.3.4")}})
+			}
+			clk.SetTime(clk.Now().Add(tt.after))
+			if _, state, _ := c.Get(question, false); state == Missing || state == Stale && c.Verify() != 0 {
+				c.Get(question, true)
+			}
+			if diff := cmp.Diff(tt.want, counted(m)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// counted are the counters of a cache that are not 0, without their labels.
+func counted(m *metrics.Set) []string {
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	var all []string
+	for line := range strings.Lines(w.Body.String()) {
+		name, count, _ := strings.Cut(strings.TrimSpace(line), "} ")
+		name, _, _ = strings.Cut(name, "{")
+		if name, is := strings.CutPrefix(name, "coredns_cache_"); is && strings.HasSuffix(name, "_total") && count != "0" {
+			all = append(all, name+" "+count)
+		}
+	}
+	return all
 }
 
 func TestCache_Prefetch(t *testing.T) {
@@ -128,7 +180,7 @@ func TestCache_Prefetch(t *testing.T) {
 	c.Put(question, message.Reply{Answer: []dns.RR{record(t, "x. 20 IN A 1.2.3.4")}})
 	get := func(after time.Duration) bool {
 		clk.SetTime(clk.Now().Add(after))
-		_, _, refresh := c.Get(question)
+		_, _, refresh := c.Get(question, true)
 		return refresh
 	}
 	for range 2 {

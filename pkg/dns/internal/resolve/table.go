@@ -230,7 +230,7 @@ func (b *Block) outside(ctx context.Context, q message.Question, wait bool) (mes
 		}
 		return f.Ask(ctx, q)
 	}
-	cached, state, refresh := b.cache.Get(q)
+	cached, state, refresh := b.cache.Get(q, wait)
 	verify := b.cache.Verify()
 	switch {
 	case state == cache.Fresh, state == cache.Stale && verify == 0:

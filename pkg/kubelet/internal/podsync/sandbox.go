@@ -22,7 +22,7 @@ import (
 	"minik8s.io/minik8s/pkg/network/bandwidth"
 )
 
-// sandbox makes the pod's sandbox, after removing what is left of an older one, and the containers that start first in a new one.
+// sandbox makes the pod's sandbox, after removing what is left of an older one, and the container that starts first in a new one.
 func (s *Syncer) sandbox(ctx context.Context, n *notes, look *snapshot.Pod, a Actions) (made, error) {
 	pod := look.Pod
 	if a.Recreate {
@@ -66,8 +66,8 @@ func (s *Syncer) sandbox(ctx context.Context, n *notes, look *snapshot.Pod, a Ac
 	return first, nil
 }
 
-// run makes and starts a sandbox, and connects it. Starting it takes the engine longer than making the containers that come first,
-// so that these are made meanwhile.
+// run makes and starts a sandbox, and connects it. Starting it takes the engine longer than making the container that comes first, so
+// that this one is made meanwhile.
 func (s *Syncer) run(ctx context.Context, n *notes, look *snapshot.Pod, a Actions, cfg container.SandboxConfig) (made, error) {
 	var id string
 	var first made
@@ -97,12 +97,12 @@ func (s *Syncer) run(ctx context.Context, n *notes, look *snapshot.Pod, a Action
 	return first, nil
 }
 
-// ahead makes the containers that start first once the sandbox runs.
+// ahead makes the container that starts first once the sandbox runs. It waits for no image that only others want.
 func (s *Syncer) ahead(ctx context.Context, n *notes, look *snapshot.Pod, cfg container.SandboxConfig, sandboxID string) made {
 	then := *look
 	then.Sandbox = &container.Sandbox{ID: sandboxID, Pod: cfg.Pod, Attempt: cfg.Attempt, State: container.StateRunning, Network: cfg.Network, Handler: cfg.Handler}
 	starts := Compute(&then).Start
-	in := surroundings{ips: s.cfg.HostIPs, cgroup: cfg.CgroupParent, images: s.volumeImages(ctx, look.Pod, starts)}
+	in := surroundings{ips: s.cfg.HostIPs, cgroup: cfg.CgroupParent, images: map[string]volumeImage{}}
 	if cfg.Network != container.NamespaceNode {
 		addrs, err := s.cfg.Network.Reserve(ctx, sandboxID)
 		if err != nil {
@@ -111,7 +111,8 @@ func (s *Syncer) ahead(ctx context.Context, n *notes, look *snapshot.Pod, cfg co
 		in.ips = texts(addrs)
 	}
 	first := made{}
-	for _, st := range starts {
+	for _, st := range starts[:min(1, len(starts))] {
+		s.volumeImages(ctx, look.Pod, st, in.images)
 		first[st.Of.Spec.Name] = s.make(ctx, n, &then, st, in)
 	}
 	return first

@@ -62,12 +62,12 @@ func (s *Syncer) containers(ctx context.Context, n *notes, look *snapshot.Pod, a
 	}
 	s.resize(ctx, n, look)
 	var errs []error
-	rest := slices.DeleteFunc(slices.Clone(a.Start), func(st Start) bool { _, is := first[st.Of.Spec.Name]; return is })
-	in := surroundings{ips: ips, cgroup: parent, images: s.volumeImages(ctx, pod, rest)}
+	in := surroundings{ips: ips, cgroup: parent, images: map[string]volumeImage{}}
 	for _, st := range a.Start {
 		name := st.Of.Spec.Name
 		m, is := first[name]
 		if !is {
+			s.volumeImages(ctx, pod, st, in.images)
 			m.cfg, m.err = s.resolve(ctx, look, st, in)
 		}
 		err := s.start(ctx, n, look, st, in.ips, m)
@@ -111,22 +111,18 @@ type volumeImage struct {
 	err   error
 }
 
-// volumeImages brings the images of volumes to the node that containers which are to start have mounted. Of one that cannot be had
-// only the containers that mount it are told.
-func (s *Syncer) volumeImages(ctx context.Context, pod *corev1.Pod, starts []Start) map[string]volumeImage {
-	out := map[string]volumeImage{}
+// volumeImages brings the images of volumes to the node that a container which is to start has mounted, but for those that are known.
+// Of one that cannot be had only the containers that mount it are told.
+func (s *Syncer) volumeImages(ctx context.Context, pod *corev1.Pod, st Start, known map[string]volumeImage) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
-		mounted := func(st Start) bool {
-			return slices.ContainsFunc(st.Of.Spec.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
-		}
-		if v.Image == nil || !slices.ContainsFunc(starts, mounted) {
+		mounted := slices.ContainsFunc(st.Of.Spec.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
+		if _, is := known[v.Name]; is || v.Image == nil || !mounted {
 			continue
 		}
 		img, err := s.cfg.Images.Ensure(ctx, pod, v.Image.Reference, v.Image.PullPolicy, podspec.PodRef(pod))
-		out[v.Name] = volumeImage{img, err}
+		known[v.Name] = volumeImage{img, err}
 	}
-	return out
 }
 
 // of are the images of the volumes that a container mounts, by volume. Its error is that of one which is not there.

@@ -12,12 +12,6 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// place is a port of one transport.
-type place struct {
-	port gatewayv1.PortNumber
-	udp  bool
-}
-
 // addresses decides where Gateways, which are in the order of their age, are served. One that asks for an address of the subnet has it.
 // The others have the machine's address, so that they are where a user looks first; but one of whose ports another Gateway has there
 // gets an address of the subnet to itself, as Gateways are thought to be. What a Gateway has of the subnet it keeps: its status says so.
@@ -40,15 +34,15 @@ func (t *translation) addresses(gateways []*gatewayv1.Gateway) map[types.Namespa
 			give(g, had)
 		}
 	}
-	held := map[place]bool{}
+	held := map[gatewayv1.PortNumber]bool{}
 	for _, g := range gateways {
 		own, decided := at[client.ObjectKeyFromObject(g)]
 		if decided && own != t.Address {
 			continue
 		}
-		places := t.places(g)
+		ports := t.ports(g)
 		clash := false
-		for p := range places {
+		for p := range ports {
 			clash = clash || held[p]
 		}
 		a := t.Address
@@ -57,7 +51,7 @@ func (t *translation) addresses(gateways []*gatewayv1.Gateway) map[types.Namespa
 		}
 		give(g, a)
 		if a == t.Address {
-			for p := range places {
+			for p := range ports {
 				held[p] = true
 			}
 		}
@@ -78,18 +72,19 @@ func (t *translation) free(taken map[netip.Addr]bool) netip.Addr {
 	return t.Address
 }
 
-// places are the ports that a Gateway asks for, itself or by its ListenerSets.
-func (t *translation) places(g *gatewayv1.Gateway) map[place]bool {
-	all := map[place]bool{}
+// ports are those that a Gateway asks for, itself or by its ListenerSets. They are not told apart by transport: on one address a port
+// has one protocol.
+func (t *translation) ports(g *gatewayv1.Gateway) map[gatewayv1.PortNumber]bool {
+	all := map[gatewayv1.PortNumber]bool{}
 	for _, l := range g.Spec.Listeners {
-		all[place{l.Port, l.Protocol == gatewayv1.UDPProtocolType}] = true
+		all[l.Port] = true
 	}
 	for _, s := range t.ListenerSets {
 		if parentOf(s) != client.ObjectKeyFromObject(g) {
 			continue
 		}
 		for _, l := range s.Spec.Listeners {
-			all[place{l.Port, l.Protocol == gatewayv1.UDPProtocolType}] = true
+			all[l.Port] = true
 		}
 	}
 	return all

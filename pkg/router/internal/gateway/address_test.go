@@ -33,7 +33,15 @@ spec: {addresses: [{value: 192.0.2.1}], listeners: [{name: http, port: 80, proto
 kind: Gateway
 metadata: {name: e, creationTimestamp: "2026-01-01T00:00:05Z"}
 spec: {listeners: [{name: http, port: 80, protocol: HTTP}]}
-status: {addresses: [{value: 192.0.2.5}]}`)
+status: {addresses: [{value: 192.0.2.5}]}
+---
+kind: Gateway
+metadata: {name: f, creationTimestamp: "2026-01-01T00:00:06Z"}
+spec: {listeners: [{name: dns, port: 53, protocol: TCP}]}
+---
+kind: Gateway
+metadata: {name: g, creationTimestamp: "2026-01-01T00:00:07Z"}
+spec: {listeners: [{name: dns, port: 53, protocol: UDP}]}`)
 	at := func(out *Output) map[string]string {
 		all := map[string]string{}
 		for _, g := range out.gateways {
@@ -41,21 +49,21 @@ status: {addresses: [{value: 192.0.2.5}]}`)
 		}
 		return all
 	}
-	if diff := cmp.Diff(map[string]string{"a": "127.0.0.1", "b": "127.0.0.1", "c": "127.0.0.1", "d": "127.0.0.1", "e": "127.0.0.1"}, at(Translate(in))); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a": "127.0.0.1", "b": "127.0.0.1", "c": "127.0.0.1", "d": "127.0.0.1", "e": "127.0.0.1", "f": "127.0.0.1", "g": "127.0.0.1"}, at(Translate(in))); diff != "" {
 		t.Errorf("without a subnet (-want +got):\n%s", diff)
 	}
 	in.Subnet = netip.MustParsePrefix("192.0.2.0/29")
 	out := Translate(in)
-	want := map[string]string{"a": "127.0.0.1", "b": "127.0.0.1", "c": "192.0.2.2", "d": "192.0.2.1", "e": "192.0.2.5"}
+	want := map[string]string{"a": "127.0.0.1", "b": "127.0.0.1", "c": "192.0.2.2", "d": "192.0.2.1", "e": "192.0.2.5", "f": "127.0.0.1", "g": "192.0.2.3"}
 	if diff := cmp.Diff(want, at(out)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	taken := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.5")}
+	taken := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3"), netip.MustParseAddr("192.0.2.5")}
 	if diff := cmp.Diff(taken, out.Addresses(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
 	// Who is older does not matter to one that has an address of the subnet already, whoever else goes.
-	in.Gateways = in.Gateways[4:]
+	in.Gateways = in.Gateways[4:5]
 	if got := at(Translate(in)); got["e"] != "192.0.2.5" {
 		t.Errorf("alone it moved to %s", got["e"])
 	}

@@ -6,6 +6,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -51,7 +52,7 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 			return answer, err
 		}
 		if err == nil {
-			discardBody(answer)
+			_ = answer.Body.Close() // what is left of it may never come
 		}
 		retries++
 		if err := x.wait(r.Context(), retries); err != nil {
@@ -98,7 +99,8 @@ func (x *exchange) wait(ctx context.Context, retries int) error {
 // attempt sends the request to one endpoint. The time for the attempt ends with its body.
 func (x *exchange) attempt(r *http.Request, backend *table.Backend, endpoint string) (*http.Response, error) {
 	ctx, cancel := r.Context(), func(error) {}
-	if x.route.HeaderTimeout != 0 || x.route.BackendTimeout != 0 {
+	limited := x.route.HeaderTimeout != 0 || x.route.BackendTimeout != 0
+	if limited {
 		ctx, cancel = context.WithCancelCause(ctx)
 	}
 	out := r.WithContext(ctx)
@@ -115,22 +117,35 @@ func (x *exchange) attempt(r *http.Request, backend *table.Backend, endpoint str
 		target.Scheme = "https"
 	}
 	answer, err := transport.RoundTrip(out)
-	if timer != nil {
-		timer.Stop()
-	}
-	if err != nil || answer.StatusCode == http.StatusSwitchingProtocols {
-		if total != nil {
-			total.Stop()
-		}
-	}
-	if err != nil {
+	stop(timer)
+	switch {
+	case err != nil:
+		stop(total)
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
 		cancel(nil)
 		return nil, err
+	case answer.StatusCode == http.StatusSwitchingProtocols:
+		stop(total)
+	case limited:
+		answer.Body = &limitedBody{answer.Body, total, cancel}
 	}
 	return answer, nil
+}
+
+// limitedBody is the body of an answer, with which the time for its attempt ends: a timer keeps all of a request until it fires.
+type limitedBody struct {
+	io.ReadCloser
+	total  *time.Timer // nil if only the header had a limit
+	cancel context.CancelCauseFunc
+}
+
+// Close ends the attempt.
+func (b *limitedBody) Close() error {
+	stop(b.total)
+	defer b.cancel(nil)
+	return b.ReadCloser.Close()
 }
 
 func limit(d time.Duration, cancel context.CancelCauseFunc) *time.Timer {
@@ -138,6 +153,13 @@ func limit(d time.Duration, cancel context.CancelCauseFunc) *time.Timer {
 		return nil
 	}
 	return time.AfterFunc(d, func() { cancel(errTimeout) })
+}
+
+// stop stops a timer, if there is one.
+func stop(t *time.Timer) {
+	if t != nil {
+		t.Stop()
+	}
 }
 
 // unsent tells whether an endpoint was not reached at all.

@@ -103,6 +103,9 @@ func (x *exchange) fail(w http.ResponseWriter, code int) {
 
 func (x *exchange) forward(w http.ResponseWriter) {
 	ctx, in := x.in.Context(), x.in
+	if in.Header.Get("Upgrade") != "" {
+		defer endsClient(ctx)()
+	}
 	if d := x.route.RequestTimeout; d > 0 {
 		limited, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -128,6 +131,16 @@ func (x *exchange) forward(w http.ResponseWriter) {
 	}
 	proxy.ServeHTTP(w, in)
 	x.mirror()
+}
+
+// endsClient closes the connection of a request's client when ctx ends, until stop is called: one that was upgraded is no longer the
+// server's, and a client that does not read what it is sent would keep the request.
+func endsClient(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		if c, ok := ctx.Value(clientKey{}).(net.Conn); ok {
+			_ = c.Close()
+		}
+	})
 }
 
 // flushInterval is how long a piece of an answer of known length may wait for more. Others are passed on as they come, each piece by a

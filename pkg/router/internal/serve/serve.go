@@ -30,6 +30,8 @@ const (
 	DrainTime = 10 * time.Second
 	// dialTime is how long an endpoint may take to accept a connection.
 	dialTime = 3 * time.Second
+	// acceptPause is the time between two tries to take a connection, after one that failed.
+	acceptPause = 100 * time.Millisecond
 	// maxIdle is how many connections to one endpoint are kept for the next request.
 	maxIdle = 256
 )
@@ -40,6 +42,8 @@ type Server struct {
 	proxy   *proxy
 	context context.Context // of all requests
 	end     context.CancelFunc
+	// drainTime is what requests have to end when their port is closed.
+	drainTime time.Duration
 
 	mu      sync.Mutex
 	sockets map[netip.AddrPort]*socket // guarded by mu
@@ -48,7 +52,7 @@ type Server struct {
 
 // New returns a server that has no port open.
 func New() *Server {
-	s := &Server{sockets: map[netip.AddrPort]*socket{}}
+	s := &Server{sockets: map[netip.AddrPort]*socket{}, drainTime: DrainTime}
 	s.context, s.end = context.WithCancel(context.Background())
 	s.table.Store(table.Build(table.Contents{}))
 	s.proxy = newProxy(s.context, &s.table)
@@ -114,10 +118,10 @@ func (s *Server) Addr(port netip.AddrPort) netip.AddrPort {
 func (s *Server) closeLocked(sock *socket) {
 	_ = sock.listener.Close()
 	s.closing.Go(func() {
-		limited, cancel := context.WithTimeout(s.context, DrainTime)
+		limited, cancel := context.WithTimeout(s.context, s.drainTime)
 		defer cancel()
+		<-sock.ended // from here on it has all that came in
 		sock.end(limited)
-		<-sock.ended
 	})
 }
 
@@ -129,13 +133,21 @@ type socket struct {
 	port     int // that redirects name
 	open     netip.AddrPort
 	listener io.Closer
-	// end waits until what came in by it has ended, or the time is up, and then ends it.
-	end   func(context.Context)
+	// ended is closed when nothing more comes in. end waits until what came in before has ended, or the time is up, and then ends it.
 	ended chan struct{}
+	end   func(context.Context)
+	// requests is held by each request to read, so that who gets it to write has waited for all of them, also for those that were
+	// upgraded. A sync.WaitGroup may not count anew while somebody waits, as it would if a request came late.
+	requests sync.RWMutex
 }
 
 // ServeHTTP answers one request.
 func (s *socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.requests.TryRLock() { // it came while its connection was closed as one without a request
+		answer(w, http.StatusServiceUnavailable)
+		return
+	}
+	defer s.requests.RUnlock()
 	l := s.parent.table.Load().Ports[s.address]
 	if l == nil {
 		answer(w, http.StatusNotFound)

@@ -8,12 +8,14 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -329,6 +331,71 @@ func TestServe_Retry(t *testing.T) {
 	}
 }
 
+// An answer that is not wanted is not waited for.
+func TestServe_RetryEndless(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	address := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			w.WriteHeader(500)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+	})
+	r := newRouter(t)
+	a := to("x", address)
+	a.Retry = table.Retry{Codes: []int{500}, Attempts: 1}
+	r.route(a)
+	if got := status(t, "GET", r.url("/"), ""); got != 200 || asked.Load() != 2 {
+		t.Errorf("%d after %d attempts", got, asked.Load())
+	}
+}
+
+// The time for an attempt goes on until its body has ended, and no longer.
+func TestServe_TimeOfBody(t *testing.T) {
+	t.Parallel()
+	address := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	for _, tc := range []struct {
+		name            string
+		header, backend time.Duration
+		close           bool
+		want            error
+	}{
+		{"it is up", time.Hour, 100 * time.Millisecond, false, errTimeout},
+		{"it is closed", time.Hour, time.Hour, true, context.Canceled},
+		{"it is closed, and only the header has a limit", time.Hour, 0, true, context.Canceled},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRouter(t)
+			a := to("x", address)
+			a.HeaderTimeout, a.BackendTimeout = tc.header, tc.backend
+			x := &exchange{proxy: r.proxy, route: &table.Route{Action: a}}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			answer, err := x.attempt(newRequest(t, "GET", "http://x/", "").WithContext(ctx), a.Backends[0].Backend, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			if tc.close {
+				_ = answer.Body.Close()
+			} else if _, err := io.ReadAll(answer.Body); err == nil {
+				t.Error("the body has an end")
+			}
+			if got := context.Cause(answer.Request.Context()); !errors.Is(got, tc.want) {
+				t.Errorf("the attempt has ended by %v, want %v", got, tc.want)
+			}
+			if timer := answer.Body.(*limitedBody).total; timer != nil && timer.Stop() {
+				t.Error("the timer runs on")
+			}
+		})
+	}
+}
+
 func TestServe_Mirror(t *testing.T) {
 	t.Parallel()
 	type copied struct{ path, body, header string }
@@ -353,9 +420,10 @@ func TestServe_Mirror(t *testing.T) {
 	}
 }
 
-func TestServe_Upgrade(t *testing.T) {
-	t.Parallel()
-	address := backend(t, func(w http.ResponseWriter, r *http.Request) {
+// upgrading is a backend that takes up another protocol, which f speaks.
+func upgrading(t *testing.T, f func(net.Conn, *bufio.Reader)) string {
+	t.Helper()
+	return backend(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "echo" {
 			t.Errorf("Upgrade is %q", r.Header.Get("Upgrade"))
 		}
@@ -365,19 +433,22 @@ func TestServe_Upgrade(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		_, _ = fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		_ = rw.Flush()
-		_, _ = io.Copy(c, rw)
+		_, _ = fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		f(c, rw.Reader)
 	})
-	r := newRouter(t)
-	a := to("x", address)
-	a.BackendTimeout, a.HeaderTimeout = 100*time.Millisecond, 100*time.Millisecond // what was upgraded has no end
-	r.route(a)
+}
+
+// echoes sends back what it gets.
+func echoes(c net.Conn, in *bufio.Reader) { _, _ = io.Copy(c, in) }
+
+// upgraded is a connection that was upgraded, and what reads it. It is closed by the caller.
+func upgraded(t *testing.T, r *router) (net.Conn, *bufio.Reader) {
+	t.Helper()
 	c, err := net.Dial("tcp", r.Addr(plain).String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	_, _ = fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	in := bufio.NewReader(c)
@@ -385,11 +456,80 @@ func TestServe_Upgrade(t *testing.T) {
 	if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("%v, %v", answer, err)
 	}
-	<-time.After(150 * time.Millisecond) // the limits have passed
+	return c, in
+}
+
+// echoed checks that what is sent comes back.
+func echoed(t *testing.T, c net.Conn, in *bufio.Reader) {
+	t.Helper()
 	_, _ = io.WriteString(c, "hello")
 	got := make([]byte, 5)
 	if _, err := io.ReadFull(in, got); err != nil || string(got) != "hello" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestServe_Upgrade(t *testing.T) {
+	t.Parallel()
+	r := newRouter(t)
+	a := to("x", upgrading(t, echoes))
+	a.BackendTimeout, a.HeaderTimeout = 100*time.Millisecond, 100*time.Millisecond // what was upgraded has no end
+	r.route(a)
+	c, in := upgraded(t, r)
+	<-time.After(150 * time.Millisecond) // the limits have passed
+	echoed(t, c, in)
+}
+
+// What was upgraded has as long to end as all else when its port is closed.
+func TestServe_UpgradeEnds(t *testing.T) {
+	t.Parallel()
+	const short = 300 * time.Millisecond
+	for _, tc := range []struct {
+		name  string
+		drain time.Duration
+		speak func(net.Conn, *bufio.Reader)
+		then  func(*testing.T, net.Conn, *bufio.Reader)
+		least time.Duration
+	}{
+		{"its time is up", short, echoes, func(t *testing.T, _ net.Conn, in *bufio.Reader) {
+			t.Helper()
+			if _, err := in.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("the connection is there: %v", err)
+			}
+		}, short},
+		{"the client reads nothing", short, func(c net.Conn, _ *bufio.Reader) {
+			for err := error(nil); err == nil; {
+				_, err = c.Write(make([]byte, bufferSize))
+			}
+		}, func(*testing.T, net.Conn, *bufio.Reader) {}, short},
+		{"it ends before", time.Hour, echoes, func(t *testing.T, c net.Conn, in *bufio.Reader) {
+			t.Helper()
+			echoed(t, c, in)
+			_ = c.Close()
+		}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRouter(t)
+			r.drainTime = tc.drain
+			r.route(to("x", upgrading(t, tc.speak)))
+			c, in := upgraded(t, r)
+			ended, before := make(chan struct{}), time.Now()
+			r.serve(table.Contents{})
+			go func() {
+				r.closing.Wait()
+				close(ended)
+			}()
+			tc.then(t, c, in)
+			select {
+			case <-ended:
+			case <-time.After(10 * time.Second):
+				t.Fatal("the port has not ended")
+			}
+			if took := time.Since(before); took < tc.least {
+				t.Errorf("the port has ended after %s", took)
+			}
+		})
 	}
 }
 
@@ -412,7 +552,10 @@ func TestServe_StreamsOfHTTP2(t *testing.T) {
 	go func() { _ = b.Serve(l) }()
 	t.Cleanup(func() { _ = b.Close() })
 	r := newRouter(t)
-	r.route(table.Action{Backends: []table.WeightedBackend{{Weight: 1, Backend: table.NewBackend("h2c", table.H2C, []string{l.Addr().String()})}}})
+	r.route(table.Action{
+		Backends:       []table.WeightedBackend{{Weight: 1, Backend: table.NewBackend("h2c", table.H2C, []string{l.Addr().String()})}},
+		BackendTimeout: time.Minute, // which is no hindrance
+	})
 	h2c := &http.Transport{Protocols: new(http.Protocols)}
 	h2c.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(h2c.CloseIdleConnections)

@@ -46,9 +46,11 @@ func (s *Server) open(address netip.AddrPort, protocol table.Protocol) (*socket,
 }
 
 func (s *socket) serveHTTP(listener net.Listener) {
+	ctx, cancel := context.WithCancel(s.parent.context)
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		BaseContext: func(net.Listener) context.Context { return s.parent.context },
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, clientKey{}, c) },
 		ErrorLog:    quiet, Protocols: new(http.Protocols),
 	}
 	server.Protocols.SetHTTP1(true)
@@ -61,16 +63,23 @@ func (s *socket) serveHTTP(listener net.Listener) {
 	} else {
 		server.Protocols.SetUnencryptedHTTP2(true)
 	}
-	s.end = func(ctx context.Context) {
-		if server.Shutdown(ctx) != nil {
+	s.end = func(limited context.Context) {
+		stop := context.AfterFunc(limited, cancel) // which ends also what was upgraded
+		defer stop()
+		if server.Shutdown(limited) != nil {
 			_ = server.Close()
 		}
+		s.requests.Lock() // and for good: a request that comes late is not begun
+		cancel()
 	}
 	go func() {
 		defer close(s.ended)
 		_ = serve(listener) // it ends when the listener is closed
 	}()
 }
+
+// clientKey is where the context of a request has the connection of its client.
+type clientKey struct{}
 
 // config is that of TLS that ends here. Which certificates clients have to have is looked up for each of them.
 func (s *socket) config() *tls.Config {

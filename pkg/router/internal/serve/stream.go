@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"minik8s.io/minik8s/pkg/router/internal/table"
 )
 
@@ -31,22 +33,32 @@ func (s *socket) serveStreams(listener net.Listener) {
 		defer close(s.ended)
 		for {
 			client, err := listener.Accept()
-			var passing net.Error
 			switch {
 			case err == nil:
 				streams.Go(func() { s.stream(ctx, client, config) })
-			case errors.As(err, &passing) && passing.Timeout():
+			case errors.Is(err, net.ErrClosed):
+				return
 			default:
-				return // it was closed
+				s.acceptFailed(ctx, err)
 			}
 		}
 	}()
 }
 
+// acceptFailed reports what may fail again at once, and waits a little: the process may have no file descriptor to spare.
+func (s *socket) acceptFailed(ctx context.Context, err error) {
+	klog.Background().Error(err, "Accepting a connection failed", "address", s.address)
+	select {
+	case <-time.After(acceptPause):
+	case <-ctx.Done():
+	}
+}
+
 // stream passes on one connection, until ctx ends.
 func (s *socket) stream(ctx context.Context, client net.Conn, config *tls.Config) {
-	defer client.Close()
-	defer context.AfterFunc(ctx, func() { _ = client.Close() })()
+	raw := client // whatever is made of it below
+	defer raw.Close()
+	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
 	l := s.parent.table.Load().Ports[s.address]
 	if l == nil {
 		return
@@ -77,7 +89,7 @@ func (s *socket) stream(ctx context.Context, client net.Conn, config *tls.Config
 		}
 		_ = client.SetDeadline(time.Time{})
 	}
-	backend := s.parent.proxy.dial(ctx, chosen.Backend, "tcp")
+	backend, _ := s.parent.proxy.dial(ctx, chosen.Backend, "tcp")
 	if backend == nil {
 		return
 	}
@@ -86,8 +98,8 @@ func (s *socket) stream(ctx context.Context, client net.Conn, config *tls.Config
 	join(client, backend)
 }
 
-// dial connects to an endpoint of a backend, to another one if the first is gone; nil if there is none.
-func (p *proxy) dial(ctx context.Context, b *table.Backend, network string) net.Conn {
+// dial connects to an endpoint of a backend, to another one if the first is gone, and says to which; nil if there is none.
+func (p *proxy) dial(ctx context.Context, b *table.Backend, network string) (c net.Conn, endpoint string) {
 	var tried []string
 	for range maxFailures {
 		// A connection that finds an endpoint gone wants to know those that have come.
@@ -96,14 +108,14 @@ func (p *proxy) dial(ctx context.Context, b *table.Backend, network string) net.
 		}
 		endpoint := untried(b, tried)
 		if endpoint == "" {
-			return nil
+			return nil, ""
 		}
 		tried = append(tried, endpoint)
 		if c, err := p.dialer.DialContext(ctx, network, endpoint); err == nil {
-			return c
+			return c, endpoint
 		}
 	}
-	return nil
+	return nil, ""
 }
 
 // halfCloser is a connection of which one direction can be ended.

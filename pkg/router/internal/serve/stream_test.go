@@ -11,6 +11,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -59,6 +62,54 @@ func TestServe_TCP(t *testing.T) {
 		}
 		_ = c.Close()
 	}
+}
+
+// failing is a listener that fails before it accepts anything.
+type failing struct {
+	net.Listener
+	times atomic.Int32
+}
+
+func (l *failing) Accept() (net.Conn, error) {
+	if l.times.Add(-1) >= 0 {
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return l.Listener.Accept()
+}
+
+// A port outlives that no connection can be taken for a while, and ends when it is closed.
+func TestServe_AcceptFails(t *testing.T) {
+	t.Parallel()
+	r := newRouter(t)
+	r.table.Store(table.Build(table.Contents{
+		Ports:   []table.Port{{Address: plain, Protocol: table.TCP}},
+		Entries: []table.Entry{{Port: plain, Route: &table.Route{Match: table.Match{Path: "/"}, Action: to("a", echo(t, "a"))}}},
+	}))
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &failing{Listener: inner}
+	l.times.Store(3)
+	sock := &socket{parent: r.Server, address: plain, protocol: table.TCP, listener: l, ended: make(chan struct{})}
+	sock.serveStreams(l)
+	c, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.(*net.TCPConn).CloseWrite()
+	if data, err := io.ReadAll(c); err != nil || string(data) != "a" {
+		t.Errorf("got %q, %v", data, err)
+	}
+	_ = l.Close()
+	select {
+	case <-sock.ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the port has not ended")
+	}
+	sock.end(t.Context())
 }
 
 // A connection of TLS goes by its server name, and ends here or at the backend; without a route it is closed.
@@ -145,6 +196,69 @@ func TestServe_UDP(t *testing.T) {
 			t.Errorf("got %q, %v", buffer[:n], err)
 		}
 		_ = c.Close()
+	}
+}
+
+// A client keeps the endpoint that it has, until that is gone.
+func TestServe_UDPEndpoints(t *testing.T) {
+	t.Parallel()
+	named := func(name string) string {
+		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		go func() {
+			for {
+				_, from, err := c.ReadFrom(make([]byte, 100))
+				if err != nil {
+					return
+				}
+				_, _ = c.WriteTo([]byte(name), from)
+			}
+		}()
+		return c.LocalAddr().String()
+	}
+	a, b := named("a"), named("b")
+	r := newRouter(t)
+	var c net.Conn
+	for _, tc := range []struct {
+		name   string
+		action table.Action
+		other  *table.Action // by a port of its own
+		want   string
+	}{
+		{"new", to("x", a), nil, "a"},
+		{"more of them", to("x", b, a, b), nil, "a"},
+		{"gone", to("x", b), nil, "b"},
+		{"back", to("x", a, b), nil, "b"},
+		{"another backend", to("y", a), new(to("x", b)), "b"},
+		{"the backend is gone", to("y", a), nil, "a"},
+	} {
+		contents := table.Contents{
+			Ports:   []table.Port{{Address: plain, Protocol: table.UDP}},
+			Entries: []table.Entry{{Port: plain, Route: &table.Route{Match: table.Match{Path: "/"}, Action: tc.action}}},
+		}
+		if tc.other != nil {
+			contents.Ports = append(contents.Ports, table.Port{Address: secure, Protocol: table.UDP})
+			contents.Entries = append(contents.Entries, table.Entry{Port: secure, Route: &table.Route{Match: table.Match{Path: "/"}, Action: *tc.other}})
+		}
+		r.serve(contents)
+		if c == nil {
+			var err error
+			if c, err = net.Dial("udp", r.Addr(plain).String()); err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		}
+		for range 3 {
+			_, _ = io.WriteString(c, "hello")
+			buffer := make([]byte, 100)
+			if n, err := c.Read(buffer); err != nil || string(buffer[:n]) != tc.want {
+				t.Errorf("%s: got %q, %v, want %q", tc.name, buffer[:n], err, tc.want)
+			}
+		}
 	}
 }
 

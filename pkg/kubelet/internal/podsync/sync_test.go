@@ -1,0 +1,140 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podsync
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientfake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/container/fake"
+	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
+	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
+	"minik8s.io/minik8s/pkg/kubelet/internal/env"
+	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
+	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
+	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
+	"minik8s.io/minik8s/pkg/kubelet/internal/prober"
+	"minik8s.io/minik8s/pkg/kubelet/internal/status"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
+)
+
+// images are those of the engine.
+type images struct{ *fake.Runtime }
+
+func (i images) Ensure(ctx context.Context, _ *corev1.Pod, ref string, _ corev1.PullPolicy, _ *corev1.ObjectReference) (*container.Image, error) {
+	return i.PullImage(ctx, ref, nil)
+}
+
+// nothing is what pods have that need neither volumes nor devices, and of which nothing was decided.
+type nothing struct {
+	Volumes
+	Cgroups
+	Failures
+}
+
+func (nothing) Mount(context.Context, *corev1.Pod, []string) error          { return nil }
+func (nothing) EnsurePod(*corev1.Pod) (string, error)                       { return "", nil }
+func (nothing) Tune(*corev1.Pod, *corev1.Container, string) error           { return nil }
+func (nothing) Failure(types.UID) (*status.Failure, error)                  { return nil, nil } //nolint:nilnil // there is none
+func (nothing) Source(context.Context, *corev1.Pod) env.Source              { return nil }
+func (nothing) Health(types.UID, string) []corev1.ResourceStatus            { return nil }
+func (nothing) CDIDevices(*corev1.Pod, *corev1.Container) ([]string, error) { return nil, nil }
+func (nothing) ContainerMounts(context.Context, plugin.Container) ([]container.Mount, error) {
+	return nil, nil
+}
+func (nothing) ContainerDevices(*corev1.Pod, *corev1.Container) ([]container.Device, error) {
+	return nil, nil
+}
+func (nothing) Container(context.Context, types.UID, string) (devicemanager.Options, error) {
+	return devicemanager.Options{}, nil
+}
+
+// unclaimed are the claims of pods that have none.
+type unclaimed struct{ Claims }
+
+func (unclaimed) Prepare(context.Context, *corev1.Pod) error                    { return nil }
+func (unclaimed) Health(*corev1.Pod, *corev1.Container) []corev1.ResourceStatus { return nil }
+
+// syncer returns a Syncer of a fake engine. Pods are to have the network of the node, for there is no other.
+func syncer(ctx context.Context, t *testing.T, engine *fake.Runtime, st *status.Manager) *Syncer {
+	t.Helper()
+	clk, recorder, changed := clock.RealClock{}, record.NewFakeRecorder(1000), func(types.UID) {}
+	seen := pleg.New(pleg.Config{Runtime: engine, Clock: clk, Changed: changed})
+	resources := func(*corev1.Pod, *corev1.Container) container.Resources { return container.Resources{} }
+	return New(ctx, Config{
+		Runtime: seen.Runtime(), RuntimeName: "fake", Images: images{engine}, Volumes: nothing{}, Cgroups: nothing{}, Status: st, Failures: nothing{},
+		Devices: nothing{}, Claims: unclaimed{}, Resizes: &allocation.Waiting{}, Observe: seen.Pod, Recorder: recorder, Clock: clk,
+		HostIPs: []string{"192.0.2.1"}, Logs: podlog.Links{Pods: t.TempDir(), Containers: t.TempDir()}, Starts: gate.New(4, time.Minute),
+		Probes:            prober.New(ctx, prober.Config{Exec: engine, Recorder: recorder, Clock: clk, Changed: changed}),
+		RecursiveReadOnly: func(string) bool { return false }, Resources: resources, Terminated: func(container.ContainerType, *corev1.ContainerStateTerminated) {},
+		Builder: launch.New(launch.Config{
+			RootDir: t.TempDir(), Volumes: nothing{}, Devices: nothing{}, Claims: nothing{}, Recorder: recorder, Resources: resources,
+			Services:    func(string) []*corev1.Service { return nil },
+			OOMScoreAdj: func(*corev1.Pod, *corev1.Container) int { return 0 },
+		}),
+	})
+}
+
+// A container of a new pod runs while an image is still on its way that only another one wants.
+func TestSyncer_SlowImage(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*corev1.Pod)
+	}{
+		{"of a container", func(p *corev1.Pod) { p.Spec.Containers[1].Image = "slow" }},
+		{"of a volume", func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "slow"}}}}
+			p.Spec.Containers[1].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := pod("a", "b")
+				p.Spec.HostNetwork = true
+				tt.change(p)
+				engine, st := fake.New(fake.Config{PullAll: true}), status.NewManager(clientfake.NewClientset(p), func(*corev1.Pod) *corev1.Pod { return nil })
+				defer engine.Close()
+				release := engine.Hang("PullImage", "slow")
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 2)
+				go func() { done <- st.Start(ctx) }()
+				go func() {
+					_, err := syncer(ctx, t, engine, st).Sync(ctx, p)
+					done <- err
+				}()
+				started := func() (names []string) {
+					synctest.Wait()
+					for _, c := range engine.Calls("StartContainer") {
+						names = append(names, c.Container)
+					}
+					return names
+				}
+				if diff := cmp.Diff([]string{"a"}, started()); diff != "" {
+					t.Errorf("while the image is on its way (-want +got):\n%s", diff)
+				}
+				release()
+				if diff := cmp.Diff([]string{"a", "b"}, started()); diff != "" {
+					t.Errorf("when it is there (-want +got):\n%s", diff)
+				}
+				cancel()
+				for range 2 {
+					if err := <-done; err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
