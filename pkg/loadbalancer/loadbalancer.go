@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -27,6 +28,8 @@ type Holder struct {
 	machine machine
 	changed chan struct{}
 	synced  cache.InformerSynced
+	// announced is what the networks know; a new process tells them again. Only sync uses it.
+	announced announced
 }
 
 // New returns a Holder and watches Services with the informer.
@@ -97,11 +100,13 @@ func (h *Holder) sync() error {
 		return fmt.Errorf("listing services: %w", err)
 	}
 	want := addresses(services, h.config.Pool)
-	added, err := h.machine.hold(want)
-	if h.config.Announce && len(added) > 0 {
-		err = errors.Join(err, h.machine.announce(added))
+	kept, added, err := h.machine.hold(want)
+	if !h.config.Announce {
+		return err
 	}
-	return err
+	// What was away may be known elsewhere by now.
+	maps.DeleteFunc(h.announced, func(a announcement, _ bool) bool { return slices.Contains(added, a.ip) })
+	return errors.Join(err, h.machine.announce(slices.Concat(kept, added), &h.announced))
 }
 
 // addresses are those of the pool that Services have, sorted.
@@ -131,6 +136,6 @@ func within(pool []netip.Prefix, ip netip.Addr) bool {
 // Purge takes all addresses of a cluster from the machine. Call it when no Holder of the cluster runs there.
 func Purge(cluster string, pool []netip.Prefix, netNS string) error {
 	m := machine{cluster: cluster, pool: pool, netNS: netNS}
-	_, err := m.hold(nil)
+	_, _, err := m.hold(nil)
 	return err
 }

@@ -64,7 +64,7 @@ func TestStart(t *testing.T) {
 	t.Parallel()
 	n := namespacetest.New(t)
 	pool := prefixes("192.0.2.0/29")
-	if _, err := (machine{cluster: "a", pool: pool, netNS: n.Path()}).hold(addrs("192.0.2.5")); err != nil {
+	if _, _, err := (machine{cluster: "a", pool: pool, netNS: n.Path()}).hold(addrs("192.0.2.5")); err != nil {
 		t.Fatal(err)
 	}
 	client := fake.NewClientset()
@@ -96,7 +96,7 @@ func TestStart(t *testing.T) {
 		}
 	}
 	expect("three services", "192.0.2.1/32", "192.0.2.2/32", "192.0.2.3/32")
-	if _, err := h.machine.hold(addrs("192.0.2.1")); err != nil {
+	if _, _, err := h.machine.hold(addrs("192.0.2.1")); err != nil {
 		t.Fatal(err)
 	}
 	expect("two addresses were removed by somebody", "192.0.2.1/32", "192.0.2.2/32", "192.0.2.3/32")

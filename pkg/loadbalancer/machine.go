@@ -31,24 +31,29 @@ type machine struct {
 	netNS   string
 }
 
-// hold makes the machine have the addresses and no others of the pool, and returns those that are new. It does as much as it can.
-func (m machine) hold(want []netip.Addr) (added []netip.Addr, err error) {
+// hold makes the machine have the addresses and no others of the pool. It does as much as it can, and returns those that the machine has
+// then by it: kept are those that it had before.
+func (m machine) hold(want []netip.Addr) (kept, added []netip.Addr, err error) {
 	k, err := m.open()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer k.Close()
 	lo, err := k.LinkByName("lo")
 	if err != nil {
-		return nil, fmt.Errorf("finding the loopback link: %w", err)
+		return nil, nil, fmt.Errorf("finding the loopback link: %w", err)
 	}
 	have, foreign, err := m.held(k, lo)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	errs := []error{m.route(k, len(want) > 0)}
 	for _, ip := range want {
-		if slices.Contains(have, ip) || slices.Contains(foreign, ip) {
+		if slices.Contains(have, ip) {
+			kept = append(kept, ip)
+			continue
+		}
+		if slices.Contains(foreign, ip) {
 			continue
 		}
 		if err := k.AddrReplace(lo, m.address(ip)); err != nil {
@@ -65,7 +70,7 @@ func (m machine) hold(want []netip.Addr) (added []netip.Addr, err error) {
 			errs = append(errs, fmt.Errorf("removing address %s: %w", ip, err))
 		}
 	}
-	return added, errors.Join(errs...)
+	return kept, added, errors.Join(errs...)
 }
 
 // open returns the kernel of the namespace, for one use.

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -52,33 +52,35 @@ func TestHold(t *testing.T) {
 	m := machine{cluster: "a", pool: prefixes("192.0.2.0/29", "2001:db8::/125"), netNS: n.Path()}
 	other := machine{cluster: "b", pool: prefixes("198.51.100.0/29"), netNS: n.Path()}
 	n.AddAddress(t, "lo", "192.0.2.6/32") // of a user
-	if _, err := other.hold(addrs("198.51.100.1")); err != nil {
+	if _, _, err := other.hold(addrs("198.51.100.1")); err != nil {
 		t.Fatal(err)
 	}
 	theirs := []string{"198.51.100.1/32"}
 	for _, tc := range []struct {
-		name                     string
-		want                     []netip.Addr
-		added, addresses, routes []string
+		name                           string
+		want                           []netip.Addr
+		kept, added, addresses, routes []string
 	}{
-		{"nothing", nil, nil, nil, nil},
-		{"both families", addrs("192.0.2.1", "2001:db8::1"), []string{"192.0.2.1", "2001:db8::1"},
+		{"nothing", nil, nil, nil, nil, nil},
+		{"both families", addrs("192.0.2.1", "2001:db8::1"), nil, []string{"192.0.2.1", "2001:db8::1"},
 			[]string{"192.0.2.1/32", "2001:db8::1/128"}, []string{"192.0.2.0/29", "2001:db8::/125"}},
-		{"again", addrs("192.0.2.1", "2001:db8::1"), nil, []string{"192.0.2.1/32", "2001:db8::1/128"}, []string{"192.0.2.0/29", "2001:db8::/125"}},
-		{"another one", addrs("192.0.2.2"), []string{"192.0.2.2"}, []string{"192.0.2.2/32"}, []string{"192.0.2.0/29", "2001:db8::/125"}},
-		{"what a user has there is left alone", addrs("192.0.2.6"), nil, nil, []string{"192.0.2.0/29", "2001:db8::/125"}},
-		{"none left", nil, nil, nil, nil},
+		{"again", addrs("192.0.2.1", "2001:db8::1"), []string{"192.0.2.1", "2001:db8::1"}, nil,
+			[]string{"192.0.2.1/32", "2001:db8::1/128"}, []string{"192.0.2.0/29", "2001:db8::/125"}},
+		{"another one", addrs("192.0.2.2"), nil, []string{"192.0.2.2"}, []string{"192.0.2.2/32"}, []string{"192.0.2.0/29", "2001:db8::/125"}},
+		{"one more", addrs("192.0.2.2", "192.0.2.3"), []string{"192.0.2.2"}, []string{"192.0.2.3"},
+			[]string{"192.0.2.2/32", "192.0.2.3/32"}, []string{"192.0.2.0/29", "2001:db8::/125"}},
+		{"what a user has there is left alone", addrs("192.0.2.6"), nil, nil, nil, []string{"192.0.2.0/29", "2001:db8::/125"}},
+		{"none left", nil, nil, nil, nil, nil},
 	} {
-		added, err := m.hold(tc.want)
+		kept, added, err := m.hold(tc.want)
 		if err != nil {
 			t.Fatalf("%s: %v", tc.name, err)
 		}
-		var texts []string
-		for _, a := range added {
-			texts = append(texts, a.String())
+		if want := addrs(tc.kept...); !slices.Equal(kept, want) {
+			t.Errorf("%s: kept %v, want %v", tc.name, kept, want)
 		}
-		if diff := cmp.Diff(tc.added, texts); diff != "" {
-			t.Errorf("%s: added (-want +got):\n%s", tc.name, diff)
+		if want := addrs(tc.added...); !slices.Equal(added, want) {
+			t.Errorf("%s: added %v, want %v", tc.name, added, want)
 		}
 		addresses, routes := onMachine(t, n)
 		want := append(append([]string{"192.0.2.6/32"}, theirs...), tc.addresses...)
@@ -115,12 +117,8 @@ func TestReached(t *testing.T) {
 	namespacetest.Link(t, 1500, namespacetest.End{At: node, Name: "lan", Address: "192.0.2.100/24"}, namespacetest.End{At: neighbour, Name: "lan", Address: "192.0.2.200/24"})
 	pool := prefixes("192.0.2.0/29")
 	m := machine{cluster: "a", pool: pool, netNS: node.Path()}
-	added, err := m.hold(addrs("192.0.2.1"))
-	if err != nil {
+	if _, _, err := m.hold(addrs("192.0.2.1")); err != nil {
 		t.Fatal(err)
-	}
-	if err := m.announce(added); err != nil {
-		t.Errorf("announcing: %v", err)
 	}
 	for _, tc := range []struct {
 		name, to string

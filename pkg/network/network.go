@@ -38,8 +38,10 @@ type Plugin interface {
 	Addresses(sandboxID string) []netip.Addr
 	// TearDown releases the addresses, reserved ones too, and removes the host's end. Absence is success.
 	TearDown(ctx context.Context, sandboxID string) error
-	// Retain releases everything that belongs to no sandbox in keep, for clean-up after a restart.
+	// Retain has everything released that belongs to no sandbox in keep, for clean-up after a restart. What depends on others, who may
+	// be pods of this node, is released after it has returned, until ctx ends.
 	Retain(ctx context.Context, keep map[string]bool) error
-	// Purge removes every rule, route, link and file of this plugin from the node.
+	// Purge removes every rule, route, link and file of this plugin from the node. Containers are gone before, and with them the agents
+	// that a network may have had: what it does not let go of without them is no error.
 	Purge(ctx context.Context) error
 }

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"net/netip"
 	"os"
@@ -27,10 +26,11 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/moby/sys/atomicwriter"
 	"golang.org/x/sys/unix"
-	"k8s.io/utils/keymutex"
+	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/network"
 	"minik8s.io/minik8s/pkg/network/bandwidth"
+	"minik8s.io/minik8s/pkg/network/keyedmutex"
 )
 
 // podLink is the name of a pod's end, as everywhere in Kubernetes.
@@ -38,6 +38,10 @@ const podLink = "eth0"
 
 // deadline is how long the programs of a configuration may take in all, as the CRI's clients have it.
 const deadline = 2 * time.Minute
+
+// farewell is how long they may take at a purge, for all sandboxes together. It is less than what a caller gives to the whole of it, so
+// that a network that does not answer is told from a caller who does not want to wait.
+const farewell = 30 * time.Second
 
 // Config configures a Plugin. All fields are required.
 type Config struct {
@@ -52,8 +56,10 @@ type Config struct {
 type Plugin struct {
 	config Config
 	lib    libcni.CNI
+	// farewell is shorter in tests.
+	farewell time.Duration
 	// sandboxes serializes work on one sandbox.
-	sandboxes keymutex.KeyMutex
+	sandboxes keyedmutex.Mutex
 
 	mu      sync.Mutex
 	records map[string]*record // by sandbox; the values do not change
@@ -78,8 +84,8 @@ func New(config Config) (*Plugin, error) {
 		return nil, errors.New("cni: ConfDir, BinDirs and StateDir are required")
 	}
 	p := &Plugin{
-		config: config, sandboxes: keymutex.NewHashed(64), records: map[string]*record{},
-		lib: libcni.NewCNIConfigWithCacheDir(config.BinDirs, filepath.Join(config.StateDir, "cache"), nil),
+		config: config, farewell: farewell, records: map[string]*record{},
+		lib: libcni.NewCNIConfigWithCacheDir(config.BinDirs, filepath.Join(config.StateDir, "cache"), &programs{}),
 	}
 	files, err := os.ReadDir(p.dir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -131,8 +137,7 @@ func (p *Plugin) Reserve(context.Context, string) ([]netip.Addr, error) { return
 
 // SetUp implements network.Plugin.
 func (p *Plugin) SetUp(ctx context.Context, pod network.Pod, netns string) ([]netip.Addr, error) {
-	p.sandboxes.LockKey(pod.SandboxID)
-	defer func() { _ = p.sandboxes.UnlockKey(pod.SandboxID) }() // fails only if it is not locked
+	defer p.sandboxes.Lock(pod.SandboxID)()
 	inode, err := inodeOf(netns)
 	if err != nil {
 		return nil, err
@@ -300,8 +305,7 @@ func (p *Plugin) Addresses(sandboxID string) []netip.Addr {
 
 // TearDown implements network.Plugin.
 func (p *Plugin) TearDown(ctx context.Context, sandboxID string) error {
-	p.sandboxes.LockKey(sandboxID)
-	defer func() { _ = p.sandboxes.UnlockKey(sandboxID) }() // fails only if it is not locked
+	defer p.sandboxes.Lock(sandboxID)()
 	r := p.record(sandboxID)
 	if r == nil {
 		return nil
@@ -333,26 +337,73 @@ func (p *Plugin) undo(ctx context.Context, sandboxID string, r *record) error {
 	return nil
 }
 
-// Retain implements network.Plugin.
-func (p *Plugin) Retain(ctx context.Context, keep map[string]bool) error {
+// without are the sandboxes of which there is a record, but for those in keep.
+func (p *Plugin) without(keep map[string]bool) (ids []string) {
 	p.mu.Lock()
-	all := slices.Sorted(maps.Keys(p.records))
-	p.mu.Unlock()
-	var errs []error
-	for _, id := range all {
+	defer p.mu.Unlock()
+	for id := range p.records {
 		if !keep[id] {
-			errs = append(errs, p.TearDown(ctx, id))
+			ids = append(ids, id)
 		}
 	}
-	return errors.Join(errs...)
+	return ids
 }
 
-// Purge implements network.Plugin. What the network's own programs have brought to the node stays; it is not known.
-func (p *Plugin) Purge(ctx context.Context) error {
-	if err := p.Retain(ctx, nil); err != nil {
-		return err
+// Retain implements network.Plugin. It only finds out what belongs to no sandbox, of which none can come to belong to a new one. To
+// disconnect that may take an agent of the network, which may be a pod that the caller runs next.
+func (p *Plugin) Retain(ctx context.Context, keep map[string]bool) error {
+	for _, id := range p.without(keep) {
+		go p.release(ctx, id)
 	}
-	return os.RemoveAll(p.config.StateDir)
+	return nil
+}
+
+// After firstRetry what could not be disconnected is tried again, then after twice the time before, up to lastRetry.
+const firstRetry, lastRetry = time.Second, time.Minute
+
+// release disconnects what nobody waits for. It repeats until that succeeds, or ctx ends.
+func (p *Plugin) release(ctx context.Context, sandboxID string) {
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		err := p.TearDown(ctx, sandboxID)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		klog.FromContext(ctx).Error(err, "A sandbox that has gone is not disconnected yet", "again", wait)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Purge implements network.Plugin. It disconnects each sandbox once, if the network does that in time, and forgets it whatever comes of
+// it: links have gone with the containers, and so has whom the network may need for the rest. What stays then is what others have noted,
+// such as an address in a store outside. What the network's own programs have brought to the node stays, too; it is not known.
+// If ctx ends, nothing is forgotten that is not undone: its owner can go on later.
+func (p *Plugin) Purge(ctx context.Context) error {
+	ids := p.without(nil)
+	errs := make([]error, len(ids))
+	limited, cancel := context.WithTimeout(ctx, p.farewell)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i, id := range ids {
+		wg.Go(func() { errs[i] = p.TearDown(limited, id) })
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("disconnecting all sandboxes: %w", err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		klog.FromContext(ctx).Error(err, "What is elsewhere of sandboxes that have gone may stay there, such as addresses")
+	}
+	if err := os.RemoveAll(p.config.StateDir); err != nil {
+		return fmt.Errorf("forgetting all sandboxes: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.records)
+	return nil
 }
 
 // inodeOf is the number of a network namespace.

@@ -10,12 +10,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/sys/atomicwriter"
 
 	"minik8s.io/minik8s/pkg/network"
 	"minik8s.io/minik8s/pkg/network/bandwidth"
@@ -35,8 +41,11 @@ func TestMain(m *testing.M) {
 // settings are those of the program, in the network's configuration.
 type settings struct {
 	Log           string            `json:"log"`
-	Fail          map[string]string `json:"fail"` // error by command
-	Hang          string            `json:"hang"` // the command that never ends
+	Fail          map[string]string `json:"fail"`  // error by command
+	Hang          string            `json:"hang"`  // the command that never ends, if there is no agent
+	Agent         string            `json:"agent"` // a file that DEL needs, as it may need a socket
+	Leave         string            `json:"leave"` // what ADD leaves with its output open: a child in its "group", or in another "session"
+	Child         string            `json:"child"` // the file for the id of that child
 	RuntimeConfig map[string]any    `json:"runtimeConfig"`
 }
 
@@ -63,8 +72,15 @@ func plugin() {
 	if err != nil {
 		panic(err)
 	}
-	if s.Hang == command {
-		select {}
+	if s.Leave != "" && command == "ADD" {
+		leave(s.Leave == "session", s.Child)
+	}
+	_, away := os.Stat(s.Agent)
+	if s.Hang == command && away != nil {
+		<-time.After(time.Hour)
+	}
+	if s.Agent != "" && command == "DEL" && away != nil {
+		s.Fail = map[string]string{command: "the agent is away"}
 	}
 	if text := s.Fail[command]; text != "" {
 		_, _ = fmt.Fprintf(os.Stdout, `{"cniVersion": "1.0.0", "code": 100, "msg": %q}`+"\n", text)
@@ -76,6 +92,19 @@ func plugin() {
 			"ips": [{"address": "10.99.0.1/24", "interface": 0}, {"address": "10.99.0.7/24", "interface": 1}, {"address": "fd99::7/64", "interface": 1}]}`)
 	}
 	os.Exit(0)
+}
+
+// leave starts a child that has this program's output, and notes its id.
+func leave(session bool, file string) {
+	child := exec.Command("sleep", "600")
+	child.Stdout, child.Stderr, child.SysProcAttr = os.Stdout, os.Stderr, &syscall.SysProcAttr{Setsid: session}
+	err := child.Start()
+	if err == nil {
+		err = atomicwriter.WriteFile(file, []byte(strconv.Itoa(child.Process.Pid)), 0o600)
+	}
+	if err != nil {
+		panic(err)
+	}
 }
 
 // world is a node with a directory of configurations.
@@ -147,11 +176,29 @@ func (w *world) calls(whole bool) (all []string) {
 	return all
 }
 
+// called tells whether there were commands since the last look.
+func (w *world) called() bool {
+	log, err := os.Stat(w.log)
+	return err == nil && log.Size() > 0
+}
+
 func (w *world) expect(what string, want ...string) {
 	w.t.Helper()
 	if diff := cmp.Diff(want, w.calls(false)); diff != "" {
 		w.t.Errorf("%s: calls (-want +got):\n%s", what, diff)
 	}
+}
+
+// connect gives sandboxes addresses.
+func (w *world) connect(p *Plugin, sandboxes ...string) {
+	w.t.Helper()
+	ns := namespacetest.New(w.t)
+	for _, id := range sandboxes {
+		if _, err := p.SetUp(w.t.Context(), network.Pod{SandboxID: id}, ns.Path()); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.calls(false)
 }
 
 var pod = network.Pod{SandboxID: "s", Namespace: "ns", Name: "a", UID: "u", Bandwidth: bandwidth.Limits{Egress: 1_000_000_000}}
@@ -257,39 +304,272 @@ func TestTearDown_AnothersNamespace(t *testing.T) {
 	if err := errors.Join(os.Remove(path), os.Symlink(other.Path(), path)); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Retain(t.Context(), map[string]bool{"another": true}); err != nil {
-		t.Fatal(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		if err := p.Retain(t.Context(), map[string]bool{"another": true}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // before the context ends with this function
+	})
 	if got := w.calls(true); len(got) != 1 || !strings.HasPrefix(got[0], "DEL s eth0 false ") {
 		t.Errorf("calls %q", got)
 	}
 }
 
-func TestPurge(t *testing.T) {
+// What has no sandbox keeps no pod waiting: its network may need one of these pods to let go of it.
+func TestRetain_NetworkAway(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		comes    bool // the agent; else the kubelet ends
+		want     []string
+		released bool
+	}{
+		{"the agent comes", true, []string{"DEL s"}, true},
+		{"the kubelet ends", false, nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			ns := namespacetest.New(t)
+			agent := filepath.Join(t.TempDir(), "agent")
+			w.configure("net.conflist", settings{Agent: agent})
+			p := w.start()
+			w.connect(p, "s", "kept")
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if err := p.Retain(ctx, map[string]bool{"kept": true}); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+				w.expect("at once", "DEL s")
+				if p.Addresses("s") == nil {
+					t.Error("what is connected is forgotten")
+				}
+				if _, err := p.SetUp(ctx, network.Pod{SandboxID: "later"}, ns.Path()); err != nil {
+					t.Error(err)
+				}
+				w.expect("a new sandbox", "ADD later")
+				if !test.comes {
+					cancel()
+				} else if err := os.WriteFile(agent, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(time.Hour)
+				w.expect("then", test.want...)
+				if got := p.Addresses("s"); (got == nil) != test.released || p.Addresses("kept") == nil || p.Addresses("later") == nil {
+					t.Errorf("has %v, others %v and %v", got, p.Addresses("kept"), p.Addresses("later"))
+				}
+			})
+		})
+	}
+}
+
+func TestRetain_NoAnswer(t *testing.T) {
 	w := newWorld(t)
-	w.configure("net.conflist", settings{Fail: map[string]string{"DEL": "busy"}})
-	ns := namespacetest.New(t)
+	w.configure("net.conflist", settings{Hang: "DEL"})
 	p := w.start()
-	if _, err := p.SetUp(t.Context(), pod, ns.Path()); err != nil {
+	w.connect(p, "s")
+	inTime(t, "looking for what has no sandbox", func() error { return p.Retain(t.Context(), nil) })
+	inTime(t, "disconnecting it", func() error {
+		await(t, w.called)
+		return nil
+	})
+	w.expect("meanwhile", "DEL s")
+}
+
+// A program that is ended leaves nobody waiting, whatever it has started; nor does one that leaves somebody on purpose.
+func TestSetUp_LeavesChild(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		settings settings
+		ends     bool // the child, with the program
+	}{
+		{"without an answer", settings{Hang: "ADD", Leave: "group"}, true},
+		{"without an answer, the child apart", settings{Hang: "ADD", Leave: "session"}, false},
+		{"with an answer", settings{Leave: "group"}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			ns := namespacetest.New(t)
+			test.settings.Child = filepath.Join(t.TempDir(), "child")
+			w.configure("net.conflist", test.settings)
+			p := w.start()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			result := make(chan error, 1)
+			go func() {
+				_, err := p.SetUp(ctx, pod, ns.Path())
+				result <- err
+			}()
+			child := childOf(t, test.settings.Child)
+			if test.settings.Hang != "" {
+				inTime(t, "disconnecting others", func() error {
+					for i := range 256 {
+						if err := p.TearDown(t.Context(), strconv.Itoa(i)); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				cancel()
+			}
+			inTime(t, "connecting", func() error {
+				if err := <-result; (err != nil) != (test.settings.Hang != "") {
+					return fmt.Errorf("connecting: %w", err)
+				}
+				return nil
+			})
+			inTime(t, "disconnecting", func() error { return p.TearDown(t.Context(), "s") })
+			if test.ends {
+				inTime(t, "the end of the child", func() error { await(t, func() bool { return !runs(child) }); return nil })
+			} else if !runs(child) {
+				t.Error("the child was ended")
+			}
+		})
+	}
+}
+
+// childOf awaits the child that a program leaves, and ends it with the test.
+func childOf(t *testing.T, file string) (pid int) {
+	t.Helper()
+	var text []byte
+	inTime(t, "starting", func() (err error) {
+		await(t, func() bool { text, err = os.ReadFile(file); return err == nil })
+		return err
+	})
+	pid, err := strconv.Atoi(string(text))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Purge(t.Context()); err == nil || !strings.Contains(err.Error(), "busy") || p.Addresses("s") == nil {
-		t.Errorf("a network that does not let go: %v", err)
-	}
-	w.calls(false)
-	w = &world{t: t, Config: Config{ConfDir: w.ConfDir, BinDirs: w.BinDirs, StateDir: filepath.Join(t.TempDir(), "state")}, log: w.log}
-	w.configure("net.conflist", settings{})
-	p = w.start()
-	if _, err := p.SetUp(t.Context(), pod, ns.Path()); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := p.Purge(t.Context()); err != nil {
-			t.Fatal(err)
+	t.Cleanup(func() {
+		if runs(pid) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	return pid
+}
+
+// runs tells whether a process is there, and not only its number for who has started it.
+func runs(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err == nil && strings.HasPrefix(string(text), "sleep")
+}
+
+// await returns when something is so, or the test has ended.
+func await(t *testing.T, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			return
 		}
 	}
-	w.expect("purged", "ADD s", "DEL s")
-	if _, err := os.Stat(w.StateDir); !os.IsNotExist(err) {
-		t.Errorf("state is left: %v", err)
+}
+
+// inTime fails the test if what should not have to wait does.
+func inTime(t *testing.T, what string, f func() error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%s takes too long", what)
 	}
+}
+
+// A purge disconnects each sandbox once, and leaves nothing of it whatever the network says: who might help has gone.
+func TestPurge(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		settings settings
+	}{
+		{"lets go", settings{}},
+		{"does not let go", settings{Fail: map[string]string{"DEL": "busy"}}},
+		{"without an answer", settings{Hang: "DEL"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.configure("net.conflist", test.settings)
+			p := w.start()
+			w.connect(p, "a", "b")
+			p.farewell = 10 * time.Second
+			for range 2 {
+				if err := p.Purge(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			got := w.calls(false)
+			slices.Sort(got)
+			if diff := cmp.Diff([]string{"DEL a", "DEL b"}, got); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			if p.Addresses("a") != nil || p.Addresses("b") != nil {
+				t.Error("sandboxes have addresses still")
+			}
+			if _, err := os.Stat(w.StateDir); !os.IsNotExist(err) {
+				t.Errorf("state is left: %v", err)
+			}
+		})
+	}
+}
+
+// Who interrupts a purge, or has no more time for it, and goes on later finds what there is to do.
+func TestPurge_Interrupted(t *testing.T) {
+	for _, want := range []error{context.Canceled, context.DeadlineExceeded} {
+		t.Run(want.Error(), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			agent := filepath.Join(t.TempDir(), "agent")
+			w.configure("net.conflist", settings{Hang: "DEL", Agent: agent})
+			p := w.start()
+			w.connect(p, "a")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			result := make(chan error, 1)
+			go func() { result <- p.Purge(ending{ctx, want}) }()
+			inTime(t, "beginning", func() error {
+				await(t, w.called)
+				return nil
+			})
+			cancel()
+			inTime(t, "the interruption", func() error {
+				if err := <-result; !errors.Is(err, want) {
+					return fmt.Errorf("got %w", err)
+				}
+				return nil
+			})
+			w.expect("interrupted", "DEL a")
+			if p.Addresses("a") == nil {
+				t.Error("the sandbox is forgotten")
+			}
+			if err := os.WriteFile(agent, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.start().Purge(t.Context()); err != nil {
+				t.Error(err)
+			}
+			w.expect("then", "DEL a")
+		})
+	}
+}
+
+// ending is a context that ends as told.
+type ending struct {
+	context.Context
+	as error
+}
+
+func (e ending) Err() error {
+	if e.Context.Err() == nil {
+		return nil
+	}
+	return e.as
 }

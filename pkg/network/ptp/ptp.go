@@ -26,6 +26,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/network"
 	"minik8s.io/minik8s/pkg/network/bandwidth"
+	"minik8s.io/minik8s/pkg/network/keyedmutex"
 	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/network/ptp/internal/ipam"
 	"minik8s.io/minik8s/pkg/network/ruleset"
@@ -45,7 +46,7 @@ type Plugin struct {
 	look   ruleset.Look // to look at rules takes a dozen programs
 
 	// sandboxes serializes work on one sandbox.
-	sandboxes keyedMutex
+	sandboxes keyedmutex.Mutex
 	// unfinished are sandboxes that have an allocation, and may not be connected. A set of their ids.
 	unfinished sync.Map
 }
@@ -61,7 +62,7 @@ func New(config Config) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{config: config, pool: pool, sandboxes: keyedMutex{locks: map[string]*keyedLock{}}}, nil
+	return &Plugin{config: config, pool: pool}, nil
 }
 
 // Start implements network.Plugin. It returns when the node is prepared; until ctx ends, rules that get lost are put
@@ -133,7 +134,7 @@ func (p *Plugin) Ready() error { return nil }
 
 // Reserve implements network.Plugin.
 func (p *Plugin) Reserve(ctx context.Context, sandboxID string) ([]netip.Addr, error) {
-	defer p.sandboxes.lock(sandboxID)()
+	defer p.sandboxes.Lock(sandboxID)()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -152,7 +153,7 @@ func (p *Plugin) reserve(sandboxID string) ([]netip.Addr, error) {
 // SetUp implements network.Plugin.
 func (p *Plugin) SetUp(ctx context.Context, pod network.Pod, netns string) ([]netip.Addr, error) {
 	sandboxID := pod.SandboxID
-	defer p.sandboxes.lock(sandboxID)()
+	defer p.sandboxes.Lock(sandboxID)()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -187,7 +188,7 @@ func (p *Plugin) Addresses(sandboxID string) []netip.Addr {
 
 // TearDown implements network.Plugin.
 func (p *Plugin) TearDown(_ context.Context, sandboxID string) error {
-	defer p.sandboxes.lock(sandboxID)()
+	defer p.sandboxes.Lock(sandboxID)()
 	link := p.linkName(sandboxID)
 	if err := p.inside(func() error { return errors.Join(removeLink(link), bandwidth.Remove(shaper(link))) }); err != nil {
 		return err
@@ -246,35 +247,3 @@ const (
 
 // shaper is what a limited pod's packets wait at, by the name of its link.
 func shaper(link string) string { return "mb" + link[len(linkPrefix):] }
-
-// keyedMutex is a mutex for each of many keys.
-type keyedMutex struct {
-	mu    sync.Mutex
-	locks map[string]*keyedLock
-}
-
-type keyedLock struct {
-	sync.Mutex
-	users int
-}
-
-// lock locks a key and returns its unlocking.
-func (k *keyedMutex) lock(key string) func() {
-	k.mu.Lock()
-	l := k.locks[key]
-	if l == nil {
-		l = &keyedLock{}
-		k.locks[key] = l
-	}
-	l.users++
-	k.mu.Unlock()
-	l.Lock()
-	return func() {
-		l.Unlock()
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if l.users--; l.users == 0 {
-			delete(k.locks, key)
-		}
-	}
-}
