@@ -25,7 +25,7 @@ func TestProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	// It says its name, and when it is asked to end also that.
-	p, err := Start(dir, "/bin/sh", "named", "-c", `echo "I am $0"; trap "echo bye; exit 3" TERM; while :; do sleep 0.01; done`)
+	p, err := Start(dir, "/bin/sh", "named", "-c", `trap "echo bye; exit 3" TERM; echo "I am $0"; while :; do sleep 0.01; done`)
 	if err != nil {
 		t.Fatal(err)
 	}
