@@ -41,7 +41,13 @@ type credentials struct {
 	host     string // URL of the API server for clients in this process
 
 	mu      sync.Mutex // guards clients
-	clients map[string]*rest.Config
+	clients map[string]identity
+}
+
+// identity is what a part of this process proves itself by.
+type identity struct {
+	leaf   *pki.Leaf
+	config *rest.Config
 }
 
 // loadCredentials reads or makes them under dir. Certificates that are made from now on last for lifetime, 0 for the default.
@@ -64,7 +70,7 @@ func loadCredentials(dir, host string, lifetime time.Duration) (*credentials, er
 	if err != nil {
 		return nil, err
 	}
-	return &credentials{dir: dir, ca: ca, proxyCA: proxyCA, tokenKey: key, host: host, clients: map[string]*rest.Config{}}, nil
+	return &credentials{dir: dir, ca: ca, proxyCA: proxyCA, tokenKey: key, host: host, clients: map[string]identity{}}, nil
 }
 
 // readCredentials reads those of a cluster that has been up, for somebody beside it, who must make nothing there.
@@ -83,7 +89,7 @@ func readCredentials(c Config) (*credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &credentials{dir: dir, ca: ca, host: Server(c), clients: map[string]*rest.Config{}}, nil
+	return &credentials{dir: dir, ca: ca, host: Server(c), clients: map[string]identity{}}, nil
 }
 
 // keptCA reads the CA that is kept as NAME, or makes it.
@@ -233,16 +239,29 @@ func (c *credentials) keepFiles(ctx context.Context, publish func(admin pki.Pair
 func (c *credentials) Client(user string, groups ...string) (*rest.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := strings.Join(append([]string{user}, groups...), "\x00")
+	key := clientKey(user, groups)
 	if have, ok := c.clients[key]; ok {
-		return rest.CopyConfig(have), nil
+		return rest.CopyConfig(have.config), nil
 	}
-	config, err := clientConfig(c.host, c.ca.Cert, c.ca.Leaf(pki.Request{CommonName: user, Organizations: groups}).Certificate)
+	leaf := c.ca.Leaf(pki.Request{CommonName: user, Organizations: groups})
+	config, err := clientConfig(c.host, c.ca.Cert, leaf.Certificate)
 	if err != nil {
 		return nil, err
 	}
-	c.clients[key] = config
+	c.clients[key] = identity{leaf, config}
 	return rest.CopyConfig(config), nil
+}
+
+func clientKey(user string, groups []string) string {
+	return strings.Join(append([]string{user}, groups...), "\x00")
+}
+
+// own reports whether a certificate is that of a Client, whose key nobody else has.
+func (c *credentials) own(cert *x509.Certificate) bool {
+	c.mu.Lock()
+	have, ok := c.clients[clientKey(cert.Subject.CommonName, cert.Subject.Organization)]
+	c.mu.Unlock()
+	return ok && have.leaf.Is(cert)
 }
 
 // clientConfig is for a part of this project that proves itself by a certificate that may be replaced at any time.

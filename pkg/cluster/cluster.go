@@ -335,7 +335,7 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 		Storage:          c.APIServer.storage(),
 
 		Components:          map[string]registry.Check{"controller-manager": alive, "scheduler": alive},
-		Authentication:      authentication.Config{RequestHeader: headers, BootstrapTokens: true, RemovedNodes: true, NodeOfProcess: r.fleet.has},
+		Authentication:      authentication.Config{RequestHeader: headers, BootstrapTokens: true, RemovedNodes: true, OwnCertificate: r.credentials.own},
 		Policy:              policy.AddOns(),
 		Handlers:            map[string]http.Handler{controllers.MetricsPath: controllers.Metrics(), dns.MetricsPath: r.dnsMetrics.Handler(), imagesource.Path: images},
 		ProxyClientCertFile: r.credentials.frontProxy().path, ProxyClientKeyFile: r.credentials.frontProxy().path, RejectAggregatorRedirects: true,

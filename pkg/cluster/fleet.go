@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +23,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/dns"
 	"minik8s.io/minik8s/pkg/kubelet"
 	"minik8s.io/minik8s/pkg/kubelet/container/docker"
@@ -40,6 +40,16 @@ func (c Config) of(n nodes.Node) Config {
 	c.Kubelet.NodeName, c.Kubelet.NodeIP, c.Kubelet.PodCIDR = n.Name, n.IP.String(), n.PodCIDR
 	c.Kubelet.MaxPods = cmp.Or(n.Size.Pods, c.Kubelet.MaxPods)
 	return c
+}
+
+// kubeletDirs are the kubelet's root directories of all nodes of the machine, which have one engine.
+func kubeletDirs(c Config) ([]string, error) {
+	dirs := []string{kubeletDir(c)}
+	list, err := nodesDir(c).List()
+	for _, n := range list {
+		dirs = append(dirs, kubeletDir(c.of(n)))
+	}
+	return dirs, err
 }
 
 func nodeNetwork(c Config) (*nodenet.Network, error) {
@@ -62,19 +72,13 @@ type fleet struct {
 	counts func(nodes int) error // keeps how many nodes there are, with the first
 
 	// What follows is there once it runs.
-	ctx         context.Context
-	credentials *credentials
-	admin       kubernetes.Interface
-	shared      informers.SharedInformerFactory
-	services    netip.Prefix
-	machine     netip.Addr          // its address, by which others reach it
-	pulls       *kubelet.ImagePulls // of the one engine
-	network     *nodenet.Network
-	dns         *dns.Server // answers on every node
+	ctx     context.Context
+	admin   kubernetes.Interface
+	machine netip.Addr // its address, by which others reach it
+	host    nodeHost
 
-	changing sync.Mutex // one change of the list at a time
-	mu       sync.Mutex // guards names and running
-	names    map[string]bool
+	changing chan struct{} // is full while somebody changes the list
+	mu       sync.Mutex    // guards running
 	running  map[string]*runningNode
 }
 
@@ -85,28 +89,31 @@ type runningNode struct {
 }
 
 func newFleet(c Config, counts func(int) error) *fleet {
-	return &fleet{config: c, dir: nodesDir(c), counts: counts, names: map[string]bool{}, running: map[string]*runningNode{}}
+	return &fleet{
+		config: c, dir: nodesDir(c), counts: counts, changing: make(chan struct{}, 1), running: map[string]*runningNode{},
+	}
 }
 
-// has tells whether a node is one of this process.
-func (f *fleet) has(name string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.names[name] || f.config.NodeCount() > 0 && name == f.config.Kubelet.NodeName
-}
-
-// moreNodes makes the fleet. It watches Services together with the first node, whose DNS answers on all.
-func (r *runner) moreNodes(shared informers.SharedInformerFactory, names *dns.Server) (func(context.Context) error, error) {
-	f := r.fleet
-	var err error
-	if f.network, err = nodeNetwork(r.config); err != nil {
+// moreNodes makes the fleet. It watches Services together with the first node, whose DNS answers on all, and which has the same engine.
+func (r *runner) moreNodes(shared informers.SharedInformerFactory, names *dns.Server, pulls *kubelet.ImagePulls) (func(context.Context) error, error) {
+	network, err := nodeNetwork(r.config)
+	if err != nil {
 		return nil, err
 	}
+	f := r.fleet
 	if f.admin, _, err = r.informers("minik8s", "kubernetes-admin", "system:masters"); err != nil {
 		return nil, err
 	}
-	f.credentials, f.shared, f.services, f.machine, f.dns = r.credentials, shared, r.services, r.nodeIP, names
-	return f.run, nil
+	f.machine = r.nodeIP
+	f.host = &thisMachine{
+		config: r.config, credentials: r.credentials, shared: shared, services: r.services, pulls: pulls, network: network, dns: names,
+	}
+	return func(ctx context.Context) error {
+		parts, ctx := errgroup.WithContext(ctx)
+		parts.Go(func() error { network.Start(ctx); return nil })
+		parts.Go(func() error { return f.run(ctx) })
+		return parts.Wait()
+	}, nil
 }
 
 // run brings about that nodes are as it says on disk, and as many as there are to be, and takes orders until ctx ends. Pods go on
@@ -120,7 +127,6 @@ func (f *fleet) run(ctx context.Context) error {
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { return f.begin(ctx) })
 	parts.Go(func() error { return orders(ctx) })
-	parts.Go(func() error { f.network.Start(ctx); return nil })
 	err = parts.Wait()
 	f.mu.Lock()
 	all := f.running
@@ -133,57 +139,141 @@ func (f *fleet) run(ctx context.Context) error {
 	return err
 }
 
+// change waits for the turn to change the list, which lasts until done is called. Nobody waits longer than ctx lasts: what the one before
+// does may hang.
+func (f *fleet) change(ctx context.Context) (done func(), err error) {
+	select {
+	case f.changing <- struct{}{}:
+		return func() { <-f.changing }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting until another change of the nodes is done: %w", context.Cause(ctx))
+	}
+}
+
+// begin brings about what the records say, of as many nodes as there are to be. What fails for one of them is no reason for the others
+// and the control plane to end: it is tried again until ctx ends.
 func (f *fleet) begin(ctx context.Context) error {
-	f.changing.Lock()
-	defer f.changing.Unlock()
+	failed, err := f.resumeAll(ctx)
+	if err != nil && ctx.Err() == nil { // else the cluster ends
+		return err
+	}
+	var tries sync.WaitGroup
+	for _, name := range failed {
+		tries.Go(func() { f.retry(ctx, name) })
+	}
+	tries.Wait()
+	return nil
+}
+
+// resumeAll makes the nodes that are missing and resumes all. It returns the names of those for which that fails.
+func (f *fleet) resumeAll(ctx context.Context) (failed []string, err error) {
+	done, err := f.change(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	list, err := f.dir.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range missing(f.config, list) {
+		n, err := f.note(list, nodes.Node{Name: name})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+	}
+	errs := make([]error, len(list))
+	var all sync.WaitGroup
+	for i, n := range list {
+		all.Go(func() { errs[i] = f.resume(ctx, n) })
+	}
+	all.Wait()
+	for i, n := range list {
+		if errs[i] != nil {
+			reportLater(ctx, n.Name, errs[i])
+			failed = append(failed, n.Name)
+		}
+	}
+	return failed, f.count("")
+}
+
+// retry resumes a node until that succeeds or ctx ends.
+func (f *fleet) retry(ctx context.Context, name string) {
+	for pause(ctx) {
+		err := f.resumeAgain(ctx, name)
+		if err == nil {
+			return
+		}
+		reportLater(ctx, name, err)
+	}
+}
+
+// resumeAgain resumes a node as it is to be by now. Somebody may have removed it.
+func (f *fleet) resumeAgain(ctx context.Context, name string) error {
+	done, err := f.change(ctx)
 	if err != nil {
 		return err
 	}
-	var group errgroup.Group
-	for _, n := range list {
-		group.Go(func() error { return f.resume(ctx, n) })
+	defer done()
+	n, _, err := f.find(name)
+	if isProblem(err) {
+		return nil
 	}
-	for len(list)+1 < f.config.NodeCount() {
-		n, err := f.note(list, nodes.Node{Name: nodes.NextName(f.config.Name, list)})
-		if err != nil {
-			return errors.Join(err, group.Wait())
-		}
-		list = append(list, n)
-		group.Go(func() error { return f.resume(ctx, n) })
+	if err != nil {
+		return err
 	}
-	err = group.Wait()
-	if ctx.Err() != nil {
-		return nil // the cluster ends
-	}
-	return errors.Join(err, f.count())
+	return f.resume(ctx, n)
 }
 
-// resume does what a process that was killed may have left undone, and starts the node if it is to run.
+// reportLater tells of a node that is not what it is to be, and is seen to again. That the cluster ends is no news.
+func reportLater(ctx context.Context, name string, err error) {
+	if ctx.Err() == nil {
+		klog.FromContext(ctx).WithName(name).Error(err, "A node could not be resumed, that is tried again")
+	}
+}
+
+// resume does what a process that was killed may have left undone, and starts the node if it is to run. The caller has the turn.
 func (f *fleet) resume(ctx context.Context, n nodes.Node) error {
 	switch n.State {
 	case nodes.Removing:
 		return f.finishRemoval(ctx, n)
 	case nodes.Stopped:
-		f.know(n.Name, true)
-		return f.cutOff(ctx, n)
+		return f.host.cutOff(ctx, n)
 	}
 	return f.start(ctx, n)
 }
 
-// count keeps how many nodes there are. The caller holds changing.
-func (f *fleet) count() error {
+// staying are the nodes that are not being removed.
+func staying(list []nodes.Node) []nodes.Node {
+	return slices.DeleteFunc(slices.Clone(list), func(n nodes.Node) bool { return n.State == nodes.Removing })
+}
+
+// missing names the nodes that a start makes, so that there are as many as there are to be.
+func missing(c Config, list []nodes.Node) []string {
+	var names []string
+	list = slices.Clone(list)
+	for range c.NodeCount() - 1 - len(staying(list)) {
+		n := nodes.Node{Name: nodes.NextName(c.Name, list)}
+		names, list = append(names, n.Name), append(list, n)
+	}
+	return names
+}
+
+// count keeps how many nodes there are to be, without one that is about to go: those that are being removed do not come again. The caller
+// has the turn.
+func (f *fleet) count(without string) error {
 	list, err := f.dir.List()
 	if err != nil {
 		return err
 	}
-	return f.counts(1 + len(list))
+	return f.counts(1 + len(slices.DeleteFunc(staying(list), func(n nodes.Node) bool { return n.Name == without })))
 }
 
-func (f *fleet) know(name string, is bool) {
+func (f *fleet) runs(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.names[name] = is
+	return f.running[name] != nil
 }
 
 // note writes a new node down, with an address.
@@ -199,12 +289,14 @@ func (f *fleet) note(list []nodes.Node, n nodes.Node) (nodes.Node, error) {
 	return n, f.dir.Write(n)
 }
 
-// start makes the network of a node and runs its parts.
+// start makes the network of a node and runs its parts. One that runs stays as it is.
 func (f *fleet) start(ctx context.Context, n nodes.Node) error {
-	f.know(n.Name, true)
+	if f.runs(n.Name) {
+		return nil
+	}
 	if n.PodCIDR == "" { // it is new, and among all nodes of the cluster its pods need a range
 		var err error
-		if n.PodCIDR, err = register(ctx, f.admin, f.config, joiner{name: n.Name, ip: n.IP}); err != nil {
+		if n.PodCIDR, err = register(ctx, f.admin, f.config, joiner{name: n.Name, ip: n.IP, key: besideKey}); err != nil {
 			return err
 		}
 		if err := f.dir.Write(n); err != nil {
@@ -214,10 +306,7 @@ func (f *fleet) start(ctx context.Context, n nodes.Node) error {
 	if err := f.tellMachine(ctx, n.Name); err != nil {
 		return err
 	}
-	if err := f.network.Add(n.Name, n.IP); err != nil {
-		return err
-	}
-	run, err := f.build(n)
+	run, err := f.host.build(n)
 	if err != nil {
 		return fmt.Errorf("node %q: %w", n.Name, err)
 	}
@@ -243,8 +332,18 @@ func (f *fleet) tellMachine(ctx context.Context, name string) error {
 	return nil
 }
 
-// again is after how long the parts of a node are started anew that have ended by themselves.
+// again is after how long something is tried anew that has failed, or a node started whose parts have ended by themselves.
 const again = 5 * time.Second
+
+// pause waits until something may be tried again. False: it may not, for ctx has ended.
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(again):
+		return true
+	}
+}
 
 // keep runs the parts of a node until ctx ends. That those of one fail is no reason for the others to end.
 func (f *fleet) keep(ctx context.Context, n nodes.Node, run func(context.Context) error) {
@@ -255,44 +354,14 @@ func (f *fleet) keep(ctx context.Context, n nodes.Node, run func(context.Context
 		}
 		klog.FromContext(ctx).Error(err, "A node has ended, it is started anew")
 		for run = nil; run == nil; {
-			select {
-			case <-ctx.Done():
+			if !pause(ctx) {
 				return
-			case <-time.After(again):
 			}
-			if err = f.network.Add(n.Name, n.IP); err == nil {
-				run, err = f.build(n)
-			}
-			if err != nil {
+			if run, err = f.host.build(n); err != nil {
 				klog.FromContext(ctx).Error(err, "A node cannot be started")
 			}
 		}
 	}
-}
-
-// build makes the parts of a node.
-func (f *fleet) build(n nodes.Node) (func(context.Context) error, error) {
-	subnet, err := netip.ParsePrefix(f.config.Networking.NodeSubnet)
-	if err != nil {
-		return nil, fmt.Errorf("networking.nodeSubnet: %w", err)
-	}
-	made := &node{
-		config: f.config.of(n), ip: n.IP, dnsIP: dnsIP(f.services), ca: f.credentials.ca.Cert,
-		serving: f.credentials.ca.Leaf(nodeRequest(n.Name, n.IP)).Certificate, pulls: f.pulls,
-		apart: apart{
-			netNS: f.network.Path(n.Name), segment: subnet, shared: f.shared, names: f.dns, size: kubelet.Size{CPU: n.Size.CPU, Memory: n.Size.Memory},
-		},
-	}
-	if made.kubelet, err = f.credentials.Client(nodeUser(n.Name), nodeGroup); err != nil {
-		return nil, err
-	}
-	if made.proxy, err = f.credentials.Client(policy.ServicesUser); err != nil {
-		return nil, err
-	}
-	if made.policy, err = f.credentials.Client(policy.NetworkPolicyUser); err != nil {
-		return nil, err
-	}
-	return made.build()
 }
 
 // halt ends the parts of a node. Its pods go on.
@@ -305,12 +374,6 @@ func (f *fleet) halt(name string) {
 		r.stop()
 		<-r.ended
 	}
-}
-
-// cutOff ends the processes of a node whose parts do not run, and its network.
-func (f *fleet) cutOff(ctx context.Context, n nodes.Node) error {
-	err := withRuntime(f.config.of(n), func(r *docker.Runtime) error { return r.KillNode(ctx) })
-	return errors.Join(err, f.network.Remove(n.Name))
 }
 
 // clearNodes removes what the nodes of a cluster without a process have outside its data directory, but containers.
@@ -358,11 +421,10 @@ func clearNode(c Config) error {
 
 // keepNodes makes of a configuration one with as many nodes as there are, which a process that was killed may not have noted. It refuses
 // one with fewer: which are not wanted is not said.
-func keepNodes(before, c Config) (Config, error) {
-	list, err := nodesDir(c).List()
-	there := len(list) + 1
-	if err != nil || len(list) == 0 || c.NodeCount() >= there {
-		return c, err
+func keepNodes(before, c Config, list []nodes.Node) (Config, error) {
+	there := len(staying(list)) + 1
+	if there == 1 || c.NodeCount() >= there {
+		return c, nil
 	}
 	if c.NodeCount() == before.NodeCount() {
 		c.Nodes = &there
@@ -380,8 +442,8 @@ func nodesReady(ctx context.Context, client kubernetes.Interface, c Config, sinc
 	if err != nil {
 		return "", err
 	}
-	if len(list)+1 < c.NodeCount() {
-		return fmt.Sprintf("%d of %d nodes are not made", c.NodeCount()-1-len(list), c.NodeCount()), nil
+	if left := missing(c, list); len(left) > 0 {
+		return fmt.Sprintf("%d of %d nodes are not made", len(left), c.NodeCount()), nil
 	}
 	for _, n := range list {
 		if n.State != nodes.Running {

@@ -16,15 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/retry"
 
-	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
-	"minik8s.io/minik8s/pkg/kubelet"
-	"minik8s.io/minik8s/pkg/kubelet/container/docker"
 	nodes "minik8s.io/minik8s/pkg/node"
 )
 
-// find returns a node of the fleet and all of them. The caller holds changing.
+// find returns a node of the fleet and all of them. The caller has the turn.
 func (f *fleet) find(name string) (nodes.Node, []nodes.Node, error) {
 	list, err := f.dir.List()
 	if err != nil {
@@ -41,8 +37,11 @@ func (f *fleet) find(name string) (nodes.Node, []nodes.Node, error) {
 
 // add makes a node and starts it. Without a name it gets one.
 func (f *fleet) add(ctx context.Context, n nodes.Node) (nodes.Node, error) {
-	f.changing.Lock()
-	defer f.changing.Unlock()
+	done, err := f.change(ctx)
+	if err != nil {
+		return n, err
+	}
+	defer done()
 	_, list, err := f.find(n.Name)
 	if err == nil || n.Name == f.config.Kubelet.NodeName {
 		return n, &Problem{Cause: fmt.Sprintf("there is a node %q already", n.Name), Remedy: "choose another name"}
@@ -72,17 +71,33 @@ func (f *fleet) add(ctx context.Context, n nodes.Node) (nodes.Node, error) {
 	if n, err = f.note(list, n); err != nil {
 		return n, err
 	}
-	if err = errors.Join(f.count(), f.start(ctx, n)); err == nil {
+	if err = f.start(ctx, n); err == nil {
+		err = f.count("")
+	}
+	if err == nil {
 		return n, nil
 	}
-	return n, errors.Join(err, f.takeAway(context.WithoutCancel(ctx), n)) // it is not to be tried again by the next start
+	n, left := f.takeAway(ctx, n) // it is not to be tried again by the next start
+	return n, errors.Join(err, left)
+}
+
+// findStaying returns a node that may be stopped or started. One that is being removed may not: it would come back.
+func (f *fleet) findStaying(name string) (nodes.Node, error) {
+	n, _, err := f.find(name)
+	if err == nil && n.State == nodes.Removing {
+		err = fmt.Errorf("node %q is being removed", name)
+	}
+	return n, err
 }
 
 // stop ends a node as a loss of power would: its kubelet, its containers, its network.
 func (f *fleet) stop(ctx context.Context, name string) (nodes.Node, error) {
-	f.changing.Lock()
-	defer f.changing.Unlock()
-	n, _, err := f.find(name)
+	done, err := f.change(ctx)
+	if err != nil {
+		return nodes.Node{}, err
+	}
+	defer done()
+	n, err := f.findStaying(name)
 	if err != nil {
 		return n, err
 	}
@@ -91,19 +106,19 @@ func (f *fleet) stop(ctx context.Context, name string) (nodes.Node, error) {
 		return n, err
 	}
 	f.halt(name)
-	return n, f.cutOff(ctx, n)
+	return n, f.host.cutOff(ctx, n)
 }
 
-// resumeOne starts a node that was stopped. One that runs stays as it is.
+// resumeOne starts a node that was stopped, or whose start has failed.
 func (f *fleet) resumeOne(ctx context.Context, name string) (nodes.Node, error) {
-	f.changing.Lock()
-	defer f.changing.Unlock()
-	n, _, err := f.find(name)
-	if err != nil || n.State == nodes.Running {
-		return n, err
+	done, err := f.change(ctx)
+	if err != nil {
+		return nodes.Node{}, err
 	}
-	if n.State == nodes.Removing {
-		return n, fmt.Errorf("node %q is being removed", name)
+	defer done()
+	n, err := f.findStaying(name)
+	if err != nil {
+		return n, err
 	}
 	n.State = nodes.Running
 	if err := f.dir.Write(n); err != nil {
@@ -115,8 +130,11 @@ func (f *fleet) resumeOne(ctx context.Context, name string) (nodes.Node, error) 
 // remove takes a node away. Pods that would not come up elsewhere by themselves, or whose end nobody has agreed to, are a reason not to,
 // unless that is forced: then they get their time to end.
 func (f *fleet) remove(ctx context.Context, name string, force bool) (nodes.Node, error) {
-	f.changing.Lock()
-	defer f.changing.Unlock()
+	done, err := f.change(ctx)
+	if err != nil {
+		return nodes.Node{}, err
+	}
+	defer done()
 	n, _, err := f.find(name)
 	if isProblem(err) && name != f.config.Kubelet.NodeName {
 		return f.removeJoined(ctx, name, force, err)
@@ -127,17 +145,17 @@ func (f *fleet) remove(ctx context.Context, name string, force bool) (nodes.Node
 	if err := f.vacate(ctx, name, force, n.State == nodes.Running); err != nil {
 		return n, err
 	}
-	n.State = nodes.Removing
-	if err := f.dir.Write(n); err != nil {
+	// It is counted out before it is noted as going: a process that is killed in between must not make another in its place.
+	if err := f.count(name); err != nil {
 		return n, err
 	}
-	return n, f.takeAway(context.WithoutCancel(ctx), n)
+	return f.takeAway(ctx, n)
 }
 
 // removeJoined throws a machine that has joined out of the cluster. If none has by this name, the node is unknown.
 func (f *fleet) removeJoined(ctx context.Context, name string, force bool, unknown error) (nodes.Node, error) {
 	n := nodes.Node{Name: name, State: nodes.Removing}
-	node, err := findJoined(ctx, f.admin, name)
+	node, _, err := findJoined(ctx, f.admin, name)
 	if errors.Is(err, ErrNotJoined) {
 		return n, unknown
 	}
@@ -172,34 +190,28 @@ func (f *fleet) vacate(ctx context.Context, name string, force, alive bool) erro
 	return nil
 }
 
-// takeAway removes all of a node that is noted as being removed, or whose start has failed.
-func (f *fleet) takeAway(ctx context.Context, n nodes.Node) error {
-	f.halt(n.Name)
-	if err := f.finishRemoval(ctx, n); err != nil {
-		return fmt.Errorf("removing node %q, which the next start of the cluster goes on with: %w", n.Name, err)
+// takeAway removes all of a node, also if ctx ends meanwhile. That it goes is noted first.
+func (f *fleet) takeAway(ctx context.Context, n nodes.Node) (nodes.Node, error) {
+	n.State = nodes.Removing
+	if err := f.dir.Write(n); err != nil {
+		return n, err
 	}
-	return f.count()
+	f.halt(n.Name)
+	if err := f.finishRemoval(context.WithoutCancel(ctx), n); err != nil {
+		return n, fmt.Errorf("removing node %q, which the next start of the cluster goes on with: %w", n.Name, err)
+	}
+	return n, nil
 }
 
 // finishRemoval removes what is left of a node whose parts do not run. Its record goes last.
 func (f *fleet) finishRemoval(ctx context.Context, n nodes.Node) error {
-	c := f.config.of(n)
-	if err := withRuntime(c, func(r *docker.Runtime) error {
-		if err := r.PurgeNode(ctx); err != nil {
-			return err
-		}
-		return kubelet.ClearGroups(ctx, r, cgroupRootOf(c))
-	}); err != nil {
+	if err := f.host.clear(ctx, n); err != nil {
 		return err
 	}
-	if err := errors.Join(f.network.Remove(n.Name), clearNode(c), f.forget(ctx, n.Name)); err != nil {
+	if err := f.forget(ctx, n); err != nil {
 		return err
 	}
-	if err := f.dir.Remove(n.Name); err != nil {
-		return err
-	}
-	f.know(n.Name, false)
-	return nil
+	return f.dir.Remove(n.Name)
 }
 
 // cordon keeps new pods away. A node that is not registered gets none.
@@ -247,28 +259,17 @@ func (f *fleet) endPods(ctx context.Context, name string, pods []corev1.Pod) {
 
 // forget removes a node from the API, and then its pods, since nobody else would tell that they have ended: in this order, for a DaemonSet
 // replaces a pod on a node that there is still. What is bound by a decision that is older than the removal is for the collector of pods
-// without a node. The node's pod range may be given again.
-func (f *fleet) forget(ctx context.Context, name string) error {
-	if err := f.admin.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting node %q: %w", name, err)
-	}
-	if err := deletePodsOf(ctx, f.admin, name); err != nil {
+// without a node. The node's pod range may be given again. One that only has its name, since a machine has joined by it first, stays.
+func (f *fleet) forget(ctx context.Context, n nodes.Node) error {
+	as, is, err := joinedAs(ctx, f.admin, n.Name)
+	if err != nil || is && parseJoined(as).address != n.IP.String() {
 		return err
 	}
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		all := f.admin.CoreV1().ConfigMaps(metav1.NamespaceSystem)
-		joined, err := all.Get(ctx, policy.JoinedNodes, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("looking for the nodes that have joined: %w", err)
-		}
-		if _, is := joined.Data[name]; !is {
-			return nil
-		}
-		delete(joined.Data, name)
-		_, err = all.Update(ctx, joined, metav1.UpdateOptions{})
+	if err := f.admin.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting node %q: %w", n.Name, err)
+	}
+	if err := deletePodsOf(ctx, f.admin, n.Name); err != nil {
 		return err
-	})
+	}
+	return forgetJoined(ctx, f.admin, n.Name, as)
 }

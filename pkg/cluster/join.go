@@ -64,15 +64,16 @@ func Join(ctx context.Context, c Config, name string, ip netip.Addr) ([]byte, er
 		return nil, err
 	}
 	url := "https://" + net.JoinHostPort(server.String(), strconv.Itoa(c.APIPort))
-	return nodeKubeconfig(c.Name, "", url, creds.ca.Cert, identity, Config{
-		Networking: c.Networking, DNS: c.DNS, Kubelet: KubeletConfig{NodeName: name, NodeIP: ip.String(), PodCIDR: c.Kubelet.PodCIDR},
-	})
+	return nodeKubeconfig(c.Name, "", url, creds.ca.Cert, identity, told(c, KubeletConfig{NodeName: name, NodeIP: ip.String(), PodCIDR: c.Kubelet.PodCIDR}))
 }
 
-// nodeKubeconfig is what ReadJoin reads; by names the user in it, unless it is empty, and about is the configuration of the node, as
-// far as the cluster gives it.
+// told is the configuration of a node elsewhere, as far as the cluster gives it.
+func told(c Config, node KubeletConfig) Config {
+	return Config{APIVersion: APIVersion, Kind: Kind, Networking: c.Networking, DNS: c.DNS, Kubelet: node}
+}
+
+// nodeKubeconfig is what ReadJoin reads; by names the user in it, unless it is empty, and about is what the node is told.
 func nodeKubeconfig(name, by, url string, ca []byte, identity pki.Pair, about Config) ([]byte, error) {
-	about.APIVersion, about.Kind = APIVersion, Kind
 	data, err := json.Marshal(about)
 	if err != nil {
 		return nil, err
@@ -133,9 +134,13 @@ func checkJoin(c Config, server netip.Addr, name string, ip netip.Addr) error {
 type joiner struct {
 	name string
 	ip   netip.Addr
-	// key is the fingerprint of its key if it has joined by a token; "" if an administrator has made its kubeconfig.
+	// key is the fingerprint of its key if it joins by a token, besideKey if it is a further node of the control plane's machine; ""
+	// if an administrator makes its kubeconfig, who may also make another one for a node that is there.
 	key string
 }
+
+// besideKey is noted in place of a key of nodes whose keys never leave the process.
+const besideKey = "beside"
 
 // joinedNode is what the cluster keeps of a node that has joined, in the ConfigMap policy.JoinedNodes.
 type joinedNode struct{ address, pods, key string }

@@ -107,14 +107,14 @@ func (j joinRule) check(who joiner) error {
 	return nil
 }
 
-// mayClaim refuses the name and the address of a node that is there, unless it is the same machine, whose earlier try had no answer.
+// mayClaim refuses the name and the address of a node that is there, unless it is the same node, whose earlier try had no answer.
 // joined is the content of policy.JoinedNodes.
 func mayClaim(who joiner, nodes []corev1.Node, joined map[string]string) error {
 	for i := range nodes {
 		n, known := &nodes[i], parseJoined(joined[nodes[i].Name])
 		if n.Name == who.name {
 			if known.key != who.key {
-				return refused{fmt.Errorf("the cluster has a node %q already: choose another --node-name, or remove that node first", who.name)}
+				return refused{fmt.Errorf("the cluster has a node %q already: choose another name (--node-name), or remove that node first", who.name)}
 			}
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/cluster/lifecycle"
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	nodes "minik8s.io/minik8s/pkg/node"
 )
 
 // Change makes of the configuration that a cluster had, or of an empty one, the one that it is to have. What it does not
@@ -29,6 +31,8 @@ type operation struct {
 	lock *lifecycle.Lock
 	// agent says that it is on a node of a cluster elsewhere, as far as it starts one.
 	agent bool
+	// added names the nodes that the start which is under way makes.
+	added []string
 	// steps clear the machine.
 	steps []clearStep
 	// abandon says that an engine that does not answer keeps what the cluster has there.
@@ -321,6 +325,9 @@ func (o *operation) undo(ctx context.Context, now entry, before *entry) error {
 			return err
 		}
 		if now.Adopted {
+			if err := o.takeBack(now.Config); err != nil {
+				return err
+			}
 			return o.dir.Remove(o.name)
 		}
 		if served {
@@ -335,12 +342,28 @@ func (o *operation) undo(ctx context.Context, now entry, before *entry) error {
 		return o.dir.Remove(o.name)
 	}
 	// The pods of a cluster that was running may still run, and the next start takes them over.
-	if before.State == lifecycle.Stopped || !samePlace(now.Config, before.Config) {
+	if !now.asking() && (before.State == lifecycle.Stopped || !samePlace(now.Config, before.Config)) {
 		if err := o.clear(ctx, now.Config, served); err != nil {
 			return err
 		}
 	}
+	if err := o.takeBack(now.Config); err != nil {
+		return err
+	}
 	return write(o.dir, *before)
+}
+
+// takeBack notes that the nodes go which a start has made that failed: the next one removes what there is of them in the API, too. Those
+// that somebody else has added stay.
+func (o *operation) takeBack(c Config) error {
+	list, err := nodesDir(c).List()
+	for _, n := range list {
+		if slices.Contains(o.added, n.Name) {
+			n.State = nodes.Removing
+			err = errors.Join(err, nodesDir(c).Write(n))
+		}
+	}
+	return err
 }
 
 // erase deletes the data of a stopped cluster and forgets it.

@@ -22,6 +22,7 @@ import (
 	"minik8s.io/minik8s/pkg/cluster/lifecycle"
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/machinetest"
+	nodes "minik8s.io/minik8s/pkg/node"
 )
 
 // operate returns an operation on a machine where it is alone, which clears nothing.
@@ -409,6 +410,74 @@ func TestUndo_Restart(t *testing.T) {
 	}
 }
 
+// A start that fails takes the nodes back that it has made, and no others.
+func TestUndo_AddedNodes(t *testing.T) {
+	t.Parallel()
+	number := func(n int) Change {
+		return func(c *Config) error {
+			c.Nodes = &n
+			return nil
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		state   lifecycle.State // of the cluster before
+		there   []string        // nodes before
+		made    []string        // by the start that fails, and by others meanwhile
+		removed []string
+		next    int // how many nodes the next start has
+	}{
+		{"all that it was to make", lifecycle.Running, nil, []string{"x-2", "x-3"}, []string{"x-2", "x-3"}, 1},
+		{"of a cluster that was down", lifecycle.Stopped, nil, []string{"x-2", "x-3"}, []string{"x-2", "x-3"}, 1},
+		{"one of them", lifecycle.Running, nil, []string{"x-2"}, []string{"x-2"}, 1},
+		{"none", lifecycle.Running, nil, nil, nil, 1},
+		{"not those of before", lifecycle.Running, []string{"x-2"}, []string{"x-3"}, []string{"x-3"}, 2},
+		{"not one that somebody else has added", lifecycle.Running, nil, []string{"x-2", "x-3", "x-4", "other"}, []string{"x-2", "x-3"}, 3},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			o := operate(t, newMachine(t), "x")
+			change := and(at(filepath.Join(t.TempDir(), "data")), withNode("unix:///a", "10.1.0.0/16"))
+			before := mustServe(t, o, mustPrepare(t, o, absent, change))
+			before.State = tc.state
+			dir := nodesDir(before.Config)
+			add := func(names []string) {
+				for _, name := range names {
+					if err := dir.Write(nodes.Node{Name: name, State: nodes.Running}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			add(tc.there)
+			tried := mustServe(t, o, mustPrepare(t, o, before, number(3)))
+			add(tc.made)
+			if err := o.undo(t.Context(), tried, &before); err != nil {
+				t.Fatal(err)
+			}
+			list, err := dir.List()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var removed []string
+			for _, n := range list {
+				if n.State == nodes.Removing {
+					removed = append(removed, n.Name)
+				}
+			}
+			if diff := cmp.Diff(tc.removed, removed); diff != "" || len(list) != len(tc.there)+len(tc.made) {
+				t.Errorf("of %d nodes are removed (-want +got):\n%s", len(list), diff)
+			}
+			now, err := read(o.dir, "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if next := mustPrepare(t, o, now, func(*Config) error { return nil }).Config.NodeCount(); next != tc.next {
+				t.Errorf("the next start has %d nodes, want %d", next, tc.next)
+			}
+		})
+	}
+}
+
 // What a cluster that was not stopped has left goes before a start that will not take it over, and only then.
 func TestPrepare_MovesOut(t *testing.T) {
 	t.Parallel()
@@ -460,6 +529,59 @@ func TestPrepare_MovesOut(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, append([]string{}, *got...)); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// What a node has left that was here before stays until the cluster has let the new one in, which is not known when it is asked.
+func TestStart_NodeThatAsks(t *testing.T) {
+	t.Parallel()
+	old := []string{"containers of 10.1.0.0/16 at unix:///a", "routes of 10.1.0.0/16 at unix:///a"}
+	none := 0
+	for _, tc := range []struct {
+		name  string
+		letIn string // the pods' range then; "" if it is refused
+		want  []string
+	}{
+		{"refused", "", nil},
+		{"let in as before", "10.1.0.0/16", nil},
+		{"let in elsewhere", "10.2.0.0/16", old},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			o := operate(t, newMachine(t), "x")
+			o.agent = true
+			was := mustServe(t, o, mustPrepare(t, o, absent, and(at(filepath.Join(t.TempDir(), "data")), withNode("unix:///a", "10.1.0.0/16"))))
+			got := cleared(o, nil)
+			s, err := o.beginHere(t.Context(), func(c *Config) error { c.Nodes, c.Networking.PodSubnet = &none, "10.2.0.0/16"; return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(*got) != 0 {
+				t.Errorf("cleared before anybody has answered: %q", *got)
+			}
+			want := was.Config
+			if tc.letIn != "" {
+				s.Config = want
+				s.Config.Networking.PodSubnet = tc.letIn
+				want = s.Config
+				if err := errors.Join(s.moveOut(t.Context()), s.serves()); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(tc.want, *got); diff != "" {
+				t.Errorf("cleared (-want +got):\n%s", diff)
+			}
+			now, err := read(o.dir, "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(entry{State: lifecycle.Running, Config: want, Agent: true, Made: was.Made}, now); diff != "" {
+				t.Errorf("left (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -162,12 +162,11 @@ func (r *runner) buildNode() (func(context.Context) error, error) {
 	n.serving = r.credentials.ca.Leaf(nodeRequest(c.Kubelet.NodeName, r.nodeIP)).Certificate
 	n.metrics, n.records = r.dnsMetrics, true
 	n.made = r.machine.Store
-	if n.pulls, err = kubelet.OpenImagePulls(kubeletDir(c)); err != nil {
+	if n.pulls, err = kubelet.OpenImagePulls(kubeletDir(c), func() ([]string, error) { return kubeletDirs(c) }); err != nil {
 		return nil, err
 	}
-	r.fleet.pulls = n.pulls
 	return n.build(r.publishDNS, r.holdAddresses, func(shared informers.SharedInformerFactory) (func(context.Context) error, error) {
-		return r.moreNodes(shared, n.names)
+		return r.moreNodes(shared, n.names, n.pulls)
 	})
 }
 

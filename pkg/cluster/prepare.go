@@ -25,7 +25,7 @@ func (o *operation) prepare(ctx context.Context, before entry, change Change) (e
 	if before.State == lifecycle.Absent && !e.Adopted {
 		err = mark(e.Config.DataDir)
 	}
-	if before.State == lifecycle.Running && !samePlace(before.Config, e.Config) {
+	if before.State == lifecycle.Running && !e.asking() && !samePlace(before.Config, e.Config) {
 		err = o.moveOut(ctx, e)
 	}
 	if err != nil {
@@ -95,9 +95,14 @@ func (o *operation) choose(ctx context.Context, before entry, change Change) (en
 	if err != nil {
 		return entry{}, explain(err, c.DataDir)
 	}
-	if c, err = keepNodes(before.Config, c); err != nil {
+	there, err := nodesDir(c).List()
+	if err != nil {
 		return entry{}, err
 	}
+	if c, err = keepNodes(before.Config, c, there); err != nil {
+		return entry{}, err
+	}
+	o.added = missing(c, there)
 	e := entry{State: lifecycle.Beginning, Config: c, Agent: o.agent, Made: topmostMissing(c.DataDir), Adopted: marked}
 	if marked {
 		e.Made = c.DataDir // by an earlier cluster

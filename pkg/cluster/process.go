@@ -303,6 +303,15 @@ func (o *operation) run(e entry) (*Start, error) {
 	return &Start{Config: e.Config, operation: o, release: release}, nil
 }
 
+// moveOut clears what an earlier node has left where the new one, which was only asked for until now, will not take it over.
+func (s *Start) moveOut(ctx context.Context) error {
+	e, err := read(s.operation.dir, s.Config.Name)
+	if err != nil || e.Before == nil || e.Before.State != lifecycle.Running || samePlace(e.Before.Config, s.Config) {
+		return err
+	}
+	return s.operation.moveOut(ctx, e)
+}
+
 // serves notes that from now on somebody may have stored something: the start has succeeded as far as a crash is concerned.
 func (s *Start) serves() error {
 	e, err := read(s.operation.dir, s.Config.Name)

@@ -39,6 +39,9 @@ type entry struct {
 	Before *entry `json:"before,omitempty"`
 }
 
+// asking says that a node waits to be let in by a cluster elsewhere, and has done nothing yet: what was here before is as it was.
+func (e entry) asking() bool { return e.Agent && e.Config.NodeCount() == 0 }
+
 // ErrUnknown says that there is no cluster of that name on this machine.
 var ErrUnknown = errors.New("no such cluster")
 

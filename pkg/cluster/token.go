@@ -93,7 +93,7 @@ func createToken(ctx context.Context, client kubernetes.Interface, c Config, ca 
 	if err != nil {
 		return nil, err
 	}
-	if info.About, err = json.Marshal(Config{APIVersion: APIVersion, Kind: Kind, Networking: c.Networking}); err != nil {
+	if info.About, err = json.Marshal(told(c, KubeletConfig{})); err != nil {
 		return nil, err
 	}
 	if err := publishInfo(ctx, client, info); err != nil {

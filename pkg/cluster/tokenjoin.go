@@ -37,6 +37,7 @@ import (
 	"minik8s.io/minik8s/pkg/apis/certificates/certificaterequest"
 	"minik8s.io/minik8s/pkg/apis/useragent"
 	"minik8s.io/minik8s/pkg/cluster/clusterinfo"
+	"minik8s.io/minik8s/pkg/cluster/lifecycle"
 	"minik8s.io/minik8s/pkg/pki"
 )
 
@@ -223,8 +224,8 @@ func addressTowards(ctx context.Context, server string) (netip.Addr, error) {
 }
 
 // exchange turns the token into the node's kubeconfig, which is kept, and completes the configuration with what the cluster decides.
-// The key is on the disk, and the start counts as one that has been up, before the cluster knows of the machine: killed at any
-// instant, the next try is of the same machine, which may go on where it was.
+// The key is on the disk, and the first start counts as one that has been up, before the cluster knows of the machine: killed at any
+// instant, the next try is of the same machine, which may go on where it was. What was here before stays until it has been let in.
 func (m *Membership) exchange(ctx context.Context, s *Start) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.token.Timeout)
 	defer cancel()
@@ -236,8 +237,10 @@ func (m *Membership) exchange(ctx context.Context, s *Start) (err error) {
 	if err := checkNode(ctx, c); err != nil {
 		return err
 	}
-	if err := s.serves(); err != nil {
-		return err
+	if s.before.State == lifecycle.Absent {
+		if err := s.serves(); err != nil {
+			return err
+		}
 	}
 	defer func() {
 		if err != nil {
@@ -263,9 +266,8 @@ func (m *Membership) exchange(ctx context.Context, s *Start) (err error) {
 	if c.Kubelet.PodCIDR, err = m.podRange(ctx, c); err != nil {
 		return err
 	}
-	data, err := nodeKubeconfig(c.Name, m.by, m.host, m.ca, m.joined, Config{Networking: c.Networking, Kubelet: KubeletConfig{
-		NodeName: c.Kubelet.NodeName, NodeIP: c.Kubelet.NodeIP, PodCIDR: c.Kubelet.PodCIDR,
-	}})
+	about := told(c, KubeletConfig{NodeName: c.Kubelet.NodeName, NodeIP: c.Kubelet.NodeIP, PodCIDR: c.Kubelet.PodCIDR})
+	data, err := nodeKubeconfig(c.Name, m.by, m.host, m.ca, m.joined, about)
 	if err != nil {
 		return err
 	}
@@ -276,6 +278,9 @@ func (m *Membership) exchange(ctx context.Context, s *Start) (err error) {
 		return fmt.Errorf("removing what is not needed any more: %w", err)
 	}
 	s.Config = c
+	if err := s.moveOut(ctx); err != nil {
+		return err
+	}
 	return s.serves()
 }
 

@@ -227,6 +227,7 @@ func TestMayClaim(t *testing.T) {
 		{"removed before", nil, map[string]string{"n": "192.0.2.7 10.244.1.0/24 other"}, ""},
 		{"cut off before", []corev1.Node{node("n")}, map[string]string{"n": "192.0.2.7 10.244.1.0/24 key"}, ""},
 		{"another machine's", []corev1.Node{node("n")}, map[string]string{"n": "192.0.2.7 10.244.1.0/24 other"}, "has a node"},
+		{"one of the control plane's machine", []corev1.Node{node("n")}, map[string]string{"n": "192.0.2.7 10.244.1.0/24 " + besideKey}, "has a node"},
 		{"made by an administrator", []corev1.Node{node("n")}, map[string]string{"n": "192.0.2.7 10.244.1.0/24"}, "has a node"},
 		{"registered by itself", []corev1.Node{node("n")}, nil, "has a node"},
 		{"address of another", []corev1.Node{node("o", "192.0.2.7")}, nil, "the address of"},

@@ -6,6 +6,9 @@ package kubelet
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +29,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
 	"minik8s.io/minik8s/pkg/kubelet/internal/restart"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
+	imagevolume "minik8s.io/minik8s/pkg/kubelet/internal/volume/image"
 	"minik8s.io/minik8s/pkg/network/hostport"
 )
 
@@ -78,7 +82,8 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 			Policy: settings.ImagePullCredentialsVerificationPolicy, Allowlist: settings.PreloadedImagesVerificationAllowlist,
 		},
 		Source:  cfg.ImageSource,
-		Runtime: cfg.Runtime, Recorder: at.recorder, Clock: cfg.Clock, Secrets: vols.Secret, Volumes: vols.Images, Pulled: at.metrics.ImagePulled,
+		Runtime: cfg.Runtime, Recorder: at.recorder, Clock: cfg.Clock, Secrets: vols.Secret, Pulled: at.metrics.ImagePulled,
+		Volumes: func() ([]string, error) { return pulls.volumes(vols.Images) },
 		Records: pulls.records, Dir: imageDir(cfg.RootDir), Parallel: int(ptr.Deref(settings.MaxParallelImagePulls, 0)),
 		QPS: float32(ptr.Deref(settings.RegistryPullQPS, 0)), Burst: int(settings.RegistryBurst),
 	})
@@ -101,6 +106,27 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 			LowPercent:  ptr.Deref(settings.ImageGCLowThresholdPercent, image.Never), Disk: machine.Images, Removed: at.metrics.ImageCollected,
 		}),
 	}, nil
+}
+
+// volumes are the ids of the images that pods have volumes of on any of the nodes whose store of images is the same; own are those of one
+// of them. A node that has no directory of pods yet has none.
+func (p *ImagePulls) volumes(own func() ([]string, error)) ([]string, error) {
+	all, err := own()
+	if err != nil || p.roots == nil {
+		return all, err
+	}
+	roots, err := p.roots()
+	if err != nil {
+		return nil, fmt.Errorf("listing the nodes that share the images: %w", err)
+	}
+	for _, root := range roots {
+		ids, err := imagevolume.InUse(filepath.Join(root, "pods"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		all = append(all, ids...)
+	}
+	return all, nil
 }
 
 // swapFor is what of the machine's swap containers may use.

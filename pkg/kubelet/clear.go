@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -41,10 +42,16 @@ func ClearApart(rootDir string) error {
 	return errors.Join(clearLogs(rootDir), kubeletdir.Release(StandardDir, rootDir), mount.Unshare(rootDir))
 }
 
+// enginePatience is how long the engine may take to say how cgroups are made.
+const enginePatience = 30 * time.Second
+
 // ClearGroups removes the cgroups below some roots. The engine is asked how they are made; containers must be gone before. It can be
-// repeated.
+// repeated. One that does not answer in time is away: container.ErrUnavailable.
 func ClearGroups(ctx context.Context, runtime container.Runtime, roots ...string) error {
-	engine, err := runtime.Version(ctx)
+	engine, err := container.Bounded(runtime, enginePatience).Version(ctx)
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", container.ErrUnavailable, err)
+	}
 	if err != nil {
 		return fmt.Errorf("asking the engine for its cgroup driver: %w", err)
 	}

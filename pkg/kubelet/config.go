@@ -73,7 +73,7 @@ type Config struct {
 	// CredentialProviderDir is the directory of their programs. Default: there are none.
 	CredentialProviders   []kubeletconfigv1.CredentialProvider
 	CredentialProviderDir string
-	// ImagePulls tell what was pulled with which login, where several nodes have one store of images. Default: those of this node.
+	// ImagePulls tell what was pulled and is used, where several nodes have one store of images. Default: those of this node.
 	ImagePulls *ImagePulls
 	// ImageSource has images that no registry may have. One that is not here, and whose pull policy is IfNotPresent, is asked for there
 	// first. Default: there is none.
@@ -86,13 +86,17 @@ type Config struct {
 	Clock clock.WithTicker
 }
 
-// ImagePulls tell which images were pulled with which login. Safe for concurrent use.
-type ImagePulls struct{ records *image.Records }
+// ImagePulls tell which images were pulled with which login, and which of them volumes show. Safe for concurrent use.
+type ImagePulls struct {
+	records *image.Records
+	roots   func() ([]string, error)
+}
 
-// OpenImagePulls reads what is kept in the root directory of a kubelet.
-func OpenImagePulls(rootDir string) (*ImagePulls, error) {
+// OpenImagePulls reads what is kept in the root directory of a kubelet. roots are the root directories of all nodes that have this store
+// of images at the time, whether their kubelets run or not; nil: there is one only.
+func OpenImagePulls(rootDir string, roots func() ([]string, error)) (*ImagePulls, error) {
 	r, err := image.OpenRecords(imageDir(rootDir))
-	return &ImagePulls{r}, err
+	return &ImagePulls{r, roots}, err
 }
 
 // imagePulls are those of a store, by default the node's own.
@@ -100,7 +104,7 @@ func (c *Config) imagePulls() (*ImagePulls, error) {
 	if c.ImagePulls != nil {
 		return c.ImagePulls, nil
 	}
-	return OpenImagePulls(c.RootDir)
+	return OpenImagePulls(c.RootDir, nil)
 }
 
 // imageDir is where a node keeps what it has pulled.

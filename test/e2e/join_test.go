@@ -6,6 +6,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -131,15 +132,28 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, k.Cluster, "token", "delete", i.Token)
-	var again *output
-	eventually(t, 60*time.Second, "the agent again", func(ctx context.Context) error {
+	eventually(t, 60*time.Second, "the end of the agent", func(ctx context.Context) error {
 		r, err := cluster.Run(m.on(ctx, node.Command(ctx, "status")))
-		if err == nil && r.Code != 0 {
-			again = background(t, agent())
-			return nil
+		if err == nil && r.Code == 0 {
+			err = errors.New("it still runs")
 		}
-		return fmt.Errorf("it still runs: %w", err)
+		return err
 	})
+	// A token lets nobody take over the name of a node that is there; the pods of that node go on.
+	running := func() string {
+		t.Helper()
+		out, err := exec.Command("docker", "--host", engine.host(), "ps", "--quiet", "--no-trunc").Output()
+		if err != nil || len(out) == 0 {
+			t.Fatalf("containers on the node: %q, %v", out, err)
+		}
+		return string(out)
+	}
+	before, other := running(), k.invite(t)
+	refused("a name that is taken", "has a node", joining(other, other.CACertHash)...)
+	if after := running(); after != before {
+		t.Errorf("a refused machine has\n%swhere it had\n%s", after, before)
+	}
+	again := background(t, agent())
 	eventually(t, 30*time.Second, "the agent runs the node again", func(context.Context) error {
 		if !strings.Contains(again.String(), "Running a node") {
 			return fmt.Errorf("it says %s", again)

@@ -7,6 +7,7 @@ package authentication
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"time"
 
@@ -53,10 +54,10 @@ type Config struct {
 	OIDC *oidc.Config
 	// Webhook is asked about tokens that nobody here knows; may be nil.
 	Webhook *Webhook
-	// RemovedNodes makes certificates of nodes end when their Node is deleted, except those that are
-	// NodeOfProcess, who register themselves. Upstream's last until they end.
-	RemovedNodes  bool
-	NodeOfProcess func(name string) bool
+	// RemovedNodes makes certificates of nodes end when their Node is deleted, except for each OwnCertificate
+	// of the process, whose nodes register themselves. Upstream's last until they end.
+	RemovedNodes   bool
+	OwnCertificate func(*x509.Certificate) bool
 	// Anonymous says whether and where requests without credentials are let in. Nil: to the health endpoints.
 	Anonymous *apiserver.AnonymousAuthConfig
 }
@@ -115,7 +116,7 @@ func New(ctx context.Context, c Config, s Server) (authenticator.Request, error)
 		var certificates authenticator.Request = clientcertificate.New(c.ClientCA.VerifyOptions, clock.RealClock{})
 		if c.RemovedNodes {
 			nodes := s.Informers.Core().V1().Nodes()
-			certificates = &removednode.Authenticator{Certificates: certificates, Nodes: nodes.Lister(), Synced: nodes.Informer().HasSynced, Except: c.NodeOfProcess}
+			certificates = &removednode.Authenticator{Certificates: certificates, Nodes: nodes.Lister(), Synced: nodes.Informer().HasSynced, Own: c.OwnCertificate}
 		}
 		all = append(all, certificates)
 	}

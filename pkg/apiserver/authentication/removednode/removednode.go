@@ -8,6 +8,7 @@ package removednode
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"time"
@@ -29,8 +30,9 @@ type Authenticator struct {
 	Nodes        corelisters.NodeLister
 	// Synced says that Nodes knows all of them.
 	Synced func() bool
-	// Except tells the nodes whose certificates need no Node, because they register themselves: those of this process. nil: none.
-	Except func(name string) bool
+	// Own tells the certificates that need no Node, because those who have them register themselves and cannot be thrown out: nodes of
+	// this process. It is not enough to be called like one of them, as a machine may have been that was removed. nil: none.
+	Own func(*x509.Certificate) bool
 }
 
 // AuthenticateRequest implements authenticator.Request.
@@ -40,7 +42,11 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 		return response, ok, err
 	}
 	name, isNode := node.Identify(response.User)
-	if !isNode || a.Except != nil && a.Except(name) {
+	if !isNode {
+		return response, ok, nil
+	}
+	cert := r.TLS.PeerCertificates[0]
+	if a.Own != nil && a.Own(cert) {
 		return response, ok, nil
 	}
 	if err := a.awaitNodes(r.Context()); err != nil {
@@ -54,8 +60,7 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 		return nil, false, fmt.Errorf("looking for node %q: %w", name, err)
 	}
 	// Both know whole seconds only.
-	issued := pki.Issued(r.TLS.PeerCertificates[0])
-	if issued.Before(n.CreationTimestamp.Truncate(time.Second)) {
+	if pki.Issued(cert).Before(n.CreationTimestamp.Truncate(time.Second)) {
 		return nil, false, fmt.Errorf("the certificate of node %q is from before the node was registered", name)
 	}
 	return response, true, nil

@@ -44,7 +44,7 @@ type Runtime struct {
 	imageIDs  imageIDs
 	accounts  knownAccounts
 	importing singleflight.Group // of the pause image
-	patience  time.Duration      // with a daemon that does nothing of what Purge asks
+	patience  time.Duration      // with a daemon that does nothing of what Purge and its like ask
 	stall     time.Duration      // with a pull that makes no progress
 	ghost     time.Duration      // with a name that is taken by no container
 	// netns is the node's network namespace, "" if it is the engine's.

@@ -18,46 +18,47 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
-// errStuck says that a daemon that was asked to remove containers does not.
+// errStuck says that a daemon that was asked to remove or to end containers does not.
 var errStuck = errors.New("the Docker daemon does not get on")
 
 // Purge removes every container of the cluster, of all its nodes on this daemon, and the pause image unless a container
 // of another cluster uses it. Repeating it is harmless. It removes as much as it can, and gives up when the daemon has done
 // nothing for a minute.
-func (r *Runtime) Purge(ctx context.Context) error {
+func (r *Runtime) Purge(ctx context.Context) error { return r.watched(ctx, r.purge) }
+
+// PurgeNode removes every container of the Runtime's node, as Purge does.
+func (r *Runtime) PurgeNode(ctx context.Context) error {
+	return r.watched(ctx, func(ctx context.Context, progress func()) error { return r.removeThose(ctx, r.own(), progress) })
+}
+
+// KillNode ends every container of the Runtime's node at once, as a loss of power does. They stay, dead. It gives up as Purge does.
+func (r *Runtime) KillNode(ctx context.Context) error {
+	return r.watched(ctx, func(ctx context.Context, progress func()) error {
+		list, err := r.List(ctx)
+		if err != nil {
+			return err
+		}
+		ids := make([]string, len(list))
+		for i, s := range list {
+			ids[i] = s.ID
+		}
+		progress()
+		return each(ctx, ids, r.kill, progress)
+	})
+}
+
+// watched runs what has the daemon do one thing after the other and calls progress after each. It gives up when the daemon has done
+// nothing for a while: nobody else would end a call that hangs.
+func (r *Runtime) watched(ctx context.Context, run func(ctx context.Context, progress func()) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := time.AfterFunc(r.patience, func() { cancel(fmt.Errorf("%w: nothing for %s", errStuck, r.patience)) })
 	defer watch.Stop()
-	err := r.purge(ctx, func() { watch.Reset(r.patience) })
+	err := run(ctx, func() { watch.Reset(r.patience) })
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errStuck) {
 		return fmt.Errorf("%w: %w: %w", container.ErrUnavailable, cause, err)
 	}
 	return err
-}
-
-// PurgeNode removes every container of the Runtime's node, as Purge does.
-func (r *Runtime) PurgeNode(ctx context.Context) error {
-	return r.removeThose(ctx, r.own(), func() {})
-}
-
-// KillNode ends every container of the Runtime's node at once, as a loss of power does. They stay, dead.
-func (r *Runtime) KillNode(ctx context.Context) error {
-	list, err := r.List(ctx)
-	if err != nil {
-		return err
-	}
-	errs := make([]error, len(list))
-	var group errgroup.Group
-	group.SetLimit(4)
-	for i, s := range list {
-		group.Go(func() error {
-			errs[i] = r.kill(ctx, s.ID)
-			return nil
-		})
-	}
-	_ = group.Wait() // the errors are in errs
-	return errors.Join(errs...)
 }
 
 func (r *Runtime) purge(ctx context.Context, progress func()) error {
@@ -94,17 +95,17 @@ func (r *Runtime) removeThose(ctx context.Context, those filters.Args, progress 
 		}
 	}
 	progress()
-	return errors.Join(r.removeAll(ctx, containers, progress), r.removeAll(ctx, sandboxes, progress))
+	return errors.Join(each(ctx, containers, r.remove, progress), each(ctx, sandboxes, r.remove, progress))
 }
 
-// removeAll removes what can be removed, and calls progress after each.
-func (r *Runtime) removeAll(ctx context.Context, ids []string, progress func()) error {
+// each does something to containers, to as many as it can, and calls progress after each.
+func each(ctx context.Context, ids []string, do func(ctx context.Context, id string) error, progress func()) error {
 	errs := make([]error, len(ids))
 	var group errgroup.Group
 	group.SetLimit(4)
 	for i, id := range ids {
 		group.Go(func() error {
-			if errs[i] = r.remove(ctx, id); ctx.Err() == nil {
+			if errs[i] = do(ctx, id); ctx.Err() == nil {
 				progress()
 			}
 			return nil

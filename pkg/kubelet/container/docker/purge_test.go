@@ -4,6 +4,7 @@
 package docker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,14 +25,18 @@ import (
 type daemon struct {
 	containers map[string]string // kind by ID
 	broken     map[string]bool   // cannot be removed
-	hangs      map[string]bool   // are not removed, and never answered
+	hangs      map[string]bool   // are neither removed nor ended, and never answered
 
-	mu      sync.Mutex // guards removed
+	mu      sync.Mutex // guards the fields below
 	removed []string
+	killed  []string
 }
 
 func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	id := path.Base(r.URL.Path)
+	id, verb := path.Base(r.URL.Path), ""
+	if r.Method == http.MethodPost { // to do something to a container
+		id, verb = path.Base(path.Dir(r.URL.Path)), id
+	}
 	switch {
 	case id == "_ping":
 		w.Header().Set("Api-Version", minAPIVersion)
@@ -45,6 +50,13 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.removed = append(d.removed, id)
 		d.mu.Unlock()
 		w.WriteHeader(http.StatusNoContent)
+	case verb == "kill":
+		d.mu.Lock()
+		d.killed = append(d.killed, id)
+		d.mu.Unlock()
+		w.WriteHeader(http.StatusNoContent)
+	case verb == "wait":
+		_, _ = w.Write([]byte(`{"StatusCode":137}`))
 	default:
 		list := []any{}
 		for id, kind := range d.containers {
@@ -55,6 +67,36 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_ = json.NewEncoder(w).Encode(list)
 	}
+}
+
+// runtime serves the daemon until the test ends, and returns a Runtime with little patience on it.
+func (d *daemon) runtime(t *testing.T) *Runtime {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: d}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		_ = server.Close() // what hangs ends
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	r, err := New(Config{Host: "unix://" + socket, Cluster: "c", Node: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r.patience = 300 * time.Millisecond
+	return r
 }
 
 func TestPurge_RemovesAsMuchAsItCan(t *testing.T) {
@@ -79,28 +121,9 @@ func TestPurge_RemovesAsMuchAsItCan(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			socket := filepath.Join(t.TempDir(), "s")
-			l, err := net.Listen("unix", socket)
-			if err != nil {
-				t.Fatal(err)
-			}
 			d := tc.daemon
-			server := &http.Server{Handler: d}
-			served := make(chan error, 1)
-			go func() { served <- server.Serve(l) }()
-			t.Cleanup(func() {
-				_ = server.Close() // what hangs ends
-				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-					t.Error(err)
-				}
-			})
-			r, err := New(Config{Host: "unix://" + socket, Cluster: "c", Node: "n"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			r.patience = 300 * time.Millisecond
-			err = r.Purge(t.Context())
+			r := d.runtime(t)
+			err := r.Purge(t.Context())
 			if (err == nil) != (len(tc.wantIn) == 0) || tc.wantIs != nil && !errors.Is(err, tc.wantIs) {
 				t.Errorf("error %v", err)
 			}
@@ -113,6 +136,43 @@ func TestPurge_RemovesAsMuchAsItCan(t *testing.T) {
 			defer d.mu.Unlock()
 			if slices.Sort(d.removed); !slices.Equal(d.removed, tc.want) {
 				t.Errorf("removed %v, want %v", d.removed, tc.want)
+			}
+		})
+	}
+}
+
+// A daemon that hangs keeps nobody for ever who takes a node away or ends its containers, and what does not hang is removed or ended.
+func TestNode_DaemonThatHangs(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		do    func(*Runtime, context.Context) error
+		hangs string
+		done  func(*daemon) []string
+		want  []string
+	}{
+		{"remove", (*Runtime).PurgeNode, "a", func(d *daemon) []string { return d.removed }, []string{"b"}}, // sandboxes last
+		{"remove, no list", (*Runtime).PurgeNode, "json", func(d *daemon) []string { return d.removed }, nil},
+		{"kill", (*Runtime).KillNode, "a", func(d *daemon) []string { return d.killed }, []string{"b", "s"}},
+		{"kill, no list", (*Runtime).KillNode, "json", func(d *daemon) []string { return d.killed }, nil},
+		{"remove all", (*Runtime).PurgeNode, "", func(d *daemon) []string { return d.removed }, []string{"a", "b", "s"}},
+		{"kill all", (*Runtime).KillNode, "", func(d *daemon) []string { return d.killed }, []string{"a", "b", "s"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			d := &daemon{containers: map[string]string{"a": kindContainer, "b": kindContainer, "s": kindSandbox}, hangs: map[string]bool{tc.hangs: true}}
+			r := d.runtime(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			err := tc.do(r, ctx)
+			if hangs := tc.hangs != ""; ctx.Err() != nil || hangs != errors.Is(err, container.ErrUnavailable) || hangs != (err != nil) {
+				t.Errorf("error %v, %v", err, ctx.Err())
+			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			got := tc.done(d)
+			if slices.Sort(got); !slices.Equal(got, tc.want) {
+				t.Errorf("done to %v, want %v", got, tc.want)
 			}
 		})
 	}
