@@ -18,6 +18,7 @@ import (
 	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
@@ -77,7 +78,9 @@ type Config struct {
 	Volumes func() ([]string, error)
 	// Pulled is told of each image that was pulled: its size in bytes, and how long it took with the wait for its turn. Default nil:
 	// nobody is told.
-	Pulled func(size int64, took time.Duration)
+	Pulled func(pod types.UID, size int64, took time.Duration)
+	// Pulling is told of each pull for a pod before it waits for its turn. Default nil: nobody is told.
+	Pulling func(pod types.UID)
 	// Parallel is how many pulls may run at a time. Default 5.
 	Parallel int
 	// QPS is how many pulls may begin in a second, after Burst at once; the others fail. Default 0: any number.
@@ -254,6 +257,9 @@ func defaultPolicy(named reference.Named) corev1.PullPolicy {
 
 func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Wanted, k key, logins []login) (*container.Image, error) {
 	began := p.config.Clock.Now()
+	if p.config.Pulling != nil {
+		p.config.Pulling(pod.UID)
+	}
 	p.config.Recorder.Event(w.Of, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", w.Image))
 	var pulling time.Time
 	var img *container.Image
@@ -288,7 +294,7 @@ func (p *Puller) pull(ctx context.Context, pod *corev1.Pod, w Wanted, k key, log
 	}
 	now := p.config.Clock.Now()
 	if p.config.Pulled != nil {
-		p.config.Pulled(img.SizeBytes, now.Sub(began))
+		p.config.Pulled(pod.UID, img.SizeBytes, now.Sub(began))
 	}
 	p.config.Recorder.Event(w.Of, corev1.EventTypeNormal, "Pulled",
 		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.", w.Image,

@@ -57,7 +57,7 @@ func newFixture(secrets map[string]*corev1.Secret) *fixture {
 // restart makes a new Puller, as a new kubelet would.
 func (f *fixture) restart(dir string, secrets func(context.Context, string, string) (*corev1.Secret, error)) {
 	p, err := New(Config{Runtime: f.runtime, Recorder: f.events, Clock: f.clock, Secrets: secrets, Dir: dir, Parallel: 1,
-		Pulled: func(size int64, _ time.Duration) { f.pulled.Add(size) }})
+		Pulled: func(_ types.UID, size int64, _ time.Duration) { f.pulled.Add(size) }})
 	if err != nil {
 		panic(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics"
 )
 
@@ -99,9 +100,23 @@ func (m *Metrics) SleepEnded() { m.sleepsEnded.Inc() }
 // ImageCollected notes that an unused image was removed; the reason is "space" or "age".
 func (m *Metrics) ImageCollected(reason string) { m.imagesCollected.WithLabelValues(reason).Inc() }
 
-// ImagePulled notes how long a pull took, with the wait for its turn. size is in bytes.
-func (m *Metrics) ImagePulled(size int64, took time.Duration) {
+// ImagePulling notes that a pull for a pod begins, or waits for its turn.
+func (m *Metrics) ImagePulling(pod types.UID) {
+	m.starts.mu.Lock()
+	defer m.starts.mu.Unlock()
+	if s := m.starts.all[pod]; s != nil && s.pulling.IsZero() {
+		s.pulling = m.clock.Now()
+	}
+}
+
+// ImagePulled notes how long a pull for a pod took, with the wait for its turn. size is in bytes.
+func (m *Metrics) ImagePulled(pod types.UID, size int64, took time.Duration) {
 	m.imagePulls.WithLabelValues(sizeLabel(size)).Observe(took.Seconds())
+	m.starts.mu.Lock()
+	defer m.starts.mu.Unlock()
+	if s := m.starts.all[pod]; s != nil {
+		s.pulled = m.clock.Now()
+	}
 }
 
 // sizeLabel is upstream's label for images of a size: more than the lower bound.

@@ -5,6 +5,7 @@ package metrics
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,27 +18,45 @@ import (
 // Life returns l with its steps timed. phase is that of a pod as the kubelet last told it: a pod has started when it is Running,
 // unless an earlier kubelet started it.
 func (m *Metrics) Life(l podworker.Life, phase func(*corev1.Pod) corev1.PodPhase) podworker.Life {
-	return &life{Life: l, m: m, phase: phase, pods: map[types.UID]*start{}}
+	return &life{Life: l, m: m, phase: phase}
 }
 
 type life struct {
 	podworker.Life
 	m     *Metrics
 	phase func(*corev1.Pod) corev1.PodPhase
-
-	mu   sync.Mutex // guards pods
-	pods map[types.UID]*start
 }
 
-// start is how a pod came to run; its worker alone uses it.
+// starts are those of the pods that the kubelet works on. Safe for concurrent use.
+type starts struct {
+	mu  sync.Mutex // guards all, and what a start has of pulls
+	all map[types.UID]*start
+}
+
+// start is how a pod came to run; its worker alone uses what is not of pulls.
 type start struct {
 	seen    time.Time
 	pod     *corev1.Pod // as last synced
 	running bool
+	// told: nothing more is to be told of how long it took since the pod was created.
+	told bool
+	// pulling is when its first pull began, pulled when the last one that succeeded was over.
+	pulling, pulled time.Time
+}
+
+// pulls is how long the pod had to wait for images.
+func (s *starts) pulls(of *start) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of.pulled.IsZero() {
+		return 0
+	}
+	return of.pulled.Sub(of.pulling)
 }
 
 func (l *life) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, error) {
 	s, operation := l.begin(pod)
+	l.observe(s, pod)
 	began := l.m.clock.Now()
 	result, err := l.Life.Sync(ctx, pod)
 	l.m.workerDuration.WithLabelValues(operation).Observe(l.m.clock.Since(began).Seconds())
@@ -50,13 +69,13 @@ func (l *life) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, err
 
 // begin says what a sync is: the first, one of a changed pod, or another look at it.
 func (l *life) begin(pod *corev1.Pod) (s *start, operation string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s = l.pods[pod.UID]
+	l.m.starts.mu.Lock()
+	defer l.m.starts.mu.Unlock()
+	s = l.m.starts.all[pod.UID]
 	switch {
 	case s == nil:
-		s = &start{seen: l.m.clock.Now(), running: pod.Status.Phase != "" && pod.Status.Phase != corev1.PodPending}
-		l.pods[pod.UID] = s
+		s = &start{seen: l.m.clock.Now(), running: pod.Status.Phase != "" && pod.Status.Phase != corev1.PodPending, told: pod.Status.StartTime != nil}
+		l.m.starts.all[pod.UID] = s
 		operation = "create"
 	case s.pod != pod:
 		operation = "update"
@@ -67,6 +86,25 @@ func (l *life) begin(pod *corev1.Pod) (s *start, operation string) {
 	return s, operation
 }
 
+// observe tells how long a pod took to start since it was created, when the API server says that all its containers run: with the time
+// that images took, and, as upstream's objective for the start of pods has it, without. One that an earlier kubelet began to start is
+// not told (https://github.com/kubernetes/community/blob/master/sig-scalability/slos/pod_startup_latency.md).
+func (l *life) observe(s *start, pod *corev1.Pod) {
+	if s.told || !allRun(pod) {
+		return
+	}
+	s.told = true
+	took := l.m.clock.Since(pod.CreationTimestamp.Time)
+	l.m.podStartTotal.Observe(took.Seconds())
+	l.m.podStartSLI.Observe((took - l.m.starts.pulls(s)).Seconds())
+}
+
+func allRun(pod *corev1.Pod) bool {
+	return len(pod.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Running == nil
+	})
+}
+
 func (l *life) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Duration) error {
 	began := l.m.clock.Now()
 	err := l.Life.Terminate(ctx, pod, grace)
@@ -75,8 +113,8 @@ func (l *life) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Durati
 }
 
 func (l *life) Forget(pod *corev1.Pod) {
-	l.mu.Lock()
-	delete(l.pods, pod.UID)
-	l.mu.Unlock()
+	l.m.starts.mu.Lock()
+	delete(l.m.starts.all, pod.UID)
+	l.m.starts.mu.Unlock()
 	l.Life.Forget(pod)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/restclient" // requests to the API server, in the registry of the process
@@ -37,6 +38,8 @@ type Metrics struct {
 	terminatedContainers          *metrics.CounterVec
 	workerDuration                *metrics.HistogramVec
 	podStart                      *metrics.Histogram
+	podStartTotal, podStartSLI    *metrics.Histogram
+	starts                        starts
 	relistDuration                *metrics.Histogram
 	relistInterval                *metrics.Histogram
 	lastSeen                      *metrics.Gauge
@@ -50,7 +53,7 @@ var startBuckets = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 
 
 // New returns the metrics of the kubelet of a node.
 func New(node string, c clock.PassiveClock) *Metrics {
-	m := &Metrics{clock: c, registry: metrics.NewKubeRegistry()}
+	m := &Metrics{clock: c, registry: metrics.NewKubeRegistry(), starts: starts{all: map[types.UID]*start{}}}
 	nodeName := m.gaugeVec("node_name", "The node's name. The count is always 1.", "node")
 	m.operations = m.counterVec("runtime_operations_total", "Cumulative number of runtime operations by operation type.", "operation_type")
 	m.operationErrors = m.counterVec("runtime_operations_errors_total", "Cumulative number of runtime operation errors by operation type.", "operation_type")
@@ -68,6 +71,10 @@ func New(node string, c clock.PassiveClock) *Metrics {
 		"Duration in seconds to sync a single pod. Broken down by operation type: create, update, or sync", metrics.DefBuckets, "operation_type")
 	m.podStart = m.histogram("pod_start_duration_seconds",
 		"Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run", startBuckets)
+	m.podStartTotal = m.histogram("pod_start_total_duration_seconds", "Duration in seconds to start a pod since creation, including time to pull "+
+		"images and run init containers, measured from pod creation timestamp to when all its containers are reported as started and observed via watch", startBuckets)
+	m.podStartSLI = m.histogram("pod_start_sli_duration_seconds", "Duration in seconds to start a pod, excluding time to pull images and run init "+
+		"containers, measured from pod creation timestamp to when all its containers are reported as started and observed via watch", startBuckets)
 	m.relistDuration = m.histogram("pleg_relist_duration_seconds", "Duration in seconds for relisting pods in PLEG.", metrics.DefBuckets)
 	m.relistInterval = m.histogram("pleg_relist_interval_seconds", "Interval in seconds between relisting in PLEG.", metrics.DefBuckets)
 	m.lastSeen = m.gauge("pleg_last_seen_seconds", "Timestamp in seconds when PLEG was last seen active.")

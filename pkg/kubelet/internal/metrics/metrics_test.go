@@ -143,14 +143,50 @@ func TestLife(t *testing.T) {
 	if err := l.Terminate(t.Context(), pod, 0); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "start", told(t, m, "kubelet_pod_start"), "kubelet_pod_start_duration_seconds_sum 6", "kubelet_pod_start_duration_seconds_count 1")
+	equal(t, "start", told(t, m, "kubelet_pod_start_duration"), "kubelet_pod_start_duration_seconds_sum 6", "kubelet_pod_start_duration_seconds_count 1")
 	equal(t, "workers", told(t, m, "kubelet_pod_worker_duration_seconds_count"),
 		`kubelet_pod_worker_duration_seconds_count{operation_type="create"} 2`, `kubelet_pod_worker_duration_seconds_count{operation_type="kill"} 1`,
 		`kubelet_pod_worker_duration_seconds_count{operation_type="sync"} 1`, `kubelet_pod_worker_duration_seconds_count{operation_type="update"} 2`)
 	l.Forget(pod)
-	if n := len(l.(*life).pods); n != 1 {
+	if n := len(m.starts.all); n != 1 {
 		t.Errorf("%d pods are remembered, want 1", n)
 	}
+}
+
+// A pod has started when the API server says so of all its containers; images that it waited for do not count against the node.
+func TestLife_SinceCreation(t *testing.T) {
+	clock := testclock.NewFakeClock(time.Unix(1700000000, 0))
+	m := New("n1", clock)
+	l := m.Life(&steps{sync: func() error { return nil }}, func(*corev1.Pod) corev1.PodPhase { return corev1.PodPending })
+	running := corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	sync := func(uid types.UID, st corev1.PodStatus) {
+		t.Helper()
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, CreationTimestamp: metav1.Unix(1700000000, 0)}, Status: st}
+		if _, err := l.Sync(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sync("u", corev1.PodStatus{})
+	sync("old", corev1.PodStatus{StartTime: &metav1.Time{}}) // of an earlier kubelet
+	clock.Step(time.Second)
+	m.ImagePulling("u")
+	clock.Step(2 * time.Second)
+	m.ImagePulling("u") // the first has failed
+	clock.Step(4 * time.Second)
+	m.ImagePulled("u", 1, 4*time.Second)
+	sync("u", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running, {}}})
+	equal(t, "half", told(t, m, "kubelet_pod_start_sli", "kubelet_pod_start_total"),
+		"kubelet_pod_start_sli_duration_seconds_sum 0", "kubelet_pod_start_sli_duration_seconds_count 0",
+		"kubelet_pod_start_total_duration_seconds_sum 0", "kubelet_pod_start_total_duration_seconds_count 0")
+	clock.Step(8 * time.Second)
+	for range 2 {
+		sync("u", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running, running}})
+		sync("old", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running}})
+		clock.Step(time.Second)
+	}
+	equal(t, "all", told(t, m, "kubelet_pod_start_sli", "kubelet_pod_start_total"),
+		"kubelet_pod_start_sli_duration_seconds_sum 9", "kubelet_pod_start_sli_duration_seconds_count 1",
+		"kubelet_pod_start_total_duration_seconds_sum 15", "kubelet_pod_start_total_duration_seconds_count 1")
 }
 
 func TestPods(t *testing.T) {
@@ -296,7 +332,7 @@ func TestDecisions(t *testing.T) {
 	m.SleepEnded()
 	m.ImageCollected("age")
 	for _, size := range []int64{0, 10 << 20, 10<<20 + 1, 1 << 40} {
-		m.ImagePulled(size, time.Second)
+		m.ImagePulled("nobody", size, time.Second)
 	}
 	equal(t, "pulls", slices.DeleteFunc(told(t, m, "kubelet_image_pull"), func(s string) bool { return strings.Contains(s, "_sum{") }),
 		`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="0-10MB"} 1`, `kubelet_image_pull_duration_seconds_count{image_size_in_bytes="10MB-100MB"} 1`,
