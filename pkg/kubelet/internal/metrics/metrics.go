@@ -35,6 +35,7 @@ type Metrics struct {
 	sandboxErrors                 *metrics.CounterVec
 	startedPods, startedPodErrors *metrics.Counter
 	startedContainers             *metrics.CounterVec
+	startedContainerErrors        *metrics.CounterVec
 	terminatedContainers          *metrics.CounterVec
 	workerDuration                *metrics.HistogramVec
 	podStart                      *metrics.Histogram
@@ -66,6 +67,7 @@ func New(node string, c clock.PassiveClock) *Metrics {
 	m.startedPods = m.counter("started_pods_total", "Cumulative number of pods started")
 	m.startedPodErrors = m.counter("started_pods_errors_total", "Cumulative number of errors when starting pods")
 	m.startedContainers = m.counterVec("started_containers_total", "Cumulative number of containers started", "container_type")
+	m.startedContainerErrors = m.counterVec("started_containers_errors_total", "Cumulative number of errors when starting containers", "container_type", "code")
 	m.terminatedContainers = m.counterVec("terminated_containers_total", "Cumulative number of container terminations.", "container_type", "exit_code", "reason")
 	m.workerDuration = m.histogramVec("pod_worker_duration_seconds",
 		"Duration in seconds to sync a single pod. Broken down by operation type: create, update, or sync", metrics.DefBuckets, "operation_type")

@@ -101,7 +101,9 @@ func TestRuntime(t *testing.T) {
 		`kubelet_runtime_operations_errors_total{operation_type="container_status"} 1`,
 		`kubelet_runtime_operations_errors_total{operation_type="create_container"} 1`, `kubelet_runtime_operations_errors_total{operation_type="exec"} 1`,
 		`kubelet_runtime_operations_errors_total{operation_type="exec_sync"} 1`)
-	equal(t, "started", told(t, m, "kubelet_started"), `kubelet_started_containers_total{container_type="init_container"} 1`,
+	m.NotStarted(container.TypeEphemeral, "ErrImagePull")
+	equal(t, "started", told(t, m, "kubelet_started"), `kubelet_started_containers_errors_total{code="ErrImagePull",container_type="ephemeral_container"} 1`,
+		`kubelet_started_containers_total{container_type="init_container"} 1`,
 		"kubelet_started_pods_errors_total 0", "kubelet_started_pods_total 1")
 	if got := told(t, m, `kubelet_runtime_operations_duration_seconds_count{operation_type="exec"}`); len(got) > 0 {
 		t.Errorf("a stream was timed: %v", got)

@@ -119,6 +119,11 @@ func (m *Metrics) Terminated(t container.ContainerType, end *corev1.ContainerSta
 	m.terminatedContainers.WithLabelValues(typeLabel(t), strconv.Itoa(int(end.ExitCode)), end.Reason).Inc()
 }
 
+// NotStarted notes that a container could not be started, by the reason that its status has.
+func (m *Metrics) NotStarted(t container.ContainerType, reason string) {
+	m.startedContainerErrors.WithLabelValues(typeLabel(t), reason).Inc()
+}
+
 func typeLabel(t container.ContainerType) string {
 	switch t {
 	case container.TypeInit:

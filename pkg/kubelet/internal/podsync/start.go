@@ -78,6 +78,7 @@ func (s *Syncer) containers(ctx context.Context, n *notes, look *snapshot.Pod, a
 		delete(n.waiting, name)
 		if w, ok := errors.AsType[*WaitError](err); ok {
 			n.waiting[name] = snapshot.Waiting{Reason: w.Reason, Message: w.Message}
+			s.cfg.NotStarted(st.Of.Type, w.Reason)
 		}
 		n.mu.Unlock()
 		if err != nil {

@@ -118,6 +118,8 @@ type Config struct {
 	Logs podlog.Links
 	// Terminated is told of each container that has ended.
 	Terminated func(t container.ContainerType, end *corev1.ContainerStateTerminated)
+	// NotStarted is told of each container that could not be started, by the reason that its status has.
+	NotStarted func(t container.ContainerType, reason string)
 	// SleepEnded is told of each sleep of a hook that did not last as long as it was to. nil: nobody is told.
 	SleepEnded func()
 	// Starts bounds how many sandboxes and containers are started at once: more only queue up in the engine.

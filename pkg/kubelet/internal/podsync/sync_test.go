@@ -5,6 +5,7 @@ package podsync
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,7 +69,7 @@ func (unclaimed) Prepare(context.Context, *corev1.Pod) error                    
 func (unclaimed) Health(*corev1.Pod, *corev1.Container) []corev1.ResourceStatus { return nil }
 
 // syncer returns a Syncer of a fake engine. Pods are to have the network of the node, for there is no other.
-func syncer(ctx context.Context, t *testing.T, engine *fake.Runtime, st *status.Manager) *Syncer {
+func syncer(ctx context.Context, t *testing.T, engine *fake.Runtime, st *status.Manager, notStarted func(container.ContainerType, string)) *Syncer {
 	t.Helper()
 	clk, recorder, changed := clock.RealClock{}, record.NewFakeRecorder(1000), func(types.UID) {}
 	seen := pleg.New(pleg.Config{Runtime: engine, Clock: clk, Changed: changed})
@@ -79,6 +80,7 @@ func syncer(ctx context.Context, t *testing.T, engine *fake.Runtime, st *status.
 		HostIPs: []string{"192.0.2.1"}, Logs: podlog.Links{Pods: t.TempDir(), Containers: t.TempDir()}, Starts: gate.New(4, time.Minute),
 		Probes:            prober.New(ctx, prober.Config{Exec: engine, Recorder: recorder, Clock: clk, Changed: changed}),
 		RecursiveReadOnly: func(string) bool { return false }, Resources: resources, Terminated: func(container.ContainerType, *corev1.ContainerStateTerminated) {},
+		NotStarted: notStarted,
 		Builder: launch.New(launch.Config{
 			RootDir: t.TempDir(), Volumes: nothing{}, Devices: nothing{}, Claims: nothing{}, Recorder: recorder, Resources: resources,
 			Services:    func(string) []*corev1.Service { return nil },
@@ -111,7 +113,7 @@ func TestSyncer_SlowImage(t *testing.T) {
 				done := make(chan error, 2)
 				go func() { done <- st.Start(ctx) }()
 				go func() {
-					_, err := syncer(ctx, t, engine, st).Sync(ctx, p)
+					_, err := syncer(ctx, t, engine, st, nil).Sync(ctx, p)
 					done <- err
 				}()
 				started := func() (names []string) {
@@ -137,4 +139,31 @@ func TestSyncer_SlowImage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A container that the engine does not make is told of as what its status says, and the others start.
+func TestSyncer_NotStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pod("a", "b")
+		p.Spec.HostNetwork = true
+		engine, st := fake.New(fake.Config{PullAll: true}), status.NewManager(clientfake.NewClientset(p), func(*corev1.Pod) *corev1.Pod { return nil })
+		defer engine.Close()
+		engine.FailOnce("CreateContainer", errors.New("no such device"))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- st.Start(ctx) }()
+		var told []string
+		s := syncer(ctx, t, engine, st, func(_ container.ContainerType, reason string) { told = append(told, reason) })
+		if _, err := s.Sync(ctx, p); err == nil {
+			t.Error("no error")
+		}
+		synctest.Wait()
+		if diff := cmp.Diff([]string{reasonCreate}, told); diff != "" || len(engine.Calls("StartContainer")) != 1 {
+			t.Errorf("%d were started, told (-want +got):\n%s", len(engine.Calls("StartContainer")), diff)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
