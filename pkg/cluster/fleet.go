@@ -186,7 +186,10 @@ func (f *fleet) resumeAll(ctx context.Context) (failed []string, err error) {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup
 	for i, n := range list {
-		all.Go(func() { errs[i] = f.resume(ctx, n) })
+		// One after the other: ranges are noted in one place, and of several at once all but one would have to look again.
+		if n, errs[i] = f.registered(ctx, n); errs[i] == nil {
+			all.Go(func() { errs[i] = f.resume(ctx, n) })
+		}
 	}
 	all.Wait()
 	for i, n := range list {
@@ -294,14 +297,9 @@ func (f *fleet) start(ctx context.Context, n nodes.Node) error {
 	if f.runs(n.Name) {
 		return nil
 	}
-	if n.PodCIDR == "" { // it is new, and among all nodes of the cluster its pods need a range
-		var err error
-		if n.PodCIDR, err = register(ctx, f.admin, f.config, joiner{name: n.Name, ip: n.IP, key: besideKey}); err != nil {
-			return err
-		}
-		if err := f.dir.Write(n); err != nil {
-			return err
-		}
+	n, err := f.registered(ctx, n)
+	if err != nil {
+		return err
 	}
 	if err := f.tellMachine(ctx, n.Name); err != nil {
 		return err
@@ -320,6 +318,19 @@ func (f *fleet) start(ctx context.Context, n nodes.Node) error {
 		f.keep(ctx, n, run)
 	}()
 	return nil
+}
+
+// registered gives a new node that is to run a range for its pods, among all nodes of the cluster.
+func (f *fleet) registered(ctx context.Context, n nodes.Node) (nodes.Node, error) {
+	if n.State != nodes.Running || n.PodCIDR != "" {
+		return n, nil
+	}
+	pods, err := register(ctx, f.admin, f.config, joiner{name: n.Name, ip: n.IP, key: besideKey})
+	if err != nil {
+		return n, err
+	}
+	n.PodCIDR = pods
+	return n, f.dir.Write(n)
 }
 
 // tellMachine tells other machines that the node is behind this one. A node that somebody has deleted registers itself, without that.

@@ -6,18 +6,17 @@
 package chain
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/coreos/go-iptables/iptables"
+	"minik8s.io/minik8s/pkg/network/xtables"
 )
 
-// lockSeconds is how long another user of iptables is waited for.
-const lockSeconds = 10
-
-// Chain is a chain of ours with all the rules in it, and the jumps to it from one of the kernel's, where they come first.
+// Chain is a chain of ours with all the rules in it, and the jumps to it from one of the kernel's, where they come first. Rules and jumps
+// are in the words of iptables-save, by which they are compared, and none of their words has spaces.
 type Chain struct {
 	Table, Name string
 	Rules       [][]string
@@ -25,111 +24,103 @@ type Chain struct {
 	Jumps       [][]string
 }
 
+// Programs are what is needed of those of iptables.
+type Programs interface {
+	Restore(ctx context.Context, text string) error
+	Rules(ctx context.Context, table, chain string) (rules []string, there bool, err error)
+}
+
+var _ Programs = xtables.Programs{}
+
 // Ensure makes all chains and jumps of a family (IPv6, or else IPv4) be there as they should, in the network namespace of the calling
-// thread. What is right is not touched.
-func Ensure(six bool, list []Chain) error { return each(six, list, ensure) }
+// thread. What is right is not touched. What is wrong of a chain is put right in one step.
+func Ensure(six bool, list []Chain) error { return each(xtables.Programs{Six: six}, list, ensure) }
 
 // Remove removes all chains and every jump to them, whatever its conditions are, from the network namespace of the calling thread.
-func Remove(six bool, list []Chain) error { return each(six, list, remove) }
+func Remove(six bool, list []Chain) error { return each(xtables.Programs{Six: six}, list, remove) }
 
-func each(six bool, list []Chain, f func(*iptables.IPTables, Chain) error) error {
-	if len(list) == 0 {
-		return nil
-	}
-	protocol := iptables.ProtocolIPv4
-	if six {
-		protocol = iptables.ProtocolIPv6
-	}
-	ipt, err := iptables.New(iptables.IPFamily(protocol), iptables.Timeout(lockSeconds))
-	if err != nil {
-		return fmt.Errorf("finding iptables: %w", err)
-	}
+// each does something to all chains, of which one that fails keeps no other.
+func each(p Programs, list []Chain, do func(Programs, Chain) error) error {
 	var errs []error
 	for _, c := range list {
-		if err := f(ipt, c); err != nil {
+		if err := do(p, c); err != nil {
 			errs = append(errs, fmt.Errorf("chain %s: %w", c.Name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func ensure(ipt *iptables.IPTables, c Chain) error {
-	exists, err := ipt.ChainExists(c.Table, c.Name)
+func ensure(p Programs, c Chain) error {
+	ctx := context.Background() // programs have their own deadlines
+	have, there, err := p.Rules(ctx, c.Table, c.Name)
 	if err != nil {
 		return err
 	}
-	if !exists {
-		if err := ipt.NewChain(c.Table, c.Name); err != nil {
+	var from []string
+	if there { // else nothing can jump there
+		if from, _, err = p.Rules(ctx, c.Table, c.From); err != nil {
 			return err
 		}
 	}
-	right, err := hasExactly(ipt, c)
+	return restore(ctx, p, c.Table, c.missing(have, there, from))
+}
+
+func remove(p Programs, c Chain) error {
+	ctx := context.Background()
+	_, there, err := p.Rules(ctx, c.Table, c.Name)
+	if err != nil || !there {
+		return err
+	}
+	from, _, err := p.Rules(ctx, c.Table, c.From)
 	if err != nil {
 		return err
 	}
-	if !right {
-		if err := ipt.ClearChain(c.Table, c.Name); err != nil {
-			return err
-		}
-		for _, rule := range c.Rules {
-			if err := ipt.Append(c.Table, c.Name, rule...); err != nil {
-				return err
-			}
-		}
-	}
-	for _, jump := range c.Jumps {
-		if err := ipt.InsertUnique(c.Table, c.From, 1, jump...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return restore(ctx, p, c.Table, c.removal(from))
 }
 
-// hasExactly tells whether a chain holds its rules and no others; their order was ours if so.
-func hasExactly(ipt *iptables.IPTables, c Chain) (bool, error) {
-	list, err := ipt.List(c.Table, c.Name)
-	if err != nil {
-		return false, err
-	}
-	if len(list) != len(c.Rules)+1 { // the first line declares the chain
-		return false, nil
-	}
-	for _, rule := range c.Rules {
-		if ok, err := ipt.Exists(c.Table, c.Name, rule...); err != nil || !ok {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-func remove(ipt *iptables.IPTables, c Chain) error {
-	exists, err := ipt.ChainExists(c.Table, c.Name)
-	if err != nil || !exists {
-		return err
-	}
-	list, err := ipt.List(c.Table, c.From)
-	if err != nil {
-		return err
-	}
-	for _, rule := range list {
-		if spec := jumpTo(rule, c.Name); spec != nil {
-			if err := ipt.DeleteIfExists(c.Table, c.From, spec...); err != nil {
-				return err
-			}
-		}
-	}
-	return ipt.ClearAndDeleteChain(c.Table, c.Name)
-}
-
-// jumpTo returns the specification of a rule in iptables-save's form if it ends in a jump to a chain, nil else.
-func jumpTo(rule, name string) []string {
-	fields := strings.Fields(rule)
-	i := slices.Index(fields, "-j")
-	if len(fields) < 3 || fields[0] != "-A" || i < 0 || i+1 >= len(fields) || fields[i+1] != name {
+func restore(ctx context.Context, p Programs, table string, lines []string) error {
+	if len(lines) == 0 {
 		return nil
 	}
-	for i := range fields {
-		fields[i] = strings.Trim(fields[i], `"`) // our comments are single words
-	}
-	return fields[2:]
+	return p.Restore(ctx, "*"+table+"\n"+strings.Join(lines, "\n")+"\nCOMMIT\n")
 }
+
+// missing are the lines for iptables-restore that make the chain what it should be, none if it is; have are its rules, from those of where
+// it is jumped to from.
+func (c Chain) missing(have []string, there bool, from []string) (lines []string) {
+	want := make([]string, len(c.Rules))
+	for i, r := range c.Rules {
+		want[i] = appended(c.Name, r)
+	}
+	if !there || !slices.EqualFunc(want, have, same) {
+		lines = append([]string{declared(c.Name)}, want...) // to declare a chain empties it
+	}
+	for _, jump := range c.Jumps {
+		line := appended(c.From, jump)
+		if !slices.ContainsFunc(from, func(other string) bool { return same(line, other) }) {
+			lines = append(lines, "-I "+c.From+" 1 "+strings.Join(jump, " "))
+		}
+	}
+	return lines
+}
+
+// removal are the lines for iptables-restore that take the chain away, with all jumps to it.
+func (c Chain) removal(from []string) []string {
+	lines := []string{declared(c.Name)}
+	for _, rule := range from {
+		words := strings.Fields(rule)
+		if i := slices.Index(words, "-j"); i >= 0 && i+1 < len(words) && words[i+1] == c.Name {
+			lines = append(lines, "-D"+strings.TrimPrefix(rule, "-A"))
+		}
+	}
+	return append(lines, "-X "+c.Name)
+}
+
+func declared(name string) string { return ":" + name + " - [0:0]" }
+
+func appended(chain string, rule []string) string {
+	return "-A " + chain + " " + strings.Join(rule, " ")
+}
+
+// same compares two rules, of which one may have its words in quotation marks.
+func same(a, b string) bool { return strings.ReplaceAll(a, `"`, "") == strings.ReplaceAll(b, `"`, "") }

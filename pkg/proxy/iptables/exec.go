@@ -4,15 +4,11 @@
 package iptables
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"os/exec"
-	"strings"
-	"time"
 
 	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/network/ruleset"
+	"minik8s.io/minik8s/pkg/network/xtables"
 	"minik8s.io/minik8s/pkg/proxy/model"
 )
 
@@ -28,7 +24,7 @@ type Commands interface {
 	Generation() (generation uint32, ok bool)
 }
 
-// Exec runs the real programs, in the nf_tables or the legacy flavour, whichever the host has.
+// Exec runs the real programs.
 type Exec struct {
 	Family model.Family
 	// NetNS is the path of the network namespace to work in, empty for the process's own.
@@ -37,18 +33,16 @@ type Exec struct {
 
 var _ Commands = Exec{}
 
-// lockWait is how long, in seconds, the programs wait for the lock that all users of legacy iptables share.
-const lockWait = "5"
+func (e Exec) programs() xtables.Programs {
+	return xtables.Programs{Six: e.Family == model.IPv6, NetNS: e.NetNS}
+}
 
 // Restore implements Commands.
-func (e Exec) Restore(ctx context.Context, text string) error {
-	_, err := e.run(ctx, text, e.program()+"-restore", "--noflush", "-w", lockWait)
-	return err
-}
+func (e Exec) Restore(ctx context.Context, text string) error { return e.programs().Restore(ctx, text) }
 
 // Save implements Commands.
 func (e Exec) Save(ctx context.Context, table string) (string, error) {
-	return e.run(ctx, "", e.program()+"-save", "-t", table)
+	return e.programs().Save(ctx, table)
 }
 
 // Generation implements Commands.
@@ -60,30 +54,4 @@ func (e Exec) Generation() (generation uint32, ok bool) {
 		return 0, false
 	}
 	return generation, ok
-}
-
-func (e Exec) program() string {
-	if e.Family == model.IPv6 {
-		return "ip6tables"
-	}
-	return "iptables"
-}
-
-// patience is how long a program may take; one that restores 5,000 Services at once takes seconds.
-const patience = 2 * time.Minute
-
-func (e Exec) run(ctx context.Context, stdin, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Stdin = strings.NewReader(stdin)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := namespace.Do(e.NetNS, cmd.Start); err != nil {
-		return "", fmt.Errorf("starting %s: %w", name, err)
-	}
-	if err := cmd.Wait(); err != nil {
-		return "", fmt.Errorf("running %s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
-	}
-	return stdout.String(), nil
 }
