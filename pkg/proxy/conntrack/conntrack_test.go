@@ -5,7 +5,10 @@ package conntrack
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
+	"os/exec"
 	"slices"
 	"testing"
 
@@ -13,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"minik8s.io/minik8s/pkg/machinetest"
+	"minik8s.io/minik8s/pkg/network/namespacetest"
 	"minik8s.io/minik8s/pkg/proxy/model"
 )
 
@@ -93,4 +98,52 @@ func TestRetry(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A namespace is told to have no flows until it has one, and then that is found.
+func TestClean(t *testing.T) {
+	machinetest.Root(t, "for a network namespace")
+	machinetest.Programs(t, "iptables")
+	n := namespacetest.New(t)
+	var empty bool
+	ask := func() error { empty = none(); return nil }
+	if err := n.Do(ask); err != nil || !empty {
+		t.Fatalf("a new namespace is empty = %t, %v", empty, err)
+	}
+	service := netip.MustParseAddrPort("127.0.0.1:53")
+	var v View
+	v.Add(&model.Service{Ports: []model.ServicePort{{
+		Name: model.PortName{Service: "dns", Protocol: corev1.ProtocolUDP}, ClusterIP: service.Addr(), Port: service.Port(), Serving: []netip.AddrPort{service},
+	}}}, true)
+	clean := func(want uint) {
+		t.Helper()
+		if got, err := Clean(n.Path(), model.IPv4, &v); err != nil || got != want {
+			t.Errorf("%d flows were deleted, want %d: %v", got, want, err)
+		}
+	}
+	clean(0)
+	if err := n.Do(func() error {
+		// Flows are followed where a rule asks for that.
+		if out, err := exec.Command("iptables", "-A", "OUTPUT", "-m", "conntrack", "--ctstate", "INVALID", "-j", "DROP").CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		server, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(service))
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		client, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(service))
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		_, err = client.Write([]byte("x"))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Do(ask); err != nil || empty {
+		t.Errorf("with a flow the namespace is empty = %t, %v", empty, err)
+	}
+	clean(1)
 }
