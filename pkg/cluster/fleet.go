@@ -184,10 +184,13 @@ func (f *fleet) resumeAll(ctx context.Context) (failed []string, err error) {
 		list = append(list, n)
 	}
 	errs := make([]error, len(list))
-	var all sync.WaitGroup
 	for i, n := range list {
 		// One after the other: ranges are noted in one place, and of several at once all but one would have to look again.
-		if n, errs[i] = f.registered(ctx, n); errs[i] == nil {
+		list[i], errs[i] = f.registered(ctx, n)
+	}
+	var all sync.WaitGroup
+	for i, n := range list {
+		if errs[i] == nil {
 			all.Go(func() { errs[i] = f.resume(ctx, n) })
 		}
 	}
