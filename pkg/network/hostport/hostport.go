@@ -102,13 +102,13 @@ const lookAgain = 30 * time.Second
 // New returns the Manager of a cluster on the iptables of the network namespace at a path, by default ("") that of the process;
 // ip6tables are used if they are there.
 func New(cluster, netNS string) (*Manager, error) {
-	v4, err := programs4()
+	v4, err := iptables.NewWithProtocol(iptables.ProtocolIPv4)
 	if err != nil {
 		return nil, fmt.Errorf("finding iptables: %w", err)
 	}
 	m := &Manager{chains: ChainsOf(cluster), netNS: netNS, v4: v4, localnet: routeLocalnet, flows: forgetFlows, published: map[types.UID]publication{}, stale: map[flowsTo]bool{},
 		generation: ruleset.Generation}
-	if v6, err := programs6(); err == nil {
+	if v6, err := iptables.NewWithProtocol(iptables.ProtocolIPv6); err == nil {
 		err := m.inside(func() error { _, err := v6.ListChains(table); return err })
 		if err == nil {
 			m.v6 = v6
@@ -116,12 +116,6 @@ func New(cluster, netNS string) (*Manager, error) {
 	}
 	return m, nil
 }
-
-// programs4 and programs6 are those of the machine, which are asked for their version once for all nodes.
-var (
-	programs4 = sync.OnceValues(func() (*iptables.IPTables, error) { return iptables.NewWithProtocol(iptables.ProtocolIPv4) })
-	programs6 = sync.OnceValues(func() (*iptables.IPTables, error) { return iptables.NewWithProtocol(iptables.ProtocolIPv6) })
-)
 
 // inside does something in the node's network namespace.
 func (m *Manager) inside(f func() error) error { return namespace.Do(m.netNS, f) }

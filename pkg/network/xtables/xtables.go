@@ -32,6 +32,9 @@ const lockWait = "10"
 // patience is how long a program may take; one that restores 5,000 Services at once takes seconds.
 const patience = 2 * time.Minute
 
+// dying is how long what a program has started, such as modprobe, may hold its output open after it has ended or was killed.
+const dying = 2 * time.Second
+
 // Restore applies iptables-restore text without flushing what it does not mention. Each table is changed atomically.
 func (p Programs) Restore(ctx context.Context, text string) error {
 	_, err := p.run(ctx, text, p.name()+"-restore", "--noflush", "-w", lockWait)
@@ -71,7 +74,7 @@ func (p Programs) run(ctx context.Context, stdin, name string, args ...string) (
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Stdin = strings.NewReader(stdin)
+	cmd.Stdin, cmd.WaitDelay = strings.NewReader(stdin), dying
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := namespace.Do(p.NetNS, cmd.Start); err != nil {
