@@ -22,27 +22,12 @@ import (
 
 // rest measures what a node with pods takes when nothing happens: the difference between a cluster with it and one that has the
 // same objects and no node.
-func (b *bench) rest(ctx context.Context, n *node, calls *calls) error {
-	const name = "rest"
-	if err := n.starts(ctx, name, b.resting); err != nil {
-		return err
-	}
-	objects, err := n.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: group + "=" + name})
+func (b *bench) rest(ctx context.Context, calls *calls) error {
+	whole, objects, err := b.with(ctx, calls)
 	if err != nil {
 		return err
 	}
-	registered, err := n.client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	whole, err := b.idling(ctx, n, calls)
-	if err != nil {
-		return err
-	}
-	if err := n.stops(ctx, b.engine, name, b.resting); err != nil {
-		return err
-	}
-	alone, err := b.without(ctx, registered, objects.Items, calls)
+	alone, err := b.without(ctx, objects, calls)
 	if err != nil {
 		return err
 	}
@@ -65,19 +50,51 @@ func (b *bench) rest(ctx context.Context, n *node, calls *calls) error {
 // none is a bound that only 0 is within: a bound of 0 is no bound.
 const none = 1e-3
 
+// objects are what a cluster with a node has in its store.
+type objects struct {
+	node *corev1.Node
+	pods []corev1.Pod
+}
+
+// with is what a cluster with a node takes, and what it has in its store meanwhile.
+func (b *bench) with(ctx context.Context, calls *calls) (_ idle, _ objects, err error) {
+	n, err := b.startNode(ctx, "rest")
+	if err != nil {
+		return idle{}, objects{}, err
+	}
+	defer func() { err = errors.Join(err, n.end(ctx)) }()
+	const name = "rest"
+	if err := n.starts(ctx, name, b.resting); err != nil {
+		return idle{}, objects{}, err
+	}
+	pods, err := n.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: group + "=" + name})
+	if err != nil {
+		return idle{}, objects{}, err
+	}
+	registered, err := n.client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
+	if err != nil {
+		return idle{}, objects{}, err
+	}
+	whole, err := b.idling(ctx, n, calls)
+	if err != nil {
+		return idle{}, objects{}, err
+	}
+	return whole, objects{node: registered, pods: pods.Items}, n.stops(ctx, b.engine, name, b.resting)
+}
+
 // without is what a control plane with the same objects takes.
-func (b *bench) without(ctx context.Context, registered *corev1.Node, pods []corev1.Pod, calls *calls) (_ idle, err error) {
+func (b *bench) without(ctx context.Context, of objects, calls *calls) (_ idle, err error) {
 	n, err := b.startNode(ctx, "alone", "--nodes", "0")
 	if err != nil {
 		return idle{}, err
 	}
 	defer func() { err = errors.Join(err, n.end(ctx)) }()
-	if err := n.register(ctx, registered); err != nil {
+	if err := n.register(ctx, of.node); err != nil {
 		return idle{}, err
 	}
 	api := n.client.CoreV1().Pods("default")
-	for i := range pods {
-		p := &pods[i]
+	for i := range of.pods {
+		p := &of.pods[i]
 		status := p.Status
 		p.ResourceVersion, p.UID = "", ""
 		made, err := api.Create(ctx, p, metav1.CreateOptions{})
