@@ -145,7 +145,8 @@ func (r *Reconciler) listen(node *corev1.Node, lease *coordinationv1.Lease, now 
 	if !known || last.uid != node.UID {
 		last = heartbeat{uid: node.UID, heard: now}
 	}
-	if lease.Spec.RenewTime != nil && last.lease.Before(lease.Spec.RenewTime) {
+	// Any other time will do, not only a later one: the node's clock may have been set back.
+	if lease.Spec.RenewTime != nil && !last.lease.Equal(lease.Spec.RenewTime) {
 		last.lease, last.heard = *lease.Spec.RenewTime, now
 	}
 	if c := condition(node, corev1.NodeReady); c != nil && !last.status.Equal(&c.LastHeartbeatTime) {

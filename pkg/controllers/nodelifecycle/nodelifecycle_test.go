@@ -27,6 +27,7 @@ import (
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
 	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
+	"minik8s.io/minik8s/pkg/machinetest"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -118,6 +119,45 @@ func TestReconciler_SilentNode_LooksAtItsOwnPods(t *testing.T) {
 		elsewhere = append(elsewhere, podOn("live", fmt.Sprintf("elsewhere-%d", i)))
 	}
 	controllertest.Bystanders(t, silentNode(), elsewhere...)
+}
+
+// Clocks are set by hours, forward and back: a node that renews its lease stays Ready, and one that does not is found out.
+func TestReconciler_ClockIsSet(t *testing.T) {
+	began := time.Now()
+	n := node("n", corev1.ConditionTrue)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "n"}}
+	c := controllertest.NewClientBuilder().WithObjects(n, lease).WithStatusSubresource(&corev1.Node{}).Build()
+	clock := clocktesting.NewFakeClock(began)
+	r := &Reconciler{Client: c, Live: controllertest.Live(c), Events: &record.FakeRecorder{}, Clock: clock}
+	passed := time.Duration(0)
+	pass := func(set time.Duration, renewed bool, want corev1.ConditionStatus) {
+		t.Helper()
+		// More than the grace, in steps of a renewal each.
+		for range 8 {
+			passed += 10 * time.Second
+			clock.SetTime(machinetest.ClockSet(began.Add(passed), set))
+			if renewed {
+				lease.Spec.RenewTime = &metav1.MicroTime{Time: clock.Now().Round(0)}
+				if err := c.Update(t.Context(), lease); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var now corev1.Node
+		if err := c.Get(t.Context(), types.NamespacedName{Name: "n"}, &now); err != nil {
+			t.Fatal(err)
+		}
+		if got := condition(&now, corev1.NodeReady); got.Status != want || (len(now.Spec.Taints) > 0) != (want != corev1.ConditionTrue) {
+			t.Errorf("set by %s, renewed %v: %+v, taints %v", set, renewed, got, now.Spec.Taints)
+		}
+	}
+	pass(0, true, corev1.ConditionTrue)
+	pass(2*time.Hour, true, corev1.ConditionTrue)
+	pass(-3*time.Hour, true, corev1.ConditionTrue)
+	pass(3*time.Hour, false, corev1.ConditionUnknown)
 }
 
 // A watch of leases may stand still while all kubelets renew theirs.

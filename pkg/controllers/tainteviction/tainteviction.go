@@ -125,7 +125,8 @@ func (r *Reconciler) start(key types.NamespacedName, pod *corev1.Pod, taints []c
 	if r.timers == nil {
 		r.timers = map[types.NamespacedName]timer{}
 	}
-	t := timer{uid: pod.UID, start: since(pod, taints, now)}
+	// From here on it counts by the clock of this process, which nobody can set.
+	t := timer{uid: pod.UID, start: now.Add(since(pod, taints, now).Sub(now))}
 	r.timers[key] = t
 	return t.start
 }

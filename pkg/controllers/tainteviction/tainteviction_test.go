@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
+	"minik8s.io/minik8s/pkg/machinetest"
 )
 
 var (
@@ -124,6 +125,31 @@ func TestReconcile_Timer(t *testing.T) {
 	}
 	if err := c.Get(t.Context(), request.NamespacedName, &corev1.Pod{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the pod is still there: %v", err)
+	}
+}
+
+// A pod that is tolerated for a while is so for as long, whatever is done to the clock on the wall meanwhile.
+func TestReconcile_ClockIsSet(t *testing.T) {
+	for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
+		began := time.Now()
+		tainted := taint
+		tainted.TimeAdded = &metav1.Time{Time: began.Round(0)}
+		c := controllertest.NewClientBuilder().WithObjects(pod(tolerate(ptr.To[int64](60))), node(tainted)).WithStatusSubresource(&corev1.Pod{}).Build()
+		clock := clocktesting.NewFakePassiveClock(began)
+		r := &Reconciler{Client: c, Events: &record.FakeRecorder{}, Clock: clock}
+		for _, step := range []struct {
+			at   time.Time
+			left time.Duration
+		}{{began, time.Minute}, {machinetest.ClockSet(began.Add(20*time.Second), by), 40 * time.Second}, {machinetest.ClockSet(began.Add(time.Minute), by), 0}} {
+			clock.SetTime(step.at)
+			result, err := r.Reconcile(t.Context(), request)
+			if err != nil || result.RequeueAfter.Round(2*time.Second) != step.left {
+				t.Errorf("set by %s, at %s: %v, %v, want %s", by, step.at, result, err, step.left)
+			}
+			if err := c.Get(t.Context(), request.NamespacedName, &corev1.Pod{}); apierrors.IsNotFound(err) != (step.left == 0) {
+				t.Errorf("set by %s, at %s: the pod: %v", by, step.at, err)
+			}
+		}
 	}
 }
 

@@ -54,7 +54,12 @@ func openStore(dir string, now time.Time) (*store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory of images: %w", err)
 	}
-	err := each(dir, func(b *brought) { s.images[b.ID] = b }, func(string) {})
+	err := each(dir, func(b *brought) {
+		if b.Since.After(now) {
+			b.Since = now // the clock was set back: an image of the future would never be old enough
+		}
+		s.images[b.ID] = b
+	}, func(string) {})
 	if err != nil {
 		return nil, fmt.Errorf("reading what images were brought: %w", err)
 	}

@@ -138,6 +138,21 @@ func TestCollector(t *testing.T) {
 	}
 }
 
+// An image that was pulled before the clock was set back can be removed soon.
+func TestCollector_ClockSetBack(t *testing.T) {
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c := &collection{t: t, dir: t.TempDir(), clock: testingclock.NewFakeClock(began), runtime: fake.New(fake.Config{PullAll: true})}
+	c.pull(c.start(), "a:1", corev1.PullIfNotPresent)
+	c.clock.SetTime(began.Add(-2 * time.Hour))
+	collector := NewCollector(c.start(), Limits{MinAge: 2 * time.Minute})
+	for _, want := range []int64{0, 1 << 20} {
+		if freed, err := collector.Collect(t.Context(), 1); err != nil || freed != want {
+			t.Errorf("freed %d, %v, want %d", freed, err, want)
+		}
+		c.clock.Step(2 * time.Minute)
+	}
+}
+
 func TestCollector_Age(t *testing.T) {
 	c := &collection{t: t, dir: "", clock: testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), runtime: fake.New(fake.Config{PullAll: true})}
 	p := c.start()

@@ -32,7 +32,13 @@ type Manager struct {
 	clock  clock.PassiveClock
 
 	mu     sync.Mutex
-	tokens map[key]*authenticationv1.TokenRequest
+	tokens map[key]issued
+}
+
+// issued is a token and when, by the clock on the wall, this node got it.
+type issued struct {
+	*authenticationv1.TokenRequest
+	at time.Time
 }
 
 type key struct {
@@ -45,7 +51,7 @@ type key struct {
 
 // New returns a Manager without tokens.
 func New(client kubernetes.Interface, c clock.PassiveClock) *Manager {
-	return &Manager{client: client, clock: c, tokens: map[key]*authenticationv1.TokenRequest{}}
+	return &Manager{client: client, clock: c, tokens: map[key]issued{}}
 }
 
 // Get returns a token for what the projection asks. A token that could not be renewed is returned as long as it is
@@ -68,15 +74,15 @@ func (m *Manager) Request(
 		k.expirationSeconds = *p.ExpirationSeconds
 	}
 	m.mu.Lock()
-	have := m.tokens[k]
+	have, had := m.tokens[k]
 	m.mu.Unlock()
-	now := m.clock.Now()
-	if have != nil && !due(have, now) {
+	now := m.clock.Now().Round(0) // what is compared is what clocks on the wall say
+	if had && !due(have, now) {
 		return have.Status, nil
 	}
 	got, err := m.request(ctx, k)
 	if err != nil {
-		if have != nil && now.Before(have.Status.ExpirationTimestamp.Time) {
+		if had && now.Before(have.Status.ExpirationTimestamp.Time) {
 			klog.FromContext(ctx).Error(err, "Renewing a service account token failed, keeping the old one",
 				"pod", klog.KObj(pod), "serviceAccount", k.serviceAccount)
 			return have.Status, nil
@@ -85,7 +91,7 @@ func (m *Manager) Request(
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tokens[k] = got
+	m.tokens[k] = issued{got, now}
 	return got.Status, nil
 }
 
@@ -118,14 +124,15 @@ func (m *Manager) request(ctx context.Context, k key) (*authenticationv1.TokenRe
 	return got, nil
 }
 
-// due says whether 80 % of the token's life or maxAge have passed.
-func due(t *authenticationv1.TokenRequest, now time.Time) bool {
+// due says whether 80 % of the token's life or maxAge have passed. A clock that was set back may have made it one of the future,
+// which the API server refuses.
+func due(t issued, now time.Time) bool {
 	if t.Spec.ExpirationSeconds == nil {
 		return true
 	}
 	life := time.Duration(*t.Spec.ExpirationSeconds) * time.Second
-	issued := t.Status.ExpirationTimestamp.Add(-life)
-	return now.After(issued.Add(life*8/10)) || now.After(issued.Add(maxAge))
+	begin := t.Status.ExpirationTimestamp.Add(-life)
+	return now.After(begin.Add(life*8/10)) || now.After(begin.Add(maxAge)) || now.Before(t.at)
 }
 
 func undecided(err error) bool {

@@ -74,6 +74,11 @@ func TestGet(t *testing.T) {
 	get("t3")
 	step(24*time.Hour + time.Second)
 	get("t4")
-	m.Forget("u")
+	// The clock is set back, and then goes on.
+	step(-2 * time.Hour)
 	get("t5")
+	step(time.Minute)
+	get("t5")
+	m.Forget("u")
+	get("t6")
 }
