@@ -234,6 +234,14 @@ func TestRun(t *testing.T) {
 	if since, err := d.Since("x"); since.Before(began) || since.After(time.Now()) || err != nil {
 		t.Errorf("it runs since %v, %v, and began after %v", since, err, began)
 	}
+	// The clock was an hour ahead when it began.
+	ahead := time.Now().Add(time.Hour)
+	if err := os.Chtimes(d.run("x"), ahead, ahead); err != nil {
+		t.Fatal(err)
+	}
+	if since, err := d.Since("x"); since.Before(began.Add(-3*time.Second)) || since.After(time.Now()) || err != nil {
+		t.Errorf("with a clock that was set back it runs since %v, %v, and began after %v", since, err, began)
+	}
 	if pid, err := d.Pid("x"); pid != cmd.Process.Pid || err != nil {
 		t.Errorf("got %d, %v, want %d", pid, err, cmd.Process.Pid)
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -62,13 +63,39 @@ func (d Dir) Pid(name string) (int, error) {
 	return int(whole.Pid), nil
 }
 
-// Since is when the process that runs a cluster began to, or the last one that did.
+// Since is when the process that runs a cluster began to, or the last one that did, by the clock on the wall as it is now.
 func (d Dir) Since(name string) (time.Time, error) {
 	info, err := os.Stat(d.run(name))
 	if err != nil {
 		return time.Time{}, fmt.Errorf("asking since when cluster %q runs: %w", name, err)
 	}
-	return info.ModTime(), nil
+	if !info.ModTime().After(time.Now()) {
+		return info.ModTime(), nil
+	}
+	// The clock was set back. How long ago a process began the kernel knows all the same.
+	pid, err := d.Pid(name)
+	if err != nil || pid == 0 {
+		return info.ModTime(), err
+	}
+	began, err := startOf(pid)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("asking since when cluster %q runs: %w", name, err)
+	}
+	return began, nil
+}
+
+// startOf is when a process began, to the second and not too late.
+func startOf(pid int) (time.Time, error) {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return time.Time{}, err
+	}
+	stat, err := process.Stat()
+	if err != nil {
+		return time.Time{}, err
+	}
+	seconds, err := stat.StartTime()
+	return time.Unix(int64(seconds), 0), err
 }
 
 // Process is a process that runs a cluster. It stays that one when the number is given to another.
