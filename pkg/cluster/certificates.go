@@ -219,13 +219,13 @@ func (c *credentials) renewFiles(publish func(admin pki.Pair) error) (next time.
 
 // keepFiles renews files until ctx ends. It tries again what fails, for instance because the disk is full.
 func (c *credentials) keepFiles(ctx context.Context, publish func(admin pki.Pair) error) error {
-	const retry, longest = time.Minute, time.Hour // a clock may be set
+	const longest = time.Minute // the clock may be set
 	for {
 		next, err := c.renewFiles(publish)
 		wait := min(time.Until(next), longest)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Certificates could not be renewed")
-			wait = retry
+			wait = longest
 		}
 		select {
 		case <-time.After(wait):
@@ -332,13 +332,13 @@ func (s *serving) RunOnce(context.Context) error {
 
 // Run implements dynamiccertificates.ControllerRunner: it tells listeners when there is another certificate.
 func (s *serving) Run(ctx context.Context, _ int) {
-	const retry, longest = time.Minute, time.Hour
+	const longest = time.Minute // the clock may be set
 	for {
 		at, err := s.RenewAt()
 		wait := min(time.Until(at), longest)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "The API server's certificate could not be renewed")
-			wait = retry
+			wait = longest
 		}
 		select {
 		case <-time.After(wait):

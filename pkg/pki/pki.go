@@ -32,6 +32,10 @@ const (
 // Backdate is how long before its making a certificate is valid, because the clocks of nodes may differ.
 const Backdate = 5 * time.Minute
 
+// CABackdate is the same of a CA, which nobody makes anew when the machine's clock is set back, by a time zone or to what a time
+// server says.
+const CABackdate = 24 * time.Hour
+
 // Pair is a certificate and its private key, both PEM.
 type Pair struct{ Cert, Key []byte }
 
@@ -56,6 +60,8 @@ type Request struct {
 	Client bool
 	// Lifetime from now on; default that of the CA.
 	Lifetime time.Duration
+	// NotBefore is from when on it is valid; default Backdate ago.
+	NotBefore time.Time
 }
 
 // usages are what the certificate may be used for.
@@ -89,6 +95,7 @@ func NewCA(commonName string) (*CA, error) {
 		return nil, fmt.Errorf("generating CA key: %w", err)
 	}
 	t := template(commonName, CALifetime)
+	t.NotBefore = time.Now().Add(-CABackdate)
 	t.IsCA, t.BasicConstraintsValid = true, true
 	t.KeyUsage = x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
@@ -129,6 +136,9 @@ func (c *CA) Issue(r Request) (Pair, error) {
 		life = c.Lifetime
 	}
 	t := template(r.CommonName, life)
+	if !r.NotBefore.IsZero() {
+		t.NotBefore = r.NotBefore
+	}
 	t.Subject.Organization = r.Organizations
 	t.KeyUsage = x509.KeyUsageDigitalSignature
 	t.ExtKeyUsage = r.usages()

@@ -128,6 +128,31 @@ func TestFits(t *testing.T) {
 	}
 }
 
+// A cluster that was just made has certificates that are valid when its clock is set back by hours.
+func TestIssue_ClockSetBack(t *testing.T) {
+	ca, err := NewCA("ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	then := time.Now().Add(-23 * time.Hour)
+	p, err := ca.Issue(Request{CommonName: "s", Hosts: []string{"s"}, NotBefore: then})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := ParseCertificate(p.Cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.Cert)
+	if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: "s", CurrentTime: then.Add(time.Minute)}); err != nil {
+		t.Error(err)
+	}
+	if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: "s", CurrentTime: then.Add(-time.Minute)}); err == nil {
+		t.Error("it is valid before it is to be")
+	}
+}
+
 func TestRenewAt(t *testing.T) {
 	t.Parallel()
 	ca, err := NewCA("ca")

@@ -323,7 +323,8 @@ func serving(c Config) (_ *genericapiserver.SecureServingInfo, _ *rest.Config, c
 	}
 	pair, err := ca.Issue(pki.Request{
 		CommonName: genericapiserver.LoopbackClientServerNameOverride, Hosts: []string{genericapiserver.LoopbackClientServerNameOverride},
-		Lifetime: pki.CALifetime, // its key never leaves the memory of this process
+		// Its key never leaves the memory of this process.
+		NotBefore: time.Now().Add(-pki.CABackdate), Lifetime: pki.CALifetime,
 	})
 	if err != nil {
 		return nil, nil, nil, err

@@ -17,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A clock that jumps two hours ahead, and back, restarts nothing; the node stays Ready, and new pods are, too.
+// A clock that jumps by hours, back and ahead, restarts and evicts nothing; the node stays Ready, also for longer than it may be
+// silent, and new pods are, too.
 func TestClock(t *testing.T) {
 	m := up(t)
 	others, err := m.client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
@@ -26,38 +27,38 @@ func TestClock(t *testing.T) {
 	}
 	m.create(probed("steady"))
 	before := m.await("Ready", "steady", running)
-	for n, jump := range []string{"+2 hours", "-2 hours"} {
+	since := m.readySince()
+	// The first one is to a time before the cluster was started, and back.
+	for n, jump := range []string{"-2 hours", "+4 hours", "-2 hours"} {
 		if out, err := exec.Command("date", "--set", jump).CombinedOutput(); err != nil {
 			t.Fatalf("date --set %s: %v: %s", jump, err, out)
 		}
+		jumped := time.Now()
 		name := fmt.Sprint("jumped-", n)
 		m.create(probed(name))
 		m.await("Ready", name, running)
-		m.eventually("a node that says that it is Ready", func(ctx context.Context) error {
+		m.eventually("a lease that is renewed, for longer than a node may be silent", func(ctx context.Context) error {
 			lease, err := m.client.CoordinationV1().Leases("kube-node-lease").Get(ctx, "minik8s-vm", metav1.GetOptions{})
-			if err == nil && time.Since(lease.Spec.RenewTime.Time).Abs() > 40*time.Second {
-				err = fmt.Errorf("its lease is of %s", lease.Spec.RenewTime)
-			}
 			if err != nil {
 				return err
 			}
-			node, err := m.client.CoreV1().Nodes().Get(ctx, "minik8s-vm", metav1.GetOptions{})
-			if err != nil {
-				return err
+			if renewed := lease.Spec.RenewTime.Time; time.Since(renewed).Abs() > 40*time.Second || renewed.Sub(jumped.Round(0)) < time.Minute {
+				return fmt.Errorf("it is of %s", renewed)
 			}
-			for _, c := range node.Status.Conditions {
-				if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-					return nil
-				}
-			}
-			return fmt.Errorf("%v", node.Status.Conditions)
+			return nil
 		})
+		if now := m.readySince(); !now.Equal(since) {
+			t.Errorf("date --set %s: the node is Ready since %s, and was since %s", jump, now, since)
+		}
+		if s, err := m.Status(t.Context()); err != nil || !s.Ready {
+			t.Errorf("date --set %s: %+v, %v", jump, s, err)
+		}
 	}
 	after := m.await("Ready still", "steady", running)
 	if was, is := before.Status.ContainerStatuses[0], after.Status.ContainerStatuses[0]; is.ContainerID != was.ContainerID || is.RestartCount != was.RestartCount {
 		t.Errorf("its container was %s, and is %s", was.String(), is.String())
 	}
-	for _, name := range []string{"steady", "jumped-0", "jumped-1"} {
+	for _, name := range []string{"steady", "jumped-0", "jumped-1", "jumped-2"} {
 		if err := m.client.CoreV1().Pods("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
@@ -69,6 +70,22 @@ func TestClock(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// readySince is when the node became Ready.
+func (m machine) readySince() time.Time {
+	m.Helper()
+	node, err := m.client.CoreV1().Nodes().Get(m.Context(), "minik8s-vm", metav1.GetOptions{})
+	if err != nil {
+		m.Fatal(err)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	m.Fatalf("it is not Ready: %v", node.Status.Conditions)
+	return time.Time{}
 }
 
 // probed is a pod whose probes begin a while after its start.
