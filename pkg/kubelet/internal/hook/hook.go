@@ -39,8 +39,8 @@ type Runner struct {
 // maxOutput bounds what is kept of a hook's output.
 const maxOutput = 10 << 10
 
-// Run runs h in or against the container with the given id. podIP is where HTTP goes. A tcpSocket handler does nothing,
-// as upstream.
+// Run runs h in or against the container with the given id. podIP is where HTTP goes. A tcpSocket handler fails, as
+// it does upstream.
 func (r *Runner) Run(ctx context.Context, h *corev1.LifecycleHandler, c *corev1.Container, id, podIP string) error {
 	switch {
 	case h.Exec != nil:
@@ -81,10 +81,8 @@ func (r *Runner) Run(ctx context.Context, h *corev1.LifecycleHandler, c *corev1.
 		case <-t.C():
 			return nil
 		}
-	case h.TCPSocket != nil:
-		return nil
 	default:
-		return fmt.Errorf("lifecycle hook of container %q has no handler that is known", c.Name)
+		return fmt.Errorf("lifecycle hook of container %q: invalid handler: %v", c.Name, h)
 	}
 }
 

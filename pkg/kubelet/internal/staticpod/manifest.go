@@ -32,6 +32,7 @@ import (
 
 	corepod "minik8s.io/minik8s/pkg/apis/core/pod"
 	"minik8s.io/minik8s/pkg/apis/core/podreference"
+	"minik8s.io/minik8s/pkg/apis/core/podspec"
 )
 
 // MaxManifest is how many bytes a manifest may have.
@@ -228,6 +229,10 @@ func check(pod *corev1.Pod) error {
 	errs := apivalidation.ValidateObjectMeta(&pod.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	if errs = append(errs, corepod.ValidateCreate(pod)...); len(errs) > 0 {
 		return fmt.Errorf("invalid pod: %w", errs.ToAggregate())
+	}
+	enabled := pod.Spec.DeepCopy()
+	if podspec.DropDisabled(enabled); !apiequality.Semantic.DeepEqual(enabled, &pod.Spec) {
+		return errors.New("invalid pod: it has fields of features that are off by default")
 	}
 	switch resource, err := podreference.Resource(pod); {
 	case err != nil:

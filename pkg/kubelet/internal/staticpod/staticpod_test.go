@@ -90,6 +90,7 @@ func TestParse_Refused(t *testing.T) {
 		{"a claim", spec("volumes: [{name: v, persistentVolumeClaim: {claimName: x}}]"), "static pods may not reference persistentvolumeclaims"},
 		{"a device", spec("resourceClaims: [{name: x, resourceClaimName: z}]"), "static pods may not reference resourceclaims"},
 		{"a driver", spec("volumes: [{name: v, csi: {driver: d.e}}]"), "static pods may not reference csidrivers"},
+		{"a feature that is off", spec("volumes: [{name: v, emptyDir: {mode: 448}}]"), "fields of features that are off by default"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := Parse([]byte(tc.text), fromFile, seen); err == nil || !strings.Contains(err.Error(), tc.want) {
