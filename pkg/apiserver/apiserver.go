@@ -13,6 +13,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,7 +70,7 @@ func New(c Config) (*Server, error) {
 	}
 	b.Decide(decide)
 	deps := registry.Config{
-		Stores: stores, ServiceIPRanges: c.ServiceIPRanges, NodePorts: c.NodePorts, EventTTL: c.EventTTL, Tokens: p.issuer(), MaxTokenExpiration: c.MaxTokenExpiration, Kubelet: p.kubelet,
+		Stores: stores, ServiceIPRanges: c.ServiceIPRanges, NodePorts: c.NodePorts, EventTTL: c.EventTTL, Tokens: p.issuer(), MaxTokenExpiration: c.MaxTokenExpiration, Kubelet: p.kubelet, Usage: c.Usage,
 	}
 	deps.Scheme = b.Scheme
 	deps.Components = components(c)
@@ -135,6 +136,9 @@ func (s *Server) publishKeys(server *genericapiserver.GenericAPIServer, tokens *
 func complete(c *Config) {
 	if c.Groups == nil {
 		c.Groups = groups.All()
+	}
+	if c.Usage != nil {
+		c.Groups = append(slices.Clip(c.Groups), groups.Measured())
 	}
 	if len(c.ServiceIPRanges) == 0 {
 		c.ServiceIPRanges = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}

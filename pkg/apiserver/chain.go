@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/proxy"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"minik8s.io/minik8s/pkg/apiserver/aggregator"
 	"minik8s.io/minik8s/pkg/apiserver/customresources"
@@ -114,6 +116,7 @@ func newChain(b *generic.Builder, a *access, c Config, deps registry.Config, dec
 	crds := custom.Informers.Apiextensions().V1().CustomResourceDefinitions()
 	first, err := aggregator.New(b, a.shared, builtIn, crds, aggregator.Config{
 		Services: a.services, ClientCertFile: c.ProxyClientCertFile, ClientKeyFile: c.ProxyClientKeyFile, RejectRedirects: c.RejectAggregatorRedirects,
+		Offered: offered(c),
 	})
 	if err != nil {
 		return nil, err
@@ -129,6 +132,14 @@ func newChain(b *generic.Builder, a *access, c Config, deps registry.Config, dec
 		Remote:          first.Remotes,
 	})
 	return first.GenericAPIServer, nil
+}
+
+// offered is what is served here unless an APIService names another server.
+func offered(c Config) []schema.GroupVersion {
+	if c.Usage == nil {
+		return nil
+	}
+	return []schema.GroupVersion{metricsv1beta1.SchemeGroupVersion}
 }
 
 // published is the hook of what begins to publish OpenAPI documents, by whose name it is looked for in /healthz: here they are

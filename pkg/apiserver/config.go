@@ -71,6 +71,9 @@ type Config struct {
 	// KubeletAddressTypes are the addresses of a node to try, in order; default InternalIP, Hostname, ExternalIP.
 	KubeletAddressTypes []corev1.NodeAddressType
 
+	// Usage tells what nodes and pods use: metrics.k8s.io is served then, unless an APIService names another server for it.
+	Usage registry.Usage
+
 	// Authentication says who is accepted besides holders of client certificates and ServiceAccounts.
 	Authentication authentication.Config
 	// Authorization says who decides; default: the modes Node and RBAC.

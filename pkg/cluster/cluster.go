@@ -37,6 +37,7 @@ import (
 	"minik8s.io/minik8s/pkg/heap"
 	"minik8s.io/minik8s/pkg/imagesource"
 	"minik8s.io/minik8s/pkg/kubelet"
+	"minik8s.io/minik8s/pkg/metrics"
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/scheduler"
 )
@@ -75,6 +76,7 @@ type runner struct {
 	services    netip.Prefix
 	fleet       *fleet
 	dnsMetrics  *dns.Metrics
+	metrics     *metrics.Collector
 	machine     atomic.Pointer[kubelet.Kubelet] // of the first node, once it is made
 }
 
@@ -141,7 +143,7 @@ func (r *runner) run(ctx context.Context) error {
 		close(serves)
 		return nil
 	})
-	for _, build := range []builder{r.buildNode, r.buildControllers, r.buildScheduler, r.buildProvisioner, r.buildStorageClass, r.buildApprover, r.buildRouter} {
+	for _, build := range []builder{r.buildNode, r.buildControllers, r.buildScheduler, r.buildProvisioner, r.buildStorageClass, r.buildApprover, r.buildRouter, r.buildMetrics} {
 		parts.Go(func() error {
 			run, err := build()
 			if err != nil {
@@ -317,6 +319,9 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.metrics, err = r.newMetrics(); err != nil {
+		return nil, err
+	}
 	r.dnsMetrics = dns.NewMetrics()
 	return apiserver.New(apiserver.Config{
 		Backend:          r.backend,
@@ -329,6 +334,7 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 		TokenIssuer:      "https://kubernetes.default.svc." + c.Networking.DNSDomain,
 		KubeletClient:    r.credentials.ca.Leaf(kubeletClient).Certificate,
 		KubeletCA:        r.credentials.ca.Cert,
+		Usage:            r.metrics,
 		EnableAdmission:  c.APIServer.EnableAdmissionPlugins,
 		DisableAdmission: c.APIServer.DisableAdmissionPlugins,
 		Machinery:        r.machinery,

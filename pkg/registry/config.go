@@ -23,6 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/client-go/discovery"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
 // Config is what resources may need from the server that serves them. Every resource gets the same one.
@@ -53,6 +54,8 @@ type Config struct {
 	APIAudiences  authenticator.Audiences
 	Authorizer    authorizer.Authorizer
 	RuleResolver  authorizer.RuleResolver
+	// Usage tells what metrics.k8s.io shows. Required if that is served.
+	Usage Usage
 	// Components are the parts of the control plane by the names that ComponentStatuses have.
 	Components map[string]Check
 	// Discovery tells which resource serves a kind, custom ones included.
@@ -68,6 +71,16 @@ type Kubelet interface {
 	Location(ctx context.Context, node string) (*url.URL, error)
 	// Transport authenticates the API server to it.
 	Transport() http.RoundTripper
+}
+
+// Usage tells what nodes and pods use. Safe for concurrent use.
+type Usage interface {
+	// Measure returns when that is known as of now, as far as it can be found out within a few seconds.
+	Measure(ctx context.Context)
+	// Node is what a node uses, without its labels; false if that is not known.
+	Node(name string) (metricsv1beta1.NodeMetrics, bool)
+	// Pod is what the containers of a pod use by what its node says, without its labels; false if that is not known of one of them.
+	Pod(node string, name types.NamespacedName) (metricsv1beta1.PodMetrics, bool)
 }
 
 // TokenIssuer signs ServiceAccount tokens.

@@ -14,10 +14,10 @@ import (
 )
 
 // parts meet only in the API.
-var parts = []string{"pkg/apiserver", "pkg/controllers", "pkg/scheduler", "pkg/kubelet", "pkg/proxy", "pkg/policy", "pkg/dns", "pkg/provisioner", "pkg/router", "pkg/loadbalancer"}
+var parts = []string{"pkg/apiserver", "pkg/controllers", "pkg/scheduler", "pkg/kubelet", "pkg/proxy", "pkg/policy", "pkg/dns", "pkg/provisioner", "pkg/router", "pkg/loadbalancer", "pkg/metrics"}
 
 // clients are the parts that are nothing but clients of the API.
-var clients = []string{"pkg/controllers", "pkg/scheduler", "pkg/kubelet", "pkg/proxy", "pkg/policy", "pkg/dns", "pkg/network", "pkg/provisioner", "pkg/router", "pkg/loadbalancer"}
+var clients = []string{"pkg/controllers", "pkg/scheduler", "pkg/kubelet", "pkg/proxy", "pkg/policy", "pkg/dns", "pkg/network", "pkg/provisioner", "pkg/router", "pkg/loadbalancer", "pkg/metrics"}
 
 func rules() []Rule {
 	all := []Rule{

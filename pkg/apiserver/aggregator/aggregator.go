@@ -42,6 +42,8 @@ type Config struct {
 	ClientCertFile, ClientKeyFile string
 	// RejectRedirects refuses to pass their redirects on.
 	RejectRedirects bool
+	// Offered group versions are served here for as long as nobody has another server for them.
+	Offered []schema.GroupVersion
 }
 
 // Server is the aggregator.
@@ -92,6 +94,9 @@ func New(b *generic.Builder, shared informers.SharedInformerFactory, next *gener
 	for gv, p := range priorities {
 		s.AggregatedDiscoveryGroupManager.SetGroupVersionPriority(metav1.GroupVersion(gv), int(p.group), int(p.version))
 	}
+	for _, gv := range c.Offered {
+		s.AggregatedDiscoveryGroupManager.SetGroupVersionPriority(metav1.GroupVersion(gv), int(offeredPriority.group), int(offeredPriority.version))
+	}
 	custom, err := newRegistration(crds, register)
 	if err != nil {
 		return nil, err
@@ -106,6 +111,9 @@ func New(b *generic.Builder, shared informers.SharedInformerFactory, next *gener
 		go custom.run(hook)
 		return nil
 	})
+	if err := s.offer(c.Offered, client); err != nil {
+		return nil, err
+	}
 	check, err := allAvailable("autoregister-completion", builtIn, s.apiServices)
 	if err != nil {
 		return nil, err

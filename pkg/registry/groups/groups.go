@@ -18,6 +18,7 @@ import (
 	"minik8s.io/minik8s/pkg/registry/discovery"
 	"minik8s.io/minik8s/pkg/registry/events"
 	"minik8s.io/minik8s/pkg/registry/flowcontrol"
+	"minik8s.io/minik8s/pkg/registry/metrics"
 	"minik8s.io/minik8s/pkg/registry/networking"
 	"minik8s.io/minik8s/pkg/registry/node"
 	"minik8s.io/minik8s/pkg/registry/policy"
@@ -28,7 +29,10 @@ import (
 	"minik8s.io/minik8s/pkg/registry/storagemigration"
 )
 
-// All returns every group.
+// Measured is what is served besides if somebody measures what nodes and pods use: upstream's API server has it not either.
+func Measured() registry.Group { return metrics.Group() }
+
+// All returns every group of upstream's API server.
 func All() []registry.Group {
 	return []registry.Group{
 		core.Group(),

@@ -16,6 +16,8 @@ const (
 	ServicesUser = "system:minik8s:services"
 	// NetworkPolicyUser is what enforces NetworkPolicies on a node, and reads these, Pods and Namespaces.
 	NetworkPolicyUser = "system:minik8s:network-policy"
+	// MetricsUser asks kubelets what nodes and pods use.
+	MetricsUser = "system:minik8s:metrics"
 	// ServingApproverUser approves certificates of joined nodes, and reads where these are in kube-system.
 	ServingApproverUser = "system:minik8s:serving-approver"
 	// JoinedNodes is the ConfigMap in kube-system of the addresses of nodes that have joined, by name.
@@ -109,6 +111,10 @@ func AddOns() Policy {
 				on("", "nodes", "get list patch watch"),
 				on("storage.k8s.io", "storageclasses", "get"),
 				events()),
+			// What measures nodes and pods, and who may see that. A metrics-server that somebody installs and removes has roles of
+			// other names.
+			clusterRole("system:minik8s:metrics", on("", "nodes", "list"), on("", "nodes/metrics", "get")),
+			partOf("view", "system:minik8s:metrics-reader", on("metrics.k8s.io", "pods nodes", read)),
 			// What approves the certificates by which joined nodes serve.
 			clusterRole("system:minik8s:serving-approver",
 				on("certificates.k8s.io", "certificatesigningrequests", "get list watch"),
@@ -142,6 +148,7 @@ func AddOns() Policy {
 		},
 		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{
 			clusterBinding("system:minik8s:local-path", "system:minik8s:local-path", user("system:minik8s:local-path")),
+			clusterBinding("system:minik8s:metrics", "system:minik8s:metrics", user(MetricsUser)),
 			// Proxy and DNS of a node share one cache, and so one identity.
 			clusterBinding("system:coredns", "system:coredns", user(ServicesUser)),
 			clusterBinding("system:minik8s:services", "system:node-proxier", user(ServicesUser)),

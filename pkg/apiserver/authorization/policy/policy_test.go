@@ -235,6 +235,7 @@ func TestJoinedNodes(t *testing.T) {
 		{"what it enforces policies as", rbacv1.UserKind, NetworkPolicyUser, []rbacv1.PolicyRule{
 			on("networking.k8s.io", "networkpolicies", "list watch"), on("", "pods namespaces", "list watch"),
 		}},
+		{"what measures it", rbacv1.UserKind, MetricsUser, []rbacv1.PolicyRule{on("", "nodes", "list"), on("", "nodes/metrics", "get")}},
 		{"API server towards kubelets", rbacv1.UserKind, KubeletClientUser, []rbacv1.PolicyRule{
 			on("", "nodes", read), on("", "nodes", "proxy"),
 			on("", "nodes/log nodes/metrics nodes/proxy nodes/stats", "*"), on("", "nodes/configz nodes/healthz nodes/pods", "*"),

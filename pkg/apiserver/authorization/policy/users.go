@@ -61,7 +61,12 @@ func aggregated(name, greater string) rbacv1.ClusterRole {
 }
 
 func part(of string, rules ...rbacv1.PolicyRule) rbacv1.ClusterRole {
-	r := clusterRole("system:aggregate-to-"+of, rules...)
+	return partOf(of, "system:aggregate-to-"+of, rules...)
+}
+
+// partOf is a role whose rules are collected into another one, and into all that are greater.
+func partOf(of, name string, rules ...rbacv1.PolicyRule) rbacv1.ClusterRole {
+	r := clusterRole(name, rules...)
 	r.Labels[aggregateTo+of] = "true"
 	return r
 }
