@@ -61,6 +61,12 @@ func TestMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, namespace := range []string{"default", "kube-system"} {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+		if _, err := s.Client.CoreV1().ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, p := range []struct{ namespace, name, node, phase string }{
 		{"default", "known-a", "known", "Running"}, {"default", "known-ended", "known", "Succeeded"}, {"default", "new", "known", "Running"},
 		{"default", "known-elsewhere", "unknown", "Running"}, {"kube-system", "known-b", "known", "Running"},

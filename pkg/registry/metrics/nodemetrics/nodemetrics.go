@@ -75,6 +75,9 @@ func (s *storage) Get(ctx context.Context, name string, _ *metav1.GetOptions) (r
 		return nil, err
 	}
 	node, err := nodes.Get(ctx, name, &metav1.GetOptions{ResourceVersion: "0"})
+	if apierrors.IsNotFound(err) {
+		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name) // the store names the resource of the request
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -86,6 +86,9 @@ func (s *storage) Get(ctx context.Context, name string, _ *metav1.GetOptions) (r
 		return nil, err
 	}
 	obj, err := pods.Get(ctx, name, &metav1.GetOptions{ResourceVersion: "0"})
+	if apierrors.IsNotFound(err) {
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), name) // the store names the resource of the request
+	}
 	if err != nil {
 		return nil, err
 	}
