@@ -162,7 +162,7 @@ func testFigures(t *testing.T, k *kube, ns string, pod *corev1.Pod) {
 	eventually(t, 60*time.Second, "a window in which the kernel was watched, and its figures", func(ctx context.Context) error {
 		now := count(t, dirs)
 		counts = append(counts, now)
-		data, err := k.client.Discovery().RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/namespaces/" + ns + "/pods/worker").SetHeader("Accept", "application/json").DoRaw(ctx)
+		data, err := k.client.Discovery().RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/namespaces/"+ns+"/pods/worker").SetHeader("Accept", "application/json").DoRaw(ctx)
 		if err != nil {
 			return err
 		}
