@@ -26,6 +26,7 @@ import (
 	"minik8s.io/minik8s/pkg/controllers/endpointslicemirroring"
 	"minik8s.io/minik8s/pkg/controllers/ephemeralvolume"
 	"minik8s.io/minik8s/pkg/controllers/garbagecollector"
+	"minik8s.io/minik8s/pkg/controllers/horizontalpodautoscaler"
 	"minik8s.io/minik8s/pkg/controllers/job"
 	"minik8s.io/minik8s/pkg/controllers/kubeapiserverclustertrustbundlepublisher"
 	"minik8s.io/minik8s/pkg/controllers/legacyserviceaccounttokencleaner"
@@ -90,6 +91,7 @@ func List() []Controller {
 		{Name: "cronjob", Upstream: "cronjob-controller", ServiceAccount: "cronjob-controller", Setup: cronjob.Setup},
 		{Name: "ttlafterfinished", Upstream: "ttl-after-finished-controller", ServiceAccount: "ttl-after-finished-controller", Setup: ttlafterfinished.Setup},
 		{Name: "statefulset", Upstream: "statefulset-controller", ServiceAccount: "statefulset-controller", Setup: statefulset.Setup},
+		{Name: "horizontalpodautoscaler", Upstream: "horizontal-pod-autoscaler-controller", ServiceAccount: "horizontal-pod-autoscaler", Setup: horizontalpodautoscaler.Setup},
 		{Name: "disruption", Upstream: "disruption-controller", ServiceAccount: "disruption-controller", EventSource: "controllermanager", Setup: disruption.Setup},
 		{Name: "endpoints", Upstream: "endpoints-controller", ServiceAccount: "endpoint-controller", Setup: endpoints.Setup},
 		{Name: "endpointslice", Upstream: "endpointslice-controller", ServiceAccount: "endpointslice-controller", EventSource: "endpoint-slice-controller", Setup: endpointslice.Setup},

@@ -9,6 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -49,7 +50,7 @@ var clusterScoped = map[string]bool{
 
 func builtin() meta.RESTMapper {
 	versions := []schema.GroupVersion{
-		corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion,
+		corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, autoscalingv2.SchemeGroupVersion, batchv1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion,
 		policyv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion, storagev1.SchemeGroupVersion,
 		admissionv1.SchemeGroupVersion, migrationv1.SchemeGroupVersion, resourcev1.SchemeGroupVersion,
 		certificatesv1.SchemeGroupVersion, networkingv1.SchemeGroupVersion,

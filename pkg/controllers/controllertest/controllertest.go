@@ -18,6 +18,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -252,7 +253,7 @@ func newWorld(c Case, objects []client.Object) *world {
 			&corev1.Pod{}, &corev1.Node{}, &corev1.Namespace{}, &corev1.ResourceQuota{}, &policyv1.PodDisruptionBudget{}).
 		WithStatusSubresource(&migrationv1.StorageVersionMigration{}, &admissionv1.ValidatingAdmissionPolicy{}, &resourcev1.ResourceClaim{},
 			&resourcev1.DeviceTaintRule{}, &certificatesv1.CertificateSigningRequest{}, &networkingv1.ServiceCIDR{}).
-		WithStatusSubresource(&batchv1.Job{}, &batchv1.CronJob{}).
+		WithStatusSubresource(&batchv1.Job{}, &batchv1.CronJob{}, &autoscalingv2.HorizontalPodAutoscaler{}).
 		Build()
 	for _, obj := range copies {
 		w.see(obj)
