@@ -26,8 +26,13 @@ func direction(window int32, how autoscalingv2.ScalingPolicySelect, policies ...
 	return &rules{StabilizationWindowSeconds: &window, SelectPolicy: &how, Policies: policies}
 }
 
+// per is a policy: so much in so many seconds.
+func per(kind autoscalingv2.HPAScalingPolicyType, value, seconds int32) policy {
+	return policy{Type: kind, Value: value, PeriodSeconds: seconds}
+}
+
 // free are rules that hold nothing back.
-func free() *rules { return direction(0, "Max", policy{byPercent, 100000, 15}) }
+func free() *rules { return direction(0, "Max", per(byPercent, 100000, 15)) }
 
 func behavior(up, down *rules) *autoscalingv2.HorizontalPodAutoscalerBehavior {
 	return &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: up, ScaleDown: down}
@@ -70,44 +75,44 @@ func TestSettle(t *testing.T) {
 		}},
 		{name: "bounds", start: 5, min: 3, max: 6, steps: []step{{0, 9, 6, "ReadyForNewScale", "TooManyReplicas"}}},
 		{name: "one pod in 15 seconds, up and down, as the first minik8s had it", start: 1, min: 1, max: 4,
-			behavior: behavior(direction(0, "Max", policy{byPod, 1, 15}), direction(0, "Max", policy{byPod, 1, 15})), steps: []step{
+			behavior: behavior(direction(0, "Max", per(byPod, 1, 15)), direction(0, "Max", per(byPod, 1, 15))), steps: []step{
 				{0, 4, 2, "ReadyForNewScale", "ScaleUpLimit"}, {15 * s, 4, 3, "ReadyForNewScale", "ScaleUpLimit"}, {15 * s, 9, 4, "ReadyForNewScale", "TooManyReplicas"},
 				{15 * s, 0, 3, "ReadyForNewScale", "ScaleDownLimit"}, {15 * s, 0, 2, "ReadyForNewScale", "ScaleDownLimit"}, {15 * s, 0, 1, "ReadyForNewScale", "TooFewReplicas"},
 			}},
 		{name: "one pod in 30 seconds does not change in between", start: 1, min: 1, max: 9,
-			behavior: behavior(direction(0, "Max", policy{byPod, 1, 30}), free()), steps: []step{
+			behavior: behavior(direction(0, "Max", per(byPod, 1, 30)), free()), steps: []step{
 				{0, 9, 2, "ReadyForNewScale", "ScaleUpLimit"}, {15 * s, 9, 2, "ReadyForNewScale", "ScaleUpLimit"}, {15 * s, 9, 3, "ReadyForNewScale", "ScaleUpLimit"},
 			}},
 		{name: "the largest of several policies", start: 2, min: 1, max: 100,
-			behavior: behavior(direction(0, "Max", policy{byPod, 4, 15}, policy{byPercent, 100, 15}), free()), steps: []step{
+			behavior: behavior(direction(0, "Max", per(byPod, 4, 15), per(byPercent, 100, 15)), free()), steps: []step{
 				{0, 90, 6, "ReadyForNewScale", "ScaleUpLimit"}, {15 * s, 90, 12, "ReadyForNewScale", "ScaleUpLimit"},
 			}},
 		{name: "the smallest of several policies", start: 2, min: 1, max: 100,
-			behavior: behavior(direction(0, "Min", policy{byPod, 4, 15}, policy{byPercent, 100, 15}), free()), steps: []step{
+			behavior: behavior(direction(0, "Min", per(byPod, 4, 15), per(byPercent, 100, 15)), free()), steps: []step{
 				{0, 90, 4, "ReadyForNewScale", "ScaleUpLimit"}, {15 * s, 90, 8, "ReadyForNewScale", "ScaleUpLimit"}, {15 * s, 90, 12, "ReadyForNewScale", "ScaleUpLimit"},
 			}},
 		{name: "a percentage is rounded up on the way up", start: 3, min: 1, max: 100,
-			behavior: behavior(direction(0, "Max", policy{byPercent, 10, 60}), free()), steps: []step{{0, 90, 4, "ReadyForNewScale", "ScaleUpLimit"}}},
+			behavior: behavior(direction(0, "Max", per(byPercent, 10, 60)), free()), steps: []step{{0, 90, 4, "ReadyForNewScale", "ScaleUpLimit"}}},
 		{name: "and down on the way down", start: 5, min: 1, max: 100,
-			behavior: behavior(free(), direction(0, "Max", policy{byPercent, 10, 60})), steps: []step{
+			behavior: behavior(free(), direction(0, "Max", per(byPercent, 10, 60))), steps: []step{
 				{0, 1, 4, "ReadyForNewScale", "ScaleDownLimit"}, {15 * s, 1, 4, "ReadyForNewScale", "ScaleDownLimit"}, {45 * s, 1, 3, "ReadyForNewScale", "ScaleDownLimit"},
 			}},
 		{name: "the least change on the way down", start: 20, min: 1, max: 100,
-			behavior: behavior(free(), direction(0, "Min", policy{byPercent, 50, 60}, policy{byPod, 3, 60})), steps: []step{{0, 1, 17, "ReadyForNewScale", "ScaleDownLimit"}}},
+			behavior: behavior(free(), direction(0, "Min", per(byPercent, 50, 60), per(byPod, 3, 60))), steps: []step{{0, 1, 17, "ReadyForNewScale", "ScaleDownLimit"}}},
 		{name: "up is switched off", start: 3, min: 1, max: 100,
-			behavior: behavior(direction(0, "Disabled", policy{byPod, 4, 15}), free()), steps: []step{
+			behavior: behavior(direction(0, "Disabled", per(byPod, 4, 15)), free()), steps: []step{
 				{0, 9, 3, "ReadyForNewScale", "ScaleUpLimit"}, {15 * s, 2, 2, "ReadyForNewScale", "DesiredWithinRange"},
 			}},
 		{name: "down is switched off", start: 3, min: 1, max: 100,
-			behavior: behavior(free(), direction(0, "Disabled", policy{byPod, 4, 15})), steps: []step{
+			behavior: behavior(free(), direction(0, "Disabled", per(byPod, 4, 15))), steps: []step{
 				{0, 1, 3, "ReadyForNewScale", "ScaleDownLimit"}, {15 * s, 9, 9, "ReadyForNewScale", "DesiredWithinRange"},
 			}},
 		{name: "a change in the other direction counts into the period", start: 10, min: 1, max: 100,
-			behavior: behavior(direction(0, "Max", policy{byPod, 3, 60}), direction(0, "Max", policy{byPod, 4, 60})), steps: []step{
+			behavior: behavior(direction(0, "Max", per(byPod, 3, 60)), direction(0, "Max", per(byPod, 4, 60))), steps: []step{
 				{0, 1, 6, "ReadyForNewScale", "ScaleDownLimit"}, {15 * s, 90, 13, "ReadyForNewScale", "ScaleUpLimit"},
 			}},
 		{name: "a window on the way up takes the smallest recommendation", start: 2, min: 1, max: 100,
-			behavior: behavior(direction(60, "Max", policy{byPercent, 100000, 15}), free()), steps: []step{
+			behavior: behavior(direction(60, "Max", per(byPercent, 100000, 15)), free()), steps: []step{
 				{0, 9, 2, "ScaleUpStabilized", "DesiredWithinRange"}, {30 * s, 5, 2, "ScaleUpStabilized", "DesiredWithinRange"}, {30 * s, 7, 5, "ScaleUpStabilized", "DesiredWithinRange"},
 				{31 * s, 7, 7, "ReadyForNewScale", "DesiredWithinRange"},
 			}},
@@ -144,7 +149,7 @@ func TestSettle(t *testing.T) {
 
 // What nobody asks for any more is forgotten: the process may run for years.
 func TestHistory_Bounded(t *testing.T) {
-	h, b := &history{}, behavior(direction(0, "Max", policy{byPod, 4, 60}), direction(120, "Max", policy{byPod, 4, 30}))
+	h, b := &history{}, behavior(direction(0, "Max", per(byPod, 4, 60)), direction(120, "Max", per(byPod, 4, 30)))
 	spec := &autoscalingv2.HorizontalPodAutoscalerSpec{MaxReplicas: 1000, Behavior: b}
 	h.begin(1, now)
 	for i := range 10000 {

@@ -46,15 +46,27 @@ func (h *history) recommend(replicas int32, now time.Time, keep time.Duration) {
 	h.recommendations = append(h.recommendations, recommendation{replicas, now})
 }
 
-// scaled adds a change of the number of pods, and forgets what no rule asks for any more. Without rules nobody asks for any.
+// scaled adds a change of the number of pods. Without rules nobody asks for it later.
 func (h *history) scaled(from, to int32, b *autoscalingv2.HorizontalPodAutoscalerBehavior, now time.Time) {
 	switch {
 	case b == nil:
 	case to > from:
-		h.ups = append(since(h.ups, now.Add(-longestPeriod(b))), scaling{to - from, now})
+		h.ups = note(h.ups, scaling{to - from, now}, now.Add(-longestPeriod(b.ScaleUp)))
 	default:
-		h.downs = append(since(h.downs, now.Add(-longestPeriod(b))), scaling{from - to, now})
+		h.downs = note(h.downs, scaling{from - to, now}, now.Add(-longestPeriod(b.ScaleDown)))
 	}
+}
+
+// note adds a change in the place of one that no rule of its direction asks for any more. Rules of the other direction may: as with
+// upstream, they miss it.
+func note(all []scaling, s scaling, cutoff time.Time) []scaling {
+	for i := range slices.Backward(all) {
+		if all[i].at.Before(cutoff) {
+			all[i] = s
+			return all
+		}
+	}
+	return append(all, s)
 }
 
 // startedFrom returns how many pods there were a period ago, if there were no changes but those of the autoscaler.
@@ -73,18 +85,11 @@ func (h *history) startedFrom(current, periodSeconds int32, now time.Time) int32
 	return current
 }
 
-// since returns the changes that were not before a moment.
-func since(all []scaling, cutoff time.Time) []scaling {
-	return slices.DeleteFunc(all, func(s scaling) bool { return s.at.Before(cutoff) })
-}
-
-// longestPeriod is how far back the rules look, of both directions: either takes both kinds of changes into account.
-func longestPeriod(b *autoscalingv2.HorizontalPodAutoscalerBehavior) time.Duration {
+// longestPeriod is how far back the rules of a direction look.
+func longestPeriod(rules *autoscalingv2.HPAScalingRules) time.Duration {
 	var seconds int32
-	for _, rules := range []*autoscalingv2.HPAScalingRules{b.ScaleUp, b.ScaleDown} {
-		for _, p := range rules.Policies {
-			seconds = max(seconds, p.PeriodSeconds)
-		}
+	for i := range rules.Policies {
+		seconds = max(seconds, rules.Policies[i].PeriodSeconds)
 	}
 	return time.Duration(seconds) * time.Second
 }

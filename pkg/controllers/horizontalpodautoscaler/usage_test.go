@@ -119,10 +119,14 @@ func TestReplicasByUtilization(t *testing.T) {
 		{name: "samples of others do not count", pods: some(2), samples: used(500, 500, 9000, 9000), target: 50, current: 2, want: 2, percent: 50},
 		{name: "nothing requested", pods: some(1, func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = nil }), samples: used(500), target: 50, current: 1,
 			err: "missing request for cpu in container main of Pod a"},
-		{name: "zero requested", pods: some(1, func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("0") }), samples: used(500), target: 50, current: 1,
+		{name: "zero requested", pods: some(1, func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("0")
+		}), samples: used(500), target: 50, current: 1,
 			err: "no metrics returned matched known pods"},
 		{name: "negative", pods: some(1), samples: samples{"a": {milli: -5, at: now}}, target: 50, current: 1, err: "the metric's value is negative (-5m)"},
-		{name: "more than can be written", pods: some(1, func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1m") }),
+		{name: "more than can be written", pods: some(1, func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1m")
+		}),
 			samples: used(math.MaxInt64), target: 1, current: 1, want: math.MaxInt32, percent: math.MaxInt32},
 	}
 	for _, tt := range tests {
