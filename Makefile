@@ -47,6 +47,7 @@ python-client: ## see that Python has the Kubernetes client, install it on Debia
 .PHONY: images
 images: docker ## build the images of the examples
 	examples/guestbook/build
+	examples/autoscaling/build
 
 .PHONY: compiler
 compiler: ## see that there is a C compiler for the race detector, install it on Debian and Ubuntu
