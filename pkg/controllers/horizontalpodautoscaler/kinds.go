@@ -19,15 +19,14 @@ type Kinds struct {
 	refreshed time.Time
 }
 
-// kindsLifetime is for how long a kind that was not found is not looked for again. Upstream forgets what it knows as often.
+// kindsLifetime is for how long the API server is not asked again. Upstream forgets what it knows as often, whatever happens.
 const kindsLifetime = 30 * time.Second
 
-// refreshAfter has the next pass ask anew if err is about a kind that nobody serves: it may have come since.
-func (k *Kinds) refreshAfter(err error, now time.Time) {
-	if !meta.IsNoMatchError(err) || !k.isDue(now) {
-		return
+// refresh has the next one who needs to know ask anew. To call after something was not found: what is known may be old.
+func (k *Kinds) refresh(now time.Time) {
+	if k.isDue(now) {
+		k.Reset()
 	}
-	k.Reset()
 }
 
 func (k *Kinds) isDue(now time.Time) bool {

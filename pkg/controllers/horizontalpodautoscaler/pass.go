@@ -11,6 +11,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,7 +31,7 @@ type pass struct {
 func (p *pass) run(ctx context.Context) error {
 	found, err := p.find(ctx, p.hpa)
 	if err != nil {
-		p.Kinds.refreshAfter(err, p.Clock.Now())
+		p.Kinds.refresh(p.Clock.Now())
 		cause := errors.Unwrap(err)
 		p.warn("FailedGetScale", cause.Error())
 		p.condition(autoscalingv2.AbleToScale, false, "FailedGetScale", fmt.Sprintf("the HPA controller was unable to get the target's current scale: %v", cause))
@@ -102,7 +103,9 @@ func (p *pass) ask(ctx context.Context, spec *autoscalingv2.MetricSpec, found ta
 	}
 	countComputation(spec.Type, p.hpa.Status.CurrentReplicas, proposed.replicas, err, p.Clock.Since(start))
 	if err != nil {
-		p.Kinds.refreshAfter(err, p.Clock.Now())
+		if meta.IsNoMatchError(err) {
+			p.Kinds.refresh(p.Clock.Now())
+		}
 		failed := failureOf(spec, err)
 		p.warn(failed.reason, failed.cause.Error())
 		return outcome{failure: &failed}
