@@ -301,136 +301,144 @@ func present(ctx context.Context, c client.Client) error {
 	return c.Status().Update(ctx, d)
 }
 
+// Parts of conditions that many passes end with.
+const (
+	able      = "AbleToScale=True SucceededGetScale: the HPA controller was able to get the target's current scale"
+	noMetrics = "the HPA was unable to compute the replica count: failed to get cpu utilization: unable to get metrics for resource cpu: "
+)
+
+// refuse has scales not be written.
+func refuse(err error) func(*world) {
+	return func(w *world) { w.Scales = scales{c: w.Client, selector: "app=web", fail: err} }
+}
+
+// selecting gives scales another selector.
+func selecting(selector string) func(*world) {
+	return func(w *world) { w.Scales = scales{c: w.Client, selector: selector} }
+}
+
+func failing() answers {
+	return answers{pods: func() ([]metricsv1beta1.PodMetrics, error) { return nil, errors.New("boom") }}
+}
+
+// said is what passes tell, in upstream's words.
+var said = []struct {
+	name       string
+	answers    answers
+	objects    []client.Object
+	prepare    func(*world)
+	replicas   int32
+	conditions []string
+	events     []string
+	err        string
+}{
+	{name: "it grows", answers: uses("900m", "900m"), objects: objects(autoscaler(), 2, some(2)...), replicas: 4,
+		conditions: []string{
+			"AbleToScale=True SucceededRescale: the HPA controller was able to update the target scale to 4",
+			"ScalingActive=True ValidMetricFound: the HPA was able to successfully calculate a replica count from cpu resource utilization (percentage of request)",
+			"ScalingLimited=False DesiredWithinRange: the desired count is within the acceptable range",
+			"ScaledToZero=False NotScaledToZero: the HPA controller did not scale the workload to zero",
+		},
+		events: []string{"Normal SuccessfulRescale New size: 4; reason: cpu resource utilization (percentage of request) above target"}},
+	{name: "above the maximum", objects: objects(autoscaler(), 12), replicas: 10,
+		conditions: []string{
+			"AbleToScale=True SucceededRescale: the HPA controller was able to update the target scale to 10",
+			"ScaledToZero=False NotScaledToZero: the HPA controller did not scale the workload to zero",
+		},
+		events: []string{"Normal SuccessfulRescale New size: 10; reason: Current number of replicas above Spec.MaxReplicas"}},
+	{name: "switched off", objects: objects(autoscaler(), 0), replicas: 0,
+		conditions: []string{able, "ScalingActive=False ScalingDisabled: scaling is disabled since the replica count of the target is zero"}},
+	{name: "no API of metrics", objects: objects(autoscaler(), 2, some(2)...), replicas: 2,
+		conditions: []string{able, "ScalingActive=False FailedGetResourceMetric: " + noMetrics + "unable to fetch metrics from resource metrics API: the server could not find the requested resource"},
+		events: []string{
+			"Warning FailedGetResourceMetric failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: the server could not find the requested resource",
+			"Warning FailedComputeMetricsReplicas invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: the server could not find the requested resource",
+		},
+		err: "failed to compute desired number of replicas based on listed metrics for Deployment/ns/d: invalid metrics"},
+	{name: "no metrics yet", answers: uses(), objects: objects(autoscaler(), 2, some(2)...), replicas: 2,
+		conditions: []string{able, "ScalingActive=False FailedGetResourceMetric: " + noMetrics + "no metrics returned from resource metrics API"},
+		events: []string{
+			"Warning FailedGetResourceMetric failed to get cpu utilization: unable to get metrics for resource cpu: no metrics returned from resource metrics API",
+			"Warning FailedComputeMetricsReplicas invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: failed to get cpu utilization: unable to get metrics for resource cpu: no metrics returned from resource metrics API",
+		},
+		err: "no metrics returned"},
+	{name: "no pods", answers: uses("1"), objects: objects(autoscaler(), 2), replicas: 2,
+		conditions: []string{able, "ScalingActive=False FailedGetResourceMetric: the HPA was unable to compute the replica count: failed to get cpu utilization: no pods returned by selector while calculating replica count"},
+		events: []string{
+			"Warning FailedGetResourceMetric failed to get cpu utilization: no pods returned by selector while calculating replica count",
+			"Warning FailedComputeMetricsReplicas invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: failed to get cpu utilization: no pods returned by selector while calculating replica count",
+		},
+		err: "no pods returned"},
+	{name: "no workload", answers: uses("1"), objects: []client.Object{autoscaler()}, replicas: -1,
+		conditions: []string{`AbleToScale=False FailedGetScale: the HPA controller was unable to get the target's current scale: deployments.apps "d" not found`},
+		events:     []string{`Warning FailedGetScale deployments.apps "d" not found`},
+		err:        `failed to query scale subresource for Deployment/ns/d: deployments.apps "d" not found`},
+	{name: "no such kind", objects: objects(autoscaler(func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.ScaleTargetRef.Kind = "Moon" }), 2), replicas: 2,
+		conditions: []string{`AbleToScale=False FailedGetScale: the HPA controller was unable to get the target's current scale: no matches for kind "Moon" in group "apps"`},
+		events:     []string{`Warning FailedGetScale no matches for kind "Moon" in group "apps"`},
+		err:        "unable to determine resource for scale target reference: no matches"},
+	{name: "a kind that cannot be scaled", objects: objects(autoscaler(func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.ScaleTargetRef.Kind = "ControllerRevision" }), 2), replicas: 2,
+		conditions: []string{`AbleToScale=False FailedGetScale: the HPA controller was unable to get the target's current scale: controllerrevisions.apps has no scale`},
+		events:     []string{`Warning FailedGetScale controllerrevisions.apps has no scale`},
+		err:        "failed to query scale subresource for ControllerRevision/ns/d: "},
+	{name: "no such version", objects: objects(autoscaler(func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.ScaleTargetRef.APIVersion = "a/b/c" }), 2), replicas: 2,
+		conditions: []string{`AbleToScale=False FailedGetScale: the HPA controller was unable to get the target's current scale: unexpected GroupVersion string: a/b/c`},
+		events:     []string{`Warning FailedGetScale unexpected GroupVersion string: a/b/c`},
+		err:        "invalid API version in scale target reference: "},
+	{name: "the scale may not be written", answers: uses("900m", "900m"), objects: objects(autoscaler(), 2, some(2)...), prepare: refuse(errors.New("boom")), replicas: 2,
+		conditions: []string{
+			"AbleToScale=False FailedUpdateScale: the HPA controller was unable to update the target scale: boom",
+			"ScalingActive=True ValidMetricFound: the HPA was able to successfully calculate a replica count from cpu resource utilization (percentage of request)",
+			"ScalingLimited=False DesiredWithinRange: the desired count is within the acceptable range",
+		},
+		events: []string{"Warning FailedRescale New size: 4; reason: cpu resource utilization (percentage of request) above target; error: boom"},
+		err:    "failed to rescale Deployment/ns/d: boom"},
+	{name: "no selector", objects: objects(autoscaler(), 2), prepare: selecting(""), replicas: 2,
+		conditions: []string{able, "ScalingActive=False InvalidSelector: the HPA target's scale is missing a selector"},
+		events:     []string{"Warning SelectorRequired selector is required", "Warning FailedComputeMetricsReplicas selector is required"},
+		err:        "selector is required"},
+	{name: "a selector that is none", objects: objects(autoscaler(), 2), prepare: selecting("a in"), replicas: 2,
+		conditions: []string{able, "ScalingActive=False InvalidSelector: couldn't convert selector into a corresponding internal selector object: unable to parse requirement: found '' expected: '('"},
+		events: []string{
+			"Warning InvalidSelector couldn't convert selector into a corresponding internal selector object: unable to parse requirement: found '' expected: '('",
+			"Warning FailedComputeMetricsReplicas couldn't convert selector into a corresponding internal selector object: unable to parse requirement: found '' expected: '('",
+		},
+		err: "couldn't convert"},
+	{name: "one of two metrics fails, the other asks for more", answers: answers{pods: uses("900m", "900m").pods}, objects: objects(autoscaler(func(h *autoscalingv2.HorizontalPodAutoscaler) {
+		queued := autoscaler(byQueue).Spec.Metrics
+		h.Spec.Metrics = append(h.Spec.Metrics, queued...)
+	}), 2, some(2)...), replicas: 4,
+		conditions: []string{
+			"AbleToScale=True SucceededRescale: the HPA controller was able to update the target scale to 4",
+			"ScalingActive=True ValidMetricFound: the HPA was able to successfully calculate a replica count from cpu resource utilization (percentage of request)",
+			"ScalingLimited=False DesiredWithinRange: the desired count is within the acceptable range",
+			"ScaledToZero=False NotScaledToZero: the HPA controller did not scale the workload to zero",
+		},
+		events: []string{
+			"Warning FailedGetExternalMetric unable to get external metric ns/queue/nil: unable to fetch metrics from external metrics API: the server could not find the requested resource",
+			"Normal SuccessfulRescale New size: 4; reason: cpu resource utilization (percentage of request) above target",
+		},
+		err: "invalid metrics (1 invalid out of 2), first error is: failed to get queue external metric value: failed to get queue external metric: "},
+	{name: "one of two metrics fails, the other asks for less", answers: answers{pods: failing().pods, external: queue("1").external}, objects: objects(autoscaler(func(h *autoscalingv2.HorizontalPodAutoscaler) {
+		h.Spec.Metrics = append(autoscaler(byQueue).Spec.Metrics, h.Spec.Metrics...)
+	}), 2, some(2)...), replicas: 2,
+		conditions: []string{able, "ScalingActive=False FailedGetResourceMetric: " + noMetrics + "unable to fetch metrics from resource metrics API: boom"},
+		events: []string{
+			"Warning FailedGetResourceMetric failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: boom",
+			"Warning FailedComputeMetricsReplicas invalid metrics (1 invalid out of 2), first error is: failed to get cpu resource metric value: failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: boom",
+		},
+		err: "invalid metrics (1 invalid out of 2)"},
+	{name: "a negative metric", answers: queue("-5"), objects: objects(autoscaler(byQueue), 2, some(2)...), replicas: 2,
+		conditions: []string{able, "ScalingActive=False FailedGetExternalMetric: the HPA was unable to compute the replica count: the metric's value is negative (-5000m)"},
+		events: []string{
+			"Warning FailedGetExternalMetric the metric's value is negative (-5000m)",
+			"Warning FailedComputeMetricsReplicas invalid metrics (1 invalid out of 1), first error is: failed to get queue external metric value: failed to get queue external metric: the metric's value is negative (-5000m)",
+		},
+		err: "negative"},
+}
+
 func TestReconcile_Says(t *testing.T) {
-	const (
-		able      = "AbleToScale=True SucceededGetScale: the HPA controller was able to get the target's current scale"
-		noMetrics = "the HPA was unable to compute the replica count: failed to get cpu utilization: unable to get metrics for resource cpu: "
-	)
-	change := func(f func(h *autoscalingv2.HorizontalPodAutoscaler)) *autoscalingv2.HorizontalPodAutoscaler {
-		return autoscaler(f)
-	}
-	refuse := func(err error) func(*world) {
-		return func(w *world) { w.Scales = scales{c: w.Client, selector: "app=web", fail: err} }
-	}
-	selecting := func(selector string) func(*world) {
-		return func(w *world) { w.Scales = scales{c: w.Client, selector: selector} }
-	}
-	failing := answers{pods: func() ([]metricsv1beta1.PodMetrics, error) { return nil, errors.New("boom") }}
-	tests := []struct {
-		name       string
-		answers    answers
-		objects    []client.Object
-		prepare    func(*world)
-		replicas   int32
-		conditions []string
-		events     []string
-		err        string
-	}{
-		{name: "it grows", answers: uses("900m", "900m"), objects: objects(autoscaler(), 2, some(2)...), replicas: 4,
-			conditions: []string{
-				"AbleToScale=True SucceededRescale: the HPA controller was able to update the target scale to 4",
-				"ScalingActive=True ValidMetricFound: the HPA was able to successfully calculate a replica count from cpu resource utilization (percentage of request)",
-				"ScalingLimited=False DesiredWithinRange: the desired count is within the acceptable range",
-				"ScaledToZero=False NotScaledToZero: the HPA controller did not scale the workload to zero",
-			},
-			events: []string{"Normal SuccessfulRescale New size: 4; reason: cpu resource utilization (percentage of request) above target"}},
-		{name: "above the maximum", objects: objects(autoscaler(), 12), replicas: 10,
-			conditions: []string{
-				"AbleToScale=True SucceededRescale: the HPA controller was able to update the target scale to 10",
-				"ScaledToZero=False NotScaledToZero: the HPA controller did not scale the workload to zero",
-			},
-			events: []string{"Normal SuccessfulRescale New size: 10; reason: Current number of replicas above Spec.MaxReplicas"}},
-		{name: "switched off", objects: objects(autoscaler(), 0), replicas: 0,
-			conditions: []string{able, "ScalingActive=False ScalingDisabled: scaling is disabled since the replica count of the target is zero"}},
-		{name: "no API of metrics", objects: objects(autoscaler(), 2, some(2)...), replicas: 2,
-			conditions: []string{able, "ScalingActive=False FailedGetResourceMetric: " + noMetrics + "unable to fetch metrics from resource metrics API: the server could not find the requested resource"},
-			events: []string{
-				"Warning FailedGetResourceMetric failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: the server could not find the requested resource",
-				"Warning FailedComputeMetricsReplicas invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: the server could not find the requested resource",
-			},
-			err: "failed to compute desired number of replicas based on listed metrics for Deployment/ns/d: invalid metrics"},
-		{name: "no metrics yet", answers: uses(), objects: objects(autoscaler(), 2, some(2)...), replicas: 2,
-			conditions: []string{able, "ScalingActive=False FailedGetResourceMetric: " + noMetrics + "no metrics returned from resource metrics API"},
-			events: []string{
-				"Warning FailedGetResourceMetric failed to get cpu utilization: unable to get metrics for resource cpu: no metrics returned from resource metrics API",
-				"Warning FailedComputeMetricsReplicas invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: failed to get cpu utilization: unable to get metrics for resource cpu: no metrics returned from resource metrics API",
-			},
-			err: "no metrics returned"},
-		{name: "no pods", answers: uses("1"), objects: objects(autoscaler(), 2), replicas: 2,
-			conditions: []string{able, "ScalingActive=False FailedGetResourceMetric: the HPA was unable to compute the replica count: failed to get cpu utilization: no pods returned by selector while calculating replica count"},
-			events: []string{
-				"Warning FailedGetResourceMetric failed to get cpu utilization: no pods returned by selector while calculating replica count",
-				"Warning FailedComputeMetricsReplicas invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: failed to get cpu utilization: no pods returned by selector while calculating replica count",
-			},
-			err: "no pods returned"},
-		{name: "no workload", answers: uses("1"), objects: []client.Object{autoscaler()}, replicas: -1,
-			conditions: []string{`AbleToScale=False FailedGetScale: the HPA controller was unable to get the target's current scale: deployments.apps "d" not found`},
-			events:     []string{`Warning FailedGetScale deployments.apps "d" not found`},
-			err:        `failed to query scale subresource for Deployment/ns/d: deployments.apps "d" not found`},
-		{name: "no such kind", objects: objects(change(func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.ScaleTargetRef.Kind = "Moon" }), 2), replicas: 2,
-			conditions: []string{`AbleToScale=False FailedGetScale: the HPA controller was unable to get the target's current scale: no matches for kind "Moon" in group "apps"`},
-			events:     []string{`Warning FailedGetScale no matches for kind "Moon" in group "apps"`},
-			err:        "unable to determine resource for scale target reference: no matches"},
-		{name: "a kind that cannot be scaled", objects: objects(change(func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.ScaleTargetRef.Kind = "ControllerRevision" }), 2), replicas: 2,
-			conditions: []string{`AbleToScale=False FailedGetScale: the HPA controller was unable to get the target's current scale: controllerrevisions.apps has no scale`},
-			events:     []string{`Warning FailedGetScale controllerrevisions.apps has no scale`},
-			err:        "failed to query scale subresource for ControllerRevision/ns/d: "},
-		{name: "no such version", objects: objects(change(func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.ScaleTargetRef.APIVersion = "a/b/c" }), 2), replicas: 2,
-			conditions: []string{`AbleToScale=False FailedGetScale: the HPA controller was unable to get the target's current scale: unexpected GroupVersion string: a/b/c`},
-			events:     []string{`Warning FailedGetScale unexpected GroupVersion string: a/b/c`},
-			err:        "invalid API version in scale target reference: "},
-		{name: "the scale may not be written", answers: uses("900m", "900m"), objects: objects(autoscaler(), 2, some(2)...), prepare: refuse(errors.New("boom")), replicas: 2,
-			conditions: []string{
-				"AbleToScale=False FailedUpdateScale: the HPA controller was unable to update the target scale: boom",
-				"ScalingActive=True ValidMetricFound: the HPA was able to successfully calculate a replica count from cpu resource utilization (percentage of request)",
-				"ScalingLimited=False DesiredWithinRange: the desired count is within the acceptable range",
-			},
-			events: []string{"Warning FailedRescale New size: 4; reason: cpu resource utilization (percentage of request) above target; error: boom"},
-			err:    "failed to rescale Deployment/ns/d: boom"},
-		{name: "no selector", objects: objects(autoscaler(), 2), prepare: selecting(""), replicas: 2,
-			conditions: []string{able, "ScalingActive=False InvalidSelector: the HPA target's scale is missing a selector"},
-			events:     []string{"Warning SelectorRequired selector is required", "Warning FailedComputeMetricsReplicas selector is required"},
-			err:        "selector is required"},
-		{name: "a selector that is none", objects: objects(autoscaler(), 2), prepare: selecting("a in"), replicas: 2,
-			conditions: []string{able, "ScalingActive=False InvalidSelector: couldn't convert selector into a corresponding internal selector object: unable to parse requirement: found '' expected: '('"},
-			events: []string{
-				"Warning InvalidSelector couldn't convert selector into a corresponding internal selector object: unable to parse requirement: found '' expected: '('",
-				"Warning FailedComputeMetricsReplicas couldn't convert selector into a corresponding internal selector object: unable to parse requirement: found '' expected: '('",
-			},
-			err: "couldn't convert"},
-		{name: "one of two metrics fails, the other asks for more", answers: answers{pods: uses("900m", "900m").pods}, objects: objects(change(func(h *autoscalingv2.HorizontalPodAutoscaler) {
-			queued := autoscaler(byQueue).Spec.Metrics
-			h.Spec.Metrics = append(h.Spec.Metrics, queued...)
-		}), 2, some(2)...), replicas: 4,
-			conditions: []string{
-				"AbleToScale=True SucceededRescale: the HPA controller was able to update the target scale to 4",
-				"ScalingActive=True ValidMetricFound: the HPA was able to successfully calculate a replica count from cpu resource utilization (percentage of request)",
-				"ScalingLimited=False DesiredWithinRange: the desired count is within the acceptable range",
-				"ScaledToZero=False NotScaledToZero: the HPA controller did not scale the workload to zero",
-			},
-			events: []string{
-				"Warning FailedGetExternalMetric unable to get external metric ns/queue/nil: unable to fetch metrics from external metrics API: the server could not find the requested resource",
-				"Normal SuccessfulRescale New size: 4; reason: cpu resource utilization (percentage of request) above target",
-			},
-			err: "invalid metrics (1 invalid out of 2), first error is: failed to get queue external metric value: failed to get queue external metric: "},
-		{name: "one of two metrics fails, the other asks for less", answers: answers{pods: failing.pods, external: queue("1").external}, objects: objects(change(func(h *autoscalingv2.HorizontalPodAutoscaler) {
-			h.Spec.Metrics = append(autoscaler(byQueue).Spec.Metrics, h.Spec.Metrics...)
-		}), 2, some(2)...), replicas: 2,
-			conditions: []string{able, "ScalingActive=False FailedGetResourceMetric: " + noMetrics + "unable to fetch metrics from resource metrics API: boom"},
-			events: []string{
-				"Warning FailedGetResourceMetric failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: boom",
-				"Warning FailedComputeMetricsReplicas invalid metrics (1 invalid out of 2), first error is: failed to get cpu resource metric value: failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: boom",
-			},
-			err: "invalid metrics (1 invalid out of 2)"},
-		{name: "a negative metric", answers: queue("-5"), objects: objects(autoscaler(byQueue), 2, some(2)...), replicas: 2,
-			conditions: []string{able, "ScalingActive=False FailedGetExternalMetric: the HPA was unable to compute the replica count: the metric's value is negative (-5000m)"},
-			events: []string{
-				"Warning FailedGetExternalMetric the metric's value is negative (-5000m)",
-				"Warning FailedComputeMetricsReplicas invalid metrics (1 invalid out of 1), first error is: failed to get queue external metric value: failed to get queue external metric: the metric's value is negative (-5000m)",
-			},
-			err: "negative"},
-	}
-	for _, tt := range tests {
+	for _, tt := range said {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(tt.answers, tt.objects...)
 			if tt.prepare != nil {

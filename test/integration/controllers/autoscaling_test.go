@@ -30,17 +30,7 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 		t.Fatal(err)
 	}
 	scalers := cluster.Client.AutoscalingV2().HorizontalPodAutoscalers(ns)
-	if _, err := scalers.Create(ctx, &autoscalingv2.HorizontalPodAutoscaler{
-		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
-		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "example.com/v1", Kind: "Fleet", Name: "fleet"},
-			MinReplicas:    new(int32(1)), MaxReplicas: 5,
-			Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
-				Metric: autoscalingv2.MetricIdentifier{Name: "queue"},
-				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: new(resource.MustParse("10"))},
-			}}},
-		},
-	}, metav1.CreateOptions{}); err != nil {
+	if _, err := scalers.Create(ctx, fleetScaler(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// The conditions are looked for in each step; a change of the spec has the next look come at once.
@@ -116,18 +106,39 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 	says(autoscalingv2.AbleToScale, corev1.ConditionTrue, "SucceededRescale")
 	limit(2)
 	size(2)
+	tellsOfScaling(t, ns, "New size: 3; reason: external metric queue(nil) above target")
+}
+
+// tellsOfScaling waits for an event of the autoscaler.
+func tellsOfScaling(t *testing.T, ns, message string) {
+	t.Helper()
 	framework.Eventually(t, "the event", func() error {
-		events, err := cluster.Client.CoreV1().Events(ns).List(ctx, metav1.ListOptions{FieldSelector: "reason=SuccessfulRescale,source=horizontal-pod-autoscaler"})
+		events, err := cluster.Client.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=SuccessfulRescale,source=horizontal-pod-autoscaler"})
 		if err != nil {
 			return err
 		}
 		for _, e := range events.Items {
-			if e.Message == "New size: 3; reason: external metric queue(nil) above target" {
+			if e.Message == message {
 				return nil
 			}
 		}
 		return fmt.Errorf("events %+v", events.Items)
 	})
+}
+
+// fleetScaler gives the fleet a member for ten in the queue.
+func fleetScaler() *autoscalingv2.HorizontalPodAutoscaler {
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "example.com/v1", Kind: "Fleet", Name: "fleet"},
+			MinReplicas:    new(int32(1)), MaxReplicas: 5,
+			Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
+				Metric: autoscalingv2.MetricIdentifier{Name: "queue"},
+				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: new(resource.MustParse("10"))},
+			}}},
+		},
+	}
 }
 
 // defineQueue lets the metric "queue" have values.

@@ -48,6 +48,7 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		`workqueue_adds_total{controller="deployment",name="deployment"}`,
 		`controller_runtime_reconcile_total{controller="replicaset",result="success"}`,
+		`horizontal_pod_autoscaler_controller_num_horizontal_pod_autoscalers`,
 	} {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("%s is missing", want)
