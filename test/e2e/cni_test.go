@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coreos/go-iptables/iptables"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"minik8s.io/minik8s/pkg/machinetest"
+	"minik8s.io/minik8s/pkg/network/xtables"
 )
 
 // cniBridge and cniRange are what the network of TestCNI is made of.
@@ -45,26 +45,26 @@ spec:
 // withoutNetwork undoes what the programs leave on the machine: a bridge and the head of the firewall's chains.
 func withoutNetwork(t *testing.T) {
 	t.Helper()
-	table, err := iptables.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	var table xtables.Programs
 	chains := []string{"CNI-FORWARD", "CNI-ADMIN"}
 	for _, chain := range chains {
-		if there, err := table.ChainExists("filter", chain); err != nil || there {
+		if _, there, err := table.Rules(t.Context(), "filter", chain); err != nil || there {
 			machinetest.Lacks(t, "somebody else's network is here: chain %s: %v", chain, err)
 		}
 	}
 	t.Cleanup(func() {
-		rules, err := table.List("filter", "FORWARD")
+		ctx := context.WithoutCancel(t.Context())
+		rules, _, err := table.Rules(ctx, "filter", "FORWARD")
+		undo := "*filter\n"
 		for _, r := range rules {
 			if strings.HasSuffix(r, "-j CNI-FORWARD") {
-				err = errors.Join(err, exec.Command("sh", "-c", "iptables -w -t filter "+strings.Replace(r, "-A", "-D", 1)).Run())
+				undo += strings.Replace(r, "-A", "-D", 1) + "\n"
 			}
 		}
 		for _, chain := range chains {
-			err = errors.Join(err, table.ClearAndDeleteChain("filter", chain))
+			undo += ":" + chain + " - [0:0]\n-X " + chain + "\n"
 		}
+		err = errors.Join(err, table.Restore(ctx, undo+"COMMIT\n"))
 		if out, removed := exec.Command("ip", "link", "delete", cniBridge).CombinedOutput(); removed != nil {
 			err = errors.Join(err, fmt.Errorf("removing the bridge: %s", out))
 		}

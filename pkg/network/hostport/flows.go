@@ -7,26 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
-
-// udpPort is the host port of a rule that leads UDP to a pod, 0 if it is another kind of rule.
-func (c Chains) udpPort(r Rule) uint16 {
-	after := func(word string) string {
-		if i := slices.Index(r.Spec, word); i >= 0 && i+1 < len(r.Spec) {
-			return r.Spec[i+1]
-		}
-		return ""
-	}
-	port, err := strconv.ParseUint(after("--dport"), 10, 16)
-	if r.Chain != c.DNAT || after("-p") != "udp" || err != nil {
-		return 0
-	}
-	return uint16(port)
-}
 
 // forgetFlows has the kernel forget the UDP flows to a port of this machine. Rules are asked for the first packet of a flow only:
 // a client that goes on sending would reach the pod of before for as long as it does, or nobody, if it began before there was a

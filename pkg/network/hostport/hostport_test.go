@@ -4,6 +4,7 @@
 package hostport
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -33,27 +35,33 @@ func TestRules(t *testing.T) {
 	}{
 		{name: "no host port", ip: "10.0.0.2", ports: []corev1.ContainerPort{{ContainerPort: 80}}},
 		{name: "any address", ip: "10.0.0.2", ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}, want: []string{
-			"DNAT -p tcp -m addrtype --dst-type LOCAL -m comment --comment pod u -m tcp --dport 8080 -j DNAT --to-destination 10.0.0.2:80",
-			"MASQ -s 10.0.0.2/32 -d 10.0.0.2/32 -p tcp -m comment --comment pod u -m tcp --dport 80 -j MASQUERADE",
-			"MASQ -s 127.0.0.0/8 -d 10.0.0.2/32 -p tcp -m comment --comment pod u -m tcp --dport 80 -j MASQUERADE",
+			"DNAT -p tcp -m addrtype --dst-type LOCAL -m comment --comment \"pod u\" -m tcp --dport 8080 -j DNAT --to-destination 10.0.0.2:80",
+			"MASQ -s 10.0.0.2/32 -d 10.0.0.2/32 -p tcp -m comment --comment \"pod u\" -m tcp --dport 80 -j MASQUERADE",
+			"MASQ -s 127.0.0.0/8 -d 10.0.0.2/32 -p tcp -m comment --comment \"pod u\" -m tcp --dport 80 -j MASQUERADE",
 		}},
 		{name: "one address, udp", ip: "10.0.0.2", ports: []corev1.ContainerPort{{ContainerPort: 53, HostPort: 53, HostIP: "192.0.2.1", Protocol: corev1.ProtocolUDP}}, want: []string{
-			"DNAT -d 192.0.2.1/32 -p udp -m comment --comment pod u -m udp --dport 53 -j DNAT --to-destination 10.0.0.2:53",
-			"MASQ -s 10.0.0.2/32 -d 10.0.0.2/32 -p udp -m comment --comment pod u -m udp --dport 53 -j MASQUERADE",
-			"MASQ -s 127.0.0.0/8 -d 10.0.0.2/32 -p udp -m comment --comment pod u -m udp --dport 53 -j MASQUERADE",
+			"DNAT -d 192.0.2.1/32 -p udp -m comment --comment \"pod u\" -m udp --dport 53 -j DNAT --to-destination 10.0.0.2:53",
+			"MASQ -s 10.0.0.2/32 -d 10.0.0.2/32 -p udp -m comment --comment \"pod u\" -m udp --dport 53 -j MASQUERADE",
+			"MASQ -s 127.0.0.0/8 -d 10.0.0.2/32 -p udp -m comment --comment \"pod u\" -m udp --dport 53 -j MASQUERADE",
+		}},
+		{name: "two ports that lead to one", ip: "10.0.0.2", ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}, {ContainerPort: 80, HostPort: 8081}}, want: []string{
+			"DNAT -p tcp -m addrtype --dst-type LOCAL -m comment --comment \"pod u\" -m tcp --dport 8080 -j DNAT --to-destination 10.0.0.2:80",
+			"MASQ -s 10.0.0.2/32 -d 10.0.0.2/32 -p tcp -m comment --comment \"pod u\" -m tcp --dport 80 -j MASQUERADE",
+			"MASQ -s 127.0.0.0/8 -d 10.0.0.2/32 -p tcp -m comment --comment \"pod u\" -m tcp --dport 80 -j MASQUERADE",
+			"DNAT -p tcp -m addrtype --dst-type LOCAL -m comment --comment \"pod u\" -m tcp --dport 8081 -j DNAT --to-destination 10.0.0.2:80",
 		}},
 		{name: "address of the other family", ip: "fd00::2", ports: []corev1.ContainerPort{{ContainerPort: 53, HostPort: 53, HostIP: "192.0.2.1"}}},
 		{name: "ipv6", ip: "fd00::2", ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}, want: []string{
-			"DNAT -p tcp -m addrtype --dst-type LOCAL -m comment --comment pod u -m tcp --dport 8080 -j DNAT --to-destination [fd00::2]:80",
-			"MASQ -s fd00::2/128 -d fd00::2/128 -p tcp -m comment --comment pod u -m tcp --dport 80 -j MASQUERADE",
-			"MASQ -s ::1/128 -d fd00::2/128 -p tcp -m comment --comment pod u -m tcp --dport 80 -j MASQUERADE",
+			"DNAT -p tcp -m addrtype --dst-type LOCAL -m comment --comment \"pod u\" -m tcp --dport 8080 -j DNAT --to-destination [fd00::2]:80",
+			"MASQ -s fd00::2/128 -d fd00::2/128 -p tcp -m comment --comment \"pod u\" -m tcp --dport 80 -j MASQUERADE",
+			"MASQ -s ::1/128 -d fd00::2/128 -p tcp -m comment --comment \"pod u\" -m tcp --dport 80 -j MASQUERADE",
 		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
 			for _, r := range (Chains{DNAT: "DNAT", Masquerade: "MASQ"}).Rules("u", netip.MustParseAddr(tt.ip), tt.ports) {
-				got = append(got, r.Chain+" "+strings.Join(r.Spec, " "))
+				got = append(got, r.Chain+" "+r.Spec)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -62,10 +70,46 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestSplit(t *testing.T) {
-	got := split(`-A C -m comment --comment "pod a b" -j DNAT`)
-	if diff := cmp.Diff([]string{"-A", "C", "-m", "comment", "--comment", "pod a b", "-j", "DNAT"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+func TestReplace(t *testing.T) {
+	c := Chains{DNAT: "DNAT", Masquerade: "MASQ"}
+	rule := func(pod, port string) Rule {
+		return Rule{"DNAT", `-m comment --comment "pod ` + pod + `" --dport ` + port + " -j DNAT"}
+	}
+	whole := kernel{there: c.all(), from: append(c.jumps(), Rule{"OUTPUT", "-j DOCKER"})}
+	with := func(rules ...Rule) kernel {
+		k := whole
+		k.rules = rules
+		return k
+	}
+	jumps := []string{
+		`-I PREROUTING 1 -m addrtype --dst-type LOCAL -m comment --comment "minik8s host ports" -j DNAT`,
+		`-I OUTPUT 1 -m addrtype --dst-type LOCAL -m comment --comment "minik8s host ports" -j DNAT`,
+		`-I POSTROUTING 1 -m comment --comment "minik8s host ports" -j MASQ`,
+	}
+	added, removed := `-A DNAT -m comment --comment "pod a" --dport 1 -j DNAT`, `-D DNAT -m comment --comment "pod a" --dport 2 -j DNAT`
+	for _, tt := range []struct {
+		name  string
+		have  kernel
+		want  []Rule
+		lines []string
+		rules []Rule
+	}{
+		{name: "nothing is wanted of nothing"},
+		{name: "nothing is there", want: []Rule{rule("a", "1")}, lines: slices.Concat([]string{":DNAT - [0:0]", ":MASQ - [0:0]"}, jumps, []string{added}), rules: []Rule{rule("a", "1")}},
+		{name: "all is right", have: with(rule("a", "1")), want: []Rule{rule("a", "1")}},
+		{name: "no jumps", have: kernel{there: c.all(), rules: []Rule{rule("a", "1")}}, want: []Rule{rule("a", "1")}, lines: jumps},
+		{name: "another port", have: with(rule("b", "3"), rule("a", "2")), want: []Rule{rule("a", "1")}, lines: []string{added, removed}, rules: []Rule{rule("a", "1"), rule("a", "2")}},
+		{name: "none any more", have: with(rule("b", "3"), rule("a", "2")), lines: []string{removed}, rules: []Rule{rule("a", "2")}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := c.replace(tt.have, func(uid types.UID) bool { return uid == "a" }, tt.want)
+			if diff := cmp.Diff(tt.lines, got.lines); diff != "" {
+				t.Errorf("lines (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.rules, got.rules); diff != "" {
+				t.Errorf("rules (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -257,7 +301,9 @@ func TestTables(t *testing.T) {
 	if out, err := exec.Command("iptables", "-t", "nat", "-F", "PREROUTING").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	m.published["a"] = publication{what: m.published["a"].what, seen: time.Now().Add(-lookAgain)}
+	p := m.published["a"]
+	p.seen = time.Now().Add(-lookAgain)
+	m.published["a"] = p
 	if err := m.Set("a", []string{"10.9.0.2"}, a); err != nil {
 		t.Fatal(err)
 	}
@@ -309,6 +355,9 @@ func TestTables(t *testing.T) {
 	if err := m.Remove("b"); err != nil {
 		t.Fatal(err)
 	}
+	if out, err := exec.Command("iptables", "-t", "nat", "-A", "OUTPUT", "-p", "tcp", "-j", m.chains.DNAT).CombinedOutput(); err != nil { // a user's
+		t.Fatalf("%v: %s", err, out)
+	}
 	if r := rules(); strings.Contains(r, "pod b") {
 		t.Errorf("rules after removal:\n%s", r)
 	}
@@ -323,26 +372,24 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// listing is a table with one rule of each of some pods, which counts how often it is looked at, and may fail.
+// listing is a table with one rule of each of some pods, which counts how often programs run, and may fail.
 type listing struct {
-	Tables
-	pods  []string
-	looks int
-	fails error
+	pods         []string
+	looks, wrote int
+	fails        error
 }
 
-func (l *listing) ChainExists(string, string) (bool, error) { l.looks++; return true, l.fails }
-
-func (l *listing) List(_, chain string) ([]string, error) {
-	var out []string
+func (l *listing) Rules(_ context.Context, _, chain string) (rules []string, there bool, err error) {
+	l.looks++
 	for _, p := range l.pods {
-		out = append(out, "-A "+chain+` -m comment --comment "pod `+p+`" -j DNAT`)
+		rules = append(rules, "-A "+chain+` -m comment --comment "pod `+p+`" -j DNAT`)
 	}
-	return out, nil
+	return rules, true, l.fails
 }
 
-func (l *listing) DeleteIfExists(_, _ string, rule ...string) error {
-	l.pods = slices.DeleteFunc(l.pods, func(p string) bool { return slices.Contains(rule, "pod "+p) })
+func (l *listing) Restore(_ context.Context, text string) error {
+	l.wrote++
+	l.pods = slices.DeleteFunc(l.pods, func(p string) bool { return strings.Contains(text, "-D ") && strings.Contains(text, `"pod `+p+`"`) })
 	return nil
 }
 
@@ -350,7 +397,7 @@ func (l *listing) DeleteIfExists(_, _ string, rule ...string) error {
 func TestRetain(t *testing.T) {
 	tables, generation, numbered := &listing{pods: []string{"a", "b"}}, uint32(1), true
 	m := &Manager{
-		chains: ChainsOf("test"), v4: tables, published: map[types.UID]publication{}, stale: map[flowsTo]bool{},
+		chains: ChainsOf("test"), families: []family{{unix.AF_INET, tables}}, published: map[types.UID]publication{}, stale: map[flowsTo]bool{},
 		generation: func() (uint32, bool) { return generation, numbered },
 	}
 	keep := map[types.UID]bool{"a": true, "b": true}
@@ -381,5 +428,15 @@ func TestRetain(t *testing.T) {
 		if got := strings.Join(tables.pods, " "); tables.looks != step.looks || got != step.left {
 			t.Errorf("%s: %d looks, want %d; left %q, want %q", step.name, tables.looks, step.looks, got, step.left)
 		}
+	}
+	tables.looks, tables.wrote = 0, 0
+	for uid, programs := range map[types.UID]int{"never": 0, "a": 3} {
+		if err := m.Remove(uid); err != nil {
+			t.Error(err)
+		}
+		if got := tables.looks + tables.wrote; got != programs {
+			t.Errorf("to remove pod %s, %d programs ran, want %d", uid, got, programs)
+		}
+		tables.looks, tables.wrote = 0, 0
 	}
 }
