@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"minik8s.io/minik8s/pkg/scheduler/internal/queue"
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
 
@@ -29,7 +30,7 @@ func BenchmarkCycle(b *testing.B) {
 			return pt.Pod(name, pt.Requests("cpu", "1m"), pt.Affinity(pt.AwayFrom("app", "x", corev1.LabelHostname)))
 		},
 	}
-	for _, nodes := range []int{100, 1000} {
+	for _, nodes := range []int{100, 1000, 5000} {
 		for _, kind := range []string{"plain", "spread", "away"} {
 			b.Run(fmt.Sprintf("nodes=%d/pod=%s", nodes, kind), func(b *testing.B) {
 				client := fake.NewClientset()
@@ -48,7 +49,8 @@ func BenchmarkCycle(b *testing.B) {
 					n++
 					pod := framework.NewPodInfo(pods[kind](fmt.Sprintf("pod-%d", n)))
 					s.snapshot.Store(s.cache.Snapshot())
-					node, err := s.place(ctx, framework.NewCycleState(), pod)
+					a := &attempt{pod: &queue.Pod{PodInfo: pod}, profile: s.profiles[corev1.DefaultSchedulerName], state: framework.NewCycleState(pod)}
+					node, err := s.place(ctx, a)
 					if err != nil {
 						b.Fatal(err)
 					}

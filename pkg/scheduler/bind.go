@@ -5,54 +5,174 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
-	"minik8s.io/minik8s/pkg/scheduler/internal/queue"
 )
 
-// bind makes the assumption true. It runs beside the scheduling cycles.
-func (s *Scheduler) bind(ctx context.Context, state *framework.CycleState, pod *queue.Pod, assumed *framework.PodInfo, start time.Time) {
+const (
+	// maxBindings bounds the Bindings that are written at once.
+	maxBindings = 64
+	// lookTimeout bounds a look at a pod whose Binding got no answer.
+	lookTimeout = 10 * time.Second
+)
+
+// commit sends an assumed pod on its way to its node. What must wait does so in a
+// goroutine of its own; of the others there are no more than write Bindings.
+func (s *Scheduler) commit(ctx context.Context, a *attempt, assumed *framework.PodInfo, waits bool) {
 	node := assumed.Pod.Spec.NodeName
-	status := s.profile.RunPreBind(ctx, state, assumed, node)
-	rejectedBy, err := rejection(status, node)
-	if status.IsSuccess() {
-		err = s.writeBinding(ctx, assumed.Pod)
-	}
-	if err == nil {
-		s.queue.Done(pod)
-		s.metrics.attempt("scheduled", s.cfg.SchedulerName, s.cfg.Clock.Since(start))
-		s.recorder.Eventf(assumed.Pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding",
-			"Successfully assigned %v/%v to %v", assumed.Pod.Namespace, assumed.Pod.Name, node)
-		klog.FromContext(ctx).V(3).Info("Bound pod", "pod", klog.KObj(assumed.Pod), "node", node)
+	busy, status := a.profile.RunPreBindPreFlight(ctx, a.state, assumed.Pod, node)
+	if !status.IsSuccess() {
+		s.undo(ctx, a, assumed, status)
 		return
 	}
-	s.profile.RunUnreserve(ctx, state, assumed, node)
+	if waits || busy {
+		s.bindings.Go(func() {
+			if status := s.prepare(ctx, a, assumed, waits); !status.IsSuccess() {
+				s.undo(ctx, a, assumed, status)
+			} else if s.takeSlot(ctx) {
+				s.bind(ctx, a, assumed)
+			} else {
+				s.undo(ctx, a, assumed, fwk.AsStatus(ctx.Err()))
+			}
+		})
+		return
+	}
+	s.queue.Land(a.pod)
+	if !s.takeSlot(ctx) {
+		s.undo(ctx, a, assumed, fwk.AsStatus(ctx.Err()))
+		return
+	}
+	s.bindings.Go(func() { s.bind(ctx, a, assumed) })
+}
+
+func (s *Scheduler) takeSlot(ctx context.Context) bool {
+	select {
+	case s.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// prepare waits for the plugins that hold the pod and does what comes before the binding.
+func (s *Scheduler) prepare(ctx context.Context, a *attempt, assumed *framework.PodInfo, waits bool) *fwk.Status {
+	if waits {
+		if status := a.profile.WaitOnPermit(ctx, assumed.Pod); !status.IsSuccess() {
+			return status
+		}
+	}
+	s.queue.Land(a.pod)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	uid := assumed.Pod.UID
+	a.profile.AddPodInPreBind(uid, cancel)
+	defer a.profile.RemovePodInPreBind(uid)
+	status := a.profile.RunPreBind(ctx, a.state, assumed.Pod, assumed.Pod.Spec.NodeName)
+	if p := a.profile.GetPodInPreBind(uid); status.IsSuccess() && p != nil && !p.MarkPrebound() {
+		return fwk.AsStatus(context.Cause(ctx))
+	}
+	return status
+}
+
+// bind makes the assumption true. It holds a slot while it writes.
+func (s *Scheduler) bind(ctx context.Context, a *attempt, assumed *framework.PodInfo) {
+	node := assumed.Pod.Spec.NodeName
+	s.statuses.Drop(assumed.Pod.UID)
+	status := s.write(ctx, a, assumed.Pod)
+	<-s.slots
+	if !status.IsSuccess() && isLost(status.AsError()) && s.isBound(ctx, assumed.Pod) {
+		status = nil
+	}
+	if !status.IsSuccess() {
+		s.undo(ctx, a, assumed, status)
+		return
+	}
+	s.queue.Done(a.pod)
+	s.metrics.bound(a, s.cfg.Clock.Now())
+	a.profile.Recorder.Eventf(assumed.Pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding",
+		"Successfully assigned %v/%v to %v", assumed.Pod.Namespace, assumed.Pod.Name, node)
+	klog.FromContext(ctx).V(3).Info("Bound pod", "pod", klog.KObj(assumed.Pod), "node", node)
+	a.profile.RunPostBind(ctx, a.state, assumed.Pod, node)
+}
+
+// write binds through the extender that does so for such pods, or by plugins.
+func (s *Scheduler) write(ctx context.Context, a *attempt, pod *corev1.Pod) *fwk.Status {
+	for _, e := range a.profile.Extenders() {
+		if !e.IsBinder() || !e.IsInterested(pod) {
+			continue
+		}
+		err := e.Bind(&corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: pod.Spec.NodeName},
+		})
+		if err == nil || !e.IsIgnorable() {
+			return fwk.AsStatus(err)
+		}
+		klog.FromContext(ctx).Error(err, "Skipping an ignorable extender that failed to bind", "extender", e.Name(), "pod", klog.KObj(pod))
+	}
+	status := a.profile.RunBind(ctx, a.state, pod, pod.Spec.NodeName)
+	if !status.IsSuccess() && !status.IsRejected() {
+		return fwk.AsStatus(fmt.Errorf("binding rejected: %w", status.AsError())).WithPlugin(status.Plugin())
+	}
+	return status
+}
+
+// isLost tells whether a failure leaves open what became of the request. An
+// answer of the server that blames the request does not.
+func isLost(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return true
+	}
+	code := answer.Status().Code
+	return code >= http.StatusInternalServerError || code == http.StatusRequestTimeout || code == 0
+}
+
+// isBound looks until it knows whether a pod is on the node that it was meant
+// for. Its room must not be given away before.
+func (s *Scheduler) isBound(ctx context.Context, pod *corev1.Pod) (bound bool) {
+	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 10, Cap: lookTimeout}
+	err := backoff.DelayFunc().Until(ctx, true, false, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		latest, err := s.cfg.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Looking whether a pod was bound failed; looking again", "pod", klog.KObj(pod))
+			return false, nil
+		}
+		bound = latest.UID == pod.UID && latest.Spec.NodeName == pod.Spec.NodeName
+		return true, nil
+	})
+	return bound && err == nil
+}
+
+// undo gives up an assumption: everything is given back and the pod is tried again.
+func (s *Scheduler) undo(ctx context.Context, a *attempt, assumed *framework.PodInfo, status *fwk.Status) {
+	node := assumed.Pod.Spec.NodeName
+	a.profile.RunReservePluginsUnreserve(ctx, a.state, assumed.Pod, node)
 	s.cache.Forget(assumed.Pod.UID)
 	// Others may have been rejected for what this pod held. The event comes after
 	// the pod is put back, because it must not wake the pod itself.
-	defer s.queue.Move(ctx, framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Delete}, assumed.Pod, nil)
+	defer s.queue.Move(ctx, fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, assumed.Pod, nil)
 	if ctx.Err() != nil {
-		s.queue.Done(pod)
+		s.queue.Done(a.pod)
 		return
 	}
-	s.metrics.attempt(result(rejectedBy), s.cfg.SchedulerName, s.cfg.Clock.Since(start))
-	s.requeue(ctx, pod, nil, rejectedBy, err)
-}
-
-func (s *Scheduler) writeBinding(ctx context.Context, pod *corev1.Pod) error {
-	// The UID keeps the binding off a new pod of the same name.
-	binding := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: pod.Spec.NodeName},
-	}
-	if err := s.cfg.Client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("binding rejected: %w", err)
-	}
-	return nil
+	rejectedBy, err := rejection(status, node)
+	s.metrics.failed(a, result(rejectedBy), s.cfg.Clock.Now())
+	s.requeue(ctx, a, nil, rejectedBy, err)
 }

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/utils/clock"
 
+	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	"minik8s.io/minik8s/pkg/scheduler/plugins"
 )
@@ -22,49 +24,44 @@ import (
 type Config struct {
 	// Client talks to the API with the identity system:kube-scheduler. Required.
 	Client kubernetes.Interface
-	// Informers are shared with the other parts of the process. The caller starts
-	// them after New, which asks for those it needs. Required.
+	// KubeConfig is that of Client, for plugins that need clients of their own.
+	// Default nil: plugins that need it fail to start.
+	KubeConfig *rest.Config
+	// Informers may be shared with other parts of the process; NewInformers makes
+	// some that keep no more than the scheduler needs. The caller starts them between
+	// New, which asks for those it needs, and Start. Required.
 	Informers informers.SharedInformerFactory
-	// SchedulerName selects the pods to schedule by spec.schedulerName and names the
-	// scheduler in events. Default "default-scheduler".
-	SchedulerName string
-	// Profile is the ordered list of plugins with their weights.
-	// Default plugins.Default().
-	Profile []framework.Entry
-	// PercentageOfNodesToScore is the share of the nodes after which the search for
-	// feasible ones stops, 1 to 100. Default 0: all nodes up to 100, then a share
-	// that falls from 50 % to 5 % as the cluster grows, but at least 100 nodes.
-	PercentageOfNodesToScore int
-	// LeaderElection makes Start wait for the Lease kube-system/kube-scheduler, for
-	// several schedulers on one cluster. Default false.
-	LeaderElection bool
-	// Identity is the holder's name in the Lease. Required with LeaderElection.
+	// Configuration has the profiles and all that users may set. New takes a copy,
+	// fills in the defaults and validates. Default: one profile, default-scheduler.
+	Configuration *configv1.KubeSchedulerConfiguration
+	// Registry has plugins that the product does not bring, by name. One of a name
+	// that it brings is an error.
+	Registry framework.Registry
+	// Identity is the holder's name in the Lease. Required with leader election.
 	Identity string
 	// Seed makes ties between nodes fall the same way each run. Default 0: a random seed.
 	Seed uint64
-	// InitialBackoff and MaxBackoff bound the delay of a failed pod.
-	// Defaults 1s and 10s.
-	InitialBackoff, MaxBackoff time.Duration
 	// Clock is replaced in tests. Default the real one.
 	Clock clock.WithTicker
 	// Registerer receives the metrics scheduler_*. Default nil: none.
 	Registerer prometheus.Registerer
+
+	initialBackoff time.Duration // for tests, which have no second to lose
 }
 
 func (c Config) complete() (Config, error) {
 	if c.Client == nil || c.Informers == nil {
 		return c, errors.New("scheduler needs a client and informers")
 	}
-	if c.SchedulerName == "" {
-		c.SchedulerName = corev1.DefaultSchedulerName
+	if c.Configuration == nil {
+		c.Configuration = &configv1.KubeSchedulerConfiguration{}
 	}
-	if c.Profile == nil {
-		c.Profile = plugins.Default()
+	c.Configuration = c.Configuration.DeepCopy()
+	configuration.Default(c.Configuration)
+	if err := configuration.Validate(c.Configuration).ToAggregate(); err != nil {
+		return c, fmt.Errorf("scheduler configuration: %w", err)
 	}
-	if c.PercentageOfNodesToScore < 0 || c.PercentageOfNodesToScore > 100 {
-		return c, fmt.Errorf("percentage of nodes to score %d is not within 0 and 100", c.PercentageOfNodesToScore)
-	}
-	if c.LeaderElection && c.Identity == "" {
+	if c.leads() && c.Identity == "" {
 		return c, errors.New("leader election needs an identity")
 	}
 	if c.Clock == nil {
@@ -73,5 +70,23 @@ func (c Config) complete() (Config, error) {
 	if c.Seed == 0 {
 		c.Seed = uint64(c.Clock.Now().UnixNano())
 	}
+	if c.initialBackoff == 0 {
+		c.initialBackoff = time.Duration(*c.Configuration.PodInitialBackoffSeconds) * time.Second
+	}
 	return c, nil
+}
+
+// leads tells whether Start waits for the lease.
+func (c Config) leads() bool { return *c.Configuration.LeaderElection.LeaderElect }
+
+// registry adds the plugins from outside to ours.
+func (c Config) registry() (framework.Registry, error) {
+	all := plugins.Registry()
+	for name, factory := range c.Registry {
+		if _, ok := all[name]; ok {
+			return nil, fmt.Errorf("a plugin named %v already exists", name)
+		}
+		all[name] = factory
+	}
+	return all, nil
 }

@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	"minik8s.io/minik8s/pkg/scheduler/internal/queue"
@@ -24,43 +26,60 @@ const (
 	minFeasiblePercentage = 5
 )
 
+// attempt is one try to place a pod.
+type attempt struct {
+	pod     *queue.Pod
+	profile *framework.Profile
+	state   *framework.CycleState
+	start   time.Time
+}
+
+// scratch is memory that one cycle leaves to the next.
+type scratch struct {
+	results []*fwk.Status // by position, valid where seen
+	seen    []bool
+	total   []int64
+}
+
 // scheduleOne tries one pod. Everything up to the assumption is done before the
 // next pod is tried; the binding is not.
 func (s *Scheduler) scheduleOne(ctx context.Context, pod *queue.Pod) {
-	start := s.cfg.Clock.Now()
-	if pod.Pod.DeletionTimestamp != nil || s.cache.Has(pod.Pod.UID) {
+	profile := s.profiles[pod.Pod.Spec.SchedulerName]
+	if profile == nil || pod.Pod.DeletionTimestamp != nil || s.cache.Has(pod.Pod.UID) {
 		s.queue.Done(pod)
 		return
 	}
-	state := framework.NewCycleState()
+	a := &attempt{pod: pod, profile: profile, state: framework.NewCycleState(pod.PodInfo), start: s.cfg.Clock.Now()}
 	s.snapshot.Store(s.cache.Snapshot())
 
-	node, err := s.place(ctx, state, pod.PodInfo)
+	node, err := s.place(ctx, a)
+	s.metrics.placed(a, s.cfg.Clock.Now())
 	if err != nil {
-		s.failed(ctx, state, pod, err, start)
+		s.failed(ctx, a, err)
 		return
 	}
 	assumed := pod.WithNode(node)
 	if err := s.cache.Assume(assumed); err != nil {
-		s.failed(ctx, state, pod, err, start)
+		s.failed(ctx, a, err)
 		return
 	}
-	if status := s.profile.RunReserve(ctx, state, assumed, node); !status.IsSuccess() {
-		s.cache.Forget(pod.Pod.UID)
-		rejectedBy, err := rejection(status, node)
-		s.metrics.attempt(result(rejectedBy), s.cfg.SchedulerName, s.cfg.Clock.Since(start))
-		s.requeue(ctx, pod, nil, rejectedBy, err)
+	status := profile.RunReservePluginsReserve(ctx, a.state, assumed.Pod, node)
+	if status.IsSuccess() {
+		status = profile.RunPermit(ctx, a.state, assumed.Pod, node)
+	}
+	if !status.IsSuccess() && !status.IsWait() {
+		s.undo(ctx, a, assumed, status)
 		return
 	}
 	s.nominated.Remove(pod.Pod.UID)
-	s.bindings.Go(func() { s.bind(ctx, state, pod, assumed, start) })
+	s.commit(ctx, a, assumed, status.IsWait())
 }
 
 // rejection turns the status of a chosen node into the error of the attempt and
 // the plugins whose events may help; none after an internal failure.
-func rejection(status *framework.Status, node string) (sets.Set[string], error) {
+func rejection(status *fwk.Status, node string) (sets.Set[string], error) {
 	if !status.IsRejected() {
-		return nil, status.Err()
+		return nil, status.AsError()
 	}
 	statuses := framework.NewNodeStatuses(nil)
 	statuses.Set(node, status)
@@ -77,64 +96,73 @@ func result(rejectedBy sets.Set[string]) string {
 }
 
 // place returns the best node, or a *framework.FitError if there is none.
-func (s *Scheduler) place(ctx context.Context, state *framework.CycleState, pod *framework.PodInfo) (string, error) {
+func (s *Scheduler) place(ctx context.Context, a *attempt) (string, error) {
 	snapshot := s.snapshot.Load()
-	if len(snapshot.Nodes) == 0 {
+	if len(snapshot.Nodes()) == 0 {
 		return "", framework.ErrNoNodes
 	}
-	feasible, err := s.feasible(ctx, state, pod, snapshot)
+	feasible, err := s.feasible(ctx, a, snapshot)
 	if err != nil {
 		return "", err
 	}
 	if len(feasible) == 1 {
-		return feasible[0].Name(), nil
+		return feasible[0].Node().Name, nil
 	}
-	if status := s.profile.RunPreScore(ctx, state, pod, feasible); !status.IsSuccess() {
-		return "", status.Err()
+	pod := a.pod.Pod
+	if status := a.profile.RunPreScorePlugins(ctx, a.state, pod, feasible); !status.IsSuccess() {
+		return "", status.AsError()
 	}
-	scores, status := s.profile.RunScore(ctx, state, pod, feasible)
-	if !status.IsSuccess() {
-		return "", status.Err()
+	s.scratch.total = slices.Grow(s.scratch.total[:0], len(feasible))[:len(feasible)]
+	total := s.scratch.total
+	clear(total)
+	if status := a.profile.Score(ctx, a.state, pod, feasible, total); !status.IsSuccess() {
+		return "", status.AsError()
 	}
-	return s.best(scores), nil
+	prioritize(ctx, a.profile.Extenders(), pod, feasible, total)
+	return feasible[s.best(total)].Node().Name, nil
 }
 
 // feasible returns nodes that pass all filters, at least one.
-func (s *Scheduler) feasible(ctx context.Context, state *framework.CycleState, pod *framework.PodInfo, snapshot *framework.Snapshot) ([]*framework.NodeInfo, error) {
-	fit := &framework.FitError{NumAllNodes: len(snapshot.Nodes), RejectedBy: sets.New[string]()}
-	narrowing, status := s.profile.RunPreFilter(ctx, state, pod, snapshot)
+func (s *Scheduler) feasible(ctx context.Context, a *attempt, snapshot *framework.Snapshot) ([]fwk.NodeInfo, error) {
+	pod := a.pod.Pod
+	fit := &framework.FitError{NumAllNodes: len(snapshot.Nodes()), RejectedBy: sets.New[string]()}
+	narrowing, by, status := a.profile.RunPreFilter(ctx, a.state, pod, snapshot.Nodes())
 	if !status.IsSuccess() {
 		if !status.IsRejected() {
-			return nil, fmt.Errorf("running PreFilter plugin %q: %w", status.Plugin(), status.Err())
+			return nil, fmt.Errorf("running PreFilter plugin %q: %w", status.Plugin(), status.AsError())
 		}
 		fit.PreFilterMsg = status.Message()
 		fit.Statuses = framework.NewNodeStatuses(status)
-		fit.RejectedBy.Insert(status.Plugin()).Insert(narrowing.By.UnsortedList()...)
+		fit.RejectedBy.Insert(status.Plugin()).Insert(by.UnsortedList()...)
 		return nil, fit
 	}
 
 	// The node that preemption made room on is most likely the one.
-	if nominated := s.nominated.NodeOf(pod.Pod.UID); nominated != "" {
-		node := snapshot.Get(nominated)
-		if node != nil && (narrowing.Nodes == nil || narrowing.Nodes.Has(nominated)) &&
-			s.profile.RunFilterWithNominated(ctx, state, pod, node, s.nominated.On(nominated)).IsSuccess() {
-			return []*framework.NodeInfo{node}, nil
+	if nominated := s.nominated.NodeOf(pod.UID); nominated != "" {
+		node := snapshot.Node(nominated)
+		if node != nil && (narrowing.AllNodes() || narrowing.NodeNames.Has(nominated)) &&
+			a.profile.RunFilterPluginsWithNominatedPods(ctx, a.state, pod, node).IsSuccess() {
+			if left, err := extend(ctx, a.profile.Extenders(), pod, []fwk.NodeInfo{node}, framework.NewNodeStatuses(nil)); err == nil && len(left) == 1 {
+				return left, nil
+			}
 		}
 	}
 
-	candidates, absent := snapshot.Nodes, (*framework.Status)(nil)
-	if narrowing.Nodes != nil {
-		candidates = candidates[:0:0]
-		for _, name := range sets.List(narrowing.Nodes) {
-			if n := snapshot.Get(name); n != nil {
+	candidates, absent := snapshot.Nodes(), (*fwk.Status)(nil)
+	if !narrowing.AllNodes() {
+		candidates = nil
+		for _, name := range sets.List(narrowing.NodeNames) {
+			if n := snapshot.Node(name); n != nil {
 				candidates = append(candidates, n)
 			}
 		}
-		absent = framework.NewStatus(framework.UnschedulableAndUnresolvable,
-			fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(narrowing.By)))
-		fit.RejectedBy.Insert(narrowing.By.UnsortedList()...)
+		absent = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(by)))
+		fit.RejectedBy.Insert(by.UnsortedList()...)
 	}
-	feasible, statuses, err := s.filter(ctx, state, pod, candidates)
+	feasible, statuses, err := s.filter(ctx, a, candidates)
+	if err == nil {
+		feasible, err = extend(ctx, a.profile.Extenders(), pod, feasible, statuses)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -143,37 +171,41 @@ func (s *Scheduler) feasible(ctx context.Context, state *framework.CycleState, p
 	}
 	statuses.SetAbsent(absent)
 	for _, n := range candidates {
-		fit.RejectedBy.Insert(statuses.Get(n.Name()).Plugin())
+		if status := statuses.Get(n.Node().Name); status != nil {
+			fit.RejectedBy.Insert(status.Plugin())
+		}
 	}
 	fit.Statuses = statuses
 	return nil, fit
 }
 
 // filter looks at nodes in turn, starting where the last search stopped, until
-// enough of them are feasible.
-func (s *Scheduler) filter(ctx context.Context, state *framework.CycleState, pod *framework.PodInfo, nodes []*framework.NodeInfo) ([]*framework.NodeInfo, *framework.NodeStatuses, error) {
+// enough of them are feasible. The reasons are returned only if none is, or if an
+// extender may refuse the rest.
+func (s *Scheduler) filter(ctx context.Context, a *attempt, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, *framework.NodeStatuses, error) {
 	total := len(nodes)
-	enough := feasibleNodesToFind(s.cfg.PercentageOfNodesToScore, total)
-	results := make([]*framework.Status, total) // by position, valid where seen
-	seen := make([]bool, total)
+	enough := s.enough(a.profile, total)
+	s.scratch.results = slices.Grow(s.scratch.results[:0], total)[:total]
+	s.scratch.seen = slices.Grow(s.scratch.seen[:0], total)[:total]
+	results, seen := s.scratch.results, s.scratch.seen
+	clear(results)
+	clear(seen)
 	var found, looked atomic.Int64
 	start := s.nextNode
 	at := func(i int) int { return (start + i) % total }
-	framework.ForEach(total, func(i int) bool {
+	a.profile.Parallel.ForEach(total, func(i int) bool {
 		k := at(i)
-		results[k] = s.profile.RunFilterWithNominated(ctx, state, pod, nodes[k], s.nominated.On(nodes[k].Name()))
+		results[k] = a.profile.RunFilterPluginsWithNominatedPods(ctx, a.state, a.pod.Pod, nodes[k])
 		seen[k] = true
 		looked.Add(1)
-		switch results[k].Code() {
-		case framework.Success:
+		if results[k].IsSuccess() {
 			return found.Add(1) < int64(enough)
-		case framework.Error:
-			return false
 		}
-		return true
+		return results[k].IsRejected()
 	})
-	feasible := make([]*framework.NodeInfo, 0, min(int(found.Load()), enough))
+	feasible := make([]fwk.NodeInfo, 0, min(int(found.Load()), enough))
 	statuses := framework.NewNodeStatuses(nil)
+	why := found.Load() == 0 || len(a.profile.Extenders()) > 0
 	for i := range total {
 		k := at(i)
 		switch status := results[k]; {
@@ -183,15 +215,27 @@ func (s *Scheduler) filter(ctx context.Context, state *framework.CycleState, pod
 				feasible = append(feasible, nodes[k])
 			}
 		case status.IsRejected():
-			statuses.Set(nodes[k].Name(), status)
+			if why {
+				statuses.Set(nodes[k].Node().Name, status)
+			}
 		default:
-			return nil, nil, fmt.Errorf("running %q filter plugin: %w", status.Plugin(), status.Err())
+			return nil, nil, fmt.Errorf("running %q filter plugin: %w", status.Plugin(), status.AsError())
 		}
 	}
 	if total >= minFeasibleNodes {
 		s.nextNode = at(int(looked.Load())) // pods that allow few nodes leave it alone
 	}
 	return feasible, statuses, nil
+}
+
+// enough is the number of feasible nodes after which a search may stop: all of
+// them if an extender is to choose.
+func (s *Scheduler) enough(p *framework.Profile, nodes int) int {
+	percentage := *s.cfg.Configuration.PercentageOfNodesToScore
+	if p.PercentageOfNodesToScore != nil {
+		percentage = *p.PercentageOfNodesToScore
+	}
+	return feasibleNodesToFind(int(percentage), nodes)
 }
 
 // feasibleNodesToFind is the number of feasible nodes after which a search may stop.
@@ -205,44 +249,46 @@ func feasibleNodesToFind(percentage, nodes int) int {
 	return min(max(nodes*percentage/100, minFeasibleNodes), nodes)
 }
 
-// best picks one of the nodes with the highest score, each with the same probability.
-func (s *Scheduler) best(scores []framework.NodeScore) string {
-	best, ties := scores[0], 1
-	for _, n := range scores[1:] {
+// best picks one of the highest scores, each with the same probability.
+func (s *Scheduler) best(scores []int64) int {
+	best, ties := 0, 1
+	for i := 1; i < len(scores); i++ {
 		switch {
-		case n.Score > best.Score:
-			best, ties = n, 1
-		case n.Score == best.Score:
+		case scores[i] > scores[best]:
+			best, ties = i, 1
+		case scores[i] == scores[best]:
 			ties++
 			if s.rng.IntN(ties) == 0 {
-				best = n
+				best = i
 			}
 		}
 	}
-	return best.Name
+	return best
 }
 
 // failed looks for a way out by preemption, tells the user why the pod did not
 // fit, and puts it back.
-func (s *Scheduler) failed(ctx context.Context, state *framework.CycleState, pod *queue.Pod, err error, start time.Time) {
-	var nomination *framework.Nomination
+func (s *Scheduler) failed(ctx context.Context, a *attempt, err error) {
+	var nomination *fwk.NominatingInfo
 	rejectedBy := sets.Set[string]{}
 	var fit *framework.FitError
 	switch {
 	case errors.As(err, &fit):
 		rejectedBy = fit.RejectedBy
-		var status *framework.Status
-		nomination, status = s.profile.RunPostFilter(ctx, state, pod.PodInfo, fit.Statuses)
-		if status.Code() == framework.Error {
-			klog.FromContext(ctx).Error(status.Err(), "Looking for pods to preempt failed", "pod", klog.KObj(pod.Pod))
+		result, status := a.profile.RunPostFilter(ctx, a.state, a.pod.Pod, fit.Statuses)
+		if status.Code() == fwk.Error {
+			klog.FromContext(ctx).Error(status.AsError(), "Looking for pods to preempt failed", "pod", klog.KObj(a.pod.Pod))
 		} else {
 			fit.PostFilterMsg = status.Message()
+		}
+		if result != nil {
+			nomination = result.NominatingInfo
 		}
 	case errors.Is(err, framework.ErrNoNodes):
 		rejectedBy.Insert(noNodes)
 	}
-	s.metrics.attempt(result(rejectedBy), s.cfg.SchedulerName, s.cfg.Clock.Since(start))
-	s.requeue(ctx, pod, nomination, rejectedBy, err)
+	s.metrics.failed(a, result(rejectedBy), s.cfg.Clock.Now())
+	s.requeue(ctx, a, nomination, rejectedBy, err)
 }
 
 // noNodes stands for a plugin that declares no events, so that any event retries

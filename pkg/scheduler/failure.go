@@ -8,22 +8,21 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	"minik8s.io/minik8s/pkg/scheduler/internal/podstatus"
-	"minik8s.io/minik8s/pkg/scheduler/internal/queue"
 )
 
 // maxNote is the longest note that events.k8s.io/v1 accepts, in bytes.
 const maxNote = 1024
 
 // requeue puts a pod back after a failure and says why in its status and in an event.
-func (s *Scheduler) requeue(ctx context.Context, pod *queue.Pod, nomination *framework.Nomination, rejectedBy sets.Set[string], cause error) {
-	logger := klog.FromContext(ctx)
+func (s *Scheduler) requeue(ctx context.Context, a *attempt, nomination *fwk.NominatingInfo, rejectedBy sets.Set[string], cause error) {
+	logger, pod := klog.FromContext(ctx), a.pod
 	reason := corev1.PodReasonSchedulerError
 	var fit *framework.FitError
 	if errors.As(cause, &fit) || errors.Is(cause, framework.ErrNoNodes) {
@@ -40,23 +39,22 @@ func (s *Scheduler) requeue(ctx context.Context, pod *queue.Pod, nomination *fra
 		s.queue.Done(pod)
 		return
 	}
-	if nomination != nil {
-		// Before the pod is put back, so that no other pod takes the room first.
-		s.nominated.Set(framework.NewPodInfo(latest), nomination.Node)
-	} else if n := latest.Status.NominatedNodeName; n != "" {
-		s.nominated.Set(framework.NewPodInfo(latest), n)
+	update := podstatus.Update{Condition: corev1.PodCondition{
+		Type:               corev1.PodScheduled,
+		Status:             corev1.ConditionFalse,
+		Reason:             reason,
+		Message:            cause.Error(),
+		ObservedGeneration: latest.Generation,
+		LastTransitionTime: metav1.NewTime(s.cfg.Clock.Now()),
+	}}
+	if nomination.Mode() == fwk.ModeOverride {
+		update.Nomination = &nomination.NominatedNodeName
 	}
+	// Before the pod is put back, so that no other pod takes the room first.
+	s.nominated.AddNominatedPod(logger, framework.NewPodInfo(latest), nomination)
+	s.statuses.Write(latest, update)
+	a.profile.Recorder.Eventf(latest, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", truncate(update.Condition.Message))
 	s.queue.Fail(ctx, pod, latest, rejectedBy)
-
-	message := cause.Error()
-	s.recorder.Eventf(latest, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", truncate(message))
-	status := failedStatus(latest, nomination, reason, message, metav1.NewTime(s.cfg.Clock.Now()))
-	if status == nil {
-		return
-	}
-	if err := podstatus.Patch(ctx, s.cfg.Client, latest, status); err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-		logger.Error(err, "Updating the pod's condition failed", "pod", klog.KObj(latest))
-	}
 }
 
 func truncate(message string) string {
@@ -65,26 +63,4 @@ func truncate(message string) string {
 		return message
 	}
 	return message[:maxNote-len(suffix)] + suffix
-}
-
-// failedStatus returns the status with PodScheduled=False and the nomination, nil
-// if the pod has all that already.
-func failedStatus(pod *corev1.Pod, nomination *framework.Nomination, reason, message string, now metav1.Time) *corev1.PodStatus {
-	want := corev1.PodCondition{
-		Type:               corev1.PodScheduled,
-		Status:             corev1.ConditionFalse,
-		Reason:             reason,
-		Message:            message,
-		ObservedGeneration: pod.Generation,
-		LastTransitionTime: now,
-	}
-	status := pod.Status.DeepCopy()
-	changed := podstatus.SetCondition(status, want)
-	if nomination != nil && status.NominatedNodeName != nomination.Node {
-		status.NominatedNodeName, changed = nomination.Node, true
-	}
-	if !changed {
-		return nil
-	}
-	return status
 }

@@ -11,23 +11,39 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
-// informers returns those whose objects make cluster events.
-func (s *Scheduler) informers() map[framework.EventResource]cache.SharedIndexInformer {
-	core, storage := s.cfg.Informers.Core().V1(), s.cfg.Informers.Storage().V1()
-	return map[framework.EventResource]cache.SharedIndexInformer{
-		framework.AssignedPod:           core.Pods().Informer(),
-		framework.Node:                  core.Nodes().Informer(),
-		framework.Namespace:             core.Namespaces().Informer(),
-		framework.PersistentVolume:      core.PersistentVolumes().Informer(),
-		framework.PersistentVolumeClaim: core.PersistentVolumeClaims().Informer(),
-		framework.StorageClass:          storage.StorageClasses().Informer(),
-		framework.CSIDriver:             storage.CSIDrivers().Informer(),
-		framework.CSIStorageCapacity:    storage.CSIStorageCapacities().Informer(),
+// informers returns those whose objects make cluster events that a plugin
+// declares, besides pods and nodes.
+func (s *Scheduler) informers() map[fwk.EventResource]cache.SharedIndexInformer {
+	core, storage, resource := s.cfg.Informers.Core().V1(), s.cfg.Informers.Storage().V1(), s.cfg.Informers.Resource().V1()
+	known := map[fwk.EventResource]func() cache.SharedIndexInformer{
+		framework.Namespace:       func() cache.SharedIndexInformer { return core.Namespaces().Informer() },
+		fwk.PersistentVolume:      func() cache.SharedIndexInformer { return core.PersistentVolumes().Informer() },
+		fwk.PersistentVolumeClaim: func() cache.SharedIndexInformer { return core.PersistentVolumeClaims().Informer() },
+		fwk.StorageClass:          func() cache.SharedIndexInformer { return storage.StorageClasses().Informer() },
+		fwk.CSINode:               func() cache.SharedIndexInformer { return storage.CSINodes().Informer() },
+		fwk.CSIDriver:             func() cache.SharedIndexInformer { return storage.CSIDrivers().Informer() },
+		fwk.CSIStorageCapacity:    func() cache.SharedIndexInformer { return storage.CSIStorageCapacities().Informer() },
+		fwk.VolumeAttachment:      func() cache.SharedIndexInformer { return storage.VolumeAttachments().Informer() },
+		fwk.ResourceClaim:         func() cache.SharedIndexInformer { return resource.ResourceClaims().Informer() },
+		fwk.ResourceSlice:         func() cache.SharedIndexInformer { return resource.ResourceSlices().Informer() },
+		fwk.DeviceClass:           func() cache.SharedIndexInformer { return resource.DeviceClasses().Informer() },
 	}
+	out := map[fwk.EventResource]cache.SharedIndexInformer{fwk.AssignedPod: core.Pods().Informer(), fwk.Node: core.Nodes().Informer()}
+	for _, profile := range s.profiles {
+		for _, events := range profile.Events() {
+			for _, e := range events {
+				if informer, ok := known[e.Event.Resource]; ok {
+					out[e.Event.Resource] = informer()
+				}
+			}
+		}
+	}
+	return out
 }
 
 // watch adds the event handlers. stop removes them.
@@ -43,9 +59,9 @@ func (s *Scheduler) watch(ctx context.Context) (stop func(), synced []cache.Info
 		informer := informers[kind]
 		var h cache.ResourceEventHandler
 		switch kind {
-		case framework.AssignedPod:
+		case fwk.AssignedPod:
 			h = on(func(old, new *corev1.Pod) { s.onPod(ctx, old, new) })
-		case framework.Node:
+		case fwk.Node:
 			h = on(func(old, new *corev1.Node) { s.onNode(ctx, old, new) })
 		case framework.Namespace:
 			h = on(func(old, new *corev1.Namespace) {
@@ -64,20 +80,7 @@ func (s *Scheduler) watch(ctx context.Context) (stop func(), synced []cache.Info
 		undo = append(undo, func() { _ = informer.RemoveEventHandler(reg) })
 		synced = append(synced, reg.HasSynced)
 	}
-	// Plugins read listers that have no handler here.
-	return stop, append(synced, s.pluginInformers()...), nil
-}
-
-// pluginInformers returns what plugins list but nobody here listens to.
-func (s *Scheduler) pluginInformers() []cache.InformerSynced {
-	f := s.cfg.Informers
-	return []cache.InformerSynced{
-		f.Core().V1().Services().Informer().HasSynced,
-		f.Core().V1().ReplicationControllers().Informer().HasSynced,
-		f.Apps().V1().ReplicaSets().Informer().HasSynced,
-		f.Apps().V1().StatefulSets().Informer().HasSynced,
-		f.Policy().V1().PodDisruptionBudgets().Informer().HasSynced,
-	}
+	return stop, synced, nil
 }
 
 // on folds additions, updates and deletions into one function of two versions,
@@ -113,7 +116,7 @@ func placed(p *corev1.Pod) bool { return p != nil && p.Spec.NodeName != "" && !t
 
 // waits tells whether a pod is ours to place.
 func (s *Scheduler) waits(p *corev1.Pod) bool {
-	return p != nil && p.Spec.NodeName == "" && p.Spec.SchedulerName == s.cfg.SchedulerName && !terminal(p)
+	return p != nil && p.Spec.NodeName == "" && s.profiles[p.Spec.SchedulerName] != nil && !terminal(p)
 }
 
 func terminal(p *corev1.Pod) bool {
@@ -127,7 +130,7 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 		s.onPod(ctx, old, nil)
 		old = nil
 	}
-	assigned := func(a framework.Action) {
+	assigned := func(a fwk.ActionType) {
 		var o, n any
 		if old != nil {
 			o = old
@@ -135,7 +138,7 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 		if new != nil {
 			n = new
 		}
-		s.queue.Move(ctx, framework.ClusterEvent{Resource: framework.AssignedPod, Action: a}, o, n)
+		s.queue.Move(ctx, fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: a}, o, n)
 	}
 	switch was, is := placed(old), placed(new); {
 	case is:
@@ -143,14 +146,14 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 		s.nominated.Remove(new.UID)
 		s.cache.AddPod(new)
 		if !was {
-			assigned(framework.Add)
+			assigned(fwk.Add)
 		} else if a := framework.PodActions(old, new); a != 0 {
 			assigned(a)
 		}
 		return
 	case was:
 		s.cache.RemovePod(old.UID)
-		assigned(framework.Delete)
+		assigned(fwk.Delete)
 	}
 	if s.waits(new) {
 		before := ""
@@ -169,37 +172,37 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 		// It may have been assumed, and bound without our seeing that.
 		freed := s.cache.RemovePod(old.UID)
 		if s.nominated.Remove(old.UID) || freed {
-			assigned(framework.Delete)
+			assigned(fwk.Delete)
 		}
 	}
 }
 
 func (s *Scheduler) onNode(ctx context.Context, old, new *corev1.Node) {
-	event := framework.ClusterEvent{Resource: framework.Node}
+	event := fwk.ClusterEvent{Resource: fwk.Node}
 	switch {
 	case new == nil:
 		s.cache.RemoveNode(old.Name)
-		event.Action = framework.Delete
+		event.ActionType = fwk.Delete
 		s.queue.Move(ctx, event, old, nil)
 	case old == nil:
 		s.cache.AddNode(new)
-		event.Action = framework.Add
+		event.ActionType = fwk.Add
 		s.queue.Move(ctx, event, nil, new)
 	default:
 		s.cache.AddNode(new)
-		if event.Action = framework.NodeActions(old, new); event.Action != 0 {
+		if event.ActionType = framework.NodeActions(old, new); event.ActionType != 0 {
 			s.queue.Move(ctx, event, old, new)
 		}
 	}
 }
 
 // onOther makes an event of an object that only plugins look at.
-func (s *Scheduler) onOther(ctx context.Context, kind framework.EventResource, old, new any, added, deleted bool) {
-	event := framework.ClusterEvent{Resource: kind, Action: framework.Update}
+func (s *Scheduler) onOther(ctx context.Context, kind fwk.EventResource, old, new any, added, deleted bool) {
+	event := fwk.ClusterEvent{Resource: kind, ActionType: fwk.Update}
 	if added {
-		event.Action, old = framework.Add, nil
+		event.ActionType, old = fwk.Add, nil
 	} else if deleted {
-		event.Action, new = framework.Delete, nil
+		event.ActionType, new = fwk.Delete, nil
 	}
 	s.queue.Move(ctx, event, old, new)
 }

@@ -8,18 +8,19 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"minik8s.io/minik8s/pkg/scheduler/internal/queue"
 )
 
 // metrics has upstream's names and labels. The zero value of a nil pointer
 // observes nothing.
 type metrics struct {
-	attempts *prometheus.CounterVec
-	duration *prometheus.HistogramVec
+	attempts  *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	algorithm prometheus.Histogram
+	tries     prometheus.Histogram
+	latency   *prometheus.HistogramVec
 }
 
-func newMetrics(r prometheus.Registerer, q *queue.Queue) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, s *Scheduler) (*metrics, error) {
 	if r == nil {
 		return nil, nil
 	}
@@ -33,22 +34,87 @@ func newMetrics(r prometheus.Registerer, q *queue.Queue) (*metrics, error) {
 			Help:    "Scheduling attempt latency in seconds (scheduling algorithm + binding)",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 		}, []string{"result", "profile"}),
+		algorithm: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "scheduler_scheduling_algorithm_duration_seconds",
+			Help:    "Scheduling algorithm latency in seconds",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+		}),
+		tries: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "scheduler_pod_scheduling_attempts",
+			Help:    "Number of attempts to successfully schedule a pod.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 5),
+		}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "scheduler_pod_scheduling_sli_duration_seconds",
+			Help:    "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and might involve multiple scheduling attempts.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 2, 20),
+		}, []string{"attempts"}),
 	}
-	errs := []error{r.Register(m.attempts), r.Register(m.duration)}
+	all := []prometheus.Collector{m.attempts, m.duration, m.algorithm, m.tries, m.latency}
+	gauge := func(name, help, label, value string, f func() float64) {
+		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: value}}, f))
+	}
 	for _, name := range []string{"active", "backoff", "unschedulable", "gated"} {
-		errs = append(errs, r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name:        "scheduler_pending_pods",
-			Help:        "Number of pending pods, by the queue type.",
-			ConstLabels: prometheus.Labels{"queue": name},
-		}, func() float64 { return float64(q.Pending()[name]) })))
+		gauge("scheduler_pending_pods", "Number of pending pods, by the queue type.", "queue", name, func() float64 { return float64(s.queue.Pending()[name]) })
+	}
+	for i, name := range []string{"nodes", "pods", "assumed_pods"} {
+		gauge("scheduler_cache_size", "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.", "type", name, func() float64 {
+			nodes, pods, assumed := s.cache.Counts()
+			return float64([]int{nodes, pods, assumed}[i])
+		})
+	}
+	gauge("scheduler_goroutines", "Number of running goroutines split by the work they do such as binding.", "operation", "binding", func() float64 { return float64(len(s.slots)) })
+	var errs []error
+	for _, c := range all {
+		err := r.Register(c)
+		// A scheduler that was built anew in this process takes the place of the last one.
+		if old := (prometheus.AlreadyRegisteredError{}); errors.As(err, &old) {
+			r.Unregister(old.ExistingCollector)
+			err = r.Register(c)
+		}
+		errs = append(errs, err)
 	}
 	return m, errors.Join(errs...)
 }
 
-func (m *metrics) attempt(result, profile string, d time.Duration) {
+// placed observes the end of the scheduling algorithm.
+func (m *metrics) placed(a *attempt, now time.Time) {
+	if m != nil {
+		m.algorithm.Observe(now.Sub(a.start).Seconds())
+	}
+}
+
+// failed observes an attempt that did not place its pod.
+func (m *metrics) failed(a *attempt, result string, now time.Time) {
+	if m != nil {
+		m.attempt(a, result, now)
+	}
+}
+
+// bound observes an attempt that bound its pod.
+func (m *metrics) bound(a *attempt, now time.Time) {
 	if m == nil {
 		return
 	}
-	m.attempts.WithLabelValues(result, profile).Inc()
-	m.duration.WithLabelValues(result, profile).Observe(d.Seconds())
+	m.attempt(a, "scheduled", now)
+	m.tries.Observe(float64(a.pod.Attempts))
+	attempts := "1"
+	switch {
+	case a.pod.Attempts >= 16:
+		attempts = "16+"
+	case a.pod.Attempts >= 8:
+		attempts = "8"
+	case a.pod.Attempts >= 4:
+		attempts = "4"
+	case a.pod.Attempts >= 2:
+		attempts = "2"
+	}
+	if initial := a.pod.GetInitialAttemptTimestamp(); initial != nil {
+		m.latency.WithLabelValues(attempts).Observe(now.Sub(*initial).Seconds())
+	}
+}
+
+func (m *metrics) attempt(a *attempt, result string, now time.Time) {
+	m.attempts.WithLabelValues(result, a.profile.Name()).Inc()
+	m.duration.WithLabelValues(result, a.profile.Name()).Observe(now.Sub(a.start).Seconds())
 }

@@ -13,6 +13,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -31,69 +31,127 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
+	"minik8s.io/minik8s/pkg/scheduler/extender"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	podcache "minik8s.io/minik8s/pkg/scheduler/internal/cache"
 	"minik8s.io/minik8s/pkg/scheduler/internal/nominated"
+	"minik8s.io/minik8s/pkg/scheduler/internal/podstatus"
 	"minik8s.io/minik8s/pkg/scheduler/internal/queue"
 )
 
 // Scheduler is made by New. Start may be called once.
 type Scheduler struct {
 	cfg       Config
-	profile   *framework.Profile
+	profiles  map[string]*framework.Profile // by scheduler name
 	cache     *podcache.Cache
 	queue     *queue.Queue
 	nominated *nominated.Pods
+	statuses  *podstatus.Writer
 	metrics   *metrics
 	pods      corelisters.PodLister
 
 	broadcaster events.EventBroadcaster
-	recorder    events.EventRecorder
 
 	// snapshot is what the running cycle decides on.
 	snapshot atomic.Pointer[framework.Snapshot]
-	// rng and nextNode belong to the goroutine that runs the cycles.
+	// rng, nextNode and scratch belong to the goroutine that runs the cycles.
 	rng      *rand.Rand
 	nextNode int
+	scratch  scratch
 
 	bindings sync.WaitGroup
+	slots    chan struct{} // one per Binding that is being written
+	stop     context.CancelFunc
 }
 
 // New prepares a scheduler and asks cfg.Informers for what it needs; the caller
-// then starts the informers.
+// then starts the informers. What plugins do in the background ends with Start.
 func New(cfg Config) (*Scheduler, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, err
 	}
+	lister := cfg.Informers.Core().V1().Pods().Lister()
 	s := &Scheduler{
-		cfg:       cfg,
-		cache:     podcache.New(),
-		nominated: nominated.New(),
-		pods:      cfg.Informers.Core().V1().Pods().Lister(),
-		rng:       rand.New(rand.NewPCG(cfg.Seed, 0)),
+		cfg:         cfg,
+		profiles:    map[string]*framework.Profile{},
+		cache:       podcache.New(),
+		nominated:   nominated.New(),
+		statuses:    podstatus.NewWriter(cfg.Client, lister),
+		pods:        lister,
+		broadcaster: events.NewBroadcaster(&events.EventSinkImpl{Interface: cfg.Client.EventsV1()}),
+		rng:         rand.New(rand.NewPCG(cfg.Seed, 0)),
+		slots:       make(chan struct{}, maxBindings),
 	}
 	s.snapshot.Store(framework.NewSnapshot())
-	s.informers() // asking for an informer is what registers it with the factory
-	s.broadcaster = events.NewBroadcaster(&events.EventSinkImpl{Interface: cfg.Client.EventsV1()})
-	s.recorder = s.broadcaster.NewRecorder(scheme.Scheme, cfg.SchedulerName)
-	if s.profile, err = framework.NewProfile(handle{s}, cfg.Profile); err != nil {
+	if err := s.build(); err != nil {
 		s.broadcaster.Shutdown()
-		return nil, fmt.Errorf("building the scheduler's profile: %w", err)
-	}
-	s.queue = queue.New(queue.Config{
-		Clock:          cfg.Clock,
-		InitialBackoff: cfg.InitialBackoff,
-		MaxBackoff:     cfg.MaxBackoff,
-		PreEnqueue:     s.profile.RunPreEnqueue,
-		Requeues:       s.profile.Requeues(),
-	})
-	if s.metrics, err = newMetrics(cfg.Registerer, s.queue); err != nil {
-		s.broadcaster.Shutdown()
-		return nil, fmt.Errorf("registering the scheduler's metrics: %w", err)
+		return nil, err
 	}
 	return s, nil
+}
+
+// build makes the profiles and the queue that they share.
+func (s *Scheduler) build() error {
+	registry, err := s.cfg.registry()
+	if err != nil {
+		return err
+	}
+	outside, err := extender.New(s.cfg.Configuration.Extenders)
+	if err != nil {
+		return fmt.Errorf("building the scheduler's extenders: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	waiting := &framework.WaitingPods{}
+	var sort *framework.Profile
+	for _, c := range s.cfg.Configuration.Profiles {
+		profile, err := framework.NewProfile(ctx, &framework.Services{
+			Client:    s.cfg.Client,
+			Config:    s.cfg.KubeConfig,
+			Informers: s.cfg.Informers,
+			Recorder:  s.broadcaster.NewRecorder(scheme.Scheme, *c.SchedulerName),
+			State:     s.snapshot.Load,
+			Nominator: s.nominated,
+			Awaken: func(logger klog.Logger, pods map[string]*corev1.Pod) {
+				s.queue.Activate(klog.NewContext(ctx, logger), pods)
+			},
+			Waiting:  waiting,
+			Outside:  outside,
+			Parallel: framework.Parallelizer(*s.cfg.Configuration.Parallelism),
+			CSI:      csiNodes{s.cfg.Informers},
+		}, registry, c)
+		if err != nil {
+			stop()
+			return fmt.Errorf("building the scheduler's profile: %w", err)
+		}
+		if sort != nil && sort.QueueSort() != profile.QueueSort() {
+			stop()
+			return fmt.Errorf("different queue sort plugins for profile %q: %q, first: %q", profile.Name(), profile.QueueSort(), sort.QueueSort())
+		}
+		sort = cmp.Or(sort, profile)
+		s.profiles[profile.Name()] = profile
+	}
+	s.informers() // asking for an informer is what registers it with the factory
+	s.queue = queue.New(queue.Config{
+		Clock:          s.cfg.Clock,
+		InitialBackoff: s.cfg.initialBackoff,
+		MaxBackoff:     time.Duration(*s.cfg.Configuration.PodMaxBackoffSeconds) * time.Second,
+		Less:           sort.Less,
+		PreEnqueue: func(ctx context.Context, pod *corev1.Pod) *fwk.Status {
+			return s.profiles[pod.Spec.SchedulerName].RunPreEnqueue(ctx, pod)
+		},
+		Events: func(pod *corev1.Pod) map[string][]fwk.ClusterEventWithHint {
+			return s.profiles[pod.Spec.SchedulerName].Events()
+		},
+	})
+	if s.metrics, err = newMetrics(s.cfg.Registerer, s); err != nil {
+		stop()
+		return fmt.Errorf("registering the scheduler's metrics: %w", err)
+	}
+	return nil
 }
 
 // Start schedules pods until ctx ends and then waits for all it started. With
@@ -103,7 +161,8 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		return fmt.Errorf("starting to record events: %w", err)
 	}
 	defer s.broadcaster.Shutdown()
-	if !s.cfg.LeaderElection {
+	defer s.stop()
+	if !s.cfg.leads() {
 		return s.run(ctx)
 	}
 	return s.lead(ctx)
@@ -160,11 +219,14 @@ func (s *Scheduler) run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	// Plugins read listers that have no handler here.
+	s.cfg.Informers.WaitForCacheSync(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return nil // ctx ended
 	}
 	var background sync.WaitGroup
 	background.Go(func() { s.queue.Run(ctx) })
+	background.Go(func() { s.statuses.Run(ctx) })
 	for {
 		pod := s.queue.Pop(ctx)
 		if pod == nil {
@@ -176,15 +238,3 @@ func (s *Scheduler) run(ctx context.Context) error {
 	background.Wait()
 	return nil
 }
-
-// handle is the scheduler as its plugins see it.
-type handle struct{ s *Scheduler }
-
-var _ framework.Handle = handle{}
-
-func (h handle) Client() kubernetes.Interface               { return h.s.cfg.Client }
-func (h handle) Informers() informers.SharedInformerFactory { return h.s.cfg.Informers }
-func (h handle) Recorder() events.EventRecorder             { return h.s.recorder }
-func (h handle) Snapshot() *framework.Snapshot              { return h.s.snapshot.Load() }
-func (h handle) Profile() *framework.Profile                { return h.s.profile }
-func (h handle) Nominated(node string) []*framework.PodInfo { return h.s.nominated.On(node) }

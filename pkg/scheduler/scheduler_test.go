@@ -20,8 +20,9 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/utils/ptr"
 
-	"minik8s.io/minik8s/pkg/scheduler/framework"
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
 
@@ -37,9 +38,9 @@ func start(t *testing.T, cfg Config, objects ...runtime.Object) cluster {
 	client := fake.NewClientset(objects...)
 	keepBindings(client)
 	cfg.Client = client
-	cfg.Informers = informers.NewSharedInformerFactory(client, 0)
+	cfg.Informers = NewInformers(client)
 	cfg.Seed = 1
-	cfg.InitialBackoff = time.Millisecond
+	cfg.initialBackoff = time.Millisecond
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -64,15 +65,19 @@ func keepBindings(client *fake.Clientset) {
 			return false, nil, nil
 		}
 		b := action.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
-		gvr := corev1.SchemeGroupVersion.WithResource("pods")
-		obj, err := client.Tracker().Get(gvr, b.Namespace, b.Name)
-		if err != nil {
-			return true, nil, err
-		}
-		pod := obj.(*corev1.Pod).DeepCopy()
-		pod.Spec.NodeName = b.Target.Name
-		return true, b, client.Tracker().Update(gvr, pod, b.Namespace)
+		return true, b, bindInTracker(client, b)
 	})
+}
+
+func bindInTracker(client *fake.Clientset, b *corev1.Binding) error {
+	gvr := corev1.SchemeGroupVersion.WithResource("pods")
+	obj, err := client.Tracker().Get(gvr, b.Namespace, b.Name)
+	if err != nil {
+		return err
+	}
+	pod := obj.(*corev1.Pod).DeepCopy()
+	pod.Spec.NodeName = b.Target.Name
+	return client.Tracker().Update(gvr, pod, b.Namespace)
 }
 
 func (c cluster) pod(name string) *corev1.Pod {
@@ -234,7 +239,7 @@ func TestScheduler_RetriesBinding(t *testing.T) {
 		return false, nil, nil
 	})
 	factory := informers.NewSharedInformerFactory(client, 0)
-	s, err := New(Config{Client: client, Informers: factory, InitialBackoff: time.Millisecond})
+	s, err := New(Config{Client: client, Informers: factory, initialBackoff: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +249,7 @@ func TestScheduler_RetriesBinding(t *testing.T) {
 	go func() { done <- s.Start(ctx) }()
 	c := cluster{t, client}
 	c.awaitNode("p", "n")
-	c.awaitEvent("FailedScheduling", "binding rejected: refused")
+	c.awaitEvent("FailedScheduling", `binding rejected: running Bind plugin "DefaultBinder": refused`)
 	c.await("the cache to be confirmed", func() bool {
 		nodes, pods, assumed := s.cache.Counts()
 		return nodes == 1 && pods == 1 && assumed == 0
@@ -254,6 +259,44 @@ func TestScheduler_RetriesBinding(t *testing.T) {
 		t.Error(err)
 	}
 	factory.Shutdown()
+}
+
+// The answer to a Binding gets lost, but the pod is bound: its room stays taken
+// and the pod is not tried again.
+func TestScheduler_LostBinding(t *testing.T) {
+	client := fake.NewClientset(pt.Node("n"), pt.Pod("p"))
+	bindings := 0
+	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if !strings.HasPrefix(a.GetSubresource(), "binding") {
+			return false, nil, nil
+		}
+		bindings++
+		b := a.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
+		if err := bindInTracker(client, b); err != nil {
+			return true, nil, err
+		}
+		return true, nil, errors.New("connection reset by peer")
+	})
+	factory := NewInformers(client)
+	s, err := New(Config{Client: client, Informers: factory, initialBackoff: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	factory.Start(ctx.Done())
+	done := make(chan error, 1)
+	go func() { done <- s.Start(ctx) }()
+	c := cluster{t, client}
+	c.awaitNode("p", "n")
+	c.awaitEvent("Scheduled", "Successfully assigned default/p to n")
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	factory.Shutdown()
+	if bindings != 1 {
+		t.Errorf("%d bindings, want one", bindings)
+	}
 }
 
 func TestFeasibleNodesToFind(t *testing.T) {
@@ -279,11 +322,11 @@ func TestFeasibleNodesToFind(t *testing.T) {
 }
 
 func TestBest_Seeded(t *testing.T) {
-	var scores []framework.NodeScore
-	for i := range 10 {
-		scores = append(scores, framework.NodeScore{Name: fmt.Sprint(i), Score: int64(i % 2)})
+	scores := make([]int64, 10)
+	for i := range scores {
+		scores[i] = int64(i % 2)
 	}
-	run := func(seed uint64) (out []string) {
+	run := func(seed uint64) (out []int) {
 		client := fake.NewClientset()
 		s, err := New(Config{Client: client, Informers: informers.NewSharedInformerFactory(client, 0), Seed: seed})
 		if err != nil {
@@ -299,10 +342,10 @@ func TestBest_Seeded(t *testing.T) {
 	if diff := cmp.Diff(first, run(7)); diff != "" {
 		t.Errorf("the same seed gave another order:\n%s", diff)
 	}
-	distinct := map[string]bool{}
+	distinct := map[int]bool{}
 	for _, n := range first {
-		if n == "0" || n == "2" || n == "4" || n == "6" || n == "8" {
-			t.Errorf("node %s has not the best score", n)
+		if n%2 == 0 {
+			t.Errorf("node %d has not the best score", n)
 		}
 		distinct[n] = true
 	}
@@ -330,8 +373,9 @@ func TestNew_RejectsBadConfig(t *testing.T) {
 		want string
 	}{
 		{"no client", Config{}, "scheduler needs a client and informers"},
-		{"percentage", Config{Client: client, Informers: factory, PercentageOfNodesToScore: 101}, "percentage of nodes to score 101 is not within 0 and 100"},
-		{"no identity", Config{Client: client, Informers: factory, LeaderElection: true}, "leader election needs an identity"},
+		{"percentage", Config{Client: client, Informers: factory, Configuration: &configv1.KubeSchedulerConfiguration{PercentageOfNodesToScore: ptr.To(int32(101))}},
+			"scheduler configuration: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]"},
+		{"no identity", Config{Client: client, Informers: factory, Configuration: leading()}, "leader election needs an identity"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := New(tc.cfg); err == nil || err.Error() != tc.want {
@@ -341,8 +385,14 @@ func TestNew_RejectsBadConfig(t *testing.T) {
 	}
 }
 
+func leading() *configv1.KubeSchedulerConfiguration {
+	c := &configv1.KubeSchedulerConfiguration{}
+	c.LeaderElection.LeaderElect = ptr.To(true)
+	return c
+}
+
 func TestScheduler_LeaderElection(t *testing.T) {
-	c := start(t, Config{LeaderElection: true, Identity: "me"}, pt.Node("n"), pt.Pod("p"))
+	c := start(t, Config{Configuration: leading(), Identity: "me"}, pt.Node("n"), pt.Pod("p"))
 	c.awaitNode("p", "n")
 	lease, err := c.client.CoordinationV1().Leases("kube-system").Get(c.Context(), "kube-scheduler", metav1.GetOptions{})
 	if err != nil {

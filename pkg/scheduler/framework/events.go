@@ -4,114 +4,123 @@
 package framework
 
 import (
-	"context"
 	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// EventResource is the kind of object an event is about.
-type EventResource string
+// Namespace is a kind of event that upstream's list lacks: labels of namespaces
+// decide on the pods that an affinity term selects.
+const Namespace fwk.EventResource = "Namespace"
 
-// The kinds whose changes can make a pod schedulable. AssignedPod is any pod on
-// a node; PendingPod is the waiting pod itself.
-const (
-	AssignedPod           EventResource = "AssignedPod"
-	PendingPod            EventResource = "PendingPod"
-	Node                  EventResource = "Node"
-	Namespace             EventResource = "Namespace"
-	PersistentVolume      EventResource = "PersistentVolume"
-	PersistentVolumeClaim EventResource = "PersistentVolumeClaim"
-	StorageClass          EventResource = "StorageClass"
-	CSIDriver             EventResource = "CSIDriver"
-	CSIStorageCapacity    EventResource = "CSIStorageCapacity"
-)
+// Hint makes a queueing hint of a question: may this event help the pod? old or
+// new is nil for an addition or a deletion.
+func Hint(helps func(pod *corev1.Pod, old, new any) bool) fwk.QueueingHintFn {
+	return func(_ klog.Logger, pod *corev1.Pod, old, new any) (fwk.QueueingHint, error) {
+		if helps(pod, old, new) {
+			return fwk.Queue, nil
+		}
+		return fwk.QueueSkip, nil
+	}
+}
 
-// Action is a set of changes.
-type Action uint32
-
-// The changes plugins tell apart.
-const (
-	Add Action = 1 << iota
-	Delete
-	// Update is any change that has no bit of its own.
-	Update
-	UpdateLabels
-	// UpdateTaints covers taints and spec.unschedulable of a node.
-	UpdateTaints
-	UpdateAllocatable
-	// UpdateScaleDown is a pod that asks for less than before.
-	UpdateScaleDown
-	UpdateTolerations
-	// UpdateGates is a scheduling gate that was removed.
-	UpdateGates
-)
-
-// ClusterEvent is a change in the cluster.
-type ClusterEvent struct {
-	Resource EventResource
-	Action   Action
+// Event is a declared event with an optional hint; without one it always helps.
+func Event(resource fwk.EventResource, action fwk.ActionType, hint fwk.QueueingHintFn) fwk.ClusterEventWithHint {
+	return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: action}, QueueingHintFn: hint}
 }
 
 // Matches tells whether an event that happened is among the declared ones.
-func (e ClusterEvent) Matches(happened ClusterEvent) bool {
-	return e.Resource == happened.Resource && e.Action&happened.Action != 0
-}
-
-// Hint looks closer at an event: false means that it cannot help the pod.
-// old or new is nil for an addition or a deletion.
-type Hint func(ctx context.Context, pod *PodInfo, old, new any) bool
-
-// Requeue is an event with an optional hint; without one the event always helps.
-type Requeue struct {
-	Event ClusterEvent
-	Hint  Hint
+func Matches(declared, happened fwk.ClusterEvent) bool {
+	if happened.Resource == fwk.WildCard {
+		return true
+	}
+	switch declared.Resource {
+	case happened.Resource, fwk.WildCard:
+	case fwk.Pod:
+		if r := happened.Resource; r != fwk.AssignedPod && r != fwk.UnscheduledPod && r != fwk.TargetPod {
+			return false
+		}
+	default:
+		return false
+	}
+	return declared.ActionType&happened.ActionType != 0
 }
 
 // NodeActions compares two versions of a node.
-func NodeActions(old, new *corev1.Node) (a Action) {
+func NodeActions(old, new *corev1.Node) (a fwk.ActionType) {
 	if old.Spec.Unschedulable != new.Spec.Unschedulable || !equality.Semantic.DeepEqual(old.Spec.Taints, new.Spec.Taints) {
-		a |= UpdateTaints
+		a |= fwk.UpdateNodeTaint
 	}
 	if !maps.Equal(old.Labels, new.Labels) {
-		a |= UpdateLabels
+		a |= fwk.UpdateNodeLabel
+	}
+	if !maps.Equal(old.Annotations, new.Annotations) {
+		a |= fwk.UpdateNodeAnnotation
 	}
 	if !equality.Semantic.DeepEqual(old.Status.Allocatable, new.Status.Allocatable) {
-		a |= UpdateAllocatable
+		a |= fwk.UpdateNodeAllocatable
+	}
+	if !slices.Equal(old.Status.DeclaredFeatures, new.Status.DeclaredFeatures) {
+		a |= fwk.UpdateNodeDeclaredFeature
+	}
+	if !slices.EqualFunc(old.Status.Conditions, new.Status.Conditions, func(x, y corev1.NodeCondition) bool {
+		return x.Type == y.Type && x.Status == y.Status
+	}) {
+		a |= fwk.UpdateNodeCondition
 	}
 	return a
 }
 
 // PodActions compares two versions of a pod.
-func PodActions(old, new *corev1.Pod) (a Action) {
+func PodActions(old, new *corev1.Pod) (a fwk.ActionType) {
 	if !maps.Equal(old.Labels, new.Labels) {
-		a |= UpdateLabels
+		a |= fwk.UpdatePodLabel
 	}
 	if len(new.Spec.Tolerations) != len(old.Spec.Tolerations) || !equality.Semantic.DeepEqual(old.Spec.Tolerations, new.Spec.Tolerations) {
-		a |= UpdateTolerations
+		a |= fwk.UpdatePodToleration
 	}
 	if len(new.Spec.SchedulingGates) < len(old.Spec.SchedulingGates) {
-		a |= UpdateGates
+		a |= fwk.UpdatePodSchedulingGatesEliminated
 	}
-	if !slices.EqualFunc(old.Spec.Containers, new.Spec.Containers, sameResources) ||
-		!equality.Semantic.DeepEqual(old.Spec.Resources, new.Spec.Resources) ||
-		!equality.Semantic.DeepEqual(old.Status.ContainerStatuses, new.Status.ContainerStatuses) && new.Spec.NodeName != "" {
+	if !equality.Semantic.DeepEqual(old.Status.ResourceClaimStatuses, new.Status.ResourceClaimStatuses) {
+		a |= fwk.UpdatePodGeneratedResourceClaim
+	}
+	if ResourcesMayDiffer(old, new) {
 		o, _ := podRequests(old)
 		n, _ := podRequests(new)
-		if smaller(o, n) {
-			a |= UpdateScaleDown
+		if smaller(&o, &n) {
+			a |= fwk.UpdatePodScaleDown
+		}
+		if smaller(&n, &o) {
+			a |= fwk.UpdatePodScaleUp
 		}
 	}
 	return a
+}
+
+// ResourcesMayDiffer tells cheaply whether two versions of a pod may take
+// different amounts from their node.
+func ResourcesMayDiffer(old, new *corev1.Pod) bool {
+	return !slices.EqualFunc(old.Spec.Containers, new.Spec.Containers, sameResources) ||
+		!slices.EqualFunc(old.Spec.InitContainers, new.Spec.InitContainers, sameResources) ||
+		!equality.Semantic.DeepEqual(old.Spec.Resources, new.Spec.Resources) ||
+		new.Spec.NodeName != "" && !slices.EqualFunc(old.Status.ContainerStatuses, new.Status.ContainerStatuses, func(a, b corev1.ContainerStatus) bool {
+			return a.Name == b.Name && equality.Semantic.DeepEqual(a.AllocatedResources, b.AllocatedResources) && equality.Semantic.DeepEqual(a.Resources, b.Resources)
+		}) ||
+		new.Spec.NodeName != "" && !slices.EqualFunc(old.Status.Conditions, new.Status.Conditions, func(a, b corev1.PodCondition) bool {
+			return a.Type == b.Type && (a.Type != corev1.PodResizePending || a.Status == b.Status && a.Reason == b.Reason)
+		})
 }
 
 func sameResources(a, b corev1.Container) bool {
 	return equality.Semantic.DeepEqual(a.Resources, b.Resources)
 }
 
-func smaller(old, new Resource) bool {
+func smaller(old, new *Resource) bool {
 	if new.MilliCPU < old.MilliCPU || new.Memory < old.Memory || new.EphemeralStorage < old.EphemeralStorage {
 		return true
 	}

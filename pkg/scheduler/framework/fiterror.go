@@ -4,34 +4,53 @@
 package framework
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // NodeStatuses holds why each node was rejected. Nodes that no filter looked at
 // share the absent status.
 type NodeStatuses struct {
-	byNode map[string]*Status
-	absent *Status
+	byNode map[string]*fwk.Status
+	absent *fwk.Status
 }
 
 // NewNodeStatuses returns an empty set whose unlisted nodes have the status absent.
-func NewNodeStatuses(absent *Status) *NodeStatuses {
-	return &NodeStatuses{byNode: map[string]*Status{}, absent: absent}
+func NewNodeStatuses(absent *fwk.Status) *NodeStatuses {
+	return &NodeStatuses{byNode: map[string]*fwk.Status{}, absent: absent}
 }
 
 // Set records the status of a node.
-func (n *NodeStatuses) Set(node string, s *Status) { n.byNode[node] = s }
+func (n *NodeStatuses) Set(node string, s *fwk.Status) { n.byNode[node] = s }
 
 // SetAbsent changes the status of the nodes that are not recorded.
-func (n *NodeStatuses) SetAbsent(s *Status) { n.absent = s }
+func (n *NodeStatuses) SetAbsent(s *fwk.Status) { n.absent = s }
+
+var _ fwk.NodeToStatusReader = (*NodeStatuses)(nil)
+
+// NodesForStatusCode implements fwk.NodeToStatusReader.
+func (n *NodeStatuses) NodesForStatusCode(lister fwk.NodeInfoLister, code fwk.Code) ([]fwk.NodeInfo, error) {
+	all, err := lister.List()
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	var out []fwk.NodeInfo
+	for _, node := range all {
+		if n.Get(node.Node().Name).Code() == code {
+			out = append(out, node)
+		}
+	}
+	return out, nil
+}
 
 // Get returns the status of a node.
-func (n *NodeStatuses) Get(node string) *Status {
+func (n *NodeStatuses) Get(node string) *fwk.Status {
 	if s, ok := n.byNode[node]; ok {
 		return s
 	}
@@ -75,12 +94,12 @@ func (f *FitError) histogram() []string {
 	}
 	count := map[string]int{}
 	for s := range maps.Values(f.Statuses.byNode) {
-		for _, r := range s.Reasons() {
+		for _, r := range reasons(s) {
 			count[r]++
 		}
 	}
 	if rest := f.NumAllNodes - f.Statuses.Len(); rest > 0 {
-		for _, r := range f.Statuses.absent.Reasons() {
+		for _, r := range reasons(f.Statuses.absent) {
 			count[r] += rest
 		}
 	}
@@ -91,3 +110,13 @@ func (f *FitError) histogram() []string {
 	slices.Sort(lines)
 	return lines
 }
+
+func reasons(s *fwk.Status) []string {
+	if s == nil {
+		return nil
+	}
+	return s.Reasons()
+}
+
+// ErrNoNodes is the failure of every pod while the cluster has no node.
+var ErrNoNodes = errors.New("no nodes available to schedule pods")

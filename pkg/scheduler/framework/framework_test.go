@@ -4,17 +4,23 @@
 package framework
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 func TestFitError(t *testing.T) {
-	statuses := NewNodeStatuses(NewStatus(UnschedulableAndUnresolvable, "absent"))
-	statuses.Set("a", NewStatus(Unschedulable, "Insufficient cpu", "Insufficient memory"))
-	statuses.Set("b", NewStatus(Unschedulable, "Insufficient cpu"))
+	statuses := NewNodeStatuses(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "absent"))
+	statuses.Set("a", fwk.NewStatus(fwk.Unschedulable, "Insufficient cpu", "Insufficient memory"))
+	statuses.Set("b", fwk.NewStatus(fwk.Unschedulable, "Insufficient cpu"))
 	for _, tc := range []struct {
 		name string
 		err  FitError
@@ -36,7 +42,7 @@ func TestFitError(t *testing.T) {
 func TestForEach(t *testing.T) {
 	for _, n := range []int{0, 1, serialBelow, 1000} {
 		seen := make([]atomic.Int32, n)
-		ForEach(n, func(i int) bool {
+		Parallelizer(16).ForEach(n, func(i int) bool {
 			seen[i].Add(1)
 			return true
 		})
@@ -47,8 +53,8 @@ func TestForEach(t *testing.T) {
 		}
 	}
 	var done atomic.Int32
-	ForEach(100_000, func(int) bool { return done.Add(1) < 10 })
-	if n := done.Load(); n < 10 || n >= 10+parallelism {
+	Parallelizer(16).ForEach(100_000, func(int) bool { return done.Add(1) < 10 })
+	if n := done.Load(); n < 10 || n >= 10+16 {
 		t.Errorf("%d pieces were done after the stop at 10", n)
 	}
 }
@@ -63,19 +69,19 @@ func TestPodActions(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*corev1.Pod)
-		want   Action
+		want   fwk.ActionType
 	}{
 		{"nothing", func(*corev1.Pod) {}, 0},
 		{"status", func(p *corev1.Pod) { p.Status.Message = "x" }, 0},
-		{"labels", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, UpdateLabels},
-		{"gate", func(p *corev1.Pod) { p.Spec.SchedulingGates = nil }, UpdateGates},
-		{"toleration", func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{}} }, UpdateTolerations},
+		{"labels", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, fwk.UpdatePodLabel},
+		{"gate", func(p *corev1.Pod) { p.Spec.SchedulingGates = nil }, fwk.UpdatePodSchedulingGatesEliminated},
+		{"toleration", func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{}} }, fwk.UpdatePodToleration},
 		{"less CPU", func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
-		}, UpdateScaleDown},
+		}, fwk.UpdatePodScaleDown},
 		{"more CPU", func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3")
-		}, 0},
+		}, fwk.UpdatePodScaleUp},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			changed := base()
@@ -87,22 +93,101 @@ func TestPodActions(t *testing.T) {
 	}
 }
 
-type named string
+type fake struct{ name string }
 
-func (n named) Name() string { return string(n) }
+func (f fake) Name() string                                                        { return f.name }
+func (fake) Less(_, _ fwk.QueuedEntityInfo) bool                                   { return false }
+func (fake) Bind(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status { return nil }
+func (fake) Filter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInfo) *fwk.Status {
+	return nil
+}
 
-func TestNewProfile_RejectsBadLists(t *testing.T) {
-	factory := func(name string) Factory { return func(Handle) (Plugin, error) { return named(name), nil } }
+// baseOnly extends no point.
+type baseOnly struct{ fwk.Plugin }
+
+func TestNewProfile(t *testing.T) {
+	named := func(name string) Factory {
+		return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return fake{name}, nil }
+	}
+	registry := Registry{"a": named("a"), "b": named("b"), "c": named("c"), "liar": named("b"),
+		"none": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+			return baseOnly{fake{"none"}}, nil
+		}}
+	list := func(names ...string) (out []configv1.Plugin) {
+		for _, n := range names {
+			out = append(out, configv1.Plugin{Name: n})
+		}
+		return out
+	}
+	sorted := configv1.PluginSet{Enabled: list("a"), Disabled: list("*")}
 	for _, tc := range []struct {
-		name, want string
-		entries    []Entry
+		name    string
+		plugins configv1.Plugins
+		filters []string
+		want    string
 	}{
-		{"wrong name", `plugin "a" calls itself "b"`, []Entry{{Name: "a", New: factory("b")}}},
-		{"no extension point", `plugin "a" implements no extension point`, []Entry{{Name: "a", New: factory("a")}}},
+		{"all points", configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: list("a", "b")}, QueueSort: sorted}, []string{"a", "b"}, ""},
+		{"one is disabled", configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: list("a", "b")}, QueueSort: sorted,
+			Filter: configv1.PluginSet{Disabled: list("a")}}, []string{"b"}, ""},
+		{"all are disabled but one", configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: list("a", "b")}, QueueSort: sorted,
+			Filter: configv1.PluginSet{Enabled: list("c"), Disabled: list("*")}}, []string{"c"}, ""},
+		{"named at the point first", configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: list("a", "b")}, QueueSort: sorted,
+			Filter: configv1.PluginSet{Enabled: list("c", "b")}}, []string{"b", "c", "a"}, ""},
+		{"not registered", configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: list("x")}}, nil, `plugin "x" is not registered`},
+		{"wrong name", configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: list("liar")}}, nil, `plugin "liar" calls itself "b"`},
+		{"not of the point", configv1.Plugins{Filter: configv1.PluginSet{Enabled: list("none")}}, nil, `profile "": plugin "none" does not extend Filter plugin`},
+		{"two sorts", configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: list("a", "b")}}, nil, `only one queue sort plugin required for profile with scheduler name "", but got 2`},
+		{"no bind", configv1.Plugins{QueueSort: sorted}, nil, `at least one bind plugin is needed for profile with scheduler name ""`},
+		{"groups", configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: list("a")}, PlacementScore: configv1.PluginSet{Enabled: list("b")}}, nil,
+			`profile "": plugin "b": pod groups are not scheduled by this scheduler`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, err := NewProfile(nil, tc.entries); err == nil || err.Error() != tc.want {
-				t.Errorf("got %v, want %s", err, tc.want)
+			p, err := NewProfile(t.Context(), &Services{}, registry, configv1.KubeSchedulerProfile{Plugins: &tc.plugins})
+			if tc.want != "" {
+				if err == nil || err.Error() != tc.want {
+					t.Errorf("got %v, want %s", err, tc.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range p.filter {
+				got = append(got, f.name)
+			}
+			if diff := cmp.Diff(tc.filters, got); diff != "" {
+				t.Errorf("filters (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWaitingPods(t *testing.T) {
+	pod := &corev1.Pod{}
+	pod.UID = "u"
+	for _, tc := range []struct {
+		name string
+		do   func(fwk.WaitingPod)
+		want fwk.Code
+	}{
+		{"allowed by all", func(p fwk.WaitingPod) { p.Allow("x"); p.Allow("y") }, fwk.Success},
+		{"rejected by one", func(p fwk.WaitingPod) { p.Allow("x"); p.Reject("y", "no") }, fwk.Unschedulable},
+		{"time is up", func(fwk.WaitingPod) {}, fwk.Unschedulable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := &Profile{Services: &Services{Waiting: &WaitingPods{}}}
+			d := time.Hour
+			if tc.name == "time is up" {
+				d = time.Millisecond
+			}
+			p.Waiting.add(newWaitingPod(pod, map[string]time.Duration{"x": d, "y": d}))
+			tc.do(p.GetWaitingPod("u"))
+			if got := p.WaitOnPermit(t.Context(), pod); got.Code() != tc.want {
+				t.Errorf("got %v, want %v", got.Code(), tc.want)
+			}
+			if p.GetWaitingPod("u") != nil {
+				t.Error("the pod waits still")
 			}
 		})
 	}

@@ -4,22 +4,42 @@
 package framework
 
 import (
+	"context"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"k8s.io/client-go/util/workqueue"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
-const (
-	parallelism = 16
-	// serialBelow is the number of pieces that are not worth a goroutine.
-	serialBelow = 32
-)
+// serialBelow is the number of pieces that are not worth a goroutine.
+const serialBelow = 32
+
+// Parallelizer runs pieces of work with at most so many goroutines, and no more
+// than there are processors: the work is computing.
+type Parallelizer int
+
+var _ fwk.Parallelizer = Parallelizer(0)
+
+// Until implements fwk.Parallelizer.
+func (p Parallelizer) Until(ctx context.Context, pieces int, work workqueue.DoWorkPieceFunc, _ string) {
+	p.ForEach(pieces, func(i int) bool {
+		if ctx.Err() != nil {
+			return false
+		}
+		work(i)
+		return true
+	})
+}
 
 // ForEach calls work for 0..n-1, concurrently if n is large, and returns when
 // all calls returned. work may return false to ask that no further piece be
 // started.
-func ForEach(n int, work func(i int) bool) {
-	if n < serialBelow {
+func (p Parallelizer) ForEach(n int, work func(i int) bool) {
+	workers := min(int(p), runtime.GOMAXPROCS(0))
+	if n < serialBelow || workers <= 1 {
 		for i := range n {
 			if !work(i) {
 				return
@@ -31,25 +51,27 @@ func ForEach(n int, work func(i int) bool) {
 	chunk := int(math.Sqrt(float64(n)))/2 + 1
 	var next atomic.Int64
 	var stop atomic.Bool
-	var wg sync.WaitGroup
-	for range min(parallelism, (n+chunk-1)/chunk) {
-		wg.Go(func() {
-			for !stop.Load() {
-				start := int(next.Add(int64(chunk))) - chunk
-				if start >= n {
+	run := func() {
+		for !stop.Load() {
+			start := int(next.Add(int64(chunk))) - chunk
+			if start >= n {
+				return
+			}
+			for i := start; i < min(start+chunk, n); i++ {
+				if stop.Load() {
 					return
 				}
-				for i := start; i < min(start+chunk, n); i++ {
-					if stop.Load() {
-						return
-					}
-					if !work(i) {
-						stop.Store(true)
-						return
-					}
+				if !work(i) {
+					stop.Store(true)
+					return
 				}
 			}
-		})
+		}
 	}
-	wg.Wait()
+	var others sync.WaitGroup
+	for range min(workers, (n+chunk-1)/chunk) - 1 {
+		others.Go(run)
+	}
+	run()
+	others.Wait()
 }

@@ -8,10 +8,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/sets"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/storage/ephemeral"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // PodInfo is a pod with all that is derived from it once and used many times.
@@ -24,56 +23,77 @@ type PodInfo struct {
 	NonZeroRequests Resource
 	// Ports are the host ports of the pod.
 	Ports []HostPort
+	// Claims are the keys (namespace/name) of the claims behind its volumes.
+	Claims []string
 
-	RequiredAffinity      []AffinityTerm
-	RequiredAntiAffinity  []AffinityTerm
-	PreferredAffinity     []WeightedAffinityTerm
-	PreferredAntiAffinity []WeightedAffinityTerm
+	RequiredAffinity      []fwk.AffinityTerm
+	RequiredAntiAffinity  []fwk.AffinityTerm
+	PreferredAffinity     []fwk.WeightedAffinityTerm
+	PreferredAntiAffinity []fwk.WeightedAffinityTerm
 	// ParseError tells of selectors in the affinity that are not valid.
 	ParseError error
 }
 
 // NewPodInfo derives everything from a pod.
 func NewPodInfo(pod *corev1.Pod) *PodInfo {
-	p := &PodInfo{Pod: pod, Ports: hostPorts(pod)}
+	p := &PodInfo{Pod: pod, Ports: hostPorts(pod), Claims: claims(pod)}
 	p.Requests, p.NonZeroRequests = podRequests(pod)
 	a := pod.Spec.Affinity
 	if a == nil {
 		return p
 	}
-	var errs []error
-	required := func(in []corev1.PodAffinityTerm) (out []AffinityTerm) {
-		for i := range in {
-			t, err := newAffinityTerm(pod, &in[i])
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			out = append(out, t)
-		}
-		return out
-	}
-	preferred := func(in []corev1.WeightedPodAffinityTerm) (out []WeightedAffinityTerm) {
-		for i := range in {
-			t, err := newAffinityTerm(pod, &in[i].PodAffinityTerm)
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			out = append(out, WeightedAffinityTerm{AffinityTerm: t, Weight: int64(in[i].Weight)})
-		}
-		return out
-	}
+	var errs [4]error
 	if a.PodAffinity != nil {
-		p.RequiredAffinity = required(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-		p.PreferredAffinity = preferred(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+		p.RequiredAffinity, errs[0] = fwk.GetAffinityTerms(pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		p.PreferredAffinity, errs[1] = fwk.GetWeightedAffinityTerms(pod, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 	if a.PodAntiAffinity != nil {
-		p.RequiredAntiAffinity = required(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-		p.PreferredAntiAffinity = preferred(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+		p.RequiredAntiAffinity, errs[2] = fwk.GetAffinityTerms(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		p.PreferredAntiAffinity, errs[3] = fwk.GetWeightedAffinityTerms(pod, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
-	p.ParseError = errors.Join(errs...)
+	if err := errors.Join(errs[:]...); err != nil {
+		p.ParseError = fmt.Errorf("parsing affinity terms: %w", err)
+	}
 	return p
+}
+
+var _ fwk.PodInfo = (*PodInfo)(nil)
+
+// AsPodInfo returns a pod's info as ours, derived anew if it is another's.
+func AsPodInfo(p fwk.PodInfo) *PodInfo {
+	if ours, ok := p.(*PodInfo); ok {
+		return ours
+	}
+	return NewPodInfo(p.GetPod())
+}
+
+// GetPod implements fwk.PodInfo.
+func (p *PodInfo) GetPod() *corev1.Pod { return p.Pod }
+
+// GetRequiredAffinityTerms implements fwk.PodInfo.
+func (p *PodInfo) GetRequiredAffinityTerms() []fwk.AffinityTerm { return p.RequiredAffinity }
+
+// GetRequiredAntiAffinityTerms implements fwk.PodInfo.
+func (p *PodInfo) GetRequiredAntiAffinityTerms() []fwk.AffinityTerm { return p.RequiredAntiAffinity }
+
+// GetPreferredAffinityTerms implements fwk.PodInfo.
+func (p *PodInfo) GetPreferredAffinityTerms() []fwk.WeightedAffinityTerm { return p.PreferredAffinity }
+
+// GetPreferredAntiAffinityTerms implements fwk.PodInfo.
+func (p *PodInfo) GetPreferredAntiAffinityTerms() []fwk.WeightedAffinityTerm {
+	return p.PreferredAntiAffinity
+}
+
+// CalculateResource implements fwk.PodInfo; it was calculated once.
+func (p *PodInfo) CalculateResource() fwk.PodResource {
+	return fwk.PodResource{Resource: &p.Requests, Non0CPU: p.NonZeroRequests.MilliCPU, Non0Mem: p.NonZeroRequests.Memory}
+}
+
+// WithPod returns a copy for a newer version of the pod that asks for the same.
+func (p *PodInfo) WithPod(pod *corev1.Pod) *PodInfo {
+	c := *p
+	c.Pod = pod
+	return &c
 }
 
 // WithNode returns a copy whose pod is on a node. The pod's nested data is
@@ -93,57 +113,11 @@ func (p *PodInfo) HasAffinity() bool {
 	return len(p.RequiredAffinity)+len(p.RequiredAntiAffinity)+len(p.PreferredAffinity)+len(p.PreferredAntiAffinity) > 0
 }
 
-// AffinityTerm is a parsed PodAffinityTerm.
-type AffinityTerm struct {
-	Namespaces        sets.Set[string]
-	NamespaceSelector labels.Selector
-	Selector          labels.Selector
-	TopologyKey       string
-}
-
-// WeightedAffinityTerm is a preferred term.
-type WeightedAffinityTerm struct {
-	AffinityTerm
-	Weight int64
-}
-
-// Matches tells whether the term selects a pod; nsLabels are the labels of the
-// pod's namespace.
-func (t *AffinityTerm) Matches(pod *corev1.Pod, nsLabels labels.Set) bool {
-	if !t.Namespaces.Has(pod.Namespace) && !t.NamespaceSelector.Matches(nsLabels) {
-		return false
-	}
-	return t.Selector.Matches(labels.Set(pod.Labels))
-}
-
-func newAffinityTerm(pod *corev1.Pod, in *corev1.PodAffinityTerm) (AffinityTerm, error) {
-	selector, err := metav1.LabelSelectorAsSelector(in.LabelSelector)
-	if err != nil {
-		return AffinityTerm{}, fmt.Errorf("parsing label selector of affinity term: %w", err)
-	}
-	nsSelector, err := metav1.LabelSelectorAsSelector(in.NamespaceSelector)
-	if err != nil {
-		return AffinityTerm{}, fmt.Errorf("parsing namespace selector of affinity term: %w", err)
-	}
-	namespaces := sets.New(in.Namespaces...)
-	if len(in.Namespaces) == 0 && in.NamespaceSelector == nil {
-		namespaces.Insert(pod.Namespace)
-	}
-	return AffinityTerm{Namespaces: namespaces, NamespaceSelector: nsSelector, Selector: selector, TopologyKey: in.TopologyKey}, nil
-}
-
 // HostPort is a port of the node that a pod occupies. IP "0.0.0.0" is any address.
 type HostPort struct {
 	IP       string
 	Protocol corev1.Protocol
 	Port     int32
-}
-
-const anyIP = "0.0.0.0"
-
-// Conflicts tells whether both ports cannot be held at the same time.
-func (h HostPort) Conflicts(o HostPort) bool {
-	return h.Port == o.Port && h.Protocol == o.Protocol && (h.IP == o.IP || h.IP == anyIP || o.IP == anyIP)
 }
 
 func hostPorts(pod *corev1.Pod) (out []HostPort) {
@@ -154,7 +128,7 @@ func hostPorts(pod *corev1.Pod) (out []HostPort) {
 			}
 			h := HostPort{IP: p.HostIP, Protocol: p.Protocol, Port: p.HostPort}
 			if h.IP == "" {
-				h.IP = anyIP
+				h.IP = fwk.DefaultBindAllHostIP
 			}
 			if h.Protocol == "" {
 				h.Protocol = corev1.ProtocolTCP
@@ -170,6 +144,18 @@ func hostPorts(pod *corev1.Pod) (out []HostPort) {
 	}
 	for i := range pod.Spec.Containers {
 		collect(&pod.Spec.Containers[i])
+	}
+	return out
+}
+
+func claims(pod *corev1.Pod) (out []string) {
+	for i := range pod.Spec.Volumes {
+		switch v := &pod.Spec.Volumes[i]; {
+		case v.PersistentVolumeClaim != nil:
+			out = append(out, pod.Namespace+"/"+v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			out = append(out, pod.Namespace+"/"+ephemeral.VolumeClaimName(pod, v))
+		}
 	}
 	return out
 }

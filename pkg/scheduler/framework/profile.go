@@ -1,6 +1,10 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package framework runs plugins that are written to the published interfaces of
+// k8s.io/kube-scheduler/framework: it has our nodes, pods, snapshot and cycle
+// state behind those interfaces, and the profile that calls plugins in order.
+// Touch it when upstream publishes a new extension point or fact about a node.
 package framework
 
 import (
@@ -8,346 +12,239 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Profile is an ordered set of plugins, sorted by extension point, and the
-// runtime that calls them. It is immutable and safe for concurrent use.
+// Factory builds a plugin from its arguments, nil if it has none. Its form is
+// that of upstream's out-of-tree plugins. A factory must ask the handle for every
+// informer it needs, so that the caller starts them.
+type Factory = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error)
+
+// Registry has the factories of all known plugins by name.
+type Registry map[string]Factory
+
+// Profile is a set of plugins, ordered per extension point, the runtime that
+// calls them, and what plugins see of the scheduler. It is immutable after
+// NewProfile and safe for concurrent use.
 type Profile struct {
-	preEnqueue []PreEnqueuePlugin
-	preFilter  []PreFilterPlugin
-	filter     []FilterPlugin
-	postFilter []PostFilterPlugin
-	preScore   []PreScorePlugin
-	score      []weighted
-	reserve    []ReservePlugin
-	preBind    []PreBindPlugin
-	delta      []PodDeltaPlugin
-	requeues   map[string][]Requeue
+	*Services
+	name string
+	// PercentageOfNodesToScore is that of the profile, nil if it has none.
+	PercentageOfNodesToScore *int32
+
+	queueSort  fwk.QueueSortPlugin
+	preEnqueue []named[fwk.PreEnqueuePlugin]
+	preFilter  []named[fwk.PreFilterPlugin]
+	filter     []named[fwk.FilterPlugin]
+	postFilter []named[fwk.PostFilterPlugin]
+	preScore   []named[fwk.PreScorePlugin]
+	score      []named[fwk.ScorePlugin]
+	reserve    []named[fwk.ReservePlugin]
+	permit     []named[fwk.PermitPlugin]
+	preBind    []named[fwk.PreBindPlugin]
+	bind       []named[fwk.BindPlugin]
+	postBind   []named[fwk.PostBindPlugin]
+	sign       []named[fwk.SignPlugin]
+	signs      bool // every plugin that decides on nodes signs pods
+	events     map[string][]fwk.ClusterEventWithHint
 }
 
-type weighted struct {
-	ScorePlugin
+// named is a plugin at an extension point. The name is at hand because it is
+// compared per node.
+type named[T fwk.Plugin] struct {
+	name   string
+	plugin T
 	weight int64
 }
 
-// NewProfile builds the plugins of a list. A plugin listed twice, one whose name
-// is not the listed one and one that implements no extension point are errors.
-func NewProfile(h Handle, entries []Entry) (*Profile, error) {
-	p := &Profile{requeues: map[string][]Requeue{}}
+// NewProfile builds the plugins that a profile lists: configuration.Default has
+// merged its lists with the default ones, args are decoded.
+func NewProfile(ctx context.Context, services *Services, registry Registry, cfg configv1.KubeSchedulerProfile) (*Profile, error) {
+	p := &Profile{Services: services, PercentageOfNodesToScore: cfg.PercentageOfNodesToScore, events: map[string][]fwk.ClusterEventWithHint{}}
+	if cfg.SchedulerName != nil {
+		p.name = *cfg.SchedulerName
+	}
+	lists := cfg.Plugins
+	if lists == nil {
+		lists = &configv1.Plugins{}
+	}
+	b := &builder{plugins: map[string]fwk.Plugin{}, multi: lists.MultiPoint.Enabled}
+	if err := b.build(ctx, p, registry, lists, cfg.PluginConfig); err != nil {
+		return nil, err
+	}
+	var sorts []named[fwk.QueueSortPlugin]
+	err := errors.Join(
+		collect(b, "QueueSort", lists.QueueSort, &sorts),
+		collect(b, "PreEnqueue", lists.PreEnqueue, &p.preEnqueue),
+		collect(b, "PreFilter", lists.PreFilter, &p.preFilter),
+		collect(b, "Filter", lists.Filter, &p.filter),
+		collect(b, "PostFilter", lists.PostFilter, &p.postFilter),
+		collect(b, "PreScore", lists.PreScore, &p.preScore),
+		collect(b, "Score", lists.Score, &p.score),
+		collect(b, "Reserve", lists.Reserve, &p.reserve),
+		collect(b, "Permit", lists.Permit, &p.permit),
+		collect(b, "PreBind", lists.PreBind, &p.preBind),
+		collect(b, "Bind", lists.Bind, &p.bind),
+		collect(b, "PostBind", lists.PostBind, &p.postBind),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("profile %q: %w", p.name, err)
+	}
+	for _, set := range []configv1.PluginSet{lists.PlacementGenerate, lists.PlacementScore, lists.PodGroupPostFilter} {
+		if len(set.Enabled) > 0 {
+			return nil, fmt.Errorf("profile %q: plugin %q: %w", p.name, set.Enabled[0].Name, errNoGroups)
+		}
+	}
+	if len(sorts) != 1 {
+		return nil, fmt.Errorf("only one queue sort plugin required for profile with scheduler name %q, but got %d", p.name, len(sorts))
+	}
+	p.queueSort = sorts[0].plugin
+	if len(p.bind) == 0 {
+		return nil, fmt.Errorf("at least one bind plugin is needed for profile with scheduler name %q", p.name)
+	}
+	p.signs = b.signers(p)
+	return p, p.register(ctx, b)
+}
+
+// builder has the plugins of a profile while it is built.
+type builder struct {
+	plugins map[string]fwk.Plugin
+	order   []string
+	multi   []configv1.Plugin
+}
+
+// build makes each listed plugin once.
+func (b *builder) build(ctx context.Context, h fwk.Handle, registry Registry, lists *configv1.Plugins, args []configv1.PluginConfig) error {
+	for _, set := range []configv1.PluginSet{
+		lists.MultiPoint, lists.QueueSort, lists.PreEnqueue, lists.PreFilter, lists.Filter, lists.PostFilter, lists.PreScore, lists.Score,
+		lists.Reserve, lists.Permit, lists.PreBind, lists.Bind, lists.PostBind, lists.PlacementGenerate, lists.PlacementScore, lists.PodGroupPostFilter,
+	} {
+		for _, e := range set.Enabled {
+			if _, ok := b.plugins[e.Name]; ok {
+				continue
+			}
+			factory, ok := registry[e.Name]
+			if !ok {
+				return fmt.Errorf("plugin %q is not registered", e.Name)
+			}
+			var arg runtime.Object
+			if i := slices.IndexFunc(args, func(c configv1.PluginConfig) bool { return c.Name == e.Name }); i >= 0 {
+				arg = args[i].Args.Object
+				if raw := args[i].Args.Raw; arg == nil && raw != nil {
+					arg = &runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}
+				}
+			}
+			plugin, err := factory(ctx, arg, h)
+			if err != nil {
+				return fmt.Errorf("initializing plugin %q: %w", e.Name, err)
+			}
+			if plugin.Name() != e.Name {
+				return fmt.Errorf("plugin %q calls itself %q", e.Name, plugin.Name())
+			}
+			b.plugins[e.Name] = plugin
+			b.order = append(b.order, e.Name)
+		}
+	}
+	return nil
+}
+
+// collect lists the plugins of an extension point: those that are named for it
+// and listed at MultiPoint too, the others named for it, and then the rest of
+// MultiPoint that is not disabled here.
+func collect[T fwk.Plugin](b *builder, point string, set configv1.PluginSet, out *[]named[T]) error {
+	var override, explicit, rest []named[T]
+	weights, named1 := map[string]int64{}, sets.New[string]()
+	for _, e := range set.Enabled {
+		plugin, ok := b.plugins[e.Name].(T)
+		if !ok {
+			return fmt.Errorf("plugin %q does not extend %s plugin", e.Name, point)
+		}
+		if named1.Has(e.Name) {
+			return fmt.Errorf("plugin %q already registered as %q", e.Name, point)
+		}
+		named1.Insert(e.Name)
+		weights[e.Name] = weight(e)
+		if !slices.ContainsFunc(b.multi, func(m configv1.Plugin) bool { return m.Name == e.Name }) {
+			explicit = append(explicit, named[T]{e.Name, plugin, weight(e)})
+		}
+	}
+	disabled := sets.New[string]()
+	for _, d := range set.Disabled {
+		disabled.Insert(d.Name)
+	}
 	seen := sets.New[string]()
-	for _, e := range entries {
-		if seen.Has(e.Name) {
-			return nil, fmt.Errorf("plugin %q is listed twice", e.Name)
+	for _, m := range b.multi {
+		plugin, ok := b.plugins[m.Name].(T)
+		switch {
+		case !ok:
+		case named1.Has(m.Name):
+			override = append(override, named[T]{m.Name, plugin, weights[m.Name]})
+		case disabled.Has("*") || disabled.Has(m.Name):
+		case seen.Has(m.Name):
+			return fmt.Errorf("plugin %q already registered as %q", m.Name, point)
+		default:
+			rest = append(rest, named[T]{m.Name, plugin, weight(m)})
 		}
-		seen.Insert(e.Name)
-		plugin, err := e.New(h)
+		seen.Insert(m.Name)
+	}
+	*out = slices.Concat(override, explicit, rest)
+	return nil
+}
+
+// weight is one if none is given.
+func weight(p configv1.Plugin) int64 {
+	if p.Weight == nil || *p.Weight == 0 {
+		return 1
+	}
+	return int64(*p.Weight)
+}
+
+// signers tells whether all plugins that decide on nodes can sign pods, and
+// lists those that do.
+func (b *builder) signers(p *Profile) bool {
+	all := true
+	for _, name := range b.order {
+		if s, ok := b.plugins[name].(fwk.SignPlugin); ok {
+			p.sign = append(p.sign, named[fwk.SignPlugin]{name: name, plugin: s})
+			continue
+		}
+		switch b.plugins[name].(type) {
+		case fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin:
+			all = false
+		}
+	}
+	return all
+}
+
+// register asks the plugins for the events that may help pods they rejected.
+func (p *Profile) register(ctx context.Context, b *builder) error {
+	for _, name := range b.order {
+		x, ok := b.plugins[name].(fwk.EnqueueExtensions)
+		if !ok {
+			continue
+		}
+		events, err := x.EventsToRegister(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("creating plugin %q: %w", e.Name, err)
+			return fmt.Errorf("registering events of plugin %q: %w", name, err)
 		}
-		if plugin.Name() != e.Name {
-			return nil, fmt.Errorf("plugin %q calls itself %q", e.Name, plugin.Name())
-		}
-		if !p.add(plugin, max(e.Weight, 1)) {
-			return nil, fmt.Errorf("plugin %q implements no extension point", e.Name)
-		}
-	}
-	return p, nil
-}
-
-func (p *Profile) add(plugin Plugin, weight int64) (used bool) {
-	if x, ok := plugin.(PreEnqueuePlugin); ok {
-		p.preEnqueue, used = append(p.preEnqueue, x), true
-	}
-	if x, ok := plugin.(PreFilterPlugin); ok {
-		p.preFilter, used = append(p.preFilter, x), true
-	}
-	if x, ok := plugin.(FilterPlugin); ok {
-		p.filter, used = append(p.filter, x), true
-	}
-	if x, ok := plugin.(PostFilterPlugin); ok {
-		p.postFilter, used = append(p.postFilter, x), true
-	}
-	if x, ok := plugin.(PreScorePlugin); ok {
-		p.preScore, used = append(p.preScore, x), true
-	}
-	if x, ok := plugin.(ScorePlugin); ok {
-		p.score, used = append(p.score, weighted{x, weight}), true
-	}
-	if x, ok := plugin.(ReservePlugin); ok {
-		p.reserve, used = append(p.reserve, x), true
-	}
-	if x, ok := plugin.(PreBindPlugin); ok {
-		p.preBind, used = append(p.preBind, x), true
-	}
-	if x, ok := plugin.(PodDeltaPlugin); ok {
-		p.delta = append(p.delta, x)
-	}
-	if x, ok := plugin.(RequeuePlugin); ok {
-		p.requeues[plugin.Name()] = x.Requeue()
-	}
-	return used
-}
-
-// Requeues returns the events each plugin declares, by plugin name. Plugins
-// that declare nothing are absent.
-func (p *Profile) Requeues() map[string][]Requeue { return p.requeues }
-
-// RunPreEnqueue returns the first refusal.
-func (p *Profile) RunPreEnqueue(ctx context.Context, pod *PodInfo) *Status {
-	for _, plugin := range p.preEnqueue {
-		if s := plugin.PreEnqueue(ctx, pod); !s.IsSuccess() {
-			return s.WithPlugin(plugin.Name())
-		}
+		p.events[name] = events
 	}
 	return nil
 }
 
-// Narrowing is the result of PreFilter plugins that know which nodes are possible.
-type Narrowing struct {
-	// Nodes is nil if all nodes are possible.
-	Nodes sets.Set[string]
-	// By names the plugins that narrowed.
-	By sets.Set[string]
-}
+// Name is the scheduler name that pods choose the profile by.
+func (p *Profile) Name() string { return p.name }
 
-// RunPreFilter runs all PreFilter plugins until one rejects the pod.
-func (p *Profile) RunPreFilter(ctx context.Context, state *CycleState, pod *PodInfo, snapshot *Snapshot) (Narrowing, *Status) {
-	n := Narrowing{By: sets.New[string]()}
-	for _, plugin := range p.preFilter {
-		nodes, s := plugin.PreFilter(ctx, state, pod, snapshot)
-		if s.IsSkip() {
-			state.skipFilter.Insert(plugin.Name())
-			continue
-		}
-		if !s.IsSuccess() {
-			return n, s.WithPlugin(plugin.Name())
-		}
-		if nodes == nil {
-			continue
-		}
-		n.By.Insert(plugin.Name())
-		if n.Nodes == nil {
-			n.Nodes = nodes
-		} else {
-			n.Nodes = n.Nodes.Intersection(nodes)
-		}
-		if n.Nodes.Len() == 0 {
-			by := sets.List(n.By)
-			msg := fmt.Sprintf("node(s) didn't satisfy plugin(s) %v simultaneously", by)
-			if len(by) == 1 {
-				msg = fmt.Sprintf("node(s) didn't satisfy plugin %v", by[0])
-			}
-			return n, NewStatus(UnschedulableAndUnresolvable, msg).WithPlugin(plugin.Name())
-		}
-	}
-	return n, nil
-}
+// Events returns the events each plugin declares, by plugin name. Plugins that
+// declare nothing are absent: they are retried upon every event.
+func (p *Profile) Events() map[string][]fwk.ClusterEventWithHint { return p.events }
 
-// RunFilter returns the first rejection of a node.
-func (p *Profile) RunFilter(ctx context.Context, state *CycleState, pod *PodInfo, node *NodeInfo) *Status {
-	for _, plugin := range p.filter {
-		name := plugin.Name()
-		if len(state.skipFilter) > 0 && state.skipFilter.Has(name) {
-			continue
-		}
-		if s := plugin.Filter(ctx, state, pod, node); !s.IsSuccess() {
-			return s.WithPlugin(name)
-		}
-	}
-	return nil
-}
+// Less orders the queue.
+func (p *Profile) Less(a, b fwk.QueuedEntityInfo) bool { return p.queueSort.Less(a, b) }
 
-// RunFilterWithNominated filters a node as if the nominated pods of at least the
-// pod's priority ran on it, and then without them: the former keeps the room
-// they wait for, the latter keeps an affinity from resting on pods that may
-// never arrive.
-func (p *Profile) RunFilterWithNominated(ctx context.Context, state *CycleState, pod *PodInfo, node *NodeInfo, nominated []*PodInfo) *Status {
-	var with []*PodInfo
-	for _, n := range nominated {
-		if n.Priority() >= pod.Priority() && n.Pod.UID != pod.Pod.UID {
-			with = append(with, n)
-		}
-	}
-	if len(with) > 0 {
-		tried, trial := node.Clone(), state.Clone()
-		for _, n := range with {
-			tried.AddPod(n)
-			if s := p.RunAddPod(ctx, trial, pod, n, tried); !s.IsSuccess() {
-				return s
-			}
-		}
-		if s := p.RunFilter(ctx, trial, pod, tried); !s.IsSuccess() {
-			return s
-		}
-	}
-	return p.RunFilter(ctx, state, pod, node)
-}
-
-// RunAddPod tells the plugins that added is on node now.
-func (p *Profile) RunAddPod(ctx context.Context, state *CycleState, pod, added *PodInfo, node *NodeInfo) *Status {
-	for _, plugin := range p.delta {
-		if state.skipFilter.Has(plugin.Name()) {
-			continue
-		}
-		if s := plugin.AddPod(ctx, state, pod, added, node); !s.IsSuccess() {
-			return s.WithPlugin(plugin.Name())
-		}
-	}
-	return nil
-}
-
-// RunRemovePod tells the plugins that removed is no longer on node.
-func (p *Profile) RunRemovePod(ctx context.Context, state *CycleState, pod, removed *PodInfo, node *NodeInfo) *Status {
-	for _, plugin := range p.delta {
-		if state.skipFilter.Has(plugin.Name()) {
-			continue
-		}
-		if s := plugin.RemovePod(ctx, state, pod, removed, node); !s.IsSuccess() {
-			return s.WithPlugin(plugin.Name())
-		}
-	}
-	return nil
-}
-
-// RunPostFilter asks the plugins for a way out and returns the first success.
-// The messages of all that failed are joined.
-func (p *Profile) RunPostFilter(ctx context.Context, state *CycleState, pod *PodInfo, statuses *NodeStatuses) (*Nomination, *Status) {
-	var reasons []string
-	var nomination *Nomination
-	for _, plugin := range p.postFilter {
-		n, s := plugin.PostFilter(ctx, state, pod, statuses)
-		if s.IsSuccess() || s.Code() == Error {
-			return n, s.WithPlugin(plugin.Name())
-		}
-		if n != nil && nomination == nil {
-			nomination = n
-		}
-		reasons = append(reasons, s.Reasons()...)
-	}
-	return nomination, NewStatus(Unschedulable, strings.Join(reasons, ", "))
-}
-
-// RunPreScore prepares scoring.
-func (p *Profile) RunPreScore(ctx context.Context, state *CycleState, pod *PodInfo, nodes []*NodeInfo) *Status {
-	for _, plugin := range p.preScore {
-		s := plugin.PreScore(ctx, state, pod, nodes)
-		if s.IsSkip() {
-			state.skipScore.Insert(plugin.Name())
-		} else if !s.IsSuccess() {
-			return s.WithPlugin(plugin.Name())
-		}
-	}
-	return nil
-}
-
-// RunScore returns the weighted sum of all plugins' normalised scores, in the
-// order of nodes.
-func (p *Profile) RunScore(ctx context.Context, state *CycleState, pod *PodInfo, nodes []*NodeInfo) ([]NodeScore, *Status) {
-	var plugins []weighted
-	for _, w := range p.score {
-		if !state.skipScore.Has(w.Name()) {
-			plugins = append(plugins, w)
-		}
-	}
-	scores := make([][]NodeScore, len(plugins))
-	for i := range scores {
-		scores[i] = make([]NodeScore, len(nodes))
-	}
-	failed := make([]*Status, len(nodes))
-	ForEach(len(nodes), func(n int) bool {
-		for i, w := range plugins {
-			v, s := w.Score(ctx, state, pod, nodes[n])
-			if !s.IsSuccess() {
-				failed[n] = s.WithPlugin(w.Name())
-				return false
-			}
-			scores[i][n] = NodeScore{Name: nodes[n].Name(), Score: v}
-		}
-		return true
-	})
-	for _, s := range failed {
-		if s != nil {
-			return nil, AsStatus(fmt.Errorf("running Score plugin %q: %w", s.Plugin(), s.Err()))
-		}
-	}
-	total := make([]NodeScore, len(nodes))
-	for n := range nodes {
-		total[n].Name = nodes[n].Name()
-	}
-	for i, w := range plugins {
-		if normalize, ok := w.ScorePlugin.(NormalizePlugin); ok {
-			if s := normalize.NormalizeScore(ctx, state, pod, scores[i]); !s.IsSuccess() {
-				return nil, AsStatus(fmt.Errorf("normalizing scores of plugin %q: %w", w.Name(), s.Err()))
-			}
-		}
-		for n, v := range scores[i] {
-			if v.Score < MinNodeScore || v.Score > MaxNodeScore {
-				return nil, AsStatus(fmt.Errorf("plugin %q returns an invalid score %d, it should in the range of [%d, %d] after normalizing", w.Name(), v.Score, MinNodeScore, MaxNodeScore))
-			}
-			total[n].Score += v.Score * w.weight
-		}
-	}
-	return total, nil
-}
-
-// RunReserve reserves in order; upon a failure everything is given back.
-func (p *Profile) RunReserve(ctx context.Context, state *CycleState, pod *PodInfo, node string) *Status {
-	for _, plugin := range p.reserve {
-		if s := plugin.Reserve(ctx, state, pod, node); !s.IsSuccess() {
-			p.RunUnreserve(ctx, state, pod, node)
-			return s.WithPlugin(plugin.Name())
-		}
-	}
-	return nil
-}
-
-// RunUnreserve gives back in reverse order.
-func (p *Profile) RunUnreserve(ctx context.Context, state *CycleState, pod *PodInfo, node string) {
-	for _, plugin := range slices.Backward(p.reserve) {
-		plugin.Unreserve(ctx, state, pod, node)
-	}
-}
-
-// RunPreBind does what must be done before the pod is bound.
-func (p *Profile) RunPreBind(ctx context.Context, state *CycleState, pod *PodInfo, node string) *Status {
-	for _, plugin := range p.preBind {
-		s := plugin.PreBind(ctx, state, pod, node)
-		if s.IsSuccess() {
-			continue
-		}
-		if s.Code() == Error {
-			return AsStatus(fmt.Errorf("running PreBind plugin %q: %w", plugin.Name(), s.Err())).WithPlugin(plugin.Name())
-		}
-		return s.WithPlugin(plugin.Name())
-	}
-	return nil
-}
-
-// ErrNoNodes is the failure of every pod while the cluster has no node.
-var ErrNoNodes = errors.New("no nodes available to schedule pods")
-
-// NormalizeReverse scales raw scores to [0, MaxNodeScore] such that the highest
-// raw score is worth nothing: for plugins that count what is bad.
-func NormalizeReverse(scores []NodeScore) {
-	Normalize(scores)
-	for i := range scores {
-		scores[i].Score = MaxNodeScore - scores[i].Score
-	}
-}
-
-// Normalize scales raw, non-negative scores such that the highest becomes MaxNodeScore.
-func Normalize(scores []NodeScore) {
-	var top int64
-	for i := range scores {
-		top = max(top, scores[i].Score)
-	}
-	if top == 0 {
-		return
-	}
-	for i := range scores {
-		scores[i].Score = scores[i].Score * MaxNodeScore / top
-	}
-}
+// QueueSort names the plugin that orders the queue.
+func (p *Profile) QueueSort() string { return p.queueSort.Name() }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // A container without a request counts for these when nodes are scored, so that
@@ -60,12 +61,56 @@ func isScalar(name corev1.ResourceName) bool {
 	return strings.Contains(s, "/") || strings.HasPrefix(s, corev1.ResourceHugePagesPrefix) || strings.HasPrefix(s, corev1.ResourceAttachableVolumesPrefix)
 }
 
-// Add adds o times sign to r.
-func (r *Resource) add(o *Resource, sign int64) {
-	r.MilliCPU += sign * o.MilliCPU
-	r.Memory += sign * o.Memory
-	r.EphemeralStorage += sign * o.EphemeralStorage
+var _ fwk.Resource = (*Resource)(nil)
+
+// GetMilliCPU implements fwk.Resource.
+func (r *Resource) GetMilliCPU() int64 { return r.MilliCPU }
+
+// GetMemory implements fwk.Resource.
+func (r *Resource) GetMemory() int64 { return r.Memory }
+
+// GetEphemeralStorage implements fwk.Resource.
+func (r *Resource) GetEphemeralStorage() int64 { return r.EphemeralStorage }
+
+// GetAllowedPodNumber implements fwk.Resource.
+func (r *Resource) GetAllowedPodNumber() int { return int(r.Pods) }
+
+// GetScalarResources implements fwk.Resource.
+func (r *Resource) GetScalarResources() map[corev1.ResourceName]int64 { return r.Scalar }
+
+// SetMaxResource raises each amount to that of a list.
+func (r *Resource) SetMaxResource(list corev1.ResourceList) {
+	o := NewResource(list)
+	r.MilliCPU, r.Memory, r.EphemeralStorage = max(r.MilliCPU, o.MilliCPU), max(r.Memory, o.Memory), max(r.EphemeralStorage, o.EphemeralStorage)
 	for name, v := range o.Scalar {
+		if r.Scalar == nil {
+			r.Scalar = map[corev1.ResourceName]int64{}
+		}
+		r.Scalar[name] = max(r.Scalar[name], v)
+	}
+}
+
+// Amount returns how much of a resource there is, by its name.
+func Amount(r fwk.Resource, name corev1.ResourceName) int64 {
+	switch name {
+	case corev1.ResourceCPU:
+		return r.GetMilliCPU()
+	case corev1.ResourceMemory:
+		return r.GetMemory()
+	case corev1.ResourceEphemeralStorage:
+		return r.GetEphemeralStorage()
+	case corev1.ResourcePods:
+		return int64(r.GetAllowedPodNumber())
+	}
+	return r.GetScalarResources()[name]
+}
+
+// add adds o times sign to r.
+func (r *Resource) add(o fwk.Resource, sign int64) {
+	r.MilliCPU += sign * o.GetMilliCPU()
+	r.Memory += sign * o.GetMemory()
+	r.EphemeralStorage += sign * o.GetEphemeralStorage()
+	for name, v := range o.GetScalarResources() {
 		if r.Scalar == nil {
 			r.Scalar = map[corev1.ResourceName]int64{}
 		}

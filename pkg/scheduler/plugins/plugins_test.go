@@ -10,16 +10,19 @@ import (
 	"strings"
 	"testing"
 
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
 
-// Every folder is a plugin in the list; add a missing one to Default.
-func TestDefault_ListsEveryFolder(t *testing.T) {
+// Every folder is a plugin in the list; add a missing one to Registry.
+func TestRegistry_ListsEveryFolder(t *testing.T) {
 	listed := map[string]bool{}
-	for _, e := range Default() {
+	for _, factory := range Registry() {
 		// the factory's full name is <module>/plugins/<folder>.New
-		name := runtime.FuncForPC(reflect.ValueOf(e.New).Pointer()).Name()
+		name := runtime.FuncForPC(reflect.ValueOf(factory).Pointer()).Name()
 		folder := name[strings.LastIndex(name, "/")+1:]
 		listed[folder[:strings.Index(folder, ".")]] = true
 	}
@@ -29,13 +32,15 @@ func TestDefault_ListsEveryFolder(t *testing.T) {
 	}
 	for _, e := range entries {
 		if e.IsDir() && !listed[e.Name()] {
-			t.Errorf("folder %s is not listed in Default", e.Name())
+			t.Errorf("folder %s is not listed in Registry", e.Name())
 		}
 	}
 }
 
 func TestDefault_IsAProfile(t *testing.T) {
-	if _, err := framework.NewProfile(pt.NewHandle(nil), Default()); err != nil {
+	cfg := &configv1.KubeSchedulerConfiguration{}
+	configuration.Default(cfg)
+	if _, err := framework.NewProfile(t.Context(), pt.NewHandle(nil).Services, Registry(), cfg.Profiles[0]); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -17,53 +17,97 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
-// Handle is a framework.Handle on fixed data.
+// Handle is a profile without plugins on fixed data.
 type Handle struct {
-	ClientSet *fake.Clientset
-	Factory   informers.SharedInformerFactory
-	Events    *events.FakeRecorder
-	State     *framework.Snapshot
-	Plugins   *framework.Profile
-	Nominees  map[string][]*framework.PodInfo
+	*framework.Profile
+	Fake     *fake.Clientset
+	Factory  informers.SharedInformerFactory
+	Events   *events.FakeRecorder
+	Snapshot *framework.Snapshot
+	// Nominees are the pods that wait for room, by node.
+	Nominees map[string][]fwk.PodInfo
 }
 
-var _ framework.Handle = (*Handle)(nil)
-
-// NewHandle returns a handle with all features on whose client holds objects.
+// NewHandle returns a handle on nodes whose client holds objects.
 func NewHandle(nodes []*framework.NodeInfo, objects ...runtime.Object) *Handle {
 	client := fake.NewClientset(objects...)
-	return &Handle{
-		ClientSet: client,
-		Factory:   informers.NewSharedInformerFactory(client, 0),
-		Events:    events.NewFakeRecorder(100),
-		State:     framework.NewSnapshot(nodes...),
+	h := &Handle{
+		Fake:     client,
+		Factory:  informers.NewSharedInformerFactory(client, 0),
+		Events:   events.NewFakeRecorder(100),
+		Snapshot: framework.NewSnapshot(nodes...),
 	}
+	h.Profile = &framework.Profile{Services: &framework.Services{
+		Client:    client,
+		Informers: h.Factory,
+		Recorder:  recorder{h.Events},
+		State:     func() *framework.Snapshot { return h.Snapshot },
+		Nominator: nominees{h},
+		Awaken:    func(klog.Logger, map[string]*corev1.Pod) {},
+		Waiting:   &framework.WaitingPods{},
+		Parallel:  16,
+	}}
+	return h
 }
 
-// Client implements framework.Handle.
-func (h *Handle) Client() kubernetes.Interface { return h.ClientSet }
+// Use gives the handle a profile of one plugin, for plugins that run others.
+func (h *Handle) Use(tb testing.TB, name string, factory framework.Factory) {
+	tb.Helper()
+	p, err := h.profile(tb.Context(), name, factory)
+	if err != nil {
+		tb.Fatalf("building a profile of %s: %v", name, err)
+	}
+	h.Profile = p
+}
 
-// Informers implements framework.Handle.
-func (h *Handle) Informers() informers.SharedInformerFactory { return h.Factory }
+func (h *Handle) profile(ctx context.Context, name string, factory framework.Factory) (*framework.Profile, error) {
+	registry := framework.Registry{name: factory, stub: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return stubPlugin{}, nil }}
+	lists := &configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: name}}}}
+	plugin, err := factory(ctx, nil, h)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := plugin.(fwk.QueueSortPlugin); !ok {
+		lists.QueueSort.Enabled = []configv1.Plugin{{Name: stub}}
+	}
+	if _, ok := plugin.(fwk.BindPlugin); !ok {
+		lists.Bind.Enabled = []configv1.Plugin{{Name: stub}}
+	}
+	return framework.NewProfile(ctx, h.Services, registry, configv1.KubeSchedulerProfile{Plugins: lists})
+}
 
-// Recorder implements framework.Handle.
-func (h *Handle) Recorder() events.EventRecorder { return h.Events }
+// stub is what a profile of one plugin needs besides.
+const stub = "Stub"
 
-// Snapshot implements framework.Handle.
-func (h *Handle) Snapshot() *framework.Snapshot { return h.State }
+type stubPlugin struct{}
 
-// Profile implements framework.Handle.
-func (h *Handle) Profile() *framework.Profile { return h.Plugins }
+func (stubPlugin) Name() string                        { return stub }
+func (stubPlugin) Less(_, _ fwk.QueuedEntityInfo) bool { return false }
+func (stubPlugin) Bind(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
+	return nil
+}
 
-// Nominated implements framework.Handle.
-func (h *Handle) Nominated(node string) []*framework.PodInfo { return h.Nominees[node] }
+// recorder makes a FakeRecorder one with a logger.
+type recorder struct{ *events.FakeRecorder }
+
+func (r recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }
+
+// nominees is the read side of a nominator.
+type nominees struct{ h *Handle }
+
+func (n nominees) NominatedPodsForNode(node string) []fwk.PodInfo              { return n.h.Nominees[node] }
+func (nominees) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
+func (nominees) DeleteNominatedPodIfExists(*corev1.Pod)                        {}
+func (nominees) UpdateNominatedPod(klog.Logger, *corev1.Pod, fwk.PodInfo)      {}
 
 // Sync starts the informers that were asked for and waits for their first list.
 func (h *Handle) Sync(tb testing.TB) {
@@ -82,9 +126,9 @@ func (h *Handle) Sync(tb testing.TB) {
 }
 
 // NewPlugin builds a plugin and syncs what it watches.
-func NewPlugin(tb testing.TB, h *Handle, factory framework.Factory) framework.Plugin {
+func NewPlugin(tb testing.TB, h *Handle, factory framework.Factory) fwk.Plugin {
 	tb.Helper()
-	p, err := factory(h)
+	p, err := factory(tb.Context(), nil, h)
 	if err != nil {
 		tb.Fatalf("creating the plugin: %v", err)
 	}
@@ -99,61 +143,62 @@ func Nodes(nodes []*corev1.Node, pods ...*corev1.Pod) []*framework.NodeInfo {
 		info := framework.NewNodeInfo(n)
 		for _, p := range pods {
 			if p.Spec.NodeName == n.Name {
-				info.AddPod(framework.NewPodInfo(p))
+				info.AddPodInfo(framework.NewPodInfo(p))
 			}
 		}
 		out = append(out, info)
 	}
+	framework.CountImages(out)
 	return out
 }
 
 // Filter runs PreFilter and Filter of one plugin on all nodes of the handle. The
 // result has the message per node, empty where the pod fits. A pod that PreFilter
 // rejects has the same message on all nodes, one that it narrows has "excluded".
-func Filter(tb testing.TB, h *Handle, p framework.Plugin, pod *corev1.Pod) map[string]string {
+func Filter(tb testing.TB, h *Handle, p fwk.Plugin, pod *corev1.Pod) map[string]string {
 	tb.Helper()
 	out := map[string]string{}
-	for name, s := range filter(tb, h, p, framework.NewPodInfo(pod)) {
+	for name, s := range filter(tb, h, p, pod) {
 		out[name] = s.Message()
 	}
 	return out
 }
 
-func filter(tb testing.TB, h *Handle, p framework.Plugin, pod *framework.PodInfo) map[string]*framework.Status {
+func filter(tb testing.TB, h *Handle, p fwk.Plugin, pod *corev1.Pod) map[string]*fwk.Status {
 	tb.Helper()
-	ctx, state, out := tb.Context(), framework.NewCycleState(), map[string]*framework.Status{}
-	if pre, ok := p.(framework.PreFilterPlugin); ok {
-		nodes, s := pre.PreFilter(ctx, state, pod, h.State)
-		for _, n := range h.State.Nodes {
+	ctx, state, out := tb.Context(), framework.NewCycleState(framework.NewPodInfo(pod)), map[string]*fwk.Status{}
+	if pre, ok := p.(fwk.PreFilterPlugin); ok {
+		result, s := pre.PreFilter(ctx, state, pod, h.Snapshot.Nodes())
+		for _, n := range h.Snapshot.Nodes() {
 			switch {
 			case s.IsSkip():
-				out[n.Name()] = nil
+				out[n.Node().Name] = nil
 			case !s.IsSuccess():
-				out[n.Name()] = s
-			case nodes != nil && !nodes.Has(n.Name()):
-				out[n.Name()] = framework.NewStatus(framework.UnschedulableAndUnresolvable, "excluded")
+				out[n.Node().Name] = s
+			case !result.AllNodes() && !result.NodeNames.Has(n.Node().Name):
+				out[n.Node().Name] = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "excluded")
 			}
 		}
 		if !s.IsSuccess() {
 			return out
 		}
 	}
-	f, ok := p.(framework.FilterPlugin)
+	f, ok := p.(fwk.FilterPlugin)
 	if !ok {
 		return out
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	decided := maps.Clone(out)
-	for _, n := range h.State.Nodes {
-		if decided[n.Name()] != nil {
+	for _, n := range h.Snapshot.Nodes() {
+		if decided[n.Node().Name] != nil {
 			continue
 		}
 		wg.Go(func() {
 			s := f.Filter(ctx, state, pod, n)
 			mu.Lock()
 			defer mu.Unlock()
-			out[n.Name()] = s
+			out[n.Node().Name] = s
 		})
 	}
 	wg.Wait()
@@ -162,36 +207,36 @@ func filter(tb testing.TB, h *Handle, p framework.Plugin, pod *framework.PodInfo
 
 // Score runs PreScore, Score and NormalizeScore of one plugin on all nodes. It
 // returns nil if PreScore skips the plugin.
-func Score(tb testing.TB, h *Handle, p framework.Plugin, pod *corev1.Pod) map[string]int64 {
+func Score(tb testing.TB, h *Handle, p fwk.Plugin, pod *corev1.Pod) map[string]int64 {
 	tb.Helper()
-	ctx, state, info := tb.Context(), framework.NewCycleState(), framework.NewPodInfo(pod)
-	if pre, ok := p.(framework.PreScorePlugin); ok {
-		if s := pre.PreScore(ctx, state, info, h.State.Nodes); s.IsSkip() {
+	ctx, state := tb.Context(), framework.NewCycleState(framework.NewPodInfo(pod))
+	if pre, ok := p.(fwk.PreScorePlugin); ok {
+		if s := pre.PreScore(ctx, state, pod, h.Snapshot.Nodes()); s.IsSkip() {
 			return nil
 		} else if !s.IsSuccess() {
-			tb.Fatalf("PreScore: %v", s.Err())
+			tb.Fatalf("PreScore: %v", s.AsError())
 		}
 	}
-	scorer, ok := p.(framework.ScorePlugin)
+	scorer, ok := p.(fwk.ScorePlugin)
 	if !ok {
 		return nil
 	}
-	scores := make([]framework.NodeScore, len(h.State.Nodes))
-	failed := make([]*framework.Status, len(scores))
+	scores := make(fwk.NodeScoreList, len(h.Snapshot.Nodes()))
+	failed := make([]*fwk.Status, len(scores))
 	var wg sync.WaitGroup
-	for i, n := range h.State.Nodes {
+	for i, n := range h.Snapshot.Nodes() {
 		wg.Go(func() {
-			v, s := scorer.Score(ctx, state, info, n)
-			scores[i], failed[i] = framework.NodeScore{Name: n.Name(), Score: v}, s
+			v, s := scorer.Score(ctx, state, pod, n)
+			scores[i], failed[i] = fwk.NodeScore{Name: n.Node().Name, Score: v}, s
 		})
 	}
 	wg.Wait()
-	if i := slices.IndexFunc(failed, func(s *framework.Status) bool { return !s.IsSuccess() }); i >= 0 {
-		tb.Fatalf("Score on %s: %v", scores[i].Name, failed[i].Err())
+	if i := slices.IndexFunc(failed, func(s *fwk.Status) bool { return !s.IsSuccess() }); i >= 0 {
+		tb.Fatalf("Score on %s: %v", scores[i].Name, failed[i].AsError())
 	}
-	if n, ok := p.(framework.NormalizePlugin); ok {
-		if s := n.NormalizeScore(ctx, state, info, scores); !s.IsSuccess() {
-			tb.Fatalf("NormalizeScore: %v", s.Err())
+	if e := scorer.ScoreExtensions(); e != nil {
+		if s := e.NormalizeScore(ctx, state, pod, scores); !s.IsSuccess() {
+			tb.Fatalf("NormalizeScore: %v", s.AsError())
 		}
 	}
 	out := map[string]int64{}
@@ -199,6 +244,31 @@ func Score(tb testing.TB, h *Handle, p framework.Plugin, pod *corev1.Pod) map[st
 		out[s.Name] = s.Score
 	}
 	return out
+}
+
+// Helps tells whether a plugin says that an event may help a pod it rejected.
+func Helps(tb testing.TB, p fwk.Plugin, pod *corev1.Pod, event fwk.ClusterEvent, old, new any) bool {
+	tb.Helper()
+	declared, err := p.(fwk.EnqueueExtensions).EventsToRegister(tb.Context())
+	if err != nil {
+		tb.Fatalf("EventsToRegister: %v", err)
+	}
+	for _, e := range declared {
+		if !framework.Matches(e.Event, event) {
+			continue
+		}
+		if e.QueueingHintFn == nil {
+			return true
+		}
+		hint, err := e.QueueingHintFn(klog.FromContext(tb.Context()), pod, old, new)
+		if err != nil {
+			tb.Fatalf("queueing hint: %v", err)
+		}
+		if hint == fwk.Queue {
+			return true
+		}
+	}
+	return false
 }
 
 // Run is the suite. The plugin must keep it on a mixed cluster for each kind of
@@ -210,12 +280,16 @@ func Run(t *testing.T, name string, factory framework.Factory, pods ...*corev1.P
 	if p.Name() == "" || p.Name() != name {
 		t.Errorf("the plugin calls itself %q, want its listed name %q", p.Name(), name)
 	}
-	if _, err := framework.NewProfile(h, []framework.Entry{{Name: name, New: factory}}); err != nil {
+	if _, err := h.profile(t.Context(), name, factory); err != nil {
 		t.Errorf("the plugin cannot be part of a profile: %v", err)
 	}
-	if r, ok := p.(framework.RequeuePlugin); ok {
-		for _, e := range r.Requeue() {
-			if e.Event.Resource == "" || e.Event.Action == 0 {
+	if r, ok := p.(fwk.EnqueueExtensions); ok {
+		events, err := r.EventsToRegister(t.Context())
+		if err != nil {
+			t.Errorf("EventsToRegister: %v", err)
+		}
+		for _, e := range events {
+			if e.Event.Resource == "" || e.Event.ActionType == 0 {
 				t.Errorf("the plugin declares an event that never happens: %+v", e.Event)
 			}
 		}
@@ -225,20 +299,20 @@ func Run(t *testing.T, name string, factory framework.Factory, pods ...*corev1.P
 	}
 }
 
-func check(t *testing.T, h *Handle, p framework.Plugin, pod *corev1.Pod) {
+func check(t *testing.T, h *Handle, p fwk.Plugin, pod *corev1.Pod) {
 	t.Helper()
 	podBefore := pod.DeepCopy()
 	var nodesBefore []*corev1.Node
-	var sums []framework.Resource
-	for _, n := range h.State.Nodes {
-		nodesBefore = append(nodesBefore, n.Node.DeepCopy())
-		sums = append(sums, n.Requested.Clone())
+	var sums []string
+	for _, n := range h.Snapshot.Nodes() {
+		nodesBefore = append(nodesBefore, n.Node().DeepCopy())
+		sums = append(sums, n.String())
 	}
 
-	first := filter(t, h, p, framework.NewPodInfo(pod))
+	first := filter(t, h, p, pod)
 	for node, s := range first {
 		if !s.IsSuccess() && !s.IsRejected() {
-			t.Errorf("Filter on %s failed: %v", node, s.Err())
+			t.Errorf("Filter on %s failed: %v", node, s.AsError())
 		}
 		if s.IsRejected() && (len(s.Reasons()) == 0 || s.Message() == "") {
 			t.Errorf("Filter rejects %s without a reason", node)
@@ -252,8 +326,8 @@ func check(t *testing.T, h *Handle, p framework.Plugin, pod *corev1.Pod) {
 	}
 	scores := Score(t, h, p, pod)
 	for node, v := range scores {
-		if v < framework.MinNodeScore || v > framework.MaxNodeScore {
-			t.Errorf("score of %s is %d, want it within %d and %d", node, v, framework.MinNodeScore, framework.MaxNodeScore)
+		if v < fwk.MinScore || v > fwk.MaxScore {
+			t.Errorf("score of %s is %d, want it within %d and %d", node, v, fwk.MinScore, fwk.MaxScore)
 		}
 	}
 	if diff := cmp.Diff(scores, Score(t, h, p, pod)); diff != "" {
@@ -264,55 +338,52 @@ func check(t *testing.T, h *Handle, p framework.Plugin, pod *corev1.Pod) {
 	if diff := cmp.Diff(podBefore, pod); diff != "" {
 		t.Errorf("the plugin modified the pod:\n%s", diff)
 	}
-	for i, n := range h.State.Nodes {
-		if diff := cmp.Diff(nodesBefore[i], n.Node); diff != "" {
-			t.Errorf("the plugin modified node %s:\n%s", n.Name(), diff)
+	for i, n := range h.Snapshot.Nodes() {
+		if diff := cmp.Diff(nodesBefore[i], n.Node()); diff != "" {
+			t.Errorf("the plugin modified node %s:\n%s", n.Node().Name, diff)
 		}
-		if diff := cmp.Diff(sums[i], n.Requested); diff != "" {
-			t.Errorf("the plugin modified the sums of node %s:\n%s", n.Name(), diff)
+		if diff := cmp.Diff(sums[i], n.String()); diff != "" {
+			t.Errorf("the plugin modified the sums of node %s:\n%s", n.Node().Name, diff)
 		}
 	}
 }
 
 // checkDelta: a pod that is added and removed again leaves no trace, and the
 // state a clone was made from does not see it at all.
-func checkDelta(t *testing.T, h *Handle, p framework.Plugin, pod *corev1.Pod) {
+func checkDelta(t *testing.T, h *Handle, p fwk.Plugin, pod *corev1.Pod) {
 	t.Helper()
-	d, ok := p.(framework.PodDeltaPlugin)
-	if !ok {
+	pre, ok := p.(fwk.PreFilterPlugin)
+	if !ok || pre.PreFilterExtensions() == nil {
 		return
 	}
-	ctx, state, info := t.Context(), framework.NewCycleState(), framework.NewPodInfo(pod)
-	pre, ok := p.(framework.PreFilterPlugin)
-	if !ok {
-		t.Fatal("a PodDeltaPlugin must be a PreFilterPlugin")
-	}
-	if _, s := pre.PreFilter(ctx, state, info, h.State); !s.IsSuccess() {
+	d := pre.PreFilterExtensions()
+	ctx, state := t.Context(), framework.NewCycleState(framework.NewPodInfo(pod))
+	if _, s := pre.PreFilter(ctx, state, pod, h.Snapshot.Nodes()); !s.IsSuccess() {
 		return
 	}
-	f := p.(framework.FilterPlugin)
-	verdicts := func(state *framework.CycleState) (out []string) {
-		for _, n := range h.State.Nodes {
-			out = append(out, f.Filter(ctx, state, info, n).Message())
+	f := p.(fwk.FilterPlugin)
+	verdicts := func(state fwk.CycleState) (out []string) {
+		for _, n := range h.Snapshot.Nodes() {
+			out = append(out, f.Filter(ctx, state, pod, n).Message())
 		}
 		return out
 	}
 	want := verdicts(state)
 	other := framework.NewPodInfo(pod.DeepCopy())
 	other.Pod.UID = "other"
-	for _, n := range h.State.Nodes {
+	for _, n := range h.Snapshot.Nodes() {
 		clone := state.Clone()
-		if s := d.AddPod(ctx, clone, info, other, n); !s.IsSuccess() {
-			t.Fatalf("AddPod: %v", s.Err())
+		if s := d.AddPod(ctx, clone, pod, other, n); !s.IsSuccess() {
+			t.Fatalf("AddPod: %v", s.AsError())
 		}
 		if diff := cmp.Diff(want, verdicts(state)); diff != "" {
 			t.Fatalf("AddPod on a clone changed the original state:\n%s", diff)
 		}
-		if s := d.RemovePod(ctx, clone, info, other, n); !s.IsSuccess() {
-			t.Fatalf("RemovePod: %v", s.Err())
+		if s := d.RemovePod(ctx, clone, pod, other, n); !s.IsSuccess() {
+			t.Fatalf("RemovePod: %v", s.AsError())
 		}
 		if diff := cmp.Diff(want, verdicts(clone)); diff != "" {
-			t.Fatalf("AddPod and RemovePod on %s left a trace:\n%s", n.Name(), diff)
+			t.Fatalf("AddPod and RemovePod on %s left a trace:\n%s", n.Node().Name, diff)
 		}
 	}
 }

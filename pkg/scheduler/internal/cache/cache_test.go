@@ -8,14 +8,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
 
 func names(s *framework.Snapshot) (out []string) {
-	for _, n := range s.Nodes {
-		out = append(out, n.Name())
+	for _, n := range s.Nodes() {
+		out = append(out, n.Node().Name)
 	}
 	return out
 }
@@ -34,25 +35,67 @@ func TestSnapshot_ZonesTakeTurns(t *testing.T) {
 	}
 }
 
-func TestSnapshot_IsImmutable(t *testing.T) {
+func TestSnapshot_NodesAreImmutable(t *testing.T) {
 	c := New()
 	c.AddNode(pt.Node("a"))
 	c.AddNode(pt.Node("b"))
-	before := c.Snapshot()
-	c.AddPod(pt.Pod("p", pt.On("a"), pt.Requests("cpu", "1"), pt.HostPort("", corev1.ProtocolTCP, 80), pt.Affinity(pt.AwayFrom("k", "v", "z"))))
-	after := c.Snapshot()
-	if n := before.Get("a"); len(n.Pods) != 0 || n.Requested.MilliCPU != 0 || len(n.UsedPorts) != 0 || len(before.WithRequiredAntiAffinity) != 0 {
-		t.Error("an older snapshot changed")
+	s := c.Snapshot()
+	beforeA, beforeB := s.Node("a"), s.Node("b")
+	c.AddPod(pt.Pod("p", pt.On("a"), pt.Requests("cpu", "1"), pt.HostPort("", corev1.ProtocolTCP, 80), pt.Claim("c"), pt.Affinity(pt.AwayFrom("k", "v", "z"))))
+	if len(s.WithRequiredAntiAffinity()) != 0 {
+		t.Error("the snapshot changed while a cycle used it")
 	}
-	if n := after.Get("a"); len(n.Pods) != 1 || n.Requested.MilliCPU != 1000 || len(n.UsedPorts) != 1 || len(after.WithRequiredAntiAffinity) != 1 {
-		t.Error("the new snapshot misses the pod")
+	trace := func(n fwk.NodeInfo) [4]int {
+		return [4]int{len(n.GetPods()), int(n.GetRequested().GetMilliCPU()), n.GetUsedPorts().Len(), n.GetPVCRefCounts()["default/c"]}
 	}
-	if before.Get("b") != after.Get("b") {
+	s = c.Snapshot()
+	if got := trace(beforeA); got != [4]int{} {
+		t.Errorf("a node of an older snapshot changed: %v", got)
+	}
+	if got := trace(s.Node("a")); got != [4]int{1, 1000, 1, 1} || len(s.WithRequiredAntiAffinity()) != 1 {
+		t.Errorf("the new snapshot misses the pod: %v", got)
+	}
+	if beforeB != s.Node("b") {
 		t.Error("an unchanged node was copied")
 	}
 	c.RemovePod("p")
-	if n := c.Snapshot().Get("a"); len(n.Pods) != 0 || n.Requested.MilliCPU != 0 || len(n.UsedPorts) != 0 || len(c.Snapshot().WithAffinity) != 0 {
-		t.Error("the removed pod left a trace")
+	s = c.Snapshot()
+	if got := trace(s.Node("a")); got != [4]int{} || len(s.WithAffinity()) != 0 {
+		t.Errorf("the removed pod left a trace: %v", got)
+	}
+}
+
+// A pod's status that no plugin looks at leaves its node as it was.
+func TestAddPod_StatusOnly(t *testing.T) {
+	c := New()
+	c.AddNode(pt.Node("a"))
+	c.AddPod(pt.Pod("p", pt.On("a"), pt.Requests("cpu", "1")))
+	before := c.Snapshot().Node("a")
+	c.AddPod(pt.Pod("p", pt.On("a"), pt.Requests("cpu", "1"), func(p *corev1.Pod) { p.Status.PodIP = "10.0.0.1" }))
+	if c.Snapshot().Node("a") != before {
+		t.Error("a status update dirtied the node")
+	}
+	c.AddPod(pt.Pod("p", pt.On("a"), pt.Requests("cpu", "2")))
+	if got := c.Snapshot().Node("a").GetRequested().GetMilliCPU(); got != 2000 {
+		t.Errorf("requested = %d, want the newer 2000", got)
+	}
+}
+
+func TestSnapshot_CountsImages(t *testing.T) {
+	c := New()
+	image := pt.Image("i:latest", 10)
+	c.AddNode(pt.Node("a", image))
+	c.AddNode(pt.Node("b", image))
+	if got := c.Snapshot().Node("a").GetImageStates()["i:latest"]; got.NumNodes != 2 || got.Size != 10 {
+		t.Errorf("got %+v, want it on 2 nodes", got)
+	}
+	c.AddNode(pt.Node("b"))
+	if got := c.Snapshot().Node("a").GetImageStates()["i:latest"]; got.NumNodes != 1 {
+		t.Errorf("got %+v, want it on 1 node", got)
+	}
+	c.RemoveNode("a")
+	if c.Snapshot(); len(c.images) != 0 {
+		t.Error("an image that no node has is kept")
 	}
 }
 
@@ -88,7 +131,7 @@ func TestAssume(t *testing.T) {
 			tc.then(c)
 			s := c.Snapshot()
 			_, _, assumed := c.Counts()
-			got := [3]int64{s.Get("a").Requested.MilliCPU, s.Get("b").Requested.MilliCPU, int64(assumed)}
+			got := [3]int64{s.Node("a").GetRequested().GetMilliCPU(), s.Node("b").GetRequested().GetMilliCPU(), int64(assumed)}
 			if want := [3]int64{tc.a, tc.b, int64(tc.assumed)}; got != want {
 				t.Errorf("got %v, want %v", got, want)
 			}
@@ -102,11 +145,11 @@ func TestAssume(t *testing.T) {
 func TestPodBeforeNode(t *testing.T) {
 	c := New()
 	c.AddPod(pt.Pod("p", pt.On("a"), pt.Requests("cpu", "1")))
-	if len(c.Snapshot().Nodes) != 0 {
+	if len(c.Snapshot().Nodes()) != 0 {
 		t.Error("an unknown node is in the snapshot")
 	}
 	c.AddNode(pt.Node("a"))
-	if n := c.Snapshot().Get("a"); n == nil || n.Requested.MilliCPU != 1000 {
+	if n := c.Snapshot().Node("a"); n == nil || n.GetRequested().GetMilliCPU() != 1000 {
 		t.Error("the pod that came first is not on its node")
 	}
 	c.RemoveNode("a")

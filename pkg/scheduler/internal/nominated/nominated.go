@@ -10,37 +10,41 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // Pods is the set of nominated pods. It is safe for concurrent use.
 type Pods struct {
 	mu     sync.RWMutex
-	byNode map[string]map[types.UID]*framework.PodInfo // guarded by mu
-	nodeOf map[types.UID]string                        // guarded by mu
+	byNode map[string]map[types.UID]fwk.PodInfo // guarded by mu
+	nodeOf map[types.UID]string                 // guarded by mu
+	count  atomic.Int64                         // len(nodeOf), to be read without mu
 }
 
 // New returns an empty set.
 func New() *Pods {
-	return &Pods{byNode: map[string]map[types.UID]*framework.PodInfo{}, nodeOf: map[types.UID]string{}}
+	return &Pods{byNode: map[string]map[types.UID]fwk.PodInfo{}, nodeOf: map[types.UID]string{}}
 }
 
 // Set nominates a pod to a node; an empty node ends the nomination.
-func (p *Pods) Set(pod *framework.PodInfo, node string) {
+func (p *Pods) Set(pod fwk.PodInfo, node string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.remove(pod.Pod.UID)
+	p.remove(pod.GetPod().UID)
 	if node == "" {
 		return
 	}
-	p.nodeOf[pod.Pod.UID] = node
+	p.nodeOf[pod.GetPod().UID] = node
+	p.count.Add(1)
 	if p.byNode[node] == nil {
-		p.byNode[node] = map[types.UID]*framework.PodInfo{}
+		p.byNode[node] = map[types.UID]fwk.PodInfo{}
 	}
-	p.byNode[node][pod.Pod.UID] = pod
+	p.byNode[node][pod.GetPod().UID] = pod
 }
 
 // Remove ends a pod's nomination and reports whether it had one.
@@ -56,6 +60,7 @@ func (p *Pods) remove(uid types.UID) bool {
 		return false
 	}
 	delete(p.nodeOf, uid)
+	p.count.Add(-1)
 	delete(p.byNode[node], uid)
 	if len(p.byNode[node]) == 0 {
 		delete(p.byNode, node)
@@ -70,15 +75,49 @@ func (p *Pods) NodeOf(uid types.UID) string {
 	return p.nodeOf[uid]
 }
 
+// The rest implements fwk.PodNominator.
+var _ fwk.PodNominator = (*Pods)(nil)
+
+// AddNominatedPod nominates a pod as info says, or as its status says without one.
+func (p *Pods) AddNominatedPod(_ klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
+	node := pod.GetPod().Status.NominatedNodeName
+	if info.Mode() == fwk.ModeOverride {
+		node = info.NominatedNodeName
+	} else if node == "" {
+		return
+	}
+	p.Set(pod, node)
+}
+
+// DeleteNominatedPodIfExists ends a pod's nomination.
+func (p *Pods) DeleteNominatedPodIfExists(pod *corev1.Pod) { p.Remove(pod.UID) }
+
+// UpdateNominatedPod replaces a pod by a newer version. A nomination that only we
+// know of yet stays.
+func (p *Pods) UpdateNominatedPod(_ klog.Logger, old *corev1.Pod, pod fwk.PodInfo) {
+	node := pod.GetPod().Status.NominatedNodeName
+	if node == "" && old.Status.NominatedNodeName == "" {
+		node = p.NodeOf(old.UID)
+	}
+	p.Remove(old.UID)
+	p.Set(pod, node)
+}
+
+// NominatedPodsForNode lists the pods nominated to a node, ordered by UID.
+func (p *Pods) NominatedPodsForNode(node string) []fwk.PodInfo { return p.On(node) }
+
 // On lists the pods nominated to a node, ordered by UID.
-func (p *Pods) On(node string) []*framework.PodInfo {
+func (p *Pods) On(node string) []fwk.PodInfo {
+	if p.count.Load() == 0 {
+		return nil // the common case, asked for every node of every cycle
+	}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	pods := p.byNode[node]
 	if len(pods) == 0 {
 		return nil
 	}
-	out := make([]*framework.PodInfo, 0, len(pods))
+	out := make([]fwk.PodInfo, 0, len(pods))
 	for _, uid := range slices.Sorted(maps.Keys(pods)) {
 		out = append(out, pods[uid])
 	}

@@ -8,6 +8,7 @@
 package queue
 
 import (
+	"container/list"
 	"context"
 	"sync"
 	"time"
@@ -15,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
@@ -37,8 +40,10 @@ type Pod struct {
 	index      int       // position in its heap
 	backoffEnd time.Time // not tried before, unless an event came and there is nothing else to do
 	failures   int       // failed attempts, the exponent of the back-off
-	errored    bool      // the last attempt failed internally
 	start      uint64    // number of the next event when the pod was popped
+	flight     *list.Element
+	errors     int // failed internally in a row
+	initial    *time.Time
 }
 
 type place int
@@ -47,8 +52,10 @@ const (
 	nowhere place = iota
 	active
 	backoff
+	errored // backs off after an internal failure, which nobody may shorten
 	unschedulable
 	inFlight
+	landed
 )
 
 // Config says how the queue behaves. All fields without a default are required.
@@ -61,10 +68,12 @@ type Config struct {
 	// FlushAfter is how long a pod waits for an event at most. Default 5m.
 	FlushAfter time.Duration
 	// PreEnqueue may hold a pod back; nil lets all pass.
-	PreEnqueue func(context.Context, *framework.PodInfo) *framework.Status
-	// Requeues are the events declared by each plugin. A plugin that is absent is
-	// helped by any event.
-	Requeues map[string][]framework.Requeue
+	PreEnqueue func(context.Context, *corev1.Pod) *fwk.Status
+	// Less orders the active pods.
+	Less fwk.LessFunc
+	// Events returns the events declared by each plugin of a pod's profile. A plugin
+	// that is absent is helped by any event.
+	Events func(*corev1.Pod) map[string][]fwk.ClusterEventWithHint
 }
 
 // Queue is a scheduling queue, safe for concurrent use.
@@ -74,18 +83,18 @@ type Queue struct {
 	all  map[types.UID]*Pod
 	// waiting are the unschedulable ones among all.
 	waiting map[types.UID]*Pod
-	heap    struct{ active, backoff pods }
+	heap    struct{ active, backoff, errored pods }
 	scanned time.Time // when waiting was last searched for pods to flush
 	// events since the oldest pod in flight was popped: such a pod may have been
 	// tried against a state in which they had not happened.
 	events []happened
-	first  uint64 // number of events[0]
-	flying map[types.UID]*Pod
+	first  uint64     // number of events[0]
+	flying *list.List // pods in flight in the order of their start
 	wake   chan struct{}
 }
 
 type happened struct {
-	event    framework.ClusterEvent
+	event    fwk.ClusterEvent
 	old, new any
 }
 
@@ -105,17 +114,13 @@ func New(cfg Config) *Queue {
 		cond:    sync.NewCond(&sync.Mutex{}),
 		all:     map[types.UID]*Pod{},
 		waiting: map[types.UID]*Pod{},
-		flying:  map[types.UID]*Pod{},
+		flying:  list.New(),
 		wake:    make(chan struct{}, 1),
 		scanned: cfg.Clock.Now(),
 	}
-	q.heap.active.less = func(a, b *Pod) bool {
-		if pa, pb := a.Priority(), b.Priority(); pa != pb {
-			return pa > pb
-		}
-		return a.Timestamp.Before(b.Timestamp)
-	}
-	q.heap.backoff.less = func(a, b *Pod) bool { return a.backoffEnd.Before(b.backoffEnd) }
+	q.heap.active.less = func(a, b *Pod) bool { return cfg.Less(a, b) }
+	sooner := func(a, b *Pod) bool { return a.backoffEnd.Before(b.backoffEnd) }
+	q.heap.backoff.less, q.heap.errored.less = sooner, sooner
 	return q
 }
 
@@ -127,7 +132,8 @@ func (q *Queue) Add(ctx context.Context, pod *corev1.Pod) {
 		q.update(ctx, p, pod)
 		return
 	}
-	p := &Pod{PodInfo: framework.NewPodInfo(pod), Timestamp: q.cfg.Clock.Now()}
+	now := q.cfg.Clock.Now()
+	p := &Pod{PodInfo: framework.NewPodInfo(pod), Timestamp: now, initial: &now}
 	q.all[pod.UID] = p
 	q.activate(ctx, p)
 }
@@ -139,7 +145,7 @@ func (q *Queue) Update(ctx context.Context, pod *corev1.Pod) { q.Add(ctx, pod) }
 func (q *Queue) update(ctx context.Context, p *Pod, pod *corev1.Pod) {
 	old := p.Pod
 	actions := framework.PodActions(old, pod)
-	event := framework.ClusterEvent{Resource: framework.PendingPod, Action: actions}
+	event := fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: actions}
 	if p.place == inFlight {
 		// The running attempt owns p; it takes the newest version when it fails.
 		if actions != 0 {
@@ -147,12 +153,15 @@ func (q *Queue) update(ctx context.Context, p *Pod, pod *corev1.Pod) {
 		}
 		return
 	}
-	p.PodInfo = framework.NewPodInfo(pod)
+	if actions == 0 && old.Generation == pod.Generation {
+		p.PodInfo = p.WithPod(pod)
+	} else {
+		p.PodInfo = framework.NewPodInfo(pod)
+	}
 	switch p.place {
 	case active:
 		q.heap.active.fix(p)
-	case backoff:
-		q.heap.backoff.fix(p)
+	case backoff, errored:
 	case unschedulable:
 		if actions != 0 && q.helps(ctx, p, happened{event, old, pod}) {
 			q.retry(ctx, p)
@@ -195,7 +204,7 @@ func (q *Queue) Pop(ctx context.Context) *Pod {
 		var p *Pod
 		if q.heap.active.Len() > 0 {
 			p = q.heap.active.pop()
-		} else if b := q.heap.backoff.peek(); b != nil && !b.errored {
+		} else if q.heap.backoff.Len() > 0 {
 			// Nothing else to do: a pod that an event may have helped need not
 			// wait (KEP-5142). Internal failures keep their distance.
 			p = q.heap.backoff.pop()
@@ -204,11 +213,20 @@ func (q *Queue) Pop(ctx context.Context) *Pod {
 			p.place, p.start = inFlight, q.first+uint64(len(q.events))
 			p.Attempts++
 			p.RejectedBy = nil
-			q.flying[p.Pod.UID] = p
+			p.flight = q.flying.PushBack(p)
 			return p
 		}
 		q.cond.Wait()
 	}
+}
+
+// Land ends the flight of a pod that got its node, although it may not be bound
+// yet: what happens from now on does not concern it. Done or Fail must follow.
+func (q *Queue) Land(p *Pod) {
+	q.cond.L.Lock()
+	defer q.cond.L.Unlock()
+	q.done(p)
+	p.place = landed
 }
 
 // Done ends the flight of a pod that needs no further attempt.
@@ -234,14 +252,16 @@ func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy
 	}
 	p.PodInfo = framework.NewPodInfo(latest)
 	p.RejectedBy = rejectedBy
-	p.errored = rejectedBy.Len() == 0
-	p.failures++
 	p.Timestamp = q.cfg.Clock.Now()
-	p.backoffEnd = p.Timestamp.Add(q.delay(p.failures))
-	if p.errored {
-		q.put(p, backoff)
+	if rejectedBy.Len() == 0 {
+		p.errors++
+		p.backoffEnd = p.Timestamp.Add(q.delay(p.failures + p.errors))
+		q.put(p, errored)
 		return
 	}
+	p.errors = 0
+	p.failures++
+	p.backoffEnd = p.Timestamp.Add(q.delay(p.failures))
 	for _, e := range missed {
 		if q.helps(ctx, p, e) {
 			q.retry(ctx, p)
@@ -253,25 +273,30 @@ func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy
 
 // done ends p's flight and drops the events nobody needs any more.
 func (q *Queue) done(p *Pod) {
-	delete(q.flying, p.Pod.UID)
-	p.place = nowhere
+	if p.flight == nil {
+		return
+	}
+	q.flying.Remove(p.flight)
+	p.place, p.flight = nowhere, nil
 	oldest := q.first + uint64(len(q.events))
-	for _, f := range q.flying {
-		oldest = min(oldest, f.start)
+	if front := q.flying.Front(); front != nil {
+		oldest = front.Value.(*Pod).start
 	}
 	if n := oldest - q.first; n > 0 {
-		// A new array, because Fail still reads the old one.
-		q.events = append([]happened(nil), q.events[n:]...)
+		// What is cut off stays in memory until append moves on, or nothing is left.
+		if q.events = q.events[n:]; len(q.events) == 0 {
+			q.events = nil
+		}
 		q.first = oldest
 	}
 }
 
 // Move retries the unschedulable pods that an event may help.
-func (q *Queue) Move(ctx context.Context, event framework.ClusterEvent, old, new any) {
+func (q *Queue) Move(ctx context.Context, event fwk.ClusterEvent, old, new any) {
 	q.cond.L.Lock()
 	defer q.cond.L.Unlock()
 	e := happened{event, old, new}
-	if len(q.flying) > 0 {
+	if q.flying.Len() > 0 {
 		q.events = append(q.events, e)
 	}
 	for _, p := range q.waiting {
@@ -283,18 +308,33 @@ func (q *Queue) Move(ctx context.Context, event framework.ClusterEvent, old, new
 
 // helps tells whether an event may let p pass one of the plugins that rejected it.
 func (q *Queue) helps(ctx context.Context, p *Pod, e happened) bool {
+	all := q.cfg.Events(p.Pod)
 	for name := range p.RejectedBy {
-		requeues, declared := q.cfg.Requeues[name]
-		if !declared {
+		declared, ok := all[name]
+		if !ok {
 			return true
 		}
-		for _, r := range requeues {
-			if r.Event.Matches(e.event) && (r.Hint == nil || r.Hint(ctx, p.PodInfo, e.old, e.new)) {
+		for i := range declared {
+			if framework.Matches(declared[i].Event, e.event) && q.hint(ctx, &declared[i], p, e) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// hint asks a plugin; one that fails cannot keep a pod from being tried.
+func (q *Queue) hint(ctx context.Context, declared *fwk.ClusterEventWithHint, p *Pod, e happened) bool {
+	if declared.QueueingHintFn == nil {
+		return true
+	}
+	logger := klog.FromContext(ctx)
+	hint, err := declared.QueueingHintFn(logger, p.Pod, e.old, e.new)
+	if err != nil {
+		logger.Error(err, "A queueing hint failed; the pod is tried again", "pod", klog.KObj(p.Pod), "event", e.event.Label())
+		return true
+	}
+	return hint == fwk.Queue
 }
 
 // retry moves p to the back-off or, if it waited long enough, to the active heap.
@@ -310,7 +350,7 @@ func (q *Queue) retry(ctx context.Context, p *Pod) {
 // activate makes p active unless a PreEnqueue plugin holds it back.
 func (q *Queue) activate(ctx context.Context, p *Pod) {
 	if q.cfg.PreEnqueue != nil {
-		if s := q.cfg.PreEnqueue(ctx, p.PodInfo); !s.IsSuccess() {
+		if s := q.cfg.PreEnqueue(ctx, p.Pod); !s.IsSuccess() {
 			p.Gated, p.RejectedBy = true, sets.New(s.Plugin())
 			q.put(p, unschedulable)
 			return
@@ -335,10 +375,10 @@ func (q *Queue) put(p *Pod, where place) {
 	case backoff:
 		q.heap.backoff.add(p)
 		q.cond.Signal()
-		select {
-		case q.wake <- struct{}{}:
-		default:
-		}
+		q.poke()
+	case errored:
+		q.heap.errored.add(p)
+		q.poke()
 	}
 }
 
@@ -348,6 +388,8 @@ func (q *Queue) take(p *Pod) {
 		q.heap.active.remove(p)
 	case backoff:
 		q.heap.backoff.remove(p)
+	case errored:
+		q.heap.errored.remove(p)
 	case unschedulable:
 		delete(q.waiting, p.Pod.UID)
 	}
@@ -397,16 +439,45 @@ func (q *Queue) flush(ctx context.Context) time.Duration {
 			}
 		}
 	}
-	for {
-		p := q.heap.backoff.peek()
+	next := q.cfg.FlushAfter
+	for _, h := range []*pods{&q.heap.backoff, &q.heap.errored} {
+		for p := h.peek(); p != nil; p = h.peek() {
+			if d := p.backoffEnd.Sub(now); d > 0 {
+				next = min(next, d)
+				break
+			}
+			q.take(p)
+			q.activate(ctx, p)
+		}
+	}
+	return next
+}
+
+// poke makes Run look when the next back-off ends.
+func (q *Queue) poke() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Activate makes waiting pods active at once, if they are still there.
+func (q *Queue) Activate(ctx context.Context, pods map[string]*corev1.Pod) {
+	q.cond.L.Lock()
+	defer q.cond.L.Unlock()
+	for _, pod := range pods {
+		p := q.all[pod.UID]
 		if p == nil {
-			return q.cfg.FlushAfter
+			continue
 		}
-		if d := p.backoffEnd.Sub(now); d > 0 {
-			return d
+		switch p.place {
+		case backoff, errored, unschedulable:
+			q.take(p)
+			q.activate(ctx, p)
+		case inFlight:
+			// The pod is tried again as if an event had helped it.
+			q.events = append(q.events, happened{fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "ForceActivate"}, nil, nil})
 		}
-		q.take(p)
-		q.activate(ctx, p)
 	}
 }
 
@@ -420,7 +491,7 @@ func (q *Queue) Pending() map[string]int {
 		switch {
 		case p.place == active:
 			out["active"]++
-		case p.place == backoff:
+		case p.place == backoff || p.place == errored:
 			out["backoff"]++
 		case p.place == unschedulable && p.Gated:
 			out["gated"]++

@@ -5,12 +5,14 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
@@ -18,8 +20,8 @@ import (
 )
 
 var (
-	nodeAdded = framework.ClusterEvent{Resource: framework.Node, Action: framework.Add}
-	podGone   = framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Delete}
+	nodeAdded = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}
+	podGone   = fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}
 )
 
 // newQueue returns a queue in which plugin "node" is helped by new nodes whose
@@ -28,16 +30,24 @@ func newQueue() (*Queue, *clocktesting.FakeClock) {
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	return New(Config{
 		Clock: clock,
-		PreEnqueue: func(_ context.Context, p *framework.PodInfo) *framework.Status {
-			if len(p.Pod.Spec.SchedulingGates) > 0 {
-				return framework.NewStatus(framework.UnschedulableAndUnresolvable, "gated").WithPlugin("gates")
+		PreEnqueue: func(_ context.Context, p *corev1.Pod) *fwk.Status {
+			if len(p.Spec.SchedulingGates) > 0 {
+				return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "gated").WithPlugin("gates")
 			}
 			return nil
 		},
-		Requeues: map[string][]framework.Requeue{
-			"node":  {{Event: nodeAdded, Hint: func(_ context.Context, _ *framework.PodInfo, _, new any) bool { return new == true }}},
-			"none":  nil,
-			"gates": {{Event: framework.ClusterEvent{Resource: framework.PendingPod, Action: framework.UpdateGates}}},
+		Less: func(a, b fwk.QueuedEntityInfo) bool {
+			if pa, pb := a.GetPriority(), b.GetPriority(); pa != pb {
+				return pa > pb
+			}
+			return a.GetTimestamp().Before(b.GetTimestamp())
+		},
+		Events: func(*corev1.Pod) map[string][]fwk.ClusterEventWithHint {
+			return map[string][]fwk.ClusterEventWithHint{
+				"node":  {{Event: nodeAdded, QueueingHintFn: framework.Hint(func(_ *corev1.Pod, _, new any) bool { return new == true })}},
+				"none":  nil,
+				"gates": {{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodSchedulingGatesEliminated}}},
+			}
 		},
 	}), clock
 }
@@ -87,7 +97,7 @@ func TestMove(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		rejectedBy string
-		event      framework.ClusterEvent
+		event      fwk.ClusterEvent
 		new        any
 		helps      bool
 	}{
@@ -239,5 +249,58 @@ func TestUpdate_WhileInFlight(t *testing.T) {
 	q.expect(t, 0, 0, 1, 0)
 	if q.all["p"].Pod.Labels["a"] != "b" {
 		t.Error("the newer version is lost")
+	}
+}
+
+// An internal failure keeps its distance, and holds nobody else up.
+func TestBackoff_ErrorsHoldNobodyUp(t *testing.T) {
+	q, _ := newQueue()
+	q.Add(t.Context(), pt.Pod("errored"))
+	p := q.mustPop(t, "errored")
+	q.Fail(t.Context(), p, p.Pod, nil)
+	q.Add(t.Context(), pt.Pod("helped"))
+	p = q.mustPop(t, "helped")
+	q.Fail(t.Context(), p, p.Pod, sets.New("node"))
+	q.Move(t.Context(), nodeAdded, nil, true)
+	q.expect(t, 0, 2, 0, 0)
+	q.Done(q.mustPop(t, "helped"))
+}
+
+func TestLand_ForgetsEvents(t *testing.T) {
+	q, _ := newQueue()
+	q.Add(t.Context(), pt.Pod("p"))
+	p := q.mustPop(t, "p")
+	q.Land(p)
+	q.Move(t.Context(), nodeAdded, nil, true)
+	if len(q.events) != 0 {
+		t.Error("events are kept for a pod that has its node")
+	}
+	q.Fail(t.Context(), p, p.Pod, sets.New("node"))
+	q.expect(t, 0, 0, 1, 0)
+}
+
+func TestActivate(t *testing.T) {
+	q, _ := newQueue()
+	q.Add(t.Context(), pt.Pod("p"))
+	p := q.mustPop(t, "p")
+	q.Fail(t.Context(), p, p.Pod, sets.New("none"))
+	q.Activate(t.Context(), map[string]*corev1.Pod{"default/p": p.Pod, "default/other": pt.Pod("other")})
+	q.expect(t, 1, 0, 0, 0)
+}
+
+// BenchmarkDone measures the end of many flights, with an event per pod.
+func BenchmarkDone(b *testing.B) {
+	const pods = 10_000
+	for b.Loop() {
+		q, _ := newQueue()
+		flying := make([]*Pod, 0, pods)
+		for i := range pods {
+			q.Add(b.Context(), pt.Pod(fmt.Sprint(i)))
+			flying = append(flying, q.Pop(b.Context()))
+			q.Move(b.Context(), podGone, nil, nil)
+		}
+		for _, p := range flying {
+			q.Done(p)
+		}
 	}
 }

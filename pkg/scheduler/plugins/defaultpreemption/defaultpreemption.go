@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,9 +20,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	policylisters "k8s.io/client-go/listers/policy/v1"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
+	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	"minik8s.io/minik8s/pkg/scheduler/internal/podstatus"
 )
@@ -28,57 +38,95 @@ import (
 // Name of the plugin.
 const Name = "DefaultPreemption"
 
-// The search stops after this share of the nodes, but not before this many
-// candidates are found. Upstream's defaults.
-const (
-	minCandidatesPercentage = 10
-	minCandidates           = 100
-)
+// requestTimeout bounds each request for a victim.
+const requestTimeout = 30 * time.Second
 
 // DefaultPreemption is the plugin.
 type DefaultPreemption struct {
-	handle  framework.Handle
+	handle  fwk.Handle
 	budgets policylisters.PodDisruptionBudgetLister
+	args    *configv1.DefaultPreemptionArgs
+
+	evictions  sync.WaitGroup // for tests
+	mu         sync.Mutex
+	preempting sets.Set[types.UID] // guarded by mu; pods whose victims are being asked to go
 }
 
-var _ framework.PostFilterPlugin = (*DefaultPreemption)(nil)
+var (
+	_ fwk.PostFilterPlugin  = (*DefaultPreemption)(nil)
+	_ fwk.PreEnqueuePlugin  = (*DefaultPreemption)(nil)
+	_ fwk.EnqueueExtensions = (*DefaultPreemption)(nil)
+)
 
 // New returns the plugin.
-func New(h framework.Handle) (framework.Plugin, error) {
-	return &DefaultPreemption{handle: h, budgets: h.Informers().Policy().V1().PodDisruptionBudgets().Lister()}, nil
+func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	args, err := configuration.Args[configv1.DefaultPreemptionArgs](obj)
+	if err != nil {
+		return nil, err
+	}
+	return &DefaultPreemption{
+		handle:     h,
+		budgets:    h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
+		args:       args,
+		preempting: sets.New[types.UID](),
+	}, nil
 }
 
 // Name returns the plugin's name.
 func (*DefaultPreemption) Name() string { return Name }
 
-// PostFilter deletes the victims on the best node and nominates the pod to it.
-func (p *DefaultPreemption) PostFilter(ctx context.Context, state *framework.CycleState, pod *framework.PodInfo, statuses *framework.NodeStatuses) (*framework.Nomination, *framework.Status) {
-	snapshot := p.handle.Snapshot()
-	var nominated *framework.NodeInfo
-	var nominatedStatus *framework.Status
-	if name := pod.Pod.Status.NominatedNodeName; name != "" {
-		nominated, nominatedStatus = snapshot.Get(name), statuses.Get(name)
+// PreEnqueue holds a pod back while its victims are being asked to go.
+func (p *DefaultPreemption) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.preempting.Has(pod.UID) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for the preemption for this pod to be finished")
+	}
+	return nil
+}
+
+// EventsToRegister implements fwk.EnqueueExtensions: a victim is gone.
+func (*DefaultPreemption) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{framework.Event(fwk.AssignedPod, fwk.Delete, nil)}, nil
+}
+
+// PostFilter finds the best node and nominates the pod to it. The victims are
+// asked to go beside the scheduling cycles; ctx must live until then.
+func (p *DefaultPreemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	lister := p.handle.SnapshotSharedLister().NodeInfos()
+	var nominated fwk.NodeInfo
+	var nominatedStatus *fwk.Status
+	if name := pod.Status.NominatedNodeName; name != "" {
+		nominatedStatus = statuses.Get(name)
+		if n, err := lister.Get(name); err == nil {
+			nominated = n
+		}
 	}
 	if ok, why := eligible(pod, nominated, nominatedStatus); !ok {
-		return nil, framework.NewStatus(framework.Unschedulable, "preemption: "+why)
+		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: "+why)
 	}
 	budgets, err := p.listBudgets()
 	if err != nil {
-		return nil, framework.AsStatus(err)
+		return nil, fwk.AsStatus(err)
 	}
-	candidates, fit, err := p.candidates(ctx, state, pod, snapshot, statuses, budgets)
+	candidates, fit, err := p.candidates(ctx, state, pod, lister, statuses, budgets)
+	if err == nil {
+		candidates, err = p.askExtenders(pod, candidates, lister)
+	}
 	if err != nil {
-		return nil, framework.AsStatus(err)
+		return nil, fwk.AsStatus(err)
 	}
 	if len(candidates) == 0 {
 		// The pod waits for no node in particular any more.
-		return &framework.Nomination{}, framework.NewStatus(framework.Unschedulable, "preemption: "+fit.Error())
+		return nominate(""), fwk.NewStatus(fwk.Unschedulable, strings.TrimSpace("preemption: "+fit.Error()))
 	}
 	best := pick(candidates)
-	if err := p.evict(ctx, pod, best); err != nil {
-		return nil, framework.AsStatus(fmt.Errorf("preempting pods on node %q: %w", best.node, err))
-	}
-	return &framework.Nomination{Node: best.node}, nil
+	p.start(ctx, pod, best)
+	return nominate(best.node), nil
+}
+
+func nominate(node string) *fwk.PostFilterResult {
+	return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride}}
 }
 
 func (p *DefaultPreemption) listBudgets() ([]*policyv1.PodDisruptionBudget, error) {
@@ -91,85 +139,167 @@ func (p *DefaultPreemption) listBudgets() ([]*policyv1.PodDisruptionBudget, erro
 
 // candidates tries all nodes where removing pods may help. Without a candidate
 // the returned error for the user says why not.
-func (p *DefaultPreemption) candidates(ctx context.Context, state *framework.CycleState, pod *framework.PodInfo, snapshot *framework.Snapshot, statuses *framework.NodeStatuses, budgets []*policyv1.PodDisruptionBudget) ([]*candidate, *framework.FitError, error) {
-	var nodes []*framework.NodeInfo
-	unhelpful := framework.NewStatus(framework.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling")
-	fit := &framework.FitError{NumAllNodes: len(snapshot.Nodes), Statuses: framework.NewNodeStatuses(unhelpful)}
-	for _, n := range snapshot.Nodes {
-		if statuses.Get(n.Name()).Code() == framework.Unschedulable {
-			nodes = append(nodes, n)
-		}
+func (p *DefaultPreemption) candidates(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, lister fwk.NodeInfoLister, statuses fwk.NodeToStatusReader, budgets []*policyv1.PodDisruptionBudget) ([]*candidate, *framework.FitError, error) {
+	all, err := lister.List()
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing nodes: %w", err)
 	}
-	enough := max(len(nodes)*minCandidatesPercentage/100, minCandidates)
+	nodes, err := statuses.NodesForStatusCode(lister, fwk.Unschedulable)
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing nodes where preemption may help: %w", err)
+	}
+	unhelpful := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling")
+	fit := &framework.FitError{NumAllNodes: len(all), Statuses: framework.NewNodeStatuses(unhelpful)}
+	enough := max(len(nodes)*int(*p.args.MinCandidateNodesPercentage)/100, int(*p.args.MinCandidateNodesAbsolute))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var (
 		mu    sync.Mutex
 		found []*candidate
 		errs  []error
 	)
-	framework.ForEach(len(nodes), func(i int) bool {
+	p.handle.Parallelizer().Until(ctx, len(nodes), func(i int) {
 		n := nodes[i]
-		c, s := dryRun(ctx, p.handle.Profile(), state, pod, n, p.handle.Nominated(n.Name()), budgets)
+		c, s := dryRun(ctx, p.handle, state, pod, n, budgets)
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
-		case s.Code() == framework.Error:
-			errs = append(errs, s.Err())
+		case s.Code() == fwk.Error:
+			errs = append(errs, s.AsError())
 		case !s.IsSuccess():
-			fit.Statuses.Set(n.Name(), s)
+			fit.Statuses.Set(n.Node().Name, s)
 		case len(c.victims) > 0:
 			found = append(found, c)
 		default:
 			// It fits without any victim: the filters disagree with themselves, or
 			// a nominated pod left. The next attempt will see.
-			errs = append(errs, fmt.Errorf("expected at least one victim pod on node %q", n.Name()))
+			errs = append(errs, fmt.Errorf("expected at least one victim pod on node %q", n.Node().Name))
 		}
-		return len(found) < enough
-	})
+		if len(found) >= enough {
+			cancel()
+		}
+	}, Name)
 	if len(found) > 0 {
-		return inOrder(nodes, found), nil, nil
+		return inOrder(nodes, found), fit, nil
 	}
 	return nil, fit, errors.Join(errs...)
 }
 
 // inOrder undoes the order in which concurrent tries ended.
-func inOrder(nodes []*framework.NodeInfo, found []*candidate) []*candidate {
+func inOrder(nodes []fwk.NodeInfo, found []*candidate) []*candidate {
 	byNode := make(map[string]*candidate, len(found))
 	for _, c := range found {
 		byNode[c.node] = c
 	}
 	out := make([]*candidate, 0, len(found))
 	for _, n := range nodes {
-		if c := byNode[n.Name()]; c != nil {
+		if c := byNode[n.Node().Name]; c != nil {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// evict marks and deletes the victims and lets pods of less priority that wait
-// for the same node look elsewhere.
-func (p *DefaultPreemption) evict(ctx context.Context, pod *framework.PodInfo, c *candidate) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(c.victims))
-	for i, v := range c.victims {
-		wg.Go(func() { errs[i] = p.evictOne(ctx, pod.Pod, v.Pod, c.node) })
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	for _, n := range p.handle.Nominated(c.node) {
-		if n.Priority() >= pod.Priority() || n.Pod.UID == pod.Pod.UID {
+// askExtenders lets extenders drop candidates or change their victims.
+func (p *DefaultPreemption) askExtenders(pod *corev1.Pod, candidates []*candidate, lister fwk.NodeInfoLister) ([]*candidate, error) {
+	for _, e := range p.handle.Extenders() {
+		if len(candidates) == 0 || !e.SupportsPreemption() || !e.IsInterested(pod) {
 			continue
 		}
-		status := n.Pod.Status.DeepCopy()
+		victims := map[string]*extenderv1.Victims{}
+		for _, c := range candidates {
+			victims[c.node] = &extenderv1.Victims{Pods: pods(c.victims), NumPDBViolations: int64(c.violations)}
+		}
+		left, err := e.ProcessPreemption(pod, victims, lister)
+		if err != nil {
+			if e.IsIgnorable() {
+				continue
+			}
+			return nil, fmt.Errorf("asking extender %q about preemption: %w", e.Name(), err)
+		}
+		candidates = slices.DeleteFunc(candidates, func(c *candidate) bool {
+			v := left[c.node]
+			if v == nil || len(v.Pods) == 0 {
+				return true
+			}
+			c.victims, c.violations = nil, int(v.NumPDBViolations)
+			for _, pod := range v.Pods {
+				c.victims = append(c.victims, framework.NewPodInfo(pod))
+			}
+			slices.SortStableFunc(c.victims, byImportance)
+			return false
+		})
+	}
+	return candidates, nil
+}
+
+func pods(infos []*framework.PodInfo) (out []*corev1.Pod) {
+	for _, i := range infos {
+		out = append(out, i.Pod)
+	}
+	return out
+}
+
+// start asks the victims to go beside the scheduling cycles. The pod is held back
+// until all but the last were asked; that one's end is the event that it waits for.
+func (p *DefaultPreemption) start(ctx context.Context, pod *corev1.Pod, c *candidate) {
+	p.hold(pod.UID, true)
+	p.evictions.Go(func() {
+		last := len(c.victims) - 1
+		err := p.evict(ctx, pod, c.victims[:last], c.node)
+		p.hold(pod.UID, false)
+		if err == nil {
+			err = p.evict(ctx, pod, c.victims[last:], c.node)
+		}
+		if err != nil && ctx.Err() == nil {
+			logger := klog.FromContext(ctx)
+			logger.Error(err, "Preempting pods failed; trying again", "pod", klog.KObj(pod), "node", c.node)
+			p.handle.Activate(logger, map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+			return
+		}
+		p.denominate(ctx, pod, c.node)
+	})
+}
+
+func (p *DefaultPreemption) hold(uid types.UID, held bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if held {
+		p.preempting.Insert(uid)
+	} else {
+		p.preempting.Delete(uid)
+	}
+}
+
+// evict marks and deletes victims, all at once.
+func (p *DefaultPreemption) evict(ctx context.Context, pod *corev1.Pod, victims []*framework.PodInfo, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	errs := make([]error, len(victims))
+	for i, v := range victims {
+		wg.Go(func() { errs[i] = p.evictOne(ctx, pod, v.Pod, node) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// denominate lets pods of less priority that wait for the same node look elsewhere.
+func (p *DefaultPreemption) denominate(ctx context.Context, pod *corev1.Pod, node string) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	for _, n := range p.handle.NominatedPodsForNode(node) {
+		other := n.GetPod()
+		if schedulinghelper.PodPriority(other) >= schedulinghelper.PodPriority(pod) || other.UID == pod.UID {
+			continue
+		}
+		status := other.Status.DeepCopy()
 		status.NominatedNodeName = ""
-		if err := podstatus.Patch(ctx, p.handle.Client(), n.Pod, status); err != nil && !apierrors.IsNotFound(err) {
+		if err := podstatus.Patch(ctx, p.handle.ClientSet(), other, status); err != nil && !apierrors.IsNotFound(err) {
 			// Not critical: the pod finds out when it is tried again.
-			klog.FromContext(ctx).Error(err, "Clearing the nomination failed", "pod", klog.KObj(n.Pod))
+			klog.FromContext(ctx).Error(err, "Clearing the nomination failed", "pod", klog.KObj(other))
 		}
 	}
-	return nil
 }
 
 func (p *DefaultPreemption) evictOne(ctx context.Context, preemptor, victim *corev1.Pod, node string) error {
@@ -186,14 +316,14 @@ func (p *DefaultPreemption) evictOne(ctx context.Context, preemptor, victim *cor
 		LastTransitionTime: metav1.NewTime(time.Now()),
 	})
 	if changed {
-		if err := podstatus.Patch(ctx, p.handle.Client(), victim, status); err != nil {
+		if err := podstatus.Patch(ctx, p.handle.ClientSet(), victim, status); err != nil {
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
 			return err
 		}
 	}
-	err := p.handle.Client().CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
+	err := p.handle.ClientSet().CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // gone, perhaps replaced by another of its name
 	}
@@ -201,6 +331,6 @@ func (p *DefaultPreemption) evictOne(ctx context.Context, preemptor, victim *cor
 		return fmt.Errorf("deleting pod %q: %w", klog.KObj(victim), err)
 	}
 	klog.FromContext(ctx).V(2).Info("Preempted pod", "victim", klog.KObj(victim), "preemptor", klog.KObj(preemptor), "node", node)
-	p.handle.Recorder().Eventf(victim, preemptor, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by pod %v on node %v", preemptor.UID, node)
+	p.handle.EventRecorder().Eventf(victim, preemptor, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by pod %v on node %v", preemptor.UID, node)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/noderesources"
@@ -87,31 +88,28 @@ func TestPostFilter(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			h := pt.NewHandle(pt.Nodes(tc.nodes, tc.pods...))
 			for _, p := range tc.pods {
-				if err := h.ClientSet.Tracker().Add(p); err != nil {
+				if err := h.Fake.Tracker().Add(p); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for _, b := range tc.budgets {
-				if err := h.ClientSet.Tracker().Add(b); err != nil {
+				if err := h.Fake.Tracker().Add(b); err != nil {
 					t.Fatal(err)
 				}
 			}
-			profile, err := framework.NewProfile(h, []framework.Entry{{Name: noderesources.Name, New: noderesources.New}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			h.Plugins = profile
+			h.Use(t, noderesources.Name, noderesources.New)
 			p := pt.NewPlugin(t, h, New).(*DefaultPreemption)
-			statuses := framework.NewNodeStatuses(framework.NewStatus(framework.UnschedulableAndUnresolvable, "no"))
+			statuses := framework.NewNodeStatuses(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no"))
 			for _, n := range tc.failed {
-				statuses.Set(n, framework.NewStatus(framework.Unschedulable, "full"))
+				statuses.Set(n, fwk.NewStatus(fwk.Unschedulable, "full"))
 			}
-			got, status := p.PostFilter(t.Context(), framework.NewCycleState(), framework.NewPodInfo(tc.pod), statuses)
+			got, status := p.PostFilter(t.Context(), framework.NewCycleState(framework.NewPodInfo(tc.pod)), tc.pod, statuses)
+			p.evictions.Wait()
 			if status.Message() != tc.message {
 				t.Errorf("message = %q, want %q", status.Message(), tc.message)
 			}
 			if got != nil {
-				if node := got.Node; node != tc.node {
+				if node := got.NominatedNodeName; node != tc.node {
 					t.Errorf("nominated to %q, want %q", node, tc.node)
 				}
 			} else if tc.node != "" {
@@ -122,7 +120,7 @@ func TestPostFilter(t *testing.T) {
 				victims[v] = true
 			}
 			for _, pod := range tc.pods {
-				_, err := h.ClientSet.CoreV1().Pods("default").Get(t.Context(), pod.Name, metav1.GetOptions{})
+				_, err := h.Fake.CoreV1().Pods("default").Get(t.Context(), pod.Name, metav1.GetOptions{})
 				if gone := err != nil; gone != victims[pod.Name] {
 					t.Errorf("pod %s gone = %v, want %v", pod.Name, gone, victims[pod.Name])
 				}

@@ -13,6 +13,9 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
@@ -29,42 +32,44 @@ type candidate struct {
 // dryRun finds the victims on a node, or says why preemption is no help there.
 // Pods of less priority are all removed, and then spared one by one, the more
 // important ones first, as long as the pod still fits.
-func dryRun(ctx context.Context, profile *framework.Profile, state *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo, nominated []*framework.PodInfo, budgets []*policyv1.PodDisruptionBudget) (*candidate, *framework.Status) {
-	node, state = node.Clone(), state.Clone()
+func dryRun(ctx context.Context, h fwk.Handle, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget) (*candidate, *fwk.Status) {
+	node, state = node.Snapshot(), state.Clone()
 	var potential []*framework.PodInfo
-	for _, p := range node.Pods {
-		if p.Priority() < pod.Priority() {
-			potential = append(potential, p)
+	for _, p := range node.GetPods() {
+		if schedulinghelper.PodPriority(p.GetPod()) < schedulinghelper.PodPriority(pod) {
+			potential = append(potential, framework.AsPodInfo(p))
 		}
 	}
 	if len(potential) == 0 {
-		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod")
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod")
 	}
-	remove := func(p *framework.PodInfo) *framework.Status {
-		node.RemovePod(p.Pod.UID)
-		return profile.RunRemovePod(ctx, state, pod, p, node)
+	remove := func(p *framework.PodInfo) *fwk.Status {
+		if err := node.RemovePod(klog.FromContext(ctx), p.Pod); err != nil {
+			return fwk.AsStatus(err)
+		}
+		return h.RunPreFilterExtensionRemovePod(ctx, state, pod, p, node)
 	}
 	for _, p := range potential {
 		if s := remove(p); !s.IsSuccess() {
-			return nil, framework.AsStatus(s.Err())
+			return nil, fwk.AsStatus(s.AsError())
 		}
 	}
-	if s := profile.RunFilterWithNominated(ctx, state, pod, node, nominated); !s.IsSuccess() {
+	if s := h.RunFilterPluginsWithNominatedPods(ctx, state, pod, node); !s.IsSuccess() {
 		return nil, s
 	}
 	slices.SortStableFunc(potential, byImportance)
 	protected, others := splitByBudget(potential, budgets)
-	c := &candidate{node: node.Name()}
+	c := &candidate{node: node.Node().Name}
 	for i, p := range append(protected, others...) {
-		node.AddPod(p)
-		if s := profile.RunAddPod(ctx, state, pod, p, node); !s.IsSuccess() {
-			return nil, framework.AsStatus(s.Err())
+		node.AddPodInfo(p)
+		if s := h.RunPreFilterExtensionAddPod(ctx, state, pod, p, node); !s.IsSuccess() {
+			return nil, fwk.AsStatus(s.AsError())
 		}
-		if profile.RunFilterWithNominated(ctx, state, pod, node, nominated).IsSuccess() {
+		if h.RunFilterPluginsWithNominatedPods(ctx, state, pod, node).IsSuccess() {
 			continue
 		}
 		if s := remove(p); !s.IsSuccess() {
-			return nil, framework.AsStatus(s.Err())
+			return nil, fwk.AsStatus(s.AsError())
 		}
 		c.victims = append(c.victims, p)
 		if i < len(protected) {
@@ -169,15 +174,15 @@ func (c *candidate) oldestFirstVictim() metav1.Time {
 }
 
 // eligible tells whether a pod may preempt others, and if not, why.
-func eligible(pod *framework.PodInfo, nominated *framework.NodeInfo, nominatedStatus *framework.Status) (bool, string) {
-	if p := pod.Pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
+func eligible(pod *corev1.Pod, nominated fwk.NodeInfo, nominatedStatus *fwk.Status) (bool, string) {
+	if p := pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
 		return false, "not eligible due to preemptionPolicy=Never."
 	}
-	if nominated == nil || nominatedStatus.Code() == framework.UnschedulableAndUnresolvable {
+	if nominated == nil || nominatedStatus.Code() == fwk.UnschedulableAndUnresolvable {
 		return true, ""
 	}
-	for _, p := range nominated.Pods {
-		if p.Priority() < pod.Priority() && beingPreempted(p.Pod) {
+	for _, p := range nominated.GetPods() {
+		if schedulinghelper.PodPriority(p.GetPod()) < schedulinghelper.PodPriority(pod) && beingPreempted(p.GetPod()) {
 			return false, "not eligible due to a terminating pod on the nominated node."
 		}
 	}

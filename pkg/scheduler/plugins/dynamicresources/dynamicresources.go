@@ -9,9 +9,9 @@ package dynamicresources
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-
-	"minik8s.io/minik8s/pkg/scheduler/framework"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // Name of the plugin; ErrReason is what users see.
@@ -24,23 +24,30 @@ const (
 type DynamicResources struct{}
 
 var (
-	_ framework.PreFilterPlugin = (*DynamicResources)(nil)
-	_ framework.RequeuePlugin   = (*DynamicResources)(nil)
+	_ fwk.PreFilterPlugin   = (*DynamicResources)(nil)
+	_ fwk.EnqueueExtensions = (*DynamicResources)(nil)
 )
 
 // New returns the plugin.
-func New(framework.Handle) (framework.Plugin, error) { return &DynamicResources{}, nil }
+func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return &DynamicResources{}, nil
+}
 
 // Name returns the plugin's name.
 func (*DynamicResources) Name() string { return Name }
 
 // PreFilter rejects pods with claims.
-func (*DynamicResources) PreFilter(_ context.Context, _ *framework.CycleState, pod *framework.PodInfo, _ *framework.Snapshot) (sets.Set[string], *framework.Status) {
-	if len(pod.Pod.Spec.ResourceClaims) == 0 {
-		return nil, framework.NewStatus(framework.Skip)
+func (*DynamicResources) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, ErrReason)
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReason)
 }
 
-// Requeue implements framework.Plugin: nothing helps, spec.resourceClaims is immutable.
-func (*DynamicResources) Requeue() []framework.Requeue { return nil }
+// PreFilterExtensions implements fwk.PreFilterPlugin.
+func (*DynamicResources) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// EventsToRegister implements fwk.EnqueueExtensions: nothing helps, spec.resourceClaims is immutable.
+func (*DynamicResources) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return nil, nil
+}

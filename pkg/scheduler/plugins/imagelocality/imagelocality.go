@@ -7,11 +7,12 @@ package imagelocality
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // Name of the plugin.
@@ -26,33 +27,41 @@ const (
 
 // ImageLocality is the plugin.
 type ImageLocality struct {
-	handle framework.Handle
+	handle fwk.Handle
 }
 
-var _ framework.ScorePlugin = (*ImageLocality)(nil)
+var _ fwk.ScorePlugin = (*ImageLocality)(nil)
 
 // New returns the plugin.
-func New(h framework.Handle) (framework.Plugin, error) { return &ImageLocality{handle: h}, nil }
+func New(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	return &ImageLocality{handle: h}, nil
+}
 
 // Name returns the plugin's name.
 func (*ImageLocality) Name() string { return Name }
 
 // Score grows with the size of the pod's images on a node. An image counts by
 // the share of nodes that have it, lest all pods of it end up on one node.
-func (l *ImageLocality) Score(_ context.Context, _ *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo) (int64, *framework.Status) {
-	if len(node.Images) == 0 {
+func (l *ImageLocality) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	images := node.GetImageStates()
+	if len(images) == 0 {
 		return 0, nil
 	}
-	snapshot := l.handle.Snapshot()
-	return score(pod.Pod, node.Images, snapshot.ImageNodes, len(snapshot.Nodes)), nil
+	nodes, err := l.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return 0, fwk.AsStatus(fmt.Errorf("listing nodes: %w", err))
+	}
+	return score(pod, images, len(nodes)), nil
 }
 
-func score(pod *corev1.Pod, onNode map[string]int64, nodesWith map[string]int, nodes int) int64 {
+// ScoreExtensions implements fwk.ScorePlugin.
+func (*ImageLocality) ScoreExtensions() fwk.ScoreExtensions { return nil }
+
+func score(pod *corev1.Pod, onNode map[string]*fwk.ImageStateSummary, nodes int) int64 {
 	var sum float64
 	count := func(image string) {
-		name := normalized(image)
-		if size, ok := onNode[name]; ok && nodes > 0 {
-			sum += float64(size) * float64(nodesWith[name]) / float64(nodes)
+		if i, ok := onNode[normalized(image)]; ok && nodes > 0 {
+			sum += float64(i.Size) * float64(i.NumNodes) / float64(nodes)
 		}
 	}
 	for i := range pod.Spec.InitContainers {
@@ -66,7 +75,7 @@ func score(pod *corev1.Pod, onNode map[string]int64, nodesWith map[string]int, n
 	if most <= minThreshold {
 		return 0
 	}
-	return framework.MaxNodeScore * (size - minThreshold) / (most - minThreshold)
+	return fwk.MaxScore * (size - minThreshold) / (most - minThreshold)
 }
 
 // normalized adds the tag that the container runtime assumes.

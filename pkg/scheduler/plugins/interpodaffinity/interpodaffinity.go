@@ -14,9 +14,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
+	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
@@ -33,22 +37,27 @@ const (
 
 // InterPodAffinity is the plugin.
 type InterPodAffinity struct {
-	handle     framework.Handle
+	handle     fwk.Handle
 	namespaces corelisters.NamespaceLister
+	args       *configv1.InterPodAffinityArgs
 }
 
 var (
-	_ framework.PreFilterPlugin = (*InterPodAffinity)(nil)
-	_ framework.PodDeltaPlugin  = (*InterPodAffinity)(nil)
-	_ framework.FilterPlugin    = (*InterPodAffinity)(nil)
-	_ framework.PreScorePlugin  = (*InterPodAffinity)(nil)
-	_ framework.NormalizePlugin = (*InterPodAffinity)(nil)
-	_ framework.RequeuePlugin   = (*InterPodAffinity)(nil)
+	_ fwk.PreFilterPlugin     = (*InterPodAffinity)(nil)
+	_ fwk.PreFilterExtensions = (*InterPodAffinity)(nil)
+	_ fwk.FilterPlugin        = (*InterPodAffinity)(nil)
+	_ fwk.PreScorePlugin      = (*InterPodAffinity)(nil)
+	_ fwk.ScorePlugin         = (*InterPodAffinity)(nil)
+	_ fwk.EnqueueExtensions   = (*InterPodAffinity)(nil)
 )
 
 // New returns the plugin.
-func New(h framework.Handle) (framework.Plugin, error) {
-	return &InterPodAffinity{handle: h, namespaces: h.Informers().Core().V1().Namespaces().Lister()}, nil
+func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	args, err := configuration.Args[configv1.InterPodAffinityArgs](obj)
+	if err != nil {
+		return nil, err
+	}
+	return &InterPodAffinity{handle: h, namespaces: h.SharedInformerFactory().Core().V1().Namespaces().Lister(), args: args}, nil
 }
 
 // Name returns the plugin's name.
@@ -78,19 +87,19 @@ type filterState struct {
 	// running pods whose anti-affinity terms match the incoming one.
 	affinity, antiAffinity, existing counts
 
-	affinityTerms, antiAffinityTerms []framework.AffinityTerm
+	affinityTerms, antiAffinityTerms []fwk.AffinityTerm
 	namespace                        labels.Set // labels of the incoming pod's namespace
 }
 
 // Clone copies the counts.
-func (s *filterState) Clone() framework.StateData {
+func (s *filterState) Clone() fwk.StateData {
 	c := *s
 	c.affinity, c.antiAffinity, c.existing = maps.Clone(s.affinity), maps.Clone(s.antiAffinity), maps.Clone(s.existing)
 	return &c
 }
 
 // change counts other, a pod on node, by times.
-func (s *filterState) change(pod, other *corev1.Pod, otherAnti []framework.AffinityTerm, node *corev1.Node, by int) {
+func (s *filterState) change(pod, other *corev1.Pod, otherAnti []fwk.AffinityTerm, node *corev1.Node, by int) {
 	for i := range otherAnti {
 		if otherAnti[i].Matches(pod, s.namespace) {
 			s.existing.add(node, otherAnti[i].TopologyKey, by)
@@ -109,7 +118,7 @@ func (s *filterState) change(pod, other *corev1.Pod, otherAnti []framework.Affin
 }
 
 // matchesAll tells whether a pod matches all terms; it matches no terms if there are none.
-func matchesAll(terms []framework.AffinityTerm, pod *corev1.Pod) bool {
+func matchesAll(terms []fwk.AffinityTerm, pod *corev1.Pod) bool {
 	for i := range terms {
 		if !terms[i].Matches(pod, nil) {
 			return false
@@ -120,42 +129,44 @@ func matchesAll(terms []framework.AffinityTerm, pod *corev1.Pod) bool {
 
 // PreFilter counts matching pods per domain. A pod without terms is compared
 // with the terms of running pods only.
-func (p *InterPodAffinity) PreFilter(_ context.Context, state *framework.CycleState, pod *framework.PodInfo, snapshot *framework.Snapshot) (sets.Set[string], *framework.Status) {
-	if pod.ParseError != nil {
-		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("parsing pod: %v", pod.ParseError))
+func (p *InterPodAffinity) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	info := framework.InfoOf(state, pod)
+	if info.ParseError != nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("parsing pod: %v", info.ParseError))
 	}
-	s := &filterState{affinity: counts{}, antiAffinity: counts{}, existing: counts{}, namespace: p.namespaceLabels(pod.Pod.Namespace)}
+	s := &filterState{affinity: counts{}, antiAffinity: counts{}, existing: counts{}, namespace: p.namespaceLabels(pod.Namespace)}
 	var err error
-	if s.affinityTerms, err = p.resolve(pod.RequiredAffinity); err != nil {
-		return nil, framework.AsStatus(err)
+	if s.affinityTerms, err = p.resolve(info.RequiredAffinity); err != nil {
+		return nil, fwk.AsStatus(err)
 	}
-	if s.antiAffinityTerms, err = p.resolve(pod.RequiredAntiAffinity); err != nil {
-		return nil, framework.AsStatus(err)
+	if s.antiAffinityTerms, err = p.resolve(info.RequiredAntiAffinity); err != nil {
+		return nil, fwk.AsStatus(err)
 	}
-	nodes := snapshot.WithRequiredAntiAffinity
 	own := len(s.affinityTerms)+len(s.antiAffinityTerms) > 0
-	if own {
-		nodes = snapshot.Nodes
+	if !own {
+		if nodes, err = p.handle.SnapshotSharedLister().NodeInfos().HavePodsWithRequiredAntiAffinityList(); err != nil {
+			return nil, fwk.AsStatus(fmt.Errorf("listing nodes that have pods with anti-affinity: %w", err))
+		}
 	}
 	for _, n := range nodes {
-		pods := n.WithRequiredAntiAffinity
+		pods := n.GetPodsWithRequiredAntiAffinity()
 		if own {
-			pods = n.Pods
+			pods = n.GetPods()
 		}
 		for _, other := range pods {
-			s.change(pod.Pod, other.Pod, other.RequiredAntiAffinity, n.Node, 1)
+			s.change(pod, other.GetPod(), other.GetRequiredAntiAffinityTerms(), n.Node(), 1)
 		}
 	}
 	if !own && len(s.existing) == 0 {
-		return nil, framework.NewStatus(framework.Skip)
+		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	state.Write(filterKey, s)
 	return nil, nil
 }
 
 // resolve turns namespace selectors into names.
-func (p *InterPodAffinity) resolve(terms []framework.AffinityTerm) ([]framework.AffinityTerm, error) {
-	out := make([]framework.AffinityTerm, len(terms))
+func (p *InterPodAffinity) resolve(terms []fwk.AffinityTerm) ([]fwk.AffinityTerm, error) {
+	out := make([]fwk.AffinityTerm, len(terms))
 	for i, t := range terms {
 		out[i] = t
 		namespaces, err := p.resolveNamespaces(&t)
@@ -170,7 +181,7 @@ func (p *InterPodAffinity) resolve(terms []framework.AffinityTerm) ([]framework.
 	return out, nil
 }
 
-func (p *InterPodAffinity) resolveNamespaces(t *framework.AffinityTerm) (sets.Set[string], error) {
+func (p *InterPodAffinity) resolveNamespaces(t *fwk.AffinityTerm) (sets.Set[string], error) {
 	if t.NamespaceSelector.Empty() {
 		return t.Namespaces, nil
 	}
@@ -198,40 +209,43 @@ func (p *InterPodAffinity) namespaceLabels(name string) labels.Set {
 }
 
 // AddPod counts a pod more.
-func (*InterPodAffinity) AddPod(_ context.Context, state *framework.CycleState, pod, added *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
+func (*InterPodAffinity) AddPod(_ context.Context, state fwk.CycleState, pod *corev1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	if s, ok := framework.ReadState[*filterState](state, filterKey); ok {
-		s.change(pod.Pod, added.Pod, added.RequiredAntiAffinity, node.Node, 1)
+		s.change(pod, added.GetPod(), added.GetRequiredAntiAffinityTerms(), node.Node(), 1)
 	}
 	return nil
 }
 
 // RemovePod counts a pod less.
-func (*InterPodAffinity) RemovePod(_ context.Context, state *framework.CycleState, pod, removed *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
+func (*InterPodAffinity) RemovePod(_ context.Context, state fwk.CycleState, pod *corev1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	if s, ok := framework.ReadState[*filterState](state, filterKey); ok {
-		s.change(pod.Pod, removed.Pod, removed.RequiredAntiAffinity, node.Node, -1)
+		s.change(pod, removed.GetPod(), removed.GetRequiredAntiAffinityTerms(), node.Node(), -1)
 	}
 	return nil
 }
 
+// PreFilterExtensions implements fwk.PreFilterPlugin.
+func (p *InterPodAffinity) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+
 // Filter checks the required terms of both sides.
-func (*InterPodAffinity) Filter(_ context.Context, state *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
+func (*InterPodAffinity) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	s, ok := framework.ReadState[*filterState](state, filterKey)
 	if !ok {
 		return nil
 	}
-	if !s.affine(pod.Pod, node.Node) {
-		return framework.NewStatus(framework.UnschedulableAndUnresolvable, ErrReasonAffinity)
+	if !s.affine(pod, node.Node()) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonAffinity)
 	}
 	for i := range s.antiAffinityTerms {
 		key := s.antiAffinityTerms[i].TopologyKey
-		if value, ok := node.Node.Labels[key]; ok && s.antiAffinity[domain{key, value}] > 0 {
-			return framework.NewStatus(framework.Unschedulable, ErrReasonAntiAffinity)
+		if value, ok := node.Node().Labels[key]; ok && s.antiAffinity[domain{key, value}] > 0 {
+			return fwk.NewStatus(fwk.Unschedulable, ErrReasonAntiAffinity)
 		}
 	}
 	if len(s.existing) > 0 {
-		for key, value := range node.Node.Labels {
+		for key, value := range node.Node().Labels {
 			if s.existing[domain{key, value}] > 0 {
-				return framework.NewStatus(framework.Unschedulable, ErrReasonExisting)
+				return fwk.NewStatus(fwk.Unschedulable, ErrReasonExisting)
 			}
 		}
 	}
@@ -255,28 +269,25 @@ func (s *filterState) affine(pod *corev1.Pod, node *corev1.Node) bool {
 	return found || len(s.affinity) == 0 && matchesAll(s.affinityTerms, pod)
 }
 
-// Requeue implements framework.Plugin: a pod that one of the terms selects came, went or changed, or one
+// EventsToRegister implements fwk.EnqueueExtensions: a pod that one of the terms selects came, went or changed, or one
 // whose own terms kept the pod away went; or a node came or changed its domain.
-func (p *InterPodAffinity) Requeue() []framework.Requeue {
-	return []framework.Requeue{
-		{
-			Event: framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Add | framework.Delete | framework.UpdateLabels},
-			Hint: func(_ context.Context, pod *framework.PodInfo, old, new any) bool {
-				return p.concerns(pod, framework.AsPod(old)) || p.concerns(pod, framework.AsPod(new))
-			},
-		},
-		{Event: framework.ClusterEvent{Resource: framework.Node, Action: framework.Add | framework.UpdateLabels}},
-		{Event: framework.ClusterEvent{Resource: framework.Namespace, Action: framework.Add | framework.Update}},
-		{Event: framework.ClusterEvent{Resource: framework.PendingPod, Action: framework.UpdateLabels}},
-	}
+func (p *InterPodAffinity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		framework.Event(fwk.AssignedPod, fwk.Add|fwk.Delete|fwk.UpdatePodLabel, framework.Hint(func(pod *corev1.Pod, old, new any) bool {
+			return p.concerns(pod, framework.AsPod(old)) || p.concerns(pod, framework.AsPod(new))
+		})),
+		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeLabel, nil),
+		framework.Event(framework.Namespace, fwk.Add|fwk.Update, nil),
+		framework.Event(fwk.TargetPod, fwk.UpdatePodLabel, nil),
+	}, nil
 }
 
-func (p *InterPodAffinity) concerns(pod *framework.PodInfo, other *corev1.Pod) bool {
+func (p *InterPodAffinity) concerns(pod *corev1.Pod, other *corev1.Pod) bool {
 	if other == nil {
 		return false
 	}
-	theirs := p.namespaceLabels(other.Namespace)
-	for _, terms := range [][]framework.AffinityTerm{pod.RequiredAffinity, pod.RequiredAntiAffinity} {
+	theirs, info := p.namespaceLabels(other.Namespace), framework.NewPodInfo(pod)
+	for _, terms := range [][]fwk.AffinityTerm{info.RequiredAffinity, info.RequiredAntiAffinity} {
 		for i := range terms {
 			if terms[i].Matches(other, theirs) {
 				return true
@@ -286,10 +297,10 @@ func (p *InterPodAffinity) concerns(pod *framework.PodInfo, other *corev1.Pod) b
 	if a := other.Spec.Affinity; a == nil || a.PodAntiAffinity == nil {
 		return false
 	}
-	ours := p.namespaceLabels(pod.Pod.Namespace)
+	ours := p.namespaceLabels(pod.Namespace)
 	anti := framework.NewPodInfo(other).RequiredAntiAffinity
 	for i := range anti {
-		if anti[i].Matches(pod.Pod, ours) {
+		if anti[i].Matches(pod, ours) {
 			return true
 		}
 	}

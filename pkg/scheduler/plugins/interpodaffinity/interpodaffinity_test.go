@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
-	"minik8s.io/minik8s/pkg/scheduler/framework"
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
 
@@ -127,22 +127,17 @@ func TestRequeue(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		pod      *corev1.Pod
-		event    framework.ClusterEvent
+		event    fwk.ClusterEvent
 		old, new any
 		want     bool
 	}{
-		{"a wanted pod", pt.Pod("p", pt.Affinity(pt.NearTo("app", "x", zone))), framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Add}, nil, x("o", "a"), true},
-		{"an indifferent pod", pt.Pod("p", pt.Affinity(pt.NearTo("app", "x", zone))), framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Add}, nil, pt.Pod("o", pt.On("a")), false},
-		{"a pod that kept it away is gone", pt.Pod("p", pt.Labels("app", "x")), framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Delete}, pt.Pod("o", pt.Affinity(pt.AwayFrom("app", "x", zone))), nil, true},
+		{"a wanted pod", pt.Pod("p", pt.Affinity(pt.NearTo("app", "x", zone))), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, nil, x("o", "a"), true},
+		{"an indifferent pod", pt.Pod("p", pt.Affinity(pt.NearTo("app", "x", zone))), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, nil, pt.Pod("o", pt.On("a")), false},
+		{"a pod that kept it away is gone", pt.Pod("p", pt.Labels("app", "x")), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, pt.Pod("o", pt.Affinity(pt.AwayFrom("app", "x", zone))), nil, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := pt.NewHandle(nil)
-			got := false
-			for _, r := range pt.NewPlugin(t, h, New).(framework.RequeuePlugin).Requeue() {
-				if r.Event.Matches(tc.event) {
-					got = got || r.Hint == nil || r.Hint(t.Context(), framework.NewPodInfo(tc.pod), tc.old, tc.new)
-				}
-			}
+			got := pt.Helps(t, pt.NewPlugin(t, h, New), tc.pod, tc.event, tc.old, tc.new)
 			if got != tc.want {
 				t.Errorf("helps = %v, want %v", got, tc.want)
 			}

@@ -11,34 +11,64 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	nodeaffinityhelper "k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
+	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
-// Name of the plugin; ErrReason is what users see.
+// Name of the plugin; the reasons are what users see.
 const (
-	Name      = "NodeAffinity"
-	ErrReason = "node(s) didn't match Pod's node affinity/selector"
+	Name           = "NodeAffinity"
+	ErrReason      = "node(s) didn't match Pod's node affinity/selector"
+	ErrReasonAdded = "node(s) didn't match scheduler-enforced node affinity"
 
 	filterKey = "PreFilter" + Name
 	scoreKey  = "PreScore" + Name
 )
 
 // NodeAffinity is the plugin.
-type NodeAffinity struct{}
+type NodeAffinity struct {
+	// added is what the profile demands of all pods, nil if nothing.
+	added *nodeaffinityhelper.NodeSelector
+	// addedTerms is what it prefers for all pods, nil if nothing.
+	addedTerms *nodeaffinityhelper.PreferredSchedulingTerms
+}
 
 var (
-	_ framework.PreFilterPlugin = (*NodeAffinity)(nil)
-	_ framework.FilterPlugin    = (*NodeAffinity)(nil)
-	_ framework.PreScorePlugin  = (*NodeAffinity)(nil)
-	_ framework.NormalizePlugin = (*NodeAffinity)(nil)
-	_ framework.RequeuePlugin   = (*NodeAffinity)(nil)
+	_ fwk.PreFilterPlugin   = (*NodeAffinity)(nil)
+	_ fwk.FilterPlugin      = (*NodeAffinity)(nil)
+	_ fwk.PreScorePlugin    = (*NodeAffinity)(nil)
+	_ fwk.ScorePlugin       = (*NodeAffinity)(nil)
+	_ fwk.EnqueueExtensions = (*NodeAffinity)(nil)
 )
 
 // New returns the plugin.
-func New(framework.Handle) (framework.Plugin, error) { return &NodeAffinity{}, nil }
+func New(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+	args, err := configuration.Args[configv1.NodeAffinityArgs](obj)
+	if err != nil {
+		return nil, err
+	}
+	p := &NodeAffinity{}
+	if args.AddedAffinity == nil {
+		return p, nil
+	}
+	if r := args.AddedAffinity.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
+		if p.added, err = nodeaffinityhelper.NewNodeSelector(r); err != nil {
+			return nil, fmt.Errorf("parsing addedAffinity.requiredDuringSchedulingIgnoredDuringExecution: %w", err)
+		}
+	}
+	if terms := args.AddedAffinity.PreferredDuringSchedulingIgnoredDuringExecution; len(terms) > 0 {
+		if p.addedTerms, err = nodeaffinityhelper.NewPreferredSchedulingTerms(terms); err != nil {
+			return nil, fmt.Errorf("parsing addedAffinity.preferredDuringSchedulingIgnoredDuringExecution: %w", err)
+		}
+	}
+	return p, nil
+}
 
 // Name returns the plugin's name.
 func (*NodeAffinity) Name() string { return Name }
@@ -48,21 +78,21 @@ type required struct {
 }
 
 // Clone returns r itself, which never changes.
-func (r *required) Clone() framework.StateData { return r }
+func (r *required) Clone() fwk.StateData { return r }
 
 // PreFilter parses the affinity. Terms that all name nodes by metadata.name,
 // like those of DaemonSet pods, narrow the search to these nodes.
-func (*NodeAffinity) PreFilter(_ context.Context, state *framework.CycleState, pod *framework.PodInfo, _ *framework.Snapshot) (sets.Set[string], *framework.Status) {
-	terms := requiredTerms(pod.Pod)
-	if terms == nil && len(pod.Pod.Spec.NodeSelector) == 0 {
-		return nil, framework.NewStatus(framework.Skip)
+func (p *NodeAffinity) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	terms := requiredTerms(pod)
+	if terms == nil && len(pod.Spec.NodeSelector) == 0 && p.added == nil {
+		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(filterKey, &required{nodeaffinityhelper.GetRequiredNodeAffinity(pod.Pod)})
+	state.Write(filterKey, &required{nodeaffinityhelper.GetRequiredNodeAffinity(pod)})
 	nodes := namedNodes(terms)
 	if nodes != nil && nodes.Len() == 0 {
-		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, "pod affinity terms conflict")
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "pod affinity terms conflict")
 	}
-	return nodes, nil
+	return &fwk.PreFilterResult{NodeNames: nodes}, nil
 }
 
 func requiredTerms(pod *corev1.Pod) *corev1.NodeSelector {
@@ -99,15 +129,21 @@ func namedNodes(selector *corev1.NodeSelector) sets.Set[string] {
 	return all
 }
 
+// PreFilterExtensions implements fwk.PreFilterPlugin.
+func (*NodeAffinity) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
 // Filter rejects nodes that do not match.
-func (*NodeAffinity) Filter(_ context.Context, state *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
+func (p *NodeAffinity) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if p.added != nil && !p.added.Match(node.Node()) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonAdded)
+	}
 	r, ok := framework.ReadState[*required](state, filterKey)
 	if !ok {
-		r = &required{nodeaffinityhelper.GetRequiredNodeAffinity(pod.Pod)}
+		r = &required{nodeaffinityhelper.GetRequiredNodeAffinity(pod)}
 	}
 	// A term that does not parse matches nothing; the API server does not let it in.
-	if match, _ := r.Match(node.Node); !match {
-		return framework.NewStatus(framework.UnschedulableAndUnresolvable, ErrReason)
+	if match, _ := r.Match(node.Node()); !match {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReason)
 	}
 	return nil
 }
@@ -117,47 +153,54 @@ type preferred struct {
 }
 
 // Clone returns p itself, which never changes.
-func (p *preferred) Clone() framework.StateData { return p }
+func (p *preferred) Clone() fwk.StateData { return p }
 
 // PreScore parses the preferred terms.
-func (*NodeAffinity) PreScore(_ context.Context, state *framework.CycleState, pod *framework.PodInfo, _ []*framework.NodeInfo) *framework.Status {
-	a := pod.Pod.Spec.Affinity
+func (p *NodeAffinity) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	a := pod.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0 {
-		return framework.NewStatus(framework.Skip)
+		if p.addedTerms == nil {
+			return fwk.NewStatus(fwk.Skip)
+		}
+		return nil
 	}
 	terms, err := nodeaffinityhelper.NewPreferredSchedulingTerms(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	if err != nil {
-		return framework.AsStatus(fmt.Errorf("parsing preferred node affinity: %w", err))
+		return fwk.AsStatus(fmt.Errorf("parsing preferred node affinity: %w", err))
 	}
 	state.Write(scoreKey, &preferred{terms})
 	return nil
 }
 
 // Score sums the weights of the terms that match.
-func (*NodeAffinity) Score(_ context.Context, state *framework.CycleState, _ *framework.PodInfo, node *framework.NodeInfo) (int64, *framework.Status) {
-	if p, ok := framework.ReadState[*preferred](state, scoreKey); ok {
-		return p.Score(node.Node), nil
+func (p *NodeAffinity) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	var sum int64
+	if p.addedTerms != nil {
+		sum = p.addedTerms.Score(node.Node())
 	}
-	return 0, nil
+	if own, ok := framework.ReadState[*preferred](state, scoreKey); ok {
+		sum += own.Score(node.Node())
+	}
+	return sum, nil
 }
 
+// ScoreExtensions implements fwk.ScorePlugin.
+func (p *NodeAffinity) ScoreExtensions() fwk.ScoreExtensions { return p }
+
 // NormalizeScore scales to the best node.
-func (*NodeAffinity) NormalizeScore(_ context.Context, _ *framework.CycleState, _ *framework.PodInfo, scores []framework.NodeScore) *framework.Status {
+func (*NodeAffinity) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	framework.Normalize(scores)
 	return nil
 }
 
-// Requeue implements framework.Plugin: a node that matches now.
-func (*NodeAffinity) Requeue() []framework.Requeue {
-	return []framework.Requeue{{
-		Event: framework.ClusterEvent{Resource: framework.Node, Action: framework.Add | framework.UpdateLabels},
-		Hint: func(_ context.Context, pod *framework.PodInfo, _, new any) bool {
-			node := framework.AsNode(new)
-			if node == nil {
-				return true
-			}
-			match, err := nodeaffinityhelper.GetRequiredNodeAffinity(pod.Pod).Match(node)
-			return match || err != nil
-		},
-	}}
+// EventsToRegister implements fwk.EnqueueExtensions: a node that matches now.
+func (p *NodeAffinity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeLabel, framework.Hint(func(pod *corev1.Pod, _, new any) bool {
+		node := framework.AsNode(new)
+		if node == nil {
+			return true
+		}
+		match, err := nodeaffinityhelper.GetRequiredNodeAffinity(pod).Match(node)
+		return (match || err != nil) && (p.added == nil || p.added.Match(node))
+	}))}, nil
 }

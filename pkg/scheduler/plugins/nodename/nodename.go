@@ -8,6 +8,10 @@ package nodename
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
@@ -21,25 +25,25 @@ const (
 type NodeName struct{}
 
 var (
-	_ framework.FilterPlugin  = (*NodeName)(nil)
-	_ framework.RequeuePlugin = (*NodeName)(nil)
+	_ fwk.FilterPlugin      = (*NodeName)(nil)
+	_ fwk.EnqueueExtensions = (*NodeName)(nil)
 )
 
 // New returns the plugin.
-func New(framework.Handle) (framework.Plugin, error) { return &NodeName{}, nil }
+func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &NodeName{}, nil }
 
 // Name returns the plugin's name.
 func (*NodeName) Name() string { return Name }
 
 // Filter rejects all nodes but the requested one.
-func (*NodeName) Filter(_ context.Context, _ *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
-	if want := pod.Pod.Spec.NodeName; want != "" && want != node.Name() {
-		return framework.NewStatus(framework.UnschedulableAndUnresolvable, ErrReason)
+func (*NodeName) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if want := pod.Spec.NodeName; want != "" && want != node.Node().Name {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReason)
 	}
 	return nil
 }
 
-// Requeue implements framework.Plugin: a new node may be the requested one.
-func (*NodeName) Requeue() []framework.Requeue {
-	return []framework.Requeue{{Event: framework.ClusterEvent{Resource: framework.Node, Action: framework.Add}}}
+// EventsToRegister implements fwk.EnqueueExtensions: a new node may be the requested one.
+func (*NodeName) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{framework.Event(fwk.Node, fwk.Add, nil)}, nil
 }

@@ -7,9 +7,10 @@ package nodeports
 
 import (
 	"context"
-	"slices"
 
-	"k8s.io/apimachinery/pkg/util/sets"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
@@ -24,56 +25,56 @@ const (
 type NodePorts struct{}
 
 var (
-	_ framework.PreFilterPlugin = (*NodePorts)(nil)
-	_ framework.FilterPlugin    = (*NodePorts)(nil)
-	_ framework.RequeuePlugin   = (*NodePorts)(nil)
+	_ fwk.PreFilterPlugin   = (*NodePorts)(nil)
+	_ fwk.FilterPlugin      = (*NodePorts)(nil)
+	_ fwk.EnqueueExtensions = (*NodePorts)(nil)
 )
 
 // New returns the plugin.
-func New(framework.Handle) (framework.Plugin, error) { return &NodePorts{}, nil }
+func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &NodePorts{}, nil }
 
 // Name returns the plugin's name.
 func (*NodePorts) Name() string { return Name }
 
 // PreFilter skips pods without host ports.
-func (*NodePorts) PreFilter(_ context.Context, _ *framework.CycleState, pod *framework.PodInfo, _ *framework.Snapshot) (sets.Set[string], *framework.Status) {
-	if len(pod.Ports) == 0 {
-		return nil, framework.NewStatus(framework.Skip)
+func (*NodePorts) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if len(framework.InfoOf(state, pod).Ports) == 0 {
+		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	return nil, nil
 }
 
+// PreFilterExtensions implements fwk.PreFilterPlugin.
+func (*NodePorts) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
 // Filter rejects nodes where a port is taken.
-func (*NodePorts) Filter(_ context.Context, _ *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
-	if !Free(pod.Ports, node) {
-		return framework.NewStatus(framework.Unschedulable, ErrReason)
+func (*NodePorts) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if !free(framework.InfoOf(state, pod).Ports, node.GetUsedPorts()) {
+		return fwk.NewStatus(fwk.Unschedulable, ErrReason)
 	}
 	return nil
 }
 
-// Free tells whether none of the wanted ports is taken on a node.
-func Free(wanted []framework.HostPort, node *framework.NodeInfo) bool {
-	for used := range node.UsedPorts {
-		if slices.ContainsFunc(wanted, used.Conflicts) {
+// free tells whether none of the wanted ports is taken.
+func free(wanted []framework.HostPort, used fwk.HostPortInfo) bool {
+	for _, p := range wanted {
+		if used.CheckConflict(p.IP, string(p.Protocol), p.Port) {
 			return false
 		}
 	}
 	return true
 }
 
-// Requeue implements framework.Plugin: a pod that held one of the ports is gone, or there is a new node.
-func (*NodePorts) Requeue() []framework.Requeue {
-	return []framework.Requeue{
-		{
-			Event: framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Delete},
-			Hint: func(_ context.Context, pod *framework.PodInfo, old, _ any) bool {
-				gone := framework.AsPod(old)
-				if gone == nil {
-					return true
-				}
-				return !Free(pod.Ports, framework.NewNodeInfo(nil, gone))
-			},
-		},
-		{Event: framework.ClusterEvent{Resource: framework.Node, Action: framework.Add}},
-	}
+// EventsToRegister implements fwk.EnqueueExtensions: a pod that held one of the ports is gone, or there is a new node.
+func (*NodePorts) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		framework.Event(fwk.AssignedPod, fwk.Delete, framework.Hint(func(pod *corev1.Pod, old, _ any) bool {
+			gone := framework.AsPod(old)
+			if gone == nil {
+				return true
+			}
+			return !free(framework.NewPodInfo(pod).Ports, framework.NewNodeInfo(nil, gone).GetUsedPorts())
+		})),
+		framework.Event(fwk.Node, fwk.Add, nil),
+	}, nil
 }

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package noderesources keeps pods off nodes that lack the requested resources
-// and prefers the emptier ones (LeastAllocated). Touch it when a resource is
-// accounted in another way.
+// and scores the nodes by what is free (LeastAllocated), used (MostAllocated) or
+// by a shape (RequestedToCapacityRatio). Touch it when a resource is accounted in
+// another way.
 package noderesources
 
 import (
@@ -11,9 +12,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
+	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
@@ -21,105 +27,134 @@ import (
 const Name = "NodeResourcesFit"
 
 // Fit is the plugin.
-type Fit struct{}
+type Fit struct {
+	args    *configv1.NodeResourcesFitArgs
+	measure strategy
+}
 
 var (
-	_ framework.FilterPlugin  = (*Fit)(nil)
-	_ framework.ScorePlugin   = (*Fit)(nil)
-	_ framework.RequeuePlugin = (*Fit)(nil)
+	_ fwk.FilterPlugin      = (*Fit)(nil)
+	_ fwk.ScorePlugin       = (*Fit)(nil)
+	_ fwk.EnqueueExtensions = (*Fit)(nil)
 )
 
 // New returns the plugin.
-func New(framework.Handle) (framework.Plugin, error) { return &Fit{}, nil }
+func New(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+	args, err := configuration.Args[configv1.NodeResourcesFitArgs](obj)
+	if err != nil {
+		return nil, err
+	}
+	measure, err := strategyOf(args.ScoringStrategy)
+	if err != nil {
+		return nil, err
+	}
+	return &Fit{args: args, measure: measure}, nil
+}
 
 // Name returns the plugin's name.
 func (*Fit) Name() string { return Name }
 
 // Filter rejects nodes that lack something. A node that would lack it even when
 // empty is none where preemption helps.
-func (*Fit) Filter(_ context.Context, _ *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
-	lacks := Insufficient(&pod.Requests, node)
+func (f *Fit) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	lacks := f.insufficient(&framework.InfoOf(state, pod).Requests, node.GetAllocatable(), node.GetRequested(), len(node.GetPods()))
 	if len(lacks) == 0 {
 		return nil
 	}
-	code := framework.Unschedulable
+	code := fwk.Unschedulable
 	reasons := make([]string, 0, len(lacks))
 	for _, l := range lacks {
-		reasons = append(reasons, l.Reason)
-		if l.Never {
-			code = framework.UnschedulableAndUnresolvable
+		reasons = append(reasons, l.reason)
+		if l.never {
+			code = fwk.UnschedulableAndUnresolvable
 		}
 	}
-	return framework.NewStatus(code, reasons...)
+	return fwk.NewStatus(code, reasons...)
 }
 
-// Lack is a resource a node has not enough of.
-type Lack struct {
-	Reason string
-	// Never tells that the request exceeds all that the node has.
-	Never bool
+// lack is a resource a node has not enough of.
+type lack struct {
+	reason string
+	never  bool // the request exceeds all that the node has
 }
 
-// Insufficient lists what a node lacks for a request, in a fixed order.
-func Insufficient(r *framework.Resource, node *framework.NodeInfo) (lacks []Lack) {
-	total, used := &node.Allocatable, &node.Requested
-	if int64(len(node.Pods))+1 > total.Pods {
-		lacks = append(lacks, Lack{Reason: "Too many pods"})
+// insufficient lists what a node lacks for a request, in a fixed order.
+func (f *Fit) insufficient(r *framework.Resource, total, used fwk.Resource, pods int) (lacks []lack) {
+	if pods+1 > total.GetAllowedPodNumber() {
+		lacks = append(lacks, lack{reason: "Too many pods"})
 	}
 	check := func(name corev1.ResourceName, want, have, taken int64) {
 		if want > 0 && want > have-taken {
-			lacks = append(lacks, Lack{Reason: fmt.Sprintf("Insufficient %s", name), Never: want > have})
+			lacks = append(lacks, lack{reason: fmt.Sprintf("Insufficient %s", name), never: want > have})
 		}
 	}
-	check(corev1.ResourceCPU, r.MilliCPU, total.MilliCPU, used.MilliCPU)
-	check(corev1.ResourceMemory, r.Memory, total.Memory, used.Memory)
-	check(corev1.ResourceEphemeralStorage, r.EphemeralStorage, total.EphemeralStorage, used.EphemeralStorage)
+	check(corev1.ResourceCPU, r.MilliCPU, total.GetMilliCPU(), used.GetMilliCPU())
+	check(corev1.ResourceMemory, r.Memory, total.GetMemory(), used.GetMemory())
+	check(corev1.ResourceEphemeralStorage, r.EphemeralStorage, total.GetEphemeralStorage(), used.GetEphemeralStorage())
 	if len(r.Scalar) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(r.Scalar)) {
-			check(name, r.Scalar[name], total.Scalar[name], used.Scalar[name])
+			if !f.ignores(name) {
+				check(name, r.Scalar[name], total.GetScalarResources()[name], used.GetScalarResources()[name])
+			}
 		}
 	}
 	return lacks
 }
 
-// Score is the mean of the free shares of CPU and memory once the pod runs.
-func (*Fit) Score(_ context.Context, _ *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo) (int64, *framework.Status) {
-	return LeastAllocated(&pod.NonZeroRequests, node), nil
+// ignores tells whether the profile, or an extender that manages a resource,
+// keeps it out of the filter.
+func (f *Fit) ignores(name corev1.ResourceName) bool {
+	group, _, extended := strings.Cut(string(name), "/")
+	return slices.Contains(f.args.IgnoredResources, string(name)) || extended && slices.Contains(f.args.IgnoredResourceGroups, group)
 }
 
-// LeastAllocated scores the free shares with weight one each; a resource the
-// node has none of does not count.
-func LeastAllocated(r *framework.Resource, node *framework.NodeInfo) int64 {
+// Score is the weighted mean of the profile's resources once the pod runs.
+func (f *Fit) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	info := framework.InfoOf(state, pod)
 	var sum, weights int64
-	free := func(have, want int64) {
-		if have == 0 {
-			return
+	for i := range f.args.ScoringStrategy.Resources {
+		resource := &f.args.ScoringStrategy.Resources[i]
+		name := corev1.ResourceName(resource.Name)
+		more, used := &info.Requests, node.GetRequested()
+		if name == corev1.ResourceCPU || name == corev1.ResourceMemory {
+			more, used = &info.NonZeroRequests, node.GetNonZeroRequested()
 		}
-		weights++
-		if want < have {
-			sum += (have - want) * framework.MaxNodeScore / have
+		want, have := framework.Amount(more, name), framework.Amount(node.GetAllocatable(), name)
+		if have == 0 || want == 0 && strings.Contains(resource.Name, "/") {
+			continue // a node without the resource, or a pod that leaves it alone, is neither better nor worse
 		}
+		score := f.measure(framework.Amount(used, name)+want, have)
+		if score == 0 && f.args.ScoringStrategy.Type == configv1.RequestedToCapacityRatio {
+			continue
+		}
+		sum += score * resource.Weight
+		weights += resource.Weight
 	}
-	free(node.Allocatable.MilliCPU, node.NonZeroRequested.MilliCPU+r.MilliCPU)
-	free(node.Allocatable.Memory, node.NonZeroRequested.Memory+r.Memory)
 	if weights == 0 {
-		return 0
+		return 0, nil
 	}
-	return sum / weights
+	if f.args.ScoringStrategy.Type == configv1.RequestedToCapacityRatio {
+		return (sum + weights/2) / weights, nil
+	}
+	return sum / weights, nil
 }
 
-// Requeue implements framework.Plugin: resources were freed, the pod asks for less, or a node has room that
-// an empty node would have.
-func (*Fit) Requeue() []framework.Requeue {
-	return []framework.Requeue{
-		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Delete | framework.UpdateScaleDown}},
-		{Event: framework.ClusterEvent{Resource: framework.PendingPod, Action: framework.UpdateScaleDown}},
-		{
-			Event: framework.ClusterEvent{Resource: framework.Node, Action: framework.Add | framework.UpdateAllocatable},
-			Hint: func(_ context.Context, pod *framework.PodInfo, _, new any) bool {
-				node := framework.AsNode(new)
-				return node == nil || len(Insufficient(&pod.Requests, framework.NewNodeInfo(node))) == 0
-			},
-		},
-	}
+// ScoreExtensions implements fwk.ScorePlugin.
+func (*Fit) ScoreExtensions() fwk.ScoreExtensions { return nil }
+
+// EventsToRegister implements fwk.EnqueueExtensions: resources were freed, the pod asks for less, or a node has
+// room that an empty node would have.
+func (f *Fit) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		framework.Event(fwk.AssignedPod, fwk.Delete|fwk.UpdatePodScaleDown, nil),
+		framework.Event(fwk.TargetPod, fwk.UpdatePodScaleDown, nil),
+		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeAllocatable, framework.Hint(func(pod *corev1.Pod, _, new any) bool {
+			node := framework.AsNode(new)
+			if node == nil {
+				return true
+			}
+			total := framework.NewResource(node.Status.Allocatable)
+			return len(f.insufficient(&framework.NewPodInfo(pod).Requests, &total, &framework.Resource{}, 0)) == 0
+		})),
+	}, nil
 }

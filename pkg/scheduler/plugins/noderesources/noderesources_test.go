@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
@@ -61,14 +63,19 @@ func TestFilter_Code(t *testing.T) {
 	busy := pt.Nodes([]*corev1.Node{pt.Node("a")}, pt.Pod("o", pt.On("a"), pt.Requests("cpu", "3")))[0]
 	for _, tc := range []struct {
 		name, cpu string
-		want      framework.Code
+		want      fwk.Code
 	}{
-		{"fits", "1", framework.Success},
-		{"fits an empty node", "4", framework.Unschedulable},
-		{"fits no such node", "5", framework.UnschedulableAndUnresolvable},
+		{"fits", "1", fwk.Success},
+		{"fits an empty node", "4", fwk.Unschedulable},
+		{"fits no such node", "5", fwk.UnschedulableAndUnresolvable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := (&Fit{}).Filter(t.Context(), framework.NewCycleState(), framework.NewPodInfo(pt.Pod("p", pt.Requests("cpu", tc.cpu))), busy)
+			fit, err := New(t.Context(), nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod := pt.Pod("p", pt.Requests("cpu", tc.cpu))
+			got := fit.(*Fit).Filter(t.Context(), framework.NewCycleState(framework.NewPodInfo(pod)), pod, busy)
 			if got.Code() != tc.want {
 				t.Errorf("got %v, want %v", got.Code(), tc.want)
 			}
@@ -102,25 +109,60 @@ func TestRequeue(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		pod      *corev1.Pod
-		event    framework.ClusterEvent
+		event    fwk.ClusterEvent
 		old, new any
 		want     bool
 	}{
-		{"a pod is gone", pt.Pod("p"), framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Delete}, pt.Pod("o"), nil, true},
-		{"a large node", pt.Pod("p", pt.Requests("cpu", "3")), framework.ClusterEvent{Resource: framework.Node, Action: framework.Add}, nil, pt.Node("a"), true},
-		{"a small node", pt.Pod("p", pt.Requests("cpu", "5")), framework.ClusterEvent{Resource: framework.Node, Action: framework.UpdateAllocatable}, nil, pt.Node("a"), false},
+		{"a pod is gone", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, pt.Pod("o"), nil, true},
+		{"a large node", pt.Pod("p", pt.Requests("cpu", "3")), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a"), true},
+		{"a small node", pt.Pod("p", pt.Requests("cpu", "5")), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, nil, pt.Node("a"), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := pt.NewHandle(nil)
-			got := false
-			for _, r := range pt.NewPlugin(t, h, New).(framework.RequeuePlugin).Requeue() {
-				if r.Event.Matches(tc.event) {
-					got = got || r.Hint == nil || r.Hint(t.Context(), framework.NewPodInfo(tc.pod), tc.old, tc.new)
-				}
-			}
+			got := pt.Helps(t, pt.NewPlugin(t, h, New), tc.pod, tc.event, tc.old, tc.new)
 			if got != tc.want {
 				t.Errorf("helps = %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestScore_Strategies(t *testing.T) {
+	nodes := pt.Nodes([]*corev1.Node{pt.Node("empty"), pt.Node("half")}, pt.Pod("o", pt.On("half"), pt.Requests("cpu", "2", "memory", "4Gi")))
+	resources := []configv1.ResourceSpec{{Name: "cpu", Weight: 3}, {Name: "memory", Weight: 1}}
+	for _, tc := range []struct {
+		name     string
+		strategy configv1.ScoringStrategy
+		want     map[string]int64
+	}{
+		{"LeastAllocated", configv1.ScoringStrategy{Type: configv1.LeastAllocated, Resources: resources}, map[string]int64{"empty": 75, "half": 25}},
+		{"MostAllocated", configv1.ScoringStrategy{Type: configv1.MostAllocated, Resources: resources}, map[string]int64{"empty": 25, "half": 75}},
+		{"RequestedToCapacityRatio", configv1.ScoringStrategy{Type: configv1.RequestedToCapacityRatio, Resources: resources,
+			RequestedToCapacityRatio: &configv1.RequestedToCapacityRatioParam{Shape: []configv1.UtilizationShapePoint{{Utilization: 0, Score: 0}, {Utilization: 50, Score: 10}, {Utilization: 100, Score: 5}}}},
+			map[string]int64{"empty": 50, "half": 75}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := pt.NewHandle(nodes)
+			p, err := New(t.Context(), &configv1.NodeResourcesFitArgs{ScoringStrategy: &tc.strategy}, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := pt.Score(t, h, p, pt.Pod("p", pt.Requests("cpu", "1", "memory", "2Gi")))
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("scores (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFilter_IgnoredResources(t *testing.T) {
+	h := pt.NewHandle(pt.Nodes([]*corev1.Node{pt.Node("a")}))
+	p, err := New(t.Context(), &configv1.NodeResourcesFitArgs{IgnoredResources: []string{"example.com/thing"}, IgnoredResourceGroups: []string{"other.com"}}, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := pt.Filter(t, h, p, pt.Pod("p", pt.Requests("example.com/thing", "1", "other.com/x", "1", "third.com/x", "1")))
+	if diff := cmp.Diff(map[string]string{"a": "Insufficient third.com/x"}, got); diff != "" {
+		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
 }

@@ -10,8 +10,10 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
@@ -26,20 +28,22 @@ const (
 type NodeUnschedulable struct{}
 
 var (
-	_ framework.FilterPlugin  = (*NodeUnschedulable)(nil)
-	_ framework.RequeuePlugin = (*NodeUnschedulable)(nil)
+	_ fwk.FilterPlugin      = (*NodeUnschedulable)(nil)
+	_ fwk.EnqueueExtensions = (*NodeUnschedulable)(nil)
 )
 
 // New returns the plugin.
-func New(framework.Handle) (framework.Plugin, error) { return &NodeUnschedulable{}, nil }
+func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return &NodeUnschedulable{}, nil
+}
 
 // Name returns the plugin's name.
 func (*NodeUnschedulable) Name() string { return Name }
 
 // Filter rejects cordoned nodes.
-func (*NodeUnschedulable) Filter(ctx context.Context, _ *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
-	if !allows(ctx, pod.Pod, node.Node) {
-		return framework.NewStatus(framework.UnschedulableAndUnresolvable, ErrReason)
+func (*NodeUnschedulable) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if !allows(ctx, pod, node.Node()) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReason)
 	}
 	return nil
 }
@@ -52,16 +56,13 @@ func allows(ctx context.Context, pod *corev1.Pod, node *corev1.Node) bool {
 		&corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}, true)
 }
 
-// Requeue implements framework.Plugin: a node that allows the pod now, or a toleration added to the pod.
-func (*NodeUnschedulable) Requeue() []framework.Requeue {
-	return []framework.Requeue{
-		{
-			Event: framework.ClusterEvent{Resource: framework.Node, Action: framework.Add | framework.UpdateTaints},
-			Hint: func(ctx context.Context, pod *framework.PodInfo, _, new any) bool {
-				node := framework.AsNode(new)
-				return node == nil || allows(ctx, pod.Pod, node)
-			},
-		},
-		{Event: framework.ClusterEvent{Resource: framework.PendingPod, Action: framework.UpdateTolerations}},
-	}
+// EventsToRegister implements fwk.EnqueueExtensions: a node that allows the pod now, or a toleration added to the pod.
+func (*NodeUnschedulable) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeTaint, framework.Hint(func(pod *corev1.Pod, _, new any) bool {
+			node := framework.AsNode(new)
+			return node == nil || allows(ctx, pod, node)
+		})),
+		framework.Event(fwk.TargetPod, fwk.UpdatePodToleration, nil),
+	}, nil
 }

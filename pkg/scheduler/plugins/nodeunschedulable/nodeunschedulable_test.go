@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
-	"minik8s.io/minik8s/pkg/scheduler/framework"
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
 
@@ -42,22 +42,17 @@ func TestRequeue(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		pod      *corev1.Pod
-		event    framework.ClusterEvent
+		event    fwk.ClusterEvent
 		old, new any
 		want     bool
 	}{
-		{"uncordoned", pt.Pod("p"), framework.ClusterEvent{Resource: framework.Node, Action: framework.UpdateTaints}, pt.Node("a", pt.Cordoned()), pt.Node("a"), true},
-		{"a cordoned node is added", pt.Pod("p"), framework.ClusterEvent{Resource: framework.Node, Action: framework.Add}, nil, pt.Node("a", pt.Cordoned()), false},
-		{"labels", pt.Pod("p"), framework.ClusterEvent{Resource: framework.Node, Action: framework.UpdateLabels}, pt.Node("a"), pt.Node("a"), false},
+		{"uncordoned", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, pt.Node("a", pt.Cordoned()), pt.Node("a"), true},
+		{"a cordoned node is added", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a", pt.Cordoned()), false},
+		{"labels", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel}, pt.Node("a"), pt.Node("a"), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := pt.NewHandle(nil)
-			got := false
-			for _, r := range pt.NewPlugin(t, h, New).(framework.RequeuePlugin).Requeue() {
-				if r.Event.Matches(tc.event) {
-					got = got || r.Hint == nil || r.Hint(t.Context(), framework.NewPodInfo(tc.pod), tc.old, tc.new)
-				}
-			}
+			got := pt.Helps(t, pt.NewPlugin(t, h, New), tc.pod, tc.event, tc.old, tc.new)
 			if got != tc.want {
 				t.Errorf("helps = %v, want %v", got, tc.want)
 			}

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	nodeaffinityhelper "k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	fwk "k8s.io/kube-scheduler/framework"
 
-	"minik8s.io/minik8s/pkg/scheduler/framework"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/tainttoleration"
 )
 
@@ -29,15 +29,24 @@ type constraint struct {
 
 // parse returns the constraints of a pod with the wanted action.
 func parse(pod *corev1.Pod, action corev1.UnsatisfiableConstraintAction) ([]constraint, error) {
+	return parseList(pod, pod.Spec.TopologySpreadConstraints, action, nil)
+}
+
+// parseList parses a list of constraints for a pod. A selector that is given
+// stands for that of each constraint.
+func parseList(pod *corev1.Pod, list []corev1.TopologySpreadConstraint, action corev1.UnsatisfiableConstraintAction, common labels.Selector) ([]constraint, error) {
 	var out []constraint
-	for i := range pod.Spec.TopologySpreadConstraints {
-		in := &pod.Spec.TopologySpreadConstraints[i]
+	for i := range list {
+		in := &list[i]
 		if in.WhenUnsatisfiable != action {
 			continue
 		}
-		selector, err := metav1.LabelSelectorAsSelector(in.LabelSelector)
-		if err != nil {
-			return nil, fmt.Errorf("parsing label selector of topology spread constraint: %w", err)
+		selector := common
+		if selector == nil {
+			var err error
+			if selector, err = metav1.LabelSelectorAsSelector(in.LabelSelector); err != nil {
+				return nil, fmt.Errorf("parsing label selector of topology spread constraint: %w", err)
+			}
 		}
 		// KEP-3243: pods are told apart by the incoming pod's values of these keys.
 		for _, key := range in.MatchLabelKeys {
@@ -66,6 +75,29 @@ func parse(pod *corev1.Pod, action corev1.UnsatisfiableConstraintAction) ([]cons
 	return out, nil
 }
 
+// counted is the number of matching pods per domain of each constraint.
+type counted []map[string]int
+
+// countAll counts the matching pods on all nodes. include tells whether a node's
+// pods count for a constraint. Counting is done for many nodes at once.
+func (p *PodTopologySpread) countAll(ctx context.Context, out counted, constraints []constraint, namespace string, nodes []fwk.NodeInfo, include func(i int, node *corev1.Node) bool) {
+	found := make([]int32, len(nodes)*len(constraints)) // -1 where the node does not count
+	p.handle.Parallelizer().Until(ctx, len(nodes), func(n int) {
+		for i := range constraints {
+			at := n*len(constraints) + i
+			if found[at] = -1; include(i, nodes[n].Node()) {
+				found[at] = int32(count(nodes[n].GetPods(), constraints[i].selector, namespace))
+			}
+		}
+	}, Name)
+	for at, number := range found {
+		if number >= 0 {
+			i := at % len(constraints)
+			out[i][nodes[at/len(constraints)].Node().Labels[constraints[i].topologyKey]] += int(number)
+		}
+	}
+}
+
 // includes tells whether a node's pods count (KEP-3094).
 func (c *constraint) includes(ctx context.Context, pod *corev1.Pod, affinity nodeaffinityhelper.RequiredNodeAffinity, node *corev1.Node) bool {
 	if c.honorAffinity {
@@ -87,13 +119,13 @@ func hasKeys(node *corev1.Node, constraints []constraint) bool {
 }
 
 // count counts the pods of a namespace that match; those that are going do not.
-func count(pods []*framework.PodInfo, selector labels.Selector, namespace string) int {
+func count(pods []fwk.PodInfo, selector labels.Selector, namespace string) int {
 	if selector.Empty() {
 		return 0
 	}
 	n := 0
 	for _, p := range pods {
-		if p.Pod.DeletionTimestamp == nil && p.Pod.Namespace == namespace && selector.Matches(labels.Set(p.Pod.Labels)) {
+		if pod := p.GetPod(); pod.DeletionTimestamp == nil && pod.Namespace == namespace && selector.Matches(labels.Set(pod.Labels)) {
 			n++
 		}
 	}

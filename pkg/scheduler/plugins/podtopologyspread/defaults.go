@@ -5,6 +5,7 @@ package podtopologyspread
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,21 +14,24 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
-
-	"minik8s.io/minik8s/pkg/scheduler/framework"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // defaults finds the pods that belong with a pod that has no constraints.
 type defaults struct {
+	args *configv1.PodTopologySpreadArgs
+
 	services     corelisters.ServiceLister
 	controllers  corelisters.ReplicationControllerLister
 	replicaSets  appslisters.ReplicaSetLister
 	statefulSets appslisters.StatefulSetLister
 }
 
-func newDefaults(h framework.Handle) defaults {
-	f := h.Informers()
+func newDefaults(args *configv1.PodTopologySpreadArgs, h fwk.Handle) defaults {
+	f := h.SharedInformerFactory()
 	return defaults{
+		args:         args,
 		services:     f.Core().V1().Services().Lister(),
 		controllers:  f.Core().V1().ReplicationControllers().Lister(),
 		replicaSets:  f.Apps().V1().ReplicaSets().Lister(),
@@ -35,17 +39,35 @@ func newDefaults(h framework.Handle) defaults {
 	}
 }
 
-// constraints are upstream's system defaults, for the pods selected by the pod's
-// services and owner.
-func (d defaults) constraints(pod *corev1.Pod) ([]constraint, error) {
+// system tells whether upstream's system defaults are in force.
+func (d defaults) system() bool { return d.args.DefaultingType == configv1.SystemDefaulting }
+
+// constraints are those of the profile, or upstream's system defaults, for the
+// pods selected by the pod's services and owner.
+func (d defaults) constraints(pod *corev1.Pod, action corev1.UnsatisfiableConstraintAction) ([]constraint, error) {
+	list := d.args.DefaultConstraints
+	if d.system() {
+		list = []corev1.TopologySpreadConstraint{
+			{MaxSkew: 3, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway},
+			{MaxSkew: 5, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway},
+		}
+	}
+	if !slices.ContainsFunc(list, func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == action }) {
+		return nil, nil
+	}
 	selector, err := d.selector(pod)
 	if err != nil || selector.Empty() {
 		return nil, err
 	}
-	return []constraint{
-		{maxSkew: 3, minDomains: 1, topologyKey: corev1.LabelHostname, selector: selector, honorAffinity: true},
-		{maxSkew: 5, minDomains: 1, topologyKey: corev1.LabelTopologyZone, selector: selector, honorAffinity: true},
-	}, nil
+	return parseList(pod, list, action, selector)
+}
+
+// constraints are those of a pod, or the default ones if it has none at all.
+func (p *PodTopologySpread) constraints(pod *corev1.Pod, action corev1.UnsatisfiableConstraintAction) ([]constraint, error) {
+	if len(pod.Spec.TopologySpreadConstraints) > 0 {
+		return parse(pod, action)
+	}
+	return p.defaults.constraints(pod, action)
 }
 
 func (d defaults) selector(pod *corev1.Pod) (labels.Selector, error) {

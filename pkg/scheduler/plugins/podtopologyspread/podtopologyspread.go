@@ -14,9 +14,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/runtime"
 	nodeaffinityhelper "k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
+	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
@@ -32,22 +35,26 @@ const (
 
 // PodTopologySpread is the plugin.
 type PodTopologySpread struct {
-	handle   framework.Handle
+	handle   fwk.Handle
 	defaults defaults
 }
 
 var (
-	_ framework.PreFilterPlugin = (*PodTopologySpread)(nil)
-	_ framework.PodDeltaPlugin  = (*PodTopologySpread)(nil)
-	_ framework.FilterPlugin    = (*PodTopologySpread)(nil)
-	_ framework.PreScorePlugin  = (*PodTopologySpread)(nil)
-	_ framework.NormalizePlugin = (*PodTopologySpread)(nil)
-	_ framework.RequeuePlugin   = (*PodTopologySpread)(nil)
+	_ fwk.PreFilterPlugin     = (*PodTopologySpread)(nil)
+	_ fwk.PreFilterExtensions = (*PodTopologySpread)(nil)
+	_ fwk.FilterPlugin        = (*PodTopologySpread)(nil)
+	_ fwk.PreScorePlugin      = (*PodTopologySpread)(nil)
+	_ fwk.ScorePlugin         = (*PodTopologySpread)(nil)
+	_ fwk.EnqueueExtensions   = (*PodTopologySpread)(nil)
 )
 
 // New returns the plugin.
-func New(h framework.Handle) (framework.Plugin, error) {
-	return &PodTopologySpread{handle: h, defaults: newDefaults(h)}, nil
+func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	args, err := configuration.Args[configv1.PodTopologySpreadArgs](obj)
+	if err != nil {
+		return nil, err
+	}
+	return &PodTopologySpread{handle: h, defaults: newDefaults(args, h)}, nil
 }
 
 // Name returns the plugin's name.
@@ -57,14 +64,14 @@ func (*PodTopologySpread) Name() string { return Name }
 type filterState struct {
 	constraints []constraint
 	affinity    nodeaffinityhelper.RequiredNodeAffinity
-	counts      []map[string]int
+	counts      counted
 	least       []int // smallest of counts, cached because Filter is called per node
 }
 
 // Clone copies the counts.
-func (s *filterState) Clone() framework.StateData {
+func (s *filterState) Clone() fwk.StateData {
 	c := *s
-	c.counts = make([]map[string]int, len(s.counts))
+	c.counts = make(counted, len(s.counts))
 	c.least = append([]int(nil), s.least...)
 	for i, m := range s.counts {
 		c.counts[i] = maps.Clone(m)
@@ -80,34 +87,26 @@ func (s *filterState) update(i int) {
 }
 
 // PreFilter counts matching pods per domain.
-func (*PodTopologySpread) PreFilter(ctx context.Context, state *framework.CycleState, pod *framework.PodInfo, snapshot *framework.Snapshot) (sets.Set[string], *framework.Status) {
-	constraints, err := parse(pod.Pod, corev1.DoNotSchedule)
+func (p *PodTopologySpread) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	constraints, err := p.constraints(pod, corev1.DoNotSchedule)
 	if err != nil {
-		return nil, framework.AsStatus(err)
+		return nil, fwk.AsStatus(err)
 	}
 	if len(constraints) == 0 {
-		return nil, framework.NewStatus(framework.Skip)
+		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	s := &filterState{
 		constraints: constraints,
-		affinity:    nodeaffinityhelper.GetRequiredNodeAffinity(pod.Pod),
-		counts:      make([]map[string]int, len(constraints)),
+		affinity:    nodeaffinityhelper.GetRequiredNodeAffinity(pod),
+		counts:      make(counted, len(constraints)),
 		least:       make([]int, len(constraints)),
 	}
 	for i := range constraints {
 		s.counts[i] = map[string]int{}
 	}
-	for _, node := range snapshot.Nodes {
-		if !hasKeys(node.Node, constraints) {
-			continue
-		}
-		for i := range constraints {
-			c := &constraints[i]
-			if c.includes(ctx, pod.Pod, s.affinity, node.Node) {
-				s.counts[i][node.Node.Labels[c.topologyKey]] += count(node.Pods, c.selector, pod.Pod.Namespace)
-			}
-		}
-	}
+	p.countAll(ctx, s.counts, constraints, pod.Namespace, nodes, func(i int, node *corev1.Node) bool {
+		return hasKeys(node, constraints) && constraints[i].includes(ctx, pod, s.affinity, node)
+	})
 	for i := range constraints {
 		s.update(i)
 	}
@@ -116,42 +115,45 @@ func (*PodTopologySpread) PreFilter(ctx context.Context, state *framework.CycleS
 }
 
 // AddPod counts a pod more.
-func (*PodTopologySpread) AddPod(ctx context.Context, state *framework.CycleState, pod, added *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
-	change(ctx, state, pod, added, node, 1)
+func (*PodTopologySpread) AddPod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	change(ctx, state, pod, added.GetPod(), node, 1)
 	return nil
 }
 
 // RemovePod counts a pod less.
-func (*PodTopologySpread) RemovePod(ctx context.Context, state *framework.CycleState, pod, removed *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
-	change(ctx, state, pod, removed, node, -1)
+func (*PodTopologySpread) RemovePod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	change(ctx, state, pod, removed.GetPod(), node, -1)
 	return nil
 }
 
-func change(ctx context.Context, state *framework.CycleState, pod, other *framework.PodInfo, node *framework.NodeInfo, by int) {
+func change(ctx context.Context, state fwk.CycleState, pod, other *corev1.Pod, node fwk.NodeInfo, by int) {
 	s, ok := framework.ReadState[*filterState](state, filterKey)
-	if !ok || other.Pod.Namespace != pod.Pod.Namespace || !hasKeys(node.Node, s.constraints) || other.Pod.DeletionTimestamp != nil {
+	if !ok || other.Namespace != pod.Namespace || !hasKeys(node.Node(), s.constraints) || other.DeletionTimestamp != nil {
 		return
 	}
 	for i := range s.constraints {
 		c := &s.constraints[i]
-		if !c.selector.Empty() && c.selector.Matches(labels.Set(other.Pod.Labels)) && c.includes(ctx, pod.Pod, s.affinity, node.Node) {
-			s.counts[i][node.Node.Labels[c.topologyKey]] += by
+		if !c.selector.Empty() && c.selector.Matches(labels.Set(other.Labels)) && c.includes(ctx, pod, s.affinity, node.Node()) {
+			s.counts[i][node.Node().Labels[c.topologyKey]] += by
 			s.update(i)
 		}
 	}
 }
 
+// PreFilterExtensions implements fwk.PreFilterPlugin.
+func (p *PodTopologySpread) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+
 // Filter rejects nodes on which the skew would grow too large.
-func (*PodTopologySpread) Filter(_ context.Context, state *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
+func (*PodTopologySpread) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	s, ok := framework.ReadState[*filterState](state, filterKey)
 	if !ok {
 		return nil
 	}
 	for i := range s.constraints {
 		c := &s.constraints[i]
-		domain, ok := node.Node.Labels[c.topologyKey]
+		domain, ok := node.Node().Labels[c.topologyKey]
 		if !ok {
-			return framework.NewStatus(framework.UnschedulableAndUnresolvable, ErrReasonMissingLabel)
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonMissingLabel)
 		}
 		least := s.least[i]
 		if len(s.counts[i]) < c.minDomains {
@@ -159,40 +161,37 @@ func (*PodTopologySpread) Filter(_ context.Context, state *framework.CycleState,
 			least = 0
 		}
 		self := 0
-		if c.selector.Matches(labels.Set(pod.Pod.Labels)) {
+		if c.selector.Matches(labels.Set(pod.Labels)) {
 			self = 1
 		}
 		if s.counts[i][domain]+self-least > c.maxSkew {
-			return framework.NewStatus(framework.Unschedulable, ErrReason)
+			return fwk.NewStatus(fwk.Unschedulable, ErrReason)
 		}
 	}
 	return nil
 }
 
-// Requeue implements framework.Plugin: a pod that is counted came, went or changed, or a domain did.
-func (*PodTopologySpread) Requeue() []framework.Requeue {
-	return []framework.Requeue{
-		{
-			Event: framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Add | framework.Delete | framework.UpdateLabels},
-			Hint: func(_ context.Context, pod *framework.PodInfo, old, new any) bool {
-				constraints, err := parse(pod.Pod, corev1.DoNotSchedule)
-				if err != nil {
-					return true
+// EventsToRegister implements fwk.EnqueueExtensions: a pod that is counted came, went or changed, or a domain did.
+func (p *PodTopologySpread) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		framework.Event(fwk.AssignedPod, fwk.Add|fwk.Delete|fwk.UpdatePodLabel, framework.Hint(func(pod *corev1.Pod, old, new any) bool {
+			constraints, err := p.constraints(pod, corev1.DoNotSchedule)
+			if err != nil {
+				return true
+			}
+			for _, o := range []*corev1.Pod{framework.AsPod(old), framework.AsPod(new)} {
+				if o == nil || o.Namespace != pod.Namespace {
+					continue
 				}
-				for _, p := range []*corev1.Pod{framework.AsPod(old), framework.AsPod(new)} {
-					if p == nil || p.Namespace != pod.Pod.Namespace {
-						continue
-					}
-					for i := range constraints {
-						if constraints[i].selector.Matches(labels.Set(p.Labels)) {
-							return true
-						}
+				for i := range constraints {
+					if constraints[i].selector.Matches(labels.Set(o.Labels)) {
+						return true
 					}
 				}
-				return false
-			},
-		},
-		{Event: framework.ClusterEvent{Resource: framework.Node, Action: framework.Add | framework.Delete | framework.UpdateLabels | framework.UpdateTaints}},
-		{Event: framework.ClusterEvent{Resource: framework.PendingPod, Action: framework.UpdateLabels | framework.UpdateTolerations}},
-	}
+			}
+			return false
+		})),
+		framework.Event(fwk.Node, fwk.Add|fwk.Delete|fwk.UpdateNodeLabel|fwk.UpdateNodeTaint, nil),
+		framework.Event(fwk.TargetPod, fwk.UpdatePodLabel|fwk.UpdatePodToleration, nil),
+	}, nil
 }

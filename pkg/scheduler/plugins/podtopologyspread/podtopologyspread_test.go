@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
-	"minik8s.io/minik8s/pkg/scheduler/framework"
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
 
@@ -123,22 +123,17 @@ func TestRequeue(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		pod      *corev1.Pod
-		event    framework.ClusterEvent
+		event    fwk.ClusterEvent
 		old, new any
 		want     bool
 	}{
-		{"a counted pod", pt.Pod("p", by(zone, 1)), framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Delete}, x("o", "a"), nil, true},
-		{"another pod", pt.Pod("p", by(zone, 1)), framework.ClusterEvent{Resource: framework.AssignedPod, Action: framework.Delete}, pt.Pod("o", pt.On("a")), nil, false},
-		{"a domain", pt.Pod("p", by(zone, 1)), framework.ClusterEvent{Resource: framework.Node, Action: framework.Add}, nil, pt.Node("a"), true},
+		{"a counted pod", pt.Pod("p", by(zone, 1)), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, x("o", "a"), nil, true},
+		{"another pod", pt.Pod("p", by(zone, 1)), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, pt.Pod("o", pt.On("a")), nil, false},
+		{"a domain", pt.Pod("p", by(zone, 1)), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a"), true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := pt.NewHandle(nil)
-			got := false
-			for _, r := range pt.NewPlugin(t, h, New).(framework.RequeuePlugin).Requeue() {
-				if r.Event.Matches(tc.event) {
-					got = got || r.Hint == nil || r.Hint(t.Context(), framework.NewPodInfo(tc.pod), tc.old, tc.new)
-				}
-			}
+			got := pt.Helps(t, pt.NewPlugin(t, h, New), tc.pod, tc.event, tc.old, tc.new)
 			if got != tc.want {
 				t.Errorf("helps = %v, want %v", got, tc.want)
 			}

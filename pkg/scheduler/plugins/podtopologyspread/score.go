@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	nodeaffinityhelper "k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
@@ -18,38 +19,34 @@ import (
 // scoreState has the matching pods per domain of each soft constraint.
 type scoreState struct {
 	constraints []constraint
-	counts      []map[string]int // nil for the hostname: a node is its own domain
+	counts      counted // nil for the hostname: a node is its own domain
 	weights     []float64
 	ignored     sets.Set[string] // nodes outside of some domain
 }
 
 // Clone returns s itself, which never changes after PreScore.
-func (s *scoreState) Clone() framework.StateData { return s }
+func (s *scoreState) Clone() fwk.StateData { return s }
 
 // PreScore counts matching pods in the domains of the feasible nodes.
-func (p *PodTopologySpread) PreScore(ctx context.Context, state *framework.CycleState, pod *framework.PodInfo, nodes []*framework.NodeInfo) *framework.Status {
+func (p *PodTopologySpread) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	// Upstream's system defaults score nodes that lack a label too.
-	strict := true
-	constraints, err := parse(pod.Pod, corev1.ScheduleAnyway)
-	if err == nil && len(pod.Pod.Spec.TopologySpreadConstraints) == 0 {
-		constraints, err = p.defaults.constraints(pod.Pod)
-		strict = false
-	}
+	strict := len(pod.Spec.TopologySpreadConstraints) > 0 || !p.defaults.system()
+	constraints, err := p.constraints(pod, corev1.ScheduleAnyway)
 	if err != nil {
-		return framework.AsStatus(fmt.Errorf("reading soft topology spread constraints: %w", err))
+		return fwk.AsStatus(fmt.Errorf("reading soft topology spread constraints: %w", err))
 	}
 	if len(constraints) == 0 {
-		return framework.NewStatus(framework.Skip)
+		return fwk.NewStatus(fwk.Skip)
 	}
 	s := &scoreState{
 		constraints: constraints,
-		counts:      make([]map[string]int, len(constraints)),
+		counts:      make(counted, len(constraints)),
 		weights:     make([]float64, len(constraints)),
 		ignored:     sets.New[string](),
 	}
 	for _, n := range nodes {
-		if strict && !hasKeys(n.Node, constraints) {
-			s.ignored.Insert(n.Name())
+		if strict && !hasKeys(n.Node(), constraints) {
+			s.ignored.Insert(n.Node().Name)
 		}
 	}
 	for i := range constraints {
@@ -58,7 +55,7 @@ func (p *PodTopologySpread) PreScore(ctx context.Context, state *framework.Cycle
 		if key != corev1.LabelHostname {
 			s.counts[i] = map[string]int{}
 			for _, n := range nodes {
-				if domain, ok := n.Node.Labels[key]; ok && !s.ignored.Has(n.Name()) {
+				if domain, ok := n.Node().Labels[key]; ok && !s.ignored.Has(n.Node().Name) {
 					s.counts[i][domain] = 0
 				}
 			}
@@ -67,42 +64,39 @@ func (p *PodTopologySpread) PreScore(ctx context.Context, state *framework.Cycle
 		// More domains, more weight: else a skew among many is lost.
 		s.weights[i] = math.Log(float64(size + 2))
 	}
-	affinity := nodeaffinityhelper.GetRequiredNodeAffinity(pod.Pod)
-	for _, n := range p.handle.Snapshot().Nodes {
-		if strict && !hasKeys(n.Node, constraints) {
-			continue
-		}
-		for i := range constraints {
-			c := &constraints[i]
-			domain, ok := n.Node.Labels[c.topologyKey]
-			if s.counts[i] == nil || !ok {
-				continue
-			}
-			if _, known := s.counts[i][domain]; known && c.includes(ctx, pod.Pod, affinity, n.Node) {
-				s.counts[i][domain] += count(n.Pods, c.selector, pod.Pod.Namespace)
-			}
-		}
+	affinity := nodeaffinityhelper.GetRequiredNodeAffinity(pod)
+	all, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("listing nodes: %w", err))
 	}
+	p.countAll(ctx, s.counts, constraints, pod.Namespace, all, func(i int, node *corev1.Node) bool {
+		domain, ok := node.Labels[constraints[i].topologyKey]
+		if s.counts[i] == nil || !ok || strict && !hasKeys(node, constraints) {
+			return false
+		}
+		_, known := s.counts[i][domain]
+		return known && constraints[i].includes(ctx, pod, affinity, node)
+	})
 	state.Write(scoreKey, s)
 	return nil
 }
 
 // Score grows with the matching pods in the node's domains; less is better.
-func (*PodTopologySpread) Score(_ context.Context, state *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo) (int64, *framework.Status) {
+func (*PodTopologySpread) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	s, ok := framework.ReadState[*scoreState](state, scoreKey)
-	if !ok || s.ignored.Has(node.Name()) {
+	if !ok || s.ignored.Has(node.Node().Name) {
 		return 0, nil
 	}
 	var score float64
 	for i := range s.constraints {
 		c := &s.constraints[i]
-		domain, ok := node.Node.Labels[c.topologyKey]
+		domain, ok := node.Node().Labels[c.topologyKey]
 		if !ok {
 			continue
 		}
 		var n int
 		if s.counts[i] == nil {
-			n = count(node.Pods, c.selector, pod.Pod.Namespace)
+			n = count(node.GetPods(), c.selector, pod.Namespace)
 		} else {
 			n = s.counts[i][domain]
 		}
@@ -112,8 +106,11 @@ func (*PodTopologySpread) Score(_ context.Context, state *framework.CycleState, 
 	return int64(math.Round(score)), nil
 }
 
+// ScoreExtensions implements fwk.ScorePlugin.
+func (p *PodTopologySpread) ScoreExtensions() fwk.ScoreExtensions { return p }
+
 // NormalizeScore turns less into better; ignored nodes get nothing.
-func (*PodTopologySpread) NormalizeScore(_ context.Context, state *framework.CycleState, _ *framework.PodInfo, scores []framework.NodeScore) *framework.Status {
+func (*PodTopologySpread) NormalizeScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	s, ok := framework.ReadState[*scoreState](state, scoreKey)
 	if !ok {
 		return nil
@@ -129,9 +126,9 @@ func (*PodTopologySpread) NormalizeScore(_ context.Context, state *framework.Cyc
 		case s.ignored.Has(scores[i].Name):
 			scores[i].Score = 0
 		case most == 0:
-			scores[i].Score = framework.MaxNodeScore
+			scores[i].Score = fwk.MaxScore
 		default:
-			scores[i].Score = framework.MaxNodeScore * (most + least - scores[i].Score) / most
+			scores[i].Score = fwk.MaxScore * (most + least - scores[i].Score) / most
 		}
 	}
 	return nil

@@ -9,6 +9,10 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
@@ -19,29 +23,31 @@ const Name = "SchedulingGates"
 type SchedulingGates struct{}
 
 var (
-	_ framework.PreEnqueuePlugin = (*SchedulingGates)(nil)
-	_ framework.RequeuePlugin    = (*SchedulingGates)(nil)
+	_ fwk.PreEnqueuePlugin  = (*SchedulingGates)(nil)
+	_ fwk.EnqueueExtensions = (*SchedulingGates)(nil)
 )
 
 // New returns the plugin.
-func New(framework.Handle) (framework.Plugin, error) { return &SchedulingGates{}, nil }
+func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return &SchedulingGates{}, nil
+}
 
 // Name returns the plugin's name.
 func (*SchedulingGates) Name() string { return Name }
 
 // PreEnqueue refuses a pod that has gates.
-func (*SchedulingGates) PreEnqueue(_ context.Context, pod *framework.PodInfo) *framework.Status {
-	if len(pod.Pod.Spec.SchedulingGates) == 0 {
+func (*SchedulingGates) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if len(pod.Spec.SchedulingGates) == 0 {
 		return nil
 	}
-	gates := make([]string, 0, len(pod.Pod.Spec.SchedulingGates))
-	for _, g := range pod.Pod.Spec.SchedulingGates {
+	gates := make([]string, 0, len(pod.Spec.SchedulingGates))
+	for _, g := range pod.Spec.SchedulingGates {
 		gates = append(gates, g.Name)
 	}
-	return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("waiting for scheduling gates: %v", gates))
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("waiting for scheduling gates: %v", gates))
 }
 
-// Requeue implements framework.Plugin: only the removal of a gate helps.
-func (*SchedulingGates) Requeue() []framework.Requeue {
-	return []framework.Requeue{{Event: framework.ClusterEvent{Resource: framework.PendingPod, Action: framework.UpdateGates}}}
+// EventsToRegister implements fwk.EnqueueExtensions: only the removal of a gate helps.
+func (*SchedulingGates) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{framework.Event(fwk.TargetPod, fwk.UpdatePodSchedulingGatesEliminated, nil)}, nil
 }

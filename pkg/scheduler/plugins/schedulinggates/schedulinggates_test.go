@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
-	"minik8s.io/minik8s/pkg/scheduler/framework"
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
 
 func TestSuite(t *testing.T) { pt.Run(t, Name, New) }
 
 func TestPreEnqueue(t *testing.T) {
-	p, err := New(nil)
+	p, err := New(t.Context(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestPreEnqueue(t *testing.T) {
 		{"two gates", "waiting for scheduling gates: [a b]", gated},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := p.(framework.PreEnqueuePlugin).PreEnqueue(t.Context(), framework.NewPodInfo(tc.pod))
+			got := p.(fwk.PreEnqueuePlugin).PreEnqueue(t.Context(), tc.pod)
 			if got.Message() != tc.want {
 				t.Errorf("got %q, want %q", got.Message(), tc.want)
 			}

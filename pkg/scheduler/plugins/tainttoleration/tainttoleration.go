@@ -10,8 +10,10 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
@@ -26,21 +28,23 @@ const (
 type TaintToleration struct{}
 
 var (
-	_ framework.FilterPlugin    = (*TaintToleration)(nil)
-	_ framework.NormalizePlugin = (*TaintToleration)(nil)
-	_ framework.RequeuePlugin   = (*TaintToleration)(nil)
+	_ fwk.FilterPlugin      = (*TaintToleration)(nil)
+	_ fwk.ScorePlugin       = (*TaintToleration)(nil)
+	_ fwk.EnqueueExtensions = (*TaintToleration)(nil)
 )
 
 // New returns the plugin.
-func New(framework.Handle) (framework.Plugin, error) { return &TaintToleration{}, nil }
+func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return &TaintToleration{}, nil
+}
 
 // Name returns the plugin's name.
 func (*TaintToleration) Name() string { return Name }
 
 // Filter rejects nodes with a hard taint that is not tolerated.
-func (*TaintToleration) Filter(ctx context.Context, _ *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
-	if !Tolerates(ctx, pod.Pod, node.Node) {
-		return framework.NewStatus(framework.UnschedulableAndUnresolvable, ErrReason)
+func (*TaintToleration) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if !Tolerates(ctx, pod, node.Node()) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReason)
 	}
 	return nil
 }
@@ -60,33 +64,33 @@ func Tolerates(ctx context.Context, pod *corev1.Pod, node *corev1.Node) bool {
 }
 
 // Score counts the soft taints that are not tolerated.
-func (*TaintToleration) Score(ctx context.Context, _ *framework.CycleState, pod *framework.PodInfo, node *framework.NodeInfo) (int64, *framework.Status) {
+func (*TaintToleration) Score(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	var count int64
-	for i := range node.Node.Spec.Taints {
-		t := &node.Node.Spec.Taints[i]
-		if t.Effect == corev1.TaintEffectPreferNoSchedule && !schedulinghelper.TolerationsTolerateTaint(klog.FromContext(ctx), pod.Pod.Spec.Tolerations, t, true) {
+	for i := range node.Node().Spec.Taints {
+		t := &node.Node().Spec.Taints[i]
+		if t.Effect == corev1.TaintEffectPreferNoSchedule && !schedulinghelper.TolerationsTolerateTaint(klog.FromContext(ctx), pod.Spec.Tolerations, t, true) {
 			count++
 		}
 	}
 	return count, nil
 }
 
+// ScoreExtensions implements fwk.ScorePlugin.
+func (t *TaintToleration) ScoreExtensions() fwk.ScoreExtensions { return t }
+
 // NormalizeScore makes fewer taints score higher.
-func (*TaintToleration) NormalizeScore(_ context.Context, _ *framework.CycleState, _ *framework.PodInfo, scores []framework.NodeScore) *framework.Status {
+func (*TaintToleration) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	framework.NormalizeReverse(scores)
 	return nil
 }
 
-// Requeue implements framework.Plugin: a node whose taints are tolerated now, or a toleration added to the pod.
-func (*TaintToleration) Requeue() []framework.Requeue {
-	return []framework.Requeue{
-		{
-			Event: framework.ClusterEvent{Resource: framework.Node, Action: framework.Add | framework.UpdateTaints},
-			Hint: func(ctx context.Context, pod *framework.PodInfo, _, new any) bool {
-				node := framework.AsNode(new)
-				return node == nil || Tolerates(ctx, pod.Pod, node)
-			},
-		},
-		{Event: framework.ClusterEvent{Resource: framework.PendingPod, Action: framework.UpdateTolerations}},
-	}
+// EventsToRegister implements fwk.EnqueueExtensions: a node whose taints are tolerated now, or a toleration added to the pod.
+func (*TaintToleration) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeTaint, framework.Hint(func(pod *corev1.Pod, _, new any) bool {
+			node := framework.AsNode(new)
+			return node == nil || Tolerates(ctx, pod, node)
+		})),
+		framework.Event(fwk.TargetPod, fwk.UpdatePodToleration, nil),
+	}, nil
 }

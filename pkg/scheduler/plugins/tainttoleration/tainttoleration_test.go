@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
-	"minik8s.io/minik8s/pkg/scheduler/framework"
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
 
@@ -78,21 +78,16 @@ func TestRequeue(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		pod      *corev1.Pod
-		event    framework.ClusterEvent
+		event    fwk.ClusterEvent
 		old, new any
 		want     bool
 	}{
-		{"taint removed", pt.Pod("p"), framework.ClusterEvent{Resource: framework.Node, Action: framework.UpdateTaints}, nil, pt.Node("a"), true},
-		{"still tainted", pt.Pod("p"), framework.ClusterEvent{Resource: framework.Node, Action: framework.UpdateTaints}, nil, pt.Node("a", pt.Taint("k", "", corev1.TaintEffectNoSchedule)), false},
+		{"taint removed", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, nil, pt.Node("a"), true},
+		{"still tainted", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, nil, pt.Node("a", pt.Taint("k", "", corev1.TaintEffectNoSchedule)), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := pt.NewHandle(nil)
-			got := false
-			for _, r := range pt.NewPlugin(t, h, New).(framework.RequeuePlugin).Requeue() {
-				if r.Event.Matches(tc.event) {
-					got = got || r.Hint == nil || r.Hint(t.Context(), framework.NewPodInfo(tc.pod), tc.old, tc.new)
-				}
-			}
+			got := pt.Helps(t, pt.NewPlugin(t, h, New), tc.pod, tc.event, tc.old, tc.new)
 			if got != tc.want {
 				t.Errorf("helps = %v, want %v", got, tc.want)
 			}

@@ -4,7 +4,6 @@
 package volumebinding
 
 import (
-	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,8 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
-
-	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
 // room knows where drivers that publish their capacity have some left (KEP 1472).
@@ -76,7 +73,7 @@ func isReached(c *storagev1.CSIStorageCapacity, node *corev1.Node) bool {
 }
 
 // hasMore is the hint for capacities: only one that is new or has grown helps.
-func hasMore(_ context.Context, _ *framework.PodInfo, old, new any) bool {
+func hasMore(_ *corev1.Pod, old, new any) bool {
 	before, ok := old.(*storagev1.CSIStorageCapacity)
 	if !ok || before == nil {
 		return true

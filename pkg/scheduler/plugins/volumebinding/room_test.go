@@ -69,7 +69,7 @@ func TestHasMore(t *testing.T) {
 		{"used up", capacity("a", "1Gi", ""), capacity("a", "500Mi", ""), false},
 		{"not known any more", capacity("a", "1Gi", ""), capacity("a", "", ""), false},
 	} {
-		if got := hasMore(t.Context(), nil, tc.old, tc.new); got != tc.want {
+		if got := hasMore(nil, tc.old, tc.new); got != tc.want {
 			t.Errorf("%s: may help is %t", tc.name, got)
 		}
 	}

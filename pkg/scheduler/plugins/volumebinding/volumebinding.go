@@ -17,13 +17,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/component-helpers/storage/ephemeral"
 	volumehelper "k8s.io/component-helpers/storage/volume"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
+	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
@@ -39,37 +43,41 @@ const (
 	filterKey  = "PreFilter" + Name
 	reserveKey = "Reserve" + Name
 
-	// bindTimeout bounds the wait for a provisioner, as upstream's default does.
-	bindTimeout = 10 * time.Minute
 	// pollInterval is for a look into the cache, no request.
 	pollInterval = 100 * time.Millisecond
 )
 
 // VolumeBinding is the plugin.
 type VolumeBinding struct {
-	handle  framework.Handle
+	handle  fwk.Handle
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
 	classes storagelisters.StorageClassLister
 	room    room
+	timeout time.Duration // bounds the wait for a provisioner
 
 	mu       sync.Mutex
 	promised map[string]string // guarded by mu; volume to the claim (namespace/name) it is reserved for
 }
 
 var (
-	_ framework.PreFilterPlugin = (*VolumeBinding)(nil)
-	_ framework.FilterPlugin    = (*VolumeBinding)(nil)
-	_ framework.ReservePlugin   = (*VolumeBinding)(nil)
-	_ framework.PreBindPlugin   = (*VolumeBinding)(nil)
-	_ framework.RequeuePlugin   = (*VolumeBinding)(nil)
+	_ fwk.PreFilterPlugin   = (*VolumeBinding)(nil)
+	_ fwk.FilterPlugin      = (*VolumeBinding)(nil)
+	_ fwk.ReservePlugin     = (*VolumeBinding)(nil)
+	_ fwk.PreBindPlugin     = (*VolumeBinding)(nil)
+	_ fwk.EnqueueExtensions = (*VolumeBinding)(nil)
 )
 
 // New returns the plugin.
-func New(h framework.Handle) (framework.Plugin, error) {
-	core, storage := h.Informers().Core().V1(), h.Informers().Storage().V1()
+func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	args, err := configuration.Args[configv1.VolumeBindingArgs](obj)
+	if err != nil {
+		return nil, err
+	}
+	core, storage := h.SharedInformerFactory().Core().V1(), h.SharedInformerFactory().Storage().V1()
 	return &VolumeBinding{
 		handle:   h,
+		timeout:  time.Duration(*args.BindTimeoutSeconds) * time.Second,
 		promised: map[string]string{},
 		claims:   core.PersistentVolumeClaims().Lister(),
 		volumes:  core.PersistentVolumes().Lister(),
@@ -85,20 +93,22 @@ func (*VolumeBinding) Name() string { return Name }
 type filterState struct {
 	bound   []*corev1.PersistentVolumeClaim
 	delayed []*corev1.PersistentVolumeClaim
+	// volumes are all there are, if any claim is delayed.
+	volumes []*corev1.PersistentVolume
 }
 
 // Clone returns s itself, which never changes.
-func (s *filterState) Clone() framework.StateData { return s }
+func (s *filterState) Clone() fwk.StateData { return s }
 
 // PreFilter reads the pod's claims and rejects the pod while one cannot be used.
-func (v *VolumeBinding) PreFilter(_ context.Context, state *framework.CycleState, pod *framework.PodInfo, _ *framework.Snapshot) (sets.Set[string], *framework.Status) {
+func (v *VolumeBinding) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	s := &filterState{}
-	for i := range pod.Pod.Spec.Volumes {
-		name, own := claimName(pod.Pod, &pod.Pod.Spec.Volumes[i])
+	for i := range pod.Spec.Volumes {
+		name, own := claimName(pod, &pod.Spec.Volumes[i])
 		if name == "" {
 			continue
 		}
-		claim, err := v.claims.PersistentVolumeClaims(pod.Pod.Namespace).Get(name)
+		claim, err := v.claims.PersistentVolumeClaims(pod.Namespace).Get(name)
 		if apierrors.IsNotFound(err) {
 			if own {
 				return nil, reject("waiting for ephemeral volume controller to create the persistentvolumeclaim %q", name)
@@ -106,21 +116,27 @@ func (v *VolumeBinding) PreFilter(_ context.Context, state *framework.CycleState
 			return nil, reject("persistentvolumeclaim %q not found", name)
 		}
 		if err != nil {
-			return nil, framework.AsStatus(fmt.Errorf("getting claim %q: %w", name, err))
+			return nil, fwk.AsStatus(fmt.Errorf("getting claim %q: %w", name, err))
 		}
-		if status := v.sort(s, pod.Pod, claim, own); !status.IsSuccess() {
+		if status := v.sort(s, pod, claim, own); !status.IsSuccess() {
 			return nil, status
 		}
 	}
 	if len(s.bound)+len(s.delayed) == 0 {
-		return nil, framework.NewStatus(framework.Skip)
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if len(s.delayed) > 0 {
+		var err error
+		if s.volumes, err = v.volumes.List(labels.Everything()); err != nil {
+			return nil, fwk.AsStatus(fmt.Errorf("listing volumes: %w", err))
+		}
 	}
 	state.Write(filterKey, s)
 	return nil, nil
 }
 
-func reject(format string, args ...any) *framework.Status {
-	return framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(format, args...))
+func reject(format string, args ...any) *fwk.Status {
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf(format, args...))
 }
 
 // claimName returns the claim behind a volume, and whether it is the pod's own.
@@ -135,7 +151,7 @@ func claimName(pod *corev1.Pod, vol *corev1.Volume) (name string, own bool) {
 }
 
 // sort puts a claim into s or says why the pod has to wait for it.
-func (v *VolumeBinding) sort(s *filterState, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, own bool) *framework.Status {
+func (v *VolumeBinding) sort(s *filterState, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, own bool) *fwk.Status {
 	switch {
 	case claim.Status.Phase == corev1.ClaimLost:
 		return reject("persistentvolumeclaim %q bound to non-existent persistentvolume %q", claim.Name, claim.Spec.VolumeName)
@@ -153,7 +169,7 @@ func (v *VolumeBinding) sort(s *filterState, pod *corev1.Pod, claim *corev1.Pers
 	}
 	delayed, err := volumehelper.IsDelayBindingMode(claim, v.classes)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return framework.AsStatus(fmt.Errorf("reading class of claim %q: %w", claim.Name, err))
+		return fwk.AsStatus(fmt.Errorf("reading class of claim %q: %w", claim.Name, err))
 	}
 	if !delayed || claim.Spec.VolumeName != "" {
 		return reject(ErrReasonUnbound)
@@ -167,9 +183,12 @@ func isBound(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" && (completed || claim.Status.Phase == corev1.ClaimBound)
 }
 
+// PreFilterExtensions implements fwk.PreFilterPlugin.
+func (*VolumeBinding) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
 // Filter rejects nodes that do not reach a bound volume, or on which a delayed
 // claim would get none.
-func (v *VolumeBinding) Filter(_ context.Context, state *framework.CycleState, _ *framework.PodInfo, node *framework.NodeInfo) *framework.Status {
+func (v *VolumeBinding) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	s, ok := framework.ReadState[*filterState](state, filterKey)
 	if !ok {
 		return nil
@@ -180,16 +199,16 @@ func (v *VolumeBinding) Filter(_ context.Context, state *framework.CycleState, _
 			return reject(ErrReasonMissing)
 		}
 		if err != nil {
-			return framework.AsStatus(fmt.Errorf("getting volume %q: %w", claim.Spec.VolumeName, err))
+			return fwk.AsStatus(fmt.Errorf("getting volume %q: %w", claim.Spec.VolumeName, err))
 		}
-		if volumehelper.CheckNodeAffinity(volume, node.Node.Labels) != nil {
+		if volumehelper.CheckNodeAffinity(volume, node.Node().Labels) != nil {
 			return reject(ErrReasonNodeConflict)
 		}
 	}
 	if len(s.delayed) == 0 {
 		return nil
 	}
-	_, status := v.decide(s.delayed, node.Node)
+	_, status := v.decide(s, node.Node())
 	return status
 }
 
@@ -201,14 +220,10 @@ type decision struct {
 }
 
 // decide finds a volume or a provisioner for each claim.
-func (v *VolumeBinding) decide(claims []*corev1.PersistentVolumeClaim, node *corev1.Node) ([]decision, *framework.Status) {
-	all, err := v.volumes.List(labels.Everything())
-	if err != nil {
-		return nil, framework.AsStatus(fmt.Errorf("listing volumes: %w", err))
-	}
+func (v *VolumeBinding) decide(s *filterState, node *corev1.Node) ([]decision, *fwk.Status) {
 	var out []decision
 	chosen := map[string]*corev1.PersistentVolume{}
-	for _, claim := range claims {
+	for _, claim := range s.delayed {
 		if selected, ok := claim.Annotations[volumehelper.AnnSelectedNode]; ok {
 			// Provisioning has begun for another node.
 			if selected != node.Name {
@@ -217,9 +232,9 @@ func (v *VolumeBinding) decide(claims []*corev1.PersistentVolumeClaim, node *cor
 			out = append(out, decision{claim: claim})
 			continue
 		}
-		volume, err := volumehelper.FindMatchingVolume(claim, v.unpromised(all, claim), node, chosen, false, true)
+		volume, err := volumehelper.FindMatchingVolume(claim, v.unpromised(s.volumes, claim), node, chosen, false, true)
 		if err != nil {
-			return nil, framework.AsStatus(fmt.Errorf("matching volumes to claim %q: %w", claim.Name, err))
+			return nil, fwk.AsStatus(fmt.Errorf("matching volumes to claim %q: %w", claim.Name, err))
 		}
 		if volume != nil {
 			chosen[volume.Name] = volume
@@ -232,7 +247,7 @@ func (v *VolumeBinding) decide(claims []*corev1.PersistentVolumeClaim, node *cor
 		}
 		enough, err := v.room.enough(claim, class, node)
 		if err != nil {
-			return nil, framework.AsStatus(err)
+			return nil, fwk.AsStatus(err)
 		}
 		if !enough {
 			return nil, reject(ErrReasonNoSpace)
@@ -279,19 +294,19 @@ func reaches(terms []corev1.TopologySelectorTerm, node *corev1.Node) bool {
 type promises []decision
 
 // Clone returns p itself, which never changes.
-func (p promises) Clone() framework.StateData { return p }
+func (p promises) Clone() fwk.StateData { return p }
 
 // Reserve decides for the chosen node and keeps the volumes for the pod.
-func (v *VolumeBinding) Reserve(_ context.Context, state *framework.CycleState, _ *framework.PodInfo, node string) *framework.Status {
+func (v *VolumeBinding) Reserve(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node string) *fwk.Status {
 	s, ok := framework.ReadState[*filterState](state, filterKey)
 	if !ok || len(s.delayed) == 0 {
 		return nil
 	}
-	info := v.handle.Snapshot().Get(node)
-	if info == nil {
-		return framework.AsStatus(fmt.Errorf("node %q is not in the snapshot", node))
+	info, err := v.handle.SnapshotSharedLister().NodeInfos().Get(node)
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("looking up the chosen node: %w", err))
 	}
-	decisions, status := v.decide(s.delayed, info.Node)
+	decisions, status := v.decide(s, info.Node())
 	if !status.IsSuccess() {
 		return status
 	}
@@ -307,7 +322,7 @@ func (v *VolumeBinding) Reserve(_ context.Context, state *framework.CycleState, 
 }
 
 // Unreserve lets others have the volumes.
-func (v *VolumeBinding) Unreserve(_ context.Context, state *framework.CycleState, _ *framework.PodInfo, _ string) {
+func (v *VolumeBinding) Unreserve(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ string) {
 	if decisions, ok := framework.ReadState[promises](state, reserveKey); ok {
 		v.release(decisions)
 	}
@@ -323,25 +338,33 @@ func (v *VolumeBinding) release(decisions promises) {
 	}
 }
 
+// PreBindPreFlight implements fwk.PreBindPlugin.
+func (*VolumeBinding) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	if _, ok := framework.ReadState[promises](state, reserveKey); !ok {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return &fwk.PreBindPreFlightResult{AllowParallel: true}, nil
+}
+
 // PreBind binds volumes, asks provisioners for the missing ones, and waits until
 // all claims are bound.
-func (v *VolumeBinding) PreBind(ctx context.Context, state *framework.CycleState, _ *framework.PodInfo, node string) *framework.Status {
+func (v *VolumeBinding) PreBind(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, node string) *fwk.Status {
 	decisions, ok := framework.ReadState[promises](state, reserveKey)
 	if !ok {
 		return nil
 	}
-	core := v.handle.Client().CoreV1()
+	core := v.handle.ClientSet().CoreV1()
 	for _, d := range decisions {
 		if d.volume != nil {
 			volume, dirty, err := volumehelper.GetBindVolumeToClaim(d.volume, d.claim)
 			if err != nil {
-				return framework.AsStatus(fmt.Errorf("binding volume %q: %w", d.volume.Name, err))
+				return fwk.AsStatus(fmt.Errorf("binding volume %q: %w", d.volume.Name, err))
 			}
 			if !dirty {
 				continue
 			}
 			if _, err := core.PersistentVolumes().Update(ctx, volume, metav1.UpdateOptions{}); err != nil {
-				return framework.AsStatus(fmt.Errorf("binding volume %q: %w", d.volume.Name, err))
+				return fwk.AsStatus(fmt.Errorf("binding volume %q: %w", d.volume.Name, err))
 			}
 			continue
 		}
@@ -351,14 +374,14 @@ func (v *VolumeBinding) PreBind(ctx context.Context, state *framework.CycleState
 		claim := d.claim.DeepCopy()
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volumehelper.AnnSelectedNode, node)
 		if _, err := core.PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{}); err != nil {
-			return framework.AsStatus(fmt.Errorf("selecting node of claim %q: %w", claim.Name, err))
+			return fwk.AsStatus(fmt.Errorf("selecting node of claim %q: %w", claim.Name, err))
 		}
 	}
-	err := wait.PollUntilContextTimeout(ctx, pollInterval, bindTimeout, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, v.timeout, true, func(context.Context) (bool, error) {
 		return v.allBound(decisions)
 	})
 	if err != nil {
-		return framework.AsStatus(fmt.Errorf("binding volumes: %w", err))
+		return fwk.AsStatus(fmt.Errorf("binding volumes: %w", err))
 	}
 	v.release(decisions)
 	return nil
@@ -382,28 +405,25 @@ func (v *VolumeBinding) allBound(decisions promises) (bool, error) {
 	return true, nil
 }
 
-// Requeue implements framework.Plugin: anything that gives a claim, a volume or a node that reaches it.
-func (*VolumeBinding) Requeue() []framework.Requeue {
-	return []framework.Requeue{
-		{
-			Event: framework.ClusterEvent{Resource: framework.PersistentVolumeClaim, Action: framework.Add | framework.Update},
-			Hint: func(_ context.Context, pod *framework.PodInfo, _, new any) bool {
-				claim, ok := new.(*corev1.PersistentVolumeClaim)
-				if !ok {
+// EventsToRegister implements fwk.EnqueueExtensions: anything that gives a claim, a volume or a node that reaches it.
+func (*VolumeBinding) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		framework.Event(fwk.PersistentVolumeClaim, fwk.Add|fwk.Update, framework.Hint(func(pod *corev1.Pod, _, new any) bool {
+			claim, ok := new.(*corev1.PersistentVolumeClaim)
+			if !ok {
+				return true
+			}
+			for i := range pod.Spec.Volumes {
+				if name, _ := claimName(pod, &pod.Spec.Volumes[i]); name == claim.Name && claim.Namespace == pod.Namespace {
 					return true
 				}
-				for i := range pod.Pod.Spec.Volumes {
-					if name, _ := claimName(pod.Pod, &pod.Pod.Spec.Volumes[i]); name == claim.Name && claim.Namespace == pod.Pod.Namespace {
-						return true
-					}
-				}
-				return false
-			},
-		},
-		{Event: framework.ClusterEvent{Resource: framework.PersistentVolume, Action: framework.Add | framework.Update}},
-		{Event: framework.ClusterEvent{Resource: framework.CSIDriver, Action: framework.Update | framework.Delete}},
-		{Event: framework.ClusterEvent{Resource: framework.CSIStorageCapacity, Action: framework.Add | framework.Update}, Hint: hasMore},
-		{Event: framework.ClusterEvent{Resource: framework.StorageClass, Action: framework.Add | framework.Update}},
-		{Event: framework.ClusterEvent{Resource: framework.Node, Action: framework.Add | framework.UpdateLabels}},
-	}
+			}
+			return false
+		})),
+		framework.Event(fwk.PersistentVolume, fwk.Add|fwk.Update, nil),
+		framework.Event(fwk.CSIDriver, fwk.Update|fwk.Delete, nil),
+		framework.Event(fwk.CSIStorageCapacity, fwk.Add|fwk.Update, framework.Hint(hasMore)),
+		framework.Event(fwk.StorageClass, fwk.Add|fwk.Update, nil),
+		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeLabel, nil),
+	}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	volumehelper "k8s.io/component-helpers/storage/volume"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
@@ -87,12 +88,12 @@ func TestReserve_TwoPodsOneVolume(t *testing.T) {
 	h := pt.NewHandle(pt.Nodes([]*corev1.Node{pt.Node("a")}),
 		claim("c", "k", ""), claim("d", "k", ""), class("k", volumehelper.NotSupportedProvisioner, late), volume("v", "k", "a"))
 	p := pt.NewPlugin(t, h, New).(*VolumeBinding)
-	first, state := framework.NewPodInfo(pt.Pod("p", pt.Claim("c"))), framework.NewCycleState()
-	if _, s := p.PreFilter(t.Context(), state, first, h.State); !s.IsSuccess() {
-		t.Fatal(s.Err())
+	first, state := pt.Pod("p", pt.Claim("c")), framework.NewCycleState(nil)
+	if _, s := p.PreFilter(t.Context(), state, first, h.Snapshot.Nodes()); !s.IsSuccess() {
+		t.Fatal(s.AsError())
 	}
 	if s := p.Reserve(t.Context(), state, first, "a"); !s.IsSuccess() {
-		t.Fatal(s.Err())
+		t.Fatal(s.AsError())
 	}
 	second := pt.Pod("q", pt.Claim("d"))
 	if got := pt.Filter(t, h, p, second); got["a"] != ErrReasonNoVolume {
@@ -108,16 +109,16 @@ func TestPreBind_SelectsNode(t *testing.T) {
 	const late = storagev1.VolumeBindingWaitForFirstConsumer
 	h := pt.NewHandle(pt.Nodes([]*corev1.Node{pt.Node("a")}), claim("c", "k", ""), class("k", "p", late))
 	p := pt.NewPlugin(t, h, New).(*VolumeBinding)
-	pod, state := framework.NewPodInfo(pt.Pod("p", pt.Claim("c"))), framework.NewCycleState()
-	if _, s := p.PreFilter(t.Context(), state, pod, h.State); !s.IsSuccess() {
-		t.Fatal(s.Err())
+	pod, state := pt.Pod("p", pt.Claim("c")), framework.NewCycleState(nil)
+	if _, s := p.PreFilter(t.Context(), state, pod, h.Snapshot.Nodes()); !s.IsSuccess() {
+		t.Fatal(s.AsError())
 	}
 	if s := p.Reserve(t.Context(), state, pod, "a"); !s.IsSuccess() {
-		t.Fatal(s.Err())
+		t.Fatal(s.AsError())
 	}
-	done := make(chan *framework.Status, 1)
+	done := make(chan *fwk.Status, 1)
 	go func() { done <- p.PreBind(t.Context(), state, pod, "a") }()
-	claims := h.ClientSet.CoreV1().PersistentVolumeClaims("default")
+	claims := h.Fake.CoreV1().PersistentVolumeClaims("default")
 	w, err := claims.Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -137,6 +138,6 @@ func TestPreBind_SelectsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := <-done; !s.IsSuccess() {
-		t.Error(s.Err())
+		t.Error(s.AsError())
 	}
 }

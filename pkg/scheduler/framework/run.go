@@ -1,0 +1,457 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// maxPermitWait bounds what a Permit plugin may ask for.
+const maxPermitWait = 15 * time.Minute
+
+// RunPreEnqueue returns the first refusal.
+func (p *Profile) RunPreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status {
+	for _, x := range p.preEnqueue {
+		if s := x.plugin.PreEnqueue(ctx, pod); !s.IsSuccess() {
+			return s.WithPlugin(x.name)
+		}
+	}
+	return nil
+}
+
+// RunPreFilter runs all PreFilter plugins. The result is nil if all nodes are
+// possible; narrowed names the plugins that know better.
+func (p *Profile) RunPreFilter(ctx context.Context, state *CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (result *fwk.PreFilterResult, narrowed sets.Set[string], status *fwk.Status) {
+	narrowed = sets.New[string]()
+	skip := sets.New[string]()
+	for _, x := range p.preFilter {
+		r, s := x.plugin.PreFilter(ctx, state, pod, nodes)
+		if s.IsSkip() {
+			skip.Insert(x.name)
+			continue
+		}
+		if !s.IsSuccess() {
+			return nil, narrowed, s.WithPlugin(x.name)
+		}
+		if r.AllNodes() {
+			continue
+		}
+		narrowed.Insert(x.name)
+		result = result.Merge(r)
+		if len(result.NodeNames) == 0 {
+			by := sets.List(narrowed)
+			msg := fmt.Sprintf("node(s) didn't satisfy plugin(s) %v simultaneously", by)
+			if len(by) == 1 {
+				msg = fmt.Sprintf("node(s) didn't satisfy plugin %v", by[0])
+			}
+			return result, narrowed, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, msg).WithPlugin(x.name)
+		}
+	}
+	state.SetSkipFilterPlugins(skip)
+	state.filters = make([]named[fwk.FilterPlugin], 0, len(p.filter))
+	for _, x := range p.filter {
+		if !skip.Has(x.name) {
+			state.filters = append(state.filters, x)
+		}
+	}
+	return result, narrowed, nil
+}
+
+// RunFilterPlugins returns the first rejection of a node.
+func (p *Profile) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	filters, skip := p.filter, sets.Set[string](nil)
+	if c, ok := state.(*CycleState); ok && c.filters != nil {
+		filters = c.filters
+	} else {
+		skip = state.GetSkipFilterPlugins()
+	}
+	for i := range filters {
+		x := &filters[i]
+		if len(skip) > 0 && skip.Has(x.name) {
+			continue
+		}
+		if s := x.plugin.Filter(ctx, state, pod, node); !s.IsSuccess() {
+			return s.WithPlugin(x.name)
+		}
+	}
+	return nil
+}
+
+// RunFilterPluginsWithNominatedPods filters a node as if the nominated pods of at
+// least the pod's priority ran on it, and then without them: the former keeps the
+// room they wait for, the latter keeps an affinity from resting on pods that may
+// never arrive.
+func (p *Profile) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	var with []fwk.PodInfo
+	for _, n := range p.Nominator.NominatedPodsForNode(node.Node().Name) {
+		if priority(n.GetPod()) >= priority(pod) && n.GetPod().UID != pod.UID {
+			with = append(with, n)
+		}
+	}
+	if len(with) > 0 {
+		tried, trial := node.Snapshot(), state.Clone()
+		for _, n := range with {
+			tried.AddPodInfo(n)
+			if s := p.RunPreFilterExtensionAddPod(ctx, trial, pod, n, tried); !s.IsSuccess() {
+				return s
+			}
+		}
+		if s := p.RunFilterPlugins(ctx, trial, pod, tried); !s.IsSuccess() {
+			return s
+		}
+	}
+	return p.RunFilterPlugins(ctx, state, pod, node)
+}
+
+func priority(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+// RunPreFilterExtensionAddPod tells the plugins that added is on node now.
+func (p *Profile) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return p.extend(state, "AddPod", func(x fwk.PreFilterExtensions) *fwk.Status { return x.AddPod(ctx, state, pod, added, node) })
+}
+
+// RunPreFilterExtensionRemovePod tells the plugins that removed is no longer on node.
+func (p *Profile) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return p.extend(state, "RemovePod", func(x fwk.PreFilterExtensions) *fwk.Status { return x.RemovePod(ctx, state, pod, removed, node) })
+}
+
+func (p *Profile) extend(state fwk.CycleState, what string, f func(fwk.PreFilterExtensions) *fwk.Status) *fwk.Status {
+	skip := state.GetSkipFilterPlugins()
+	for _, x := range p.preFilter {
+		extensions := x.plugin.PreFilterExtensions()
+		if extensions == nil || skip.Has(x.name) {
+			continue
+		}
+		if s := f(extensions); !s.IsSuccess() {
+			return fwk.AsStatus(fmt.Errorf("running %s on PreFilter plugin %q: %w", what, x.name, s.AsError())).WithPlugin(x.name)
+		}
+	}
+	return nil
+}
+
+// RunPostFilter asks the plugins for a way out and returns the first success.
+// The messages of all that failed are joined.
+func (p *Profile) RunPostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	var messages []string
+	var result *fwk.PostFilterResult
+	code := fwk.Unschedulable
+	for _, x := range p.postFilter {
+		r, s := x.plugin.PostFilter(ctx, state, pod, statuses)
+		if s.IsSuccess() {
+			return r, s
+		}
+		if !s.IsRejected() {
+			return r, fwk.AsStatus(s.AsError()).WithPlugin(x.name)
+		}
+		if r != nil && r.Mode() != fwk.ModeNoop && result == nil {
+			result = r
+		}
+		if s.Code() == fwk.UnschedulableAndUnresolvable {
+			code = s.Code()
+		}
+		messages = append(messages, s.Reasons()...)
+		if code == fwk.UnschedulableAndUnresolvable {
+			break
+		}
+	}
+	return result, fwk.NewStatus(code, strings.Join(messages, ", "))
+}
+
+// RunPreScorePlugins prepares scoring.
+func (p *Profile) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	skip := sets.New[string]()
+	for _, x := range p.preScore {
+		s := x.plugin.PreScore(ctx, state, pod, nodes)
+		if s.IsSkip() {
+			skip.Insert(x.name)
+		} else if !s.IsSuccess() {
+			return fwk.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", x.name, s.AsError())).WithPlugin(x.name)
+		}
+	}
+	state.SetSkipScorePlugins(skip)
+	return nil
+}
+
+// Score returns the weighted sum of all plugins' normalised scores, in the order
+// of nodes, each added to what is in total already.
+func (p *Profile) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo, total []int64) *fwk.Status {
+	_, _, status := p.scores(ctx, state, pod, nodes, total, false)
+	return status
+}
+
+// RunScorePlugins returns the scores in detail.
+func (p *Profile) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
+	total := make([]int64, len(nodes))
+	raw, scores, status := p.scores(ctx, state, pod, nodes, total, true)
+	if !status.IsSuccess() {
+		return nil, status
+	}
+	out := make([]fwk.NodePluginScores, len(nodes))
+	for n := range nodes {
+		out[n] = fwk.NodePluginScores{Name: nodes[n].Node().Name, TotalScore: total[n]}
+		for i := range scores {
+			out[n].RawScores = append(out[n].RawScores, fwk.PluginScore{Name: scores[i].name, Score: raw[i][n].Score})
+			out[n].Scores = append(out[n].Scores, fwk.PluginScore{Name: scores[i].name, Score: scores[i].scores[n].Score * scores[i].weight})
+		}
+	}
+	return out, nil
+}
+
+type pluginScores struct {
+	named[fwk.ScorePlugin]
+	scores fwk.NodeScoreList
+}
+
+func (p *Profile) scores(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo, total []int64, keepRaw bool) (raw []fwk.NodeScoreList, all []pluginScores, status *fwk.Status) {
+	skip := state.GetSkipScorePlugins()
+	for _, x := range p.score {
+		if !skip.Has(x.name) {
+			all = append(all, pluginScores{x, nil})
+		}
+	}
+	// One piece of memory for all plugins.
+	room := make(fwk.NodeScoreList, len(nodes)*len(all))
+	for i := range all {
+		all[i].scores = room[i*len(nodes) : (i+1)*len(nodes)]
+	}
+	var mu sync.Mutex
+	p.Parallel.ForEach(len(nodes), func(n int) bool {
+		name := nodes[n].Node().Name
+		for i := range all {
+			v, s := all[i].plugin.Score(ctx, state, pod, nodes[n])
+			if !s.IsSuccess() {
+				mu.Lock()
+				defer mu.Unlock()
+				status = fwk.AsStatus(fmt.Errorf("running Score plugin %q: %w", all[i].name, s.AsError())).WithPlugin(all[i].name)
+				return false
+			}
+			all[i].scores[n] = fwk.NodeScore{Name: name, Score: v}
+		}
+		return true
+	})
+	if status != nil {
+		return nil, nil, status
+	}
+	for _, x := range all {
+		if keepRaw {
+			raw = append(raw, slices.Clone(x.scores))
+		}
+		if extensions := x.plugin.ScoreExtensions(); extensions != nil {
+			if s := extensions.NormalizeScore(ctx, state, pod, x.scores); !s.IsSuccess() {
+				return nil, nil, fwk.AsStatus(fmt.Errorf("running NormalizeScore plugin %q: %w", x.name, s.AsError())).WithPlugin(x.name)
+			}
+		}
+		for n, v := range x.scores {
+			if v.Score < fwk.MinScore || v.Score > fwk.MaxScore {
+				return nil, nil, fwk.AsStatus(fmt.Errorf("plugin %q returns an invalid score %v, it should in the range of [%v, %v] after normalizing", x.name, v.Score, fwk.MinScore, fwk.MaxScore))
+			}
+			total[n] += v.Score * x.weight
+		}
+	}
+	return raw, all, nil
+}
+
+// RunReservePluginsReserve reserves in order; the caller gives everything back
+// upon a failure.
+func (p *Profile) RunReservePluginsReserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	for _, x := range p.reserve {
+		if s := x.plugin.Reserve(ctx, state, pod, node); !s.IsSuccess() {
+			return failure("Reserve", x.name, s)
+		}
+	}
+	return nil
+}
+
+// RunReservePluginsUnreserve gives back in reverse order.
+func (p *Profile) RunReservePluginsUnreserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
+	for _, x := range slices.Backward(p.reserve) {
+		x.plugin.Unreserve(ctx, state, pod, node)
+	}
+}
+
+// failure keeps a rejection as it is and tells of any other failure where it was.
+func failure(point, plugin string, s *fwk.Status) *fwk.Status {
+	if s.IsRejected() {
+		return s.WithPlugin(plugin)
+	}
+	return fwk.AsStatus(fmt.Errorf("running %s plugin %q: %w", point, plugin, cause(s))).WithPlugin(plugin)
+}
+
+// cause is never nil: a code that has no place at a point is a failure too.
+func cause(s *fwk.Status) error {
+	if err := s.AsError(); err != nil {
+		return err
+	}
+	return fmt.Errorf("unexpected status %v: %s", s.Code(), s.Message())
+}
+
+// RunPermit asks the Permit plugins. If one of them lets the pod wait, the pod is
+// among the waiting ones when this returns, and WaitOnPermit must follow.
+func (p *Profile) RunPermit(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	timeouts := map[string]time.Duration{}
+	for _, x := range p.permit {
+		s, d := x.plugin.Permit(ctx, state, pod, node)
+		switch {
+		case s.IsSuccess():
+		case s.IsWait():
+			timeouts[x.name] = min(d, maxPermitWait)
+		default:
+			return failure("Permit", x.name, s)
+		}
+	}
+	if len(timeouts) == 0 {
+		return nil
+	}
+	p.Waiting.add(newWaitingPod(pod, timeouts))
+	return fwk.NewStatus(fwk.Wait, fmt.Sprintf("one or more plugins asked to wait and no plugin rejected pod %q", pod.Name))
+}
+
+// WaitOnPermit waits for the verdict on a pod that waits.
+func (p *Profile) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Status {
+	w := p.Waiting.get(pod.UID)
+	if w == nil {
+		return nil
+	}
+	defer p.Waiting.remove(pod.UID)
+	stop := context.AfterFunc(ctx, func() { w.Preempt("", "the scheduler ends") })
+	defer stop()
+	return <-w.verdict
+}
+
+// RunPreBindPreFlight tells whether any plugin has something to do before the
+// pod is bound; those that have nothing are skipped by RunPreBind.
+func (p *Profile) RunPreBindPreFlight(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (busy bool, status *fwk.Status) {
+	skip, parallel := sets.New[string](), sets.New[string]()
+	for _, x := range p.preBind {
+		r, s := x.plugin.PreBindPreFlight(ctx, state, pod, node)
+		if s.IsSkip() {
+			skip.Insert(x.name)
+		} else if !s.IsSuccess() {
+			return false, fwk.AsStatus(fmt.Errorf("running PreBindPreFlight %q: %w", x.name, cause(s))).WithPlugin(x.name)
+		}
+		if r != nil && r.AllowParallel {
+			parallel.Insert(x.name)
+		}
+	}
+	state.SetSkipPreBindPlugins(skip)
+	state.SetParallelPreBindPlugins(parallel)
+	return skip.Len() < len(p.preBind), nil
+}
+
+// RunPreBind does what must be done before the pod is bound. Neighbours that
+// allow it run at once.
+func (p *Profile) RunPreBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	skip, parallel := state.GetSkipPreBindPlugins(), state.GetParallelPreBindPlugins()
+	for i := 0; i < len(p.preBind); {
+		end := i + 1
+		for parallel.Has(p.preBind[i].name) && end < len(p.preBind) && parallel.Has(p.preBind[end].name) {
+			end++
+		}
+		group := p.preBind[i:end]
+		i = end
+		statuses := make([]*fwk.Status, len(group))
+		var running sync.WaitGroup
+		for k, x := range group {
+			if skip.Has(x.name) {
+				continue
+			}
+			running.Go(func() {
+				if s := x.plugin.PreBind(ctx, state, pod, node); !s.IsSuccess() {
+					statuses[k] = failure("PreBind", x.name, s)
+				}
+			})
+		}
+		running.Wait()
+		for _, s := range statuses {
+			if s != nil {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+// RunBind binds the pod by the first plugin that does not skip it.
+func (p *Profile) RunBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	for _, x := range p.bind {
+		s := x.plugin.Bind(ctx, state, pod, node)
+		switch {
+		case s.IsSkip():
+		case s.IsSuccess():
+			return nil
+		default:
+			return failure("Bind", x.name, s)
+		}
+	}
+	return fwk.AsStatus(errors.New("all Bind plugins skipped the pod"))
+}
+
+// RunPostBind tells the plugins that the pod is bound.
+func (p *Profile) RunPostBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
+	for _, x := range p.postBind {
+		x.plugin.PostBind(ctx, state, pod, node)
+	}
+}
+
+// SignPod implements fwk.Handle: pods of the same signature fit and score the
+// same. It is nil if a plugin of the profile cannot tell.
+func (p *Profile) SignPod(ctx context.Context, pod *corev1.Pod) fwk.PodSignature {
+	if !p.signs {
+		return nil
+	}
+	fragments := map[string]any{}
+	for _, x := range p.sign {
+		list, s := x.plugin.SignPod(ctx, pod)
+		if !s.IsSuccess() {
+			return nil
+		}
+		for _, f := range list {
+			fragments[f.Key] = f.Value
+		}
+	}
+	signature, err := json.Marshal(fragments)
+	if err != nil {
+		return nil
+	}
+	return signature
+}
+
+// NormalizeReverse scales raw scores to [0, fwk.MaxScore] such that the highest
+// raw score is worth nothing: for plugins that count what is bad.
+func NormalizeReverse(scores fwk.NodeScoreList) {
+	Normalize(scores)
+	for i := range scores {
+		scores[i].Score = fwk.MaxScore - scores[i].Score
+	}
+}
+
+// Normalize scales raw, non-negative scores such that the highest becomes fwk.MaxScore.
+func Normalize(scores fwk.NodeScoreList) {
+	var top int64
+	for i := range scores {
+		top = max(top, scores[i].Score)
+	}
+	if top == 0 {
+		return
+	}
+	for i := range scores {
+		scores[i].Score = scores[i].Score * fwk.MaxScore / top
+	}
+}

@@ -1,0 +1,62 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// NewInformers returns informers that keep no more than the scheduler needs: no
+// pod that has ended, and no record of who wrote which field.
+func NewInformers(client kubernetes.Interface) informers.SharedInformerFactory {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim))
+	factory.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		running := fields.AndSelectors(
+			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))
+		informer := coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, resync,
+			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+			func(o *metav1.ListOptions) { o.FieldSelector = running.String() })
+		// An error would mean that the informer runs already.
+		_ = informer.SetTransform(trim)
+		return informer
+	})
+	return factory
+}
+
+func trim(obj any) (any, error) {
+	if o, err := meta.Accessor(obj); err == nil {
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+// csiNodes implements fwk.CSIManager. Asking for the lister is what registers its
+// informer.
+type csiNodes struct {
+	factory informers.SharedInformerFactory
+}
+
+func (c csiNodes) CSINodes() fwk.CSINodeLister {
+	return csiNodeLister{c.factory.Storage().V1().CSINodes().Lister()}
+}
+
+type csiNodeLister struct{ storagelisters.CSINodeLister }
+
+func (l csiNodeLister) List() ([]*storagev1.CSINode, error) {
+	return l.CSINodeLister.List(labels.Everything())
+}
