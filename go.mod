@@ -54,6 +54,7 @@ require (
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/kube-aggregator v0.37.2
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad
+	k8s.io/kube-scheduler v0.37.2
 	k8s.io/kubectl v0.37.2
 	k8s.io/kubelet v0.37.2
 	k8s.io/metrics v0.37.2
@@ -72,7 +73,6 @@ require (
 
 require (
 	github.com/moby/sys/mountinfo v0.7.2 // indirect
-	k8s.io/kube-scheduler v0.37.2 // indirect
 )
 
 require (

@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	configv1 "k8s.io/kube-scheduler/config/v1"
-	"k8s.io/utils/ptr"
 
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
@@ -373,7 +372,7 @@ func TestNew_RejectsBadConfig(t *testing.T) {
 		want string
 	}{
 		{"no client", Config{}, "scheduler needs a client and informers"},
-		{"percentage", Config{Client: client, Informers: factory, Configuration: &configv1.KubeSchedulerConfiguration{PercentageOfNodesToScore: ptr.To(int32(101))}},
+		{"percentage", Config{Client: client, Informers: factory, Configuration: &configv1.KubeSchedulerConfiguration{PercentageOfNodesToScore: new(int32(101))}},
 			"scheduler configuration: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]"},
 		{"no identity", Config{Client: client, Informers: factory, Configuration: leading()}, "leader election needs an identity"},
 	} {
@@ -387,7 +386,7 @@ func TestNew_RejectsBadConfig(t *testing.T) {
 
 func leading() *configv1.KubeSchedulerConfiguration {
 	c := &configv1.KubeSchedulerConfiguration{}
-	c.LeaderElection.LeaderElect = ptr.To(true)
+	c.LeaderElection.LeaderElect = new(true)
 	return c
 }
 

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	configv1 "k8s.io/kube-scheduler/config/v1"
-	"k8s.io/utils/ptr"
 )
 
 // Args returns a plugin's arguments with defaults filled in; those of no
@@ -76,7 +75,7 @@ func or[T any](value *T, otherwise T) *T {
 	if value != nil {
 		return value
 	}
-	return ptr.To(otherwise)
+	return new(otherwise)
 }
 
 // defaultResources are CPU and memory; a weight that is not given is one.

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/sets"
 	configv1 "k8s.io/kube-scheduler/config/v1"
-	"k8s.io/utils/ptr"
 )
 
 // Parse reads a configuration from YAML or JSON. A field that does not exist or is
@@ -46,7 +45,7 @@ func DefaultPlugins() *configv1.Plugins {
 	plugin := func(name string, weight int32) configv1.Plugin {
 		p := configv1.Plugin{Name: name}
 		if weight > 0 {
-			p.Weight = ptr.To(weight)
+			p.Weight = new(weight)
 		}
 		return p
 	}

@@ -82,7 +82,7 @@ func validateArgs(path *field.Path, args any) field.ErrorList {
 	switch a := args.(type) {
 	case *configv1.DefaultPreemptionArgs:
 		errs := percentage(path.Child("minCandidateNodesPercentage"), a.MinCandidateNodesPercentage)
-		errs = append(errs, within(path.Child("minCandidateNodesAbsolute"), int64(*a.MinCandidateNodesAbsolute), 0, 1<<31-1)...)
+		errs = append(errs, upTo(path.Child("minCandidateNodesAbsolute"), int64(*a.MinCandidateNodesAbsolute), 1<<31-1)...)
 		if *a.MinCandidateNodesPercentage == 0 && *a.MinCandidateNodesAbsolute == 0 {
 			errs = append(errs, field.Invalid(path.Child("minCandidateNodesPercentage"), 0, "cannot be zero at the same time as minCandidateNodesAbsolute"))
 		}
@@ -92,7 +92,7 @@ func validateArgs(path *field.Path, args any) field.ErrorList {
 			return field.ErrorList{field.Invalid(path.Child("filterTimeout"), a.FilterTimeout.String(), "must not be negative")}
 		}
 	case *configv1.InterPodAffinityArgs:
-		return within(path.Child("hardPodAffinityWeight"), int64(*a.HardPodAffinityWeight), 0, 100)
+		return upTo(path.Child("hardPodAffinityWeight"), int64(*a.HardPodAffinityWeight), 100)
 	case *configv1.NodeAffinityArgs:
 		return validateNodeAffinity(path.Child("addedAffinity"), a.AddedAffinity)
 	case *configv1.NodeResourcesBalancedAllocationArgs:
@@ -112,9 +112,10 @@ func validateArgs(path *field.Path, args any) field.ErrorList {
 	return nil
 }
 
-func within(path *field.Path, value, low, high int64) field.ErrorList {
-	if value < low || value > high {
-		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("not in valid range [%d-%d]", low, high))}
+// upTo checks that a value is not negative and at most high.
+func upTo(path *field.Path, value, high int64) field.ErrorList {
+	if value < 0 || value > high {
+		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("not in valid range [0-%d]", high))}
 	}
 	return nil
 }
@@ -191,8 +192,8 @@ func validateShape(path *field.Path, shape []configv1.UtilizationShapePoint) fie
 	}
 	var errs field.ErrorList
 	for i, p := range shape {
-		errs = append(errs, within(path.Index(i).Child("utilization"), int64(p.Utilization), 0, 100)...)
-		errs = append(errs, within(path.Index(i).Child("score"), int64(p.Score), 0, 10)...)
+		errs = append(errs, upTo(path.Index(i).Child("utilization"), int64(p.Utilization), 100)...)
+		errs = append(errs, upTo(path.Index(i).Child("score"), int64(p.Score), 10)...)
 		if i > 0 && p.Utilization <= shape[i-1].Utilization {
 			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization, "utilization values must be sorted in increasing order"))
 		}
