@@ -71,9 +71,7 @@ require (
 	tags.cncf.io/container-device-interface/specs-go v1.1.1
 )
 
-require (
-	github.com/moby/sys/mountinfo v0.7.2 // indirect
-)
+require github.com/moby/sys/mountinfo v0.7.2 // indirect
 
 require (
 	cel.dev/expr v0.25.2 // indirect

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -268,7 +269,9 @@ func (c *Cluster) startScheduler() error {
 		return err
 	}
 	shared := informers.NewSharedInformerFactory(client, 0)
-	s, err := scheduler.New(scheduler.Config{Client: client, Informers: shared, InitialBackoff: 50 * time.Millisecond, MaxBackoff: time.Second})
+	s, err := scheduler.New(scheduler.Config{Client: client, Informers: shared, Configuration: &configv1.KubeSchedulerConfiguration{
+		PodMaxBackoffSeconds: new(int64(1)),
+	}})
 	if err != nil {
 		return err
 	}
