@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -76,8 +77,10 @@ type runner struct {
 	services    netip.Prefix
 	fleet       *fleet
 	dnsMetrics  *dns.Metrics
-	metrics     *metrics.Collector
-	machine     atomic.Pointer[kubelet.Kubelet] // of the first node, once it is made
+	// schedulerMetrics are those of the scheduler that runs; a scheduler registers them when it is built.
+	schedulerMetrics *prometheus.Registry
+	metrics          *metrics.Collector
+	machine          atomic.Pointer[kubelet.Kubelet] // of the first node, once it is made
 }
 
 // run is the boot order. Each part ends when ctx does; the first that fails ends all others.
@@ -322,7 +325,7 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 	if r.metrics, err = r.newMetrics(); err != nil {
 		return nil, err
 	}
-	r.dnsMetrics = dns.NewMetrics()
+	r.dnsMetrics, r.schedulerMetrics = dns.NewMetrics(), prometheus.NewRegistry()
 	return apiserver.New(apiserver.Config{
 		Backend:          r.backend,
 		Listener:         r.listener,
@@ -343,7 +346,7 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 		Components:          map[string]registry.Check{"controller-manager": alive, "scheduler": alive},
 		Authentication:      authentication.Config{RequestHeader: headers, BootstrapTokens: true, RemovedNodes: true, OwnCertificate: r.credentials.own},
 		Policy:              policy.AddOns(),
-		Handlers:            map[string]http.Handler{controllers.MetricsPath: controllers.Metrics(), dns.MetricsPath: r.dnsMetrics.Handler(), imagesource.Path: images},
+		Handlers:            map[string]http.Handler{controllers.MetricsPath: controllers.Metrics(), scheduler.MetricsPath: scheduler.Metrics(r.schedulerMetrics), dns.MetricsPath: r.dnsMetrics.Handler(), imagesource.Path: images},
 		ProxyClientCertFile: r.credentials.frontProxy().path, ProxyClientKeyFile: r.credentials.frontProxy().path, RejectAggregatorRedirects: true,
 	})
 }
@@ -384,21 +387,6 @@ func (r *runner) buildControllers() (func(context.Context) error, error) {
 		return nil, fmt.Errorf("building controllers: %w", err)
 	}
 	return c.Start, nil
-}
-
-func (r *runner) buildScheduler() (func(context.Context) error, error) {
-	client, shared, err := r.informers("kube-scheduler", "system:kube-scheduler")
-	if err != nil {
-		return nil, err
-	}
-	s, err := scheduler.New(scheduler.Config{Client: client, Informers: shared})
-	if err != nil {
-		return nil, fmt.Errorf("building scheduler: %w", err)
-	}
-	return func(ctx context.Context) error {
-		shared.Start(ctx.Done())
-		return s.Start(ctx)
-	}, nil
 }
 
 // waitFor waits for steps of the start, reporting none; the end of ctx is no error.

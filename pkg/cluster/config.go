@@ -43,6 +43,7 @@ type Config struct {
 	Etcd         EtcdConfig         `json:"etcd,omitzero"`
 	Networking   NetworkingConfig   `json:"networking,omitzero"`
 	APIServer    APIServerConfig    `json:"apiServer,omitzero"`
+	Scheduler    SchedulerConfig    `json:"scheduler,omitzero"`
 	Kubelet      KubeletConfig      `json:"kubelet,omitzero"`
 	Router       RouterConfig       `json:"router,omitzero"`
 	LoadBalancer LoadBalancerConfig `json:"loadBalancer,omitzero"`
@@ -218,7 +219,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("etcd.quotaBackendBytes must be at least %d, is %d", minQuota, q)
 	}
 	for field, path := range map[string]string{
-		"kubelet.config": c.Kubelet.Config, "kubelet.configDir": c.Kubelet.ConfigDir,
+		"scheduler.config": c.Scheduler.Config, "kubelet.config": c.Kubelet.Config, "kubelet.configDir": c.Kubelet.ConfigDir,
 		"networking.cniConfDir": c.Networking.CNIConfDir, "networking.cniBinDir": c.Networking.CNIBinDir,
 		"kubelet.imageCredentialProviderConfig": c.Kubelet.ImageCredentialProviderConfig, "kubelet.imageCredentialProviderBinDir": c.Kubelet.ImageCredentialProviderBinDir,
 	} {

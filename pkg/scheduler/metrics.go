@@ -5,10 +5,21 @@ package scheduler
 
 import (
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
+
+// MetricsPath is where the API server serves Metrics. Upstream's kube-scheduler has a port of its own for them, which several clusters
+// on one machine could not share. Who may get the path is told by RBAC.
+const MetricsPath = "/metrics/scheduler"
+
+// Metrics serves what a scheduler has registered by Config.Registerer.
+func Metrics(g prometheus.Gatherer) http.Handler {
+	return promhttp.HandlerFor(g, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
+}
 
 // metrics has upstream's names and labels. The zero value of a nil pointer
 // observes nothing.

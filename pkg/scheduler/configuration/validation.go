@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	componentbaseconfigv1alpha1 "k8s.io/component-base/config/v1alpha1"
 	nodeaffinityhelper "k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 )
@@ -26,6 +27,7 @@ func Validate(c *configv1.KubeSchedulerConfiguration) field.ErrorList {
 	if c.ClientConnection.Kubeconfig != "" {
 		errs = append(errs, field.Forbidden(field.NewPath("clientConnection", "kubeconfig"), "the scheduler belongs to its cluster and has the cluster's credentials"))
 	}
+	errs = append(errs, unheeded(c)...)
 	errs = append(errs, percentage(field.NewPath("percentageOfNodesToScore"), c.PercentageOfNodesToScore)...)
 	if *c.PodInitialBackoffSeconds <= 0 {
 		errs = append(errs, field.Invalid(field.NewPath("podInitialBackoffSeconds"), *c.PodInitialBackoffSeconds, "must be greater than 0"))
@@ -49,6 +51,28 @@ func Validate(c *configv1.KubeSchedulerConfiguration) field.ErrorList {
 		errs = append(errs, validatePluginConfig(path, p)...)
 	}
 	return append(errs, validateExtenders(field.NewPath("extenders"), c.Extenders)...)
+}
+
+// unheeded refuses what a process of its own would need: nothing is ignored in silence.
+func unheeded(c *configv1.KubeSchedulerConfiguration) (errs field.ErrorList) {
+	const why = "the scheduler is a part of its cluster's process, which decides on this"
+	connection := c.ClientConnection
+	connection.Kubeconfig = "" // told of by itself
+	if connection != (componentbaseconfigv1alpha1.ClientConnectionConfiguration{}) {
+		errs = append(errs, field.Forbidden(field.NewPath("clientConnection"), why))
+	}
+	election := c.LeaderElection
+	election.LeaderElect = nil
+	if election != (componentbaseconfigv1alpha1.LeaderElectionConfiguration{}) {
+		errs = append(errs, field.Forbidden(field.NewPath("leaderElection"), why+", but for leaderElect"))
+	}
+	if c.EnableProfiling != nil || c.EnableContentionProfiling != nil {
+		errs = append(errs, field.Forbidden(field.NewPath("enableProfiling"), why))
+	}
+	if c.DelayCacheUntilActive {
+		errs = append(errs, field.Forbidden(field.NewPath("delayCacheUntilActive"), why))
+	}
+	return errs
 }
 
 func percentage(path *field.Path, value *int32) field.ErrorList {

@@ -99,6 +99,7 @@ func AddOns() Policy {
 				on("discovery.k8s.io", "endpointslices", "list watch")),
 			// Upstream's kube-controller-manager lets the same group get its /metrics.
 			clusterRole("system:controller-monitoring", paths("/metrics/controllers")),
+			clusterRole("system:scheduler-monitoring", paths("/metrics/scheduler")),
 			clusterRole("system:dns-monitoring", paths("/metrics/dns")),
 			// Nodes on other machines may ask for images of the cluster's; which they get depends on their pods (package imagesource).
 			clusterRole("system:minik8s:images", paths("/minik8s/images")),
@@ -160,6 +161,7 @@ func AddOns() Policy {
 			clusterBinding("system:minik8s:node-proxier", "system:minik8s:node-proxier", group("system:nodes")),
 			clusterBinding("system:minik8s:images", "system:minik8s:images", group("system:nodes")),
 			clusterBinding("system:controller-monitoring", "system:controller-monitoring", group("system:monitoring")),
+			clusterBinding("system:scheduler-monitoring", "system:scheduler-monitoring", group("system:monitoring")),
 			clusterBinding("system:dns-monitoring", "system:dns-monitoring", group("system:monitoring")),
 			// The API server's own client certificate for kubelets, which ask it back.
 			clusterBinding("system:kubelet-api-admin", "system:kubelet-api-admin", user(KubeletClientUser)),

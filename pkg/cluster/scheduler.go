@@ -1,0 +1,70 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"minik8s.io/minik8s/pkg/scheduler"
+	"minik8s.io/minik8s/pkg/scheduler/configuration"
+)
+
+// SchedulerConfig are settings of the scheduler.
+type SchedulerConfig struct {
+	// Config is a file as upstream's kube-scheduler takes it (kubescheduler.config.k8s.io/v1 KubeSchedulerConfiguration): profiles,
+	// their plugins and arguments, extenders. The path is absolute. What this scheduler does not honour is refused.
+	Config string `json:"config,omitempty"`
+}
+
+// read returns what the file says, nil if there is none, and refuses what no scheduler could be built of.
+func (c SchedulerConfig) read() (*configv1.KubeSchedulerConfiguration, error) {
+	if c.Config == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(c.Config)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler.config: %w", err)
+	}
+	parsed, err := configuration.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler.config: %s: %w", c.Config, err)
+	}
+	complete := parsed.DeepCopy()
+	configuration.Default(complete)
+	if err := configuration.Validate(complete).ToAggregate(); err != nil {
+		return nil, fmt.Errorf("scheduler.config: %s: %w", c.Config, err)
+	}
+	return parsed, nil
+}
+
+func (r *runner) buildScheduler() (func(context.Context) error, error) {
+	settings, err := r.config.Scheduler.read()
+	if err != nil {
+		return nil, err
+	}
+	config, err := r.credentials.Client("system:kube-scheduler")
+	if err != nil {
+		return nil, err
+	}
+	client, _, err := clientOf(config, "kube-scheduler")
+	if err != nil {
+		return nil, err
+	}
+	shared := scheduler.NewInformers(client)
+	s, err := scheduler.New(scheduler.Config{
+		Client: client, KubeConfig: config, Informers: shared, Configuration: settings,
+		Identity: r.config.Kubelet.NodeName, Registerer: r.schedulerMetrics,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building scheduler: %w", err)
+	}
+	return func(ctx context.Context) error {
+		shared.Start(ctx.Done())
+		return s.Start(ctx)
+	}, nil
+}
