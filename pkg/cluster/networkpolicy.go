@@ -8,23 +8,39 @@ import (
 	"fmt"
 	"net/netip"
 
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/network-policy-api/pkg/client/clientset/versioned"
 
+	"minik8s.io/minik8s/pkg/apis/useragent"
 	"minik8s.io/minik8s/pkg/policy"
 )
 
-// enforcePolicies makes the part of a node that enforces NetworkPolicies.
+// enforcePolicies makes the part of a node that enforces NetworkPolicies and ClusterNetworkPolicies.
 func (n *node) enforcePolicies(informers.SharedInformerFactory) (func(context.Context) error, error) {
 	pods, _, err := nodePods(n.config)
 	if err != nil {
 		return nil, err
 	}
-	client, _, err := clientOf(n.policy, "minik8s-network-policy")
+	const component = "minik8s-network-policy"
+	client, _, err := clientOf(n.policy, component)
 	if err != nil {
 		return nil, err
 	}
+	config := rest.CopyConfig(n.policy)
+	config.UserAgent = useragent.Of(component)
+	definitions, err := clientset.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client of definitions: %w", err)
+	}
+	config.ContentType, config.AcceptContentTypes = "", "" // custom resources have no protobuf
+	clusterPolicies, err := versioned.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client of cluster network policies: %w", err)
+	}
 	e, err := policy.New(policy.Config{
-		Cluster: n.config.Name, NodeName: n.config.Kubelet.NodeName, Client: client,
+		Cluster: n.config.Name, NodeName: n.config.Kubelet.NodeName, Client: client, Definitions: definitions, ClusterPolicies: clusterPolicies,
 		PodCIDRs: []netip.Prefix{pods}, ClusterDNS: []netip.Addr{n.dnsIP}, NetNS: n.apart.netNS,
 	})
 	if err != nil {

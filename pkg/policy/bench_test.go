@@ -65,7 +65,7 @@ func BenchmarkChange(b *testing.B) {
 	for b.Loop() {
 		n++
 		pods[0].Labels["role"] = fmt.Sprint(n % 2)
-		if err := table.Apply(rules.Build(model.Build("here", policies, pods, namespaces), rules.Config{})); err != nil {
+		if err := table.Apply(rules.Build(model.Build("here", model.Cluster{Policies: policies, Pods: pods, Namespaces: namespaces}), rules.Config{})); err != nil {
 			b.Fatal(err)
 		}
 	}

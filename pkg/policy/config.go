@@ -8,18 +8,24 @@ import (
 	"net/netip"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/network-policy-api/pkg/client/clientset/versioned"
 )
 
-// Config is what an Enforcer needs. Cluster, NodeName, Client and PodCIDRs have no default.
+// Config is what an Enforcer needs. Cluster, NodeName, PodCIDRs and the clients have no default.
 type Config struct {
 	// Cluster is the cluster's name; that of the table carries a hash of it, so that clusters on one machine spare each other.
 	Cluster string
 	// NodeName is the node whose pods are looked after.
 	NodeName string
-	// Client lists and watches NetworkPolicies, and as long as there are any, Pods and Namespaces too.
+	// Client lists and watches NetworkPolicies, and as long as there are policies, Pods and Namespaces too, and Nodes if one selects them.
 	Client kubernetes.Interface
+	// Definitions lists and watches the one definition of ClusterNetworkPolicies.
+	Definitions clientset.Interface
+	// ClusterPolicies lists and watches ClusterNetworkPolicies while they are defined, and updates their statuses.
+	ClusterPolicies versioned.Interface
 	// PodCIDRs are the ranges of this node's pods: while a pod of the node is isolated whose address is not known, all
 	// addresses in them of which the pod is not known are refused.
 	PodCIDRs []netip.Prefix
@@ -37,8 +43,8 @@ func (c *Config) complete() error {
 	switch {
 	case c.Cluster == "":
 		return errors.New("policy: the cluster has no name")
-	case c.NodeName == "" || c.Client == nil || len(c.PodCIDRs) == 0:
-		return errors.New("policy: node name, client and pod ranges are required")
+	case c.NodeName == "" || c.Client == nil || c.Definitions == nil || c.ClusterPolicies == nil || len(c.PodCIDRs) == 0:
+		return errors.New("policy: node name, clients and pod ranges are required")
 	}
 	if c.SyncPeriod == 0 {
 		c.SyncPeriod = 30 * time.Second

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 // connection is what a packet belongs to, by its real ends.
@@ -30,6 +31,9 @@ type oracle struct {
 	policies   []*networkingv1.NetworkPolicy
 	pods       []*corev1.Pod
 	namespaces []*corev1.Namespace
+	nodes      []*corev1.Node
+	// cluster are ClusterNetworkPolicies.
+	cluster []*v1alpha2.ClusterNetworkPolicy
 }
 
 // allows tells whether the node forwards the connection.
@@ -53,6 +57,12 @@ func (o *oracle) side(side networkingv1.PolicyType, c connection) bool {
 	if pod.Spec.NodeName != o.node || c.client == c.server {
 		return true // another node looks after it, or nobody: a pod cannot be kept from itself
 	}
+	switch o.tier(v1alpha2.AdminTier, egress, pod, peer, c) {
+	case v1alpha2.ClusterNetworkPolicyRuleActionAccept:
+		return true
+	case v1alpha2.ClusterNetworkPolicyRuleActionDeny:
+		return false
+	}
 	isolated := false
 	for _, p := range o.policies {
 		if !o.isolates(p, pod, side) {
@@ -63,7 +73,7 @@ func (o *oracle) side(side networkingv1.PolicyType, c connection) bool {
 			return true
 		}
 	}
-	return !isolated
+	return !isolated && o.tier(v1alpha2.BaselineTier, egress, pod, peer, c) != v1alpha2.ClusterNetworkPolicyRuleActionDeny
 }
 
 // at returns the pod that has an address.
@@ -100,7 +110,8 @@ func (o *oracle) within(a netip.Addr) bool {
 func (o *oracle) pending(side networkingv1.PolicyType) bool {
 	for _, pod := range o.pods {
 		if pod.Spec.NodeName == o.node && live(pod) && len(pod.Status.PodIPs) == 0 &&
-			slices.ContainsFunc(o.policies, func(p *networkingv1.NetworkPolicy) bool { return o.isolates(p, pod, side) }) {
+			(o.refusesAny(pod, side == networkingv1.PolicyTypeEgress) ||
+				slices.ContainsFunc(o.policies, func(p *networkingv1.NetworkPolicy) bool { return o.isolates(p, pod, side) })) {
 			return true
 		}
 	}

@@ -1,16 +1,17 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policy makes a node refuse what NetworkPolicies do not let its pods say and hear. Objects become a snapshot
-// (model), the snapshot becomes a table (rules), and the difference to what the kernel has is written (nftables). This package
-// only runs that loop; touch it for when, not for what.
+// Package policy makes a node refuse what NetworkPolicies and ClusterNetworkPolicies do not let its pods say and hear. Objects become a
+// snapshot (model), the snapshot becomes a table (rules), and the difference to what the kernel has is written (nftables). This package
+// only runs that loop, and reports of policies that cannot be enforced as they are written; touch it for when, not for what.
 //
-// Without a NetworkPolicy there is no table, and only NetworkPolicies are watched.
+// Without a policy there is no table, and only NetworkPolicies are watched, and whether somebody defines ClusterNetworkPolicies.
 package policy
 
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
@@ -30,8 +31,10 @@ type Enforcer struct {
 	factory  informers.SharedInformerFactory
 	informer cache.SharedIndexInformer
 	policies networkinglisters.NetworkPolicyLister
+	cluster  *clusterPolicies
 	table    table
-	loop     *upkeep.Loop
+	// loop enforces, reports writes statuses.
+	loop, reports *upkeep.Loop
 
 	// Only the loop uses these.
 	objects *objects     // what policies select; nil while there are none
@@ -61,7 +64,13 @@ func New(config Config) (*Enforcer, error) {
 	e.loop = upkeep.New(upkeep.Loop{
 		Write: e.sync, Verify: e.heal, VerifyPeriod: config.SyncPeriod, Failed: "Enforcing network policies failed", Clock: config.Clock,
 	})
-	return e, nil
+	e.reports = upkeep.New(upkeep.Loop{
+		Write: e.report, Verify: func(context.Context) bool { return true }, VerifyPeriod: config.SyncPeriod,
+		Failed: "Reporting of cluster network policies failed", Clock: config.Clock,
+	})
+	var err error
+	e.cluster, err = watchClusterPolicies(&e.config, e.loop.Poke, e.reports.Poke)
+	return e, err
 }
 
 // Purge removes the cluster's table from the network namespace at path, "" for the process's own. Call it when no Enforcer of
@@ -80,10 +89,14 @@ func (e *Enforcer) Start(ctx context.Context) error {
 	}
 	e.factory.Start(ctx.Done())
 	defer e.factory.Shutdown()
-	defer func() { e.forget() }()
-	if !cache.WaitForCacheSync(ctx.Done(), e.informer.HasSynced) {
+	defer func() { e.forget(); e.cluster.stop() }()
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { e.cluster.definition.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), e.informer.HasSynced, e.cluster.definition.HasSynced) {
 		return nil
 	}
+	beside.Go(func() { e.reports.Run(ctx) })
 	e.loop.Run(ctx)
 	return nil
 }
@@ -94,7 +107,11 @@ func (e *Enforcer) sync(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listing network policies: %w", err)
 	}
-	if len(policies) == 0 {
+	clusterPolicies, nodes, ready, err := e.cluster.list(ctx)
+	if err != nil || !ready {
+		return err // what an earlier process has left holds meanwhile
+	}
+	if len(policies)+len(clusterPolicies) == 0 {
 		e.forget()
 		e.applied = nil
 		return e.table.Remove()
@@ -108,9 +125,8 @@ func (e *Enforcer) sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	want := rules.Build(model.Build(e.config.NodeName, policies, pods, namespaces), rules.Config{
-		PodCIDRs: e.config.PodCIDRs, ClusterDNS: e.config.ClusterDNS,
-	})
+	of := model.Cluster{Policies: policies, ClusterPolicies: clusterPolicies, Pods: pods, Namespaces: namespaces, Nodes: nodes}
+	want := rules.Build(model.Build(e.config.NodeName, of), rules.Config{PodCIDRs: e.config.PodCIDRs, ClusterDNS: e.config.ClusterDNS})
 	if err := e.table.Apply(want); err != nil {
 		return err
 	}

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	networkpolicy "sigs.k8s.io/network-policy-api/pkg/client/clientset/versioned/fake"
 
 	"minik8s.io/minik8s/pkg/policy/rules"
 )
@@ -53,7 +55,7 @@ func TestStart(t *testing.T) {
 	client := fake.NewClientset()
 	table := &fakeTable{}
 	e, err := New(Config{
-		Cluster: "c", NodeName: "here", Client: client, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")},
+		Cluster: "c", NodeName: "here", Client: client, Definitions: apiextensions.NewClientset(), ClusterPolicies: networkpolicy.NewSimpleClientset(), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")},
 		SyncPeriod: 20 * time.Millisecond,
 	})
 	if err != nil {
@@ -103,7 +105,7 @@ func TestStart(t *testing.T) {
 		c := connection{client: netip.MustParseAddr("10.244.0.3"), server: netip.MustParseAddr("10.244.0.2"), protocol: corev1.ProtocolTCP, port: 80}
 		return func() bool {
 			_, applied := table.state()
-			return applied != nil && newTracer(applied).passes(c, true) == want
+			return applied != nil && newTracer(applied).passes(rules.Forward, c, true) == want
 		}
 	}
 	eventually(t, "the pod is isolated", passes(false))
@@ -127,13 +129,17 @@ func TestStart(t *testing.T) {
 }
 
 func TestNew_Errors(t *testing.T) {
-	whole := Config{Cluster: "c", NodeName: "n", Client: fake.NewClientset(), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}
+	whole := Config{
+		Cluster: "c", NodeName: "n", Client: fake.NewClientset(), Definitions: apiextensions.NewClientset(), ClusterPolicies: networkpolicy.NewSimpleClientset(),
+		PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")},
+	}
 	if _, err := New(whole); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*Config){
 		"no cluster": func(c *Config) { c.Cluster = "" }, "no node": func(c *Config) { c.NodeName = "" },
-		"no client": func(c *Config) { c.Client = nil }, "no range": func(c *Config) { c.PodCIDRs = nil },
+		"no client": func(c *Config) { c.Client = nil }, "no client of definitions": func(c *Config) { c.Definitions = nil },
+		"no client of cluster policies": func(c *Config) { c.ClusterPolicies = nil }, "no range": func(c *Config) { c.PodCIDRs = nil },
 	} {
 		config := whole
 		spoil(&config)

@@ -23,29 +23,42 @@ import (
 // TestRandomPolicies compares the table with the oracle for many small clusters, and all connections in them.
 func TestRandomPolicies(t *testing.T) {
 	const clusters = 500
-	dropped, passed := 0, 0
+	var tally tally
 	for seed := range uint64(clusters) {
-		r := rand.New(rand.NewPCG(seed, 2))
-		o := randomCluster(r)
-		table := rules.Build(model.Build(o.node, o.policies, o.pods, o.namespaces), rules.Config{PodCIDRs: o.podCIDRs, ClusterDNS: o.dns})
-		trace := newTracer(table)
-		for _, c := range connections(o) {
-			want, got := o.allows(c), trace.passes(c, true)
-			if got {
-				passed++
-			} else {
-				dropped++
-			}
-			if want != got {
-				t.Fatalf("seed %d: %+v passes: %t, want %t\npolicies: %+v\ntable: %v", seed, c, got, want, o.policies, table)
-			}
-			if !got && trace.passes(c, false) && !letsAll(o) {
-				t.Fatalf("seed %d: %+v is refused, but not a packet of it of which the connection is not known\ntable: %v", seed, c, table)
-			}
+		tally.compare(t, seed, randomCluster(rand.New(rand.NewPCG(seed, 2))))
+	}
+	tally.lively(t)
+}
+
+// tally counts connections.
+type tally struct{ dropped, passed, nodeRefused, nodePassed int }
+
+func (n *tally) compare(t *testing.T, seed uint64, o *oracle) {
+	t.Helper()
+	of := model.Cluster{Policies: o.policies, ClusterPolicies: o.cluster, Pods: o.pods, Namespaces: o.namespaces, Nodes: o.nodes}
+	table := rules.Build(model.Build(o.node, of), rules.Config{PodCIDRs: o.podCIDRs, ClusterDNS: o.dns})
+	trace := newTracer(table)
+	for _, c := range connections(o) {
+		want, got := o.allows(c), trace.passes(rules.Forward, c, true)
+		if got {
+			n.passed++
+		} else {
+			n.dropped++
+		}
+		if want != got {
+			t.Fatalf("seed %d: %+v passes: %t, want %t\npolicies: %+v\nof the cluster: %+v\ntable: %v", seed, c, got, want, o.policies, o.cluster, table)
+		}
+		if !got && trace.passes(rules.Forward, c, false) && !letsAll(o) {
+			t.Fatalf("seed %d: %+v is refused, but not a packet of it of which the connection is not known\ntable: %v", seed, c, table)
 		}
 	}
-	if dropped < 10000 || passed < 10000 {
-		t.Errorf("the clusters are dull: %d connections refused, %d not", dropped, passed)
+	n.compareNode(t, seed, o, table)
+}
+
+func (n *tally) lively(t *testing.T) {
+	t.Helper()
+	if n.dropped < 10000 || n.passed < 10000 {
+		t.Errorf("the clusters are dull: %d connections refused, %d not", n.dropped, n.passed)
 	}
 }
 

@@ -14,27 +14,25 @@ import (
 type tracer struct {
 	chains map[string][]rules.Rule
 	sets   map[string]rules.Set
-	base   []string
+	hooks  map[rules.Hook][]string
 }
 
 func newTracer(t *rules.Table) *tracer {
-	out := &tracer{chains: map[string][]rules.Rule{}, sets: map[string]rules.Set{}}
+	out := &tracer{chains: map[string][]rules.Rule{}, sets: map[string]rules.Set{}, hooks: map[rules.Hook][]string{}}
 	for _, s := range t.Sets {
 		out.sets[s.Name] = s
 	}
 	for _, c := range t.Chains {
 		out.chains[c.Name] = c.Rules
-		if c.Base {
-			out.base = append(out.base, c.Name)
-		}
+		out.hooks[c.Hook] = append(out.hooks[c.Hook], c.Name)
 	}
 	return out
 }
 
-// passes tells whether the table lets packets of the connection through. tracked is false for those of which the kernel knows
+// passes tells whether the table lets packets of the connection through at a hook. tracked is false for those of which the kernel knows
 // no connection; the client has sent them.
-func (t *tracer) passes(c connection, tracked bool) bool {
-	for _, chain := range t.base {
+func (t *tracer) passes(at rules.Hook, c connection, tracked bool) bool {
+	for _, chain := range t.hooks[at] {
 		if verdict, decided := t.walk(chain, c, tracked); decided && verdict == rules.Drop {
 			return false
 		}
@@ -67,7 +65,7 @@ func (t *tracer) walk(chain string, c connection, tracked bool) (verdict rules.V
 			set := t.sets[r.Target]
 			i := slices.IndexFunc(set.Elements, func(e rules.Element) bool { return e.Addr == a })
 			if ok && i >= 0 {
-				return t.walk(set.Elements[i].Chain, c, tracked)
+				return t.walk(set.Elements[i].Chain, c, tracked) // and, undecided, back to who jumped here
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func (o *objects) list() ([]*corev1.Pod, []*corev1.Namespace, error) {
 	return pods, namespaces, nil
 }
 
-// trim leaves of pods and namespaces what policies are about: every node keeps all of them.
+// trim leaves of pods, namespaces and nodes what policies are about: every node keeps all of them.
 func trim(o any) (any, error) {
 	switch o := o.(type) {
 	case *corev1.Pod:
@@ -80,6 +80,8 @@ func trim(o any) (any, error) {
 		}, nil
 	case *corev1.Namespace:
 		return &corev1.Namespace{ObjectMeta: metaOf(&o.ObjectMeta)}, nil
+	case *corev1.Node:
+		return &corev1.Node{ObjectMeta: metaOf(&o.ObjectMeta), Status: corev1.NodeStatus{Addresses: o.Status.Addresses}}, nil
 	}
 	return o, nil
 }

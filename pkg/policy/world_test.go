@@ -25,8 +25,10 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	networkpolicy "sigs.k8s.io/network-policy-api/pkg/client/clientset/versioned/fake"
 
 	"minik8s.io/minik8s/pkg/machinetest"
 	"minik8s.io/minik8s/pkg/network"
@@ -67,11 +69,13 @@ type end struct {
 
 // world is a node with pods of three namespaces on it, and somebody outside.
 type world struct {
-	client *fake.Clientset
-	plugin *ptp.Plugin
-	ends   map[string]*end
-	names  []string // of ends, in order
-	dir    string
+	client      *fake.Clientset
+	definitions *apiextensions.Clientset
+	cluster     *networkpolicy.Clientset
+	plugin      *ptp.Plugin
+	ends        map[string]*end
+	names       []string // of ends, in order
+	dir         string
 }
 
 var (
@@ -83,7 +87,7 @@ var (
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{client: fake.NewClientset(), ends: map[string]*end{}, dir: t.TempDir()}
+	w := &world{client: fake.NewClientset(), definitions: apiextensions.NewClientset(), cluster: networkpolicy.NewSimpleClientset(), ends: map[string]*end{}, dir: t.TempDir()}
 	must(t, up("lo"))
 	for _, command := range []string{"iptables", "ip6tables"} { // as Docker arranges it
 		run(t, command, "-P", "FORWARD", "DROP")
@@ -217,7 +221,10 @@ func (w *world) setPod(t *testing.T, p *corev1.Pod, create bool) {
 // enforce starts an Enforcer, which the returned function stops.
 func (w *world) enforce(t *testing.T, change func(*Config)) (stop func()) {
 	t.Helper()
-	config := Config{Cluster: "policy-test", NodeName: "here", Client: w.client, PodCIDRs: podRanges, NetNS: "/proc/self/ns/net"}
+	config := Config{
+		Cluster: "policy-test", NodeName: "here", Client: w.client, Definitions: w.definitions, ClusterPolicies: w.cluster,
+		PodCIDRs: podRanges, NetNS: "/proc/self/ns/net",
+	}
 	if change != nil {
 		change(&config)
 	}

@@ -117,19 +117,26 @@ func (b *builder) group(namespace string, peer networkingv1.NetworkPolicyPeer) s
 	if peer.PodSelector != nil {
 		pods = selectorOf(peer.PodSelector)
 	}
-	key := "in " + namespace
-	var spaces labels.Selector
 	if peer.NamespaceSelector != nil {
-		spaces = selectorOf(peer.NamespaceSelector)
-		key = "where " + spaces.String()
+		return b.everywhere(selectorOf(peer.NamespaceSelector), pods)
 	}
-	key += ", pods " + pods.String()
+	return b.collect("in "+namespace+", pods "+pods.String(), func(n string) bool { return n == namespace }, pods)
+}
+
+// everywhere returns the key of some pods of some namespaces.
+func (b *builder) everywhere(namespaces, pods labels.Selector) string {
+	key := "where " + namespaces.String() + ", pods " + pods.String()
+	return b.collect(key, func(n string) bool { return namespaces.Matches(b.labelsOf(n)) }, pods)
+}
+
+// collect makes the group of a key, if nobody has yet.
+func (b *builder) collect(key string, namespace func(string) bool, pods labels.Selector) string {
 	if _, known := b.snap.Groups[key]; known {
 		return key
 	}
 	var addrs []netip.Addr
 	for n, list := range b.pods {
-		if spaces == nil && n != namespace || spaces != nil && !spaces.Matches(b.labelsOf(n)) {
+		if !namespace(n) {
 			continue
 		}
 		for _, p := range list {

@@ -125,7 +125,7 @@ func TestBuild_Owners(t *testing.T) {
 			p.Spec.HostNetwork, p.CreationTimestamp = true, metav1.NewTime(now.Add(time.Hour))
 		}, []string{"x/deny-new"}},
 	} {
-		snap := Build("here", policies, []*corev1.Pod{of("old", time.Hour, tt.old), of("new", time.Minute, nil)}, nil)
+		snap := Build("here", Cluster{Policies: policies, Pods: []*corev1.Pod{of("old", time.Hour, tt.old), of("new", time.Minute, nil)}})
 		want := []Pod{{Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}, Policies: tt.want}}
 		if diff := cmp.Diff(want, snap.Ingress.Pods, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" || snap.Ingress.Pending {
 			t.Errorf("%s: pending %t (-want +got):\n%s", tt.name, snap.Ingress.Pending, diff)
@@ -143,8 +143,8 @@ func TestBuild_NamespaceUnknown(t *testing.T) {
 			Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromInt32(80))}, {Protocol: new(corev1.ProtocolUDP)}},
 		}},
 	}}
-	snap := Build("here", []*networkingv1.NetworkPolicy{policy}, []*corev1.Pod{p, target}, nil)
-	allow := snap.Ingress.Policies[0].Allows[0]
+	snap := Build("here", Cluster{Policies: []*networkingv1.NetworkPolicy{policy}, Pods: []*corev1.Pod{p, target}})
+	allow := snap.Ingress.Policies[0].Rules[0]
 	if got := fmt.Sprint(snap.Groups[allow.Groups[0]], allow.Ports); got != "[10.0.1.1] [{TCP 80 80} {UDP 0 65535}]" {
 		t.Error(got)
 	}

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 func protocol(p *corev1.Protocol) corev1.Protocol {
@@ -37,26 +36,25 @@ func numbered(p networkingv1.NetworkPolicyPort) (ports Ports, ok bool) {
 	return ports, true
 }
 
-// named returns the key of the ports that a rule means by name: those that pods call so. Who is called is a pod of this
+// anyProtocol is for ports that are called by their name alone.
+const anyProtocol corev1.Protocol = ""
+
+// named returns the key of the ports of a protocol that a rule means by name: those that pods call so. Who is called is a pod of this
 // node for ingress, and for egress any pod; which of them a rule is about, its peers say.
-func (b *builder) named(p networkingv1.NetworkPolicyPort, ingress bool) (key string, ok bool) {
-	if p.Port == nil || p.Port.Type != intstr.String {
-		return "", false
-	}
-	proto := protocol(p.Protocol)
-	key = string(proto) + " " + p.Port.StrVal
+func (b *builder) named(name string, proto corev1.Protocol, ingress bool) (key string) {
+	key = string(proto) + " " + name
 	if ingress {
 		key += " here"
 	}
 	if _, known := b.snap.Named[key]; known {
-		return key, true
+		return key
 	}
 	var out []Endpoint
 	collect := func(pods []*pod) {
 		for _, q := range pods {
-			for _, number := range portsOf(q.object, p.Port.StrVal, proto) {
+			for _, port := range portsOf(q.object, name, proto) {
 				for _, a := range q.addrs {
-					out = append(out, Endpoint{a, proto, number})
+					out = append(out, Endpoint{a, port.Protocol, port.First})
 				}
 			}
 		}
@@ -68,18 +66,21 @@ func (b *builder) named(p networkingv1.NetworkPolicyPort, ingress bool) (key str
 			collect(pods)
 		}
 	}
-	slices.SortFunc(out, func(a, b Endpoint) int { return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port)) })
+	slices.SortFunc(out, func(a, b Endpoint) int {
+		return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
+	})
 	b.snap.Named[key] = slices.Compact(out)
-	return key, true
+	return key
 }
 
-// portsOf returns the numbers of a pod's ports of a name. Init containers count if they run beside the others.
-func portsOf(p *corev1.Pod, name string, proto corev1.Protocol) []uint16 {
-	var out []uint16
+// portsOf returns a pod's ports of a name and a protocol. Init containers count if they run beside the others.
+func portsOf(p *corev1.Pod, name string, proto corev1.Protocol) []Ports {
+	var out []Ports
 	look := func(c *corev1.Container) {
 		for _, port := range c.Ports {
-			if port.Name == name && (port.Protocol == proto || port.Protocol == "" && proto == corev1.ProtocolTCP) {
-				out = append(out, uint16(port.ContainerPort))
+			has := cmp.Or(port.Protocol, corev1.ProtocolTCP)
+			if port.Name == name && (proto == has || proto == anyProtocol) {
+				out = append(out, Ports{has, uint16(port.ContainerPort), uint16(port.ContainerPort)})
 			}
 		}
 	}

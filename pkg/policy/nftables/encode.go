@@ -32,8 +32,11 @@ func stateOf(t *rules.Table) *nft.State {
 	}
 	for _, c := range t.Chains {
 		var hook *nft.Hook
-		if c.Base {
+		switch c.Hook {
+		case rules.Forward:
 			hook = &nft.Hook{Kind: "filter", Number: unix.NF_INET_FORWARD, Priority: priority}
+		case rules.Input:
+			hook = &nft.Hook{Kind: "filter", Number: unix.NF_INET_LOCAL_IN, Priority: priority}
 		}
 		code := make([]nft.Rule, len(c.Rules))
 		for i, r := range c.Rules {

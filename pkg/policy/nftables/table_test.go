@@ -73,7 +73,7 @@ func everything() *rules.Table {
 				match(rules.Accept, "", rules.Match{Field: rules.Client, Six: true, Set: "addresses-6"}),
 				match(rules.Drop, ""),
 			}},
-			{Name: "base", Base: true, Rules: []rules.Rule{
+			{Name: "base", Hook: rules.Forward, Rules: []rules.Rule{
 				match(rules.Accept, "", rules.Match{Field: rules.Asked, Addr: addr("10.96.0.10")}),
 				match(rules.Accept, "", rules.Match{Field: rules.Asked, Six: true, Addr: addr("fd00::a")}),
 				match(rules.Accept, "", rules.Match{Field: rules.Self, Set: "pairs-4"}),
@@ -135,7 +135,7 @@ func TestApply(t *testing.T) {
 	want.Chains = append(want.Chains, rules.Chain{Name: "three"})
 	apply("changes", table, want)
 
-	want = &rules.Table{Sets: everything().Sets[:1], Chains: []rules.Chain{{Name: "base", Base: true}}}
+	want = &rules.Table{Sets: everything().Sets[:1], Chains: []rules.Chain{{Name: "base", Hook: rules.Forward}}}
 	apply("most of it is gone", table, want)
 	apply("and comes again", table, everything())
 
@@ -152,11 +152,11 @@ func TestApply_Refused(t *testing.T) {
 	ownNamespace(t)
 	const name = "minik8s-policy-test"
 	table := New("", name)
-	good := &rules.Table{Chains: []rules.Chain{{Name: "base", Base: true}}}
+	good := &rules.Table{Chains: []rules.Chain{{Name: "base", Hook: rules.Forward}}}
 	if err := table.Apply(good); err != nil {
 		t.Fatal(err)
 	}
-	bad := &rules.Table{Chains: []rules.Chain{{Name: "another"}, {Name: "base", Base: true, Rules: []rules.Rule{{Verdict: rules.Jump, Target: "nowhere"}}}}}
+	bad := &rules.Table{Chains: []rules.Chain{{Name: "another"}, {Name: "base", Hook: rules.Forward, Rules: []rules.Rule{{Verdict: rules.Jump, Target: "nowhere"}}}}}
 	err := table.Apply(bad)
 	if err == nil {
 		t.Fatal("a jump to nowhere was taken")

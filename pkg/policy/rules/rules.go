@@ -5,14 +5,23 @@
 // be judged in another way.
 //
 // The node routes each packet of its pods, so all of them pass the forward hook; what processes of the node say to its pods,
-// and these to the node, does not, and is not judged. There are two chains at the hook, and a packet must pass both:
+// and these to the node, does not, and no NetworkPolicy judges it. There are two chains at the hook, and a packet must pass both:
 //
 //	egress  ─ by the connection's client ─► egress-pods/HASH  ─► egress/NAMESPACE/POLICY … ─► drop
 //	ingress ─ by the connection's server ─► ingress-pods/HASH ─► ingress/NAMESPACE/POLICY … ─► drop
 //
-// A policy's chain accepts what it lets through and returns otherwise; pods that the same policies isolate share a chain. Who
+// A policy's chain accepts what it lets through and returns otherwise; pods that the same policies are about share a chain. Who
 // is not isolated is in neither map. An accept ends one of the two chains only, and other tables at the hook, such as
 // iptables', are asked all the same: this table can refuse, and nothing else.
+//
+// ClusterNetworkPolicies have chains of the same kind, which also drop. Those of the Admin tier are asked before NetworkPolicies, those of
+// the Baseline tier in their place:
+//
+//	egress-pods/HASH ─► egress/_admin/POLICY … ─► egress-next/HASH ─► egress/NAMESPACE/POLICY … ─► drop
+//	                          │ pass                     ▲       or ─► egress/_baseline/POLICY … ─► accept
+//	                          └─► egress-pass ─ by the connection's client
+//
+// What they say of nodes holds for the pod's own too: a third chain, at the input hook, has the same for egress without NetworkPolicies.
 //
 // What is judged is the connection, and that with each of its packets, answers too: a policy that is new holds for what
 // was established before it, from the instant at which the table is replaced. Addresses and ports are those that conntrack
@@ -47,14 +56,17 @@ func TableName(cluster string) string { return "minik8s-policy-" + strings.ToLow
 // direction is what differs between ingress and egress.
 type direction struct {
 	name string
+	hook Hook
 	// isolated is whose policies are asked, peer the other end; packet is the address of the former in a packet of which
 	// the connection is not known.
 	isolated, peer, packet Field
 }
 
 var (
-	ingress = direction{"ingress", Server, Client, Destination}
-	egress  = direction{"egress", Client, Server, Source}
+	ingress = direction{"ingress", Forward, Server, Client, Destination}
+	egress  = direction{"egress", Forward, Client, Server, Source}
+	// toNode is egress to the pod's own node.
+	toNode = direction{"node", Input, Client, Server, Source}
 )
 
 // Build renders a snapshot. Equal snapshots give equal tables.
@@ -62,7 +74,19 @@ func Build(snap *model.Snapshot, cfg Config) *Table {
 	b := &builder{Config: cfg, snap: snap, sets: map[string]bool{}}
 	b.side(egress, &snap.Egress)
 	b.side(ingress, &snap.Ingress)
+	b.side(toNode, withoutPolicies(&snap.Egress))
 	return &b.table
+}
+
+// withoutPolicies leaves ClusterNetworkPolicies: NetworkPolicies keep no pod from its own node.
+func withoutPolicies(s *model.Side) *model.Side {
+	out := &model.Side{Admin: s.Admin, Baseline: s.Baseline, ClusterPending: s.ClusterPending}
+	for _, p := range s.Pods {
+		if p.Policies = nil; len(p.Admin)+len(p.Baseline) > 0 {
+			out.Pods = append(out.Pods, p)
+		}
+	}
+	return out
 }
 
 type builder struct {
@@ -72,30 +96,29 @@ type builder struct {
 	sets  map[string]bool // the names of the sets in table
 }
 
-// side renders one direction: the map of pods, their chains, and those of the policies.
+// side renders one direction: the chains of policies, those of the pods that they are about, and the map of these.
 func (b *builder) side(d direction, s *model.Side) {
-	if len(s.Policies) == 0 {
+	if len(s.Admin)+len(s.Policies)+len(s.Baseline) == 0 {
 		return
 	}
-	for _, p := range s.Policies {
-		b.policy(d, p)
+	for _, p := range s.Admin {
+		b.policy(d, p, Rule{Verdict: Jump, Target: d.name + "-pass"})
 	}
-	pods := map[bool][]Element{}
-	self := map[bool][]Element{}
-	made := map[string]bool{}
-	for _, p := range s.Pods {
-		chain := d.name + "-pods/" + strings.ToLower(hash(strings.Join(p.Policies, " "), 16))
-		if !made[chain] {
-			made[chain] = true
-			b.podChain(d, chain, p.Policies)
+	for _, p := range slices.Concat(s.Policies, s.Baseline) {
+		b.policy(d, p, Rule{Verdict: Accept})
+	}
+	pods, next, self := b.pods(d, s)
+	if passes(s.Admin) {
+		pass := Chain{Name: d.name + "-pass"}
+		for _, six := range []bool{false, true} {
+			if len(next[six]) > 0 {
+				pass.Rules = append(pass.Rules, Rule{[]Match{{Field: d.isolated, Six: six}}, Goto, b.set(d.name+"-next", Chains, six, next[six])})
+			}
 		}
-		for _, a := range p.Addrs {
-			pods[a.Is6()] = append(pods[a.Is6()], Element{Addr: a, Chain: chain})
-			self[a.Is6()] = append(self[a.Is6()], Element{Addr: a})
-		}
+		b.table.Chains = append(b.table.Chains, pass) // each pod that asks one of the policies is in a map
 	}
 	var rules []Rule
-	if d == egress {
+	if d.isolated == Client {
 		for _, a := range b.ClusterDNS {
 			rules = append(rules, Rule{[]Match{{Field: Asked, Six: a.Is6(), Addr: a}}, Accept, ""})
 		}
@@ -111,10 +134,71 @@ func (b *builder) side(d direction, s *model.Side) {
 			Rule{[]Match{{Field: d.isolated, Six: six}}, Goto, pods},
 			Rule{[]Match{{Field: Untracked}, {Field: d.packet, Six: six}}, Goto, pods})
 	}
-	if s.Pending {
+	if s.Pending || s.ClusterPending {
 		rules = append(rules, b.unknown(d)...)
 	}
-	b.table.Chains = append(b.table.Chains, Chain{Name: d.name, Base: true, Rules: rules})
+	b.table.Chains = append(b.table.Chains, Chain{Name: d.name, Hook: d.hook, Rules: rules})
+}
+
+// passes tells whether a policy has a rule that passes on.
+func passes(policies []model.Policy) bool {
+	return slices.ContainsFunc(policies, func(p model.Policy) bool {
+		return slices.ContainsFunc(p.Rules, func(r model.Rule) bool { return r.Action == model.Pass })
+	})
+}
+
+// pods makes the chains of pods, and returns what leads from their addresses to these, and to what comes after the Admin tier.
+func (b *builder) pods(d direction, s *model.Side) (pods, next, self map[bool][]Element) {
+	pods, next, self = map[bool][]Element{}, map[bool][]Element{}, map[bool][]Element{}
+	refusing := map[string]bool{}
+	for _, p := range slices.Concat(s.Admin, s.Baseline) {
+		refusing[p.Name] = slices.ContainsFunc(p.Rules, func(r model.Rule) bool { return r.Action == model.Deny })
+	}
+	made := map[string]bool{}
+	for _, p := range s.Pods {
+		after := d.name + "-next/" + short(strings.Join(slices.Concat(p.Policies, p.Baseline), " "))
+		chain := Chain{Name: d.name + "-pods/" + short(strings.Join(slices.Concat(p.Admin, p.Policies, p.Baseline), " "))}
+		if !made[chain.Name] {
+			made[chain.Name] = true
+			if slices.ContainsFunc(slices.Concat(p.Admin, p.Baseline), func(name string) bool { return refusing[name] }) {
+				chain.Rules = []Rule{{[]Match{{Field: Untracked}}, Drop, ""}} // nobody knows what it is of
+			}
+			if len(p.Admin) == 0 {
+				chain.Rules = append(chain.Rules, afterAdmin(d, p)...)
+			} else {
+				if !made[after] {
+					made[after] = true
+					b.table.Chains = append(b.table.Chains, Chain{Name: after, Rules: afterAdmin(d, p)})
+				}
+				chain.Rules = append(append(chain.Rules, jumps(d, p.Admin)...), Rule{nil, Jump, after})
+			}
+			b.table.Chains = append(b.table.Chains, chain)
+		}
+		for _, a := range p.Addrs {
+			pods[a.Is6()] = append(pods[a.Is6()], Element{Addr: a, Chain: chain.Name})
+			self[a.Is6()] = append(self[a.Is6()], Element{Addr: a})
+			if len(p.Admin) > 0 {
+				next[a.Is6()] = append(next[a.Is6()], Element{Addr: a, Chain: after})
+			}
+		}
+	}
+	return pods, next, self
+}
+
+// jumps ask policies one after the other.
+func jumps(d direction, policies []string) (out []Rule) {
+	for _, p := range policies {
+		out = append(out, Rule{nil, Jump, policyChain(d, p)})
+	}
+	return out
+}
+
+// afterAdmin decides what the Admin tier has left open.
+func afterAdmin(d direction, p model.Pod) []Rule {
+	if len(p.Policies) > 0 {
+		return append(jumps(d, p.Policies), Rule{nil, Drop, ""})
+	}
+	return append(jumps(d, p.Baseline), Rule{nil, Accept, ""})
 }
 
 // unknown refuses pods whose address nobody has told yet. One of them is isolated, and must not talk before it is.
@@ -132,16 +216,6 @@ func (b *builder) unknown(d direction) []Rule {
 	return rules
 }
 
-// podChain asks policies one after the other.
-func (b *builder) podChain(d direction, chain string, policies []string) {
-	c := Chain{Name: chain}
-	for _, p := range policies {
-		c.Rules = append(c.Rules, Rule{nil, Jump, policyChain(d, p)})
-	}
-	c.Rules = append(c.Rules, Rule{nil, Drop, ""})
-	b.table.Chains = append(b.table.Chains, c)
-}
-
 // policyChain names the chain of a policy. The kernel takes 255 characters, and a policy alone may have more.
 func policyChain(d direction, policy string) string {
 	const most = 200
@@ -151,24 +225,29 @@ func policyChain(d direction, policy string) string {
 	return d.name + "/" + policy[:most] + "/" + strings.ToLower(hash(policy, 16))
 }
 
-func (b *builder) policy(d direction, p model.Policy) {
+// policy makes the chain of a policy. What it passes on is done by pass.
+func (b *builder) policy(d direction, p model.Policy, pass Rule) {
 	chain := Chain{Name: policyChain(d, p.Name)}
-	for i, a := range p.Allows {
-		peers, ports := b.peers(d, a), b.ports(a)
-		verdict, target := Accept, ""
+	for i, r := range p.Rules {
+		peers, ports, then := b.peers(d, r), b.ports(r), pass
+		switch r.Action {
+		case model.Accept:
+			then = Rule{Verdict: Accept}
+		case model.Deny:
+			then = Rule{Verdict: Drop}
+		}
 		if len(peers) > 1 && len(ports) > 1 {
 			// As many rules as there are peers and ports together, not their product.
-			verdict, target = Jump, chain.Name+"/"+strconv.Itoa(i)
-			sub := Chain{Name: target}
+			sub := Chain{Name: chain.Name + "/" + strconv.Itoa(i)}
 			for _, port := range ports {
-				sub.Rules = append(sub.Rules, Rule{port, Accept, ""})
+				sub.Rules = append(sub.Rules, Rule{port, then.Verdict, then.Target})
 			}
 			b.table.Chains = append(b.table.Chains, sub)
-			ports = [][]Match{nil}
+			ports, then = [][]Match{nil}, Rule{Verdict: Jump, Target: sub.Name}
 		}
 		for _, peer := range peers {
 			for _, port := range ports {
-				chain.Rules = append(chain.Rules, Rule{append(slices.Clip(peer), port...), verdict, target})
+				chain.Rules = append(chain.Rules, Rule{append(slices.Clip(peer), port...), then.Verdict, then.Target})
 			}
 		}
 	}
@@ -176,7 +255,7 @@ func (b *builder) policy(d direction, p model.Policy) {
 }
 
 // peers returns what to match, of which any will do. There is none if no such peer exists.
-func (b *builder) peers(d direction, a model.Allow) [][]Match {
+func (b *builder) peers(d direction, a model.Rule) [][]Match {
 	if a.Anyone {
 		return [][]Match{nil}
 	}
@@ -194,7 +273,7 @@ func (b *builder) peers(d direction, a model.Allow) [][]Match {
 	return out
 }
 
-func (b *builder) ports(a model.Allow) [][]Match {
+func (b *builder) ports(a model.Rule) [][]Match {
 	if a.AnyPort {
 		return [][]Match{nil}
 	}

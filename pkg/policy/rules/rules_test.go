@@ -43,7 +43,7 @@ func list(t *Table) []string {
 	}
 	for _, c := range t.Chains {
 		line := "chain "
-		if c.Base {
+		if c.Hook == Forward {
 			line = "base chain "
 		}
 		out = append(out, line+c.Name)
@@ -59,7 +59,7 @@ func TestBuild(t *testing.T) {
 		Ingress: model.Side{
 			Policies: []model.Policy{
 				{Name: "x/deny"},
-				{Name: "x/web", Allows: []model.Allow{
+				{Name: "x/web", Rules: []model.Rule{
 					{Groups: []string{"friends"}, Blocks: []model.Range{{First: addrs("192.0.2.0")[0], Last: addrs("192.0.2.9")[0]}},
 						Ports: []model.Ports{{Protocol: corev1.ProtocolTCP, First: 80, Last: 81}, {Protocol: corev1.ProtocolUDP, Last: 65535}}},
 					{Anyone: true, Named: []string{"web"}},
@@ -71,7 +71,7 @@ func TestBuild(t *testing.T) {
 				{Addrs: addrs("10.0.0.3"), Policies: []string{"x/deny"}},
 			},
 		},
-		Egress: model.Side{Policies: []model.Policy{{Name: "x/none", Allows: []model.Allow{{Groups: []string{"nobody"}, AnyPort: true}}}}, Pending: true},
+		Egress: model.Side{Policies: []model.Policy{{Name: "x/none", Rules: []model.Rule{{Groups: []string{"nobody"}, AnyPort: true}}}}, Pending: true},
 		Groups: map[string][]netip.Addr{"friends": addrs("10.0.1.1", "fd00::5"), "nobody": nil},
 		Named:  map[string][]model.Endpoint{"web": {{Addr: addrs("10.0.0.1")[0], Protocol: corev1.ProtocolTCP, Port: 8080}}},
 		Local:  addrs("10.0.0.1", "10.0.0.2", "10.0.0.3", "fd00::1"),

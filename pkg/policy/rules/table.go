@@ -54,11 +54,21 @@ type Element struct {
 // Chain is a chain with its whole content.
 type Chain struct {
 	Name string
-	// Base chains see all packets that the node forwards. A packet must be accepted by each of them, and is if nothing
-	// drops it.
-	Base  bool
+	// Hook is where the kernel calls the chain; it calls no other ones by itself. A packet must be accepted by each chain of a hook,
+	// and is if nothing drops it.
+	Hook  Hook
 	Rules []Rule
 }
+
+// Hook is where packets pass.
+type Hook int
+
+// The hooks. Forward is for packets that the node forwards, Input for those to the node itself.
+const (
+	None Hook = iota
+	Forward
+	Input
+)
 
 // Rule does Verdict if all Matches do.
 type Rule struct {
@@ -71,7 +81,7 @@ type Rule struct {
 // Verdict is what becomes of a packet.
 type Verdict int
 
-// The verdicts. Accept and Drop end the base chain, and what comes after a Goto is not asked.
+// The verdicts. Accept and Drop end the chain of the hook, and what comes after a Goto is not asked.
 const (
 	Accept Verdict = iota
 	Drop

@@ -126,7 +126,10 @@ func AddOns() Policy {
 			clusterRole("system:minik8s:node-proxier", named(ProxyUser+" "+ServicesUser+" "+NetworkPolicyUser, on("", "users", "impersonate"))),
 			clusterRole("system:minik8s:network-policy",
 				on("networking.k8s.io", "networkpolicies", "list watch"),
-				on("", "pods namespaces", "list watch")),
+				on("policy.networking.k8s.io", "clusternetworkpolicies", "list watch"),
+				on("policy.networking.k8s.io", "clusternetworkpolicies/status", "update"),
+				named("clusternetworkpolicies.policy.networking.k8s.io", on("apiextensions.k8s.io", "customresourcedefinitions", "list watch")),
+				on("", "pods namespaces nodes", "list watch")),
 			// What serves Ingresses and Gateways. Like every ingress controller it reads the Secrets that they may name; it asks
 			// for those of type kubernetes.io/tls only, and for ConfigMaps only if a policy or a Gateway names certificates in one.
 			clusterRole("system:minik8s:router",
