@@ -270,7 +270,7 @@ func TestFields(t *testing.T) {
 	}
 	for _, class := range classes {
 		for _, owner := range slices.Sorted(maps.Keys(class)) {
-			for _, name := range strings.Fields(class[owner]) {
+			for name := range strings.FieldsSeq(class[owner]) {
 				if !known[owner+"."+name] {
 					t.Errorf("there is no %s.%s", owner, name)
 				}
