@@ -34,19 +34,36 @@ func (n *node) enforcePolicies(informers.SharedInformerFactory) (func(context.Co
 	if err != nil {
 		return nil, fmt.Errorf("making a client of definitions: %w", err)
 	}
-	config.ContentType, config.AcceptContentTypes = "", "" // custom resources have no protobuf
-	clusterPolicies, err := versioned.NewForConfig(config)
+	clusterPolicies, err := clusterPoliciesOf(n.policy, component)
 	if err != nil {
-		return nil, fmt.Errorf("making a client of cluster network policies: %w", err)
+		return nil, err
+	}
+	var statuses versioned.Interface
+	if n.statuses != nil {
+		if statuses, err = clusterPoliciesOf(n.statuses, component); err != nil {
+			return nil, err
+		}
 	}
 	e, err := policy.New(policy.Config{
-		Cluster: n.config.Name, NodeName: n.config.Kubelet.NodeName, Client: client, Definitions: definitions, ClusterPolicies: clusterPolicies,
+		Cluster: n.config.Name, NodeName: n.config.Kubelet.NodeName, Client: client, Definitions: definitions, ClusterPolicies: clusterPolicies, Statuses: statuses,
 		PodCIDRs: []netip.Prefix{pods}, ClusterDNS: []netip.Addr{n.dnsIP}, NetNS: n.apart.netNS,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the enforcer of network policies: %w", err)
 	}
 	return e.Start, nil
+}
+
+// clusterPoliciesOf returns a client of ClusterNetworkPolicies.
+func clusterPoliciesOf(config *rest.Config, component string) (versioned.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent = useragent.Of(component)
+	config.ContentType, config.AcceptContentTypes = "", "" // custom resources have no protobuf
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client of cluster network policies: %w", err)
+	}
+	return client, nil
 }
 
 func purgePolicies(c Config) error { return policy.Purge(c.Name, "") }

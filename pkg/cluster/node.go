@@ -114,6 +114,8 @@ type node struct {
 	dnsIP  netip.Addr
 	// kubelet is the node's identity, proxy that of what watches Services, policy that of what watches NetworkPolicies.
 	kubelet, proxy, policy *rest.Config
+	// statuses is the identity of what writes statuses of ClusterNetworkPolicies; one node does that for all.
+	statuses *rest.Config
 	// serving is the kubelet's certificate at the time.
 	serving func() (*tls.Certificate, error)
 	ca      []byte
@@ -154,6 +156,9 @@ func (r *runner) buildNode() (func(context.Context) error, error) {
 		return nil, err
 	}
 	if n.proxy, err = r.credentials.Client(policy.ServicesUser); err != nil {
+		return nil, err
+	}
+	if n.statuses, err = r.credentials.Client(policy.NetworkPolicyStatusUser); err != nil {
 		return nil, err
 	}
 	if n.policy, err = r.credentials.Client(policy.NetworkPolicyUser); err != nil {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/network-policy-api/pkg/client/clientset/versioned"
 )
 
-// Config is what an Enforcer needs. Cluster, NodeName, PodCIDRs and the clients have no default.
+// Config is what an Enforcer needs. Cluster, NodeName, PodCIDRs and the clients but Statuses have no default.
 type Config struct {
 	// Cluster is the cluster's name; that of the table carries a hash of it, so that clusters on one machine spare each other.
 	Cluster string
@@ -24,8 +24,10 @@ type Config struct {
 	Client kubernetes.Interface
 	// Definitions lists and watches the one definition of ClusterNetworkPolicies.
 	Definitions clientset.Interface
-	// ClusterPolicies lists and watches ClusterNetworkPolicies while they are defined, and updates their statuses.
+	// ClusterPolicies lists and watches ClusterNetworkPolicies while they are defined.
 	ClusterPolicies versioned.Interface
+	// Statuses updates the statuses of ClusterNetworkPolicies. Default: nobody does here; one node does it for all.
+	Statuses versioned.Interface
 	// PodCIDRs are the ranges of this node's pods: while a pod of the node is isolated whose address is not known, all
 	// addresses in them of which the pod is not known are refused.
 	PodCIDRs []netip.Prefix

@@ -96,7 +96,9 @@ func (e *Enforcer) Start(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), e.informer.HasSynced, e.cluster.definition.HasSynced) {
 		return nil
 	}
-	beside.Go(func() { e.reports.Run(ctx) })
+	if e.config.Statuses != nil {
+		beside.Go(func() { e.reports.Run(ctx) })
+	}
 	e.loop.Run(ctx)
 	return nil
 }

@@ -33,7 +33,7 @@ func condition(p *v1alpha2.ClusterNetworkPolicy) metav1.Condition {
 	return c
 }
 
-// says tells whether a policy has the condition, whoever wrote it: all nodes write the same.
+// says tells whether a policy has the condition.
 func says(p *v1alpha2.ClusterNetworkPolicy, c metav1.Condition) bool {
 	has := meta.FindStatusCondition(p.Status.Conditions, c.Type)
 	return has != nil && has.Status == c.Status && has.Reason == c.Reason && has.Message == c.Message && has.ObservedGeneration == c.ObservedGeneration
@@ -55,7 +55,7 @@ func (e *Enforcer) write(ctx context.Context, p *v1alpha2.ClusterNetworkPolicy, 
 	meta.SetStatusCondition(&p.Status.Conditions, c)
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
-	_, err := e.config.ClusterPolicies.PolicyV1alpha2().ClusterNetworkPolicies().UpdateStatus(ctx, p, metav1.UpdateOptions{})
+	_, err := e.config.Statuses.PolicyV1alpha2().ClusterNetworkPolicies().UpdateStatus(ctx, p, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // it is another one by now, of which the watch tells
 	}

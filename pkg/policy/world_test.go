@@ -222,7 +222,7 @@ func (w *world) setPod(t *testing.T, p *corev1.Pod, create bool) {
 func (w *world) enforce(t *testing.T, change func(*Config)) (stop func()) {
 	t.Helper()
 	config := Config{
-		Cluster: "policy-test", NodeName: "here", Client: w.client, Definitions: w.definitions, ClusterPolicies: w.cluster,
+		Cluster: "policy-test", NodeName: "here", Client: w.client, Definitions: w.definitions, ClusterPolicies: w.cluster, Statuses: w.cluster,
 		PodCIDRs: podRanges, NetNS: "/proc/self/ns/net",
 	}
 	if change != nil {

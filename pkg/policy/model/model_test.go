@@ -84,8 +84,12 @@ func TestPortsOf(t *testing.T) {
 		},
 		Containers: []corev1.Container{{Ports: port("web", 3, "")}, {Ports: port("web", 4, corev1.ProtocolUDP)}, {Ports: port("other", 5, "")}},
 	}}
-	if got := fmt.Sprint(portsOf(p, "web", corev1.ProtocolTCP), portsOf(p, "web", corev1.ProtocolUDP), portsOf(p, "web", corev1.ProtocolSCTP)); got != "[2 3] [4] []" {
-		t.Error(got)
+	for protocol, want := range map[corev1.Protocol]string{
+		corev1.ProtocolTCP: "[{TCP 2 2} {TCP 3 3}]", corev1.ProtocolUDP: "[{UDP 4 4}]", corev1.ProtocolSCTP: "[]", anyProtocol: "[{TCP 2 2} {TCP 3 3} {UDP 4 4}]",
+	} {
+		if got := fmt.Sprint(portsOf(p, "web", protocol)); got != want {
+			t.Errorf("%q: %s, want %s", protocol, got, want)
+		}
 	}
 }
 

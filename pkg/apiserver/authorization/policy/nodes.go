@@ -14,10 +14,12 @@ const (
 	ProxyUser = "system:kube-proxy"
 	// ServicesUser is the service proxy and DNS of a node.
 	ServicesUser = "system:minik8s:services"
-	// NetworkPolicyUser is what enforces NetworkPolicies on a node, and reads these, Pods and Namespaces.
+	// NetworkPolicyUser is what enforces NetworkPolicies and ClusterNetworkPolicies on a node, and reads these, Pods, Namespaces and Nodes.
 	NetworkPolicyUser = "system:minik8s:network-policy"
 	// MetricsUser asks kubelets what nodes and pods use.
 	MetricsUser = "system:minik8s:metrics"
+	// NetworkPolicyStatusUser writes statuses of ClusterNetworkPolicies. It must not leave the control plane.
+	NetworkPolicyStatusUser = "system:minik8s:network-policy-status"
 	// ServingApproverUser approves certificates of joined nodes, and reads where these are in kube-system.
 	ServingApproverUser = "system:minik8s:serving-approver"
 	// JoinedNodes is the ConfigMap in kube-system of the addresses of nodes that have joined, by name.
@@ -127,9 +129,10 @@ func AddOns() Policy {
 			clusterRole("system:minik8s:network-policy",
 				on("networking.k8s.io", "networkpolicies", "list watch"),
 				on("policy.networking.k8s.io", "clusternetworkpolicies", "list watch"),
-				on("policy.networking.k8s.io", "clusternetworkpolicies/status", "update"),
 				named("clusternetworkpolicies.policy.networking.k8s.io", on("apiextensions.k8s.io", "customresourcedefinitions", "list watch")),
 				on("", "pods namespaces nodes", "list watch")),
+			// What says of ClusterNetworkPolicies whether they are supported: the control plane alone, for joined nodes write nothing.
+			clusterRole("system:minik8s:network-policy-status", on("policy.networking.k8s.io", "clusternetworkpolicies/status", "update")),
 			// What serves Ingresses and Gateways. Like every ingress controller it reads the Secrets that they may name; it asks
 			// for those of type kubernetes.io/tls only, and for ConfigMaps only if a policy or a Gateway names certificates in one.
 			clusterRole("system:minik8s:router",
@@ -157,6 +160,7 @@ func AddOns() Policy {
 			clusterBinding("system:coredns", "system:coredns", user(ServicesUser)),
 			clusterBinding("system:minik8s:services", "system:node-proxier", user(ServicesUser)),
 			clusterBinding("system:minik8s:network-policy", "system:minik8s:network-policy", user(NetworkPolicyUser)),
+			clusterBinding("system:minik8s:network-policy-status", "system:minik8s:network-policy-status", user(NetworkPolicyStatusUser)),
 			clusterBinding("system:minik8s:router", "system:minik8s:router", user("system:minik8s:router")),
 			clusterBinding("system:minik8s:serving-approver", "system:minik8s:serving-approver", user(ServingApproverUser)),
 			// As installers of upstream have it (kubeadm:node-autoapprove-certificate-rotation).

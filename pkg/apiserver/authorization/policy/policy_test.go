@@ -233,7 +233,9 @@ func TestJoinedNodes(t *testing.T) {
 			on("networking.k8s.io", "servicecidrs", "list watch"), on("discovery.k8s.io", "endpointslices", "list watch"),
 		}},
 		{"what it enforces policies as", rbacv1.UserKind, NetworkPolicyUser, []rbacv1.PolicyRule{
-			on("networking.k8s.io", "networkpolicies", "list watch"), on("", "pods namespaces", "list watch"),
+			on("networking.k8s.io", "networkpolicies", "list watch"), on("", "pods namespaces nodes", "list watch"),
+			on("policy.networking.k8s.io", "clusternetworkpolicies", "list watch"),
+			named("clusternetworkpolicies.policy.networking.k8s.io", on("apiextensions.k8s.io", "customresourcedefinitions", "list watch")),
 		}},
 		{"what measures it", rbacv1.UserKind, MetricsUser, []rbacv1.PolicyRule{on("", "nodes", "list"), on("", "nodes/metrics", "get")}},
 		{"API server towards kubelets", rbacv1.UserKind, KubeletClientUser, []rbacv1.PolicyRule{
