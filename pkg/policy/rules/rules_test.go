@@ -43,7 +43,7 @@ func list(t *Table) []string {
 	}
 	for _, c := range t.Chains {
 		line := "chain "
-		if c.Hook == Forward {
+		if c.Hook != None {
 			line = "base chain "
 		}
 		out = append(out, line+c.Name)
@@ -134,5 +134,90 @@ func TestBuild_Names(t *testing.T) {
 	}
 	if TableName("a") == TableName("b") {
 		t.Error("two clusters have one table")
+	}
+}
+
+// TestBuild_Tiers: what the Admin tier passes on finds where to go by the pod's address, and the node itself asks no NetworkPolicy.
+func TestBuild_Tiers(t *testing.T) {
+	rule := func(action model.Action, group string) model.Rule {
+		return model.Rule{Action: action, Groups: []string{group}, AnyPort: true}
+	}
+	snap := &model.Snapshot{
+		Egress: model.Side{
+			Admin:    []model.Policy{{Name: "_admin/a", Rules: []model.Rule{rule(model.Accept, "A"), rule(model.Pass, "B"), rule(model.Deny, "C")}}},
+			Policies: []model.Policy{{Name: "x/none"}},
+			Baseline: []model.Policy{{Name: "_baseline/b", Rules: []model.Rule{rule(model.Pass, "A"), rule(model.Deny, "B")}}},
+			Pods: []model.Pod{
+				{Addrs: addrs("10.0.0.1"), Admin: []string{"_admin/a"}, Policies: []string{"x/none"}},
+				{Addrs: addrs("10.0.0.2"), Baseline: []string{"_baseline/b"}},
+			},
+		},
+		Groups: map[string][]netip.Addr{"A": addrs("10.0.1.1"), "B": addrs("10.0.1.2"), "C": addrs("10.0.1.3")},
+	}
+	names := strings.NewReplacer("group-"+short("A"), "A", "group-"+short("B"), "B", "group-"+short("C"), "C",
+		short("_admin/a x/none"), "ONE", short("_baseline/b"), "TWO", short("x/none"), "NP", "/"+short("_admin/a"), "/ADMIN", "/"+short(""), "/NOTHING")
+	var got []string
+	for _, line := range list(Build(snap, Config{})) {
+		got = append(got, names.Replace(line))
+	}
+	want := strings.Split(`set A-4: 10.0.1.1
+set B-4: 10.0.1.2
+set C-4: 10.0.1.3
+set egress-next-4: 10.0.0.1→egress-next/NP
+set egress-self-4: 10.0.0.1 10.0.0.2
+set egress-pods-4: 10.0.0.1→egress-pods/ONE 10.0.0.2→egress-pods/TWO
+set node-next-4: 10.0.0.1→node-next/NOTHING
+set node-self-4: 10.0.0.1 10.0.0.2
+set node-pods-4: 10.0.0.1→node-pods/ADMIN 10.0.0.2→node-pods/TWO
+chain egress/_admin/a
+  ct reply ip saddr @A-4 accept
+  ct reply ip saddr @B-4 jump egress-pass
+  ct reply ip saddr @C-4 drop
+chain egress/x/none
+chain egress/_baseline/b
+  ct reply ip saddr @A-4 accept
+  ct reply ip saddr @B-4 drop
+chain egress-next/NP
+  jump egress/x/none
+  drop
+chain egress-pods/ONE
+  ct state invalid,untracked drop
+  jump egress/_admin/a
+  jump egress-next/NP
+chain egress-pods/TWO
+  ct state invalid,untracked drop
+  jump egress/_baseline/b
+  accept
+chain egress-pass
+  ct original ip saddr vmap @egress-next-4
+base chain egress
+  ct original ip saddr . ct reply ip saddr @egress-self-4 accept
+  ct original ip saddr vmap @egress-pods-4
+  ct state invalid,untracked ip saddr vmap @egress-pods-4
+chain node/_admin/a
+  ct reply ip saddr @A-4 accept
+  ct reply ip saddr @B-4 jump node-pass
+  ct reply ip saddr @C-4 drop
+chain node/_baseline/b
+  ct reply ip saddr @A-4 accept
+  ct reply ip saddr @B-4 drop
+chain node-next/NOTHING
+  accept
+chain node-pods/ADMIN
+  ct state invalid,untracked drop
+  jump node/_admin/a
+  jump node-next/NOTHING
+chain node-pods/TWO
+  ct state invalid,untracked drop
+  jump node/_baseline/b
+  accept
+chain node-pass
+  ct original ip saddr vmap @node-next-4
+base chain node
+  ct original ip saddr . ct reply ip saddr @node-self-4 accept
+  ct original ip saddr vmap @node-pods-4
+  ct state invalid,untracked ip saddr vmap @node-pods-4`, "\n")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
