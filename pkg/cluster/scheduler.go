@@ -21,7 +21,7 @@ type SchedulerConfig struct {
 	Config string `json:"config,omitempty"`
 }
 
-// read returns what the file says, nil if there is none, and refuses what no scheduler could be built of.
+// read returns what the file says, nil if there is none. The scheduler judges it.
 func (c SchedulerConfig) read() (*configv1.KubeSchedulerConfiguration, error) {
 	if c.Config == "" {
 		return nil, nil
@@ -32,11 +32,6 @@ func (c SchedulerConfig) read() (*configv1.KubeSchedulerConfiguration, error) {
 	}
 	parsed, err := configuration.Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("scheduler.config: %s: %w", c.Config, err)
-	}
-	complete := parsed.DeepCopy()
-	configuration.Default(complete)
-	if err := configuration.Validate(complete).ToAggregate(); err != nil {
 		return nil, fmt.Errorf("scheduler.config: %s: %w", c.Config, err)
 	}
 	return parsed, nil
