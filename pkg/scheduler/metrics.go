@@ -77,13 +77,7 @@ func newMetrics(r prometheus.Registerer, s *Scheduler) (*metrics, error) {
 	gauge("scheduler_goroutines", "Number of running goroutines split by the work they do such as binding.", "operation", "binding", func() float64 { return float64(len(s.slots)) })
 	var errs []error
 	for _, c := range all {
-		err := r.Register(c)
-		// A scheduler that was built anew in this process takes the place of the last one.
-		if old := (prometheus.AlreadyRegisteredError{}); errors.As(err, &old) {
-			r.Unregister(old.ExistingCollector)
-			err = r.Register(c)
-		}
-		errs = append(errs, err)
+		errs = append(errs, r.Register(c))
 	}
 	return m, errors.Join(errs...)
 }

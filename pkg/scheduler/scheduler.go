@@ -162,10 +162,15 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	}
 	defer s.broadcaster.Shutdown()
 	defer s.stop()
-	if !s.cfg.leads() {
-		return s.run(ctx)
+	work := s.run
+	if s.cfg.leads() {
+		work = s.lead
 	}
-	return s.lead(ctx)
+	errs := []error{work(ctx)}
+	for _, p := range s.profiles {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func (s *Scheduler) lead(ctx context.Context) error {

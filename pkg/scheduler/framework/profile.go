@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -51,6 +52,7 @@ type Profile struct {
 	sign       []named[fwk.SignPlugin]
 	signs      bool // every plugin that decides on nodes signs pods
 	events     map[string][]fwk.ClusterEventWithHint
+	closers    []io.Closer
 }
 
 // named is a plugin at an extension point. The name is at hand because it is
@@ -118,7 +120,7 @@ type builder struct {
 }
 
 // build makes each listed plugin once.
-func (b *builder) build(ctx context.Context, h fwk.Handle, registry Registry, lists *configv1.Plugins, args []configv1.PluginConfig) error {
+func (b *builder) build(ctx context.Context, p *Profile, registry Registry, lists *configv1.Plugins, args []configv1.PluginConfig) error {
 	for _, set := range []configv1.PluginSet{
 		lists.MultiPoint, lists.QueueSort, lists.PreEnqueue, lists.PreFilter, lists.Filter, lists.PostFilter, lists.PreScore, lists.Score,
 		lists.Reserve, lists.Permit, lists.PreBind, lists.Bind, lists.PostBind, lists.PlacementGenerate, lists.PlacementScore, lists.PodGroupPostFilter,
@@ -138,12 +140,15 @@ func (b *builder) build(ctx context.Context, h fwk.Handle, registry Registry, li
 					arg = &runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}
 				}
 			}
-			plugin, err := factory(ctx, arg, h)
+			plugin, err := factory(ctx, arg, p)
 			if err != nil {
 				return fmt.Errorf("initializing plugin %q: %w", e.Name, err)
 			}
 			if plugin.Name() != e.Name {
 				return fmt.Errorf("plugin %q calls itself %q", e.Name, plugin.Name())
+			}
+			if c, ok := plugin.(io.Closer); ok {
+				p.closers = append(p.closers, c)
 			}
 			b.plugins[e.Name] = plugin
 			b.order = append(b.order, e.Name)
@@ -234,6 +239,15 @@ func (p *Profile) register(ctx context.Context, b *builder) error {
 		p.events[name] = events
 	}
 	return nil
+}
+
+// Close closes the plugins that are an io.Closer, when no more pods are scheduled.
+func (p *Profile) Close() error {
+	errs := make([]error, len(p.closers))
+	for i, c := range p.closers {
+		errs[i] = c.Close()
+	}
+	return errors.Join(errs...)
 }
 
 // Name is the scheduler name that pods choose the profile by.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
@@ -47,15 +47,17 @@ type DefaultPreemption struct {
 	budgets policylisters.PodDisruptionBudgetLister
 	args    *configv1.DefaultPreemptionArgs
 
-	evictions  sync.WaitGroup // for tests
-	mu         sync.Mutex
-	preempting sets.Set[types.UID] // guarded by mu; pods whose victims are being asked to go
+	evictions sync.WaitGroup
+	mu        sync.Mutex
+	// preempting are pods whose victims are being asked to go: whether one was held back meanwhile. Guarded by mu.
+	preempting map[types.UID]bool
 }
 
 var (
 	_ fwk.PostFilterPlugin  = (*DefaultPreemption)(nil)
 	_ fwk.PreEnqueuePlugin  = (*DefaultPreemption)(nil)
 	_ fwk.EnqueueExtensions = (*DefaultPreemption)(nil)
+	_ io.Closer             = (*DefaultPreemption)(nil)
 )
 
 // New returns the plugin.
@@ -68,18 +70,25 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 		handle:     h,
 		budgets:    h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
 		args:       args,
-		preempting: sets.New[types.UID](),
+		preempting: map[types.UID]bool{},
 	}, nil
 }
 
 // Name returns the plugin's name.
 func (*DefaultPreemption) Name() string { return Name }
 
+// Close waits for the requests that are under way. The context of the cycles must have ended.
+func (p *DefaultPreemption) Close() error {
+	p.evictions.Wait()
+	return nil
+}
+
 // PreEnqueue holds a pod back while its victims are being asked to go.
 func (p *DefaultPreemption) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.preempting.Has(pod.UID) {
+	if _, ok := p.preempting[pod.UID]; ok {
+		p.preempting[pod.UID] = true
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for the preemption for this pod to be finished")
 	}
 	return nil
@@ -243,32 +252,44 @@ func pods(infos []*framework.PodInfo) (out []*corev1.Pod) {
 // start asks the victims to go beside the scheduling cycles. The pod is held back
 // until all but the last were asked; that one's end is the event that it waits for.
 func (p *DefaultPreemption) start(ctx context.Context, pod *corev1.Pod, c *candidate) {
-	p.hold(pod.UID, true)
+	p.hold(pod.UID)
 	p.evictions.Go(func() {
 		last := len(c.victims) - 1
 		err := p.evict(ctx, pod, c.victims[:last], c.node)
-		p.hold(pod.UID, false)
+		held := p.release(pod.UID)
 		if err == nil {
 			err = p.evict(ctx, pod, c.victims[last:], c.node)
 		}
-		if err != nil && ctx.Err() == nil {
-			logger := klog.FromContext(ctx)
-			logger.Error(err, "Preempting pods failed; trying again", "pod", klog.KObj(pod), "node", c.node)
-			p.handle.Activate(logger, map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		if ctx.Err() != nil {
 			return
 		}
-		p.denominate(ctx, pod, c.node)
+		logger := klog.FromContext(ctx)
+		if err != nil {
+			logger.Error(err, "Preempting pods failed; trying again", "pod", klog.KObj(pod), "node", c.node)
+		}
+		if err != nil || held {
+			// What it was held back from may have been the end of the last victim, which nobody will tell of again.
+			p.handle.Activate(logger, map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		}
+		if err == nil {
+			p.denominate(ctx, pod, c.node)
+		}
 	})
 }
 
-func (p *DefaultPreemption) hold(uid types.UID, held bool) {
+func (p *DefaultPreemption) hold(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if held {
-		p.preempting.Insert(uid)
-	} else {
-		p.preempting.Delete(uid)
-	}
+	p.preempting[uid] = false
+}
+
+// release tells whether the pod was held back.
+func (p *DefaultPreemption) release(uid types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held := p.preempting[uid]
+	delete(p.preempting, uid)
+	return held
 }
 
 // evict marks and deletes victims, all at once.

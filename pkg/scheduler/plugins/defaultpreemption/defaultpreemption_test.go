@@ -4,12 +4,17 @@
 package defaultpreemption
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
@@ -104,7 +109,9 @@ func TestPostFilter(t *testing.T) {
 				statuses.Set(n, fwk.NewStatus(fwk.Unschedulable, "full"))
 			}
 			got, status := p.PostFilter(t.Context(), framework.NewCycleState(framework.NewPodInfo(tc.pod)), tc.pod, statuses)
-			p.evictions.Wait()
+			if err := p.Close(); err != nil {
+				t.Fatal(err)
+			}
 			if status.Message() != tc.message {
 				t.Errorf("message = %q, want %q", status.Message(), tc.message)
 			}
@@ -129,6 +136,44 @@ func TestPostFilter(t *testing.T) {
 				t.Errorf("%d events, want %d", len(h.Events.Events), len(tc.victims))
 			}
 		})
+	}
+}
+
+// TestHeldBack loses a victim while the pod is held back: its end was the event that the pod waited for, and comes no second time.
+func TestHeldBack(t *testing.T) {
+	victims := []*corev1.Pod{
+		pt.Pod("low", pt.On("a"), pt.Requests("cpu", "2"), pt.Priority(1)), pt.Pod("lower", pt.On("a"), pt.Requests("cpu", "2"), pt.Priority(0)),
+	}
+	h := pt.NewHandle(pt.Nodes([]*corev1.Node{pt.Node("a")}, victims...)) // no victim is in the API any more
+	h.Use(t, noderesources.Name, noderesources.New)
+	pod := pt.Pod("p", pt.Requests("cpu", "4"), pt.Priority(2))
+	var p *DefaultPreemption
+	held := false
+	h.Fake.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if !held { // the first of the victims
+			held = true
+			if status := p.PreEnqueue(t.Context(), pod); status.Code() != fwk.UnschedulableAndUnresolvable {
+				t.Errorf("PreEnqueue while victims are asked to go: %v", status)
+			}
+		}
+		return false, nil, nil
+	})
+	var awakened []string
+	h.Awaken = func(_ klog.Logger, pods map[string]*corev1.Pod) { awakened = slices.Sorted(maps.Keys(pods)) }
+	p = pt.NewPlugin(t, h, New).(*DefaultPreemption)
+	statuses := framework.NewNodeStatuses(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no"))
+	statuses.Set("a", fwk.NewStatus(fwk.Unschedulable, "full"))
+	if _, status := p.PostFilter(t.Context(), framework.NewCycleState(framework.NewPodInfo(pod)), pod, statuses); !status.IsSuccess() {
+		t.Fatalf("PostFilter: %v", status)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"default/p"}; !held || !slices.Equal(awakened, want) {
+		t.Errorf("held back = %v, awakened %v, want %v", held, awakened, want)
+	}
+	if status := p.PreEnqueue(t.Context(), pod); !status.IsSuccess() {
+		t.Errorf("PreEnqueue afterwards: %v", status)
 	}
 }
 
