@@ -36,6 +36,9 @@ type Reconciler struct {
 
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
+	if err := setup.Register(creationSkew); err != nil {
+		return err
+	}
 	r := &Reconciler{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock}
 	owner := handler.EnqueueRequestForOwner(env.Manager.GetScheme(), env.Manager.GetRESTMapper(), &batchv1.CronJob{},
 		handler.OnlyControllerOwner())

@@ -222,6 +222,7 @@ func (r *Reconciler) create(ctx context.Context, cj *batchv1.CronJob, at time.Ti
 		r.Events.Eventf(cj, corev1.EventTypeWarning, "FailedCreate", "Error creating job: %v", err)
 		return nil, fmt.Errorf("creating job %q: %w", job.Name, err)
 	}
+	creationSkew.Observe(job.CreationTimestamp.Sub(at).Seconds())
 	r.Events.Eventf(cj, corev1.EventTypeNormal, "SuccessfulCreate", "Created job %v", job.Name)
 	return job, nil
 }

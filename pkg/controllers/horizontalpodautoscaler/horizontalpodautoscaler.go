@@ -23,7 +23,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -68,7 +67,7 @@ type Reconciler struct {
 
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
-	if err := register(metrics.Registry); err != nil {
+	if err := setup.Register(reconciliations, reconciliationDuration, computations, computationDuration, controlled, desiredReplicas); err != nil {
 		return err
 	}
 	r, err := newReconciler(env)

@@ -5,15 +5,13 @@ package horizontalpodautoscaler
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 )
 
-// The metrics have upstream's names and labels (pkg/controller/podautoscaler/monitor). Several sets of controllers in one process
-// share the numbers.
+// The metrics have upstream's names and labels (pkg/controller/podautoscaler/monitor).
 const subsystem = "horizontal_pod_autoscaler_controller"
 
 const labelHelp = " The label 'action' is either 'scale_down', 'scale_up', or 'none', the label 'error' either 'spec', 'internal', or 'none'."
@@ -44,17 +42,6 @@ var (
 		Subsystem: subsystem, Name: "desired_replicas", Help: "Current desired replica count for HPA objects.",
 	}, []string{"namespace", "hpa_name"})
 )
-
-// register adds the metrics to a registry, unless they are there.
-func register(to prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{reconciliations, reconciliationDuration, computations, computationDuration, controlled, desiredReplicas} {
-		var already prometheus.AlreadyRegisteredError
-		if err := to.Register(c); err != nil && !errors.As(err, &already) {
-			return fmt.Errorf("registering metrics: %w", err)
-		}
-	}
-	return nil
-}
 
 // countPass counts a pass that changed the number of pods from one to another.
 func countPass(from, to int32, err error, took time.Duration) {

@@ -62,6 +62,9 @@ type Reconciler struct {
 
 // Setup adds the controller to the manager, and beside it the one that frees pods whose Job is no more.
 func Setup(env setup.Env) error {
+	if err := setup.Register(metrics...); err != nil {
+		return err
+	}
 	if err := setUpOrphans(env); err != nil {
 		return fmt.Errorf("setting up the clean-up of orphans: %w", err)
 	}
@@ -83,7 +86,12 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 func jobHandler() handler.EventHandler {
 	self := &handler.EnqueueRequestForObject{}
 	return handler.Funcs{
-		CreateFunc: self.Create,
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			if job, ok := e.Object.(*batchv1.Job); ok && isManagedElsewhere(job) {
+				external.WithLabelValues(*job.Spec.ManagedBy).Inc()
+			}
+			self.Create(ctx, e, q)
+		},
 		DeleteFunc: self.Delete,
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if e.ObjectOld.GetGeneration() == e.ObjectNew.GetGeneration() {
@@ -94,12 +102,21 @@ func jobHandler() handler.EventHandler {
 	}
 }
 
-// batched lets a handler wake Jobs after batchPeriod only.
+// batched lets a handler of pods wake Jobs after batchPeriod only.
 func batched(h handler.EventHandler) handler.EventHandler {
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { h.Create(ctx, e, batchingQueue{q}) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { h.Update(ctx, e, batchingQueue{q}) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { h.Delete(ctx, e, batchingQueue{q}) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			countTracked(nil, e.Object)
+			h.Create(ctx, e, batchingQueue{q})
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			countTracked(e.ObjectOld, e.ObjectNew)
+			h.Update(ctx, e, batchingQueue{q})
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			countTracked(e.Object, nil)
+			h.Delete(ctx, e, batchingQueue{q})
+		},
 	}
 }
 

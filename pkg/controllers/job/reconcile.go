@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -25,7 +26,8 @@ import (
 )
 
 // Reconcile judges the Job in req, creates or removes pods, counts those that have ended and writes the status.
-func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (result reconcile.Result, err error) {
+	begin := r.Clock.Now()
 	job := &batchv1.Job{}
 	if err := r.Client.Get(ctx, req.NamespacedName, job); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -44,12 +46,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			"Skipped Job sync because completion mode is unknown")
 		return reconcile.Result{}, nil
 	}
+	did := reconciling
+	defer func() { countPass(job, did, err, r.Clock.Since(begin)) }()
 	claimed, err := r.claim(ctx, job)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	m := r.recall(job, claimed)
-	wait, err := r.advance(ctx, observe(job, claimed, m), m)
+	s := observe(job, claimed, m)
+	wait, err := r.advance(ctx, s, m)
+	did = s.did
 	return reconcile.Result{RequeueAfter: wait}, err
 }
 
@@ -131,6 +137,14 @@ func (r *Reconciler) stop(ctx context.Context, s *state) error {
 
 // carryOut creates and removes pods as planned. Pods that are removed do not count as failed, so they are let go first.
 func (r *Reconciler) carryOut(ctx context.Context, s *state, p plan) error {
+	switch {
+	case len(p.create) > 0:
+		s.did = podsCreated
+	case len(p.remove) > 0:
+		s.did = podsDeleted
+	default:
+		s.did = tracking
+	}
 	control := pods.Control{Client: r.Client, Events: r.Events}
 	errs := pods.Each(len(p.remove), func(i int) error {
 		if err := removeFinalizer(ctx, r.Client, p.remove[i], ""); err != nil {
@@ -147,13 +161,20 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, p plan) error {
 		return err
 	}
 	t := template(s.job)
+	var made, failed atomic.Int64
 	created, err := pods.SlowStart(len(p.create), func(i int) error {
 		err := control.Create(ctx, s.job, s.newPod(t, p.create[i]))
+		if err != nil {
+			failed.Add(1)
+		} else {
+			made.Add(1)
+		}
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return nil
 		}
 		return err
 	})
+	countCreated(s, &made, &failed)
 	s.active += int32(created)
 	return err
 }
@@ -179,6 +200,7 @@ func (r *Reconciler) track(
 	ctx context.Context, s *state, m *memory, end *batchv1.JobCondition, changed bool,
 ) (more bool, err error) {
 	now := r.Clock.Now()
+	before := s.before
 	held := s.held()
 	settled := settle(&s.job.Status, held)
 	t := s.tally(end)
@@ -188,16 +210,23 @@ func (r *Reconciler) track(
 			return false, fmt.Errorf("adding uncounted pods to status: %w", err)
 		}
 		m.failures = s.failures
+		countChange(s.job, before)
+		before = countedIn(s.job)
 	}
 	releaseErr := r.release(ctx, s, held, t.release)
+	for action, n := range t.judged {
+		judgedFailures.WithLabelValues(string(action)).Add(float64(n))
+	}
 	changed = settle(&s.job.Status, held)
 	finished := releaseErr == nil && !t.truncated && s.finish(final, now)
 	if changed || finished {
 		if err := r.Client.Status().Update(ctx, s.job); err != nil {
 			return false, errors.Join(releaseErr, fmt.Errorf("removing uncounted pods from status: %w", err))
 		}
+		countChange(s.job, before)
 	}
 	if finished {
+		countEnd(s.job, final)
 		r.announce(s.job, final)
 	}
 	return t.truncated, releaseErr

@@ -52,6 +52,10 @@ type state struct {
 	// number of failures from them. It is used with backoffLimitPerIndex only.
 	retained map[int]*corev1.Pod
 	failures failures
+	// before is what the status counts at the beginning.
+	before counted
+	// did is what the pass does with pods.
+	did action
 }
 
 // observe returns the state of a Job that has these pods.
@@ -66,6 +70,8 @@ func observe(job *batchv1.Job, all []*corev1.Pod, m *memory) *state {
 		uncountedSucceeded: sets.New(uncounted.Succeeded...),
 		uncountedFailed:    sets.New(uncounted.Failed...),
 		released:           m.released,
+		before:             countedIn(job),
+		did:                reconciling,
 	}
 	if isIndexed(job) {
 		s.pods = sortedByIndex(all)

@@ -21,6 +21,8 @@ const maxUncounted = 500
 type tally struct {
 	// release are the pods to let go once the status is written.
 	release []*corev1.Pod
+	// judged counts the failed pods among them that a rule of the failure policy matched, by its action.
+	judged map[batchv1.PodFailurePolicyAction]int
 	// changed is whether the status has to be written before.
 	changed bool
 	// truncated is whether there are more pods to count.
@@ -30,7 +32,7 @@ type tally struct {
 // tally enters the pods that have ended into the status. end is the verdict, nil while the Job goes on: once a Job has
 // failed, all pods that have not succeeded count as failed.
 func (s *state) tally(end *batchv1.JobCondition) tally {
-	var t tally
+	t := tally{judged: map[batchv1.PodFailurePolicyAction]int{}}
 	status := &s.job.Status
 	uncounted := status.UncountedTerminatedPods
 	newIndexes := 0
@@ -52,7 +54,11 @@ func (s *state) tally(end *batchv1.JobCondition) tally {
 				t.changed = true
 			}
 		case (lost || s.hasFailed(pod)) && !s.uncountedFailed.Has(pod.UID) && s.isValid(pod):
-			if judge(s.job.Spec.PodFailurePolicy, pod).counts() {
+			r := judge(s.job.Spec.PodFailurePolicy, pod)
+			if r.action != "" {
+				t.judged[r.action]++
+			}
+			if r.counts() {
 				uncounted.Failed = append(uncounted.Failed, pod.UID)
 				t.changed = true
 			}

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/component-helpers/node/topology"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,6 +60,9 @@ type heartbeat struct {
 
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
+	if err := setup.Register(evictions, passDuration); err != nil {
+		return err
+	}
 	r := &Reconciler{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock}
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
@@ -85,11 +89,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	evictions.WithLabelValues(topology.GetZoneKey(node)).Add(0) // told of before there is any
+	now := r.Clock.Now()
+	defer func() { passDuration.Observe(r.Clock.Since(now).Seconds()) }()
 	lease, err := r.lease(ctx, r.Client, node)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	now := r.Clock.Now()
 	end := deadline(node, r.listen(node, lease, now))
 	if !now.Before(end) {
 		if alive, err := r.markUnknown(ctx, node, lease, now); alive || err != nil {
@@ -253,6 +259,9 @@ func (r *Reconciler) taint(ctx context.Context, node *corev1.Node, now time.Time
 	if err := r.Client.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
+	if evict && !hasAnyEvictionTaint(before) {
+		evictions.WithLabelValues(topology.GetZoneKey(node)).Inc()
+	}
 	return again, nil
 }
 
@@ -266,7 +275,7 @@ func (r *Reconciler) mayEvict(ctx context.Context, node *corev1.Node, now time.T
 	if err != nil {
 		return false, 0, err
 	}
-	zone := zoneOf(node)
+	zone := topology.GetZoneKey(node)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	evict, turn, again := decide(found, zone, tainted, r.evicted[zone], now)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/component-helpers/node/topology"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -389,7 +390,7 @@ func TestDecide(t *testing.T) {
 			if tt.last > 0 {
 				last = now.Add(-tt.last)
 			}
-			evict, turn, again := decide(newSurvey(tt.nodes, now), zoneOf(tt.nodes[0]), tt.tainted, last, now)
+			evict, turn, again := decide(newSurvey(tt.nodes, now), topology.GetZoneKey(tt.nodes[0]), tt.tainted, last, now)
 			if got := (answer{evict, turn, again}); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/node/topology"
 )
 
 const (
@@ -26,11 +27,6 @@ const (
 	largeCluster = 50
 )
 
-// zoneOf names the zone of a node.
-func zoneOf(node *corev1.Node) string {
-	return node.Labels[corev1.LabelTopologyRegion] + ":\x00:" + node.Labels[corev1.LabelTopologyZone]
-}
-
 // survey is what the nodes of a cluster were like at a time.
 type survey struct {
 	at       time.Time
@@ -45,7 +41,7 @@ type tally struct{ ready, notReady int }
 func newSurvey(nodes []*corev1.Node, now time.Time) survey {
 	s := survey{at: now, zones: map[string]tally{}}
 	for _, node := range nodes {
-		zone := zoneOf(node)
+		zone := topology.GetZoneKey(node)
 		t := s.zones[zone]
 		if readiness(node) == corev1.ConditionTrue {
 			s.anyReady = true

@@ -26,6 +26,9 @@ import (
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	set := &appsv1.StatefulSet{}
 	if err := r.Client.Get(ctx, req.NamespacedName, set); err != nil {
+		if apierrors.IsNotFound(err) {
+			forget(req.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	selector, err := selectorOf(set)
@@ -70,6 +73,7 @@ func (r *Reconciler) pods(ctx context.Context, set *appsv1.StatefulSet, selector
 // step brings the set nearer to what it should be and returns the pods deleted for an update.
 func (r *Reconciler) step(ctx context.Context, set *appsv1.StatefulSet, revisions Revisions, claimed []*corev1.Pod, now time.Time) (leaving []*corev1.Pod, err error) {
 	members := Arrange(set, revisions, claimed)
+	countUnavailable(set, members.Replicas, now)
 	plan := Manage(set, members, now)
 	for _, steps := range [][]Step{plan.Replicas, plan.Condemned} {
 		if err := r.carryOut(ctx, set, steps); err != nil {

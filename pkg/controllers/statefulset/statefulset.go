@@ -42,6 +42,9 @@ type Reconciler struct {
 
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
+	if err := setup.Register(mostUnavailable, unavailableReplicas); err != nil {
+		return err
+	}
 	r := &Reconciler{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock}
 	selecting := adoption.Selecting(env.Client, func() client.ObjectList { return &appsv1.StatefulSetList{} }, selectorOf)
 	return ctrl.NewControllerManagedBy(env.Manager).
