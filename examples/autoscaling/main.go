@@ -71,7 +71,10 @@ func serve(ctx context.Context) error {
 			http.Error(w, "mib is a number up to 1024", http.StatusBadRequest)
 			return
 		}
-		held.hold(mib)
+		if err := held.hold(mib); err != nil {
+			http.Error(w, err.Error(), http.StatusInsufficientStorage)
+			return
+		}
 		fmt.Fprintln(w, name)
 	})
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, name) })
@@ -96,7 +99,7 @@ type memory struct {
 	mapped []byte
 }
 
-func (m *memory) hold(mib int) {
+func (m *memory) hold(mib int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.mapped != nil {
@@ -104,17 +107,17 @@ func (m *memory) hold(mib int) {
 		m.mapped = nil
 	}
 	if mib == 0 {
-		return
+		return nil
 	}
 	mapped, err := syscall.Mmap(-1, 0, mib<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
-		log.Printf("holding %d MiB: %v", mib, err)
-		return
+		return fmt.Errorf("holding %d MiB: %w", mib, err)
 	}
 	for i := 0; i < len(mapped); i += os.Getpagesize() {
 		mapped[i] = 1
 	}
 	m.mapped = mapped
+	return nil
 }
 
 // load asks until ctx ends. Each request has a connection of its own: a Service chooses an endpoint for a connection.
