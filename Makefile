@@ -27,6 +27,7 @@ build: ## build bin/minik8s
 plain: # what benches compare with: the same without a profile for the compiler
 	go build -pgo=off -ldflags '$(LDFLAGS)' -o bin/minik8s-plain ./cmd/minik8s
 	go build -pgo=off -o bin/bench-controllers-plain ./test/bench/controllers
+	go build -pgo=off -o bin/bench-scheduler-plain ./test/bench/scheduler
 
 .PHONY: docker
 docker: ## see that a Docker engine answers, install it on Debian and Ubuntu
@@ -132,11 +133,18 @@ bench-kubelet: docker build images ## measure pods beside the same containers by
 bench-network: build test/conformance/bin/kube-proxy ## measure how fast Services reach the kernel by upstream's kube-proxy and by ours; QUICK=1 for a short look
 	go run ./test/bench/network $(if $(QUICK),-quick -print-only)
 
+.PHONY: bench-scheduler
+bench-scheduler: build plain test/conformance/bin/kube-apiserver test/conformance/bin/kube-scheduler ## measure upstream's kube-scheduler and ours side by side by upstream's workloads, in hours; QUICK=1 for a short look
+	go run ./test/bench/scheduler $(if $(QUICK),-quick -print-only)
+
 test/conformance/bin/kube-controller-manager:
 	test/conformance/build kube-controller-manager
 
 test/conformance/bin/kube-proxy:
 	test/conformance/build kube-proxy
+
+test/conformance/bin/kube-scheduler:
+	test/conformance/build kube-scheduler
 
 .PHONY: profile
 profile: build ## measure anew what the compiler is told to matter, in half an hour

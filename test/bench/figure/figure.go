@@ -74,8 +74,9 @@ type Figure struct {
 	// AtMost and AtLeast bound ours divided by upstream's. Plain is only for comparison.
 	AtMost  float64 `json:"atMost,omitempty"`
 	AtLeast float64 `json:"atLeast,omitempty"`
-	// Within bounds ours, in the unit.
-	Within float64 `json:"within,omitempty"`
+	// Within and NotBelow bound ours, in the unit.
+	Within   float64 `json:"within,omitempty"`
+	NotBelow float64 `json:"notBelow,omitempty"`
 }
 
 // Verdicts on what is aimed at.
@@ -110,11 +111,12 @@ func (r *row) conclude() {
 	r.Ratio, r.PlainRatio = ratio(r.Ours, r.Upstream), ratio(r.Plain, r.Upstream)
 	compared := r.AtMost != 0 || r.AtLeast != 0
 	switch {
-	case !compared && r.Within == 0:
+	case !compared && r.Within == 0 && r.NotBelow == 0:
 		r.Verdict = nothingWanted
 	case both && r.AtMost != 0 && *r.Ours > r.AtMost**r.Upstream,
 		both && r.AtLeast != 0 && *r.Ours < r.AtLeast**r.Upstream,
-		r.Ours != nil && r.Within != 0 && *r.Ours > r.Within:
+		r.Ours != nil && r.Within != 0 && *r.Ours > r.Within,
+		r.Ours != nil && *r.Ours < r.NotBelow:
 		r.Verdict = missed
 	case r.Ours == nil, compared && r.Upstream == nil:
 		r.Verdict = notMeasured
@@ -172,6 +174,9 @@ func (r *row) wanted() string {
 	}
 	if r.Within != 0 {
 		bounds = append(bounds, fmt.Sprintf("within %.0f %s", r.Within, r.Unit))
+	}
+	if r.NotBelow != 0 {
+		bounds = append(bounds, fmt.Sprintf("not below %.0f %s", r.NotBelow, r.Unit))
 	}
 	wanted := strings.Join(bounds, ", ")
 	if r.Verdict == missed || r.Verdict == notMeasured {
