@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"minik8s.io/minik8s/pkg/cluster"
+	"minik8s.io/minik8s/pkg/scheduler/policies"
 )
 
 // clusterFlags are the daily settings of a cluster; all others are in the --config file.
@@ -22,6 +23,7 @@ type clusterFlags struct {
 	nodes       int
 	apiPort     int
 	etcdServers []string
+	policy      policies.Policy
 	verbosity   int
 }
 
@@ -33,6 +35,8 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	fs.IntVar(&f.nodes, "nodes", 1, "nodes on this machine: 1 is the machine itself, each further one has a network of its own; 0 is a control plane without kubelet")
 	fs.IntVar(&f.apiPort, "api-port", 0, "port of the API server (default 6443, or the next free one)")
 	fs.StringSliceVar(&f.etcdServers, "etcd-servers", nil, "URLs of an external etcd (default: embedded)")
+	fs.TextVar(&f.policy, "scheduler-policy", policies.Default, "how nodes are chosen for pods that name no scheduler: RoundRobin, Random, LeastPod, LeastCpu or LeastMem, among the nodes that a pod fits on")
+	_ = cmd.RegisterFlagCompletionFunc("scheduler-policy", cobra.FixedCompletions(policies.Names(), cobra.ShellCompDirectiveNoFileComp))
 	fs.IntVarP(&f.verbosity, "v", "v", 0, "verbosity of the log")
 }
 
@@ -86,6 +90,9 @@ func (f *clusterFlags) request(cmd *cobra.Command) (name string, change cluster.
 		}
 		if changed("etcd-servers") {
 			c.Etcd.Servers = f.etcdServers
+		}
+		if changed("scheduler-policy") {
+			c.Scheduler.Policy = f.policy
 		}
 		if changed("v") {
 			c.Verbosity = f.verbosity

@@ -12,10 +12,14 @@ import (
 
 	"minik8s.io/minik8s/pkg/scheduler"
 	"minik8s.io/minik8s/pkg/scheduler/configuration"
+	"minik8s.io/minik8s/pkg/scheduler/policies"
 )
 
 // SchedulerConfig are settings of the scheduler.
 type SchedulerConfig struct {
+	// Policy is how default-scheduler chooses among the nodes that a pod fits on: RoundRobin, Random, LeastPod, LeastCpu, LeastMem, or
+	// Default, which is upstream's. Not for a Config with profiles.
+	Policy policies.Policy `json:"policy,omitempty"`
 	// Config is a file as upstream's kube-scheduler takes it (kubescheduler.config.k8s.io/v1 KubeSchedulerConfiguration): profiles,
 	// their plugins and arguments, extenders. The path is absolute. What this scheduler does not honour is refused.
 	Config string `json:"config,omitempty"`
@@ -52,7 +56,7 @@ func (r *runner) buildScheduler() (func(context.Context) error, error) {
 	}
 	shared := scheduler.NewInformers(client)
 	s, err := scheduler.New(scheduler.Config{
-		Client: client, KubeConfig: config, Informers: shared, Configuration: settings,
+		Client: client, KubeConfig: config, Informers: shared, Configuration: settings, Policy: r.config.Scheduler.Policy,
 		Identity: r.config.Kubelet.NodeName, Registerer: r.schedulerMetrics,
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ import (
 	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	"minik8s.io/minik8s/pkg/scheduler/plugins"
+	"minik8s.io/minik8s/pkg/scheduler/policies"
 )
 
 // Config says what the scheduler works with and how.
@@ -32,8 +34,12 @@ type Config struct {
 	// New, which asks for those it needs, and Start. Required.
 	Informers informers.SharedInformerFactory
 	// Configuration has the profiles and all that users may set. New takes a copy,
-	// fills in the defaults and validates. Default: one profile, default-scheduler.
+	// fills in the defaults and validates. Without profiles there are default-scheduler
+	// and one for each policy.
 	Configuration *configv1.KubeSchedulerConfiguration
+	// Policy is that of default-scheduler, if Configuration has no profiles. Default:
+	// upstream's.
+	Policy policies.Policy
 	// Registry has plugins that the product does not bring, by name. One of a name
 	// that it brings is an error.
 	Registry framework.Registry
@@ -57,6 +63,9 @@ func (c Config) complete() (Config, error) {
 		c.Configuration = &configv1.KubeSchedulerConfiguration{}
 	}
 	c.Configuration = c.Configuration.DeepCopy()
+	if err := policies.AddProfiles(c.Configuration, c.Policy); err != nil {
+		return c, fmt.Errorf("scheduler configuration: %w", err)
+	}
 	configuration.Default(c.Configuration)
 	if err := configuration.Validate(c.Configuration).ToAggregate(); err != nil {
 		return c, fmt.Errorf("scheduler configuration: %w", err)
@@ -82,6 +91,7 @@ func (c Config) leads() bool { return *c.Configuration.LeaderElection.LeaderElec
 // registry adds the plugins from outside to ours.
 func (c Config) registry() (framework.Registry, error) {
 	all := plugins.Registry()
+	maps.Copy(all, policies.Registry())
 	for name, factory := range c.Registry {
 		if _, ok := all[name]; ok {
 			return nil, fmt.Errorf("a plugin named %v already exists", name)

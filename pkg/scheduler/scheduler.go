@@ -161,16 +161,21 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		return fmt.Errorf("starting to record events: %w", err)
 	}
 	defer s.broadcaster.Shutdown()
-	defer s.stop()
-	work := s.run
-	if s.cfg.leads() {
-		work = s.lead
+	defer s.close(ctx)
+	if !s.cfg.leads() {
+		return s.run(ctx)
 	}
-	errs := []error{work(ctx)}
-	for _, p := range s.profiles {
-		errs = append(errs, p.Close())
+	return s.lead(ctx)
+}
+
+// close ends what plugins do in the background.
+func (s *Scheduler) close(ctx context.Context) {
+	s.stop()
+	for name, profile := range s.profiles {
+		if err := profile.Close(); err != nil {
+			klog.FromContext(ctx).Error(err, "Closing the plugins of a profile failed", "profile", name)
+		}
 	}
-	return errors.Join(errs...)
 }
 
 func (s *Scheduler) lead(ctx context.Context) error {

@@ -71,6 +71,7 @@ func axes(t Tree) []Axis {
 	all := []Axis{
 		{Dir: "pkg/controllers", List: "pkg/controllers/controllers.go", Except: []string{"controllertest", "ownwrites", "setup"}},
 		{Dir: "pkg/scheduler/plugins", List: "pkg/scheduler/plugins/plugins.go"},
+		{Dir: "pkg/scheduler/policies", List: "pkg/scheduler/policies/policies.go"},
 		{Dir: "pkg/registry", List: "pkg/registry/groups/groups.go", Except: []string{"groups", "registrytest", "review", "scale", "etcdstore", "destination"}},
 		{Dir: "pkg/apiserver/authentication", List: "pkg/apiserver/authentication/authentication.go"},
 		{Dir: "pkg/apiserver/authorization", List: "pkg/apiserver/authorization/authorization.go", Except: []string{"policy"}},

@@ -116,6 +116,9 @@ func Taint(key, value string, effect corev1.TaintEffect) NodeOption {
 // Cordoned marks the node unschedulable.
 func Cordoned() NodeOption { return func(n *corev1.Node) { n.Spec.Unschedulable = true } }
 
+// Boot sets which start of which machine the node is on.
+func Boot(id string) NodeOption { return func(n *corev1.Node) { n.Status.NodeInfo.BootID = id } }
+
 // Image puts an image on the node.
 func Image(name string, bytes int64) NodeOption {
 	return func(n *corev1.Node) {

@@ -118,6 +118,8 @@ func AddOns() Policy {
 			// other names.
 			clusterRole("system:minik8s:metrics", on("", "nodes", "list"), on("", "nodes/metrics", "get")),
 			partOf("view", "system:minik8s:metrics-reader", on("metrics.k8s.io", "pods nodes", read)),
+			// Policies of the scheduler that upstream's has not: they compare what nodes use, and keep whose turn it is.
+			clusterRole("system:minik8s:scheduler", on("metrics.k8s.io", "nodes pods", "list")),
 			// What approves the certificates by which joined nodes serve.
 			clusterRole("system:minik8s:serving-approver",
 				on("certificates.k8s.io", "certificatesigningrequests", "get list watch"),
@@ -146,15 +148,18 @@ func AddOns() Policy {
 				events()),
 		},
 		Roles: []rbacv1.Role{
+			role(metav1.NamespaceSystem, "system:minik8s:scheduler", named("scheduler-rounds", on("", "configmaps", "create get patch"))),
 			role(metav1.NamespaceSystem, "system:minik8s:joined-nodes", named(JoinedNodes, on("", "configmaps", "get"))),
 			role(metav1.NamespaceSystem, "system:minik8s:dns", named("coredns", on("", "configmaps", read))),
 		},
 		RoleBindings: []rbacv1.RoleBinding{
+			binding(metav1.NamespaceSystem, "system:minik8s:scheduler", "system:minik8s:scheduler", user("system:kube-scheduler")),
 			binding(metav1.NamespaceSystem, "system:minik8s:joined-nodes", "system:minik8s:joined-nodes", user(ServingApproverUser)),
 			binding(metav1.NamespaceSystem, "system:minik8s:dns", "system:minik8s:dns", user(ServicesUser)),
 		},
 		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{
 			clusterBinding("system:minik8s:local-path", "system:minik8s:local-path", user("system:minik8s:local-path")),
+			clusterBinding("system:minik8s:scheduler", "system:minik8s:scheduler", user("system:kube-scheduler")),
 			clusterBinding("system:minik8s:metrics", "system:minik8s:metrics", user(MetricsUser)),
 			// Proxy and DNS of a node share one cache, and so one identity.
 			clusterBinding("system:coredns", "system:coredns", user(ServicesUser)),
