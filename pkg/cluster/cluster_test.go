@@ -26,6 +26,8 @@ func TestReadConfig(t *testing.T) {
 		{"unknown field", "apiVersion: minik8s.io/v1alpha1\nkind: Cluster\nnode: 1\n", `unknown field "node"`},
 		{"another kind", "apiVersion: kind.x-k8s.io/v1alpha4\nkind: Cluster\n", "want apiVersion: minik8s.io/v1alpha1"},
 		{"no YAML", "{", "reading configuration"},
+		{"policy", "apiVersion: minik8s.io/v1alpha1\nkind: Cluster\nscheduler: {policy: leastCPU}\n", ""},
+		{"unknown policy", "apiVersion: minik8s.io/v1alpha1\nkind: Cluster\nscheduler: {policy: MostCpu}\n", `there is no scheduler policy "MostCpu": use one of Default, RoundRobin`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "c.yaml")

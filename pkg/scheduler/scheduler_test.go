@@ -36,6 +36,20 @@ func start(t *testing.T, cfg Config, objects ...runtime.Object) cluster {
 	t.Helper()
 	client := fake.NewClientset(objects...)
 	keepBindings(client)
+	return startOn(t, client, cfg)
+}
+
+// startOn runs a scheduler on an API that is there, until the test ends.
+func startOn(t *testing.T, client *fake.Clientset, cfg Config) cluster {
+	t.Helper()
+	c, stop := startUntil(t, client, cfg)
+	t.Cleanup(stop)
+	return c
+}
+
+// startUntil runs a scheduler until it is stopped.
+func startUntil(t *testing.T, client *fake.Clientset, cfg Config) (c cluster, stop func()) {
+	t.Helper()
 	cfg.Client = client
 	cfg.Informers = NewInformers(client)
 	cfg.Seed = 1
@@ -48,14 +62,13 @@ func start(t *testing.T, cfg Config, objects ...runtime.Object) cluster {
 	cfg.Informers.Start(ctx.Done())
 	done := make(chan error, 1)
 	go func() { done <- s.Start(ctx) }()
-	t.Cleanup(func() {
+	return cluster{t, client}, func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("Start: %v", err)
 		}
 		cfg.Informers.Shutdown()
-	})
-	return cluster{t, client}
+	}
 }
 
 func keepBindings(client *fake.Clientset) {

@@ -27,7 +27,8 @@ type Metrics struct {
 	nodes, pods map[string]corev1.ResourceList
 	at          time.Time
 	broken      bool
-	asked       int
+	// held keeps answers until it is closed.
+	held chan struct{}
 }
 
 // NewMetrics serves figures of nothing until the test ends.
@@ -61,15 +62,26 @@ func (m *Metrics) Break(broken bool) {
 	m.broken = broken
 }
 
-// Asked is how often it was asked for nodes.
-func (m *Metrics) Asked() int {
+// Hold makes it answer nobody until it is released.
+func (m *Metrics) Hold() (release func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.asked
+	m.held = make(chan struct{})
+	return sync.OnceFunc(func() { close(m.held) })
 }
 
 // ServeHTTP implements http.Handler.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
+	held := m.held
+	m.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-r.Context().Done():
+			return
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var answer any
@@ -78,7 +90,6 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "it is broken", http.StatusServiceUnavailable)
 		return
 	case strings.HasSuffix(path, "/metrics.k8s.io/v1beta1/nodes"):
-		m.asked++
 		list := &metricsv1beta1.NodeMetricsList{TypeMeta: metav1.TypeMeta{APIVersion: "metrics.k8s.io/v1beta1", Kind: "NodeMetricsList"}}
 		for name, use := range m.nodes {
 			list.Items = append(list.Items, metricsv1beta1.NodeMetrics{ObjectMeta: metav1.ObjectMeta{Name: name}, Timestamp: metav1.NewTime(m.at), Usage: use})

@@ -164,7 +164,7 @@ func New(o Options) (_ *Cluster, err error) {
 		}
 	}
 	if o.Scheduler {
-		err = c.startScheduler()
+		_, err = c.StartScheduler()
 	}
 	return c, err
 }
@@ -263,24 +263,25 @@ func (c *Cluster) StartControllers(enabled ...string) (stop func() error, err er
 	return c.run("controllers", manager.Start), nil
 }
 
-func (c *Cluster) startScheduler() error {
-	client, err := kubernetes.NewForConfig(c.User("system:kube-scheduler"))
+// StartScheduler runs the scheduler until the cluster or what is returned stops it.
+func (c *Cluster) StartScheduler() (stop func() error, err error) {
+	config := c.User("system:kube-scheduler")
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	shared := informers.NewSharedInformerFactory(client, 0)
-	s, err := scheduler.New(scheduler.Config{Client: client, Informers: shared, Configuration: &configv1.KubeSchedulerConfiguration{
+	s, err := scheduler.New(scheduler.Config{Client: client, KubeConfig: config, Informers: shared, Configuration: &configv1.KubeSchedulerConfiguration{
 		PodMaxBackoffSeconds: new(int64(1)),
 	}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.run("scheduler", func(ctx context.Context) error {
+	return c.run("scheduler", func(ctx context.Context) error {
 		shared.Start(ctx.Done())
 		defer shared.Shutdown()
 		return s.Start(ctx)
-	})
-	return nil
+	}), nil
 }
 
 // run starts a part. The function it returns stops the part, once, and tells how it ended.

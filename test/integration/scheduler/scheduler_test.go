@@ -28,12 +28,16 @@ import (
 // cluster is shared; tests run one after the other, each with nodes of its own.
 var cluster *framework.Cluster
 
+// stopScheduler stops the scheduler that runs.
+var stopScheduler func() error
+
 func TestMain(m *testing.M) {
 	// New nodes are tainted until the node lifecycle controller has seen them ready.
-	o := framework.Options{Controllers: []string{"nodelifecycle"}, Scheduler: true}
-	os.Exit(framework.Main(m, o, func(c *framework.Cluster) error {
+	o := framework.Options{Controllers: []string{"nodelifecycle"}}
+	os.Exit(framework.Main(m, o, func(c *framework.Cluster) (err error) {
 		cluster = c
-		return nil
+		stopScheduler, err = c.StartScheduler()
+		return err
 	}))
 }
 
@@ -350,4 +354,48 @@ func TestGates(t *testing.T) {
 		t.Fatal(err)
 	}
 	node(t, ns, "gated")
+}
+
+// A round goes on where it stopped, although nothing is left of the pods; the rights of the scheduler are enough for that.
+func TestRoundRobin_Restart(t *testing.T) {
+	ns := cluster.Namespace(t)
+	noNodes(t, ns)
+	addNodes(t, framework.FakeNode{Name: "a"}, framework.FakeNode{Name: "b"}, framework.FakeNode{Name: "c"})
+	turns := func(prefix string, n int) string {
+		t.Helper()
+		var nodes []string
+		for i := range n {
+			name := fmt.Sprint(prefix, i)
+			pod(t, ns, name, "1m", func(p *corev1.Pod) { p.Spec.SchedulerName = "round-robin" })
+			nodes = append(nodes, node(t, ns, name))
+		}
+		return strings.Join(nodes, " ")
+	}
+	if got := turns("p", 5); got != "a b c a b" {
+		t.Errorf("pods are on %s", got)
+	}
+	if err := stopScheduler(); err != nil {
+		t.Error(err)
+	}
+	now := int64(0)
+	if err := cluster.Client.CoreV1().Pods(ns).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if stopScheduler, err = cluster.StartScheduler(); err != nil {
+		t.Fatal(err)
+	}
+	if got := turns("q", 4); got != "c a b c" {
+		t.Errorf("after a restart pods are on %s", got)
+	}
+	// The scheduler may write its rounds and no other ConfigMap.
+	client := framework.ClientFor(t, cluster.User("system:kube-scheduler"))
+	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
+	if _, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Create(t.Context(), other, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("the scheduler may write another ConfigMap: %v", err)
+	}
+	rounds, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), "scheduler-rounds", metav1.GetOptions{})
+	if err != nil || rounds.Data["round-robin"] != "c" {
+		t.Errorf("kept is %v (%v)", rounds.Data, err)
+	}
 }
