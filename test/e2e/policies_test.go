@@ -42,7 +42,7 @@ func TestPolicies(t *testing.T) {
 	}
 
 	busy := c.Name + "-2"
-	k.example(t, "busy.yaml", "minik8s-2", busy)
+	k.applyChanged(t, "busy.yaml", "minik8s-2", busy)
 	k.kubectl(t, "wait", "--for=condition=Ready", "pod/busy", "--timeout=60s")
 	hold := k.client.CoreV1().RESTClient().Post().AbsPath("/api/v1/namespaces/default/pods/busy:8080/proxy/hold").Param("mib", "500")
 	if err := hold.Do(t.Context()).Error(); err != nil {
@@ -64,7 +64,7 @@ func TestPolicies(t *testing.T) {
 		return nil
 	})
 	before := k.pods(t, "")
-	k.example(t, "policies.yaml", "replicas: 6", "replicas: 3")
+	k.applyChanged(t, "policies.yaml", "replicas: 6", "replicas: 3")
 	for _, policy := range []string{"round-robin", "random", "least-pod", "least-cpu", "least-mem"} {
 		k.kubectl(t, "rollout", "status", "deployment/"+policy, "--timeout=120s")
 	}
@@ -163,8 +163,8 @@ func (k *kube) pods(t *testing.T, selector string) map[string]int {
 	return counts
 }
 
-// example applies a manifest of examples/scheduling with a text replaced.
-func (k *kube) example(t *testing.T, file, old, new string) {
+// applyChanged applies a manifest of examples/scheduling with a text replaced.
+func (k *kube) applyChanged(t *testing.T, file, old, new string) {
 	t.Helper()
 	manifest, err := os.ReadFile(filepath.Join(suite.root, "examples", "scheduling", file))
 	if err != nil {
