@@ -68,6 +68,9 @@ func defaultArgs(args runtime.Object) {
 		}
 	case *configv1.VolumeBindingArgs:
 		a.BindTimeoutSeconds = or(a.BindTimeoutSeconds, 600)
+		if len(a.Shape) == 0 {
+			a.Shape = []configv1.UtilizationShapePoint{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}}
+		}
 	}
 }
 

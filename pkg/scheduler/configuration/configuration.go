@@ -52,13 +52,16 @@ func DefaultPlugins() *configv1.Plugins {
 	return &configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{
 		plugin("SchedulingGates", 0),
 		plugin("PrioritySort", 0),
-		plugin("NodeUnschedulable", 0),
 		plugin("NodeName", 0),
+		plugin("NodeUnschedulable", 0),
 		plugin("TaintToleration", 3),
 		plugin("NodeAffinity", 2),
 		plugin("NodePorts", 0),
 		plugin("NodeResourcesFit", 1),
+		plugin("VolumeRestrictions", 0),
+		plugin("NodeVolumeLimits", 0),
 		plugin("VolumeBinding", 0),
+		plugin("VolumeZone", 0),
 		plugin("PodTopologySpread", 2),
 		plugin("InterPodAffinity", 2),
 		plugin("DynamicResources", 0),
@@ -66,6 +69,7 @@ func DefaultPlugins() *configv1.Plugins {
 		plugin("NodeResourcesBalancedAllocation", 1),
 		plugin("ImageLocality", 1),
 		plugin("DefaultBinder", 0),
+		plugin("NodeDeclaredFeatures", 0),
 	}}}
 }
 

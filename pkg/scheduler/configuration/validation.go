@@ -126,12 +126,11 @@ func validateArgs(path *field.Path, args any) field.ErrorList {
 	case *configv1.PodTopologySpreadArgs:
 		return validateSpread(path, a)
 	case *configv1.VolumeBindingArgs:
+		var errs field.ErrorList
 		if *a.BindTimeoutSeconds < 0 {
-			return field.ErrorList{field.Invalid(path.Child("bindTimeoutSeconds"), *a.BindTimeoutSeconds, "invalid BindTimeoutSeconds, should not be a negative value")}
+			errs = append(errs, field.Invalid(path.Child("bindTimeoutSeconds"), *a.BindTimeoutSeconds, "invalid BindTimeoutSeconds, should not be a negative value"))
 		}
-		if len(a.Shape) > 0 {
-			return field.ErrorList{field.Forbidden(path.Child("shape"), "nodes are not scored by storage capacity")}
-		}
+		return append(errs, validateShape(path.Child("shape"), a.Shape)...)
 	}
 	return nil
 }

@@ -15,35 +15,43 @@ import (
 	"minik8s.io/minik8s/pkg/scheduler/plugins/imagelocality"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/interpodaffinity"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/nodeaffinity"
+	"minik8s.io/minik8s/pkg/scheduler/plugins/nodedeclaredfeatures"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/nodename"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/nodeports"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/noderesources"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/nodeunschedulable"
+	"minik8s.io/minik8s/pkg/scheduler/plugins/nodevolumelimits"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/podtopologyspread"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/prioritysort"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/schedulinggates"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/tainttoleration"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/volumebinding"
+	"minik8s.io/minik8s/pkg/scheduler/plugins/volumerestrictions"
+	"minik8s.io/minik8s/pkg/scheduler/plugins/volumezone"
 )
 
 // Registry returns the factories of all plugins.
 func Registry() framework.Registry {
 	return framework.Registry{
-		balancedallocation.Name: balancedallocation.New,
-		defaultbinder.Name:      defaultbinder.New,
-		defaultpreemption.Name:  defaultpreemption.New,
-		dynamicresources.Name:   dynamicresources.New,
-		imagelocality.Name:      imagelocality.New,
-		interpodaffinity.Name:   interpodaffinity.New,
-		nodeaffinity.Name:       nodeaffinity.New,
-		nodename.Name:           nodename.New,
-		nodeports.Name:          nodeports.New,
-		noderesources.Name:      noderesources.New,
-		nodeunschedulable.Name:  nodeunschedulable.New,
-		podtopologyspread.Name:  podtopologyspread.New,
-		prioritysort.Name:       prioritysort.New,
-		schedulinggates.Name:    schedulinggates.New,
-		tainttoleration.Name:    tainttoleration.New,
-		volumebinding.Name:      volumebinding.New,
+		balancedallocation.Name:   balancedallocation.New,
+		defaultbinder.Name:        defaultbinder.New,
+		defaultpreemption.Name:    defaultpreemption.New,
+		dynamicresources.Name:     dynamicresources.New,
+		imagelocality.Name:        imagelocality.New,
+		interpodaffinity.Name:     interpodaffinity.New,
+		nodeaffinity.Name:         nodeaffinity.New,
+		nodedeclaredfeatures.Name: nodedeclaredfeatures.New,
+		nodename.Name:             nodename.New,
+		nodeports.Name:            nodeports.New,
+		noderesources.Name:        noderesources.New,
+		nodeunschedulable.Name:    nodeunschedulable.New,
+		nodevolumelimits.Name:     nodevolumelimits.New,
+		podtopologyspread.Name:    podtopologyspread.New,
+		prioritysort.Name:         prioritysort.New,
+		schedulinggates.Name:      schedulinggates.New,
+		tainttoleration.Name:      tainttoleration.New,
+		volumebinding.Name:        volumebinding.New,
+		volumerestrictions.Name:   volumerestrictions.New,
+		volumezone.Name:           volumezone.New,
 	}
 }

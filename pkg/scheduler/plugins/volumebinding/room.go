@@ -21,33 +21,33 @@ type room struct {
 	capacities storagelisters.CSIStorageCapacityLister
 }
 
-// enough tells whether the class's driver can make a volume for the claim that the node reaches, as far as it says. A
-// provisioner that is no such driver is believed to have room.
-func (r room) enough(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node *corev1.Node) (bool, error) {
+// enough tells whether the class's driver can make a volume for the claim that the node reaches, and out of which capacity. A
+// provisioner that is no such driver is believed to have room, which has no capacity that is known.
+func (r room) enough(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node *corev1.Node) (bool, *storagev1.CSIStorageCapacity, error) {
 	size, ok := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if !ok {
-		return true, nil
+		return true, nil, nil
 	}
 	driver, err := r.drivers.Get(class.Provisioner)
 	if apierrors.IsNotFound(err) {
-		return true, nil
+		return true, nil, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("getting CSI driver %q: %w", class.Provisioner, err)
+		return false, nil, fmt.Errorf("getting CSI driver %q: %w", class.Provisioner, err)
 	}
 	if driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity {
-		return true, nil
+		return true, nil, nil
 	}
 	all, err := r.capacities.List(labels.Everything())
 	if err != nil {
-		return false, fmt.Errorf("listing storage capacities: %w", err)
+		return false, nil, fmt.Errorf("listing storage capacities: %w", err)
 	}
 	for _, c := range all {
 		if c.StorageClassName == class.Name && holds(c, size) && isReached(c, node) {
-			return true, nil
+			return true, c, nil
 		}
 	}
-	return false, nil
+	return false, nil, nil
 }
 
 // largest is the size of the largest volume that there is room for, nil if there is none.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -54,7 +55,8 @@ type VolumeBinding struct {
 	volumes corelisters.PersistentVolumeLister
 	classes storagelisters.StorageClassLister
 	room    room
-	timeout time.Duration // bounds the wait for a provisioner
+	shape   framework.Shape // scores storage by its utilization
+	timeout time.Duration   // bounds the wait for a provisioner
 
 	mu       sync.Mutex
 	promised map[string]string // guarded by mu; volume to the claim (namespace/name) it is reserved for
@@ -77,6 +79,7 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	core, storage := h.SharedInformerFactory().Core().V1(), h.SharedInformerFactory().Storage().V1()
 	return &VolumeBinding{
 		handle:   h,
+		shape:    args.Shape,
 		timeout:  time.Duration(*args.BindTimeoutSeconds) * time.Second,
 		promised: map[string]string{},
 		claims:   core.PersistentVolumeClaims().Lister(),
@@ -95,14 +98,30 @@ type filterState struct {
 	delayed []*corev1.PersistentVolumeClaim
 	// volumes are all there are, if any claim is delayed.
 	volumes []*corev1.PersistentVolume
+
+	mu sync.Mutex
+	// decisions on delayed claims, by the nodes that fit. Guarded by mu.
+	decisions map[string][]decision
 }
 
-// Clone returns s itself, which never changes.
+// Clone returns s itself: what is decided for a node does not depend on pods.
 func (s *filterState) Clone() fwk.StateData { return s }
+
+func (s *filterState) decide(node string, decisions []decision) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.decisions[node] = decisions
+}
+
+func (s *filterState) decided(node string) []decision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.decisions[node]
+}
 
 // PreFilter reads the pod's claims and rejects the pod while one cannot be used.
 func (v *VolumeBinding) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	s := &filterState{}
+	s := &filterState{decisions: map[string][]decision{}}
 	for i := range pod.Spec.Volumes {
 		name, own := claimName(pod, &pod.Spec.Volumes[i])
 		if name == "" {
@@ -208,7 +227,10 @@ func (v *VolumeBinding) Filter(_ context.Context, state fwk.CycleState, _ *corev
 	if len(s.delayed) == 0 {
 		return nil
 	}
-	_, status := v.decide(s, node.Node())
+	decisions, status := v.decide(s, node.Node())
+	if status.IsSuccess() {
+		s.decide(node.Node().Name, decisions)
+	}
 	return status
 }
 
@@ -217,6 +239,8 @@ type decision struct {
 	claim *corev1.PersistentVolumeClaim
 	// volume is an existing one; nil leaves it to the class's provisioner.
 	volume *corev1.PersistentVolume
+	// room is what the provisioner makes it of, nil if it does not say.
+	room *storagev1.CSIStorageCapacity
 }
 
 // decide finds a volume or a provisioner for each claim.
@@ -238,21 +262,21 @@ func (v *VolumeBinding) decide(s *filterState, node *corev1.Node) ([]decision, *
 		}
 		if volume != nil {
 			chosen[volume.Name] = volume
-			out = append(out, decision{claim, volume})
+			out = append(out, decision{claim: claim, volume: volume})
 			continue
 		}
 		class, err := v.classes.Get(volumehelper.GetPersistentVolumeClaimClass(claim))
 		if err != nil || class.Provisioner == volumehelper.NotSupportedProvisioner || !reaches(class.AllowedTopologies, node) {
 			return nil, reject(ErrReasonNoVolume)
 		}
-		enough, err := v.room.enough(claim, class, node)
+		enough, from, err := v.room.enough(claim, class, node)
 		if err != nil {
 			return nil, fwk.AsStatus(err)
 		}
 		if !enough {
 			return nil, reject(ErrReasonNoSpace)
 		}
-		out = append(out, decision{claim: claim})
+		out = append(out, decision{claim: claim, room: from})
 	}
 	return out, nil
 }
