@@ -33,6 +33,9 @@ func (s *Scheduler) commit(ctx context.Context, a *attempt, assumed *framework.P
 	node := assumed.Pod.Spec.NodeName
 	busy, status := a.profile.RunPreBindPreFlight(ctx, a.state, assumed.Pod, node)
 	if !status.IsSuccess() {
+		if a.profile.RejectWaitingPod(assumed.Pod.UID) {
+			a.profile.WaitOnPermit(ctx, assumed.Pod) // takes it from the waiting ones
+		}
 		s.undo(ctx, a, assumed, status)
 		return
 	}

@@ -8,8 +8,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -34,16 +38,59 @@ func (s *Scheduler) informers() map[fwk.EventResource]cache.SharedIndexInformer 
 		fwk.DeviceClass:           func() cache.SharedIndexInformer { return resource.DeviceClasses().Informer() },
 	}
 	out := map[fwk.EventResource]cache.SharedIndexInformer{fwk.AssignedPod: core.Pods().Informer(), fwk.Node: core.Nodes().Informer()}
+	for _, e := range s.declared() {
+		if informer, ok := known[e.Resource]; ok {
+			out[e.Resource] = informer()
+		} else if r := customResource(e.Resource); r != nil && s.dynamic != nil {
+			out[e.Resource] = s.dynamic.ForResource(*r).Informer()
+		}
+	}
+	return out
+}
+
+// declared lists the events that any plugin wants to hear of.
+func (s *Scheduler) declared() (out []fwk.ClusterEvent) {
 	for _, profile := range s.profiles {
 		for _, events := range profile.Events() {
 			for _, e := range events {
-				if informer, ok := known[e.Event.Resource]; ok {
-					out[e.Event.Resource] = informer()
-				}
+				out = append(out, e.Event)
 			}
 		}
 	}
 	return out
+}
+
+// customResource reads a kind of event that has no name of its own, as upstream
+// has it: foos.v1.example.com. It is nil if it is none.
+func customResource(kind fwk.EventResource) *schema.GroupVersionResource {
+	if strings.Count(string(kind), ".") < 2 || strings.Contains(string(kind), "/") {
+		return nil
+	}
+	r, _ := schema.ParseResourceArg(string(kind))
+	return r
+}
+
+// prepareEvents finds out what there is to watch for besides pods and nodes.
+func (s *Scheduler) prepareEvents() error {
+	for _, e := range s.declared() {
+		switch e.Resource {
+		case fwk.Pod, fwk.AssignedPod, fwk.WildCard:
+			s.anyUpdate = s.anyUpdate || e.ActionType&fwk.Update == fwk.Update
+		}
+		if customResource(e.Resource) == nil || s.dynamic != nil {
+			continue
+		}
+		if s.cfg.KubeConfig == nil {
+			return fmt.Errorf("a plugin wants events of %s, for which the scheduler needs KubeConfig", e.Resource)
+		}
+		client, err := dynamic.NewForConfig(s.cfg.KubeConfig)
+		if err != nil {
+			return fmt.Errorf("preparing to watch %s: %w", e.Resource, err)
+		}
+		s.dynamic = dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
+	}
+	s.informers() // asking for an informer is what registers it with the factory
+	return nil
 }
 
 // watch adds the event handlers. stop removes them.
@@ -78,7 +125,10 @@ func (s *Scheduler) watch(ctx context.Context) (stop func(), synced []cache.Info
 			return nil, nil, fmt.Errorf("watching %s: %w", kind, err)
 		}
 		undo = append(undo, func() { _ = informer.RemoveEventHandler(reg) })
-		synced = append(synced, reg.HasSynced)
+		// The kind of a custom resource may come later, or never.
+		if customResource(kind) == nil {
+			synced = append(synced, reg.HasSynced)
+		}
 	}
 	return stop, synced, nil
 }
@@ -149,11 +199,17 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 			assigned(fwk.Add)
 		} else if a := framework.PodActions(old, new); a != 0 {
 			assigned(a)
+		} else if s.anyUpdate {
+			assigned(fwk.Update)
 		}
 		return
 	case was:
 		s.cache.RemovePod(old.UID)
 		assigned(fwk.Delete)
+	}
+	if old != nil && s.waits(old) && (new == nil || new.DeletionTimestamp != nil) {
+		// A plugin that holds the pod would hold its room until its time is up.
+		s.profiles[old.Spec.SchedulerName].RejectWaitingPod(old.UID)
 	}
 	if s.waits(new) {
 		before := ""

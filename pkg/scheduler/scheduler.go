@@ -24,6 +24,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/kubernetes/scheme"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -53,6 +54,10 @@ type Scheduler struct {
 	pods      corelisters.PodLister
 
 	broadcaster events.EventBroadcaster
+	// dynamic watches what plugins from outside name; nil if there is no such plugin.
+	dynamic dynamicinformer.DynamicSharedInformerFactory
+	// anyUpdate tells that a plugin wants to hear of every update of a pod that has a node.
+	anyUpdate bool
 
 	// snapshot is what the running cycle decides on.
 	snapshot atomic.Pointer[framework.Snapshot]
@@ -134,7 +139,10 @@ func (s *Scheduler) build() error {
 		sort = cmp.Or(sort, profile)
 		s.profiles[profile.Name()] = profile
 	}
-	s.informers() // asking for an informer is what registers it with the factory
+	if err := s.prepareEvents(); err != nil {
+		stop()
+		return err
+	}
 	s.queue = queue.New(queue.Config{
 		Clock:          s.cfg.Clock,
 		InitialBackoff: s.cfg.initialBackoff,
@@ -229,6 +237,10 @@ func (s *Scheduler) run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	if s.dynamic != nil {
+		s.dynamic.Start(ctx.Done())
+		defer s.dynamic.Shutdown()
+	}
 	// Plugins read listers that have no handler here.
 	s.cfg.Informers.WaitForCacheSync(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {

@@ -47,6 +47,10 @@ func Matches(declared, happened fwk.ClusterEvent) bool {
 	default:
 		return false
 	}
+	if happened.ActionType == fwk.Update {
+		// Something that has no name: only for those who want to know of all updates.
+		return declared.ActionType&fwk.Update == fwk.Update
+	}
 	return declared.ActionType&happened.ActionType != 0
 }
 
@@ -75,7 +79,8 @@ func NodeActions(old, new *corev1.Node) (a fwk.ActionType) {
 	return a
 }
 
-// PodActions compares two versions of a pod.
+// PodActions compares two versions of a pod. It is 0 if they differ in nothing
+// that has a name.
 func PodActions(old, new *corev1.Pod) (a fwk.ActionType) {
 	if !maps.Equal(old.Labels, new.Labels) {
 		a |= fwk.UpdatePodLabel
@@ -100,6 +105,30 @@ func PodActions(old, new *corev1.Pod) (a fwk.ActionType) {
 		}
 	}
 	return a
+}
+
+// WaitingPodActions is PodActions for a pod without a node, with fwk.Update for what has no name. What the
+// scheduler writes itself, that the pod waits and for which node, is no event: it
+// would wake the pod that it has just put to sleep.
+func WaitingPodActions(old, new *corev1.Pod) fwk.ActionType {
+	a := PodActions(old, new)
+	if a == 0 && !equality.Semantic.DeepEqual(written(old), written(new)) {
+		return fwk.Update
+	}
+	return a
+}
+
+// written is a pod without what the scheduler and the API server write into it.
+func written(pod *corev1.Pod) *corev1.Pod {
+	p := *pod
+	p.ResourceVersion, p.ManagedFields, p.Status.NominatedNodeName = "", nil, ""
+	p.Status.Conditions = nil
+	for _, c := range pod.Status.Conditions {
+		if c.Type != corev1.PodScheduled {
+			p.Status.Conditions = append(p.Status.Conditions, c)
+		}
+	}
+	return &p
 }
 
 // ResourcesMayDiffer tells cheaply whether two versions of a pod may take

@@ -192,3 +192,50 @@ func TestWaitingPods(t *testing.T) {
 		})
 	}
 }
+
+func TestMatches_Update(t *testing.T) {
+	for _, tc := range []struct {
+		name               string
+		declared, happened fwk.ActionType
+		want               bool
+	}{
+		{"what has a name, for who wants it", fwk.UpdatePodLabel, fwk.UpdatePodLabel, true},
+		{"what has a name, for who wants all", fwk.Update, fwk.UpdatePodLabel, true},
+		{"what has no name, for who wants all", fwk.Update, fwk.Update, true},
+		{"what has no name, for who wants everything", fwk.All, fwk.Update, true},
+		{"what has no name, for who wants something", fwk.UpdatePodLabel | fwk.Add, fwk.Update, false},
+	} {
+		declared, happened := fwk.ClusterEvent{Resource: fwk.Pod, ActionType: tc.declared}, fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: tc.happened}
+		if got := Matches(declared, happened); got != tc.want {
+			t.Errorf("%s: matches = %v", tc.name, got)
+		}
+	}
+}
+
+func TestWaitingPodActions(t *testing.T) {
+	pod := func(change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{}
+		change(p)
+		return p
+	}
+	for _, tc := range []struct {
+		name string
+		new  *corev1.Pod
+		want fwk.ActionType
+	}{
+		{"nothing", pod(func(*corev1.Pod) {}), 0},
+		{"a label", pod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), fwk.UpdatePodLabel},
+		{"an annotation", pod(func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} }), fwk.Update},
+		{"what the scheduler writes", pod(func(p *corev1.Pod) {
+			p.ResourceVersion, p.Status.NominatedNodeName = "2", "n"
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled}}
+		}), 0},
+		{"another condition", pod(func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: "example.com/ready"}}
+		}), fwk.Update},
+	} {
+		if got := WaitingPodActions(&corev1.Pod{}, tc.new); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}

@@ -332,7 +332,11 @@ func (p *Profile) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Status
 	defer p.Waiting.remove(pod.UID)
 	stop := context.AfterFunc(ctx, func() { w.Preempt("", "the scheduler ends") })
 	defer stop()
-	return <-w.verdict
+	s := <-w.verdict
+	if s.Code() == fwk.Error {
+		return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", s.AsError())).WithPlugin(s.Plugin())
+	}
+	return s
 }
 
 // RunPreBindPreFlight tells whether any plugin has something to do before the
@@ -356,8 +360,10 @@ func (p *Profile) RunPreBindPreFlight(ctx context.Context, state fwk.CycleState,
 }
 
 // RunPreBind does what must be done before the pod is bound. Neighbours that
-// allow it run at once.
+// allow it run at once, and end when one of them fails.
 func (p *Profile) RunPreBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	skip, parallel := state.GetSkipPreBindPlugins(), state.GetParallelPreBindPlugins()
 	for i := 0; i < len(p.preBind); {
 		end := i + 1
@@ -366,26 +372,44 @@ func (p *Profile) RunPreBind(ctx context.Context, state fwk.CycleState, pod *cor
 		}
 		group := p.preBind[i:end]
 		i = end
-		statuses := make([]*fwk.Status, len(group))
+		failed := make(chan *fwk.Status, 1) // has room for the first one
 		var running sync.WaitGroup
-		for k, x := range group {
+		for _, x := range group {
 			if skip.Has(x.name) {
 				continue
 			}
 			running.Go(func() {
-				if s := x.plugin.PreBind(ctx, state, pod, node); !s.IsSuccess() {
-					statuses[k] = failure("PreBind", x.name, s)
+				s := preBind(ctx, x, state, pod, node)
+				if s.IsSuccess() {
+					return
+				}
+				select {
+				case failed <- s:
+					cancel(errors.New("some other PreBind operation failed"))
+				default:
 				}
 			})
 		}
 		running.Wait()
-		for _, s := range statuses {
-			if s != nil {
-				return s
-			}
+		select {
+		case s := <-failed:
+			return s
+		default:
 		}
 	}
 	return nil
+}
+
+// preBind tells of a plugin that was stopped why it was.
+func preBind(ctx context.Context, x named[fwk.PreBindPlugin], state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	s := x.plugin.PreBind(ctx, state, pod, node)
+	if s.IsSuccess() {
+		return nil
+	}
+	if why := context.Cause(ctx); why != nil && errors.Is(s.AsError(), context.Canceled) {
+		s = fwk.AsStatus(why)
+	}
+	return failure("PreBind", x.name, s)
 }
 
 // RunBind binds the pod by the first plugin that does not skip it.

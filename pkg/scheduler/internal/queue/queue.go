@@ -144,7 +144,7 @@ func (q *Queue) Update(ctx context.Context, pod *corev1.Pod) { q.Add(ctx, pod) }
 
 func (q *Queue) update(ctx context.Context, p *Pod, pod *corev1.Pod) {
 	old := p.Pod
-	actions := framework.PodActions(old, pod)
+	actions := framework.WaitingPodActions(old, pod)
 	event := fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: actions}
 	if p.place == inFlight {
 		// The running attempt owns p; it takes the newest version when it fails.
