@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"minik8s.io/minik8s/pkg/scheduler/policies"
 )
 
 func TestSchedulerConfig_Read(t *testing.T) {
@@ -17,17 +15,15 @@ func TestSchedulerConfig_Read(t *testing.T) {
 	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 	for _, tc := range []struct {
 		name, text string
-		policy     policies.Policy
 		profiles   int // as they are given
 		want       string
 	}{
-		{"plain", head, "", 0, ""},
-		{"a policy without profiles", head + "parallelism: 4\n", "LeastMem", 0, ""},
-		{"profiles", head + "profiles: [{schedulerName: a}, {schedulerName: b}]\n", "", 2, ""},
-		{"a policy of a profile", head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: Random}]}}}]\n", "", 1, ""},
-		{"a policy besides profiles", head + "profiles: [{schedulerName: a}]\n", "Random", 0, "policy Random is for a configuration without profiles"},
-		{"no file", "", "Random", 0, "scheduler.config: open "},
-		{"not valid", head + "parallelism: -1\n", "", 0, "should be an integer value greater than zero"},
+		{"plain", head, 0, ""},
+		{"without profiles", head + "parallelism: 4\n", 0, ""},
+		{"profiles", head + "profiles: [{schedulerName: a}, {schedulerName: b}]\n", 2, ""},
+		{"a policy of a profile", head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: Random}]}}}]\n", 1, ""},
+		{"no file", "", 0, "scheduler.config: open "},
+		{"unknown field", head + "parallel: 4\n", 0, `unknown field "parallel"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -37,7 +33,7 @@ func TestSchedulerConfig_Read(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := SchedulerConfig{Config: path, Policy: tc.policy}.read()
+			got, err := SchedulerConfig{Config: path}.read()
 			if tc.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("error %v, want %q", err, tc.want)

@@ -23,13 +23,6 @@ func boundClaim(name string, mode corev1.PersistentVolumeAccessMode) (*corev1.Pe
 	return claim, volume
 }
 
-func (c cluster) create(pod *corev1.Pod) {
-	c.Helper()
-	if _, err := c.client.CoreV1().Pods(pod.Namespace).Create(c.Context(), pod, metav1.CreateOptions{}); err != nil {
-		c.Fatal(err)
-	}
-}
-
 func TestScheduler_ReadWriteOncePod(t *testing.T) {
 	const message = "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod. " +
 		"preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."

@@ -50,8 +50,12 @@ func rules() []Rule {
 			Why: "the product does not depend on its tests and examples",
 		},
 		{
-			Of: []string{"examples"}, Not: []string{Module + "/pkg", Module + "/cmd"},
-			Why: "an example is a program that a user of any Kubernetes could write",
+			Of: []string{"examples"}, Not: []string{Module + "/pkg", Module + "/cmd"}, Except: []string{"examples/scheduler-plugin"},
+			Why: "an example is a program that a user of any Kubernetes could write, but for what builds our scheduler with a plugin of its own",
+		},
+		{
+			Of: []string{"examples/scheduler-plugin/crew"}, Not: []string{Module},
+			Why: "a plugin is written for the published framework, whoever runs it",
 		},
 	}
 	for _, p := range parts {

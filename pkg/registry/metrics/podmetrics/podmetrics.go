@@ -11,7 +11,7 @@ import (
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"minik8s.io/minik8s/pkg/registry"
-	"minik8s.io/minik8s/pkg/registry/metrics/usage"
+	"minik8s.io/minik8s/pkg/registry/metrics/internal/usage"
 )
 
 // Resource describes pods of metrics.k8s.io.

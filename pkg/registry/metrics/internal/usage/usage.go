@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package usage is the REST storage that resources of metrics.k8s.io share: it looks up objects of another resource, and tells what is
-// known of them. Touch it for how they are looked up and selected; what is told of which is in the folders beside it.
+// known of them. Touch it for how they are looked up and selected; what is told of which is in the folders of the resources.
 package usage
 
 import (
