@@ -5,9 +5,7 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -94,7 +92,7 @@ func (s *Scheduler) bind(ctx context.Context, a *attempt, assumed *framework.Pod
 	s.statuses.Drop(assumed.Pod.UID)
 	status := s.write(ctx, a, assumed.Pod)
 	<-s.slots
-	if !status.IsSuccess() && isLost(status.AsError()) && s.isBound(ctx, assumed.Pod) {
+	if !status.IsSuccess() && framework.IsLost(status.AsError()) && s.isBound(ctx, assumed.Pod) {
 		status = nil
 	}
 	if !status.IsSuccess() {
@@ -129,17 +127,6 @@ func (s *Scheduler) write(ctx context.Context, a *attempt, pod *corev1.Pod) *fwk
 		return fwk.AsStatus(fmt.Errorf("binding rejected: %w", status.AsError())).WithPlugin(status.Plugin())
 	}
 	return status
-}
-
-// isLost tells whether a failure leaves open what became of the request. An
-// answer of the server that blames the request does not.
-func isLost(err error) bool {
-	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) {
-		return true
-	}
-	code := answer.Status().Code
-	return code >= http.StatusInternalServerError || code == http.StatusRequestTimeout || code == 0
 }
 
 // isBound looks until it knows whether a pod is on the node that it was meant

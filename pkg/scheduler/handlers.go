@@ -20,27 +20,33 @@ import (
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
-// informers returns those whose objects make cluster events that a plugin
+// source tells of objects, as an informer does.
+type source interface {
+	AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
+	RemoveEventHandler(cache.ResourceEventHandlerRegistration) error
+}
+
+// sources returns those whose objects make cluster events that a plugin
 // declares, besides pods and nodes.
-func (s *Scheduler) informers() map[fwk.EventResource]cache.SharedIndexInformer {
-	core, storage, resource := s.cfg.Informers.Core().V1(), s.cfg.Informers.Storage().V1(), s.cfg.Informers.Resource().V1()
-	known := map[fwk.EventResource]func() cache.SharedIndexInformer{
-		framework.Namespace:       func() cache.SharedIndexInformer { return core.Namespaces().Informer() },
-		fwk.PersistentVolume:      func() cache.SharedIndexInformer { return core.PersistentVolumes().Informer() },
-		fwk.PersistentVolumeClaim: func() cache.SharedIndexInformer { return core.PersistentVolumeClaims().Informer() },
-		fwk.StorageClass:          func() cache.SharedIndexInformer { return storage.StorageClasses().Informer() },
-		fwk.CSINode:               func() cache.SharedIndexInformer { return storage.CSINodes().Informer() },
-		fwk.CSIDriver:             func() cache.SharedIndexInformer { return storage.CSIDrivers().Informer() },
-		fwk.CSIStorageCapacity:    func() cache.SharedIndexInformer { return storage.CSIStorageCapacities().Informer() },
-		fwk.VolumeAttachment:      func() cache.SharedIndexInformer { return storage.VolumeAttachments().Informer() },
-		fwk.ResourceClaim:         func() cache.SharedIndexInformer { return resource.ResourceClaims().Informer() },
-		fwk.ResourceSlice:         func() cache.SharedIndexInformer { return resource.ResourceSlices().Informer() },
-		fwk.DeviceClass:           func() cache.SharedIndexInformer { return resource.DeviceClasses().Informer() },
+func (s *Scheduler) sources() map[fwk.EventResource]source {
+	core, storage := s.cfg.Informers.Core().V1(), s.cfg.Informers.Storage().V1()
+	known := map[fwk.EventResource]func() source{
+		framework.Namespace:       func() source { return core.Namespaces().Informer() },
+		fwk.PersistentVolume:      func() source { return core.PersistentVolumes().Informer() },
+		fwk.PersistentVolumeClaim: func() source { return core.PersistentVolumeClaims().Informer() },
+		fwk.StorageClass:          func() source { return storage.StorageClasses().Informer() },
+		fwk.CSINode:               func() source { return storage.CSINodes().Informer() },
+		fwk.CSIDriver:             func() source { return storage.CSIDrivers().Informer() },
+		fwk.CSIStorageCapacity:    func() source { return storage.CSIStorageCapacities().Informer() },
+		fwk.VolumeAttachment:      func() source { return storage.VolumeAttachments().Informer() },
+		fwk.ResourceClaim:         func() source { return s.dra.Claims() },
+		fwk.ResourceSlice:         func() source { return s.dra.Slices() },
+		fwk.DeviceClass:           func() source { return s.dra.Classes() },
 	}
-	out := map[fwk.EventResource]cache.SharedIndexInformer{fwk.AssignedPod: core.Pods().Informer(), fwk.Node: core.Nodes().Informer()}
+	out := map[fwk.EventResource]source{fwk.AssignedPod: core.Pods().Informer(), fwk.Node: core.Nodes().Informer()}
 	for _, e := range s.declared() {
-		if informer, ok := known[e.Resource]; ok {
-			out[e.Resource] = informer()
+		if source, ok := known[e.Resource]; ok {
+			out[e.Resource] = source()
 		} else if r := customResource(e.Resource); r != nil && s.dynamic != nil {
 			out[e.Resource] = s.dynamic.ForResource(*r).Informer()
 		}
@@ -89,7 +95,7 @@ func (s *Scheduler) prepareEvents() error {
 		}
 		s.dynamic = dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	}
-	s.informers() // asking for an informer is what registers it with the factory
+	s.sources() // asking for an informer is what registers it with the factory
 	return nil
 }
 
@@ -101,9 +107,9 @@ func (s *Scheduler) watch(ctx context.Context) (stop func(), synced []cache.Info
 			u()
 		}
 	}
-	informers := s.informers()
-	for _, kind := range slices.Sorted(maps.Keys(informers)) {
-		informer := informers[kind]
+	sources := s.sources()
+	for _, kind := range slices.Sorted(maps.Keys(sources)) {
+		source := sources[kind]
 		var h cache.ResourceEventHandler
 		switch kind {
 		case fwk.AssignedPod:
@@ -119,12 +125,12 @@ func (s *Scheduler) watch(ctx context.Context) (stop func(), synced []cache.Info
 		default:
 			h = on(func(old, new any) { s.onOther(ctx, kind, old, new, old == nil, new == nil) })
 		}
-		reg, err := informer.AddEventHandler(h)
+		reg, err := source.AddEventHandler(h)
 		if err != nil {
 			stop()
 			return nil, nil, fmt.Errorf("watching %s: %w", kind, err)
 		}
-		undo = append(undo, func() { _ = informer.RemoveEventHandler(reg) })
+		undo = append(undo, func() { _ = source.RemoveEventHandler(reg) })
 		// The kind of a custom resource may come later, or never.
 		if customResource(kind) == nil {
 			synced = append(synced, reg.HasSynced)

@@ -37,6 +37,7 @@ import (
 	"minik8s.io/minik8s/pkg/scheduler/extender"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	podcache "minik8s.io/minik8s/pkg/scheduler/internal/cache"
+	"minik8s.io/minik8s/pkg/scheduler/internal/dra"
 	"minik8s.io/minik8s/pkg/scheduler/internal/nominated"
 	"minik8s.io/minik8s/pkg/scheduler/internal/podstatus"
 	"minik8s.io/minik8s/pkg/scheduler/internal/queue"
@@ -52,6 +53,7 @@ type Scheduler struct {
 	statuses  *podstatus.Writer
 	metrics   *metrics
 	pods      corelisters.PodLister
+	dra       *dra.Manager
 
 	broadcaster events.EventBroadcaster
 	// dynamic watches what plugins from outside name; nil if there is no such plugin.
@@ -110,6 +112,10 @@ func (s *Scheduler) build() error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
+	if s.dra, err = dra.New(ctx, s.cfg.Informers); err != nil {
+		stop()
+		return err
+	}
 	waiting := &framework.WaitingPods{}
 	var sort *framework.Profile
 	for _, c := range s.cfg.Configuration.Profiles {
@@ -126,6 +132,7 @@ func (s *Scheduler) build() error {
 			Waiting:  waiting,
 			Outside:  outside,
 			Parallel: framework.Parallelizer(*s.cfg.Configuration.Parallelism),
+			DRA:      s.dra,
 			CSI:      csiNodes{s.cfg.Informers},
 		}, registry, c)
 		if err != nil {
@@ -243,7 +250,7 @@ func (s *Scheduler) run(ctx context.Context) error {
 	}
 	// Plugins read listers that have no handler here.
 	s.cfg.Informers.WaitForCacheSync(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	if !cache.WaitForCacheSync(ctx.Done(), append(synced, s.dra.HasSynced)...) {
 		return nil // ctx ended
 	}
 	var background sync.WaitGroup

@@ -64,7 +64,7 @@ func DefaultPlugins() *configv1.Plugins {
 		plugin("VolumeZone", 0),
 		plugin("PodTopologySpread", 2),
 		plugin("InterPodAffinity", 2),
-		plugin("DynamicResources", 0),
+		plugin("DynamicResources", 2),
 		plugin("DefaultPreemption", 0),
 		plugin("NodeResourcesBalancedAllocation", 1),
 		plugin("ImageLocality", 1),

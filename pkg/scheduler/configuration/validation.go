@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -112,9 +113,14 @@ func validateArgs(path *field.Path, args any) field.ErrorList {
 		}
 		return errs
 	case *configv1.DynamicResourcesArgs:
+		var errs field.ErrorList
 		if a.FilterTimeout.Duration < 0 {
-			return field.ErrorList{field.Invalid(path.Child("filterTimeout"), a.FilterTimeout.String(), "must not be negative")}
+			errs = append(errs, field.Invalid(path.Child("filterTimeout"), a.FilterTimeout.Duration.String(), "must be zero or positive"))
 		}
+		if a.BindingTimeout.Duration < time.Second {
+			errs = append(errs, field.Invalid(path.Child("bindingTimeout"), a.BindingTimeout.Duration.String(), "must be at least 1 second"))
+		}
+		return errs
 	case *configv1.InterPodAffinityArgs:
 		return upTo(path.Child("hardPodAffinityWeight"), int64(*a.HardPodAffinityWeight), 100)
 	case *configv1.NodeAffinityArgs:

@@ -12,10 +12,12 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
@@ -24,6 +26,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"minik8s.io/minik8s/pkg/scheduler/internal/dra"
 )
 
 // Handle is a profile without plugins on fixed data.
@@ -46,6 +49,10 @@ func NewHandle(nodes []*framework.NodeInfo, objects ...runtime.Object) *Handle {
 		Events:   events.NewFakeRecorder(100),
 		Snapshot: framework.NewSnapshot(nodes...),
 	}
+	manager, err := dra.New(context.Background(), h.Factory)
+	if err != nil {
+		panic(err) // of informers that run already, which these do not
+	}
 	h.Profile = &framework.Profile{Services: &framework.Services{
 		Client:    client,
 		Informers: h.Factory,
@@ -55,6 +62,7 @@ func NewHandle(nodes []*framework.NodeInfo, objects ...runtime.Object) *Handle {
 		Awaken:    func(klog.Logger, map[string]*corev1.Pod) {},
 		Waiting:   &framework.WaitingPods{},
 		Parallel:  16,
+		DRA:       manager,
 	}}
 	return h
 }
@@ -121,6 +129,12 @@ func (h *Handle) Sync(tb testing.TB) {
 	for kind, ok := range h.Factory.WaitForCacheSync(ctx.Done()) {
 		if !ok {
 			tb.Fatalf("informer of %v did not sync", kind)
+		}
+	}
+	if manager, ok := h.DRA.(*dra.Manager); ok {
+		known := func(context.Context) (bool, error) { return manager.HasSynced(), nil }
+		if err := wait.PollUntilContextTimeout(ctx, time.Millisecond, 20*time.Second, true, known); err != nil {
+			tb.Fatalf("waiting for claims and devices: %v", err)
 		}
 	}
 }

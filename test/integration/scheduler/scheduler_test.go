@@ -33,7 +33,7 @@ var stopScheduler func() error
 
 func TestMain(m *testing.M) {
 	// New nodes are tainted until the node lifecycle controller has seen them ready.
-	o := framework.Options{Controllers: []string{"nodelifecycle"}}
+	o := framework.Options{Controllers: []string{"nodelifecycle", "resourceclaim", "garbagecollector"}}
 	os.Exit(framework.Main(m, o, func(c *framework.Cluster) (err error) {
 		cluster = c
 		stopScheduler, err = c.StartScheduler()

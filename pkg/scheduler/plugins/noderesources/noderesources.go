@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -30,6 +31,7 @@ const Name = "NodeResourcesFit"
 type Fit struct {
 	args    *configv1.NodeResourcesFitArgs
 	measure strategy
+	classes fwk.DeviceClassResolver // nil if device classes stand for no resources
 }
 
 var (
@@ -39,7 +41,7 @@ var (
 )
 
 // New returns the plugin.
-func New(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	args, err := configuration.Args[configv1.NodeResourcesFitArgs](obj)
 	if err != nil {
 		return nil, err
@@ -48,7 +50,11 @@ func New(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, error
 	if err != nil {
 		return nil, err
 	}
-	return &Fit{args: args, measure: measure}, nil
+	f := &Fit{args: args, measure: measure}
+	if manager := h.SharedDRAManager(); manager != nil {
+		f.classes = manager.DeviceClassResolver()
+	}
+	return f, nil
 }
 
 // Name returns the plugin's name.
@@ -93,12 +99,17 @@ func (f *Fit) insufficient(r *framework.Resource, total, used fwk.Resource, pods
 	check(corev1.ResourceEphemeralStorage, r.EphemeralStorage, total.GetEphemeralStorage(), used.GetEphemeralStorage())
 	if len(r.Scalar) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(r.Scalar)) {
-			if !f.ignores(name) {
+			if !f.ignores(name) && !(total.GetScalarResources()[name] == 0 && f.backed(name)) {
 				check(name, r.Scalar[name], total.GetScalarResources()[name], used.GetScalarResources()[name])
 			}
 		}
 	}
 	return lacks
+}
+
+// backed tells whether a device class stands for a resource. A node that does not have it itself gets it by DynamicResources.
+func (f *Fit) backed(name corev1.ResourceName) bool {
+	return f.classes != nil && f.classes.GetDeviceClass(name) != nil
 }
 
 // ignores tells whether the profile, or an extender that manages a resource,
@@ -142,8 +153,8 @@ func (f *Fit) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, no
 // ScoreExtensions implements fwk.ScorePlugin.
 func (*Fit) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// EventsToRegister implements fwk.EnqueueExtensions: resources were freed, the pod asks for less, or a node has
-// room that an empty node would have.
+// EventsToRegister implements fwk.EnqueueExtensions: resources were freed, the pod asks for less, a node has
+// room that an empty node would have, or a device class stands for a resource.
 func (f *Fit) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		framework.Event(fwk.AssignedPod, fwk.Delete|fwk.UpdatePodScaleDown, nil),
@@ -156,5 +167,25 @@ func (f *Fit) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, err
 			total := framework.NewResource(node.Status.Allocatable)
 			return len(f.insufficient(&framework.NewPodInfo(pod).Requests, &total, &framework.Resource{}, 0)) == 0
 		})),
+		framework.Event(fwk.DeviceClass, fwk.Add|fwk.Update, framework.Hint(classHelps)),
 	}, nil
+}
+
+// classHelps tells whether a class newly stands for a resource that the pod asks for.
+func classHelps(pod *corev1.Pod, old, new any) bool {
+	before, _ := old.(*resourcev1.DeviceClass)
+	after, ok := new.(*resourcev1.DeviceClass)
+	if !ok {
+		return true
+	}
+	requests := framework.NewPodInfo(pod).Requests.Scalar
+	if _, implicit := requests[corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+after.Name)]; implicit && before == nil {
+		return true
+	}
+	name := after.Spec.ExtendedResourceName
+	if name == nil || before != nil && before.Spec.ExtendedResourceName != nil && *before.Spec.ExtendedResourceName == *name {
+		return false
+	}
+	_, explicit := requests[corev1.ResourceName(*name)]
+	return explicit
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -70,7 +72,7 @@ func TestFilter_Code(t *testing.T) {
 		{"fits no such node", "5", fwk.UnschedulableAndUnresolvable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			fit, err := New(t.Context(), nil, nil)
+			fit, err := New(t.Context(), nil, pt.NewHandle(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,6 +118,10 @@ func TestRequeue(t *testing.T) {
 		{"a pod is gone", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, pt.Pod("o"), nil, true},
 		{"a large node", pt.Pod("p", pt.Requests("cpu", "3")), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a"), true},
 		{"a small node", pt.Pod("p", pt.Requests("cpu", "5")), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, nil, pt.Node("a"), false},
+		{"a class by its name", pt.Pod("p", pt.Requests(resourcev1.ResourceDeviceClassPrefix+"c", "1")), fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Add}, nil, class("c", ""), true},
+		{"a class of the resource", pt.Pod("p", pt.Requests("example.com/x", "1")), fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Update}, class("c", ""), class("c", "example.com/x"), true},
+		{"a class as before", pt.Pod("p", pt.Requests("example.com/x", "1")), fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Update}, class("c", "example.com/x"), class("c", "example.com/x"), false},
+		{"a class of another resource", pt.Pod("p", pt.Requests("example.com/x", "1")), fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Add}, nil, class("c", "example.com/y"), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := pt.NewHandle(nil)
@@ -163,6 +169,24 @@ func TestFilter_IgnoredResources(t *testing.T) {
 	}
 	got := pt.Filter(t, h, p, pt.Pod("p", pt.Requests("example.com/thing", "1", "other.com/x", "1", "third.com/x", "1")))
 	if diff := cmp.Diff(map[string]string{"a": "Insufficient third.com/x"}, got); diff != "" {
+		t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+}
+
+// class stands for an extended resource, unless that is empty.
+func class(name, resource string) *resourcev1.DeviceClass {
+	c := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if resource != "" {
+		c.Spec.ExtendedResourceName = &resource
+	}
+	return c
+}
+
+// What a device class stands for is left to DynamicResources, on nodes that do not have it themselves.
+func TestFilter_DeviceClass(t *testing.T) {
+	h := pt.NewHandle(pt.Nodes([]*corev1.Node{pt.Node("none"), pt.Node("few", pt.Allocatable("example.com/x", "1"))}), class("c", "example.com/x"))
+	got := pt.Filter(t, h, pt.NewPlugin(t, h, New), pt.Pod("p", pt.Requests("example.com/x", "2")))
+	if diff := cmp.Diff(map[string]string{"none": "", "few": "Insufficient example.com/x"}, got); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
 }
