@@ -18,6 +18,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,10 +42,10 @@ type Config struct {
 	Cluster string
 	// Dir holds the files by which namespaces are found. Nothing else may be in it.
 	Dir string
-	// Subnet has the addresses of nodes and, as its first, that of the machine.
-	Subnet netip.Prefix
-	// Pods holds the pod ranges of all nodes: packets to them keep their source.
-	Pods netip.Prefix
+	// Subnets have the addresses of nodes and, as their first, that of the machine: one, or one of each IP family.
+	Subnets []netip.Prefix
+	// Pods hold the pod ranges of all nodes, in the order of the subnets: packets to them keep their source.
+	Pods []netip.Prefix
 }
 
 // Network is that of the nodes of a cluster on this machine. Safe for concurrent use.
@@ -66,9 +67,9 @@ func (n *Network) Path(node string) string { return filepath.Join(n.config.Dir, 
 
 func (n *Network) fabric() string { return filepath.Join(n.config.Dir, "."+n.names.handle) }
 
-// Add makes the network namespace of a node with its link and its address, or completes and keeps what is there. It makes the fabric
-// before, if there is none.
-func (n *Network) Add(node string, ip netip.Addr) error {
+// Add makes the network namespace of a node with its link and its addresses, one of each subnet, or completes and keeps what is there.
+// It makes the fabric before, if there is none.
+func (n *Network) Add(node string, ips []netip.Addr) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.laid {
@@ -77,7 +78,7 @@ func (n *Network) Add(node string, ip netip.Addr) error {
 		}
 		n.laid = true
 	}
-	if err := n.attach(node, ip); err != nil {
+	if err := n.attach(node, ips); err != nil {
 		return fmt.Errorf("making the network of node %q: %w", node, err)
 	}
 	return nil
@@ -129,8 +130,15 @@ func (n *Network) mend() error {
 	return n.look.Mend(n.rules)
 }
 
-func (n *Network) rules() error {
-	return chain.Ensure(false, chains(n.config.Cluster, n.config.Subnet, n.config.Pods))
+func (n *Network) rules() error { return n.families(chain.Ensure) }
+
+// families does something with the rules of each IP family.
+func (n *Network) families(do func(six bool, list []chain.Chain) error) error {
+	var errs []error
+	for i, s := range n.config.Subnets {
+		errs = append(errs, do(s.Addr().Is6(), chains(n.config.Cluster, s, n.config.Pods[i])))
+	}
+	return errors.Join(errs...)
 }
 
 // Purge removes everything, of all nodes that there ever were. It can be repeated.
@@ -151,8 +159,7 @@ func (n *Network) Purge() error {
 			errs = append(errs, n.remove(f.Name()))
 		}
 	}
-	errs = append(errs, delLink(n.names.link), chain.Remove(false, chains(n.config.Cluster, n.config.Subnet, n.config.Pods)),
-		namespace.Unpin(n.fabric()))
+	errs = append(errs, delLink(n.names.link), n.families(chain.Remove), namespace.Unpin(n.fabric()))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -183,8 +190,10 @@ func (n *Network) lay() error {
 	if err != nil {
 		return err
 	}
-	if err := address(n.names.link, Gateway(n.config.Subnet), n.config.Subnet.Bits()); err != nil {
-		return err
+	for _, s := range n.config.Subnets {
+		if err := address(n.names.link, Gateway(s), s.Bits()); err != nil {
+			return err
+		}
 	}
 	return n.rules()
 }
@@ -222,7 +231,7 @@ func (n *Network) toBridge(name string) error {
 }
 
 // attach makes a node's namespace and links it to the fabric.
-func (n *Network) attach(node string, ip netip.Addr) error {
+func (n *Network) attach(node string, ips []netip.Addr) error {
 	if err := namespace.Pin(n.Path(node)); err != nil {
 		return err
 	}
@@ -243,10 +252,16 @@ func (n *Network) attach(node string, ip netip.Addr) error {
 		if err := n.plug(v, func() error { return n.toBridge(v.far) }); err != nil {
 			return err
 		}
-		if err := address(v.near, ip, n.config.Subnet.Bits()); err != nil {
-			return err
+		for i, ip := range ips {
+			s := n.config.Subnets[i]
+			if err := address(v.near, ip, s.Bits()); err != nil {
+				return err
+			}
+			if err := defaultRoute(v.near, Gateway(s)); err != nil {
+				return err
+			}
 		}
-		return defaultRoute(v.near, Gateway(n.config.Subnet))
+		return nil
 	})
 }
 
@@ -282,7 +297,25 @@ func (n *Network) plug(v veth, join func() error) error {
 	if err := namespace.Do(n.fabric(), join); err != nil {
 		return err
 	}
+	if err := n.prepareIPv6(v.near); err != nil {
+		return err
+	}
 	return up(v.near)
+}
+
+// prepareIPv6 prepares a link for IPv6, if the nodes have it, before it is up. Without the search for others that have its address, which lasts
+// a second or two, the address that the kernel gives each link could not be asked from yet: the first packets that are forwarded there
+// would find no neighbour. Nor are there routers that tell of themselves.
+func (n *Network) prepareIPv6(link string) error {
+	if !slices.ContainsFunc(n.config.Subnets, func(s netip.Prefix) bool { return s.Addr().Is6() }) {
+		return nil
+	}
+	for _, s := range []struct{ name, value string }{{"disable_ipv6", "0"}, {"accept_dad", "0"}, {"accept_ra", "0"}} {
+		if err := os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", link, s.name), []byte(s.value), 0o644); err != nil {
+			return fmt.Errorf("preparing link %s for IPv6: %w", link, err)
+		}
+	}
+	return nil
 }
 
 // paired tells whether both ends are there and belong together.
@@ -318,7 +351,11 @@ func up(name string) error {
 func address(name string, a netip.Addr, bits int) error {
 	link, err := netlink.LinkByName(name)
 	if err == nil {
-		err = netlink.AddrReplace(link, &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, a.BitLen())}})
+		addr := &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, a.BitLen())}}
+		if a.Is6() {
+			addr.Flags = unix.IFA_F_NODAD
+		}
+		err = netlink.AddrReplace(link, addr)
 	}
 	if err != nil {
 		return fmt.Errorf("adding address %s to link %s: %w", a, name, err)
@@ -329,7 +366,7 @@ func address(name string, a netip.Addr, bits int) error {
 func defaultRoute(name string, via netip.Addr) error {
 	link, err := netlink.LinkByName(name)
 	if err == nil {
-		_, all, _ := net.ParseCIDR("0.0.0.0/0")
+		all := &net.IPNet{IP: make(net.IP, via.BitLen()/8), Mask: net.CIDRMask(0, via.BitLen())}
 		err = netlink.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: all, Gw: via.AsSlice()})
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
 	"minik8s.io/minik8s/pkg/machinetest"
@@ -37,46 +38,66 @@ func TestNames(t *testing.T) {
 
 func TestChains(t *testing.T) {
 	t.Parallel()
-	var got []string
-	for _, c := range chains("c", netip.MustParsePrefix("10.196.0.0/24"), netip.MustParsePrefix("10.244.0.0/16")) {
-		for _, r := range append(c.Rules, c.Jumps...) {
-			got = append(got, c.Table+" "+strings.ReplaceAll(strings.Join(r, " "), hash("c"), "HASH"))
-		}
-	}
-	want := []string{
-		"filter -s 10.196.0.0/24 -j ACCEPT", "filter -d 10.196.0.0/24 -j ACCEPT",
-		"filter -m comment --comment minik8s:c -j MINIK8S-NODES-HASH",
-		"nat -d 10.196.0.0/24 -j RETURN", "nat -d 10.244.0.0/16 -j RETURN", "nat -d 224.0.0.0/4 -j RETURN", "nat -j MASQUERADE",
-		"nat -s 10.196.0.0/24 -m comment --comment minik8s:c -j MINIK8S-NMASQ-HASH",
-	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	for _, tc := range []struct{ nodes, pods, multicast string }{
+		{"10.196.0.0/24", "10.244.0.0/16", "224.0.0.0/4"},
+		{"fd00:10:196::/64", "fd00:10:244::/56", "ff00::/8"},
+	} {
+		t.Run(tc.nodes, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, c := range chains("c", netip.MustParsePrefix(tc.nodes), netip.MustParsePrefix(tc.pods)) {
+				for _, r := range append(c.Rules, c.Jumps...) {
+					got = append(got, c.Table+" "+strings.ReplaceAll(strings.Join(r, " "), hash("c"), "HASH"))
+				}
+			}
+			want := []string{
+				"filter -s NODES -j ACCEPT", "filter -d NODES -j ACCEPT",
+				"filter -m comment --comment minik8s:c -j MINIK8S-NODES-HASH",
+				"nat -d NODES -j RETURN", "nat -d PODS -j RETURN", "nat -d MULTICAST -j RETURN", "nat -j MASQUERADE",
+				"nat -s NODES -m comment --comment minik8s:c -j MINIK8S-NMASQ-HASH",
+			}
+			for i := range want {
+				want[i] = strings.NewReplacer("NODES ", tc.nodes+" ", "PODS", tc.pods, "MULTICAST", tc.multicast).Replace(want[i])
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 
-// TestNetwork runs its body in a child with a network namespace of its own, which stands for the machine.
+// TestNetwork runs its body in a child with a network namespace of its own, which stands for the machine: once for IPv4, once for both
+// families.
 func TestNetwork(t *testing.T) {
 	machinetest.Root(t, "for network namespaces")
 	machinetest.Mounts(t)
-	machinetest.Programs(t, "iptables")
-	if os.Getenv("NODENET_TEST") == "" {
-		cmd := exec.Command("/proc/self/exe", "-test.run=^TestNetwork$", "-test.v")
-		cmd.Env = append(os.Environ(), "NODENET_TEST=machine")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
+	machinetest.Programs(t, "iptables", "ip6tables")
+	families := os.Getenv("NODENET_TEST")
+	if families == "" {
+		for _, families := range []string{"ipv4", "dual"} {
+			cmd := exec.Command("/proc/self/exe", "-test.run=^TestNetwork$", "-test.v")
+			cmd.Env = append(os.Environ(), "NODENET_TEST="+families)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", families, err, out)
+			}
 		}
 		return
 	}
 	config := Config{
-		Cluster: "c", Dir: filepath.Join(t.TempDir(), "netns"), Subnet: netip.MustParsePrefix("10.196.0.0/24"), Pods: netip.MustParsePrefix("10.244.0.0/16"),
+		Cluster: "c", Dir: filepath.Join(t.TempDir(), "netns"),
+		Subnets: []netip.Prefix{netip.MustParsePrefix("10.196.0.0/24")}, Pods: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")},
+	}
+	a, b := []netip.Addr{netip.MustParseAddr("10.196.0.2")}, []netip.Addr{netip.MustParseAddr("10.196.0.3")}
+	if families == "dual" {
+		config.Subnets, config.Pods = append(config.Subnets, netip.MustParsePrefix("fd00:10:196::/64")), append(config.Pods, netip.MustParsePrefix("fd00:10:244::/56"))
+		a, b = append(a, netip.MustParseAddr("fd00:10:196::2")), append(b, netip.MustParseAddr("fd00:10:196::3"))
 	}
 	n := New(config)
 	t.Cleanup(func() { _ = New(config).Purge() })
-	a, b := netip.MustParseAddr("10.196.0.2"), netip.MustParseAddr("10.196.0.3")
 	for range 2 { // a process that was killed comes again
-		for name, ip := range map[string]netip.Addr{"a": a, "b": b} {
-			if err := n.Add(name, ip); err != nil {
+		for name, ips := range map[string][]netip.Addr{"a": a, "b": b} {
+			if err := n.Add(name, ips); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -101,16 +122,20 @@ func TestNetwork(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = l.Close() })
 	}
-	reach(n.Path("a"), b, true)
-	reach(n.Path("b"), a, true)
-	reach(n.Path("a"), Gateway(config.Subnet), true)
-	reach("", a, true)
+	for i, s := range config.Subnets { // at once: nobody waits for addresses
+		reach(n.Path("a"), b[i], true)
+		reach(n.Path("b"), a[i], true)
+		reach(n.Path("a"), Gateway(s), true)
+		reach("", a[i], true)
+	}
 
 	if err := n.Remove("a"); err != nil {
 		t.Fatal(err)
 	}
-	reach("", a, false)
-	reach("", b, true)
+	for i := range config.Subnets {
+		reach("", a[i], false)
+		reach("", b[i], true)
+	}
 	for range 2 {
 		if err := n.Purge(); err != nil {
 			t.Fatal(err)
@@ -125,8 +150,10 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("link %s is left", l.Attrs().Name)
 		}
 	}
-	if out, err := exec.Command("iptables-save").Output(); err != nil || strings.Contains(string(out), "MINIK8S") {
-		t.Errorf("rules are left: %v\n%s", err, out)
+	for _, program := range []string{"iptables-save", "ip6tables-save"} {
+		if out, err := exec.Command(program).Output(); err != nil || strings.Contains(string(out), "MINIK8S") {
+			t.Errorf("rules are left: %v\n%s", err, out)
+		}
 	}
 	if _, err := os.Stat(config.Dir); !os.IsNotExist(err) {
 		t.Errorf("files are left: %v", err)

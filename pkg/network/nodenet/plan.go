@@ -36,13 +36,17 @@ func hash(s string) string {
 // port is the fabric's end of a node's link.
 func port(node string) string { return "n" + hash(node) }
 
-// Gateway is the machine's own address in the fabric: the first of the subnet.
+// Gateway is the machine's own address in the fabric: the first of a subnet.
 func Gateway(subnet netip.Prefix) netip.Addr { return subnet.Masked().Addr().Next() }
 
-// chains are the rules of the machine, pure. What is forwarded between nodes and anybody is accepted, because Docker makes the machine
+// chains are the rules of the machine for one IP family, pure. What is forwarded between nodes and anybody is accepted, because Docker makes the machine
 // drop what it forwards. Nobody else knows the nodes' addresses, so packets to elsewhere get the machine's.
 func chains(cluster string, subnet, pods netip.Prefix) []chain.Chain {
 	n, nodes := namesOf(cluster), subnet.Masked().String()
+	multicast := "224.0.0.0/4"
+	if subnet.Addr().Is6() {
+		multicast = "ff00::/8"
+	}
 	comment := []string{"-m", "comment", "--comment", "minik8s:" + cluster}
 	return []chain.Chain{{
 		Table: "filter", Name: n.forward, From: "FORWARD",
@@ -51,7 +55,7 @@ func chains(cluster string, subnet, pods netip.Prefix) []chain.Chain {
 	}, {
 		Table: "nat", Name: n.nat, From: "POSTROUTING",
 		Rules: [][]string{
-			{"-d", nodes, "-j", "RETURN"}, {"-d", pods.Masked().String(), "-j", "RETURN"}, {"-d", "224.0.0.0/4", "-j", "RETURN"},
+			{"-d", nodes, "-j", "RETURN"}, {"-d", pods.Masked().String(), "-j", "RETURN"}, {"-d", multicast, "-j", "RETURN"},
 			{"-j", "MASQUERADE"},
 		},
 		Jumps: [][]string{append(append([]string{"-s", nodes}, comment...), "-j", n.nat)},

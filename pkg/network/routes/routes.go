@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -35,19 +37,19 @@ const resync = 30 * time.Second
 type Config struct {
 	// NodeName is the node that the routes are on.
 	NodeName string
-	// ClusterCIDR holds the pod ranges of all nodes.
-	ClusterCIDR netip.Prefix
+	// ClusterCIDRs hold the pod ranges of all nodes: one, or one of each IP family.
+	ClusterCIDRs []netip.Prefix
 	// Nodes are watched; the caller starts the informer after New.
 	Nodes coreinformers.NodeInformer
 	// NetNS is the path of the node's network namespace. Default "": the process's own.
 	NetNS string
-	// Segment holds the addresses of the nodes that this one reaches without a router; the default route leads to the pods of all
+	// Segments hold the addresses of the nodes that this one reaches without a router; the default route leads to the pods of all
 	// others. Default: the kernel's routes say who is behind a router, and to those there is a tunnel.
-	Segment netip.Prefix
+	Segments []netip.Prefix
 }
 
-// BehindAnnotation of a Node is the address of the machine that leads to it, for nodes that do not reach it themselves: nodes which
-// share a machine are in a segment of their own.
+// BehindAnnotation of a Node is the address of the machine that leads to it, or one of each family with a comma between them, for nodes
+// that do not reach it themselves: nodes which share a machine are in a segment of their own.
 const BehindAnnotation = "minik8s.io/behind"
 
 // Routes keeps the routes of one node.
@@ -70,7 +72,7 @@ func New(c Config) (*Routes, error) {
 		AddFunc: func(any) { poke() },
 		UpdateFunc: func(before, after any) {
 			b, a := before.(*corev1.Node), after.(*corev1.Node)
-			if route(b) != route(a) || b.Annotations[BehindAnnotation] != a.Annotations[BehindAnnotation] {
+			if !slices.Equal(routesOf(b), routesOf(a)) || b.Annotations[BehindAnnotation] != a.Annotations[BehindAnnotation] {
 				poke()
 			}
 		},
@@ -109,15 +111,20 @@ func (r *Routes) sync() error {
 	if err != nil {
 		return err
 	}
-	have, err := installed(r.config.ClusterCIDR)
+	have, err := installed(r.config.ClusterCIDRs)
 	if err != nil {
 		return err
 	}
 	want, far := Wanted(nodes, r.config, onLink)
 	add, remove := Changes(want, have)
 	var errs []error
-	if self := own(nodes, r.config); self.Via.IsValid() {
-		errs = append(errs, vxlan.Tunnel{Cluster: r.config.ClusterCIDR, Peer: vxlan.Peer{Node: self.Via, Pods: self.Pods}}.Sync(far))
+	for _, self := range own(nodes, r.config) {
+		cluster, is := containing(r.config.ClusterCIDRs, self.Pods.Addr())
+		if !is {
+			continue
+		}
+		peers := slices.DeleteFunc(slices.Clone(far), func(p vxlan.Peer) bool { return !cluster.Contains(p.Pods.Addr()) })
+		errs = append(errs, vxlan.Tunnel{Cluster: cluster, Peer: vxlan.Peer{Node: self.Via, Pods: self.Pods}}.Sync(peers))
 	}
 	for _, w := range add {
 		if err := netlink.RouteReplace(w.kernel()); err != nil {
@@ -138,53 +145,81 @@ type Route struct {
 	Via  netip.Addr
 }
 
-// route is that of a node, zero if it has no range or no address yet.
-func route(n *corev1.Node) Route {
-	pods, err := netip.ParsePrefix(n.Spec.PodCIDR)
-	if err != nil {
-		return Route{}
+// routesOf are those of a node: one for each of its ranges for which it has an address.
+func routesOf(n *corev1.Node) (all []Route) {
+	ranges := n.Spec.PodCIDRs
+	if len(ranges) == 0 {
+		ranges = []string{n.Spec.PodCIDR}
 	}
-	for _, a := range n.Status.Addresses {
-		if a.Type != corev1.NodeInternalIP {
+	for _, text := range ranges {
+		pods, err := netip.ParsePrefix(text)
+		if err != nil {
 			continue
 		}
-		if via, err := netip.ParseAddr(a.Address); err == nil && via.Is4() == pods.Addr().Is4() {
-			return Route{Pods: pods.Masked(), Via: via}
+		for _, a := range n.Status.Addresses {
+			via, err := netip.ParseAddr(a.Address)
+			if a.Type == corev1.NodeInternalIP && err == nil && via.Is4() == pods.Addr().Is4() {
+				all = append(all, Route{Pods: pods.Masked(), Via: via})
+				break
+			}
 		}
 	}
-	return Route{}
+	return all
 }
 
-// own is the route of the node itself, zero if it is not known yet.
-func own(nodes []*corev1.Node, c Config) Route {
+// own are the routes of the node itself, none if they are not known yet.
+func own(nodes []*corev1.Node, c Config) []Route {
 	for _, n := range nodes {
 		if n.Name == c.NodeName {
-			return route(n)
+			return routesOf(n)
 		}
 	}
-	return Route{}
+	return nil
+}
+
+// containing is the range that an address is in.
+func containing(ranges []netip.Prefix, a netip.Addr) (netip.Prefix, bool) {
+	i := slices.IndexFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a) })
+	if i < 0 {
+		return netip.Prefix{}, false
+	}
+	return ranges[i], true
+}
+
+// behind is the machine that leads to a node, by an address of the same family as another one.
+func behind(n *corev1.Node, like netip.Addr) (netip.Addr, bool) {
+	for text := range strings.SplitSeq(n.Annotations[BehindAnnotation], ",") {
+		if machine, err := netip.ParseAddr(text); err == nil && machine.Is4() == like.Is4() {
+			return machine, true
+		}
+	}
+	return netip.Addr{}, false
 }
 
 // Wanted are the routes that a node needs to the others, and whom it needs a tunnel to. near says who is reached without a router, if
 // the configuration does not. Ranges outside the cluster's are not followed.
 func Wanted(nodes []*corev1.Node, c Config, near func(netip.Addr) bool) (direct map[netip.Prefix]Route, far []vxlan.Peer) {
-	if c.Segment.IsValid() {
-		near = c.Segment.Contains
+	if len(c.Segments) > 0 {
+		near = func(a netip.Addr) bool { _, is := containing(c.Segments, a); return is }
 	}
 	direct = map[netip.Prefix]Route{}
 	for _, n := range nodes {
-		r := route(n)
-		if n.Name == c.NodeName || !r.Via.IsValid() || !c.ClusterCIDR.Contains(r.Pods.Addr()) {
+		if n.Name == c.NodeName {
 			continue
 		}
-		if machine, err := netip.ParseAddr(n.Annotations[BehindAnnotation]); err == nil && !near(r.Via) {
-			r.Via = machine
-		}
-		switch {
-		case near(r.Via):
-			direct[r.Pods] = r
-		case !c.Segment.IsValid():
-			far = append(far, vxlan.Peer{Node: r.Via, Pods: r.Pods})
+		for _, r := range routesOf(n) {
+			if _, is := containing(c.ClusterCIDRs, r.Pods.Addr()); !is {
+				continue
+			}
+			if machine, is := behind(n, r.Via); is && !near(r.Via) {
+				r.Via = machine
+			}
+			switch {
+			case near(r.Via):
+				direct[r.Pods] = r
+			case len(c.Segments) == 0:
+				far = append(far, vxlan.Peer{Node: r.Via, Pods: r.Pods})
+			}
 		}
 	}
 	return direct, far
@@ -218,23 +253,29 @@ func (r Route) kernel() *netlink.Route {
 	}
 }
 
-// installed are the routes of ours into a range.
-func installed(cluster netip.Prefix) (map[netip.Prefix]Route, error) {
-	list, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: protocol}, netlink.RT_FILTER_PROTOCOL)
-	if err != nil {
-		return nil, fmt.Errorf("listing routes: %w", err)
-	}
+// installed are the routes of ours into some ranges.
+func installed(ranges []netip.Prefix) (map[netip.Prefix]Route, error) {
 	all := map[netip.Prefix]Route{}
-	for _, k := range list {
-		if k.Dst == nil {
-			continue
+	for _, cluster := range ranges {
+		family := netlink.FAMILY_V4
+		if cluster.Addr().Is6() {
+			family = netlink.FAMILY_V6
 		}
-		pods, err := netip.ParsePrefix(k.Dst.String())
-		if err != nil || !cluster.Contains(pods.Addr()) {
-			continue
+		list, err := netlink.RouteListFiltered(family, &netlink.Route{Protocol: protocol}, netlink.RT_FILTER_PROTOCOL)
+		if err != nil {
+			return nil, fmt.Errorf("listing routes: %w", err)
 		}
-		via, _ := netip.AddrFromSlice(k.Gw.To4())
-		all[pods] = Route{Pods: pods, Via: via}
+		for _, k := range list {
+			if k.Dst == nil {
+				continue
+			}
+			pods, err := netip.ParsePrefix(k.Dst.String())
+			if err != nil || !cluster.Contains(pods.Addr()) {
+				continue
+			}
+			via, _ := netip.AddrFromSlice(k.Gw)
+			all[pods] = Route{Pods: pods, Via: via.Unmap()}
+		}
 	}
 	return all, nil
 }
@@ -246,9 +287,9 @@ func del(r Route) error {
 	return nil
 }
 
-// Purge removes all routes into a cluster's range, and the tunnel.
-func Purge(cluster netip.Prefix) error {
-	have, err := installed(cluster)
+// Purge removes all routes into a cluster's ranges, and the tunnels.
+func Purge(clusters []netip.Prefix) error {
+	have, err := installed(clusters)
 	if err != nil {
 		return err
 	}
@@ -256,5 +297,8 @@ func Purge(cluster netip.Prefix) error {
 	for _, r := range have {
 		errs = append(errs, del(r))
 	}
-	return errors.Join(append(errs, vxlan.Tunnel{Cluster: cluster}.Purge())...)
+	for _, cluster := range clusters {
+		errs = append(errs, vxlan.Tunnel{Cluster: cluster}.Purge())
+	}
+	return errors.Join(errs...)
 }

@@ -50,6 +50,13 @@ func TestWanted(t *testing.T) {
 	shared := Route{Pods: netip.MustParsePrefix("10.244.5.0/24"), Via: netip.MustParseAddr("10.196.0.2")}
 	nodes = append(nodes, node("shares b's machine", shared.Pods.String(), shared.Via.String()))
 	nodes[len(nodes)-1].Annotations = map[string]string{BehindAnnotation: "192.168.0.2"}
+	both := node("both families", "10.244.6.0/24", "192.168.0.6")
+	both.Spec.PodCIDRs = []string{"10.244.6.0/24", "fd00:10:244:6::/64"}
+	both.Status.Addresses = append(both.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fd00:9::6"})
+	both.Annotations = map[string]string{BehindAnnotation: "192.168.0.2,fd00:9::2"}
+	both4, both6 := Route{Pods: netip.MustParsePrefix("10.244.6.0/24"), Via: netip.MustParseAddr("192.168.0.6")}, Route{Pods: netip.MustParsePrefix("fd00:10:244:6::/64"), Via: netip.MustParseAddr("fd00:9::6")}
+	both4ByB, both6ByB := Route{Pods: both4.Pods, Via: b.Via}, Route{Pods: both6.Pods, Via: netip.MustParseAddr("fd00:9::2")}
+	nodes = append(nodes, both)
 	byB := Route{Pods: shared.Pods, Via: b.Via}
 	peer := func(r Route) vxlan.Peer { return vxlan.Peer{Node: r.Via, Pods: r.Pods} }
 	in := func(segments ...string) func(netip.Addr) bool {
@@ -58,21 +65,21 @@ func TestWanted(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct {
-		name    string
-		segment netip.Prefix
-		near    func(netip.Addr) bool
-		direct  []Route
-		far     []vxlan.Peer
+		name     string
+		segments []netip.Prefix
+		near     func(netip.Addr) bool
+		direct   []Route
+		far      []vxlan.Peer
 	}{
-		{name: "all are near", near: in("0.0.0.0/0"), direct: []Route{b, far, shared}},
-		{name: "one behind a router", near: in("192.168.0.0/24"), direct: []Route{b, byB}, far: []vxlan.Peer{peer(far)}},
-		{name: "all behind a router", near: in(), far: []vxlan.Peer{peer(b), peer(far), peer(byB)}},
-		{name: "b itself", near: in("192.168.0.0/24", "10.196.0.0/24"), direct: []Route{b, shared}, far: []vxlan.Peer{peer(far)}},
-		{name: "others are the default route's", segment: netip.MustParsePrefix("192.168.0.0/24"), near: in("0.0.0.0/0"), direct: []Route{b, byB}},
+		{name: "all are near", near: in("0.0.0.0/0", "::/0"), direct: []Route{b, far, shared, both4, both6}},
+		{name: "one behind a router", near: in("192.168.0.0/24"), direct: []Route{b, byB, both4}, far: []vxlan.Peer{peer(far), peer(both6ByB)}},
+		{name: "all behind a router", near: in(), far: []vxlan.Peer{peer(b), peer(far), peer(byB), peer(both4ByB), peer(both6ByB)}},
+		{name: "b itself", near: in("192.168.0.0/24", "10.196.0.0/24", "fd00:9::/64"), direct: []Route{b, shared, both4, both6}, far: []vxlan.Peer{peer(far)}},
+		{name: "others are the default route's", segments: []netip.Prefix{netip.MustParsePrefix("192.168.0.0/24")}, near: in("0.0.0.0/0"), direct: []Route{b, byB, both4}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			direct, far := Wanted(nodes, Config{NodeName: "self", ClusterCIDR: netip.MustParsePrefix("10.244.0.0/16"), Segment: tc.segment}, tc.near)
+			direct, far := Wanted(nodes, Config{NodeName: "self", ClusterCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/56")}, Segments: tc.segments}, tc.near)
 			want := map[netip.Prefix]Route{}
 			for _, r := range tc.direct {
 				want[r.Pods] = r
@@ -100,8 +107,8 @@ func TestStart(t *testing.T) {
 	}
 	client := fake.NewClientset(node("self", "10.244.1.0/24", "10.9.1.2"), node("beside", "10.244.2.0/24", "10.9.1.3"), node("far", "10.244.3.0/24", "10.9.2.2"))
 	shared := informers.NewSharedInformerFactory(client, 0)
-	cluster := netip.MustParsePrefix("10.244.0.0/16")
-	r, err := New(Config{NodeName: "self", ClusterCIDR: cluster, Nodes: shared.Core().V1().Nodes(), NetNS: machine.Path()})
+	cluster := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}
+	r, err := New(Config{NodeName: "self", ClusterCIDRs: cluster, Nodes: shared.Core().V1().Nodes(), NetNS: machine.Path()})
 	if err != nil {
 		t.Fatal(err)
 	}

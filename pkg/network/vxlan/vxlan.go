@@ -24,7 +24,8 @@ import (
 const (
 	// Port is that of UDP which packets are sent to: of Linux' own VXLAN, and so of most of Kubernetes' networks.
 	Port = 8472
-	// Overhead is by how many bytes a packet grows: headers of IPv4, UDP, VXLAN and Ethernet.
+	// Overhead is by how many bytes a packet grows between nodes of IPv4: headers of IP, UDP, VXLAN and Ethernet. That of IPv6 is larger
+	// by another 20.
 	Overhead = 20 + 8 + 8 + 14
 	// protocol marks our routes, so that others are never touched.
 	protocol = netlink.RouteProtocol(111)
@@ -32,7 +33,8 @@ const (
 
 // Tunnel is the end of one node.
 type Tunnel struct {
-	// Cluster is the range of all pods, by which the nodes of a cluster know one another.
+	// Cluster is the range of all pods of a family, by which the nodes of a cluster know one another. The packets between nodes are of the
+	// same family.
 	Cluster netip.Prefix
 	// The node at this end. What it sends itself has the address of its end: with its own, answers would not come back by the tunnel,
 	// and machines that check source addresses would drop them.
@@ -115,7 +117,11 @@ func (t Tunnel) ensureLink() (netlink.Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making link %s: %w", name, err)
 	}
-	own := &netlink.Addr{IPNet: &net.IPNet{IP: t.gateway().AsSlice(), Mask: net.CIDRMask(32, 32)}}
+	bits := t.gateway().BitLen()
+	own := &netlink.Addr{IPNet: &net.IPNet{IP: t.gateway().AsSlice(), Mask: net.CIDRMask(bits, bits)}}
+	if t.six() {
+		own.Flags = unix.IFA_F_NODAD // nobody would answer, and the address is wanted now
+	}
 	if err := netlink.AddrReplace(link, own); err != nil {
 		return nil, fmt.Errorf("adding address %s to link %s: %w", t.gateway(), name, err)
 	}
@@ -131,7 +137,11 @@ func (t Tunnel) addLink(name string, hardware net.HardwareAddr) (netlink.Link, e
 		return nil, err
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.HardwareAddr, attrs.MTU = name, hardware, under.Attrs().MTU-Overhead
+	overhead := Overhead
+	if t.six() {
+		overhead += 20
+	}
+	attrs.Name, attrs.HardwareAddr, attrs.MTU = name, hardware, under.Attrs().MTU-overhead
 	err = netlink.LinkAdd(&netlink.Vxlan{
 		LinkAttrs: attrs, VxlanId: t.id(), VtepDevIndex: under.Attrs().Index, SrcAddr: t.Node.AsSlice(), Port: Port, Learning: false,
 	})
@@ -141,9 +151,19 @@ func (t Tunnel) addLink(name string, hardware net.HardwareAddr) (netlink.Link, e
 	return netlink.LinkByName(name)
 }
 
+func (t Tunnel) six() bool { return t.Cluster.Addr().Is6() }
+
+// family is that of an address, in the kernel's numbers.
+func family(a netip.Addr) int {
+	if a.Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}
+
 // linkOf is the link that has an address.
 func linkOf(a netip.Addr) (netlink.Link, error) {
-	all, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	all, err := netlink.AddrList(nil, family(a))
 	if err != nil {
 		return nil, fmt.Errorf("listing addresses: %w", err)
 	}
@@ -165,7 +185,7 @@ func (t Tunnel) add(link netlink.Link, p Peer) error {
 		return fmt.Errorf("writing down where %s is: %w", hardware, err)
 	}
 	neighbour := &netlink.Neigh{
-		LinkIndex: index, Family: unix.AF_INET, State: netlink.NUD_PERMANENT, IP: p.gateway().AsSlice(), HardwareAddr: hardware,
+		LinkIndex: index, Family: family(p.gateway()), State: netlink.NUD_PERMANENT, IP: p.gateway().AsSlice(), HardwareAddr: hardware,
 	}
 	if err := netlink.NeighSet(neighbour); err != nil {
 		return fmt.Errorf("adding neighbour %s: %w", p.gateway(), err)
@@ -193,7 +213,7 @@ func (t Tunnel) removeOthers(link netlink.Link, peers []Peer) error {
 		ends[t.hardware(p.Node).String()+" "+p.Node.String()] = true
 	}
 	index := link.Attrs().Index
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: protocol, LinkIndex: index}, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_OIF)
+	routes, err := netlink.RouteListFiltered(family(t.gateway()), &netlink.Route{Protocol: protocol, LinkIndex: index}, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_OIF)
 	if err != nil {
 		return fmt.Errorf("listing routes: %w", err)
 	}
@@ -203,7 +223,7 @@ func (t Tunnel) removeOthers(link netlink.Link, peers []Peer) error {
 			errs = append(errs, unless(netlink.RouteDel(&r), unix.ESRCH))
 		}
 	}
-	neighbours, err := netlink.NeighList(index, unix.AF_INET)
+	neighbours, err := netlink.NeighList(index, family(t.gateway()))
 	if err != nil {
 		return fmt.Errorf("listing neighbours: %w", err)
 	}
