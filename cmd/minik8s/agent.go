@@ -67,7 +67,7 @@ Instead of a token, the kubeconfig of a certain node can be made there, and copi
 	fs.StringVar(&a.join.Token, "token", "", "token to join it with, from: minik8s token create")
 	fs.StringSliceVar(&a.join.CACertHashes, "ca-cert-hash", nil, "hash of its CA, sha256:HEX, from there too")
 	fs.StringVar(&a.join.NodeName, "node-name", "", "name of the node (default the machine's)")
-	fs.StringVar(&a.join.NodeIP, "node-ip", "", "address of the node (default the one by which it reaches the API server)")
+	fs.StringVar(&a.join.NodeIP, "node-ip", "", "address of the node, of a cluster of both IP families one of each with a comma between them (default the one by which it reaches the API server)")
 	fs.DurationVar(&a.join.Timeout, "timeout", 2*time.Minute, "how long finding out about the cluster, and joining it, may take")
 	fs.StringVar(&a.kubeconfig, "kubeconfig", "", "the node's kubeconfig, from: minik8s kubeconfig --node NAME --node-ip ADDRESS")
 	addName(cmd, &c.Name)

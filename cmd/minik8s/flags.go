@@ -22,6 +22,7 @@ type clusterFlags struct {
 	dataDir     string
 	nodes       int
 	apiPort     int
+	ipFamily    string
 	etcdServers []string
 	policy      policies.Policy
 	verbosity   int
@@ -34,6 +35,7 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.dataDir, "data-dir", "", "where the cluster keeps its data (default "+cluster.BaseDir()+"/NAME)")
 	fs.IntVar(&f.nodes, "nodes", 1, "nodes on this machine: 1 is the machine itself, each further one has a network of its own; 0 is a control plane without kubelet")
 	fs.IntVar(&f.apiPort, "api-port", 0, "port of the API server (default 6443, or the next free one)")
+	fs.StringVar(&f.ipFamily, "ip-family", string(cluster.IPv4), "which addresses pods, Services and nodes have: "+string(cluster.IPv4)+", "+string(cluster.IPv6)+" or "+string(cluster.Dual)+", which is both; stays as long as the cluster exists")
 	fs.StringSliceVar(&f.etcdServers, "etcd-servers", nil, "URLs of an external etcd (default: embedded)")
 	fs.TextVar(&f.policy, "scheduler-policy", policies.Default, "how nodes are chosen for pods that name no scheduler: RoundRobin, Random, LeastPod, LeastCpu or LeastMem, among the nodes that a pod fits on")
 	_ = cmd.RegisterFlagCompletionFunc("scheduler-policy", cobra.FixedCompletions(policies.Names(), cobra.ShellCompDirectiveNoFileComp))
@@ -87,6 +89,9 @@ func (f *clusterFlags) request(cmd *cobra.Command) (name string, change cluster.
 		}
 		if changed("api-port") {
 			c.APIPort = f.apiPort
+		}
+		if changed("ip-family") {
+			c.Networking.IPFamily = cluster.IPFamily(f.ipFamily)
 		}
 		if changed("etcd-servers") {
 			c.Etcd.Servers = f.etcdServers

@@ -5,7 +5,6 @@ package main
 
 import (
 	"fmt"
-	"net/netip"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -35,11 +34,7 @@ func newKubeconfigCommand() *cobra.Command {
 			}
 			switch {
 			case node != "":
-				ip, err := netip.ParseAddr(nodeIP)
-				if err != nil {
-					return fmt.Errorf("--node-ip must be the address by which the API server reaches the node: %w", err)
-				}
-				data, err := cluster.Join(cmd.Context(), c, node, ip)
+				data, err := cluster.Join(cmd.Context(), c, node, nodeIP)
 				if err == nil {
 					_, err = cmd.OutOrStdout().Write(data)
 				}
@@ -68,7 +63,7 @@ func newKubeconfigCommand() *cobra.Command {
 	fs.BoolVar(&unmerge, "unmerge", false, "remove it from there")
 	fs.BoolVar(&path, "path", false, "print only the path of the cluster's own file")
 	fs.StringVar(&node, "node", "", "print the kubeconfig of a node of this name instead, for minik8s agent on another machine")
-	fs.StringVar(&nodeIP, "node-ip", "", "that node's address")
+	fs.StringVar(&nodeIP, "node-ip", "", "that node's address, of a cluster of both IP families one of each with a comma between them")
 	cmd.MarkFlagsMutuallyExclusive("merge", "unmerge", "path", "node")
 	cmd.MarkFlagsRequiredTogether("node", "node-ip")
 	return cmd

@@ -186,6 +186,9 @@ func newNodeListCommand() *cobra.Command {
 			ip := "the machine's"
 			if node.IP.IsValid() {
 				ip = node.IP.String()
+				if node.SecondIP.IsValid() {
+					ip += "," + node.SecondIP.String()
+				}
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", node.Name, node.State, ip, node.PodCIDR, node.Size)
 		}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -32,6 +33,8 @@ type statusResult struct {
 	Kubeconfig   string `json:"kubeconfig,omitempty"`
 	DataDir      string `json:"dataDir"`
 	Nodes        int    `json:"nodes"`
+	// IPFamilies are those of pods, Services and nodes, the primary first.
+	IPFamilies []string `json:"ipFamilies"`
 
 	agent bool
 }
@@ -86,7 +89,7 @@ func notThere(err error, name string) error {
 
 func status(ctx context.Context, e cluster.Entry) (statusResult, error) {
 	c := e.Config
-	r := statusResult{Name: e.Name, DataDir: c.DataDir, Nodes: c.NodeCount(), agent: e.Agent}
+	r := statusResult{Name: e.Name, DataDir: c.DataDir, Nodes: c.NodeCount(), IPFamilies: c.Networking.Families(), agent: e.Agent}
 	if !e.Agent {
 		r.Server, r.Kubeconfig = cluster.Server(c), cluster.KubeconfigPath(c)
 	}
@@ -151,6 +154,9 @@ func printStatus(cmd *cobra.Command, r statusResult) error {
 		fmt.Fprintf(w, "server\t%s\nkubeconfig\t%s\n", r.Server, r.Kubeconfig)
 	}
 	fmt.Fprintf(w, "data\t%s\nnodes\t%d\n", r.DataDir, r.Nodes)
+	if len(r.IPFamilies) > 1 || r.IPFamilies[0] != "IPv4" {
+		fmt.Fprintf(w, "addresses\t%s\n", strings.Join(r.IPFamilies, " and "))
+	}
 	if r.Running {
 		fmt.Fprintf(w, "pid\t%d\n", r.Pid)
 	}

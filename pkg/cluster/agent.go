@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
@@ -48,13 +47,13 @@ func RunAgent(ctx context.Context, m *Membership, waiting func(holder string), s
 	}
 	c := s.Config
 	started(c)
-	ip, err := netip.ParseAddr(c.Kubelet.NodeIP)
+	ips, err := nodeIPs(c)
 	if err != nil {
 		return fmt.Errorf("kubelet.nodeIP: %w", err)
 	}
-	services, err := netip.ParsePrefix(c.Networking.ServiceSubnet)
+	services, err := settledRanges("networking.serviceSubnet", c.Networking.ServiceSubnet)
 	if err != nil {
-		return fmt.Errorf("networking.serviceSubnet: %w", err)
+		return err
 	}
 	certificates, kubelet, err := newNodeCertificates(ctx, c, m.host, m.ca, m.joined)
 	if err != nil {
@@ -63,7 +62,7 @@ func RunAgent(ctx context.Context, m *Membership, waiting func(holder string), s
 	if _, err := certificates.clientCertificate(); err != nil {
 		return err
 	}
-	n := &node{config: c, ip: ip, dnsIP: dnsIP(services), kubelet: kubelet, serving: certificates.servingCertificate, ca: m.ca}
+	n := &node{config: c, ips: ips, dnsIP: dnsIP(services), kubelet: kubelet, serving: certificates.servingCertificate, ca: m.ca}
 	// The node has one identity only, which ends with it. By it proxy and DNS act as those of the control plane's node.
 	n.proxy = rest.CopyConfig(n.kubelet)
 	n.proxy.Impersonate.UserName = policy.ServicesUser

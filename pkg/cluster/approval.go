@@ -48,7 +48,7 @@ func (r *runner) buildApprover() (func(context.Context) error, error) {
 	requests := shared.Certificates().V1().CertificateSigningRequests()
 	a := newApprover(requests.Lister(), map[string]rule{
 		certificatesv1.KubeletServingSignerName:             servingRule{serving},
-		certificatesv1.KubeAPIServerClientKubeletSignerName: joinRule{client: joins, config: r.config, server: r.nodeIP},
+		certificatesv1.KubeAPIServerClientKubeletSignerName: joinRule{client: joins, config: r.config, servers: r.nodeIPs},
 	})
 	return a.watch(shared, requests.Informer())
 }

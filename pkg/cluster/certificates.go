@@ -370,14 +370,22 @@ func requestHeaders(ca []byte) (*authenticatorfactory.RequestHeaderConfig, error
 	}, nil
 }
 
+// apiAddresses are those of the API server but loopback: of its Service and of its node.
+func apiAddresses(services []netip.Prefix, nodeIPs []netip.Addr) (all []netip.Addr) {
+	for _, s := range services {
+		all = append(all, s.Masked().Addr().Next())
+	}
+	return append(all, nodeIPs...)
+}
+
 // servingHosts are the names and addresses that clients use for the API server.
-func servingHosts(domain string, serviceIP, nodeIP netip.Addr, hostname string, extra []string) []string {
+func servingHosts(domain string, addresses []netip.Addr, hostname string, extra []string) []string {
 	hosts := []string{
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + domain,
-		"localhost", "127.0.0.1", "::1", serviceIP.String(),
+		"localhost", "127.0.0.1", "::1",
 	}
-	if nodeIP.IsValid() {
-		hosts = append(hosts, nodeIP.String())
+	for _, a := range addresses {
+		hosts = append(hosts, a.String())
 	}
 	if hostname != "" {
 		hosts = append(hosts, hostname)

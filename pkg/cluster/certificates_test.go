@@ -265,7 +265,7 @@ func TestServingHosts_Complete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hosts := servingHosts("cluster.local", netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("192.0.2.1"), "host", []string{"extra"})
+	hosts := servingHosts("cluster.local", apiAddresses([]netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:10:96::/112")}, []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fd00::1")}), "host", []string{"extra"})
 	cert, err := c.serving(hosts).Certificate()
 	if err != nil {
 		t.Fatal(err)

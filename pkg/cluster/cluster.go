@@ -72,9 +72,8 @@ type runner struct {
 	credentials *credentials
 	listener    net.Listener
 	backend     etcd.Backend
-	nodeIP      netip.Addr
-	pods        netip.Prefix
-	services    netip.Prefix
+	nodeIPs     []netip.Addr   // one of each family, the primary first; none of a control plane on a machine without addresses
+	services    []netip.Prefix // likewise
 	fleet       *fleet
 	dnsMetrics  *dns.Metrics
 	// schedulerMetrics are those of the scheduler that runs; a scheduler registers them when it is built.
@@ -184,14 +183,11 @@ func (r *runner) run(ctx context.Context) error {
 func (r *runner) prepare() error {
 	c := r.config
 	var err error
-	if r.nodeIP, err = nodeIP(c); err != nil && c.NodeCount() > 0 {
+	if r.nodeIPs, err = nodeIPs(c); err != nil && c.NodeCount() > 0 {
 		return err
 	}
-	if r.pods, err = netip.ParsePrefix(c.Networking.PodSubnet); err != nil {
-		return fmt.Errorf("networking.podSubnet: %w", err)
-	}
-	if r.services, err = netip.ParsePrefix(c.Networking.ServiceSubnet); err != nil {
-		return fmt.Errorf("networking.serviceSubnet: %w", err)
+	if r.services, err = settledRanges("networking.serviceSubnet", c.Networking.ServiceSubnet); err != nil {
+		return err
 	}
 	if r.credentials, err = loadCredentials(filepath.Join(c.DataDir, "pki"), Server(c), r.options.CertificateLifetime); err != nil {
 		return err
@@ -207,6 +203,14 @@ func (r *runner) prepare() error {
 		}
 	}
 	return err
+}
+
+// primaryIP is the first of the node's addresses, not valid if there is none.
+func (r *runner) primaryIP() netip.Addr {
+	if len(r.nodeIPs) == 0 {
+		return netip.Addr{}
+	}
+	return r.nodeIPs[0]
 }
 
 // Server is the URL by which clients on this machine reach the API server.
@@ -310,7 +314,7 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 	if err != nil {
 		host = ""
 	}
-	serving := r.credentials.serving(servingHosts(c.Networking.DNSDomain, r.services.Masked().Addr().Next(), r.nodeIP, host, c.APIServer.CertSANs))
+	serving := r.credentials.serving(servingHosts(c.Networking.DNSDomain, apiAddresses(r.services, r.nodeIPs), host, c.APIServer.CertSANs))
 	headers, err := requestHeaders(r.credentials.proxyCA.Cert)
 	if err != nil {
 		return nil, err
@@ -329,10 +333,10 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 	return apiserver.New(apiserver.Config{
 		Backend:          r.backend,
 		Listener:         r.listener,
-		AdvertiseAddress: r.nodeIP,
+		AdvertiseAddress: r.primaryIP(),
 		SecureServing:    &genericapiserver.SecureServingInfo{Cert: serving, MinTLSVersion: tls.VersionTLS12},
 		ClientCA:         r.credentials.ca.Cert,
-		ServiceIPRanges:  []netip.Prefix{r.services},
+		ServiceIPRanges:  r.services,
 		TokenKey:         r.credentials.tokenKey,
 		TokenIssuer:      "https://kubernetes.default.svc." + c.Networking.DNSDomain,
 		KubeletClient:    r.credentials.ca.Leaf(kubeletClient).Certificate,

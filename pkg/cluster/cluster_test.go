@@ -71,12 +71,19 @@ func TestValidate(t *testing.T) {
 func TestFreeSubnet(t *testing.T) {
 	t.Parallel()
 	taken := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParsePrefix("10.243.128.0/17")}
-	got, err := freeSubnet(244, -1, taken)
+	got, err := freeSubnet(four, 244, -1, taken)
 	if err != nil || got.String() != "10.242.0.0/16" {
 		t.Errorf("free subnet %v, %v, want 10.242.0.0/16", got, err)
 	}
-	if _, err := freeSubnet(244, -1, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); err == nil {
+	if _, err := freeSubnet(four, 244, -1, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); err == nil {
 		t.Error("a subnet was found where all is taken")
+	}
+	got, err = freeSubnet(six, 244, -1, []netip.Prefix{netip.MustParsePrefix("fd00:10:244::/56"), netip.MustParsePrefix("10.243.0.0/16")})
+	if err != nil || got.String() != "fd00:10:243::/48" {
+		t.Errorf("free subnet %v, %v, want fd00:10:243::/48", got, err)
+	}
+	if _, err := freeSubnet(six, 244, -1, []netip.Prefix{netip.MustParsePrefix("fd00::/8")}); err == nil {
+		t.Error("a subnet of IPv6 was found where all is taken")
 	}
 }
 
@@ -166,8 +173,8 @@ func TestSettle_AvoidsOthersAndIsStable(t *testing.T) {
 
 func TestPodSpace_Next(t *testing.T) {
 	t.Parallel()
-	own := netip.MustParsePrefix("10.244.0.0/24")
-	space := podSpace{all: netip.MustParsePrefix("10.244.0.0/16"), own: own, gateways: netip.MustParsePrefix("10.244.3.64/28")}
+	own := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}
+	space := podSpace{all: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, own: own, gateways: netip.MustParsePrefix("10.244.3.64/28")}
 	for _, tc := range []struct {
 		name  string
 		taken []string
@@ -188,7 +195,7 @@ func TestPodSpace_Next(t *testing.T) {
 			}
 		})
 	}
-	small := podSpace{all: netip.MustParsePrefix("10.244.254.0/23"), own: netip.MustParsePrefix("10.244.254.0/24")}
+	small := podSpace{all: []netip.Prefix{netip.MustParsePrefix("10.244.254.0/23")}, own: []netip.Prefix{netip.MustParsePrefix("10.244.254.0/24")}}
 	if got, err := small.next(map[string]bool{"10.244.254.0/24": true, "10.244.255.0/24": true}); err == nil {
 		t.Errorf("got %q where all is taken", got)
 	}

@@ -6,7 +6,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -72,12 +71,16 @@ type EtcdConfig struct {
 
 // NetworkingConfig are the address ranges.
 type NetworkingConfig struct {
-	// PodSubnet and ServiceSubnet; default the first 10.X.0.0/16 from 10.244 downwards and from 10.96 upwards that no
-	// route of this machine and no other cluster uses.
+	// IPFamily says which addresses pods, Services and nodes have: ipv4, ipv6 or dual, which is both, IPv4 first; default ipv4, or what
+	// the ranges are of. It stays as long as the cluster exists.
+	IPFamily IPFamily `json:"ipFamily,omitempty"`
+	// PodSubnet and ServiceSubnet are a range each, or one of each family with a comma between them, the primary first; default the
+	// first 10.X.0.0/16 from 10.244 downwards and from 10.96 upwards that no route of this machine and no other cluster uses, and of
+	// IPv6 likewise a /56 and a /112 of fd00:10:X::.
 	PodSubnet     string `json:"podSubnet,omitempty"`
 	ServiceSubnet string `json:"serviceSubnet,omitempty"`
-	// NodeSubnet has the addresses of the nodes on this machine but the first; default a /24 that is chosen like those, from 10.196
-	// downwards.
+	// NodeSubnet has the addresses of the nodes on this machine but the first; default a /24, and of IPv6 a /64, that is chosen like
+	// those, from 10.196 downwards.
 	NodeSubnet string `json:"nodeSubnet,omitempty"`
 	// CNIConfDir, an absolute path, has pods connected by programs of the Container Network Interface instead of this one's own: by the
 	// first configuration there by name. CNIBinDir has the programs, default /opt/cni/bin.
@@ -128,7 +131,7 @@ type APIServerConfig struct {
 type KubeletConfig struct {
 	// NodeName; default the host name in lower case.
 	NodeName string `json:"nodeName,omitempty"`
-	// NodeIP; default the address of the default route.
+	// NodeIP is the node's address, or one of each family with a comma between them; default those of the default routes.
 	NodeIP string `json:"nodeIP,omitempty"`
 	// Port of the kubelet API; default 10250 or the next free one when the cluster is made.
 	Port int `json:"port,omitempty"`
@@ -144,7 +147,7 @@ type KubeletConfig struct {
 	// are absolute.
 	ImageCredentialProviderConfig string `json:"imageCredentialProviderConfig,omitempty"`
 	ImageCredentialProviderBinDir string `json:"imageCredentialProviderBinDir,omitempty"`
-	// PodCIDR is the range of the node's pods; default the first /24 of networking.podSubnet.
+	// PodCIDR is the range of the node's pods, or one of each family; default the first /24 of networking.podSubnet, of IPv6 the first /64.
 	PodCIDR string `json:"podCIDR,omitempty"`
 	// DockerHost is the engine's endpoint; default $DOCKER_HOST or unix:///var/run/docker.sock when the node is made. With
 	// it come DockerCertPath, the folder of ca.pem, cert.pem and key.pem for TLS, by default $DOCKER_CERT_PATH, and
@@ -204,13 +207,8 @@ func (c Config) Validate() error {
 	if c.APIPort < 0 || c.APIPort > 65535 {
 		return fmt.Errorf("API port %d is not a port", c.APIPort)
 	}
-	for field, cidr := range map[string]string{"networking.podSubnet": c.Networking.PodSubnet, "networking.serviceSubnet": c.Networking.ServiceSubnet, "networking.nodeSubnet": c.Networking.NodeSubnet} {
-		if cidr == "" {
-			continue
-		}
-		if _, err := netip.ParsePrefix(cidr); err != nil {
-			return fmt.Errorf("%s: %w", field, err)
-		}
+	if err := c.checkFamilies(); err != nil {
+		return err
 	}
 	if c.Networking.CNIConfDir != "" && c.NodeCount() > 1 {
 		return errors.New("networking.cniConfDir: programs of CNI connect pods of the machine itself only: nodes must be 1; other machines may join")

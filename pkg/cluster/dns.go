@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -85,12 +86,12 @@ func (n *node) serveDNS(client kubernetes.Interface, shared informers.SharedInfo
 	if err != nil {
 		return nil, err
 	}
-	if machine, err := netip.ParsePrefix(n.config.Networking.NodeSubnet); err == nil {
-		allowed = append(allowed, machine) // by an address of it the machine asks its further nodes
+	if machine, err := parseRanges(n.config.Networking.NodeSubnet); err == nil {
+		allowed = append(allowed, machine...) // by an address of it the machine asks its further nodes
 	}
 	config := dns.Config{
 		ClusterDomain: n.config.Networking.DNSDomain, ServiceIPs: []netip.Addr{n.dnsIP}, Client: client, Informers: shared,
-		PodCIDRs: []netip.Prefix{pods}, AllowFrom: allowed, Metrics: n.metrics,
+		PodCIDRs: pods, AllowFrom: allowed, Metrics: n.metrics,
 	}
 	broadcaster := record.NewBroadcaster()
 	if n.records {
@@ -219,7 +220,7 @@ func (p *dnsPublisher) publish(ctx context.Context) ([]dnsNode, error) {
 	}
 	asked.Wait()
 	return nodes, errors.Join(
-		ensureDNSService(ctx, p.client, p.clusterIP), ensureCorefile(ctx, p.client, p.domain), ensureDNSSlice(ctx, p.client, dnsEndpoints(nodes, answers)),
+		ensureDNSService(ctx, p.client, p.clusterIP), ensureCorefile(ctx, p.client, p.domain), ensureDNSSlice(ctx, p.client, familyOf(p.own.address), dnsEndpoints(nodes, answers)),
 	)
 }
 
@@ -240,7 +241,7 @@ func dnsNodes(own dnsNode, nodes []*corev1.Node) []dnsNode {
 	list := []dnsNode{own}
 	for _, n := range nodes {
 		pods, err := netip.ParsePrefix(n.Spec.PodCIDR)
-		if err != nil || n.Name == own.name || !pods.Addr().Is4() {
+		if err != nil || n.Name == own.name || pods.Addr().Is4() != own.address.Is4() {
 			continue
 		}
 		list = append(list, dnsNode{n.Name, pods.Masked().Addr().Next()})
@@ -301,7 +302,7 @@ func ensureDNSService(ctx context.Context, client kubernetes.Interface, ip netip
 	return nil
 }
 
-func ensureDNSSlice(ctx context.Context, client kubernetes.Interface, endpoints []discoveryv1.Endpoint) error {
+func ensureDNSSlice(ctx context.Context, client kubernetes.Interface, f family, endpoints []discoveryv1.Endpoint) error {
 	port := int32(53)
 	udp, tcp := corev1.ProtocolUDP, corev1.ProtocolTCP
 	udpName, tcpName := "dns", "dns-tcp"
@@ -310,7 +311,7 @@ func ensureDNSSlice(ctx context.Context, client kubernetes.Interface, endpoints 
 			Name: dnsService, Namespace: metav1.NamespaceSystem,
 			Labels: map[string]string{discoveryv1.LabelServiceName: dnsService, discoveryv1.LabelManagedBy: "minik8s"},
 		},
-		AddressType: discoveryv1.AddressTypeIPv4,
+		AddressType: discoveryv1.AddressType(f.String()),
 		Endpoints:   endpoints,
 		Ports:       []discoveryv1.EndpointPort{{Name: &udpName, Protocol: &udp, Port: &port}, {Name: &tcpName, Protocol: &tcp, Port: &port}},
 	}
@@ -349,5 +350,10 @@ func removeLoopback(a netip.Addr) error {
 }
 
 func host(a netip.Addr) *netlink.Addr {
-	return &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}}
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}}
+	if a.Is6() {
+		// It is no source of packets to elsewhere, as which the kernel might prefer it: it is for answers only.
+		addr.ValidLft, addr.PreferedLft, addr.Flags = math.MaxUint32, 0, unix.IFA_F_NODAD
+	}
+	return addr
 }

@@ -37,7 +37,7 @@ func nodesDir(c Config) nodes.Dir { return nodes.Dir(filepath.Join(c.DataDir, "n
 // of is the configuration of one of the nodes: its data are in its own folder.
 func (c Config) of(n nodes.Node) Config {
 	c.DataDir = nodesDir(c).Of(n.Name)
-	c.Kubelet.NodeName, c.Kubelet.NodeIP, c.Kubelet.PodCIDR = n.Name, n.IP.String(), n.PodCIDR
+	c.Kubelet.NodeName, c.Kubelet.NodeIP, c.Kubelet.PodCIDR = n.Name, pairText(n.IPs()), n.PodCIDR
 	c.Kubelet.MaxPods = cmp.Or(n.Size.Pods, c.Kubelet.MaxPods)
 	return c
 }
@@ -53,15 +53,15 @@ func kubeletDirs(c Config) ([]string, error) {
 }
 
 func nodeNetwork(c Config) (*nodenet.Network, error) {
-	subnet, err := netip.ParsePrefix(c.Networking.NodeSubnet)
+	subnets, err := settledRanges("networking.nodeSubnet", c.Networking.NodeSubnet)
 	if err != nil {
-		return nil, fmt.Errorf("networking.nodeSubnet: %w", err)
+		return nil, err
 	}
 	_, pods, err := nodePods(c)
 	if err != nil {
 		return nil, err
 	}
-	return nodenet.New(nodenet.Config{Cluster: c.Name, Dir: filepath.Join(c.DataDir, "netns"), Subnet: subnet, Pods: pods}), nil
+	return nodenet.New(nodenet.Config{Cluster: c.Name, Dir: filepath.Join(c.DataDir, "netns"), Subnets: subnets, Pods: pods}), nil
 }
 
 // fleet are the nodes of this process but the first, which is the machine. Which there are is on disk; a fleet brings about that they
@@ -74,7 +74,7 @@ type fleet struct {
 	// What follows is there once it runs.
 	ctx     context.Context
 	admin   kubernetes.Interface
-	machine netip.Addr // its address, by which others reach it
+	machine []netip.Addr // its addresses, by which others reach it
 	host    nodeHost
 
 	changing chan struct{} // is full while somebody changes the list
@@ -104,7 +104,7 @@ func (r *runner) moreNodes(shared informers.SharedInformerFactory, names *dns.Se
 	if f.admin, _, err = r.informers("minik8s", "kubernetes-admin", "system:masters"); err != nil {
 		return nil, err
 	}
-	f.machine = r.nodeIP
+	f.machine = r.nodeIPs
 	f.host = &thisMachine{
 		config: r.config, credentials: r.credentials, shared: shared, services: r.services, pulls: pulls, network: network, dns: names,
 	}
@@ -282,14 +282,16 @@ func (f *fleet) runs(name string) bool {
 	return f.running[name] != nil
 }
 
-// note writes a new node down, with an address.
+// note writes a new node down, with an address of each family.
 func (f *fleet) note(list []nodes.Node, n nodes.Node) (nodes.Node, error) {
-	subnet, err := netip.ParsePrefix(f.config.Networking.NodeSubnet)
+	subnets, err := settledRanges("networking.nodeSubnet", f.config.Networking.NodeSubnet)
 	if err != nil {
-		return n, fmt.Errorf("networking.nodeSubnet: %w", err)
-	}
-	if n.IP, err = nodes.NextIP(subnet, list); err != nil {
 		return n, err
+	}
+	for i, s := range subnets {
+		if *[]*netip.Addr{&n.IP, &n.SecondIP}[i], err = nodes.NextIP(s, list); err != nil {
+			return n, err
+		}
 	}
 	n.State = nodes.Running
 	return n, f.dir.Write(n)
@@ -328,7 +330,7 @@ func (f *fleet) registered(ctx context.Context, n nodes.Node) (nodes.Node, error
 	if n.State != nodes.Running || n.PodCIDR != "" {
 		return n, nil
 	}
-	pods, err := register(ctx, f.admin, f.config, joiner{name: n.Name, ip: n.IP, key: besideKey})
+	pods, err := register(ctx, f.admin, f.config, joiner{name: n.Name, ips: n.IPs(), key: besideKey})
 	if err != nil {
 		return n, err
 	}
@@ -338,7 +340,7 @@ func (f *fleet) registered(ctx context.Context, n nodes.Node) (nodes.Node, error
 
 // tellMachine tells other machines that the node is behind this one. A node that somebody has deleted registers itself, without that.
 func (f *fleet) tellMachine(ctx context.Context, name string) error {
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, routes.BehindAnnotation, f.machine)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, routes.BehindAnnotation, pairText(f.machine))
 	_, err := f.admin.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("telling where node %q is: %w", name, err)

@@ -130,7 +130,7 @@ func newTestFleet(t *testing.T, there ...nodes.Node) (*fleet, *fakeHost) {
 		}
 	}
 	host := &fakeHost{dir: f.dir, fails: map[string]int{}}
-	f.ctx, f.admin, f.host, f.machine = t.Context(), fake.NewClientset(), host, netip.MustParseAddr("192.0.2.1")
+	f.ctx, f.admin, f.host, f.machine = t.Context(), fake.NewClientset(), host, []netip.Addr{netip.MustParseAddr("192.0.2.1")}
 	return f, host
 }
 
@@ -360,7 +360,7 @@ func TestAdd_NameIsTakenMeanwhile(t *testing.T) {
 	f, host := newTestFleet(t)
 	ctx, client := t.Context(), fake.NewClientset()
 	f.admin = client
-	theirs := joiner{name: "c-2", ip: netip.MustParseAddr("192.0.2.7"), key: "key"}
+	theirs := joiner{name: "c-2", ips: []netip.Addr{netip.MustParseAddr("192.0.2.7")}, key: "key"}
 	if _, err := register(ctx, client, f.config, theirs); err != nil {
 		t.Fatal(err)
 	}

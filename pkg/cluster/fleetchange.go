@@ -262,7 +262,7 @@ func (f *fleet) endPods(ctx context.Context, name string, pods []corev1.Pod) {
 // without a node. The node's pod range may be given again. One that only has its name, since a machine has joined by it first, stays.
 func (f *fleet) forget(ctx context.Context, n nodes.Node) error {
 	as, is, err := joinedAs(ctx, f.admin, n.Name)
-	if err != nil || is && parseJoined(as).address != n.IP.String() {
+	if err != nil || is && parseJoined(as).address != pairText(n.IPs()) {
 		return err
 	}
 	if err := f.admin.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {

@@ -34,8 +34,16 @@ import (
 const joinExtension = "minik8s.io/node"
 
 // Join returns a kubeconfig by which the agent on another machine becomes a node: its identity, and what it has to
-// know of the cluster. The Node is registered with a range for its pods.
-func Join(ctx context.Context, c Config, name string, ip netip.Addr) ([]byte, error) {
+// know of the cluster. The Node is registered with a range for its pods. nodeIP is the machine's address, or one of each family with a comma
+// between them.
+func Join(ctx context.Context, c Config, name, nodeIP string) ([]byte, error) {
+	ips, err := parseAddresses(nodeIP)
+	if err == nil && len(ips) == 0 {
+		err = errors.New("none is given")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--node-ip must be the address by which the API server reaches the node: %w", err)
+	}
 	creds, err := readCredentials(c)
 	if err != nil {
 		return nil, err
@@ -48,23 +56,23 @@ func Join(ctx context.Context, c Config, name string, ip netip.Addr) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	server, err := nodeIP(c)
+	servers, err := nodeIPs(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkJoin(c, server, name, ip); err != nil {
+	if err := checkJoin(c, servers, name, ips); err != nil {
 		return nil, err
 	}
-	if c.Kubelet.PodCIDR, err = register(ctx, client, c, joiner{name: name, ip: ip}); err != nil {
+	if c.Kubelet.PodCIDR, err = register(ctx, client, c, joiner{name: name, ips: ips}); err != nil {
 		return nil, err
 	}
 	// After the node was registered: what is older does not count (package removednode).
-	identity, err := creds.ca.Issue(joinRequest(name, ip))
+	identity, err := creds.ca.Issue(joinRequest(name, ips))
 	if err != nil {
 		return nil, err
 	}
-	url := "https://" + net.JoinHostPort(server.String(), strconv.Itoa(c.APIPort))
-	return nodeKubeconfig(c.Name, "", url, creds.ca.Cert, identity, told(c, KubeletConfig{NodeName: name, NodeIP: ip.String(), PodCIDR: c.Kubelet.PodCIDR}))
+	url := "https://" + net.JoinHostPort(servers[0].String(), strconv.Itoa(c.APIPort))
+	return nodeKubeconfig(c.Name, "", url, creds.ca.Cert, identity, told(c, KubeletConfig{NodeName: name, NodeIP: pairText(ips), PodCIDR: c.Kubelet.PodCIDR}))
 }
 
 // told is the configuration of a node elsewhere, as far as the cluster gives it.
@@ -91,24 +99,32 @@ func nodeKubeconfig(name, by, url string, ca []byte, identity pki.Pair, about Co
 // tokens. Its first deed is to get certificates of its own.
 const joinLifetime = 24 * time.Hour
 
-func joinRequest(name string, ip netip.Addr) pki.Request {
-	return pki.Request{
-		CommonName: nodeUser(name), Organizations: []string{nodeGroup}, Hosts: []string{name, ip.String()}, Client: true, Lifetime: joinLifetime,
+func joinRequest(name string, ips []netip.Addr) pki.Request {
+	r := pki.Request{CommonName: nodeUser(name), Organizations: []string{nodeGroup}, Hosts: []string{name}, Client: true, Lifetime: joinLifetime}
+	for _, ip := range ips {
+		r.Hosts = append(r.Hosts, ip.String())
 	}
+	return r
 }
 
-// checkJoin refuses names and addresses that are the control plane's: the certificate would be good for playing its part. So it would be
+// checkJoin refuses addresses of other families than the cluster's, and names and addresses that are the control plane's: the certificate would be good for playing its part. So it would be
 // with those of the further nodes of its machine, whose certificates count also while their Node is missing.
-func checkJoin(c Config, server netip.Addr, name string, ip netip.Addr) error {
-	services, err := netip.ParsePrefix(c.Networking.ServiceSubnet)
+func checkJoin(c Config, servers []netip.Addr, name string, ips []netip.Addr) error {
+	services, err := settledRanges("networking.serviceSubnet", c.Networking.ServiceSubnet)
 	if err != nil {
-		return fmt.Errorf("networking.serviceSubnet: %w", err)
+		return err
+	}
+	if have, want := addressFamilies(ips), rangeFamilies(services); !slices.Equal(have, want) {
+		return &Problem{
+			Cause:  fmt.Sprintf("the cluster has addresses of %s, and the machine is to join with %s", named(want), pairText(ips)),
+			Remedy: "give an address of each family, in this order, with a comma between them (--node-ip)",
+		}
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = ""
 	}
-	taken := servingHosts(c.Networking.DNSDomain, services.Masked().Addr().Next(), server, host, c.APIServer.CertSANs)
+	taken := servingHosts(c.Networking.DNSDomain, apiAddresses(services, servers), host, c.APIServer.CertSANs)
 	if c.NodeCount() > 0 {
 		taken = append(taken, c.Kubelet.NodeName)
 	}
@@ -117,9 +133,9 @@ func checkJoin(c Config, server netip.Addr, name string, ip netip.Addr) error {
 		return err
 	}
 	for _, n := range further {
-		taken = append(taken, n.Name, n.IP.String())
+		taken = append(append(taken, n.Name), strings.Split(pairText(n.IPs()), ",")...)
 	}
-	for _, h := range []string{name, ip.String()} {
+	for _, h := range append([]string{name}, strings.Split(pairText(ips), ",")...) {
 		if slices.Contains(taken, h) {
 			return &Problem{Cause: fmt.Sprintf("%s is a name or address of the control plane, or of a node of its machine", h), Remedy: "give the name and the address of the machine that shall join"}
 		}
@@ -133,7 +149,7 @@ func checkJoin(c Config, server netip.Addr, name string, ip netip.Addr) error {
 // joiner is a machine that asks to be registered.
 type joiner struct {
 	name string
-	ip   netip.Addr
+	ips  []netip.Addr
 	// key is the fingerprint of its key if it joins by a token, besideKey if it is a further node of the control plane's machine; ""
 	// if an administrator makes its kubeconfig, who may also make another one for a node that is there.
 	key string
@@ -142,7 +158,8 @@ type joiner struct {
 // besideKey is noted in place of a key of nodes whose keys never leave the process.
 const besideKey = "beside"
 
-// joinedNode is what the cluster keeps of a node that has joined, in the ConfigMap policy.JoinedNodes.
+// joinedNode is what the cluster keeps of a node that has joined, in the ConfigMap policy.JoinedNodes. Of both families, there are commas
+// between addresses and between ranges.
 type joinedNode struct{ address, pods, key string }
 
 func (j joinedNode) String() string { return strings.TrimSpace(j.address + " " + j.pods + " " + j.key) }
@@ -156,7 +173,7 @@ func parseJoined(s string) (j joinedNode) {
 	return j
 }
 
-// register notes the address of a node and gives it a range for its pods: that which its Node has, or a free one, with which the
+// register notes the addresses of a node and gives it a range of each family for its pods: those which its Node has, or a free one, with which the
 // Node is made. Of two that register nodes at the same time one notes its range first, and the other one looks again.
 func register(ctx context.Context, client kubernetes.Interface, c Config, j joiner) (pods string, err error) {
 	var known bool
@@ -173,7 +190,7 @@ func register(ctx context.Context, client kubernetes.Interface, c Config, j join
 		return pods, nil
 	}
 	_, err = client.CoreV1().Nodes().Create(ctx, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: j.name}, Spec: corev1.NodeSpec{PodCIDR: pods, PodCIDRs: []string{pods}},
+		ObjectMeta: metav1.ObjectMeta{Name: j.name}, Spec: corev1.NodeSpec{PodCIDRs: strings.Split(pods, ",")},
 	}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return "", fmt.Errorf("node %q is being registered by somebody else, too: try again", j.name)
@@ -220,7 +237,7 @@ func note(ctx context.Context, client kubernetes.Interface, c Config, j joiner) 
 	if joined.Data == nil {
 		joined.Data = map[string]string{}
 	}
-	joined.Data[j.name] = joinedNode{j.ip.String(), pods, j.key}.String()
+	joined.Data[j.name] = joinedNode{pairText(j.ips), pods, j.key}.String()
 	if !missing {
 		_, err = all.Update(ctx, joined, metav1.UpdateOptions{})
 		return pods, known, err
@@ -231,29 +248,38 @@ func note(ctx context.Context, client kubernetes.Interface, c Config, j joiner) 
 	return pods, known, err
 }
 
-// podSpace is what the ranges of pods are parts of. Its own range is that of the control plane's node, and gateways, if valid, has
-// addresses of Gateways.
-type podSpace struct{ all, own, gateways netip.Prefix }
+// podSpace is what the ranges of pods are parts of, one of each family. Its own ranges are those of the control plane's node, and gateways,
+// if valid, has addresses of Gateways.
+type podSpace struct {
+	all, own []netip.Prefix
+	gateways netip.Prefix
+}
 
-// rangeOf is the pod range of a node; known says that its Node has it already. Ranges that
+// rangeOf is the pod range of a node, or one of each family; known says that its Node has it already. Ranges that
 // were noted are taken, also those of nodes that are not there: they may be about to be registered. Only when no other is left,
 // those are given again.
 func (s podSpace) rangeOf(name string, nodes []corev1.Node, joined map[string]string) (pods string, known bool, _ error) {
-	taken := map[string]bool{s.own.String(): true}
+	taken := map[string]bool{}
+	take := func(pods string) {
+		for p := range strings.SplitSeq(pods, ",") {
+			taken[p] = true
+		}
+	}
+	take(pairText(s.own))
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Name == name && n.Spec.PodCIDR == "" {
 			return "", false, fmt.Errorf("node %q is registered without a pod range: delete it first", name)
 		}
 		if n.Name == name {
-			return n.Spec.PodCIDR, true, nil
+			return podCIDRs(n), true, nil
 		}
-		taken[n.Spec.PodCIDR] = true
+		take(podCIDRs(n))
 	}
 	registered := maps.Clone(taken)
 	for other, text := range joined {
 		if other != name {
-			taken[parseJoined(text).pods] = true
+			take(parseJoined(text).pods)
 		}
 	}
 	if free, err := s.next(taken); err == nil {
@@ -263,9 +289,29 @@ func (s podSpace) rangeOf(name string, nodes []corev1.Node, joined map[string]st
 	return free, false, err
 }
 
-// next returns the first range as large as its own that is not taken.
+// podCIDRs are the pod ranges of a node.
+func podCIDRs(n *corev1.Node) string {
+	if len(n.Spec.PodCIDRs) == 0 {
+		return n.Spec.PodCIDR
+	}
+	return strings.Join(n.Spec.PodCIDRs, ",")
+}
+
+// next returns the first range of each family as large as its own that is not taken.
 func (s podSpace) next(taken map[string]bool) (string, error) {
-	for p := netip.PrefixFrom(s.all.Masked().Addr(), s.own.Bits()); s.all.Contains(p.Addr()); {
+	var pods []string
+	for i := range s.all {
+		p, err := s.nextOf(s.all[i], s.own[i].Bits(), taken)
+		if err != nil {
+			return "", err
+		}
+		pods = append(pods, p)
+	}
+	return strings.Join(pods, ","), nil
+}
+
+func (s podSpace) nextOf(all netip.Prefix, bits int, taken map[string]bool) (string, error) {
+	for p := netip.PrefixFrom(all.Masked().Addr(), bits); all.Contains(p.Addr()); {
 		if !taken[p.String()] && !p.Overlaps(s.gateways) {
 			return p.String(), nil
 		}
@@ -276,10 +322,10 @@ func (s podSpace) next(taken map[string]bool) (string, error) {
 		p = next
 	}
 	beside := ""
-	if s.gateways.IsValid() && s.all.Overlaps(s.gateways) {
+	if s.gateways.IsValid() && all.Overlaps(s.gateways) {
 		beside = fmt.Sprintf(" beside the addresses of Gateways, %s (router.gatewaySubnet)", s.gateways)
 	}
-	return "", fmt.Errorf("no pod range is left in %s%s: make networking.podSubnet larger", s.all, beside)
+	return "", fmt.Errorf("no pod range is left in %s%s: make networking.podSubnet larger", all, beside)
 }
 
 // after is the range that follows p.

@@ -47,7 +47,7 @@ type machine struct {
 // invite makes a kubeconfig for a machine, and reads it there.
 func invite(t *testing.T, r *runner, name string) *Membership {
 	t.Helper()
-	data, err := Join(t.Context(), r.config, name, netip.MustParseAddr("192.0.2.7"))
+	data, err := Join(t.Context(), r.config, name, "192.0.2.7")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestNodeCertificates_Kept(t *testing.T) {
 	c := Config{DataDir: t.TempDir(), Kubelet: KubeletConfig{NodeName: "n", NodeIP: "192.0.2.7"}}
 	issue := func(lifetime time.Duration) pki.Pair {
 		t.Helper()
-		request := joinRequest("n", netip.MustParseAddr("192.0.2.7"))
+		request := joinRequest("n", []netip.Addr{netip.MustParseAddr("192.0.2.7")})
 		request.Lifetime = lifetime
 		pair, err := ca.Issue(request)
 		if err != nil {
@@ -370,7 +370,7 @@ func TestJoin_NoData(t *testing.T) {
 	c := joining()
 	c.DataDir = filepath.Join(t.TempDir(), "data")
 	var p *Problem
-	if _, err := Join(t.Context(), c, "worker", netip.MustParseAddr("192.0.2.7")); !errors.As(err, &p) {
+	if _, err := Join(t.Context(), c, "worker", "192.0.2.7"); !errors.As(err, &p) {
 		t.Errorf("error is %v, want a Problem", err)
 	}
 	if _, err := os.Lstat(c.DataDir); !errors.Is(err, fs.ErrNotExist) {
@@ -407,7 +407,7 @@ func TestCheckJoin(t *testing.T) {
 			if err := nodesDir(c).Write(nodes.Node{Name: "own-2", IP: netip.MustParseAddr("10.196.0.2"), State: nodes.Stopped}); err != nil {
 				t.Fatal(err)
 			}
-			err := checkJoin(c, netip.MustParseAddr("192.0.2.1"), tc.node, netip.MustParseAddr(tc.ip))
+			err := checkJoin(c, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, tc.node, []netip.Addr{netip.MustParseAddr(tc.ip)})
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
@@ -432,7 +432,7 @@ func TestRegister_AtTheSameTime(t *testing.T) {
 	results := make(chan result, count)
 	for i := range count {
 		go func() {
-			pods, err := register(t.Context(), client, joining(), joiner{name: fmt.Sprintf("worker-%d", i), ip: netip.MustParseAddr("192.0.2.7")})
+			pods, err := register(t.Context(), client, joining(), joiner{name: fmt.Sprintf("worker-%d", i), ips: []netip.Addr{netip.MustParseAddr("192.0.2.7")}})
 			results <- result{pods, err}
 		}()
 	}
@@ -446,7 +446,7 @@ func TestRegister_AtTheSameTime(t *testing.T) {
 		}
 		seen[got.pods] = true
 	}
-	if pods, err := register(t.Context(), client, joining(), joiner{name: "worker-0", ip: netip.MustParseAddr("192.0.2.9")}); err != nil || !seen[pods] {
+	if pods, err := register(t.Context(), client, joining(), joiner{name: "worker-0", ips: []netip.Addr{netip.MustParseAddr("192.0.2.9")}}); err != nil || !seen[pods] {
 		t.Errorf("again: %s, %v", pods, err)
 	}
 }
@@ -454,9 +454,14 @@ func TestRegister_AtTheSameTime(t *testing.T) {
 func TestRangeOf(t *testing.T) {
 	t.Parallel()
 	node := func(name, pods string) corev1.Node {
-		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDR: pods}}
+		all := strings.Split(pods, ",")
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDR: all[0]}}
+		if len(all) > 1 {
+			n.Spec.PodCIDRs = all
+		}
+		return n
 	}
-	own := netip.MustParsePrefix("10.244.0.0/24")
+	const both = "10.244.0.0/16,fd00:10:244::/56"
 	for _, tc := range []struct {
 		name    string
 		cluster string
@@ -472,11 +477,22 @@ func TestRangeOf(t *testing.T) {
 		{"after others", "10.244.0.0/16", []corev1.Node{node("a", "10.244.1.0/24")}, map[string]string{"b": "x 10.244.2.0/24"}, "10.244.3.0/24", false, ""},
 		{"noted before", "10.244.0.0/16", nil, map[string]string{"n": "x 10.244.1.0/24"}, "10.244.1.0/24", false, ""},
 		{"all noted, one removed", "10.244.0.0/23", nil, map[string]string{"b": "x 10.244.1.0/24"}, "10.244.1.0/24", false, ""},
+		{"of both families", both, nil, nil, "10.244.1.0/24,fd00:10:244:1::/64", false, ""},
+		{"has both", both, []corev1.Node{node("n", "10.244.7.0/24,fd00:10:244:8::/64")}, nil, "10.244.7.0/24,fd00:10:244:8::/64", true, ""},
+		{
+			"after others of both", both, []corev1.Node{node("a", "10.244.1.0/24,fd00:10:244:2::/64")}, map[string]string{"b": "x,y 10.244.2.0/24,fd00:10:244:1::/64 key"},
+			"10.244.3.0/24,fd00:10:244:3::/64", false, "",
+		},
+		{"one family in use", "10.244.0.0/16,fd00:10:244::/63", []corev1.Node{node("a", "10.244.1.0/24,fd00:10:244:1::/64")}, nil, "", false, "no pod range is left in fd00:10:244::/63"},
 		{"all in use", "10.244.0.0/23", []corev1.Node{node("a", "10.244.1.0/24")}, nil, "", false, "no pod range is left"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got, known, err := podSpace{all: netip.MustParsePrefix(tc.cluster), own: own}.rangeOf("n", tc.nodes, tc.joined)
+			own, all, err := nodePods(Config{Networking: NetworkingConfig{PodSubnet: tc.cluster}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, known, err := podSpace{all: all, own: own}.rangeOf("n", tc.nodes, tc.joined)
 			if got != tc.want || known != tc.known || (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Errorf("got %q, %t, %v", got, known, err)
 			}
@@ -489,14 +505,14 @@ func TestRegister_LostAnswer(t *testing.T) {
 	t.Parallel()
 	client := fake.NewClientset()
 	ip := netip.MustParseAddr("192.0.2.7")
-	first, err := register(t.Context(), client, joining(), joiner{name: "n", ip: ip})
+	first, err := register(t.Context(), client, joining(), joiner{name: "n", ips: []netip.Addr{ip}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := client.CoreV1().Nodes().Delete(t.Context(), "n", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := register(t.Context(), client, joining(), joiner{name: "n", ip: ip}); err != nil || again != first {
+	if again, err := register(t.Context(), client, joining(), joiner{name: "n", ips: []netip.Addr{ip}}); err != nil || again != first {
 		t.Errorf("again: %q, %v; want %q", again, err, first)
 	}
 }

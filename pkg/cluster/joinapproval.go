@@ -22,16 +22,16 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 )
 
-// addressAnnotation of a request is the address that a machine wants to join with.
+// addressAnnotation of a request is the address that a machine wants to join with, or one of each family with a comma between them.
 const addressAnnotation = "minik8s.io/node-ip"
 
 // joinRule decides about the first certificate of machines that join by a token. A token lets its holder add nodes, and not take
 // over one that is there, so the name and the address must be nobody's. Who may join is registered, then approved, and whoever may
 // not is told why. Requests of others, such as those of nodes that renew, are upstream's to decide.
 type joinRule struct {
-	client kubernetes.Interface
-	config Config
-	server netip.Addr // address of the API server
+	client  kubernetes.Interface
+	config  Config
+	servers []netip.Addr // addresses of the API server
 }
 
 // refused is why a machine may not join, in contrast to what went wrong on the way.
@@ -74,10 +74,13 @@ func readJoiner(request *certificatesv1.CertificateSigningRequest) (joiner, erro
 		return joiner{}, refused{err}
 	}
 	who := joiner{name: strings.TrimPrefix(content.Subject.CommonName, nodeUser("")), key: fingerprint(content.RawSubjectPublicKeyInfo)}
-	if who.ip, err = netip.ParseAddr(request.Annotations[addressAnnotation]); err != nil {
+	who.ips, err = parseAddresses(request.Annotations[addressAnnotation])
+	if err == nil && len(who.ips) == 0 {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
 		return who, refused{fmt.Errorf("the annotation %s is not the address of the machine: %w", addressAnnotation, err)}
 	}
-	who.ip = who.ip.Unmap()
 	return who, nil
 }
 
@@ -86,22 +89,23 @@ func fingerprint(publicKey []byte) string { return fmt.Sprintf("%x", sha256.Sum2
 
 // check refuses what no machine can be called or have for its address.
 func (j joinRule) check(who joiner) error {
-	if err := checkJoin(j.config, j.server, who.name, who.ip); err != nil {
+	if err := checkJoin(j.config, j.servers, who.name, who.ips); err != nil {
 		return refused{err}
 	}
-	if !who.ip.IsGlobalUnicast() || who.ip.Zone() != "" {
-		return refused{fmt.Errorf("%s is not an address by which others reach a machine", who.ip)}
-	}
+	var used []netip.Prefix
 	for _, subnet := range []string{j.config.Networking.PodSubnet, j.config.Networking.ServiceSubnet, j.config.Networking.NodeSubnet} {
-		if subnet == "" { // of a cluster that has no room for nodes of its machine
-			continue
-		}
-		p, err := netip.ParsePrefix(subnet)
+		ranges, err := parseRanges(subnet) // none of a cluster that has no room for nodes of its machine
 		if err != nil {
 			return err
 		}
-		if p.Contains(who.ip) {
-			return refused{fmt.Errorf("%s is in %s, where the cluster's pods, its Services or the nodes of its machine are", who.ip, p)}
+		used = append(used, ranges...)
+	}
+	for _, ip := range who.ips {
+		if !ip.IsGlobalUnicast() {
+			return refused{fmt.Errorf("%s is not an address by which others reach a machine", ip)}
+		}
+		if i := slices.IndexFunc(used, func(p netip.Prefix) bool { return p.Contains(ip) }); i >= 0 {
+			return refused{fmt.Errorf("%s is in %s, where the cluster's pods, its Services or the nodes of its machine are", ip, used[i])}
 		}
 	}
 	return nil
@@ -118,11 +122,16 @@ func mayClaim(who joiner, nodes []corev1.Node, joined map[string]string) error {
 			}
 			continue
 		}
-		internal := slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
-			return a.Type == corev1.NodeInternalIP && a.Address == who.ip.String()
-		})
-		if internal || known.address == who.ip.String() {
-			return refused{fmt.Errorf("%s is the address of node %q", who.ip, n.Name)}
+		theirs := strings.Split(known.address, ",")
+		for _, a := range n.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP {
+				theirs = append(theirs, a.Address)
+			}
+		}
+		for _, ip := range who.ips {
+			if slices.Contains(theirs, ip.String()) {
+				return refused{fmt.Errorf("%s is the address of node %q", ip, n.Name)}
+			}
 		}
 	}
 	return nil

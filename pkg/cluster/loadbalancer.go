@@ -20,7 +20,7 @@ import (
 // LoadBalancerConfig is where Services of type LoadBalancer get their addresses from.
 type LoadBalancerConfig struct {
 	// Pool has CIDRs and ranges (FROM-TO), with commas between them; default, where a node runs, the first 10.X.0.0/24 from 10.160
-	// upwards that no route of this machine and no other cluster uses.
+	// upwards that no route of this machine and no other cluster uses, and of IPv6 likewise a /120 of fd00:10:X::.
 	Pool string `json:"pool,omitempty"`
 	// Announce is how machines of the networks that this one is in find the addresses: "none" or "arp"; default none: the pool may
 	// be of none of these networks.
@@ -42,12 +42,9 @@ func (c LoadBalancerConfig) validate(n NetworkingConfig) error {
 		return err
 	}
 	for field, cidr := range map[string]string{"networking.podSubnet": n.PodSubnet, "networking.serviceSubnet": n.ServiceSubnet} {
-		other, err := netip.ParsePrefix(cidr)
-		if err != nil {
-			continue // open, or told elsewhere
-		}
+		others, _ := parseRanges(cidr) // none if it is open, or told elsewhere
 		for _, p := range pool {
-			if p.Overlaps(other) {
+			if slices.ContainsFunc(others, p.Overlaps) {
 				return fmt.Errorf("loadBalancer.pool: %s meets %s %s", p, field, cidr)
 			}
 		}
@@ -119,18 +116,23 @@ func lastOf(p netip.Prefix) netip.Addr {
 func settlePool(c *Config, others []Config) error {
 	l := &c.LoadBalancer
 	if l.Pool == "" && c.NodeCount() > 0 {
-		taken, err := destinations()
+		families := c.Networking.families()
+		taken, err := destinations(families)
 		if err != nil {
 			return err
 		}
 		for _, o := range slices.Concat(others, []Config{*c}) {
 			taken = append(taken, ranges(o)...)
 		}
-		p, err := freePool(taken)
-		if err != nil {
-			return err
+		var chosen []netip.Prefix
+		for _, f := range families {
+			p, err := freePool(f, taken)
+			if err != nil {
+				return err
+			}
+			chosen = append(chosen, p)
 		}
-		l.Pool = p.String()
+		l.Pool = pairText(chosen)
 	}
 	pool, err := l.prefixes()
 	if err != nil {
@@ -156,24 +158,27 @@ func settlePool(c *Config, others []Config) error {
 func ranges(c Config) []netip.Prefix {
 	all, _ := c.LoadBalancer.prefixes() // what cannot be read takes nothing
 	for _, s := range []string{c.Networking.PodSubnet, c.Networking.ServiceSubnet, c.Networking.NodeSubnet} {
-		if p, err := netip.ParsePrefix(s); err == nil {
-			all = append(all, p)
-		}
+		own, _ := parseRanges(s)
+		all = append(all, own...)
 	}
 	return all
 }
 
-// freePool returns the first 10.X.0.0/24 from 10.160 upwards that overlaps nothing.
-func freePool(taken []netip.Prefix) (netip.Prefix, error) {
+// freePool returns the first 256 addresses of 10.X.0.0 or fd00:10:X:: from X = 160 upwards that overlap nothing.
+func freePool(f family, taken []netip.Prefix) (netip.Prefix, error) {
+	bits := map[family]int{four: 24, six: 120}[f]
 next:
 	for i := range 96 {
-		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(160 + i), 0, 0}), 24)
+		p := netip.PrefixFrom(f.subnet(160+i).Addr(), bits)
 		for _, t := range taken {
 			if p.Overlaps(t) {
 				continue next
 			}
 		}
 		return p, nil
+	}
+	if f == six {
+		return netip.Prefix{}, errors.New("no free /120 in fd00:10::/32: set loadBalancer.pool")
 	}
 	return netip.Prefix{}, errors.New("no free /24 in 10.0.0.0/8: set loadBalancer.pool")
 }

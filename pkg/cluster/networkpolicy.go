@@ -46,7 +46,7 @@ func (n *node) enforcePolicies(informers.SharedInformerFactory) (func(context.Co
 	}
 	e, err := policy.New(policy.Config{
 		Cluster: n.config.Name, NodeName: n.config.Kubelet.NodeName, Client: client, Definitions: definitions, ClusterPolicies: clusterPolicies, Statuses: statuses,
-		PodCIDRs: []netip.Prefix{pods}, ClusterDNS: []netip.Addr{n.dnsIP}, NetNS: n.apart.netNS,
+		PodCIDRs: pods, ClusterDNS: []netip.Addr{n.dnsIP}, NetNS: n.apart.netNS,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the enforcer of network policies: %w", err)

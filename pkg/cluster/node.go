@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -80,16 +81,17 @@ func cgroupRoot(c Config) string { return "/" + contextName(c.Name) }
 // cgroupRootOf holds those of the pods of one of several nodes. No name of a cluster has a dot.
 func cgroupRootOf(c Config) string { return cgroupRoot(c) + "." + c.Kubelet.NodeName }
 
-// nodePods is the range of the node's pods, by default the first /24 of the cluster's.
-func nodePods(c Config) (pods, cluster netip.Prefix, err error) {
-	if cluster, err = netip.ParsePrefix(c.Networking.PodSubnet); err != nil {
-		return pods, cluster, fmt.Errorf("networking.podSubnet: %w", err)
+// nodePods are the ranges of the node's pods, by default the first /24 of the cluster's, of IPv6 the first /64.
+func nodePods(c Config) (pods, cluster []netip.Prefix, err error) {
+	if cluster, err = settledRanges("networking.podSubnet", c.Networking.PodSubnet); err != nil {
+		return nil, nil, err
 	}
-	if c.Kubelet.PodCIDR == "" {
-		return netip.PrefixFrom(cluster.Masked().Addr(), max(24, cluster.Bits())), cluster, nil
+	if c.Kubelet.PodCIDR != "" {
+		pods, err = settledRanges("kubelet.podCIDR", c.Kubelet.PodCIDR)
+		return pods, cluster, err
 	}
-	if pods, err = netip.ParsePrefix(c.Kubelet.PodCIDR); err != nil {
-		return pods, cluster, fmt.Errorf("kubelet.podCIDR: %w", err)
+	for _, p := range cluster {
+		pods = append(pods, netip.PrefixFrom(p.Masked().Addr(), max(familyOf(p.Addr()).nodeBits(), p.Bits())))
 	}
 	return pods, cluster, nil
 }
@@ -103,14 +105,14 @@ func newNetwork(c Config, netNS string) (network.Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ptp.New(ptp.Config{Name: c.Name, PodCIDRs: []netip.Prefix{pods}, ClusterCIDRs: []netip.Prefix{all}, StateDir: networkDir(c), NetNS: netNS})
+	return ptp.New(ptp.Config{Name: c.Name, PodCIDRs: pods, ClusterCIDRs: all, StateDir: networkDir(c), NetNS: netNS})
 }
 
 // node is what the parts of a node are made from, whoever hands it out: the control plane of the same process, or a file
 // that came from another machine.
 type node struct {
 	config Config
-	ip     netip.Addr
+	ips    []netip.Addr // the primary first
 	dnsIP  netip.Addr
 	// kubelet is the node's identity, proxy that of what watches Services, policy that of what watches NetworkPolicies.
 	kubelet, proxy, policy *rest.Config
@@ -135,9 +137,9 @@ type node struct {
 
 // apart is what a node has that is not the machine.
 type apart struct {
-	netNS   string       // the path of its network namespace
-	segment netip.Prefix // has the addresses of the nodes that it reaches without a router
-	size    kubelet.Size
+	netNS    string         // the path of its network namespace
+	segments []netip.Prefix // have the addresses of the nodes that it reaches without a router
+	size     kubelet.Size
 	// shared is started by somebody else.
 	shared informers.SharedInformerFactory
 	// names is cluster DNS of the first node, which answers on this one, too.
@@ -150,7 +152,7 @@ func (r *runner) buildNode() (func(context.Context) error, error) {
 	if c.NodeCount() == 0 {
 		return func(context.Context) error { return nil }, nil
 	}
-	n := &node{config: c, ip: r.nodeIP, dnsIP: r.dnsIP(), ca: r.credentials.ca.Cert}
+	n := &node{config: c, ips: r.nodeIPs, dnsIP: r.dnsIP(), ca: r.credentials.ca.Cert}
 	var err error
 	if n.kubelet, err = r.credentials.Client(nodeUser(c.Kubelet.NodeName), nodeGroup); err != nil {
 		return nil, err
@@ -164,7 +166,7 @@ func (r *runner) buildNode() (func(context.Context) error, error) {
 	if n.policy, err = r.credentials.Client(policy.NetworkPolicyUser); err != nil {
 		return nil, err
 	}
-	n.serving = r.credentials.ca.Leaf(nodeRequest(c.Kubelet.NodeName, r.nodeIP)).Certificate
+	n.serving = r.credentials.ca.Leaf(nodeRequest(c.Kubelet.NodeName, r.nodeIPs)).Certificate
 	n.metrics, n.records = r.dnsMetrics, true
 	n.made = r.machine.Store
 	if n.pulls, err = kubelet.OpenImagePulls(kubeletDir(c), func() ([]string, error) { return kubeletDirs(c) }); err != nil {
@@ -188,8 +190,13 @@ func (c Config) ownNode() string {
 func nodeUser(name string) string { return "system:node:" + name }
 
 // nodeRequest is for the certificate by which a kubelet serves, and by which it speaks to the API server.
-func nodeRequest(name string, ip netip.Addr) pki.Request {
-	return pki.Request{CommonName: nodeUser(name), Organizations: []string{nodeGroup}, Hosts: []string{name, ip.String(), "127.0.0.1"}, Client: true}
+func nodeRequest(name string, ips []netip.Addr) pki.Request {
+	r := pki.Request{CommonName: nodeUser(name), Organizations: []string{nodeGroup}, Hosts: []string{name}, Client: true}
+	for _, ip := range ips {
+		r.Hosts = append(r.Hosts, ip.String())
+	}
+	r.Hosts = append(r.Hosts, "127.0.0.1")
+	return r
 }
 
 // part is something more that runs on a node and watches Services like the proxy.
@@ -213,7 +220,7 @@ func (n *node) build(more ...part) (func(context.Context) error, error) {
 	if n.apart.shared != nil {
 		shared = n.apart.shared
 	}
-	config, err := proxyConfig(n.config, n.ip, shared)
+	config, err := proxyConfig(n.config, n.ips, shared)
 	if err != nil {
 		return nil, err
 	}
@@ -259,8 +266,8 @@ func (n *node) leadToPods(shared informers.SharedInformerFactory) (func(context.
 	if err != nil {
 		return nil, err
 	}
-	ways, err := routes.New(routes.Config{NodeName: n.config.Kubelet.NodeName, ClusterCIDR: all, Nodes: shared.Core().V1().Nodes(),
-		NetNS: n.apart.netNS, Segment: n.apart.segment})
+	ways, err := routes.New(routes.Config{NodeName: n.config.Kubelet.NodeName, ClusterCIDRs: all, Nodes: shared.Core().V1().Nodes(),
+		NetNS: n.apart.netNS, Segments: n.apart.segments})
 	if err != nil {
 		return nil, fmt.Errorf("building routes: %w", err)
 	}
@@ -331,7 +338,7 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	k, err := kubelet.New(kubelet.Config{
 		NodeName: c.Kubelet.NodeName, Cluster: c.Name, Client: client, Runtime: runtime, Network: connector,
 		RootDir: kubeletDir(c), StandardDir: standard, NetNS: n.apart.netNS, Size: n.apart.size,
-		NodeIPs: []netip.Addr{n.ip}, PodCIDRs: []string{pods.String()},
+		NodeIPs: n.ips, PodCIDRs: strings.Split(pairText(pods), ","),
 		ListenAddr: kubeletAddress(c), Certificate: n.serving, ClientCAs: roots,
 		Configuration: settings, CgroupRoot: groups,
 		ImageSource: n.images, ImagePulls: n.pulls,
@@ -348,21 +355,23 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 
 func (r *runner) dnsIP() netip.Addr { return dnsIP(r.services) }
 
-// dnsIP is the cluster IP of kube-dns, the tenth of the service range as everywhere.
-func dnsIP(services netip.Prefix) netip.Addr {
-	ip := services.Masked().Addr()
+// dnsIP is the cluster IP of kube-dns, the tenth of the primary service range as everywhere.
+func dnsIP(services []netip.Prefix) netip.Addr {
+	ip := services[0].Masked().Addr()
 	for range 10 {
 		ip = ip.Next()
 	}
 	return ip
 }
 
+// dnsAddress is where cluster DNS of a node answers: the first address of its range of pods. All pods have addresses of the primary family,
+// by which they ask.
 func dnsAddress(c Config) (netip.Addr, error) {
 	pods, _, err := nodePods(c)
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	return pods.Addr().Next(), nil
+	return pods[0].Addr().Next(), nil
 }
 
 // informers returns a client of a component for a user, and a factory on it.
@@ -434,7 +443,7 @@ var clearSteps = []clearStep{
 		return withRuntime(c, func(r *docker.Runtime) error { return r.Purge(ctx) })
 	}, true},
 	{"service rules", stepLimit, func(ctx context.Context, c Config) error {
-		config, err := proxyConfig(c, netip.Addr{}, nil)
+		config, err := proxyConfig(c, nil, nil)
 		if err != nil {
 			return err
 		}

@@ -12,8 +12,6 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 
@@ -43,7 +41,7 @@ func newNodeCertificates(ctx context.Context, c Config, host string, ca []byte, 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("making the directory of certificates: %w", err)
 	}
-	ip, err := netip.ParseAddr(c.Kubelet.NodeIP)
+	ips, err := nodeIPs(c)
 	if err != nil {
 		return nil, nil, fmt.Errorf("kubelet.nodeIP: %w", err)
 	}
@@ -75,7 +73,10 @@ func newNodeCertificates(ctx context.Context, c Config, host string, ca []byte, 
 	if n.client, err = manager(clientKeys, certificatesv1.KubeAPIServerClientKubeletSignerName, certificate.DefaultKubeletClientGetUsages, x509.CertificateRequest{}); err != nil {
 		return nil, nil, err
 	}
-	hosts := x509.CertificateRequest{DNSNames: []string{c.Kubelet.NodeName}, IPAddresses: []net.IP{ip.AsSlice()}}
+	hosts := x509.CertificateRequest{DNSNames: []string{c.Kubelet.NodeName}}
+	for _, ip := range ips {
+		hosts.IPAddresses = append(hosts.IPAddresses, ip.AsSlice())
+	}
 	if n.serving, err = manager("kubelet-serving", certificatesv1.KubeletServingSignerName, certificate.DefaultKubeletServingGetUsages, hosts); err != nil {
 		return nil, nil, err
 	}

@@ -6,7 +6,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 
 	"k8s.io/client-go/informers"
@@ -34,25 +33,25 @@ type thisMachine struct {
 	config      Config
 	credentials *credentials
 	shared      informers.SharedInformerFactory
-	services    netip.Prefix
+	services    []netip.Prefix
 	pulls       *kubelet.ImagePulls // of the one engine
 	network     *nodenet.Network
 	dns         *dns.Server // answers on every node
 }
 
 func (m *thisMachine) build(n nodes.Node) (func(context.Context) error, error) {
-	subnet, err := netip.ParsePrefix(m.config.Networking.NodeSubnet)
+	subnets, err := settledRanges("networking.nodeSubnet", m.config.Networking.NodeSubnet)
 	if err != nil {
-		return nil, fmt.Errorf("networking.nodeSubnet: %w", err)
+		return nil, err
 	}
-	if err := m.network.Add(n.Name, n.IP); err != nil {
+	if err := m.network.Add(n.Name, n.IPs()); err != nil {
 		return nil, err
 	}
 	made := &node{
-		config: m.config.of(n), ip: n.IP, dnsIP: dnsIP(m.services), ca: m.credentials.ca.Cert,
-		serving: m.credentials.ca.Leaf(nodeRequest(n.Name, n.IP)).Certificate, pulls: m.pulls,
+		config: m.config.of(n), ips: n.IPs(), dnsIP: dnsIP(m.services), ca: m.credentials.ca.Cert,
+		serving: m.credentials.ca.Leaf(nodeRequest(n.Name, n.IPs())).Certificate, pulls: m.pulls,
 		apart: apart{
-			netNS: m.network.Path(n.Name), segment: subnet, shared: m.shared, names: m.dns, size: kubelet.Size{CPU: n.Size.CPU, Memory: n.Size.Memory},
+			netNS: m.network.Path(n.Name), segments: subnets, shared: m.shared, names: m.dns, size: kubelet.Size{CPU: n.Size.CPU, Memory: n.Size.Memory},
 		},
 	}
 	if made.kubelet, err = m.credentials.Client(nodeUser(n.Name), nodeGroup); err != nil {

@@ -202,6 +202,9 @@ func leaveSettled(want *Config, running Config) {
 	want.APIPort = cmp.Or(want.APIPort, running.APIPort)
 	n, have := &want.Networking, running.Networking
 	n.PodSubnet, n.ServiceSubnet = cmp.Or(n.PodSubnet, have.PodSubnet), cmp.Or(n.ServiceSubnet, have.ServiceSubnet)
+	if n.IPFamily == "" || n.IPFamily.says(have.families()) {
+		n.IPFamily = have.IPFamily // it is that, said or not
+	}
 	n.DNSDomain, n.NodeSubnet = cmp.Or(n.DNSDomain, have.DNSDomain), cmp.Or(n.NodeSubnet, have.NodeSubnet)
 	want.LoadBalancer.Pool = cmp.Or(want.LoadBalancer.Pool, running.LoadBalancer.Pool)
 	k := &want.Kubelet
@@ -210,7 +213,7 @@ func leaveSettled(want *Config, running Config) {
 }
 
 // flagOf has the fields that have a flag of their own.
-var flagOf = map[string]string{"apiPort": "--api-port", "nodes": "--nodes", "etcd.servers": "--etcd-servers", "verbosity": "-v", "dataDir": "--data-dir"}
+var flagOf = map[string]string{"apiPort": "--api-port", "networking.ipFamily": "--ip-family", "nodes": "--nodes", "etcd.servers": "--etcd-servers", "verbosity": "-v", "dataDir": "--data-dir"}
 
 // differences names each field of two configurations that is not the same, with the value of both.
 func differences(have, want Config) ([]string, error) {

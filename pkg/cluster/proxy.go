@@ -63,22 +63,22 @@ func (c ProxyConfig) nodePortAddresses() ([]netip.Prefix, error) {
 	return out, nil
 }
 
-func proxyConfig(c Config, ip netip.Addr, shared informers.SharedInformerFactory) (proxy.Config, error) {
+func proxyConfig(c Config, ips []netip.Addr, shared informers.SharedInformerFactory) (proxy.Config, error) {
 	_, pods, err := nodePods(c)
 	if err != nil {
 		return proxy.Config{}, err
 	}
-	services, err := netip.ParsePrefix(c.Networking.ServiceSubnet)
+	services, err := settledRanges("networking.serviceSubnet", c.Networking.ServiceSubnet)
 	if err != nil {
-		return proxy.Config{}, fmt.Errorf("networking.serviceSubnet: %w", err)
+		return proxy.Config{}, err
 	}
 	nodePorts, err := c.Proxy.nodePortAddresses()
 	if err != nil {
 		return proxy.Config{}, err
 	}
 	return proxy.Config{
-		Cluster: c.Name, NodeName: c.Kubelet.NodeName, NodeIPs: []netip.Addr{ip}, Informers: shared,
-		ClusterCIDRs: []netip.Prefix{pods}, ServiceCIDRs: []netip.Prefix{services},
+		Cluster: c.Name, NodeName: c.Kubelet.NodeName, NodeIPs: ips, Informers: shared,
+		ClusterCIDRs: pods, ServiceCIDRs: services,
 		Mode: proxy.Mode(c.Proxy.Mode), Scheduler: backend.Scheduler(c.Proxy.Scheduler), NodePortAddresses: nodePorts,
 		HealthzAddr: c.Proxy.HealthzBindAddress, MetricsAddr: c.Proxy.MetricsBindAddress,
 	}, nil

@@ -26,7 +26,7 @@ type RouterConfig struct {
 	HTTPPort  int `json:"httpPort,omitempty"`
 	HTTPSPort int `json:"httpsPort,omitempty"`
 	// GatewaySubnet has the addresses of Gateways that want a port which another Gateway has at Address; default the last /24 of
-	// networking.podSubnet, if that has another one for pods.
+	// networking.podSubnet, of IPv6 the last /64, if that has another one for pods.
 	GatewaySubnet string `json:"gatewaySubnet,omitempty"`
 }
 
@@ -59,7 +59,8 @@ func (c RouterConfig) address(node netip.Addr) (netip.Addr, error) {
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
 }
 
-// gatewaySubnet has the addresses of Gateways, not valid if there are none: without a node no address can be added.
+// gatewaySubnet has the addresses of Gateways, not valid if there are none: without a node no address can be added. They are of the
+// primary family.
 func gatewaySubnet(c Config) (netip.Prefix, error) {
 	if c.NodeCount() == 0 {
 		return netip.Prefix{}, nil
@@ -69,20 +70,20 @@ func gatewaySubnet(c Config) (netip.Prefix, error) {
 		return p.Masked(), err
 	}
 	_, all, err := nodePods(c)
-	if err != nil || !all.Addr().Is4() || all.Bits() >= 24 {
+	if err != nil {
 		return netip.Prefix{}, err
 	}
-	last := all.Masked().Addr().As4()
-	for i := all.Bits(); i < 24; i++ {
-		last[i/8] |= 0x80 >> (i % 8)
+	bits := familyOf(all[0].Addr()).nodeBits()
+	if all[0].Bits() >= bits {
+		return netip.Prefix{}, nil
 	}
-	return netip.PrefixFrom(netip.AddrFrom4(last), 24), nil
+	return netip.PrefixFrom(lastOf(all[0]), bits).Masked(), nil
 }
 
 // buildRouter makes what serves Ingresses and Gateways, and publishes its class.
 func (r *runner) buildRouter() (func(context.Context) error, error) {
 	c := r.config.Router
-	address, err := c.address(r.nodeIP)
+	address, err := c.address(r.primaryIP())
 	if err != nil {
 		return nil, fmt.Errorf("router.address: %w", err)
 	}

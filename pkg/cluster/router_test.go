@@ -73,6 +73,9 @@ func TestGatewaySubnet(t *testing.T) {
 		{"the last range", "10.244.0.0/16", "", "10.244.255.0/24"},
 		{"of a small one", "10.1.4.0/23", "", "10.1.5.0/24"},
 		{"no other range", "10.1.4.0/24", "", "invalid Prefix"},
+		{"of IPv6", "fd00:10:244::/56", "", "fd00:10:244:ff::/64"},
+		{"of both", "10.244.0.0/16,fd00:10:244::/56", "", "10.244.255.0/24"},
+		{"no other range of IPv6", "fd00:10:244::/64", "", "invalid Prefix"},
 		{"its own", "10.244.0.0/16", "192.0.2.1/28", "192.0.2.0/28"},
 	} {
 		got, err := gatewaySubnet(Config{Networking: NetworkingConfig{PodSubnet: tc.pods}, Router: RouterConfig{GatewaySubnet: tc.own}})

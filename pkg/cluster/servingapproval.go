@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"slices"
+	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -70,7 +71,7 @@ func foreignName(content *x509.CertificateRequest, joined map[string]string) err
 			}
 		}
 		for _, ip := range content.IPAddresses {
-			if own := parseJoined(known).address; own != ip.String() {
+			if own := parseJoined(known).address; !slices.Contains(strings.Split(own, ","), ip.String()) {
 				return fmt.Errorf("the node has joined with address %q, not %s", own, ip)
 			}
 		}

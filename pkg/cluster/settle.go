@@ -16,6 +16,7 @@ import (
 
 	"github.com/docker/docker/client"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // settle fills in what is left open: from what is free on this machine. The result is complete, and settling it again
@@ -83,38 +84,48 @@ func freePort(first int, taken map[int]bool) (int, error) {
 }
 
 func settleNetworks(c *Config, others []Config) error {
+	families := c.Networking.families()
 	var taken []netip.Prefix
 	for _, o := range slices.Concat(others, []Config{{LoadBalancer: c.LoadBalancer}}) {
 		taken = append(taken, ranges(o)...)
 	}
 	if c.Networking.PodSubnet == "" || c.Networking.ServiceSubnet == "" || c.Networking.NodeSubnet == "" {
-		reached, err := destinations()
+		reached, err := destinations(families)
 		if err != nil {
 			return err
 		}
 		taken = append(taken, reached...)
 	}
 	for _, s := range []struct {
-		subnet            *string
-		first, step, bits int
-	}{{&c.Networking.PodSubnet, 244, -1, 16}, {&c.Networking.ServiceSubnet, 96, 1, 16}, {&c.Networking.NodeSubnet, 196, -1, 24}} {
+		subnet      *string
+		first, step int
+		bits        map[family]int
+	}{
+		{&c.Networking.PodSubnet, 244, -1, map[family]int{four: 16, six: 56}},
+		{&c.Networking.ServiceSubnet, 96, 1, map[family]int{four: 16, six: 112}},
+		{&c.Networking.NodeSubnet, 196, -1, map[family]int{four: 24, six: 64}},
+	} {
 		if *s.subnet != "" {
 			continue
 		}
-		p, err := freeSubnet(s.first, s.step, taken)
-		if err != nil {
-			return err
+		var chosen []netip.Prefix
+		for _, f := range families {
+			p, err := freeSubnet(f, s.first, s.step, taken)
+			if err != nil {
+				return err
+			}
+			chosen, taken = append(chosen, netip.PrefixFrom(p.Addr(), s.bits[f])), append(taken, p)
 		}
-		*s.subnet, taken = netip.PrefixFrom(p.Addr(), s.bits).String(), append(taken, p)
+		*s.subnet = pairText(chosen)
 	}
 	return nil
 }
 
-// freeSubnet returns the first 10.X.0.0/16 that overlaps nothing, X going from first by step, 64 times.
-func freeSubnet(first, step int, taken []netip.Prefix) (netip.Prefix, error) {
+// freeSubnet returns the first default range that overlaps nothing, its number going from first by step, 64 times.
+func freeSubnet(f family, first, step int, taken []netip.Prefix) (netip.Prefix, error) {
 next:
 	for i := range 64 {
-		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(first + i*step), 0, 0}), 16)
+		p := f.subnet(first + i*step)
 		for _, t := range taken {
 			if p.Overlaps(t) {
 				continue next
@@ -122,22 +133,27 @@ next:
 		}
 		return p, nil
 	}
+	if f == six {
+		return netip.Prefix{}, errors.New("no free /48 in fd00:10::/32: set networking.podSubnet and networking.serviceSubnet")
+	}
 	return netip.Prefix{}, errors.New("no free /16 in 10.0.0.0/8: set networking.podSubnet and networking.serviceSubnet")
 }
 
-// destinations are what this machine already has routes to, the default route apart.
-func destinations() ([]netip.Prefix, error) {
-	list, err := netlink.RouteList(nil, netlink.FAMILY_V4)
-	if err != nil {
-		return nil, fmt.Errorf("listing routes: %w", err)
-	}
+// destinations are what this machine already has routes to, the default routes apart.
+func destinations(families []family) ([]netip.Prefix, error) {
 	var all []netip.Prefix
-	for _, r := range list {
-		if r.Dst == nil {
-			continue
+	for _, f := range families {
+		list, err := netlink.RouteList(nil, int(f))
+		if err != nil {
+			return nil, fmt.Errorf("listing routes: %w", err)
 		}
-		if p, err := netip.ParsePrefix(r.Dst.String()); err == nil && p.Bits() > 0 {
-			all = append(all, p)
+		for _, r := range list {
+			if r.Dst == nil {
+				continue
+			}
+			if p, err := netip.ParsePrefix(r.Dst.String()); err == nil && p.Bits() > 0 {
+				all = append(all, p)
+			}
 		}
 	}
 	return all, nil
@@ -163,13 +179,26 @@ func settleNode(c *Config) error {
 	return nil
 }
 
-// nodeIP is the address that the node is known by: as configured, else the one that packets to elsewhere come from, else
-// any that is not loopback. It is found at every start, since it may change between two.
-func nodeIP(c Config) (netip.Addr, error) {
+// nodeIPs are the addresses that the node is known by, one of each family of the cluster: as configured, else those that packets to
+// elsewhere come from, else any that are not loopback. They are found at every start, since they may change between two.
+func nodeIPs(c Config) ([]netip.Addr, error) {
 	if c.Kubelet.NodeIP != "" {
-		return netip.ParseAddr(c.Kubelet.NodeIP)
+		return parseAddresses(c.Kubelet.NodeIP)
 	}
-	list, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	var all []netip.Addr
+	for _, f := range c.Networking.families() {
+		a, err := machineIP(f, ranges(c))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// machineIP is an address of this machine, which is not one that the cluster has put there, of one of its own ranges.
+func machineIP(f family, own []netip.Prefix) (netip.Addr, error) {
+	list, err := netlink.RouteList(nil, int(f))
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("listing routes: %w", err)
 	}
@@ -177,14 +206,14 @@ func nodeIP(c Config) (netip.Addr, error) {
 		if r.Dst != nil && r.Dst.IP != nil && !r.Dst.IP.IsUnspecified() {
 			continue
 		}
-		if a, ok := netip.AddrFromSlice(r.Src.To4()); ok {
-			return a, nil
+		if a, ok := netip.AddrFromSlice(r.Src); ok {
+			return a.Unmap(), nil
 		}
 		link, err := netlink.LinkByIndex(r.LinkIndex)
 		if err != nil {
 			continue
 		}
-		if a, ok := firstAddress(link); ok {
+		if a, ok := firstAddress(f, link, own); ok {
 			return a, nil
 		}
 	}
@@ -193,20 +222,30 @@ func nodeIP(c Config) (netip.Addr, error) {
 		return netip.Addr{}, fmt.Errorf("listing network interfaces: %w", err)
 	}
 	for _, l := range links {
-		if a, ok := firstAddress(l); ok {
+		if a, ok := firstAddress(f, l, own); ok {
 			return a, nil
 		}
 	}
-	return netip.Addr{}, &Problem{Cause: "this machine has no IPv4 address besides loopback", Remedy: "connect it to a network, or set kubelet.nodeIP in a --config file"}
+	return netip.Addr{}, &Problem{
+		Cause: fmt.Sprintf("this machine has no %s address besides loopback", f), Remedy: "connect it to a network, or set kubelet.nodeIP in a --config file",
+	}
 }
 
-func firstAddress(link netlink.Link) (netip.Addr, bool) {
-	addrs, err := netlink.AddrList(link, netlink.FAMILY_V4)
+// firstAddress is one of a link that stays: those of IPv6 that change for the sake of privacy, or are not to be used any more or yet, do
+// not count.
+func firstAddress(f family, link netlink.Link, own []netip.Prefix) (netip.Addr, bool) {
+	const passing = unix.IFA_F_TEMPORARY | unix.IFA_F_DEPRECATED | unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED
+	addrs, err := netlink.AddrList(link, int(f))
 	if err != nil {
 		return netip.Addr{}, false
 	}
 	for _, a := range addrs {
-		if ip, ok := netip.AddrFromSlice(a.IP.To4()); ok && !ip.IsLoopback() && ip.IsGlobalUnicast() {
+		ip, ok := netip.AddrFromSlice(a.IP)
+		ip = ip.Unmap()
+		if !ok || ip.IsLoopback() || !ip.IsGlobalUnicast() || f == six && a.Flags&passing != 0 {
+			continue
+		}
+		if !slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Contains(ip) }) {
 			return ip, true
 		}
 	}

@@ -84,11 +84,11 @@ func createToken(ctx context.Context, client kubernetes.Interface, c Config, ca 
 	if ttl < 0 {
 		return nil, fmt.Errorf("a token cannot last for %s", ttl)
 	}
-	server, err := nodeIP(c)
+	servers, err := nodeIPs(c)
 	if err != nil {
 		return nil, err
 	}
-	info := clusterinfo.Info{Server: "https://" + net.JoinHostPort(server.String(), strconv.Itoa(c.APIPort)), CA: ca}
+	info := clusterinfo.Info{Server: "https://" + net.JoinHostPort(servers[0].String(), strconv.Itoa(c.APIPort)), CA: ca}
 	hash, err := clusterinfo.Hash(ca)
 	if err != nil {
 		return nil, err

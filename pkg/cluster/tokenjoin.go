@@ -49,8 +49,8 @@ type TokenJoin struct {
 	Token string
 	// CACertHashes are those of the CAs that are trusted, at least one.
 	CACertHashes []string
-	// NodeName is the name of the node, default that of the machine; NodeIP its address, default the one by which it reaches
-	// the server.
+	// NodeName is the name of the node, default that of the machine; NodeIP its address, or one of each family with a comma between them,
+	// default the one by which it reaches the server, and of the other family that of the default route.
 	NodeName, NodeIP string
 	// Timeout is how long joining may take.
 	Timeout time.Duration
@@ -118,11 +118,11 @@ func Discover(ctx context.Context, name, dataDir string, j TokenJoin) (*Membersh
 	}
 	m.Config.Kubelet.NodeName, m.Config.Kubelet.NodeIP = strings.ToLower(j.NodeName), j.NodeIP
 	if m.Config.Kubelet.NodeIP == "" {
-		ip, err := addressTowards(ctx, host)
+		ips, err := addressesTowards(ctx, host, m.Config)
 		if err != nil {
 			return nil, fmt.Errorf("finding this machine's address: %w", err)
 		}
-		m.Config.Kubelet.NodeIP = ip.String()
+		m.Config.Kubelet.NodeIP = pairText(ips)
 	}
 	return m, nil
 }
@@ -136,7 +136,7 @@ func (j TokenJoin) check() error {
 		return &Problem{Cause: "without --ca-cert-hash anybody could pretend to be the cluster", Remedy: "give the hash that minik8s token create prints with the token"}
 	}
 	if j.NodeIP != "" {
-		if _, err := netip.ParseAddr(j.NodeIP); err != nil {
+		if _, err := parseAddresses(j.NodeIP); err != nil {
 			return fmt.Errorf("--node-ip must be the address by which the API server reaches this machine: %w", err)
 		}
 	}
@@ -210,6 +210,25 @@ func retried(ctx context.Context, what string) func(step func(context.Context) (
 		}
 		return err
 	}
+}
+
+// addressesTowards are those by which a machine joins a cluster: of each family of that one.
+func addressesTowards(ctx context.Context, server string, c Config) ([]netip.Addr, error) {
+	near, err := addressTowards(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	var all []netip.Addr
+	for _, f := range c.Networking.families() {
+		ip := near
+		if familyOf(near) != f {
+			if ip, err = machineIP(f, ranges(c)); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, ip)
+	}
+	return all, nil
 }
 
 // addressTowards is the address of this machine from which packets go to a server.
@@ -373,7 +392,7 @@ func (m *Membership) podRange(ctx context.Context, c Config) (pods string, err e
 		if err != nil {
 			return true, err // also if the server does not know of the Node yet
 		}
-		pods = n.Spec.PodCIDR
+		pods = podCIDRs(n)
 		return false, nil
 	})
 	return pods, err

@@ -237,7 +237,7 @@ func TestMayClaim(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			err := mayClaim(joiner{"n", netip.MustParseAddr("192.0.2.7"), "key"}, tc.nodes, tc.joined)
+			err := mayClaim(joiner{"n", []netip.Addr{netip.MustParseAddr("192.0.2.7")}, "key"}, tc.nodes, tc.joined)
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}

@@ -29,12 +29,22 @@ const (
 
 // Node is what is known of a node, and kept. Only Size and State change.
 type Node struct {
-	Name string     `json:"name"`
-	IP   netip.Addr `json:"ip"`
-	// PodCIDR is the range of its pods.
+	Name string `json:"name"`
+	// IP is its address, SecondIP that of the other family, if it has both.
+	IP       netip.Addr `json:"ip"`
+	SecondIP netip.Addr `json:"secondIP,omitzero"`
+	// PodCIDR is the range of its pods, or one of each family with a comma between them.
 	PodCIDR string `json:"podCIDR"`
 	Size    Size   `json:"size,omitzero"`
 	State   State  `json:"state"`
+}
+
+// IPs are its addresses, the primary first.
+func (n Node) IPs() []netip.Addr {
+	if n.SecondIP.IsValid() {
+		return []netip.Addr{n.IP, n.SecondIP}
+	}
+	return []netip.Addr{n.IP}
 }
 
 // Size is how much of the machine a node has. What is zero is not limited.
@@ -92,7 +102,7 @@ func NextName(prefix string, nodes []Node) string {
 func NextIP(subnet netip.Prefix, nodes []Node) (netip.Addr, error) {
 	taken := map[netip.Addr]bool{}
 	for _, n := range nodes {
-		taken[n.IP] = true
+		taken[n.IP], taken[n.SecondIP] = true, true
 	}
 	for ip := subnet.Masked().Addr().Next().Next(); subnet.Contains(ip.Next()); ip = ip.Next() {
 		if !taken[ip] {
