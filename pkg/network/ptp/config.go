@@ -4,6 +4,7 @@
 package ptp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -26,6 +27,9 @@ type Config struct {
 	MTU int
 	// NetNS is the path of the node's network namespace. Default "": the process's own.
 	NetNS string
+	// RunDir is where clusters of one machine tell one another, until it is started anew, what kernel settings were before the first of
+	// them. Default /run.
+	RunDir string
 }
 
 func (c *Config) complete() error {
@@ -42,6 +46,7 @@ func (c *Config) complete() error {
 	if len(c.ClusterCIDRs) == 0 {
 		c.ClusterCIDRs = c.PodCIDRs
 	}
+	c.RunDir = cmp.Or(c.RunDir, "/run")
 	for _, r := range append(append([]netip.Prefix{}, c.PodCIDRs...), c.ClusterCIDRs...) {
 		if !r.IsValid() || r.Addr().Is4In6() {
 			return fmt.Errorf("ptp: address range %v is not valid", r)

@@ -101,8 +101,11 @@ func connect(path, hostLink string, addrs []netip.Addr, mtu int, limits bandwidt
 		if err := enableIPv6(path); err != nil {
 			return err
 		}
-		if err := setSysctl("net/ipv6/conf/"+hostLink+"/accept_ra", "0"); err != nil {
-			return err
+		// The gateway's address is the only one of the link, and nobody tells routes there.
+		for _, s := range []struct{ name, value string }{{"disable_ipv6", "0"}, {"accept_dad", "0"}, {"accept_ra", "0"}} {
+			if err := setSysctl("net/ipv6/conf/"+hostLink+"/"+s.name, s.value); err != nil {
+				return err
+			}
 		}
 		if err := addAddr(nil, host, gateway6, 64); err != nil {
 			return err
@@ -271,7 +274,8 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// enableIPv6 switches IPv6 on in a pod, which engines switch off in namespaces that they were told not to connect.
+// enableIPv6 switches IPv6 on in a pod, which engines switch off in namespaces that they were told not to connect. The pod's link waits for
+// nobody who might have its addresses, too.
 func enableIPv6(netns string) error {
 	return namespace.Do(netns, func() error {
 		for _, name := range []string{"all", "default", "lo", podLink} {
@@ -279,7 +283,7 @@ func enableIPv6(netns string) error {
 				return err
 			}
 		}
-		return nil
+		return setSysctl("net/ipv6/conf/"+podLink+"/accept_dad", "0")
 	})
 }
 

@@ -232,7 +232,10 @@ func hash(s string, digits int) string {
 }
 
 // linkPrefix begins the names of the cluster's links.
-func (p *Plugin) linkPrefix() string { return linkPrefix + hash(p.config.Name, 5) }
+func (p *Plugin) linkPrefix() string { return linksOf(p.config.Name) }
+
+// linksOf begins the names of the links of a cluster of that name.
+func linksOf(cluster string) string { return linkPrefix + hash(cluster, 5) }
 
 // linkName is the node's end of a sandbox's link; Linux allows 15 characters.
 func (p *Plugin) linkName(sandboxID string) string {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"minik8s.io/minik8s/pkg/machinetest"
 	"minik8s.io/minik8s/pkg/network"
@@ -57,6 +58,8 @@ func TestChains(t *testing.T) {
 		"nat MINIK8S-MASQ- -d fd00:1::/48 -j RETURN", "nat MINIK8S-MASQ- -d fd00:1:2::/64 -j RETURN",
 		"nat MINIK8S-MASQ- -d ff00::/8 -j RETURN", "nat MINIK8S-MASQ- -j MASQUERADE",
 		"nat POSTROUTING -s fd00:1:2::/64 -m comment --comment minik8s:c -j MINIK8S-MASQ-",
+		"raw MINIK8S-SRC- -m rpfilter --invert -j DROP",
+		"raw PREROUTING -i " + linksOf("c") + "+ -m comment --comment minik8s:c -j MINIK8S-SRC-",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -209,7 +212,13 @@ func plumbing(t *testing.T) {
 	if err := netlink.LinkSetUp(lo); err != nil {
 		t.Fatal(err)
 	}
+	if err := addAddr(nil, lo, netip.MustParseAddr("fd00:9::1"), 128); err != nil {
+		t.Fatal(err)
+	}
 	// The node forwards nothing by itself, as Docker arranges it.
+	if err := setSysctl("net/ipv4/ip_forward", "0"); err != nil {
+		t.Fatal(err)
+	}
 	for _, command := range []string{"iptables", "ip6tables"} {
 		if out, err := exec.Command(command, "-P", "FORWARD", "DROP").CombinedOutput(); err != nil {
 			t.Fatalf("%v %s", err, out)
@@ -222,7 +231,7 @@ func plumbing(t *testing.T) {
 
 	dir := t.TempDir()
 	config := Config{
-		Name: "test", StateDir: filepath.Join(dir, "state"),
+		Name: "test", StateDir: filepath.Join(dir, "state"), RunDir: dir,
 		PodCIDRs:     []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd10:244:1::/64")},
 		ClusterCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd10:244::/48")},
 	}
@@ -291,7 +300,8 @@ func plumbing(t *testing.T) {
 	if _, err := ask(t, a, "10.244.1.99:80"); err == nil || !strings.Contains(err.Error(), "no route to host") {
 		t.Errorf("to an address that no pod has: %v", err)
 	}
-	spoofing(t, a, node)
+	spoofing(t, a, node, "192.0.2.1", "10.244.1.2", "10.244.9.9")
+	spoofing(t, a, node, "fd00:9::1", "fd10:244:1::2", "fd10:244:9::9")
 	mtu, err := inside(t, a, func() (int, error) {
 		i, err := net.InterfaceByName("eth0")
 		if err != nil {
@@ -317,7 +327,7 @@ func plumbing(t *testing.T) {
 	}
 
 	// A new process knows what the old one did. Another cluster's links are spared.
-	other, err := New(Config{Name: "other", StateDir: filepath.Join(dir, "other"), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.99.0.0/24")}})
+	other, err := New(Config{Name: "other", StateDir: filepath.Join(dir, "other"), RunDir: dir, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.99.0.0/24")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,11 +388,21 @@ func plumbing(t *testing.T) {
 	if err := p.ensure(); err != nil || strings.Contains(iptablesSave(t), hash("test", 8)) {
 		t.Errorf("rules came back after a purge: %v", err)
 	}
-	expectForwarding(t, "while another cluster has pods", "1")
+	if got, err := readSysctl("net/ipv4/ip_forward"); err != nil || got != "1" {
+		t.Errorf("while another cluster has pods: ip_forward is %q, %v", got, err)
+	}
+	if got, err := readSysctl("net/ipv6/conf/all/forwarding"); err != nil || got != "0" {
+		t.Errorf("while another cluster has pods, of IPv4 only: forwarding of IPv6 is %q, %v", got, err)
+	}
 	if err := other.Purge(ctx); err != nil {
 		t.Error(err)
 	}
+	expectForwarding(t, "after the last cluster", "0")
+	if _, err := os.Stat(p.leftFile()); !os.IsNotExist(err) {
+		t.Errorf("the record of those that have gone is left: %v", err)
+	}
 	restoring(t, config)
+	toldRoutes(t, config)
 }
 
 // limited checks that what limits a pod goes with it, and with the plugin.
@@ -410,27 +430,27 @@ func limited(t *testing.T, p *Plugin) {
 }
 
 // spoofing checks that a pod with all rights within its namespace reaches the node by its own address only.
-func spoofing(t *testing.T, pod, node string) {
+func spoofing(t *testing.T, pod, node, to, own, foreign string) {
 	t.Helper()
-	const foreign = "10.244.9.9"
 	_, err := inside(t, pod, func() (any, error) {
 		link, err := netlink.LinkByName(podLink)
 		if err != nil {
 			return nil, err
 		}
-		return nil, netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(netip.MustParsePrefix(foreign + "/32"))})
+		a := netip.MustParseAddr(foreign)
+		return nil, addAddr(nil, link, a, a.BitLen())
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := inside(t, node, func() (net.PacketConn, error) { return net.ListenPacket("udp", "192.0.2.1:99") })
+	server, err := inside(t, node, func() (net.PacketConn, error) { return net.ListenPacket("udp", net.JoinHostPort(to, "99")) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	for _, from := range []string{foreign, "10.244.1.2"} { // in this order, so that what arrives tells of both
+	for _, from := range []string{foreign, own} { // in this order, so that what arrives tells of both
 		client, err := inside(t, pod, func() (net.Conn, error) {
-			return net.DialUDP("udp", &net.UDPAddr{IP: net.ParseIP(from)}, &net.UDPAddr{IP: net.ParseIP("192.0.2.1"), Port: 99})
+			return net.DialUDP("udp", &net.UDPAddr{IP: net.ParseIP(from)}, &net.UDPAddr{IP: net.ParseIP(to), Port: 99})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -445,7 +465,7 @@ func spoofing(t *testing.T, pod, node string) {
 	}
 	b := make([]byte, 64)
 	n, _, err := server.ReadFrom(b)
-	if err != nil || string(b[:n]) != "10.244.1.2" {
+	if err != nil || string(b[:n]) != own {
 		t.Errorf("first came %q, %v", b[:n], err)
 	}
 }
@@ -506,6 +526,41 @@ func restoring(t *testing.T, config Config) {
 		t.Error(err)
 	}
 	expectForwarding(t, "killed in between", "0")
+}
+
+// toldRoutes checks that a machine goes on listening to its routers when it forwards packets itself, for as long as it does.
+func toldRoutes(t *testing.T, config Config) {
+	t.Helper()
+	link, err := netlink.LinkByName("up0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As the kernel notes what a router has told.
+	route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(netip.MustParsePrefix("fd77::/64")), Protocol: unix.RTPROT_RA}
+	if err := netlink.RouteAdd(route); err != nil {
+		t.Fatal(err)
+	}
+	const accept = "net/ipv6/conf/up0/accept_ra"
+	p, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want string
+	}{
+		{"before", func() error { return setSysctl(accept, "1") }, "1"},
+		{"while it forwards", p.prepare, "2"},
+		{"after a purge", func() error { return p.Purge(t.Context()) }, "1"},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readSysctl(accept); err != nil || got != step.want {
+			t.Errorf("%s: accept_ra is %q, %v; want %q", step.name, got, err, step.want)
+		}
+	}
 }
 
 func expectForwarding(t *testing.T, when, want string) {

@@ -13,8 +13,9 @@ import (
 
 // chains returns the rules of one IP family; pure.
 //
-// The forward chain accepts what goes to or comes from any pod of the cluster, because Docker makes the node drop what
-// it forwards. The masquerade chain gives packets of this node's pods the node's address when they leave the cluster.
+// The forward chain accepts what goes to or comes from any pod of the cluster, because Docker makes the node drop what it forwards. The
+// masquerade chain gives packets of this node's pods the node's address when they leave the cluster. The source chain drops packets of
+// pods with an address that is not theirs; of IPv4 a setting of the pod's link does that.
 func chains(name string, podCIDRs, clusterCIDRs []netip.Prefix, six bool) []chain.Chain {
 	family := func(list []netip.Prefix) []string {
 		var out []string
@@ -46,7 +47,12 @@ func chains(name string, podCIDRs, clusterCIDRs []netip.Prefix, six bool) []chai
 	for _, r := range pods {
 		masquerade.Jumps = append(masquerade.Jumps, append(append([]string{"-s", r}, comment...), "-j", masquerade.Name))
 	}
-	return []chain.Chain{forward, masquerade}
+	if !six {
+		return []chain.Chain{forward, masquerade}
+	}
+	source := chain.Chain{Table: "raw", Name: "MINIK8S-SRC-" + hash(name, 8), From: "PREROUTING", Rules: [][]string{{"-m", "rpfilter", "--invert", "-j", "DROP"}}}
+	source.Jumps = [][]string{append(append([]string{"-i", linksOf(name) + "+"}, comment...), "-j", source.Name)}
+	return []chain.Chain{forward, masquerade, source}
 }
 
 // rules calls f for each IP family of the plugin with its chains.

@@ -8,21 +8,56 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // forwarding makes the node a router. What it was before is kept, for a purge.
 func (p *Plugin) forwarding() error {
 	for _, r := range p.config.PodCIDRs {
-		name := "net/ipv6/conf/all/forwarding"
-		if r.Addr().Is4() {
-			name = "net/ipv4/ip_forward"
+		name := "net/ipv4/ip_forward"
+		if r.Addr().Is6() {
+			name = "net/ipv6/conf/all/forwarding"
+			if err := p.keepRouters(name); err != nil {
+				return err
+			}
 		}
 		if err := p.changeSysctl(name, "1"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepRouters keeps the default routes of a machine that is about to forward IPv6 packets: the kernel forgets what routers have told it
+// then, and listens to them no longer on links for which nobody says that it shall all the same (2 in place of 1).
+func (p *Plugin) keepRouters(forwarding string) error {
+	if now, err := readSysctl(forwarding); err != nil || now == "1" {
+		return err
+	}
+	told, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Protocol: unix.RTPROT_RA}, netlink.RT_FILTER_PROTOCOL)
+	if err != nil {
+		return fmt.Errorf("listing the routes that routers have told: %w", err)
+	}
+	for _, r := range told {
+		link, err := netlink.LinkByIndex(r.LinkIndex)
+		if isNoLink(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("finding the link of a route: %w", err)
+		}
+		name := "net/ipv6/conf/" + link.Attrs().Name + "/accept_ra"
+		if now, err := readSysctl(name); err != nil || now != "1" {
+			continue // somebody else looks after it, or the link has gone
+		}
+		if err := p.changeSysctl(name, "2"); err != nil {
 			return err
 		}
 	}
@@ -35,8 +70,11 @@ type change struct{ Before, Since string }
 // recordFile has the changes by name.
 func (p *Plugin) recordFile() string { return filepath.Join(p.config.StateDir, "sysctls.json") }
 
-func (p *Plugin) changes() (map[string]change, error) {
-	data, err := os.ReadFile(p.recordFile())
+// leftFile has what clusters have changed that have gone while others of the machine still needed it: the last of them restores it.
+func (p *Plugin) leftFile() string { return filepath.Join(p.config.RunDir, "minik8s-sysctls.json") }
+
+func readChanges(file string) (map[string]change, error) {
+	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string]change{}, nil
 	}
@@ -45,9 +83,30 @@ func (p *Plugin) changes() (map[string]change, error) {
 	}
 	var all map[string]change
 	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", p.recordFile(), err)
+		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
 	return all, nil
+}
+
+func writeChanges(file string, all map[string]change) error {
+	if len(all) == 0 {
+		return removeFile(file)
+	}
+	data, err := json.Marshal(all)
+	if err != nil {
+		return fmt.Errorf("encoding changed kernel settings: %w", err)
+	}
+	if err := replaceFile(file, data); err != nil {
+		return fmt.Errorf("keeping changed kernel settings: %w", err)
+	}
+	return nil
+}
+
+func removeFile(file string) error {
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the record of kernel settings: %w", err)
+	}
+	return nil
 }
 
 // changeSysctl is setSysctl, and keeps on disk what was there before. The record comes first: a process that is killed in
@@ -60,66 +119,99 @@ func (p *Plugin) changeSysctl(name, value string) error {
 	if before == value {
 		return nil
 	}
-	all, err := p.changes()
+	all, err := readChanges(p.recordFile())
 	if err != nil {
 		return err
 	}
 	if _, known := all[name]; !known {
 		all[name] = change{before, value}
-		data, err := json.Marshal(all)
-		if err != nil {
-			return fmt.Errorf("encoding changed kernel settings: %w", err)
-		}
-		if err := replaceFile(p.recordFile(), data); err != nil {
-			return fmt.Errorf("keeping changed kernel settings: %w", err)
+		if err := writeChanges(p.recordFile(), all); err != nil {
+			return err
 		}
 	}
 	return setSysctl(name, value)
 }
 
-// restoreSysctls gives settings their old values, except those that somebody has changed since. While pods of other clusters
-// are on the machine, it stays as they need it.
+// restoreSysctls gives settings their old values, except those that somebody has changed since. What other clusters of the machine need is
+// left to them to restore. What makes this one need it has to be gone before, so that of several that go at the same time one does it.
 func (p *Plugin) restoreSysctls() error {
-	all, err := p.changes()
+	if p.config.NetNS != "" {
+		return removeFile(p.recordFile()) // the settings go with the namespace
+	}
+	unlock, err := lockDir(p.config.RunDir)
 	if err != nil {
 		return err
 	}
-	needed := false
-	if len(all) > 0 {
-		if needed, err = hasForeignLinks(p.linkPrefix()); err != nil {
-			return err
+	defer unlock()
+	left, err := readChanges(p.leftFile())
+	if err != nil {
+		return err
+	}
+	own, err := readChanges(p.recordFile())
+	if err != nil {
+		return err
+	}
+	if len(own) == 0 && len(left) == 0 {
+		return nil
+	}
+	for name, c := range own {
+		if _, before := left[name]; !before {
+			left[name] = c
 		}
 	}
-	for name, c := range all {
-		now, err := readSysctl(name)
-		if err != nil {
-			return err
+	for name, c := range left {
+		family := netlink.FAMILY_V4
+		if strings.HasPrefix(name, "net/ipv6/") {
+			family = netlink.FAMILY_V6
 		}
-		if now != c.Since || needed {
+		if needed, err := p.othersForward(family); err != nil {
+			return err
+		} else if needed {
 			continue
 		}
-		if err := setSysctl(name, c.Before); err != nil {
+		if err := restoreSysctl(name, c); err != nil {
 			return err
 		}
+		delete(left, name)
 	}
-	if err := os.Remove(p.recordFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing the record of kernel settings: %w", err)
+	if err := writeChanges(p.leftFile(), left); err != nil {
+		return err
 	}
-	return nil
+	return removeFile(p.recordFile())
 }
 
-// hasForeignLinks tells whether there are links of pods of other clusters.
-func hasForeignLinks(own string) (bool, error) {
-	links, err := netlink.LinkList()
+func restoreSysctl(name string, c change) error {
+	now, err := readSysctl(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the link has gone, and the setting with it
+	}
+	if err != nil || now != c.Since {
+		return err
+	}
+	return setSysctl(name, c.Before)
+}
+
+// othersForward tells whether packets are forwarded for another cluster on this machine: each has a fallback route of each family.
+func (p *Plugin) othersForward(family int) (bool, error) {
+	list, err := netlink.RouteListFiltered(family, &netlink.Route{Protocol: routeProtocol, Type: unix.RTN_UNREACHABLE}, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TYPE)
 	if err != nil {
-		return false, fmt.Errorf("listing links: %w", err)
+		return false, fmt.Errorf("listing routes: %w", err)
 	}
-	for _, l := range links {
-		if name := l.Attrs().Name; l.Type() == "veth" && len(name) == len(own)+linkDigits && strings.HasPrefix(name, linkPrefix) && !strings.HasPrefix(name, own) {
-			return true, nil
-		}
+	return slices.ContainsFunc(list, func(r netlink.Route) bool {
+		return !slices.ContainsFunc(p.config.PodCIDRs, func(own netip.Prefix) bool { return r.Dst != nil && r.Dst.String() == own.Masked().String() })
+	}), nil
+}
+
+// lockDir has others wait who lock the same folder, for as long as it takes to look at some settings.
+func lockDir(dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("locking kernel settings: %w", err)
 	}
-	return false, nil
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", dir, err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil // which unlocks it
 }
 
 // replaceFile writes a file that a reader sees as it was or as it is now, also after a power cut.
