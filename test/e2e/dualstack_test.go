@@ -57,7 +57,7 @@ spec: {selector: {app: web}, ports: [{port: 80, targetPort: http}]}
 `
 
 // bothFamilies are Services that a cluster has to have both families for.
-const bothFamilies = `
+const bothFamilies = `---
 apiVersion: v1
 kind: Service
 metadata: {name: both}

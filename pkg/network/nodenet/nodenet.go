@@ -186,7 +186,7 @@ func (n *Network) lay() error {
 		return err
 	}
 	defer at.Close()
-	err = n.plug(veth{near: n.names.link, far: n.names.uplink, at: at, mtu: mtu}, func() error { return n.toBridge(n.names.uplink) })
+	err = n.plug(veth{near: n.names.link, far: n.names.uplink, at: at, mtu: mtu, hardware: hardware(n.config.Cluster, Gateway(n.config.Subnets[0]))}, func() error { return n.toBridge(n.names.uplink) })
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (n *Network) attach(node string, ips []netip.Addr) error {
 		if err := up("lo"); err != nil {
 			return err
 		}
-		v := veth{near: n.names.nodeLink, far: port(node), at: at, mtu: link.Attrs().MTU}
+		v := veth{near: n.names.nodeLink, far: port(node), at: at, mtu: link.Attrs().MTU, hardware: hardware(n.config.Cluster, ips[0])}
 		if err := n.plug(v, func() error { return n.toBridge(v.far) }); err != nil {
 			return err
 		}
@@ -270,6 +270,7 @@ type veth struct {
 	near, far string
 	at        netns.NsHandle
 	mtu       int
+	hardware  net.HardwareAddr // of the near end
 }
 
 // plug makes the pair unless it is there, and calls join in the fabric. A link whose other end is not there is replaced.
@@ -288,7 +289,7 @@ func (n *Network) plug(v veth, join func() error) error {
 			return err
 		}
 		attrs := netlink.NewLinkAttrs()
-		attrs.Name, attrs.MTU = v.near, v.mtu
+		attrs.Name, attrs.MTU, attrs.HardwareAddr = v.near, v.mtu, v.hardware
 		pair := &netlink.Veth{LinkAttrs: attrs, PeerName: v.far, PeerNamespace: netlink.NsFd(v.at), PeerMTU: uint32(v.mtu)}
 		if err := netlink.LinkAdd(pair); err != nil {
 			return fmt.Errorf("adding link %s: %w", v.near, err)

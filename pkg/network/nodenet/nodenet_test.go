@@ -5,6 +5,7 @@ package nodenet
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -127,6 +128,21 @@ func TestNetwork(t *testing.T) {
 		reach(n.Path("b"), a[i], true)
 		reach(n.Path("a"), Gateway(s), true)
 		reach("", a[i], true)
+	}
+
+	for range 2 { // a node that is stopped and started is there at once, for whom it has just spoken to
+		if err := errors.Join(n.Remove("a"), n.Add("a", a)); err != nil {
+			t.Fatal(err)
+		}
+		l, err := namespace.Listen(t.Context(), n.Path("a"), ":8080")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range a {
+			reach("", a[i], true)
+			reach(n.Path("b"), a[i], true)
+		}
+		_ = l.Close()
 	}
 
 	if err := n.Remove("a"); err != nil {

@@ -6,6 +6,7 @@ package nodenet
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net"
 	"net/netip"
 	"slices"
 
@@ -35,6 +36,13 @@ func hash(s string) string {
 
 // port is the fabric's end of a node's link.
 func port(node string) string { return "n" + hash(node) }
+
+// hardware is the hardware address of whoever has an address in the fabric. It is the same after a node was stopped and started, and for
+// another node that gets the address: neighbours remember it, and would send packets to nobody for half a minute.
+func hardware(cluster string, a netip.Addr) net.HardwareAddr {
+	sum := sha256.Sum256([]byte(cluster + " " + a.String()))
+	return append(net.HardwareAddr{sum[0]&^1 | 2}, sum[1:6]...)
+}
 
 // Gateway is the machine's own address in the fabric: the first of a subnet.
 func Gateway(subnet netip.Prefix) netip.Addr { return subnet.Masked().Addr().Next() }
