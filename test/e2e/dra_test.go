@@ -309,7 +309,40 @@ func TestDRA(t *testing.T) {
 	})
 	d.want(t, "+", "-")
 	close(hang)
+	k.schedulesClaim(t, ns)
+	d.want(t, "+", "-", "+", "-")
 	if left, err := draSpecs(); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)
 	}
+}
+
+// schedulesClaim runs a pod for which the scheduler chooses the node and the device.
+func (k *kube) schedulesClaim(t *testing.T, ns string) {
+	t.Helper()
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "class"}}
+	class.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", draDriverName)}}}
+	pod := claimingPod("")
+	pod.Name = "scheduled"
+	if _, err := k.client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 30*time.Second, "the pod waits for its class", func(context.Context) error {
+		out := k.kubectl(t, "-n", ns, "get", "pod", "scheduled", "-o", `jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}`)
+		if !strings.Contains(out, `device class class does not exist`) {
+			return fmt.Errorf("its condition says %q", out)
+		}
+		return nil
+	})
+	if _, err := k.client.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	k.kubectl(t, "-n", ns, "wait", "pod/scheduled", "--for=condition=Ready", "--timeout=60s")
+	k.kubectl(t, "-n", ns, "delete", "pod", "scheduled", "--timeout=60s")
+	eventually(t, 30*time.Second, "no claim", func(ctx context.Context) error {
+		claims, err := k.client.ResourceV1().ResourceClaims(ns).List(ctx, metav1.ListOptions{})
+		if err == nil && len(claims.Items) > 0 {
+			err = fmt.Errorf("%s is there", claims.Items[0].Name)
+		}
+		return err
+	})
 }

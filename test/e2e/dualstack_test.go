@@ -400,6 +400,7 @@ func newOutside(t *testing.T) *outsider {
 	t.Cleanup(func() { ip(t, "netns delete "+name) })
 	ip(t, "link add "+name+" type veth peer name eth0 netns "+name)
 	t.Cleanup(func() { ip(t, "link delete "+name) })
+	ip(t, "link set "+name+" addrgenmode none") // an address that the kernel looks for takes a while
 	ip(t, "address add 192.0.2.129/30 dev "+name)
 	ip(t, "address add fd00:e2e:1::1/64 dev "+name+" nodad")
 	ip(t, "link set "+name+" up")
