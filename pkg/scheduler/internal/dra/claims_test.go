@@ -89,32 +89,38 @@ func TestClaims(t *testing.T) {
 			c.gone("ns/b")
 		}, []string{"x"}, "1"},
 		{"written, the informer is late", func(t *testing.T, c *Claims) {
+			t.Helper()
 			c.told(claim("a", 1))
 			must(t, c.AssumeClaimAfterAPICall(claim("a", 5, "x")))
 			c.told(claim("a", 3))
 		}, []string{"x"}, "5"},
 		{"written, the informer is further", func(t *testing.T, c *Claims) {
+			t.Helper()
 			c.told(claim("a", 1))
 			must(t, c.AssumeClaimAfterAPICall(claim("a", 5, "x")))
 			c.told(claim("a", 6))
 		}, []string{}, "6"},
 		{"written, then restored", func(t *testing.T, c *Claims) {
+			t.Helper()
 			c.told(claim("a", 1))
 			must(t, c.AssumeClaimAfterAPICall(claim("a", 5, "x")))
 			c.AssumedClaimRestore("ns", "a")
 		}, []string{}, "1"},
 		{"an old answer", func(t *testing.T, c *Claims) {
+			t.Helper()
 			c.told(claim("a", 3))
 			if err := c.AssumeClaimAfterAPICall(claim("a", 2, "x")); err == nil {
 				t.Error("it is accepted")
 			}
 		}, []string{}, "3"},
 		{"written before the informer has told", func(t *testing.T, c *Claims) {
+			t.Helper()
 			if diff := cmp.Diff(error(NotFoundError{"ns/a"}), c.AssumeClaimAfterAPICall(claim("a", 2, "x"))); diff != "" {
 				t.Error(diff)
 			}
 		}, []string{}, ""},
 		{"pending", func(t *testing.T, c *Claims) {
+			t.Helper()
 			c.told(claim("a", 1))
 			must(t, c.SignalClaimPendingAllocation("a", claim("a", 1, "x")))
 			if c.GetPendingAllocation("a") == nil {
@@ -122,20 +128,24 @@ func TestClaims(t *testing.T) {
 			}
 		}, []string{"x"}, "1"},
 		{"pending, in memory only", func(t *testing.T, c *Claims) {
+			t.Helper()
 			special := claim("<special>", 0, "x")
 			special.ResourceVersion = ""
 			must(t, c.SignalClaimPendingAllocation(special.UID, special))
 		}, []string{"x"}, ""},
 		{"pending, but gone", func(t *testing.T, c *Claims) {
+			t.Helper()
 			if err := c.SignalClaimPendingAllocation("a", claim("a", 1, "x")); err == nil {
 				t.Error("it is accepted")
 			}
 		}, []string{}, ""},
 		{"pending, but allocated", func(t *testing.T, c *Claims) {
+			t.Helper()
 			c.told(claim("a", 2, "y"))
 			must(t, c.SignalClaimPendingAllocation("a", claim("a", 1, "x")))
 		}, []string{"y"}, "2"},
 		{"pending, then not", func(t *testing.T, c *Claims) {
+			t.Helper()
 			c.told(claim("a", 1))
 			must(t, c.SignalClaimPendingAllocation("a", claim("a", 1, "x")))
 			if !c.MaybeRemoveClaimPendingAllocation("a", false) || c.MaybeRemoveClaimPendingAllocation("a", false) {
@@ -143,6 +153,7 @@ func TestClaims(t *testing.T) {
 			}
 		}, []string{}, "1"},
 		{"pending for two, then for one", func(t *testing.T, c *Claims) {
+			t.Helper()
 			c.told(claim("a", 1))
 			must(t, c.SignalClaimPendingAllocation("a", claim("a", 1, "x")))
 			must(t, c.SignalClaimPendingAllocation("a", claim("a", 1, "x")))
@@ -151,12 +162,14 @@ func TestClaims(t *testing.T) {
 			}
 		}, []string{"x"}, "1"},
 		{"pending, then written", func(t *testing.T, c *Claims) {
+			t.Helper()
 			c.told(claim("a", 1))
 			must(t, c.SignalClaimPendingAllocation("a", claim("a", 1, "x")))
 			must(t, c.AssumeClaimAfterAPICall(claim("a", 2, "x")))
 			c.MaybeRemoveClaimPendingAllocation("a", true)
 		}, []string{"x"}, "2"},
 		{"pending, the claim goes", func(t *testing.T, c *Claims) {
+			t.Helper()
 			c.told(claim("a", 1))
 			must(t, c.SignalClaimPendingAllocation("a", claim("a", 1, "x")))
 			c.gone("ns/a")

@@ -353,8 +353,8 @@ func TestReserve(t *testing.T) {
 }
 
 // fail answers verb on claims with err, times times; do comes first.
-func fail(h *pt.Handle, verb, subresource string, times int32, err error, do func(clienttesting.Action) error) *atomic.Int32 {
-	left := &atomic.Int32{}
+func fail(h *pt.Handle, verb, subresource string, times int32, err error, do func(clienttesting.Action) error) {
+	var left atomic.Int32
 	left.Store(times)
 	h.Fake.PrependReactor(verb, "resourceclaims", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if a.GetSubresource() != subresource || left.Add(-1) < 0 {
@@ -367,7 +367,6 @@ func fail(h *pt.Handle, verb, subresource string, times int32, err error, do fun
 		}
 		return true, nil, err
 	})
-	return left
 }
 
 var (

@@ -99,7 +99,7 @@ func (f *Fit) insufficient(r *framework.Resource, total, used fwk.Resource, pods
 	check(corev1.ResourceEphemeralStorage, r.EphemeralStorage, total.GetEphemeralStorage(), used.GetEphemeralStorage())
 	if len(r.Scalar) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(r.Scalar)) {
-			if !f.ignores(name) && !(total.GetScalarResources()[name] == 0 && f.backed(name)) {
+			if !f.ignores(name) && (total.GetScalarResources()[name] > 0 || !f.backed(name)) {
 				check(name, r.Scalar[name], total.GetScalarResources()[name], used.GetScalarResources()[name])
 			}
 		}
