@@ -106,7 +106,8 @@ func TestNetwork(t *testing.T) {
 	}
 	reach := func(from string, to netip.Addr, want bool) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		const long = 3 * time.Second // the first packet over a new link may be lost, and is repeated after a second
+		ctx, cancel := context.WithTimeout(t.Context(), long)
 		defer cancel()
 		conn, err := namespace.Dialer(from)(ctx, "tcp", net.JoinHostPort(to.String(), "8080"))
 		if err == nil {
