@@ -211,6 +211,7 @@ func (n *Node) renew(ctx context.Context) error {
 
 // run plays the kubelet until ctx ends.
 func (n *Node) run(ctx context.Context) error {
+	defer n.queue.ShutDown() // also when ctx ends before there is a worker
 	n.shared.Start(ctx.Done())
 	defer n.shared.Shutdown()
 	if !cache.WaitForCacheSync(ctx.Done(), n.synced) {
