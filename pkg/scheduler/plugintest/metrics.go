@@ -33,6 +33,7 @@ type Metrics struct {
 
 // NewMetrics serves figures of nothing until the test ends.
 func NewMetrics(tb testing.TB) *Metrics {
+	tb.Helper()
 	m := &Metrics{nodes: map[string]corev1.ResourceList{}, pods: map[string]corev1.ResourceList{}, at: time.Now().Add(time.Hour)}
 	m.server = httptest.NewServer(m)
 	tb.Cleanup(m.server.Close)

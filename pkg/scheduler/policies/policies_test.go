@@ -5,6 +5,7 @@ package policies
 
 import (
 	"encoding/json"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -67,9 +68,7 @@ func TestAddProfiles(t *testing.T) {
 func build(t *testing.T, c *configv1.KubeSchedulerConfiguration) []*framework.Profile {
 	t.Helper()
 	registry := plugins.Registry()
-	for name, factory := range Registry() {
-		registry[name] = factory
-	}
+	maps.Copy(registry, Registry())
 	var all []*framework.Profile
 	for _, cfg := range c.Profiles {
 		p, err := framework.NewProfile(t.Context(), pt.NewHandle(nil).Services, registry, cfg)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -159,11 +160,8 @@ func (c *testCase) has(w *workload, label string) bool {
 // gates are the feature gates of a workload in the form of a flag.
 func (c *testCase) gates(w *workload) string {
 	all := map[string]bool{}
-	for _, gates := range []map[string]bool{c.FeatureGates, w.FeatureGates} {
-		for name, on := range gates {
-			all[name] = on
-		}
-	}
+	maps.Copy(all, c.FeatureGates)
+	maps.Copy(all, w.FeatureGates)
 	var out []string
 	for name, on := range all {
 		out = append(out, fmt.Sprintf("%s=%t", name, on))

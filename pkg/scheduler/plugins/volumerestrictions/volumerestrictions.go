@@ -182,14 +182,14 @@ func sameDisk(a, b *corev1.Volume) bool {
 	switch {
 	case a.GCEPersistentDisk != nil && b.GCEPersistentDisk != nil:
 		a, b := a.GCEPersistentDisk, b.GCEPersistentDisk
-		return a.PDName == b.PDName && !(a.ReadOnly && b.ReadOnly)
+		return a.PDName == b.PDName && (!a.ReadOnly || !b.ReadOnly)
 	case a.AWSElasticBlockStore != nil && b.AWSElasticBlockStore != nil:
 		return a.AWSElasticBlockStore.VolumeID == b.AWSElasticBlockStore.VolumeID
 	case a.ISCSI != nil && b.ISCSI != nil:
-		return a.ISCSI.IQN == b.ISCSI.IQN && !(a.ISCSI.ReadOnly && b.ISCSI.ReadOnly)
+		return a.ISCSI.IQN == b.ISCSI.IQN && (!a.ISCSI.ReadOnly || !b.ISCSI.ReadOnly)
 	case a.RBD != nil && b.RBD != nil:
 		a, b := a.RBD, b.RBD
-		return a.RBDPool == b.RBDPool && a.RBDImage == b.RBDImage && !(a.ReadOnly && b.ReadOnly) &&
+		return a.RBDPool == b.RBDPool && a.RBDImage == b.RBDImage && (!a.ReadOnly || !b.ReadOnly) &&
 			slices.ContainsFunc(a.CephMonitors, func(m string) bool { return slices.Contains(b.CephMonitors, m) })
 	}
 	return false

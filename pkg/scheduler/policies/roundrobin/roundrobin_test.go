@@ -184,7 +184,7 @@ func TestPreBind_WritesForOthers(t *testing.T) {
 			}
 			bind("a")
 			<-entered // it is being written
-			for _, node := range strings.Fields("b a b a b") {
+			for node := range strings.FieldsSeq("b a b a b") {
 				bind(node)
 			}
 			close(release)

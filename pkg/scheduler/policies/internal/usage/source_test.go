@@ -33,6 +33,7 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
+	t.Helper()
 	b := &bench{clock: clocktesting.NewFakePassiveClock(noon), asked: make(chan struct{}, 10), answers: make(chan answer), activated: make(chan []string, 10)}
 	b.source = &source{clock: b.clock, waiting: map[string]*corev1.Pod{}}
 	b.ctx, b.stop = context.WithCancel(t.Context())
