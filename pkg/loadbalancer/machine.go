@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -128,7 +129,8 @@ func (m machine) address(ip netip.Addr) *netlink.Addr {
 	if ip.Is4() {
 		a.Label = m.label()
 	} else {
-		a.Scope, a.Flags = unix.RT_SCOPE_UNIVERSE, unix.IFA_F_NODAD // IPv6 knows host scope for ::1 only
+		// IPv6 knows host scope for ::1 only: there an address that is not to be preferred any more is the source of answers alone.
+		a.Scope, a.Flags, a.ValidLft, a.PreferedLft = unix.RT_SCOPE_UNIVERSE, unix.IFA_F_NODAD, math.MaxUint32, 0
 	}
 	return a
 }
