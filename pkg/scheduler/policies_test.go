@@ -91,6 +91,7 @@ func (c cluster) equal(what string, want, got any) {
 func TestPolicies_RoundRobin(t *testing.T) {
 	client := fake.NewClientset(threeNodes()...)
 	keepBindings(client)
+	ownWatches(client)
 	c, stop := startUntil(t, client, Config{})
 	c.equal("nodes in turn", "a b c a", c.inTurn("round-robin", "first-", 4))
 	c.equal("pods made at once", map[string]int{"a": 10, "b": 10, "c": 10}, c.atOnce("round-robin", "many-", 30))

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -36,6 +37,7 @@ func start(t *testing.T, cfg Config, objects ...runtime.Object) cluster {
 	t.Helper()
 	client := fake.NewClientset(objects...)
 	keepBindings(client)
+	ownWatches(client)
 	return startOn(t, client, cfg)
 }
 
@@ -69,6 +71,21 @@ func startUntil(t *testing.T, client *fake.Clientset, cfg Config) (c cluster, st
 		}
 		cfg.Informers.Shutdown()
 	}
+}
+
+// ownWatches makes watches give out copies: what has changed between a list and
+// its watch is given out as it is stored, and informers change what they get.
+func ownWatches(client *fake.Clientset) {
+	client.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		w, err := client.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
+		if err != nil {
+			return true, nil, err
+		}
+		return true, watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
+			e.Object = e.Object.DeepCopyObject()
+			return e, true
+		}), nil
+	})
 }
 
 func keepBindings(client *fake.Clientset) {
@@ -242,6 +259,7 @@ func TestScheduler_Gates(t *testing.T) {
 func TestScheduler_RetriesBinding(t *testing.T) {
 	client := fake.NewClientset(pt.Node("n"), pt.Pod("p"))
 	keepBindings(client)
+	ownWatches(client)
 	refused := false
 	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if strings.HasPrefix(a.GetSubresource(), "binding") && !refused {
