@@ -100,10 +100,10 @@ func (p *Plugin) prepare() error {
 }
 
 func (p *Plugin) lay() error {
-	if err := p.forwarding(); err != nil {
+	if err := p.addFallbackRoutes(); err != nil {
 		return err
 	}
-	if err := p.addFallbackRoutes(); err != nil {
+	if err := p.forwarding(); err != nil {
 		return err
 	}
 	return p.ensureRules()
@@ -120,10 +120,10 @@ func (p *Plugin) ensure() error {
 }
 
 func (p *Plugin) mend() error {
-	if err := p.forwarding(); err != nil {
+	if err := p.addFallbackRoutes(); err != nil {
 		return err
 	}
-	if err := p.addFallbackRoutes(); err != nil {
+	if err := p.forwarding(); err != nil {
 		return err
 	}
 	return p.look.Mend(p.ensureRules)

@@ -4,6 +4,7 @@
 package ptp
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,13 +14,31 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// forwarding makes the node a router. What it was before is kept, for a purge.
+// lockTimeout bounds how long a cluster waits for another one that looks at the settings.
+const lockTimeout = 5 * time.Second
+
+// forwarding makes the node a router. What it was before is kept, for a purge. The fallback routes are there already: a cluster that goes at
+// the same time sees by them that packets are still forwarded, before this one looks or after it has.
 func (p *Plugin) forwarding() error {
+	if p.config.NetNS != "" {
+		return p.forward()
+	}
+	unlock, err := lock(p.lockFile(), lockTimeout)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return p.forward()
+}
+
+func (p *Plugin) forward() error {
 	for _, r := range p.config.PodCIDRs {
 		name := "net/ipv4/ip_forward"
 		if r.Addr().Is6() {
@@ -72,6 +91,9 @@ func (p *Plugin) recordFile() string { return filepath.Join(p.config.StateDir, "
 
 // leftFile has what clusters have changed that have gone while others of the machine still needed it: the last of them restores it.
 func (p *Plugin) leftFile() string { return filepath.Join(p.config.RunDir, "minik8s-sysctls.json") }
+
+// lockFile is there while a cluster of the machine looks at the settings, or changes them. Nobody but root can hold it.
+func (p *Plugin) lockFile() string { return filepath.Join(p.config.RunDir, "minik8s-sysctls.lock") }
 
 func readChanges(file string) (map[string]change, error) {
 	data, err := os.ReadFile(file)
@@ -138,7 +160,7 @@ func (p *Plugin) restoreSysctls() error {
 	if p.config.NetNS != "" {
 		return removeFile(p.recordFile()) // the settings go with the namespace
 	}
-	unlock, err := lockDir(p.config.RunDir)
+	unlock, err := lock(p.lockFile(), lockTimeout)
 	if err != nil {
 		return err
 	}
@@ -202,16 +224,39 @@ func (p *Plugin) othersForward(family int) (bool, error) {
 	}), nil
 }
 
-// lockDir has others wait who lock the same folder, for as long as it takes to look at some settings.
-func lockDir(dir string) (unlock func(), err error) {
-	f, err := os.Open(dir)
+// lock has others wait who lock the same file. Who unlocks it removes it.
+func lock(path string, timeout time.Duration) (unlock func(), err error) {
+	var f *os.File
+	err = wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
+		if f, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+			return false, err
+		}
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && isAt(f, path) {
+			return true, nil
+		}
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = nil
+		}
+		return false, errors.Join(err, f.Close())
+	})
 	if err != nil {
-		return nil, fmt.Errorf("locking kernel settings: %w", err)
+		return nil, fmt.Errorf("locking %s, which another cluster of this machine may hold: %w", path, err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("locking %s: %w", dir, err), f.Close())
+	return func() {
+		_ = os.Remove(path)
+		_ = f.Close() // which unlocks it
+	}, nil
+}
+
+// isAt tells whether an open file is still the one at a path.
+func isAt(f *os.File, path string) bool {
+	open, err := f.Stat()
+	if err != nil {
+		return false
 	}
-	return func() { _ = f.Close() }, nil // which unlocks it
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(open, there)
 }
 
 // replaceFile writes a file that a reader sees as it was or as it is now, also after a power cut.
