@@ -288,8 +288,11 @@ func (f *fleet) note(list []nodes.Node, n nodes.Node) (nodes.Node, error) {
 	if err != nil {
 		return n, err
 	}
-	for i, s := range subnets {
-		if *[]*netip.Addr{&n.IP, &n.SecondIP}[i], err = nodes.NextIP(s, list); err != nil {
+	if n.IP, err = nodes.NextIP(subnets[0], list); err != nil {
+		return n, err
+	}
+	if len(subnets) > 1 {
+		if n.SecondIP, err = nodes.NextIP(subnets[1], list); err != nil {
 			return n, err
 		}
 	}

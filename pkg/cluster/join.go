@@ -107,8 +107,9 @@ func joinRequest(name string, ips []netip.Addr) pki.Request {
 	return r
 }
 
-// checkJoin refuses addresses of other families than the cluster's, and names and addresses that are the control plane's: the certificate would be good for playing its part. So it would be
-// with those of the further nodes of its machine, whose certificates count also while their Node is missing.
+// checkJoin refuses addresses of other families than the cluster's, and names and addresses that are the control plane's: the certificate
+// would be good for playing its part. So it would be with those of the further nodes of its machine, whose certificates count also while
+// their Node is missing.
 func checkJoin(c Config, servers []netip.Addr, name string, ips []netip.Addr) error {
 	services, err := settledRanges("networking.serviceSubnet", c.Networking.ServiceSubnet)
 	if err != nil {

@@ -433,18 +433,3 @@ func (o *outsider) sees(t *testing.T, k *kube, pods []corev1.Pod) {
 		}
 	}
 }
-
-// leavesNothing purges a cluster and compares the machine with what it was.
-func (k *kube) leavesNothing(t *testing.T, before snapshot) {
-	t.Helper()
-	if err := k.Down(t.Context(), "--purge"); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, 10*time.Second, "the machine as it was", func(context.Context) error {
-		after, err := takeSnapshot(k.Name)
-		if diff := difference(before, after); err == nil && len(diff) > 0 {
-			err = fmt.Errorf("- before, + after:\n%s", strings.Join(diff, "\n"))
-		}
-		return err
-	})
-}

@@ -251,16 +251,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 				}
 			}
 			test.end(t, k)
-			if err := k.Down(t.Context(), "--purge"); err != nil {
-				t.Fatal(err)
-			}
-			eventually(t, 10*time.Second, "the machine as it was", func(context.Context) error {
-				after, err := takeSnapshot(c.Name)
-				if diff := difference(before, after); err == nil && len(diff) > 0 {
-					err = fmt.Errorf("- before, + after:\n%s", strings.Join(diff, "\n"))
-				}
-				return err
-			})
+			k.leavesNothing(t, before)
 		})
 	}
 }
@@ -399,4 +390,19 @@ func TestSnapshot_Normal(t *testing.T) {
 			}
 		})
 	}
+}
+
+// leavesNothing purges a cluster and compares the machine with what it was.
+func (k *kube) leavesNothing(t *testing.T, before snapshot) {
+	t.Helper()
+	if err := k.Down(t.Context(), "--purge"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, "the machine as it was", func(context.Context) error {
+		after, err := takeSnapshot(k.Name)
+		if diff := difference(before, after); err == nil && len(diff) > 0 {
+			err = fmt.Errorf("- before, + after:\n%s", strings.Join(diff, "\n"))
+		}
+		return err
+	})
 }
