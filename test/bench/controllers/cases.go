@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/test/program"
 )
 
 // testCase is what is measured with a fresh cluster.
@@ -64,7 +66,7 @@ var cases = []testCase{
 	}},
 	{name: "silence", prepare: fallSilent, steps: []step{
 		{name: "30 s with 100 silent nodes and 10500 pods", do: func(ctx context.Context, _ *controlPlane, _ float64) error {
-			return pause(ctx, 30*time.Second)
+			return program.Pause(ctx, 30*time.Second)
 		}, rest: true},
 	}},
 }

@@ -137,7 +137,7 @@ func (b *bench) measure(ctx context.Context, side figure.Side, c testCase) (err 
 	if err := c.prepare(ctx, k, b.scale); err != nil {
 		return err
 	}
-	if err := pause(ctx, b.idle); err != nil {
+	if err := program.Pause(ctx, b.idle); err != nil {
 		return err
 	}
 	idle, err := k.manager.Usage()
@@ -177,16 +177,4 @@ func (b *bench) measure(ctx context.Context, side figure.Side, c testCase) (err 
 func (b *bench) memory(side figure.Side, name string, m program.Memory) {
 	b.table.Add(side, figure.Figure{Name: name + ", resident", Unit: "MiB", AtMost: 0.5}, float64(m.Resident)/(1<<20))
 	b.table.Add(side, figure.Figure{Name: name + ", anonymous", Unit: "MiB", AtMost: 0.5}, float64(m.Anonymous)/(1<<20))
-}
-
-// pause waits, unless ctx ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -220,6 +220,13 @@ func (b *bench) measure(ctx context.Context, side figure.Side, c *testCase, w *w
 	if err != nil {
 		return err
 	}
+	if c.hasClaims() {
+		stop, err := makeClaims(ctx, server)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
 	r.cost = func() (time.Duration, error) {
 		u, err := process.Usage()
 		return u.Processor, err
@@ -232,7 +239,10 @@ func (b *bench) measure(ctx context.Context, side figure.Side, c *testCase, w *w
 		if len(r.results) > 1 {
 			what += " (" + m.name + ")"
 		}
-		threshold := w.threshold()
+		threshold, err := c.threshold(w)
+		if err != nil {
+			return err
+		}
 		if b.scale != 1 {
 			threshold = 0 // it is for all of the objects
 		}
@@ -263,16 +273,4 @@ func newRun(ctx context.Context, server *program.Server, c *testCase) (*run, err
 		templates: templates{}, progress: p, folder: c.folder, podTemplate: c.DefaultPodTemplatePath,
 		expected: map[string]int{}, namespaces: map[string]bool{}, failed: make(chan error, 1),
 	}, nil
-}
-
-// pause waits, unless ctx ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+
+	"minik8s.io/minik8s/test/program"
 )
 
 // createConnections is how many clients create pods, as many as upstream's harness has.
@@ -75,7 +77,9 @@ var operators = map[string]func(r *run, ctx context.Context, index int, o operat
 		return r.begin(o.Name, o.Namespaces, o.LabelSelector)
 	},
 	"stopCollectingMetrics": func(r *run, _ context.Context, _ int, _ operation) error { return r.end() },
-	"sleep":                 func(_ *run, ctx context.Context, _ int, o operation) error { return pause(ctx, o.Duration.Duration) },
+	"sleep": func(_ *run, ctx context.Context, _ int, o operation) error {
+		return program.Pause(ctx, o.Duration.Duration)
+	},
 }
 
 // do runs all operations, one after the other. What they leave in the background ends with the last.
@@ -237,7 +241,7 @@ func (r *run) each(ctx context.Context, o operation, f func(dynamic.ResourceInte
 			return fmt.Errorf("%s, object %d: %w", o.TemplatePath, i, err)
 		}
 		if o.UpdatePerSecond > 0 {
-			if err := pause(ctx, time.Second/time.Duration(o.UpdatePerSecond)); err != nil {
+			if err := program.Pause(ctx, time.Second/time.Duration(o.UpdatePerSecond)); err != nil {
 				return err
 			}
 		}
@@ -272,7 +276,7 @@ func (r *run) churn(ctx context.Context, index int, o operation) error {
 	r.beside(ctx, func() error {
 		there := make([][]string, len(objects)) // names of what was made, in a ring
 		for round := 0; recreate || o.Number == 0 || round < o.Number; round++ {
-			if err := pause(ctx, every); err != nil {
+			if err := program.Pause(ctx, every); err != nil {
 				return nil //nolint:nilerr // it ends with the workload
 			}
 			for i, obj := range objects {

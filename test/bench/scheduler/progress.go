@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"minik8s.io/minik8s/test/program"
 )
 
 // progress is what the scheduler has done with pods, as a watch tells it.
@@ -127,7 +129,7 @@ func (p *progress) await(ctx context.Context, namespace string, selector labels.
 		if got >= want {
 			return nil
 		}
-		if pause(ctx, 100*time.Millisecond) != nil {
+		if program.Pause(ctx, 100*time.Millisecond) != nil {
 			return fmt.Errorf("%d of %d pods of %s: %w", got, want, namespace, context.Cause(ctx))
 		}
 	}

@@ -36,6 +36,8 @@ type testCase struct {
 
 	// folder is what paths are relative to.
 	folder string
+	// topic is what upstream calls the folder where thresholds differ by it.
+	topic string
 }
 
 // workload is what a case is run with.
@@ -136,8 +138,13 @@ func readCases(root string) (cases []testCase, unknown []string, err error) {
 		if err := yaml.Unmarshal(data, &all); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
+		folder, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		topic := strings.ReplaceAll(folder, string(filepath.Separator), "_")
 		for i, raw := range all {
-			c := testCase{folder: filepath.Dir(path)}
+			c := testCase{folder: filepath.Dir(path), topic: topic}
 			if err := yaml.UnmarshalStrict(raw, &c); err != nil {
 				unknown = append(unknown, fmt.Sprintf("%s, case %d: %v", path, i+1, err))
 				continue
@@ -170,18 +177,23 @@ func (c *testCase) gates(w *workload) string {
 	return strings.Join(out, ",")
 }
 
-// threshold is how many pods per second upstream's CI wants, 0 if it does not say.
-func (w *workload) threshold() float64 {
-	switch t := w.Threshold.(type) {
-	case float64:
-		return t
-	case map[string]any:
-		// The default scheduler's topic has no name.
-		n, _ := t[""].(float64)
-		return n
+// threshold is how many pods per second upstream's CI wants of a workload, 0 if it does not say.
+func (c *testCase) threshold(w *workload) (float64, error) {
+	value := w.Threshold
+	if byTopic, ok := value.(map[string]any); ok {
+		value = byTopic[c.topic]
 	}
-	return 0
+	switch t := value.(type) {
+	case nil:
+		return 0, nil
+	case float64:
+		return t, nil
+	}
+	return 0, fmt.Errorf("the threshold %v is no number", value)
 }
+
+// hasClaims tells whether pods of the case may have resource claims, which a controller makes of templates.
+func (c *testCase) hasClaims() bool { return c.topic == "dra" || strings.HasPrefix(c.topic, "dra_") }
 
 // operations are those of the case with a workload's numbers in them, which are scaled.
 func (c *testCase) operations(w *workload, scale float64) ([]operation, error) {

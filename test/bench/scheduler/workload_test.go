@@ -37,7 +37,7 @@ func TestReadCases(t *testing.T) {
   workloads:
   - name: small
     labels: [short]
-    threshold: {"": 7, other: 8}
+    threshold: {misc: 7, other: 8}
     featureGates: {A: false}
     params: {nodes: 5, pods: 0, steady: true, duration: 10s, cpu: 200m}
 - name: Unknown
@@ -59,8 +59,11 @@ func TestReadCases(t *testing.T) {
 	if got := c.gates(w); got != "A=false,B=false" {
 		t.Errorf("gates %s", got)
 	}
-	if got := w.threshold(); got != 7 {
-		t.Errorf("threshold %v, want 7", got)
+	if got, err := c.threshold(w); got != 7 || err != nil {
+		t.Errorf("threshold %v, %v, want 7", got, err)
+	}
+	if got, err := c.threshold(&workload{Threshold: "much"}); err == nil {
+		t.Errorf("a threshold that is no number is %v", got)
 	}
 	if !c.has(w, "short") || c.has(w, "performance") {
 		t.Error("labels are mixed up")
