@@ -160,7 +160,9 @@ func (b *bench) compare(ctx context.Context, number int, c *testCase, w *workloa
 	}
 	operations, err := c.operations(w, b.scale)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		fmt.Fprintf(os.Stderr, "not measured: %s: %v\n", name, err)
+		b.failed = errors.Join(b.failed, fmt.Errorf("%s: %w", name, err))
+		return nil
 	}
 	for _, o := range operations {
 		if _, ok := operators[o.Opcode]; !ok {

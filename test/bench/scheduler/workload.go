@@ -234,7 +234,11 @@ func (w *workload) resolve(o operation, scale float64) (operation, error) {
 	params := map[string]any{}
 	for name, value := range o.TemplateParams {
 		if text, ok := value.(string); ok && strings.HasPrefix(text, "$") {
-			if value, ok = w.Params[text[1:]]; !ok {
+			// What follows a bar counts for workloads that do not have the parameter.
+			param, otherwise, has := strings.Cut(text[1:], "|")
+			if value, ok = w.Params[param]; !ok && has {
+				err = errors.Join(err, yaml.Unmarshal([]byte(otherwise), &value))
+			} else if !ok {
 				err = errors.Join(err, fmt.Errorf("the workload has no parameter %s", text))
 			}
 		}

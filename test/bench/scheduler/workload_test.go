@@ -33,7 +33,7 @@ func TestReadCases(t *testing.T) {
     steadyStateParam: $steady
     durationParam: $duration
     collectMetrics: true
-    templateParams: {cpu: $cpu, fixed: 1}
+    templateParams: {cpu: $cpu, fixed: 1, roots: $roots|2}
   workloads:
   - name: small
     labels: [short]
@@ -79,7 +79,7 @@ func TestReadCases(t *testing.T) {
 	if pods.Count != 0 || !pods.SteadyState || pods.Duration.Duration != 10*time.Second {
 		t.Errorf("%d pods, steady = %v for %s; want none, for 10 s", pods.Count, pods.SteadyState, pods.Duration.Duration)
 	}
-	if diff := cmp.Diff(map[string]any{"cpu": "200m", "fixed": 1.0}, pods.TemplateParams); diff != "" {
+	if diff := cmp.Diff(map[string]any{"cpu": "200m", "fixed": 1.0, "roots": 2.0}, pods.TemplateParams); diff != "" {
 		t.Errorf("parameters of the template (-want +got):\n%s", diff)
 	}
 }
