@@ -147,6 +147,7 @@ func TestCollector(t *testing.T) {
 	}
 	w.clock.Step(fresh)
 	w.Measure(t.Context())
+	w.settle() // nobody waits for those that did not answer the last time
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.history) != 0 || len(w.asked) != 0 || w.failing.Has("good") {
@@ -217,15 +218,19 @@ func TestCollector_Rest(t *testing.T) {
 	asked := func() int { return w.kubelets.count("192.0.2.1:10250") }
 	for n := 1; n <= 9; n++ {
 		var gap time.Duration
-		for deadline := time.Now().Add(10 * time.Second); asked() < n; {
+		for deadline := time.Now().Add(10 * time.Second); ; {
+			waits := w.clock.HasWaiters() // seen before it is known whom it has asked: it waits only afterwards
+			w.settle()
+			if asked() >= n {
+				break
+			}
 			if time.Now().After(deadline) {
 				t.Fatalf("the node is not asked for the %d. time after %s", n, gap)
 			}
-			if w.clock.HasWaiters() {
+			if waits {
 				w.clock.Step(time.Second)
 				gap += time.Second
 			}
-			w.settle()
 		}
 		gaps = append(gaps, gap)
 	}
