@@ -145,7 +145,7 @@ func (r *runner) run(ctx context.Context) error {
 		close(serves)
 		return nil
 	})
-	for _, build := range []builder{r.buildNode, r.buildControllers, r.buildScheduler, r.buildProvisioner, r.buildStorageClass, r.buildApprover, r.buildRouter, r.buildMetrics} {
+	for _, build := range []builder{r.buildNode, r.buildControllers, r.buildScheduler, r.buildProvisioner, r.buildStorageClass, r.buildApprover, r.buildRouter, r.buildMetrics, r.buildAddons} {
 		parts.Go(func() error {
 			run, err := build()
 			if err != nil {

@@ -18,6 +18,8 @@ const (
 	NetworkPolicyUser = "system:minik8s:network-policy"
 	// MetricsUser asks kubelets what nodes and pods use.
 	MetricsUser = "system:minik8s:metrics"
+	// AddonsUser sees which add-ons are enabled. What each of them may do comes with it.
+	AddonsUser = "system:minik8s:addons"
 	// NetworkPolicyStatusUser writes statuses of ClusterNetworkPolicies. It must not leave the control plane.
 	NetworkPolicyStatusUser = "system:minik8s:network-policy-status"
 	// ServingApproverUser approves certificates of joined nodes, and reads where these are in kube-system.
@@ -146,6 +148,7 @@ func AddOns() Policy {
 				on("gateway.networking.k8s.io", "backendtlspolicies gatewayclasses gateways grpcroutes httproutes listenersets referencegrants tcproutes tlsroutes udproutes", "list watch"),
 				on("gateway.networking.k8s.io", "backendtlspolicies/status gatewayclasses/status gateways/status grpcroutes/status httproutes/status listenersets/status tcproutes/status tlsroutes/status udproutes/status", "update"),
 				events()),
+			clusterRole("system:minik8s:addons", on("apiextensions.k8s.io", "customresourcedefinitions", "list watch")),
 		},
 		Roles: []rbacv1.Role{
 			role(metav1.NamespaceSystem, "system:minik8s:scheduler", named("scheduler-rounds", on("", "configmaps", "create get patch"))),
@@ -166,6 +169,7 @@ func AddOns() Policy {
 			clusterBinding("system:minik8s:services", "system:node-proxier", user(ServicesUser)),
 			clusterBinding("system:minik8s:network-policy", "system:minik8s:network-policy", user(NetworkPolicyUser)),
 			clusterBinding("system:minik8s:network-policy-status", "system:minik8s:network-policy-status", user(NetworkPolicyStatusUser)),
+			clusterBinding("system:minik8s:addons", "system:minik8s:addons", user(AddonsUser)),
 			clusterBinding("system:minik8s:router", "system:minik8s:router", user("system:minik8s:router")),
 			clusterBinding("system:minik8s:serving-approver", "system:minik8s:serving-approver", user(ServingApproverUser)),
 			// As installers of upstream have it (kubeadm:node-autoapprove-certificate-rotation).

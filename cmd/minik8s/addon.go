@@ -1,0 +1,129 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"minik8s.io/minik8s/pkg/addons"
+	"minik8s.io/minik8s/pkg/addons/addon"
+	"minik8s.io/minik8s/pkg/cluster"
+)
+
+// addonResult is what -o json prints of an add-on.
+type addonResult struct {
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Enabled bool   `json:"enabled"`
+}
+
+func newEnableCommand() *cobra.Command {
+	return newAddonCommand(cluster.Enable, "enabled", &cobra.Command{
+		Use:   "enable ADDON...",
+		Short: "Add kinds of minik8s's own to a running cluster",
+		Long: `Enable add-ons: kinds of minik8s's own with the controllers that bring them about. They are
+custom resources as those of any operator, and stay enabled when the cluster is started anew.
+"minik8s addons" says which there are.`,
+		Example: "  minik8s enable dns functions",
+	})
+}
+
+func newDisableCommand() *cobra.Command {
+	return newAddonCommand(cluster.Disable, "disabled", &cobra.Command{
+		Use:   "disable ADDON...",
+		Short: "Take such kinds away again, with all objects of them",
+		Long: `Disable add-ons. All objects of their kinds are deleted, and all that these have brought about;
+nothing of the add-on stays.`,
+		Example: "  minik8s disable functions",
+	})
+}
+
+// newAddonCommand makes a command that does something with each add-on that its arguments name.
+func newAddonCommand(do func(context.Context, cluster.Config, addon.Addon) error, done string, cmd *cobra.Command) *cobra.Command {
+	var name string
+	var timeout time.Duration
+	cmd.Args = cobra.MinimumNArgs(1)
+	cmd.ValidArgsFunction = func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		for _, a := range addons.List() {
+			if !slices.Contains(given, a.Name) {
+				names = append(names, a.Name+"\t"+a.Title)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := cluster.Load(name)
+		if err != nil {
+			return notThere(err, name)
+		}
+		all := make([]addon.Addon, len(args))
+		for i, arg := range args { // before anything is done
+			if all[i], err = addons.Find(arg); err != nil {
+				return err
+			}
+		}
+		ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("--timeout %s is over", timeout))
+		defer cancel()
+		for _, a := range all {
+			begin := time.Now()
+			if err := do(ctx, c, a); err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "Add-on %q is %s after %.2fs\n", a.Name, done, time.Since(begin).Seconds()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	addName(cmd, &name)
+	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait")
+	return cmd
+}
+
+func newAddonsCommand() *cobra.Command {
+	var name string
+	var out output
+	cmd := &cobra.Command{
+		Use:   "addons",
+		Short: "List the add-ons, and which of them are enabled in a cluster",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := out.validate(); err != nil {
+				return err
+			}
+			c, err := cluster.Load(name)
+			if err != nil {
+				return notThere(err, name)
+			}
+			enabled, err := cluster.EnabledAddons(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			list := []addonResult{}
+			for _, a := range addons.List() {
+				list = append(list, addonResult{Name: a.Name, Title: a.Title, Enabled: slices.Contains(enabled, a.Name)})
+			}
+			if out == "json" {
+				return writeJSON(cmd.OutOrStdout(), list)
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, strings.Join([]string{"ADDON", "ENABLED", "WHAT IT IS"}, "\t"))
+			for _, a := range list {
+				fmt.Fprintf(w, "%s\t%t\t%s\n", a.Name, a.Enabled, a.Title)
+			}
+			return w.Flush()
+		},
+	}
+	addName(cmd, &name)
+	out.add(cmd)
+	return cmd
+}

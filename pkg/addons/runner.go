@@ -1,0 +1,214 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package addons
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"minik8s.io/minik8s/pkg/addons/addon"
+)
+
+// Config is what the add-ons of a process need.
+type Config struct {
+	// Watch is the identity that sees which add-ons are enabled.
+	Watch *rest.Config
+	// ClientFor returns the identity of an add-on.
+	ClientFor func(a addon.Addon) (*rest.Config, error)
+	// Identity tells this process from others that run the same add-ons; the process that takes the place of a killed one has
+	// its identity, and so need not wait until the other's lease has ended.
+	Identity string
+	// Machine is what an add-on has of the machine; the zero value by default.
+	Machine func(a addon.Addon) (addon.Machine, error)
+	// Addons are those that run when they are enabled; default all of List.
+	Addons []addon.Addon
+}
+
+// Runner runs the add-ons that are enabled in a cluster.
+type Runner struct {
+	cfg         Config
+	definitions cache.SharedIndexInformer
+}
+
+// NewRunner returns a Runner. It does not need the API server yet.
+func NewRunner(c Config) (*Runner, error) {
+	if c.Addons == nil {
+		c.Addons = List()
+	}
+	if c.Machine == nil {
+		c.Machine = func(addon.Addon) (addon.Machine, error) { return addon.Machine{}, nil }
+	}
+	client, err := metadata.NewForConfig(plain(c.Watch))
+	if err != nil {
+		return nil, fmt.Errorf("making the client that watches definitions: %w", err)
+	}
+	labelled := func(o *metav1.ListOptions) { o.LabelSelector = Label }
+	return &Runner{
+		cfg:         c,
+		definitions: metadatainformer.NewFilteredMetadataInformer(client, definitionsResource, metav1.NamespaceAll, 0, nil, labelled).Informer(),
+	}, nil
+}
+
+// plain returns a copy of config for kinds that have no protobuf; clients choose that themselves for those that have.
+func plain(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = "", ""
+	config.WarningHandler = rest.NoWarnings{}
+	if config.QPS == 0 {
+		config.QPS = -1 // the server's priority and fairness does that
+	}
+	return config
+}
+
+// Start runs each add-on from when it is enabled until it is disabled or ctx ends. An add-on that fails is started again, and
+// does not end the others.
+func (r *Runner) Start(ctx context.Context) error {
+	changed := make(chan struct{}, 1)
+	poke := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	if _, err := r.definitions.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { poke() }, UpdateFunc: func(any, any) { poke() }, DeleteFunc: func(any) { poke() },
+	}); err != nil {
+		return fmt.Errorf("watching definitions: %w", err)
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	running.Go(func() { r.definitions.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), r.definitions.HasSynced) {
+		return nil
+	}
+	stops := map[string]context.CancelFunc{}
+	for {
+		there := sets.New(r.definitions.GetStore().ListKeys()...)
+		for _, a := range r.cfg.Addons {
+			enabled, stop := there.HasAll(a.Definitions...), stops[a.Name]
+			switch {
+			case enabled && stop == nil:
+				ctx, stop := context.WithCancel(ctx)
+				stops[a.Name] = stop
+				running.Go(func() { r.keep(ctx, a) })
+			case !enabled && stop != nil:
+				stop()
+				delete(stops, a.Name)
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// keep runs an add-on until ctx ends.
+func (r *Runner) keep(ctx context.Context, a addon.Addon) {
+	logger := klog.FromContext(ctx).WithValues("addon", a.Name)
+	logger.Info("An add-on is enabled")
+	defer logger.Info("An add-on has ended")
+	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 10, Cap: 30 * time.Second}
+	for ctx.Err() == nil {
+		err := r.run(ctx, logger, a)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			err = errors.New("it ended by itself")
+		}
+		logger.Error(err, "An add-on failed and is started again")
+		select {
+		case <-time.After(backoff.Step()):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Lease durations: a process that takes over waits for the first, and what leads writes every third of them.
+const (
+	leaseDuration = time.Minute
+	renewDeadline = 40 * time.Second
+	retryPeriod   = 15 * time.Second
+)
+
+// run runs an add-on once.
+func (r *Runner) run(ctx context.Context, logger logr.Logger, a addon.Addon) error {
+	config, err := r.cfg.ClientFor(a)
+	if err != nil {
+		return err
+	}
+	config = plain(config)
+	machine, err := r.cfg.Machine(a)
+	if err != nil {
+		return err
+	}
+	if machine.Docker != nil {
+		defer machine.Docker.Close()
+	}
+	mgr, err := newManager(config, logger, a, r.cfg.Identity)
+	if err != nil {
+		return err
+	}
+	if err := a.Setup(ctx, addon.Env{Manager: mgr, Machine: machine}); err != nil {
+		return fmt.Errorf("setting up: %w", err)
+	}
+	return mgr.Start(ctx)
+}
+
+func newManager(config *rest.Config, logger logr.Logger, a addon.Addon, identity string) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, a.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("making its types known: %w", err)
+		}
+	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	lease, duration, renew, retry := leaseOf(a), leaseDuration, renewDeadline, retryPeriod
+	mgr, err := ctrl.NewManager(config, manager.Options{
+		Scheme: scheme, Logger: logger,
+		Metrics:                metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress: "0",
+		LeaderElection:         true,
+		LeaderElectionResourceLockInterface: &resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Namespace: lease.Namespace, Name: lease.Name}, Client: clients.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+		},
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &duration, RenewDeadline: &renew, RetryPeriod: &retry,
+		// It is set up again when it was disabled and enabled, or failed.
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), Logger: logger},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making a manager: %w", err)
+	}
+	return mgr, nil
+}

@@ -1,0 +1,106 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+
+	"minik8s.io/minik8s/pkg/addons"
+	"minik8s.io/minik8s/pkg/addons/addon"
+	"minik8s.io/minik8s/pkg/apis/useragent"
+	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
+	"minik8s.io/minik8s/pkg/kubelet/container/docker"
+)
+
+// hostsFile has the machine's host names.
+const hostsFile = "/etc/hosts"
+
+// buildAddons makes what runs the add-ons that are enabled.
+func (r *runner) buildAddons() (func(context.Context) error, error) {
+	watch, err := r.credentials.Client(policy.AddonsUser)
+	if err != nil {
+		return nil, err
+	}
+	watch.UserAgent = useragent.Of("minik8s-addons")
+	runner, err := addons.NewRunner(addons.Config{
+		Watch: watch, Machine: r.machineFor, Identity: "minik8s-" + r.config.Name,
+		ClientFor: func(a addon.Addon) (*rest.Config, error) {
+			config, err := r.credentials.Client(addons.User(a))
+			if err != nil {
+				return nil, err
+			}
+			config.UserAgent = useragent.Of("minik8s-" + a.Name)
+			return config, nil
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building what runs add-ons: %w", err)
+	}
+	return runner.Start, nil
+}
+
+// machineFor is what an add-on has of the machine.
+func (r *runner) machineFor(a addon.Addon) (addon.Machine, error) {
+	c := r.config
+	m := addon.Machine{Cluster: c.Name, Dir: filepath.Join(c.DataDir, "addons", a.Name), HostsFile: hostsFile}
+	if c.NodeCount() == 0 {
+		return m, nil
+	}
+	engine, err := docker.Dial(c.Kubelet.DockerHost, dockerTLS(c))
+	if err != nil {
+		return addon.Machine{}, err
+	}
+	m.Address, m.Docker = r.primaryIP(), engine
+	return m, nil
+}
+
+// installer enables and disables add-ons in a cluster.
+func installer(c Config) (*addons.Installer, error) {
+	config, err := Admin(c)
+	if err != nil {
+		return nil, err
+	}
+	return addons.NewInstaller(config)
+}
+
+// Enable enables an add-on in a cluster, and waits until it runs.
+func Enable(ctx context.Context, c Config, a addon.Addon) error {
+	i, err := installer(c)
+	if err != nil {
+		return err
+	}
+	return i.Enable(ctx, a)
+}
+
+// Disable disables an add-on in a cluster, with all objects of its kinds, and waits until these are gone.
+func Disable(ctx context.Context, c Config, a addon.Addon) error {
+	i, err := installer(c)
+	if err != nil {
+		return err
+	}
+	return i.Disable(ctx, a)
+}
+
+// EnabledAddons returns the names of the add-ons that are enabled in a cluster.
+func EnabledAddons(ctx context.Context, c Config) ([]string, error) {
+	i, err := installer(c)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, a := range addons.List() {
+		enabled, err := i.Enabled(ctx, a)
+		if err != nil {
+			return nil, fmt.Errorf("looking for add-on %q: %w", a.Name, err)
+		}
+		if enabled {
+			names = append(names, a.Name)
+		}
+	}
+	return names, nil
+}
