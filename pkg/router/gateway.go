@@ -5,15 +5,10 @@ package router
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -36,82 +31,23 @@ func kind(resource string) client.Object {
 	}[resource]
 }
 
-// definitionsTime is for how long a definition that is not served is looked at again and again: it has to be accepted first.
-const definitionsTime = time.Minute
-
-// installed knows which kinds of the Gateway API the API server has. The zero value knows none.
-type installed struct {
-	client discovery.DiscoveryInterface
-	// defined are the definitions that there were when somebody last asked what is served of them.
-	defined string
-	since   time.Time
-	served  []string
-}
-
-// look finds out what is served, if the definitions are not those of last time or are still on their way. again says that they are.
-func (i *installed) look(definitions []any) (again bool, err error) {
-	var names, versions []string
-	for _, d := range definitions {
-		d := d.(*metav1.PartialObjectMetadata)
-		if name, ok := strings.CutSuffix(d.Name, "."+gatewayv1.GroupName); ok {
-			names, versions = append(names, name), append(versions, d.Name+"@"+d.ResourceVersion)
-		}
-	}
-	slices.Sort(versions)
-	defined := strings.Join(versions, " ")
-	if defined != i.defined {
-		i.defined, i.since = defined, time.Now()
-	} else if time.Since(i.since) > definitionsTime || i.all(names) {
-		return false, nil
-	}
-	if len(names) == 0 {
-		i.served = nil
-		return false, nil
-	}
-	list, err := i.client.ServerResourcesForGroupVersion(gatewayv1.GroupVersion.String())
-	if apierrors.IsNotFound(err) {
-		i.served = nil
-		return true, nil
-	}
-	if err != nil {
-		i.defined = "" // ask again
-		return true, fmt.Errorf("finding out which kinds of the Gateway API there are: %w", err)
-	}
-	i.served = nil
-	for _, r := range list.APIResources {
-		i.served = append(i.served, r.Name)
-	}
-	return !i.all(names), nil
-}
-
-// all tells whether those of some names are served that the router reads.
-func (i *installed) all(names []string) bool {
-	return !slices.ContainsFunc(names, func(n string) bool { return kind(n) != nil && !slices.Contains(i.served, n) })
-}
-
-// kinds are those that are served, nil if one is missing without which there is no point.
-func (i *installed) kinds() []string {
+// gatewayKinds are those that are served, nil if one is missing without which there is no point.
+func gatewayKinds(served []string) []string {
 	for _, k := range neededKinds {
-		if !slices.Contains(i.served, k) {
+		if !slices.Contains(served, k) {
 			return nil
 		}
 	}
-	return append(slices.Clone(neededKinds), slices.DeleteFunc(slices.Clone(optionalKinds), func(k string) bool { return !slices.Contains(i.served, k) })...)
+	return append(slices.Clone(neededKinds), slices.DeleteFunc(slices.Clone(optionalKinds), func(k string) bool { return !slices.Contains(served, k) })...)
 }
 
 // gatewayObjects watches the Gateway API as far as it is installed, and used. ready says that in has what there is.
 func (r *Router) gatewayObjects(ctx context.Context) (in gateway.Input, used, ready bool, err error) {
-	if !r.watch.definitions.HasSynced() {
-		return in, false, false, nil
-	}
-	again, err := r.look(r.watch.definitions.GetStore().List())
-	if again {
-		time.AfterFunc(time.Second, r.watch.poke)
-	}
-	if err != nil {
+	known, err := r.look(&r.gatewayAPI)
+	if err != nil || !known {
 		return in, false, false, err
 	}
-	kinds := r.kinds()
+	kinds := gatewayKinds(r.gatewayAPI.served)
 	// What is not there any more, or not used, is not watched.
 	var unused []client.Object
 	defer func() {

@@ -5,6 +5,7 @@ package router
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // served is an API server that has some resources of the Gateway API, or fails.
@@ -45,7 +47,7 @@ func TestInstalled(t *testing.T) {
 	const group = ".gateway.networking.k8s.io"
 	all := defined("gatewayclasses"+group, "gateways"+group, "httproutes"+group, "things.example.com")
 	s := &served{}
-	i := installed{client: s}
+	i := installed{client: s, group: schema.GroupVersion(gatewayv1.GroupVersion), read: slices.Concat(neededKinds, optionalKinds)}
 	for _, step := range []struct {
 		name        string
 		definitions []any
@@ -69,7 +71,7 @@ func TestInstalled(t *testing.T) {
 		if again != step.again || (err != nil) != (step.err != nil && !apierrors.IsNotFound(step.err) && again) {
 			t.Errorf("%s: again %v, %v", step.name, again, err)
 		}
-		if diff := cmp.Diff(step.kinds, i.kinds()); diff != "" || s.asked != step.asked {
+		if diff := cmp.Diff(step.kinds, gatewayKinds(i.served)); diff != "" || s.asked != step.asked {
 			t.Errorf("%s: asked %d times, kinds (-want +got):\n%s", step.name, s.asked, diff)
 		}
 	}

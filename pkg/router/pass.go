@@ -5,6 +5,7 @@ package router
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 
@@ -46,7 +47,11 @@ func (r *Router) pass(ctx context.Context) error {
 	if gatewaysReady {
 		r.gatewaysUsed = gatewaysUsed
 	}
-	objects, ready, err := r.objects(ctx, used || gatewaysUsed || r.gatewaysUsed)
+	names, namesReady, namesErr := r.dnsObjects(ctx)
+	if namesReady {
+		r.dnsUsed = len(names) > 0
+	}
+	objects, ready, err := r.objects(ctx, used || gatewaysUsed || r.gatewaysUsed || r.dnsUsed)
 	if err != nil || !ready {
 		return err
 	}
@@ -60,6 +65,10 @@ func (r *Router) pass(ctx context.Context) error {
 	}
 	in.Resolver = resolve.New(objects, &r.keys)
 	served := ingress.Translate(in)
+	if namesReady {
+		r.translateDNS(names, in.Limits, in.Resolver)
+	}
+	served.Contents = served.With(r.named.Contents)
 	if gatewaysReady {
 		gateways.Resolver = in.Resolver
 		r.completeGateways(&gateways, in.Limits, served.Ports)
@@ -68,15 +77,18 @@ func (r *Router) pass(ctx context.Context) error {
 	if err := r.take(r.attached.Addresses()); err != nil {
 		klog.FromContext(ctx).Error(err, "Addresses of Gateways cannot be had") // their ports will fail, and say so
 	}
-	// Gateways that cannot be read now are served as they were, and keep no Ingress waiting.
+	// Gateways and Dns objects that cannot be read now are served as they were, and keep no Ingress waiting.
 	failed := r.serve(ctx, table.Build(served.With(r.attached.Contents)))
 	changed := ingressStatuses(served.Served, r.Address, failed[in.HTTP] != nil)
 	if gatewaysReady {
 		changed = append(changed, r.attached.Statuses(failed)...)
 	}
+	if namesReady {
+		changed = append(changed, r.named.Statuses(failed)...)
+	}
 	r.reporter.report(changed)
-	r.told.tell(r.Recorder, ingressProblems(served, in, failed))
-	return gatewaysErr
+	r.told.tell(r.Recorder, append(ingressProblems(served, in, failed), dnsProblems(r.named, failed)...))
+	return errors.Join(gatewaysErr, namesErr)
 }
 
 // namespaces are the labels of all namespaces. They are watched only if Gateways are used, and then already.

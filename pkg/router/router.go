@@ -1,12 +1,12 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package router serves HTTP by the Ingresses and Gateways of the cluster: it is this project's ingress controller, controller of
-// the Gateway API and proxy in one. Objects are watched (watch.go) and translated into one table of routes (internal/ingress,
-// internal/gateway, internal/table); requests are answered by the table alone (internal/serve); what came of an object is
-// written into its status (report.go). Touch this package for what is watched and when.
+// Package router serves HTTP by the Ingresses, Gateways and Dns objects of the cluster: it is this project's ingress controller,
+// controller of the Gateway API and proxy in one. Objects are watched (watch.go) and translated into one table of routes
+// (internal/ingress, internal/gateway, internal/dns, internal/table); requests are answered by the table alone (internal/serve);
+// what came of an object is written into its status (report.go). Touch this package for what is watched and when.
 //
-// A cluster that has no Ingress and no Gateway pays for a watch of Ingresses, of their classes, and of the names of custom
+// A cluster that has none of them pays for a watch of Ingresses, of their classes, and of the names of custom
 // resources: all else is watched when somebody needs it, and ports are opened when somebody asks for them.
 package router
 
@@ -14,10 +14,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"minik8s.io/minik8s/pkg/addons/apis/networking/v1alpha1"
+	"minik8s.io/minik8s/pkg/router/internal/dns"
 	"minik8s.io/minik8s/pkg/router/internal/gateway"
 	"minik8s.io/minik8s/pkg/router/internal/resolve"
 	"minik8s.io/minik8s/pkg/router/internal/serve"
@@ -37,10 +42,13 @@ type Router struct {
 	server   *serve.Server
 	keys     resolve.KeyPairs
 	told     told
-	installed
-	// attached are the Gateways as they were last read.
+	// gatewayAPI and dnsAPI say which kinds there are.
+	gatewayAPI, dnsAPI installed
+	// attached are the Gateways as they were last read, and named the Dns objects.
 	attached     *gateway.Output
 	gatewaysUsed bool
+	named        *dns.Output
+	dnsUsed      bool
 	addresses    addresses
 }
 
@@ -57,7 +65,11 @@ func New(c Config) (*Router, error) {
 	if err != nil {
 		return nil, fmt.Errorf("router: %w", err)
 	}
-	return &Router{Config: c, watch: w, reporter: newReporter(w.client, w.poke), told: told{}, installed: installed{client: d}, attached: &gateway.Output{}}, nil
+	return &Router{
+		Config: c, watch: w, reporter: newReporter(w.client, w.poke), told: told{}, attached: &gateway.Output{}, named: &dns.Output{},
+		gatewayAPI: installed{client: d, group: schema.GroupVersion(gatewayv1.GroupVersion), read: slices.Concat(neededKinds, optionalKinds)},
+		dnsAPI:     installed{client: d, group: v1alpha1.GroupVersion, read: []string{v1alpha1.Resource.Resource}},
+	}, nil
 }
 
 // Start works until ctx ends, and has closed its ports when it returns.

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"minik8s.io/minik8s/pkg/addons/apis/networking/v1alpha1"
 	"minik8s.io/minik8s/pkg/router/internal/resolve"
 )
 
@@ -50,7 +51,7 @@ var clusterScoped = map[string]bool{"Namespace": true, "IngressClass": true, "Ga
 // newScheme has the kinds that the router reads.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, gatewayv1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, gatewayv1.Install, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -66,9 +67,13 @@ func mapper(scheme *runtime.Scheme) meta.RESTMapper {
 		if clusterScoped[gvk.Kind] {
 			scope = meta.RESTScopeRoot
 		}
-		if gvk.Kind == "Gateway" { // whose plural nobody guesses
+		switch gvk.Kind { // whose plural nobody guesses
+		case "Gateway":
 			resource := gvk.GroupVersion().WithResource("gateways")
 			m.AddSpecific(gvk, resource, resource.GroupVersion().WithResource("gateway"), scope)
+			continue
+		case "Dns":
+			m.AddSpecific(gvk, v1alpha1.Resource, v1alpha1.Resource, scope)
 			continue
 		}
 		m.Add(gvk, scope)

@@ -81,7 +81,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, route *table.Route
 		x.fail(w, http.StatusInternalServerError)
 		return
 	case len(x.chosen.Backend.Endpoints) == 0:
-		x.fail(w, http.StatusServiceUnavailable)
+		x.unavailable(w)
 		return
 	}
 	x.forward(w)
@@ -99,6 +99,17 @@ func (x *exchange) finish(answer http.Header) {
 func (x *exchange) fail(w http.ResponseWriter, code int) {
 	x.finish(w.Header())
 	answer(w, code)
+}
+
+// unavailable answers for a backend that has no endpoint.
+func (x *exchange) unavailable(w http.ResponseWriter) {
+	text := x.chosen.Backend.Absent
+	if text == "" {
+		x.fail(w, http.StatusServiceUnavailable)
+		return
+	}
+	x.finish(w.Header())
+	http.Error(w, text, http.StatusServiceUnavailable)
 }
 
 func (x *exchange) forward(w http.ResponseWriter) {

@@ -59,6 +59,8 @@ type Backend struct {
 	Protocol AppProtocol
 	// Endpoints are host:port of those that are ready.
 	Endpoints []string
+	// Absent is what clients are told if there are no endpoints because what the route names is not there; "": nothing in particular.
+	Absent string
 	// TLS is how it is spoken to by TLS; nil: it is not.
 	TLS *BackendTLS
 

@@ -66,6 +66,9 @@ func (c *PathChange) Of(path, matched string) string {
 	if !ok {
 		return path // it matched in its unescaped form only
 	}
+	if rest != "" && rest[0] != '/' {
+		rest = "/" + rest // what follows is an escaped slash
+	}
 	changed := strings.TrimRight(*c.Prefix, "/") + rest
 	if changed == "" {
 		return "/"

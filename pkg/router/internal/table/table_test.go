@@ -225,6 +225,7 @@ func TestRedirect_Location(t *testing.T) {
 		{"prefix away", "http://a.com/x/y", "/x/", "http", 80, Redirect{Path: path("", "/")}, "http://a.com/y"},
 		{"all of it away", "http://a.com/x", "/x", "http", 80, Redirect{Path: path("", "/")}, "http://a.com/"},
 		{"prefix in front", "http://a.com/x", "/", "http", 80, Redirect{Path: path("", "/z")}, "http://a.com/z/x"},
+		{"escaped slash behind the prefix", "http://a.com/x%2Fb", "/x", "http", 80, Redirect{Path: path("", "/")}, "http://a.com/%2Fb"},
 		{"escaped", "http://a.com/x/a%2Fb", "/x", "http", 80, Redirect{Path: path("", "/z")}, "http://a.com/z/a%2Fb"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
