@@ -25,15 +25,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"minik8s.io/minik8s/pkg/apis/useragent"
 	"minik8s.io/minik8s/pkg/dns"
 	"minik8s.io/minik8s/pkg/network/namespace"
 )
@@ -89,8 +92,14 @@ func (n *node) serveDNS(client kubernetes.Interface, shared informers.SharedInfo
 	if machine, err := parseRanges(n.config.Networking.NodeSubnet); err == nil {
 		allowed = append(allowed, machine...) // by an address of it the machine asks its further nodes
 	}
+	watcher := rest.CopyConfig(n.proxy)
+	watcher.UserAgent = useragent.Of("coredns")
+	names, err := dynamic.NewForConfig(watcher)
+	if err != nil {
+		return nil, fmt.Errorf("making a client of Dns objects: %w", err)
+	}
 	config := dns.Config{
-		ClusterDomain: n.config.Networking.DNSDomain, ServiceIPs: []netip.Addr{n.dnsIP}, Client: client, Informers: shared,
+		ClusterDomain: n.config.Networking.DNSDomain, ServiceIPs: []netip.Addr{n.dnsIP}, Client: client, Dynamic: names, Informers: shared,
 		PodCIDRs: pods, AllowFrom: allowed, Metrics: n.metrics,
 	}
 	broadcaster := record.NewBroadcaster()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/miekg/dns"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
@@ -38,6 +39,8 @@ type Config struct {
 	ServiceIPs []netip.Addr
 	// Client watches the Corefile, and pods if that says "pods verified".
 	Client kubernetes.Interface
+	// Dynamic watches Dns objects (networking.minik8s.io), whose names are answered while they are defined. Default: nobody does.
+	Dynamic dynamic.Interface
 	// Informers supplies Services, EndpointSlices, Namespaces and Nodes. New asks for the informers, the caller starts the
 	// factory after New.
 	Informers informers.SharedInformerFactory

@@ -36,11 +36,14 @@ type watcher struct {
 	trigger    chan struct{}
 	// verifies are requests to watch pods, or to end that.
 	verifies chan bool
+	// named is closed when it is known which Dns objects there are.
+	named chan struct{}
 
 	mu              sync.Mutex
 	dirty           map[index.Key]bool // guarded by mu
 	dirtyNamespaces bool               // guarded by mu
 	dirtyPods       bool               // guarded by mu
+	dirtyHosts      bool               // guarded by mu
 	// byService finds the slices of a service. Informers refuse new indexers once they run, and ours may be running
 	// for somebody else already.
 	byService map[index.Key]map[string]*discoveryv1.EndpointSlice // guarded by mu
@@ -48,6 +51,8 @@ type watcher struct {
 	holder map[index.Key]index.Key // guarded by mu
 	// pods is nil unless pods are verified.
 	pods cache.Store // guarded by mu
+	// dns has the Dns objects; nil unless they are defined.
+	dns cache.Store // guarded by mu
 	// addrs are the addresses of each node.
 	addrs map[string][]netip.Addr // guarded by mu
 }
@@ -62,6 +67,7 @@ func newWatcher(config Config, target *atomic.Pointer[index.Index], clients *cli
 		serviceL:   config.Informers.Core().V1().Services().Lister(),
 		trigger:    make(chan struct{}, 1),
 		verifies:   make(chan bool, 1),
+		named:      make(chan struct{}),
 		dirty:      map[index.Key]bool{}, dirtyNamespaces: true,
 		byService: map[index.Key]map[string]*discoveryv1.EndpointSlice{},
 		holder:    map[index.Key]index.Key{},
@@ -70,11 +76,12 @@ func newWatcher(config Config, target *atomic.Pointer[index.Index], clients *cli
 }
 
 func (w *watcher) run(ctx context.Context) error {
-	var pods sync.WaitGroup
-	defer pods.Wait()
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pods.Go(func() { w.followPods(ctx) })
+	beside.Go(func() { w.followPods(ctx) })
+	beside.Go(func() { w.followNames(ctx) })
 
 	watches := []struct {
 		informer cache.SharedIndexInformer
@@ -100,6 +107,7 @@ func (w *watcher) run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return nil
 	}
+	w.awaitNames(ctx)
 	for {
 		if err := w.update(); err != nil {
 			klog.FromContext(ctx).Error(err, "Updating the index failed")
@@ -266,7 +274,7 @@ func (w *watcher) update() error {
 	current := w.target.Load()
 	if current == nil {
 		current = index.Empty(uint32(w.config.Clock.Now().Unix()))
-	} else if len(w.dirty) == 0 && !w.dirtyNamespaces && !w.dirtyPods {
+	} else if len(w.dirty) == 0 && !w.dirtyNamespaces && !w.dirtyPods && !w.dirtyHosts {
 		return nil
 	}
 	changes := index.Changes{Services: make(map[index.Key]*index.Service, len(w.dirty))}
@@ -294,9 +302,12 @@ func (w *watcher) update() error {
 	if w.dirtyPods {
 		changes.Pods = podAddrs(w.pods)
 	}
+	if w.dirtyHosts {
+		changes.Hosts = hostsOf(w.dns)
+	}
 	w.target.Store(current.With(changes))
 	clear(w.dirty)
-	w.dirtyNamespaces, w.dirtyPods = false, false
+	w.dirtyNamespaces, w.dirtyPods, w.dirtyHosts = false, false, false
 	return nil
 }
 

@@ -137,11 +137,17 @@ func AddOns() Policy {
 				on("", "pods namespaces nodes", "list watch")),
 			// What says of ClusterNetworkPolicies whether they are supported: the control plane alone, for joined nodes write nothing.
 			clusterRole("system:minik8s:network-policy-status", on("policy.networking.k8s.io", "clusternetworkpolicies/status", "update")),
-			// What serves Ingresses and Gateways. Like every ingress controller it reads the Secrets that they may name; it asks
+			// Cluster DNS answers for the hosts of Dns objects, where they are defined.
+			clusterRole("system:minik8s:dns-names",
+				on("networking.minik8s.io", "dns", "list watch"),
+				named("dns.networking.minik8s.io", on("apiextensions.k8s.io", "customresourcedefinitions", "list watch"))),
+			// What serves Ingresses, Gateways and Dns objects. Like every ingress controller it reads the Secrets that they may name; it asks
 			// for those of type kubernetes.io/tls only, and for ConfigMaps only if a policy or a Gateway names certificates in one.
 			clusterRole("system:minik8s:router",
 				on("networking.k8s.io", "ingresses ingressclasses", "list watch"),
 				on("networking.k8s.io", "ingresses/status", "update"),
+				on("networking.minik8s.io", "dns", "list watch"),
+				on("networking.minik8s.io", "dns/status", "update"),
 				on("", "services secrets configmaps namespaces", "list watch"),
 				on("discovery.k8s.io", "endpointslices", "list watch"),
 				on("apiextensions.k8s.io", "customresourcedefinitions", "list watch"),
@@ -167,6 +173,7 @@ func AddOns() Policy {
 			// Proxy and DNS of a node share one cache, and so one identity.
 			clusterBinding("system:coredns", "system:coredns", user(ServicesUser)),
 			clusterBinding("system:minik8s:services", "system:node-proxier", user(ServicesUser)),
+			clusterBinding("system:minik8s:dns-names", "system:minik8s:dns-names", user(ServicesUser)),
 			clusterBinding("system:minik8s:network-policy", "system:minik8s:network-policy", user(NetworkPolicyUser)),
 			clusterBinding("system:minik8s:network-policy-status", "system:minik8s:network-policy-status", user(NetworkPolicyStatusUser)),
 			clusterBinding("system:minik8s:addons", "system:minik8s:addons", user(AddonsUser)),

@@ -231,6 +231,8 @@ func TestJoinedNodes(t *testing.T) {
 		{"what its proxy and DNS act as", rbacv1.UserKind, ServicesUser, []rbacv1.PolicyRule{
 			on("", "services endpoints pods namespaces", "list watch"), on("", "nodes", read), events(),
 			on("networking.k8s.io", "servicecidrs", "list watch"), on("discovery.k8s.io", "endpointslices", "list watch"),
+			on("networking.minik8s.io", "dns", "list watch"),
+			named("dns.networking.minik8s.io", on("apiextensions.k8s.io", "customresourcedefinitions", "list watch")),
 		}},
 		{"what it enforces policies as", rbacv1.UserKind, NetworkPolicyUser, []rbacv1.PolicyRule{
 			on("networking.k8s.io", "networkpolicies", "list watch"), on("", "pods namespaces nodes", "list watch"),

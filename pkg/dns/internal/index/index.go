@@ -168,6 +168,14 @@ type Index struct {
 	reverse    table[netip.Addr, []Pointer]
 	namespaces map[string]bool
 	pods       map[PodKey]bool
+	hosts      map[string]Host
+}
+
+// Host is a name that a Dns object gives.
+type Host struct {
+	// Namespace is that of the object.
+	Namespace string
+	Addrs     []netip.Addr
 }
 
 // PodKey is a pod's address within its namespace.
@@ -185,9 +193,10 @@ func Empty(serial uint32) *Index {
 type Changes struct {
 	// Services are the entries to set; nil removes.
 	Services map[Key]*Service
-	// Namespaces and Pods, unless nil, replace what there was.
+	// Namespaces, Pods and Hosts, unless nil, replace what there was. Hosts are by their names, fully qualified and in lower case.
 	Namespaces map[string]bool
 	Pods       map[PodKey]bool
+	Hosts      map[string]Host
 }
 
 // With returns the next state. Only the changed services are computed anew.
@@ -199,6 +208,9 @@ func (x *Index) With(c Changes) *Index {
 	}
 	if c.Pods != nil {
 		next.pods = c.Pods
+	}
+	if c.Hosts != nil {
+		next.hosts = c.Hosts
 	}
 	services, reverse := next.services.edit(), next.reverse.edit()
 	for key, s := range c.Services {
@@ -242,3 +254,9 @@ func (x *Index) HasNamespace(name string) bool { return x.namespaces[name] }
 
 // HasPod tells whether a pod in the namespace has the address.
 func (x *Index) HasPod(k PodKey) bool { return x.pods[k] }
+
+// Host returns what a Dns object says of a name, which is fully qualified and in lower case.
+func (x *Index) Host(name string) (Host, bool) {
+	h, ok := x.hosts[name]
+	return h, ok
+}

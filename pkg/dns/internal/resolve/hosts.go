@@ -19,14 +19,7 @@ func fromHosts(h *corefile.Hosts, q message.Question) (message.Reply, bool) {
 	header := dns.RR_Header{Name: q.Name, Rrtype: q.Type, Class: dns.ClassINET, Ttl: h.TTL}
 	switch q.Type {
 	case dns.TypeA, dns.TypeAAAA:
-		for _, a := range addrs {
-			switch {
-			case a.Is4() && q.Type == dns.TypeA:
-				r.Answer = append(r.Answer, &dns.A{Hdr: header, A: a.AsSlice()})
-			case a.Is6() && q.Type == dns.TypeAAAA:
-				r.Answer = append(r.Answer, &dns.AAAA{Hdr: header, AAAA: a.AsSlice()})
-			}
-		}
+		r.Answer = addresses(q, addrs, h.TTL)
 	case dns.TypePTR:
 		addr, _ := answer.ReverseAddr(q.Name)
 		for _, name := range h.Addrs[addr] {

@@ -28,7 +28,7 @@ func table(t *testing.T, text string) *Table {
 		t.Fatal(err)
 	}
 	m := metrics.New()
-	x := index.Empty(1)
+	x := index.Empty(1).With(index.Changes{Hosts: map[string]index.Host{"shop.test.": {Namespace: "a", Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.7")}}}})
 	table := New(servers, Env{
 		Index: func() *index.Index { return x }, NameServers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Clock: clock.RealClock{}, Metrics: m,
 		Background: func(func(context.Context)) {},
@@ -76,6 +76,12 @@ func TestBlock_Resolve(t *testing.T) {
 			qname: "ns.dns.x.org.", qtype: dns.TypeA, want: []string{"ns.dns.x.org. 5 IN A 10.96.0.10"}},
 		{name: "type", text: "rewrite type AAAA A\nkubernetes cluster.local", qname: "ns.dns.cluster.local.", qtype: dns.TypeAAAA,
 			want: []string{"ns.dns.cluster.local. 5 IN A 10.96.0.10"}},
+		{name: "name of a Dns object", text: "kubernetes cluster.local\nforward . 192.0.2.53", qname: "shop.test.", qtype: dns.TypeA, want: []string{"shop.test. 5 IN A 192.0.2.7"}},
+		{name: "name of a Dns object, another type", text: "kubernetes cluster.local\nforward . 192.0.2.53", qname: "shop.test.", qtype: dns.TypeMX},
+		{name: "below the name of a Dns object", text: "kubernetes cluster.local\nforward . 192.0.2.53", qname: "x.shop.test.", qtype: dns.TypeA, waits: true},
+		{name: "name of a Dns object, not for the cluster", text: "forward . 192.0.2.53", qname: "shop.test.", qtype: dns.TypeA, waits: true},
+		{name: "name of a Dns object, of a hidden namespace", text: "kubernetes cluster.local {\nnamespaces b\n}\nforward . 192.0.2.53", qname: "shop.test.", qtype: dns.TypeA, waits: true},
+		{name: "hosts before a Dns object", text: "hosts {\n192.0.2.1 shop.test\n}\nkubernetes cluster.local", qname: "shop.test.", qtype: dns.TypeA, want: []string{"shop.test. 3600 IN A 192.0.2.1"}},
 		{name: "denied", text: "kubernetes cluster.local in-addr.arpa", qname: "1.2.0.192.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError},
 		{name: "reverse, next plugin", text: "kubernetes cluster.local in-addr.arpa {\nfallthrough in-addr.arpa\n}\nforward . 192.0.2.53",
 			qname: "1.2.0.192.in-addr.arpa.", qtype: dns.TypePTR, waits: true},

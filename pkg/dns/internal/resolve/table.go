@@ -160,7 +160,7 @@ func (b *Block) resolve(ctx context.Context, q message.Question, wait bool, dept
 	return b.answer(ctx, q, wait, depth)
 }
 
-// answer goes through the plugins that answer: hosts, kubernetes, and cache before forward. What the cluster knows is not
+// answer goes through the plugins that answer: hosts, kubernetes, with it the names of Dns objects, and cache before forward. What the cluster knows is not
 // cached, for it is at hand, and so that a change is seen at once.
 func (b *Block) answer(ctx context.Context, q message.Question, wait bool, depth int) (message.Reply, error) {
 	if b.Hosts != nil {
@@ -185,6 +185,9 @@ func (b *Block) answer(ctx context.Context, q message.Question, wait bool, depth
 			return r.Reply, nil
 		}
 		return b.follow(ctx, q, r, wait, depth)
+	}
+	if r, ok := b.fromNames(q); ok {
+		return r, nil
 	}
 	return b.outside(ctx, q, wait)
 }
