@@ -11,11 +11,14 @@ import (
 	"strings"
 
 	"minik8s.io/minik8s/pkg/addons/addon"
+	"minik8s.io/minik8s/pkg/addons/dns"
 )
 
 // List returns all add-ons, by name.
 func List() []addon.Addon {
-	return []addon.Addon{}
+	return []addon.Addon{
+		dns.Addon(),
+	}
 }
 
 // Find returns the add-on of a name.

@@ -12,6 +12,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/addons"
 	"minik8s.io/minik8s/pkg/addons/addon"
+	"minik8s.io/minik8s/pkg/addons/dns"
 	"minik8s.io/minik8s/pkg/apis/useragent"
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/kubelet/container/docker"
@@ -19,6 +20,9 @@ import (
 
 // hostsFile has the machine's host names.
 const hostsFile = "/etc/hosts"
+
+// hostNames are those of Dns objects, which a control plane without nodes has, too.
+var hostNames = clearStep{"names in " + hostsFile, stepLimit, func(ctx context.Context, c Config) error { return dns.RemoveHosts(ctx, hostsFile, c.Name) }, false}
 
 // buildAddons makes what runs the add-ons that are enabled.
 func (r *runner) buildAddons() (func(context.Context) error, error) {

@@ -23,14 +23,15 @@ import (
 // cgroups. It can be repeated and does as much as it can; the error tells all that failed. A cluster that has never served
 // has no containers, so that it does not matter then whether the engine answers, nor does it to who abandons the engine.
 func (o *operation) clear(ctx context.Context, c Config, served bool) error {
+	steps := append([]clearStep{hostNames}, o.steps...)
 	// Where no node has run, Docker may not even be there. That the directory is not there proves it only before the
 	// cluster has served: its disk may be away.
 	if _, err := os.Stat(kubeletDir(c)); errors.Is(err, fs.ErrNotExist) && (!served || c.NodeCount() == 0) {
-		return nil
+		steps = steps[:1]
 	}
 	spared := !served || o.abandon
 	var errs []error
-	for _, step := range o.steps {
+	for _, step := range steps {
 		err := step.within(ctx, c)
 		if spared && step.engine && errors.Is(err, container.ErrUnavailable) {
 			continue

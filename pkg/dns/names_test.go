@@ -34,7 +34,15 @@ func dnsObject(name, host string, addresses ...any) *unstructured.Unstructured {
 func TestNames(t *testing.T) {
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		definitions: "CustomResourceDefinitionList", v1alpha1.Resource: "DnsList",
-	}, definition("True"), dnsObject("shop", "Shop.Test", "192.0.2.7", "2001:db8::7"), dnsObject("more", "shop.test", "192.0.2.7"), dnsObject("away", "away.test"))
+	}, definition("True"))
+	objects := client.Resource(v1alpha1.Resource).Namespace("ns")
+	for _, d := range []*unstructured.Unstructured{
+		dnsObject("shop", "Shop.Test", "192.0.2.7", "2001:db8::7"), dnsObject("more", "shop.test", "192.0.2.7"), dnsObject("away", "away.test"),
+	} {
+		if _, err := objects.Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	_, addr := start(t, newClient(t), func(c *Config) { c.Dynamic = client })
 	ask := func(name string, qtype uint16) (int, int) {
 		m := exchange(t, "udp", addr, name, qtype)
@@ -52,7 +60,6 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s %s: %s, %d answers", tc.name, dns.TypeToString[tc.qtype], dns.RcodeToString[rcode], answers)
 		}
 	}
-	objects := client.Resource(v1alpha1.Resource).Namespace("ns")
 	if _, err := objects.Update(t.Context(), dnsObject("away", "away.test", "192.0.2.8"), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
