@@ -93,6 +93,11 @@ e2e-multinode: docker build kubectl images ## several nodes, a machine that join
 bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 	cd hack/tools && GOFLAGS=-trimpath go build -ldflags '-s -w' -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+.PHONY: e2e-slurm
+e2e-slurm: docker build kubectl ## a SlurmJob on Debian's Slurm in a pod; builds its image first, which takes minutes; no part of CI
+	examples/slurm/build
+	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -tags slurm -count=1 -timeout 15m -run TestSlurm ./test/e2e
+
 .PHONY: e2e-upstream
 e2e-upstream: docker build kubectl images test/conformance/bin/kube-apiserver ## that kubectl prints the same on upstream's kube-apiserver and on ours; no part of CI
 	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -tags upstream -count=1 -timeout 15m -run '^TestKubectlLikeUpstream$$' ./test/e2e

@@ -12,6 +12,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/addons/addon"
 	"minik8s.io/minik8s/pkg/addons/dns"
+	"minik8s.io/minik8s/pkg/addons/slurm"
 )
 
 // List returns all add-ons, by name.

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed *
+//go:embed *.yaml
 var files embed.FS
 
 // Get returns the definition of a name.

@@ -1,0 +1,201 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slurm
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1alpha1 "minik8s.io/minik8s/pkg/addons/apis/batch/v1alpha1"
+	"minik8s.io/minik8s/pkg/addons/slurm/internal/login"
+	"minik8s.io/minik8s/pkg/addons/slurm/internal/script"
+)
+
+// directory is where a job's files are, below the user's home; nobody else's are there.
+func directory(job *batchv1alpha1.SlurmJob) string {
+	return fmt.Sprintf(".minik8s/%s.%s.%s", job.Namespace, job.Name, job.UID)
+}
+
+// jobName is what Slurm calls the job: it is found again by it.
+func jobName(job *batchv1alpha1.SlurmJob) string { return "minik8s-" + string(job.UID) }
+
+// runner runs commands on the login node.
+type runner interface {
+	Run(ctx context.Context, command string, stdin io.Reader, limit int) (login.Result, error)
+}
+
+var _ runner = (*login.Connection)(nil)
+
+// host is the login node as one job sees it.
+type host struct {
+	runner
+
+	job *batchv1alpha1.SlurmJob
+}
+
+// kept is how much is kept of what a command of ours writes.
+const kept = 16 << 10
+
+// in runs a command in the job's directory.
+func (h host) in(ctx context.Context, command string, stdin io.Reader, limit int) (login.Result, error) {
+	return h.Run(ctx, "cd "+script.Quote(h.job.Status.Directory)+" || exit 90\n"+command, stdin, limit)
+}
+
+// Files of the compilation: a directory made by who begins it, the shell that does it, what it writes, and its code at the end.
+const (
+	compileScript = ".minik8s-compile.sh"
+	compileBegun  = ".minik8s-compile"
+	compilePid    = ".minik8s-compile-pid"
+	compileOutput = ".minik8s-compile-output"
+	compileCode   = ".minik8s-compile-code"
+	submittedID   = ".minik8s-id"
+)
+
+// upload brings the files. A second time it changes nothing that compilation has made.
+func (h host) upload(ctx context.Context, source *corev1.ConfigMap) error {
+	files := map[string][]byte{script.Script: []byte(script.Batch(jobName(h.job), &h.job.Spec))}
+	if len(h.job.Spec.Compile) > 0 {
+		files[compileScript] = []byte("set -e\n" + strings.Join(h.job.Spec.Compile, "\n") + "\n")
+	}
+	if source != nil {
+		for name, text := range source.Data {
+			files[name] = []byte(text)
+		}
+		maps.Copy(files, source.BinaryData)
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		header := &tar.Header{Name: name, Mode: 0o700, Size: int64(len(files[name])), Typeflag: tar.TypeReg}
+		if err := w.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := w.Write(files[name]); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	dir := script.Quote(h.job.Status.Directory)
+	result, err := h.Run(ctx, "umask 077; mkdir -p "+dir+" && cd "+dir+" && { [ -d "+compileBegun+" ] || tar -x; }", &archive, kept)
+	return explain("copying the source", result, err)
+}
+
+// explain makes an error of what a command says.
+func explain(doing string, r login.Result, err error) error {
+	if err == nil && r.Code == 0 {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("code %d", r.Code)
+	}
+	if said := strings.TrimSpace(r.Stderr); said != "" {
+		return fmt.Errorf("%s: %w: %s", doing, err, said)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// compilation is how far the compile commands are.
+type compilation struct {
+	// code is that of timeout(1), "" while they run.
+	code, output string
+	// age is the time since they began, while they run.
+	age time.Duration
+}
+
+// compile begins the compilation unless it has begun, and looks how far it is. It goes on whoever looks.
+func (h host) compile(ctx context.Context) (compilation, error) {
+	r, err := h.in(ctx, fmt.Sprintf(`if mkdir %[1]s 2>/dev/null; then
+setsid sh -c 'echo $$ >%[2]s; timeout -k 10 %[3]d bash %[4]s >%[5]s 2>&1; echo $? >%[6]s.new; mv %[6]s.new %[6]s' </dev/null >/dev/null 2>&1 &
+fi
+if [ -f %[6]s ]; then cat %[6]s; tail -c %[7]d %[5]s; else echo; echo $(($(date +%%s) - $(stat -c %%Y %[1]s))); fi`,
+		compileBegun, compilePid, h.job.Spec.CompileSeconds, compileScript, compileOutput, compileCode, kept), nil, 2*kept)
+	if err := explain("compiling", r, err); err != nil {
+		return compilation{}, err
+	}
+	c := compilation{}
+	var rest string
+	if c.code, rest, _ = strings.Cut(r.Stdout, "\n"); c.code != "" {
+		c.output = rest
+		return c, nil
+	}
+	seconds, err := strconv.Atoi(strings.TrimSpace(rest))
+	if err != nil {
+		return c, fmt.Errorf("compiling: the login node answers %q", r.Stdout)
+	}
+	c.age = time.Duration(seconds) * time.Second
+	return c, nil
+}
+
+// Codes of the shell that submits.
+const (
+	cannotAsk     = 91
+	cannotSubmit  = 92
+	noSuchCommand = 127
+)
+
+// submit submits the job unless Slurm has it, and returns its id.
+func (h host) submit(ctx context.Context) (login.Result, error) {
+	return h.in(ctx, fmt.Sprintf(`[ ! -s %[1]s ] || { cat %[1]s; exit 0; }
+id=$(squeue --noheader --format=%%A --states=all --name=%[2]s) || exit %[4]d
+[ -n "$id" ] || id=$(sbatch --parsable %[3]s) || exit %[5]d
+printf '%%s\n' "${id%%%%;*}" | head -n 1 >%[1]s.new && mv %[1]s.new %[1]s && cat %[1]s`,
+		submittedID, script.Quote(jobName(h.job)), script.Script, cannotAsk, cannotSubmit), nil, kept)
+}
+
+// look asks Slurm for the job: sacct, which remembers, and if that has no answer the controller, which does for some minutes. False: Slurm
+// does not know the job.
+func (h host) look(ctx context.Context) (script.Job, bool, error) {
+	id := script.Quote(h.job.Status.JobID)
+	r, err := h.Run(ctx, "sacct --jobs="+id+" --parsable2 --noheader --allocations --format="+script.SacctFields, nil, kept)
+	if err != nil {
+		return script.Job{}, false, explain("asking sacct", r, err)
+	}
+	if r.Code == 0 {
+		if j, ok, err := script.Sacct(r.Stdout); err != nil || ok {
+			return j, ok, err
+		}
+	}
+	r, err = h.Run(ctx, "scontrol --oneliner show job "+id, nil, kept)
+	if err == nil && r.Code != 0 && strings.Contains(r.Stderr, "Invalid job id") {
+		return script.Job{}, false, nil
+	}
+	if err := explain("asking scontrol", r, err); err != nil {
+		return script.Job{}, false, err
+	}
+	return script.Scontrol(r.Stdout)
+}
+
+// read returns the end of a file of the job; nothing if there is none.
+func (h host) read(ctx context.Context, name string, limit int) (string, error) {
+	r, err := h.in(ctx, fmt.Sprintf("[ ! -f %[1]s ] || tail -c %[2]d %[1]s", name, limit), nil, limit)
+	return r.Stdout, explain("reading "+name, r, err)
+}
+
+// cancel ends the compilation and the job, if there are any.
+func (h host) cancel(ctx context.Context) error {
+	r, err := h.Run(ctx, fmt.Sprintf(`if cd %s 2>/dev/null && [ -f %s ] && [ ! -f %s ]; then kill -TERM -- -"$(cat %[2]s)" 2>/dev/null; fi
+scancel --name=%[4]s`, script.Quote(h.job.Status.Directory), compilePid, compileCode, script.Quote(jobName(h.job))), nil, kept)
+	if r.Code == noSuchCommand && h.job.Status.JobID == "" {
+		return err // a machine without Slurm has no job of it
+	}
+	return explain("cancelling", r, err)
+}
+
+// clean removes the files.
+func (h host) clean(ctx context.Context) error {
+	r, err := h.Run(ctx, "rm -rf -- "+script.Quote(h.job.Status.Directory)+"; rmdir .minik8s 2>/dev/null; true", nil, kept)
+	return explain("removing the job's files", r, err)
+}

@@ -1,0 +1,264 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package slurm runs SlurmJobs: it copies what they need to the login node of a Slurm cluster, compiles and submits it there, and brings
+// back what becomes of it. What has been done is found in the status or on the login node, so that it goes on wherever it was
+// killed. Touch it to change how jobs get there and back.
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"minik8s.io/minik8s/pkg/addons/addon"
+	batchv1alpha1 "minik8s.io/minik8s/pkg/addons/apis/batch/v1alpha1"
+	"minik8s.io/minik8s/pkg/addons/slurm/internal/login"
+)
+
+// Addon is SlurmJobs.
+func Addon() addon.Addon {
+	return addon.Addon{
+		Name:        "slurm",
+		Title:       "SlurmJob: jobs that a Slurm cluster runs",
+		Definitions: []string{batchv1alpha1.Definition},
+		AddToScheme: batchv1alpha1.AddToScheme,
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{batchv1alpha1.GroupVersion.Group}, Resources: []string{"slurmjobs"}, Verbs: []string{"get", "list", "watch", "update", "patch"}},
+			{APIGroups: []string{batchv1alpha1.GroupVersion.Group}, Resources: []string{"slurmjobs/status", "slurmjobs/finalizers"}, Verbs: []string{"update", "patch"}},
+			// Those that SlurmJobs name, which may be any.
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update"}},
+			{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}},
+		},
+		Setup: Setup,
+	}
+}
+
+// concurrency is how many jobs are worked on at once; each waits for its login node.
+const concurrency = 16
+
+// Setup adds the controller to the manager.
+func Setup(_ context.Context, env addon.Env) error {
+	r := &Reconciler{
+		Client: env.Manager.GetClient(), Live: env.Manager.GetAPIReader(), Events: env.Manager.GetEventRecorder("slurm"),
+		Now: time.Now,
+	}
+	return ctrl.NewControllerManagedBy(env.Manager).For(&batchv1alpha1.SlurmJob{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).Complete(r)
+}
+
+// Reconciler brings SlurmJobs about.
+type Reconciler struct {
+	Client client.Client
+	// Live reads what nobody watches: Secrets and ConfigMaps.
+	Live   client.Reader
+	Events events.EventRecorder
+	Now    func() time.Time
+}
+
+// patience is how long one look at a login node may take.
+const patience = time.Minute
+
+// retry is how soon a login node that cannot be reached is tried again.
+const retry = 15 * time.Second
+
+// Reconcile does the next thing for a job.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took longer than %s", patience))
+	defer cancel()
+	job := &batchv1alpha1.SlurmJob{}
+	if err := r.Client.Get(ctx, request.NamespacedName, job); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if job.DeletionTimestamp != nil {
+		return r.end(ctx, job)
+	}
+	if finished(job) && job.Status.Directory == "" {
+		return ctrl.Result{}, nil
+	}
+	if controllerutil.AddFinalizer(job, batchv1alpha1.Finalizer) {
+		return ctrl.Result{}, ignoreConflict(r.Client.Update(ctx, job)) // its event brings us back
+	}
+	before := job.DeepCopy()
+	after, err := r.advance(ctx, job)
+	if serr := r.writeStatus(ctx, before, job); serr != nil {
+		return ctrl.Result{}, ignoreConflict(serr)
+	}
+	return ctrl.Result{RequeueAfter: after}, err
+}
+
+// ignoreConflict is for writes to an object that has changed: its event brings us back.
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// finished tells whether a job will not change any more.
+func finished(job *batchv1alpha1.SlurmJob) bool {
+	return meta.IsStatusConditionTrue(job.Status.Conditions, batchv1alpha1.Complete) || meta.IsStatusConditionTrue(job.Status.Conditions, batchv1alpha1.Failed)
+}
+
+// writeStatus writes what has changed, and says it by events.
+func (r *Reconciler) writeStatus(ctx context.Context, before, job *batchv1alpha1.SlurmJob) error {
+	if before.Status.Directory == "" && len(job.Status.Conditions) == 0 && job.Status.Directory == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second) // also when the login node took all the time
+	defer cancel()
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, job, patch); err != nil {
+		return err
+	}
+	for _, c := range job.Status.Conditions {
+		was := meta.FindStatusCondition(before.Status.Conditions, c.Type)
+		if was != nil && was.Status == c.Status && was.Reason == c.Reason {
+			continue
+		}
+		kind := corev1.EventTypeNormal
+		if (c.Type == batchv1alpha1.Failed) == (c.Status == metav1.ConditionTrue) {
+			kind = corev1.EventTypeWarning
+		}
+		r.Events.Eventf(job, nil, kind, c.Reason, "Reconciling", "%s", c.Message)
+	}
+	return nil
+}
+
+// set sets a condition.
+func set(job *batchv1alpha1.SlurmJob, kind string, value bool, reason, format string, args ...any) {
+	status := metav1.ConditionFalse
+	if value {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&job.Status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...), ObservedGeneration: job.Generation,
+	})
+}
+
+// fail ends a job that was not to be.
+func (r *Reconciler) fail(job *batchv1alpha1.SlurmJob, reason, format string, args ...any) {
+	set(job, batchv1alpha1.Failed, true, reason, format, args...)
+	now := metav1.NewTime(r.Now())
+	job.Status.CompletionTime = &now
+}
+
+// advance does the next thing, and says after how long to look again.
+func (r *Reconciler) advance(ctx context.Context, job *batchv1alpha1.SlurmJob) (time.Duration, error) {
+	if job.Status.Directory == "" { // noted before anything is there
+		job.Status.Directory = directory(job)
+		set(job, batchv1alpha1.Submitted, false, "Preparing", "the job is not submitted yet")
+		return 0, nil
+	}
+	node, err := r.login(ctx, job)
+	if err != nil {
+		reason, after := "Unreachable", retry
+		if errors.Is(err, login.ErrRefused) {
+			reason, after = "Refused", 4*retry // somebody has to change something
+		}
+		set(job, batchv1alpha1.Reachable, false, reason, "logging in to %s@%s: %v", job.Spec.Login.User, job.Spec.Login.Host, err)
+		return after, nil
+	}
+	defer node.Close()
+	set(job, batchv1alpha1.Reachable, true, "LoggedIn", "%s lets %s in", job.Spec.Login.Host, job.Spec.Login.User)
+	h := host{node, job}
+	switch {
+	case finished(job):
+		if err := h.clean(ctx); err != nil {
+			return retry, nil //nolint:nilerr // what is left is removed later, or with the object
+		}
+		job.Status.Directory = ""
+		return 0, nil
+	case job.Status.JobID == "":
+		return r.submit(ctx, h)
+	}
+	return r.follow(ctx, h)
+}
+
+// login gets in.
+func (r *Reconciler) login(ctx context.Context, job *batchv1alpha1.SlurmJob) (*login.Connection, error) {
+	l := job.Spec.Login
+	var secret corev1.Secret
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: l.SecretName}, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%w: there is no Secret %q", login.ErrRefused, l.SecretName)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range []string{corev1.SSHAuthPrivateKey, "known_hosts"} {
+		if len(secret.Data[key]) == 0 {
+			return nil, fmt.Errorf("%w: Secret %q has no %s", login.ErrRefused, l.SecretName, key)
+		}
+	}
+	address, err := r.serviceAddress(ctx, l.Host)
+	if err != nil {
+		return nil, err
+	}
+	return login.Dial(ctx, login.Config{
+		Host: l.Host, Address: address, Port: int(l.Port), User: l.User,
+		PrivateKey: secret.Data[corev1.SSHAuthPrivateKey], KnownHosts: secret.Data["known_hosts"],
+	})
+}
+
+// serviceAddress is that of a Service whose name in cluster DNS a host is, which the machine of the control plane need not resolve; "" for
+// other hosts.
+func (r *Reconciler) serviceAddress(ctx context.Context, host string) (string, error) {
+	name, rest, _ := strings.Cut(host, ".")
+	namespace, rest, _ := strings.Cut(rest, ".")
+	if rest != "svc" && !strings.HasPrefix(rest, "svc.") {
+		return "", nil
+	}
+	var service corev1.Service
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &service); err != nil {
+		return "", client.IgnoreNotFound(err) // another cluster's, perhaps
+	}
+	if service.Spec.ClusterIP == corev1.ClusterIPNone {
+		return "", nil
+	}
+	return service.Spec.ClusterIP, nil
+}
+
+// end cancels a job that is deleted, and lets its object go once nothing of it is left.
+func (r *Reconciler) end(ctx context.Context, job *batchv1alpha1.SlurmJob) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(job, batchv1alpha1.Finalizer) {
+		return ctrl.Result{}, nil
+	}
+	if job.Status.Directory != "" && job.Annotations[batchv1alpha1.AbandonAnnotation] != "true" {
+		if err := r.cancel(ctx, job); err != nil {
+			before := job.DeepCopy()
+			set(job, batchv1alpha1.Reachable, false, "CannotCancel", "the job cannot be cancelled: %v; the annotation %s=true gives it up",
+				err, batchv1alpha1.AbandonAnnotation)
+			return ctrl.Result{RequeueAfter: retry}, ignoreConflict(r.writeStatus(ctx, before, job))
+		}
+	}
+	controllerutil.RemoveFinalizer(job, batchv1alpha1.Finalizer)
+	return ctrl.Result{}, ignoreConflict(r.Client.Update(ctx, job))
+}
+
+func (r *Reconciler) cancel(ctx context.Context, job *batchv1alpha1.SlurmJob) error {
+	node, err := r.login(ctx, job)
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	h := host{node, job}
+	if err := h.cancel(ctx); err != nil {
+		return err
+	}
+	return h.clean(ctx)
+}

@@ -1,0 +1,276 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slurm
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	batchv1alpha1 "minik8s.io/minik8s/pkg/addons/apis/batch/v1alpha1"
+)
+
+// world is a SlurmJob with the login node that it names.
+type world struct {
+	*Reconciler
+
+	t    *testing.T
+	node *loginNode
+	key  client.ObjectKey
+}
+
+func newWorld(t *testing.T, spec batchv1alpha1.SlurmJobSpec, change ...func(*corev1.Secret)) *world {
+	t.Helper()
+	node := newLoginNode(t)
+	spec.Login = batchv1alpha1.Login{Host: node.host, Port: int32(node.port), User: "u", SecretName: "key"}
+	spec.CompileSeconds, spec.PollSeconds = 20, 1
+	job := &batchv1alpha1.SlurmJob{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "j", UID: "uid", Generation: 1}, Spec: spec}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "key"},
+		Data:       map[string][]byte{corev1.SSHAuthPrivateKey: node.privateKey, "known_hosts": node.knownHosts},
+	}
+	for _, c := range change {
+		c(secret)
+	}
+	source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "source"}, Data: map[string]string{"in.txt": "seven\n"}}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, batchv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(job).WithObjects(job, secret, source).Build()
+	return &world{
+		Reconciler: &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(100), Now: time.Now},
+		t:          t, node: node, key: client.ObjectKeyFromObject(job),
+	}
+}
+
+func (w *world) job() *batchv1alpha1.SlurmJob {
+	w.t.Helper()
+	job := &batchv1alpha1.SlurmJob{}
+	if err := w.Client.Get(w.t.Context(), w.key, job); err != nil {
+		w.t.Fatal(err)
+	}
+	return job
+}
+
+// until reconciles until the job is as wanted.
+func (w *world) until(what string, ok func(*batchv1alpha1.SlurmJob) bool) *batchv1alpha1.SlurmJob {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		result, err := w.Reconcile(ctx, ctrl.Request{NamespacedName: w.key})
+		if err != nil {
+			w.t.Fatalf("waiting for %s: %v", what, err)
+		}
+		job := w.job()
+		if ok(job) {
+			return job
+		}
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("waiting for %s: %+v", what, job.Status)
+		case <-time.After(min(result.RequeueAfter, 50*time.Millisecond)):
+		}
+	}
+}
+
+func is(kind string) func(*batchv1alpha1.SlurmJob) bool {
+	return func(job *batchv1alpha1.SlurmJob) bool { return meta.IsStatusConditionTrue(job.Status.Conditions, kind) }
+}
+
+func because(kind, reason string) func(*batchv1alpha1.SlurmJob) bool {
+	return func(job *batchv1alpha1.SlurmJob) bool {
+		c := meta.FindStatusCondition(job.Status.Conditions, kind)
+		return c != nil && c.Reason == reason
+	}
+}
+
+func cleaned(job *batchv1alpha1.SlurmJob) bool { return job.Status.Directory == "" && finished(job) }
+
+func TestReconciler_Completes(t *testing.T) {
+	t.Parallel()
+	for _, database := range []bool{true, false} {
+		w := newWorld(t, batchv1alpha1.SlurmJobSpec{
+			Source: &batchv1alpha1.Source{ConfigMapName: "source"}, Compile: []string{"tr a-z A-Z <in.txt >out.txt", "echo compiled"},
+			Run: []string{"cat out.txt", "echo careful >&2"},
+		})
+		if !database {
+			w.node.want(t, "nodb", true)
+		}
+		job := w.until("its end", is(batchv1alpha1.Complete))
+		s := job.Status
+		if s.Output != "SEVEN\n" || s.Error != "careful\n" || s.CompileOutput != "compiled\n" || s.State != "COMPLETED" || s.JobID != "100" || s.CompletionTime == nil {
+			t.Errorf("got %+v", s)
+		}
+		var result corev1.ConfigMap
+		if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: s.ResultConfigMapName}, &result); err != nil {
+			t.Fatal(err)
+		}
+		if result.Data["output"] != "SEVEN\n" || !metav1.IsControlledBy(&result, job) {
+			t.Errorf("result %+v", result)
+		}
+		w.until("nothing being left", cleaned)
+		if left := w.node.left(t); left != "" {
+			t.Errorf("left: %s", left)
+		}
+	}
+}
+
+func TestReconciler_Fails(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, reason, message string
+		spec                  batchv1alpha1.SlurmJobSpec
+	}{
+		{"compile", "CompileFailed", "code 3", batchv1alpha1.SlurmJobSpec{Compile: []string{"echo broken", "exit 3"}, Run: []string{"true"}}},
+		{"refused", "Rejected", "invalid partition", batchv1alpha1.SlurmJobSpec{Partition: "none", Run: []string{"true"}}},
+		{"run", "Ended", "FAILED", batchv1alpha1.SlurmJobSpec{Run: []string{"false", "echo no"}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, test.spec)
+			job := w.until("its failure", is(batchv1alpha1.Failed))
+			c := meta.FindStatusCondition(job.Status.Conditions, batchv1alpha1.Failed)
+			if c.Reason != test.reason || !strings.Contains(c.Message, test.message) || strings.Contains(job.Status.Output, "no") {
+				t.Errorf("got %+v", job.Status)
+			}
+			w.until("nothing being left", cleaned)
+			if left := w.node.left(t); left != "" {
+				t.Errorf("left: %s", left)
+			}
+		})
+	}
+}
+
+// What has no answer is done once: sbatch's is lost, and the job is found.
+func TestReconciler_SubmitsOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"true"}})
+	w.node.want(t, "lost", true)
+	w.until("its end", is(batchv1alpha1.Complete))
+	if n := w.node.jobs(t); n != 1 {
+		t.Errorf("Slurm has got %d jobs", n)
+	}
+}
+
+func TestReconciler_WaitsForSlurm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"true"}})
+	w.node.want(t, "away", true)
+	w.until("Slurm being away", because(batchv1alpha1.Submitted, "SlurmAway"))
+	w.node.want(t, "away", false)
+	w.until("its end", is(batchv1alpha1.Complete))
+}
+
+func TestReconciler_SaysWhoIsRefused(t *testing.T) {
+	t.Parallel()
+	other, private := newKey(t)
+	for name, change := range map[string]func(*corev1.Secret){
+		"let":                func(s *corev1.Secret) { s.Data[corev1.SSHAuthPrivateKey] = private },
+		"private key cannot": func(s *corev1.Secret) { s.Data[corev1.SSHAuthPrivateKey] = []byte("no key") },
+		"has no known_hosts": func(s *corev1.Secret) { delete(s.Data, "known_hosts") },
+		"there is no Secret": func(s *corev1.Secret) { s.Name = "other" },
+		"is not in known_hosts": func(s *corev1.Secret) {
+			s.Data["known_hosts"] = []byte("h " + string(ssh.MarshalAuthorizedKey(other.PublicKey())))
+		},
+		"known_hosts cannot": func(s *corev1.Secret) { s.Data["known_hosts"] = []byte("nothing of the kind") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"true"}}, change)
+			job := w.until("being refused", because(batchv1alpha1.Reachable, "Refused"))
+			if c := meta.FindStatusCondition(job.Status.Conditions, batchv1alpha1.Reachable); !strings.Contains(c.Message, name) {
+				t.Errorf("it says %q", c.Message)
+			}
+		})
+	}
+}
+
+// A login node that is a Service of the cluster is found without cluster DNS, and known by its name.
+func TestReconciler_Service(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"true"}})
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "slurm"}, Spec: corev1.ServiceSpec{ClusterIP: w.node.host}}
+	var secret corev1.Secret
+	if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "key"}, &secret); err != nil {
+		t.Fatal(err)
+	}
+	secret.Data["known_hosts"] = []byte(strings.ReplaceAll(string(w.node.knownHosts), w.node.host, "slurm.n.svc"))
+	job := w.job()
+	job.Spec.Login.Host = "slurm.n.svc"
+	if err := errors.Join(w.Client.Create(t.Context(), service), w.Client.Update(t.Context(), &secret), w.Client.Update(t.Context(), job)); err != nil {
+		t.Fatal(err)
+	}
+	w.until("its end", is(batchv1alpha1.Complete))
+}
+
+func TestReconciler_Deletes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		spec batchv1alpha1.SlurmJobSpec
+		when func(*batchv1alpha1.SlurmJob) bool
+	}{
+		{"while it runs", batchv1alpha1.SlurmJobSpec{Run: []string{"sleep 1000"}}, func(job *batchv1alpha1.SlurmJob) bool { return job.Status.State == "RUNNING" }},
+		{"while it is compiled", batchv1alpha1.SlurmJobSpec{Compile: []string{"sleep 1000"}, Run: []string{"true"}}, because(batchv1alpha1.Submitted, "Compiling")},
+		{"at its end", batchv1alpha1.SlurmJobSpec{Run: []string{"true"}}, is(batchv1alpha1.Complete)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, test.spec)
+			job := w.until("its time", test.when)
+			if err := w.Client.Delete(t.Context(), job); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: w.key}); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Client.Get(t.Context(), w.key, job); !apierrors.IsNotFound(err) {
+				t.Errorf("it is still there: %v, %+v", err, job)
+			}
+			if left := w.node.left(t); left != "" {
+				t.Errorf("left: %s", left)
+			}
+		})
+	}
+}
+
+// A login node that is gone keeps the object, until its user gives it up.
+func TestReconciler_Abandons(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"sleep 2"}})
+	job := w.until("its time", func(job *batchv1alpha1.SlurmJob) bool { return job.Status.JobID != "" })
+	_ = w.node.listener.Close()
+	if err := w.Client.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	job = w.until("not being cancelled", because(batchv1alpha1.Reachable, "CannotCancel"))
+	job.Annotations = map[string]string{batchv1alpha1.AbandonAnnotation: "true"}
+	if err := w.Client.Update(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: w.key}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Client.Get(t.Context(), w.key, job); !apierrors.IsNotFound(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+}

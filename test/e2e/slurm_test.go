@@ -1,0 +1,61 @@
+//go:build slurm
+
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSlurm runs docs/slurm.md with the Slurm cluster of examples/slurm, and then a job that is cancelled while it runs, and one that fails
+// while minik8s is killed.
+func TestSlurm(t *testing.T) {
+	k := up(t, newCluster(t, "slurm"))
+	k.runPage(t, filepath.Join(suite.root, "docs", "slurm.md"))
+
+	if r, err := k.Run(t.Context(), "enable", "slurm"); err != nil || r.Code != 0 {
+		t.Fatalf("%v, %s", err, r)
+	}
+	apply := func(name, run string) {
+		manifest := `{apiVersion: batch.minik8s.io/v1alpha1, kind: SlurmJob, metadata: {name: ` + name + `}, spec: {run: ["` + run + `"], pollSeconds: 1,
+			login: {host: slurm.default.svc, user: user, secretName: slurm-login}}}`
+		file := filepath.Join(t.TempDir(), "job.yaml")
+		if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k.kubectl(t, "apply", "-f", file)
+	}
+	state := func(name, want string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			r, err := k.run(ctx, "get", "slurmjob", name, "-o", "jsonpath={.status.state} {.status.exitCode}")
+			if err != nil || !strings.Contains(r.Stdout, want) {
+				return errors.Join(err, errors.New(r.String()))
+			}
+			return nil
+		}
+	}
+	apply("long", "sleep 1000")
+	eventually(t, time.Minute, "a job that runs", state("long", "RUNNING"))
+	k.kubectl(t, "delete", "slurmjob", "long", "--timeout=30s")
+	eventually(t, time.Minute, "a queue without it", func(ctx context.Context) error {
+		r, err := k.run(ctx, "exec", "slurm", "--", "sh", "-c", "squeue --noheader; ls -A /home/user/.minik8s 2>/dev/null; true")
+		if err != nil || strings.TrimSpace(r.Stdout) != "" {
+			return errors.Join(err, errors.New(r.String()))
+		}
+		return nil
+	})
+
+	apply("broken", "sleep 5; exit 7")
+	eventually(t, time.Minute, "a job that runs", state("broken", "RUNNING"))
+	kill(t, k)
+	k = up(t, k.Cluster)
+	eventually(t, time.Minute, "the job's failure", state("broken", "FAILED 7:0"))
+}

@@ -1,0 +1,241 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package addons tests that add-ons come and go: each of the list, with a real API server and the rights that it has then.
+package addons
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"minik8s.io/minik8s/pkg/addons"
+	"minik8s.io/minik8s/pkg/addons/addon"
+	"minik8s.io/minik8s/pkg/addons/definitions"
+	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
+	"minik8s.io/minik8s/test/integration/framework"
+)
+
+var cluster *framework.Cluster
+
+func TestMain(m *testing.M) {
+	os.Exit(framework.Main(m, framework.Options{}, func(c *framework.Cluster) error { cluster = c; return nil }))
+}
+
+// patience is how long something of an add-on may take here.
+const patience = time.Minute
+
+// run runs add-ons as the process of a cluster does, until stop is called.
+func run(t *testing.T, all []addon.Addon) (stop func()) {
+	t.Helper()
+	r, err := addons.NewRunner(addons.Config{
+		Watch: cluster.User(policy.AddonsUser), Identity: "test", Addons: all,
+		ClientFor: func(a addon.Addon) (*rest.Config, error) { return cluster.User(addons.User(a)), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Start(ctx) }()
+	var once atomic.Bool
+	stop = func() {
+		if !once.CompareAndSwap(false, true) {
+			return
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Start: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func newInstaller(t *testing.T) *addons.Installer {
+	t.Helper()
+	i, err := addons.NewInstaller(cluster.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func newClient(t *testing.T) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(cluster.Admin(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// left names what there is of an add-on.
+func left(t *testing.T, a addon.Addon) []string {
+	t.Helper()
+	c := newClient(t)
+	var found []string
+	for _, list := range []client.ObjectList{
+		&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{},
+		&apiextensionsv1.CustomResourceDefinitionList{}, &coordinationv1.LeaseList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceList{},
+	} {
+		if err := c.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		objects, err := meta.ExtractList(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects {
+			m := o.(client.Object)
+			if m.GetLabels()[addons.Label] == a.Name || strings.Contains(m.GetName(), "addon:"+a.Name) || m.GetName() == "minik8s-addon-"+a.Name {
+				found = append(found, fmt.Sprintf("%T %s", o, m.GetName()))
+			}
+		}
+	}
+	return found
+}
+
+// Every add-on can be enabled, twice, disabled, and enabled again; nothing of it stays.
+func TestAddons(t *testing.T) {
+	run(t, nil)
+	i := newInstaller(t)
+	for _, a := range addons.List() {
+		t.Run(a.Name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			for range 2 {
+				for range 2 {
+					if err := i.Enable(ctx, a); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if enabled, err := i.Enabled(ctx, a); err != nil || !enabled {
+					t.Errorf("enabled: %t, %v", enabled, err)
+				}
+				if err := i.Disable(ctx, a); err != nil {
+					t.Fatal(err)
+				}
+				if enabled, err := i.Enabled(ctx, a); err != nil || enabled {
+					t.Errorf("enabled after it was disabled: %t, %v", enabled, err)
+				}
+				if found := left(t, a); len(found) > 0 {
+					t.Errorf("left: %q", found)
+				}
+			}
+			if err := i.Disable(ctx, a); err != nil {
+				t.Errorf("disabling what is not enabled: %v", err)
+			}
+		})
+	}
+}
+
+// Kinds of an add-on look like those of Kubernetes: kubectl explains each field, lists columns, knows the status from the spec, and
+// "kubectl get minik8s" has them all.
+func TestDefinitions(t *testing.T) {
+	for _, a := range addons.List() {
+		for _, name := range a.Definitions {
+			d, err := definitions.Get(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(d.Spec.Names.Categories) != 1 || d.Spec.Names.Categories[0] != "minik8s" {
+				t.Errorf("%s: categories %q", name, d.Spec.Names.Categories)
+			}
+			for _, v := range d.Spec.Versions {
+				if v.Subresources == nil || v.Subresources.Status == nil || len(v.AdditionalPrinterColumns) == 0 {
+					t.Errorf("%s: no status or no columns", name)
+				}
+				undocumented(t, name, *v.Schema.OpenAPIV3Schema)
+			}
+		}
+	}
+}
+
+func undocumented(t *testing.T, path string, s apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	for name, p := range s.Properties {
+		if p.Description == "" && name != "metadata" {
+			t.Errorf("%s.%s: no description", path, name)
+		}
+		undocumented(t, path+"."+name, p)
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		undocumented(t, path+"[]", *s.Items.Schema)
+	}
+}
+
+// An add-on that fails is tried again, and one that was enabled before its process began runs.
+func TestRunner(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var tried, ran atomic.Int32
+	a := addons.List()[0]
+	a.Setup = func(_ context.Context, env addon.Env) error {
+		if tried.Add(1) < 3 {
+			return errors.New("not yet")
+		}
+		return env.Manager.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			ran.Add(1)
+			<-ctx.Done()
+			return nil
+		}))
+	}
+	i := newInstaller(t)
+	stop := run(t, []addon.Addon{a})
+	if err := i.Enable(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	framework.Eventually(t, "the add-on", func() error { return want(&ran, 1) })
+	stop()
+	run(t, []addon.Addon{a})
+	framework.Eventually(t, "the add-on of the next process", func() error { return want(&ran, 2) })
+	if err := i.Disable(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func want(n *atomic.Int32, want int32) error {
+	if got := n.Load(); got != want {
+		return fmt.Errorf("it ran %d times, want %d", got, want)
+	}
+	return nil
+}
+
+// Who enables an add-on that no process runs is told so.
+func TestEnable_NobodyRuns(t *testing.T) {
+	i, a := newInstaller(t), addons.List()[0]
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errors.New("the time is over"))
+	defer cancel()
+	err := i.Enable(ctx, a)
+	if err == nil || !strings.Contains(err.Error(), "no process runs it") || !strings.Contains(err.Error(), "the time is over") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := i.Disable(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+}
