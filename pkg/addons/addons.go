@@ -19,6 +19,7 @@ import (
 func List() []addon.Addon {
 	return []addon.Addon{
 		dns.Addon(),
+		slurm.Addon(),
 	}
 }
 
