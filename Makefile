@@ -97,6 +97,13 @@ bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 e2e-slurm: docker build kubectl ## a SlurmJob on Debian's Slurm in a pod; builds its image first, which takes minutes; no part of CI
 	examples/slurm/build
 	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -tags slurm -count=1 -timeout 15m -run TestSlurm ./test/e2e
+.PHONY: e2e-dns
+e2e-dns: docker build kubectl images ## host names for Services, in pods and on the machine
+	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -count=1 -v -timeout 15m -run '^TestDns$$' ./test/e2e
+
+.PHONY: e2e-gpu
+e2e-gpu: docker build kubectl images ## the Job of examples/gpu, with a device plugin that stands in for GPUs
+	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -count=1 -v -timeout 15m -run '^TestGPU$$' ./test/e2e
 
 .PHONY: e2e-upstream
 e2e-upstream: docker build kubectl images test/conformance/bin/kube-apiserver ## that kubectl prints the same on upstream's kube-apiserver and on ours; no part of CI

@@ -215,6 +215,24 @@ func TestServe_WithoutABackend(t *testing.T) {
 	}
 }
 
+// What a route names that is not there is told to who asks for it.
+func TestServe_Absent(t *testing.T) {
+	t.Parallel()
+	r := newRouter(t)
+	action := to("x")
+	action.Backends[0].Backend.Absent = "service a/b not found"
+	r.route(action)
+	answer, err := http.Get(r.url("/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusServiceUnavailable || string(text) != "service a/b not found\n" {
+		t.Errorf("%s, %q, %v", answer.Status, text, err)
+	}
+}
+
 // A client that does not send what it has promised is not waited for, one that does not say how much there is may take its time.
 func TestServe_SlowBody(t *testing.T) {
 	t.Parallel()
