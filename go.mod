@@ -73,7 +73,11 @@ require (
 	tags.cncf.io/container-device-interface/specs-go v1.1.1
 )
 
-require github.com/moby/sys/mountinfo v0.7.2 // indirect
+require (
+	github.com/itchyny/gojq v0.12.20 // indirect
+	github.com/itchyny/timefmt-go v0.1.9 // indirect
+	github.com/moby/sys/mountinfo v0.7.2 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.2 // indirect
