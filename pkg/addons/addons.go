@@ -13,6 +13,7 @@ import (
 	"minik8s.io/minik8s/pkg/addons/addon"
 	"minik8s.io/minik8s/pkg/addons/dns"
 	"minik8s.io/minik8s/pkg/addons/slurm"
+	"minik8s.io/minik8s/pkg/addons/workflows"
 )
 
 // List returns all add-ons, by name.
@@ -20,6 +21,7 @@ func List() []addon.Addon {
 	return []addon.Addon{
 		dns.Addon(),
 		slurm.Addon(),
+		workflows.Addon(),
 	}
 }
 

@@ -27,8 +27,8 @@ const (
 type Caller struct {
 	// Transport makes HTTP requests.
 	Transport http.RoundTripper
-	// Function returns the URL of a Function, and the host that it is asked for by.
-	Function func(ctx context.Context, name string) (url, host string, err error)
+	// Function returns the URL of a Function.
+	Function func(ctx context.Context, name string) (url string, err error)
 }
 
 // Do makes a call, and returns what the task that it is of comes to.
@@ -61,11 +61,11 @@ func (c *Caller) do(ctx context.Context, a engine.Action) (any, error) {
 		if c.Function == nil {
 			return nil, engine.NewError(engine.Configuration, "there are no Functions here")
 		}
-		url, host, err := c.Function(ctx, a.Name)
+		url, err := c.Function(ctx, a.Name)
 		if err != nil {
 			return nil, err
 		}
-		return c.http(ctx, request{method: http.MethodPost, uri: url, host: host, body: a.Arguments, json: true, key: a.Key})
+		return c.http(ctx, request{method: http.MethodPost, uri: url, body: a.Arguments, json: true, key: a.Key})
 	}
 	switch a.Name {
 	case "http":

@@ -24,10 +24,10 @@ import (
 
 // request is one that is made by HTTP.
 type request struct {
-	method, uri, host string
-	header            http.Header
-	query             url.Values
-	body              any
+	method, uri string
+	header      http.Header
+	query       url.Values
+	body        any
 	// json says that a text is sent as JSON, too.
 	json           bool
 	output         string
@@ -176,9 +176,6 @@ func (c *Caller) build(ctx context.Context, r request) (*http.Request, error) {
 	maps.Copy(req.Header, r.header)
 	if contentType != "" && req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", contentType)
-	}
-	if r.host != "" {
-		req.Host = r.host
 	}
 	if r.key != "" && req.Header.Get(KeyHeader) == "" {
 		req.Header.Set(KeyHeader, r.key)

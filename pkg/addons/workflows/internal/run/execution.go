@@ -1,0 +1,339 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clientworkqueue "k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	workflowsv1alpha1 "minik8s.io/minik8s/pkg/addons/apis/workflows/v1alpha1"
+	"minik8s.io/minik8s/pkg/addons/workflows/internal/definition"
+	"minik8s.io/minik8s/pkg/addons/workflows/internal/dsl"
+	"minik8s.io/minik8s/pkg/addons/workflows/internal/engine"
+)
+
+type workqueue = clientworkqueue.TypedRateLimitingInterface[ctrl.Request]
+
+// errUnwanted ends actions whose results nobody wants any more; what they have made is taken away.
+var errUnwanted = errors.New("the task that wanted it is over")
+
+// execution is a run in memory.
+type execution struct {
+	name types.NamespacedName
+	// object is the run as it was last written or read.
+	object  *workflowsv1alpha1.WorkflowRun
+	doc     *dsl.Workflow
+	input   any
+	secrets map[string]any
+	// state is where the run is; nil if it is to be read. written is what was written of it.
+	state   *engine.State
+	written []byte
+
+	mu      sync.Mutex
+	flights map[int]*flight // guarded by mu: actions on their way or done, by the number of their task
+}
+
+// flight is an action on its way.
+type flight struct {
+	cancel context.CancelCauseFunc
+	result *engine.Result
+}
+
+// execution returns a run in memory, and reads it if it is not there. Without one it returns how long to wait.
+func (r *Reconciler) execution(ctx context.Context, name types.NamespacedName, seen *workflowsv1alpha1.WorkflowRun) (*execution, time.Duration, error) {
+	r.mu.Lock()
+	x := r.live[name]
+	r.mu.Unlock()
+	if x != nil && x.object.UID != seen.UID {
+		r.drop(name, errUnwanted)
+		x = nil
+	}
+	if x != nil && x.state != nil && revision(seen) <= revision(x.object) {
+		if revision(seen) == revision(x.object) {
+			x.object = seen
+		} else if len(seen.Spec.Events) > len(x.object.Spec.Events) {
+			x.object.Spec.Events = seen.Spec.Events
+		}
+		return x, 0, nil
+	}
+	if x == nil {
+		x = &execution{name: name, flights: map[int]*flight{}}
+	}
+	wait, err := r.load(ctx, x)
+	if err != nil || x.state == nil {
+		return nil, wait, err
+	}
+	r.mu.Lock()
+	r.live[name] = x
+	r.mu.Unlock()
+	return x, 0, nil
+}
+
+func revision(run *workflowsv1alpha1.WorkflowRun) int64 {
+	if run.Status.Journal == nil {
+		return 0
+	}
+	return run.Status.Journal.Revision
+}
+
+// load reads a run as it is in the API, and begins it if it has not begun. It leaves no state if it cannot begin yet.
+func (r *Reconciler) load(ctx context.Context, x *execution) (time.Duration, error) {
+	run := &workflowsv1alpha1.WorkflowRun{}
+	if err := r.reader.Get(ctx, x.name, run); err != nil {
+		return 0, err
+	}
+	x.object, x.state, x.written = run, nil, nil
+	if run.Status.Phase.Finished() || !run.DeletionTimestamp.IsZero() {
+		return 0, nil
+	}
+	begin := engine.Facts{Now: time.Now()}
+	fail := func(err *engine.Error) (time.Duration, error) {
+		err.Instance = "/"
+		x.state = &engine.State{ID: string(run.UID), StartedAt: begin.Now, End: &engine.End{Error: err, At: begin.Now}}
+		return 0, nil
+	}
+	if problem, wait, err := r.document(ctx, x); problem != nil {
+		return fail(problem)
+	} else if err != nil || x.doc == nil {
+		return wait, err
+	}
+	if problem, err := r.prepare(ctx, x); problem != nil {
+		return fail(problem)
+	} else if err != nil {
+		return 0, err
+	}
+	if run.Status.Journal != nil {
+		s, err := r.journals.read(ctx, run)
+		if err != nil {
+			return 0, err
+		}
+		x.state = s
+		x.written, err = json.Marshal(s)
+		return 0, err
+	}
+	x.state = engine.Begin(ctx, x.doc, string(run.UID), x.facts())
+	return 0, nil
+}
+
+// document finds the document of a run: the one that it began with, or that it has now. It leaves none if there is none yet.
+func (r *Reconciler) document(ctx context.Context, x *execution) (*engine.Error, time.Duration, error) {
+	run := x.object
+	var problems field.ErrorList
+	switch kept := run.Status.Definition; {
+	case kept != nil && run.Spec.Workflow != "":
+		x.doc, problems = definition.OfWorkflow(kept.Raw)
+	case kept != nil:
+		x.doc, problems = definition.OfRun(kept.Raw, field.NewPath("status", "definition"))
+	case run.Spec.Workflow != "" && run.Spec.Definition != nil || run.Spec.Workflow == "" && run.Spec.Definition == nil:
+		return engine.NewError(engine.Configuration, "set one of spec.workflow and spec.definition"), 0, nil
+	case run.Spec.Definition != nil:
+		run.Status.Definition = run.Spec.Definition
+		x.doc, problems = definition.OfRun(run.Spec.Definition.Raw, field.NewPath("spec", "definition"))
+	default:
+		var w workflowsv1alpha1.Workflow
+		err := r.reader.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Workflow}, &w)
+		if apierrors.IsNotFound(err) {
+			return nil, pendingLook, r.pending(ctx, run)
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("getting the Workflow: %w", err)
+		}
+		run.Status.Definition = &apiextensionsv1.JSON{Raw: w.Spec.Raw}
+		x.doc, problems = definition.OfWorkflow(w.Spec.Raw)
+	}
+	if len(problems) > 0 {
+		run.Status.Definition = nil
+		return engine.NewError(engine.Configuration, "the document is not valid: %s", definition.Message(problems)), 0, nil
+	}
+	return nil, 0, nil
+}
+
+// pending says in the status of a run that there is no such Workflow.
+func (r *Reconciler) pending(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) error {
+	condition := metav1.Condition{
+		Type: workflowsv1alpha1.ConditionSucceeded, Status: metav1.ConditionUnknown, Reason: "NoWorkflow", ObservedGeneration: run.Generation,
+		Message: fmt.Sprintf("There is no Workflow %q in this namespace; the run begins when there is.", run.Spec.Workflow),
+	}
+	changed := meta.SetStatusCondition(&run.Status.Conditions, condition)
+	if run.Status.Phase == workflowsv1alpha1.PhasePending && !changed {
+		return nil
+	}
+	run.Status.Phase = workflowsv1alpha1.PhasePending
+	if err := r.client.Status().Update(ctx, run); err != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("writing that the run is pending: %w", err)
+	}
+	return nil
+}
+
+// prepare reads the input and the secrets of a run.
+func (r *Reconciler) prepare(ctx context.Context, x *execution) (*engine.Error, error) {
+	if in := x.object.Spec.Input; in != nil {
+		if len(in.Raw) > MaxInputBytes {
+			return engine.NewError(engine.Validation, "spec.input has %d bytes, and the limit is %d: put the data elsewhere, and give the run where",
+				len(in.Raw), MaxInputBytes), nil
+		}
+		value, err := dsl.Decode(in.Raw)
+		if err != nil {
+			return engine.NewError(engine.Validation, "spec.input: %v", err), nil
+		}
+		x.input = value
+	}
+	listens := false
+	for _, t := range x.doc.Tasks {
+		listens = listens || t.Kind == dsl.KindListen
+	}
+	x.object.Status.Listens = &listens
+	x.secrets = map[string]any{}
+	for _, name := range x.doc.Use.Secrets {
+		var secret corev1.Secret
+		err := r.reader.Get(ctx, types.NamespacedName{Namespace: x.name.Namespace, Name: name}, &secret)
+		if apierrors.IsNotFound(err) {
+			return engine.NewError(engine.Authorization, "there is no Secret %q, which use.secrets names", name), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("getting the Secret %q: %w", name, err)
+		}
+		values := map[string]any{}
+		for key, value := range secret.Data {
+			values[key] = string(value)
+		}
+		x.secrets[name] = values
+	}
+	return nil, nil
+}
+
+// facts are what the run sees of the world now.
+func (x *execution) facts() engine.Facts {
+	f := engine.Facts{Now: time.Now(), Input: x.input, Secrets: x.secrets, MaxSteps: int(x.object.Spec.MaxSteps), Batch: batch}
+	for _, raw := range x.object.Spec.Events {
+		// What is no object is no event: nobody listens to it.
+		if value, err := dsl.Decode(raw.Raw); err == nil {
+			if e, ok := value.(map[string]any); ok {
+				f.Events = append(f.Events, e)
+			}
+		}
+	}
+	return f
+}
+
+// fail ends a run.
+func (x *execution) fail(err *engine.Error) {
+	err.Instance = "/"
+	x.state = &engine.State{
+		ID: x.state.ID, StartedAt: x.state.StartedAt, Steps: x.state.Steps, End: &engine.End{Error: err, At: time.Now()},
+	}
+}
+
+// write writes down where a run is, if that is not written yet. After a conflict with somebody who has changed something else it
+// is written onto that.
+func (r *Reconciler) write(ctx context.Context, x *execution, turn engine.Turn) error {
+	text, err := json.Marshal(x.state)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(text, x.written) {
+		return nil
+	}
+	const attempts = 5
+	for range attempts {
+		before := x.object.Status.Journal
+		next := x.object.DeepCopy()
+		tell(next, x.state, turn)
+		if x.state.End == nil {
+			if next.Status.Journal, err = r.journals.write(ctx, next, x.state); err != nil {
+				return err
+			}
+		} else {
+			next.Status.Journal = &workflowsv1alpha1.Journal{Revision: revision(next) + 1}
+		}
+		err = r.client.Status().Update(ctx, next)
+		if err == nil {
+			x.object, x.written = next, text
+			return r.journals.forget(ctx, x.object, before, next.Status.Journal)
+		}
+		if !apierrors.IsConflict(err) {
+			return fmt.Errorf("writing where the run is: %w", err)
+		}
+		current := &workflowsv1alpha1.WorkflowRun{}
+		if err := r.reader.Get(ctx, x.name, current); err != nil {
+			return err
+		}
+		if current.UID != x.object.UID || revision(current) != revision(x.object) {
+			return apierrors.NewConflict(workflowsv1alpha1.GroupVersion.WithResource("workflowruns").GroupResource(), x.name.Name,
+				errors.New("another process runs it"))
+		}
+		current.Status.Definition, current.Status.Listens = x.object.Status.Definition, x.object.Status.Listens
+		x.object = current
+	}
+	return err
+}
+
+// collect gives the state what has come of actions.
+func (x *execution) collect() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for seq, f := range x.flights {
+		if f.result != nil {
+			x.state.Resolve(seq, *f.result)
+		}
+	}
+}
+
+// follow starts actions that are not on their way, and ends those that are wanted no more.
+func (x *execution) follow(r *Reconciler, actions []engine.Action) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	wanted := map[int]bool{}
+	for _, a := range actions {
+		wanted[a.Seq] = true
+		if x.flights[a.Seq] != nil {
+			continue
+		}
+		ctx, cancel := context.WithCancelCause(r.lifetime)
+		f := &flight{cancel: cancel}
+		x.flights[a.Seq] = f
+		object := x.object
+		r.calls.Go(func() {
+			result := r.do(ctx, object, a)
+			if ctx.Err() != nil {
+				return
+			}
+			x.mu.Lock()
+			f.result = &result
+			x.mu.Unlock()
+			r.wake(x.name)
+		})
+	}
+	for seq, f := range x.flights {
+		if !wanted[seq] {
+			f.cancel(errUnwanted)
+			delete(x.flights, seq)
+		}
+	}
+}
+
+// cancel ends all actions.
+func (x *execution) cancel(cause error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for seq, f := range x.flights {
+		f.cancel(cause)
+		delete(x.flights, seq)
+	}
+}
