@@ -8,6 +8,8 @@ require (
 	github.com/containernetworking/cni v1.3.0
 	github.com/coredns/caddy v1.1.4
 	github.com/coreos/go-systemd/v22 v22.7.0
+	github.com/cucumber/gherkin/go/v42 v42.0.0
+	github.com/cucumber/messages/go/v34 v34.2.0
 	github.com/distribution/reference v0.6.0
 	github.com/docker/docker v28.5.2+incompatible
 	github.com/emicklei/go-restful/v3 v3.13.0
@@ -17,6 +19,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674
+	github.com/itchyny/gojq v0.12.20
 	github.com/miekg/dns v1.1.68
 	github.com/moby/sys/atomicwriter v0.1.0
 	github.com/moby/sys/user v0.4.0
@@ -74,7 +77,6 @@ require (
 )
 
 require (
-	github.com/itchyny/gojq v0.12.20 // indirect
 	github.com/itchyny/timefmt-go v0.1.9 // indirect
 	github.com/moby/sys/mountinfo v0.7.2 // indirect
 )

@@ -86,6 +86,7 @@ scheduler and kubelet in one process, pods as containers of your Docker. Images 
 		newAddonsCommand(),
 		newEnableCommand(),
 		newDisableCommand(),
+		newWorkflowCommand(),
 		newKubectlCommand(),
 		newEnvtestAssetsCommand(),
 		newVersionCommand(),
