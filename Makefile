@@ -89,6 +89,18 @@ faults: docker build kubectl images ## 300 pods that come and go while the proce
 e2e-multinode: docker build kubectl images ## several nodes, a machine that joins, and what happens to them; takes minutes
 	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 MINIK8S_FAULTS_LONG=1 go test -count=1 -v -timeout 30m -run '^TestNodes$$|^TestAgent$$|^TestJoin$$|^TestMultinodeFaults$$' ./test/e2e
 
+.PHONY: e2e-workflows
+e2e-workflows: docker build kubectl images ## examples/workflow on a cluster that is killed meanwhile
+	examples/workflow/build
+	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -count=1 -timeout 15m -run '^TestWorkflow$$' ./test/e2e
+
+.PHONY: workflow-kit
+workflow-kit: ## the conformance kit of the Serverless Workflow specification, in a checkout that SERVERLESSWORKFLOW_SPECIFICATION names
+	@test -n "$(SERVERLESSWORKFLOW_SPECIFICATION)" || { echo 'The kit is read from a checkout of the specification. Get one, and say where it is:'; \
+	  echo '  git clone --depth 1 https://github.com/serverlessworkflow/specification'; \
+	  echo '  make workflow-kit SERVERLESSWORKFLOW_SPECIFICATION=$$PWD/specification'; exit 1; }
+	SERVERLESSWORKFLOW_SPECIFICATION=$(abspath $(SERVERLESSWORKFLOW_SPECIFICATION)) go test -tags workflowkit -count=1 -timeout 15m -v -run '^TestKit$$' ./test/workflows
+
 # Built from its module with Go's own settings: it is no part of the product, whose profile tells nothing about it.
 bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 	cd hack/tools && GOFLAGS=-trimpath go build -ldflags '-s -w' -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -30,6 +30,7 @@ import (
 const runLook = 50 * time.Millisecond
 
 func newWorkflowCommand() *cobra.Command {
+	var name string
 	cmd := &cobra.Command{
 		Use:   "workflow",
 		Short: "Draw and run workflows",
@@ -37,19 +38,21 @@ func newWorkflowCommand() *cobra.Command {
 All else is done by kubectl: kubectl get workflows, kubectl get workflowruns -w.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newWorkflowGraphCommand(), newWorkflowRunCommand())
+	addName(cmd, &name)
+	cmd.PersistentFlags().AddFlag(cmd.Flags().Lookup("name"))
+	cmd.AddCommand(newWorkflowGraphCommand(&name), newWorkflowRunCommand(&name))
 	return cmd
 }
 
-func newWorkflowGraphCommand() *cobra.Command {
-	var name, namespace, file string
+func newWorkflowGraphCommand(name *string) *cobra.Command {
+	var namespace, file string
 	cmd := &cobra.Command{
 		Use:     "graph NAME",
 		Short:   "Draw a Workflow as SVG",
 		Example: "  minik8s workflow graph order >order.svg",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := workflowClient(name)
+			c, err := workflowClient(*name)
 			if err != nil {
 				return err
 			}
@@ -68,14 +71,13 @@ func newWorkflowGraphCommand() *cobra.Command {
 			return err
 		},
 	}
-	addName(cmd, &name)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the Workflow")
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file to write instead of the standard output")
 	return cmd
 }
 
-func newWorkflowRunCommand() *cobra.Command {
-	var name, namespace, input string
+func newWorkflowRunCommand(name *string) *cobra.Command {
+	var namespace, input string
 	var waits bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -86,7 +88,7 @@ its output instead, as JSON. A run that faults is an error.`,
 		Example: `  minik8s workflow run order --input '{"item": "tea"}' --wait`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := workflowClient(name)
+			c, err := workflowClient(*name)
 			if err != nil {
 				return err
 			}
@@ -121,7 +123,6 @@ its output instead, as JSON. A run that faults is an error.`,
 			return err
 		},
 	}
-	addName(cmd, &name)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the Workflow")
 	cmd.Flags().StringVarP(&input, "input", "i", "", "input of the run, as JSON")
 	cmd.Flags().BoolVar(&waits, "wait", false, "wait for the end, and print the output")
