@@ -54,16 +54,19 @@ func rules() []rbacv1.PolicyRule {
 	}
 }
 
-// SetupWithTransport adds the controllers to a manager. HTTP requests are made by transport; nil is the one that goes to Services
-// and to all but the machine itself.
+// SetupWithTransport adds the controllers to a manager. HTTP requests are made by transport, and there is no gRPC;
+// without one, calls go to Services and to all but the machine itself.
 func SetupWithTransport(ctx context.Context, env addon.Env, transport http.RoundTripper) error {
+	caller := &call.Caller{Transport: transport}
 	if transport == nil {
-		transport = call.NewTransport(serviceAddress(env.Manager.GetAPIReader()))
+		t := call.NewTransport(serviceAddress(env.Manager.GetAPIReader()))
+		caller.Transport, caller.Dial = t, t.DialContext
+		context.AfterFunc(ctx, t.CloseIdleConnections)
 	}
 	if err := definition.Setup(env.Manager); err != nil {
 		return fmt.Errorf("setting up the controller of Workflows: %w", err)
 	}
-	if err := run.Setup(ctx, env.Manager, &call.Caller{Transport: transport}); err != nil {
+	if err := run.Setup(ctx, env.Manager, caller); err != nil {
 		return fmt.Errorf("setting up the controller of WorkflowRuns: %w", err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -27,6 +28,8 @@ const (
 type Caller struct {
 	// Transport makes HTTP requests.
 	Transport http.RoundTripper
+	// Dial connects calls of gRPC; there are none without it.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Function returns the URL of a Function.
 	Function func(ctx context.Context, name string) (url string, err error)
 }
@@ -78,7 +81,7 @@ func (c *Caller) do(ctx context.Context, a engine.Action) (any, error) {
 	case "openapi":
 		return c.openAPI(ctx, arguments, a)
 	case "grpc":
-		return grpcCall(ctx, arguments, a)
+		return c.grpc(ctx, arguments, a)
 	}
 	return nil, engine.NewError(engine.Configuration, "calls of %q are not supported", a.Name)
 }
