@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
@@ -89,9 +88,8 @@ func (c cluster) equal(what string, want, got any) {
 }
 
 func TestPolicies_RoundRobin(t *testing.T) {
-	client := fake.NewClientset(threeNodes()...)
+	client := newClient(threeNodes()...)
 	keepBindings(client)
-	ownWatches(client)
 	c, stop := startUntil(t, client, Config{})
 	c.equal("nodes in turn", "a b c a", c.inTurn("round-robin", "first-", 4))
 	c.equal("pods made at once", map[string]int{"a": 10, "b": 10, "c": 10}, c.atOnce("round-robin", "many-", 30))

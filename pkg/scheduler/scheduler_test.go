@@ -35,9 +35,8 @@ type cluster struct {
 // start runs a scheduler until the test ends.
 func start(t *testing.T, cfg Config, objects ...runtime.Object) cluster {
 	t.Helper()
-	client := fake.NewClientset(objects...)
+	client := newClient(objects...)
 	keepBindings(client)
-	ownWatches(client)
 	return startOn(t, client, cfg)
 }
 
@@ -73,9 +72,11 @@ func startUntil(t *testing.T, client *fake.Clientset, cfg Config) (c cluster, st
 	}
 }
 
-// ownWatches makes watches give out copies: what has changed between a list and
-// its watch is given out as it is stored, and informers change what they get.
-func ownWatches(client *fake.Clientset) {
+// newClient returns a fake API whose watches give out copies: what has changed
+// between a list and its watch is given out as it is stored, and informers change
+// what they get.
+func newClient(objects ...runtime.Object) *fake.Clientset {
+	client := fake.NewClientset(objects...)
 	client.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
 		w, err := client.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
 		if err != nil {
@@ -86,6 +87,7 @@ func ownWatches(client *fake.Clientset) {
 			return e, true
 		}), nil
 	})
+	return client
 }
 
 func keepBindings(client *fake.Clientset) {
@@ -257,9 +259,8 @@ func TestScheduler_Gates(t *testing.T) {
 }
 
 func TestScheduler_RetriesBinding(t *testing.T) {
-	client := fake.NewClientset(pt.Node("n"), pt.Pod("p"))
+	client := newClient(pt.Node("n"), pt.Pod("p"))
 	keepBindings(client)
-	ownWatches(client)
 	refused := false
 	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if strings.HasPrefix(a.GetSubresource(), "binding") && !refused {
@@ -294,7 +295,7 @@ func TestScheduler_RetriesBinding(t *testing.T) {
 // The answer to a Binding gets lost, but the pod is bound: its room stays taken
 // and the pod is not tried again.
 func TestScheduler_LostBinding(t *testing.T) {
-	client := fake.NewClientset(pt.Node("n"), pt.Pod("p"))
+	client := newClient(pt.Node("n"), pt.Pod("p"))
 	bindings := 0
 	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if !strings.HasPrefix(a.GetSubresource(), "binding") {
