@@ -21,25 +21,25 @@ var (
 
 	reconciliations = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "reconciliations_total",
-		Help: "Number of reconciliations of HPA controller." + labelHelp,
+		Help: "[BETA] Number of reconciliations of HPA controller." + labelHelp,
 	}, []string{"action", "error"})
 	reconciliationDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Subsystem: subsystem, Name: "reconciliation_duration_seconds", Buckets: durations,
-		Help: "The time(seconds) that the HPA controller takes to reconcile once." + labelHelp,
+		Help: "[BETA] The time(seconds) that the HPA controller takes to reconcile once." + labelHelp,
 	}, []string{"action", "error"})
 	computations = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "metric_computation_total",
-		Help: "Number of metric computations." + labelHelp + " The label 'metric_type' corresponds to HPA.spec.metrics[*].type",
+		Help: "[BETA] Number of metric computations." + labelHelp + " The label 'metric_type' corresponds to HPA.spec.metrics[*].type",
 	}, []string{"action", "error", "metric_type"})
 	computationDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Subsystem: subsystem, Name: "metric_computation_duration_seconds", Buckets: durations,
-		Help: "The time(seconds) that the HPA controller takes to calculate one metric." + labelHelp + " The label 'metric_type' corresponds to HPA.spec.metrics[*].type",
+		Help: "[BETA] The time(seconds) that the HPA controller takes to calculate one metric." + labelHelp + " The label 'metric_type' corresponds to HPA.spec.metrics[*].type",
 	}, []string{"action", "error", "metric_type"})
 	controlled = prometheus.NewGauge(prometheus.GaugeOpts{
-		Subsystem: subsystem, Name: "num_horizontal_pod_autoscalers", Help: "Current number of controlled HPA objects.",
+		Subsystem: subsystem, Name: "num_horizontal_pod_autoscalers", Help: "[ALPHA] Current number of controlled HPA objects.",
 	})
 	desiredReplicas = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Subsystem: subsystem, Name: "desired_replicas", Help: "Current desired replica count for HPA objects.",
+		Subsystem: subsystem, Name: "desired_replicas", Help: "[ALPHA] Current desired replica count for HPA objects.",
 	}, []string{"namespace", "hpa_name"})
 )
 

@@ -16,41 +16,41 @@ import (
 	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 )
 
-// The metrics have upstream's names and labels (pkg/controller/job/metrics).
+// The metrics have upstream's names, labels and stability (pkg/controller/job/metrics).
 const subsystem = "job_controller"
 
 var (
 	syncDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Subsystem: subsystem, Name: "job_sync_duration_seconds", Help: "The time it took to sync a job",
+		Subsystem: subsystem, Name: "job_sync_duration_seconds", Help: "[STABLE] The time it took to sync a job",
 		Buckets: prometheus.ExponentialBuckets(0.004, 2, 15),
 	}, []string{"completion_mode", "result", "action"})
 	syncs = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Subsystem: subsystem, Name: "job_syncs_total", Help: "The number of job syncs",
+		Subsystem: subsystem, Name: "job_syncs_total", Help: "[STABLE] The number of job syncs",
 	}, []string{"completion_mode", "result", "action"})
 	finishedJobs = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Subsystem: subsystem, Name: "jobs_finished_total", Help: "The number of finished jobs",
+		Subsystem: subsystem, Name: "jobs_finished_total", Help: "[STABLE] The number of finished jobs",
 	}, []string{"completion_mode", "result", "reason"})
 	finishedPods = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Subsystem: subsystem, Name: "job_pods_finished_total", Help: "The number of finished Pods that are fully tracked",
+		Subsystem: subsystem, Name: "job_pods_finished_total", Help: "[STABLE] The number of finished Pods that are fully tracked",
 	}, []string{"completion_mode", "result"})
 	finishedIndexes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "job_finished_indexes_total",
-		Help: "The number of finished indexes; the status is succeeded or failed, the backoffLimit perIndex or global",
+		Help: "[ALPHA] The number of finished indexes; the status is succeeded or failed, the backoffLimit perIndex or global",
 	}, []string{"status", "backoffLimit"})
 	judgedFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "pod_failures_handled_by_failure_policy_total",
-		Help: "The number of failed Pods that a rule of a failure policy matched, by its action: FailJob, FailIndex, Ignore or Count",
+		Help: "[BETA] The number of failed Pods that a rule of a failure policy matched, by its action: FailJob, FailIndex, Ignore or Count",
 	}, []string{"action"})
 	trackedEnds = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "terminated_pods_tracking_finalizer_total",
-		Help: "The number of terminated pods (phase=Failed|Succeeded) that have the finalizer batch.kubernetes.io/job-tracking; the event is add or delete",
+		Help: "[BETA] The number of terminated pods (phase=Failed|Succeeded) that have the finalizer batch.kubernetes.io/job-tracking; the event is add or delete",
 	}, []string{"event"})
 	createdPods = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "job_pods_creation_total",
-		Help: "The number of Pods created by the Job controller; the reason is new, recreate_terminating_or_failed or recreate_failed, the status succeeded or failed",
+		Help: "[ALPHA] The number of Pods created by the Job controller; the reason is new, recreate_terminating_or_failed or recreate_failed, the status succeeded or failed",
 	}, []string{"reason", "status"})
 	external = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Subsystem: subsystem, Name: "jobs_by_external_controller_total", Help: "The number of Jobs managed by an external controller",
+		Subsystem: subsystem, Name: "jobs_by_external_controller_total", Help: "[ALPHA] The number of Jobs managed by an external controller",
 	}, []string{"controller_name"})
 )
 

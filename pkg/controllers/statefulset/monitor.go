@@ -21,10 +21,10 @@ const (
 
 var (
 	mostUnavailable = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Subsystem: subsystem, Name: "statefulset_max_unavailable", Help: "Maximum number of unavailable pods allowed during StatefulSet rolling updates",
+		Subsystem: subsystem, Name: "statefulset_max_unavailable", Help: "[ALPHA] Maximum number of unavailable pods allowed during StatefulSet rolling updates",
 	}, []string{namespaceLabel, nameLabel, "pod_management_policy"})
 	unavailableReplicas = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Subsystem: subsystem, Name: "statefulset_unavailable_replicas", Help: "Current number of unavailable pods in StatefulSet",
+		Subsystem: subsystem, Name: "statefulset_unavailable_replicas", Help: "[ALPHA] Current number of unavailable pods in StatefulSet",
 	}, []string{namespaceLabel, nameLabel, "pod_management_policy"})
 )
 
