@@ -85,12 +85,13 @@ type DnsSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self != 'localhost' && !self.endsWith('.localhost')",message="localhost is each machine's own"
 	// +kubebuilder:validation:XValidation:rule="self != 'cluster.local' && !self.endsWith('.cluster.local')",message="names below cluster.local are those of Services and pods"
 	Host string `json:"host"`
-	// Paths say which requests of the host go to which Service. Of several that fit the longest wins.
+	// Paths say which requests of the host go to which Service. Of several that fit the longest wins. A host of more paths than an
+	// object may have is shared by several objects.
 	// +required
 	// +listType=map
 	// +listMapKey=subPath
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:MaxItems=30
 	// +kubebuilder:validation:XValidation:rule="!(self.exists(p, p.subPath == '') && self.exists(p, p.subPath == '/'))",message="an empty subPath and / are the same path"
 	Paths []DnsPath `json:"paths"`
 }
@@ -115,7 +116,8 @@ type DnsPath struct {
 	// Port of the Service, by its number or its name.
 	// +required
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 65535 : self.size() <= 63 && self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="is a number from 1 to 65535, or the name of a port"
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 1 && self <= 65535",message="is no number from 1 to 65535"
 	Port intstr.IntOrString `json:"port"`
 }
 
