@@ -55,7 +55,6 @@ const (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=dns,singular=dns,scope=Namespaced,categories=minik8s
 // +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.spec.host`
-// +kubebuilder:printcolumn:name="Paths",type=string,JSONPath=`.spec.paths[*].subPath`
 // +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.status.addresses[0]`
 // +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
 // +kubebuilder:printcolumn:name="Resolved",type=string,JSONPath=`.status.conditions[?(@.type=="ResolvedRefs")].status`,priority=1
