@@ -166,7 +166,7 @@ func TestFaults(t *testing.T) {
 		{name: "a document that is none", document: head + "do: [{a: {set: {x: '${ .x + }'}}}]", reason: "Misconfigured", message: "spec.definition.do[0].a.set.x"},
 		{name: "an input that is too large", document: head + "do: []", input: strings.Repeat("x", 600<<10), reason: "Invalid", message: "the limit is 524288"},
 		{name: "an answer of 10 MB", document: head + "do: [{a: {call: http, with: {method: get, endpoint: 'http://callee/large'}}}]", reason: "Faulted", message: "longer than 1048576 bytes"},
-		{name: "data that grows", document: head + "do: [{a: {set: '${ . + . }', then: a}}]", input: "abcdefgh", reason: "Faulted", message: "cannot be kept"},
+		{name: "data that grows", document: head + "do: [{a: {set: '${ . + . }', then: a}}]", input: "abcdefgh", reason: "Faulted", message: "more than 8388608 bytes"},
 		{name: "an output that is too large", document: head + "do: [{a: {set: '${ . * 100000 }'}}]", input: "abcdefgh", reason: "Faulted", message: "the output has"},
 		{name: "a timeout", document: head + "timeout: {after: {milliseconds: 200}}\ndo: [{a: {call: http, with: {method: get, endpoint: 'http://callee/hold'}}}]", reason: "Timeout", message: "did not end in time"},
 		{name: "no such secret", document: head + "use: {secrets: [nope]}\ndo: []", reason: "Faulted", message: `no Secret "nope"`},

@@ -161,6 +161,8 @@ type Facts struct {
 	Secrets map[string]any
 	// MaxSteps ends runs that loop for ever.
 	MaxSteps int
+	// MaxBytes ends runs whose tasks come to more data than that, roughly; 0 is no limit.
+	MaxBytes int
 	// Batch is how many tasks may be gone through in one Advance.
 	Batch int
 }

@@ -40,7 +40,7 @@ func newWorld(t *testing.T, document, input string) *world {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	return &world{t: t, doc: doc, facts: Facts{Now: now, Input: in, MaxSteps: 1000, Batch: 100}, answer: func(a Action) Result {
+	return &world{t: t, doc: doc, facts: Facts{Now: now, Input: in, MaxSteps: 1000, MaxBytes: 64 << 10, Batch: 100}, answer: func(a Action) Result {
 		return Result{Output: a.Arguments}
 	}}
 }
@@ -196,6 +196,7 @@ do:
 		{name: "an input that does not fit", document: "input: {schema: {document: {type: object, required: [x]}}}\ndo: []", input: `{}`, wantErr: "validation (400)"},
 		{name: "an output that does not fit", document: "do: [{a: {set: {x: 1}, output: {schema: {document: {type: string}}}}}]", input: `{}`, wantErr: "the output of the task a"},
 		{name: "a loop without an end", document: "do: [{a: {try: [{c: {set: {x: 1}}}], catch: {}}}, {b: {set: {x: 1}, then: a}}]", input: `{}`, wantErr: "Step Limit"},
+		{name: "data that grows", document: "do: [{a: {try: [{c: {set: {x: '${ [., .] }'}}}], catch: {}, then: a}}]", input: `{}`, wantErr: "runtime (500): Runtime Error: the output of the task c has more than 65536 bytes"},
 		{name: "a syntax error in time", document: "do: [{a: {set: '${ $nope }'}}]", input: `{}`, wantErr: "expression (400)"},
 		{name: "emit", document: "do: [{a: {emit: {event: {with: {source: 's', type: t, data: {x: '${ .n }'}}}}}}]", input: `{"n": 1}`, want: `{"specversion": "1.0", "id": "id-1", "time": "2026-01-01T00:00:00Z", "source": "s", "type": "t", "data": {"x": 1}}`},
 		{name: "listen to one", document: "do: [{a: {listen: {to: {one: {with: {type: b.*}}}}}}]", input: `1`, events: "a b bc", want: `["b"]`},

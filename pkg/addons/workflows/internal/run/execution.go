@@ -220,7 +220,7 @@ func (r *Reconciler) prepare(ctx context.Context, x *execution) (*engine.Error, 
 
 // facts are what the run sees of the world now.
 func (x *execution) facts() engine.Facts {
-	f := engine.Facts{Now: time.Now(), Input: x.input, Secrets: x.secrets, MaxSteps: int(x.object.Spec.MaxSteps), Batch: batch}
+	f := engine.Facts{Now: time.Now(), Input: x.input, Secrets: x.secrets, MaxSteps: int(x.object.Spec.MaxSteps), MaxBytes: MaxStateBytes, Batch: batch}
 	for _, raw := range x.object.Spec.Events {
 		// What is no object is no event: nobody listens to it.
 		if value, err := dsl.Decode(raw.Raw); err == nil {
@@ -302,7 +302,7 @@ func (x *execution) follow(r *Reconciler, actions []engine.Action) {
 	wanted := map[int]bool{}
 	for _, a := range actions {
 		wanted[a.Seq] = true
-		if x.flights[a.Seq] != nil {
+		if x.flights[a.Seq] != nil || r.lifetime.Err() != nil {
 			continue
 		}
 		ctx, cancel := context.WithCancelCause(r.lifetime)
