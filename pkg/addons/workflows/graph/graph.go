@@ -215,6 +215,9 @@ func (p painter) leaves(tasks []*dsl.Task, i int) (next bool, jumps []jump) {
 		to(c.Then, c.Name)
 		otherwise = otherwise && c.When != ""
 	}
+	if tasks[i].Kind == dsl.KindRaise {
+		return false, nil
+	}
 	if tasks[i].Kind != dsl.KindSwitch || otherwise {
 		to(tasks[i].Then, "")
 	}

@@ -4,11 +4,15 @@
 package graph
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"minik8s.io/minik8s/pkg/addons/workflows/internal/dsl"
 )
@@ -46,6 +50,7 @@ func TestDraw(t *testing.T) {
 			tasks: 2, groups: 1, flows: 2, texts: []string{">try, retry<", ">call http<", ">catch<"},
 		},
 		{name: "what XML has for itself", document: "do: [{'<a>&': {if: '.x < 1', set: {x: 1}}}]", tasks: 1, flows: 2, texts: []string{"&lt;a&gt;&amp;", "set if .x &lt; 1"}},
+		{name: "an error", document: "do: [{a: {raise: {error: {type: 'http://x', status: 400}}}}, {b: {set: {x: 1}}}]", tasks: 2, flows: 2},
 		{name: "the last task ends", document: "do: [{a: {set: {x: 1}, then: end}}]", tasks: 1, flows: 1, jumps: 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -105,5 +110,19 @@ do:
 func TestSVG(t *testing.T) {
 	if _, err := SVG([]byte(`{"do": []}`)); err == nil || !strings.Contains(err.Error(), "spec.document") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestExample(t *testing.T) {
+	content, err := os.ReadFile("../../../../examples/workflow/order.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w struct{ Spec json.RawMessage }
+	if err := yaml.Unmarshal(content, &w); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := SVG(w.Spec); err != nil {
+		t.Fatal(err)
 	}
 }
