@@ -88,10 +88,10 @@ func TestRestartAtEveryStep(t *testing.T) {
 	transport := newLoopback(t, callee)
 	w := create(t, namespace, head+`
 do:
-- first: {call: http, with: {method: post, endpoint: 'http://callee/first', body: {n: '${ .n }'}}}
+- first: {call: http, with: {method: post, endpoint: 'http://callee/first', body: {num: '${ .num }'}}}
 - loop:
     for: {in: '[1, 2, 3]', each: i}
-    do: [{one: {call: http, with: {method: post, endpoint: 'http://callee/loop', body: {n: '${ .n + $i }'}}}}]
+    do: [{one: {call: http, with: {method: post, endpoint: 'http://callee/loop', body: {num: '${ .num + $i }'}}}}]
 - pause: {wait: {milliseconds: 300}}
 - again:
     try: [{fails: {call: http, with: {method: post, endpoint: 'http://callee/fails-once', body: '${ . }'}}}]
@@ -99,10 +99,10 @@ do:
 - both:
     fork:
       branches:
-      - left: {call: http, with: {method: post, endpoint: 'http://callee/left', body: {left: '${ .n }'}}}
-      - right: {do: [{a: {wait: {milliseconds: 50}}}, {b: {call: fn, with: {right: '${ .n }'}}}]}
-- last: {set: {sum: '${ .[0].left + .[1].right }', context: '${ $context.n }'}}
-`, "n: 1")
+      - left: {call: http, with: {method: post, endpoint: 'http://callee/left', body: {left: '${ .num }'}}}
+      - right: {do: [{a: {wait: {milliseconds: 50}}}, {b: {call: fn, with: {right: '${ .num }'}}}]}
+- last: {set: {sum: '${ .[0].left + .[1].right }', context: '${ $context.num }'}}
+`, "num: 1")
 	restarts, seen := 0, int64(-1)
 	for {
 		stop, err := start(transport)
@@ -206,13 +206,13 @@ func TestWorkflow(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	run(t, newLoopback(t, newCallee()))
 	r := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "parent"}}
-	r.Spec.Workflow, r.Spec.Input = "parent", jsonOf(t, "{n: 20}")
+	r.Spec.Workflow, r.Spec.Input = "parent", jsonOf(t, "{num: 20}")
 	if err := admin.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	await(t, r, "the run to be pending", func(w *workflowsv1alpha1.WorkflowRun) bool { return condition(w).Reason == "NoWorkflow" })
 	for name, spec := range map[string]string{
-		"parent": head + "do: [{a: {run: {workflow: {namespace: default, name: child, version: 1.0.0, input: '${ .n }'}}}}]",
+		"parent": head + "do: [{a: {run: {workflow: {namespace: default, name: child, version: 1.0.0, input: '${ .num }'}}}}]",
 		"child":  "definition: |\n  " + strings.TrimSpace(head) + "\n  do: [{a: {set: {double: '${ . * 2 }'}}}]",
 		"broken": head + "do: [{a: {set: {x: 1}, then: nowhere}}]",
 	} {

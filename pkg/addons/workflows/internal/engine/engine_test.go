@@ -303,3 +303,20 @@ func TestStateSize(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkStep is what a task with a call costs but for the call and the write: the turn before and after, and the state as text.
+func BenchmarkStep(b *testing.B) {
+	doc, problems := dsl.ParseText([]byte(head+"do: [{a: {call: f, with: {x: '${ .x }'}}}, {b: {set: '${ . }', then: a}}]"), nil)
+	if len(problems) > 0 {
+		b.Fatal(problems)
+	}
+	facts := Facts{Now: time.Now(), Input: map[string]any{"x": strings.Repeat("x", 1000)}, Batch: 100, MaxBytes: 8 << 20}
+	s := Begin(b.Context(), doc, "id", facts)
+	for b.Loop() {
+		turn := Advance(b.Context(), doc, s, facts)
+		if _, err := json.Marshal(s); err != nil {
+			b.Fatal(err)
+		}
+		s.Resolve(turn.Actions[0].Seq, Result{Output: turn.Actions[0].Arguments})
+	}
+}
