@@ -1,0 +1,122 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workflowsv1alpha1 "minik8s.io/minik8s/pkg/addons/apis/workflows/v1alpha1"
+	"minik8s.io/minik8s/pkg/addons/workflows/internal/engine"
+)
+
+func TestTell(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	limit := engine.NewError(engine.Runtime, "too many")
+	limit.Title = engine.StepLimit
+	for _, tt := range []struct {
+		name   string
+		end    *engine.End
+		turn   engine.Turn
+		phase  workflowsv1alpha1.Phase
+		status metav1.ConditionStatus
+		reason string
+	}{
+		{name: "a call", turn: engine.Turn{Actions: []engine.Action{{}}}, phase: workflowsv1alpha1.PhaseRunning, status: metav1.ConditionUnknown, reason: "Running"},
+		{name: "more to do", turn: engine.Turn{Again: true}, phase: workflowsv1alpha1.PhaseRunning, status: metav1.ConditionUnknown, reason: "Running"},
+		{name: "a wait", turn: engine.Turn{Wake: begin}, phase: workflowsv1alpha1.PhaseWaiting, status: metav1.ConditionUnknown, reason: "Running"},
+		{name: "the end", end: &engine.End{Output: 1}, phase: workflowsv1alpha1.PhaseCompleted, status: metav1.ConditionTrue, reason: "Completed"},
+		{name: "no output", end: &engine.End{}, phase: workflowsv1alpha1.PhaseCompleted, status: metav1.ConditionTrue, reason: "Completed"},
+		{name: "too much", end: &engine.End{Output: strings.Repeat("x", MaxOutputBytes)}, phase: workflowsv1alpha1.PhaseFaulted, status: metav1.ConditionFalse, reason: "Faulted"},
+		{name: "an error", end: &engine.End{Error: engine.NewError(engine.Communication, "no")}, phase: workflowsv1alpha1.PhaseFaulted, status: metav1.ConditionFalse, reason: "Faulted"},
+		{name: "a timeout", end: &engine.End{Error: engine.NewError(engine.Timeout, "no")}, phase: workflowsv1alpha1.PhaseFaulted, status: metav1.ConditionFalse, reason: "Timeout"},
+		{name: "a loop", end: &engine.End{Error: limit}, phase: workflowsv1alpha1.PhaseFaulted, status: metav1.ConditionFalse, reason: "StepLimit"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var w workflowsv1alpha1.WorkflowRun
+			tell(&w, &engine.State{StartedAt: begin, End: tt.end}, tt.turn)
+			c := meta.FindStatusCondition(w.Status.Conditions, workflowsv1alpha1.ConditionSucceeded)
+			if w.Status.Phase != tt.phase || c.Status != tt.status || c.Reason != tt.reason || c.Message == "" {
+				t.Errorf("%s, %+v", w.Status.Phase, c)
+			}
+			if finished := tt.end != nil; finished != w.Status.Phase.Finished() || finished != (w.Status.EndTime != nil) {
+				t.Errorf("end %v in phase %s", w.Status.EndTime, w.Status.Phase)
+			}
+		})
+	}
+	t.Run("history", func(t *testing.T) {
+		var w workflowsv1alpha1.WorkflowRun
+		for range 60 {
+			tell(&w, &engine.State{}, engine.Turn{Log: []engine.Entry{{Reference: "/do/0/a", Outcome: engine.Faulted, Error: engine.NewError(engine.Runtime, "%s", strings.Repeat("x", 9999))}}})
+		}
+		if n := len(w.Status.History); n != historyLength || len(w.Status.History[0].Message) > 1000 {
+			t.Errorf("%d entries", n)
+		}
+	})
+}
+
+func TestHopeless(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"nothing", nil, false},
+		{"too large for us", tooLarge(1), true},
+		{"too large for the API server", apierrors.NewRequestEntityTooLargeError("3145728"), true},
+		{"too large for etcd", errors.New("etcdserver: request is too large"), true},
+		{"a conflict", apierrors.NewConflict(workflowsv1alpha1.GroupVersion.WithResource("workflowruns").GroupResource(), "x", nil), false},
+	} {
+		if problem, got := hopeless(tt.err); got != tt.want || got != (problem != nil) {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
+
+func TestJobOf(t *testing.T) {
+	run := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r", UID: "0123456789"}}
+	for _, tt := range []struct {
+		name      string
+		arguments map[string]any
+		want      corev1.Container
+		ttl       *int32
+	}{
+		{
+			name: "the image's own command", arguments: map[string]any{"image": "i", "arguments": []any{"a", 1}},
+			want: corev1.Container{Args: []string{"a", "1"}, ImagePullPolicy: corev1.PullIfNotPresent},
+		},
+		{
+			name: "a line of shell", arguments: map[string]any{"image": "i", "command": "echo $1", "arguments": []any{"a"}, "environment": map[string]any{"X": 1}, "pullPolicy": "never"},
+			want: corev1.Container{
+				Command: []string{"/bin/sh", "-c", "echo $1", "sh"}, Args: []string{"a"}, Env: []corev1.EnvVar{{Name: "X", Value: "1"}}, ImagePullPolicy: corev1.PullNever,
+			},
+		},
+		{
+			name: "a lifetime", arguments: map[string]any{"image": "i", "lifetime": map[string]any{"cleanup": "eventually", "after": map[string]any{"minutes": 2}}},
+			want: corev1.Container{Args: []string{}, ImagePullPolicy: corev1.PullIfNotPresent}, ttl: new(int32(120)),
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			job := jobOf(run, engine.Action{Seq: 3, Arguments: tt.arguments})
+			if job.Name != "r-01234567-3" || *job.Spec.BackoffLimit != 0 || len(job.OwnerReferences) != 1 {
+				t.Errorf("job %+v", job)
+			}
+			tt.want.Name, tt.want.Image, tt.want.TerminationMessagePolicy = "main", "i", corev1.TerminationMessageFallbackToLogsOnError
+			if diff := cmp.Diff(tt.want, job.Spec.Template.Spec.Containers[0]); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(tt.ttl, job.Spec.TTLSecondsAfterFinished); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
