@@ -16,6 +16,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
 )
 
 const (
@@ -90,7 +91,9 @@ func (s *Scheduler) prepare(ctx context.Context, a *attempt, assumed *framework.
 func (s *Scheduler) bind(ctx context.Context, a *attempt, assumed *framework.PodInfo) {
 	node := assumed.Pod.Spec.NodeName
 	s.statuses.Drop(assumed.Pod.UID)
+	start := time.Now()
 	status := s.write(ctx, a, assumed.Pod)
+	s.metrics.Called(metrics.Binding, status.AsError(), start)
 	<-s.slots
 	if !status.IsSuccess() && framework.IsLost(status.AsError()) && s.isBound(ctx, assumed.Pod) {
 		status = nil
@@ -100,7 +103,7 @@ func (s *Scheduler) bind(ctx context.Context, a *attempt, assumed *framework.Pod
 		return
 	}
 	s.queue.Done(a.pod)
-	s.metrics.bound(a, s.cfg.Clock.Now())
+	s.bound(a)
 	a.profile.Recorder.Eventf(assumed.Pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding",
 		"Successfully assigned %v/%v to %v", assumed.Pod.Namespace, assumed.Pod.Name, node)
 	klog.FromContext(ctx).V(3).Info("Bound pod", "pod", klog.KObj(assumed.Pod), "node", node)
@@ -163,6 +166,6 @@ func (s *Scheduler) undo(ctx context.Context, a *attempt, assumed *framework.Pod
 		return
 	}
 	rejectedBy, err := rejection(status, node)
-	s.metrics.failed(a, result(rejectedBy), s.cfg.Clock.Now())
+	s.attempted(a, result(rejectedBy))
 	s.requeue(ctx, a, nil, rejectedBy, err)
 }

@@ -51,6 +51,9 @@ type Config struct {
 	Clock clock.WithTicker
 	// Registerer receives the metrics scheduler_*. Default nil: none.
 	Registerer prometheus.Registerer
+	// Resources receives kube_pod_resource_request and kube_pod_resource_limit, which
+	// have a line for each pod. Default nil: none.
+	Resources prometheus.Registerer
 
 	initialBackoff time.Duration // for tests, which have no second to lose
 }

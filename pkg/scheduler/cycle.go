@@ -50,10 +50,11 @@ func (s *Scheduler) scheduleOne(ctx context.Context, pod *queue.Pod) {
 		return
 	}
 	a := &attempt{pod: pod, profile: profile, state: framework.NewCycleState(pod.PodInfo), start: s.cfg.Clock.Now()}
+	a.state.SetRecordPluginMetrics(s.metrics != nil && framework.Sample())
 	s.snapshot.Store(s.cache.Snapshot())
 
 	node, err := s.place(ctx, a)
-	s.metrics.placed(a, s.cfg.Clock.Now())
+	s.metrics.Placed(s.cfg.Clock.Since(a.start))
 	if err != nil {
 		s.failed(ctx, a, err)
 		return
@@ -118,7 +119,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt) (string, error) {
 	if status := a.profile.Score(ctx, a.state, pod, feasible, total); !status.IsSuccess() {
 		return "", status.AsError()
 	}
-	prioritize(ctx, a.profile.Extenders(), pod, feasible, total)
+	s.prioritize(ctx, a.profile.Extenders(), pod, feasible, total)
 	return feasible[s.best(total)].Node().Name, nil
 }
 
@@ -183,6 +184,8 @@ func (s *Scheduler) feasible(ctx context.Context, a *attempt, snapshot *framewor
 // enough of them are feasible. The reasons are returned only if none is, or if an
 // extender may refuse the rest.
 func (s *Scheduler) filter(ctx context.Context, a *attempt, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, *framework.NodeStatuses, error) {
+	var failed *fwk.Status
+	defer a.profile.Filtered(time.Now(), &failed)
 	total := len(nodes)
 	enough := s.enough(a.profile, total)
 	s.scratch.results = slices.Grow(s.scratch.results[:0], total)[:total]
@@ -193,7 +196,7 @@ func (s *Scheduler) filter(ctx context.Context, a *attempt, nodes []fwk.NodeInfo
 	var found, looked atomic.Int64
 	start := s.nextNode
 	at := func(i int) int { return (start + i) % total }
-	a.profile.Parallel.ForEach(total, func(i int) bool {
+	a.profile.ForEach(total, "Filter", func(i int) bool {
 		k := at(i)
 		results[k] = a.profile.RunFilterPluginsWithNominatedPods(ctx, a.state, a.pod.Pod, nodes[k])
 		seen[k] = true
@@ -219,6 +222,7 @@ func (s *Scheduler) filter(ctx context.Context, a *attempt, nodes []fwk.NodeInfo
 				statuses.Set(nodes[k].Node().Name, status)
 			}
 		default:
+			failed = status
 			return nil, nil, fmt.Errorf("running %q filter plugin: %w", status.Plugin(), status.AsError())
 		}
 	}
@@ -287,7 +291,7 @@ func (s *Scheduler) failed(ctx context.Context, a *attempt, err error) {
 	case errors.Is(err, framework.ErrNoNodes):
 		rejectedBy.Insert(noNodes)
 	}
-	s.metrics.failed(a, result(rejectedBy), s.cfg.Clock.Now())
+	s.attempted(a, result(rejectedBy))
 	s.requeue(ctx, a, nomination, rejectedBy, err)
 }
 

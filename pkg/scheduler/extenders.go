@@ -47,7 +47,7 @@ func extend(ctx context.Context, extenders []fwk.Extender, pod *corev1.Pod, feas
 
 // prioritize adds what extenders think of nodes, all asked at once. One that
 // fails has no say.
-func prioritize(ctx context.Context, extenders []fwk.Extender, pod *corev1.Pod, nodes []fwk.NodeInfo, total []int64) {
+func (s *Scheduler) prioritize(ctx context.Context, extenders []fwk.Extender, pod *corev1.Pod, nodes []fwk.NodeInfo, total []int64) {
 	var mu sync.Mutex
 	var asked sync.WaitGroup
 	sum := map[string]int64{}
@@ -56,6 +56,8 @@ func prioritize(ctx context.Context, extenders []fwk.Extender, pod *corev1.Pod, 
 			continue
 		}
 		asked.Go(func() {
+			s.metrics.Running("prioritizing_extender", 1)
+			defer s.metrics.Running("prioritizing_extender", -1)
 			list, weight, err := e.Prioritize(pod, nodes)
 			if err != nil {
 				klog.FromContext(ctx).Error(err, "An extender failed to score nodes", "extender", e.Name(), "pod", klog.KObj(pod))

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -179,6 +180,30 @@ func terminal(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
+// podEvent tells what happened to a pod, in the words of metrics.
+func podEvent(old, new *corev1.Pod) fwk.ClusterEvent {
+	switch was, is := placed(old), placed(new); {
+	case is && !was:
+		return fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}
+	case is:
+		return fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Update}
+	case was:
+		return fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}
+	case old == nil:
+		return fwk.ClusterEvent{Resource: fwk.UnscheduledPod, ActionType: fwk.Add}
+	case new == nil:
+		return fwk.ClusterEvent{Resource: fwk.UnscheduledPod, ActionType: fwk.Delete}
+	}
+	return fwk.ClusterEvent{Resource: fwk.UnscheduledPod, ActionType: fwk.Update}
+}
+
+// handled counts what came of an event since start.
+func (s *Scheduler) handled(event fwk.ClusterEvent, start time.Time) {
+	if s.metrics != nil && event.ActionType != 0 {
+		s.metrics.Handled(event.Label(), start)
+	}
+}
+
 // onPod keeps cache and queue in step with a pod. Both identify pods by UID, so
 // a pod that was replaced between two lists is a deletion and an addition.
 func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
@@ -186,6 +211,7 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 		s.onPod(ctx, old, nil)
 		old = nil
 	}
+	defer s.handled(podEvent(old, new), time.Now())
 	assigned := func(a fwk.ActionType) {
 		var o, n any
 		if old != nil {
@@ -241,6 +267,7 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 
 func (s *Scheduler) onNode(ctx context.Context, old, new *corev1.Node) {
 	event := fwk.ClusterEvent{Resource: fwk.Node}
+	start := time.Now()
 	switch {
 	case new == nil:
 		s.cache.RemoveNode(old.Name)
@@ -256,6 +283,7 @@ func (s *Scheduler) onNode(ctx context.Context, old, new *corev1.Node) {
 			s.queue.Move(ctx, event, old, new)
 		}
 	}
+	s.handled(event, start)
 }
 
 // onOther makes an event of an object that only plugins look at.
@@ -266,5 +294,6 @@ func (s *Scheduler) onOther(ctx context.Context, kind fwk.EventResource, old, ne
 	} else if deleted {
 		event.ActionType, new = fwk.Delete, nil
 	}
+	defer s.handled(event, time.Now())
 	s.queue.Move(ctx, event, old, new)
 }

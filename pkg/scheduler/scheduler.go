@@ -38,6 +38,7 @@ import (
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	podcache "minik8s.io/minik8s/pkg/scheduler/internal/cache"
 	"minik8s.io/minik8s/pkg/scheduler/internal/dra"
+	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
 	"minik8s.io/minik8s/pkg/scheduler/internal/nominated"
 	"minik8s.io/minik8s/pkg/scheduler/internal/podstatus"
 	"minik8s.io/minik8s/pkg/scheduler/internal/queue"
@@ -51,7 +52,7 @@ type Scheduler struct {
 	queue     *queue.Queue
 	nominated *nominated.Pods
 	statuses  *podstatus.Writer
-	metrics   *metrics
+	metrics   *metrics.Metrics // nil if nobody wants to know
 	pods      corelisters.PodLister
 	dra       *dra.Manager
 
@@ -86,12 +87,15 @@ func New(cfg Config) (*Scheduler, error) {
 		profiles:    map[string]*framework.Profile{},
 		cache:       podcache.New(),
 		nominated:   nominated.New(),
-		statuses:    podstatus.NewWriter(cfg.Client, lister),
 		pods:        lister,
 		broadcaster: events.NewBroadcaster(&events.EventSinkImpl{Interface: cfg.Client.EventsV1()}),
 		rng:         rand.New(rand.NewPCG(cfg.Seed, 0)),
 		slots:       make(chan struct{}, maxBindings),
 	}
+	if cfg.Registerer != nil {
+		s.metrics = metrics.New()
+	}
+	s.statuses = podstatus.NewWriter(cfg.Client, lister, s.metrics)
 	s.snapshot.Store(framework.NewSnapshot())
 	if err := s.build(); err != nil {
 		s.broadcaster.Shutdown()
@@ -134,6 +138,7 @@ func (s *Scheduler) build() error {
 			Parallel: framework.Parallelizer(*s.cfg.Configuration.Parallelism),
 			DRA:      s.dra,
 			CSI:      csiNodes{s.cfg.Informers},
+			Metrics:  s.metrics,
 		}, registry, c)
 		if err != nil {
 			stop()
@@ -161,8 +166,9 @@ func (s *Scheduler) build() error {
 		Events: func(pod *corev1.Pod) map[string][]fwk.ClusterEventWithHint {
 			return s.profiles[pod.Spec.SchedulerName].Events()
 		},
+		Metrics: s.metrics,
 	})
-	if s.metrics, err = newMetrics(s.cfg.Registerer, s); err != nil {
+	if err := s.register(); err != nil {
 		stop()
 		return fmt.Errorf("registering the scheduler's metrics: %w", err)
 	}

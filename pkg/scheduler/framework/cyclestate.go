@@ -22,6 +22,7 @@ type CycleState struct {
 	data    atomic.Pointer[map[fwk.StateKey]fwk.StateData]
 	skip    skipped
 	filters []named[fwk.FilterPlugin] // those that are not skipped, once PreFilter ran
+	sampled bool
 }
 
 // skipped has the plugins left out of an extension point, set between the points.
@@ -78,7 +79,7 @@ func (c *CycleState) Clone() fwk.CycleState {
 	if c == nil {
 		return nil
 	}
-	out := &CycleState{pod: c.pod, skip: c.skip, filters: c.filters}
+	out := &CycleState{pod: c.pod, skip: c.skip, filters: c.filters, sampled: c.sampled}
 	data := *c.data.Load()
 	m := make(map[fwk.StateKey]fwk.StateData, len(data))
 	for k, d := range data {
@@ -112,8 +113,11 @@ func (c *CycleState) GetParallelPreBindPlugins() sets.Set[string] { return c.ski
 // SetParallelPreBindPlugins implements fwk.CycleState.
 func (c *CycleState) SetParallelPreBindPlugins(s sets.Set[string]) { c.skip.parallelPreBind = s }
 
-// ShouldRecordPluginMetrics implements fwk.CycleState: no figures per plugin are kept.
-func (c *CycleState) ShouldRecordPluginMetrics() bool { return false }
+// ShouldRecordPluginMetrics implements fwk.CycleState.
+func (c *CycleState) ShouldRecordPluginMetrics() bool { return c.sampled }
+
+// SetRecordPluginMetrics says whether the calls of plugins are timed in this cycle.
+func (c *CycleState) SetRecordPluginMetrics(yes bool) { c.sampled = yes }
 
 // ShouldSkipAllPostFilterPlugins implements fwk.CycleState.
 func (c *CycleState) ShouldSkipAllPostFilterPlugins() bool { return false }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
 )
 
 // Services is what the profiles of a scheduler share and offer to their plugins.
@@ -40,6 +42,8 @@ type Services struct {
 	DRA fwk.SharedDRAManager
 	// CSI knows CSINodes.
 	CSI fwk.CSIManager
+	// Metrics counts what plugins do; nil counts nothing.
+	Metrics *metrics.Metrics
 }
 
 var _ fwk.Handle = (*Profile)(nil)
@@ -75,7 +79,18 @@ func (s *Services) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister
 func (s *Services) Extenders() []fwk.Extender { return s.Outside }
 
 // Parallelizer implements fwk.Handle.
-func (s *Services) Parallelizer() fwk.Parallelizer { return s.Parallel }
+func (s *Services) Parallelizer() fwk.Parallelizer { return counted{s.Parallel, s.Metrics} }
+
+func (s *Services) counts() *metrics.Metrics { return s.Metrics }
+
+// CountsOf returns what counts for our own plugins; nil, which counts nothing, of
+// a handle that is not ours.
+func CountsOf(h fwk.Handle) *metrics.Metrics {
+	if s, ok := h.(interface{ counts() *metrics.Metrics }); ok {
+		return s.counts()
+	}
+	return nil
+}
 
 // APIDispatcher implements fwk.Handle: nil, as without upstream's feature SchedulerAsyncAPICalls.
 func (s *Services) APIDispatcher() fwk.APIDispatcher { return nil }

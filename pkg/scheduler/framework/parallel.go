@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
 )
 
 // serialBelow is the number of pieces that are not worth a goroutine.
@@ -24,22 +26,16 @@ type Parallelizer int
 var _ fwk.Parallelizer = Parallelizer(0)
 
 // Until implements fwk.Parallelizer.
-func (p Parallelizer) Until(ctx context.Context, pieces int, work workqueue.DoWorkPieceFunc, _ string) {
-	p.ForEach(pieces, func(i int) bool {
-		if ctx.Err() != nil {
-			return false
-		}
-		work(i)
-		return true
-	})
+func (p Parallelizer) Until(ctx context.Context, pieces int, work workqueue.DoWorkPieceFunc, operation string) {
+	counted{p, nil}.Until(ctx, pieces, work, operation)
 }
 
 // ForEach calls work for 0..n-1, concurrently if n is large, and returns when
 // all calls returned. work may return false to ask that no further piece be
 // started.
 func (p Parallelizer) ForEach(n int, work func(i int) bool) {
-	workers := min(int(p), runtime.GOMAXPROCS(0))
-	if n < serialBelow || workers <= 1 {
+	workers, chunk := p.share(n)
+	if workers == 1 {
 		for i := range n {
 			if !work(i) {
 				return
@@ -47,8 +43,6 @@ func (p Parallelizer) ForEach(n int, work func(i int) bool) {
 		}
 		return
 	}
-	// Chunks are small enough to balance and large enough to amortise the counter.
-	chunk := int(math.Sqrt(float64(n)))/2 + 1
 	var next atomic.Int64
 	var stop atomic.Bool
 	run := func() {
@@ -69,9 +63,50 @@ func (p Parallelizer) ForEach(n int, work func(i int) bool) {
 		}
 	}
 	var others sync.WaitGroup
-	for range min(workers, (n+chunk-1)/chunk) - 1 {
+	for range workers - 1 {
 		others.Go(run)
 	}
 	run()
 	others.Wait()
+}
+
+// share tells how many goroutines work on n pieces, at least one, and how many
+// pieces each takes at a time.
+func (p Parallelizer) share(n int) (workers, chunk int) {
+	workers = min(int(p), runtime.GOMAXPROCS(0))
+	if n < serialBelow || workers <= 1 {
+		return 1, n
+	}
+	// Small enough to balance and large enough to amortise the counter.
+	chunk = int(math.Sqrt(float64(n)))/2 + 1
+	return min(workers, (n+chunk-1)/chunk), chunk
+}
+
+// counted tells how many goroutines work.
+type counted struct {
+	Parallelizer
+	metrics *metrics.Metrics
+}
+
+// Until implements fwk.Parallelizer.
+func (c counted) Until(ctx context.Context, pieces int, work workqueue.DoWorkPieceFunc, operation string) {
+	c.each(pieces, func(i int) bool {
+		if ctx.Err() != nil {
+			return false
+		}
+		work(i)
+		return true
+	}, operation)
+}
+
+func (c counted) each(n int, work func(i int) bool, operation string) {
+	workers, _ := c.share(n)
+	c.metrics.Running(operation, workers)
+	defer c.metrics.Running(operation, -workers)
+	c.ForEach(n, work)
+}
+
+// ForEach is that of the parallelizer, counted as an operation.
+func (s *Services) ForEach(n int, operation string, work func(i int) bool) {
+	counted{s.Parallel, s.Metrics}.each(n, work, operation)
 }

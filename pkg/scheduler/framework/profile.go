@@ -53,6 +53,7 @@ type Profile struct {
 	signs      bool // every plugin that decides on nodes signs pods
 	events     map[string][]fwk.ClusterEventWithHint
 	closers    []io.Closer
+	timers     timers
 }
 
 // named is a plugin at an extension point. The name is at hand because it is
@@ -61,6 +62,7 @@ type named[T fwk.Plugin] struct {
 	name   string
 	plugin T
 	weight int64
+	calls  *calls
 }
 
 // NewProfile builds the plugins that a profile lists: configuration.Default has
@@ -109,6 +111,7 @@ func NewProfile(ctx context.Context, services *Services, registry Registry, cfg 
 		return nil, fmt.Errorf("at least one bind plugin is needed for profile with scheduler name %q", p.name)
 	}
 	p.signs = b.signers(p)
+	p.count()
 	return p, p.register(ctx, b)
 }
 
@@ -174,7 +177,7 @@ func collect[T fwk.Plugin](b *builder, point string, set configv1.PluginSet, out
 		named1.Insert(e.Name)
 		weights[e.Name] = weight(e)
 		if !slices.ContainsFunc(b.multi, func(m configv1.Plugin) bool { return m.Name == e.Name }) {
-			explicit = append(explicit, named[T]{e.Name, plugin, weight(e)})
+			explicit = append(explicit, named[T]{name: e.Name, plugin: plugin, weight: weight(e)})
 		}
 	}
 	disabled := sets.New[string]()
@@ -187,12 +190,12 @@ func collect[T fwk.Plugin](b *builder, point string, set configv1.PluginSet, out
 		switch {
 		case !ok:
 		case named1.Has(m.Name):
-			override = append(override, named[T]{m.Name, plugin, weights[m.Name]})
+			override = append(override, named[T]{name: m.Name, plugin: plugin, weight: weights[m.Name]})
 		case disabled.Has("*") || disabled.Has(m.Name):
 		case seen.Has(m.Name):
 			return fmt.Errorf("plugin %q already registered as %q", m.Name, point)
 		default:
-			rest = append(rest, named[T]{m.Name, plugin, weight(m)})
+			rest = append(rest, named[T]{name: m.Name, plugin: plugin, weight: weight(m)})
 		}
 		seen.Insert(m.Name)
 	}

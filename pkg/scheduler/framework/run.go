@@ -22,9 +22,14 @@ import (
 const maxPermitWait = 15 * time.Minute
 
 // RunPreEnqueue returns the first refusal.
-func (p *Profile) RunPreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status {
+func (p *Profile) RunPreEnqueue(ctx context.Context, pod *corev1.Pod) (status *fwk.Status) {
+	defer p.timers.preEnqueue.Since(time.Now(), &status)
+	sampled := p.Metrics != nil && Sample()
 	for _, x := range p.preEnqueue {
-		if s := x.plugin.PreEnqueue(ctx, pod); !s.IsSuccess() {
+		start := x.calls.began(sampled)
+		s := x.plugin.PreEnqueue(ctx, pod)
+		x.calls.ended(main, start, s)
+		if !s.IsSuccess() {
 			return s.WithPlugin(x.name)
 		}
 	}
@@ -34,14 +39,18 @@ func (p *Profile) RunPreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Statu
 // RunPreFilter runs all PreFilter plugins. The result is nil if all nodes are
 // possible; narrowed names the plugins that know better.
 func (p *Profile) RunPreFilter(ctx context.Context, state *CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (result *fwk.PreFilterResult, narrowed sets.Set[string], status *fwk.Status) {
+	defer p.timers.preFilter.Since(time.Now(), &status)
 	narrowed = sets.New[string]()
 	skip := sets.New[string]()
 	for _, x := range p.preFilter {
+		start := x.calls.began(state.sampled)
 		r, s := x.plugin.PreFilter(ctx, state, pod, nodes)
+		x.calls.ended(main, start, s)
 		if s.IsSkip() {
 			skip.Insert(x.name)
 			continue
 		}
+		x.calls.ran()
 		if !s.IsSuccess() {
 			return nil, narrowed, s.WithPlugin(x.name)
 		}
@@ -77,12 +86,17 @@ func (p *Profile) RunFilterPlugins(ctx context.Context, state fwk.CycleState, po
 	} else {
 		skip = state.GetSkipFilterPlugins()
 	}
+	sampled := state.ShouldRecordPluginMetrics()
 	for i := range filters {
 		x := &filters[i]
 		if len(skip) > 0 && skip.Has(x.name) {
 			continue
 		}
-		if s := x.plugin.Filter(ctx, state, pod, node); !s.IsSuccess() {
+		x.calls.ran()
+		start := x.calls.began(sampled)
+		s := x.plugin.Filter(ctx, state, pod, node)
+		x.calls.ended(main, start, s)
+		if !s.IsSuccess() {
 			return s.WithPlugin(x.name)
 		}
 	}
@@ -124,22 +138,25 @@ func priority(pod *corev1.Pod) int32 {
 
 // RunPreFilterExtensionAddPod tells the plugins that added is on node now.
 func (p *Profile) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-	return p.extend(state, "AddPod", func(x fwk.PreFilterExtensions) *fwk.Status { return x.AddPod(ctx, state, pod, added, node) })
+	return p.extend(state, "AddPod", second, func(x fwk.PreFilterExtensions) *fwk.Status { return x.AddPod(ctx, state, pod, added, node) })
 }
 
 // RunPreFilterExtensionRemovePod tells the plugins that removed is no longer on node.
 func (p *Profile) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-	return p.extend(state, "RemovePod", func(x fwk.PreFilterExtensions) *fwk.Status { return x.RemovePod(ctx, state, pod, removed, node) })
+	return p.extend(state, "RemovePod", third, func(x fwk.PreFilterExtensions) *fwk.Status { return x.RemovePod(ctx, state, pod, removed, node) })
 }
 
-func (p *Profile) extend(state fwk.CycleState, what string, f func(fwk.PreFilterExtensions) *fwk.Status) *fwk.Status {
-	skip := state.GetSkipFilterPlugins()
+func (p *Profile) extend(state fwk.CycleState, what string, m method, f func(fwk.PreFilterExtensions) *fwk.Status) *fwk.Status {
+	skip, sampled := state.GetSkipFilterPlugins(), state.ShouldRecordPluginMetrics()
 	for _, x := range p.preFilter {
 		extensions := x.plugin.PreFilterExtensions()
 		if extensions == nil || skip.Has(x.name) {
 			continue
 		}
-		if s := f(extensions); !s.IsSuccess() {
+		start := x.calls.began(sampled)
+		s := f(extensions)
+		x.calls.ended(m, start, s)
+		if !s.IsSuccess() {
 			return fwk.AsStatus(fmt.Errorf("running %s on PreFilter plugin %q: %w", what, x.name, s.AsError())).WithPlugin(x.name)
 		}
 	}
@@ -148,12 +165,14 @@ func (p *Profile) extend(state fwk.CycleState, what string, f func(fwk.PreFilter
 
 // RunPostFilter asks the plugins for a way out and returns the first success.
 // The messages of all that failed are joined.
-func (p *Profile) RunPostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Profile) RunPostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (result *fwk.PostFilterResult, status *fwk.Status) {
+	defer p.timers.postFilter.Since(time.Now(), &status)
 	var messages []string
-	var result *fwk.PostFilterResult
 	code := fwk.Unschedulable
 	for _, x := range p.postFilter {
+		start := x.calls.began(state.ShouldRecordPluginMetrics())
 		r, s := x.plugin.PostFilter(ctx, state, pod, statuses)
+		x.calls.ended(main, start, s)
 		if s.IsSuccess() {
 			return r, s
 		}
@@ -175,13 +194,19 @@ func (p *Profile) RunPostFilter(ctx context.Context, state fwk.CycleState, pod *
 }
 
 // RunPreScorePlugins prepares scoring.
-func (p *Profile) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+func (p *Profile) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status) {
+	defer p.timers.preScore.Since(time.Now(), &status)
 	skip := sets.New[string]()
 	for _, x := range p.preScore {
+		start := x.calls.began(state.ShouldRecordPluginMetrics())
 		s := x.plugin.PreScore(ctx, state, pod, nodes)
+		x.calls.ended(main, start, s)
 		if s.IsSkip() {
 			skip.Insert(x.name)
-		} else if !s.IsSuccess() {
+			continue
+		}
+		x.calls.ran()
+		if !s.IsSuccess() {
 			return fwk.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", x.name, s.AsError())).WithPlugin(x.name)
 		}
 	}
@@ -220,7 +245,8 @@ type pluginScores struct {
 }
 
 func (p *Profile) scores(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo, total []int64, keepRaw bool) (raw []fwk.NodeScoreList, all []pluginScores, status *fwk.Status) {
-	skip := state.GetSkipScorePlugins()
+	defer p.timers.score.Since(time.Now(), &status)
+	skip, sampled := state.GetSkipScorePlugins(), state.ShouldRecordPluginMetrics()
 	for _, x := range p.score {
 		if !skip.Has(x.name) {
 			all = append(all, pluginScores{x, nil})
@@ -232,29 +258,36 @@ func (p *Profile) scores(ctx context.Context, state fwk.CycleState, pod *corev1.
 		all[i].scores = room[i*len(nodes) : (i+1)*len(nodes)]
 	}
 	var mu sync.Mutex
-	p.Parallel.ForEach(len(nodes), func(n int) bool {
+	var failed *fwk.Status // guarded by mu
+	p.ForEach(len(nodes), "Score", func(n int) bool {
 		name := nodes[n].Node().Name
 		for i := range all {
+			all[i].calls.ran()
+			start := all[i].calls.began(sampled)
 			v, s := all[i].plugin.Score(ctx, state, pod, nodes[n])
+			all[i].calls.ended(main, start, s)
 			if !s.IsSuccess() {
 				mu.Lock()
 				defer mu.Unlock()
-				status = fwk.AsStatus(fmt.Errorf("running Score plugin %q: %w", all[i].name, s.AsError())).WithPlugin(all[i].name)
+				failed = fwk.AsStatus(fmt.Errorf("running Score plugin %q: %w", all[i].name, s.AsError())).WithPlugin(all[i].name)
 				return false
 			}
 			all[i].scores[n] = fwk.NodeScore{Name: name, Score: v}
 		}
 		return true
 	})
-	if status != nil {
-		return nil, nil, status
+	if failed != nil {
+		return nil, nil, failed
 	}
 	for _, x := range all {
 		if keepRaw {
 			raw = append(raw, slices.Clone(x.scores))
 		}
 		if extensions := x.plugin.ScoreExtensions(); extensions != nil {
-			if s := extensions.NormalizeScore(ctx, state, pod, x.scores); !s.IsSuccess() {
+			start := x.calls.began(sampled)
+			s := extensions.NormalizeScore(ctx, state, pod, x.scores)
+			x.calls.ended(second, start, s)
+			if !s.IsSuccess() {
 				return nil, nil, fwk.AsStatus(fmt.Errorf("running NormalizeScore plugin %q: %w", x.name, s.AsError())).WithPlugin(x.name)
 			}
 		}
@@ -270,9 +303,13 @@ func (p *Profile) scores(ctx context.Context, state fwk.CycleState, pod *corev1.
 
 // RunReservePluginsReserve reserves in order; the caller gives everything back
 // upon a failure.
-func (p *Profile) RunReservePluginsReserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+func (p *Profile) RunReservePluginsReserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (status *fwk.Status) {
+	defer p.timers.reserve.Since(time.Now(), &status)
 	for _, x := range p.reserve {
-		if s := x.plugin.Reserve(ctx, state, pod, node); !s.IsSuccess() {
+		start := x.calls.began(state.ShouldRecordPluginMetrics())
+		s := x.plugin.Reserve(ctx, state, pod, node)
+		x.calls.ended(main, start, s)
+		if !s.IsSuccess() {
 			return failure("Reserve", x.name, s)
 		}
 	}
@@ -281,8 +318,12 @@ func (p *Profile) RunReservePluginsReserve(ctx context.Context, state fwk.CycleS
 
 // RunReservePluginsUnreserve gives back in reverse order.
 func (p *Profile) RunReservePluginsUnreserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
+	var status *fwk.Status
+	defer p.timers.unreserve.Since(time.Now(), &status)
 	for _, x := range slices.Backward(p.reserve) {
+		start := x.calls.began(state.ShouldRecordPluginMetrics())
 		x.plugin.Unreserve(ctx, state, pod, node)
+		x.calls.ended(second, start, nil)
 	}
 }
 
@@ -304,10 +345,13 @@ func cause(s *fwk.Status) error {
 
 // RunPermit asks the Permit plugins. If one of them lets the pod wait, the pod is
 // among the waiting ones when this returns, and WaitOnPermit must follow.
-func (p *Profile) RunPermit(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+func (p *Profile) RunPermit(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (status *fwk.Status) {
+	defer p.timers.permit.Since(time.Now(), &status)
 	timeouts := map[string]time.Duration{}
 	for _, x := range p.permit {
+		start := x.calls.began(state.ShouldRecordPluginMetrics())
 		s, d := x.plugin.Permit(ctx, state, pod, node)
+		x.calls.ended(main, start, s)
 		switch {
 		case s.IsSuccess():
 		case s.IsWait():
@@ -332,7 +376,9 @@ func (p *Profile) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Status
 	defer p.Waiting.remove(pod.UID)
 	stop := context.AfterFunc(ctx, func() { w.Preempt("", "the scheduler ends") })
 	defer stop()
+	start := time.Now()
 	s := <-w.verdict
+	p.Metrics.PermitWaited(s.Code().String(), start)
 	if s.Code() == fwk.Error {
 		return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", s.AsError())).WithPlugin(s.Plugin())
 	}
@@ -342,9 +388,12 @@ func (p *Profile) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Status
 // RunPreBindPreFlight tells whether any plugin has something to do before the
 // pod is bound; those that have nothing are skipped by RunPreBind.
 func (p *Profile) RunPreBindPreFlight(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (busy bool, status *fwk.Status) {
+	defer p.timers.preFlight.Since(time.Now(), &status)
 	skip, parallel := sets.New[string](), sets.New[string]()
 	for _, x := range p.preBind {
+		start := x.calls.began(state.ShouldRecordPluginMetrics())
 		r, s := x.plugin.PreBindPreFlight(ctx, state, pod, node)
+		x.calls.ended(second, start, s)
 		if s.IsSkip() {
 			skip.Insert(x.name)
 		} else if !s.IsSuccess() {
@@ -361,7 +410,8 @@ func (p *Profile) RunPreBindPreFlight(ctx context.Context, state fwk.CycleState,
 
 // RunPreBind does what must be done before the pod is bound. Neighbours that
 // allow it run at once, and end when one of them fails.
-func (p *Profile) RunPreBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+func (p *Profile) RunPreBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (status *fwk.Status) {
+	defer p.timers.preBind.Since(time.Now(), &status)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	skip, parallel := state.GetSkipPreBindPlugins(), state.GetParallelPreBindPlugins()
@@ -402,7 +452,9 @@ func (p *Profile) RunPreBind(ctx context.Context, state fwk.CycleState, pod *cor
 
 // preBind tells of a plugin that was stopped why it was.
 func preBind(ctx context.Context, x named[fwk.PreBindPlugin], state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	start := x.calls.began(state.ShouldRecordPluginMetrics())
 	s := x.plugin.PreBind(ctx, state, pod, node)
+	x.calls.ended(main, start, s)
 	if s.IsSuccess() {
 		return nil
 	}
@@ -413,9 +465,12 @@ func preBind(ctx context.Context, x named[fwk.PreBindPlugin], state fwk.CycleSta
 }
 
 // RunBind binds the pod by the first plugin that does not skip it.
-func (p *Profile) RunBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+func (p *Profile) RunBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (status *fwk.Status) {
+	defer p.timers.bind.Since(time.Now(), &status)
 	for _, x := range p.bind {
+		start := x.calls.began(state.ShouldRecordPluginMetrics())
 		s := x.plugin.Bind(ctx, state, pod, node)
+		x.calls.ended(main, start, s)
 		switch {
 		case s.IsSkip():
 		case s.IsSuccess():
@@ -429,8 +484,12 @@ func (p *Profile) RunBind(ctx context.Context, state fwk.CycleState, pod *corev1
 
 // RunPostBind tells the plugins that the pod is bound.
 func (p *Profile) RunPostBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
+	var status *fwk.Status
+	defer p.timers.postBind.Since(time.Now(), &status)
 	for _, x := range p.postBind {
+		start := x.calls.began(state.ShouldRecordPluginMetrics())
 		x.plugin.PostBind(ctx, state, pod, node)
+		x.calls.ended(main, start, nil)
 	}
 }
 

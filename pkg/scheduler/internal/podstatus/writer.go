@@ -15,6 +15,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+
+	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
 )
 
 const (
@@ -38,6 +40,7 @@ type Writer struct {
 	client kubernetes.Interface
 	pods   corelisters.PodLister
 	queue  workqueue.TypedRateLimitingInterface[types.UID]
+	count  *metrics.Metrics
 
 	mu      sync.Mutex
 	pending map[types.UID]pending       // guarded by mu
@@ -49,11 +52,13 @@ type pending struct {
 	update Update
 }
 
-// NewWriter returns a writer; Run must run for anything to be written.
-func NewWriter(client kubernetes.Interface, pods corelisters.PodLister) *Writer {
+// NewWriter returns a writer; Run must run for anything to be written. Its
+// requests are counted unless count is nil.
+func NewWriter(client kubernetes.Interface, pods corelisters.PodLister, count *metrics.Metrics) *Writer {
 	return &Writer{
 		client:  client,
 		pods:    pods,
+		count:   count,
 		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.UID]()),
 		pending: map[types.UID]pending{},
 		running: map[types.UID]chan struct{}{},
@@ -69,6 +74,13 @@ func (w *Writer) Write(pod *corev1.Pod, u Update) {
 	}
 	w.pending[pod.UID] = pending{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, u}
 	w.queue.Add(pod.UID)
+}
+
+// Pending is the number of updates that are not written yet.
+func (w *Writer) Pending() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.pending)
 }
 
 // Drop takes back what is not written yet and waits for what is being written:
@@ -157,7 +169,10 @@ func (w *Writer) write(ctx context.Context, uid types.UID, p pending) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	if err := Patch(ctx, w.client, pod, status); err != nil && !apierrors.IsNotFound(err) {
+	start := time.Now()
+	err = Patch(ctx, w.client, pod, status)
+	w.count.Called(metrics.StatusPatch, err, start)
+	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	return nil

@@ -10,6 +10,7 @@ package queue
 import (
 	"container/list"
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
 )
 
 // Pod is a pod in the queue.
@@ -35,6 +37,8 @@ type Pod struct {
 	RejectedBy sets.Set[string]
 	// Gated tells that a PreEnqueue plugin holds the pod back.
 	Gated bool
+	// Flushed tells that the pod is tried again only because it waited too long.
+	Flushed bool
 
 	place      place
 	index      int       // position in its heap
@@ -58,6 +62,19 @@ const (
 	landed
 )
 
+// label is the queue that a place belongs to, for metrics.
+func (p place) label() string {
+	switch p {
+	case active:
+		return "active"
+	case backoff, errored:
+		return "backoff"
+	case unschedulable:
+		return "unschedulable"
+	}
+	return ""
+}
+
 // Config says how the queue behaves. All fields without a default are required.
 type Config struct {
 	Clock clock.WithTicker
@@ -74,7 +91,21 @@ type Config struct {
 	// Events returns the events declared by each plugin of a pod's profile. A plugin
 	// that is absent is helped by any event.
 	Events func(*corev1.Pod) map[string][]fwk.ClusterEventWithHint
+	// Metrics counts what comes into the queue. Default nil: nobody wants to know.
+	Metrics *metrics.Metrics
 }
+
+// What brings pods into a queue, besides cluster events, in upstream's words.
+const (
+	podAdded       = "UnscheduledPodAdd"
+	attemptFailed  = "ScheduleAttemptFailure"
+	backoffOver    = "BackoffComplete"
+	poppedEarly    = "PopFromBackoffQ"
+	activated      = "ForceActivate"
+	waitedTooLong  = "UnschedulableTimeout"
+	podInFlight    = "PodPopped"
+	hintSampleRate = 16 // one hint in so many is timed: there is one per waiting pod and event
+)
 
 // Queue is a scheduling queue, safe for concurrent use.
 type Queue struct {
@@ -135,7 +166,7 @@ func (q *Queue) Add(ctx context.Context, pod *corev1.Pod) {
 	now := q.cfg.Clock.Now()
 	p := &Pod{PodInfo: framework.NewPodInfo(pod), Timestamp: now, initial: &now}
 	q.all[pod.UID] = p
-	q.activate(ctx, p)
+	q.activate(ctx, p, podAdded)
 }
 
 // Update replaces a pod by a newer version of it. If the change may help an
@@ -164,7 +195,7 @@ func (q *Queue) update(ctx context.Context, p *Pod, pod *corev1.Pod) {
 	case backoff, errored:
 	case unschedulable:
 		if actions != 0 && q.helps(ctx, p, happened{event, old, pod}) {
-			q.retry(ctx, p)
+			q.retry(ctx, p, event.Label())
 		}
 	}
 }
@@ -208,6 +239,7 @@ func (q *Queue) Pop(ctx context.Context) *Pod {
 			// Nothing else to do: a pod that an event may have helped need not
 			// wait (KEP-5142). Internal failures keep their distance.
 			p = q.heap.backoff.pop()
+			q.cfg.Metrics.Queued("active", poppedEarly)
 		}
 		if p != nil {
 			p.place, p.start = inFlight, q.first+uint64(len(q.events))
@@ -251,12 +283,12 @@ func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy
 		return // deleted meanwhile
 	}
 	p.PodInfo = framework.NewPodInfo(latest)
-	p.RejectedBy = rejectedBy
+	p.RejectedBy, p.Flushed = rejectedBy, false
 	p.Timestamp = q.cfg.Clock.Now()
 	if rejectedBy.Len() == 0 {
 		p.errors++
 		p.backoffEnd = p.Timestamp.Add(q.delay(p.failures + p.errors))
-		q.put(p, errored)
+		q.put(p, errored, attemptFailed)
 		return
 	}
 	p.errors = 0
@@ -264,11 +296,11 @@ func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy
 	p.backoffEnd = p.Timestamp.Add(q.delay(p.failures))
 	for _, e := range missed {
 		if q.helps(ctx, p, e) {
-			q.retry(ctx, p)
+			q.retry(ctx, p, attemptFailed)
 			return
 		}
 	}
-	q.put(p, unschedulable)
+	q.put(p, unschedulable, attemptFailed)
 }
 
 // done ends p's flight and drops the events nobody needs any more.
@@ -299,9 +331,13 @@ func (q *Queue) Move(ctx context.Context, event fwk.ClusterEvent, old, new any) 
 	if q.flying.Len() > 0 {
 		q.events = append(q.events, e)
 	}
+	label := "" // made when it is needed
 	for _, p := range q.waiting {
 		if q.helps(ctx, p, e) {
-			q.retry(ctx, p)
+			if label == "" {
+				label = event.Label()
+			}
+			q.retry(ctx, p, label)
 		}
 	}
 }
@@ -315,7 +351,7 @@ func (q *Queue) helps(ctx context.Context, p *Pod, e happened) bool {
 			return true
 		}
 		for i := range declared {
-			if framework.Matches(declared[i].Event, e.event) && q.hint(ctx, &declared[i], p, e) {
+			if framework.Matches(declared[i].Event, e.event) && q.hint(ctx, name, &declared[i], p, e) {
 				return true
 			}
 		}
@@ -324,12 +360,23 @@ func (q *Queue) helps(ctx context.Context, p *Pod, e happened) bool {
 }
 
 // hint asks a plugin; one that fails cannot keep a pod from being tried.
-func (q *Queue) hint(ctx context.Context, declared *fwk.ClusterEventWithHint, p *Pod, e happened) bool {
+func (q *Queue) hint(ctx context.Context, plugin string, declared *fwk.ClusterEventWithHint, p *Pod, e happened) bool {
 	if declared.QueueingHintFn == nil {
 		return true
 	}
 	logger := klog.FromContext(ctx)
+	start, timed := time.Time{}, q.cfg.Metrics != nil && rand.IntN(hintSampleRate) == 0
+	if timed {
+		start = time.Now()
+	}
 	hint, err := declared.QueueingHintFn(logger, p.Pod, e.old, e.new)
+	if timed {
+		result := hint.String()
+		if err != nil {
+			result = "Error"
+		}
+		q.cfg.Metrics.Hinted(plugin, e.event.Label(), result, time.Since(start))
+	}
 	if err != nil {
 		logger.Error(err, "A queueing hint failed; the pod is tried again", "pod", klog.KObj(p.Pod), "event", e.event.Label())
 		return true
@@ -338,21 +385,21 @@ func (q *Queue) hint(ctx context.Context, declared *fwk.ClusterEventWithHint, p 
 }
 
 // retry moves p to the back-off or, if it waited long enough, to the active heap.
-func (q *Queue) retry(ctx context.Context, p *Pod) {
+func (q *Queue) retry(ctx context.Context, p *Pod, event string) {
 	if p.Gated || !q.cfg.Clock.Now().Before(p.backoffEnd) {
 		q.take(p)
-		q.activate(ctx, p)
+		q.activate(ctx, p, event)
 		return
 	}
-	q.put(p, backoff)
+	q.put(p, backoff, event)
 }
 
 // activate makes p active unless a PreEnqueue plugin holds it back.
-func (q *Queue) activate(ctx context.Context, p *Pod) {
+func (q *Queue) activate(ctx context.Context, p *Pod, event string) {
 	if q.cfg.PreEnqueue != nil {
 		if s := q.cfg.PreEnqueue(ctx, p.Pod); !s.IsSuccess() {
-			p.Gated, p.RejectedBy = true, sets.New(s.Plugin())
-			q.put(p, unschedulable)
+			p.Gated, p.Flushed, p.RejectedBy = true, false, sets.New(s.Plugin())
+			q.put(p, unschedulable, event)
 			return
 		}
 	}
@@ -360,12 +407,13 @@ func (q *Queue) activate(ctx context.Context, p *Pod) {
 		// The time behind the gate does not count for the order.
 		p.Gated, p.Timestamp = false, q.cfg.Clock.Now()
 	}
-	q.put(p, active)
+	q.put(p, active, event)
 }
 
-func (q *Queue) put(p *Pod, where place) {
+func (q *Queue) put(p *Pod, where place, event string) {
 	q.take(p)
 	p.place = where
+	q.cfg.Metrics.Queued(where.label(), event)
 	switch where {
 	case active:
 		q.heap.active.add(p)
@@ -435,7 +483,8 @@ func (q *Queue) flush(ctx context.Context) time.Duration {
 		q.scanned = now
 		for _, p := range q.waiting {
 			if !p.Gated && now.Sub(p.Timestamp) >= q.cfg.FlushAfter {
-				q.retry(ctx, p)
+				p.Flushed = true
+				q.retry(ctx, p, waitedTooLong)
 			}
 		}
 	}
@@ -447,7 +496,7 @@ func (q *Queue) flush(ctx context.Context) time.Duration {
 				break
 			}
 			q.take(p)
-			q.activate(ctx, p)
+			q.activate(ctx, p, backoffOver)
 		}
 	}
 	return next
@@ -473,31 +522,43 @@ func (q *Queue) Activate(ctx context.Context, pods map[string]*corev1.Pod) {
 		switch p.place {
 		case backoff, errored, unschedulable:
 			q.take(p)
-			q.activate(ctx, p)
+			q.activate(ctx, p, activated)
 		case inFlight:
 			// The pod is tried again as if an event had helped it.
-			q.events = append(q.events, happened{fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "ForceActivate"}, nil, nil})
+			q.events = append(q.events, happened{fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: activated}, nil, nil})
 		}
 	}
 }
 
-// Pending counts the pods by place, in the terms of the metric
-// scheduler_pending_pods.
-func (q *Queue) Pending() map[string]int {
+// State counts the pods by place, who rejected them, and what is remembered for
+// those in flight, in the terms of metrics.
+func (q *Queue) State() metrics.State {
 	q.cond.L.Lock()
 	defer q.cond.L.Unlock()
-	out := map[string]int{"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0}
+	out := metrics.State{
+		Pending:  map[string]int{"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0},
+		Rejected: map[metrics.Rejection]int{},
+		Events:   map[string]int{podInFlight: q.flying.Len()},
+	}
 	for _, p := range q.all {
-		switch {
-		case p.place == active:
-			out["active"]++
-		case p.place == backoff || p.place == errored:
-			out["backoff"]++
-		case p.place == unschedulable && p.Gated:
-			out["gated"]++
-		case p.place == unschedulable:
-			out["unschedulable"]++
+		label := p.place.label()
+		if label == "" {
+			continue
 		}
+		if p.Gated {
+			label = "gated"
+		}
+		out.Pending[label]++
+		for plugin := range p.RejectedBy {
+			out.Rejected[metrics.Rejection{Plugin: plugin, Profile: p.Pod.Spec.SchedulerName}]++
+		}
+	}
+	byEvent := map[fwk.ClusterEvent]int{} // to make each label once
+	for i := range q.events {
+		byEvent[q.events[i].event]++
+	}
+	for event, n := range byEvent {
+		out.Events[event.Label()] += n
 	}
 	return out
 }

@@ -66,7 +66,7 @@ func (q *Queue) mustPop(t *testing.T, want string) *Pod {
 func (q *Queue) expect(t *testing.T, active, backoff, unschedulable, gated int) {
 	t.Helper()
 	want := map[string]int{"active": active, "backoff": backoff, "unschedulable": unschedulable, "gated": gated}
-	if diff := cmp.Diff(want, q.Pending()); diff != "" {
+	if diff := cmp.Diff(want, q.State().Pending); diff != "" {
 		t.Fatalf("pending pods (-want +got):\n%s", diff)
 	}
 }

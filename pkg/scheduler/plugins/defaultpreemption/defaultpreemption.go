@@ -32,6 +32,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
 	"minik8s.io/minik8s/pkg/scheduler/internal/podstatus"
 )
 
@@ -44,6 +45,7 @@ const requestTimeout = 30 * time.Second
 // DefaultPreemption is the plugin.
 type DefaultPreemption struct {
 	handle  fwk.Handle
+	count   *metrics.Metrics
 	budgets policylisters.PodDisruptionBudgetLister
 	args    *configv1.DefaultPreemptionArgs
 
@@ -68,6 +70,7 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	}
 	return &DefaultPreemption{
 		handle:     h,
+		count:      framework.CountsOf(h),
 		budgets:    h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
 		args:       args,
 		preempting: map[types.UID]bool{},
@@ -102,6 +105,7 @@ func (*DefaultPreemption) EventsToRegister(context.Context) ([]fwk.ClusterEventW
 // PostFilter finds the best node and nominates the pod to it. The victims are
 // asked to go beside the scheduling cycles; ctx must live until then.
 func (p *DefaultPreemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	p.count.Preempting()
 	lister := p.handle.SnapshotSharedLister().NodeInfos()
 	var nominated fwk.NodeInfo
 	var nominatedStatus *fwk.Status
@@ -253,13 +257,16 @@ func pods(infos []*framework.PodInfo) (out []*corev1.Pod) {
 // until all but the last were asked; that one's end is the event that it waits for.
 func (p *DefaultPreemption) start(ctx context.Context, pod *corev1.Pod, c *candidate) {
 	p.hold(pod.UID)
+	p.count.Victims(len(c.victims))
 	p.evictions.Go(func() {
+		start := time.Now()
 		last := len(c.victims) - 1
 		err := p.evict(ctx, pod, c.victims[:last], c.node)
 		held := p.release(pod.UID)
 		if err == nil {
 			err = p.evict(ctx, pod, c.victims[last:], c.node)
 		}
+		p.count.Preempted(err, start)
 		if ctx.Err() != nil {
 			return
 		}
