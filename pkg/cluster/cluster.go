@@ -78,8 +78,10 @@ type runner struct {
 	dnsMetrics  *dns.Metrics
 	// schedulerMetrics are those of the scheduler that runs; a scheduler registers them when it is built.
 	schedulerMetrics *prometheus.Registry
-	metrics          *metrics.Collector
-	machine          atomic.Pointer[kubelet.Kubelet] // of the first node, once it is made
+	// schedulerResources are what the scheduler's pods ask for, a line for each pod.
+	schedulerResources *prometheus.Registry
+	metrics            *metrics.Collector
+	machine            atomic.Pointer[kubelet.Kubelet] // of the first node, once it is made
 }
 
 // run is the boot order. Each part ends when ctx does; the first that fails ends all others.
@@ -329,7 +331,7 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 	if r.metrics, err = r.newMetrics(); err != nil {
 		return nil, err
 	}
-	r.dnsMetrics, r.schedulerMetrics = dns.NewMetrics(), prometheus.NewRegistry()
+	r.dnsMetrics, r.schedulerMetrics, r.schedulerResources = dns.NewMetrics(), prometheus.NewRegistry(), prometheus.NewRegistry()
 	return apiserver.New(apiserver.Config{
 		Backend:          r.backend,
 		Listener:         r.listener,
@@ -347,10 +349,13 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 		Machinery:        r.machinery,
 		Storage:          c.APIServer.storage(),
 
-		Components:          map[string]registry.Check{"controller-manager": alive, "scheduler": alive},
-		Authentication:      authentication.Config{RequestHeader: headers, BootstrapTokens: true, RemovedNodes: true, OwnCertificate: r.credentials.own},
-		Policy:              policy.AddOns(),
-		Handlers:            map[string]http.Handler{controllers.MetricsPath: controllers.Metrics(), scheduler.MetricsPath: scheduler.Metrics(r.schedulerMetrics), dns.MetricsPath: r.dnsMetrics.Handler(), imagesource.Path: images},
+		Components:     map[string]registry.Check{"controller-manager": alive, "scheduler": alive},
+		Authentication: authentication.Config{RequestHeader: headers, BootstrapTokens: true, RemovedNodes: true, OwnCertificate: r.credentials.own},
+		Policy:         policy.AddOns(),
+		Handlers: map[string]http.Handler{
+			controllers.MetricsPath: controllers.Metrics(), scheduler.MetricsPath: scheduler.Metrics(r.schedulerMetrics),
+			scheduler.ResourcesPath: scheduler.Metrics(r.schedulerResources), dns.MetricsPath: r.dnsMetrics.Handler(), imagesource.Path: images,
+		},
 		ProxyClientCertFile: r.credentials.frontProxy().path, ProxyClientKeyFile: r.credentials.frontProxy().path, RejectAggregatorRedirects: true,
 	})
 }

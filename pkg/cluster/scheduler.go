@@ -57,7 +57,7 @@ func (r *runner) buildScheduler() (func(context.Context) error, error) {
 	shared := scheduler.NewInformers(client)
 	s, err := scheduler.New(scheduler.Config{
 		Client: client, KubeConfig: config, Informers: shared, Configuration: settings, Policy: r.config.Scheduler.Policy,
-		Identity: r.config.Kubelet.NodeName, Registerer: r.schedulerMetrics,
+		Identity: r.config.Kubelet.NodeName, Registerer: r.schedulerMetrics, Resources: r.schedulerResources,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building scheduler: %w", err)

@@ -103,7 +103,7 @@ func AddOns() Policy {
 				on("discovery.k8s.io", "endpointslices", "list watch")),
 			// Upstream's kube-controller-manager lets the same group get its /metrics.
 			clusterRole("system:controller-monitoring", paths("/metrics/controllers")),
-			clusterRole("system:scheduler-monitoring", paths("/metrics/scheduler")),
+			clusterRole("system:scheduler-monitoring", paths("/metrics/scheduler /metrics/resources")),
 			clusterRole("system:dns-monitoring", paths("/metrics/dns")),
 			// Nodes on other machines may ask for images of the cluster's; which they get depends on their pods (package imagesource).
 			clusterRole("system:minik8s:images", paths("/minik8s/images")),
