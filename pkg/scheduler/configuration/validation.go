@@ -4,6 +4,7 @@
 package configuration
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -106,12 +107,7 @@ func validatePluginConfig(path *field.Path, p *configv1.KubeSchedulerProfile) fi
 func validateArgs(path *field.Path, args any) field.ErrorList {
 	switch a := args.(type) {
 	case *configv1.DefaultPreemptionArgs:
-		errs := percentage(path.Child("minCandidateNodesPercentage"), a.MinCandidateNodesPercentage)
-		errs = append(errs, upTo(path.Child("minCandidateNodesAbsolute"), int64(*a.MinCandidateNodesAbsolute), 1<<31-1)...)
-		if *a.MinCandidateNodesPercentage == 0 && *a.MinCandidateNodesAbsolute == 0 {
-			errs = append(errs, field.Invalid(path.Child("minCandidateNodesPercentage"), 0, "cannot be zero at the same time as minCandidateNodesAbsolute"))
-		}
-		return errs
+		return validatePreemption(path.Child("minCandidateNodesPercentage"), path.Child("minCandidateNodesAbsolute"), a)
 	case *configv1.DynamicResourcesArgs:
 		var errs field.ErrorList
 		if a.FilterTimeout.Duration < 0 {
@@ -126,7 +122,7 @@ func validateArgs(path *field.Path, args any) field.ErrorList {
 	case *configv1.NodeAffinityArgs:
 		return validateNodeAffinity(path.Child("addedAffinity"), a.AddedAffinity)
 	case *configv1.NodeResourcesBalancedAllocationArgs:
-		return validateResources(path.Child("resources"), a.Resources, 1)
+		return validateBalanced(path.Child("resources"), a.Resources)
 	case *configv1.NodeResourcesFitArgs:
 		return validateFit(path, a)
 	case *configv1.PodTopologySpreadArgs:
@@ -141,10 +137,23 @@ func validateArgs(path *field.Path, args any) field.ErrorList {
 	return nil
 }
 
+func validatePreemption(percentage, absolute *field.Path, a *configv1.DefaultPreemptionArgs) field.ErrorList {
+	errs := upTo(percentage, int64(*a.MinCandidateNodesPercentage), 100)
+	if *a.MinCandidateNodesAbsolute < 0 {
+		errs = append(errs, field.Invalid(absolute, *a.MinCandidateNodesAbsolute, "not in valid range [0, inf)"))
+	}
+	if *a.MinCandidateNodesPercentage == 0 && *a.MinCandidateNodesAbsolute == 0 {
+		errs = append(errs,
+			field.Invalid(percentage, 0, "cannot be zero at the same time as minCandidateNodesAbsolute"),
+			field.Invalid(absolute, 0, "cannot be zero at the same time as minCandidateNodesPercentage"))
+	}
+	return errs
+}
+
 // upTo checks that a value is not negative and at most high.
 func upTo(path *field.Path, value, high int64) field.ErrorList {
 	if value < 0 || value > high {
-		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("not in valid range [0-%d]", high))}
+		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("not in valid range [0, %d]", high))}
 	}
 	return nil
 }
@@ -157,29 +166,53 @@ func validateNodeAffinity(path *field.Path, affinity *corev1.NodeAffinity) field
 	if r := affinity.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
 		at := path.Child("requiredDuringSchedulingIgnoredDuringExecution")
 		if _, err := nodeaffinityhelper.NewNodeSelector(r, field.WithPath(at)); err != nil {
-			errs = append(errs, field.Invalid(at, r, err.Error()))
+			errs = append(errs, each(at, err)...)
 		}
 	}
 	if p := affinity.PreferredDuringSchedulingIgnoredDuringExecution; len(p) > 0 {
 		at := path.Child("preferredDuringSchedulingIgnoredDuringExecution")
 		if _, err := nodeaffinityhelper.NewPreferredSchedulingTerms(p, field.WithPath(at)); err != nil {
-			errs = append(errs, field.Invalid(at, p, err.Error()))
+			errs = append(errs, each(at, err)...)
 		}
 	}
 	return errs
 }
 
-func validateResources(path *field.Path, list []configv1.ResourceSpec, maxWeight int64) field.ErrorList {
-	var errs field.ErrorList
+// each takes apart what is several errors with a path each.
+func each(path *field.Path, err error) (errs field.ErrorList) {
+	all := []error{err}
+	if several, ok := err.(interface{ Errors() []error }); ok {
+		all = several.Errors()
+	}
+	for _, e := range all {
+		var one *field.Error
+		if !errors.As(e, &one) {
+			one = field.InternalError(path, e)
+		}
+		errs = append(errs, one)
+	}
+	return errs
+}
+
+func validateResources(path *field.Path, list []configv1.ResourceSpec) (errs field.ErrorList) {
+	for i, r := range list {
+		if r.Weight <= 0 || r.Weight > 100 {
+			errs = append(errs, field.Invalid(path.Index(i).Child("weight"), r.Weight, fmt.Sprintf("resource weight of %v not in valid range (0, 100]", r.Name)))
+		}
+	}
+	return errs
+}
+
+func validateBalanced(path *field.Path, list []configv1.ResourceSpec) (errs field.ErrorList) {
 	seen := sets.New[string]()
 	for i, r := range list {
-		if r.Weight <= 0 || r.Weight > maxWeight {
-			errs = append(errs, field.Invalid(path.Index(i).Child("weight"), r.Weight, fmt.Sprintf("resource weight of %v not in valid range [1-%d]", r.Name, maxWeight)))
-		}
 		if seen.Has(r.Name) {
 			errs = append(errs, field.Duplicate(path.Index(i).Child("name"), r.Name))
 		}
 		seen.Insert(r.Name)
+		if r.Weight != 1 {
+			errs = append(errs, field.Invalid(path.Index(i).Child("weight"), r.Weight, "must be 1"))
+		}
 	}
 	return errs
 }
@@ -187,30 +220,30 @@ func validateResources(path *field.Path, list []configv1.ResourceSpec, maxWeight
 func validateFit(path *field.Path, a *configv1.NodeResourcesFitArgs) field.ErrorList {
 	var errs field.ErrorList
 	for i, name := range a.IgnoredResources {
-		for _, msg := range validation.IsQualifiedName(name) {
-			errs = append(errs, field.Invalid(path.Child("ignoredResources").Index(i), name, msg))
-		}
+		errs = append(errs, metav1validation.ValidateLabelName(name, path.Child("ignoredResources").Index(i))...)
 	}
 	for i, group := range a.IgnoredResourceGroups {
 		at := path.Child("ignoredResourceGroups").Index(i)
 		if strings.Contains(group, "/") {
 			errs = append(errs, field.Invalid(at, group, "resource group name can't contain '/'"))
 		}
-		for _, msg := range validation.IsDNS1123Subdomain(group) {
-			errs = append(errs, field.Invalid(at, group, msg))
-		}
+		errs = append(errs, metav1validation.ValidateLabelName(group, at)...)
 	}
 	s, at := a.ScoringStrategy, path.Child("scoringStrategy")
-	errs = append(errs, validateResources(at.Child("resources"), s.Resources, 100)...)
 	switch s.Type {
-	case configv1.LeastAllocated, configv1.MostAllocated:
-	case configv1.RequestedToCapacityRatio:
-		if s.RequestedToCapacityRatio == nil {
-			return append(errs, field.Required(at.Child("requestedToCapacityRatio"), "is required for strategy type "+string(s.Type)))
-		}
-		errs = append(errs, validateShape(at.Child("requestedToCapacityRatio", "shape"), s.RequestedToCapacityRatio.Shape)...)
+	case configv1.LeastAllocated, configv1.MostAllocated, configv1.RequestedToCapacityRatio:
 	default:
 		errs = append(errs, field.NotSupported(at.Child("type"), s.Type, []configv1.ScoringStrategyType{configv1.LeastAllocated, configv1.MostAllocated, configv1.RequestedToCapacityRatio}))
+	}
+	errs = append(errs, validateResources(at.Child("resources"), s.Resources)...)
+	ratio := at.Child("requestedToCapacityRatio")
+	switch has, needs := s.RequestedToCapacityRatio != nil, s.Type == configv1.RequestedToCapacityRatio; {
+	case has && needs:
+		errs = append(errs, validateShape(ratio.Child("shape"), s.RequestedToCapacityRatio.Shape)...)
+	case needs:
+		errs = append(errs, field.Required(ratio, "must be specified when type is RequestedToCapacityRatio"))
+	case has:
+		errs = append(errs, field.Forbidden(ratio, "must be nil when type is not RequestedToCapacityRatio"))
 	}
 	return errs
 }
@@ -220,12 +253,15 @@ func validateShape(path *field.Path, shape []configv1.UtilizationShapePoint) fie
 		return field.ErrorList{field.Required(path, "at least one point must be specified")}
 	}
 	var errs field.ErrorList
+	for i := 1; i < len(shape); i++ {
+		if shape[i].Utilization <= shape[i-1].Utilization {
+			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), shape[i].Utilization, "values must be sorted in increasing order"))
+			break
+		}
+	}
 	for i, p := range shape {
 		errs = append(errs, upTo(path.Index(i).Child("utilization"), int64(p.Utilization), 100)...)
 		errs = append(errs, upTo(path.Index(i).Child("score"), int64(p.Score), 10)...)
-		if i > 0 && p.Utilization <= shape[i-1].Utilization {
-			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization, "utilization values must be sorted in increasing order"))
-		}
 	}
 	return errs
 }
@@ -256,7 +292,9 @@ func validateSpread(path *field.Path, a *configv1.PodTopologySpreadArgs) field.E
 		} else {
 			errs = append(errs, metav1validation.ValidateLabelName(c.TopologyKey, at.Child("topologyKey"))...)
 		}
-		if c.WhenUnsatisfiable != corev1.DoNotSchedule && c.WhenUnsatisfiable != corev1.ScheduleAnyway {
+		if c.WhenUnsatisfiable == "" {
+			errs = append(errs, field.Required(at.Child("whenUnsatisfiable"), "can not be empty"))
+		} else if c.WhenUnsatisfiable != corev1.DoNotSchedule && c.WhenUnsatisfiable != corev1.ScheduleAnyway {
 			errs = append(errs, field.NotSupported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway}))
 		}
 		if c.LabelSelector != nil {
