@@ -14,6 +14,7 @@ import (
 	"minik8s.io/minik8s/pkg/addons/dns"
 	"minik8s.io/minik8s/pkg/addons/slurm"
 	"minik8s.io/minik8s/pkg/addons/workflows"
+	"minik8s.io/minik8s/pkg/addons/functions"
 )
 
 // List returns all add-ons, by name.
@@ -23,6 +24,7 @@ func List() []addon.Addon {
 		slurm.Addon(),
 		workflows.Addon(),
 	}
+	return []addon.Addon{functions.Addon()}
 }
 
 // Find returns the add-on of a name.

@@ -217,3 +217,13 @@ func Labels(function, revision string) map[string]string {
 func Owner(fn *v1alpha1.Function) metav1.OwnerReference {
 	return *metav1.NewControllerRef(fn, v1alpha1.GroupVersion.WithKind("Function"))
 }
+
+// OwnerReferences are those of what goes with a function.
+func OwnerReferences(fn *v1alpha1.Function) []metav1.OwnerReference {
+	return []metav1.OwnerReference{Owner(fn)}
+}
+
+// IsOwner tells whether a reference is to a function, and not to one of the same name before it.
+func IsOwner(fn *v1alpha1.Function) func(metav1.OwnerReference) bool {
+	return func(r metav1.OwnerReference) bool { return r.UID == fn.UID }
+}
