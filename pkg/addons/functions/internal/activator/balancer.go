@@ -88,7 +88,9 @@ type pod struct {
 	failed      bool // it was given up in this epoch
 }
 
-func (p *pod) takes(concurrency int) bool { return p.routed && !p.failed && p.outstanding < concurrency }
+func (p *pod) takes(concurrency int) bool {
+	return p.routed && !p.failed && p.outstanding < concurrency
+}
 
 // waiter is a request that is held; got is told a pod, or why there is none.
 type waiter struct {

@@ -63,6 +63,8 @@ func (f *forwarder) send(req *http.Request, p *pod) (*http.Response, error) {
 	if out.Body == nil || out.Body == http.NoBody {
 		// The transport would send a request without a body again by itself, although the pod may have had it.
 		out.Body = emptyBody{}
+	} else {
+		out.Body = io.NopCloser(out.Body) // it is still needed when the transport gets no connection; the server closes it
 	}
 	resp, err := f.base.RoundTrip(out)
 	if err != nil {

@@ -64,7 +64,7 @@ type situation struct {
 	Scaling map[string]scaler.State
 	// Has is how many pods of each revision there are.
 	Has map[string]int
-	// Since is from when each revision has had requests, as far as is known: its pods count as called then.
+	// Since is from when revisions are known to work: their pods count as called then.
 	Since map[string]time.Time
 	Now   time.Time
 }

@@ -84,7 +84,9 @@ func (p *pool) podEvents() handler.TypedEventHandler[*corev1.Pod, reconcile.Requ
 	}
 	return handler.TypedFuncs[*corev1.Pod, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Pod], q queue) { look(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) { look(q, e.ObjectOld, e.ObjectNew) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) {
+			look(q, e.ObjectOld, e.ObjectNew)
+		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Pod], q queue) { look(q, e.Object) },
 	}
 }

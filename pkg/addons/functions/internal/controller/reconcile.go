@@ -190,11 +190,6 @@ func (p *pass) scale(ctx context.Context, haveLatest bool) error {
 		p.problem = problem{v1alpha1.ReasonTraffic, fmt.Sprintf("traffic names revision %q, which is not there: its share goes to the newest one that works", unknown)}
 	}
 	p.state.scaling = p.aim.Scaling
-	for name := range p.aim.Percent {
-		if p.state.since[name].IsZero() {
-			p.state.since[name] = p.now
-		}
-	}
 	p.dismiss()
 	p.route()
 	err := p.make(ctx)
@@ -208,6 +203,9 @@ func (p *pass) situation(haveLatest bool) situation {
 	}
 	if haveLatest {
 		s.Latest = p.latest.Name
+	}
+	if name := p.state.ready; p.state.since[name].IsZero() { // it has just been seen to work
+		p.state.since[name] = p.now
 	}
 	for _, r := range p.revisions {
 		s.Kept = append(s.Kept, r.Name)

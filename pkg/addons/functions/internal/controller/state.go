@@ -21,7 +21,7 @@ const patience = 10 * time.Second
 // otherwise.
 type state struct {
 	ready   string                  // the newest revision that works
-	since   map[string]time.Time    // by revision, from when it has had requests
+	since   map[string]time.Time    // by revision, from when it is known to work
 	broken  map[string]string       // why the code of a revision does not load
 	scaling map[string]scaler.State // by revision
 	pods    map[string]*podState

@@ -1,0 +1,391 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package activator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var fn = types.NamespacedName{Namespace: "default", Name: "hello"}
+
+// fixture is an activator with one function.
+type fixture struct {
+	*Activator
+	url    string
+	wanted chan struct{}
+	failed chan string
+}
+
+func serve(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{wanted: make(chan struct{}, 10000), failed: make(chan string, 100)}
+	f.Activator = New(Config{
+		Address: netip.MustParseAddr("127.0.0.1"),
+		Wanted:  func(types.NamespacedName) { f.wanted <- struct{}{} },
+		Failed:  func(_ types.NamespacedName, pod string) { f.failed <- pod },
+	})
+	t.Cleanup(f.Close)
+	port, err := f.Serve(fn, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.url = fmt.Sprintf("http://127.0.0.1:%d", port)
+	return f
+}
+
+// pods returns a route to servers.
+func pods(servers ...*httptest.Server) Routes {
+	r := Routes{Concurrency: 1, Timeout: 10 * time.Second, Revisions: []Revision{{Name: "a", Percent: 100}}}
+	for i, s := range servers {
+		r.Revisions[0].Pods = append(r.Revisions[0].Pods, Pod{Name: fmt.Sprintf("p%d", i), Epoch: 1, Address: strings.TrimPrefix(s.URL, "http://")})
+	}
+	return r
+}
+
+func (f *fixture) do(t *testing.T, method, path, body string, headers ...string) (int, string, http.Header) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, f.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return 0, "", nil
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return resp.StatusCode, string(data), resp.Header
+}
+
+func echo(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for !is() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not within 10 s: %s", what)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func TestHeldUntilThereIsAPod(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	const n = 50
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() {
+			if status, body, _ := f.do(t, http.MethodPost, "/", fmt.Sprint(i)); status != http.StatusOK || body != fmt.Sprint(i) {
+				t.Errorf("got %d %q, want the request's body %d", status, body, i)
+			}
+		})
+	}
+	for range n {
+		<-f.wanted
+	}
+	if s := f.Stats(fn)[""]; s.Held != n || s.Outstanding != n {
+		t.Errorf("got %+v, want all to be held", s)
+	}
+	f.Route(fn, pods(echo(t), echo(t)))
+	group.Wait()
+	eventually(t, "no request is outstanding", func() bool { return f.Stats(fn)["a"].Outstanding == 0 })
+}
+
+func TestConcurrency(t *testing.T) {
+	t.Parallel()
+	var now, most atomic.Int64
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		n := now.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		<-time.After(5 * time.Millisecond)
+		now.Add(-1)
+	}))
+	t.Cleanup(slow.Close)
+	f := serve(t)
+	routes := pods(slow)
+	routes.Concurrency = 3
+	f.Route(fn, routes)
+	var group sync.WaitGroup
+	for range 30 {
+		group.Go(func() { f.do(t, http.MethodGet, "/", "") })
+	}
+	group.Wait()
+	if most.Load() > 3 {
+		t.Errorf("a pod had %d requests at the same time, want 3 at most", most.Load())
+	}
+}
+
+func TestAPodThatTakesNoConnection(t *testing.T) {
+	t.Parallel()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	f := serve(t)
+	routes := pods(gone, echo(t))
+	f.Route(fn, routes)
+	for range 3 {
+		if status, body, _ := f.do(t, http.MethodPost, "/", "x"); status != http.StatusOK || body != "x" {
+			t.Fatalf("got %d %q, want the answer of the pod that is there", status, body)
+		}
+	}
+	if got := <-f.failed; got != "p0" || len(f.failed) > 0 {
+		t.Errorf("%s and %d others were given up, want p0 once", got, len(f.failed))
+	}
+}
+
+func TestNothingIsSentTwice(t *testing.T) {
+	t.Parallel()
+	var got atomic.Int64
+	dies := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got.Add(1) == 1 { // the connection is used again after this
+			_, _ = io.Copy(io.Discard, r.Body)
+			return
+		}
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(dies.Close)
+	f := serve(t)
+	f.Route(fn, pods(dies, dies))
+	f.do(t, http.MethodGet, "/", "")
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		before := got.Load()
+		if status, _, _ := f.do(t, method, "/", ""); status != http.StatusBadGateway {
+			t.Errorf("%s: got status %d, want 502", method, status)
+		}
+		if n := got.Load() - before; n != 1 {
+			t.Errorf("%s: the pod got the request %d times", method, n)
+		}
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	cancelled := make(chan struct{})
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		close(cancelled)
+	}))
+	t.Cleanup(hangs.Close)
+	f := serve(t)
+	routes := pods(hangs)
+	routes.Timeout = 50 * time.Millisecond
+	f.Route(fn, routes)
+	if status, _, _ := f.do(t, http.MethodGet, "/", ""); status != http.StatusGatewayTimeout {
+		t.Errorf("got status %d, want 504", status)
+	}
+	<-cancelled
+	if pod := <-f.failed; pod != "p0" {
+		t.Errorf("pod %q is to be looked at, want p0", pod)
+	}
+}
+
+func TestTooMuch(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	routes := pods(echo(t))
+	routes.MaxBody = 10
+	f.Route(fn, routes)
+	if status, _, _ := f.do(t, http.MethodPost, "/", "0123456789"); status != http.StatusOK {
+		t.Errorf("got %d for as much as is allowed, want 200", status)
+	}
+	if status, _, _ := f.do(t, http.MethodPost, "/", "0123456789a"); status != http.StatusRequestEntityTooLarge {
+		t.Errorf("got %d for more, want 413", status)
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	held := make(chan int)
+	go func() {
+		status, _, _ := f.do(t, http.MethodGet, "/", "")
+		held <- status
+	}()
+	<-f.wanted
+	f.Route(fn, Routes{Concurrency: 1, Refusal: "SyntaxError"})
+	if status := <-held; status != http.StatusServiceUnavailable {
+		t.Errorf("what was held is answered with %d, want 503", status)
+	}
+	if status, body, _ := f.do(t, http.MethodGet, "/", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "SyntaxError") {
+		t.Errorf("got %d %s, want 503 with the reason", status, body)
+	}
+}
+
+func TestRollOut(t *testing.T) {
+	t.Parallel()
+	servers := []*httptest.Server{}
+	for i := range 2 {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, i) }))
+		t.Cleanup(s.Close)
+		servers = append(servers, s)
+	}
+	f := serve(t)
+	f.Route(fn, pods(servers[0]))
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	var newer atomic.Int64
+	for range 4 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				status, body, _ := f.do(t, http.MethodPost, "/", "x")
+				if status != http.StatusOK {
+					t.Errorf("got %d %s", status, body)
+				}
+				if body == "1" {
+					newer.Add(1)
+				}
+			}
+		})
+	}
+	<-f.wanted
+	routes := pods(servers[1])
+	routes.Revisions[0].Name = "b"
+	routes.Revisions[0].Pods[0].Name = "q"
+	f.Route(fn, routes)
+	eventually(t, "the old pod is idle and the new one answers", func() bool { return f.Outstanding(fn, "p0") == 0 && newer.Load() > 10 })
+	cancel()
+	group.Wait()
+}
+
+func TestShares(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	var counts [2]atomic.Int64
+	routes := Routes{Concurrency: 10, Timeout: time.Second}
+	for i, percent := range []int{80, 20} {
+		s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { counts[i].Add(1) }))
+		t.Cleanup(s.Close)
+		routes.Revisions = append(routes.Revisions, Revision{Name: fmt.Sprint(i), Percent: percent, Pods: []Pod{{Name: fmt.Sprint(i), Address: strings.TrimPrefix(s.URL, "http://")}}})
+	}
+	f.Route(fn, routes)
+	for range 1000 {
+		f.do(t, http.MethodGet, "/", "")
+	}
+	if n := counts[1].Load(); n < 130 || n > 270 {
+		t.Errorf("20 %% of 1000 requests were %d", n)
+	}
+}
+
+func TestAsynchronous(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	status, body, header := f.do(t, http.MethodPost, "/", "later", "Prefer", "respond-async")
+	if status != http.StatusAccepted || !strings.Contains(body, ResultsPath) {
+		t.Fatalf("got %d %s, want 202 with an id", status, body)
+	}
+	at := header.Get("Location")
+	if status, _, _ := f.do(t, http.MethodGet, at, ""); status != http.StatusAccepted {
+		t.Errorf("got %d before there is an answer, want 202", status)
+	}
+	f.Route(fn, pods(echo(t)))
+	eventually(t, "the answer", func() bool {
+		status, body, _ = f.do(t, http.MethodGet, at, "")
+		return status == http.StatusOK
+	})
+	if body != "later" {
+		t.Errorf("got %q, want what was sent", body)
+	}
+	if status, _, _ := f.do(t, http.MethodGet, ResultsPath+"nothing", ""); status != http.StatusNotFound {
+		t.Errorf("got %d for an unknown id, want 404", status)
+	}
+	if status, _, _ := f.do(t, http.MethodPost, "/.minik8s/load", "{}"); status != http.StatusNotFound {
+		t.Errorf("got %d for what is the controller's, want 404", status)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	held := make(chan int)
+	go func() {
+		status, _, _ := f.do(t, http.MethodGet, "/", "")
+		held <- status
+	}()
+	<-f.wanted
+	f.Remove(fn)
+	if status := <-held; status != http.StatusServiceUnavailable {
+		t.Errorf("what was held is answered with %d, want 503", status)
+	}
+	port, err := f.Serve(fn, 0)
+	if err != nil || port == 0 {
+		t.Errorf("serving it again: %d, %v", port, err)
+	}
+}
+
+func TestClientsThatGiveUp(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-f.wanted
+		cancel()
+	}()
+	if resp, err := http.DefaultClient.Do(req); err == nil {
+		resp.Body.Close()
+		t.Fatal("the request has an answer")
+	}
+	eventually(t, "nothing is held", func() bool { return f.Stats(fn)[""].Outstanding == 0 })
+}
+
+// The whole way of a request: a client, the activator, a pod that answers at once.
+func BenchmarkRequest(b *testing.B) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	defer s.Close()
+	a := New(Config{Address: netip.MustParseAddr("127.0.0.1"), Wanted: func(types.NamespacedName) {}, Failed: func(types.NamespacedName, string) {}})
+	defer a.Close()
+	port, err := a.Serve(fn, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	routes := pods(s)
+	routes.Concurrency = 1000
+	a.Route(fn, routes)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+	url := fmt.Sprintf("http://127.0.0.1:%d", port)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			resp, err := client.Post(url, "application/json", strings.NewReader(`{"x":1}`))
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+	})
+}
