@@ -37,20 +37,25 @@ func kubectl(args []string) int {
 // else the user has in ~/.kube/config.
 func ownKubectl(args []string) int {
 	if os.Getenv("KUBECONFIG") == "" {
-		all, err := cluster.List()
-		path, elsewhere := destination(args, all)
-		if err == nil && path == "" && !elsewhere {
-			path, err = rootsOwn()
-		}
-		if err == nil && path != "" {
-			err = os.Setenv("KUBECONFIG", path)
-		}
-		if err != nil {
+		if err := useOwnCluster(args); err != nil {
 			fmt.Fprintf(os.Stderr, "error: %v\n", err)
 			return 1
 		}
 	}
 	return kubectl(args)
+}
+
+// useOwnCluster sets KUBECONFIG to that of the cluster of this machine which arguments as kubectl's mean, if they mean one.
+func useOwnCluster(args []string) error {
+	all, err := cluster.List()
+	path, elsewhere := destination(args, all)
+	if err == nil && path == "" && !elsewhere {
+		path, err = rootsOwn()
+	}
+	if err == nil && path != "" {
+		err = os.Setenv("KUBECONFIG", path)
+	}
+	return err
 }
 
 // destination is the kubeconfig that kubectl is to use, "" if it is told another way or there is none: of the cluster whose

@@ -30,6 +30,8 @@ func main() {
 		return
 	case "kubectl":
 		os.Exit(kubectl(os.Args))
+	case "kubectl-execute":
+		os.Exit(run(newExecuteCommand("kubectl execute")))
 	}
 	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
 		// kubectl parses its own arguments: what follows is exactly what one would type after kubectl.
@@ -87,6 +89,8 @@ scheduler and kubelet in one process, pods as containers of your Docker. Images 
 		newEnableCommand(),
 		newDisableCommand(),
 		newWorkflowCommand(),
+		newExecuteCommand("minik8s execute"),
+		newFunctionCommand(),
 		newKubectlCommand(),
 		newEnvtestAssetsCommand(),
 		newVersionCommand(),
