@@ -109,6 +109,7 @@ bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 e2e-slurm: docker build kubectl ## a SlurmJob on Debian's Slurm in a pod; builds its image first, which takes minutes; no part of CI
 	examples/slurm/build
 	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -tags slurm -count=1 -timeout 15m -run TestSlurm ./test/e2e
+
 .PHONY: e2e-dns
 e2e-dns: docker build kubectl images ## host names for Services, in pods and on the machine
 	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -count=1 -v -timeout 15m -run '^TestDns$$' ./test/e2e
