@@ -100,6 +100,10 @@ workflow-kit: ## the conformance kit of the Serverless Workflow specification, i
 	  echo '  git clone --depth 1 https://github.com/serverlessworkflow/specification'; \
 	  echo '  make workflow-kit SERVERLESSWORKFLOW_SPECIFICATION=$$PWD/specification'; exit 1; }
 	SERVERLESSWORKFLOW_SPECIFICATION=$(abspath $(SERVERLESSWORKFLOW_SPECIFICATION)) go test -tags workflowkit -count=1 -timeout 15m -v -run '^TestKit$$' ./test/workflows
+.PHONY: e2e-functions
+e2e-functions: docker build kubectl images ## the life of functions, and the faults that they meet
+	examples/functions/build
+	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -count=1 -v -timeout 10m -run '^TestFunctions$$' ./test/e2e
 
 # Built from its module with Go's own settings: it is no part of the product, whose profile tells nothing about it.
 bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
@@ -149,6 +153,11 @@ bench-apiserver: build plain test/conformance/bin/kube-apiserver ## measure upst
 .PHONY: bench-controllers
 bench-controllers: build plain test/conformance/bin/kube-apiserver test/conformance/bin/kube-controller-manager ## measure upstream's kube-controller-manager and our controllers side by side; QUICK=1 for a short look
 	go run ./test/bench/controllers $(if $(QUICK),-quick -print-only)
+
+.PHONY: bench-functions
+bench-functions: docker build ## measure functions: cold, warm, many, idle; QUICK=1 for a short look
+	examples/functions/build
+	go run ./test/bench/functions $(if $(QUICK),-quick)
 
 .PHONY: bench-kubelet
 bench-kubelet: docker build images ## measure pods beside the same containers by Docker alone, and a node at rest; QUICK=1 for a short look
