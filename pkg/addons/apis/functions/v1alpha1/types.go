@@ -276,6 +276,8 @@ const (
 	ReasonConflict = "NameTaken"
 	// ReasonTraffic is that of traffic to a revision which is not there.
 	ReasonTraffic = "RevisionUnknown"
+	// ReasonTrigger is that of a trigger whose times cannot be read.
+	ReasonTrigger = "TriggerInvalid"
 )
 
 // FunctionList is a list of functions.

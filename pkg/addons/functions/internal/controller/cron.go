@@ -58,7 +58,7 @@ func (p *pass) fireCron() {
 		if c == nil || c.spec != t.Cron {
 			times, err := schedule(t.Cron)
 			if err != nil {
-				p.problem = problem{"TriggerInvalid", fmt.Sprintf("trigger %s: %v", t.Name, err)}
+				p.problem = problem{v1alpha1.ReasonTrigger, fmt.Sprintf("trigger %s: %v", t.Name, err)}
 				delete(p.state.cron, t.Name)
 				continue
 			}

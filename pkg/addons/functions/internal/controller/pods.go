@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v1alpha1 "minik8s.io/minik8s/pkg/addons/apis/functions/v1alpha1"
 	"minik8s.io/minik8s/pkg/addons/functions/internal/revision"
 	"minik8s.io/minik8s/pkg/addons/functions/internal/sandbox"
 )
@@ -191,7 +192,7 @@ func (p *pass) makePod(ctx context.Context, rev *revision.Revision) error {
 	name := fmt.Sprintf("%s-%s-%s", p.fn.Name, rev.Name, strings.ToLower(rand.Text()[:5]))
 	pod := rev.Pod(p.fn, *p.settings.Load(), name, rand.Text())
 	if err := p.client.Create(ctx, pod); err != nil {
-		p.problem = problem{"PodFailed", err.Error()}
+		p.problem = problem{v1alpha1.ReasonPod, err.Error()}
 		return fmt.Errorf("making a pod of revision %s: %w", rev.Name, err)
 	}
 	p.remember(newPodState(pod))

@@ -20,6 +20,7 @@ import (
 	v1alpha1 "minik8s.io/minik8s/pkg/addons/apis/functions/v1alpha1"
 	"minik8s.io/minik8s/pkg/addons/functions/internal/activator"
 	"minik8s.io/minik8s/pkg/addons/functions/internal/revision"
+	"minik8s.io/minik8s/pkg/addons/functions/internal/scaler"
 )
 
 // tick is how often a function with pods is looked at.
@@ -131,6 +132,10 @@ func (p *pass) makeLatest(ctx context.Context) error {
 	if err != nil {
 		p.problem = problem{v1alpha1.ReasonSource, err.Error()}
 		return err
+	}
+	if p.state.generation != p.fn.Generation { // what did not load may do so now
+		p.state.generation = p.fn.Generation
+		delete(p.state.broken, p.latest.Name)
 	}
 	s := p.fn.Status
 	if c := condition(p.fn); p.state.ready == "" && c != nil && c.Reason == v1alpha1.ReasonHandler && s.LatestRevision == p.latest.Name && c.ObservedGeneration == p.fn.Generation {
@@ -261,6 +266,11 @@ func (p *pass) next() time.Duration {
 	if len(p.state.pods) > 0 || p.problem.reason == v1alpha1.ReasonConflict {
 		if next == 0 || next > tick {
 			next = tick
+		}
+	}
+	for _, st := range p.activator.Stats(p.name) {
+		if st.Held > 0 && next > 0 { // it may become too long
+			next = min(next, scaler.HeldTooLong+10*time.Millisecond)
 		}
 	}
 	for _, pod := range p.state.pods {

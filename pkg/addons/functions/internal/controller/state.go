@@ -20,12 +20,13 @@ const patience = 10 * time.Second
 // state is what a process knows of a function and could find out anew. It is used by the function's reconcile alone, but for what says
 // otherwise.
 type state struct {
-	ready   string                  // the newest revision that works
-	since   map[string]time.Time    // by revision, from when it is known to work
-	broken  map[string]string       // why the code of a revision does not load
-	scaling map[string]scaler.State // by revision
-	pods    map[string]*podState
-	cron    map[string]*cronState
+	ready      string                  // the newest revision that works
+	since      map[string]time.Time    // by revision, from when it is known to work
+	broken     map[string]string       // why the code of a revision does not load
+	generation int64                   // of the spec that was last seen
+	scaling    map[string]scaler.State // by revision
+	pods       map[string]*podState
+	cron       map[string]*cronState
 
 	poked bool // guarded by Reconciler.mu
 }
