@@ -178,7 +178,7 @@ func (f *functions) execute(t *testing.T) {
 
 func (f *functions) invalid(t *testing.T) {
 	for name, spec := range map[string]string{
-		"exactly one of inline, configMap and image": "runtime: python\nsource: {inline: x, image: y}\n",
+		"exactly one of inline, configMap and image": "runtime: python\nsource: {inline: x, image: img}\n",
 		"runtime is needed":                          "source: {inline: x}\n",
 		"must not be above maxScale":                 "runtime: python\nminScale: 3\nmaxScale: 2\nsource: {inline: x}\n",
 		"add up to 100":                              "runtime: python\ntraffic: [{revision: latest, percent: 50}]\nsource: {inline: x}\n",

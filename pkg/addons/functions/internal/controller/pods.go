@@ -122,11 +122,19 @@ func (p *pass) takeOutcomes() {
 	}
 }
 
-// dismiss takes pods out of the routes that are too many.
+// dismiss takes pods out of the routes that are too many, and those that have worked, and that the kubelet lets wait before it starts them
+// again, if requests wait for them: another pod is there sooner.
 func (p *pass) dismiss() {
+	held := 0
+	for _, st := range p.activator.Stats(p.name) {
+		held += st.Held
+	}
 	by := map[string][]*podState{}
 	for _, pod := range p.state.pods {
 		pod.outstanding = p.activator.Outstanding(p.name, pod.name)
+		if held > 0 && pod.backOff && pod.epoch > 0 && pod.leaving.IsZero() {
+			pod.leaving = p.now
+		}
 		if pod.leaving.IsZero() {
 			by[pod.revision] = append(by[pod.revision], pod)
 		}

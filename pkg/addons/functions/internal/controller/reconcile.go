@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -138,8 +139,8 @@ func (p *pass) makeLatest(ctx context.Context) error {
 		delete(p.state.broken, p.latest.Name)
 	}
 	s := p.fn.Status
-	if c := condition(p.fn); p.state.ready == "" && c != nil && c.Reason == v1alpha1.ReasonHandler && s.LatestRevision == p.latest.Name && c.ObservedGeneration == p.fn.Generation {
-		p.state.broken[p.latest.Name] = c.Message
+	if c := condition(p.fn); c != nil && c.Reason == v1alpha1.ReasonHandler && s.LatestRevision == p.latest.Name && c.ObservedGeneration == p.fn.Generation {
+		p.state.broken[p.latest.Name], _, _ = strings.Cut(c.Message, serving) // another process has tried it
 	}
 	if p.kept(p.latest.Name) == nil {
 		cm, err := p.latest.Keep(p.fn)

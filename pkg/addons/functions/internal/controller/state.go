@@ -40,6 +40,7 @@ type podState struct {
 	created             time.Time
 	seen                bool // it has been in the cache
 	ready               bool // it takes requests
+	backOff             bool // it has ended several times, and is not started again at once
 	epoch               int
 	trouble             string
 	outstanding         int
@@ -130,7 +131,9 @@ func (p *podState) see(pod *corev1.Pod, now time.Time) {
 	p.seen = true
 	p.address = podAddress(pod)
 	p.trouble = trouble(pod)
+	p.backOff = false
 	for _, c := range pod.Status.ContainerStatuses {
+		p.backOff = p.backOff || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
 		if c.RestartCount > p.restarts { // another process, which has no code
 			p.restarts = c.RestartCount
 			p.failed = true

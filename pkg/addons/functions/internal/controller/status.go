@@ -19,6 +19,9 @@ import (
 // maxMessage is how long a message of a condition may be.
 const maxMessage = 2048
 
+// serving comes between what is wrong and the revision that answers nevertheless.
+const serving = "; revision "
+
 func condition(fn *v1alpha1.Function) *metav1.Condition {
 	return meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionReady)
 }
@@ -72,7 +75,7 @@ func (p *pass) condition() metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: p.fn.Generation}
 	serves := ""
 	if p.state.ready != "" && p.state.ready != p.latest.Name {
-		serves = fmt.Sprintf("; revision %s goes on serving", p.state.ready)
+		serves = serving + p.state.ready + " goes on serving"
 	}
 	trouble := ""
 	for _, pod := range p.state.pods {
