@@ -12,19 +12,19 @@ import (
 
 	"minik8s.io/minik8s/pkg/addons/addon"
 	"minik8s.io/minik8s/pkg/addons/dns"
+	"minik8s.io/minik8s/pkg/addons/functions"
 	"minik8s.io/minik8s/pkg/addons/slurm"
 	"minik8s.io/minik8s/pkg/addons/workflows"
-	"minik8s.io/minik8s/pkg/addons/functions"
 )
 
 // List returns all add-ons, by name.
 func List() []addon.Addon {
 	return []addon.Addon{
 		dns.Addon(),
+		functions.Addon(),
 		slurm.Addon(),
 		workflows.Addon(),
 	}
-	return []addon.Addon{functions.Addon()}
 }
 
 // Find returns the add-on of a name.
