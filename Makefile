@@ -100,6 +100,7 @@ workflow-kit: ## the conformance kit of the Serverless Workflow specification, i
 	  echo '  git clone --depth 1 https://github.com/serverlessworkflow/specification'; \
 	  echo '  make workflow-kit SERVERLESSWORKFLOW_SPECIFICATION=$$PWD/specification'; exit 1; }
 	SERVERLESSWORKFLOW_SPECIFICATION=$(abspath $(SERVERLESSWORKFLOW_SPECIFICATION)) go test -tags workflowkit -count=1 -timeout 15m -v -run '^TestKit$$' ./test/workflows
+
 .PHONY: e2e-functions
 e2e-functions: docker build kubectl images ## the life of functions, and the faults that they meet
 	examples/functions/build
