@@ -6,15 +6,21 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"minik8s.io/minik8s/pkg/addons"
 	"minik8s.io/minik8s/pkg/addons/addon"
+	"minik8s.io/minik8s/pkg/apis/useragent"
 	"minik8s.io/minik8s/pkg/cluster"
 )
 
@@ -125,5 +131,76 @@ func newAddonsCommand() *cobra.Command {
 	}
 	addName(cmd, &name)
 	out.add(cmd)
+	cmd.AddCommand(newAddonsRunCommand(), newAddonsManifestCommand())
+	return cmd
+}
+
+func newAddonsRunCommand() *cobra.Command {
+	var kubeconfig string
+	cmd := &cobra.Command{
+		Use:   "run ADDON...",
+		Short: "Run add-ons in the foreground, for any Kubernetes",
+		Long: `Run add-ons in the foreground, for a cluster of any kind: that of --kubeconfig or KUBECONFIG, or
+the one in which this runs as a pod. They do something from when their kinds are defined there, which
+"minik8s addons manifest" does. What needs the machine of a cluster, they go without.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var all []addon.Addon
+			for _, arg := range args {
+				a, err := addons.Find(arg)
+				if err != nil {
+					return err
+				}
+				all = append(all, a)
+			}
+			if kubeconfig == "" {
+				kubeconfig = os.Getenv("KUBECONFIG")
+			}
+			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+			if err != nil {
+				return fmt.Errorf("finding the cluster: %w", err)
+			}
+			identity := os.Getenv("POD_NAME")
+			if identity == "" {
+				if identity, err = os.Hostname(); err != nil {
+					return err
+				}
+			}
+			config.UserAgent = useragent.Of("minik8s-addons")
+			ctrllog.SetLogger(klog.Background())
+			runner, err := addons.NewRunner(addons.Config{
+				Watch: config, Identity: identity, Addons: all,
+				ClientFor: func(addon.Addon) (*rest.Config, error) { return config, nil },
+			})
+			if err != nil {
+				return err
+			}
+			return runner.Start(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "file that says how to reach the cluster")
+	return cmd
+}
+
+func newAddonsManifestCommand() *cobra.Command {
+	var image string
+	cmd := &cobra.Command{
+		Use:     "manifest ADDON",
+		Short:   "Print what runs an add-on as a Deployment, for kubectl apply on any Kubernetes",
+		Example: "  minik8s addons manifest workflows --image registry.example.com/minik8s:1 | kubectl apply --server-side -f -",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := addons.Find(args[0])
+			if err != nil {
+				return err
+			}
+			objects, err := addons.Manifest(a, image)
+			if err != nil {
+				return err
+			}
+			return addons.WriteManifest(cmd.OutOrStdout(), objects)
+		},
+	}
+	cmd.Flags().StringVar(&image, "image", "minik8s.io/minik8s:1", "image that has this program as /minik8s")
 	return cmd
 }

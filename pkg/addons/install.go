@@ -57,17 +57,26 @@ type Installer struct {
 
 // NewInstaller returns an Installer.
 func NewInstaller(config *rest.Config) (*Installer, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
+	scheme, err := installerScheme()
+	if err != nil {
+		return nil, err
 	}
 	c, err := client.New(plain(config), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	return &Installer{client: c}, nil
+}
+
+// installerScheme knows what an add-on has in a cluster.
+func installerScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
 }
 
 // Objects are what an add-on has in a cluster while it is enabled, in the order in which they are made: rights before the

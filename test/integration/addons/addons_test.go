@@ -21,11 +21,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/yaml"
 
 	"minik8s.io/minik8s/pkg/addons"
 	"minik8s.io/minik8s/pkg/addons/addon"
@@ -155,6 +157,38 @@ func TestAddons(t *testing.T) {
 				t.Errorf("disabling what is not enabled: %v", err)
 			}
 		})
+	}
+}
+
+// What runs an add-on elsewhere can be made there, and is what enabling makes besides its Deployment.
+func TestManifest(t *testing.T) {
+	c := newClient(t)
+	for _, a := range addons.List() {
+		objects, err := addons.Manifest(a, "example.com/minik8s:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := addons.WriteManifest(&text, objects); err != nil {
+			t.Fatal(err)
+		}
+		documents := strings.Split(text.String(), "---\n")[1:]
+		if len(documents) != len(objects) {
+			t.Fatalf("%s: %d documents of %d objects", a.Name, len(documents), len(objects))
+		}
+		for _, document := range documents {
+			o := &unstructured.Unstructured{}
+			if err := yaml.UnmarshalStrict([]byte(document), &o.Object); err != nil {
+				t.Fatal(err)
+			}
+			if o.GetKind() == "Namespace" {
+				continue
+			}
+			o.SetNamespace(strings.ReplaceAll(o.GetNamespace(), addons.Namespace, "default"))
+			if err := c.Create(t.Context(), o, client.DryRunAll, client.FieldValidation("Strict")); err != nil {
+				t.Errorf("%s: %s %s: %v", a.Name, o.GetKind(), o.GetName(), err)
+			}
+		}
 	}
 }
 
