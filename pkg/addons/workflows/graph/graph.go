@@ -52,8 +52,9 @@ func Draw(document *dsl.Workflow) string {
 	}
 	all.circle(last, "end")
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`,
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" `,
 		all.w, all.h, all.w, all.h)
+	b.WriteString(`font-family="sans-serif" font-size="12">`)
 	b.WriteString("\n<title>" + escape(document.Name+" "+document.Version) + "</title>\n" + style)
 	for _, e := range all.elements {
 		b.WriteString(e.svg() + "\n")

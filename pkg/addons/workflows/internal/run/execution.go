@@ -56,7 +56,9 @@ type flight struct {
 }
 
 // execution returns a run in memory, and reads it if it is not there. Without one it returns how long to wait.
-func (r *Reconciler) execution(ctx context.Context, name types.NamespacedName, seen *workflowsv1alpha1.WorkflowRun) (*execution, time.Duration, error) {
+func (r *Reconciler) execution(
+	ctx context.Context, name types.NamespacedName, seen *workflowsv1alpha1.WorkflowRun,
+) (*execution, time.Duration, error) {
 	r.mu.Lock()
 	x := r.live[name]
 	r.mu.Unlock()
