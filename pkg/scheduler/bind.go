@@ -87,10 +87,17 @@ func (s *Scheduler) prepare(ctx context.Context, a *attempt, assumed *framework.
 	return status
 }
 
-// bind makes the assumption true. It holds a slot while it writes.
+// bind makes the assumption true. It has a slot, and holds it while it writes.
 func (s *Scheduler) bind(ctx context.Context, a *attempt, assumed *framework.PodInfo) {
 	node := assumed.Pod.Spec.NodeName
-	s.statuses.Drop(assumed.Pod.UID)
+	if written := s.statuses.Drop(assumed.Pod.UID); written != nil {
+		<-s.slots // others need not wait for it too
+		<-written
+		if !s.takeSlot(ctx) {
+			s.undo(ctx, a, assumed, fwk.AsStatus(ctx.Err()))
+			return
+		}
+	}
 	start := time.Now()
 	status := s.write(ctx, a, assumed.Pod)
 	s.metrics.Called(metrics.Binding, status.AsError(), start)

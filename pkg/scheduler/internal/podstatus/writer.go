@@ -83,16 +83,14 @@ func (w *Writer) Pending() int {
 	return len(w.pending)
 }
 
-// Drop takes back what is not written yet and waits for what is being written:
-// what is done to the pod next must come after it.
-func (w *Writer) Drop(uid types.UID) {
+// Drop takes back what is not written yet. If something is being written, what is
+// done to the pod next must wait for the end of the channel that it returns: for
+// 30 s at most, and of at most 8 pods at a time. It is nil if there is nothing.
+func (w *Writer) Drop(uid types.UID) <-chan struct{} {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	delete(w.pending, uid)
-	running := w.running[uid]
-	w.mu.Unlock()
-	if running != nil {
-		<-running
-	}
+	return w.running[uid]
 }
 
 // Run writes until ctx ends.
