@@ -165,12 +165,11 @@ func (a *Activator) Close() {
 // handler answers all requests of a function.
 func (a *Activator) handler(name types.NamespacedName, b *balancer) http.Handler {
 	proxy := &httputil.ReverseProxy{
-		Rewrite:       rewrite,
-		Transport:     &forwarder{base: a.transport, balancer: b, failed: func(pod string) { a.config.Failed(name, pod) }},
-		BufferPool:    buffers,
-		FlushInterval: -1,
-		ErrorHandler:  answerError,
-		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		Rewrite:      rewrite,
+		Transport:    &forwarder{base: a.transport, balancer: b, failed: func(pod string) { a.config.Failed(name, pod) }},
+		BufferPool:   buffers,
+		ErrorHandler: answerError,
+		ErrorLog:     slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	return a.results.handler(name, limited(b, proxy))
 }

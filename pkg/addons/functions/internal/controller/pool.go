@@ -65,9 +65,7 @@ func (p *pool) watch(mgr manager.Manager, c cache.Cache) error {
 		},
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("functionpool").
-		WatchesRawSource(source.Kind(c, &v1alpha1.Function{}, handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, f *v1alpha1.Function) []reconcile.Request {
-			return []reconcile.Request{namespaceRequest(f.Namespace)}
-		}))).
+		WatchesRawSource(source.Kind(c, &v1alpha1.Function{}, handler.TypedEnqueueRequestsFromMapFunc(ofNamespace))).
 		WatchesRawSource(source.Kind(c, &corev1.Pod{}, p.podEvents())).
 		WatchesRawSource(source.TypedChannel(p.all, every)).
 		Complete(p)
@@ -89,6 +87,10 @@ func (p *pool) podEvents() handler.TypedEventHandler[*corev1.Pod, reconcile.Requ
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Pod], q queue) { look(q, e.Object) },
 	}
+}
+
+func ofNamespace(_ context.Context, f *v1alpha1.Function) []reconcile.Request {
+	return []reconcile.Request{namespaceRequest(f.Namespace)}
 }
 
 func namespaceRequest(namespace string) reconcile.Request {

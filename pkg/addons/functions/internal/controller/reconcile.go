@@ -138,8 +138,9 @@ func (p *pass) makeLatest(ctx context.Context) error {
 		p.state.generation = p.fn.Generation
 		delete(p.state.broken, p.latest.Name)
 	}
-	s := p.fn.Status
-	if c := condition(p.fn); c != nil && c.Reason == v1alpha1.ReasonHandler && s.LatestRevision == p.latest.Name && c.ObservedGeneration == p.fn.Generation {
+	c := condition(p.fn)
+	told := c != nil && c.Reason == v1alpha1.ReasonHandler && c.ObservedGeneration == p.fn.Generation
+	if told && p.fn.Status.LatestRevision == p.latest.Name {
 		p.state.broken[p.latest.Name], _, _ = strings.Cut(c.Message, serving) // another process has tried it
 	}
 	if p.kept(p.latest.Name) == nil {
@@ -167,7 +168,8 @@ func (p *pass) files(ctx context.Context) (map[string][]byte, error) {
 	var cm corev1.ConfigMap
 	err := p.live.Get(ctx, types.NamespacedName{Namespace: p.fn.Namespace, Name: source.ConfigMap.Name}, &cm)
 	if apierrors.IsNotFound(err) {
-		return nil, &userError{fmt.Errorf("there is no ConfigMap %q with the code: make it with minik8s function create, or kubectl create configmap --from-file", source.ConfigMap.Name)}
+		return nil, &userError{fmt.Errorf("there is no ConfigMap %q with the code: make it with minik8s function create, or kubectl create configmap "+
+			"--from-file", source.ConfigMap.Name)}
 	}
 	if err != nil {
 		return nil, err
