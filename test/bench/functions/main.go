@@ -56,6 +56,7 @@ func run(ctx context.Context) (err error) {
 	output := figure.Text
 	b := &bench{table: &figure.Table{}}
 	quick := flag.Bool("quick", false, "a short look, which judges nothing")
+	only := flag.String("only", "", "measure only this: cold, pooled, burst, warm or idle")
 	binary := flag.String("minik8s", filepath.Join(root, "bin", "minik8s"), "our binary")
 	flag.IntVar(&b.starts, "starts", 30, "starts of each kind")
 	flag.IntVar(&b.calls, "calls", 3000, "calls whose latency is measured")
@@ -80,8 +81,14 @@ func run(ctx context.Context) (err error) {
 	if err := b.start(ctx); err != nil {
 		return err
 	}
-	for _, measure := range []func(context.Context) error{b.cold, b.pooled, b.burst, b.warm, b.unused} {
-		if err := measure(ctx); err != nil {
+	for _, m := range []struct {
+		name    string
+		measure func(context.Context) error
+	}{{"cold", b.cold}, {"pooled", b.pooled}, {"burst", b.burst}, {"warm", b.warm}, {"idle", b.unused}} {
+		if *only != "" && *only != m.name {
+			continue
+		}
+		if err := m.measure(ctx); err != nil {
 			return err
 		}
 	}
