@@ -181,6 +181,9 @@ func (b *bench) burst(ctx context.Context) error {
 
 // warm measures calls of a pod that runs, by its Service and directly, and as many as clients can do.
 func (b *bench) warm(ctx context.Context) error {
+	if err := b.pool(ctx, 0); err != nil {
+		return err
+	}
 	for _, label := range []string{"functions.minik8s.io/pool=python", "functions.minik8s.io/function=burst"} { // their end takes the processor, too
 		if err := b.await(ctx, label, 0); err != nil {
 			return err
