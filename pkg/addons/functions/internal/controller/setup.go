@@ -17,6 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -131,8 +134,10 @@ func (r *Reconciler) run(ctx context.Context) error {
 }
 
 func (r *Reconciler) watch(mgr manager.Manager, c cache.Cache) error {
-	code := &metav1.PartialObjectMetadata{}
-	code.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	code, err := newCodeInformer(mgr)
+	if err != nil {
+		return err
+	}
 	direct := handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q queue) {
 			q.Add(reconcile.Request{NamespacedName: e.Object})
@@ -144,10 +149,28 @@ func (r *Reconciler) watch(mgr manager.Manager, c cache.Cache) error {
 		WatchesRawSource(source.Kind(c, &corev1.ConfigMap{}, ofFunction[*corev1.ConfigMap]())).
 		WatchesRawSource(source.Kind(c, &corev1.Service{}, ofFunction[*corev1.Service]())).
 		WatchesRawSource(source.Kind(c, &discoveryv1.EndpointSlice{}, ofFunction[*discoveryv1.EndpointSlice]())).
-		WatchesRawSource(source.Kind(mgr.GetCache(), code, handler.TypedEnqueueRequestsFromMapFunc(r.ofConfigMap))).
+		WatchesRawSource(&source.Informer{Informer: code, Handler: handler.EnqueueRequestsFromMapFunc(r.ofConfigMap)}).
 		WatchesRawSource(source.TypedChannel(r.wake, direct)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
+}
+
+// newCodeInformer watches names and versions of ConfigMaps, any of which may be code. The cache would do so, too, but leaves a goroutine
+// behind when a watch of metadata ends.
+func newCodeInformer(mgr manager.Manager) (toolscache.SharedIndexInformer, error) {
+	c, err := metadata.NewForConfigAndClient(metadata.ConfigFor(mgr.GetConfig()), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("making the client that watches ConfigMaps: %w", err)
+	}
+	resource := corev1.SchemeGroupVersion.WithResource("configmaps")
+	informer := metadatainformer.NewFilteredMetadataInformer(c, resource, metav1.NamespaceAll, 0, nil, nil).Informer()
+	if err := informer.SetTransform(cache.TransformStripManagedFields()); err != nil {
+		return nil, fmt.Errorf("preparing to watch ConfigMaps: %w", err)
+	}
+	return informer, mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		informer.RunWithContext(ctx)
+		return nil
+	}))
 }
 
 // ofFunction finds the function of what is managed by its label.
@@ -162,10 +185,10 @@ func ofFunction[T client.Object]() handler.TypedEventHandler[T, reconcile.Reques
 }
 
 // ofConfigMap finds the functions whose code a ConfigMap has; that of the settings is read, and concerns all.
-func (r *Reconciler) ofConfigMap(ctx context.Context, o *metav1.PartialObjectMetadata) []reconcile.Request {
+func (r *Reconciler) ofConfigMap(ctx context.Context, o client.Object) []reconcile.Request {
 	var functions v1alpha1.FunctionList
-	options := []client.ListOption{client.InNamespace(o.Namespace), client.MatchingFields{bySource: o.Name}}
-	if o.Namespace == metav1.NamespaceSystem && o.Name == runtime.ConfigMap {
+	options := []client.ListOption{client.InNamespace(o.GetNamespace()), client.MatchingFields{bySource: o.GetName()}}
+	if o.GetNamespace() == metav1.NamespaceSystem && o.GetName() == runtime.ConfigMap {
 		r.readSettings(ctx, o)
 		options = nil
 	}
@@ -179,7 +202,7 @@ func (r *Reconciler) ofConfigMap(ctx context.Context, o *metav1.PartialObjectMet
 	return requests
 }
 
-func (r *Reconciler) readSettings(ctx context.Context, o *metav1.PartialObjectMetadata) {
+func (r *Reconciler) readSettings(ctx context.Context, o client.Object) {
 	var cm corev1.ConfigMap
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(o), &cm); client.IgnoreNotFound(err) != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Reading the settings of functions")
