@@ -75,7 +75,7 @@ bin/cni/bridge: hack/tools/go.mod hack/tools/go.sum
 
 .PHONY: e2e
 e2e: docker build kubectl images python-client bin/cni/bridge ## the end-to-end tests: the real binary, a separate kubectl, real Docker
-	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -p 1 -count=1 -timeout 25m ./test/e2e/...
+	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -p 1 -count=1 -timeout 40m ./test/e2e/...
 
 .PHONY: lifecycle
 lifecycle: build ## 200 rounds of up, down, purge and kill -9 by four at a time; ROUNDS=n, SEED=n to repeat one that failed
