@@ -49,6 +49,8 @@ python-client: ## see that Python has the Kubernetes client, install it on Debia
 images: docker ## build the images of the examples
 	examples/guestbook/build
 	examples/autoscaling/build
+	examples/functions/build
+	examples/workflow/build
 
 .PHONY: compiler
 compiler: ## see that there is a C compiler for the race detector, install it on Debian and Ubuntu
@@ -91,7 +93,6 @@ e2e-multinode: docker build kubectl images ## several nodes, a machine that join
 
 .PHONY: e2e-workflows
 e2e-workflows: docker build kubectl images ## examples/workflow on a cluster that is killed meanwhile
-	examples/workflow/build
 	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -count=1 -timeout 15m -run '^TestWorkflow$$' ./test/e2e
 
 .PHONY: workflow-kit
@@ -103,7 +104,6 @@ workflow-kit: ## the conformance kit of the Serverless Workflow specification, i
 
 .PHONY: e2e-functions
 e2e-functions: docker build kubectl images ## the life of functions, and the faults that they meet
-	examples/functions/build
 	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -count=1 -v -timeout 10m -run '^TestFunctions$$' ./test/e2e
 
 # Built from its module with Go's own settings: it is no part of the product, whose profile tells nothing about it.
