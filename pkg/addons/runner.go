@@ -7,14 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
@@ -29,6 +33,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"minik8s.io/minik8s/pkg/addons/addon"
+	"minik8s.io/minik8s/pkg/addons/definitions"
 )
 
 // Config is what the add-ons of a process need.
@@ -164,6 +169,9 @@ func (r *Runner) run(ctx context.Context, logger logr.Logger, a addon.Addon) err
 		return err
 	}
 	config = plain(config)
+	if err := awaitServed(ctx, config, a); err != nil {
+		return err
+	}
 	machine, err := r.cfg.Machine(a)
 	if err != nil {
 		return err
@@ -179,6 +187,38 @@ func (r *Runner) run(ctx context.Context, logger logr.Logger, a addon.Addon) err
 		return fmt.Errorf("setting up: %w", err)
 	}
 	return mgr.Start(ctx)
+}
+
+// servedTimeout is how long it may take from when a kind is defined until it is served.
+const servedTimeout = 30 * time.Second
+
+// awaitServed waits until the kinds of an add-on are served: who asks for a kind sooner is told that there is none, and asks again
+// after ten seconds.
+func awaitServed(ctx context.Context, config *rest.Config, a addon.Addon) error {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	for _, name := range a.Definitions {
+		definition, err := definitions.Get(name)
+		if err != nil {
+			return err
+		}
+		for _, version := range definition.Spec.Versions {
+			gv := schema.GroupVersion{Group: definition.Spec.Group, Version: version.Name}.String()
+			err := wait.PollUntilContextTimeout(ctx, look, servedTimeout, true, func(ctx context.Context) (bool, error) {
+				all, err := client.ServerResourcesForGroupVersionWithContext(ctx, gv)
+				if apierrors.IsNotFound(err) {
+					return false, nil
+				}
+				return err == nil && slices.ContainsFunc(all.APIResources, func(r metav1.APIResource) bool { return r.Name == definition.Spec.Names.Plural }), err
+			})
+			if err != nil {
+				return fmt.Errorf("waiting until %s are served: %w", name, err)
+			}
+		}
+	}
+	return nil
 }
 
 func newManager(config *rest.Config, logger logr.Logger, a addon.Addon, identity string) (manager.Manager, error) {

@@ -90,15 +90,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if finished(job) && job.Status.Directory == "" {
 		return ctrl.Result{}, nil
 	}
-	if controllerutil.AddFinalizer(job, batchv1alpha1.Finalizer) {
-		return ctrl.Result{}, ignoreConflict(r.Client.Update(ctx, job)) // its event brings us back
-	}
 	before := job.DeepCopy()
+	if controllerutil.AddFinalizer(job, batchv1alpha1.Finalizer) {
+		return ctrl.Result{}, r.patch(ctx, job, before) // its event brings us back
+	}
 	after, err := r.advance(ctx, job)
 	if serr := r.writeStatus(ctx, before, job); serr != nil {
 		return ctrl.Result{}, ignoreConflict(serr)
 	}
 	return ctrl.Result{RequeueAfter: after}, err
+}
+
+// patch writes what has changed, and nothing else: a whole object would have its spec in our spelling, 1m0s for 1m.
+func (r *Reconciler) patch(ctx context.Context, job, before *batchv1alpha1.SlurmJob) error {
+	return ignoreConflict(r.Client.Patch(ctx, job, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
 // ignoreConflict is for writes to an object that has changed: its event brings us back.
@@ -246,8 +251,9 @@ func (r *Reconciler) end(ctx context.Context, job *batchv1alpha1.SlurmJob) (ctrl
 			return ctrl.Result{RequeueAfter: retry}, ignoreConflict(r.writeStatus(ctx, before, job))
 		}
 	}
+	before := job.DeepCopy()
 	controllerutil.RemoveFinalizer(job, batchv1alpha1.Finalizer)
-	return ctrl.Result{}, ignoreConflict(r.Client.Update(ctx, job))
+	return ctrl.Result{}, r.patch(ctx, job, before)
 }
 
 func (r *Reconciler) cancel(ctx context.Context, job *batchv1alpha1.SlurmJob) error {
