@@ -151,6 +151,7 @@ func (f *functions) pods(ctx context.Context, name string) ([]string, error) {
 }
 
 func (f *functions) example(t *testing.T) {
+	t.Helper()
 	f.kubectl(t, "apply", "-f", filepath.Join(suite.root, "examples/functions/functions.yaml"))
 	f.kubectl(t, "wait", "--for=condition=Ready", "function/sum", "function/greeter", "--timeout=90s")
 	contains(t, f.kubectl(t, "get", "functions"), "NAME", "RUNTIME", "READY", "PODS", "REVISION", "URL", "http://sum.default.svc")
@@ -159,6 +160,7 @@ func (f *functions) example(t *testing.T) {
 }
 
 func (f *functions) execute(t *testing.T) {
+	t.Helper()
 	contains(t, f.minik8s(t, "execute", "default/sum", `{"x": 1, "y": 2}`), `{"sum": 3}`)
 	contains(t, f.minik8s(t, "execute", "greeter", `{"name": "Ada"}`), `"Good day, Ada"`)
 	plugin := filepath.Join(t.TempDir(), "kubectl-execute")
@@ -177,6 +179,7 @@ func (f *functions) execute(t *testing.T) {
 }
 
 func (f *functions) invalid(t *testing.T) {
+	t.Helper()
 	for name, spec := range map[string]string{
 		"exactly one of inline, configMap and image": "runtime: python\nsource: {inline: x, image: img}\n",
 		"runtime is needed":                          "source: {inline: x}\n",
@@ -193,6 +196,7 @@ func (f *functions) invalid(t *testing.T) {
 }
 
 func (f *functions) folder(t *testing.T) {
+	t.Helper()
 	folder := filepath.Join(suite.root, "examples/functions/hello")
 	contains(t, f.minik8s(t, "function", "create", "hello", "--runtime", "python", "--from", folder), `Function "default/hello" has the files`)
 	f.reason(t, "hello", "Ready")
@@ -208,6 +212,7 @@ func (f *functions) folder(t *testing.T) {
 
 // A function without pods holds requests until it has one.
 func (f *functions) zero(t *testing.T) {
+	t.Helper()
 	f.kubectl(t, "patch", "function", "sum", "--type=merge", "-p", `{"spec":{"idleSeconds":1,"concurrency":1}}`)
 	eventually(t, 30*time.Second, "no pods", func(ctx context.Context) error {
 		names, err := f.pods(ctx, "sum")
@@ -252,6 +257,7 @@ func fetchFor(ctx context.Context, limit time.Duration, url, body string) (strin
 
 // A change of the code under load: every request is answered, first by the old, then by the new.
 func (f *functions) rollOut(t *testing.T) {
+	t.Helper()
 	version := func(n int) string {
 		return fmt.Sprintf("runtime: python\nidleSeconds: 20\nsource:\n  inline: |\n    import time\n    def main(params):\n        time.sleep(0.02)\n        return %d\n", n)
 	}
@@ -290,6 +296,7 @@ func (f *functions) rollOut(t *testing.T) {
 }
 
 func (f *functions) broken(t *testing.T) {
+	t.Helper()
 	broken := func(code string) string {
 		return "runtime: python\nsource:\n  inline: |\n    " + strings.ReplaceAll(code, "\n", "\n    ") + "\n"
 	}
@@ -313,6 +320,7 @@ func (f *functions) broken(t *testing.T) {
 }
 
 func (f *functions) faults(t *testing.T) {
+	t.Helper()
 	f.apply(t, "faulty", `
 runtime: python
 timeoutSeconds: 2
@@ -354,6 +362,7 @@ source:
 }
 
 func (f *functions) asynchronous(t *testing.T) {
+	t.Helper()
 	id := strings.Split(f.minik8s(t, "execute", "default/sum", `{"x": 4, "y": 5}`, "--async"), `"`)[3]
 	eventually(t, 20*time.Second, "the answer", func(context.Context) error {
 		r := f.tryMinik8s(t, "execute", "default/sum", "--result", id)
@@ -366,6 +375,7 @@ func (f *functions) asynchronous(t *testing.T) {
 
 // The process of the cluster, with the controllers and all requests, is killed: pods stay, and answer when it is back.
 func (f *functions) killed(t *testing.T) {
+	t.Helper()
 	before, err := f.kube.client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: "functions.minik8s.io/function=greeter"})
 	if err != nil || len(before.Items) == 0 {
 		t.Fatalf("%v, %v: greeter has minScale 1", before, err)
@@ -408,6 +418,7 @@ func (f *functions) kill(t *testing.T) {
 }
 
 func (f *functions) remove(t *testing.T) {
+	t.Helper()
 	f.kubectl(t, "delete", "function", "sum")
 	eventually(t, 30*time.Second, "nothing of sum", func(ctx context.Context) error {
 		return f.nothing(ctx, "functions.minik8s.io/function=sum")

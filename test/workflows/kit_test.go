@@ -131,7 +131,7 @@ func (s *scenario) steps() map[string]func(t *testing.T, text string, args []str
 		`the workflow should fault`:                 status(workflowsv1alpha1.PhaseFaulted),
 		`the workflow should fault with error:`:     status(workflowsv1alpha1.PhaseFaulted),
 		`the workflow output should have properties (.+)`: func(t *testing.T, _ string, args []string) {
-			for _, path := range strings.Split(args[0], ",") {
+			for path := range strings.SplitSeq(args[0], ",") {
 				s.property(t, strings.Trim(strings.TrimSpace(path), "'"))
 			}
 		},
@@ -201,7 +201,7 @@ func (s *scenario) output(t *testing.T) any {
 func (s *scenario) property(t *testing.T, path string) any {
 	t.Helper()
 	value := s.output(t)
-	for _, name := range strings.Split(path, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		object, _ := value.(map[string]any)
 		there, ok := object[name]
 		if !ok {

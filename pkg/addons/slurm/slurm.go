@@ -184,7 +184,7 @@ func (r *Reconciler) advance(ctx context.Context, job *batchv1alpha1.SlurmJob) (
 	switch {
 	case finished(job):
 		if err := h.clean(ctx); err != nil {
-			return retry, nil //nolint:nilerr // what is left is removed later, or with the object
+			return retry, nil // what is left is removed later, or with the object
 		}
 		job.Status.Directory = ""
 		return 0, nil

@@ -281,6 +281,6 @@ func (b *bench) unused(ctx context.Context) error {
 		return err
 	}
 	b.table.Add(figure.Ours, figure.Figure{Name: "memory of the process, for each idle function", Unit: "MiB", Within: 1},
-		max(0, float64(after.Memory.Resident-before.Memory.Resident)/float64(b.idle)/(1<<20)))
+		max(0, float64(after.Resident-before.Resident)/float64(b.idle)/(1<<20)))
 	return nil
 }

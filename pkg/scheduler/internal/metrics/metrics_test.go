@@ -5,6 +5,7 @@ package metrics
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -129,9 +130,7 @@ func TestNames(t *testing.T) {
 	}
 	want := map[string]metric{}
 	for _, list := range []map[string]metric{upstream, further} {
-		for name, m := range list {
-			want[name] = m
-		}
+		maps.Copy(want, list)
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		t.Errorf("metrics differ from upstream's (-upstream +ours):\n%s", diff)
@@ -139,7 +138,7 @@ func TestNames(t *testing.T) {
 }
 
 // Who has no metrics calls all the same.
-func TestNil(t *testing.T) {
+func TestNil(*testing.T) {
 	var m *Metrics
 	use(m)
 	var s *fwk.Status

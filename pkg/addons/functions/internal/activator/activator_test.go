@@ -166,7 +166,7 @@ func TestAPodThatTakesNoConnection(t *testing.T) {
 func TestNothingIsSentTwice(t *testing.T) {
 	t.Parallel()
 	var got atomic.Int64
-	dies := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	dies := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if got.Add(1) == 1 { // the connection is used again after this
 			_, _ = io.Copy(io.Discard, r.Body)
 			return
@@ -355,7 +355,7 @@ func TestClientsThatGiveUp(t *testing.T) {
 		cancel()
 	}()
 	if resp, err := http.DefaultClient.Do(req); err == nil {
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		t.Fatal("the request has an answer")
 	}
 	eventually(t, "nothing is held", func() bool { return f.Stats(fn)[""].Outstanding == 0 })
@@ -385,7 +385,7 @@ func BenchmarkRequest(b *testing.B) {
 				return
 			}
 			_, _ = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
+			_ = resp.Body.Close()
 		}
 	})
 }

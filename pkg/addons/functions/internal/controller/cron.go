@@ -82,7 +82,7 @@ func (p *pass) fireCron() {
 func (p *pass) nextCron() time.Duration {
 	next := time.Duration(0)
 	for _, c := range p.state.cron {
-		if until := max(c.next.Sub(time.Now()), time.Millisecond); next == 0 || until < next {
+		if until := max(time.Until(c.next), time.Millisecond); next == 0 || until < next {
 			next = until
 		}
 	}

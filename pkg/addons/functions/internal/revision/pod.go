@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	v1alpha1 "minik8s.io/minik8s/pkg/addons/apis/functions/v1alpha1"
 	"minik8s.io/minik8s/pkg/addons/functions/internal/runtime"
@@ -65,7 +64,7 @@ func (r Revision) Pod(fn *v1alpha1.Function, settings runtime.Settings, name, to
 	if t.ServiceAccountName != "" {
 		pod.Spec.ServiceAccountName, pod.Spec.AutomountServiceAccountToken = t.ServiceAccountName, nil
 	}
-	pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(min(t.TimeoutSeconds, 60)))
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(min(t.TimeoutSeconds, 60)))
 	return pod
 }
 
@@ -77,7 +76,7 @@ func PoolPod(owner *v1alpha1.Function, name v1alpha1.Runtime, r runtime.Runtime,
 	reference := Owner(owner)
 	reference.Controller, reference.BlockOwnerDeletion = nil, nil
 	pod.OwnerReferences = []metav1.OwnerReference{reference}
-	pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(10))
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(10))
 	return pod
 }
 
@@ -97,10 +96,10 @@ const AnnotationPooled = "functions.minik8s.io/pooled"
 // serverPod has a server without code, with no rights at all.
 func serverPod(r runtime.Runtime, token string) *corev1.Pod {
 	return &corev1.Pod{Spec: corev1.PodSpec{
-		AutomountServiceAccountToken: ptr.To(false),
-		EnableServiceLinks:           ptr.To(false),
+		AutomountServiceAccountToken: new(false),
+		EnableServiceLinks:           new(false),
 		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To(int64(65534)), RunAsGroup: ptr.To(int64(65534)),
+			RunAsNonRoot: new(true), RunAsUser: new(int64(65534)), RunAsGroup: new(int64(65534)),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{{
@@ -112,7 +111,7 @@ func serverPod(r runtime.Runtime, token string) *corev1.Pod {
 			},
 			Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: runtime.Port}},
 			SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			},
 		}},
 	}}
@@ -121,8 +120,8 @@ func serverPod(r runtime.Runtime, token string) *corev1.Pod {
 // imagePod runs what the user has built, with what Kubernetes gives any pod.
 func imagePod(t Template) *corev1.Pod {
 	return &corev1.Pod{Spec: corev1.PodSpec{
-		AutomountServiceAccountToken: ptr.To(false),
-		EnableServiceLinks:           ptr.To(false),
+		AutomountServiceAccountToken: new(false),
+		EnableServiceLinks:           new(false),
 		Containers: []corev1.Container{{
 			Name: container, Image: t.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 			Env:   append([]corev1.EnvVar{{Name: "PORT", Value: strconv.Itoa(int(t.Port))}}, t.Env...),

@@ -161,7 +161,8 @@ func ToConfigMap(name string, files map[string][]byte) (*corev1.ConfigMap, error
 
 func plainKey(key string) bool {
 	return len(key) <= 253 && !strings.HasPrefix(key, ".") && !strings.ContainsFunc(key, func(c rune) bool {
-		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-._", c))
+		plain := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-._", c)
+		return !plain
 	})
 }
 

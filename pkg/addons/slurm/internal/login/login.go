@@ -79,7 +79,7 @@ func hostKeys(text []byte) (ssh.HostKeyCallback, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(f.Name())
+	defer func() { _ = os.Remove(f.Name()) }()
 	_, err = f.Write(text)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, err

@@ -96,7 +96,7 @@ func Scontrol(text string) (Job, bool, error) {
 		return Job{}, false, nil
 	}
 	fields := map[string]string{}
-	for _, f := range strings.Fields(line) { // values with blanks are none of ours
+	for f := range strings.FieldsSeq(line) { // values with blanks are none of ours
 		if key, value, ok := strings.Cut(f, "="); ok {
 			if _, twice := fields[key]; !twice {
 				fields[key] = value

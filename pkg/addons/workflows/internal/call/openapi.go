@@ -145,7 +145,7 @@ func list(document map[string]any, value any) []map[string]any {
 		p, _ := item.(map[string]any)
 		if ref := text(p, "$ref"); strings.HasPrefix(ref, "#/") {
 			var target any = document
-			for _, step := range strings.Split(ref[2:], "/") {
+			for step := range strings.SplitSeq(ref[2:], "/") {
 				object, _ := target.(map[string]any)
 				target = object[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
 			}

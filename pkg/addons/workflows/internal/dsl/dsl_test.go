@@ -26,7 +26,7 @@ func TestParseProblems(t *testing.T) {
 		{name: "a task without name", document: head + "do: [{set: {x: 1}, then: end}]", want: []string{"do[0]: Invalid value: must be an object with one"}},
 		{name: "two tasks in one item", document: head + "do: [{a: {set: {x: 1}}, b: {set: {x: 1}}}]", want: []string{"do[0]: Invalid"}},
 		{name: "no kind", document: head + "do: [{a: {}}]", want: []string{"do[0].a: Required value: a task has one of"}},
-		{name: "a property too many", document: head + "do: [{a: {set: {x: 1}, wiht: 1}}]", want: []string{"do[0].a.wiht: Unsupported value"}},
+		{name: "a property too many", document: head + "do: [{a: {set: {x: 1}, wit: 1}}]", want: []string{"do[0].a.wit: Unsupported value"}},
 		{name: "names twice", document: head + "do: [{a: {set: {x: 1}}}, {a: {set: {x: 1}}}]", want: []string{`do[1]: Duplicate value: "a"`}},
 		{
 			name: "jq", document: head + "do: [{a: {if: '.a +', set: {x: '${ { }'}}}]",

@@ -169,7 +169,7 @@ do:
 			document: "do: [{a: {try: [{b: {call: f}}], catch: {retry: {delay: PT1S, backoff: {exponential: {}}, limit: {attempt: {count: 2}}}}}}]",
 			answer: func() func(Action) Result {
 				n := 0
-				return func(a Action) Result {
+				return func(Action) Result {
 					if n++; n%3 == 0 {
 						return Result{Output: "ok"}
 					}

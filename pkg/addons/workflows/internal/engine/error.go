@@ -46,7 +46,7 @@ const formerTypes = "https://serverlessworkflow.io/dsl/errors/types/"
 
 // NewError returns an error of a standard type, with the status that such an error has by default.
 func NewError(t Standard, format string, args ...any) *Error {
-	status, title := http.StatusBadRequest, ""
+	status := http.StatusBadRequest
 	switch t {
 	case Authentication:
 		status = http.StatusUnauthorized
@@ -57,7 +57,7 @@ func NewError(t Standard, format string, args ...any) *Error {
 	case Communication, Runtime:
 		status = http.StatusInternalServerError
 	}
-	title = strings.ToUpper(string(t[:1])) + string(t[1:]) + " Error"
+	title := strings.ToUpper(string(t[:1])) + string(t[1:]) + " Error"
 	return &Error{Type: standardTypes + string(t), Status: status, Title: title, Detail: fmt.Sprintf(format, args...)}
 }
 

@@ -149,16 +149,15 @@ func (m *machine) offer(s dsl.Strategy, matched *[]bool, f *Frame, event map[str
 func (m *machine) match(filter dsl.Filter, f *Frame, event map[string]any, sc scope) (bool, *Error) {
 	vars := m.arguments(sc)
 	for name, want := range filter.With {
-		ok, err := m.attribute(want, event[name], vars)
-		if err != nil || !ok {
-			return false, err
+		if !m.attribute(want, event[name], vars) {
+			return false, nil
 		}
 	}
 	found := map[string]any{}
 	for name, c := range filter.Correlate {
 		got, err := m.doc.Expressions.Eval(m.ctx, c.From, event, vars)
 		if err != nil {
-			return false, nil // the event has not the form that the expression is made for
+			return false, nil //nolint:nilerr // the event has not the form that the expression is made for
 		}
 		want, known := f.Listen.Correlations[name]
 		if c.Expect != "" {
@@ -182,29 +181,29 @@ func (m *machine) match(filter dsl.Filter, f *Frame, event map[string]any, sc sc
 }
 
 // attribute compares an attribute with what a filter wants: an expression of true on it or of its value, a regular expression, or a value.
-func (m *machine) attribute(want, got any, vars expression.Vars) (bool, *Error) {
+func (m *machine) attribute(want, got any, vars expression.Vars) bool {
 	text, ok := want.(string)
 	if !ok {
-		return reflect.DeepEqual(want, got), nil
+		return reflect.DeepEqual(want, got)
 	}
 	if strings.HasPrefix(strings.TrimSpace(text), "${") {
 		value, err := m.doc.Expressions.Value(m.ctx, text, got, vars)
 		if err != nil {
-			return false, nil // the attribute has not the form that the expression is made for
+			return false // the attribute has not the form that the expression is made for
 		}
 		if b, ok := value.(bool); ok {
-			return b, nil
+			return b
 		}
-		return reflect.DeepEqual(value, got), nil
+		return reflect.DeepEqual(value, got)
 	}
 	if s, ok := got.(string); ok {
 		if s == text {
-			return true, nil
+			return true
 		}
 		pattern, err := regexp.Compile("^(?:" + text + ")$")
-		return err == nil && pattern.MatchString(s), nil
+		return err == nil && pattern.MatchString(s)
 	}
-	return reflect.DeepEqual(want, got), nil
+	return reflect.DeepEqual(want, got)
 }
 
 // read returns what a task sees of an event.

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// MaxInputBytes and MaxOutputBytes bound what the run itself has of data.
-	MaxInputBytes  = 512 << 10
+	// MaxInputBytes bounds the input of a run.
+	MaxInputBytes = 512 << 10
+	// MaxOutputBytes bounds its output.
 	MaxOutputBytes = 512 << 10
 	// historyLength is how many tasks the status has.
 	historyLength = 50
