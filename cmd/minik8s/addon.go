@@ -110,7 +110,10 @@ func newAddonsCommand() *cobra.Command {
 			if err != nil {
 				return notThere(err, name)
 			}
-			enabled, err := cluster.EnabledAddons(cmd.Context(), c)
+			const limit = 10 * time.Second
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), limit, fmt.Errorf("the API server has not answered for %s", limit))
+			defer cancel()
+			enabled, err := cluster.EnabledAddons(ctx, c)
 			if err != nil {
 				return err
 			}

@@ -45,8 +45,8 @@ type Config struct {
 	// Identity tells this process from others that run the same add-ons; the process that takes the place of a killed one has
 	// its identity, and so need not wait until the other's lease has ended.
 	Identity string
-	// Machine is what an add-on has of the machine; the zero value by default.
-	Machine func(a addon.Addon) (addon.Machine, error)
+	// Machine is what add-ons have of the machine; the zero value by default.
+	Machine addon.Machine
 	// Addons are those that run when they are enabled; default all of List.
 	Addons []addon.Addon
 }
@@ -61,9 +61,6 @@ type Runner struct {
 func NewRunner(c Config) (*Runner, error) {
 	if c.Addons == nil {
 		c.Addons = List()
-	}
-	if c.Machine == nil {
-		c.Machine = func(addon.Addon) (addon.Machine, error) { return addon.Machine{}, nil }
 	}
 	client, err := metadata.NewForConfig(plain(c.Watch))
 	if err != nil {
@@ -111,6 +108,7 @@ func (r *Runner) Start(ctx context.Context) error {
 		return nil
 	}
 	stops := map[string]context.CancelFunc{}
+	ended := map[string]chan struct{}{} // when the last run of an add-on has
 	for {
 		there := sets.New(r.definitions.GetStore().ListKeys()...)
 		for _, a := range r.cfg.Addons {
@@ -118,8 +116,15 @@ func (r *Runner) Start(ctx context.Context) error {
 			switch {
 			case enabled && stop == nil:
 				ctx, stop := context.WithCancel(ctx)
-				stops[a.Name] = stop
-				running.Go(func() { r.keep(ctx, a) })
+				before, now := ended[a.Name], make(chan struct{})
+				stops[a.Name], ended[a.Name] = stop, now
+				running.Go(func() {
+					defer close(now)
+					if before != nil { // it was disabled and is enabled again: both would have one identity, and so both lead
+						<-before
+					}
+					r.keep(ctx, a)
+				})
 			case !enabled && stop != nil:
 				stop()
 				delete(stops, a.Name)
@@ -162,6 +167,9 @@ const (
 	retryPeriod   = 15 * time.Second
 )
 
+// passTimeout is how long one pass of a controller may take, with all that it asks of others.
+const passTimeout = 2 * time.Minute
+
 // run runs an add-on once.
 func (r *Runner) run(ctx context.Context, logger logr.Logger, a addon.Addon) error {
 	config, err := r.cfg.ClientFor(a)
@@ -172,18 +180,11 @@ func (r *Runner) run(ctx context.Context, logger logr.Logger, a addon.Addon) err
 	if err := awaitServed(ctx, config, a); err != nil {
 		return err
 	}
-	machine, err := r.cfg.Machine(a)
-	if err != nil {
-		return err
-	}
-	if machine.Docker != nil {
-		defer machine.Docker.Close()
-	}
 	mgr, err := newManager(config, logger, a, r.cfg.Identity)
 	if err != nil {
 		return err
 	}
-	if err := a.Setup(ctx, addon.Env{Manager: mgr, Machine: machine}); err != nil {
+	if err := a.Setup(ctx, addon.Env{Manager: mgr, Machine: r.cfg.Machine}); err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
 	return mgr.Start(ctx)
@@ -245,7 +246,7 @@ func newManager(config *rest.Config, logger logr.Logger, a addon.Addon, identity
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &duration, RenewDeadline: &renew, RetryPeriod: &retry,
 		// It is set up again when it was disabled and enabled, or failed.
-		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), Logger: logger},
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), Logger: logger, ReconciliationTimeout: passTimeout},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making a manager: %w", err)

@@ -6,7 +6,7 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"path/filepath"
+	"net/netip"
 
 	"k8s.io/client-go/rest"
 
@@ -15,7 +15,6 @@ import (
 	"minik8s.io/minik8s/pkg/addons/dns"
 	"minik8s.io/minik8s/pkg/apis/useragent"
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
-	"minik8s.io/minik8s/pkg/kubelet/container/docker"
 )
 
 // hostsFile has the machine's host names.
@@ -32,7 +31,8 @@ func (r *runner) buildAddons() (func(context.Context) error, error) {
 	}
 	watch.UserAgent = useragent.Of("minik8s-addons")
 	runner, err := addons.NewRunner(addons.Config{
-		Watch: watch, Machine: r.machineFor, Identity: "minik8s-" + r.config.Name,
+		Watch: watch, Identity: "minik8s-" + r.config.Name,
+		Machine: addon.Machine{Cluster: r.config.Name, Address: r.address(), HostsFile: hostsFile},
 		ClientFor: func(a addon.Addon) (*rest.Config, error) {
 			config, err := r.credentials.Client(addons.User(a))
 			if err != nil {
@@ -48,19 +48,12 @@ func (r *runner) buildAddons() (func(context.Context) error, error) {
 	return runner.Start, nil
 }
 
-// machineFor is what an add-on has of the machine.
-func (r *runner) machineFor(a addon.Addon) (addon.Machine, error) {
-	c := r.config
-	m := addon.Machine{Cluster: c.Name, Dir: filepath.Join(c.DataDir, "addons", a.Name), HostsFile: hostsFile}
-	if c.NodeCount() == 0 {
-		return m, nil
+// address is one of the machine's that pods of all nodes reach.
+func (r *runner) address() netip.Addr {
+	if r.config.NodeCount() == 0 {
+		return netip.Addr{}
 	}
-	engine, err := docker.Dial(c.Kubelet.DockerHost, dockerTLS(c))
-	if err != nil {
-		return addon.Machine{}, err
-	}
-	m.Address, m.Docker = r.primaryIP(), engine
-	return m, nil
+	return r.primaryIP()
 }
 
 // installer enables and disables add-ons in a cluster.

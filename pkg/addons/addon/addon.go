@@ -9,7 +9,6 @@ import (
 	"context"
 	"net/netip"
 
-	"github.com/docker/docker/client"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -46,10 +45,6 @@ type Machine struct {
 	Cluster string
 	// Address is one of the machine's that pods of all nodes reach; not valid without nodes.
 	Address netip.Addr
-	// Dir is an add-on's folder in the cluster's data directory, which goes with that; it is made by who needs it.
-	Dir string
 	// HostsFile is the machine's file of host names.
 	HostsFile string
-	// Docker is the engine whose images pods can use at once; nil without nodes.
-	Docker *client.Client
 }

@@ -8,7 +8,7 @@ package definitions
 import (
 	"embed"
 	"fmt"
-	"io/fs"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -17,24 +17,16 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// Get returns the definition of a name.
+// Get returns the definition of a name, such as dns.networking.minik8s.io.
 func Get(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	names, err := fs.Glob(files, "*.yaml")
+	plural, group, _ := strings.Cut(name, ".")
+	data, err := files.ReadFile(group + "_" + plural + ".yaml")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("there is no definition %q: %w", name, err)
 	}
-	for _, file := range names {
-		data, err := files.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.UnmarshalStrict(data, definition); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", file, err)
-		}
-		if definition.Name == name {
-			return definition, nil
-		}
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(data, definition); err != nil {
+		return nil, fmt.Errorf("reading the definition %q: %w", name, err)
 	}
-	return nil, fmt.Errorf("there is no definition %q", name)
+	return definition, nil
 }

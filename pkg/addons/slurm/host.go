@@ -64,15 +64,16 @@ const (
 
 // upload brings the files. A second time it changes nothing that compilation has made.
 func (h host) upload(ctx context.Context, source *corev1.ConfigMap) error {
-	files := map[string][]byte{script.Script: []byte(script.Batch(jobName(h.job), &h.job.Spec))}
-	if len(h.job.Spec.Compile) > 0 {
-		files[compileScript] = []byte("set -e\n" + strings.Join(h.job.Spec.Compile, "\n") + "\n")
-	}
+	files := map[string][]byte{}
 	if source != nil {
 		for name, text := range source.Data {
 			files[name] = []byte(text)
 		}
 		maps.Copy(files, source.BinaryData)
+	}
+	files[script.Script] = []byte(script.Batch(jobName(h.job), &h.job.Spec)) // whatever the source calls its files
+	if len(h.job.Spec.Compile) > 0 {
+		files[compileScript] = []byte("set -e\n" + strings.Join(h.job.Spec.Compile, "\n") + "\n")
 	}
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)

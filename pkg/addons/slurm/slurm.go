@@ -121,9 +121,6 @@ func finished(job *batchv1alpha1.SlurmJob) bool {
 
 // writeStatus writes what has changed, and says it by events.
 func (r *Reconciler) writeStatus(ctx context.Context, before, job *batchv1alpha1.SlurmJob) error {
-	if before.Status.Directory == "" && len(job.Status.Conditions) == 0 && job.Status.Directory == "" {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second) // also when the login node took all the time
 	defer cancel()
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})

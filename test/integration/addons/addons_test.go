@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,13 +47,10 @@ const patience = time.Minute
 // run runs add-ons as the process of a cluster does, until stop is called.
 func run(t *testing.T, all []addon.Addon) (stop func()) {
 	t.Helper()
-	dir := t.TempDir()
 	r, err := addons.NewRunner(addons.Config{
 		Watch: cluster.User(policy.AddonsUser), Identity: "test", Addons: all,
 		ClientFor: func(a addon.Addon) (*rest.Config, error) { return cluster.User(addons.User(a)), nil },
-		Machine: func(a addon.Addon) (addon.Machine, error) {
-			return addon.Machine{Cluster: "integration", Address: netip.MustParseAddr("127.0.0.1"), Dir: filepath.Join(dir, a.Name)}, nil
-		},
+		Machine:   addon.Machine{Cluster: "integration", Address: netip.MustParseAddr("127.0.0.1")},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func New(config Config) (*Runtime, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	c, err := Dial(config.Host, config.TLS)
+	c, err := dial(config.Host, config.TLS)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +78,7 @@ func New(config Config) (*Runtime, error) {
 	return r, nil
 }
 
-// Dial returns a client of a daemon; of the one that the environment names if host is empty. It does not talk to it yet.
-func Dial(host string, t TLS) (*client.Client, error) {
+func dial(host string, t TLS) (*client.Client, error) {
 	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	if host != "" {
 		opts = []client.Opt{t.option, client.WithHost(host), client.WithVersionFromEnv(), client.WithAPIVersionNegotiation()}
@@ -150,7 +149,7 @@ func (r *Runtime) Version(ctx context.Context) (container.Version, error) {
 // Check tells whether the daemon at host (both as in Config) can be used, in words for the person at the keyboard. Errors
 // of a daemon that cannot be reached match container.ErrUnavailable.
 func Check(ctx context.Context, host string, t TLS) error {
-	c, err := Dial(host, t)
+	c, err := dial(host, t)
 	if err != nil {
 		return err
 	}

@@ -114,13 +114,13 @@ type Result struct {
 // Run runs a command of a shell until it or ctx ends. A code other than 0 is no error; that it has no code, as a signal ended it or the
 // connection broke, is one.
 func (c *Connection) Run(ctx context.Context, command string, stdin io.Reader, limit int) (Result, error) {
+	stop := context.AfterFunc(ctx, func() { _ = c.client.Close() }) // nothing else ends what a machine that is silent does not answer
+	defer stop()
 	session, err := c.client.NewSession()
 	if err != nil {
 		return Result{}, err
 	}
 	defer session.Close()
-	stop := context.AfterFunc(ctx, func() { _ = c.client.Close() }) // a session of a machine that is silent does not end otherwise
-	defer stop()
 	out, errOut := &tail{limit: limit}, &tail{limit: limit}
 	session.Stdin, session.Stdout, session.Stderr = stdin, out, errOut
 	err = session.Run(command)
