@@ -131,14 +131,17 @@ func (s *scenario) steps() map[string]func(t *testing.T, text string, args []str
 		`the workflow should fault`:                 status(workflowsv1alpha1.PhaseFaulted),
 		`the workflow should fault with error:`:     status(workflowsv1alpha1.PhaseFaulted),
 		`the workflow output should have properties (.+)`: func(t *testing.T, _ string, args []string) {
+			t.Helper()
 			for path := range strings.SplitSeq(args[0], ",") {
 				s.property(t, strings.Trim(strings.TrimSpace(path), "'"))
 			}
 		},
 		`the workflow output should have a '(.+)' property with value:`: func(t *testing.T, text string, args []string) {
+			t.Helper()
 			equal(t, text, s.property(t, args[0]))
 		},
 		`the workflow output should have a '(.+)' property containing (\d+) items`: func(t *testing.T, _ string, args []string) {
+			t.Helper()
 			if list, ok := s.property(t, args[0]).([]any); !ok || strconv.Itoa(len(list)) != args[1] {
 				t.Errorf("%s is %v", args[0], list)
 			}
