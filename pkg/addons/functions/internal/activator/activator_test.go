@@ -389,3 +389,36 @@ func BenchmarkRequest(b *testing.B) {
 		}
 	})
 }
+
+// However large answers are, what is kept of them is bounded, and the oldest go first; what has none yet stays.
+func TestResults_Bound(t *testing.T) {
+	t.Parallel()
+	r := newResults()
+	waiting := &result{begun: time.Now(), size: 1}
+	if !r.add("waiting", waiting) {
+		t.Fatal("there is no room for the first")
+	}
+	const count = 2 * MaxResultsBytes / MaxResultBytes
+	for i := range count {
+		res := &result{begun: time.Now(), size: 1}
+		if !r.add(fmt.Sprint(i), res) {
+			t.Fatalf("there is no room for the %d.", i)
+		}
+		answer := &recorder{complete: true}
+		_, _ = answer.Write(make([]byte, MaxResultBytes))
+		r.finish(res, answer)
+		if r.size > MaxResultsBytes {
+			t.Fatalf("%d bytes are kept after %d", r.size, i)
+		}
+	}
+	if r.all["waiting"] == nil || r.all["0"] != nil || r.all[fmt.Sprint(count-1)] == nil {
+		t.Errorf("%d are kept, and not those that should be", len(r.all))
+	}
+	size := 0
+	for _, res := range r.all {
+		size += res.size
+	}
+	if size != r.size || len(r.order) != len(r.all) {
+		t.Errorf("%d bytes of %d are said to be %d of %d", size, len(r.all), r.size, len(r.order))
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 )
 
 // ResultsPath is where the answers of asynchronous requests are: GET ResultsPath + ID.
@@ -27,6 +29,8 @@ const (
 	MaxResults = 1000
 	// MaxResultBytes is how large a request, and an answer, may be.
 	MaxResultBytes = 1 << 20
+	// MaxResultsBytes is how much is kept of all of them together.
+	MaxResultsBytes = 64 << 20
 	// ResultsKept is for how long.
 	ResultsKept = 10 * time.Minute
 )
@@ -36,6 +40,7 @@ type result struct {
 	function types.NamespacedName
 	begun    time.Time
 	done     bool
+	size     int // of the request, and of the answer once there is one
 	status   int
 	header   http.Header
 	body     bytes.Buffer
@@ -47,6 +52,7 @@ type results struct {
 	mu    sync.Mutex
 	all   map[string]*result
 	order []string // of their ids, oldest first
+	size  int      // of all of them
 }
 
 func newResults() *results { return &results{all: map[string]*result{}} }
@@ -76,7 +82,7 @@ func (r *results) begin(w http.ResponseWriter, req *http.Request, name types.Nam
 		return
 	}
 	id := rand.Text()
-	res := &result{function: name, begun: time.Now(), header: http.Header{}}
+	res := &result{function: name, begun: time.Now(), size: len(body), header: http.Header{}}
 	if !r.add(id, res) {
 		answerError(w, req, errFull)
 		return
@@ -87,7 +93,9 @@ func (r *results) begin(w http.ResponseWriter, req *http.Request, name types.Nam
 	go func() {
 		into := &recorder{header: http.Header{}, status: http.StatusOK}
 		defer func() {
-			_ = recover() // ReverseProxy aborts an answer that broke off by a panic
+			if p := recover(); p != nil && p != http.ErrAbortHandler { // by which ReverseProxy says that an answer broke off
+				klog.Background().Error(fmt.Errorf("panic: %v", p), "Calling a function", "function", name)
+			}
 			r.finish(res, into)
 		}()
 		next.ServeHTTP(into, later)
@@ -104,22 +112,31 @@ func (r *results) begin(w http.ResponseWriter, req *http.Request, name types.Nam
 func (r *results) add(id string, res *result) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	kept := r.order[:0]
-	for _, old := range r.order {
-		o := r.all[old]
-		if o.done && (len(r.all) >= MaxResults || time.Since(o.begun) > ResultsKept) {
-			delete(r.all, old)
-			continue
-		}
-		kept = append(kept, old)
-	}
-	r.order = kept
-	if len(r.all) >= MaxResults {
+	r.trim(1, res.size)
+	if len(r.all) >= MaxResults || r.size+res.size > MaxResultsBytes {
 		return false
 	}
 	r.all[id] = res
 	r.order = append(r.order, id)
+	r.size += res.size
 	return true
+}
+
+// trim lets answers go that have been kept long enough, and the oldest ones until there is room for so many more of such a size. What
+// has no answer yet stays.
+func (r *results) trim(more, size int) {
+	kept := r.order[:0]
+	for _, id := range r.order {
+		old := r.all[id]
+		full := len(r.all)+more > MaxResults || r.size+size > MaxResultsBytes
+		if old.done && (full || time.Since(old.begun) > ResultsKept) {
+			delete(r.all, id)
+			r.size -= old.size
+			continue
+		}
+		kept = append(kept, id)
+	}
+	r.order = kept
 }
 
 func (r *results) finish(res *result, from *recorder) {
@@ -131,6 +148,10 @@ func (r *results) finish(res *result, from *recorder) {
 		res.body.Reset()
 		writeError(&res.body, "the function's answer broke off")
 	}
+	r.size -= res.size
+	res.size = res.body.Len()
+	r.size += res.size
+	r.trim(0, 0)
 }
 
 func (r *results) get(w http.ResponseWriter, name types.NamespacedName, id string) {
