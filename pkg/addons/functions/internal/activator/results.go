@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -93,7 +94,9 @@ func (r *results) begin(w http.ResponseWriter, req *http.Request, name types.Nam
 	go func() {
 		into := &recorder{header: http.Header{}, status: http.StatusOK}
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler { // by which ReverseProxy says that an answer broke off
+			p := recover()
+			err, _ := p.(error)
+			if p != nil && !errors.Is(err, http.ErrAbortHandler) { // by which ReverseProxy says that an answer broke off
 				klog.Background().Error(fmt.Errorf("panic: %v", p), "Calling a function", "function", name)
 			}
 			r.finish(res, into)

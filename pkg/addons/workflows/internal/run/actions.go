@@ -169,9 +169,14 @@ func (r *Reconciler) child(ctx context.Context, run *workflowsv1alpha1.WorkflowR
 		return a.Input, nil
 	}
 	key := client.ObjectKeyFromObject(o)
+	seen := false // by the cache
 	err = wait.PollUntilContextCancel(ctx, childLook, false, func(ctx context.Context) (bool, error) {
 		err := r.client.Get(ctx, key, o)
-		return err == nil && o.Status.Phase.Finished(), client.IgnoreNotFound(err)
+		if seen && apierrors.IsNotFound(err) {
+			return false, engine.NewError(engine.Runtime, "somebody has deleted the run %s", key.Name)
+		}
+		seen = seen || err == nil
+		return err == nil && o.Status.Phase.Finished(), nil
 	})
 	if err != nil {
 		r.discard(ctx, o)
@@ -193,19 +198,25 @@ func (r *Reconciler) job(ctx context.Context, run *workflowsv1alpha1.WorkflowRun
 		return a.Input, nil
 	}
 	key := client.ObjectKeyFromObject(o)
+	var code int
+	var out string
+	// An API server that does not answer now is no end of the container's: only what it says is.
 	err := wait.PollUntilContextCancel(ctx, jobLook, false, func(ctx context.Context) (bool, error) {
-		if err := r.reader.Get(ctx, key, o); err != nil {
-			return false, err
+		err := r.reader.Get(ctx, key, o)
+		if err == nil && ended(o) {
+			code, out, err = r.outcome(ctx, o)
+			if err == nil || errors.As(err, new(*engine.Error)) {
+				return true, err
+			}
 		}
-		return ended(o), nil
+		if apierrors.IsNotFound(err) {
+			return false, engine.NewError(engine.Runtime, "somebody has deleted the Job %s, or its pod", key.Name)
+		}
+		return false, nil
 	})
 	if err != nil {
 		r.discard(ctx, o)
 		return nil, fmt.Errorf("waiting for the Job %s: %w", key.Name, err)
-	}
-	code, out, err := r.outcome(ctx, o)
-	if err != nil {
-		return nil, err
 	}
 	switch a.Return {
 	case "code":

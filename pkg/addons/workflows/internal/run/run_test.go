@@ -4,16 +4,22 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubernetesfake "k8s.io/client-go/kubernetes/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	workflowsv1alpha1 "minik8s.io/minik8s/pkg/addons/apis/workflows/v1alpha1"
 	"minik8s.io/minik8s/pkg/addons/workflows/internal/engine"
@@ -79,6 +85,64 @@ func TestHopeless(t *testing.T) {
 		if problem, got := hopeless(tt.err); got != tt.want || got != (problem != nil) {
 			t.Errorf("%s: %v", tt.name, got)
 		}
+	}
+}
+
+// An API server that fails now and then is no fault of the container's, and a Job that is gone is no reason to wait.
+func TestJob_Waits(t *testing.T) {
+	t.Parallel()
+	run := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r", UID: "0123456789"}}
+	action := engine.Action{Seq: 3, Await: true, Arguments: map[string]any{"image": "i"}}
+	done := jobOf(run, action)
+	done.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: map[string]string{batchv1.JobNameLabel: done.Name}},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+			{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 4}}},
+		}},
+	}
+	for _, tt := range []struct {
+		name string
+		gone bool
+		want any // code
+		err  string
+	}{{"fails now and then", false, 4, ""}, {"gone", true, nil, "somebody has deleted the Job"}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			action := action
+			action.Return = "code"
+			failures := 0
+			away := func() error {
+				if failures++; failures == 1 || failures == 3 { // a Get, and the List after the next
+					return apierrors.NewServiceUnavailable("away")
+				}
+				return nil
+			}
+			c := fake.NewClientBuilder().WithObjects(done.DeepCopy(), pod.DeepCopy()).WithInterceptorFuncs(interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+					if tt.gone {
+						return apierrors.NewNotFound(batchv1.Resource("jobs"), key.Name)
+					}
+					if err := away(); err != nil {
+						return err
+					}
+					return c.Get(ctx, key, o, options...)
+				},
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					if err := away(); err != nil {
+						return err
+					}
+					return c.List(ctx, list, options...)
+				},
+			}).Build()
+			r := &Reconciler{client: c, reader: c, pods: kubernetesfake.NewClientset(pod.DeepCopy())}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			got, err := r.job(ctx, run, action)
+			if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
 	}
 }
 
