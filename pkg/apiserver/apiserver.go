@@ -30,6 +30,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/clusterauthentication"
 	"minik8s.io/minik8s/pkg/apiserver/generic"
 	"minik8s.io/minik8s/pkg/apiserver/identity"
+	"minik8s.io/minik8s/pkg/apiserver/inprocess"
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/core/componentstatus"
 	"minik8s.io/minik8s/pkg/registry/core/service"
@@ -54,7 +55,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	b, err := generic.NewBuilder(generic.Config{
-		Backend: c.Backend, Groups: c.Groups, Listener: c.Listener, Serving: c.Serving, SecureServing: c.SecureServing, ClientCA: p.trusted(),
+		Backend: c.Backend, Groups: c.Groups, Listener: c.Listener, InProcess: c.InProcess, Serving: c.Serving, SecureServing: c.SecureServing, ClientCA: p.trusted(),
 		AdvertiseAddress: c.AdvertiseAddress, Machinery: c.Machinery, Storage: c.Storage,
 	})
 	if err != nil {
@@ -134,6 +135,12 @@ func (s *Server) publishKeys(server *genericapiserver.GenericAPIServer, tokens *
 }
 
 func complete(c *Config) {
+	if c.InProcess == nil {
+		c.InProcess = inprocess.NewServer()
+	}
+	if c.Transform == nil {
+		c.Transform = lean
+	}
 	if c.Groups == nil {
 		c.Groups = groups.All()
 	}
@@ -227,6 +234,8 @@ func (s *Server) Loopback() *rest.Config { return rest.CopyConfig(s.server.Loopb
 // Start serves until ctx ends, then drains requests and returns.
 func (s *Server) Start(ctx context.Context) error {
 	prepared := s.server.PrepareRun()
+	s.config.InProcess.Serve(s.server.Handler)
+	defer s.config.InProcess.Close()
 	if err := prepared.RunWithContext(ctx); err != nil {
 		return fmt.Errorf("serving the API: %w", err)
 	}

@@ -14,10 +14,12 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/tools/cache"
 
 	"minik8s.io/minik8s/pkg/apiserver/authentication"
 	"minik8s.io/minik8s/pkg/apiserver/authorization"
 	rbac "minik8s.io/minik8s/pkg/apiserver/authorization/policy"
+	"minik8s.io/minik8s/pkg/apiserver/inprocess"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/pkg/registry"
@@ -32,6 +34,8 @@ type Config struct {
 	Groups []registry.Group
 	// Listener accepts TLS connections. Required; the server closes it.
 	Listener net.Listener
+	// InProcess is by which clients that share the process reach the server, once it runs; default: one for itself.
+	InProcess *inprocess.Server
 	// AdvertiseAddress is what the kubernetes Service points to. Required for that Service.
 	AdvertiseAddress netip.Addr
 	// Serving is the server's certificate. Required without SecureServing.
@@ -108,6 +112,8 @@ type Config struct {
 	Components map[string]registry.Check
 	// Machinery may change settings of the generic server, before storage is made; may be nil.
 	Machinery func(*genericapiserver.Config) error
+	// Transform is what the server's own informers keep of an object. Default: what admission and authorization look at.
+	Transform cache.TransformFunc
 	// Storage of objects; the zero value has upstream's defaults.
 	Storage etcdstore.Options
 }

@@ -37,14 +37,15 @@ type approver struct {
 
 // buildApprover makes what approves certificates of nodes. Each rule has rights of its own; they share what is watched.
 func (r *runner) buildApprover() (func(context.Context) error, error) {
-	serving, shared, err := r.informers("minik8s", policy.ServingApproverUser)
+	serving, err := r.client("minik8s", policy.ServingApproverUser)
 	if err != nil {
 		return nil, err
 	}
-	joins, _, err := r.informers("minik8s", policy.JoinApproverUser)
+	joins, err := r.client("minik8s", policy.JoinApproverUser)
 	if err != nil {
 		return nil, err
 	}
+	shared := informers.NewSharedInformerFactory(serving, 0)
 	requests := shared.Certificates().V1().CertificateSigningRequests()
 	a := newApprover(requests.Lister(), map[string]rule{
 		certificatesv1.KubeletServingSignerName:             servingRule{serving},

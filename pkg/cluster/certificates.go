@@ -23,10 +23,12 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"minik8s.io/minik8s/pkg/apiserver/inprocess"
 	"minik8s.io/minik8s/pkg/pki"
 )
 
@@ -38,7 +40,8 @@ type credentials struct {
 	ca       *pki.CA
 	proxyCA  *pki.CA // another than that of users: whom it trusts may say who the user is
 	tokenKey []byte
-	host     string // URL of the API server for clients in this process
+	host     string            // URL of the API server for clients on this machine
+	server   *inprocess.Server // the API server, if it shares the process; else nil
 
 	mu      sync.Mutex // guards clients
 	clients map[string]identity
@@ -235,8 +238,17 @@ func (c *credentials) keepFiles(ctx context.Context, publish func(admin pki.Pair
 	}
 }
 
-// Client returns a client configuration for a user in groups, with a certificate of its own that never touches the disk.
-func (c *credentials) Client(user string, groups ...string) (*rest.Config, error) {
+// Client returns a client configuration for a user in groups. In the API server's process that needs no certificate, nor a wire.
+func (c *credentials) Client(name string, groups ...string) (*rest.Config, error) {
+	config, err := c.Wire(name, groups...)
+	if err == nil && c.server != nil {
+		config.Transport = c.server.Transport(&user.DefaultInfo{Name: name, Groups: groups}, config.Transport)
+	}
+	return config, err
+}
+
+// Wire is a Client that comes over TLS, with a certificate of its own that never touches the disk.
+func (c *credentials) Wire(user string, groups ...string) (*rest.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := clientKey(user, groups)
@@ -256,7 +268,7 @@ func clientKey(user string, groups []string) string {
 	return strings.Join(append([]string{user}, groups...), "\x00")
 }
 
-// own reports whether a certificate is that of a Client, whose key nobody else has.
+// own reports whether a certificate is that of a Wire, whose key nobody else has.
 func (c *credentials) own(cert *x509.Certificate) bool {
 	c.mu.Lock()
 	have, ok := c.clients[clientKey(cert.Subject.CommonName, cert.Subject.Organization)]

@@ -31,7 +31,9 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver"
 	"minik8s.io/minik8s/pkg/apiserver/authentication"
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
+	"minik8s.io/minik8s/pkg/apiserver/inprocess"
 	"minik8s.io/minik8s/pkg/apiserver/policycheck"
+	"minik8s.io/minik8s/pkg/canonical"
 	"minik8s.io/minik8s/pkg/controllers"
 	"minik8s.io/minik8s/pkg/dns"
 	"minik8s.io/minik8s/pkg/etcd"
@@ -75,6 +77,7 @@ type runner struct {
 	nodeIPs     []netip.Addr   // one of each family, the primary first; none of a control plane on a machine without addresses
 	services    []netip.Prefix // likewise
 	fleet       *fleet
+	objects     canonical.Objects // of the caches of all parts
 	dnsMetrics  *dns.Metrics
 	// schedulerMetrics are those of the scheduler that runs; a scheduler registers them when it is built.
 	schedulerMetrics *prometheus.Registry
@@ -194,6 +197,7 @@ func (r *runner) prepare() error {
 	if r.credentials, err = loadCredentials(filepath.Join(c.DataDir, "pki"), Server(c), r.options.CertificateLifetime); err != nil {
 		return err
 	}
+	r.credentials.server = inprocess.NewServer()
 	if _, err := r.credentials.renewFiles(r.publishAdmin); err != nil {
 		return err
 	}
@@ -335,6 +339,7 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 	return apiserver.New(apiserver.Config{
 		Backend:          r.backend,
 		Listener:         r.listener,
+		InProcess:        r.credentials.server,
 		AdvertiseAddress: r.primaryIP(),
 		SecureServing:    &genericapiserver.SecureServingInfo{Cert: serving, MinTLSVersion: tls.VersionTLS12},
 		ClientCA:         r.credentials.ca.Cert,
@@ -348,6 +353,7 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 		DisableAdmission: c.APIServer.DisableAdmissionPlugins,
 		Machinery:        r.machinery,
 		Storage:          c.APIServer.storage(),
+		Transform:        r.objects.Transform,
 
 		Components:     map[string]registry.Check{"controller-manager": alive, "scheduler": alive},
 		Authentication: authentication.Config{RequestHeader: headers, BootstrapTokens: true, RemovedNodes: true, OwnCertificate: r.credentials.own},
@@ -385,6 +391,7 @@ func (r *runner) buildControllers() (func(context.Context) error, error) {
 		ClientFor: func(account string) (*rest.Config, error) {
 			return r.credentials.Client("system:serviceaccount:kube-system:"+account, "system:serviceaccounts", "system:serviceaccounts:kube-system")
 		},
+		Transform: r.objects.Transform,
 		RootCA:    r.credentials.ca.Cert,
 		TokenKey:  r.credentials.tokenKey,
 		SigningCA: r.credentials.ca.Pair,
@@ -398,9 +405,9 @@ func (r *runner) buildControllers() (func(context.Context) error, error) {
 	return c.Start, nil
 }
 
-// waitFor waits for steps of the start, reporting none; the end of ctx is no error.
+// waitFor waits for steps of the start, reporting none; the end of ctx is no error. Like users it comes by the wire.
 func (r *runner) waitFor(ctx context.Context, steps ...Step) error {
-	config, err := r.credentials.Client("kubernetes-admin", "system:masters")
+	config, err := r.credentials.Wire("kubernetes-admin", "system:masters")
 	if err != nil {
 		return err
 	}
@@ -412,7 +419,7 @@ func (r *runner) waitFor(ctx context.Context, steps ...Step) error {
 
 // waitReady reports progress, and gives the memory that the start took back to the system.
 func (r *runner) waitReady(ctx context.Context) error {
-	config, err := r.credentials.Client("kubernetes-admin", "system:masters")
+	config, err := r.credentials.Wire("kubernetes-admin", "system:masters")
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func (r *runner) publishDNS(shared informers.SharedInformerFactory) (func(contex
 	if err != nil {
 		return nil, err
 	}
-	admin, _, err := r.informers("minik8s", "kubernetes-admin", "system:masters")
+	admin, err := r.client("minik8s", "kubernetes-admin", "system:masters")
 	if err != nil {
 		return nil, err
 	}

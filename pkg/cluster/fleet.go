@@ -101,12 +101,12 @@ func (r *runner) moreNodes(shared informers.SharedInformerFactory, names *dns.Se
 		return nil, err
 	}
 	f := r.fleet
-	if f.admin, _, err = r.informers("minik8s", "kubernetes-admin", "system:masters"); err != nil {
+	if f.admin, err = r.client("minik8s", "kubernetes-admin", "system:masters"); err != nil {
 		return nil, err
 	}
 	f.machine = r.nodeIPs
 	f.host = &thisMachine{
-		config: r.config, credentials: r.credentials, shared: shared, services: r.services, pulls: pulls, network: network, dns: names,
+		config: r.config, credentials: r.credentials, shared: shared, objects: &r.objects, services: r.services, pulls: pulls, network: network, dns: names,
 	}
 	return func(ctx context.Context) error {
 		parts, ctx := errgroup.WithContext(ctx)

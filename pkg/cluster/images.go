@@ -14,7 +14,7 @@ import (
 
 // serveImages makes what gives nodes on other machines the images of this one.
 func (r *runner) serveImages() (http.Handler, error) {
-	client, _, err := r.informers("minik8s", "kubernetes-admin", "system:masters")
+	client, err := r.client("minik8s", "kubernetes-admin", "system:masters")
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func Join(ctx context.Context, c Config, name, nodeIP string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, _, err := clientOf(admin, "minik8s")
+	client, err := clientOf(admin, "minik8s")
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 
 // newMetrics makes what measures nodes and pods. Kubelets of this process are asked like those of others.
 func (r *runner) newMetrics() (*metrics.Collector, error) {
-	client, _, err := r.informers("minik8s-metrics", policy.MetricsUser)
+	client, err := r.client("minik8s-metrics", policy.MetricsUser)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func (n *node) enforcePolicies(informers.SharedInformerFactory) (func(context.Co
 		return nil, err
 	}
 	const component = "minik8s-network-policy"
-	client, _, err := clientOf(n.policy, component)
+	client, err := clientOf(n.policy, component)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/apis/useragent"
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
+	"minik8s.io/minik8s/pkg/canonical"
 	"minik8s.io/minik8s/pkg/dns"
 	"minik8s.io/minik8s/pkg/kubelet"
 	"minik8s.io/minik8s/pkg/kubelet/configuration"
@@ -116,6 +117,8 @@ type node struct {
 	dnsIP  netip.Addr
 	// kubelet is the node's identity, proxy that of what watches Services, policy that of what watches NetworkPolicies.
 	kubelet, proxy, policy *rest.Config
+	// objects are those that others of the process keep too.
+	objects *canonical.Objects
 	// statuses is the identity of what writes statuses of ClusterNetworkPolicies; one node does that for all.
 	statuses *rest.Config
 	// serving is the kubelet's certificate at the time.
@@ -152,7 +155,7 @@ func (r *runner) buildNode() (func(context.Context) error, error) {
 	if c.NodeCount() == 0 {
 		return func(context.Context) error { return nil }, nil
 	}
-	n := &node{config: c, ips: r.nodeIPs, dnsIP: r.dnsIP(), ca: r.credentials.ca.Cert}
+	n := &node{config: c, ips: r.nodeIPs, dnsIP: r.dnsIP(), ca: r.credentials.ca.Cert, objects: &r.objects}
 	var err error
 	if n.kubelet, err = r.credentials.Client(nodeUser(c.Kubelet.NodeName), nodeGroup); err != nil {
 		return nil, err
@@ -213,12 +216,13 @@ func (n *node) build(more ...part) (func(context.Context) error, error) {
 		return nil, err
 	}
 	// The proxy, routes and DNS watch the same objects: one cache serves all.
-	client, shared, err := clientOf(n.proxy, "kube-proxy")
+	client, err := clientOf(n.proxy, "kube-proxy")
 	if err != nil {
 		return nil, err
 	}
-	if n.apart.shared != nil {
-		shared = n.apart.shared
+	shared := n.apart.shared
+	if shared == nil {
+		shared = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(n.objects.Transform))
 	}
 	config, err := proxyConfig(n.config, n.ips, shared)
 	if err != nil {
@@ -325,7 +329,7 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, _, err := clientOf(limited(n.kubelet, settings), "kubelet")
+	client, err := clientOf(limited(n.kubelet, settings), "kubelet")
 	if err != nil {
 		return nil, err
 	}
@@ -374,24 +378,24 @@ func dnsAddress(c Config) (netip.Addr, error) {
 	return pods[0].Addr().Next(), nil
 }
 
-// informers returns a client of a component for a user, and a factory on it.
-func (r *runner) informers(component, user string, groups ...string) (kubernetes.Interface, informers.SharedInformerFactory, error) {
+// client returns a client of a component for a user.
+func (r *runner) client(component, user string, groups ...string) (kubernetes.Interface, error) {
 	config, err := r.credentials.Client(user, groups...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	return clientOf(config, component)
 }
 
-// clientOf returns a client, and a factory on it, that writes as the field manager component.
-func clientOf(config *rest.Config, component string) (kubernetes.Interface, informers.SharedInformerFactory, error) {
+// clientOf returns a client that writes as the field manager component.
+func clientOf(config *rest.Config, component string) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = useragent.Of(component)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	return client, informers.NewSharedInformerFactory(client, 0), nil
+	return client, nil
 }
 
 func dockerTLS(c Config) docker.TLS {

@@ -100,7 +100,7 @@ func (r *runner) buildRouter() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	admin, _, err := r.informers("minik8s", "kubernetes-admin", "system:masters")
+	admin, err := r.client("minik8s", "kubernetes-admin", "system:masters")
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func volumesDir(c Config) string { return filepath.Join(c.DataDir, "volumes") }
 
 // buildKeeper makes what keeps the directories of the node's volumes of the default storage class.
 func buildKeeper(c Config, kubelet *rest.Config) (func(context.Context) error, error) {
-	client, _, err := clientOf(kubelet, provisioner.Name)
+	client, err := clientOf(kubelet, provisioner.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func buildKeeper(c Config, kubelet *rest.Config) (func(context.Context) error, e
 
 // buildProvisioner makes what provides volumes of the default storage class, of all nodes.
 func (r *runner) buildProvisioner() (func(context.Context) error, error) {
-	client, _, err := r.informers(provisioner.Name, provisioner.User)
+	client, err := r.client(provisioner.Name, provisioner.User)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (r *runner) buildProvisioner() (func(context.Context) error, error) {
 
 // buildStorageClass makes what publishes the default storage class.
 func (r *runner) buildStorageClass() (func(context.Context) error, error) {
-	admin, _, err := r.informers("minik8s", "kubernetes-admin", "system:masters")
+	admin, err := r.client("minik8s", "kubernetes-admin", "system:masters")
 	if err != nil {
 		return nil, err
 	}

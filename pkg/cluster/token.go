@@ -65,7 +65,7 @@ func tokenClient(c Config) (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, _, err := clientOf(admin, "minik8s")
+	client, err := clientOf(admin, "minik8s")
 	return client, err
 }
 

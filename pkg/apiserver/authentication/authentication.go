@@ -37,6 +37,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/authentication/oidc"
 	"minik8s.io/minik8s/pkg/apiserver/authentication/removednode"
 	"minik8s.io/minik8s/pkg/apiserver/authentication/serviceaccount"
+	"minik8s.io/minik8s/pkg/apiserver/inprocess"
 )
 
 // Config says what is accepted. The zero value accepts nobody but anonymous probes.
@@ -105,9 +106,9 @@ func (c Config) open() *apiserver.AnonymousAuthConfig {
 // tokenCacheTTL is how long a checked token is trusted without another look, upstream's value.
 const tokenCacheTTL = 10 * time.Second
 
-// New returns an authenticator that tries all ways in turn, the local ones first. What they keep up to date ends with ctx.
+// New returns an authenticator that tries all ways in turn, the local ones first, after those of this process. What they keep up to date ends with ctx.
 func New(ctx context.Context, c Config, s Server) (authenticator.Request, error) {
-	var all []authenticator.Request
+	all := []authenticator.Request{authenticator.RequestFunc(inprocess.Authenticate)}
 	if h := c.RequestHeader; h != nil {
 		proxy := headerrequest.NewDynamicVerifyOptionsSecure(h.CAContentProvider.VerifyOptions, h.AllowedClientNames, h.UsernameHeaders, h.UIDHeaders, h.GroupHeaders, h.ExtraHeaderPrefixes)
 		all = append(all, authenticator.WrapAudienceAgnosticRequest(s.Audiences, proxy))

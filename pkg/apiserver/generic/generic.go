@@ -57,6 +57,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
 	"minik8s.io/minik8s/pkg/apiserver/guard"
+	"minik8s.io/minik8s/pkg/apiserver/inprocess"
 	"minik8s.io/minik8s/pkg/apiserver/openapi"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
@@ -74,6 +75,9 @@ type Config struct {
 	SecureServing *genericapiserver.SecureServingInfo
 	// ClientCA makes the server ask for client certificates; may be nil.
 	ClientCA dynamiccertificates.CAContentProvider
+	// InProcess is the way of the loopback client; who runs the server has it serve the server's handler. Nil: that client comes
+	// by the wire as all others.
+	InProcess *inprocess.Server
 	// AdvertiseAddress is where clients find the server; default: the listener's.
 	AdvertiseAddress netip.Addr
 
@@ -96,6 +100,7 @@ type Builder struct {
 
 	config  Config
 	generic *genericapiserver.Config
+	wire    *rest.Config // Loopback, over TLS
 }
 
 // Policy is what decides about requests.
@@ -123,9 +128,15 @@ func NewBuilder(c Config) (*Builder, error) {
 	metricsfeatures.ApplyFeatureGates(utilfeature.DefaultFeatureGate) // before there are histograms
 	scheme := registry.NewScheme(c.Groups)
 	g := genericapiserver.NewConfig(serializer.NewCodecFactory(scheme))
-	secure, loopback, fresh, err := serving(c)
+	secure, wire, fresh, err := serving(c)
 	if err != nil {
 		return nil, err
+	}
+	loopback := wire
+	if c.InProcess != nil {
+		if loopback, err = withoutWire(wire, c.InProcess); err != nil {
+			return nil, err
+		}
 	}
 	g.SecureServing, g.LoopbackClientConfig = secure, loopback
 	g.AddHealthzChecks(fresh)
@@ -166,7 +177,18 @@ func NewBuilder(c Config) (*Builder, error) {
 	docs := openapi.NewConfig(g.EffectiveVersion.EmulationVersion().String(), versioned(c.Groups), apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
 	g.OpenAPIConfig, g.OpenAPIV3Config = docs.V2, docs.V3
 	g.SkipOpenAPIInstallation = true // ours is lazy
-	return &Builder{Loopback: loopback, Scheme: scheme, Storage: store, OpenAPI: docs, config: c, generic: g}, nil
+	return &Builder{Loopback: loopback, Scheme: scheme, Storage: store, OpenAPI: docs, config: c, generic: g, wire: wire}, nil
+}
+
+// withoutWire is a client that needs no TLS any more.
+func withoutWire(wire *rest.Config, server *inprocess.Server) (*rest.Config, error) {
+	transport, err := rest.TransportFor(&rest.Config{Host: wire.Host, TLSClientConfig: wire.TLSClientConfig})
+	if err != nil {
+		return nil, fmt.Errorf("making the transport of the loopback client: %w", err)
+	}
+	c := rest.CopyConfig(wire)
+	c.TLSClientConfig, c.Transport = rest.TLSClientConfig{}, server.Transport(nil, transport)
+	return c, nil
 }
 
 // reserving lets the server itself write into a store that is full: it starts only with the objects that every cluster has, and
@@ -193,9 +215,10 @@ func (b *Builder) EffectiveVersion() basecompatibility.EffectiveVersion {
 	return b.generic.EffectiveVersion
 }
 
-// WebhookAuthentication says how the server reaches webhooks and proves itself to them.
+// WebhookAuthentication says how the server reaches webhooks and proves itself to them: by TLS, if it is one itself, for it is
+// dialed as any other.
 func (b *Builder) WebhookAuthentication() webhook.AuthenticationInfoResolverWrapper {
-	return webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, b.generic.EgressSelector, b.Loopback, b.generic.TracerProvider)
+	return webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, b.generic.EgressSelector, b.wire, b.generic.TracerProvider)
 }
 
 // Concurrency is how many requests may run at a time.
