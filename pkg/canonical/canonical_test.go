@@ -153,21 +153,3 @@ func TestTransform_Concurrent(t *testing.T) {
 		}
 	}
 }
-
-// TestVerify: under the race detector, a copy that somebody has changed is found out.
-func TestVerify(t *testing.T) {
-	t.Parallel()
-	if !verify {
-		t.Skip("not built with -race")
-	}
-	var a Objects
-	shared := transform(t, &a, &corev1.Pod{ObjectMeta: meta("u", "1")})
-	shared.Spec.NodeName = "changed"
-	defer func() {
-		if recover() == nil {
-			t.Error("nobody has noticed")
-		}
-		runtime.KeepAlive(shared)
-	}()
-	transform(t, &a, &corev1.Pod{ObjectMeta: meta("u", "1")})
-}

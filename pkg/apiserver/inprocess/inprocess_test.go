@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -112,14 +113,12 @@ func TestTransport_Request(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.Method = tt.method
-				for name, values := range tt.header {
-					r.Header[name] = values
-				}
+				maps.Copy(r.Header, tt.header)
 				answer, err := way.RoundTrip(r)
 				if err != nil {
 					t.Fatal(err)
 				}
-				answer.Body.Close()
+				_ = answer.Body.Close()
 				all = append(all, <-requests)
 			}
 			if diff := cmp.Diff(all[0], all[1]); diff != "" {
@@ -236,12 +235,19 @@ func TestTransport_Broken(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))
 	answer := do(t, local, t.Context())
-	if body, err := io.ReadAll(answer.Body); string(body) != "a" || !errors.Is(err, io.ErrUnexpectedEOF) {
+	if body, err := io.ReadAll(answer); string(body) != "a" || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("read %q, %v", body, err)
 	}
 }
 
-func do(t *testing.T, way http.RoundTripper, ctx context.Context) *http.Response { //nolint:revive // as the testing package has it
+// stream is an answer that the test reads and may close; it is closed in any case.
+type stream struct {
+	io.ReadCloser
+
+	status int
+}
+
+func do(t *testing.T, way http.RoundTripper, ctx context.Context) stream { //nolint:revive // as the testing package has it
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://here/", nil)
 	if err != nil {
@@ -252,7 +258,7 @@ func do(t *testing.T, way http.RoundTripper, ctx context.Context) *http.Response
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = answer.Body.Close() })
-	return answer
+	return stream{answer.Body, answer.StatusCode}
 }
 
 // TestTransport_Ends: whoever ends a stream, the other gets to know, and nobody stays.
@@ -260,12 +266,12 @@ func TestTransport_Ends(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		end  func(server *Server, answer *http.Response, cancel func())
+		end  func(server *Server, answer stream, cancel func())
 		want error
 	}{
-		{"the client closes", func(_ *Server, answer *http.Response, _ func()) { _ = answer.Body.Close() }, http.ErrBodyReadAfterClose},
-		{"the client gives up", func(_ *Server, _ *http.Response, cancel func()) { cancel() }, context.Canceled},
-		{"the server ends", func(server *Server, _ *http.Response, _ func()) { server.Close() }, io.ErrUnexpectedEOF},
+		{"the client closes", func(_ *Server, answer stream, _ func()) { _ = answer.Close() }, http.ErrBodyReadAfterClose},
+		{"the client gives up", func(_ *Server, _ stream, cancel func()) { cancel() }, context.Canceled},
+		{"the server ends", func(server *Server, _ stream, _ func()) { server.Close() }, io.ErrUnexpectedEOF},
 	} {
 		for _, handler := range []struct {
 			name string
@@ -298,7 +304,7 @@ func TestTransport_Ends(t *testing.T) {
 					synctest.Wait()
 					tt.end(server, answer, cancel)
 					synctest.Wait()
-					if _, err := io.ReadAll(answer.Body); !errors.Is(err, tt.want) {
+					if _, err := io.ReadAll(answer); !errors.Is(err, tt.want) {
 						t.Errorf("read error %v, want %v", err, tt.want)
 					}
 				})
@@ -322,12 +328,9 @@ func TestServer_Serve(t *testing.T) {
 		if _, err := way.RoundTrip(r); !errors.Is(err, context.DeadlineExceeded) { //nolint:bodyclose // there is none
 			t.Errorf("nobody serves, and the answer is %v", err)
 		}
-		go func() {
-			time.Sleep(time.Minute) // of the bubble
-			server.Serve(http.NotFoundHandler())
-		}()
-		if answer := do(t, way, t.Context()); answer.StatusCode != http.StatusNotFound {
-			t.Errorf("status %d", answer.StatusCode)
+		time.AfterFunc(time.Minute, func() { server.Serve(http.NotFoundHandler()) })
+		if answer := do(t, way, t.Context()); answer.status != http.StatusNotFound {
+			t.Errorf("status %d", answer.status)
 		}
 		server.Close()
 		if _, err := way.RoundTrip(r.WithContext(t.Context())); !errors.Is(err, syscall.ECONNREFUSED) { //nolint:bodyclose // there is none
@@ -359,7 +362,7 @@ func TestAuthenticate(t *testing.T) {
 		// Who is served for jane and asks in turn does not ask as jane.
 		{server.Transport(nil, nil), context.WithValue(t.Context(), userKey{}, &user.DefaultInfo{Name: "jane"}), "nobody <nil>"},
 	} {
-		body, err := io.ReadAll(do(t, tt.way, tt.ctx).Body)
+		body, err := io.ReadAll(do(t, tt.way, tt.ctx))
 		if string(body) != tt.want || err != nil {
 			t.Errorf("got %q, %v, want %q", body, err, tt.want)
 		}
