@@ -29,7 +29,6 @@ import (
 	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	validatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	webhookinit "k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
-	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	apiserverapi "k8s.io/apiserver/pkg/apis/apiserver"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
@@ -56,6 +55,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/admission/imagepolicywebhook"
 	"minik8s.io/minik8s/pkg/apiserver/admission/limitpodhardantiaffinitytopology"
 	"minik8s.io/minik8s/pkg/apiserver/admission/limitranger"
+	"minik8s.io/minik8s/pkg/apiserver/admission/mutatingwebhook"
 	"minik8s.io/minik8s/pkg/apiserver/admission/namespaceautoprovision"
 	"minik8s.io/minik8s/pkg/apiserver/admission/namespaceexists"
 	"minik8s.io/minik8s/pkg/apiserver/admission/nodedeclaredfeaturevalidator"
@@ -151,7 +151,7 @@ var plugins = []plugin{
 	{name: nodedeclaredfeaturevalidator.Name, build: simple(nodedeclaredfeaturevalidator.New)},
 	{name: podresizevalidator.Name, build: simple(podresizevalidator.New)},
 	{name: mutatingpolicy.PluginName, group: admissionregistrationv1.GroupName, build: configured(mutatingpolicy.NewPlugin)},
-	{name: mutatingwebhook.PluginName, group: admissionregistrationv1.GroupName, build: configured(mutatingwebhook.NewMutatingWebhook)},
+	{name: mutatingwebhook.Name, group: admissionregistrationv1.GroupName, build: configured(mutatingwebhook.New)},
 	{name: validatingpolicy.PluginName, group: admissionregistrationv1.GroupName, build: configured(validatingpolicy.NewPlugin)},
 	{name: validatingwebhook.PluginName, group: admissionregistrationv1.GroupName, build: configured(validatingwebhook.NewValidatingAdmissionWebhook)},
 	// Last, so that nothing is counted which another plugin then refuses.

@@ -133,9 +133,15 @@ func (l *local) addFixed(c *apiserver.AuthorizationConfiguration, shared informe
 		switch string(a.Type) {
 		case RBAC:
 			i := shared.Rbac().V1()
+			bindings, clusterBindings := i.RoleBindings().Informer(), i.ClusterRoleBindings().Informer()
+			for _, watched := range []cache.SharedIndexInformer{bindings, clusterBindings} {
+				if err := watched.AddIndexers(rbac.Indexers()); err != nil {
+					return fmt.Errorf("indexing bindings: %w", err)
+				}
+			}
 			l.fixed[a.Type] = &rbac.Authorizer{
-				Roles: i.Roles().Lister(), RoleBindings: i.RoleBindings().Lister(),
-				ClusterRoles: i.ClusterRoles().Lister(), ClusterRoleBindings: i.ClusterRoleBindings().Lister(),
+				Roles: i.Roles().Lister(), RoleBindings: bindings.GetIndexer(),
+				ClusterRoles: i.ClusterRoles().Lister(), ClusterRoleBindings: clusterBindings.GetIndexer(),
 			}
 		case Node:
 			n := &node.Authorizer{Index: node.NewIndex(), Rules: policy.NodeRules()}

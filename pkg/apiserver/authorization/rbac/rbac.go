@@ -14,20 +14,19 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	rbaclisters "k8s.io/client-go/listers/rbac/v1"
+	"k8s.io/client-go/tools/cache"
 )
 
 // Authorizer allows what a rule allows and has no opinion on all else. Safe for concurrent use.
 type Authorizer struct {
-	Roles               rbaclisters.RoleLister
-	RoleBindings        rbaclisters.RoleBindingLister
-	ClusterRoles        rbaclisters.ClusterRoleLister
-	ClusterRoleBindings rbaclisters.ClusterRoleBindingLister
+	Roles        rbaclisters.RoleLister
+	ClusterRoles rbaclisters.ClusterRoleLister
+	// RoleBindings and ClusterRoleBindings have the Indexers of this package.
+	RoleBindings, ClusterRoleBindings cache.Indexer
 }
 
 var (
@@ -38,9 +37,9 @@ var (
 // Authorize implements authorizer.Authorizer.
 func (a *Authorizer) Authorize(_ context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	reason := ""
-	err := a.visit(attrs.GetUser(), attrs.GetNamespace(), func(source string, rule *rbacv1.PolicyRule) bool {
+	err := a.visit(attrs.GetUser(), attrs.GetNamespace(), func(g grant, rule *rbacv1.PolicyRule) bool {
 		if Allows(attrs, rule) {
-			reason = "RBAC: allowed by " + source
+			reason = "RBAC: allowed by " + g.String()
 			return false
 		}
 		return true
@@ -68,7 +67,7 @@ func (a *Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAw
 func (a *Authorizer) RulesFor(_ context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	var resources []authorizer.ResourceRuleInfo
 	var paths []authorizer.NonResourceRuleInfo
-	err := a.visit(u, namespace, func(_ string, r *rbacv1.PolicyRule) bool {
+	err := a.visit(u, namespace, func(_ grant, r *rbacv1.PolicyRule) bool {
 		if len(r.Resources) > 0 {
 			resources = append(resources, &authorizer.DefaultResourceRuleInfo{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames})
 		}
@@ -80,49 +79,31 @@ func (a *Authorizer) RulesFor(_ context.Context, u user.Info, namespace string) 
 	return resources, paths, false, err
 }
 
-// visit calls f with every rule that applies to a user in a namespace until f returns false. Bindings to roles that do
-// not exist are collected as errors and otherwise passed over.
-func (a *Authorizer) visit(u user.Info, namespace string, f func(source string, rule *rbacv1.PolicyRule) bool) error {
+// visit calls f with every rule that applies to a user in a namespace, and with what grants it, until f returns false. Bindings to
+// roles that do not exist are collected as errors and otherwise passed over.
+func (a *Authorizer) visit(u user.Info, namespace string, f func(g grant, rule *rbacv1.PolicyRule) bool) error {
+	grants, err := clusterGrants(a.ClusterRoleBindings, u)
+	if err != nil {
+		return err
+	}
+	if namespace != "" {
+		local, err := localGrants(a.RoleBindings, u, namespace)
+		if err != nil {
+			return err
+		}
+		grants = append(grants, local...)
+	}
 	var errs []error
-	clusterBindings, err := a.ClusterRoleBindings.List(labels.Everything())
-	if err != nil {
-		return err
-	}
-	for _, b := range clusterBindings {
-		subject := applies(u, b.Subjects, "")
-		if subject == nil {
-			continue
-		}
-		rules, err := a.rules(b.RoleRef, "")
+	for _, g := range grants {
+		rules, err := a.rules(g.role, g.namespace)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		source := fmt.Sprintf("ClusterRoleBinding %q of ClusterRole %q to %s", b.Name, b.RoleRef.Name, describe(subject, ""))
-		if !each(rules, source, f) {
-			return nil
-		}
-	}
-	if namespace == "" {
-		return aggregate(errs)
-	}
-	bindings, err := a.RoleBindings.RoleBindings(namespace).List(labels.Everything())
-	if err != nil {
-		return err
-	}
-	for _, b := range bindings {
-		subject := applies(u, b.Subjects, namespace)
-		if subject == nil {
-			continue
-		}
-		rules, err := a.rules(b.RoleRef, namespace)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		source := fmt.Sprintf("RoleBinding %q of %s %q to %s", b.Name+"/"+namespace, b.RoleRef.Kind, b.RoleRef.Name, describe(subject, namespace))
-		if !each(rules, source, f) {
-			return nil
+		for i := range rules {
+			if !f(g, &rules[i]) {
+				return nil
+			}
 		}
 	}
 	return aggregate(errs)
@@ -133,15 +114,6 @@ func aggregate(errs []error) error {
 		return nil
 	}
 	return utilerrors.NewAggregate(errs)
-}
-
-func each(rules []rbacv1.PolicyRule, source string, f func(string, *rbacv1.PolicyRule) bool) bool {
-	for i := range rules {
-		if !f(source, &rules[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 func (a *Authorizer) rules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
@@ -167,42 +139,6 @@ func notFound(err error, kind, name string) error {
 		return fmt.Errorf("%s.rbac.authorization.k8s.io %q not found", kind, name)
 	}
 	return errors.Join(fmt.Errorf("reading %s %q", kind, name), err)
-}
-
-// applies returns the subject that names the user, if any.
-func applies(u user.Info, subjects []rbacv1.Subject, namespace string) *rbacv1.Subject {
-	for i := range subjects {
-		s := &subjects[i]
-		switch s.Kind {
-		case rbacv1.UserKind:
-			if u.GetName() == s.Name {
-				return s
-			}
-		case rbacv1.GroupKind:
-			if slices.Contains(u.GetGroups(), s.Name) {
-				return s
-			}
-		case rbacv1.ServiceAccountKind:
-			ns := namespace
-			if s.Namespace != "" {
-				ns = s.Namespace
-			}
-			if ns != "" && serviceaccount.MatchesUsername(ns, s.Name, u.GetName()) {
-				return s
-			}
-		}
-	}
-	return nil
-}
-
-func describe(s *rbacv1.Subject, namespace string) string {
-	if s.Kind == rbacv1.ServiceAccountKind {
-		if s.Namespace != "" {
-			namespace = s.Namespace
-		}
-		return fmt.Sprintf("%s %q", s.Kind, s.Name+"/"+namespace)
-	}
-	return fmt.Sprintf("%s %q", s.Kind, s.Name)
 }
 
 // Allows reports whether a rule allows a request.
