@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,18 +36,8 @@ func server(t *testing.T, name v1alpha1.Runtime) (address string) {
 	if _, err := exec.LookPath(command[0]); err != nil {
 		return "" // the end-to-end tests run it in its image
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address = listener.Addr().String()
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	port := freePort(t)
+	address = net.JoinHostPort("127.0.0.1", port)
 	args := append([]string{}, command[1:]...)
 	args[len(args)-1] = strings.ReplaceAll(args[len(args)-1], "/tmp/function", t.TempDir())
 	cmd := exec.CommandContext(context.Background(), command[0], args...)
@@ -69,6 +60,27 @@ func server(t *testing.T, name v1alpha1.Runtime) (address string) {
 		t.Fatal(err)
 	}
 	return address
+}
+
+// given are the ports that tests have got.
+var given sync.Map
+
+// freePort returns one on which nobody listens, and on which no other test will.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, err := net.SplitHostPort(listener.Addr().String())
+		if err := errors.Join(err, listener.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, taken := given.LoadOrStore(port, true); !taken {
+			return port
+		}
+	}
 }
 
 func load(t *testing.T, address, token string, c sandbox.Code) error {
@@ -175,6 +187,8 @@ func requests(t *testing.T, l language, address string) {
 		{"an event", "/", strings.NewReader(`{"x":1}`), []string{"ce-specversion", "1.0", "ce-type", "t", "ce-id", "7"}, 200, `"data":{"x":1}`},
 		{"a handler that fails", "/", strings.NewReader(`{"fail":1}`), nil, 500, l.raised},
 		{"too much", "/", strings.NewReader(large), []string{"Expect", "100-continue"}, 413, "10 MiB"},
+		{"too much, without asking", "/", strings.NewReader(large), nil, 413, "10 MiB"},
+		{"too much, in chunks", "/", io.MultiReader(strings.NewReader(large)), nil, 413, "10 MiB"},
 		{"and then", "/", strings.NewReader(`{"x":3}`), nil, 200, `"x":3`},
 	} {
 		status, body := post(t, address, test.path, test.body, test.headers...)

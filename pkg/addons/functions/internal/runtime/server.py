@@ -212,16 +212,15 @@ class Connection:
         return method, target, version, headers
 
     def body(self, headers):
-        if headers.get("expect", "").lower() == "100-continue":
-            self.sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if "chunked" in headers.get("transfer-encoding", "").lower():
-            return self.chunks()
-        length = headers.get("content-length", "0")
+        chunked = "chunked" in headers.get("transfer-encoding", "").lower()
+        length = "0" if chunked else headers.get("content-length", "0")
         if not length.isdigit():
             raise Refused(400, "Content-Length is no number")
         if int(length) > MAX_BODY:
             raise Refused(413, "the body has more than 10 MiB")
-        return self.exactly(int(length))
+        if headers.get("expect", "").lower() == "100-continue":  # the client sends nothing until it may
+            self.sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return self.chunks() if chunked else self.exactly(int(length))
 
     def chunks(self):
         parts, total = [], 0
@@ -240,6 +239,15 @@ class Connection:
             parts.append(self.exactly(size))
             self.exactly(2)
 
+    def linger(self):
+        """Reads on for a second what the client may still send: closed on that, the connection would be reset, and the answer lost."""
+        self.sock.shutdown(socket.SHUT_WR)
+        end = time.monotonic() + 1
+        while (left := end - time.monotonic()) > 0:
+            self.sock.settimeout(left)
+            if not self.sock.recv(65536):
+                return
+
     def serve(self):
         try:
             while True:
@@ -255,6 +263,7 @@ class Connection:
                     status, REASONS.get(status, ""), kind, len(out), end)
                 self.sock.sendall(head.encode("latin-1") + (b"" if method == "HEAD" else out))
                 if not keep:
+                    self.linger()
                     return
         except (EOFError, OSError, Refused):
             pass
