@@ -168,6 +168,10 @@ bench-kubelet: docker build images ## measure pods beside the same containers by
 bench-network: build test/conformance/bin/kube-proxy ## measure how fast Services reach the kernel by upstream's kube-proxy and by ours; QUICK=1 for a short look
 	go run ./test/bench/network $(if $(QUICK),-quick -print-only)
 
+.PHONY: bench-plane
+bench-plane: build plain test/conformance/bin/kube-apiserver test/conformance/bin/kube-controller-manager test/conformance/bin/kube-scheduler ## measure upstream's control plane and ours side by side; QUICK=1 for a short look
+	go run ./test/bench/plane $(if $(QUICK),-quick -print-only)
+
 .PHONY: bench-scheduler
 bench-scheduler: build plain test/conformance/bin/kube-apiserver test/conformance/bin/kube-scheduler ## measure upstream's kube-scheduler and ours side by side by upstream's workloads, in hours; QUICK=1 for a short look
 	go run ./test/bench/scheduler $(if $(QUICK),-quick -print-only)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	resourceclient "k8s.io/metrics/pkg/client/clientset/versioned/typed/metrics/v1beta1"
@@ -55,7 +56,10 @@ type source struct {
 
 func newSource(ctx context.Context, h fwk.Handle) (*source, error) {
 	core := h.SharedInformerFactory().Core().V1()
-	a := &api{nodes: core.Nodes().Lister(), pods: core.Pods().Lister()}
+	a := &api{
+		nodes: core.Nodes().Lister(), pods: core.Pods().Lister(),
+		synced: []cache.InformerSynced{core.Nodes().Informer().HasSynced, core.Pods().Informer().HasSynced},
+	}
 	if config := h.KubeConfig(); config != nil {
 		config = rest.CopyConfig(config)
 		// Who serves metrics may not speak protobuf.
@@ -139,11 +143,16 @@ type api struct {
 	metrics resourceclient.MetricsV1beta1Interface // nil if there is none
 	nodes   corelisters.NodeLister
 	pods    corelisters.PodLister
+	// synced tell whether the listers know everything: the first pod may come before the last node.
+	synced []cache.InformerSynced
 }
 
 func (a *api) measure(ctx context.Context) (*figures, error) {
 	if a.metrics == nil {
 		return nil, errors.New("the scheduler has no configuration of clients")
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), a.synced...) {
+		return nil, errors.New("nodes and pods are not known yet")
 	}
 	nodes, err := a.metrics.NodeMetricses().List(ctx, metav1.ListOptions{})
 	if err != nil {

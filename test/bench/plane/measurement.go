@@ -1,0 +1,259 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"minik8s.io/minik8s/test/bench/figure"
+	"minik8s.io/minik8s/test/program"
+)
+
+// measurement is that of one control plane.
+type measurement struct {
+	*bench
+	side  figure.Side
+	plane *plane
+}
+
+// all measures everything, each part after the one before.
+func (m *measurement) all(ctx context.Context) error {
+	clients, err := m.plane.clients(64)
+	if err != nil {
+		return err
+	}
+	if err := m.atRest(ctx, "empty", 0.3, 0.3); err != nil {
+		return err
+	}
+	if err := m.creates(ctx, clients, "pending", m.pods); err != nil {
+		return err
+	}
+	beating, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	defer func() {
+		stop()
+		<-done
+	}()
+	if err := m.binding(ctx, clients[0]); err != nil {
+		close(done)
+		return err
+	}
+	go func() {
+		defer close(done)
+		beat(beating, clients[0], m.nodes)
+	}()
+	if err := m.creates(ctx, clients[:16], "while scheduled", m.pods/2); err != nil {
+		return err
+	}
+	if err := m.bound(ctx, clients[0]); err != nil {
+		return err
+	}
+	if err := m.deployment(ctx, clients[0], m.pods/10); err != nil {
+		return err
+	}
+	if err := m.memory("loaded", 0.4); err != nil {
+		return err
+	}
+	if err := m.atRest(ctx, "with all pods", 0.35, 0.3); err != nil {
+		return err
+	}
+	return m.namespace(ctx, clients, m.pods)
+}
+
+func (m *measurement) add(name, unit string, aims figure.Figure, value float64) {
+	aims.Name, aims.Unit = name, unit
+	m.table.Add(m.side, aims, value)
+}
+
+// cost measures what f takes of time and of the processor.
+func (m *measurement) cost(f func() error) (took, processor time.Duration, err error) {
+	before, err := m.plane.usage()
+	if err != nil {
+		return 0, 0, err
+	}
+	begin := time.Now()
+	if err := f(); err != nil {
+		return 0, 0, err
+	}
+	took = time.Since(begin)
+	after, err := m.plane.usage()
+	return took, after.Processor - before.Processor, err
+}
+
+// atRest measures a plane of which nobody wants anything but its nodes.
+func (m *measurement) atRest(ctx context.Context, state string, memory, processor float64) error {
+	if err := program.Pause(ctx, m.rest); err != nil { // what came before has its consequences
+		return err
+	}
+	took, used, err := m.cost(func() error { return program.Pause(ctx, m.rest) }) // this is what is measured
+	if err != nil {
+		return err
+	}
+	m.add("at rest, "+state+": processor", "% of a core", figure.Figure{AtMost: processor}, 100*used.Seconds()/took.Seconds())
+	u, err := m.plane.usage()
+	m.add("at rest, "+state+": memory", "MiB", figure.Figure{AtMost: memory}, float64(u.Resident)/(1<<20))
+	return err
+}
+
+// memory notes the present one, and the most that there was.
+func (m *measurement) memory(state string, atMost float64) error {
+	u, err := m.plane.usage()
+	m.add(state+": memory", "MiB", figure.Figure{AtMost: atMost}, float64(u.Resident)/(1<<20))
+	m.add(state+": memory at its peak", "MiB", figure.Figure{AtMost: atMost}, float64(u.Peak)/(1<<20))
+	return err
+}
+
+// creates makes pods from all clients at the same time.
+func (m *measurement) creates(ctx context.Context, clients []kubernetes.Interface, state string, n int) error {
+	var mu sync.Mutex
+	var latencies []float64
+	took, processor, err := m.cost(func() error {
+		return each(ctx, clients, n, func(ctx context.Context, c kubernetes.Interface, i int) error {
+			begin := time.Now()
+			_, err := c.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, pod(fmt.Sprintf("%d-%d", len(clients), i)), metav1.CreateOptions{})
+			mu.Lock()
+			defer mu.Unlock()
+			latencies = append(latencies, float64(time.Since(begin).Microseconds())/1000)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	slices.Sort(latencies)
+	name := fmt.Sprintf("creates, %s, %d clients: ", state, len(clients))
+	m.add(name+"pods", "/s", figure.Figure{AtLeast: 2.5}, float64(n)/took.Seconds())
+	m.add(name+"processor per 10,000", "s", figure.Figure{AtMost: 0.4}, processor.Seconds()*1e4/float64(n))
+	m.add(name+"median", "ms", figure.Figure{}, latencies[len(latencies)/2])
+	m.add(name+"99 %", "ms", figure.Figure{AtMost: 0.5}, latencies[len(latencies)*99/100])
+	return nil
+}
+
+// each calls f for 0 to n-1 from all clients at the same time.
+func each(ctx context.Context, clients []kubernetes.Interface, n int, f func(ctx context.Context, c kubernetes.Interface, i int) error) error {
+	var next atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	for _, c := range clients {
+		g.Go(func() error {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if err := f(ctx, c, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// binding gives the pods that wait nodes.
+func (m *measurement) binding(ctx context.Context, c kubernetes.Interface) error {
+	took, processor, err := m.cost(func() error {
+		if err := addNodes(ctx, c, m.nodes); err != nil {
+			return err
+		}
+		return m.bound(ctx, c)
+	})
+	m.add("binding of those pods: pods", "/s", figure.Figure{AtLeast: 2.5}, float64(m.pods)/took.Seconds())
+	m.add("binding of those pods: processor per 10,000", "s", figure.Figure{AtMost: 0.4}, processor.Seconds()*1e4/float64(m.pods))
+	return err
+}
+
+// bound waits until no pod waits for a node.
+func (m *measurement) bound(ctx context.Context, c kubernetes.Interface) error {
+	return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		list, err := c.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=", Limit: 1})
+		return err == nil && len(list.Items) == 0, err
+	})
+}
+
+// deployment makes one, and waits until it has all its pods, on nodes.
+func (m *measurement) deployment(ctx context.Context, c kubernetes.Interface, replicas int) error {
+	selector := map[string]string{"app": "deployed"}
+	took, processor, err := m.cost(func() error {
+		template := pod("")
+		_, err := c.AppsV1().Deployments(metav1.NamespaceDefault).Create(ctx, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "deployed"},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: new(int32(replicas)), Selector: &metav1.LabelSelector{MatchLabels: selector},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector}, Spec: template.Spec},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			d, err := c.AppsV1().Deployments(metav1.NamespaceDefault).Get(ctx, "deployed", metav1.GetOptions{})
+			if err != nil || int(d.Status.Replicas) != replicas {
+				return false, err
+			}
+			return true, m.bound(ctx, c)
+		})
+	})
+	name := fmt.Sprintf("Deployment of %d: ", replicas)
+	m.add(name+"all on nodes", "ms", figure.Figure{AtMost: 0.4}, float64(took.Milliseconds()))
+	m.add(name+"processor", "s", figure.Figure{AtMost: 0.4}, processor.Seconds())
+	return err
+}
+
+// namespace deletes one that is full.
+func (m *measurement) namespace(ctx context.Context, clients []kubernetes.Interface, n int) error {
+	const name = "full"
+	c := clients[0]
+	if _, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	err := each(ctx, clients, n, func(ctx context.Context, c kubernetes.Interface, i int) error {
+		_, err := c.CoreV1().ConfigMaps(name).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, Data: map[string]string{"a": "b"}}, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	took, processor, err := m.cost(func() error {
+		if err := c.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+		return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			_, err := c.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return true, nil
+			}
+			return false, err
+		})
+	})
+	title := fmt.Sprintf("namespace of %d ConfigMaps: ", n)
+	m.add(title+"gone", "ms", figure.Figure{AtMost: 0.4}, float64(took.Milliseconds()))
+	m.add(title+"processor", "s", figure.Figure{AtMost: 0.4}, processor.Seconds())
+	return err
+}
+
+// pod is as those of a Deployment are.
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web", "pod-template-hash": "5d59d67564"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "main", Image: "registry.example/web:1", Ports: []corev1.ContainerPort{{ContainerPort: 8080}},
+			Env: []corev1.EnvVar{
+				{Name: "MODE", Value: "production"},
+				{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+			},
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("10Mi")}},
+		}}},
+	}
+}
