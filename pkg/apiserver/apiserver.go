@@ -138,9 +138,6 @@ func complete(c *Config) {
 	if c.InProcess == nil {
 		c.InProcess = inprocess.NewServer()
 	}
-	if c.Transform == nil {
-		c.Transform = lean
-	}
 	if c.Groups == nil {
 		c.Groups = groups.All()
 	}

@@ -51,7 +51,7 @@ func newAccess(b *generic.Builder, c Config) (*access, error) {
 		return nil, fmt.Errorf("making dynamic loopback client: %w", err)
 	}
 	a.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(a.client.Discovery()))
-	a.shared = informers.NewSharedInformerFactoryWithOptions(a.client, 0, informers.WithTransform(c.Transform))
+	a.shared = informers.NewSharedInformerFactoryWithOptions(a.client, 0, informers.WithTransform(lean))
 	if a.services == nil {
 		a.services, err = serviceResolver(b, a.shared, c.AggregatorRouting)
 	}

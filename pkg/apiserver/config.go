@@ -14,7 +14,6 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/webhook"
-	"k8s.io/client-go/tools/cache"
 
 	"minik8s.io/minik8s/pkg/apiserver/authentication"
 	"minik8s.io/minik8s/pkg/apiserver/authorization"
@@ -112,8 +111,6 @@ type Config struct {
 	Components map[string]registry.Check
 	// Machinery may change settings of the generic server, before storage is made; may be nil.
 	Machinery func(*genericapiserver.Config) error
-	// Transform is what the server's own informers keep of an object. Default: what admission and authorization look at.
-	Transform cache.TransformFunc
 	// Storage of objects; the zero value has upstream's defaults.
 	Storage etcdstore.Options
 }

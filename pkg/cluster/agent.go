@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
-	"minik8s.io/minik8s/pkg/canonical"
 	"minik8s.io/minik8s/pkg/imagesource"
 	"minik8s.io/minik8s/pkg/pki"
 )
@@ -63,7 +62,7 @@ func RunAgent(ctx context.Context, m *Membership, waiting func(holder string), s
 	if _, err := certificates.clientCertificate(); err != nil {
 		return err
 	}
-	n := &node{config: c, ips: ips, dnsIP: dnsIP(services), kubelet: kubelet, serving: certificates.servingCertificate, ca: m.ca, objects: &canonical.Objects{}}
+	n := &node{config: c, ips: ips, dnsIP: dnsIP(services), kubelet: kubelet, serving: certificates.servingCertificate, ca: m.ca}
 	// The node has one identity only, which ends with it. By it proxy and DNS act as those of the control plane's node.
 	n.proxy = rest.CopyConfig(n.kubelet)
 	n.proxy.Impersonate.UserName = policy.ServicesUser

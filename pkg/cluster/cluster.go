@@ -33,7 +33,6 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/apiserver/inprocess"
 	"minik8s.io/minik8s/pkg/apiserver/policycheck"
-	"minik8s.io/minik8s/pkg/canonical"
 	"minik8s.io/minik8s/pkg/controllers"
 	"minik8s.io/minik8s/pkg/dns"
 	"minik8s.io/minik8s/pkg/etcd"
@@ -77,7 +76,6 @@ type runner struct {
 	nodeIPs     []netip.Addr   // one of each family, the primary first; none of a control plane on a machine without addresses
 	services    []netip.Prefix // likewise
 	fleet       *fleet
-	objects     canonical.Objects // of the caches of all parts
 	dnsMetrics  *dns.Metrics
 	// schedulerMetrics are those of the scheduler that runs; a scheduler registers them when it is built.
 	schedulerMetrics *prometheus.Registry
@@ -353,7 +351,6 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 		DisableAdmission: c.APIServer.DisableAdmissionPlugins,
 		Machinery:        r.machinery,
 		Storage:          c.APIServer.storage(),
-		Transform:        r.objects.Transform,
 
 		Components:     map[string]registry.Check{"controller-manager": alive, "scheduler": alive},
 		Authentication: authentication.Config{RequestHeader: headers, BootstrapTokens: true, RemovedNodes: true, OwnCertificate: r.credentials.own},
@@ -391,7 +388,6 @@ func (r *runner) buildControllers() (func(context.Context) error, error) {
 		ClientFor: func(account string) (*rest.Config, error) {
 			return r.credentials.Client("system:serviceaccount:kube-system:"+account, "system:serviceaccounts", "system:serviceaccounts:kube-system")
 		},
-		Transform: r.objects.Transform,
 		RootCA:    r.credentials.ca.Cert,
 		TokenKey:  r.credentials.tokenKey,
 		SigningCA: r.credentials.ca.Pair,

@@ -106,7 +106,7 @@ func (r *runner) moreNodes(shared informers.SharedInformerFactory, names *dns.Se
 	}
 	f.machine = r.nodeIPs
 	f.host = &thisMachine{
-		config: r.config, credentials: r.credentials, shared: shared, objects: &r.objects, services: r.services, pulls: pulls, network: network, dns: names,
+		config: r.config, credentials: r.credentials, shared: shared, services: r.services, pulls: pulls, network: network, dns: names,
 	}
 	return func(ctx context.Context) error {
 		parts, ctx := errgroup.WithContext(ctx)

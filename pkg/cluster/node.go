@@ -28,7 +28,6 @@ import (
 
 	"minik8s.io/minik8s/pkg/apis/useragent"
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
-	"minik8s.io/minik8s/pkg/canonical"
 	"minik8s.io/minik8s/pkg/dns"
 	"minik8s.io/minik8s/pkg/kubelet"
 	"minik8s.io/minik8s/pkg/kubelet/configuration"
@@ -117,8 +116,6 @@ type node struct {
 	dnsIP  netip.Addr
 	// kubelet is the node's identity, proxy that of what watches Services, policy that of what watches NetworkPolicies.
 	kubelet, proxy, policy *rest.Config
-	// objects are those that others of the process keep too.
-	objects *canonical.Objects
 	// statuses is the identity of what writes statuses of ClusterNetworkPolicies; one node does that for all.
 	statuses *rest.Config
 	// serving is the kubelet's certificate at the time.
@@ -155,7 +152,7 @@ func (r *runner) buildNode() (func(context.Context) error, error) {
 	if c.NodeCount() == 0 {
 		return func(context.Context) error { return nil }, nil
 	}
-	n := &node{config: c, ips: r.nodeIPs, dnsIP: r.dnsIP(), ca: r.credentials.ca.Cert, objects: &r.objects}
+	n := &node{config: c, ips: r.nodeIPs, dnsIP: r.dnsIP(), ca: r.credentials.ca.Cert}
 	var err error
 	if n.kubelet, err = r.credentials.Client(nodeUser(c.Kubelet.NodeName), nodeGroup); err != nil {
 		return nil, err
@@ -222,7 +219,7 @@ func (n *node) build(more ...part) (func(context.Context) error, error) {
 	}
 	shared := n.apart.shared
 	if shared == nil {
-		shared = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(n.objects.Transform))
+		shared = informers.NewSharedInformerFactory(client, 0)
 	}
 	config, err := proxyConfig(n.config, n.ips, shared)
 	if err != nil {

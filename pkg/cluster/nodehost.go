@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/informers"
 
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
-	"minik8s.io/minik8s/pkg/canonical"
 	"minik8s.io/minik8s/pkg/dns"
 	"minik8s.io/minik8s/pkg/kubelet"
 	"minik8s.io/minik8s/pkg/kubelet/container/docker"
@@ -34,7 +33,6 @@ type thisMachine struct {
 	config      Config
 	credentials *credentials
 	shared      informers.SharedInformerFactory
-	objects     *canonical.Objects
 	services    []netip.Prefix
 	pulls       *kubelet.ImagePulls // of the one engine
 	network     *nodenet.Network
@@ -50,7 +48,7 @@ func (m *thisMachine) build(n nodes.Node) (func(context.Context) error, error) {
 		return nil, err
 	}
 	made := &node{
-		config: m.config.of(n), objects: m.objects, ips: n.IPs(), dnsIP: dnsIP(m.services), ca: m.credentials.ca.Cert,
+		config: m.config.of(n), ips: n.IPs(), dnsIP: dnsIP(m.services), ca: m.credentials.ca.Cert,
 		serving: m.credentials.ca.Leaf(nodeRequest(n.Name, n.IPs())).Certificate, pulls: m.pulls,
 		apart: apart{
 			netNS: m.network.Path(n.Name), segments: subnets, shared: m.shared, names: m.dns, size: kubelet.Size{CPU: n.Size.CPU, Memory: n.Size.Memory},

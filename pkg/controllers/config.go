@@ -11,10 +11,8 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"minik8s.io/minik8s/pkg/pki"
 )
@@ -41,8 +39,6 @@ type Config struct {
 	ServiceCIDRs []netip.Prefix
 	// LoadBalancerPool is where Services of type LoadBalancer get their addresses from, by preference. Without one they get none.
 	LoadBalancerPool []netip.Prefix
-	// Transform is what the caches keep of an object. Default: all but the record of who wrote which field.
-	Transform toolscache.TransformFunc
 	// CheckPolicy returns what is wrong with the expressions of a ValidatingAdmissionPolicy, by the schemas of what it matches.
 	// Default: nobody checks policies, and their status stays empty.
 	CheckPolicy func(*admissionv1.ValidatingAdmissionPolicy) []admissionv1.ExpressionWarning
@@ -74,9 +70,6 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.LeaseDuration == 0 {
 		c.LeaseDuration = 15 * time.Second
-	}
-	if c.Transform == nil {
-		c.Transform = cache.TransformStripManagedFields()
 	}
 	if len(c.Enabled) == 0 {
 		c.Enabled = []string{"*"}

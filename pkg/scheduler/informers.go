@@ -20,13 +20,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// NewInformers returns informers that keep no pod that has ended, and of objects what
-// transform leaves; if that is nil, all but the record of who wrote which field.
-func NewInformers(client kubernetes.Interface, transform cache.TransformFunc) informers.SharedInformerFactory {
-	if transform == nil {
-		transform = trim
-	}
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(transform))
+// NewInformers returns informers that keep no more than the scheduler needs: no
+// pod that has ended, and no record of who wrote which field.
+func NewInformers(client kubernetes.Interface) informers.SharedInformerFactory {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim))
 	factory.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		running := fields.AndSelectors(
 			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
@@ -35,7 +32,7 @@ func NewInformers(client kubernetes.Interface, transform cache.TransformFunc) in
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 			func(o *metav1.ListOptions) { o.FieldSelector = running.String() })
 		// An error would mean that the informer runs already.
-		_ = informer.SetTransform(transform)
+		_ = informer.SetTransform(trim)
 		return informer
 	})
 	return factory

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -59,16 +60,24 @@ func (s *Server) Transport(u user.Info, wire http.RoundTripper) http.RoundTrippe
 	return &transport{server: s, user: u, wire: wire}
 }
 
-// userKey is where the context of a request has its user. No request from outside can have one.
+// userKey is where the context of a request has its *caller. No request from outside can have one.
 type userKey struct{}
 
-// Authenticate is an authenticator.Request that knows the users of Transports, and has no opinion about requests by other ways.
+// caller is who makes a request, until it is authenticated.
+type caller struct{ user atomic.Pointer[user.Info] }
+
+// Authenticate is an authenticator.Request that knows the users of Transports, and has no opinion about requests by other ways. It
+// knows each once: who asks again in the same context, as a TokenReview does, asks about somebody else.
 func Authenticate(r *http.Request) (*authenticator.Response, bool, error) {
-	u, ok := r.Context().Value(userKey{}).(user.Info)
+	c, ok := r.Context().Value(userKey{}).(*caller)
 	if !ok {
 		return nil, false, nil
 	}
-	return &authenticator.Response{User: u}, true, nil
+	u := c.user.Swap(nil)
+	if u == nil {
+		return nil, false, nil
+	}
+	return &authenticator.Response{User: *u}, true, nil
 }
 
 type transport struct {
@@ -97,7 +106,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	base := t.server.base
 	if t.user != nil {
-		base = context.WithValue(base, userKey{}, t.user)
+		c := &caller{}
+		c.user.Store(&t.user)
+		base = context.WithValue(base, userKey{}, c)
 	}
 	ctx, cancel := context.WithCancel(base)
 	answer := newResponse(ctx, cancel, r.Method == http.MethodHead)

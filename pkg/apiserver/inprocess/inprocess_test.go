@@ -349,18 +349,22 @@ func TestAuthenticate(t *testing.T) {
 			fmt.Fprint(w, "nobody ", err)
 			return
 		}
-		fmt.Fprint(w, who.User.GetName(), who.User.GetGroups())
+		_, again, _ := Authenticate(r) // as a TokenReview does for what it is asked about
+		fmt.Fprint(w, who.User.GetName(), who.User.GetGroups(), again)
 	}))
+	var me user.Info = &user.DefaultInfo{Name: "jane"}
+	known := &caller{}
+	known.user.Store(&me)
 	jane := server.Transport(&user.DefaultInfo{Name: "jane", Groups: []string{"a"}}, nil)
 	for _, tt := range []struct {
 		way  http.RoundTripper
 		ctx  context.Context
 		want string
 	}{
-		{jane, t.Context(), "jane[a]"},
+		{jane, t.Context(), "jane[a] false"},
 		{server.Transport(nil, nil), t.Context(), "nobody <nil>"},
 		// Who is served for jane and asks in turn does not ask as jane.
-		{server.Transport(nil, nil), context.WithValue(t.Context(), userKey{}, &user.DefaultInfo{Name: "jane"}), "nobody <nil>"},
+		{server.Transport(nil, nil), context.WithValue(t.Context(), userKey{}, known), "nobody <nil>"},
 	} {
 		body, err := io.ReadAll(do(t, tt.way, tt.ctx))
 		if string(body) != tt.want || err != nil {

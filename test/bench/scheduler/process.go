@@ -59,7 +59,7 @@ func schedule(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	shared := scheduler.NewInformers(client, nil)
+	shared := scheduler.NewInformers(client)
 	s, err := scheduler.New(scheduler.Config{
 		Client: client, KubeConfig: config, Informers: shared, Configuration: configuration(), Registerer: prometheus.NewRegistry(),
 	})
