@@ -43,14 +43,8 @@ type credentials struct {
 	host     string            // URL of the API server for clients on this machine
 	server   *inprocess.Server // the API server, if it shares the process; else nil
 
-	mu      sync.Mutex // guards clients
-	clients map[string]identity
-}
-
-// identity is what a part of this process proves itself by.
-type identity struct {
-	leaf   *pki.Leaf
-	config *rest.Config
+	mu      sync.Mutex              // guards clients
+	clients map[string]*rest.Config // by user and groups
 }
 
 // loadCredentials reads or makes them under dir. Certificates that are made from now on last for lifetime, 0 for the default.
@@ -73,7 +67,7 @@ func loadCredentials(dir, host string, lifetime time.Duration) (*credentials, er
 	if err != nil {
 		return nil, err
 	}
-	return &credentials{dir: dir, ca: ca, proxyCA: proxyCA, tokenKey: key, host: host, clients: map[string]identity{}}, nil
+	return &credentials{dir: dir, ca: ca, proxyCA: proxyCA, tokenKey: key, host: host, clients: map[string]*rest.Config{}}, nil
 }
 
 // readCredentials reads those of a cluster that has been up, for somebody beside it, who must make nothing there.
@@ -92,7 +86,7 @@ func readCredentials(c Config) (*credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &credentials{dir: dir, ca: ca, host: Server(c), clients: map[string]identity{}}, nil
+	return &credentials{dir: dir, ca: ca, host: Server(c), clients: map[string]*rest.Config{}}, nil
 }
 
 // keptCA reads the CA that is kept as NAME, or makes it.
@@ -251,29 +245,17 @@ func (c *credentials) Client(name string, groups ...string) (*rest.Config, error
 func (c *credentials) Wire(user string, groups ...string) (*rest.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := clientKey(user, groups)
+	key := strings.Join(append([]string{user}, groups...), "\x00")
 	if have, ok := c.clients[key]; ok {
-		return rest.CopyConfig(have.config), nil
+		return rest.CopyConfig(have), nil
 	}
 	leaf := c.ca.Leaf(pki.Request{CommonName: user, Organizations: groups})
 	config, err := clientConfig(c.host, c.ca.Cert, leaf.Certificate)
 	if err != nil {
 		return nil, err
 	}
-	c.clients[key] = identity{leaf, config}
+	c.clients[key] = config
 	return rest.CopyConfig(config), nil
-}
-
-func clientKey(user string, groups []string) string {
-	return strings.Join(append([]string{user}, groups...), "\x00")
-}
-
-// own reports whether a certificate is that of a Wire, whose key nobody else has.
-func (c *credentials) own(cert *x509.Certificate) bool {
-	c.mu.Lock()
-	have, ok := c.clients[clientKey(cert.Subject.CommonName, cert.Subject.Organization)]
-	c.mu.Unlock()
-	return ok && have.leaf.Is(cert)
 }
 
 // clientConfig is for a part of this project that proves itself by a certificate that may be replaced at any time.

@@ -353,7 +353,7 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 		Storage:          c.APIServer.storage(),
 
 		Components:     map[string]registry.Check{"controller-manager": alive, "scheduler": alive},
-		Authentication: authentication.Config{RequestHeader: headers, BootstrapTokens: true, RemovedNodes: true, OwnCertificate: r.credentials.own},
+		Authentication: authentication.Config{RequestHeader: headers, BootstrapTokens: true, RemovedNodes: true},
 		Policy:         policy.AddOns(),
 		Handlers: map[string]http.Handler{
 			controllers.MetricsPath: controllers.Metrics(), scheduler.MetricsPath: scheduler.Metrics(r.schedulerMetrics),

@@ -5,7 +5,6 @@ package pki
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"sync"
 	"time"
@@ -20,7 +19,6 @@ type Leaf struct {
 	mu      sync.Mutex
 	pair    Pair             // guarded by mu, like all below
 	cert    *tls.Certificate // that of pair; nil before the first
-	before  *tls.Certificate // which connections may still have; nil before the second
 	renewAt time.Time
 }
 
@@ -45,13 +43,6 @@ func (l *Leaf) RenewAt() (time.Time, error) {
 	return at, err
 }
 
-// Is reports whether a certificate is the present one or that before it, and not only one like it.
-func (l *Leaf) Is(cert *x509.Certificate) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cert != nil && l.cert.Leaf.Equal(cert) || l.before != nil && l.before.Leaf.Equal(cert)
-}
-
 func (l *Leaf) current() (*tls.Certificate, Pair, time.Time, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,6 +57,6 @@ func (l *Leaf) current() (*tls.Certificate, Pair, time.Time, error) {
 	if err != nil {
 		return nil, Pair{}, time.Time{}, fmt.Errorf("reading the certificate of %q: %w", l.request.CommonName, err)
 	}
-	l.before, l.cert, l.pair, l.renewAt = l.cert, &cert, pair, RenewAt(cert.Leaf)
+	l.cert, l.pair, l.renewAt = &cert, pair, RenewAt(cert.Leaf)
 	return l.cert, l.pair, l.renewAt, nil
 }

@@ -212,13 +212,6 @@ func TestLeaf(t *testing.T) {
 	if err != nil || next == first || !next.Leaf.NotAfter.After(first.Leaf.NotAfter) {
 		t.Errorf("after its time: the same = %t, %v", next == first, err)
 	}
-	other, err := ca.Leaf(Request{CommonName: "u"}).Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !l.Is(next.Leaf) || !l.Is(first.Leaf) || l.Is(other.Leaf) {
-		t.Errorf("is the present one = %t, that before = %t, another like it = %t", l.Is(next.Leaf), l.Is(first.Leaf), l.Is(other.Leaf))
-	}
 }
 
 // TestLeaf_ClockSetBack: a certificate that nobody accepts yet, because the clock was ahead when it was made, is replaced.

@@ -7,7 +7,6 @@ package authentication
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"time"
 
@@ -55,10 +54,9 @@ type Config struct {
 	OIDC *oidc.Config
 	// Webhook is asked about tokens that nobody here knows; may be nil.
 	Webhook *Webhook
-	// RemovedNodes makes certificates of nodes end when their Node is deleted, except for each OwnCertificate
-	// of the process, whose nodes register themselves. Upstream's last until they end.
-	RemovedNodes   bool
-	OwnCertificate func(*x509.Certificate) bool
+	// RemovedNodes makes certificates of nodes end when their Node is deleted. Upstream's last until they end. Nodes of this process
+	// have none: they register themselves.
+	RemovedNodes bool
 	// Anonymous says whether and where requests without credentials are let in. Nil: to the health endpoints.
 	Anonymous *apiserver.AnonymousAuthConfig
 }
@@ -117,7 +115,7 @@ func New(ctx context.Context, c Config, s Server) (authenticator.Request, error)
 		var certificates authenticator.Request = clientcertificate.New(c.ClientCA.VerifyOptions, clock.RealClock{})
 		if c.RemovedNodes {
 			nodes := s.Informers.Core().V1().Nodes()
-			certificates = &removednode.Authenticator{Certificates: certificates, Nodes: nodes.Lister(), Synced: nodes.Informer().HasSynced, Own: c.OwnCertificate}
+			certificates = &removednode.Authenticator{Certificates: certificates, Nodes: nodes.Lister(), Synced: nodes.Informer().HasSynced}
 		}
 		all = append(all, certificates)
 	}

@@ -8,16 +8,6 @@ import (
 	"testing"
 )
 
-func TestQuantile(t *testing.T) {
-	t.Parallel()
-	values := []float64{5, 1, 4, 2, 3}
-	for q, want := range map[float64]float64{0: 1, 0.5: 3, 0.99: 5, 1: 5} {
-		if got := quantile(values, q); got != want {
-			t.Errorf("%v: got %v, want %v", q, got, want)
-		}
-	}
-}
-
 // The figure per definition means something only if they are of a usual size.
 func TestDefinition(t *testing.T) {
 	t.Parallel()

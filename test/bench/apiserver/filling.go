@@ -11,13 +11,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
 	"minik8s.io/minik8s/test/bench/figure"
+	"minik8s.io/minik8s/test/bench/load"
 	"minik8s.io/minik8s/test/program"
 )
 
@@ -46,8 +45,8 @@ func (b *bench) filling(ctx context.Context, s *server) error {
 		return err
 	}
 	if err := b.profiled(ctx, s, "creating", func() error {
-		_, err := each(ctx, clients, b.objects, func(ctx context.Context, c kubernetes.Interface, i int) error {
-			_, err := c.CoreV1().Pods(namespace).Create(ctx, pod(fmt.Sprintf("kept-%d", i)), metav1.CreateOptions{})
+		_, err := load.Each(ctx, clients, b.objects, func(ctx context.Context, c kubernetes.Interface, i int) error {
+			_, err := c.CoreV1().Pods(namespace).Create(ctx, load.Pod(fmt.Sprintf("kept-%d", i)), metav1.CreateOptions{})
 			return err
 		})
 		return err
@@ -61,7 +60,7 @@ func (b *bench) filling(ctx context.Context, s *server) error {
 	per10k := func(d time.Duration) float64 { return d.Seconds() * 10000 / float64(b.objects) }
 	b.add(s, figure.Figure{Name: "CPU per 10,000 pod creates, API server", Unit: "s", AtMost: 0.8}, per10k(after.Processor-before.Processor))
 	b.add(s, figure.Figure{Name: "CPU per 10,000 pod creates, with etcd", Unit: "s"}, per10k(after.Processor-before.Processor+etcdAfter.Processor-etcdBefore.Processor))
-	if _, err := each(ctx, clients, b.objects, func(ctx context.Context, c kubernetes.Interface, i int) error {
+	if _, err := load.Each(ctx, clients, b.objects, func(ctx context.Context, c kubernetes.Interface, i int) error {
 		_, err := c.CoreV1().ConfigMaps(namespace).Create(ctx, configMap(fmt.Sprintf("kept-%d", i)), metav1.CreateOptions{})
 		return err
 	}); err != nil {
@@ -159,24 +158,6 @@ func prepare(ctx context.Context, c kubernetes.Interface) error {
 	// No controller runs that would make it, and pods need it.
 	_, err := c.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	return err
-}
-
-// pod is as those of a Deployment are.
-func pod(name string) *corev1.Pod {
-	resources := corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
-	}
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "bench", "pod-template-hash": "5d4f8c7b9d"}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "app", Image: "registry.example/app:1.0", Args: []string{"serve", "--port=8080"},
-			Env:            []corev1.EnvVar{{Name: "MODE", Value: "production"}, {Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}},
-			Ports:          []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
-			Resources:      resources,
-			ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("http")}}},
-		}}},
-	}
 }
 
 func configMap(name string) *corev1.ConfigMap {

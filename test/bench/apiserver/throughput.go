@@ -6,8 +6,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,29 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"minik8s.io/minik8s/test/bench/figure"
+	"minik8s.io/minik8s/test/bench/load"
 )
-
-// each calls f for 0 to n-1 from all clients at the same time, and returns how long that took.
-func each(ctx context.Context, clients []kubernetes.Interface, n int, f func(ctx context.Context, c kubernetes.Interface, i int) error) (time.Duration, error) {
-	var next atomic.Int64
-	g, ctx := errgroup.WithContext(ctx)
-	begin := time.Now()
-	for _, c := range clients {
-		g.Go(func() error {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return nil
-				}
-				if err := f(ctx, c, i); err != nil {
-					return err
-				}
-			}
-		})
-	}
-	err := g.Wait()
-	return time.Since(begin), err
-}
 
 // throughput measures how many requests a second a server answers.
 func (b *bench) throughput(ctx context.Context, s *server) error {
@@ -60,7 +37,7 @@ func (b *bench) throughput(ctx context.Context, s *server) error {
 			f    func(context.Context, kubernetes.Interface, int) error
 		}{
 			{"create pod", func(ctx context.Context, c kubernetes.Interface, i int) error {
-				_, err := c.CoreV1().Pods(namespace).Create(ctx, pod(name(i)), metav1.CreateOptions{})
+				_, err := c.CoreV1().Pods(namespace).Create(ctx, load.Pod(name(i)), metav1.CreateOptions{})
 				return err
 			}},
 			{"patch pod status", func(ctx context.Context, c kubernetes.Interface, i int) error {
@@ -73,7 +50,7 @@ func (b *bench) throughput(ctx context.Context, s *server) error {
 				return err
 			}},
 		} {
-			took, err := each(ctx, clients, b.requests, of.f)
+			took, err := load.Each(ctx, clients, b.requests, of.f)
 			if err != nil {
 				return fmt.Errorf("%s with %d clients: %w", of.name, n, err)
 			}
@@ -103,8 +80,8 @@ func (b *bench) watches(ctx context.Context, s *server) error {
 		}
 		name := fmt.Sprintf("%d watchers, %s: ", b.watchers, load.name)
 		if len(seen) > 0 {
-			b.add(s, figure.Figure{Name: name + "latency, median", Unit: "ms", AtMost: 1}, quantile(seen, 0.5))
-			b.add(s, figure.Figure{Name: name + "latency, 99 %", Unit: "ms"}, quantile(seen, 0.99))
+			b.add(s, figure.Figure{Name: name + "latency, median", Unit: "ms", AtMost: 1}, figure.Percentile(seen, 0.5))
+			b.add(s, figure.Figure{Name: name + "latency, 99 %", Unit: "ms"}, figure.Percentile(seen, 0.99))
 		}
 		if load.pause == 0 {
 			b.add(s, figure.Figure{Name: name + "events", Unit: "/s", AtLeast: 1}, float64(len(seen))/took.Seconds())
@@ -159,8 +136,8 @@ func (b *bench) fanOut(ctx context.Context, s *server, writers, pods int, pause 
 		return nil, 0, err
 	}
 	begin := time.Now()
-	if _, err := each(ctx, clients, pods, func(ctx context.Context, c kubernetes.Interface, i int) error {
-		p := pod(fmt.Sprintf("watched-%d-%d", writers, i))
+	if _, err := load.Each(ctx, clients, pods, func(ctx context.Context, c kubernetes.Interface, i int) error {
+		p := load.Pod(fmt.Sprintf("watched-%d-%d", writers, i))
 		p.Annotations = map[string]string{sent: fmt.Sprint(time.Now().UnixNano())}
 		if _, err := c.CoreV1().Pods(namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
 			return err
@@ -185,10 +162,4 @@ func (b *bench) fanOut(ctx context.Context, s *server, writers, pods int, pause 
 		all = append(all, l...)
 	}
 	return all, took, nil
-}
-
-// quantile of values that are not empty; q is between 0 and 1.
-func quantile(values []float64, q float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }

@@ -162,3 +162,13 @@ func TestSides_InRun(t *testing.T) {
 		}
 	}
 }
+
+func TestPercentile(t *testing.T) {
+	t.Parallel()
+	values := []float64{5, 1, 4, 2, 3}
+	for q, want := range map[float64]float64{0: 1, 0.5: 3, 0.99: 5, 1: 5} {
+		if got := Percentile(values, q); got != want {
+			t.Errorf("%v: got %v, want %v", q, got, want)
+		}
+	}
+}

@@ -6,21 +6,18 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"minik8s.io/minik8s/test/bench/figure"
+	"minik8s.io/minik8s/test/bench/load"
 	"minik8s.io/minik8s/test/program"
 )
 
@@ -123,42 +120,25 @@ func (m *measurement) creates(ctx context.Context, clients []kubernetes.Interfac
 	var mu sync.Mutex
 	var latencies []float64
 	took, processor, err := m.cost(func() error {
-		return each(ctx, clients, n, func(ctx context.Context, c kubernetes.Interface, i int) error {
+		_, err := load.Each(ctx, clients, n, func(ctx context.Context, c kubernetes.Interface, i int) error {
 			begin := time.Now()
-			_, err := c.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, pod(fmt.Sprintf("%d-%d", len(clients), i)), metav1.CreateOptions{})
+			_, err := c.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, load.Pod(fmt.Sprintf("%d-%d", len(clients), i)), metav1.CreateOptions{})
 			mu.Lock()
 			defer mu.Unlock()
 			latencies = append(latencies, float64(time.Since(begin).Microseconds())/1000)
 			return err
 		})
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	slices.Sort(latencies)
 	name := fmt.Sprintf("creates, %s, %d clients: ", state, len(clients))
 	m.add(name+"pods", "/s", figure.Figure{AtLeast: 2.5}, float64(n)/took.Seconds())
 	m.add(name+"processor per 10,000", "s", figure.Figure{AtMost: 0.4}, processor.Seconds()*1e4/float64(n))
-	m.add(name+"median", "ms", figure.Figure{}, latencies[len(latencies)/2])
-	m.add(name+"99 %", "ms", figure.Figure{AtMost: 0.5}, latencies[len(latencies)*99/100])
+	m.add(name+"median", "ms", figure.Figure{}, figure.Percentile(latencies, 0.5))
+	m.add(name+"99 %", "ms", figure.Figure{AtMost: 0.5}, figure.Percentile(latencies, 0.99))
 	return nil
-}
-
-// each calls f for 0 to n-1 from all clients at the same time.
-func each(ctx context.Context, clients []kubernetes.Interface, n int, f func(ctx context.Context, c kubernetes.Interface, i int) error) error {
-	var next atomic.Int64
-	g, ctx := errgroup.WithContext(ctx)
-	for _, c := range clients {
-		g.Go(func() error {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				if err := f(ctx, c, i); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return g.Wait()
 }
 
 // binding gives the pods that wait nodes.
@@ -186,7 +166,7 @@ func (m *measurement) bound(ctx context.Context, c kubernetes.Interface) error {
 func (m *measurement) deployment(ctx context.Context, c kubernetes.Interface, replicas int) error {
 	selector := map[string]string{"app": "deployed"}
 	took, processor, err := m.cost(func() error {
-		template := pod("")
+		template := load.Pod("")
 		_, err := c.AppsV1().Deployments(metav1.NamespaceDefault).Create(ctx, &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Name: "deployed"},
 			Spec: appsv1.DeploymentSpec{
@@ -218,7 +198,7 @@ func (m *measurement) namespace(ctx context.Context, clients []kubernetes.Interf
 	if _, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	err := each(ctx, clients, n, func(ctx context.Context, c kubernetes.Interface, i int) error {
+	_, err := load.Each(ctx, clients, n, func(ctx context.Context, c kubernetes.Interface, i int) error {
 		_, err := c.CoreV1().ConfigMaps(name).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, Data: map[string]string{"a": "b"}}, metav1.CreateOptions{})
 		return err
 	})
@@ -241,19 +221,4 @@ func (m *measurement) namespace(ctx context.Context, clients []kubernetes.Interf
 	m.add(title+"gone", "ms", figure.Figure{AtMost: 0.4}, float64(took.Milliseconds()))
 	m.add(title+"processor", "s", figure.Figure{AtMost: 0.4}, processor.Seconds())
 	return err
-}
-
-// pod is as those of a Deployment are.
-func pod(name string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web", "pod-template-hash": "5d59d67564"}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "main", Image: "registry.example/web:1", Ports: []corev1.ContainerPort{{ContainerPort: 8080}},
-			Env: []corev1.EnvVar{
-				{Name: "MODE", Value: "production"},
-				{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
-			},
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("10Mi")}},
-		}}},
-	}
 }

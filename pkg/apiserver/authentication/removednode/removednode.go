@@ -8,7 +8,6 @@ package removednode
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"net/http"
 	"time"
@@ -30,9 +29,6 @@ type Authenticator struct {
 	Nodes        corelisters.NodeLister
 	// Synced says that Nodes knows all of them.
 	Synced func() bool
-	// Own tells the certificates that need no Node, because those who have them register themselves and cannot be thrown out: nodes of
-	// this process. It is not enough to be called like one of them, as a machine may have been that was removed. nil: none.
-	Own func(*x509.Certificate) bool
 }
 
 // AuthenticateRequest implements authenticator.Request.
@@ -46,9 +42,6 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 		return response, ok, nil
 	}
 	cert := r.TLS.PeerCertificates[0]
-	if a.Own != nil && a.Own(cert) {
-		return response, ok, nil
-	}
 	if err := a.awaitNodes(r.Context()); err != nil {
 		return nil, false, fmt.Errorf("looking for node %q: the nodes are not known yet: %w", name, err)
 	}

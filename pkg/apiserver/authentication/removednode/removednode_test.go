@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +52,6 @@ func TestAuthenticateRequest(t *testing.T) {
 	pool.AppendCertsFromPEM(ca.Cert)
 	certificates := requestx509.New(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, requestx509.CommonNameUserConversion)
 	kubelet := pki.Request{CommonName: "system:node:n", Organizations: []string{"system:nodes"}}
-	own := pki.Request{CommonName: kubelet.CommonName, Organizations: kubelet.Organizations, Hosts: []string{"own"}, Client: true} // called like the others
 	now := time.Now()
 	for _, tc := range []struct {
 		name    string
@@ -66,8 +64,6 @@ func TestAuthenticateRequest(t *testing.T) {
 		{"of a node that was removed", kubelet, corelisters.NewNodeLister(nodeLister(t)), "not registered any more"},
 		{"of a node that was removed and registered again", kubelet, corelisters.NewNodeLister(nodeLister(t, now.Add(10*time.Second))), "from before the node was registered"},
 		{"of a node, but who knows", kubelet, broken{}, "no cache"},
-		{"of this process's node", own, corelisters.NewNodeLister(nodeLister(t)), ""},
-		{"of this process's node, registered later", own, corelisters.NewNodeLister(nodeLister(t, now.Add(10*time.Second))), ""},
 		{"of a user", pki.Request{CommonName: "ann"}, broken{}, ""},
 		{"of a user who is called like a node", withGroup(kubelet, "people"), broken{}, ""},
 	} {
@@ -77,7 +73,7 @@ func TestAuthenticateRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := &Authenticator{Certificates: certificates, Nodes: tc.nodes, Synced: func() bool { return true }, Own: func(c *x509.Certificate) bool { return slices.Contains(c.DNSNames, "own") }}
+			a := &Authenticator{Certificates: certificates, Nodes: tc.nodes, Synced: func() bool { return true }}
 			response, ok, err := a.AuthenticateRequest(&http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert.Leaf}}})
 			switch {
 			case tc.want != "" && (ok || response != nil || err == nil || !strings.Contains(err.Error(), tc.want)):
