@@ -212,6 +212,9 @@ func (r *Reconciler) job(ctx context.Context, run *workflowsv1alpha1.WorkflowRun
 		if apierrors.IsNotFound(err) {
 			return false, engine.NewError(engine.Runtime, "somebody has deleted the Job %s, or its pod", key.Name)
 		}
+		if apierrors.IsForbidden(err) { // waiting would not help
+			return false, err
+		}
 		return false, nil
 	})
 	if err != nil {

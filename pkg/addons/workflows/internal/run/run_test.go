@@ -103,10 +103,14 @@ func TestJob_Waits(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		gone bool
+		get  error
 		want any // code
 		err  string
-	}{{"fails now and then", false, 4, ""}, {"gone", true, nil, "somebody has deleted the Job"}} {
+	}{
+		{"fails now and then", nil, 4, ""},
+		{"gone", apierrors.NewNotFound(batchv1.Resource("jobs"), "j"), nil, "somebody has deleted the Job"},
+		{"no right", apierrors.NewForbidden(batchv1.Resource("jobs"), "j", errors.New("not yours")), nil, "not yours"},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			action := action
@@ -120,8 +124,8 @@ func TestJob_Waits(t *testing.T) {
 			}
 			c := fake.NewClientBuilder().WithObjects(done.DeepCopy(), pod.DeepCopy()).WithInterceptorFuncs(interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-					if tt.gone {
-						return apierrors.NewNotFound(batchv1.Resource("jobs"), key.Name)
+					if tt.get != nil {
+						return tt.get
 					}
 					if err := away(); err != nil {
 						return err
