@@ -101,6 +101,7 @@ func TestDualStack(t *testing.T) {
 	if got := k.nodeAddresses(t); !slices.Equal(got, nodes) {
 		t.Errorf("after a crash nodes have addresses %q, had %q", got, nodes)
 	}
+	k.startedAnew(t, second)
 	pods = k.runningPods(t, 2)
 	k.addressesOf(t, pods, 2)
 	k.reachesFamilies(t, pods)
@@ -182,6 +183,22 @@ func (k *kube) runningPods(t *testing.T, count int) []corev1.Pod {
 		t.Fatal(err)
 	}
 	return list.Items
+}
+
+// startedAnew waits until the pod of a node that was stopped is known to run again: until then it is said to be as it was before, with the
+// addresses of then.
+func (k *kube) startedAnew(t *testing.T, node string) {
+	t.Helper()
+	eventually(t, time.Minute, "the pod of node "+node+", started anew", func(ctx context.Context) error {
+		list, err := k.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=web", FieldSelector: "spec.nodeName=" + node})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) != 1 || len(list.Items[0].Status.ContainerStatuses) != 1 || list.Items[0].Status.ContainerStatuses[0].RestartCount == 0 {
+			return fmt.Errorf("it is not: %+v", list.Items)
+		}
+		return nil
+	})
 }
 
 // addressesOf checks what pods say of their addresses: in the API, in their environment and in their file of hosts.

@@ -19,6 +19,10 @@ import (
 // got nothing of it, and where pods come and go quickly there may be several until the table knows.
 const maxFailures, maxRefusals = 3, 10
 
+// refusalPause is how long a request that has found all endpoints gone waits until it tries one again, for the table may be about to
+// know others. Each further pause is twice as long; all are half a second together.
+const refusalPause = time.Millisecond
+
 // RoundTrip sends the request to an endpoint, and to another one if that does no harm: nothing of it was sent, or it is one
 // that may be sent twice, or the route wants it.
 func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -32,15 +36,17 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		tried = append(tried, endpoint)
 		answer, err := x.attempt(r, backend, endpoint)
-		again := false
+		again, pause := false, time.Duration(0)
 		switch {
 		case r.Context().Err() != nil:
 		case err == nil:
-			again = retries < x.route.Retry.Attempts && slices.Contains(x.route.Retry.Codes, answer.StatusCode)
+			again, pause = retries < x.route.Retry.Attempts && slices.Contains(x.route.Retry.Codes, answer.StatusCode), x.route.Retry.Backoff
 		case retries < x.route.Retry.Attempts:
-			again = true
+			again, pause = true, x.route.Retry.Backoff
 		case unsent(err):
-			refusals++
+			if refusals++; refusals >= len(backend.Endpoints) {
+				pause = refusalPause << (refusals - len(backend.Endpoints))
+			}
 			again = refusals < maxRefusals
 			retries-- // such a one does not count
 		default:
@@ -55,7 +61,7 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 			_ = answer.Body.Close() // what is left of it may never come
 		}
 		retries++
-		if err := x.wait(r.Context(), retries); err != nil {
+		if err := wait(r.Context(), pause); err != nil {
 			return nil, err
 		}
 	}
@@ -81,12 +87,12 @@ func untried(b *table.Backend, tried []string) string {
 	return endpoint
 }
 
-// wait waits before the route's own retries.
-func (x *exchange) wait(ctx context.Context, retries int) error {
-	if retries == 0 || x.route.Retry.Backoff == 0 {
+// wait returns after a pause, or with an error when the request has ended before.
+func wait(ctx context.Context, pause time.Duration) error {
+	if pause == 0 {
 		return nil
 	}
-	timer := time.NewTimer(x.route.Retry.Backoff)
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

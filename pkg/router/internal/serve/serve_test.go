@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -307,6 +308,22 @@ func TestServe_OtherEndpoints(t *testing.T) {
 	}
 	if failed != 3 {
 		t.Errorf("%d of 6 POSTs failed, want those to the endpoint that breaks off", failed)
+	}
+}
+
+// A request whose only endpoint is gone waits a little for the table to know another one, which is some milliseconds late here.
+func TestServe_EndpointThatComes(t *testing.T) {
+	t.Parallel()
+	good := backend(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	r := newRouter(t)
+	var first sync.Once
+	r.proxy.dialer.Control = func(string, string, syscall.RawConn) error {
+		first.Do(func() { time.AfterFunc(50*time.Millisecond, func() { r.route(to("x", good)) }) })
+		return nil
+	}
+	r.route(to("x", gone(t)))
+	if answer, text := do(t, newRequest(t, "POST", r.url("/"), "hello")); answer.StatusCode != 200 || text != "hello" {
+		t.Errorf("%d %q", answer.StatusCode, text)
 	}
 }
 
