@@ -11,6 +11,7 @@ import (
 	"container/list"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -277,7 +278,12 @@ func (q *Queue) Done(p *Pod) {
 func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy sets.Set[string]) {
 	q.cond.L.Lock()
 	defer q.cond.L.Unlock()
-	missed := q.events[min(int(p.start-q.first), len(q.events)):]
+	// What happened since a pod has landed is not kept for it: then any of it may help.
+	helped := p.flight == nil
+	var missed []happened
+	if !helped {
+		missed = q.events[min(p.start-q.first, uint64(len(q.events))):]
+	}
 	q.done(p)
 	if q.all[p.Pod.UID] != p {
 		return // deleted meanwhile
@@ -294,11 +300,9 @@ func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy
 	p.errors = 0
 	p.failures++
 	p.backoffEnd = p.Timestamp.Add(q.delay(p.failures))
-	for _, e := range missed {
-		if q.helps(ctx, p, e) {
-			q.retry(ctx, p, attemptFailed)
-			return
-		}
+	if helped || slices.ContainsFunc(missed, func(e happened) bool { return q.helps(ctx, p, e) }) {
+		q.retry(ctx, p, attemptFailed)
+		return
 	}
 	q.put(p, unschedulable, attemptFailed)
 }

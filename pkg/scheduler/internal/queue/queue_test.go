@@ -266,17 +266,25 @@ func TestBackoff_ErrorsHoldNobodyUp(t *testing.T) {
 	q.Done(q.mustPop(t, "helped"))
 }
 
+// A pod that has landed fails after all: events are not kept for it, so that any may have been what helps it.
 func TestLand_ForgetsEvents(t *testing.T) {
-	q, _ := newQueue()
-	q.Add(t.Context(), pt.Pod("p"))
-	p := q.mustPop(t, "p")
-	q.Land(p)
-	q.Move(t.Context(), nodeAdded, nil, true)
-	if len(q.events) != 0 {
-		t.Error("events are kept for a pod that has its node")
+	for _, rejectedBy := range []sets.Set[string]{nil, sets.New("node"), sets.New("none")} {
+		q, _ := newQueue()
+		q.Add(t.Context(), pt.Pod("p"))
+		p := q.mustPop(t, "p")
+		q.Move(t.Context(), nodeAdded, nil, true)
+		q.Add(t.Context(), pt.Pod("other"))
+		other := q.mustPop(t, "other")
+		q.Land(p)
+		if len(q.events) != 0 {
+			t.Error("events are kept for a pod that has its node")
+		}
+		q.Move(t.Context(), nodeAdded, nil, true)
+		q.Fail(t.Context(), p, p.Pod, rejectedBy)
+		q.expect(t, 0, 1, 0, 0)
+		q.Fail(t.Context(), other, other.Pod, sets.New("node"))
+		q.expect(t, 0, 2, 0, 0)
 	}
-	q.Fail(t.Context(), p, p.Pod, sets.New("node"))
-	q.expect(t, 0, 0, 1, 0)
 }
 
 func TestActivate(t *testing.T) {
