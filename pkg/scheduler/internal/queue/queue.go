@@ -178,11 +178,14 @@ func (q *Queue) update(ctx context.Context, p *Pod, pod *corev1.Pod) {
 	old := p.Pod
 	actions := framework.WaitingPodActions(old, pod)
 	event := fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: actions}
-	if p.place == inFlight {
+	switch p.place {
+	case inFlight:
 		// The running attempt owns p; it takes the newest version when it fails.
 		if actions != 0 {
 			q.events = append(q.events, happened{event, old, pod})
 		}
+		return
+	case landed: // so does its binding
 		return
 	}
 	if actions == 0 && old.Generation == pod.Generation {

@@ -6,11 +6,15 @@ package queue
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -284,6 +288,122 @@ func TestLand_ForgetsEvents(t *testing.T) {
 		q.expect(t, 0, 1, 0, 0)
 		q.Fail(t.Context(), other, other.Pod, sets.New("node"))
 		q.expect(t, 0, 2, 0, 0)
+	}
+}
+
+// Whatever happens in whatever order, each pod is in one place, events are kept for the pods in flight and for no others, and no pod is
+// lost: in the end all that were not deleted or done are popped.
+func TestQueue_AnyOrder(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		q, clock := newQueue()
+		ctx, made := t.Context(), 0
+		want := map[types.UID]bool{} // the pods that there are
+		var flying, landed []*Pod
+		take := func(from *[]*Pod) *Pod {
+			i := random.IntN(len(*from))
+			p := (*from)[i]
+			*from = slices.Delete(*from, i, i+1)
+			return p
+		}
+		for range 400 {
+			switch n := random.IntN(12); {
+			case n < 2:
+				made++
+				pod := pt.Pod(fmt.Sprint(made))
+				want[pod.UID] = true
+				q.Add(ctx, pod)
+			case n == 2 && len(want) > 0:
+				uid := slices.Sorted(maps.Keys(want))[random.IntN(len(want))]
+				delete(want, uid)
+				q.Delete(uid)
+			case n == 3:
+				q.Move(ctx, nodeAdded, nil, random.IntN(2) == 0)
+			case n == 4:
+				clock.Step(time.Duration(random.IntN(20)) * time.Second)
+				q.flush(ctx)
+			case n == 5 && len(want) > 0:
+				uid := slices.Sorted(maps.Keys(want))[random.IntN(len(want))]
+				if random.IntN(2) == 0 {
+					q.Activate(ctx, map[string]*corev1.Pod{"": q.all[uid].Pod})
+				} else {
+					changed := q.all[uid].Pod.DeepCopy()
+					changed.Labels = map[string]string{"changed": fmt.Sprint(made)}
+					q.Update(ctx, changed)
+				}
+			case n < 8 && q.heap.active.Len()+q.heap.backoff.Len() > 0:
+				flying = append(flying, q.Pop(ctx))
+			case n == 8 && len(flying) > 0:
+				p := take(&flying)
+				q.Land(p)
+				landed = append(landed, p)
+			case n > 8:
+				from := &flying
+				if random.IntN(2) == 0 {
+					from = &landed
+				}
+				if len(*from) == 0 {
+					continue
+				}
+				switch p := take(from); random.IntN(4) {
+				case 0:
+					q.Done(p)
+					delete(want, p.Pod.UID)
+				case 1:
+					q.Fail(ctx, p, p.Pod, nil) // an error
+				default:
+					q.Fail(ctx, p, p.Pod, sets.New([]string{"node", "none"}[random.IntN(2)]))
+				}
+			}
+			q.check(t, want, len(flying))
+		}
+		for _, p := range slices.Concat(flying, landed) {
+			q.Fail(ctx, p, p.Pod, sets.New("none"))
+		}
+		clock.Step(time.Hour)
+		q.flush(ctx)
+		for range len(want) {
+			p := q.Pop(ctx)
+			if !want[p.Pod.UID] {
+				t.Fatalf("seed %d: popped %s, which is gone", seed, p.Pod.Name)
+			}
+			q.Done(p)
+			delete(want, p.Pod.UID)
+		}
+		if len(want)+len(q.all) > 0 {
+			t.Fatalf("seed %d: %d pods are lost, %d left", seed, len(want), len(q.all))
+		}
+	}
+}
+
+func (q *Queue) check(t *testing.T, want map[types.UID]bool, flying int) {
+	t.Helper()
+	if q.flying.Len() != flying {
+		t.Fatalf("%d pods are in flight, want %d", q.flying.Len(), flying)
+	}
+	if flying == 0 && len(q.events) > 0 {
+		t.Fatalf("%d events are kept for nobody", len(q.events))
+	}
+	for e := q.flying.Front(); e != nil; e = e.Next() {
+		if start := e.Value.(*Pod).start; start < q.first || start > q.first+uint64(len(q.events)) {
+			t.Fatalf("events %d to %d are kept for a pod since %d", q.first, q.first+uint64(len(q.events)), start)
+		}
+	}
+	if len(q.all) != len(want) {
+		t.Fatalf("there are %d pods, want %d", len(q.all), len(want))
+	}
+	places := map[place]int{}
+	for uid, p := range q.all {
+		if !want[uid] {
+			t.Fatalf("pod %s is gone", p.Pod.Name)
+		}
+		places[p.place]++
+	}
+	got := map[place]int{active: q.heap.active.Len(), backoff: q.heap.backoff.Len(), errored: q.heap.errored.Len(), unschedulable: len(q.waiting)}
+	for where, n := range got {
+		if places[where] != n {
+			t.Fatalf("place %d has %d pods, and %d say so", where, n, places[where])
+		}
 	}
 }
 
