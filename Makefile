@@ -84,8 +84,8 @@ lifecycle: build ## 200 rounds of up, down, purge and kill -9 by four at a time;
 	MINIK8S_E2E=1 MINIK8S_LIFECYCLE_ROUNDS=$(or $(ROUNDS),200) MINIK8S_LIFECYCLE_SEED=$(SEED) go test -count=1 -v -timeout 90m ./test/e2e/lifecycle
 
 .PHONY: faults
-faults: docker build kubectl images ## 300 pods that come and go while the process is killed; PODS=n, SEED=n to repeat one that failed
-	MINIK8S_E2E=1 MINIK8S_FAULTS_LONG=1 MINIK8S_FAULTS_PODS=$(or $(PODS),300) MINIK8S_FAULTS_SEED=$(SEED) go test -count=1 -v -timeout 90m -run '^TestCrash$$|^TestAPIServerAway$$|^TestProbesHang$$|^TestDockerRestarts' ./test/e2e
+faults: docker build kubectl images ## 300 pods that come and go, and 4,000 that are scheduled, while the process is killed; PODS=n, SEED=n to repeat one that failed
+	MINIK8S_E2E=1 MINIK8S_FAULTS_LONG=1 MINIK8S_FAULTS_PODS=$(or $(PODS),300) MINIK8S_FAULTS_KILLS=100 MINIK8S_FAULTS_SEED=$(SEED) go test -count=1 -v -timeout 90m -run '^TestCrash$$|^TestSchedulerCrash$$|^TestAPIServerAway$$|^TestProbesHang$$|^TestDockerRestarts' ./test/e2e
 
 .PHONY: e2e-multinode
 e2e-multinode: docker build kubectl images ## several nodes, a machine that joins, and what happens to them; takes minutes

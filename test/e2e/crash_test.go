@@ -78,6 +78,7 @@ func number(t *testing.T, name string, preset uint64) uint64 {
 // world is a cluster whose process is a child of the test, to be killed at any instant.
 type world struct {
 	cluster.Cluster
+	args    []string // more arguments of the process
 	client  kubernetes.Interface
 	process *exec.Cmd
 	log     string // a file
@@ -106,7 +107,7 @@ func (w *world) exec(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	w.process = w.Command(context.Background(), "server", "--data-dir", w.DataDir)
+	w.process = w.Command(context.Background(), "server", append([]string{"--data-dir", w.DataDir}, w.args...)...)
 	w.process.Stdout, w.process.Stderr = log, log
 	if err := w.process.Start(); err != nil {
 		t.Fatal(err)
