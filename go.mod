@@ -3,6 +3,7 @@ module minik8s.io/minik8s
 go 1.26.0
 
 require (
+	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/container-storage-interface/spec v1.13.0
 	github.com/containerd/errdefs v1.0.0
 	github.com/containernetworking/cni v1.3.0
@@ -79,6 +80,7 @@ require (
 require (
 	github.com/itchyny/timefmt-go v0.1.9 // indirect
 	github.com/moby/sys/mountinfo v0.7.2 // indirect
+	github.com/pbnjay/memory v0.0.0-20210728143218-7b4eea64cf58 // indirect
 )
 
 require (

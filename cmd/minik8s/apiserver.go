@@ -68,7 +68,7 @@ func runAPIServer(ctx context.Context, f *flags.Flags, loops *controllerFlags, c
 	klog.InfoS("Running kube-apiserver", "version", gitVersion(), "address", c.Listener.Addr().String())
 	go func() {
 		if err := waitServing(ctx, server.Loopback()); err == nil && ctx.Err() == nil {
-			heap.Manage(ctx, heap.ServerRoom)
+			heap.Manage(ctx, heap.ServerRoom())
 		}
 	}()
 	certificate, _ := c.SecureServing.Cert.CurrentCertKeyContent()

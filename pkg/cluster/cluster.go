@@ -171,7 +171,7 @@ func (r *runner) run(ctx context.Context) error {
 		if err := r.waitReady(ctx); err != nil {
 			return err
 		}
-		heap.Manage(ctx, heap.ServerRoom)
+		heap.Manage(ctx, heap.ServerRoom())
 		return nil
 	})
 	err = parts.Wait()

@@ -9,10 +9,27 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+	"k8s.io/klog/v2"
 )
 
-// ServerRoom is what an API server needs: a burst of writes takes some hundred MiB a second.
-const ServerRoom = 192 << 20
+// ServerRoom is the room for the heap of an API server, whose burst of writes takes some hundred MiB a second: a small part of the memory
+// that the process may have, which is its cgroup's or the machine's. Where there is room, collecting is not worth its time.
+func ServerRoom() uint64 {
+	memory, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
+	if err != nil {
+		klog.ErrorS(err, "Finding out how much memory there is")
+	}
+	return roomOf(memory)
+}
+
+const (
+	roomPart            = 64 // of the memory
+	leastRoom, mostRoom = 64 << 20, 1 << 30
+)
+
+func roomOf(memory uint64) uint64 { return min(max(memory/roomPart, leastRoom), mostRoom) }
 
 // usual is the runtime's own default: a heap may grow to twice of what lives in it before it is collected.
 const usual = 100

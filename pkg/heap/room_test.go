@@ -29,6 +29,19 @@ func TestPercent(t *testing.T) {
 	}
 }
 
+func TestRoomOf(t *testing.T) {
+	t.Parallel()
+	const gib = 1 << 30
+	for memory, want := range map[uint64]uint64{0: 64 << 20, gib: 64 << 20, 24 * gib: 384 << 20, 768 * gib: gib} {
+		if got := roomOf(memory); got != want {
+			t.Errorf("room of %d bytes of memory is %d, want %d", memory, got, want)
+		}
+	}
+	if room := ServerRoom(); room < 64<<20 || room > gib {
+		t.Errorf("the room here is %d", room)
+	}
+}
+
 // The percentage follows what lives, collection by collection.
 func TestRoomFollows(t *testing.T) {
 	t.Setenv("GOGC", "") // who sets it is given no room

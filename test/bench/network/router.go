@@ -208,7 +208,7 @@ func serveRouter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	go heap.Manage(ctx, heap.ServerRoom)
+	go heap.Manage(ctx, heap.ServerRoom())
 	return r.Start(ctx)
 }
 
