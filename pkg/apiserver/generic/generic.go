@@ -147,7 +147,7 @@ func NewBuilder(c Config) (*Builder, error) {
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 	g.ShutdownSendRetryAfter = true
 	g.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		return guard.Chain(plain(reserving(handler)), c)
+		return guard.Chain(reserving(handler), c)
 	}
 	if c.AdvertiseAddress.IsValid() {
 		g.PublicAddress = c.AdvertiseAddress.AsSlice()
