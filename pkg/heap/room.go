@@ -15,11 +15,14 @@ import (
 )
 
 // ServerRoom is the room for the heap of an API server, whose burst of writes takes some hundred MiB a second: a small part of the memory
-// that the process may have, which is its cgroup's or the machine's. Where there is room, collecting is not worth its time.
+// that the process may have, which is the machine's or less, if its cgroup has a limit. Where there is room, collecting is not worth its time.
 func ServerRoom() uint64 {
-	memory, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
+	memory, err := memlimit.FromSystem()
 	if err != nil {
 		klog.ErrorS(err, "Finding out how much memory there is")
+	}
+	if limit, err := memlimit.FromCgroup(); err == nil { // else there is none
+		memory = min(memory, limit)
 	}
 	return roomOf(memory)
 }

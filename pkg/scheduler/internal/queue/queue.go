@@ -257,7 +257,7 @@ func (q *Queue) Pop(ctx context.Context) *Pod {
 }
 
 // Land ends the flight of a pod that got its node, although it may not be bound
-// yet: what happens from now on does not concern it. Done or Fail must follow.
+// yet: what happens from now on is not kept for it. Done or Fail must follow.
 func (q *Queue) Land(p *Pod) {
 	q.cond.L.Lock()
 	defer q.cond.L.Unlock()
@@ -281,10 +281,10 @@ func (q *Queue) Done(p *Pod) {
 func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy sets.Set[string]) {
 	q.cond.L.Lock()
 	defer q.cond.L.Unlock()
-	// What happened since a pod has landed is not kept for it: then any of it may help.
-	helped := p.flight == nil
+	// Nothing is known of what happened since a pod has landed: it may have helped.
+	hadLanded := p.flight == nil
 	var missed []happened
-	if !helped {
+	if !hadLanded {
 		missed = q.events[min(p.start-q.first, uint64(len(q.events))):]
 	}
 	q.done(p)
@@ -303,7 +303,7 @@ func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy
 	p.errors = 0
 	p.failures++
 	p.backoffEnd = p.Timestamp.Add(q.delay(p.failures))
-	if helped || slices.ContainsFunc(missed, func(e happened) bool { return q.helps(ctx, p, e) }) {
+	if hadLanded || slices.ContainsFunc(missed, func(e happened) bool { return q.helps(ctx, p, e) }) {
 		q.retry(ctx, p, attemptFailed)
 		return
 	}
