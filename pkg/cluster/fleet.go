@@ -52,7 +52,7 @@ func kubeletDirs(c Config) ([]string, error) {
 	return dirs, err
 }
 
-func nodeNetwork(c Config) (*nodenet.Network, error) {
+func nodeNetwork(c Config, machine []netip.Addr) (*nodenet.Network, error) {
 	subnets, err := settledRanges("networking.nodeSubnet", c.Networking.NodeSubnet)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,9 @@ func nodeNetwork(c Config) (*nodenet.Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nodenet.New(nodenet.Config{Cluster: c.Name, Dir: filepath.Join(c.DataDir, "netns"), Subnets: subnets, Pods: pods}), nil
+	return nodenet.New(nodenet.Config{
+		Cluster: c.Name, Dir: filepath.Join(c.DataDir, "netns"), Subnets: subnets, Pods: pods, Machine: machine,
+	}), nil
 }
 
 // fleet are the nodes of this process but the first, which is the machine. Which there are is on disk; a fleet brings about that they
@@ -96,7 +98,7 @@ func newFleet(c Config, counts func(int) error) *fleet {
 
 // moreNodes makes the fleet. It watches Services together with the first node, whose DNS answers on all, and which has the same engine.
 func (r *runner) moreNodes(shared informers.SharedInformerFactory, names *dns.Server, pulls *kubelet.ImagePulls) (func(context.Context) error, error) {
-	network, err := nodeNetwork(r.config)
+	network, err := nodeNetwork(r.config, r.nodeIPs)
 	if err != nil {
 		return nil, err
 	}
@@ -408,7 +410,7 @@ func clearNodes(_ context.Context, c Config) error {
 	for _, n := range list {
 		errs = append(errs, clearNode(c.of(n)))
 	}
-	network, err := nodeNetwork(c)
+	network, err := nodeNetwork(c, nil)
 	if err == nil {
 		err = network.Purge()
 	}

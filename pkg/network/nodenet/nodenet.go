@@ -46,6 +46,9 @@ type Config struct {
 	Subnets []netip.Prefix
 	// Pods hold the pod ranges of all nodes, in the order of the subnets: packets to them keep their source.
 	Pods []netip.Prefix
+	// Machine has the addresses by which others know the machine, and so the nodes, when it calls them. Default, and of a family of which
+	// there is none, and where the machine has it no more: its address of the subnet.
+	Machine []netip.Addr
 }
 
 // Network is that of the nodes of a cluster on this machine. Safe for concurrent use.
@@ -127,7 +130,7 @@ func (n *Network) mend() error {
 	if !n.laid {
 		return nil
 	}
-	return n.look.Mend(n.rules)
+	return errors.Join(n.look.Mend(n.rules), n.routes())
 }
 
 func (n *Network) rules() error { return n.families(chain.Ensure) }
@@ -191,11 +194,51 @@ func (n *Network) lay() error {
 		return err
 	}
 	for _, s := range n.config.Subnets {
-		if err := address(n.names.link, Gateway(s), s.Bits()); err != nil {
+		if err := address(n.names.link, Gateway(s), s.Bits(), unix.IFA_F_NOPREFIXROUTE); err != nil {
 			return err
 		}
 	}
-	return n.rules()
+	return errors.Join(n.routes(), n.rules())
+}
+
+// routes lead from the machine to the nodes. The kernel removes a route with an address that the machine has no more, and then takes the one behind.
+func (n *Network) routes() error {
+	link, err := netlink.LinkByName(n.names.link)
+	if err != nil {
+		return fmt.Errorf("finding the machine's link to the fabric: %w", err)
+	}
+	var errs []error
+	for _, s := range n.config.Subnets {
+		route := netlink.Route{
+			LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Priority: behind, Src: Gateway(s).AsSlice(),
+			Dst: &net.IPNet{IP: s.Masked().Addr().AsSlice(), Mask: net.CIDRMask(s.Bits(), s.Addr().BitLen())},
+		}
+		if err := netlink.RouteReplace(&route); err != nil {
+			errs = append(errs, fmt.Errorf("adding the route to nodes: %w", err))
+		}
+		from, has := sameFamily(n.config.Machine, s)
+		if !has {
+			continue
+		}
+		route.Priority, route.Src = 0, from.AsSlice()
+		// Invalid is a source that the machine has not.
+		if err := netlink.RouteReplace(&route); err != nil && !errors.Is(err, unix.EINVAL) {
+			errs = append(errs, fmt.Errorf("adding the route to nodes from %s: %w", from, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// behind is the priority of a route behind those that have none, which is 0 for IPv4 and 1024 for IPv6.
+const behind = 2048
+
+// sameFamily is the first address that is of the family of a subnet.
+func sameFamily(list []netip.Addr, s netip.Prefix) (netip.Addr, bool) {
+	i := slices.IndexFunc(list, func(a netip.Addr) bool { return a.Is4() == s.Addr().Is4() })
+	if i < 0 {
+		return netip.Addr{}, false
+	}
+	return list[i], true
 }
 
 // bridge makes the fabric's bridge. Rules for bridged packets are switched on in a new namespace, and would be asked for each packet.
@@ -254,7 +297,7 @@ func (n *Network) attach(node string, ips []netip.Addr) error {
 		}
 		for i, ip := range ips {
 			s := n.config.Subnets[i]
-			if err := address(v.near, ip, s.Bits()); err != nil {
+			if err := address(v.near, ip, s.Bits(), 0); err != nil {
 				return err
 			}
 			if err := defaultRoute(v.near, Gateway(s)); err != nil {
@@ -349,12 +392,12 @@ func up(name string) error {
 	return nil
 }
 
-func address(name string, a netip.Addr, bits int) error {
+func address(name string, a netip.Addr, bits, flags int) error {
 	link, err := netlink.LinkByName(name)
 	if err == nil {
-		addr := &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, a.BitLen())}}
+		addr := &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, a.BitLen())}, Flags: flags}
 		if a.Is6() {
-			addr.Flags = unix.IFA_F_NODAD
+			addr.Flags |= unix.IFA_F_NODAD
 		}
 		err = netlink.AddrReplace(link, addr)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"minik8s.io/minik8s/pkg/machinetest"
 	"minik8s.io/minik8s/pkg/network/namespace"
@@ -94,15 +95,33 @@ func TestNetwork(t *testing.T) {
 		config.Subnets, config.Pods = append(config.Subnets, netip.MustParsePrefix("fd00:10:196::/64")), append(config.Pods, netip.MustParsePrefix("fd00:10:244::/56"))
 		a, b = append(a, netip.MustParseAddr("fd00:10:196::2")), append(b, netip.MustParseAddr("fd00:10:196::3"))
 	}
-	n := New(config)
+	// Other addresses of the machine are on a link of its own.
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := make([]*netlink.Addr, len(config.Subnets))
+	for i, text := range []string{"192.0.2.1/32", "2001:db8::1/128"}[:len(known)] {
+		if known[i], err = netlink.ParseAddr(text); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			known[i].Flags = unix.IFA_F_NODAD // it is there at once
+		}
+		if err := errors.Join(netlink.AddrAdd(lo, known[i]), netlink.LinkSetUp(lo)); err != nil {
+			t.Fatal(err)
+		}
+		config.Machine = append(config.Machine, netip.MustParsePrefix(text).Addr())
+	}
+	var n *Network
 	t.Cleanup(func() { _ = New(config).Purge() })
 	for range 2 { // a process that was killed comes again
+		n = New(config)
 		for name, ips := range map[string][]netip.Addr{"a": a, "b": b} {
 			if err := n.Add(name, ips); err != nil {
 				t.Fatal(err)
 			}
 		}
-		n = New(config)
 	}
 	reach := func(from string, to netip.Addr, want bool) {
 		t.Helper()
@@ -129,6 +148,29 @@ func TestNetwork(t *testing.T) {
 		reach(n.Path("b"), a[i], true)
 		reach(n.Path("a"), Gateway(s), true)
 		reach("", a[i], true)
+	}
+
+	seen := func(to netip.Addr, want netip.Addr) {
+		t.Helper()
+		ways, err := netlink.RouteGet(to.AsSlice())
+		if err != nil || len(ways) != 1 || !ways[0].Src.Equal(want.AsSlice()) {
+			t.Errorf("to %s the machine goes by %v, %v, want from %s", to, ways, err, want)
+		}
+	}
+	for i, s := range config.Subnets {
+		seen(a[i], config.Machine[i])
+		if err := netlink.AddrDel(lo, known[i]); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.mend(); err != nil { // there is nothing to mend without the address
+			t.Error(err)
+		}
+		seen(a[i], Gateway(s))
+		reach("", a[i], true)
+		if err := errors.Join(netlink.AddrAdd(lo, known[i]), n.mend()); err != nil {
+			t.Fatal(err)
+		}
+		seen(a[i], config.Machine[i])
 	}
 
 	for range 2 { // a node that is stopped and started is there at once, for whom it has just spoken to

@@ -115,10 +115,16 @@ func (r *Routes) sync() error {
 	if err != nil {
 		return err
 	}
+	mine := own(nodes, r.config)
+	has, err := addresses()
+	if err != nil {
+		return err
+	}
 	want, far := Wanted(nodes, r.config, onLink)
+	want = from(want, mine, has)
 	add, remove := Changes(want, have)
 	var errs []error
-	for _, self := range own(nodes, r.config) {
+	for _, self := range mine {
 		cluster, is := containing(r.config.ClusterCIDRs, self.Pods.Addr())
 		if !is {
 			continue
@@ -143,6 +149,9 @@ func (r *Routes) sync() error {
 type Route struct {
 	Pods netip.Prefix
 	Via  netip.Addr
+	// From is the address that the node itself has towards those pods. The zero value leaves it to the kernel, which takes
+	// one of the link's.
+	From netip.Addr
 }
 
 // routesOf are those of a node: one for each of its ranges for which it has an address.
@@ -225,6 +234,36 @@ func Wanted(nodes []*corev1.Node, c Config, near func(netip.Addr) bool) (direct 
 	return direct, far
 }
 
+// from are routes from the address that the node is known by, so that pods see the node as they do where nodes have one link only. The kernel
+// takes a route away with its address, and none that the node has not.
+func from(direct map[netip.Prefix]Route, mine []Route, has []netip.Addr) map[netip.Prefix]Route {
+	all := make(map[netip.Prefix]Route, len(direct))
+	for p, r := range direct {
+		for _, m := range mine {
+			if m.Via.Is4() == r.Via.Is4() && slices.Contains(has, m.Via) {
+				r.From = m.Via
+			}
+		}
+		all[p] = r
+	}
+	return all
+}
+
+// addresses are those of all links.
+func addresses() ([]netip.Addr, error) {
+	list, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return nil, fmt.Errorf("listing addresses: %w", err)
+	}
+	var all []netip.Addr
+	for _, a := range list {
+		if ip, is := netip.AddrFromSlice(a.IP); is {
+			all = append(all, ip.Unmap())
+		}
+	}
+	return all, nil
+}
+
 // onLink tells whether packets for an address leave without a router. If the kernel does not know any way, it says so of the route.
 func onLink(a netip.Addr) bool {
 	ways, err := netlink.RouteGet(a.AsSlice())
@@ -249,7 +288,7 @@ func Changes(want, have map[netip.Prefix]Route) (add, remove []Route) {
 func (r Route) kernel() *netlink.Route {
 	return &netlink.Route{
 		Dst: &net.IPNet{IP: r.Pods.Addr().AsSlice(), Mask: net.CIDRMask(r.Pods.Bits(), r.Pods.Addr().BitLen())},
-		Gw:  r.Via.AsSlice(), Protocol: protocol,
+		Gw:  r.Via.AsSlice(), Src: r.From.AsSlice(), Protocol: protocol,
 	}
 }
 
@@ -274,7 +313,8 @@ func installed(ranges []netip.Prefix) (map[netip.Prefix]Route, error) {
 				continue
 			}
 			via, _ := netip.AddrFromSlice(k.Gw)
-			all[pods] = Route{Pods: pods, Via: via.Unmap()}
+			from, _ := netip.AddrFromSlice(k.Src)
+			all[pods] = Route{Pods: pods, Via: via.Unmap(), From: from.Unmap()}
 		}
 	}
 	return all, nil

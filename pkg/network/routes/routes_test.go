@@ -127,11 +127,12 @@ func TestStart(t *testing.T) {
 		}
 		t.Errorf("routes %q, want %q", got, want)
 	}
-	await("10.244.2.0/24 via 10.9.1.3 on eth0", "10.244.3.0/24 via 10.244.3.0 on a tunnel")
+	beside := "10.244.2.0/24 via 10.9.1.3 on eth0 from 10.9.1.2"
+	await(beside, "10.244.3.0/24 via 10.244.3.0 on a tunnel")
 	if err := client.CoreV1().Nodes().Delete(ctx, "far", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await("10.244.2.0/24 via 10.9.1.3 on eth0")
+	await(beside)
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -157,7 +158,7 @@ func ways(t *testing.T, at *namespacetest.Namespace) (all []string) {
 			if err != nil {
 				return err
 			}
-			on := link.Attrs().Name
+			on := fmt.Sprintf("%s from %s", link.Attrs().Name, r.Src)
 			if link.Type() == "vxlan" {
 				on = "a tunnel"
 			}
@@ -169,6 +170,41 @@ func ways(t *testing.T, at *namespacetest.Namespace) (all []string) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+func TestFrom(t *testing.T) {
+	t.Parallel()
+	route := func(cidr, via, from string) Route {
+		r := Route{Pods: netip.MustParsePrefix(cidr), Via: netip.MustParseAddr(via)}
+		if from != "" {
+			r.From = netip.MustParseAddr(from)
+		}
+		return r
+	}
+	four, six := netip.MustParseAddr("192.168.0.1"), netip.MustParseAddr("fd00:9::1")
+	mine := []Route{{Pods: netip.MustParsePrefix("10.244.0.0/24"), Via: four}, {Pods: netip.MustParsePrefix("fd00:10:244::/64"), Via: six}}
+	for _, tc := range []struct {
+		name         string
+		has          []netip.Addr
+		from4, from6 string
+	}{
+		{name: "its own of each family", has: []netip.Addr{four, six}, from4: "192.168.0.1", from6: "fd00:9::1"},
+		{name: "none that it has not", has: []netip.Addr{six}, from6: "fd00:9::1"},
+		{name: "none at all"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			direct := map[netip.Prefix]Route{}
+			want := map[netip.Prefix]Route{}
+			for _, r := range []Route{route("10.244.1.0/24", "10.196.0.2", tc.from4), route("fd00:10:244:1::/64", "fd00:10:196::2", tc.from6)} {
+				want[r.Pods] = r
+				direct[r.Pods] = Route{Pods: r.Pods, Via: r.Via}
+			}
+			if diff := cmp.Diff(want, from(direct, mine, tc.has), cmpopts.EquateComparable(netip.Prefix{}, netip.Addr{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
 }
 
 func TestChanges(t *testing.T) {
