@@ -66,7 +66,7 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 	}
 	share(ctx, cfg.RootDir)
 	vols, err := volume.New(volume.Config{
-		RootDir: cfg.RootDir, StandardDir: cfg.StandardDir, NodeName: cfg.NodeName, Client: cfg.Client, Recorder: at.recorder, Clock: cfg.Clock,
+		RootDir: cfg.RootDir, NodeName: cfg.NodeName, Client: cfg.Client, Recorder: at.recorder, Clock: cfg.Clock,
 		NodeAllocatable: at.resources.Allocatable, Node: at.self, ImageLayers: cfg.Runtime.ImageLayers, InUse: at.inUse, Operations: at.metrics,
 	})
 	if err != nil {

@@ -46,8 +46,8 @@ type Config struct {
 	Network network.Plugin
 	// RootDir holds checkpoints and the directories of pods. Required, absolute; it must survive restarts.
 	RootDir string
-	// StandardDir is where drivers and plugins look for the directory of a node's kubelet, kubeletdir.Standard on a machine: it
-	// becomes a link to RootDir if nothing is there. "": they are not to find this kubelet.
+	// StandardDir is where drivers and plugins outside of pods look for the directory of a node's kubelet, kubeletdir.Standard on a
+	// machine: it becomes a link to RootDir if nothing is there. "": they are not to find this kubelet. Those in pods find it.
 	StandardDir string
 	// NodeIPs are the node's addresses, the primary first. Required.
 	NodeIPs []netip.Addr

@@ -7,7 +7,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,8 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-
-	"minik8s.io/minik8s/test/e2e/cluster"
 )
 
 const (
@@ -70,14 +68,15 @@ func buildDriver(t *testing.T) {
 	})
 }
 
-// driverPod runs the driver as its users do: privileged, with the kubelet's directory mounted by its usual name, both ways.
-func driverPod() *corev1.Pod {
+// driverPod runs the driver on a node as its users do: privileged, with the kubelet's directory mounted by its usual name, both ways.
+func driverPod(node string) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "driver"},
+		ObjectMeta: metav1.ObjectMeta{Name: "driver-" + node},
 		Spec: corev1.PodSpec{
+			NodeName:                      node,
 			TerminationGracePeriodSeconds: ptr.To[int64](1),
 			Containers: []corev1.Container{{
-				Name: "driver", Image: csiImage, Args: []string{"-name=" + csiDriver, "-node=here", "-data=" + filepath.Join(standardDir, "plugins", csiDriver, "data")},
+				Name: "driver", Image: csiImage, Args: []string{"-name=" + csiDriver, "-node=" + node, "-data=" + filepath.Join(standardDir, "plugins", csiDriver, "data")},
 				SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
 				VolumeMounts:    []corev1.VolumeMount{{Name: "kubelet", MountPath: standardDir, MountPropagation: ptr.To(corev1.MountPropagationBidirectional)}},
 			}},
@@ -86,8 +85,8 @@ func driverPod() *corev1.Pod {
 	}
 }
 
-// csiVolume makes a claim with a volume of the driver, which is there.
-func (k *kube) csiVolume(t *testing.T, ns, name string) corev1.VolumeSource {
+// csiVolume makes a claim with a volume of the driver of a node, which is there, in data.
+func (k *kube) csiVolume(t *testing.T, ns, name, node, data string) corev1.VolumeSource {
 	t.Helper()
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -95,7 +94,7 @@ func (k *kube) csiVolume(t *testing.T, ns, name string) corev1.VolumeSource {
 	v.Spec = corev1.PersistentVolumeSpec{Capacity: size, AccessModes: modes, ClaimRef: &corev1.ObjectReference{Namespace: ns, Name: name}}
 	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: csiDriver, VolumeHandle: name, FSType: "none"}
 	v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "topology." + csiDriver + "/node", Operator: corev1.NodeSelectorOpIn, Values: []string{"here"}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "topology." + csiDriver + "/node", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
 	}}}}
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	c.Spec = corev1.PersistentVolumeClaimSpec{StorageClassName: new(""), AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: size}, VolumeName: name}
@@ -104,7 +103,7 @@ func (k *kube) csiVolume(t *testing.T, ns, name string) corev1.VolumeSource {
 		_, err = k.client.CoreV1().PersistentVolumeClaims(ns).Create(t.Context(), c, metav1.CreateOptions{})
 	}
 	if err == nil {
-		err = os.MkdirAll(filepath.Join(standardDir, "plugins", csiDriver, "data", name), 0o777)
+		err = os.MkdirAll(filepath.Join(data, name), 0o777)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -176,48 +175,24 @@ func (k *kube) post(t *testing.T, ns, pod, text string) {
 	})
 }
 
-// freeStandardDir brings a cluster down that was killed and still is the one that drivers find; its data stay.
-func freeStandardDir(t *testing.T) {
-	t.Helper()
-	to, err := os.Readlink(standardDir)
-	if err != nil {
-		return
-	}
-	r, err := cluster.Run(exec.CommandContext(t.Context(), binary("minik8s"), "list", "-o", "json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []struct {
-		Name, DataDir string
-		Running       bool
-	}
-	if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil {
-		t.Fatalf("%v: %s", err, r)
-	}
-	for _, other := range all {
-		if other.Running || filepath.Join(other.DataDir, "kubelet") != to {
-			continue
-		}
-		if err := (cluster.Cluster{Binary: binary("minik8s"), Name: other.Name}).Down(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// A CSI driver that runs in a pod, as its users run it, brings a volume to a pod; both outlive the process, and nothing of the
-// volume stays on the node when the pod goes.
+// A CSI driver that runs in a pod on each of two nodes, as its users run it, brings a volume to a pod of the second; all outlive the
+// process, and nothing of the volume stays on the node when the pod goes.
 func TestCSI(t *testing.T) {
 	c := newCluster(t, "csi")
-	if suite.shared != nil { // the first cluster of a machine is the one that drivers find
-		if err := suite.shared.Down(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	k := up(t, c, "--nodes", "2")
+	nodes, err := k.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(nodes.Items) != 2 {
+		t.Fatalf("%d nodes, %v", len(nodes.Items), err)
 	}
-	freeStandardDir(t)
-	k := up(t, c)
-	if to, err := os.Readlink(standardDir); err != nil || to != filepath.Join(c.DataDir, "kubelet") {
-		t.Fatalf("%s leads to %q, %v: a kubelet of somebody else is on this machine", standardDir, to, err)
+	i := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool {
+		_, err := os.Stat(filepath.Join(c.DataDir, "nodes", n.Name))
+		return err == nil
+	})
+	if i < 0 {
+		t.Fatal("no node has a directory of its own")
 	}
+	second := nodes.Items[i].Name
+	data := filepath.Join(c.DataDir, "nodes", second, "kubelet", "plugins", csiDriver, "data")
 	buildDriver(t)
 	const ns = "default"
 	object := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: csiDriver}}
@@ -226,18 +201,25 @@ func TestCSI(t *testing.T) {
 	if _, err := k.client.StorageV1().CSIDrivers().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.client.CoreV1().Pods(ns).Create(t.Context(), driverPod(), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, 60*time.Second, "the driver in the CSINode", func(ctx context.Context) error {
-		list, err := k.client.StorageV1().CSINodes().List(ctx, metav1.ListOptions{})
-		if err == nil && (len(list.Items) != 1 || len(list.Items[0].Spec.Drivers) != 1 || *list.Items[0].Spec.Drivers[0].Allocatable.Count != 8) {
-			err = fmt.Errorf("there is %+v", list.Items)
+	for _, n := range nodes.Items {
+		if _, err := k.client.CoreV1().Pods(ns).Create(t.Context(), driverPod(n.Name), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
 		}
-		return err
+	}
+	eventually(t, 60*time.Second, "the driver of each node in its CSINode", func(ctx context.Context) error {
+		for _, n := range nodes.Items {
+			found, err := k.client.StorageV1().CSINodes().Get(ctx, n.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if d := found.Spec.Drivers; len(d) != 1 || d[0].NodeID != n.Name || *d[0].Allocatable.Count != 8 {
+				return fmt.Errorf("on %s there is %+v", n.Name, d)
+			}
+		}
+		return nil
 	})
 
-	claim := k.csiVolume(t, ns, "disk")
+	claim := k.csiVolume(t, ns, "disk", second, data)
 	if _, err := k.client.CoreV1().Pods(ns).Create(t.Context(), storePod("store", claim), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -250,19 +232,21 @@ func TestCSI(t *testing.T) {
 		return err
 	})
 	own := corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: csiDriver, FSType: new("none")}}
-	k.runStore(t, ns, storePod("own", own))
+	ofOwn := storePod("own", own)
+	ofOwn.Spec.NodeSelector = map[string]string{corev1.LabelHostname: second}
+	k.runStore(t, ns, ofOwn)
 	k.post(t, ns, "store", "before")
 	if n := len(mountsOf(t)); n != 3 { // staged once, published once, and the pod's own
 		t.Errorf("%d mounts: %v", n, mountsOf(t))
 	}
 	kill(t, k)
-	k = up(t, k.Cluster)
+	k = up(t, k.Cluster, "--nodes", "2")
 	k.post(t, ns, "store", "after")
-	data, err := os.ReadFile(filepath.Join(standardDir, "plugins", csiDriver, "data", "disk", "messages"))
+	messages, err := os.ReadFile(filepath.Join(data, "disk", "messages"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	contains(t, string(data), "before", "after")
+	contains(t, string(messages), "before", "after")
 
 	k.kubectl(t, "delete", "pod", "store", "own")
 	eventually(t, 60*time.Second, "nothing mounted, and the volume detached", func(ctx context.Context) error {
@@ -275,8 +259,11 @@ func TestCSI(t *testing.T) {
 		}
 		return err
 	})
-	k.kubectl(t, "delete", "pod", "driver")
-	if _, err := k.client.CoreV1().Pods(ns).Get(t.Context(), "driver", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the driver: %v", err)
+	for _, n := range nodes.Items {
+		name := driverPod(n.Name).Name
+		k.kubectl(t, "delete", "pod", name)
+		if _, err := k.client.CoreV1().Pods(ns).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the driver: %v", err)
+		}
 	}
 }

@@ -1,8 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeletdir keeps the link by which drivers and plugins, which are made for any node, find the directory of this
-// kubelet. Touch it when they are to find it otherwise.
+// Package kubeletdir knows how drivers and plugins, which are made for any node, find the directory of this kubelet: in pods by what
+// their hostPath volumes lead to, elsewhere by a link. Touch it when they are to find it otherwise.
 package kubeletdir
 
 import (
@@ -42,7 +42,7 @@ func Prepare(root string) error {
 type TakenError struct{ Path, Root string }
 
 func (e *TakenError) Error() string {
-	return fmt.Sprintf("%s is there already and not %s: drivers that mount it do not find this kubelet", e.Path, e.Root)
+	return fmt.Sprintf("%s is there already and not %s: programs outside of pods do not find this kubelet there", e.Path, e.Root)
 }
 
 // Claim makes path a link to root, an absolute path, if nothing is there, or a link that leads nowhere: that of a cluster whose
@@ -111,26 +111,35 @@ func Release(path, root string) error {
 	return nil
 }
 
-// AsSeen is what drivers call a path below root: the same below standard if that leads to root, else the path itself. A driver in
-// a container has mounted the kubelet's directory by that name.
-func AsSeen(standard, root, path string) string {
-	rel, err := filepath.Rel(root, path)
-	if err != nil || !filepath.IsLocal(rel) {
+// Place is where a path of the hostPath volume of a pod is on the node of the kubelet that root belongs to. Every node has a
+// Standard of its own, although several share a machine, or the machine has something else there.
+func Place(root, path string) string {
+	if rel, is := below(Standard, path); is {
+		return filepath.Join(root, rel)
+	}
+	return path
+}
+
+// AsSeen is what a driver calls a path below root, whose socket is endpoint in its own words. In a pod it has mounted
+// the kubelet's directory by the name of Standard.
+func AsSeen(root, endpoint, path string) string {
+	rel, is := below(root, path)
+	if _, standard := below(Standard, endpoint); !is || !standard {
 		return path
 	}
-	a, aerr := os.Stat(standard)
-	b, berr := os.Stat(root)
-	if aerr != nil || berr != nil || !os.SameFile(a, b) {
-		return path
-	}
-	return filepath.Join(standard, rel)
+	return filepath.Join(Standard, rel)
+}
+
+// below is where a path is that is base or below it.
+func below(base, path string) (rel string, is bool) {
+	rel, err := filepath.Rel(base, path)
+	return rel, err == nil && filepath.IsLocal(rel)
 }
 
 // Below is where a path that a driver has named is below root: drivers say Standard, whether or not that leads to root.
 func Below(root, path string) (rel string, is bool) {
 	for _, base := range []string{root, Standard} {
-		rel, err := filepath.Rel(base, path)
-		if err == nil && rel != "." && filepath.IsLocal(rel) {
+		if rel, is := below(base, path); is && rel != "." {
 			return rel, true
 		}
 	}

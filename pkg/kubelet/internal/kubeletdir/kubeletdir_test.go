@@ -129,28 +129,32 @@ func TestClaim_Fails(t *testing.T) {
 	}
 }
 
-func TestAsSeen(t *testing.T) {
+func TestPlace(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	standard, root, other := filepath.Join(dir, "standard"), filepath.Join(dir, "root"), filepath.Join(dir, "other")
-	if err := errors.Join(os.Mkdir(root, 0o700), os.Mkdir(other, 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	if got := AsSeen(standard, root, root+"/pods/u"); got != root+"/pods/u" {
-		t.Errorf("without the link: %s", got)
-	}
-	if err := Claim(standard, root); err != nil {
-		t.Fatal(err)
-	}
 	for path, want := range map[string]string{
-		root + "/pods/u": standard + "/pods/u", root: standard, other + "/x": other + "/x", root + "2/x": root + "2/x", root + "/../other": root + "/../other",
+		Standard: "/root", Standard + "/": "/root", Standard + "/pods/u": "/root/pods/u", Standard + "2": Standard + "2",
+		Standard + "/../other": Standard + "/../other", "/var/lib": "/var/lib", "/root/x": "/root/x",
 	} {
-		if got := AsSeen(standard, root, path); got != want {
+		if got := Place("/root", path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
-	if got := AsSeen(standard, other, other+"/x"); got != other+"/x" {
-		t.Errorf("another cluster's: %s", got)
+}
+
+func TestAsSeen(t *testing.T) {
+	t.Parallel()
+	const root = "/data/kubelet"
+	for _, tc := range []struct{ endpoint, path, want string }{
+		{Standard + "/plugins/d/csi.sock", root + "/pods/u", Standard + "/pods/u"},
+		{Standard + "/plugins/d/csi.sock", root, Standard},
+		{Standard + "/plugins/d/csi.sock", root + "2/x", root + "2/x"},
+		{Standard + "/plugins/d/csi.sock", root + "/../other", root + "/../other"},
+		{root + "/plugins/d/csi.sock", root + "/pods/u", root + "/pods/u"},
+		{"/run/d/csi.sock", root + "/pods/u", root + "/pods/u"},
+	} {
+		if got := AsSeen(root, tc.endpoint, tc.path); got != tc.want {
+			t.Errorf("to %s %s is %s, want %s", tc.endpoint, tc.path, got, tc.want)
+		}
 	}
 }
 

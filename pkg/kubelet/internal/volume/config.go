@@ -41,8 +41,6 @@ type Config struct {
 	Clock clock.Clock
 	// Node is this node, which volumes may have an affinity to. nil, or what returns nil, means that it is not known.
 	Node func() *corev1.Node
-	// StandardDir is by what CSI drivers know RootDir, if it leads there.
-	StandardDir string
 	// InUse is called when the answer of VolumesInUse has changed. It must not block. nil: nobody is told.
 	InUse func()
 	// Operations is told of what is done about volumes. nil: nobody is told.

@@ -116,7 +116,7 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 	}
 	m.images = &image.Image{Mounts: mounts, Layers: c.ImageLayers}
 	m.csi, err = csi.New(csi.Config{
-		RootDir: c.RootDir, StandardDir: c.StandardDir, NodeName: c.NodeName, Client: c.Client, Recorder: c.Recorder, Clock: c.Clock, Node: c.Node,
+		RootDir: c.RootDir, NodeName: c.NodeName, Client: c.Client, Recorder: c.Recorder, Clock: c.Clock, Node: c.Node,
 		Tokens: m.tokens, Mounts: mounts, InUse: c.InUse, Calls: c.Operations,
 	})
 	if err != nil {
@@ -124,7 +124,7 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 	}
 	m.plugins = []plugin.Plugin{
 		&emptydir.EmptyDir{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
-		hostpath.HostPath{},
+		hostpath.HostPath{Root: c.RootDir},
 		&configmap.ConfigMap{Objects: m.objects},
 		&secret.Secret{Objects: m.objects, Mounts: mounts},
 		&projected.Projected{
@@ -132,7 +132,7 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 		},
 		&downwardapi.DownwardAPI{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
 		&nfs.NFS{Mounts: mounts},
-		&persistentvolume.PersistentVolume{Client: c.Client, Node: c.Node, Mounts: mounts, CSI: m.csi},
+		&persistentvolume.PersistentVolume{Client: c.Client, Node: c.Node, Mounts: mounts, CSI: m.csi, Paths: hostpath.HostPath{Root: c.RootDir}},
 		csi.Inline{CSI: m.csi},
 		m.images,
 	}

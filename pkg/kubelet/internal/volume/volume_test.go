@@ -334,6 +334,7 @@ func TestContainerMounts(t *testing.T) {
 		configMapVolume("config", "cm"),
 		volumeOf("data", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
 		volumeOf("host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir}}),
+		volumeOf("kubelet", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/kubelet/plugins/d", Type: new(corev1.HostPathDirectoryOrCreate)}}),
 	)
 	if err := f.Mount(f.ctx, pod, nil); err != nil {
 		t.Fatal(err)
@@ -349,6 +350,8 @@ func TestContainerMounts(t *testing.T) {
 			want: container.Mount{HostPath: base + "/volumes/kubernetes.io~configmap/config", ContainerPath: "/etc/c", ReadOnly: true}},
 		{name: "propagation", mount: corev1.VolumeMount{Name: "host", MountPath: "h", MountPropagation: new(corev1.MountPropagationBidirectional)},
 			want: container.Mount{HostPath: dir, ContainerPath: "/h", Propagation: "rshared"}},
+		{name: "the kubelet's directory is the node's", mount: corev1.VolumeMount{Name: "kubelet", MountPath: "/var/lib/kubelet/plugins/d"},
+			want: container.Mount{HostPath: f.root + "/plugins/d", ContainerPath: "/var/lib/kubelet/plugins/d"}},
 		{name: "subPath", mount: corev1.VolumeMount{Name: "config", MountPath: "/f", SubPath: "k"},
 			want: container.Mount{HostPath: base + "/volume-subpaths/config/c/0", ContainerPath: "/f", ReadOnly: true}},
 		{name: "subPathExpr", mount: corev1.VolumeMount{Name: "data", MountPath: "/d", SubPathExpr: "$(POD)/x"},

@@ -40,14 +40,12 @@ import (
 // again because its tokens are new.
 const lookEvery = 30 * time.Second
 
-// Config is what CSI is made from; all fields but Recorder and StandardDir are required.
+// Config is what CSI is made from; all fields but Recorder are required.
 type Config struct {
 	// RootDir is the kubelet's directory, by its real path.
-	RootDir string
-	// StandardDir is by what drivers know RootDir, if it leads there.
-	StandardDir string
-	NodeName    string
-	Client      kubernetes.Interface
+	RootDir  string
+	NodeName string
+	Client   kubernetes.Interface
 	// Recorder tells of volumes that have grown, or could not.
 	Recorder events.EventRecorder
 	Clock    clock.Clock
@@ -184,9 +182,9 @@ func (c *CSI) at(pod types.UID, path string) (record, bool) {
 	return record{}, false
 }
 
-// seenAs is what drivers call a path below the kubelet's directory.
-func (c *CSI) seenAs(path string) string {
-	return kubeletdir.AsSeen(c.cfg.StandardDir, c.layout.root, path)
+// seenBy is what a driver calls a path below the kubelet's directory.
+func (c *CSI) seenBy(d driver, path string) string {
+	return kubeletdir.AsSeen(c.layout.root, d.endpoint, path)
 }
 
 func (c *CSI) noteSeen(k key, s sight) {

@@ -59,7 +59,7 @@ func (s *setup) expand(ctx context.Context, size resource.Quantity) (resource.Qu
 	}
 	_, err = call(ctx, s.driver, func(ctx context.Context, c csipb.NodeClient) (*csipb.NodeExpandVolumeResponse, error) {
 		return c.NodeExpandVolume(ctx, &csipb.NodeExpandVolumeRequest{
-			VolumeId: s.volume.handle, VolumePath: s.seenAs(s.target), StagingTargetPath: s.stagedAt(s.record),
+			VolumeId: s.volume.handle, VolumePath: s.seenBy(s.driver, s.target), StagingTargetPath: s.stagedAt(s.driver, s.record),
 			CapacityRange: &csipb.CapacityRange{RequiredBytes: want.Value()}, VolumeCapability: s.capability(), Secrets: secrets,
 		})
 	})

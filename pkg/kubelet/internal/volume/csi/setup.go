@@ -201,7 +201,7 @@ func (s *setup) stage(ctx context.Context) error {
 	}
 	_, err = call(ctx, s.driver, func(ctx context.Context, c csipb.NodeClient) (*csipb.NodeStageVolumeResponse, error) {
 		return c.NodeStageVolume(ctx, &csipb.NodeStageVolumeRequest{
-			VolumeId: s.volume.handle, PublishContext: s.context, StagingTargetPath: s.seenAs(dir),
+			VolumeId: s.volume.handle, PublishContext: s.context, StagingTargetPath: s.seenBy(s.driver, dir),
 			VolumeCapability: s.capability(), Secrets: secrets, VolumeContext: s.volume.attributes,
 		})
 	})
@@ -231,13 +231,18 @@ func (s *setup) capability() *csipb.VolumeCapability {
 	return s.volume.capability(s.can, mountGroup(s.mount, s.can))
 }
 
-// stagedAt is where drivers find the staged volume, "" if it is not staged.
-func (c *CSI) stagedAt(r record) string {
-	dir := c.layout.staging(r)
-	if _, err := os.Lstat(dir); err != nil {
+// stagedAt is where a driver finds the staged volume, "" if it is not staged.
+func (c *CSI) stagedAt(d driver, r record) string {
+	if !c.isStaged(r) {
 		return ""
 	}
-	return c.seenAs(dir)
+	return c.seenBy(d, c.layout.staging(r))
+}
+
+// isStaged says whether the volume has been staged, or that has begun.
+func (c *CSI) isStaged(r record) bool {
+	_, err := os.Lstat(c.layout.staging(r))
+	return err == nil
 }
 
 // publish brings the volume to the pod.
@@ -257,7 +262,7 @@ func (s *setup) publish(ctx context.Context) error {
 	}
 	_, err = call(ctx, s.driver, func(ctx context.Context, c csipb.NodeClient) (*csipb.NodePublishVolumeResponse, error) {
 		return c.NodePublishVolume(ctx, &csipb.NodePublishVolumeRequest{
-			VolumeId: s.volume.handle, PublishContext: s.context, StagingTargetPath: s.stagedAt(s.record), TargetPath: s.seenAs(s.target),
+			VolumeId: s.volume.handle, PublishContext: s.context, StagingTargetPath: s.stagedAt(s.driver, s.record), TargetPath: s.seenBy(s.driver, s.target),
 			VolumeCapability: s.capability(), Readonly: s.volume.readOnly, Secrets: secrets, VolumeContext: attributes,
 		})
 	})

@@ -52,7 +52,7 @@ func (c *CSI) stats(ctx context.Context, r record) (stats statsv1alpha1.FsStats,
 	}
 	answer, err := call(ctx, d, func(ctx context.Context, n csipb.NodeClient) (*csipb.NodeGetVolumeStatsResponse, error) {
 		return n.NodeGetVolumeStats(ctx, &csipb.NodeGetVolumeStatsRequest{
-			VolumeId: r.Handle, VolumePath: c.seenAs(path), StagingTargetPath: c.stagedAt(r),
+			VolumeId: r.Handle, VolumePath: c.seenBy(d, path), StagingTargetPath: c.stagedAt(d, r),
 		})
 	})
 	if err != nil {

@@ -61,7 +61,7 @@ func (c *CSI) tearDown(ctx context.Context, r record) error {
 			return err
 		}
 	}
-	if len(c.records.sharing(r)) == 0 && c.stagedAt(r) != "" {
+	if len(c.records.sharing(r)) == 0 && c.isStaged(r) {
 		if err := c.unstage(ctx, r); err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (c *CSI) unpublish(ctx context.Context, r record) error {
 	}
 	target := c.layout.target(r.pod, r.Name, r.block())
 	_, err = call(ctx, d, func(ctx context.Context, n csipb.NodeClient) (*csipb.NodeUnpublishVolumeResponse, error) {
-		return n.NodeUnpublishVolume(ctx, &csipb.NodeUnpublishVolumeRequest{VolumeId: r.Handle, TargetPath: c.seenAs(target)})
+		return n.NodeUnpublishVolume(ctx, &csipb.NodeUnpublishVolumeRequest{VolumeId: r.Handle, TargetPath: c.seenBy(d, target)})
 	})
 	if err != nil {
 		return fmt.Errorf("kubernetes.io/csi: Unmounter.TearDownAt failed: %w", err)
@@ -112,7 +112,7 @@ func (c *CSI) unstage(ctx context.Context, r record) error {
 	delete(c.staged, dir)
 	c.mu.Unlock()
 	_, err = call(ctx, d, func(ctx context.Context, n csipb.NodeClient) (*csipb.NodeUnstageVolumeResponse, error) {
-		return n.NodeUnstageVolume(ctx, &csipb.NodeUnstageVolumeRequest{VolumeId: r.Handle, StagingTargetPath: c.seenAs(dir)})
+		return n.NodeUnstageVolume(ctx, &csipb.NodeUnstageVolumeRequest{VolumeId: r.Handle, StagingTargetPath: c.seenBy(d, dir)})
 	})
 	if err != nil {
 		return fmt.Errorf("kubernetes.io/csi: attacher.UnmountDevice failed: %w", err)

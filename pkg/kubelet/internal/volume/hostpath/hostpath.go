@@ -13,11 +13,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"minik8s.io/minik8s/pkg/kubelet/internal/kubeletdir"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
 
 // HostPath is the plugin. It never changes owners: fsGroup does not apply to files of the node.
-type HostPath struct{}
+type HostPath struct {
+	// Root is the kubelet's directory, which pods find by kubeletdir.Standard.
+	Root string
+}
 
 // Name implements plugin.Plugin.
 func (HostPath) Name() string { return "kubernetes.io/host-path" }
@@ -26,14 +30,16 @@ func (HostPath) Name() string { return "kubernetes.io/host-path" }
 func (HostPath) Supports(v *corev1.Volume) bool { return v.HostPath != nil }
 
 // HostPath implements plugin.Plugin.
-func (HostPath) HostPath(m plugin.Mount) string { return m.Volume.HostPath.Path }
+func (h HostPath) HostPath(m plugin.Mount) string {
+	return kubeletdir.Place(h.Root, m.Volume.HostPath.Path)
+}
 
 // ReadOnly implements plugin.Plugin.
 func (HostPath) ReadOnly(plugin.Mount) bool { return false }
 
 // SetUp implements plugin.Plugin: it checks the type and creates what the type says to.
-func (HostPath) SetUp(_ context.Context, m plugin.Mount) error {
-	path, kind := m.Volume.HostPath.Path, corev1.HostPathUnset
+func (h HostPath) SetUp(_ context.Context, m plugin.Mount) error {
+	path, kind := h.HostPath(m), corev1.HostPathUnset
 	if m.Volume.HostPath.Type != nil {
 		kind = *m.Volume.HostPath.Type
 	}

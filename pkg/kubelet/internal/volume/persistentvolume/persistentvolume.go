@@ -50,6 +50,8 @@ type PersistentVolume struct {
 	Mounts mount.Interface
 	// CSI brings volumes of drivers.
 	CSI Drivers
+	// Paths prepares directories of the node.
+	Paths hostpath.HostPath
 
 	mu sync.Mutex // one pod at a time becomes the user of a volume
 }
@@ -247,7 +249,7 @@ func (p *PersistentVolume) prepare(ctx context.Context, m plugin.Mount, volume *
 			return "", err
 		}
 		m.Volume = &corev1.Volume{Name: volume.Name, VolumeSource: corev1.VolumeSource{HostPath: source.HostPath}}
-		return source.HostPath.Path, hostpath.HostPath{}.SetUp(ctx, m)
+		return p.Paths.HostPath(m), p.Paths.SetUp(ctx, m)
 	case source.Local != nil:
 		return p.prepareLocal(ctx, m, volume)
 	case source.NFS != nil:
