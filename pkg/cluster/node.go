@@ -401,7 +401,9 @@ func dockerTLS(c Config) docker.TLS {
 
 // newRuntime connects to the engine. The settings and the path of the node's network namespace only a kubelet needs.
 func newRuntime(c Config, settings *kubeletconfigv1beta1.KubeletConfiguration, netNS string) (*docker.Runtime, error) {
-	config := docker.Config{Host: c.Kubelet.DockerHost, TLS: dockerTLS(c), Cluster: c.Name, Node: c.Kubelet.NodeName, NetNS: netNS}
+	config := docker.Config{
+		Host: c.Kubelet.DockerHost, TLS: dockerTLS(c), Cluster: c.Name, Node: c.Kubelet.NodeName, NetNS: netNS, KubeletDir: kubeletDir(c),
+	}
 	if settings != nil {
 		size, err := resource.ParseQuantity(settings.ContainerLogMaxSize)
 		if err != nil {

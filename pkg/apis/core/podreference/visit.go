@@ -39,6 +39,9 @@ func Visit(p *corev1.Pod, f func(kind, name string)) {
 			visit("ResourceClaim", *c.ResourceClaimName)
 		}
 	}
+	if c := p.Status.ExtendedResourceClaimStatus; c != nil {
+		visit("ResourceClaim", c.ResourceClaimName)
+	}
 }
 
 func visitEnv(from []corev1.EnvFromSource, env []corev1.EnvVar, visit func(kind, name string)) {

@@ -53,6 +53,10 @@ func everything(name, node string) *corev1.Pod {
 			},
 			ResourceClaims: []corev1.PodResourceClaim{{ResourceClaimName: new("gpu")}},
 		},
+		Status: corev1.PodStatus{
+			ResourceClaimStatuses:       []corev1.PodResourceClaimStatus{{Name: "made", ResourceClaimName: new("made")}},
+			ExtendedResourceClaimStatus: &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "extended"},
+		},
 	}
 }
 
@@ -168,6 +172,8 @@ func TestAuthorize(t *testing.T) {
 		{"own attachment", ask(n1, "get", "storage.k8s.io", "volumeattachments", "", "", "va"), true},
 		{"another's attachment", ask(n2, "get", "storage.k8s.io", "volumeattachments", "", "", "va"), false},
 		{"resource claim", ask(n1, "get", "resource.k8s.io", "resourceclaims", "", "ns", "gpu"), true},
+		{"resource claim made from a template", ask(n1, "get", "resource.k8s.io", "resourceclaims", "", "ns", "made"), true},
+		{"resource claim made for extended resources", ask(n1, "get", "resource.k8s.io", "resourceclaims", "", "ns", "extended"), true},
 
 		{"token", ask(n1, "create", "", "serviceaccounts", "token", "ns", "sa"), true},
 		{"token of another node's account", ask(n2, "create", "", "serviceaccounts", "token", "ns", "sa"), false},

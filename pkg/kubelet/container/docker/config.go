@@ -28,6 +28,9 @@ type Config struct {
 	Node string
 	// NetNS is the path of the node's network namespace, for pods that are in it. Default "": that of the process.
 	NetNS string
+	// KubeletDir is the directory of the node's kubelet, which plugins call kubeletdir.Standard in the mounts that they ask for. Default "":
+	// it is there.
+	KubeletDir string
 	// LogMaxSize is the size at which a container's log is rotated, in Docker's notation. Default "10m".
 	LogMaxSize string
 	// LogMaxFiles is how many files of a container's log are kept, the current one included. Default 2.

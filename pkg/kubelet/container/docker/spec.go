@@ -13,6 +13,7 @@ import (
 	"github.com/docker/docker/api/types/versions"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/kubeletdir"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pause"
 )
 
@@ -128,6 +129,7 @@ func (r *Runtime) containerSpec(sandboxID string, c container.ContainerConfig, n
 	}
 	images := map[string]int{}
 	for _, m := range c.Mounts {
+		m.HostPath = kubeletdir.Place(r.config.KubeletDir, m.HostPath)
 		host.Mounts = append(host.Mounts, mountOf(m, images[m.Image]))
 		images[m.Image]++
 	}

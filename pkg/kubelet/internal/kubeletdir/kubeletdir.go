@@ -111,10 +111,10 @@ func Release(path, root string) error {
 	return nil
 }
 
-// Place is where a path of the hostPath volume of a pod is on the node of the kubelet that root belongs to. Every node has a
-// Standard of its own, although several share a machine, or the machine has something else there.
+// Place is where a path that a pod or a plugin names is on the node of the kubelet that root belongs to. Every node has a
+// Standard of its own, although several share a machine, or the machine has something else there. If root is "", it is the machine's.
 func Place(root, path string) string {
-	if rel, is := below(Standard, path); is {
+	if rel, is := below(Standard, path); is && root != "" {
 		return filepath.Join(root, rel)
 	}
 	return path
