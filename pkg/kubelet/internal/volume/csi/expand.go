@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 )
 
 // has is the size that the claim of the volume has, as far as its status says.
@@ -64,8 +65,13 @@ func (s *setup) expand(ctx context.Context, size resource.Quantity) (resource.Qu
 		})
 	})
 	if err != nil {
+		busy := status.Code(err) == codes.FailedPrecondition
 		if tells && isFinal(err) {
-			err = errors.Join(err, s.claimStatus(ctx, func(st *corev1.PersistentVolumeClaimStatus) { s.notExpanded(st, err) }))
+			err = errors.Join(err, s.claimStatus(ctx, func(st *corev1.PersistentVolumeClaimStatus) { s.notExpanded(st, want, err) }))
+		}
+		if busy { // not while it is in use here: it is mounted all the same, and left alone
+			klog.FromContext(ctx).Info("A volume in use does not grow", "volume", s.volume.name, "reason", err.Error())
+			return want, nil
 		}
 		return size, fmt.Errorf("kubernetes.io/csi: Expander.NodeExpand failed to expand the volume: %w", err)
 	}
@@ -118,10 +124,15 @@ func expanded(st *corev1.PersistentVolumeClaimStatus, size resource.Quantity) {
 	})
 }
 
-// notExpanded tells of a failure for good. What the driver says cannot be is not tried again until somebody asks for another size.
-func (s *setup) notExpanded(st *corev1.PersistentVolumeClaimStatus, failure error) {
-	switch status.Code(failure) {
-	case codes.InvalidArgument, codes.OutOfRange, codes.NotFound:
+// notExpanded tells of a failure for good to grow to a size. What the driver says cannot be is not tried again until somebody asks for
+// another size, and neither is what failed before if somebody has asked for another size since: the controller goes on with that.
+func (s *setup) notExpanded(st *corev1.PersistentVolumeClaimStatus, want resource.Quantity, failure error) {
+	asked := s.volume.claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	again := slices.ContainsFunc(st.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
+		return c.Type == corev1.PersistentVolumeClaimNodeResizeError && c.Status == corev1.ConditionTrue
+	})
+	switch code := status.Code(failure); {
+	case code == codes.InvalidArgument, code == codes.OutOfRange, code == codes.NotFound, again && asked.Cmp(want) != 0:
 		st.AllocatedResourceStatuses[corev1.ResourceStorage] = corev1.PersistentVolumeClaimNodeResizeInfeasible
 	}
 	c := corev1.PersistentVolumeClaimCondition{

@@ -233,3 +233,64 @@ func TestExpand(t *testing.T) {
 	}
 	f.check(f.TearDown(t.Context(), "a"))
 }
+
+// What failed for good is given up if another size was asked for since, and only then.
+func TestExpandOtherwise(t *testing.T) {
+	t.Parallel()
+	pending := claimed()
+	pending.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
+	pending.Status.AllocatedResourceStatuses = turn(corev1.PersistentVolumeClaimNodeResizePending)
+	f := newFixture(t, &csitest.Driver{Capabilities: []csipb.NodeServiceCapability_RPC_Type{csipb.NodeServiceCapability_RPC_EXPAND_VOLUME}}, unattached(), pending)
+	_, err := f.setUp("a")
+	f.check(err)
+	denied := csitest.Fault{Err: status.Error(codes.PermissionDenied, "not yours")}
+	f.driver.Fail("NodeExpandVolume", denied, denied, denied)
+	for _, tc := range []struct {
+		asked string
+		want  corev1.ClaimResourceStatus
+	}{
+		{"2Gi", corev1.PersistentVolumeClaimNodeResizeInProgress},
+		{"2Gi", corev1.PersistentVolumeClaimNodeResizeInProgress},
+		{"1536Mi", corev1.PersistentVolumeClaimNodeResizeInfeasible},
+	} {
+		claim, err := f.client.CoreV1().PersistentVolumeClaims("ns").Get(t.Context(), "c", metav1.GetOptions{})
+		f.check(err)
+		claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(tc.asked)
+		claim, err = f.client.CoreV1().PersistentVolumeClaims("ns").Update(t.Context(), claim, metav1.UpdateOptions{})
+		f.check(err)
+		pv := persistent()
+		larger(pv)
+		_, err = f.SetUpClaim(t.Context(), mountOf("a"), pv, claim)
+		f.check(err)
+		claim, err = f.client.CoreV1().PersistentVolumeClaims("ns").Get(t.Context(), "c", metav1.GetOptions{})
+		f.check(err)
+		if got := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]; got != tc.want {
+			t.Errorf("%s asked for: %s, want %s", tc.asked, got, tc.want)
+		}
+	}
+	f.check(f.TearDown(t.Context(), "a"))
+}
+
+// A volume that does not grow while it is in use is mounted as it is, and left alone.
+func TestExpandInUse(t *testing.T) {
+	t.Parallel()
+	pending := claimed()
+	pending.Status.AllocatedResourceStatuses = turn(corev1.PersistentVolumeClaimNodeResizePending)
+	f := newFixture(t, &csitest.Driver{Capabilities: []csipb.NodeServiceCapability_RPC_Type{csipb.NodeServiceCapability_RPC_EXPAND_VOLUME}}, unattached(), pending)
+	f.driver.Fail("NodeExpandVolume", csitest.Fault{Err: status.Error(codes.FailedPrecondition, "in use")})
+	pv := persistent()
+	larger(pv)
+	for range 2 {
+		_, err := f.SetUpClaim(t.Context(), mountOf("a"), pv, pending)
+		f.check(err)
+	}
+	if calls := f.driver.Calls("NodeExpandVolume"); len(calls) != 1 {
+		t.Errorf("%d calls", len(calls))
+	}
+	claim, err := f.client.CoreV1().PersistentVolumeClaims("ns").Get(t.Context(), "c", metav1.GetOptions{})
+	f.check(err)
+	if c := claim.Status.Conditions; len(c) != 1 || c[0].Type != corev1.PersistentVolumeClaimNodeResizeError {
+		t.Errorf("conditions %+v", c)
+	}
+	f.check(f.TearDown(t.Context(), "a"))
+}
