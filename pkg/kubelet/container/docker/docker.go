@@ -47,6 +47,7 @@ type Runtime struct {
 	patience  time.Duration      // with a daemon that does nothing of what Purge and its like ask
 	stall     time.Duration      // with a pull that makes no progress
 	ghost     time.Duration      // with a name that is taken by no container
+	dead      time.Duration      // with what is dead and cannot be removed, if all is to go
 	// netns is the node's network namespace, "" if it is the engine's.
 	netns func(context.Context) (string, error)
 
@@ -70,7 +71,7 @@ func New(config Config) (*Runtime, error) {
 		return nil, err
 	}
 	r := &Runtime{config: config, client: c, privilege: own, imageIDs: imageIDs{of: map[string]string{}}, accounts: knownAccounts{of: map[string]accounts{}},
-		patience: time.Minute, stall: time.Minute, ghost: 10 * time.Second}
+		patience: time.Minute, stall: time.Minute, ghost: 10 * time.Second, dead: 10 * time.Second}
 	r.netns = r.nodeNetNS
 	if config.NetNS != "" {
 		r.netns = func(context.Context) (string, error) { return config.NetNS, nil }

@@ -95,7 +95,21 @@ func (r *Runtime) removeThose(ctx context.Context, those filters.Args, progress 
 		}
 	}
 	progress()
-	return errors.Join(each(ctx, containers, r.remove, progress), each(ctx, sandboxes, r.remove, progress))
+	return errors.Join(each(ctx, containers, r.insist, progress), each(ctx, sandboxes, r.insist, progress))
+}
+
+// insist removes a container, and asks for some time again if it is dead and cannot be removed: a daemon that has just come back may still
+// have its file system mounted somewhere. Nobody else would ask later.
+func (r *Runtime) insist(ctx context.Context, id string) error {
+	for began := time.Now(); ; {
+		err := r.remove(ctx, id)
+		if !errors.Is(err, container.ErrDead) || time.Since(began) > r.dead {
+			return err
+		}
+		if pauseFor(ctx, 100*time.Millisecond) != nil {
+			return err
+		}
+	}
 }
 
 // each does something to containers, to as many as it can, and calls progress after each.

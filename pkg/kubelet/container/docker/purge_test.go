@@ -25,6 +25,7 @@ import (
 type daemon struct {
 	containers map[string]string // kind by ID
 	broken     map[string]bool   // cannot be removed
+	busy       map[string]int    // are dead and cannot be removed so many times; mu guards it
 	hangs      map[string]bool   // are neither removed nor ended, and never answered
 
 	mu      sync.Mutex // guards the fields below
@@ -45,6 +46,11 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete && d.broken[id]:
 		w.WriteHeader(http.StatusInternalServerError)
 		fmt.Fprintf(w, `{"message":"device or resource busy: %s"}`, id)
+	case r.Method == http.MethodDelete && d.isBusy(id):
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprintf(w, `{"message":"device or resource busy: %s"}`, id)
+	case verb == "" && path.Base(r.URL.Path) == "json" && d.containers[path.Base(path.Dir(r.URL.Path))] != "": // one
+		_, _ = w.Write([]byte(`{"State":{"Status":"dead"}}`))
 	case r.Method == http.MethodDelete:
 		d.mu.Lock()
 		d.removed = append(d.removed, id)
@@ -67,6 +73,16 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_ = json.NewEncoder(w).Encode(list)
 	}
+}
+
+func (d *daemon) isBusy(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.busy[id] == 0 {
+		return false
+	}
+	d.busy[id]--
+	return true
 }
 
 // runtime serves the daemon until the test ends, and returns a Runtime with little patience on it.
@@ -95,7 +111,7 @@ func (d *daemon) runtime(t *testing.T) *Runtime {
 			t.Error(err)
 		}
 	})
-	r.patience = 300 * time.Millisecond
+	r.patience, r.dead = 300*time.Millisecond, 200*time.Millisecond
 	return r
 }
 
@@ -115,6 +131,11 @@ func TestPurge_RemovesAsMuchAsItCan(t *testing.T) {
 			[]string{"b", "c", "t"},
 			[]string{`removing container "a"`, `removing container "s"`},
 			nil,
+		},
+		{"one is dead and goes later", &daemon{containers: map[string]string{"a": kindContainer, "s": kindSandbox}, busy: map[string]int{"a": 2}}, []string{"a", "s"}, nil, nil},
+		{
+			"one is dead and stays", &daemon{containers: map[string]string{"a": kindContainer, "s": kindSandbox}, busy: map[string]int{"a": 1000}},
+			[]string{"s"}, []string{`removing container "a"`}, container.ErrDead,
 		},
 		{"one hangs", &daemon{containers: map[string]string{"a": kindContainer, "b": kindContainer}, hangs: map[string]bool{"a": true}}, []string{"b"}, []string{"does not get on", `removing container "a"`}, container.ErrUnavailable},
 		{"the daemon hangs", &daemon{hangs: map[string]bool{"json": true}}, nil, []string{"does not get on", "listing the containers"}, container.ErrUnavailable},
