@@ -54,6 +54,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/topology"
 	"minik8s.io/minik8s/pkg/kubelet/internal/topologymanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/tracing"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
 	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
@@ -299,7 +300,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	if !k.connect(ctx) {
 		return nil
 	}
-	provided := k.topology.Life(k.devices.Life(life, k.refuse(life)), k.refuse(life))
+	provided := volume.Life(k.topology.Life(k.devices.Life(life, k.refuse(life)), k.refuse(life)), k.refuse(life))
 	leaving := &farewell{Life: k.tracer.Life(k.metrics.Life(store.Keep(provided), k.phase))}
 	r := &running{pods: pods{podworker.New(ctx, leaving, k.cfg.Clock, k.resync()), k.status}, parts: p}
 	defer r.workers.Wait()

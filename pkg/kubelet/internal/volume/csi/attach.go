@@ -25,8 +25,8 @@ const (
 
 // attached waits until the volume is attached to this node, and returns what the driver is to be told of that. Before, the node's
 // status must say that the volume is in use: from then on it stays attached.
-func (c *CSI) attached(ctx context.Context, m plugin.Mount, v *volume) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, attachPatience)
+func (c *CSI) attached(whole context.Context, m plugin.Mount, v *volume) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(whole, attachPatience)
 	defer cancel()
 	unique := uniqueName(v.driver, v.handle)
 	err := c.await(ctx, glance, func() (bool, error) { return c.reported(unique), nil })
@@ -39,6 +39,9 @@ func (c *CSI) attached(ctx context.Context, m plugin.Mount, v *volume) (map[stri
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		name := m.Volume.Name
+		if c.exhausted(whole, v) {
+			return nil, &plugin.AttachLimitError{Volume: name}
+		}
 		err = plugin.Event(fmt.Errorf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[%s], "+ //nolint:staticcheck // upstream's event
 			"failed to process volumes=[]: timed out waiting for the condition", name, name))
 	}

@@ -102,7 +102,10 @@ func New(c Config) (*CSI, error) {
 // Start keeps the CSINode until ctx ends.
 func (c *CSI) Start(ctx context.Context) {
 	defer c.infos.Stop()
+	var parts sync.WaitGroup
+	parts.Go(func() { c.recount(ctx) })
 	c.Registrar.node.start(ctx)
+	parts.Wait()
 }
 
 // InUse are the volumes that must not be detached from this node, by the names that they have in its status.

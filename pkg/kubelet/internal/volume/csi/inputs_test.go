@@ -18,6 +18,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -191,6 +192,27 @@ func TestInline(t *testing.T) {
 	}
 }
 
+// A pod whose volume is not attached in time, because the node has as many as it takes, has to go elsewhere.
+func TestAttached_NoRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(counting(10), &storagev1.VolumeAttachment{
+			ObjectMeta: metav1.ObjectMeta{Name: attachmentName("v", driverName, "n")},
+			Status:     storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{ErrorCode: new(int32(codes.ResourceExhausted))}},
+		})
+		c, err := New(Config{RootDir: t.TempDir(), NodeName: "n", Client: client, Clock: clock.RealClock{}, Node: func() *corev1.Node { return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.infos.Stop()
+		v, began := ofPersistent(mountOf("a").Volume, persistent(), claimed()), time.Now()
+		_, err = c.attached(t.Context(), mountOf("a"), &v)
+		if _, is := errors.AsType[*plugin.AttachLimitError](err); !is || time.Since(began) < attachPatience {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
 // Nothing is mounted before the API knows that the volume is in use and the controller says that it is attached.
 func TestAttached(t *testing.T) {
 	t.Parallel()
@@ -201,6 +223,7 @@ func TestAttached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer c.infos.Stop()
 		v := ofPersistent(mountOf("a").Volume, persistent(), claimed())
 		unique := uniqueName(driverName, "v")
 		type answer struct {

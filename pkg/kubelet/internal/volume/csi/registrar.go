@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -147,6 +149,37 @@ func (r *Registrar) forget(p pluginregistration.Plugin) bool {
 	}
 	delete(r.drivers, p.Name)
 	return true
+}
+
+// recount has a driver tell again what it knows of the node.
+func (r *Registrar) recount(ctx context.Context, name string) error {
+	d, err := r.find(name)
+	if err != nil {
+		return err
+	}
+	info, err := nodeInfo(ctx, d)
+	if err != nil {
+		return err
+	}
+	still := func() bool {
+		now, err := r.find(name)
+		return err == nil && now.endpoint == d.endpoint
+	}
+	if !still() {
+		return nil
+	}
+	err = r.node.install(ctx, name, info)
+	if !still() { // it went meanwhile, perhaps before this was written
+		r.node.uninstall(name)
+	}
+	return err
+}
+
+// names are the drivers that are registered.
+func (r *Registrar) names() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.drivers))
 }
 
 // find returns a registered driver.

@@ -96,6 +96,14 @@ func (e *EngineError) Error() string { return e.Err.Error() }
 // Unwrap returns the error itself.
 func (e *EngineError) Unwrap() error { return e.Err }
 
+// AttachLimitError is that a volume cannot be attached to the node, which has as many as it takes. The pod has to go elsewhere.
+type AttachLimitError struct{ Volume string }
+
+func (e *AttachLimitError) Error() string {
+	return fmt.Sprintf("Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[%s], unattached volumes=[%s], "+
+		"failed to process volumes=[]: timed out waiting for the condition", e.Volume, e.Volume)
+}
+
 // EventError is an error that has the whole text of upstream's event, so that nothing is put before it.
 type EventError struct{ err error }
 
