@@ -6,14 +6,18 @@
 package allocation
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/resource"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	"minik8s.io/minik8s/pkg/apis/core/qos"
 	"minik8s.io/minik8s/pkg/kubelet/internal/admission"
 )
 
@@ -94,6 +98,16 @@ func keep(desired, have *corev1.Pod) *corev1.Pod {
 		}
 	}
 	return pod
+}
+
+// Compare is negative if a's resize gets room before b's: that of the higher priority, or else of the better class of quality of service
+// (KEP-1287, "Priority of Resize Requests"). Of others the one that has waited longer comes first.
+func Compare(a, b *corev1.Pod) int {
+	rank := []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort}
+	return cmp.Or(
+		cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a)),
+		cmp.Compare(slices.Index(rank, qos.Of(a)), slices.Index(rank, qos.Of(b))),
+	)
 }
 
 // Waiting are the resizes of a node that wait. The zero value has none. It is safe for concurrent use.

@@ -79,3 +79,33 @@ func TestDecide(t *testing.T) {
 		})
 	}
 }
+
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	const guaranteed, burstable, bestEffort = corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort
+	with := func(priority int32, class corev1.PodQOSClass) *corev1.Pod {
+		p := &corev1.Pod{Spec: corev1.PodSpec{Priority: &priority, Containers: []corev1.Container{{}}}}
+		list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Mi")}
+		switch class {
+		case guaranteed:
+			p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: list, Limits: list}
+		case burstable:
+			p.Spec.Containers[0].Resources.Requests = list
+		}
+		return p
+	}
+	for _, tc := range []struct {
+		name string
+		a, b *corev1.Pod
+		want int
+	}{
+		{"the higher priority", with(2, burstable), with(1, guaranteed), -1},
+		{"the better class", with(1, guaranteed), with(1, burstable), -1},
+		{"any class before none", with(1, burstable), with(1, bestEffort), -1},
+		{"the same", with(1, burstable), with(1, burstable), 0},
+	} {
+		if ab, ba := Compare(tc.a, tc.b), Compare(tc.b, tc.a); ab != tc.want || ba != -tc.want {
+			t.Errorf("%s: %d and %d", tc.name, ab, ba)
+		}
+	}
+}

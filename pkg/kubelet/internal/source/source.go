@@ -6,6 +6,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/staticpod"
@@ -122,8 +124,8 @@ type Intake struct {
 	fetched map[types.UID]fetch
 	// left are the pods that have left since they were last looked at, which they are at once.
 	left map[types.UID]bool
-	// deferred are the pods that wait for room for what they have been resized to.
-	deferred map[types.UID]bool
+	// deferred are the pods that wait for room for what they have been resized to, by since when.
+	deferred map[types.UID]time.Time
 	// waiting are the pods that the next look is for; fetching says that one is under way.
 	waiting  []types.UID
 	fetching bool
@@ -139,7 +141,7 @@ type fetch struct {
 func New(cfg Config) *Intake {
 	return &Intake{
 		cfg: cfg, queue: workqueue.NewTyped[item](), begun: make(chan struct{}),
-		had: map[types.UID]*corev1.Pod{}, refused: map[types.UID]*corev1.Pod{}, known: map[string]bool{}, deferred: map[types.UID]bool{},
+		had: map[types.UID]*corev1.Pod{}, refused: map[types.UID]*corev1.Pod{}, known: map[string]bool{}, deferred: map[types.UID]time.Time{},
 		leftovers: map[types.UID]*corev1.Pod{}, behind: map[types.NamespacedName]types.UID{}, fetched: map[types.UID]fetch{}, left: map[types.UID]bool{},
 	}
 }
@@ -322,20 +324,32 @@ func (i *Intake) allot(pod *corev1.Pod) *corev1.Pod {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	delete(i.deferred, pod.UID)
-	if waits {
-		i.deferred[pod.UID] = true
+	since, waited := i.deferred[pod.UID]
+	if delete(i.deferred, pod.UID); waits {
+		if !waited {
+			since = i.cfg.Clock.Now()
+		}
+		i.deferred[pod.UID] = since
 	}
 	return pod
 }
 
-// Retry has the pods looked at that wait for room, as when there may be more.
+// Retry has the pods looked at that wait for room, as when there may be more, in the order in which they get it.
 func (i *Intake) Retry() {
 	i.mu.Lock()
-	waiting := slices.Collect(maps.Keys(i.deferred))
+	since := maps.Clone(i.deferred)
 	i.mu.Unlock()
-	for _, uid := range waiting {
-		i.look(uid)
+	var waiting []*corev1.Pod
+	for uid := range since {
+		if p := i.cfg.Workers.Pod(uid); p != nil {
+			waiting = append(waiting, p)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
+		return cmp.Or(allocation.Compare(a, b), since[a.UID].Compare(since[b.UID]))
+	})
+	for _, p := range waiting {
+		i.look(p.UID)
 	}
 }
 

@@ -371,6 +371,36 @@ func TestAllot(t *testing.T) {
 	})
 }
 
+// TestRetry_Order: who has the higher priority is looked at first, and of others who waits longer.
+func TestRetry_Order(t *testing.T) {
+	sized := func(uid types.UID, size string, priority int32) *corev1.Pod {
+		p := pod(uid)
+		p.Labels = map[string]string{"size": size}
+		p.Spec.Priority = &priority
+		return p
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{synced: true, room: 4, freshRoom: 4, full: true, pods: map[types.UID]*corev1.Pod{}}
+		var kept []*corev1.Pod
+		uids := []types.UID{"a", "b", "c"}
+		for _, uid := range uids {
+			w.pods[uid] = sized(uid, "1", 0)
+			kept = append(kept, w.pods[uid])
+		}
+		i := w.start(t, kept, uids...)
+		w.settle()
+		for _, next := range []*corev1.Pod{sized("c", "2", 0), sized("a", "2", 0), sized("b", "2", 7)} {
+			time.Sleep(time.Second)
+			w.set(next.UID, next)
+			expect(t, "resized", w.settle(), "run "+string(next.UID))
+		}
+		for range 2 { // the second time all have been looked at again
+			i.Retry()
+			expect(t, "looked at anew", w.settle(), "run b", "run c", "run a")
+		}
+	})
+}
+
 func TestBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{synced: true, room: 2, freshRoom: 2, pods: map[types.UID]*corev1.Pod{}}
