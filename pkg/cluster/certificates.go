@@ -154,9 +154,13 @@ type file struct {
 // frontProxyName is the name of the API server as a proxy.
 const frontProxyName = "front-proxy-client"
 
-// admin is the user's certificate.
+// admin is the user's certificate. Who has read it is told of no other one, so that it outlives a clock that is set back as the CA does,
+// unless it is there for a short time only.
 func (c *credentials) admin() file {
-	return file{c.ca, filepath.Join(c.dir, "admin.pem"), pki.Request{CommonName: "kubernetes-admin", Organizations: []string{"system:masters"}}}
+	early := min(pki.CABackdate, max(pki.Backdate, c.ca.Lifetime/10))
+	return file{c.ca, filepath.Join(c.dir, "admin.pem"), pki.Request{
+		CommonName: "kubernetes-admin", Organizations: []string{"system:masters"}, NotBefore: time.Now().Add(-early),
+	}}
 }
 
 // frontProxy is that by which the API server proves to aggregated servers that a request comes through it.

@@ -60,6 +60,13 @@ func TestCredentials_KeptAndRenewed(t *testing.T) {
 	if left := time.Until(next); left < pki.LeafLifetime/2 || left > pki.LeafLifetime {
 		t.Errorf("looked at again in %v", left)
 	}
+	cert, err := pki.ParseCertificate(published[0].Cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before := time.Since(cert.NotBefore); before < 23*time.Hour {
+		t.Errorf("the user's certificate is valid since %v: a clock that is set back ends it", before)
+	}
 	info, err := os.Stat(filepath.Join(dir, "ca.key"))
 	if err != nil {
 		t.Fatal(err)
