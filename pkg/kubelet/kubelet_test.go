@@ -651,6 +651,31 @@ func TestRejected(t *testing.T) {
 	}
 }
 
+// What a pod has is free for others as soon as the API has it no more, even if somebody has forced that and it ends still: the scheduler
+// sends others at once.
+func TestForcedDeletion(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.start()
+	port := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+	}
+	w.create(newPod("a", port))
+	w.await("ready", "a", ready)
+	release := w.runtime.Hang("StopContainer", "")
+	if err := w.client.CoreV1().Pods("ns").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for len(w.runtime.Calls("StopContainer")) == 0 {
+		<-time.After(time.Millisecond)
+	}
+	w.create(newPod("b", port))
+	w.await("ready", "b", ready)
+	release()
+	for w.runtime.FindSandbox("uid-a") != nil {
+		<-time.After(time.Millisecond)
+	}
+}
+
 func TestEngineAway(t *testing.T) {
 	w := newWorld(t, fake.Config{})
 	w.start()

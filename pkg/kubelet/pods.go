@@ -31,18 +31,18 @@ func (p *pods) All() []*corev1.Pod {
 }
 
 // Active are those that run, or are to run, or are ending. The scheduler counts on what a pod has left as soon as its end is
-// reported, which the watch here brings back later: the newest status counts.
+// reported, which the watch here brings back later: the newest status counts. It does so, too, once the API has the pod no more, be it
+// that somebody has forced its deletion: who comes in its place is taken while it ends, as upstream's kubelet does.
 func (p *pods) Active() []*corev1.Pod {
 	var out []*corev1.Pod
-	for _, pod := range p.workers.Pods() {
-		stage, ok := p.workers.Stage(pod.UID)
-		if !ok || stage >= podworker.Terminated {
+	for _, s := range p.workers.States() {
+		if s.Gone || s.Stage >= podworker.Terminated {
 			continue
 		}
-		newest := *pod
-		newest.Status = p.status.Base(pod)
+		newest := *s.Pod
+		newest.Status = p.status.Base(s.Pod)
 		if !podspec.IsTerminal(&newest) {
-			out = append(out, pod)
+			out = append(out, s.Pod)
 		}
 	}
 	return out
