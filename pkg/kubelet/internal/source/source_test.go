@@ -390,7 +390,7 @@ func TestRetry_Order(t *testing.T) {
 		i := w.start(t, kept, uids...)
 		w.settle()
 		for _, next := range []*corev1.Pod{sized("c", "2", 0), sized("a", "2", 0), sized("b", "2", 7)} {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			w.set(next.UID, next)
 			expect(t, "resized", w.settle(), "run "+string(next.UID))
 		}
