@@ -115,14 +115,12 @@ func start(t *testing.T, c Config) (_ *Member, stop func() error) {
 	return m, stop
 }
 
-// await tries until it succeeds, three minutes at most.
+// await tries until it succeeds, 20 s at most.
 func await(t *testing.T, what string, try func() error) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	// A store with room is compacted every half a minute at most, or as seldom as makes it a tenth of the time, and twice until what was
-	// current a moment ago is free.
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		err := try()

@@ -106,6 +106,8 @@ func (k *keeper) run(ctx context.Context) {
 			k.settle(0)
 		case m.full:
 			k.settle(time.Second)
+		case time.Since(m.compacted) < patience:
+			k.settle(recount) // who read while it was compacted has kept pages from counting as free
 		}
 		var p plan
 		m, p = m.next(k.limits, k.observe())

@@ -76,6 +76,8 @@ type memory struct {
 const (
 	// patience is between compactions of a store that still has room: they cut short what watchers and lists may look back to.
 	patience = 30 * time.Second
+	// recount is between two looks, in the patience after a compaction, at what has become free since, though nobody writes.
+	recount = 5 * time.Second
 	// share is the part of the time that compactions may take: each looks at all revisions.
 	share = 10
 	// Defragmentation blocks the store while it copies what is in use (9 s for 590 MiB on two busy cores). A store needs none to

@@ -631,15 +631,17 @@ func TestCrashLoop(t *testing.T) {
 	}
 }
 
+// withHostPort gives a pod a port of the node that one pod can have.
+func withHostPort(p *corev1.Pod) {
+	p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+}
+
 func TestRejected(t *testing.T) {
 	w := newWorld(t, fake.Config{})
 	w.start()
-	port := func(p *corev1.Pod) {
-		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
-	}
-	w.create(newPod("a", port))
+	w.create(newPod("a", withHostPort))
 	w.await("ready", "a", ready)
-	w.create(newPod("b", port))
+	w.create(newPod("b", withHostPort))
 	p := w.await("rejected", "b", phase(corev1.PodFailed))
 	if p.Status.Reason != "NodePorts" || p.Status.Message != "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports" {
 		t.Errorf("reason %q message %q", p.Status.Reason, p.Status.Message)
@@ -656,10 +658,7 @@ func TestRejected(t *testing.T) {
 func TestForcedDeletion(t *testing.T) {
 	w := newWorld(t, fake.Config{})
 	w.start()
-	port := func(p *corev1.Pod) {
-		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
-	}
-	w.create(newPod("a", port))
+	w.create(newPod("a", withHostPort))
 	w.await("ready", "a", ready)
 	release := w.runtime.Hang("StopContainer", "")
 	if err := w.client.CoreV1().Pods("ns").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
@@ -668,7 +667,7 @@ func TestForcedDeletion(t *testing.T) {
 	for len(w.runtime.Calls("StopContainer")) == 0 {
 		<-time.After(time.Millisecond)
 	}
-	w.create(newPod("b", port))
+	w.create(newPod("b", withHostPort))
 	w.await("ready", "b", ready)
 	release()
 	for w.runtime.FindSandbox("uid-a") != nil {
