@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-helpers/resource"
 
@@ -53,8 +54,12 @@ func podCounts(name corev1.ResourceName) bool {
 	return slices.Contains(compute, corev1.ResourceName(bare))
 }
 
-// isExtended reports whether the name is of a resource outside the domain of Kubernetes, like that of a device plugin.
+// isExtended reports whether the name is of a resource outside the domain of Kubernetes, like that of a device plugin, or of the
+// devices of a class.
 func isExtended(name corev1.ResourceName) bool {
+	if strings.HasPrefix(string(name), resourcev1.ResourceDeviceClassPrefix) {
+		return true
+	}
 	domain, _, ok := strings.Cut(string(name), "/")
 	return ok && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
 }

@@ -44,9 +44,9 @@ type Kind struct {
 }
 
 // Kinds are those which are counted under names of their own. Every other kind has a name that begins with count/ only, see
-// Plain.
-func Kinds() []Kind {
-	kinds := []Kind{pods, services, claims, deviceClaims}
+// Plain. What claims for devices take is looked up in devices.
+func Kinds(devices Devices) []Kind {
+	kinds := []Kind{pods, services, claims, deviceClaims(devices)}
 	for _, name := range []corev1.ResourceName{corev1.ResourceConfigMaps, corev1.ResourceSecrets, corev1.ResourceReplicationControllers, corev1.ResourceQuotas} {
 		kinds = append(kinds, Plain(corev1.Resource(string(name)), name))
 	}
@@ -71,10 +71,10 @@ func Plain(gr schema.GroupResource, names ...corev1.ResourceName) Kind {
 }
 
 // For returns the kinds that the names of a quota speak of.
-func For(hard corev1.ResourceList) []Kind {
+func For(hard corev1.ResourceList, devices Devices) []Kind {
 	var kinds []Kind
 	known := map[schema.GroupResource]bool{}
-	for _, kind := range Kinds() {
+	for _, kind := range Kinds(devices) {
 		known[kind.Resource] = true
 		if len(kind.Matching(hard)) > 0 {
 			kinds = append(kinds, kind)
@@ -129,17 +129,22 @@ func (k Kind) InScopes(scopes []corev1.ScopedResourceSelectorRequirement, obj ru
 
 // Sum adds up what the objects of a namespace take of a quota. list returns the objects of a kind; the names that a kind
 // counts under are left out when that fails, and the error says why.
-func Sum(spec *corev1.ResourceQuotaSpec, list func(Kind) ([]runtime.Object, error), now time.Time) (corev1.ResourceList, error) {
+func Sum(spec *corev1.ResourceQuotaSpec, devices Devices, list func(Kind) ([]runtime.Object, error), now time.Time) (corev1.ResourceList, error) {
 	used := corev1.ResourceList{}
 	scopes := Scopes(spec)
 	var errs []error
-	for _, kind := range For(spec.Hard) {
+	var unknown []corev1.ResourceName
+	for _, kind := range For(spec.Hard, devices) {
 		sum, err := kind.sum(spec.Hard, scopes, list, now)
 		if err != nil {
 			errs = append(errs, err)
+			unknown = append(unknown, kind.Matching(spec.Hard)...)
 			continue
 		}
 		Add(used, sum)
+	}
+	for _, name := range unknown { // another kind may count under it as well
+		delete(used, name)
 	}
 	return used, errors.Join(errs...)
 }

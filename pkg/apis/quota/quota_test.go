@@ -222,7 +222,7 @@ func TestSum(t *testing.T) {
 		}
 		return nil, nil
 	}
-	got, err := Sum(spec, list, now)
+	got, err := Sum(spec, devices{}, list, now)
 	if !errors.Is(err, down) {
 		t.Errorf("error %v", err)
 	}
@@ -230,16 +230,28 @@ func TestSum(t *testing.T) {
 	if diff := cmp.Diff(want, printed(got)); diff != "" {
 		t.Errorf("sum (-want +got):\n%s", diff)
 	}
+	// What two kinds take is not told by the half of one.
+	shared := &corev1.ResourceQuotaSpec{Hard: amounts(map[string]string{"pods": "5", "requests.example.com/gpu": "3"})}
+	got, err = Sum(shared, devices{}, func(kind Kind) ([]runtime.Object, error) {
+		if kind.Resource.Resource == "resourceclaims" {
+			return nil, down
+		}
+		return []runtime.Object{pod()}, nil
+	}, now)
+	if !errors.Is(err, down) || !Equal(got, amounts(map[string]string{"pods": "1"})) {
+		t.Errorf("sum without claims %v, error %v", got, err)
+	}
 	spec.Scopes = []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}
 	spec.Hard = amounts(map[string]string{"pods": "5"})
-	if got, err := Sum(spec, list, now); err != nil || !Equal(got, amounts(map[string]string{"pods": "0"})) {
+	if got, err := Sum(spec, devices{}, list, now); err != nil || !Equal(got, amounts(map[string]string{"pods": "0"})) {
 		t.Errorf("sum of best-effort pods %v, error %v", got, err)
 	}
 }
 
 func TestCounts(t *testing.T) {
 	tests := map[corev1.ResourceName]string{
-		"cpu": "pods", "limits.memory": "pods", "requests.ephemeral-storage": "pods", "requests.hugepages-1Gi": "pods", "requests.example.com/gpu": "pods",
+		"cpu": "pods", "limits.memory": "pods", "requests.ephemeral-storage": "pods", "requests.hugepages-1Gi": "pods", "requests.example.com/gpu": "podsresourceclaims.resource.k8s.io",
+		"requests.deviceclass.resource.kubernetes.io/gpu": "podsresourceclaims.resource.k8s.io", "gpu.deviceclass.resource.k8s.io/devices": "resourceclaims.resource.k8s.io",
 		"example.com/gpu": "", "requests.kubernetes.io/x": "", "limits.example.com/gpu": "", "requests.storage": "persistentvolumeclaims",
 		"gold.storageclass.storage.k8s.io/requests.storage": "persistentvolumeclaims", "gold.storageclass.storage.k8s.io/count/persistentvolumeclaims": "", "services.nodeports": "services", "count/secrets": "secrets",
 		"replicationcontrollers": "replicationcontrollers", "resourcequotas": "resourcequotas", "count/deployments.apps": "deployments.apps",
@@ -247,7 +259,7 @@ func TestCounts(t *testing.T) {
 	for name, want := range tests {
 		t.Run(string(name), func(t *testing.T) {
 			got := ""
-			for _, kind := range For(corev1.ResourceList{name: resource.MustParse("1")}) {
+			for _, kind := range For(corev1.ResourceList{name: resource.MustParse("1")}, devices{}) {
 				got += kind.Resource.String()
 			}
 			if got != want {

@@ -90,6 +90,9 @@ func strip(obj any) (any, error) {
 	return stripped, nil
 }
 
+// Devices implements Objects.
+func (i *informers) Devices() quota.Devices { return devices{i.shared} }
+
 // List implements Objects. The objects belong to the cache.
 func (i *informers) List(ctx context.Context, kind quota.Kind, namespace string) ([]runtime.Object, error) {
 	gvk, err := i.watch(kind)

@@ -43,6 +43,8 @@ var ErrNotServed = errors.New("the kind is not served")
 // and an error that is ErrNotServed for a kind which the API server does not know.
 type Objects interface {
 	List(ctx context.Context, kind quota.Kind, namespace string) ([]runtime.Object, error)
+	// Devices is what tells how much claims take.
+	Devices() quota.Devices
 }
 
 // Reconciler works on one ResourceQuota at a time.
@@ -85,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	next := resync
-	sum, err := quota.Sum(&q.Spec, func(kind quota.Kind) ([]runtime.Object, error) {
+	sum, err := quota.Sum(&q.Spec, r.Objects.Devices(), func(kind quota.Kind) ([]runtime.Object, error) {
 		objects, err := r.Objects.List(ctx, kind, q.Namespace)
 		if errors.Is(err, ErrNotServed) {
 			next = rediscover

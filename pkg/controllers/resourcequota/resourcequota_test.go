@@ -35,6 +35,8 @@ var (
 // objects lists from a client and knows no kinds but pods, services and secrets.
 type objects struct{ client.Client }
 
+func (o objects) Devices() quota.Devices { return devices{o.Client} }
+
 func (o objects) List(ctx context.Context, kind quota.Kind, namespace string) ([]runtime.Object, error) {
 	lists := map[string]client.ObjectList{"pods": &corev1.PodList{}, "services": &corev1.ServiceList{}, "secrets": &corev1.SecretList{}}
 	list, ok := lists[kind.Resource.Resource]
@@ -170,7 +172,7 @@ func TestReconcile_Requeues(t *testing.T) {
 
 func TestFrees(t *testing.T) {
 	var pods quota.Kind
-	for _, kind := range quota.Kinds() {
+	for _, kind := range quota.Kinds(devices{}) {
 		if kind.Resource == corev1.Resource("pods") {
 			pods = kind
 		}

@@ -22,6 +22,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/validation"
 	apiquota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 
 	"minik8s.io/minik8s/pkg/apis/quota"
 )
@@ -35,11 +37,13 @@ const workers = 5
 // Plugin is the admission plugin.
 type Plugin struct {
 	*resourcequota.QuotaAdmission
+	devices devices
 }
 
 var (
 	_ admission.ValidationInterface                = (*Plugin)(nil)
 	_ initializer.WantsExternalKubeInformerFactory = (*Plugin)(nil)
+	_ initializer.WantsExternalKubeClientSet       = (*Plugin)(nil)
 	_ initializer.WantsDrainedNotification         = (*Plugin)(nil)
 )
 
@@ -57,14 +61,26 @@ func New(config io.Reader) (admission.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the admission plugin %s: %w", Name, err)
 	}
-	return &Plugin{inner}, nil
+	return &Plugin{QuotaAdmission: inner}, nil
+}
+
+// SetExternalKubeInformerFactory implements initializer.WantsExternalKubeInformerFactory.
+func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
+	p.QuotaAdmission.SetExternalKubeInformerFactory(f)
+	p.devices.classes = f.Resource().V1().DeviceClasses().Lister()
+}
+
+// SetExternalKubeClientSet implements initializer.WantsExternalKubeClientSet.
+func (p *Plugin) SetExternalKubeClientSet(c kubernetes.Interface) {
+	p.QuotaAdmission.SetExternalKubeClientSet(c)
+	p.devices.client = c
 }
 
 // SetDrainedNotification implements initializer.WantsDrainedNotification.
 func (p *Plugin) SetDrainedNotification(drained <-chan struct{}) {
 	p.QuotaAdmission.SetDrainedNotification(drained)
 	var evaluators []apiquota.Evaluator
-	for _, kind := range quota.Kinds() {
+	for _, kind := range quota.Kinds(&p.devices) {
 		evaluators = append(evaluators, &evaluator{kind: kind, now: time.Now})
 	}
 	// Events expire by themselves and must get through when all else fails.
