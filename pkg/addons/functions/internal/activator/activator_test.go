@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -175,7 +176,8 @@ func TestNothingIsSentTwice(t *testing.T) {
 	}))
 	t.Cleanup(dies.Close)
 	f := serve(t)
-	f.Route(fn, pods(dies, dies))
+	routes := pods(dies)
+	f.Route(fn, routes)
 	f.do(t, http.MethodGet, "/", "")
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		before := got.Load()
@@ -185,6 +187,35 @@ func TestNothingIsSentTwice(t *testing.T) {
 		if n := got.Load() - before; n != 1 {
 			t.Errorf("%s: the pod got the request %d times", method, n)
 		}
+		if pod := <-f.failed; pod != "p0" {
+			t.Errorf("%s: pod %q is to be looked at, want p0", method, pod)
+		}
+		routes.Revisions[0].Pods[0].Epoch++
+		f.Route(fn, routes)
+	}
+}
+
+// What a client breaks off is no reason to give up a pod.
+func TestBrokenUpload(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	f.Route(fn, pods(echo(t)))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: f\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\nno length\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(conn); err != nil {
+		t.Error(err)
+	}
+	_ = conn.Close()
+	if status, body, _ := f.do(t, http.MethodPost, "/", "y"); status != http.StatusOK || body != "y" {
+		t.Errorf("got %d %q after it, want y", status, body)
+	}
+	if len(f.failed) > 0 {
+		t.Errorf("%s was given up", <-f.failed)
 	}
 }
 

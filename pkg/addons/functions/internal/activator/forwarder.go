@@ -40,7 +40,10 @@ func (f *forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		var op *net.OpError
 		unsent := errors.As(err, &op) && op.Op == "dial"
-		if news := f.balancer.release(p, unsent || errors.Is(err, errTimeout)); news {
+		var upload uploadError
+		clients := req.Context().Err() != nil || errors.As(err, &upload)
+		// A pod that broke off may be about to end: what comes next would be lost with it.
+		if news := f.balancer.release(p, !clients); news {
 			f.failed(p.Name)
 		}
 		if !unsent || req.Context().Err() != nil {
@@ -64,7 +67,7 @@ func (f *forwarder) send(req *http.Request, p *pod) (*http.Response, error) {
 		// The transport would send a request without a body again by itself, although the pod may have had it.
 		out.Body = emptyBody{}
 	} else {
-		out.Body = io.NopCloser(out.Body) // it is still needed when the transport gets no connection; the server closes it
+		out.Body = upload{out.Body}
 	}
 	resp, err := f.base.RoundTrip(out)
 	if err != nil {
@@ -91,6 +94,24 @@ func (f *forwarder) send(req *http.Request, p *pod) (*http.Response, error) {
 	}
 	return resp, nil
 }
+
+// upload is the body of a request. It is not closed, since it is still needed when the transport gets no connection; the server does so.
+type upload struct{ io.Reader }
+
+func (u upload) Read(p []byte) (int, error) {
+	n, err := u.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = uploadError{err}
+	}
+	return n, err
+}
+
+func (upload) Close() error { return nil }
+
+// uploadError is that a request could not be read, which says nothing of the pod.
+type uploadError struct{ error }
+
+func (e uploadError) Unwrap() error { return e.error }
 
 // emptyBody is a body of no bytes which the transport does not know to be one.
 type emptyBody struct{}
