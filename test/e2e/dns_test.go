@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,64 +17,7 @@ import (
 
 const hostsFile = "/etc/hosts"
 
-// console is a command of a page with what its output is to have, line by line.
-type console struct {
-	command string
-	want    []string
-}
-
-// consoles are the commands in the blocks of a page that are of the language console.
-func consoles(t *testing.T, path string) []console {
-	t.Helper()
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []console
-	within := false
-	for line := range strings.Lines(string(page)) {
-		line = strings.TrimSuffix(line, "\n")
-		command, is := strings.CutPrefix(line, "$ ")
-		switch {
-		case strings.HasPrefix(line, "```"):
-			within = line == "```console"
-		case within && is:
-			all = append(all, console{command: command})
-		case within && len(all) > 0:
-			all[len(all)-1].want = append(all[len(all)-1].want, line)
-		}
-	}
-	return all
-}
-
-// runPage runs the commands of a page as its reader would, in the root of the repository and for the test's cluster.
-func (k *kube) runPage(t *testing.T, path string) {
-	t.Helper()
-	programs := t.TempDir() // a cluster of another name than the default
-	script := fmt.Sprintf("#!/bin/sh\nexec %s \"$@\" --name %s\n", binary("minik8s"), k.Name)
-	if err := os.WriteFile(filepath.Join(programs, "minik8s"), []byte(script), 0o700); err != nil { //nolint:gosec // it is a program
-		t.Fatal(err)
-	}
-	for _, c := range consoles(t, path) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", c.command)
-		cmd.Dir = suite.root
-		cmd.Env = append(os.Environ(), "PATH="+programs+":"+filepath.Join(suite.root, "bin")+":"+os.Getenv("PATH"), "KUBECONFIG="+k.kubeconfig, "HOME="+suite.dir, "NO_PROXY=*", "no_proxy=*")
-		out, err := cmd.CombinedOutput()
-		cancel()
-		if err != nil {
-			t.Fatalf("%s: %s: %v: %s", path, c.command, err, out)
-		}
-		t.Logf("$ %s\n%s", c.command, out)
-		for _, want := range c.want {
-			if !strings.Contains(string(out), want) {
-				t.Errorf("%s: %s: no %q in:\n%s", path, c.command, want, out)
-			}
-		}
-	}
-}
-
-// TestDns runs docs/dns.md, and then what a page does not tell: changes under load, a machine's own names, and that nothing stays.
+// TestDns runs docs/dns.md and the course's script, and then what a page does not tell: changes under load, a machine's own names, and that nothing stays.
 func TestDns(t *testing.T) {
 	c := newCluster(t, "dns")
 	before, err := os.ReadFile(hostsFile)
@@ -99,6 +41,8 @@ func TestDns(t *testing.T) {
 	if out := k.kubectlFails(t, "get", "dns"); !strings.Contains(out, "resource") { // in other words if kubectl remembers the kind
 		t.Errorf("after disable: %s", out)
 	}
+	k.runCourse(t, "06-dns", 6)
+	eventually(t, 10*time.Second, "a hosts file as before", unchanged)
 
 	if r, err := k.Run(t.Context(), "enable", "dns"); err != nil || r.Code != 0 {
 		t.Fatalf("%v, %s", err, r)

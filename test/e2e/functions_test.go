@@ -27,7 +27,8 @@ type functions struct {
 	*kube
 }
 
-// The life of functions, by docs/functions.md. The steps build on one another.
+// TestFunctions goes through the life of functions in steps that build on one another; the last are docs/functions.md and the course's
+// script.
 func TestFunctions(t *testing.T) {
 	c := newCluster(t, "functions")
 	if out, err := exec.Command("docker", "image", "inspect", "minik8s.io/function-python:1").CombinedOutput(); err != nil {
@@ -52,6 +53,8 @@ func TestFunctions(t *testing.T) {
 		{"asynchronous", f.asynchronous},
 		{"killed", f.killed},
 		{"delete", f.remove},
+		{"page", func(t *testing.T) { t.Helper(); f.runPage(t, filepath.Join(suite.root, "docs", "functions.md")) }},
+		{"course", func(t *testing.T) { t.Helper(); f.runCourse(t, "09-serverless", 9) }},
 	}
 	for _, s := range steps {
 		if !t.Run(s.name, s.run) {

@@ -203,6 +203,11 @@ func TestGPU(t *testing.T) {
 	p.lists <- p.first
 	k.allocatable(t, 2)
 	k.runPage(t, filepath.Join(suite.root, "docs", "gpu.md"))
+	if exec.CommandContext(t.Context(), "docker", "image", "inspect", "minik8s.io/slurm:22.05").Run() == nil {
+		k.runCourse(t, "08-gpu", 4)
+	} else {
+		k.runCourse(t, "08-gpu", 1, "a job for Slurm")
+	}
 }
 
 // oneGPUEach looks at what the containers have seen, and that nobody had a GPU while another one had it.

@@ -15,15 +15,17 @@ import (
 	"time"
 )
 
-// TestSlurm runs docs/slurm.md with the Slurm cluster of examples/slurm, and then a job that is cancelled while it runs, and one that fails
+// TestSlurm runs docs/slurm.md and the course's script with the Slurm cluster of examples/slurm, and then a job that is cancelled while it runs, and one that fails
 // while minik8s is killed.
 func TestSlurm(t *testing.T) {
 	k := up(t, newCluster(t, "slurm"))
+	k.runCourse(t, "08-gpu", 3, "pods that add and multiply")
 	k.runPage(t, filepath.Join(suite.root, "docs", "slurm.md"))
 
 	if r, err := k.Run(t.Context(), "enable", "slurm"); err != nil || r.Code != 0 {
 		t.Fatalf("%v, %s", err, r)
 	}
+	k.kubectl(t, "apply", "--dry-run=server", "-f", filepath.Join(suite.root, "examples", "slurm", "cuda.yaml"))
 	apply := func(name, run string) {
 		manifest := `{apiVersion: batch.minik8s.io/v1alpha1, kind: SlurmJob, metadata: {name: ` + name + `}, spec: {run: ["` + run + `"], pollSeconds: 1,
 			login: {host: slurm.default.svc, user: user, secretName: slurm-login}}}`

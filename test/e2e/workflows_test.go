@@ -16,7 +16,7 @@ import (
 )
 
 // TestWorkflow runs examples/workflow, and kills the process of the cluster while the order is packed: it is paid once, and comes to its
-// end. Then the add-on is disabled, and nothing of it is left.
+// end. Then the add-on is disabled, and nothing of it is left. Last, docs/workflows.md.
 func TestWorkflow(t *testing.T) {
 	c := newCluster(t, "workflow")
 	k := up(t, c)
@@ -67,6 +67,7 @@ func TestWorkflow(t *testing.T) {
 			t.Errorf("what is left: %s", left)
 		}
 	}
+	k.runPage(t, filepath.Join(suite.root, "docs", "workflows.md"))
 }
 
 // applyWorkflows applies files of the example.
