@@ -41,6 +41,9 @@ const (
 	Remote      = string(apiserver.TypeWebhook)
 )
 
+// nodePatience is how far the watch of a node may be ahead of ours: both are fed by the same process, but under load not at once.
+const nodePatience = 250 * time.Millisecond
+
 // Modes are all of them.
 var Modes = []string{AlwaysAllow, AlwaysDeny, Remote, RBAC, Node}
 
@@ -144,7 +147,7 @@ func (l *local) addFixed(c *apiserver.AuthorizationConfiguration, shared informe
 				ClusterRoles: i.ClusterRoles().Lister(), ClusterRoleBindings: clusterBindings.GetIndexer(),
 			}
 		case Node:
-			n := &node.Authorizer{Index: node.NewIndex(), Rules: policy.NodeRules()}
+			n := &node.Authorizer{Index: node.NewIndex(), Rules: policy.NodeRules(), Patience: nodePatience}
 			for _, watched := range []cache.SharedIndexInformer{
 				shared.Core().V1().Pods().Informer(), shared.Core().V1().PersistentVolumes().Informer(), shared.Core().V1().PersistentVolumeClaims().Informer(),
 				shared.Storage().V1().VolumeAttachments().Informer(), shared.Resource().V1().ResourceSlices().Informer(),

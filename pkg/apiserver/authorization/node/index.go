@@ -53,6 +53,8 @@ type Index struct {
 	mounting map[ref]map[string]bool
 	// claims are those that name a volume.
 	claims map[ref]boundClaim
+	// changed is closed by the next change; nil if nobody waits for one.
+	changed chan struct{}
 }
 
 // placement is what an object adds to the index that is on a node.
@@ -66,6 +68,24 @@ func NewIndex() *Index {
 	return &Index{
 		placed: map[ref]placement{}, uses: map[ref]map[string]int{},
 		volumes: map[string]binding{}, mounting: map[ref]map[string]bool{}, claims: map[ref]boundClaim{},
+	}
+}
+
+// next is closed by the next change.
+func (x *Index) next() <-chan struct{} {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.changed == nil {
+		x.changed = make(chan struct{})
+	}
+	return x.changed
+}
+
+// wake tells those who wait. The lock must be held.
+func (x *Index) wake() {
+	if x.changed != nil {
+		close(x.changed)
+		x.changed = nil
 	}
 }
 
@@ -138,6 +158,7 @@ func (x *Index) set(key ref, p placement) {
 	if known && old.node == p.node && maps.Equal(old.refs, p.refs) {
 		return // most updates are of status
 	}
+	defer x.wake()
 	for r := range old.refs {
 		if x.uses[r][old.node]--; x.uses[r][old.node] == 0 {
 			delete(x.uses[r], old.node)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -29,6 +30,9 @@ type Authorizer struct {
 	Index *Index
 	// Rules hold for every node in what the authorizer does not narrow down itself.
 	Rules []rbacv1.PolicyRule
+	// Patience is how long a refusal for want of a relationship waits for one: a node's own watch may tell it of a pod a moment before
+	// the Index knows it. 0 is not at all.
+	Patience time.Duration
 }
 
 var (
@@ -55,7 +59,7 @@ func (a *Authorizer) RulesFor(_ context.Context, u user.Info, _ string) ([]autho
 }
 
 // Authorize implements authorizer.Authorizer.
-func (a *Authorizer) Authorize(_ context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+func (a *Authorizer) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	name, isNode := Identify(attrs.GetUser())
 	if !isNode {
 		return authorizer.DecisionNoOpinion, "", nil
@@ -63,10 +67,36 @@ func (a *Authorizer) Authorize(_ context.Context, attrs authorizer.Attributes) (
 	if name == "" {
 		return authorizer.DecisionNoOpinion, fmt.Sprintf("unknown node for user %q", attrs.GetUser().GetName()), nil
 	}
-	if ok, reason := a.decide(name, attrs); !ok {
+	ok, reason := a.decide(name, attrs)
+	if !ok && reason == unrelated(name) {
+		ok, reason = a.await(ctx, name, attrs)
+	}
+	if !ok {
 		return authorizer.DecisionNoOpinion, reason, nil
 	}
 	return authorizer.DecisionAllow, "", nil
+}
+
+// await decides again whenever the Index changes, until Patience is over.
+func (a *Authorizer) await(ctx context.Context, node string, attrs authorizer.Attributes) (bool, string) {
+	ctx, cancel := context.WithTimeout(ctx, a.Patience)
+	defer cancel()
+	for {
+		changed := a.Index.next()
+		ok, reason := a.decide(node, attrs)
+		if ok || reason != unrelated(node) {
+			return ok, reason
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false, reason
+		}
+	}
+}
+
+func unrelated(node string) string {
+	return fmt.Sprintf("no relationship found between node '%s' and this object", node)
 }
 
 // ConditionsAwareAuthorize implements authorizer.Authorizer; there are no conditions.
@@ -155,7 +185,7 @@ func (a *Authorizer) related(node string, k kind, attrs authorizer.Attributes) (
 		return false, "No Object name found"
 	}
 	if !a.Index.Has(node, ref{k, attrs.GetNamespace(), attrs.GetName()}) {
-		return false, fmt.Sprintf("no relationship found between node '%s' and this object", node)
+		return false, unrelated(node)
 	}
 	return true, ""
 }

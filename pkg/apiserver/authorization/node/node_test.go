@@ -5,7 +5,10 @@ package node
 
 import (
 	"context"
+	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -274,6 +277,48 @@ func TestIndexForgets(t *testing.T) {
 	h.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/b", Obj: everything("b", "n2")})
 	if len(x.uses)+len(x.placed)+len(x.volumes)+len(x.mounting) != 0 {
 		t.Errorf("left behind: %+v", x)
+	}
+}
+
+// A kubelet's watch may be ahead of the index: its request waits for that.
+func TestAuthorize_Waits(t *testing.T) {
+	a := &Authorizer{Index: NewIndex(), Patience: time.Minute}
+	attrs := authorizer.AttributesRecord{
+		User: &user.DefaultInfo{Name: "system:node:n1", Groups: []string{"system:nodes"}},
+		Verb: "get", Namespace: "ns", Resource: "pods", Name: "a", ResourceRequest: true,
+	}
+	pods := func(node string) {
+		a.Index.Handler().OnAdd(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Spec: corev1.PodSpec{NodeName: node}}, false)
+	}
+	decided := make(chan authorizer.Decision)
+	go func() {
+		d, _, _ := a.Authorize(t.Context(), attrs)
+		decided <- d
+	}()
+	for { // until it waits
+		a.Index.mu.RLock()
+		waits := a.Index.changed != nil
+		a.Index.mu.RUnlock()
+		if waits {
+			break
+		}
+		runtime.Gosched()
+	}
+	pods("n2") // which does not concern it
+	pods("n1")
+	if d := <-decided; d != authorizer.DecisionAllow {
+		t.Errorf("decision %v once the pod is known", d)
+	}
+	pods("n2")
+	a.Patience = time.Millisecond
+	if d, reason, _ := a.Authorize(t.Context(), attrs); d != authorizer.DecisionNoOpinion || !strings.Contains(reason, "no relationship found") {
+		t.Errorf("decision %v, %q for a pod of another node", d, reason)
+	}
+	a.Patience = time.Minute
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if d, _, _ := a.Authorize(ctx, attrs); d != authorizer.DecisionNoOpinion {
+		t.Errorf("decision %v for a request that has ended", d)
 	}
 }
 

@@ -26,6 +26,7 @@ func (x *Index) setClaim(c *corev1.PersistentVolumeClaim, there bool) {
 	key := ref{claim, c.Namespace, c.Name}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	defer x.wake()
 	if !there || c.Spec.VolumeName == "" {
 		delete(x.claims, key)
 		return
@@ -37,6 +38,7 @@ func (x *Index) setClaim(c *corev1.PersistentVolumeClaim, there bool) {
 func (x *Index) setVolume(name string, b *binding) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	defer x.wake()
 	for _, s := range x.volumes[name].secrets {
 		delete(x.mounting[s], name)
 		if len(x.mounting[s]) == 0 {

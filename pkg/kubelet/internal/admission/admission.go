@@ -212,27 +212,10 @@ func shortages(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod) []short
 // requestsOf are the amounts that a pod requests, of pods itself.
 func requestsOf(p *corev1.Pod) map[corev1.ResourceName]int64 {
 	out := map[corev1.ResourceName]int64{corev1.ResourcePods: 1}
-	for name, q := range resource.PodRequests(unclaimed(p), resource.PodResourcesOptions{UseStatusResources: true}) {
+	for name, q := range resource.PodRequests(podspec.Unclaimed(p), resource.PodResourcesOptions{UseStatusResources: true}) {
 		out[name] = amountOf(name, q)
 	}
 	return out
-}
-
-// unclaimed is a pod without the extended resources that it has by a claim (KEP-5004).
-func unclaimed(p *corev1.Pod) *corev1.Pod {
-	s := p.Status.ExtendedResourceClaimStatus
-	if s == nil {
-		return p
-	}
-	p = p.DeepCopy()
-	for c := range podspec.Containers(p) {
-		for _, r := range s.RequestMappings {
-			if r.ContainerName == c.Name {
-				delete(c.Resources.Requests, corev1.ResourceName(r.ResourceName))
-			}
-		}
-	}
-	return p
 }
 
 func amountOf(name corev1.ResourceName, q apiresource.Quantity) int64 {

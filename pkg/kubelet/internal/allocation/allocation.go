@@ -34,9 +34,9 @@ func Decide(desired, have *corev1.Pod, node *corev1.Node, others []*corev1.Pod) 
 	if node == nil {
 		return keep(desired, have), &Pending{corev1.PodReasonDeferred, "the node is not known yet"}
 	}
-	// What the status says is of the resources that it had.
+	// What the status says is of the resources that it had, but for those that it has by a claim.
 	asked := desired.DeepCopy()
-	asked.Status = corev1.PodStatus{}
+	asked.Status = corev1.PodStatus{ExtendedResourceClaimStatus: asked.Status.ExtendedResourceClaimStatus}
 	if p := infeasible(asked, node); p != nil {
 		return keep(desired, have), p
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/topology"
 )
 
@@ -24,7 +25,7 @@ func (p Provider) Hints(pod *corev1.Pod, c *corev1.Container) map[corev1.Resourc
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := map[corev1.ResourceName][]topology.Hint{}
-	for res, need := range p.state.wanted(c) {
+	for res, need := range p.state.wanted(pod, c) {
 		var own []string
 		if a := p.state.pods[pod.UID][c.Name][res]; a != nil {
 			own = a.Devices
@@ -39,10 +40,10 @@ func (p Provider) PodHints(pod *corev1.Pod) map[corev1.ResourceName][]topology.H
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := &corev1.Container{Resources: corev1.ResourceRequirements{
-		Limits: resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true}),
+		Limits: resourcehelper.PodLimits(podspec.Unclaimed(pod), resourcehelper.PodResourcesOptions{ExcludeOverhead: true}),
 	}}
 	out := map[corev1.ResourceName][]topology.Hint{}
-	for res, need := range p.state.wanted(all) {
+	for res, need := range p.state.wanted(pod, all) {
 		var own []string
 		for _, containers := range p.state.pods[pod.UID] {
 			if a := containers[res]; a != nil {
@@ -59,7 +60,7 @@ func (p Provider) PodHints(pod *corev1.Pod) map[corev1.ResourceName][]topology.H
 func (p Provider) Allocate(pod *corev1.Pod, c *corev1.Container, near topology.Hint) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wanted := p.state.wanted(c)
+	wanted := p.state.wanted(pod, c)
 	for _, res := range slices.Sorted(maps.Keys(wanted)) {
 		if p.state.pods[pod.UID][c.Name][res] != nil {
 			continue // Life finds out whether these are as many

@@ -98,9 +98,8 @@ func (m *Manager) grantAll(ctx context.Context, pod *corev1.Pod) (granted bool, 
 		for i := range list {
 			c := &list[i]
 			m.mu.Lock()
-			wanted := m.state.wanted(c)
+			wanted := m.state.wanted(pod, c)
 			m.mu.Unlock()
-			maps.DeleteFunc(wanted, func(res string, _ int) bool { return claimed(pod, c.Name, res) })
 			for _, res := range slices.Sorted(maps.Keys(wanted)) {
 				fresh, err := m.grant(ctx, pod, c.Name, res, wanted[res])
 				switch {
@@ -114,14 +113,6 @@ func (m *Manager) grantAll(ctx context.Context, pod *corev1.Pod) (granted bool, 
 		}
 	}
 	return granted, nil
-}
-
-// claimed says whether a container has a resource by a claim, not from a plugin (KEP-5004).
-func claimed(pod *corev1.Pod, name, res string) bool {
-	s := pod.Status.ExtendedResourceClaimStatus
-	return s != nil && slices.ContainsFunc(s.RequestMappings, func(r corev1.ContainerExtendedResourceRequest) bool {
-		return r.ContainerName == name && r.ResourceName == res
-	})
 }
 
 // grant has a plugin allocate devices to a container, unless it has. They are the container's from before the plugin is asked,

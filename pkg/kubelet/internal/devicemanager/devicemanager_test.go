@@ -28,6 +28,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
+	"minik8s.io/minik8s/pkg/kubelet/internal/topology"
 )
 
 const patient = 20 * time.Second
@@ -475,6 +476,15 @@ func TestManager_Claimed(t *testing.T) {
 	p := pod("u", asks("c", "1"), asks("d", "1"))
 	p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{
 		RequestMappings: []corev1.ContainerExtendedResourceRequest{{ContainerName: "c", ResourceName: res, RequestName: "r"}},
+	}
+	provider := Provider{n.Manager}
+	for i := range p.Spec.Containers { // there is one device, which d gets
+		if err := provider.Allocate(p, &p.Spec.Containers[i], topology.Hint{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if hints := provider.Hints(p, &p.Spec.Containers[0]); len(hints) > 0 {
+		t.Errorf("what is claimed has hints: %v", hints)
 	}
 	if err := n.allocate(t.Context(), p); err != nil {
 		t.Fatal(err)

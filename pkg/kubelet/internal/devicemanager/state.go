@@ -88,10 +88,10 @@ func (d *devices) count(now time.Time) (all, healthy int64) {
 }
 
 // wanted is how much of a resource a container asks for that this node has from plugins.
-func (s *state) wanted(c *corev1.Container) map[string]int {
+func (s *state) wanted(pod *corev1.Pod, c *corev1.Container) map[string]int {
 	var out map[string]int
 	for name, q := range c.Resources.Limits {
-		if s.resources[string(name)] == nil || q.Sign() <= 0 {
+		if s.resources[string(name)] == nil || q.Sign() <= 0 || podspec.Claimed(pod, c.Name, name) {
 			continue
 		}
 		if out == nil {

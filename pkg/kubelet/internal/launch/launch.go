@@ -24,6 +24,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
 	"minik8s.io/minik8s/pkg/kubelet/internal/hostsfile"
+	"minik8s.io/minik8s/pkg/kubelet/internal/kubeletdir"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/resolvconf"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
@@ -239,12 +240,25 @@ func (b *Builder) Container(ctx context.Context, r Request) (container.Container
 		return cfg, err
 	}
 	o.CDIDevices = append(claimed, slices.DeleteFunc(slices.Clone(o.CDIDevices), func(name string) bool { return slices.Contains(claimed, name) })...)
-	equip(&cfg, o)
-	return cfg, nil
+	return cfg, makeSources(equip(&cfg, o), b.cfg.RootDir)
 }
 
-// equip adds what a container needs for its devices, where the pod does not say otherwise.
-func equip(cfg *container.ContainerConfig, o devicemanager.Options) {
+// makeSources creates directories that plugins have mounted and that are not there, as upstream's container engines do.
+func makeSources(mounts []container.Mount, rootDir string) error {
+	for _, m := range mounts {
+		source := kubeletdir.Place(rootDir, m.HostPath)
+		if _, err := os.Stat(source); !errors.Is(err, fs.ErrNotExist) {
+			continue // what else is wrong the engine says
+		}
+		if err := os.MkdirAll(source, 0o755); err != nil {
+			return fmt.Errorf("creating what a device plugin has mounted: %w", err)
+		}
+	}
+	return nil
+}
+
+// equip adds what a container needs for its devices, where the pod does not say otherwise, and returns the mounts among it.
+func equip(cfg *container.ContainerConfig, o devicemanager.Options) (mounts []container.Mount) {
 	for _, name := range slices.Sorted(maps.Keys(o.Env)) {
 		if !slices.ContainsFunc(cfg.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
 			cfg.Env = append(cfg.Env, name+"="+o.Env[name])
@@ -256,11 +270,13 @@ func equip(cfg *container.ContainerConfig, o devicemanager.Options) {
 	}
 	for _, m := range o.Mounts {
 		if !taken[filepath.Clean(m.ContainerPath)] {
-			cfg.Mounts = append(cfg.Mounts, m)
+			mounts = append(mounts, m)
 		}
 	}
+	cfg.Mounts = append(cfg.Mounts, mounts...)
 	cfg.Devices = append(cfg.Devices, o.Devices...)
 	cfg.CDIDevices, cfg.Annotations = o.CDIDevices, o.Annotations
+	return mounts
 }
 
 // files adds /etc/hosts, /etc/resolv.conf and the termination log.

@@ -139,7 +139,7 @@ func TestFiles_Resolver(t *testing.T) {
 func TestEquip(t *testing.T) {
 	t.Parallel()
 	cfg := container.ContainerConfig{Env: []string{"A=pod", "AB=pod"}, Mounts: []container.Mount{{HostPath: "/pod", ContainerPath: "/a/"}}, Devices: []container.Device{{HostPath: "/dev/pod"}}}
-	equip(&cfg, devicemanager.Options{
+	mounts := equip(&cfg, devicemanager.Options{
 		Env: map[string]string{"A": "device", "B": "device"}, Devices: []container.Device{{HostPath: "/dev/d"}},
 		Mounts:     []container.Mount{{HostPath: "/device", ContainerPath: "/a"}, {HostPath: "/device", ContainerPath: "/b", ReadOnly: true}},
 		CDIDevices: []string{"v/c=d"}, Annotations: map[string]string{"k": "v"},
@@ -151,5 +151,33 @@ func TestEquip(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, cfg); diff != "" {
 		t.Error(diff)
+	}
+	if diff := cmp.Diff(want.Mounts[1:], mounts); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A plugin's mounts have sources on the node: what is there stays as it is, what is not becomes a directory.
+func TestMakeSources(t *testing.T) {
+	t.Parallel()
+	root, other := t.TempDir(), t.TempDir()
+	file := filepath.Join(other, "file")
+	if err := os.WriteFile(file, []byte("device"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	missing := filepath.Join(other, "a", "b")
+	if err := makeSources([]container.Mount{{HostPath: file}, {HostPath: missing}, {HostPath: "/var/lib/kubelet/plugins/p"}}, root); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "device" {
+		t.Errorf("the file is %q, %v", text, err)
+	}
+	for _, dir := range []string{missing, filepath.Join(root, "plugins", "p")} {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			t.Errorf("%s: %v, %v", dir, info, err)
+		}
+	}
+	if err := makeSources([]container.Mount{{HostPath: filepath.Join(file, "below")}}, root); err != nil {
+		t.Errorf("what cannot be looked at is the engine's to refuse: %v", err)
 	}
 }

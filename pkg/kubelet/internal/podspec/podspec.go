@@ -10,9 +10,12 @@ import (
 	"fmt"
 	"hash/fnv"
 	"iter"
+	"maps"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 
@@ -167,4 +170,26 @@ func Limited(pod *corev1.Pod, name corev1.ResourceName) bool {
 		}
 	}
 	return true
+}
+
+// Claimed says whether a container has a resource by a claim for devices, not from a device plugin (KEP-5004).
+func Claimed(pod *corev1.Pod, name string, res corev1.ResourceName) bool {
+	s := pod.Status.ExtendedResourceClaimStatus
+	return s != nil && slices.ContainsFunc(s.RequestMappings, func(r corev1.ContainerExtendedResourceRequest) bool {
+		return r.ContainerName == name && r.ResourceName == string(res)
+	})
+}
+
+// Unclaimed is the pod without what Claimed tells of, which is a copy if there is any.
+func Unclaimed(pod *corev1.Pod) *corev1.Pod {
+	if pod.Status.ExtendedResourceClaimStatus == nil {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	for c := range Containers(pod) {
+		for _, list := range []corev1.ResourceList{c.Resources.Requests, c.Resources.Limits} {
+			maps.DeleteFunc(list, func(res corev1.ResourceName, _ apiresource.Quantity) bool { return Claimed(pod, c.Name, res) })
+		}
+	}
+	return pod
 }

@@ -258,7 +258,9 @@ func (p *pool) adjust(ctx context.Context, owner *v1alpha1.Function, name v1alph
 	for ; n < want; n++ {
 		pod := revision.PoolPod(owner, name, r, fmt.Sprintf("function-%s-%s", name, strings.ToLower(rand.Text()[:8])), rand.Text())
 		if err := p.client.Create(ctx, pod); err != nil {
-			failed = append(failed, fmt.Errorf("making a pod of the pool: %w", err))
+			if transient(err) != nil {
+				failed = append(failed, fmt.Errorf("making a pod of the pool: %w", err))
+			}
 			break
 		}
 		p.mu.Lock()

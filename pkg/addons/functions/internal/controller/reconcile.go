@@ -76,12 +76,12 @@ func (p *pass) run(ctx context.Context) (ctrl.Result, error) {
 	collected := p.collect(ctx)
 	told := p.tell(ctx)
 	result := ctrl.Result{RequeueAfter: p.next()}
-	return result, errors.Join(transient(known), transient(served), podErr, collected, told)
+	return result, errors.Join(transient(known), transient(served), transient(podErr), collected, told)
 }
 
-// transient is an error that is worth a try soon, rather than the user's to mend.
+// transient is an error that is worth a try soon, rather than the user's to mend. What a namespace that ends refuses ends with it.
 func transient(err error) error {
-	if errors.As(err, new(*userError)) {
+	if errors.As(err, new(*userError)) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
 	return err

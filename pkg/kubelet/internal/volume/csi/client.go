@@ -79,7 +79,7 @@ func isFinal(err error) bool {
 		return false
 	}
 	switch s.Code() {
-	case codes.OK, codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.Unknown:
+	case codes.OK, codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted:
 		return false
 	}
 	return true
