@@ -55,7 +55,7 @@ func TestDeviceClaimUsage(t *testing.T) {
 	want := map[string]string{
 		"count/resourceclaims.resource.k8s.io": "1", "gpu.deviceclass.resource.k8s.io/devices": "5",
 		"nic.deviceclass.resource.k8s.io/devices": "32", "tpu.deviceclass.resource.k8s.io/devices": "1",
-		"requests.example.com/gpu":                         "5",
+		"requests.example.com/gpu":                        "5",
 		"requests.deviceclass.resource.kubernetes.io/gpu": "5", "requests.deviceclass.resource.kubernetes.io/nic": "32", "requests.deviceclass.resource.kubernetes.io/tpu": "1",
 	}
 	if diff := cmp.Diff(want, printed(used)); diff != "" {
