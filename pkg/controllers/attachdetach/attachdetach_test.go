@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
@@ -269,4 +270,23 @@ func TestReconcile_LooksAtItsOwn(t *testing.T) {
 		New:     func(c client.Client) reconcile.Reconciler { return newReconciler(c) },
 		Want:    func(context.Context, client.Client) error { return nil },
 	}, elsewhere...)
+}
+
+// A driver that begins or ceases to need attachments concerns every node that may have pods with its volumes.
+func TestWakesByDriver(t *testing.T) {
+	required := func(yes *bool) *storagev1.CSIDriver {
+		return &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{AttachRequired: yes}}
+	}
+	for _, tc := range []struct {
+		before, after *bool
+		want          bool
+	}{{nil, new(true), false}, {new(false), new(false), false}, {nil, new(false), true}, {new(false), new(true), true}} {
+		if got := attachesOtherwise(event.UpdateEvent{ObjectOld: required(tc.before), ObjectNew: required(tc.after)}); got != tc.want {
+			t.Errorf("%v to %v: got %v", tc.before, tc.after, got)
+		}
+	}
+	c := controllertest.NewClientBuilder().WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}}).Build()
+	if got := (waker{c}).nodes(t.Context(), required(nil)); len(got) != 2 || got[0].Name != "a" || got[1].Name != "b" {
+		t.Errorf("nodes %v", got)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/internal/pods"
+	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -36,6 +38,8 @@ func Setup(env setup.Env) error {
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(w.nodesOfClaim),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: claimBound})).
+		Watches(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(w.nodes),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: attachesOtherwise})).
 		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(w.nodesOfAttachment)).
 		WithOptions(options).
 		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Events: env.Events, Clock: env.Clock}))
@@ -60,6 +64,11 @@ func claimBound(e event.UpdateEvent) bool {
 	return before.Status.Phase != after.Status.Phase
 }
 
+func attachesOtherwise(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*storagev1.CSIDriver), e.ObjectNew.(*storagev1.CSIDriver)
+	return ptr.Deref(before.Spec.AttachRequired, true) != ptr.Deref(after.Spec.AttachRequired, true)
+}
+
 func nodeOfPod(_ context.Context, obj client.Object) []reconcile.Request {
 	pod := obj.(*corev1.Pod)
 	if pod.Spec.NodeName == "" || len(pods.Claims(pod)) == 0 {
@@ -75,6 +84,11 @@ func request(node string) reconcile.Request {
 // waker looks up in the cache what an event concerns.
 type waker struct {
 	client client.Client
+}
+
+// nodes are all of them: which has pods with volumes of a driver is not known before it has been looked at.
+func (w waker) nodes(ctx context.Context, _ client.Object) []reconcile.Request {
+	return ownwrites.EnqueueFor(ctx, w.client, &corev1.NodeList{}, func(*corev1.Node) bool { return true })
 }
 
 func (w waker) nodesOfClaim(ctx context.Context, obj client.Object) []reconcile.Request {

@@ -29,10 +29,13 @@ func (c *CSI) attached(whole context.Context, m plugin.Mount, v *volume) (map[st
 	ctx, cancel := context.WithTimeout(whole, attachPatience)
 	defer cancel()
 	unique := uniqueName(v.driver, v.handle)
-	err := c.await(ctx, glance, func() (bool, error) { return c.reported(unique), nil })
+	err := c.await(ctx, glance, func() (bool, error) { return c.reported(unique) || !c.attachesStill(v.driver), nil })
 	var found map[string]string
 	if err == nil {
 		err = c.await(ctx, poll, func() (done bool, err error) {
+			if !c.attachesStill(v.driver) {
+				return true, nil
+			}
 			found, done, err = c.attachment(ctx, v)
 			return done, err
 		})

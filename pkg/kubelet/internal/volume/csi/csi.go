@@ -108,8 +108,18 @@ func (c *CSI) Start(ctx context.Context) {
 	parts.Wait()
 }
 
-// InUse are the volumes that must not be detached from this node, by the names that they have in its status.
-func (c *CSI) InUse() []corev1.UniqueVolumeName { return c.records.inUse() }
+// InUse are the volumes that must not be detached from this node, by the names that they have in its status. Those of a driver that has
+// become one without attachments may be: what is left of them can go while pods use them.
+func (c *CSI) InUse() []corev1.UniqueVolumeName {
+	return c.records.inUse(c.attachesStill)
+}
+
+// attachesStill says whether the volumes of a driver are to be attached as far as is known now.
+func (c *CSI) attachesStill(driver string) bool {
+	o, _, _ := c.infos.GetStore().GetByKey(driver) // the error is of keys that are none
+	d, _ := o.(*storagev1.CSIDriver)
+	return attachRequired(d)
+}
 
 // Told says which volumes in use the API server knows of. The others are not mounted: they could be detached at any time.
 func (c *CSI) Told(names []corev1.UniqueVolumeName) {

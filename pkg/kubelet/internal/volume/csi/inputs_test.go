@@ -299,6 +299,17 @@ func TestInUse(t *testing.T) {
 	if got := last[*csipb.NodePublishVolumeRequest](f, "NodePublishVolume").GetPublishContext()["device"]; got != "x" {
 		t.Errorf("published with %q", got)
 	}
+	// The driver becomes one that attaches nothing: what it has attached can go.
+	f.check(f.client.Tracker().Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}))
+	for deadline := time.Now().Add(10 * time.Second); len(f.InUse()) > 0; <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("in use are still %v", f.InUse())
+		}
+	}
+	f.check(f.client.Tracker().Delete(storagev1.SchemeGroupVersion.WithResource("volumeattachments"), "", attachment.Name))
+	if _, err := f.setUp("a"); err != nil {
+		t.Errorf("without its attachment: %v", err)
+	}
 	f.check(f.TearDown(t.Context(), "a"))
 	if got := f.InUse(); got == nil || len(got) > 0 || f.reported(unique) || seen[len(seen)-1] != "Stage Publish Unpublish Unstage" {
 		t.Errorf("in use are %v, told at %q", got, seen)

@@ -225,10 +225,11 @@ func (r *records) filter(keep func(record) bool) []record {
 	return out
 }
 
-// inUse are the names of the volumes that somebody attaches and that pods of this node have, or may have, mounted; sorted and not nil.
-func (r *records) inUse() []corev1.UniqueVolumeName {
+// inUse are the names of the volumes that somebody attaches, of drivers that attach still, and that pods of this node have, or may have,
+// mounted; sorted and not nil.
+func (r *records) inUse(attaches func(driver string) bool) []corev1.UniqueVolumeName {
 	out := []corev1.UniqueVolumeName{}
-	for _, o := range r.filter(func(o record) bool { return o.Attachment != "" }) {
+	for _, o := range r.filter(func(o record) bool { return o.Attachment != "" && attaches(o.Driver) }) {
 		out = append(out, uniqueName(o.Driver, o.Handle))
 	}
 	slices.Sort(out)

@@ -47,7 +47,7 @@ func (c *CSI) setUp(ctx context.Context, m plugin.Mount, v volume) (string, erro
 		return "", s.failed("MountVolume.SetUp", err)
 	}
 	held := c.holds(s.record)
-	if s.record.Attachment != "" {
+	if s.record.Attachment != "" && v.attaches(s.info) {
 		if s.context, err = s.publishContext(ctx, held); err != nil {
 			return "", s.failed("MountVolume.WaitForAttach", err)
 		}

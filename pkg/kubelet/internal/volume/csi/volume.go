@@ -118,7 +118,11 @@ func (v *volume) givesGroup(info *storagev1.CSIDriver) bool {
 
 // attaches says whether the driver's controller has to attach the volume to the node before.
 func (v *volume) attaches(info *storagev1.CSIDriver) bool {
-	return v.lifecycle == storagev1.VolumeLifecyclePersistent && (info == nil || ptr.Deref(info.Spec.AttachRequired, true))
+	return v.lifecycle == storagev1.VolumeLifecyclePersistent && attachRequired(info)
+}
+
+func attachRequired(info *storagev1.CSIDriver) bool {
+	return info == nil || ptr.Deref(info.Spec.AttachRequired, true)
 }
 
 // attachmentName is the name of the VolumeAttachment of a volume to a node. The controller and the external attacher compute it too.
