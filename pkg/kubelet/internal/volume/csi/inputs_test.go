@@ -269,6 +269,26 @@ func TestAttached(t *testing.T) {
 		if a := <-waiting; a.err != nil || a.context["device"] != "x" {
 			t.Errorf("got %v", a)
 		}
+		// The driver becomes one that attaches nothing, while a pod waits for either.
+		if err := client.Tracker().Delete(storagev1.SchemeGroupVersion.WithResource("volumeattachments"), "", attachment.Name); err != nil {
+			t.Fatal(err)
+		}
+		driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}
+		for _, told := range [][]corev1.UniqueVolumeName{{unique}, nil} {
+			c.Told(told)
+			waiting = ask()
+			stillWaits("there is no attachment any more")
+			if err := c.infos.GetStore().Add(driver); err != nil {
+				t.Fatal(err)
+			}
+			if a := <-waiting; a.err != nil || a.context != nil {
+				t.Errorf("without need of an attachment: %v", a)
+			}
+			if err := c.infos.GetStore().Delete(driver); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Told([]corev1.UniqueVolumeName{unique})
 		client.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("refused") })
 		if a := <-ask(); !errors.Is(a.err, plugin.ErrUnavailable) {
 			t.Errorf("the API server is away: %v", a.err)
