@@ -17,7 +17,8 @@ import (
 
 const hostsFile = "/etc/hosts"
 
-// TestDns runs docs/dns.md and the course's script, and then what a page does not tell: changes under load, a machine's own names, and that nothing stays.
+// TestDns runs docs/dns.md and the course's script, and then what a page does not tell: changes under load, a machine's own names, and
+// that nothing stays.
 func TestDns(t *testing.T) {
 	c := newCluster(t, "dns")
 	before, err := os.ReadFile(hostsFile)

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestSlurm runs docs/slurm.md and the course's script with the Slurm cluster of examples/slurm, and then a job that is cancelled while it runs, and one that fails
-// while minik8s is killed.
+// TestSlurm runs the course's script and docs/slurm.md with the Slurm cluster of examples/slurm, and then a job that is cancelled while it
+// runs, and one that fails while minik8s is killed.
 func TestSlurm(t *testing.T) {
 	k := up(t, newCluster(t, "slurm"))
 	k.runCourse(t, "08-gpu", 3, "pods that add and multiply")

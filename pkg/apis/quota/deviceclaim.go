@@ -12,6 +12,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 )
 
 // Devices looks up what tells how much of extended resources a claim for devices takes (KEP-5004). What is not there is nil, and no
@@ -58,20 +59,22 @@ func deviceClaimUsage(c *resourcev1.ResourceClaim, devices Devices, now time.Tim
 	if err != nil {
 		return nil, err
 	}
+	extended := map[corev1.ResourceName]int64{}
 	for class, n := range classes {
 		used[corev1.ResourceName(class+corev1.ResourceClaimsPerClass)] = count(n)
-		names := []corev1.ResourceName{corev1.ResourceName(corev1.ResourceImplicitExtendedClaimsPerClass + class)}
-		switch d, err := devices.Class(class); {
-		case err != nil:
+		extended[corev1.ResourceName(corev1.ResourceImplicitExtendedClaimsPerClass+class)] += n
+		d, err := devices.Class(class)
+		if err != nil {
 			return nil, err
-		case d != nil && d.Spec.ExtendedResourceName != nil && *d.Spec.ExtendedResourceName != "":
-			names = append(names, corev1.ResourceName(requestsPrefix+*d.Spec.ExtendedResourceName))
 		}
-		for _, name := range names {
-			rest, counted := count(n), ofPod[name]
-			if rest.Sub(counted); rest.Sign() > 0 {
-				Add(used, corev1.ResourceList{name: rest})
-			}
+		if d != nil && ptr.Deref(d.Spec.ExtendedResourceName, "") != "" {
+			extended[corev1.ResourceName(requestsPrefix+*d.Spec.ExtendedResourceName)] += n
+		}
+	}
+	for name, n := range extended {
+		rest := count(n)
+		if rest.Sub(ofPod[name]); rest.Sign() > 0 {
+			used[name] = rest
 		}
 	}
 	return used, nil

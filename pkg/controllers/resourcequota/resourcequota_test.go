@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +39,7 @@ type objects struct{ client.Client }
 func (o objects) Devices() quota.Devices { return devices{o.Client} }
 
 func (o objects) List(ctx context.Context, kind quota.Kind, namespace string) ([]runtime.Object, error) {
-	lists := map[string]client.ObjectList{"pods": &corev1.PodList{}, "services": &corev1.ServiceList{}, "secrets": &corev1.SecretList{}}
+	lists := map[string]client.ObjectList{"pods": &corev1.PodList{}, "services": &corev1.ServiceList{}, "secrets": &corev1.SecretList{}, "resourceclaims": &resourcev1.ResourceClaimList{}}
 	list, ok := lists[kind.Resource.Resource]
 	if kind.Resource.Resource == "broken" {
 		return nil, errors.New("broken")
@@ -80,6 +81,27 @@ func pod(namespace, name, cpu string) *corev1.Pod {
 	}}}
 }
 
+// devicesOf are a class behind an extended resource, a pod that requests one, and claims for three devices each, of which the first
+// says that it was made for the pod.
+func devicesOf() []client.Object {
+	user := pod("ns", "a", "1")
+	user.UID = "1"
+	user.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+	objects := []client.Object{user, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: new("example.com/gpu")}}}
+	for _, name := range []string{"b", "c"} {
+		objects = append(objects, &resourcev1.ResourceClaim{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ns", Name: name, Annotations: map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: user.Name, UID: user.UID, Controller: new(true)}},
+			},
+			Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{Exactly: &resourcev1.ExactDeviceRequest{
+				DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 3,
+			}}}}},
+		})
+	}
+	return objects
+}
+
 func TestReconciler(t *testing.T) {
 	hard := map[string]string{"pods": "5", "requests.cpu": "2", "secrets": "3"}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}}
@@ -111,6 +133,10 @@ func TestReconciler(t *testing.T) {
 				pod("ns", "a", "1"), pod("ns", "b", "0"),
 			},
 			used: map[string]string{"pods": "1"},
+		},
+		{
+			name: "devices", objects: append(devicesOf(), resourceQuota(map[string]string{"requests.example.com/gpu": "9", "gpu.deviceclass.resource.k8s.io/devices": "9"})),
+			used: map[string]string{"requests.example.com/gpu": "6", "gpu.deviceclass.resource.k8s.io/devices": "6"}, // 1 by the pod, 2 and 3 by the claims
 		},
 		{
 			name:    "kinds that are not served",

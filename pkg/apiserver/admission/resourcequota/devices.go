@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	resourcelisters "k8s.io/client-go/listers/resource/v1"
 
 	"minik8s.io/minik8s/pkg/apis/quota"
 )
@@ -20,33 +19,29 @@ import (
 // look is how long a question to this API server may take.
 const look = 5 * time.Second
 
-// devices looks up classes among those that are kept for it. Pods and claims are asked for, which is needed only for claims for the
-// extended resources of a pod.
-type devices struct {
-	classes resourcelisters.DeviceClassLister
-	client  kubernetes.Interface
-}
+// devices asks this API server. That is needed only where a claim meets a quota of devices, so nothing is kept for it.
+type devices struct{ client kubernetes.Interface }
 
 var _ quota.Devices = (*devices)(nil)
 
 // Class implements quota.Devices.
 func (d *devices) Class(name string) (*resourcev1.DeviceClass, error) {
-	class, err := d.classes.Get(name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return class, err
+	return found(d.client.ResourceV1().DeviceClasses().Get, name)
 }
 
 // Pod implements quota.Devices.
 func (d *devices) Pod(namespace, name string) (*corev1.Pod, error) {
+	return found(d.client.CoreV1().Pods(namespace).Get, name)
+}
+
+func found[T any](get func(context.Context, string, metav1.GetOptions) (*T, error), name string) (*T, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), look)
 	defer cancel()
-	pod, err := d.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	obj, err := get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	return pod, err
+	return obj, err
 }
 
 // Claims implements quota.Devices.

@@ -22,7 +22,6 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/validation"
 	apiquota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 
 	"minik8s.io/minik8s/pkg/apis/quota"
@@ -62,12 +61,6 @@ func New(config io.Reader) (admission.Interface, error) {
 		return nil, fmt.Errorf("creating the admission plugin %s: %w", Name, err)
 	}
 	return &Plugin{QuotaAdmission: inner}, nil
-}
-
-// SetExternalKubeInformerFactory implements initializer.WantsExternalKubeInformerFactory.
-func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
-	p.QuotaAdmission.SetExternalKubeInformerFactory(f)
-	p.devices.classes = f.Resource().V1().DeviceClasses().Lister()
 }
 
 // SetExternalKubeClientSet implements initializer.WantsExternalKubeClientSet.

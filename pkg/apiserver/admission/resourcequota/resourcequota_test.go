@@ -5,11 +5,13 @@ package resourcequota
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
@@ -197,5 +200,46 @@ func TestLimitedResources(t *testing.T) {
 		if _, err := New(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "configuration of ResourceQuota") {
 			t.Errorf("%s: error = %v", name, err)
 		}
+	}
+}
+
+// A claim takes of an extended resource what its pod does not count, and a claim whose class cannot be looked up is not let through.
+func TestPlugin_Devices(t *testing.T) {
+	hard := map[string]string{"requests.example.com/gpu": "2"}
+	plugin, client := start(t, &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "quota", ResourceVersion: "1"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: amounts(hard)},
+		Status:     corev1.ResourceQuotaStatus{Hard: amounts(hard), Used: amounts(map[string]string{"requests.example.com/gpu": "0"})},
+	})
+	user := pod("1")
+	user.UID = "1"
+	user.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To("example.com/gpu")}}
+	for _, obj := range []runtime.Object{user, class} {
+		if err := client.Tracker().Add(obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create := func(of metav1.ObjectMeta) error {
+		of.Namespace, of.Name = "ns", "c"
+		c := &resourcev1.ResourceClaim{ObjectMeta: of}
+		c.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Exactly: &resourcev1.ExactDeviceRequest{
+			DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 3,
+		}}}
+		return admissiontest.Run(plugin, admissiontest.Request{Group: "resource.k8s.io", Resource: "resourceclaims", Name: "c", Object: c}.Attributes())
+	}
+	if err := create(metav1.ObjectMeta{}); err == nil || !strings.Contains(err.Error(), "requested: requests.example.com/gpu=3, used: requests.example.com/gpu=0") {
+		t.Errorf("a claim of its own: %v", err)
+	}
+	ofPod := metav1.ObjectMeta{
+		Annotations:     map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: user.Name, UID: user.UID, Controller: ptr.To(true)}},
+	}
+	if err := create(ofPod); err != nil {
+		t.Errorf("the claim of a pod that counts one: %v", err)
+	}
+	client.PrependReactor("get", "deviceclasses", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("refused") })
+	if err := create(ofPod); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("its class cannot be looked up: %v", err)
 	}
 }
