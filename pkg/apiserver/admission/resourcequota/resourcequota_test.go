@@ -214,7 +214,7 @@ func TestPlugin_Devices(t *testing.T) {
 	user := pod("1")
 	user.UID = "1"
 	user.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
-	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To("example.com/gpu")}}
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: new("example.com/gpu")}}
 	for _, obj := range []runtime.Object{user, class} {
 		if err := client.Tracker().Add(obj); err != nil {
 			t.Fatal(err)
@@ -233,7 +233,7 @@ func TestPlugin_Devices(t *testing.T) {
 	}
 	ofPod := metav1.ObjectMeta{
 		Annotations:     map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: user.Name, UID: user.UID, Controller: ptr.To(true)}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: user.Name, UID: user.UID, Controller: new(true)}},
 	}
 	if err := create(ofPod); err != nil {
 		t.Errorf("the claim of a pod that counts one: %v", err)
