@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,6 +52,7 @@ func TestFunctions(t *testing.T) {
 		{"broken handler", f.broken},
 		{"faults", f.faults},
 		{"asynchronous", f.asynchronous},
+		{"triggers", f.triggers},
 		{"killed", f.killed},
 		{"delete", f.remove},
 		{"page", func(t *testing.T) { t.Helper(); f.runPage(t, filepath.Join(suite.root, "docs", "functions.md")) }},
@@ -188,6 +190,8 @@ func (f *functions) invalid(t *testing.T) {
 		"runtime is needed":                          "source: {inline: x}\n",
 		"must not be above maxScale":                 "runtime: python\nminScale: 3\nmaxScale: 2\nsource: {inline: x}\n",
 		"add up to 100":                              "runtime: python\ntraffic: [{revision: latest, percent: 50}]\nsource: {inline: x}\n",
+		"exactly one of cron, objects and webhook":   "runtime: python\ntriggers: [{name: t}]\nsource: {inline: x}\n",
+		`changes[0]: Unsupported value: "Renamed"`:   "runtime: python\ntriggers: [{name: t, objects: {apiVersion: v1, kind: Pod, changes: [Renamed]}}]\nsource: {inline: x}\n",
 	} {
 		file := filepath.Join(t.TempDir(), "function.yaml")
 		text := "apiVersion: functions.minik8s.io/v1alpha1\nkind: Function\nmetadata: {name: invalid}\nspec:\n  " + strings.ReplaceAll(strings.TrimSpace(spec), "\n", "\n  ")
@@ -246,6 +250,10 @@ func fetchFor(ctx context.Context, limit time.Duration, url, body string) (strin
 	if err != nil {
 		return "", err
 	}
+	return answer(request)
+}
+
+func answer(request *http.Request) (string, error) {
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return "", err
@@ -376,6 +384,73 @@ func (f *functions) asynchronous(t *testing.T) {
 	})
 }
 
+// Objects and webhooks call a function, by the rights of an account and for those who know a secret.
+func (f *functions) triggers(t *testing.T) {
+	t.Helper()
+	f.kubectl(t, "apply", "-f", filepath.Join(suite.root, "examples/functions/triggers.yaml"))
+	f.reason(t, "curator", "Ready")
+	f.exhibit(t, "torso")
+	f.apply(t, "blind", `
+runtime: python
+triggers:
+- name: pods
+  objects: {apiVersion: v1, kind: Pod}
+source: {inline: "def main(params): pass"}
+`)
+	contains(t, f.reason(t, "blind", "TriggerInvalid"), `"system:serviceaccount:default:default" cannot`, `resource "pods"`)
+	f.kubectl(t, "create", "rolebinding", "blind", "--clusterrole=view", "--serviceaccount=default:default")
+	f.reason(t, "blind", "Ready")
+	f.kubectl(t, "delete", "rolebinding", "blind")
+	f.kubectl(t, "patch", "function", "blind", "--type=json", "-p", `[{"op":"replace","path":"/spec/triggers/0/objects/kind","value":"Pot"}]`)
+	contains(t, f.reason(t, "blind", "TriggerInvalid"), "there is no kind Pot of v1")
+	f.kubectl(t, "delete", "function", "blind")
+
+	hook := f.url(t, "curator") + "/.minik8s/webhooks/orders"
+	for _, test := range []struct{ token, answer string }{{"open sesame", `{"ordered": "bust"}`}, {"open barley", "status 401"}} {
+		text, err := f.post(t, hook, `{"name": "bust"}`, "X-Gitlab-Token", test.token)
+		if err != nil {
+			text = err.Error()
+		}
+		if text != test.answer {
+			t.Errorf("a webhook with the token %q answers %q, want %q", test.token, text, test.answer)
+		}
+	}
+	f.numbered(t, "bust")
+	f.kubectl(t, "delete", "secret", "curator")
+	eventually(t, 30*time.Second, "a webhook without its Secret refused", func(context.Context) error {
+		if _, err := f.post(t, hook, `{"name": "bust"}`, "X-Gitlab-Token", "open sesame"); err == nil || err.Error() != "status 503" {
+			return fmt.Errorf("the answer is %w", err)
+		}
+		return nil
+	})
+	contains(t, f.kubectl(t, "events", "--for", "function/curator"), "TriggerFailed", `there is no Secret "curator"`)
+}
+
+// exhibit makes an object whose change calls the curator.
+func (f *functions) exhibit(t *testing.T, name string) {
+	t.Helper()
+	f.kubectl(t, "create", "configmap", name)
+	f.kubectl(t, "label", "configmap", name, "kind=exhibit")
+	f.numbered(t, name)
+}
+
+func (f *functions) numbered(t *testing.T, name string) {
+	t.Helper()
+	f.kubectl(t, "wait", "--for=jsonpath={.metadata.annotations.number}", "configmap/"+name, "--timeout=60s")
+}
+
+func (f *functions) post(t *testing.T, url, body, header, value string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set(header, value)
+	return answer(request)
+}
+
 // The process of the cluster, with the controllers and all requests, is killed: pods stay, and answer when it is back.
 func (f *functions) killed(t *testing.T) {
 	t.Helper()
@@ -396,6 +471,22 @@ func (f *functions) killed(t *testing.T) {
 		t.Errorf("got pods %v, %v, want %s still", after, err, before.Items[0].Name)
 	}
 	contains(t, f.minik8s(t, "execute", "default/sum", `{"x": 1, "y": 2}`), `{"sum": 3}`)
+	f.kubectl(t, "create", "configmap", "relief")
+	f.kubectl(t, "label", "configmap", "relief", "kind=exhibit")
+	n := 0
+	eventually(t, 30*time.Second, "triggers going on", func(ctx context.Context) error {
+		n++ // what is changed before they do is not told
+		if _, err := f.run(ctx, "annotate", "configmap", "relief", "--overwrite", fmt.Sprintf("looked=%d", n)); err != nil {
+			return err
+		}
+		r, err := f.run(ctx, "get", "configmap", "relief", "-o", "jsonpath={.metadata.annotations.number}")
+		if err == nil && r.Stdout == "" {
+			err = errors.New("it has no number")
+		}
+		return err
+	})
+	f.kubectl(t, "delete", "configmap", "torso", "bust", "relief")
+	f.kubectl(t, "delete", "-f", filepath.Join(suite.root, "examples/functions/triggers.yaml"), "--ignore-not-found")
 }
 
 // kill ends the process of the cluster as nothing else would.

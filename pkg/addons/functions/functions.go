@@ -40,6 +40,10 @@ func rules() []rbacv1.PolicyRule {
 		{APIGroups: []string{group}, Resources: []string{"functions/finalizers"}, Verbs: []string{"update"}},
 		{APIGroups: []string{""}, Resources: []string{"pods", "services", "configmaps"}, Verbs: own},
 		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: own},
+		// Both are within what the right to make pods is worth: triggers watch as an account of the function's namespace, and webhooks ask
+		// for what is in a Secret of it.
+		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"impersonate"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
 	}
 }
 

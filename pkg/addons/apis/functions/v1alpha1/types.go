@@ -121,7 +121,7 @@ type FunctionSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=10
 	Traffic []Traffic `json:"traffic,omitempty"`
-	// triggers call the function at times.
+	// triggers call the function without somebody asking for it.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -183,16 +183,25 @@ type Traffic struct {
 // Latest is the revision of a share that goes to the newest one that works.
 const Latest = "latest"
 
-// Trigger calls the function.
+// Trigger calls the function: by one of its fields.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.cron) ? 1 : 0) + (has(self.objects) ? 1 : 0) + (has(self.webhook) ? 1 : 0) == 1",message="exactly one of cron, objects and webhook is needed"
 type Trigger struct {
 	// name tells triggers of a function apart.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// cron calls it at times.
-	// +required
-	Cron CronTrigger `json:"cron"`
+	// +optional
+	Cron *CronTrigger `json:"cron,omitempty"`
+	// objects calls it when objects of the API change.
+	// +optional
+	Objects *ObjectTrigger `json:"objects,omitempty"`
+	// webhook lets others call it who prove that they know a secret.
+	// +optional
+	Webhook *WebhookTrigger `json:"webhook,omitempty"`
 }
 
 // CronTrigger is the times of a trigger. Times that pass while no controller runs are not made up for.
@@ -211,6 +220,68 @@ type CronTrigger struct {
 	// +kubebuilder:default="{}"
 	// +kubebuilder:validation:MaxLength=65536
 	Payload string `json:"payload,omitempty"`
+}
+
+// ObjectTrigger is the objects of a trigger: those of a kind in the function's namespace, or of the cluster if the kind has no namespaces.
+// Each change is a call with a CloudEvent that has the object as its data. What changes while no controller runs is not made up for.
+type ObjectTrigger struct {
+	// apiVersion of the kind, such as v1 or apps/v1.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	APIVersion string `json:"apiVersion"`
+	// kind of the objects.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+	// selector is of the labels of the objects; without it all objects are meant. One whose labels cease to be those is as one deleted.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	// changes are those that call; without it all do.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=3
+	Changes []ObjectChange `json:"changes,omitempty"`
+	// serviceAccountName is whose right to list and watch the objects is used; without it spec.serviceAccountName, or default.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+}
+
+// ObjectChange is what has happened to an object.
+//
+// +kubebuilder:validation:Enum=Added;Modified;Deleted
+type ObjectChange string
+
+// The changes of objects.
+const (
+	ObjectAdded    ObjectChange = "Added"
+	ObjectModified ObjectChange = "Modified"
+	ObjectDeleted  ObjectChange = "Deleted"
+)
+
+// WebhookTrigger is how others prove that they may call: they POST to /.minik8s/webhooks/NAME, with a signature of GitHub's kind
+// (X-Hub-Signature-256), one of standardwebhooks.com, or the secret itself (Authorization: Bearer, X-Gitlab-Token).
+type WebhookTrigger struct {
+	// secret that they have to know.
+	// +required
+	Secret SecretKey `json:"secret"`
+}
+
+// SecretKey names a value in a Secret of the function's namespace.
+type SecretKey struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// key of the value.
+	// +optional
+	// +kubebuilder:default=secret
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Key string `json:"key,omitempty"`
 }
 
 // FunctionStatus is what has come of a function.
@@ -276,7 +347,7 @@ const (
 	ReasonConflict = "NameTaken"
 	// ReasonTraffic is that of traffic to a revision which is not there.
 	ReasonTraffic = "RevisionUnknown"
-	// ReasonTrigger is that of a trigger whose times cannot be read.
+	// ReasonTrigger is that of a trigger whose times cannot be read, or whose objects cannot be watched.
 	ReasonTrigger = "TriggerInvalid"
 )
 

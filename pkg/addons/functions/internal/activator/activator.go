@@ -29,6 +29,9 @@ type Config struct {
 	// Failed is called when nothing answers at a pod's address, or a request of it has timed out: it gets no more until routes have it
 	// with another epoch. It does not block.
 	Failed func(function types.NamespacedName, pod string)
+	// Webhook says whether a request to a webhook of a function is from somebody who may call it: ErrNoWebhook, ErrUnproved, or an error
+	// that is not the caller's. The context is the request's.
+	Webhook func(ctx context.Context, function types.NamespacedName, webhook string, header http.Header, body []byte) error
 }
 
 // Activator has a server per function. Requests are forwarded once: a second pod is tried only if the first took no connection.
@@ -103,6 +106,14 @@ func (a *Activator) function(name types.NamespacedName) *function {
 	return a.functions[name]
 }
 
+// Port is where a function is served; 0 if it is not.
+func (a *Activator) Port(name types.NamespacedName) int {
+	if f := a.function(name); f != nil {
+		return f.port
+	}
+	return 0
+}
+
 // Route says where the requests of a function that is served go.
 func (a *Activator) Route(name types.NamespacedName, routes Routes) {
 	if f := a.function(name); f != nil {
@@ -171,7 +182,7 @@ func (a *Activator) handler(name types.NamespacedName, b *balancer) http.Handler
 		ErrorHandler: answerError,
 		ErrorLog:     slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
-	return a.results.handler(name, limited(b, proxy))
+	return a.webhooks(name, a.results.handler(name, limited(b, proxy)))
 }
 
 // rewrite leaves the request as it came; which pod it goes to is decided when there is one.

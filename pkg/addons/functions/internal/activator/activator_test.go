@@ -37,6 +37,7 @@ func serve(t *testing.T) *fixture {
 		Address: netip.MustParseAddr("127.0.0.1"),
 		Wanted:  func(types.NamespacedName) { f.wanted <- struct{}{} },
 		Failed:  func(_ types.NamespacedName, pod string) { f.failed <- pod },
+		Webhook: hook,
 	})
 	t.Cleanup(f.Close)
 	port, err := f.Serve(fn, 0)

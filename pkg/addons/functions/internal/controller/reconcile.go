@@ -41,6 +41,7 @@ type pass struct {
 	latest    revision.Revision
 	problem   problem // what the condition says, unless all is well
 	aim       aim
+	kindRetry time.Duration // how soon a kind of a trigger is looked for again; 0 if there is none to be looked for
 }
 
 // problem is a reason and a message of the condition Ready.
@@ -72,7 +73,7 @@ func (p *pass) run(ctx context.Context) (ctrl.Result, error) {
 	known := p.makeLatest(ctx)
 	served := p.serve(ctx)
 	podErr := p.scale(ctx, known == nil)
-	p.fireCron()
+	p.pull()
 	collected := p.collect(ctx)
 	told := p.tell(ctx)
 	result := ctrl.Result{RequeueAfter: p.next()}
@@ -265,7 +266,7 @@ func (p *pass) refusal() string {
 
 // next is when the function is to be looked at again without anything having happened; 0 is never.
 func (p *pass) next() time.Duration {
-	next := p.nextCron()
+	next := p.nextTrigger()
 	if len(p.state.pods) > 0 || p.problem.reason == v1alpha1.ReasonConflict {
 		if next == 0 || next > tick {
 			next = tick

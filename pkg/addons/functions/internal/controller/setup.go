@@ -14,11 +14,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -55,10 +57,13 @@ type Reconciler struct {
 	config    Config
 	client    client.Client // reads what is managed from a cache
 	live      client.Reader // reads all else
+	rest      *rest.Config  // reaches the API server
+	mapper    meta.RESTMapper
 	activator *activator.Activator
 	recorder  events.EventRecorder
 	pool      *pool
 	settings  atomic.Pointer[runtime.Settings]
+	secrets   secrets
 	wake      chan event.TypedGenericEvent[types.NamespacedName]
 	lifetime  context.Context // ends with the controllers
 	end       context.CancelFunc
@@ -81,11 +86,12 @@ func Setup(mgr manager.Manager, config Config) error {
 	}
 	r := &Reconciler{
 		config: config, client: cached, live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder("functions"),
+		rest: mgr.GetConfig(), mapper: mgr.GetRESTMapper(), secrets: secrets{all: map[types.NamespacedName]*secret{}},
 		states: map[types.NamespacedName]*state{}, wake: make(chan event.TypedGenericEvent[types.NamespacedName]),
 	}
 	r.lifetime, r.end = context.WithCancel(context.Background())
 	r.pool = newPool(cached, r)
-	r.activator = activator.New(activator.Config{Address: config.Address, Wanted: r.wanted, Failed: r.failed})
+	r.activator = activator.New(activator.Config{Address: config.Address, Wanted: r.wanted, Failed: r.failed, Webhook: r.webhook})
 	defaults, _ := runtime.Read(nil)
 	r.settings.Store(&defaults)
 	if err := mgr.Add(manager.RunnableFunc(r.run)); err != nil {

@@ -27,6 +27,7 @@ type state struct {
 	scaling    map[string]scaler.State // by revision
 	pods       map[string]*podState
 	cron       map[string]*cronState
+	objects    map[string]*objectsState
 
 	poked bool // guarded by Reconciler.mu
 }
@@ -64,7 +65,7 @@ func (r *Reconciler) stateOf(name types.NamespacedName, fn *v1alpha1.Function) *
 	if s == nil {
 		s = &state{
 			ready: fn.Status.ReadyRevision, since: map[string]time.Time{}, broken: map[string]string{}, scaling: map[string]scaler.State{},
-			pods: map[string]*podState{}, cron: map[string]*cronState{},
+			pods: map[string]*podState{}, cron: map[string]*cronState{}, objects: map[string]*objectsState{},
 		}
 		r.states[name] = s
 	}
@@ -82,6 +83,9 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 			if p.preparing != nil {
 				p.preparing()
 			}
+		}
+		for _, o := range s.objects {
+			o.stop()
 		}
 	}
 	delete(r.states, name)

@@ -1,0 +1,81 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package activator
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+// WebhooksPath is where webhooks of a function are: POST WebhooksPath + NAME.
+const WebhooksPath = "/.minik8s/webhooks/"
+
+// WebhookHeader tells the function by which webhook a request has come; no other has it.
+const WebhookHeader = "X-Minik8s-Webhook"
+
+// MaxWebhookBytes is how large a request to a webhook may be: it is read before it is known who has sent it.
+const MaxWebhookBytes = 1 << 20
+
+// What a webhook refuses.
+var (
+	ErrNoWebhook = errors.New("the function has no such webhook")
+	ErrUnproved  = errors.New("the request does not prove that its sender knows the webhook's secret")
+)
+
+// webhooks hands requests to webhooks on to next, as requests to "/", if who sends them may do so.
+func (a *Activator) webhooks(name types.NamespacedName, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		delete(r.Header, WebhookHeader)
+		webhook, found := strings.CutPrefix(r.URL.Path, WebhooksPath)
+		if !found {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			refuseWebhook(w, http.StatusMethodNotAllowed, "a webhook takes POST")
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxWebhookBytes))
+		if err != nil {
+			answerError(w, r, err)
+			return
+		}
+		if err := a.config.Webhook(r.Context(), name, webhook, r.Header, body); err != nil {
+			answerWebhook(w, name, webhook, err)
+			return
+		}
+		r = r.Clone(r.Context())
+		r.Header.Set(WebhookHeader, webhook)
+		r.URL.Path, r.URL.RawPath, r.RequestURI = "/", "", "/"
+		r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+		next.ServeHTTP(w, r)
+	})
+}
+
+// answerWebhook says no more than that to somebody who is not known.
+func answerWebhook(w http.ResponseWriter, name types.NamespacedName, webhook string, err error) {
+	switch {
+	case errors.Is(err, ErrNoWebhook):
+		refuseWebhook(w, http.StatusNotFound, ErrNoWebhook.Error())
+	case errors.Is(err, ErrUnproved):
+		refuseWebhook(w, http.StatusUnauthorized, err.Error())
+	default:
+		klog.Background().Error(err, "Finding out who calls a webhook", "function", name, "webhook", webhook)
+		refuseWebhook(w, http.StatusServiceUnavailable, fmt.Sprintf("webhook %s cannot be used now: events of the function say why", webhook))
+	}
+}
+
+func refuseWebhook(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	writeError(w, message)
+}
