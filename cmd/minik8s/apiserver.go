@@ -63,7 +63,7 @@ func runAPIServer(ctx context.Context, f *flags.Flags, loops *controllerFlags, c
 	c.Handlers = loops.handlers()
 	server, err := apiserver.New(*c)
 	if err != nil {
-		return errors.NewAggregate([]error{err, c.Backend.Close()})
+		return errors.NewAggregate([]error{err, c.CloseBackends()})
 	}
 	klog.InfoS("Running kube-apiserver", "version", gitVersion(), "address", c.Listener.Addr().String())
 	go func() {
@@ -72,5 +72,5 @@ func runAPIServer(ctx context.Context, f *flags.Flags, loops *controllerFlags, c
 		}
 	}()
 	certificate, _ := c.SecureServing.Cert.CurrentCertKeyContent()
-	return errors.NewAggregate([]error{loops.serve(ctx, server, c, certificate), c.Backend.Close()})
+	return errors.NewAggregate([]error{loops.serve(ctx, server, c, certificate), c.CloseBackends()})
 }

@@ -31,6 +31,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/generic"
 	"minik8s.io/minik8s/pkg/apiserver/identity"
 	"minik8s.io/minik8s/pkg/apiserver/inprocess"
+	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/registry"
 	"minik8s.io/minik8s/pkg/registry/core/componentstatus"
 	"minik8s.io/minik8s/pkg/registry/core/service"
@@ -100,15 +101,22 @@ func components(c Config) map[string]registry.Check {
 	all := map[string]registry.Check{
 		"controller-manager": componentstatus.Listening(10257),
 		"scheduler":          componentstatus.Listening(10259),
-		"etcd-0": func(ctx context.Context) error {
-			if err := c.Backend.Healthy(ctx); err != nil {
-				return err
-			}
-			return c.Backend.Writable(ctx) // /readyz does not ask this: who is to delete something must be let in
-		},
+		"etcd-0":             storeCheck(c.Backend),
+	}
+	for i, o := range c.Storage.Overrides {
+		all[fmt.Sprintf("etcd-%d", i+1)] = storeCheck(o.Backend)
 	}
 	maps.Copy(all, c.Components)
 	return all
+}
+
+func storeCheck(b etcd.Backend) registry.Check {
+	return func(ctx context.Context) error {
+		if err := b.Healthy(ctx); err != nil {
+			return err
+		}
+		return b.Writable(ctx) // /readyz does not ask this: who is to delete something must be let in
+	}
 }
 
 // publishKeys serves what others verify ServiceAccount tokens by.

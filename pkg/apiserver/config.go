@@ -5,6 +5,7 @@ package apiserver
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -113,4 +114,13 @@ type Config struct {
 	Machinery func(*genericapiserver.Config) error
 	// Storage of objects; the zero value has upstream's defaults.
 	Storage etcdstore.Options
+}
+
+// CloseBackends ends the connections to where objects are kept, after the server.
+func (c *Config) CloseBackends() error {
+	errs := []error{c.Backend.Close()}
+	for _, o := range c.Storage.Overrides {
+		errs = append(errs, o.Backend.Close())
+	}
+	return errors.Join(errs...)
 }

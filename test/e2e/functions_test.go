@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,9 +50,12 @@ func TestFunctions(t *testing.T) {
 		{"folder", f.folder},
 		{"zero and back", f.zero},
 		{"roll out", f.rollOut},
+		{"traffic", f.traffic},
 		{"broken handler", f.broken},
 		{"faults", f.faults},
 		{"asynchronous", f.asynchronous},
+		{"image", f.image},
+		{"cron", f.cron},
 		{"triggers", f.triggers},
 		{"killed", f.killed},
 		{"delete", f.remove},
@@ -304,6 +308,92 @@ func (f *functions) rollOut(t *testing.T) {
 	stop.Store(true)
 	group.Wait()
 	t.Logf("answers: %d, %d, %d", answers[1].Load(), answers[2].Load(), answers[3].Load())
+}
+
+// Requests are split between two revisions of rolled, which answer 2 and 3.
+func (f *functions) traffic(t *testing.T) {
+	t.Helper()
+	before := f.kubectl(t, "get", "function", "rolled", "-o", "jsonpath={.status.revisions[1].name}")
+	f.kubectl(t, "patch", "function", "rolled", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"traffic":[{"revision":"latest","percent":70},{"revision":%q,"percent":30}]}}`, before))
+	contains(t, f.kubectl(t, "wait", "function/rolled", "--for=jsonpath={.status.revisions[1].percent}=30", "--timeout=30s"), "condition met")
+	url := f.url(t, "rolled")
+	answers := map[string]int{}
+	const requests = 100
+	eventually(t, 30*time.Second, "an answer of the revision before", func(ctx context.Context) error {
+		text, err := fetchFor(ctx, 20*time.Second, url, "{}")
+		if err == nil && text != "2" {
+			err = fmt.Errorf("the answer is %s", text)
+		}
+		return err
+	})
+	for range requests {
+		text, err := fetchFor(t.Context(), 30*time.Second, url, "{}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers[text]++
+	}
+	t.Logf("answers: %v", answers)
+	if answers["2"]+answers["3"] != requests || answers["2"] < requests/10 || answers["2"] > requests/2 {
+		t.Errorf("got %v, want 30 of 2 and 70 of 3, or nearly so", answers)
+	}
+	f.kubectl(t, "patch", "function", "rolled", "--type=merge", "-p", `{"spec":{"traffic":[{"revision":"gone","percent":100}]}}`)
+	contains(t, f.reason(t, "rolled", "RevisionUnknown"), `"gone"`)
+	f.kubectl(t, "patch", "function", "rolled", "--type=merge", "-p", `{"spec":{"traffic":null}}`)
+	f.reason(t, "rolled", "Ready")
+}
+
+// An image of docker build is a function at once, whatever answers in it.
+func (f *functions) image(t *testing.T) {
+	t.Helper()
+	const name = "minik8s.io/e2e-function:1"
+	program := "import http.server as h, os\n" +
+		"class Answer(h.BaseHTTPRequestHandler):\n" +
+		" def do_GET(self): self.send_response(200); self.end_headers(); self.wfile.write(('%s for %s' % (self.path, os.environ['WHO'])).encode())\n" +
+		"h.ThreadingHTTPServer(('', int(os.environ['PORT'])), Answer).serve_forever()\n"
+	folder := t.TempDir()
+	for file, text := range map[string]string{"answer.py": program, "Dockerfile": "FROM minik8s.io/function-python:1\nCOPY answer.py /\nCMD [\"/usr/bin/python3\", \"/answer.py\"]\n"} {
+		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o644); err != nil { //nolint:gosec // the image's user reads it
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.CommandContext(t.Context(), "docker", "build", "--quiet", "--tag", name, folder).CombinedOutput(); err != nil {
+		t.Fatalf("docker build: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("docker", "image", "rm", "--force", name).Run() })
+	f.apply(t, "imaged", "source: {image: \""+name+"\"}\nport: 9000\nenv: [{name: WHO, value: me}]\n")
+	f.reason(t, "imaged", "Ready")
+	if text, err := fetch(t.Context(), http.MethodGet, f.url(t, "imaged")+"/some/path?x=1", ""); err != nil || text != "/some/path?x=1 for me" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	f.kubectl(t, "delete", "function", "imaged", "--wait")
+}
+
+// Time calls a function.
+func (f *functions) cron(t *testing.T) {
+	t.Helper()
+	f.apply(t, "clock", `
+runtime: python
+minScale: 1
+triggers: [{name: second, cron: {schedule: "@every 1s", payload: '{"by": 2}'}}]
+source:
+  inline: |
+    total = 0
+    def main(params):
+        global total
+        total += params.get("by", 0)
+        return total
+`)
+	f.reason(t, "clock", "Ready")
+	eventually(t, 20*time.Second, "two calls", func(context.Context) error {
+		if n, err := strconv.Atoi(strings.TrimSpace(f.minik8s(t, "execute", "default/clock"))); err != nil || n < 4 || n%2 != 0 {
+			return fmt.Errorf("it has counted %d, %w", n, err)
+		}
+		return nil
+	})
+	f.kubectl(t, "patch", "function", "clock", "--type=merge", "-p", `{"spec":{"triggers":[{"name":"second","cron":{"schedule":"61 * * * *"}}]}}`)
+	contains(t, f.reason(t, "clock", "TriggerInvalid"), "trigger second", "61")
+	f.kubectl(t, "delete", "function", "clock")
 }
 
 func (f *functions) broken(t *testing.T) {

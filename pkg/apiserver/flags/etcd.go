@@ -9,6 +9,8 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,23 +46,60 @@ func (f *Flags) storage() etcdstore.Options {
 // etcdTimeout is how long etcd may take to answer when the server starts.
 const etcdTimeout = 20 * time.Second
 
-func (f *Flags) dialEtcd(ctx context.Context) (etcd.Backend, error) {
+// dialEtcd connects to the etcd of most resources, and to those of --etcd-servers-overrides, once to each.
+func (f *Flags) dialEtcd(ctx context.Context) (etcd.Backend, []etcdstore.Override, error) {
 	t := f.etcd.StorageConfig.Transport
 	config, err := etcdTLS(t.TrustedCAFile, t.CertFile, t.KeyFile)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	remote, err := etcd.Dial(t.ServerList, config)
+	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
+	defer cancel()
+	main, err := dialAnswering(ctx, t.ServerList, config)
+	if err != nil {
+		return nil, nil, err
+	}
+	others, servers := f.overrides()
+	for i := range others {
+		if others[i].Backend, err = dialAnswering(ctx, servers[i], config); err != nil {
+			for _, o := range others[:i] {
+				_ = o.Backend.Close()
+			}
+			_ = main.Close()
+			return nil, nil, err
+		}
+	}
+	return main, others, nil
+}
+
+func dialAnswering(ctx context.Context, servers []string, config *tls.Config) (etcd.Backend, error) {
+	remote, err := etcd.Dial(servers, config)
 	if err != nil {
 		return nil, err
 	}
-	check, cancel := context.WithTimeout(ctx, etcdTimeout)
-	defer cancel()
-	if err := remote.Healthy(check); err != nil {
+	if err := remote.Healthy(ctx); err != nil {
 		_ = remote.Close()
-		return nil, fmt.Errorf("etcd at %v does not answer: %w", t.ServerList, err)
+		return nil, fmt.Errorf("etcd at %v does not answer: %w", servers, err)
 	}
 	return remote, nil
+}
+
+// overrides are the resources that are kept elsewhere, by the servers that they are kept at, whichever order these are named in. The
+// backends are not there yet.
+func (f *Flags) overrides() (others []etcdstore.Override, servers [][]string) {
+	parsed, _ := options.ParseEtcdServersOverrides(f.etcd.EtcdServersOverrides) // checked by validate
+	at := map[string]int{}
+	for _, o := range parsed {
+		key := strings.Join(slices.Sorted(slices.Values(o.Servers)), ";")
+		i, found := at[key]
+		if !found {
+			i = len(others)
+			at[key] = i
+			others, servers = append(others, etcdstore.Override{}), append(servers, o.Servers)
+		}
+		others[i].Resources = append(others[i].Resources, o.GroupResource)
+	}
+	return others, servers
 }
 
 // etcdTLS is nil if no files are given. The client certificate is read for every connection, so that it can be renewed.

@@ -175,11 +175,11 @@ func (f *Flags) Config(ctx context.Context) (*apiserver.Config, error) {
 	if c.Groups, err = enabledGroups(f.apis.RuntimeConfig); err != nil {
 		return nil, err
 	}
-	if c.Backend, err = f.dialEtcd(ctx); err != nil {
+	if c.Backend, c.Storage.Overrides, err = f.dialEtcd(ctx); err != nil {
 		return nil, err
 	}
 	if err := f.serving.ApplyTo(&c.SecureServing); err != nil {
-		_ = c.Backend.Close()
+		_ = c.CloseBackends()
 		return nil, err
 	}
 	c.Listener = c.SecureServing.Listener

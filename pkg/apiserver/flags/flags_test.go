@@ -87,7 +87,8 @@ func TestValidate(t *testing.T) {
 		{[]string{"--max-requests-inflight=-1"}, "can not be negative"},
 		{[]string{"--enable-logs-handler"}, "--enable-logs-handler=true is not supported"},
 		{[]string{"--apiserver-count=3"}, "there is one API server per cluster"},
-		{[]string{"--etcd-servers-overrides=/events#http://127.0.0.1:1"}, "all resources are kept in one etcd"},
+		{[]string{"--etcd-servers-overrides=/events#http://127.0.0.1:1"}, ""},
+		{[]string{"--etcd-servers-overrides=events"}, "--etcd-servers-overrides invalid"},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			t.Parallel()
@@ -112,6 +113,23 @@ func TestValidate(t *testing.T) {
 			}
 			t.Errorf("errors are %v, want one with %q", errs, tc.want)
 		})
+	}
+}
+
+func TestOverrides(t *testing.T) {
+	t.Parallel()
+	f := parse(t, "--etcd-servers-overrides=/events#http://a;http://b,apps/deployments#http://c", "--etcd-servers-overrides=coordination.k8s.io/leases#http://b;http://a")
+	others, servers := f.overrides()
+	want := [][]schema.GroupResource{{{Resource: "events"}, {Group: "coordination.k8s.io", Resource: "leases"}}, {{Group: "apps", Resource: "deployments"}}}
+	var got [][]schema.GroupResource
+	for _, o := range others {
+		got = append(got, o.Resources)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([][]string{{"http://a", "http://b"}, {"http://c"}}, servers); diff != "" {
+		t.Error(diff)
 	}
 }
 

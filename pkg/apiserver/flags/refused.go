@@ -67,7 +67,6 @@ func (r *refused) add(all *cliflag.NamedFlagSets) {
 		{admission, "default-unreachable-toleration-seconds", "pods tolerate such nodes for 300 seconds"},
 		{misc, "kubelet-port", "nodes tell the port of their kubelet"},
 		{misc, "apiserver-count", alone},
-		{all.FlagSet("etcd"), "etcd-servers-overrides", "all resources are kept in one etcd"},
 	} {
 		r.flags = append(r.flags, refusal{f.set.Lookup(f.name), f.why})
 	}

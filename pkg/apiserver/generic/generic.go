@@ -165,19 +165,32 @@ func NewBuilder(c Config) (*Builder, error) {
 		Transformers: g.ResourceTransformers, Options: c.Storage,
 	})
 	g.RESTOptionsGetter = store
-	etcdHealthy := func(r *http.Request) error {
-		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-		defer cancel()
-		return store.Healthy(ctx)
-	}
-	g.AddHealthChecks(healthz.NamedCheck("etcd", etcdHealthy))
-	g.AddReadyzChecks(healthz.NamedCheck("etcd-readiness", etcdHealthy))
-	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return []etcdmetrics.Monitor{store}, nil })
+	watchStores(g, store.Clusters())
 
 	docs := openapi.NewConfig(g.EffectiveVersion.EmulationVersion().String(), versioned(c.Groups), apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
 	g.OpenAPIConfig, g.OpenAPIV3Config = docs.V2, docs.V3
 	g.SkipOpenAPIInstallation = true // ours is lazy
 	return &Builder{Loopback: loopback, Scheme: scheme, Storage: store, OpenAPI: docs, config: c, generic: g, wire: wire}, nil
+}
+
+// watchStores has the server tell whether each etcd answers, and how large it is, by upstream's names.
+func watchStores(g *genericapiserver.Config, clusters []*etcdstore.Cluster) {
+	var monitors []etcdmetrics.Monitor
+	for i, c := range clusters {
+		healthy := func(r *http.Request) error {
+			ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+			defer cancel()
+			return c.Healthy(ctx)
+		}
+		live, ready := "etcd", "etcd-readiness"
+		if i > 0 {
+			live, ready = fmt.Sprintf("etcd-override-%d", i-1), fmt.Sprintf("etcd-override-readiness-%d", i-1)
+		}
+		g.AddHealthChecks(healthz.NamedGroupedCheck(live, "etcd", healthy))
+		g.AddReadyzChecks(healthz.NamedGroupedCheck(ready, "etcd-readiness", healthy))
+		monitors = append(monitors, c)
+	}
+	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return monitors, nil })
 }
 
 // withoutWire is a client that needs no TLS any more.

@@ -6,13 +6,13 @@
 package etcdstore
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"go.etcd.io/etcd/client/v3/kubernetes"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -21,15 +21,12 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/etcd3"
-	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
-	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	flowcontrolrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/etcd"
 )
@@ -70,6 +67,14 @@ type Options struct {
 	Uncached     map[schema.GroupResource]bool
 	// NoGarbageCollection removes no dependents and honours no propagation policy.
 	NoGarbageCollection bool
+	// Overrides are resources that are kept elsewhere than in Backend.
+	Overrides []Override
+}
+
+// Override is resources with an etcd of their own. Events of both groups are one resource.
+type Override struct {
+	Resources []schema.GroupResource
+	Backend   etcd.Backend
 }
 
 func (o *Options) complete() {
@@ -92,10 +97,10 @@ func (o *Options) complete() {
 
 // Factory gives each resource its storage. It implements generic.RESTOptionsGetter.
 type Factory struct {
-	config    Config
-	codecs    serializer.CodecFactory
-	compactor etcd3.Compactor
-	stop      func()
+	config   Config
+	codecs   serializer.CodecFactory
+	clusters []*Cluster                        // that of most resources, and those of Overrides
+	override map[schema.GroupResource]*Cluster // of resources that are kept elsewhere
 }
 
 var _ generic.RESTOptionsGetter = (*Factory)(nil)
@@ -109,26 +114,47 @@ func NewFactory(c Config) *Factory {
 	if c.CompactionInterval < 0 {
 		c.CompactionInterval = 0
 	}
-	// Without this, watch caches think that etcd cannot report its progress, and make clients wait for what never comes.
-	etcdfeature.DefaultFeatureSupportChecker.CheckClient(context.Background(), c.Backend, storage.RequestWatchProgress)
-	client := c.Backend.NewClient()
-	compactor := etcd3.NewCompactor(client, c.CompactionInterval, clock.RealClock{}, nil)
-	var once sync.Once
-	return &Factory{
-		config:    c,
-		codecs:    serializer.NewCodecFactory(c.Scheme),
-		compactor: compactor,
-		stop: func() {
-			once.Do(func() {
-				compactor.Stop()
-				_ = client.Close()
-			})
-		},
+	f := &Factory{
+		config:   c,
+		codecs:   serializer.NewCodecFactory(c.Scheme),
+		clusters: []*Cluster{newCluster(c.Backend, c.CompactionInterval)},
+		override: map[schema.GroupResource]*Cluster{},
 	}
+	for _, o := range c.Overrides {
+		cluster := newCluster(o.Backend, c.CompactionInterval)
+		f.clusters = append(f.clusters, cluster)
+		for _, gr := range o.Resources {
+			f.override[stored(gr)] = cluster
+		}
+	}
+	return f
 }
 
 // Stop ends compaction. The stores of resources are stopped by the API server.
-func (f *Factory) Stop() { f.stop() }
+func (f *Factory) Stop() {
+	for _, c := range f.clusters {
+		c.stop()
+	}
+}
+
+// Clusters are where resources are kept: most in the first, those of Overrides in the others, in their order.
+func (f *Factory) Clusters() []*Cluster { return f.clusters }
+
+// stored is the resource by whose name the objects of a resource are kept.
+func stored(gr schema.GroupResource) schema.GroupResource {
+	if gr.Group == eventsv1.GroupName {
+		gr.Group = corev1.GroupName
+	}
+	return gr
+}
+
+// clusterOf is where a resource is kept.
+func (f *Factory) clusterOf(gr schema.GroupResource) *Cluster {
+	if c := f.override[stored(gr)]; c != nil {
+		return c
+	}
+	return f.clusters[0]
+}
 
 // prefixes are the keys that differ from the name of the resource, as upstream's default layout has them.
 var prefixes = map[schema.GroupResource]string{
@@ -257,14 +283,15 @@ func (f *Factory) uncached(c *storagebackend.ConfigForResource, resourcePrefix s
 
 // Raw is the storage of a resource without a watch cache, on a client of its own.
 func (f *Factory) Raw(c *storagebackend.ConfigForResource, resourcePrefix string, newFunc, newListFunc func() runtime.Object) (storage.Interface, factory.DestroyFunc, error) {
-	client := &kubernetes.Client{Client: f.config.Backend.NewClient()}
+	cluster := f.clusterOf(c.GroupResource)
+	client := &kubernetes.Client{Client: cluster.backend.NewClient()}
 	client.Kubernetes = client
 	transformer := c.Transformer
 	if transformer == nil {
 		transformer = identity.NewEncryptCheckTransformer()
 	}
 	versioner := storage.APIObjectVersioner{}
-	s, err := etcd3.New(client, f.compactor, c.Codec, newFunc, newListFunc, c.Prefix, resourcePrefix, c.GroupResource,
+	s, err := etcd3.New(client, cluster.compactor, c.Codec, newFunc, newListFunc, c.Prefix, resourcePrefix, c.GroupResource,
 		transformer, c.LeaseManagerConfig, decoder{etcd3.NewDefaultDecoder(c.Codec, versioner)}, versioner)
 	if err != nil {
 		_ = client.Close()
@@ -278,22 +305,3 @@ func (f *Factory) Raw(c *storagebackend.ConfigForResource, resourcePrefix string
 		})
 	}, nil
 }
-
-// Monitor implements metrics.Monitor: the size of the database of the first member that tells it.
-func (f *Factory) Monitor(ctx context.Context) (metrics.StorageMetrics, error) {
-	var errs []error
-	for _, endpoint := range f.config.Backend.Endpoints() {
-		status, err := f.config.Backend.Status(ctx, endpoint)
-		if err == nil {
-			return metrics.StorageMetrics{Size: status.DbSize}, nil
-		}
-		errs = append(errs, err)
-	}
-	return metrics.StorageMetrics{}, errors.Join(errs...)
-}
-
-// Close implements metrics.Monitor; Stop ends the factory.
-func (f *Factory) Close() error { return nil }
-
-// Healthy reports whether the store answers, for health checks.
-func (f *Factory) Healthy(ctx context.Context) error { return f.config.Backend.Healthy(ctx) }

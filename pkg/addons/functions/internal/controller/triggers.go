@@ -227,4 +227,3 @@ func (r *Reconciler) call(ctx context.Context, fn *v1alpha1.Function, header htt
 func (r *Reconciler) triggerFailed(fn *v1alpha1.Function, name string, err error) {
 	r.recorder.Eventf(fn, nil, corev1.EventTypeWarning, "TriggerFailed", "Call", "trigger %s: %v", name, err)
 }
-
