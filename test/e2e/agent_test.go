@@ -86,12 +86,18 @@ func (m secondMachine) join(t *testing.T, k *kube, dataDir string) {
 // first starts a cluster that the machine can reach, whose own node is one.
 func (m secondMachine) first(t *testing.T, c cluster.Cluster) *kube {
 	t.Helper()
+	return firstAt(t, c, m.here)
+}
+
+// firstAt starts a cluster whose own node is one and has these addresses.
+func firstAt(t *testing.T, c cluster.Cluster, addresses string, args ...string) *kube {
+	t.Helper()
 	config := filepath.Join(t.TempDir(), "config.yaml")
-	text := "apiVersion: minik8s.io/v1alpha1\nkind: Cluster\nkubelet: {nodeName: one, nodeIP: " + m.here + "}\n"
+	text := "apiVersion: minik8s.io/v1alpha1\nkind: Cluster\nkubelet: {nodeName: one, nodeIP: '" + addresses + "'}\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return up(t, c, "--config", config)
+	return up(t, c, append([]string{"--config", config}, args...)...)
 }
 
 // A node on another machine joins by its kubeconfig, runs pods, and reaches those of the first and the Services.

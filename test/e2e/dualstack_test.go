@@ -22,6 +22,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/machinetest"
 	"minik8s.io/minik8s/pkg/network/namespace"
+	"minik8s.io/minik8s/test/e2e/cluster"
 )
 
 // familyPods are a server on every node, and a Service of each kind.
@@ -137,6 +138,85 @@ func TestIPv6(t *testing.T) {
 		t.Errorf("another family for a cluster that is there: %v %s", err, r)
 	}
 	k.leavesNothing(t, before)
+}
+
+// TestDualStack_Join has a machine join a cluster of both families, with the addresses that it finds of itself.
+func TestDualStack_Join(t *testing.T) {
+	ipv6(t)
+	c := newCluster(t, "dual-join")
+	m := newSecondMachine(t)
+	here6, there6 := m.addIPv6(t)
+	k := firstAt(t, c, m.here+","+here6, "--ip-family", "dual")
+	m.joinsFamilies(t, k, m.there, there6)
+	pods := k.familyPods(t, familyPods+bothFamilies, 2)
+	k.addressesOf(t, pods, 2)
+	k.reachesFamilies(t, pods)
+	k.servesFamilies(t, pods, map[string][]string{"web": {"IPv4", "IPv6"}, "both": {"IPv6", "IPv4"}, "six": {"IPv6"}})
+	k.nodePortsOf(t)
+	k.logsOf(t, pods)
+}
+
+// TestIPv6_Join has a machine join a cluster of IPv6 only, which is there at an address in brackets.
+func TestIPv6_Join(t *testing.T) {
+	ipv6(t)
+	c := newCluster(t, "six-join")
+	m := newSecondMachine(t)
+	here6, there6 := m.addIPv6(t)
+	k := firstAt(t, c, here6, "--ip-family", "ipv6")
+	m.joinsFamilies(t, k, there6)
+	pods := k.familyPods(t, familyPods, 2)
+	k.addressesOf(t, pods, 1)
+	k.reachesFamilies(t, pods)
+	k.servesFamilies(t, pods, map[string][]string{"web": {"IPv6"}, "plain": {"IPv6"}})
+	k.nodePortsOf(t)
+	k.logsOf(t, pods)
+}
+
+// addIPv6 gives both machines an address of IPv6 besides.
+func (m secondMachine) addIPv6(t *testing.T) (here, there string) {
+	t.Helper()
+	here, there = "fd00:e2e:2::1", "fd00:e2e:2::2"
+	ip(t, "address add "+here+"/64 dev mk8s-e2e nodad")
+	ip(t, "-n "+m.name+" address add "+there+"/64 dev eth0 nodad")
+	ip(t, "-n "+m.name+" -6 route add default via "+here)
+	return here, there
+}
+
+// joinsFamilies makes the machine node two of a cluster by a token, and checks with which addresses.
+func (m secondMachine) joinsFamilies(t *testing.T, k *kube, want ...string) {
+	t.Helper()
+	node := cluster.Cluster{Binary: k.Binary, Name: k.Name + "-two"}
+	t.Cleanup(func() {
+		r, err := cluster.Run(m.on(context.Background(), node.Command(context.Background(), "down", "--purge")))
+		if err != nil || r.Code != 0 {
+			t.Errorf("removing the node: %v %s", err, r)
+		}
+	})
+	i := k.invite(t)
+	args := []string{"--join", i.Server, "--token", i.Token, "--ca-cert-hash", i.CACertHash, "--node-name", "two", "--data-dir", filepath.Join(suite.dir, node.Name)}
+	agent := background(t, m.on(t.Context(), node.Command(t.Context(), "agent", args...)))
+	eventually(t, 60*time.Second, "the joined node Ready", k.nodeReady("two", agent))
+	two, err := k.client.CoreV1().Nodes().Get(t.Context(), "two", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range two.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			got = append(got, a.Address)
+		}
+	}
+	if !slices.Equal(got, want) || len(two.Spec.PodCIDRs) != len(want) {
+		t.Errorf("the node has joined with %q and ranges %q, want %q", got, two.Spec.PodCIDRs, want)
+	}
+}
+
+// logsOf checks that the API server reaches the kubelets of all nodes.
+func (k *kube) logsOf(t *testing.T, pods []corev1.Pod) {
+	t.Helper()
+	for i := range pods {
+		contains(t, k.kubectl(t, "logs", pods[i].Name), "listening on")
+	}
 }
 
 // ipv6 gives a machine that has no address of IPv6, as many in CI have not, one that leads nowhere.
