@@ -347,7 +347,8 @@ func (f *functions) traffic(t *testing.T) {
 func (f *functions) image(t *testing.T) {
 	t.Helper()
 	const name = "minik8s.io/e2e-function:1"
-	program := "import http.server as h, os\n" +
+	program := "import http.server as h, os, signal\n" +
+		"signal.signal(signal.SIGTERM, lambda *_: os._exit(0))\n" + // process 1 would ignore it
 		"class Answer(h.BaseHTTPRequestHandler):\n" +
 		" def do_GET(self): self.send_response(200); self.end_headers(); self.wfile.write(('%s for %s' % (self.path, os.environ['WHO'])).encode())\n" +
 		"h.ThreadingHTTPServer(('', int(os.environ['PORT'])), Answer).serve_forever()\n"
