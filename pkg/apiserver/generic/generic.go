@@ -58,6 +58,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/apiserver/guard"
 	"minik8s.io/minik8s/pkg/apiserver/inprocess"
+	"minik8s.io/minik8s/pkg/apiserver/lists"
 	"minik8s.io/minik8s/pkg/apiserver/openapi"
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
@@ -286,8 +287,9 @@ func (b *Builder) Finish(deps registry.Config, next genericapiserver.DelegationT
 		return nil, err
 	}
 	var named []*genericapiserver.APIGroupInfo
+	encoded := lists.NewCache()
 	for _, info := range infos {
-		info.NegotiatedSerializer = guard.Decoders(info.NegotiatedSerializer, info.Scheme)
+		info.NegotiatedSerializer = lists.Encoders(guard.Decoders(info.NegotiatedSerializer, info.Scheme), encoded)
 		if info.PrioritizedVersions[0].Group != "" {
 			named = append(named, info)
 			continue
