@@ -35,7 +35,7 @@ func TestMonitoring(t *testing.T) {
 	eventually(t, time.Minute, "Prometheus", k.ready("monitoring", "app=prometheus", 1))
 
 	t.Run("targets", func(t *testing.T) {
-		eventually(t, time.Minute, "every part", func(ctx context.Context) error { return k.seenByPrometheus(ctx, 8) })
+		eventually(t, time.Minute, "every part", func(ctx context.Context) error { return k.seenByPrometheus(ctx, 9) })
 	})
 	t.Run("dashboard", func(t *testing.T) {
 		expressions, err := dashboard(filepath.Join(example, "dashboard.json"))
