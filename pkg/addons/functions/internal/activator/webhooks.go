@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 )
 
 // WebhooksPath is where webhooks of a function are: POST WebhooksPath + NAME.
@@ -50,7 +49,7 @@ func (a *Activator) webhooks(name types.NamespacedName, next http.Handler) http.
 			return
 		}
 		if err := a.config.Webhook(r.Context(), name, webhook, r.Header, body); err != nil {
-			answerWebhook(w, name, webhook, err)
+			answerWebhook(w, webhook, err)
 			return
 		}
 		r = r.Clone(r.Context())
@@ -61,15 +60,14 @@ func (a *Activator) webhooks(name types.NamespacedName, next http.Handler) http.
 	})
 }
 
-// answerWebhook says no more than that to somebody who is not known.
-func answerWebhook(w http.ResponseWriter, name types.NamespacedName, webhook string, err error) {
+// answerWebhook says no more than that to somebody who is not known, and logs nothing that anybody could have logged at will.
+func answerWebhook(w http.ResponseWriter, webhook string, err error) {
 	switch {
 	case errors.Is(err, ErrNoWebhook):
 		refuseWebhook(w, http.StatusNotFound, ErrNoWebhook.Error())
 	case errors.Is(err, ErrUnproved):
 		refuseWebhook(w, http.StatusUnauthorized, err.Error())
 	default:
-		klog.Background().Error(err, "Finding out who calls a webhook", "function", name, "webhook", webhook)
 		refuseWebhook(w, http.StatusServiceUnavailable, fmt.Sprintf("webhook %s cannot be used now: events of the function say why", webhook))
 	}
 }
