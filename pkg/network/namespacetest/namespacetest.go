@@ -101,6 +101,9 @@ func (n *Namespace) AddAddress(tb testing.TB, link, address string) {
 		if err != nil {
 			return err
 		}
+		if a.IP.To4() == nil {
+			a.Flags = unix.IFA_F_NODAD // or nothing could be sent from it for a second
+		}
 		return netlink.AddrAdd(l, a)
 	})
 	if err != nil {

@@ -37,6 +37,37 @@ func TestNames(t *testing.T) {
 	t.Errorf("hardware addresses %s, %s, %s", hardware, a.hardware(a.Node), other.hardware(b))
 }
 
+// plan is the addresses of a family; in those with %d it is the number of the machine.
+type plan struct {
+	cluster                     netip.Prefix
+	node, moved, router, length string
+	pods, pod, podLength        string
+	anywhere, forwarding        string
+	family, mtu                 int
+}
+
+var (
+	four = plan{
+		cluster: cluster, node: "10.9.%d.2", moved: "10.9.%d.3", router: "10.9.%d.1", length: "/24", pods: "10.244.%d.0/24", pod: "10.244.%d.5", podLength: "/32",
+		anywhere: "0.0.0.0/0", forwarding: "/proc/sys/net/ipv4/ip_forward", family: netlink.FAMILY_V4, mtu: 1450,
+	}
+	six = plan{
+		cluster: netip.MustParsePrefix("fd00:244::/48"), node: "fd00:9:%d::2", moved: "fd00:9:%d::3", router: "fd00:9:%d::1", length: "/64",
+		pods: "fd00:244:0:%d::/64", pod: "fd00:244:0:%d::5", podLength: "/128",
+		anywhere: "::/0", forwarding: "/proc/sys/net/ipv6/conf/all/forwarding", family: netlink.FAMILY_V6, mtu: 1430,
+	}
+)
+
+func (p plan) peer(i int) Peer {
+	return Peer{netip.MustParseAddr(fmt.Sprintf(p.node, i)), netip.MustParsePrefix(fmt.Sprintf(p.pods, i))}
+}
+
+// leads is what machine 1 has of machine 2, at an address.
+func (p plan) leads(at string) []string {
+	one, two := p.peer(1), p.peer(2)
+	return []string{two.gateway().String() + " perm", fmt.Sprintf("%s via %s from %s", two.Pods, two.gateway(), one.gateway()), at}
+}
+
 // machine is a node behind the router, with a pod's address on its loopback.
 type machine struct {
 	*namespacetest.Namespace
@@ -49,32 +80,31 @@ func (m *machine) sync(peers ...Peer) error {
 }
 
 // machines are two nodes in networks of their own, and a router between them that does not know the pods.
-func machines(t *testing.T) (a, b *machine) {
+func machines(t *testing.T, p plan) (a, b *machine) {
 	t.Helper()
 	router := namespacetest.New(t)
 	var all []*machine
 	for i := 1; i <= 2; i++ {
-		m := &machine{Namespace: namespacetest.New(t), pod: fmt.Sprintf("10.244.%d.5", i)}
-		m.tunnel.Cluster = cluster
-		m.tunnel.Peer = Peer{Node: netip.MustParseAddr(fmt.Sprintf("10.9.%d.2", i)), Pods: netip.MustParsePrefix(fmt.Sprintf("10.244.%d.0/24", i))}
-		gateway := fmt.Sprintf("10.9.%d.1", i)
+		m := &machine{Namespace: namespacetest.New(t), pod: fmt.Sprintf(p.pod, i)}
+		m.tunnel.Cluster, m.tunnel.Peer = p.cluster, p.peer(i)
+		gateway := fmt.Sprintf(p.router, i)
 		namespacetest.Link(t, 1500,
-			namespacetest.End{At: m.Namespace, Name: "eth0", Address: m.tunnel.Node.String() + "/24"},
-			namespacetest.End{At: router, Name: fmt.Sprint("eth", i), Address: gateway + "/24"})
-		m.AddAddress(t, "lo", m.pod+"/32")
+			namespacetest.End{At: m.Namespace, Name: "eth0", Address: m.tunnel.Node.String() + p.length},
+			namespacetest.End{At: router, Name: fmt.Sprint("eth", i), Address: gateway + p.length})
+		m.AddAddress(t, "lo", m.pod+p.podLength)
 		if err := m.Do(func() error {
 			// As strict as a machine may be with source addresses.
 			if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("1"), 0); err != nil {
 				return err
 			}
-			_, all, _ := net.ParseCIDR("0.0.0.0/0")
+			_, all, _ := net.ParseCIDR(p.anywhere)
 			return netlink.RouteAdd(&netlink.Route{Dst: all, Gw: net.ParseIP(gateway)})
 		}); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, m)
 	}
-	if err := router.Do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) }); err != nil {
+	if err := router.Do(func() error { return os.WriteFile(p.forwarding, []byte("1"), 0) }); err != nil {
 		t.Fatal(err)
 	}
 	return all[0], all[1]
@@ -85,7 +115,7 @@ func reach(t *testing.T, from *machine, source string, to *machine, address stri
 	t.Helper()
 	var l net.Listener
 	if err := to.Do(func() (err error) {
-		l, err = net.Listen("tcp", address+":0")
+		l, err = net.Listen("tcp", net.JoinHostPort(address, "0"))
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -132,7 +162,13 @@ func reach(t *testing.T, from *machine, source string, to *machine, address stri
 }
 
 func TestTraffic(t *testing.T) {
-	a, b := machines(t)
+	t.Run("IPv4", func(t *testing.T) { traffic(t, four) })
+	t.Run("IPv6", func(t *testing.T) { traffic(t, six) })
+}
+
+func traffic(t *testing.T, p plan) {
+	t.Helper()
+	a, b := machines(t, p)
 	if err := reach(t, a, a.pod, b, b.pod); err == nil {
 		t.Fatal("pods reach one another without the tunnel: the test proves nothing")
 	}
@@ -153,22 +189,22 @@ func TestTraffic(t *testing.T) {
 			t.Errorf("%s: %v", way.name, err)
 		}
 	}
-	if seen := state(t, a); !cmp.Equal(seen, []string{"10.244.2.0 perm", "10.244.2.0/24 via 10.244.2.0 from 10.244.1.0", "10.9.2.2"}) {
+	if seen := state(t, a, p); !cmp.Equal(seen, p.leads(b.tunnel.Node.String())) {
 		t.Errorf("a has %q", seen)
 	}
 
 	// A node that comes back with another address, and one that goes.
-	moved, third := Peer{netip.MustParseAddr("10.9.2.3"), b.tunnel.Pods}, Peer{netip.MustParseAddr("10.9.3.2"), netip.MustParsePrefix("10.244.3.0/24")}
+	moved, third := Peer{netip.MustParseAddr(fmt.Sprintf(p.moved, 2)), b.tunnel.Pods}, p.peer(3)
 	if err := errors.Join(a.sync(moved, third), a.sync(moved)); err != nil {
 		t.Fatal(err)
 	}
-	if seen := state(t, a); !cmp.Equal(seen, []string{"10.244.2.0 perm", "10.244.2.0/24 via 10.244.2.0 from 10.244.1.0", "10.9.2.3"}) {
+	if seen := state(t, a, p); !cmp.Equal(seen, p.leads(moved.Node.String())) {
 		t.Errorf("a has %q after the peer moved", seen)
 	}
 	if err := reach(t, a, a.pod, b, b.pod); err == nil {
 		t.Error("a reaches the pod at an address that its node does not have any more")
 	}
-	b.AddAddress(t, "eth0", "10.9.2.3/24")
+	b.AddAddress(t, "eth0", moved.Node.String()+p.length)
 	b.tunnel.Node = moved.Node
 	if err := b.sync(a.tunnel.Peer); err != nil {
 		t.Fatal(err)
@@ -182,13 +218,13 @@ func TestTraffic(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if seen := state(t, a); seen != nil {
+	if seen := state(t, a, p); seen != nil {
 		t.Errorf("without peers a has %q", seen)
 	}
 }
 
 func TestSync_NoSuchAddress(t *testing.T) {
-	a, b := machines(t)
+	a, b := machines(t, four)
 	a.tunnel.Node = netip.MustParseAddr("10.9.1.77")
 	if err := a.sync(b.tunnel.Peer); err == nil || !strings.Contains(err.Error(), "no link has the node's address 10.9.1.77") {
 		t.Errorf("got %v", err)
@@ -196,7 +232,7 @@ func TestSync_NoSuchAddress(t *testing.T) {
 }
 
 // state is what a machine has of the tunnel, nil if there is no link.
-func state(t *testing.T, m *machine) []string {
+func state(t *testing.T, m *machine, p plan) []string {
 	t.Helper()
 	var seen []string
 	err := m.Do(func() error {
@@ -207,10 +243,10 @@ func state(t *testing.T, m *machine) []string {
 		if err != nil {
 			return err
 		}
-		if mtu := link.Attrs().MTU; mtu != 1450 {
+		if mtu := link.Attrs().MTU; mtu != p.mtu {
 			seen = append(seen, fmt.Sprint("MTU ", mtu))
 		}
-		neighbours, err := netlink.NeighList(link.Attrs().Index, netlink.FAMILY_V4)
+		neighbours, err := netlink.NeighList(link.Attrs().Index, p.family)
 		if err != nil {
 			return err
 		}
@@ -219,7 +255,7 @@ func state(t *testing.T, m *machine) []string {
 				seen = append(seen, n.IP.String()+" perm")
 			}
 		}
-		routes, err := netlink.RouteList(link, netlink.FAMILY_V4)
+		routes, err := netlink.RouteListFiltered(p.family, &netlink.Route{LinkIndex: link.Attrs().Index, Protocol: protocol}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL)
 		if err != nil {
 			return err
 		}
