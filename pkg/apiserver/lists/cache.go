@@ -15,7 +15,7 @@ import (
 
 // Bounds of a Cache.
 const (
-	// maxBytes is how much is kept. What is beyond is encoded each time, rather than in place of something else: lists are read from
+	// maxBytes is how much is kept. What is beyond is encoded each time, one item after the other, rather than in place of something else: lists are read from
 	// the first to the last item, so that what was put in for the last would have put out what is asked for next.
 	maxBytes = 64 << 20
 	// idle is how long, at least, and half of how long at most something is kept that no list has.
@@ -62,33 +62,46 @@ func identify(o runtime.Object) identity {
 	return identity{m.GetUID(), m.GetResourceVersion()}
 }
 
-// items returns the items of a list in a format.
+// batch is how many items are looked for at a time, so that lists that are read at the same time encode little twice.
+const batch = 500
+
+// items returns the items of a list in a format as far as they are kept, or are so from now on: nil for those beyond the bound.
 func (c *Cache) items(f format, l *list) ([][]byte, error) {
-	t := table{f, l.item}
-	ids := make([]identity, len(l.items))
-	for i, o := range l.items {
-		ids[i] = identify(o)
-	}
 	encoded := make([][]byte, len(l.items))
-	c.find(t, ids, encoded)
-	var fresh []int
-	for i, o := range l.items {
-		if encoded[i] != nil {
-			continue
-		}
-		var err error
-		if encoded[i], err = f.item(o); err != nil {
+	for from := 0; from < len(l.items); from += batch {
+		to := min(from+batch, len(l.items))
+		if err := c.some(table{f, l.item}, l.items[from:to], encoded[from:to]); err != nil {
 			return nil, err
 		}
-		if ids[i] != (identity{}) {
-			fresh = append(fresh, i)
-		}
 	}
-	c.keep(t, ids, encoded, fresh)
 	return encoded, nil
 }
 
-func (c *Cache) find(t table, ids []identity, encoded [][]byte) {
+// some fills encoded with what is known of items, and with others as long as there is room for them.
+func (c *Cache) some(t table, items []runtime.Object, encoded [][]byte) error {
+	ids := make([]identity, len(items))
+	for i, o := range items {
+		ids[i] = identify(o)
+	}
+	room := c.find(t, ids, encoded)
+	var fresh []int
+	for i, o := range items {
+		if encoded[i] != nil || room <= 0 || ids[i] == (identity{}) {
+			continue
+		}
+		var err error
+		if encoded[i], err = t.format.item(o); err != nil {
+			return err
+		}
+		fresh = append(fresh, i)
+		room -= cost(encoded[i])
+	}
+	c.keep(t, ids, encoded, fresh)
+	return nil
+}
+
+// find returns how much may be kept besides.
+func (c *Cache) find(t table, ids []identity, encoded [][]byte) (room int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kept := c.all[t]
@@ -97,6 +110,7 @@ func (c *Cache) find(t table, ids []identity, encoded [][]byte) {
 			encoded[i], e.round = e.data, c.round
 		}
 	}
+	return maxBytes - c.size
 }
 
 // keep takes those of encoded that fresh names.
@@ -114,22 +128,21 @@ func (c *Cache) keep(t table, ids []identity, encoded [][]byte, fresh []int) {
 	for _, i := range fresh {
 		before := 0
 		if e := kept[ids[i].uid]; e != nil {
-			before = e.cost()
+			before = cost(e.data)
 		}
-		e := &entry{ids[i].version, encoded[i], c.round}
-		if c.size-before+e.cost() > maxBytes {
+		if c.size-before+cost(encoded[i]) > maxBytes {
 			continue
 		}
-		c.size += e.cost() - before
-		kept[ids[i].uid] = e
+		c.size += cost(encoded[i]) - before
+		kept[ids[i].uid] = &entry{ids[i].version, encoded[i], c.round}
 	}
 	if c.timer == nil {
 		c.timer = time.AfterFunc(idle, c.sweep)
 	}
 }
 
-// cost is how much an entry takes, with what leads to it.
-func (e *entry) cost() int { return cap(e.data) + 200 }
+// cost is how much is taken by an item that is kept, with what leads to it.
+func cost(encoded []byte) int { return cap(encoded) + 200 }
 
 // sweep removes what no list has had since the last sweep, and comes again as long as there is something.
 func (c *Cache) sweep() {
@@ -138,7 +151,7 @@ func (c *Cache) sweep() {
 	for t, kept := range c.all {
 		for uid, e := range kept {
 			if e.round < c.round {
-				c.size -= e.cost()
+				c.size -= cost(e.data)
 				delete(kept, uid)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 type format interface {
 	// item encodes one, as it is in a list.
 	item(o runtime.Object) ([]byte, error)
-	// list writes a list whose items are encoded.
+	// list writes a list some of whose items are encoded.
 	list(l *list, encoded [][]byte, out *buffer) error
 }
 
@@ -47,7 +47,7 @@ type jsonFormat struct{}
 
 func (jsonFormat) item(o runtime.Object) ([]byte, error) { return stdjson.Marshal(o) }
 
-func (jsonFormat) list(l *list, encoded [][]byte, out *buffer) error {
+func (f jsonFormat) list(l *list, encoded [][]byte, out *buffer) error {
 	out.text("{")
 	for _, field := range []struct {
 		name    string
@@ -69,6 +69,12 @@ func (jsonFormat) list(l *list, encoded [][]byte, out *buffer) error {
 	for i, item := range encoded {
 		if i > 0 {
 			out.text(",")
+		}
+		if item == nil {
+			var err error
+			if item, err = f.item(l.items[i]); err != nil {
+				return err
+			}
 		}
 		out.write(item)
 	}
@@ -100,20 +106,30 @@ const (
 // protobufPrefix is what all messages begin with.
 const protobufPrefix = "k8s\x00"
 
-func (protobufFormat) list(l *list, encoded [][]byte, out *buffer) error {
+func (f protobufFormat) list(l *list, encoded [][]byte, out *buffer) error {
 	meta, err := l.meta.Marshal()
 	if err != nil {
 		return err
 	}
-	size := fieldSize(meta)
-	for _, item := range encoded {
-		size += fieldSize(item)
+	size := fieldSize(len(meta))
+	for i, item := range encoded {
+		if item == nil {
+			size += fieldSize(l.items[i].(message).Size())
+		} else {
+			size += fieldSize(len(item))
+		}
 	}
 	out.text(protobufPrefix)
 	envelope := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: l.kind.APIVersion, Kind: l.kind.Kind}}
 	_, err = envelope.MarshalToWriter(out, size, func(io.Writer) (int, error) {
 		out.field(metaTag, meta)
-		for _, item := range encoded {
+		for i, item := range encoded {
+			if item == nil {
+				var err error
+				if item, err = f.item(l.items[i]); err != nil {
+					return 0, err
+				}
+			}
 			out.field(itemTag, item)
 		}
 		return size, out.err
@@ -121,10 +137,10 @@ func (protobufFormat) list(l *list, encoded [][]byte, out *buffer) error {
 	return err
 }
 
-// fieldSize is what a field takes, with its tag and its length.
-func fieldSize(data []byte) int {
+// fieldSize is what a field of so many bytes takes, with its tag and its length.
+func fieldSize(n int) int {
 	var length [binary.MaxVarintLen64]byte
-	return 1 + binary.PutUvarint(length[:], uint64(len(data))) + len(data)
+	return 1 + binary.PutUvarint(length[:], uint64(n)) + n
 }
 
 // piece is how much is written at a time: each write of a response waits for the goroutine that has the connection.

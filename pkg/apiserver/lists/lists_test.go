@@ -86,9 +86,9 @@ func fill(v reflect.Value, seed, depth int) {
 	case reflect.Float64:
 		v.SetFloat(1.5)
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
-				fill(v.Field(i), seed, depth-1)
+		for _, field := range v.Fields() {
+			if field.CanSet() {
+				fill(field, seed, depth-1)
 			}
 		}
 	case reflect.Pointer, reflect.Slice, reflect.Map:
