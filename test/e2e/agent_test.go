@@ -64,6 +64,17 @@ func (m secondMachine) on(ctx context.Context, cmd *exec.Cmd) *exec.Cmd {
 	return there
 }
 
+// purged has nothing left of a node of the machine when the test ends.
+func (m secondMachine) purged(t *testing.T, node cluster.Cluster) {
+	t.Helper()
+	t.Cleanup(func() {
+		r, err := cluster.Run(m.on(context.Background(), node.Command(context.Background(), "down", "--purge")))
+		if err != nil || r.Code != 0 {
+			t.Errorf("removing the node: %v %s", err, r)
+		}
+	})
+}
+
 // join makes the machine node two of a cluster, with a data directory of that name, and waits until it is Ready.
 func (m secondMachine) join(t *testing.T, k *kube, dataDir string) {
 	t.Helper()
@@ -73,12 +84,7 @@ func (m secondMachine) join(t *testing.T, k *kube, dataDir string) {
 		t.Fatal(err)
 	}
 	node := cluster.Cluster{Binary: k.Binary, Name: k.Name + "-two"}
-	t.Cleanup(func() {
-		r, err := cluster.Run(m.on(context.Background(), node.Command(context.Background(), "down", "--purge")))
-		if err != nil || r.Code != 0 {
-			t.Errorf("removing the node: %v %s", err, r)
-		}
-	})
+	m.purged(t, node)
 	agent := background(t, m.on(t.Context(), node.Command(t.Context(), "agent", "--kubeconfig", joined, "--data-dir", dataDir)))
 	eventually(t, 40*time.Second, "the second node Ready", k.nodeReady("two", agent))
 }

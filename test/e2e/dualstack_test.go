@@ -186,12 +186,7 @@ func (m secondMachine) addIPv6(t *testing.T) (here, there string) {
 func (m secondMachine) joinsFamilies(t *testing.T, k *kube, want ...string) {
 	t.Helper()
 	node := cluster.Cluster{Binary: k.Binary, Name: k.Name + "-two"}
-	t.Cleanup(func() {
-		r, err := cluster.Run(m.on(context.Background(), node.Command(context.Background(), "down", "--purge")))
-		if err != nil || r.Code != 0 {
-			t.Errorf("removing the node: %v %s", err, r)
-		}
-	})
+	m.purged(t, node)
 	i := k.invite(t)
 	args := []string{"--join", i.Server, "--token", i.Token, "--ca-cert-hash", i.CACertHash, "--node-name", "two", "--data-dir", filepath.Join(suite.dir, node.Name)}
 	agent := background(t, m.on(t.Context(), node.Command(t.Context(), "agent", args...)))

@@ -57,14 +57,11 @@ func TestJoin(t *testing.T) {
 	node := cluster.Cluster{Binary: k.Binary, Name: k.Name + "-two"}
 	data := filepath.Join(suite.dir, "join-two")
 	t.Cleanup(func() {
-		r, err := cluster.Run(m.on(context.Background(), node.Command(context.Background(), "down", "--purge")))
-		if err != nil || r.Code != 0 {
-			t.Errorf("removing the node: %v %s", err, r)
-		}
 		if _, err := os.Stat(data); !os.IsNotExist(err) {
 			t.Errorf("the node's data are still there: %v", err)
 		}
 	})
+	m.purged(t, node) // which is before
 	agent := func(args ...string) *exec.Cmd {
 		return m.on(t.Context(), node.Command(t.Context(), "agent", append([]string{"--data-dir", data, "--docker-host", engine.host()}, args...)...))
 	}
