@@ -24,7 +24,9 @@ const (
 
 // Cache keeps items as they were encoded. Its methods are safe for concurrent use. It keeps nothing of what nobody has asked for lately.
 type Cache struct {
-	mu    sync.Mutex
+	bound int // in bytes
+
+	mu    sync.Mutex // guards all below
 	all   map[table]map[types.UID]*entry
 	size  int
 	round uint64 // grows with each look for what is idle
@@ -45,7 +47,7 @@ type entry struct {
 }
 
 // NewCache returns an empty one.
-func NewCache() *Cache { return &Cache{all: map[table]map[types.UID]*entry{}} }
+func NewCache() *Cache { return &Cache{bound: maxBytes, all: map[table]map[types.UID]*entry{}} }
 
 // identity is what tells one content of an object from another: the API server changes nothing without another resourceVersion.
 type identity struct {
@@ -110,7 +112,7 @@ func (c *Cache) find(t table, ids []identity, encoded [][]byte) (room int) {
 			encoded[i], e.round = e.data, c.round
 		}
 	}
-	return maxBytes - c.size
+	return c.bound - c.size
 }
 
 // keep takes those of encoded that fresh names.
@@ -130,7 +132,7 @@ func (c *Cache) keep(t table, ids []identity, encoded [][]byte, fresh []int) {
 		if e := kept[ids[i].uid]; e != nil {
 			before = cost(e.data)
 		}
-		if c.size-before+cost(encoded[i]) > maxBytes {
+		if c.size-before+cost(encoded[i]) > c.bound {
 			continue
 		}
 		c.size += cost(encoded[i]) - before

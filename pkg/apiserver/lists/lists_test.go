@@ -117,6 +117,9 @@ func fillReference(v reflect.Value, seed, depth int) {
 	}
 }
 
+// depth is how far lists and what they refer to are filled.
+const depth = 5
+
 // filled makes a list of so many items, each with an identity.
 func filled(t *testing.T, kind schema.GroupVersionKind, count int) runtime.Object {
 	t.Helper()
@@ -125,10 +128,10 @@ func filled(t *testing.T, kind schema.GroupVersionKind, count int) runtime.Objec
 		t.Fatal(err)
 	}
 	v := reflect.ValueOf(l).Elem()
-	fill(v.Field(1), 3, 8)
+	fill(v.Field(1), 3, depth)
 	items := reflect.MakeSlice(v.Field(2).Type(), count, count)
 	for i := range count {
-		fill(items.Index(i), i+1, 8)
+		fill(items.Index(i), i+1, depth)
 		o := items.Index(i).Addr().Interface().(metav1.Object)
 		o.SetUID(types.UID(fmt.Sprintf("%s-%d", kind, i)))
 		o.SetResourceVersion("1")
@@ -157,7 +160,7 @@ func TestEncoders(t *testing.T) {
 		}
 		lists++
 		gv := kind.GroupVersion()
-		list := filled(t, kind, 2*few)
+		list := filled(t, kind, few)
 		same := func(what string) {
 			t.Helper()
 			for _, mediaType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
@@ -223,10 +226,11 @@ func TestEncoders_Other(t *testing.T) {
 func TestCache_Bound(t *testing.T) {
 	t.Parallel()
 	cache := NewCache()
+	cache.bound = 1 << 20
 	plain, cached := codecs(cache)
 	large := &corev1.ConfigMapList{}
 	for i := range 100 {
-		cm := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), ResourceVersion: "1"}, Data: map[string]string{"a": strings.Repeat("x", 1<<20)}}
+		cm := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), ResourceVersion: "1"}, Data: map[string]string{"a": strings.Repeat("x", 20<<10)}}
 		large.Items = append(large.Items, cm)
 	}
 	for range 2 {
@@ -234,8 +238,8 @@ func TestCache_Bound(t *testing.T) {
 		if got := encode(t, cached, runtime.ContentTypeProtobuf, false, corev1.SchemeGroupVersion, large); !bytes.Equal(want, got) {
 			t.Fatal("the list is another")
 		}
-		if cache.size > maxBytes || cache.size < maxBytes/2 {
-			t.Errorf("%d bytes are kept, want at most %d", cache.size, maxBytes)
+		if cache.size > cache.bound || cache.size < cache.bound/2 {
+			t.Errorf("%d bytes are kept, want at most %d", cache.size, cache.bound)
 		}
 	}
 }
@@ -251,6 +255,8 @@ func TestCache_Idle(t *testing.T) {
 			encode(t, cached, runtime.ContentTypeProtobuf, false, corev1.SchemeGroupVersion, l)
 		}
 		kept := func() (n int) {
+			cache.mu.Lock()
+			defer cache.mu.Unlock()
 			for _, table := range cache.all {
 				n += len(table)
 			}
@@ -267,8 +273,13 @@ func TestCache_Idle(t *testing.T) {
 		}
 		<-time.After(3 * idle)
 		synctest.Wait()
-		if kept() != 0 || cache.size != 0 || cache.timer != nil {
-			t.Errorf("%d items of %d bytes are kept, timer %v", kept(), cache.size, cache.timer)
+		if kept() != 0 {
+			t.Errorf("%d items are kept that no list has", kept())
+		}
+		cache.mu.Lock()
+		defer cache.mu.Unlock()
+		if cache.size != 0 || cache.timer != nil {
+			t.Errorf("they count as %d bytes, timer %v", cache.size, cache.timer)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -306,24 +307,25 @@ func TestObjects_Busy(t *testing.T) {
 func TestObjects_API(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watchConfigMaps(t, v1alpha1.ObjectTrigger{})
-		refuse := true
+		var refuse atomic.Bool
+		refuse.Store(true)
 		w.api.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-			if refuse {
+			if refuse.Load() {
 				return true, nil, errors.New("forbidden")
 			}
 			return false, nil, nil
 		})
-		news := 0
-		w.News = func() { news++ }
+		var news atomic.Int32
+		w.News = func() { news.Add(1) }
 		w.start(t)
 		later(time.Minute)
-		if w.Problem() == nil || errors.Is(w.Problem(), ErrStarting) || news != 1 {
-			t.Fatalf("the problem is %v, said %d times", w.Problem(), news)
+		if w.Problem() == nil || errors.Is(w.Problem(), ErrStarting) || news.Load() != 1 {
+			t.Fatalf("the problem is %v, said %d times", w.Problem(), news.Load())
 		}
-		refuse = false
+		refuse.Store(false)
 		later(time.Minute)
-		if w.Problem() != nil || news != 3 { // the list, and that it is complete
-			t.Fatalf("the problem is %v, said %d times", w.Problem(), news)
+		if w.Problem() != nil || news.Load() != 3 { // the list, and that it is complete
+			t.Fatalf("the problem is %v, said %d times", w.Problem(), news.Load())
 		}
 		w.updated(configMap("old", "0", "1"), configMap("old", "0", "1")) // a new list brings what was there
 		w.updated(configMap("old", "0", "1"), configMap("old", "9", "5"))
