@@ -303,15 +303,27 @@ func onNodes(f func(name string)) cache.ResourceEventHandler {
 	}
 }
 
-// onlyAnnotations drops what nobody here reads from an object that the cache keeps.
+// onlyAnnotations returns an object without what nobody here reads, for the cache. It is another one, which shares what stays: who
+// delivers objects may keep them, as the client of the tests does.
 func onlyAnnotations(obj any) (any, error) {
-	if o, ok := obj.(metav1.Object); ok {
-		o.SetManagedFields(nil)
-	}
-	if n, ok := obj.(*corev1.Node); ok {
-		n.Spec, n.Status = corev1.NodeSpec{}, corev1.NodeStatus{}
+	switch o := obj.(type) {
+	case *corev1.Node:
+		return &corev1.Node{TypeMeta: o.TypeMeta, ObjectMeta: withoutManagers(o.ObjectMeta)}, nil
+	case *corev1.PersistentVolume:
+		lean := *o
+		lean.ObjectMeta = withoutManagers(o.ObjectMeta)
+		return &lean, nil
+	case *corev1.PersistentVolumeClaim:
+		lean := *o
+		lean.ObjectMeta = withoutManagers(o.ObjectMeta)
+		return &lean, nil
 	}
 	return obj, nil
+}
+
+func withoutManagers(m metav1.ObjectMeta) metav1.ObjectMeta {
+	m.ManagedFields = nil
+	return m
 }
 
 func ignoreNotFound(err error) error {
