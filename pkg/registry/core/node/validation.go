@@ -6,6 +6,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -128,9 +129,10 @@ func validateDeclaredFeatures(names []string, path *field.Path) field.ErrorList 
 	for i, name := range names {
 		switch {
 		case len(name) > validation.DNS1123SubdomainMaxLength:
-			errs = append(errs, field.Invalid(path.Index(i), name, validation.MaxLenError(validation.DNS1123SubdomainMaxLength)))
+			errs = append(errs, field.Invalid(path.Index(i), name, fmt.Sprintf("invalid feature name %q: must be no more than %d characters", name, validation.DNS1123SubdomainMaxLength)))
 		case !declaredFeature.MatchString(name):
-			errs = append(errs, field.Invalid(path.Index(i), name, "must be segments of letters and digits, separated by '/', the first of them UpperCamelCase"))
+			errs = append(errs, field.Invalid(path.Index(i), name, fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase segment, "+
+				"with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes", name)))
 		}
 		if i == 0 {
 			continue

@@ -12,8 +12,9 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"minik8s.io/minik8s/pkg/apis/core/quantity"
 )
 
 // standard are the names without a domain that can be limited; objects of any kind are count/RESOURCE.GROUP.
@@ -54,9 +55,7 @@ func validateAmounts(list corev1.ResourceList, path *field.Path) field.ErrorList
 	var errs field.ErrorList
 	for name, q := range list {
 		at := path.Key(string(name))
-		for _, msg := range validation.IsQualifiedName(string(name)) {
-			errs = append(errs, field.Invalid(at, name, msg))
-		}
+		errs = append(errs, quantity.ValidateName(name, at)...)
 		if !strings.Contains(string(name), "/") && !standard.Has(name) && !strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) &&
 			!strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
 			errs = append(errs, field.Invalid(at, name, "must be a standard resource for quota"))
