@@ -39,6 +39,8 @@ type Activator struct {
 	config    Config
 	transport *http.Transport
 	results   *results
+	// webhookPatience is the constant's value but in tests.
+	webhookPatience time.Duration
 
 	mu        sync.Mutex
 	functions map[types.NamespacedName]*function
@@ -63,8 +65,10 @@ func New(config Config) *Activator {
 			WriteBufferSize:     16 << 10,
 			ReadBufferSize:      16 << 10,
 		},
-		results:   newResults(),
-		functions: map[types.NamespacedName]*function{},
+		results: newResults(),
+
+		webhookPatience: webhookPatience,
+		functions:       map[types.NamespacedName]*function{},
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -22,6 +24,9 @@ const WebhookHeader = "X-Minik8s-Webhook"
 
 // MaxWebhookBytes is how large a request to a webhook may be: it is read before it is known who has sent it.
 const MaxWebhookBytes = 1 << 20
+
+// webhookPatience is how long such a request may take to come.
+const webhookPatience = 30 * time.Second
 
 // What a webhook refuses.
 var (
@@ -43,7 +48,11 @@ func (a *Activator) webhooks(name types.NamespacedName, next http.Handler) http.
 			refuseWebhook(w, http.StatusMethodNotAllowed, "a webhook takes POST")
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxWebhookBytes))
+		body, err := readWithin(w, r, a.webhookPatience)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			refuseWebhook(w, http.StatusRequestTimeout, "the request did not come in time")
+			return
+		}
 		if err != nil {
 			answerError(w, r, err)
 			return
@@ -58,6 +67,19 @@ func (a *Activator) webhooks(name types.NamespacedName, next http.Handler) http.
 		r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 		next.ServeHTTP(w, r)
 	})
+}
+
+// readWithin reads a body, whose sender is not known yet and must not take for ever.
+func readWithin(w http.ResponseWriter, r *http.Request, patience time.Duration) ([]byte, error) {
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxWebhookBytes))
+	if err != nil {
+		return nil, err
+	}
+	return body, control.SetReadDeadline(time.Time{})
 }
 
 // answerWebhook says no more than that to somebody who is not known, and logs nothing that anybody could have logged at will.

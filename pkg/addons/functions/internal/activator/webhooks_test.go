@@ -4,14 +4,17 @@
 package activator
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -59,5 +62,30 @@ func TestWebhooks(t *testing.T) {
 		if status != test.status || !strings.Contains(answer, test.answer) || strings.Contains(answer, "hidden") {
 			t.Errorf("%s: answered with %d %s", test.name, status, answer)
 		}
+	}
+}
+
+// TestWebhooks_Slow has a client that does not send what it has announced.
+func TestWebhooks_Slow(t *testing.T) {
+	f := serve(t)
+	f.webhookPatience = 50 * time.Millisecond
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(f.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "POST /.minik8s/webhooks/git HTTP/1.1\r\nHost: f\r\nContent-Length: 10\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("answered with %s", resp.Status)
 	}
 }

@@ -40,7 +40,10 @@ func (e *HandlerError) Error() string { return e.Message }
 const attempt = 10 * time.Second
 
 // client keeps no connections: there are one or two calls per pod.
-var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: time.Second}).DialContext}}
+var client = &http.Client{
+	Transport:     &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: time.Second}).DialContext},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // what runs in a pod sends this process nowhere
+}
 
 // Load gives a server its code, once. The error is a *HandlerError if the code does not load; another one may pass.
 func Load(ctx context.Context, address, token string, code []byte) error {

@@ -48,7 +48,8 @@ type Objects struct {
 
 	mu      sync.Mutex
 	pending map[string]changes
-	waiting int // changes of all objects
+	paused  map[string]bool // objects whose oldest change is told again later
+	waiting int             // changes of all objects
 	begun   bool
 	problem error
 }
@@ -77,7 +78,7 @@ func (o *Objects) Run(ctx context.Context) {
 		selector = s.String()
 	}
 	o.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute))
-	o.pending = map[string]changes{}
+	o.pending, o.paused = map[string]changes{}, map[string]bool{}
 	informer := cache.NewSharedInformer(o.listWatch(selector), &unstructured.Unstructured{}, 0)
 	quiet := func(context.Context, *cache.Reflector, error) {} // listWatch has noted it
 	handler := cache.ResourceEventHandlerDetailedFuncs{AddFunc: o.added, UpdateFunc: o.updated, DeleteFunc: o.deleted}
@@ -181,18 +182,21 @@ func (o *Objects) add(change v1alpha1.ObjectChange, obj any) {
 	}
 	key := object.GetNamespace() + "/" + object.GetName()
 	o.mu.Lock()
-	full := o.waiting >= MaxWaiting
+	all := o.pending[key].with(Change{Type: change, Object: object})
+	more, paused := len(all)-len(o.pending[key]), o.paused[key]
+	full := o.waiting+more > MaxWaiting
 	if !full {
-		before := len(o.pending[key])
-		o.pending[key] = o.pending[key].with(Change{Type: change, Object: object})
-		o.waiting += len(o.pending[key]) - before
+		o.pending[key] = all
+		o.waiting += more
 	}
 	o.mu.Unlock()
 	if full {
 		o.Dropped(fmt.Errorf("%d changes wait to be told, and those beyond are dropped, such as of %s %s", MaxWaiting, object.GetKind(), key))
 		return
 	}
-	o.queue.Add(key)
+	if !paused { // it comes by itself, not sooner for there being more to tell
+		o.queue.Add(key)
+	}
 }
 
 func (o *Objects) tellAll(ctx context.Context) {
@@ -231,6 +235,7 @@ func (o *Objects) tellNext(ctx context.Context, key string) {
 func (o *Objects) take(key string) (Change, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	delete(o.paused, key)
 	all := o.pending[key]
 	if len(all) == 0 {
 		delete(o.pending, key)
@@ -241,10 +246,11 @@ func (o *Objects) take(key string) (Change, bool) {
 	return all[0], true
 }
 
-// putBack has a change told before all others of its object.
+// putBack has a change told before all others of its object, later.
 func (o *Objects) putBack(key string, c Change) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.pending[key] = append(changes{c}, o.pending[key]...)
+	o.paused[key] = true
 	o.waiting++
 }

@@ -276,6 +276,27 @@ func TestObjects_Function(t *testing.T) {
 	})
 }
 
+// TestObjects_Restless has an object that changes all the time while the function fails: it is not asked sooner for that.
+func TestObjects_Restless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watchConfigMaps(t, v1alpha1.ObjectTrigger{})
+		var calls atomic.Int32
+		w.fail = func(Change) error {
+			calls.Add(1)
+			return errors.New("500")
+		}
+		w.start(t)
+		synctest.Wait()
+		for i := range 100 {
+			w.updated(configMap("old", "0", fmt.Sprint(i)), configMap("old", "0", fmt.Sprint(i+1)))
+			later(10 * time.Millisecond)
+		}
+		if n := calls.Load(); n > 2 {
+			t.Errorf("%d calls in a second", n)
+		}
+	})
+}
+
 // TestObjects_Busy has a function that does not return: what comes meanwhile waits, and is dropped beyond the bound.
 func TestObjects_Busy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -292,6 +313,8 @@ func TestObjects_Busy(t *testing.T) {
 			w.add(v1alpha1.ObjectAdded, configMap(fmt.Sprint("c", i), fmt.Sprint(i), "2"))
 			synctest.Wait()
 		}
+		last := fmt.Sprint("c", MaxWaiting+tellers-1) // which waits: what it is by now takes no more room
+		w.add(v1alpha1.ObjectModified, configMap(last, fmt.Sprint(MaxWaiting+tellers-1), "3"))
 		if len(w.lost) != beyond {
 			t.Errorf("%d changes are dropped, want %d", len(w.lost), beyond)
 		}
