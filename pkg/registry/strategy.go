@@ -155,6 +155,10 @@ func (s strategy[T]) DeclarativeValidationConfig(context.Context, runtime.Object
 	return rest.DeclarativeValidationConfig{Options: declarative.Options}
 }
 
+// Relation is the origin of what a resource's own validation says of a field because of another field's value. No tag of the
+// field says it, so that it stays beside what tags say of the same field.
+const Relation = "relation"
+
 // ValidateDeclaratively adds what the tags of the type object to, and drops what the resource's own validation says of the
 // same field a second time. The stored type is validated whatever version was sent: it has the tags of all versions.
 func (s strategy[T]) ValidateDeclaratively(ctx context.Context, obj, old runtime.Object, own field.ErrorList, op operation.Type, config rest.DeclarativeValidationConfig) field.ErrorList {
@@ -170,12 +174,16 @@ func (s strategy[T]) ValidateDeclaratively(ctx context.Context, obj, old runtime
 	}
 	own = append(distinct(own), ValidateTimes(obj)...)
 	found = validate.FilterEnforcedDeclarativeErrors(ctx, found, true)
-	if len(found) == 0 {
-		return own
-	}
+	return withDeclared(own, found)
+}
+
+// withDeclared returns what tags say, after what a resource's own validation says and they do not.
+func withDeclared(own, declared field.ErrorList) field.ErrorList {
 	return append(slices.DeleteFunc(own, func(mine *field.Error) bool {
-		return slices.ContainsFunc(found, func(theirs *field.Error) bool { return theirs.Type == mine.Type && theirs.Field == mine.Field })
-	}), found...)
+		return mine.Origin != Relation && slices.ContainsFunc(declared, func(theirs *field.Error) bool {
+			return theirs.Type == mine.Type && theirs.Field == mine.Field
+		})
+	}), declared...)
 }
 
 // distinct leaves out what is said a second time: of metadata the machinery, the resource and the whole object's validation say

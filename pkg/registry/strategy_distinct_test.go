@@ -17,3 +17,21 @@ func TestDistinct(t *testing.T) {
 		t.Errorf("there are %v", errs)
 	}
 }
+
+func TestWithDeclared(t *testing.T) {
+	t.Parallel()
+	at := field.NewPath("spec", "maxReplicas")
+	own := field.ErrorList{
+		field.Invalid(at, -1, "must be greater than 0"),
+		field.Invalid(at, -1, "must not be less than another field").WithOrigin(Relation),
+		field.Required(at, "must be set"),
+	}
+	declared := field.ErrorList{field.Invalid(at, -1, "must be greater than or equal to 1")}
+	got := withDeclared(own, declared).ToAggregate().Error()
+	want := field.ErrorList{
+		field.Invalid(at, -1, "must not be less than another field"), field.Required(at, "must be set"), declared[0],
+	}.ToAggregate().Error()
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -90,13 +90,13 @@ func start(transport http.RoundTripper) (stop func(), err error) {
 }
 
 // run starts the add-on until the test ends.
-func run(t *testing.T, transport http.RoundTripper) {
-	t.Helper()
+func run(tb testing.TB, transport http.RoundTripper) {
+	tb.Helper()
 	stop, err := start(transport)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(stop)
+	tb.Cleanup(stop)
 }
 
 // loopback sends all requests to one server on loopback, which sees the host that they were for.
@@ -104,10 +104,10 @@ type loopback struct {
 	server *httptest.Server
 }
 
-func newLoopback(t *testing.T, h http.Handler) loopback {
-	t.Helper()
+func newLoopback(tb testing.TB, h http.Handler) loopback {
+	tb.Helper()
 	l := loopback{httptest.NewServer(h)}
-	t.Cleanup(l.server.Close)
+	tb.Cleanup(l.server.Close)
 	return l
 }
 
@@ -123,37 +123,37 @@ func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // jsonOf returns YAML as JSON.
-func jsonOf(t *testing.T, text string) *apiextensionsv1.JSON {
-	t.Helper()
+func jsonOf(tb testing.TB, text string) *apiextensionsv1.JSON {
+	tb.Helper()
 	encoded, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &apiextensionsv1.JSON{Raw: encoded}
 }
 
 // create makes a run of a document.
-func create(t *testing.T, namespace, document, input string) *workflowsv1alpha1.WorkflowRun {
-	t.Helper()
+func create(tb testing.TB, namespace, document, input string) *workflowsv1alpha1.WorkflowRun {
+	tb.Helper()
 	w := &workflowsv1alpha1.WorkflowRun{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "run-"},
-		Spec:       workflowsv1alpha1.WorkflowRunSpec{Definition: jsonOf(t, document)},
+		Spec:       workflowsv1alpha1.WorkflowRunSpec{Definition: jsonOf(tb, document)},
 	}
 	if input != "" {
-		w.Spec.Input = jsonOf(t, input)
+		w.Spec.Input = jsonOf(tb, input)
 	}
-	if err := admin.Create(t.Context(), w); err != nil {
-		t.Fatal(err)
+	if err := admin.Create(tb.Context(), w); err != nil {
+		tb.Fatal(err)
 	}
 	return w
 }
 
 // await returns a run when it has come to something.
-func await(t *testing.T, w *workflowsv1alpha1.WorkflowRun, what string, check func(*workflowsv1alpha1.WorkflowRun) bool) *workflowsv1alpha1.WorkflowRun {
-	t.Helper()
+func await(tb testing.TB, w *workflowsv1alpha1.WorkflowRun, what string, check func(*workflowsv1alpha1.WorkflowRun) bool) *workflowsv1alpha1.WorkflowRun {
+	tb.Helper()
 	got := &workflowsv1alpha1.WorkflowRun{}
-	framework.Eventually(t, what, func() error {
-		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(w), got); err != nil {
+	framework.Eventually(tb, what, func() error {
+		if err := admin.Get(tb.Context(), client.ObjectKeyFromObject(w), got); err != nil {
 			return err
 		}
 		if check(got) {

@@ -14,8 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Timeout is how long Eventually waits. It is far above what anything takes, and reached in failures only.
-const Timeout = 30 * time.Second
+// Timeout is how long Eventually waits. It is far above what anything takes on a busy machine with the race detector, and
+// reached in failures only.
+const Timeout = time.Minute
 
 // Eventually waits until check returns nil. Each error says what is missing yet; the last one becomes the test's failure.
 func Eventually(tb testing.TB, what string, check func() error) {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/apis/core/quantity"
+	"minik8s.io/minik8s/pkg/registry"
 )
 
 const (
@@ -87,7 +88,7 @@ func validate(h *autoscalingv2.HorizontalPodAutoscaler, l leniencies) field.Erro
 		errs = append(errs, field.Invalid(at, spec.MaxReplicas, "must be greater than or equal to 1"))
 	}
 	if spec.MinReplicas != nil && spec.MaxReplicas < *spec.MinReplicas {
-		errs = append(errs, field.Invalid(at, spec.MaxReplicas, "must be greater than or equal to `minReplicas`"))
+		errs = append(errs, field.Invalid(at, spec.MaxReplicas, "must be greater than or equal to `minReplicas`").WithOrigin(registry.Relation))
 	}
 	errs = append(errs, validateReference(&spec.ScaleTargetRef, l.workload, path.Child("scaleTargetRef"))...)
 	errs = append(errs, validateMetrics(spec, l.described, path.Child("metrics"))...)
