@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -23,6 +24,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver"
 	"minik8s.io/minik8s/pkg/apiserver/policycheck"
 	"minik8s.io/minik8s/pkg/controllers"
+	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
 // controllerFlags say which controllers run in the process of the API server.
@@ -33,6 +35,7 @@ type controllerFlags struct {
 	signingCert, signingKey string
 	allocateNodes           bool
 	clusterCIDRs            []string
+	settings                setup.Settings
 }
 
 func (f *controllerFlags) add(set *pflag.FlagSet) {
@@ -44,6 +47,40 @@ func (f *controllerFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.signingKey, "cluster-signing-key-file", "", "Private key of that CA."+manager)
 	set.BoolVar(&f.allocateNodes, "allocate-node-cidrs", false, "Give nodes the ranges of their pods, from --cluster-cidr."+manager)
 	set.StringSliceVar(&f.clusterCIDRs, "cluster-cidr", nil, "Ranges of all pods, one of a family or one of each. Requires --allocate-node-cidrs to be true."+manager)
+	f.addSettings(set)
+}
+
+// addSettings adds flags of kube-controller-manager for single controllers.
+func (f *controllerFlags) addSettings(set *pflag.FlagSet) {
+	f.settings = setup.DefaultSettings()
+	const manager = " As kube-controller-manager's flag of this name."
+	for _, d := range []struct {
+		value       *metav1.Duration
+		name, usage string
+	}{
+		{f.settings.NodeMonitorGracePeriod, "node-monitor-grace-period", "How long a node may be silent before it is unhealthy."},
+		{f.settings.NodeStartupGracePeriod, "node-startup-grace-period", "How long a new node may be silent before it is unhealthy."},
+		{f.settings.ClusterSigningDuration, "cluster-signing-duration", "How long certificates last that do not ask for less."},
+		{f.settings.HorizontalPodAutoscalerSyncPeriod, "horizontal-pod-autoscaler-sync-period", "Time between two looks at an autoscaler."},
+		{f.settings.HorizontalPodAutoscalerDownscaleStabilization, "horizontal-pod-autoscaler-downscale-stabilization", "How long a recommendation keeps the number of pods from falling below it."},
+		{f.settings.HorizontalPodAutoscalerCPUInitializationPeriod, "horizontal-pod-autoscaler-cpu-initialization-period", "How long after its start a pod's CPU samples may be skipped."},
+		{f.settings.HorizontalPodAutoscalerInitialReadinessDelay, "horizontal-pod-autoscaler-initial-readiness-delay", "How long after a pod's start a change of its readiness is its first."},
+	} {
+		set.DurationVar(&d.value.Duration, d.name, d.value.Duration, d.usage+manager)
+	}
+	for _, n := range []struct {
+		value       *float64
+		name, usage string
+	}{
+		{f.settings.NodeEvictionRate, "node-eviction-rate", "Of how many nodes of a zone pods are evicted a second."},
+		{f.settings.SecondaryNodeEvictionRate, "secondary-node-eviction-rate", "Of how many in an unhealthy zone, if it is large."},
+		{f.settings.UnhealthyZoneThreshold, "unhealthy-zone-threshold", "Share of the nodes of a zone, at least three, that are not ready in an unhealthy one."},
+		{f.settings.HorizontalPodAutoscalerTolerance, "horizontal-pod-autoscaler-tolerance", "How far from its target a usage may be, as a part of it."},
+	} {
+		set.Float64Var(n.value, n.name, *n.value, n.usage+manager)
+	}
+	set.Int32Var(f.settings.LargeClusterSizeThreshold, "large-cluster-size-threshold", *f.settings.LargeClusterSizeThreshold, "Number of nodes up to which evictions stop in an unhealthy zone."+manager)
+	set.Int32Var(f.settings.TerminatedPodGCThreshold, "terminated-pod-gc-threshold", *f.settings.TerminatedPodGCThreshold, "How many pods that have ended are kept; 0 and less: all."+manager)
 }
 
 // read fills in what the controllers have from these flags.
@@ -111,6 +148,7 @@ func (f *controllerFlags) serve(ctx context.Context, server *apiserver.Server, c
 		ServiceCIDRs:   c.ServiceIPRanges,
 		LeaderElection: f.leaderElect,
 		Enabled:        f.enabled,
+		Settings:       f.settings,
 	}
 	if err := f.read(&config); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/webhook"
 
+	"minik8s.io/minik8s/pkg/apiserver/admission/defaulttolerationseconds"
 	"minik8s.io/minik8s/pkg/apiserver/authentication"
 	"minik8s.io/minik8s/pkg/apiserver/authorization"
 	rbac "minik8s.io/minik8s/pkg/apiserver/authorization/policy"
@@ -90,6 +91,8 @@ type Config struct {
 	EnableAdmission, DisableAdmission []string
 	// AdmissionConfigFile configures admission plugins (an AdmissionConfiguration); may be empty.
 	AdmissionConfigFile string
+	// TolerationSeconds is for how long pods tolerate nodes that fail, if they do not say it; default: for 300 seconds.
+	TolerationSeconds *defaulttolerationseconds.Seconds
 
 	// ProxyClientCertFile and ProxyClientKeyFile prove to aggregated servers that requests come through this one. Without,
 	// those servers see nobody.

@@ -129,7 +129,7 @@ func (p *policy) build(b *generic.Builder, a *access) (generic.Policy, error) {
 		served.Insert(g.Name)
 	}
 	plugins, err := admission.New(admission.Config{
-		Enable: c.EnableAdmission, Disable: c.DisableAdmission, File: c.AdmissionConfigFile, Groups: served,
+		Enable: c.EnableAdmission, Disable: c.DisableAdmission, File: c.AdmissionConfigFile, Groups: served, TolerationSeconds: c.TolerationSeconds,
 		Client: a.client, Dynamic: a.dynamic, RESTMapper: a.mapper, Informers: a.shared, Authorizer: authorizer,
 		Services: a.services, WebhookAuthentication: a.webhooks,
 		ServerID: b.ServerID(), EffectiveVersion: b.EffectiveVersion(), Drained: b.DrainedSignal(),

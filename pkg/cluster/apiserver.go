@@ -11,7 +11,9 @@ import (
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/utils/ptr"
 
+	"minik8s.io/minik8s/pkg/apiserver/admission/defaulttolerationseconds"
 	"minik8s.io/minik8s/pkg/apiserver/encryption"
 	"minik8s.io/minik8s/pkg/apiserver/flags"
 	"minik8s.io/minik8s/pkg/registry/etcdstore"
@@ -66,6 +68,14 @@ func (c APIServerConfig) setGates() error {
 		return fmt.Errorf("apiServer.featureGates: %w", err)
 	}
 	return nil
+}
+
+// tolerationSeconds is for how long pods tolerate nodes that fail.
+func (c APIServerConfig) tolerationSeconds() *defaulttolerationseconds.Seconds {
+	s := defaulttolerationseconds.Default
+	s.NotReady = ptr.Deref(c.DefaultNotReadyTolerationSeconds, s.NotReady)
+	s.Unreachable = ptr.Deref(c.DefaultUnreachableTolerationSeconds, s.Unreachable)
+	return &s
 }
 
 // storage is how objects are kept. A list may take as long as a request: a watch from its revision must be possible then.

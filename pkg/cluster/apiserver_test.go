@@ -27,6 +27,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
 func TestValidate_APIServer(t *testing.T) {
@@ -68,6 +70,9 @@ func TestValidate_APIServer(t *testing.T) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
 		})
+	}
+	if err := (Config{Name: "a", ControllerManager: setup.Settings{NodeEvictionRate: new(-1.0)}}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "controllerManager.nodeEvictionRate must") {
+		t.Errorf("a negative rate: %v", err)
 	}
 	if err := (Config{Name: "a", Etcd: EtcdConfig{QuotaBackendBytes: 1 << 20}}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "etcd.quotaBackendBytes must") {
 		t.Errorf("a small quota: %v", err)

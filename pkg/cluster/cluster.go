@@ -335,22 +335,23 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 	}
 	r.dnsMetrics, r.schedulerMetrics, r.schedulerResources = dns.NewMetrics(), prometheus.NewRegistry(), prometheus.NewRegistry()
 	return apiserver.New(apiserver.Config{
-		Backend:          r.backend,
-		Listener:         r.listener,
-		InProcess:        r.credentials.server,
-		AdvertiseAddress: r.primaryIP(),
-		SecureServing:    &genericapiserver.SecureServingInfo{Cert: serving, MinTLSVersion: tls.VersionTLS12},
-		ClientCA:         r.credentials.ca.Cert,
-		ServiceIPRanges:  r.services,
-		TokenKey:         r.credentials.tokenKey,
-		TokenIssuer:      "https://kubernetes.default.svc." + c.Networking.DNSDomain,
-		KubeletClient:    r.credentials.ca.Leaf(kubeletClient).Certificate,
-		KubeletCA:        r.credentials.ca.Cert,
-		Usage:            r.metrics,
-		EnableAdmission:  c.APIServer.EnableAdmissionPlugins,
-		DisableAdmission: c.APIServer.DisableAdmissionPlugins,
-		Machinery:        r.machinery,
-		Storage:          c.APIServer.storage(),
+		Backend:           r.backend,
+		Listener:          r.listener,
+		InProcess:         r.credentials.server,
+		AdvertiseAddress:  r.primaryIP(),
+		SecureServing:     &genericapiserver.SecureServingInfo{Cert: serving, MinTLSVersion: tls.VersionTLS12},
+		ClientCA:          r.credentials.ca.Cert,
+		ServiceIPRanges:   r.services,
+		TokenKey:          r.credentials.tokenKey,
+		TokenIssuer:       "https://kubernetes.default.svc." + c.Networking.DNSDomain,
+		KubeletClient:     r.credentials.ca.Leaf(kubeletClient).Certificate,
+		KubeletCA:         r.credentials.ca.Cert,
+		Usage:             r.metrics,
+		EnableAdmission:   c.APIServer.EnableAdmissionPlugins,
+		DisableAdmission:  c.APIServer.DisableAdmissionPlugins,
+		TolerationSeconds: c.APIServer.tolerationSeconds(),
+		Machinery:         r.machinery,
+		Storage:           c.APIServer.storage(),
 
 		Components:     map[string]registry.Check{"controller-manager": alive, "scheduler": alive},
 		Authentication: authentication.Config{RequestHeader: headers, BootstrapTokens: true, RemovedNodes: true},
@@ -394,6 +395,7 @@ func (r *runner) buildControllers() (func(context.Context) error, error) {
 		Enabled:   withJoining(r.config.Controllers),
 
 		LoadBalancerPool: pool,
+		Settings:         r.config.ControllerManager,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building controllers: %w", err)

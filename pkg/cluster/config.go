@@ -12,6 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
 // Versions of the configuration file.
@@ -50,6 +52,8 @@ type Config struct {
 	Proxy        ProxyConfig        `json:"proxy,omitzero"`
 	// Controllers to run, as kube-controller-manager's --controllers: "*" and "-name"; default all.
 	Controllers []string `json:"controllers,omitempty"`
+	// ControllerManager are settings of the controllers.
+	ControllerManager setup.Settings `json:"controllerManager,omitzero"`
 	// Verbosity of the log; default 0, as -v of Kubernetes' components.
 	Verbosity int `json:"verbosity,omitempty"`
 }
@@ -113,6 +117,10 @@ type APIServerConfig struct {
 	// default: nothing is. With the second, changes of the file take effect without a restart.
 	EncryptionProviderConfig                string `json:"encryptionProviderConfig,omitempty"`
 	EncryptionProviderConfigAutomaticReload bool   `json:"encryptionProviderConfigAutomaticReload,omitempty"`
+	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are for how long pods that do not say it tolerate a node
+	// that fails, before they are evicted; default 300.
+	DefaultNotReadyTolerationSeconds    *int64 `json:"defaultNotReadyTolerationSeconds,omitempty"`
+	DefaultUnreachableTolerationSeconds *int64 `json:"defaultUnreachableTolerationSeconds,omitempty"`
 	// MaxRequestsInflight and MaxMutatingRequestsInflight are how many requests are served at a time, in all; default 400
 	// and 200.
 	MaxRequestsInflight         int `json:"maxRequestsInflight,omitempty"`
@@ -236,6 +244,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.Proxy.validate(); err != nil {
 		return err
+	}
+	if err := c.ControllerManager.Validate(); err != nil {
+		return fmt.Errorf("controllerManager.%w", err)
 	}
 	return c.APIServer.validate()
 }

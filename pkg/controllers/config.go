@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"minik8s.io/minik8s/pkg/controllers/setup"
 	"minik8s.io/minik8s/pkg/pki"
 )
 
@@ -42,6 +44,8 @@ type Config struct {
 	// CheckPolicy returns what is wrong with the expressions of a ValidatingAdmissionPolicy, by the schemas of what it matches.
 	// Default: nobody checks policies, and their status stays empty.
 	CheckPolicy func(*admissionv1.ValidatingAdmissionPolicy) []admissionv1.ExpressionWarning
+	// Settings are those of kube-controller-manager's flags; what is nil has their defaults.
+	Settings setup.Settings
 	// LeaderElection makes the controllers wait for the Lease kube-system/kube-controller-manager. Default: false, the
 	// controllers run at once.
 	LeaderElection bool
@@ -68,6 +72,10 @@ func (c Config) complete() (Config, error) {
 		own := c.RESTConfig
 		c.ClientFor = func(string) (*rest.Config, error) { return own, nil }
 	}
+	if err := c.Settings.Validate(); err != nil {
+		return c, fmt.Errorf("controllers: %w", err)
+	}
+	c.Settings = c.Settings.Completed()
 	if c.LeaseDuration == 0 {
 		c.LeaseDuration = 15 * time.Second
 	}

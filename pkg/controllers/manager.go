@@ -186,6 +186,7 @@ func (c *Controllers) env(cfg Config, entry Controller) (setup.Env, error) {
 		SigningCA:   cfg.SigningCA,
 
 		ClusterCIDRs: cfg.ClusterCIDRs, ServiceCIDRs: cfg.ServiceCIDRs, LoadBalancerPool: cfg.LoadBalancerPool,
+		Settings: cfg.Settings,
 	}, nil
 }
 

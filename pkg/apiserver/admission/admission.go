@@ -6,6 +6,7 @@
 package admission
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -93,6 +94,8 @@ type Config struct {
 	WebhookAuthentication webhook.AuthenticationInfoResolverWrapper
 	// File configures plugins (an AdmissionConfiguration); may be empty.
 	File string
+	// TolerationSeconds is for how long pods tolerate nodes that fail, if they do not say it; nil: for 300 seconds.
+	TolerationSeconds *defaulttolerationseconds.Seconds
 	// Groups are the API groups that are served: plugins that need another one do not run.
 	Groups sets.Set[string]
 	// ServerID names this server among others of the cluster, EffectiveVersion says which version's behaviour it has.
@@ -202,6 +205,7 @@ func New(c Config) (admission.Interface, error) {
 		initializer.New(c.Client, c.Dynamic, c.Informers, c.Authorizer, utilfeature.DefaultFeatureGate, c.EffectiveVersion, c.Drained, c.RESTMapper),
 		webhookinit.NewPluginInitializer(c.WebhookAuthentication, c.Services),
 		exclude{},
+		*cmp.Or(c.TolerationSeconds, &defaulttolerationseconds.Default),
 	}
 	chain, err := registered.NewFromPlugins(names, configuration, initialize, admission.DecoratorFunc(admissionmetrics.WithControllerMetrics))
 	if err != nil {

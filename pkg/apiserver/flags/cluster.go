@@ -23,6 +23,9 @@ func (f *admissionFlags) add(all *cliflag.NamedFlagSets) {
 	fs.StringSliceVar(&f.enable, "enable-admission-plugins", nil, "Admission plugins that run besides the default ones.")
 	fs.StringSliceVar(&f.disable, "disable-admission-plugins", nil, "Admission plugins that do not run although they are default ones.")
 	fs.StringVar(&f.file, "admission-control-config-file", "", "File with an AdmissionConfiguration, which configures plugins.")
+	const seconds = "For how many seconds pods tolerate a node that is %s, if they do not say it. The plugin DefaultTolerationSeconds has them say it."
+	fs.Int64Var(&f.tolerate.NotReady, "default-not-ready-toleration-seconds", f.tolerate.NotReady, fmt.Sprintf(seconds, "not ready"))
+	fs.Int64Var(&f.tolerate.Unreachable, "default-unreachable-toleration-seconds", f.tolerate.Unreachable, fmt.Sprintf(seconds, "unreachable"))
 }
 
 func (f *clusterFlags) add(all *cliflag.NamedFlagSets) {

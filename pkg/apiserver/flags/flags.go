@@ -32,6 +32,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
 
 	"minik8s.io/minik8s/pkg/apiserver"
+	"minik8s.io/minik8s/pkg/apiserver/admission/defaulttolerationseconds"
 	"minik8s.io/minik8s/pkg/apiserver/encryption"
 )
 
@@ -60,6 +61,7 @@ type Flags struct {
 type admissionFlags struct {
 	enable, disable []string
 	file            string
+	tolerate        defaulttolerationseconds.Seconds
 }
 
 // clusterFlags are about the objects and nodes of the cluster.
@@ -94,6 +96,7 @@ func New() *Flags {
 
 		authentication: newAuthenticationFlags(),
 		authorization:  newAuthorizationFlags(),
+		admission:      admissionFlags{tolerate: defaulttolerationseconds.Default},
 		cluster: clusterFlags{
 			rejectRedirects: true, eventTTL: time.Hour, serviceRanges: "10.0.0.0/24", nodePorts: utilnet.PortRange{Base: 30000, Size: 2768},
 			kubeletAddresses: []string{string(corev1.NodeHostName), string(corev1.NodeInternalDNS), string(corev1.NodeInternalIP), string(corev1.NodeExternalDNS), string(corev1.NodeExternalIP)},
@@ -152,7 +155,7 @@ func (f *Flags) Config(ctx context.Context) (*apiserver.Config, error) {
 	}
 	c := &apiserver.Config{
 		AdvertiseAddress: address(f.generic.AdvertiseAddress), NodePorts: f.cluster.nodePorts, EventTTL: f.cluster.eventTTL,
-		EnableAdmission: f.admission.enable, DisableAdmission: f.admission.disable, AdmissionConfigFile: f.admission.file,
+		EnableAdmission: f.admission.enable, DisableAdmission: f.admission.disable, AdmissionConfigFile: f.admission.file, TolerationSeconds: &f.admission.tolerate,
 		AggregatorRouting: f.cluster.aggregatorRouting, RejectAggregatorRedirects: f.cluster.rejectRedirects,
 		ProxyClientCertFile: f.cluster.proxyCert, ProxyClientKeyFile: f.cluster.proxyKey,
 		ForbidPrivileged: !f.cluster.allowPrivileged,

@@ -37,8 +37,6 @@ func (r *refused) add(all *cliflag.NamedFlagSets) {
 	misc.Duration("coordinated-leadership-retry-period", 2*time.Second, usage)
 	misc.String("endpoint-reconciler-type", "lease", usage)
 	misc.Int("kubernetes-service-node-port", 0, usage)
-	admission.Int64("default-not-ready-toleration-seconds", 300, usage)
-	admission.Int64("default-unreachable-toleration-seconds", 300, usage)
 	misc.Uint("kubelet-port", 10250, usage)
 	_ = misc.MarkDeprecated("kubelet-port", "kubelet-port is deprecated and will be removed.")
 	misc.Int("apiserver-count", 1, usage)
@@ -63,8 +61,6 @@ func (r *refused) add(all *cliflag.NamedFlagSets) {
 		{misc, "coordinated-leadership-retry-period", "coordinated leader election is not served"},
 		{misc, "endpoint-reconciler-type", alone},
 		{misc, "kubernetes-service-node-port", "the Service kubernetes has a cluster IP only"},
-		{admission, "default-not-ready-toleration-seconds", "pods tolerate such nodes for 300 seconds"},
-		{admission, "default-unreachable-toleration-seconds", "pods tolerate such nodes for 300 seconds"},
 		{misc, "kubelet-port", "nodes tell the port of their kubelet"},
 		{misc, "apiserver-count", alone},
 	} {

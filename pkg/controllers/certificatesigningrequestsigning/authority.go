@@ -21,9 +21,8 @@ import (
 )
 
 const (
-	// longest is how long a certificate lasts that does not ask for less (--cluster-signing-duration), shortest is what
-	// one gets that asks for even less.
-	longest, shortest = 365 * 24 * time.Hour, 10 * time.Minute
+	// shortest is how long a certificate lasts that asks for even less.
+	shortest = 10 * time.Minute
 	// backdate lets clocks of clients be late. A certificate of less than a working day loses none of its life to it.
 	backdate, working = pki.Backdate, 8 * time.Hour
 )
@@ -33,10 +32,12 @@ type Authority struct {
 	cert  *x509.Certificate
 	key   crypto.Signer
 	clock clock.PassiveClock
+	// longest is how long a certificate lasts that does not ask for less.
+	longest time.Duration
 }
 
-// NewAuthority reads a CA.
-func NewAuthority(ca pki.Pair, clock clock.PassiveClock) (*Authority, error) {
+// NewAuthority reads a CA whose certificates last for longest if they do not ask for less.
+func NewAuthority(ca pki.Pair, longest time.Duration, clock clock.PassiveClock) (*Authority, error) {
 	cert, err := pki.ParseCertificate(ca.Cert)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate of the signing CA: %w", err)
@@ -45,7 +46,7 @@ func NewAuthority(ca pki.Pair, clock clock.PassiveClock) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the key of the signing CA: %w", err)
 	}
-	return &Authority{cert, key, clock}, nil
+	return &Authority{cert, key, clock, longest}, nil
 }
 
 // Sign returns a certificate, PEM, with the names of the request, these usages and nothing else of the request.
@@ -59,7 +60,7 @@ func (a *Authority) Sign(
 	if err != nil {
 		return nil, err
 	}
-	from, to, err := validity(a.clock.Now(), lifetime(expirationSeconds), a.cert.NotAfter)
+	from, to, err := validity(a.clock.Now(), lifetime(expirationSeconds, a.longest), a.cert.NotAfter)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (a *Authority) Sign(
 }
 
 // lifetime is what a request gets that asks for so many seconds.
-func lifetime(expirationSeconds *int32) time.Duration {
+func lifetime(expirationSeconds *int32, longest time.Duration) time.Duration {
 	if expirationSeconds == nil {
 		return longest
 	}

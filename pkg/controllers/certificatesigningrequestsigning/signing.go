@@ -62,7 +62,7 @@ func Setup(env setup.Env) error {
 	if len(env.SigningCA.Cert) == 0 || len(env.SigningCA.Key) == 0 {
 		return nil
 	}
-	ca, err := NewAuthority(env.SigningCA, env.Clock)
+	ca, err := NewAuthority(env.SigningCA, env.Settings.ClusterSigningDuration.Duration, env.Clock)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func authority(t *testing.T) (*Authority, *x509.Certificate) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := NewAuthority(ca.Pair, clock.RealClock{})
+	a, err := NewAuthority(ca.Pair, 365*24*time.Hour, clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestLifetime(t *testing.T) {
 		"too long":   {new(int32(2 * 365 * 24 * 3600)), 365 * 24 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := lifetime(tt.seconds); got != tt.want {
+			if got := lifetime(tt.seconds, 365*24*time.Hour); got != tt.want {
 				t.Errorf("lasts %v, want %v", got, tt.want)
 			}
 		})

@@ -40,11 +40,11 @@ const (
 	stepMinimum = 4.0
 )
 
-// settle bounds the number of pods that metrics ask for by what they asked for lately, by the rate of changes and by the smallest and
+// settle bounds the number of pods that metrics ask for by what they asked for lately (within downscale, if the autoscaler says nothing), by the rate of changes and by the smallest and
 // largest number there may be. It notes in the history what they ask for.
-func settle(spec *autoscalingv2.HorizontalPodAutoscalerSpec, h *history, current, wanted, minimum int32, now time.Time) verdict {
+func settle(spec *autoscalingv2.HorizontalPodAutoscalerSpec, h *history, current, wanted, minimum int32, downscale time.Duration, now time.Time) verdict {
 	if spec.Behavior == nil {
-		stable := stabilizeDown(h, wanted, now)
+		stable := stabilizeDown(h, wanted, downscale, now)
 		v := verdict{able: fits}
 		if stable != wanted {
 			v.able = heldUp
@@ -53,7 +53,7 @@ func settle(spec *autoscalingv2.HorizontalPodAutoscalerSpec, h *history, current
 		v.isLimited = v.replicas != stable
 		return v
 	}
-	stable := stabilize(spec.Behavior, h, current, wanted, now)
+	stable := stabilize(spec.Behavior, h, current, wanted, downscale, now)
 	v := verdict{able: fits}
 	switch {
 	case stable == wanted:
@@ -70,22 +70,22 @@ func settle(spec *autoscalingv2.HorizontalPodAutoscalerSpec, h *history, current
 	return v
 }
 
-// stabilizeDown returns the largest recommendation of the default window.
-func stabilizeDown(h *history, wanted int32, now time.Time) int32 {
-	highest, cutoff := wanted, now.Add(-downscaleStabilization)
+// stabilizeDown returns the largest recommendation of a window.
+func stabilizeDown(h *history, wanted int32, window time.Duration, now time.Time) int32 {
+	highest, cutoff := wanted, now.Add(-window)
 	for _, r := range h.recommendations {
 		if !r.at.Before(cutoff) {
 			highest = max(highest, r.replicas)
 		}
 	}
-	h.recommend(wanted, now, downscaleStabilization)
+	h.recommend(wanted, now, window)
 	return highest
 }
 
 // stabilize returns the number of pods that is closest to the current one, of those between the smallest recommendation of the
 // window for more pods and the largest of that for less.
-func stabilize(b *autoscalingv2.HorizontalPodAutoscalerBehavior, h *history, current, wanted int32, now time.Time) int32 {
-	up, down := window(b.ScaleUp, 0), window(b.ScaleDown, downscaleStabilization)
+func stabilize(b *autoscalingv2.HorizontalPodAutoscalerBehavior, h *history, current, wanted int32, downscale time.Duration, now time.Time) int32 {
+	up, down := window(b.ScaleUp, 0), window(b.ScaleDown, downscale)
 	lowest, highest := wanted, wanted
 	for _, r := range h.recommendations {
 		if r.at.After(now.Add(-up)) {

@@ -133,7 +133,7 @@ func TestSettle(t *testing.T) {
 			h.begin(current, at)
 			for i, s := range tt.steps {
 				at = at.Add(s.after)
-				v := settle(spec, h, current, s.wanted, tt.min, at)
+				v := settle(spec, h, current, s.wanted, tt.min, backward, at)
 				got := step{s.after, s.wanted, v.replicas, v.able.reason, v.limited.reason}
 				if diff := cmp.Diff(s, got, cmp.AllowUnexported(step{})); diff != "" {
 					t.Fatalf("step %d from %d (-want +got):\n%s", i, current, diff)
@@ -156,8 +156,8 @@ func TestHistory_Bounded(t *testing.T) {
 	spec := &autoscalingv2.HorizontalPodAutoscalerSpec{MaxReplicas: 1000, Behavior: b}
 	h.begin(1, now)
 	for i := range 10000 {
-		at := now.Add(time.Duration(i) * syncPeriod)
-		settle(spec, h, 1, int32(i%7), 1, at)
+		at := now.Add(time.Duration(i) * period)
+		settle(spec, h, 1, int32(i%7), 1, backward, at)
 		h.scaled(int32(1+i%2), int32(2-i%2), b, at)
 	}
 	if n := len(h.recommendations); n > 10 {

@@ -43,9 +43,9 @@ func TestCircuit(t *testing.T) {
 			if waited := <-healthy; round > 0 && waited > time.Second {
 				t.Errorf("round %d: a healthy autoscaler waited %s", round, waited)
 			}
-			time.Sleep(syncPeriod) //nolint:forbidigo // in a bubble, where it costs nothing
+			time.Sleep(period) //nolint:forbidigo // in a bubble, where it costs nothing
 		}
-		if took := time.Since(start); took > 4*syncPeriod+3*callTimeout {
+		if took := time.Since(start); took > 4*period+3*callTimeout {
 			t.Errorf("four rounds took %s", took)
 		}
 	})

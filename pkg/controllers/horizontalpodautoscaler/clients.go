@@ -45,7 +45,7 @@ func newReconciler(env setup.Env) (*Reconciler, error) {
 	}
 	versions := customclient.NewAvailableAPIsGetter(asked)
 	return &Reconciler{
-		Client: env.Client, Scales: scales, Kinds: kinds, Events: env.Events, Clock: env.Clock,
+		Client: env.Client, Scales: scales, Kinds: kinds, Events: env.Events, Clock: env.Clock, Settings: env.Settings,
 		Metrics: &Metrics{
 			Resource: resource, External: external,
 			Custom: customclient.NewForConfig(config, kinds, versions), ForgetVersion: versions.Invalidate,

@@ -29,25 +29,8 @@ import (
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
-// What flags of kube-controller-manager set upstream is what they default to: an autoscaler has fields for what should differ.
-const (
-	// syncPeriod is the time between two looks at an autoscaler (--horizontal-pod-autoscaler-sync-period).
-	syncPeriod = 15 * time.Second
-	// downscaleStabilization is how long a recommendation keeps the number of pods from falling below it
-	// (--horizontal-pod-autoscaler-downscale-stabilization; behavior.scaleDown.stabilizationWindowSeconds).
-	downscaleStabilization = 5 * time.Minute
-	// defaultTolerance is how far from its target a usage may be, as a part of it (--horizontal-pod-autoscaler-tolerance;
-	// behavior.*.tolerance).
-	defaultTolerance = 0.1
-	// cpuInitializationPeriod is how long after its start a pod's processor time may be that of its start
-	// (--horizontal-pod-autoscaler-cpu-initialization-period).
-	cpuInitializationPeriod = 5 * time.Minute
-	// initialReadinessDelay is within which time after its start a pod that becomes unready has never been ready
-	// (--horizontal-pod-autoscaler-initial-readiness-delay).
-	initialReadinessDelay = 30 * time.Second
-	// callTimeout bounds each call: of metrics, of scales, of discovery. What is late is as good as missing.
-	callTimeout = 10 * time.Second
-)
+// callTimeout bounds each call: of metrics, of scales, of discovery. What is late is as good as missing.
+const callTimeout = 10 * time.Second
 
 // Reconciler works on one HorizontalPodAutoscaler at a time.
 type Reconciler struct {
@@ -57,6 +40,8 @@ type Reconciler struct {
 	Metrics *Metrics
 	Events  record.EventRecorder
 	Clock   clock.PassiveClock
+	// Settings are complete: an autoscaler has fields for some of what should differ.
+	Settings setup.Settings
 
 	selectors selectors
 
@@ -74,9 +59,9 @@ func Setup(env setup.Env) error {
 	if err != nil {
 		return err
 	}
-	options := env.Options()
+	options, period := env.Options(), env.Settings.HorizontalPodAutoscalerSyncPeriod.Duration
 	// A pass that failed is not repeated sooner than one that did not, and never later.
-	options.RateLimiter = workqueue.NewTypedItemFastSlowRateLimiter[reconcile.Request](syncPeriod, syncPeriod, 0)
+	options.RateLimiter = workqueue.NewTypedItemFastSlowRateLimiter[reconcile.Request](period, period, 0)
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		// Its own writes of the status are no reason for another look.
@@ -103,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: syncPeriod}, nil
+	return reconcile.Result{RequeueAfter: r.Settings.HorizontalPodAutoscalerSyncPeriod.Duration}, nil
 }
 
 // historyOf returns what is remembered of an autoscaler: nothing of one that had the same name.

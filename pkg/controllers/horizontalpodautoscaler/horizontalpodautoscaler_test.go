@@ -201,7 +201,7 @@ type world struct {
 func newWorld(a answers, objects ...client.Object) *world {
 	c := controllertest.NewClientBuilder().WithObjects(objects...).WithStatusSubresource(&autoscalingv2.HorizontalPodAutoscaler{}).Build()
 	w := &world{clock: clocktesting.NewFakePassiveClock(now), events: record.NewFakeRecorder(100)}
-	w.Reconciler = &Reconciler{Client: c, Scales: scales{c: c, selector: "app=web"}, Kinds: kinds(), Metrics: a.metrics(), Events: w.events, Clock: w.clock}
+	w.Reconciler = &Reconciler{Client: c, Scales: scales{c: c, selector: "app=web"}, Kinds: kinds(), Metrics: a.metrics(), Events: w.events, Clock: w.clock, Settings: settings}
 	return w
 }
 
@@ -280,7 +280,7 @@ func TestReconcile_Suite(t *testing.T) {
 				New: func(c client.Client) reconcile.Reconciler {
 					return &Reconciler{
 						Client: c, Scales: scales{c: c, selector: "app=web"}, Kinds: kinds(), Metrics: tt.answers.metrics(),
-						Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakePassiveClock(now),
+						Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakePassiveClock(now), Settings: settings,
 					}
 				},
 				// More pods share the work.
@@ -502,7 +502,7 @@ func TestReconcile_ToZeroAndBack(t *testing.T) {
 	}), 2, some(2)...)...)
 	step := func(want int32, zeroed corev1.ConditionStatus) {
 		t.Helper()
-		w.clock.SetTime(w.clock.Now().Add(syncPeriod))
+		w.clock.SetTime(w.clock.Now().Add(period))
 		h, replicas, err := w.pass(t)
 		if err != nil || replicas != want {
 			t.Fatalf("%d replicas (%v), want %d", replicas, err, want)

@@ -55,7 +55,7 @@ func (p *pass) run(ctx context.Context) error {
 		return fmt.Errorf("failed to compute desired number of replicas based on listed metrics for %s: %w", reference(p.hpa), partly)
 	}
 	wanted, reason := aim(p.hpa, chosen, p.from)
-	v := settle(&p.hpa.Spec, p.history, p.from, wanted, minimumOf(p.hpa), p.Clock.Now())
+	v := settle(&p.hpa.Spec, p.history, p.from, wanted, minimumOf(p.hpa), p.Settings.HorizontalPodAutoscalerDownscaleStabilization.Duration, p.Clock.Now())
 	p.condition(autoscalingv2.AbleToScale, true, v.able.reason, v.able.message)
 	p.condition(autoscalingv2.ScalingLimited, v.isLimited, v.limited.reason, v.limited.message)
 	if v.replicas == p.from {
@@ -99,7 +99,7 @@ func (p *pass) ask(ctx context.Context, spec *autoscalingv2.MetricSpec, found ta
 	o, err := p.observe(ctx, p.hpa.Namespace, spec, selector)
 	if err == nil {
 		s := size{wanted: found.scale.Spec.Replicas, present: found.scale.Status.Replicas}
-		proposed, err = propose(spec, o, s, toleranceOf(p.hpa.Spec.Behavior), p.Clock.Now())
+		proposed, err = propose(spec, o, s, leniencyOf(p.hpa.Spec.Behavior, p.Settings), p.Clock.Now())
 	}
 	countComputation(spec.Type, p.hpa.Status.CurrentReplicas, proposed.replicas, err, p.Clock.Since(start))
 	if err != nil {

@@ -35,32 +35,32 @@ type proposal struct {
 }
 
 // propose returns the number of pods that a metric asks for by what was observed.
-func propose(spec *autoscalingv2.MetricSpec, o observation, s size, t tolerance, now time.Time) (proposal, error) {
+func propose(spec *autoscalingv2.MetricSpec, o observation, s size, l leniency, now time.Time) (proposal, error) {
 	switch spec.Type {
 	case autoscalingv2.ResourceMetricSourceType:
 		source := spec.Resource
-		p, value, err := byResource(source.Name, "", &source.Target, o, s, t, now)
+		p, value, err := byResource(source.Name, "", &source.Target, o, s, l, now)
 		p.status = autoscalingv2.MetricStatus{Type: spec.Type, Resource: &autoscalingv2.ResourceMetricStatus{Name: source.Name, Current: value}}
 		return p, err
 	case autoscalingv2.ContainerResourceMetricSourceType:
 		source := spec.ContainerResource
-		p, value, err := byResource(source.Name, source.Container, &source.Target, o, s, t, now)
+		p, value, err := byResource(source.Name, source.Container, &source.Target, o, s, l, now)
 		p.status = autoscalingv2.MetricStatus{Type: spec.Type, ContainerResource: &autoscalingv2.ContainerResourceMetricStatus{
 			Name: source.Name, Container: source.Container, Current: value,
 		}}
 		return p, err
 	case autoscalingv2.PodsMetricSourceType:
-		return byPods(spec.Pods, o, s, t, now)
+		return byPods(spec.Pods, o, s, l, now)
 	case autoscalingv2.ObjectMetricSourceType:
-		return byObject(spec.Object, o, s, t)
+		return byObject(spec.Object, o, s, l.tolerance)
 	case autoscalingv2.ExternalMetricSourceType:
-		return byExternal(spec.External, o, s, t)
+		return byExternal(spec.External, o, s, l.tolerance)
 	}
 	return proposal{}, invalidSpec{fmt.Errorf("unknown metric source type %q", spec.Type)}
 }
 
 // byResource relates what pods use of a resource to an amount, or to what they request; container narrows that down to one of theirs.
-func byResource(name corev1.ResourceName, container string, target *autoscalingv2.MetricTarget, o observation, s size, t tolerance, now time.Time) (proposal, autoscalingv2.MetricValueStatus, error) {
+func byResource(name corev1.ResourceName, container string, target *autoscalingv2.MetricTarget, o observation, s size, l leniency, now time.Time) (proposal, autoscalingv2.MetricValueStatus, error) {
 	var value autoscalingv2.MetricValueStatus
 	switch {
 	case target.AverageValue == nil && target.AverageUtilization == nil:
@@ -68,10 +68,10 @@ func byResource(name corev1.ResourceName, container string, target *autoscalingv
 	case len(o.pods) == 0:
 		return proposal{}, value, errNoPods
 	}
-	g := group(o.pods, o.samples, name, now)
+	g := group(o.pods, o.samples, name, l.youth, now)
 	if target.AverageValue != nil {
 		amount := target.AverageValue.MilliValue()
-		n, u, err := replicasByPods(s.wanted, g, t, plainUse(amount), func(string) int64 { return amount })
+		n, u, err := replicasByPods(s.wanted, g, l.tolerance, plainUse(amount), func(string) int64 { return amount })
 		value.AverageValue = amountOf(name, u.average)
 		return proposal{replicas: n, metric: fmt.Sprintf("%s resource", name)}, value, err
 	}
@@ -83,7 +83,7 @@ func byResource(name corev1.ResourceName, container string, target *autoscalingv
 		return proposal{}, value, err
 	}
 	percent := *target.AverageUtilization
-	n, u, err := replicasByPods(s.wanted, g, t, utilization(requests, percent), func(pod string) int64 { return requests[pod] * int64(max(100, percent)) / 100 })
+	n, u, err := replicasByPods(s.wanted, g, l.tolerance, utilization(requests, percent), func(pod string) int64 { return requests[pod] * int64(max(100, percent)) / 100 })
 	value.AverageUtilization, value.AverageValue = &u.percent, amountOf(name, u.average)
 	metric := fmt.Sprintf("%s resource utilization (percentage of request)", name)
 	if container != "" {
@@ -92,12 +92,12 @@ func byResource(name corev1.ResourceName, container string, target *autoscalingv
 	return proposal{replicas: n, metric: metric}, value, err
 }
 
-func byPods(source *autoscalingv2.PodsMetricSource, o observation, s size, t tolerance, now time.Time) (proposal, error) {
+func byPods(source *autoscalingv2.PodsMetricSource, o observation, s size, l leniency, now time.Time) (proposal, error) {
 	if len(o.pods) == 0 {
 		return proposal{}, errNoPods
 	}
 	target := source.Target.AverageValue.MilliValue()
-	n, u, err := replicasByPods(s.wanted, group(o.pods, o.samples, "", now), t, plainUse(target), func(string) int64 { return target })
+	n, u, err := replicasByPods(s.wanted, group(o.pods, o.samples, "", l.youth, now), l.tolerance, plainUse(target), func(string) int64 { return target })
 	return proposal{
 		replicas: n,
 		metric:   "pods metric " + source.Metric.Name,

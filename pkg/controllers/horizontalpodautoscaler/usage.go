@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"minik8s.io/minik8s/pkg/controllers/internal/pods"
+	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
 // sample is what a pod used of something, in thousandths, on average over a window of time that ended at a moment.
@@ -29,9 +30,9 @@ type samples map[string]sample
 // tolerance is by which part of the target the usage may be above or below it without consequence.
 type tolerance struct{ up, down float64 }
 
-// toleranceOf returns what the autoscaler says (KEP-4951), and the default where it says nothing.
-func toleranceOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) tolerance {
-	t := tolerance{up: defaultTolerance, down: defaultTolerance}
+// toleranceOf returns what the autoscaler says (KEP-4951), and what the settings say where it says nothing.
+func toleranceOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior, unsaid float64) tolerance {
+	t := tolerance{up: unsaid, down: unsaid}
 	if b == nil {
 		return t
 	}
@@ -47,6 +48,31 @@ func toleranceOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) tolerance {
 // allows reports whether a usage that is ratio times the target is close enough to it.
 func (t tolerance) allows(ratio float64) bool { return 1-t.down <= ratio && ratio <= 1+t.up }
 
+// youth is how long a pod is young.
+type youth struct {
+	// initialization is how long after its start a pod's processor time may be that of its start.
+	initialization time.Duration
+	// readiness is within which time after its start a pod that becomes unready has never been ready.
+	readiness time.Duration
+}
+
+// leniency is what is not held against a workload: usage that is near the target, and what its pods use to start.
+type leniency struct {
+	tolerance
+	youth
+}
+
+// leniencyOf returns that of an autoscaler.
+func leniencyOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior, s setup.Settings) leniency {
+	return leniency{
+		tolerance: toleranceOf(b, *s.HorizontalPodAutoscalerTolerance),
+		youth: youth{
+			initialization: s.HorizontalPodAutoscalerCPUInitializationPeriod.Duration,
+			readiness:      s.HorizontalPodAutoscalerInitialReadinessDelay.Duration,
+		},
+	}
+}
+
 // grouped are the pods of a workload by what their samples are worth.
 type grouped struct {
 	// ready is the number of pods whose sample counts.
@@ -58,7 +84,7 @@ type grouped struct {
 }
 
 // group looks at each pod: what has ended or is going is left out, and of processor time what a pod uses to start.
-func group(all []*corev1.Pod, s samples, resource corev1.ResourceName, now time.Time) grouped {
+func group(all []*corev1.Pod, s samples, resource corev1.ResourceName, y youth, now time.Time) grouped {
 	g := grouped{counted: maps.Clone(s)}
 	for _, pod := range all {
 		one, measured := s[pod.Name]
@@ -70,7 +96,7 @@ func group(all []*corev1.Pod, s samples, resource corev1.ResourceName, now time.
 			delete(g.counted, pod.Name)
 		case !measured:
 			g.missing = append(g.missing, pod.Name)
-		case resource == corev1.ResourceCPU && isStarting(pod, one, now):
+		case resource == corev1.ResourceCPU && y.isStarting(pod, one, now):
 			g.unready = append(g.unready, pod.Name)
 			delete(g.counted, pod.Name)
 		default:
@@ -81,18 +107,18 @@ func group(all []*corev1.Pod, s samples, resource corev1.ResourceName, now time.
 }
 
 // isStarting reports whether a sample of a pod's processor time may be of its start.
-func isStarting(pod *corev1.Pod, s sample, now time.Time) bool {
+func (y youth) isStarting(pod *corev1.Pod, s sample, now time.Time) bool {
 	ready := pods.Condition(pod, corev1.PodReady)
 	if ready == nil || pod.Status.StartTime == nil {
 		return true
 	}
 	started, unready := pod.Status.StartTime.Time, ready.Status == corev1.ConditionFalse
-	if started.Add(cpuInitializationPeriod).After(now) {
+	if started.Add(y.initialization).After(now) {
 		// The sample has to be of a whole window in which the pod was ready.
 		return unready || s.at.Before(ready.LastTransitionTime.Add(s.window))
 	}
 	// A pod that has been unready since its start has never been ready.
-	return unready && started.Add(initialReadinessDelay).After(ready.LastTransitionTime.Time)
+	return unready && started.Add(y.readiness).After(ready.LastTransitionTime.Time)
 }
 
 // use is how much of something pods use.

@@ -16,11 +16,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
 var (
-	now   = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	tenth = tolerance{up: 0.1, down: 0.1}
+	now      = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	tenth    = tolerance{up: 0.1, down: 0.1}
+	settings = setup.DefaultSettings()
+	lenient  = leniencyOf(nil, settings)
+	period   = settings.HorizontalPodAutoscalerSyncPeriod.Duration
+	backward = settings.HorizontalPodAutoscalerDownscaleStabilization.Duration
 )
 
 // pod is one that runs and has been ready for an hour, with a container that requests a processor and a gibibyte.
@@ -137,7 +143,7 @@ func TestReplicasByUtilization(t *testing.T) {
 			}
 			target := autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: &tt.target}
 			spec := &autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{Name: name, Target: target}}
-			got, err := propose(spec, observation{pods: tt.pods, samples: tt.samples}, size{wanted: tt.current}, tenth, now)
+			got, err := propose(spec, observation{pods: tt.pods, samples: tt.samples}, size{wanted: tt.current}, lenient, now)
 			if tt.err != "" {
 				if err == nil || err.Error() != tt.err {
 					t.Fatalf("error %v, want %q", err, tt.err)
@@ -178,7 +184,7 @@ func TestReplicasByAmount(t *testing.T) {
 				Metric: autoscalingv2.MetricIdentifier{Name: "qps"},
 				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: resource.NewQuantity(15, resource.DecimalSI)},
 			}}
-			got, err := propose(spec, observation{pods: tt.pods, samples: tt.samples}, size{wanted: tt.current}, tenth, now)
+			got, err := propose(spec, observation{pods: tt.pods, samples: tt.samples}, size{wanted: tt.current}, lenient, now)
 			if !errors.Is(err, tt.err) {
 				t.Fatalf("error %v, want %v", err, tt.err)
 			}
@@ -211,11 +217,11 @@ func TestIsStarting(t *testing.T) {
 		{"young, and the sample began before it was ready", started(2*time.Minute, 50*time.Second, true), 0, true},
 		{"young, and the sample is of a time in which it was ready", started(2*time.Minute, 61*time.Second, true), 0, false},
 		{"young, and the sample is old", started(4*time.Minute, 90*time.Second, true), 40 * time.Second, true},
-		{"at the end of its youth", started(cpuInitializationPeriod, time.Second, true), 0, false},
+		{"at the end of its youth", started(lenient.initialization, time.Second, true), 0, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := isStarting(pod("a", tt.change), sample{at: now.Add(-tt.sample), window: time.Minute}, now); got != tt.want {
+			if got := lenient.isStarting(pod("a", tt.change), sample{at: now.Add(-tt.sample), window: time.Minute}, now); got != tt.want {
 				t.Errorf("got %t, want %t", got, tt.want)
 			}
 		})
@@ -350,17 +356,17 @@ func TestToleranceOf(t *testing.T) {
 	rules := func(s string) *autoscalingv2.HPAScalingRules {
 		return &autoscalingv2.HPAScalingRules{Tolerance: new(resource.MustParse(s))}
 	}
-	got := toleranceOf(&autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: rules("0"), ScaleDown: rules("250m")})
+	got := toleranceOf(&autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: rules("0"), ScaleDown: rules("250m")}, 0.1)
 	if got != (tolerance{up: 0, down: 0.25}) {
 		t.Errorf("got %+v", got)
 	}
 	if got.allows(1.001) || !got.allows(1) || !got.allows(0.75) || got.allows(0.749) {
 		t.Errorf("%+v does not hold", got)
 	}
-	if got := toleranceOf(&autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: &autoscalingv2.HPAScalingRules{}, ScaleDown: rules("0.5")}); got != (tolerance{up: 0.1, down: 0.5}) {
+	if got := toleranceOf(&autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: &autoscalingv2.HPAScalingRules{}, ScaleDown: rules("0.5")}, 0.1); got != (tolerance{up: 0.1, down: 0.5}) {
 		t.Errorf("got %+v", got)
 	}
-	if got := toleranceOf(nil); got != tenth {
+	if got := toleranceOf(nil, 0.1); got != tenth {
 		t.Errorf("got %+v", got)
 	}
 	if tenth.allows(math.NaN()) {
@@ -420,7 +426,7 @@ func TestPropose_Others(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := propose(tt.spec, tt.o, size{wanted: 2, present: 2}, tenth, now)
+			got, err := propose(tt.spec, tt.o, size{wanted: 2, present: 2}, lenient, now)
 			if tt.err != "" {
 				if err == nil || err.Error() != tt.err {
 					t.Fatalf("error %v, want %q", err, tt.err)
@@ -437,7 +443,7 @@ func TestPropose_Others(t *testing.T) {
 			}
 		})
 	}
-	if _, err := propose(&autoscalingv2.MetricSpec{Type: "Moon"}, observation{}, size{}, tenth, now); errorOf(err) != "spec" {
+	if _, err := propose(&autoscalingv2.MetricSpec{Type: "Moon"}, observation{}, size{}, lenient, now); errorOf(err) != "spec" {
 		t.Error("a type that does not exist is no error of the spec")
 	}
 	if !strings.Contains(externalName(&autoscalingv2.MetricIdentifier{Name: "q", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}), "q(&LabelSelector{MatchLabels:map[string]string{a: b,}") {

@@ -9,15 +9,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
-const (
-	// startupGrace is how long a new node may take to report for the first time.
-	startupGrace = 60 * time.Second
-	// monitorGrace is how long a node may be silent. It is kube-controller-manager's --node-monitor-grace-period, which
-	// has been 50 s since Kubernetes 1.32.
-	monitorGrace = 50 * time.Second
-)
+// Patience is how long nodes may be silent.
+type Patience struct {
+	// Startup is how long a new node may take to report for the first time, Monitor how long one may be silent that has reported.
+	Startup, Monitor time.Duration
+}
+
+// patienceOf returns what the settings say.
+func patienceOf(s setup.Settings) Patience {
+	return Patience{Startup: s.NodeStartupGracePeriod.Duration, Monitor: s.NodeMonitorGracePeriod.Duration}
+}
 
 // monitored are the conditions that mean nothing while the kubelet is silent.
 var monitored = []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure}
@@ -59,11 +64,11 @@ func readiness(node *corev1.Node) corev1.ConditionStatus {
 }
 
 // deadline is when a node last heard of at the given time counts as silent.
-func deadline(node *corev1.Node, heard time.Time) time.Time {
+func (p Patience) deadline(node *corev1.Node, heard time.Time) time.Time {
 	if condition(node, corev1.NodeReady) == nil {
-		return node.CreationTimestamp.Add(startupGrace)
+		return node.CreationTimestamp.Add(p.Startup)
 	}
-	return heard.Add(monitorGrace)
+	return heard.Add(p.Monitor)
 }
 
 // unknown returns the conditions of a node that is silent: what it said is not known to be true any more.

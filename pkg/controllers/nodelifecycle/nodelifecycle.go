@@ -38,6 +38,9 @@ type Reconciler struct {
 	Live   client.Reader
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
+	// Patience is how long nodes may be silent.
+	Patience Patience
+	Pace     Pace
 
 	mu sync.Mutex
 	// heartbeats, evicted and survey are guarded by mu: what each node (by name) last said, when the last node of a zone was
@@ -63,7 +66,10 @@ func Setup(env setup.Env) error {
 	if err := setup.Register(evictions, passDuration); err != nil {
 		return err
 	}
-	r := &Reconciler{Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock}
+	r := &Reconciler{
+		Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock,
+		Patience: patienceOf(env.Settings), Pace: paceOf(env.Settings),
+	}
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&corev1.Node{}).
@@ -96,7 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	end := deadline(node, r.listen(node, lease, now))
+	end := r.Patience.deadline(node, r.listen(node, lease, now))
 	if !now.Before(end) {
 		if alive, err := r.markUnknown(ctx, node, lease, now); alive || err != nil {
 			return reconcile.Result{RequeueAfter: monitorPeriod}, err
@@ -278,7 +284,7 @@ func (r *Reconciler) mayEvict(ctx context.Context, node *corev1.Node, now time.T
 	zone := topology.GetZoneKey(node)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	evict, turn, again := decide(found, zone, tainted, r.evicted[zone], now)
+	evict, turn, again := r.Pace.decide(found, zone, tainted, r.evicted[zone], now)
 	if turn {
 		if r.evicted == nil {
 			r.evicted = map[string]time.Time{}

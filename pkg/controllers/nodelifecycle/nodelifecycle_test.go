@@ -28,10 +28,15 @@ import (
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
 	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
+	"minik8s.io/minik8s/pkg/controllers/setup"
 	"minik8s.io/minik8s/pkg/machinetest"
 )
 
-var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+var (
+	now      = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	patience = patienceOf(setup.DefaultSettings())
+	pace     = paceOf(setup.DefaultSettings())
+)
 
 func node(name string, ready corev1.ConditionStatus, change ...func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{
@@ -69,16 +74,16 @@ func silentNode() controllertest.Case {
 		Request: reconcile.Request{NamespacedName: types.NamespacedName{Name: "dead"}},
 		New: func(c client.Client) reconcile.Reconciler {
 			clock := clocktesting.NewFakeClock(now)
-			r := &Reconciler{Client: c, Live: controllertest.Live(c), Events: &record.FakeRecorder{}, Clock: clock}
+			r := &Reconciler{Client: c, Live: controllertest.Live(c), Events: &record.FakeRecorder{}, Clock: clock, Patience: patience, Pace: pace}
 			// The process has heard of the node, and then nothing more.
 			return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 				if len(r.heartbeats) == 0 {
 					if result, err := r.Reconcile(ctx, req); err != nil || result.RequeueAfter == 0 {
 						return result, err
 					}
-					clock.Step(monitorGrace)
+					clock.Step(patience.Monitor)
 				}
-				clock.Step(evictionInterval) // a turn that was used in vain is followed by another one
+				clock.Step(lookAgain) // a turn that was used in vain is followed by another one
 				return r.Reconcile(ctx, req)
 			})
 		},
@@ -129,7 +134,7 @@ func TestReconciler_ClockIsSet(t *testing.T) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "n"}}
 	c := controllertest.NewClientBuilder().WithObjects(n, lease).WithStatusSubresource(&corev1.Node{}).Build()
 	clock := clocktesting.NewFakeClock(began)
-	r := &Reconciler{Client: c, Live: controllertest.Live(c), Events: &record.FakeRecorder{}, Clock: clock}
+	r := &Reconciler{Client: c, Live: controllertest.Live(c), Events: &record.FakeRecorder{}, Clock: clock, Patience: patience, Pace: pace}
 	passed := time.Duration(0)
 	pass := func(set time.Duration, renewed bool, want corev1.ConditionStatus) {
 		t.Helper()
@@ -194,13 +199,13 @@ func TestReconciler_LeaseBehind(t *testing.T) {
 			c := controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).
 				WithObjects(node("n", corev1.ConditionTrue), node("other", corev1.ConditionTrue)).WithObjects(tt.cached...).Build()
 			clock := clocktesting.NewFakeClock(now)
-			r := &Reconciler{Client: c, Live: live, Events: &record.FakeRecorder{}, Clock: clock}
+			r := &Reconciler{Client: c, Live: live, Events: &record.FakeRecorder{}, Clock: clock, Patience: patience, Pace: pace}
 			key := types.NamespacedName{Name: "n"}
 			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil || asked != 0 {
 				t.Fatalf("while the lease is good: %v, asked %d times", err, asked)
 			}
 			for range 3 {
-				clock.Step(monitorGrace)
+				clock.Step(patience.Monitor)
 				result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
 				if !errors.Is(err, tt.fails) || (err == nil && result.RequeueAfter == 0) {
 					t.Fatalf("got %v and %v, want %v", result, err, tt.fails)
@@ -227,7 +232,7 @@ func TestReconciler_LeaseBehind_Waits(t *testing.T) {
 	live := controllertest.NewClientBuilder().WithObjects(lease).Build()
 	clock := clocktesting.NewFakeClock(now)
 	passes := 0
-	inner := &Reconciler{Client: ownwrites.NewClient(c, nil), Live: live, Events: &record.FakeRecorder{}, Clock: clock}
+	inner := &Reconciler{Client: ownwrites.NewClient(c, nil), Live: live, Events: &record.FakeRecorder{}, Clock: clock, Patience: patience, Pace: pace}
 	cache := &leases{version: "100"}
 	r := ownwrites.NewBarrier(cache, live).PerRequest(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		passes++
@@ -244,7 +249,7 @@ func TestReconciler_LeaseBehind_Waits(t *testing.T) {
 		if passes != step.begun {
 			t.Errorf("after request %d, with the cache at %s, %d passes have begun, want %d", i, step.version, passes, step.begun)
 		}
-		clock.Step(monitorGrace)
+		clock.Step(patience.Monitor)
 	}
 }
 
@@ -275,7 +280,7 @@ func TestReconciler_PodThatCannotBeMarked(t *testing.T) {
 			return c.SubResource(sub).Update(ctx, obj, opts...)
 		}})
 	clock := clocktesting.NewFakeClock(now)
-	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clock}
+	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clock, Patience: patience, Pace: pace}
 	pass := func() (result reconcile.Result, ready, taints []string) {
 		t.Helper()
 		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "dead"}})
@@ -295,7 +300,7 @@ func TestReconciler_PodThatCannotBeMarked(t *testing.T) {
 				ready = append(ready, list.Items[i].Name)
 			}
 		}
-		clock.Step(evictionInterval)
+		clock.Step(lookAgain)
 		return result, ready, render(n.Spec.Taints)
 	}
 	pass()
@@ -368,29 +373,37 @@ func TestDecide(t *testing.T) {
 	tests := []struct {
 		name    string
 		nodes   []*corev1.Node
+		pace    Pace // pace, if it is none
 		tainted bool
 		last    time.Duration // before now; 0 is never
 		want    answer
 	}{
-		{name: "one of two", nodes: nodes(1, 1), want: answer{true, true, evictionInterval}},
+		{name: "one of two", nodes: nodes(1, 1), want: answer{true, true, lookAgain}},
 		{name: "not its turn", nodes: nodes(1, 1), last: 4 * time.Second, want: answer{false, false, 6 * time.Second}},
-		{name: "its turn again", nodes: nodes(1, 1), last: 10 * time.Second, want: answer{true, true, evictionInterval}},
-		{name: "tainted already", nodes: nodes(1, 1), tainted: true, last: 4 * time.Second, want: answer{true, false, evictionInterval}},
-		{name: "all", nodes: nodes(0, 3), want: answer{false, false, evictionInterval}},
-		{name: "all, tainted before", nodes: nodes(0, 3), tainted: true, want: answer{false, false, evictionInterval}},
-		{name: "all of the zone", nodes: append(nodes(0, 3), abroad), want: answer{true, true, evictionInterval}},
-		{name: "most of a small zone", nodes: nodes(1, 3), want: answer{false, false, evictionInterval}},
-		{name: "most of a small zone, tainted before", nodes: nodes(1, 3), tainted: true, want: answer{true, false, evictionInterval}},
-		{name: "most of a large zone", nodes: nodes(20, 40), want: answer{true, true, evictionInterval}},
+		{name: "its turn again", nodes: nodes(1, 1), last: 10 * time.Second, want: answer{true, true, lookAgain}},
+		{name: "tainted already", nodes: nodes(1, 1), tainted: true, last: 4 * time.Second, want: answer{true, false, lookAgain}},
+		{name: "all", nodes: nodes(0, 3), want: answer{false, false, lookAgain}},
+		{name: "all, tainted before", nodes: nodes(0, 3), tainted: true, want: answer{false, false, lookAgain}},
+		{name: "all of the zone", nodes: append(nodes(0, 3), abroad), want: answer{true, true, lookAgain}},
+		{name: "most of a small zone", nodes: nodes(1, 3), want: answer{false, false, lookAgain}},
+		{name: "most of a small zone, tainted before", nodes: nodes(1, 3), tainted: true, want: answer{true, false, lookAgain}},
+		{name: "most of a large zone", nodes: nodes(20, 40), want: answer{true, true, lookAgain}},
 		{name: "most of a large zone, not its turn", nodes: nodes(20, 40), last: 60 * time.Second, want: answer{false, false, 40 * time.Second}},
+		{name: "a faster pace", nodes: nodes(1, 1), pace: Pace{Rate: 2}, last: 400 * time.Millisecond, want: answer{false, false, 100 * time.Millisecond}},
+		{name: "none", nodes: nodes(1, 1), pace: Pace{Unhealthy: 1}, want: answer{false, false, lookAgain}},
+		{name: "less than a node in all time", nodes: nodes(1, 1), pace: Pace{Rate: 1e-30}, last: time.Hour, want: answer{false, false, longest - time.Hour}},
+		{name: "most of a zone that is large enough", nodes: nodes(1, 3), pace: Pace{DisruptedRate: 1, Unhealthy: 0.5, Large: 3}, last: time.Second, want: answer{true, true, lookAgain}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			if tt.pace == (Pace{}) {
+				tt.pace = pace
+			}
 			last := time.Time{}
 			if tt.last > 0 {
 				last = now.Add(-tt.last)
 			}
-			evict, turn, again := decide(newSurvey(tt.nodes, now), topology.GetZoneKey(tt.nodes[0]), tt.tainted, last, now)
+			evict, turn, again := tt.pace.decide(newSurvey(tt.nodes, now), topology.GetZoneKey(tt.nodes[0]), tt.tainted, last, now)
 			if got := (answer{evict, turn, again}); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
@@ -408,7 +421,7 @@ func TestReconciler_KeepsEvictionTaintInDisruptedZone(t *testing.T) {
 	})
 	c := controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).WithObjects(tainted, node("live", corev1.ConditionTrue),
 		node("dead-1", corev1.ConditionUnknown), node("dead-2", corev1.ConditionUnknown)).Build()
-	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakeClock(now)}
+	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakeClock(now), Patience: patience, Pace: pace}
 	for name, want := range map[string]int{"dead-0": 2, "dead-1": 1} {
 		key := types.NamespacedName{Name: name}
 		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
@@ -430,7 +443,7 @@ func TestReconciler_AllSilent(t *testing.T) {
 	clock := clocktesting.NewFakeClock(now)
 	c := controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).
 		WithObjects(node("first", corev1.ConditionUnknown), node("second", corev1.ConditionTrue)).Build()
-	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clock}
+	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clock, Patience: patience, Pace: pace}
 	pass := func(name string) (corev1.Node, time.Duration) {
 		t.Helper()
 		key := types.NamespacedName{Name: name}
@@ -451,7 +464,7 @@ func TestReconciler_AllSilent(t *testing.T) {
 	if len(first.Spec.Taints) != 2 || again == 0 {
 		t.Fatalf("the first that fails has the taints %v and is looked at again after %v", render(first.Spec.Taints), again)
 	}
-	clock.Step(monitorGrace)
+	clock.Step(patience.Monitor)
 	pass("second")
 	clock.Step(monitorPeriod)
 	if second, _ := pass("second"); len(second.Spec.Taints) != 1 {
@@ -482,9 +495,9 @@ func TestReconciler_AllSilentAtOnce(t *testing.T) {
 			before.DeepCopyInto(nodes)
 			return nil
 		}})
-		r := &Reconciler{Client: lagging, Live: inner, Events: &record.FakeRecorder{}, Clock: clock}
+		r := &Reconciler{Client: lagging, Live: inner, Events: &record.FakeRecorder{}, Clock: clock, Patience: patience, Pace: pace}
 		due := map[string]time.Time{}
-		for range 4 * monitorGrace / time.Second {
+		for range 4 * patience.Monitor / time.Second {
 			before = current
 			current = corev1.NodeList{}
 			if err := inner.List(t.Context(), &current); err != nil {
@@ -527,7 +540,7 @@ func TestReconciler_WaitingNodesShareOneLook(t *testing.T) {
 	listed := 0
 	c := controllertest.Counting(controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).WithObjects(objects...).Build(), &listed)
 	clock := clocktesting.NewFakeClock(now)
-	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clock}
+	r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clock, Patience: patience, Pace: pace}
 	for range 2 {
 		for _, obj := range objects {
 			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}); err != nil {

@@ -30,8 +30,6 @@ const (
 	period = 20 * time.Second
 	// quarantine is how long a node has to be missing before its pods go.
 	quarantine = 40 * time.Second
-	// terminatedThreshold is the number of ended pods that are kept (--terminated-pod-gc-threshold).
-	terminatedThreshold = 12500
 )
 
 // Collector looks at all pods from time to time.
@@ -55,7 +53,7 @@ func Setup(env setup.Env) error {
 			return fmt.Errorf("watching %T: %w", obj, err)
 		}
 	}
-	return env.Manager.Add(&Collector{Client: env.Client, Live: env.Live, Clock: env.Clock, Threshold: terminatedThreshold})
+	return env.Manager.Add(&Collector{Client: env.Client, Live: env.Live, Clock: env.Clock, Threshold: int(max(*env.Settings.TerminatedPodGCThreshold, 0))})
 }
 
 // Start makes a pass every 20 s until ctx ends.

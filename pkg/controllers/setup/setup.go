@@ -57,6 +57,8 @@ type Env struct {
 	// ClusterCIDRs are the ranges that nodes get the ranges of their pods from, without what ServiceCIDRs take of them; both
 	// may be empty.
 	ClusterCIDRs, ServiceCIDRs []netip.Prefix
+	// Settings are complete.
+	Settings Settings
 	// LoadBalancerPool is where Services of type LoadBalancer get their addresses from; it may be empty.
 	LoadBalancerPool []netip.Prefix
 }

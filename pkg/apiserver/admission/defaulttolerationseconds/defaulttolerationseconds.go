@@ -1,8 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package defaulttolerationseconds makes pods tolerate a node that is not ready or unreachable for five minutes, unless they
-// say otherwise. Touch it when this default changes.
+// Package defaulttolerationseconds makes pods tolerate a node that is not ready or unreachable for a time, five minutes by default,
+// unless they say otherwise. Touch it when this changes.
 package defaulttolerationseconds
 
 import (
@@ -17,21 +17,34 @@ import (
 // Name of the plugin.
 const Name = "DefaultTolerationSeconds"
 
-// seconds is kube-apiserver's default of both --default-not-ready-toleration-seconds and
+// Seconds is for how long nodes are tolerated, as kube-apiserver's --default-not-ready-toleration-seconds and
 // --default-unreachable-toleration-seconds.
-const seconds = 300
+type Seconds struct{ NotReady, Unreachable int64 }
 
-type plugin struct{ *admission.Handler }
+// Default is kube-apiserver's.
+var Default = Seconds{NotReady: 300, Unreachable: 300}
 
-var _ admission.MutationInterface = plugin{}
+type plugin struct {
+	*admission.Handler
+	seconds Seconds
+}
+
+var _ admission.MutationInterface = &plugin{}
 
 // New returns the plugin.
 func New() admission.Interface {
-	return plugin{admission.NewHandler(admission.Create, admission.Update)}
+	return &plugin{admission.NewHandler(admission.Create, admission.Update), Default}
+}
+
+// Initialize implements admission.PluginInitializer: the plugin has these seconds.
+func (s Seconds) Initialize(p admission.Interface) {
+	if p, ok := p.(*plugin); ok {
+		p.seconds = s
+	}
 }
 
 // Admit implements admission.MutationInterface.
-func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() != corev1.Resource("pods") || a.GetSubresource() != "" {
 		return nil
 	}
@@ -39,10 +52,13 @@ func (plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Objec
 	if err != nil {
 		return err
 	}
-	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		if !tolerates(pod.Spec.Tolerations, key) {
+	for _, t := range []struct {
+		key     string
+		seconds int64
+	}{{corev1.TaintNodeNotReady, p.seconds.NotReady}, {corev1.TaintNodeUnreachable, p.seconds.Unreachable}} {
+		if !tolerates(pod.Spec.Tolerations, t.key) {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
-				Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(seconds)),
+				Key: t.key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &t.seconds,
 			})
 		}
 	}

@@ -40,6 +40,16 @@ func TestAdmit(t *testing.T) {
 			}
 		})
 	}
+	p, pod := New(), &corev1.Pod{}
+	Seconds{NotReady: 5, Unreachable: 0}.Initialize(p)
+	if err := admissiontest.Run(p, admissiontest.Request{Resource: "pods", Object: pod}.Attributes()); err != nil {
+		t.Fatal(err)
+	}
+	want := []corev1.Toleration{def(corev1.TaintNodeNotReady), def(corev1.TaintNodeUnreachable)}
+	*want[0].TolerationSeconds, *want[1].TolerationSeconds = 5, 0
+	if diff := cmp.Diff(want, pod.Spec.Tolerations); diff != "" {
+		t.Errorf("tolerations of other seconds (-want +got):\n%s", diff)
+	}
 	if err := admissiontest.Run(New(), admissiontest.Request{Resource: "pods", Object: &corev1.Node{}}.Attributes()); err == nil {
 		t.Error("an object of another type passes")
 	}
