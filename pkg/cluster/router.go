@@ -20,7 +20,8 @@ import (
 
 // RouterConfig is where Ingresses and Gateways are served.
 type RouterConfig struct {
-	// Address is where the router listens and what is written into the status of what it serves; default the node's.
+	// Address is where the router listens and what is written into the status of what it serves, or one of each family with a comma
+	// between them; default the node's.
 	Address string `json:"address,omitempty"`
 	// HTTPPort and HTTPSPort are the ports of Ingresses, and of Gateways in place of ports 80 and 443; default 80 and 443.
 	HTTPPort  int `json:"httpPort,omitempty"`
@@ -31,7 +32,7 @@ type RouterConfig struct {
 }
 
 func (c RouterConfig) validate() error {
-	if _, err := netip.ParseAddr(c.Address); c.Address != "" && err != nil {
+	if _, err := parseAddresses(c.Address); c.Address != "" && err != nil {
 		return fmt.Errorf("router.address: %w", err)
 	}
 	if p, err := netip.ParsePrefix(c.GatewaySubnet); c.GatewaySubnet != "" && (err != nil || p.Bits() > p.Addr().BitLen()-2) {
@@ -48,15 +49,15 @@ func (c RouterConfig) validate() error {
 	return nil
 }
 
-// address is where the router of a cluster listens. A control plane without a node may have no address but the machine's own.
-func (c RouterConfig) address(node netip.Addr) (netip.Addr, error) {
+// addresses are where the router of a cluster listens. A control plane without a node may have none but the machine's own.
+func (c RouterConfig) addresses(node []netip.Addr) ([]netip.Addr, error) {
 	switch {
 	case c.Address != "":
-		return netip.ParseAddr(c.Address)
-	case node.IsValid():
+		return parseAddresses(c.Address)
+	case len(node) > 0:
 		return node, nil
 	}
-	return netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
+	return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
 }
 
 // gatewaySubnet has the addresses of Gateways, not valid if there are none: without a node no address can be added. They are of the
@@ -83,7 +84,7 @@ func gatewaySubnet(c Config) (netip.Prefix, error) {
 // buildRouter makes what serves Ingresses and Gateways, and publishes its class.
 func (r *runner) buildRouter() (func(context.Context) error, error) {
 	c := r.config.Router
-	address, err := c.address(r.primaryIP())
+	addresses, err := c.addresses(r.nodeIPs)
 	if err != nil {
 		return nil, fmt.Errorf("router.address: %w", err)
 	}
@@ -104,10 +105,14 @@ func (r *runner) buildRouter() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
+	var second netip.Addr
+	if len(addresses) > 1 {
+		second = addresses[1]
+	}
 	broadcaster := record.NewBroadcaster()
 	part, err := router.New(router.Config{
 		REST: config, Recorder: broadcaster.NewRecorder(clientgoscheme.Scheme, corev1.EventSource{Component: "router"}),
-		Address: address, HTTPPort: uint16(c.HTTPPort), HTTPSPort: uint16(c.HTTPSPort),
+		Address: addresses[0], Second: second, HTTPPort: uint16(c.HTTPPort), HTTPSPort: uint16(c.HTTPSPort),
 		Subnet: subnet, Take: func(all []netip.Addr) error { return setLoopback(subnet, all) },
 	})
 	if err != nil {

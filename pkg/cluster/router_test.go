@@ -22,6 +22,9 @@ func TestRouterConfig(t *testing.T) {
 		{"the node's", RouterConfig{}, "192.0.2.1", "192.0.2.1"},
 		{"no node", RouterConfig{}, "", "127.0.0.1"},
 		{"its own", RouterConfig{Address: "192.0.2.2", HTTPPort: 8080, HTTPSPort: 8443}, "192.0.2.1", "192.0.2.2"},
+		{"those of both families", RouterConfig{}, "192.0.2.1,fd00::1", "192.0.2.1,fd00::1"},
+		{"its own of both", RouterConfig{Address: "fd00::2,192.0.2.2"}, "192.0.2.1,fd00::1", "fd00::2,192.0.2.2"},
+		{"two of one family", RouterConfig{Address: "192.0.2.2,192.0.2.3"}, "192.0.2.1", ""},
 		{"no address", RouterConfig{Address: "localhost"}, "192.0.2.1", ""},
 		{"no port", RouterConfig{HTTPPort: 65536}, "192.0.2.1", ""},
 		{"one port", RouterConfig{HTTPPort: 8080, HTTPSPort: 8080}, "192.0.2.1", ""},
@@ -34,12 +37,12 @@ func TestRouterConfig(t *testing.T) {
 			if tc.want == "" {
 				return
 			}
-			var node netip.Addr
+			var node []netip.Addr
 			if tc.node != "" {
-				node = netip.MustParseAddr(tc.node)
+				node, _ = parseAddresses(tc.node)
 			}
-			if got, err := tc.config.address(node); err != nil || got.String() != tc.want {
-				t.Errorf("address is %s, %v, want %s", got, err, tc.want)
+			if got, err := tc.config.addresses(node); err != nil || pairText(got) != tc.want {
+				t.Errorf("addresses are %s, %v, want %s", got, err, tc.want)
 			}
 		})
 	}

@@ -19,6 +19,8 @@ type Config struct {
 	Recorder record.EventRecorder
 	// Address is where clients find the router: it listens there, and writes it into the status of what it serves. Required.
 	Address netip.Addr
+	// Second is where clients of the other IP family find all that is at Address. Default: they do not.
+	Second netip.Addr
 	// Subnet has the addresses of Gateways that cannot share Address, because another one has the same port there. Default: there are
 	// none, and such Gateways share it all the same, and are told apart by hosts alone.
 	Subnet netip.Prefix

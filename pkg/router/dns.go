@@ -37,7 +37,7 @@ func (r *Router) dnsObjects(ctx context.Context) (objects []*v1alpha1.Dns, ready
 
 func (r *Router) translateDNS(objects []*v1alpha1.Dns, limits table.Action, resolver *resolve.Resolver) {
 	r.named = dns.Translate(dns.Input{
-		Objects: objects, HTTP: netip.AddrPortFrom(r.Address, r.HTTPPort), Limits: limits, Resolver: resolver, Now: metav1.Now(),
+		Objects: objects, HTTP: netip.AddrPortFrom(r.Address, r.HTTPPort), Twin: r.Second, Limits: limits, Resolver: resolver, Now: metav1.Now(),
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,8 +79,10 @@ func (r *Router) pass(ctx context.Context) error {
 		klog.FromContext(ctx).Error(err, "Addresses of Gateways cannot be had") // their ports will fail, and say so
 	}
 	// Gateways and Dns objects that cannot be read now are served as they were, and keep no Ingress waiting.
-	failed := r.serve(ctx, table.Build(served.With(r.attached.Contents)))
-	changed := ingressStatuses(served.Served, r.Address, failed[in.HTTP] != nil)
+	contents := served.With(r.attached.Contents)
+	contents.Twins = map[netip.Addr]netip.Addr{r.Address: r.Second}
+	failed := r.serve(ctx, table.Build(contents))
+	changed := ingressStatuses(served.Served, table.Open(in.HTTP, r.Second, failed))
 	if gatewaysReady {
 		changed = append(changed, r.attached.Statuses(failed)...)
 	}
@@ -87,7 +90,7 @@ func (r *Router) pass(ctx context.Context) error {
 		changed = append(changed, r.named.Statuses(failed)...)
 	}
 	r.reporter.report(changed)
-	r.told.tell(r.Recorder, append(ingressProblems(served, in, failed), dnsProblems(r.named, failed)...))
+	r.told.tell(r.Recorder, append(ingressProblems(served, in, r.Second, failed), dnsProblems(r.named, failed)...))
 	return errors.Join(gatewaysErr, namesErr)
 }
 
@@ -143,16 +146,16 @@ func (r *Router) objects(ctx context.Context, used bool) (resolve.Objects, bool,
 	if synced, err := r.watch.ask(ctx, kinds...); err != nil || !synced {
 		return resolve.Objects{}, false, err
 	}
-	services, slices, secrets := &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &corev1.SecretList{}
-	if err := r.list(ctx, services, slices, secrets); err != nil {
+	services, endpoints, secrets := &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &corev1.SecretList{}
+	if err := r.list(ctx, services, endpoints, secrets); err != nil {
 		return resolve.Objects{}, false, err
 	}
 	o := resolve.Objects{
 		Services: named[corev1.Service](services.Items), Secrets: named[corev1.Secret](secrets.Items),
 		Slices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{},
 	}
-	for i := range slices.Items {
-		s := &slices.Items[i]
+	for i := range endpoints.Items {
+		s := &endpoints.Items[i]
 		service := types.NamespacedName{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
 		o.Slices[service] = append(o.Slices[service], s)
 	}
@@ -190,15 +193,17 @@ func named[T any, P interface {
 
 // ingressStatuses are the Ingresses that do not say where they are served, with a status that does. One that is not served says
 // so no more.
-func ingressStatuses(served []*networkingv1.Ingress, address netip.Addr, away bool) []client.Object {
+func ingressStatuses(served []*networkingv1.Ingress, at []netip.Addr) []client.Object {
+	var want []networkingv1.IngressLoadBalancerIngress
+	for _, a := range at {
+		want = append(want, networkingv1.IngressLoadBalancerIngress{IP: a.String()})
+	}
+	same := func(a, b networkingv1.IngressLoadBalancerIngress) bool {
+		return a.IP == b.IP && a.Hostname == b.Hostname
+	}
 	var changed []client.Object
 	for _, i := range served {
-		var want []networkingv1.IngressLoadBalancerIngress
-		if !away {
-			want = []networkingv1.IngressLoadBalancerIngress{{IP: address.String()}}
-		}
-		have := i.Status.LoadBalancer.Ingress
-		if len(have) == len(want) && (len(want) == 0 || have[0].IP == want[0].IP && have[0].Hostname == "") {
+		if slices.EqualFunc(i.Status.LoadBalancer.Ingress, want, same) {
 			continue
 		}
 		i = i.DeepCopy()
@@ -208,15 +213,17 @@ func ingressStatuses(served []*networkingv1.Ingress, address netip.Addr, away bo
 	return changed
 }
 
-func ingressProblems(out ingress.Output, in ingress.Input, failed map[netip.AddrPort]error) []problem {
+func ingressProblems(out ingress.Output, in ingress.Input, twin netip.Addr, failed map[netip.AddrPort]error) []problem {
 	var problems []problem
 	for _, p := range out.Problems {
 		problems = append(problems, problem{p.Ingress, p.Reason, p.Text})
 	}
 	for _, i := range out.Served {
 		for _, port := range []netip.AddrPort{in.HTTP, in.HTTPS} {
-			if err := failed[port]; err != nil && (port == in.HTTP || len(i.Spec.TLS) > 0) {
-				problems = append(problems, problem{i, listenFailed, err.Error()})
+			for _, p := range []netip.AddrPort{port, table.TwinOf(port, twin)} {
+				if err := failed[p]; err != nil && (port == in.HTTP || len(i.Spec.TLS) > 0) {
+					problems = append(problems, problem{i, listenFailed, err.Error()})
+				}
 			}
 		}
 	}

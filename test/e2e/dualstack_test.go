@@ -18,6 +18,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"minik8s.io/minik8s/pkg/machinetest"
@@ -89,6 +90,7 @@ func TestDualStack(t *testing.T) {
 	k.nodePortsOf(t, "127.0.0.1", "::1")
 	k.namesOf(t, pods[0].Name, 2)
 	outside.sees(t, k, pods)
+	k.routesFamilies(t)
 	k.admits(t, pods)
 
 	must(t, c, "node", "stop", second)
@@ -112,6 +114,30 @@ func TestDualStack(t *testing.T) {
 	r, err := c.Run(t.Context(), "up", "--ip-family", "ipv5")
 	if err != nil || r.Code == 0 || !strings.Contains(r.Stderr, "networking.ipFamily") {
 		t.Errorf("another family: %v %s", err, r)
+	}
+}
+
+// routesFamilies checks that an Ingress is reached at the node's addresses of both families.
+func (k *kube) routesFamilies(t *testing.T) {
+	t.Helper()
+	k.kubectl(t, "create", "ingress", "web", "--rule=/*=web:80")
+	defer k.kubectl(t, "delete", "ingress", "web")
+	var at []networkingv1.IngressLoadBalancerIngress
+	eventually(t, 20*time.Second, "both addresses of the Ingress", func(ctx context.Context) error {
+		i, err := k.client.NetworkingV1().Ingresses("default").Get(ctx, "web", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if at = i.Status.LoadBalancer.Ingress; len(at) != 2 {
+			return fmt.Errorf("it is at %v", at)
+		}
+		return nil
+	})
+	for _, a := range at {
+		eventually(t, 20*time.Second, "an answer at "+a.IP, func(ctx context.Context) error {
+			_, err := fetch(ctx, "GET", "http://"+net.JoinHostPort(a.IP, "80")+"/etc/hostname", "")
+			return err
+		})
 	}
 }
 

@@ -47,11 +47,17 @@ type part struct {
 // start runs a router on an address of its own until the test ends.
 func start(t *testing.T, address string) *part {
 	t.Helper()
+	return startAt(t, address, netip.Addr{})
+}
+
+// startAt runs a router with a second address.
+func startAt(t *testing.T, address string, second netip.Addr) *part {
+	t.Helper()
 	recorder := record.NewFakeRecorder(1000)
 	p := &part{events: recorder.Events}
 	a := netip.MustParseAddr(address)
 	p.http, p.https = free(t, a), free(t, a)
-	r, err := router.New(router.Config{REST: cluster.User(router.User), Recorder: recorder, Address: a, HTTPPort: p.http.Port(), HTTPSPort: p.https.Port()})
+	r, err := router.New(router.Config{REST: cluster.User(router.User), Recorder: recorder, Address: a, Second: second, HTTPPort: p.http.Port(), HTTPSPort: p.https.Port()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +71,42 @@ func start(t *testing.T, address string) *part {
 		}
 	})
 	return p
+}
+
+// An Ingress is served at both addresses of the router, and says so.
+func TestIngress_SecondAddress(t *testing.T) {
+	second := netip.MustParseAddr("127.0.0.9")
+	p := startAt(t, "127.0.0.8", second)
+	ns := namespace(t, cluster.Client)
+	kind := networkingv1.PathTypePrefix
+	ingress, err := cluster.Client.NetworkingV1().Ingresses(ns).Create(t.Context(), &networkingv1.Ingress{
+		ObjectMeta: metav1.ObjectMeta{Name: "second"},
+		Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{Host: "second.test", IngressRuleValue: networkingv1.IngressRuleValue{
+			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
+				Path: "/", PathType: &kind,
+				Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "gone", Port: networkingv1.ServiceBackendPort{Number: 80}}},
+			}}},
+		}}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []netip.AddrPort{p.http, netip.AddrPortFrom(second, p.http.Port())} {
+		eventually(t, "an answer at "+at.String(), answers(at, "second.test", "/", http.StatusServiceUnavailable))
+	}
+	eventually(t, "both addresses in the status", func(ctx context.Context) error {
+		i, err := cluster.Client.NetworkingV1().Ingresses(ns).Get(ctx, ingress.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if at := i.Status.LoadBalancer.Ingress; len(at) != 2 || at[0].IP != p.http.Addr().String() || at[1].IP != second.String() {
+			return fmt.Errorf("the status has %v", at)
+		}
+		return nil
+	})
+	if err := cluster.Client.NetworkingV1().Ingresses(ns).Delete(t.Context(), ingress.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func free(t *testing.T, a netip.Addr) netip.AddrPort {

@@ -26,8 +26,9 @@ import (
 // Input is what a translation is made of.
 type Input struct {
 	Objects []*v1alpha1.Dns
-	// HTTP is where the router listens.
+	// HTTP is where the router listens, and Twin another address of it; not valid if there is none.
 	HTTP netip.AddrPort
+	Twin netip.Addr
 	// Limits are those of every route.
 	Limits   table.Action
 	Resolver *resolve.Resolver

@@ -243,3 +243,32 @@ func TestStatuses_URL(t *testing.T) {
 		t.Errorf("URL is %q", got)
 	}
 }
+
+func TestStatuses_Twin(t *testing.T) {
+	t.Parallel()
+	in := Input{Objects: []*v1alpha1.Dns{parse(t, "a/shop", 1, shop)}, HTTP: port, Twin: netip.MustParseAddr("fd00::1"), Resolver: resolver("one", "two"), Now: now}
+	own, twin := in.HTTP, table.TwinOf(in.HTTP, in.Twin)
+	away := errors.New("in use")
+	for _, tc := range []struct {
+		failed map[netip.AddrPort]error
+		want   []string
+		events int
+	}{
+		{nil, []string{own.Addr().String(), "fd00::1"}, 0},
+		{map[netip.AddrPort]error{own: away}, []string{"fd00::1"}, 1},
+		{map[netip.AddrPort]error{twin: away}, []string{own.Addr().String()}, 1},
+		{map[netip.AddrPort]error{own: away, twin: away}, nil, 2},
+	} {
+		out := Translate(in)
+		status := out.Statuses(tc.failed)[0].(*v1alpha1.Dns).Status
+		if diff := cmp.Diff(tc.want, status.Addresses); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", tc.failed, diff)
+		}
+		if got := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.Programmed); got != (len(tc.want) > 0) {
+			t.Errorf("%v: Programmed is %v", tc.failed, got)
+		}
+		if got := len(out.Problems(tc.failed)); got != tc.events {
+			t.Errorf("%v: %d problems", tc.failed, got)
+		}
+	}
+}

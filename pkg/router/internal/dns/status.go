@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"minik8s.io/minik8s/pkg/addons/apis/networking/v1alpha1"
+	"minik8s.io/minik8s/pkg/router/internal/table"
 )
 
 // Statuses are the objects whose status is to be another one, with that one. failed are the ports that cannot be opened. Conditions of
@@ -22,7 +23,7 @@ func (o *Output) Statuses(failed map[netip.AddrPort]error) []client.Object {
 	var changed []client.Object
 	for _, r := range o.results {
 		next := r.object.DeepCopy()
-		o.status(r, &next.Status, failed[o.input.HTTP])
+		o.status(r, &next.Status, failed)
 		if !equality.Semantic.DeepEqual(r.object.Status, next.Status) {
 			changed = append(changed, next)
 		}
@@ -30,7 +31,7 @@ func (o *Output) Statuses(failed map[netip.AddrPort]error) []client.Object {
 	return changed
 }
 
-func (o *Output) status(r *result, s *v1alpha1.DnsStatus, failed error) {
+func (o *Output) status(r *result, s *v1alpha1.DnsStatus, failed map[netip.AddrPort]error) {
 	set := func(kind, reason, text string, problem finding) {
 		c := metav1.Condition{
 			Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: text, ObservedGeneration: r.object.Generation, LastTransitionTime: o.input.Now,
@@ -49,13 +50,17 @@ func (o *Output) status(r *result, s *v1alpha1.DnsStatus, failed error) {
 	}
 	set(v1alpha1.ResolvedRefs, v1alpha1.ReasonResolvedRefs, "all Services and ports are there", unresolved)
 	var away finding
+	open := table.Open(o.input.HTTP, o.input.Twin, failed)
 	switch {
 	case !r.served:
 		away = finding{v1alpha1.ReasonNotAccepted, "nothing of it is accepted, and so nothing is served"}
-	case failed != nil:
-		away = finding{v1alpha1.ReasonListenFailed, failed.Error() + ": end what has the port, or give the router another one (router.httpPort)"}
+	case len(open) == 0:
+		away = finding{v1alpha1.ReasonListenFailed, failed[o.input.HTTP].Error() + ": end what has the port, or give the router another one (router.httpPort)"}
 	default:
-		s.Addresses, s.URL = []string{o.input.HTTP.Addr().String()}, o.url(r.object.Spec.Host)
+		s.URL = o.url(r.object.Spec.Host)
+		for _, a := range open {
+			s.Addresses = append(s.Addresses, a.String())
+		}
 	}
 	set(v1alpha1.Programmed, v1alpha1.ReasonProgrammed, "requests for the host are served", away)
 }
@@ -84,8 +89,10 @@ func (o *Output) Problems(failed map[netip.AddrPort]error) []Problem {
 				all = append(all, Problem{d, f.reason, f.text})
 			}
 		}
-		if err := failed[o.input.HTTP]; err != nil && r.served {
-			all = append(all, Problem{d, v1alpha1.ReasonListenFailed, err.Error()})
+		for _, port := range []netip.AddrPort{o.input.HTTP, table.TwinOf(o.input.HTTP, o.input.Twin)} {
+			if err := failed[port]; err != nil && r.served {
+				all = append(all, Problem{d, v1alpha1.ReasonListenFailed, err.Error()})
+			}
 		}
 	}
 	return all

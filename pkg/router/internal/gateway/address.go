@@ -108,10 +108,13 @@ func (t *translation) asked(g *gatewayv1.Gateway) (asked netip.Addr, problem *ad
 			continue
 		}
 		ip, err := netip.ParseAddr(a.Value)
+		if err == nil && ip == t.Twin {
+			ip = t.Address
+		}
 		switch {
 		case err != nil || ip != t.Address && !t.Subnet.Contains(ip):
 			problem = &addressProblem{message: fmt.Sprintf("%s is neither the router's address %s nor in its subnet %s", a.Value, t.Address, t.Subnet)}
-		case asked.IsValid():
+		case asked.IsValid() && asked != ip:
 			problem = &addressProblem{message: "a Gateway has one address"}
 		default:
 			asked = ip

@@ -4,10 +4,12 @@
 package gateway
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // Gateways share the machine's address until two want one port of it.
@@ -66,5 +68,37 @@ spec: {listeners: [{name: dns, port: 53, protocol: UDP}]}`)
 	in.Gateways = in.Gateways[4:5]
 	if got := at(Translate(in)); got["e"] != "192.0.2.5" {
 		t.Errorf("alone it moved to %s", got["e"])
+	}
+}
+
+// A Gateway at the router's address has those of both families, and may ask for either. One with an address to itself has that.
+func TestAddresses_Twin(t *testing.T) {
+	t.Parallel()
+	in := input(t, `
+kind: Gateway
+metadata: {name: a, creationTimestamp: "2026-01-01T00:00:01Z"}
+spec: {addresses: [{value: "fd00::1"}, {value: 127.0.0.1}], listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+kind: Gateway
+metadata: {name: b, creationTimestamp: "2026-01-01T00:00:02Z"}
+spec: {listeners: [{name: http, port: 80, protocol: HTTP}]}`)
+	in.Twin, in.Subnet = netip.MustParseAddr("fd00::1"), netip.MustParsePrefix("192.0.2.0/29")
+	told := func(failed map[netip.AddrPort]error) map[string][]string {
+		all := map[string][]string{}
+		for _, o := range Translate(in).Statuses(failed) {
+			if g, ok := o.(*gatewayv1.Gateway); ok {
+				for _, a := range g.Status.Addresses {
+					all[g.Name] = append(all[g.Name], a.Value)
+				}
+			}
+		}
+		return all
+	}
+	if diff := cmp.Diff(map[string][]string{"a": {"127.0.0.1", "fd00::1"}, "b": {"192.0.2.1"}}, told(nil)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	away := map[netip.AddrPort]error{netip.AddrPortFrom(in.Twin, in.Port(80)): errors.New("in use")}
+	if diff := cmp.Diff(map[string][]string{"a": {"127.0.0.1"}, "b": {"192.0.2.1"}}, told(away)); diff != "" {
+		t.Errorf("with a port that cannot be opened (-want +got):\n%s", diff)
 	}
 }

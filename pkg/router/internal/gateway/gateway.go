@@ -38,6 +38,8 @@ type Input struct {
 	// Address is the machine's, which Gateways share. Subnet has those that they get for themselves; not valid if there are none.
 	Address netip.Addr
 	Subnet  netip.Prefix
+	// Twin is another address of the machine, where all is served that is at Address; not valid if there is none.
+	Twin netip.Addr
 	// Port is where a port of a Gateway is served at the machine's address.
 	Port func(port gatewayv1.PortNumber) uint16
 	// Taken are the ports that something else is served at.

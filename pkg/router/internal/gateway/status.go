@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"minik8s.io/minik8s/pkg/router/internal/table"
 )
 
 // Statuses are the objects whose status is to be another one, with that one. failed are the ports that cannot be opened.
@@ -133,8 +135,27 @@ func (o *Output) gatewayStatus(g *gateway, status *gatewayv1.GatewayStatus, fail
 	status.Addresses = nil
 	if !g.conditions.is(string(gatewayv1.GatewayConditionProgrammed), metav1.ConditionFalse) {
 		kind := gatewayv1.IPAddressType
-		status.Addresses = []gatewayv1.GatewayStatusAddress{{Type: &kind, Value: g.address.String()}}
+		for _, a := range o.addresses(g, failed) {
+			status.Addresses = append(status.Addresses, gatewayv1.GatewayStatusAddress{Type: &kind, Value: a.String()})
+		}
 	}
+}
+
+// addresses are those of a Gateway: the twin of its own only if all ports are open there.
+func (o *Output) addresses(g *gateway, failed map[netip.AddrPort]error) []netip.Addr {
+	if g.address != o.input.Address || !o.input.Twin.IsValid() {
+		return []netip.Addr{g.address}
+	}
+	listeners := slices.Clone(g.listeners)
+	for _, s := range g.sets {
+		listeners = append(listeners, s.listeners...)
+	}
+	for _, l := range listeners {
+		if l.served && failed[table.TwinOf(l.at, o.input.Twin)] != nil {
+			return []netip.Addr{g.address}
+		}
+	}
+	return []netip.Addr{g.address, o.input.Twin}
 }
 
 // told are all conditions of a listener.

@@ -11,6 +11,7 @@ package table
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -79,13 +80,15 @@ type Contents struct {
 	Sites        []Site
 	Certificates []Certificate
 	Entries      []Entry
+	// Twins are further addresses at which all is served that is served at the key.
+	Twins map[netip.Addr]netip.Addr
 }
 
-// With adds what other contents have.
+// With adds what other contents have, but for their twins.
 func (c Contents) With(o Contents) Contents {
 	return Contents{
 		Ports: slices.Concat(c.Ports, o.Ports), Sites: slices.Concat(c.Sites, o.Sites),
-		Certificates: slices.Concat(c.Certificates, o.Certificates), Entries: slices.Concat(c.Entries, o.Entries),
+		Certificates: slices.Concat(c.Certificates, o.Certificates), Entries: slices.Concat(c.Entries, o.Entries), Twins: c.Twins,
 	}
 }
 
@@ -158,7 +161,31 @@ func Build(c Contents) *Table {
 			(*s).hosts.each(func(p **paths) { (*p).sort() })
 		})
 	}
+	for port, l := range maps.Clone(t.Ports) {
+		if twin := TwinOf(port, c.Twins[port.Addr()]); twin.IsValid() && t.Ports[twin] == nil {
+			t.Ports[twin] = l
+		}
+	}
 	return t
+}
+
+// TwinOf is the same port at another address, not valid if that is not.
+func TwinOf(port netip.AddrPort, twin netip.Addr) netip.AddrPort {
+	if !twin.IsValid() {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(twin, port.Port())
+}
+
+// Open are the addresses at which a port is served, of its own and that of its twin, which may be not valid.
+func Open(port netip.AddrPort, twin netip.Addr, failed map[netip.AddrPort]error) []netip.Addr {
+	var open []netip.Addr
+	for _, p := range []netip.AddrPort{port, TwinOf(port, twin)} {
+		if p.IsValid() && failed[p] == nil {
+			open = append(open, p.Addr())
+		}
+	}
+	return open
 }
 
 func (l *Listener) site(host string) *site {

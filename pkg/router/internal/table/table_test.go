@@ -4,6 +4,8 @@
 package table
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -282,6 +284,51 @@ func BenchmarkFind(b *testing.B) {
 	for b.Loop() {
 		if l.Find(Host("a.example.com:80"), r) == nil {
 			b.Fatal("not found")
+		}
+	}
+}
+
+// All that is served at an address is served at its twin, unless somebody asks for a port there.
+func TestBuild_Twins(t *testing.T) {
+	t.Parallel()
+	twin, other := netip.MustParseAddr("::1"), netip.MustParseAddrPort("127.0.0.2:80")
+	own := netip.AddrPortFrom(twin, 81)
+	c := Contents{
+		Ports:   []Port{{Address: port}, {Address: other}, {Address: own, Protocol: UDP}, {Address: netip.AddrPortFrom(port.Addr(), 81)}},
+		Entries: []Entry{{Port: port, Route: named("a", Match{Kind: Prefix, Path: "/"})}},
+	}
+	if got := len(Build(c).Ports); got != 4 {
+		t.Errorf("without twins there are %d ports", got)
+	}
+	c.Twins = map[netip.Addr]netip.Addr{port.Addr(): twin}
+	built := Build(c.With(Contents{}))
+	if got := len(built.Ports); got != 5 || built.Ports[own].Protocol != UDP {
+		t.Errorf("there are %d ports, of which one is %+v", got, built.Ports[own])
+	}
+	r := request("http://[::1]/x")
+	if found := built.Ports[TwinOf(port, twin)].Find(Host(r.Host), r); found == nil || found.Origin.Name != "a" {
+		t.Errorf("found %+v", found)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	twin := netip.MustParseAddr("::1")
+	away := errors.New("in use")
+	for _, tc := range []struct {
+		name   string
+		twin   netip.Addr
+		failed map[netip.AddrPort]error
+		want   string
+	}{
+		{"alone", netip.Addr{}, nil, "[127.0.0.1]"},
+		{"alone and away", netip.Addr{}, map[netip.AddrPort]error{port: away}, "[]"},
+		{"both", twin, nil, "[127.0.0.1 ::1]"},
+		{"the twin away", twin, map[netip.AddrPort]error{TwinOf(port, twin): away}, "[127.0.0.1]"},
+		{"only the twin", twin, map[netip.AddrPort]error{port: away}, "[::1]"},
+	} {
+		if got := fmt.Sprint(Open(port, tc.twin, tc.failed)); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}
 	}
 }
