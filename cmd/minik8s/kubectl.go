@@ -11,11 +11,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/component-base/cli"
 	"k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/plugin"
+	"k8s.io/kubectl/pkg/cmd/util"
 
 	"minik8s.io/minik8s/pkg/cluster"
 )
@@ -26,11 +26,13 @@ func kubectl(args []string) int {
 	root := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{
 		PluginHandler: cmd.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes),
 		Arguments:     args,
-		ConfigFlags:   genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50.0),
 		IOStreams:     streams,
 	})
 	root.SetArgs(args[1:])
-	return cli.Run(root)
+	if err := cli.RunNoErrOutput(root); err != nil {
+		util.CheckErr(err) // prints as kubectl does, and exits
+	}
+	return 0
 }
 
 // ownKubectl is kubectl for the clusters of this machine: without a word on where to go it goes to them, and never to what

@@ -81,7 +81,7 @@ func enabledGroups(config cliflag.ConfigurationMap) ([]registry.Group, error) {
 			defaults.EnableVersions(schema.GroupVersion{Group: g.Name, Version: v.Name})
 		}
 	}
-	merged, err := resourceconfig.MergeAPIResourceConfigs(defaults, normalized(config), registry.NewScheme(all))
+	merged, err := resourceconfig.MergeAPIResourceConfigs(defaults, config, registry.NewScheme(all))
 	if err != nil {
 		return nil, err
 	}

@@ -215,6 +215,7 @@ func (f *Flags) complete() error {
 		}
 	}
 	f.authorization.complete(&f.authentication)
+	f.apis.RuntimeConfig = normalized(f.apis.RuntimeConfig)
 	return nil
 }
 

@@ -79,6 +79,7 @@ func TestValidate(t *testing.T) {
 		{[]string{"--service-cluster-ip-range=10.0.0.0/24,fd00::/112"}, ""},
 		{[]string{"--service-cluster-ip-range=fd00::/112"}, "must match public address family"},
 		{[]string{"--runtime-config=nothing.example.com/v1=true"}, "unknown api groups"},
+		{[]string{"--runtime-config=api/v1,v1/pods=true,api/legacy=true"}, ""},
 		{[]string{"--runtime-config=flowcontrol.apiserver.k8s.io/v1=false"}, "conflicts with --enable-priority-and-fairness"},
 		{[]string{"--runtime-config=flowcontrol.apiserver.k8s.io/v1=false", "--enable-priority-and-fairness=false"}, ""},
 		{[]string{"--enable-admission-plugins=A", "--disable-admission-plugins=A"}, "in both"},
@@ -181,7 +182,7 @@ func TestEnabledGroups(t *testing.T) {
 		{cliflag.ConfigurationMap{"policy/v1/poddisruptionbudgets": "false"}, schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"}, schema.GroupResource{Resource: "pods"}},
 		{cliflag.ConfigurationMap{"api/v1": "false"}, schema.GroupResource{Resource: "pods"}, schema.GroupResource{Group: "apps", Resource: "deployments"}},
 	} {
-		got, err := enabledGroups(tc.config)
+		got, err := enabledGroups(normalized(tc.config))
 		if err != nil {
 			t.Fatal(err)
 		}
