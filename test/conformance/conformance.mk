@@ -8,3 +8,7 @@ conformance-images: docker ## build the images that it runs, without a registry
 
 conformance: docker build conformance-build conformance-images ## run it against a fresh cluster: MILESTONES="M1a M3", SIGS, FOCUS
 	test/conformance/run
+
+.PHONY: test-cmd
+test-cmd: build ## upstream's tests of kubectl, by ours against our API server: WHAT="pod crd"
+	test/conformance/test-cmd
