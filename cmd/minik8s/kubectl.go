@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/component-base/cli"
+	"k8s.io/component-base/logs"
 	"k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/plugin"
 	"k8s.io/kubectl/pkg/cmd/util"
@@ -20,19 +23,46 @@ import (
 	"minik8s.io/minik8s/pkg/cluster"
 )
 
-// kubectl runs upstream's kubectl; args[0] is its name.
+// kubectl runs upstream's kubectl; args[0] is its name. They become those of the process: kubectl changes what it has read by itself, if
+// the user's preferences (kuberc) say so, and must not be told again.
 func kubectl(args []string) int {
+	os.Args = args
+	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(args)) // what is said while the command is made; what is no number is told later
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	root := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{
-		PluginHandler: cmd.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes),
+		PluginHandler: plugins{cmd.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes)},
 		Arguments:     args,
 		IOStreams:     streams,
 	})
-	root.SetArgs(args[1:])
 	if err := cli.RunNoErrOutput(root); err != nil {
 		util.CheckErr(err) // prints as kubectl does, and exits
 	}
 	return 0
+}
+
+// plugins are those of kubectl, which are told where kubectl is: not this program, under which name it is something else.
+type plugins struct{ *cmd.DefaultPluginHandler }
+
+// Execute implements cmd.PluginHandler.
+func (p plugins) Execute(path string, args, environment []string) error {
+	return p.DefaultPluginHandler.Execute(path, args, withKubectl(environment, os.Args[0]))
+}
+
+// withKubectl has KUBECTL_PATH name the kubectl that was called by name, or else one that is found, and nothing if there is none.
+func withKubectl(environment []string, name string) []string {
+	const variable = "KUBECTL_PATH="
+	environment = slices.DeleteFunc(environment, func(v string) bool { return strings.HasPrefix(v, variable) })
+	if filepath.Base(name) != "kubectl" {
+		name = "kubectl"
+	}
+	path, err := exec.LookPath(name)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return environment
+	}
+	return append(environment, variable+path)
 }
 
 // ownKubectl is kubectl for the clusters of this machine: without a word on where to go it goes to them, and never to what

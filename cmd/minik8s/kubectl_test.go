@@ -5,6 +5,9 @@ package main
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,6 +46,30 @@ func TestDestination(t *testing.T) {
 			got, elsewhere := destination(strings.Fields(tc.args), tc.all)
 			if got != tc.want || elsewhere != tc.elsewhere {
 				t.Errorf("got %q, %t, want %q, %t", got, elsewhere, tc.want, tc.elsewhere)
+			}
+		})
+	}
+}
+
+func TestWithKubectl(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "kubectl")
+	if err := os.WriteFile(link, []byte("#!/bin/sh\n"), 0o700); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, path, called string
+		want               []string
+	}{
+		{"by its path", "/nowhere", link, []string{"A=b", "KUBECTL_PATH=" + link}},
+		{"by its name", dir, "kubectl", []string{"A=b", "KUBECTL_PATH=" + link}},
+		{"as minik8s kubectl", dir, "/usr/bin/minik8s", []string{"A=b", "KUBECTL_PATH=" + link}},
+		{"as minik8s kubectl, alone", "/nowhere", "/usr/bin/minik8s", []string{"A=b"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Setenv("PATH", tc.path)
+			if got := withKubectl([]string{"A=b", "KUBECTL_PATH=/usr/bin/minik8s"}, tc.called); !slices.Equal(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -6,12 +6,16 @@
 package main
 
 import (
+	"os"
+
 	"k8s.io/component-base/cli"
+	"k8s.io/component-base/logs"
 	"k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/util"
 )
 
 func main() {
+	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(os.Args)) // as upstream's does, before there are flags
 	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
 		util.CheckErr(err) // prints as kubectl does, and exits
 	}
