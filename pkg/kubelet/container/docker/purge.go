@@ -14,7 +14,6 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
@@ -100,30 +99,17 @@ func (r *Runtime) removeThose(ctx context.Context, those filters.Args, progress 
 }
 
 // insist removes a container, and asks for some time again if it is dead and cannot be removed: a daemon that has just come back may still
-// have its file system mounted somewhere. Nobody else would ask later. What is mounted after half of that time the daemon has forgotten.
+// have its file system mounted somewhere. Nobody else would ask later.
 func (r *Runtime) insist(ctx context.Context, id string) error {
 	for began := time.Now(); ; {
 		err := r.remove(ctx, id)
 		if !errors.Is(err, container.ErrDead) || time.Since(began) > r.dead {
 			return err
 		}
-		if time.Since(began) > r.dead/2 {
-			r.unmount(ctx, id)
-		}
 		if pauseFor(ctx, 100*time.Millisecond) != nil {
 			return err
 		}
 	}
-}
-
-// unmount takes the mount of a dead container's file system away, which keeps the daemon from removing it; where there is none on this
-// machine, or it is the daemon's own affair, nothing happens.
-func (r *Runtime) unmount(ctx context.Context, id string) {
-	found, err := r.client.ContainerInspect(ctx, id)
-	if err != nil || found.State == nil || found.State.Status != dockercontainer.StateDead || found.GraphDriver.Data["MergedDir"] == "" {
-		return
-	}
-	_ = unix.Unmount(found.GraphDriver.Data["MergedDir"], unix.MNT_DETACH)
 }
 
 // each does something to containers, to as many as it can, and calls progress after each.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -19,10 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"minik8s.io/minik8s/pkg/kubelet/container"
-	"minik8s.io/minik8s/pkg/machinetest"
 )
 
 // daemon is as much of Docker as a purge needs.
@@ -30,7 +26,6 @@ type daemon struct {
 	containers map[string]string // kind by ID
 	broken     map[string]bool   // cannot be removed
 	busy       map[string]int    // are dead and cannot be removed so many times; mu guards it
-	mounted    string            // a directory that keeps all from being removed as long as something is mounted there; may be empty
 	hangs      map[string]bool   // are neither removed nor ended, and never answered
 
 	mu      sync.Mutex // guards the fields below
@@ -51,11 +46,11 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete && d.broken[id]:
 		w.WriteHeader(http.StatusInternalServerError)
 		fmt.Fprintf(w, `{"message":"device or resource busy: %s"}`, id)
-	case r.Method == http.MethodDelete && (d.isBusy(id) || d.isMounted()):
+	case r.Method == http.MethodDelete && d.isBusy(id):
 		w.WriteHeader(http.StatusInternalServerError)
 		fmt.Fprintf(w, `{"message":"device or resource busy: %s"}`, id)
 	case verb == "" && path.Base(r.URL.Path) == "json" && d.containers[path.Base(path.Dir(r.URL.Path))] != "": // one
-		_ = json.NewEncoder(w).Encode(map[string]any{"State": map[string]any{"Status": "dead"}, "GraphDriver": map[string]any{"Data": map[string]string{"MergedDir": d.mounted}}})
+		_, _ = w.Write([]byte(`{"State":{"Status":"dead"}}`))
 	case r.Method == http.MethodDelete:
 		d.mu.Lock()
 		d.removed = append(d.removed, id)
@@ -88,33 +83,6 @@ func (d *daemon) isBusy(id string) bool {
 	}
 	d.busy[id]--
 	return true
-}
-
-func (d *daemon) isMounted() bool {
-	var dir, parent unix.Stat_t
-	return d.mounted != "" && unix.Stat(d.mounted, &dir) == nil && unix.Stat(filepath.Dir(d.mounted), &parent) == nil && dir.Dev != parent.Dev
-}
-
-// A daemon that was restarted may have forgotten a mount, which keeps it from removing the container: it is taken away.
-func TestPurge_ForgottenMount(t *testing.T) {
-	machinetest.Mounts(t)
-	d := &daemon{containers: map[string]string{"a": kindContainer}, mounted: filepath.Join(t.TempDir(), "merged")}
-	if err := os.Mkdir(d.mounted, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("forgotten", d.mounted, "tmpfs", 0, ""); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(d.mounted, unix.MNT_DETACH) }) // if it is still there
-	if !d.isMounted() {
-		t.Fatal("there is no mount")
-	}
-	if err := d.runtime(t).Purge(t.Context()); err != nil {
-		t.Errorf("purging: %v", err)
-	}
-	if d.isMounted() || !slices.Equal(d.removed, []string{"a"}) {
-		t.Errorf("mounted: %v, removed: %q", d.isMounted(), d.removed)
-	}
 }
 
 // runtime serves the daemon until the test ends, and returns a Runtime with little patience on it.
