@@ -64,7 +64,7 @@ func run(ctx context.Context, config *rest.Config, settings *configv1.KubeSchedu
 	if err != nil {
 		return err
 	}
-	informers := scheduler.NewInformers(client)
+	informers := scheduler.NewInformers(client, nil)
 	s, err := scheduler.New(scheduler.Config{
 		Client: client, KubeConfig: config, Informers: informers, Configuration: settings, Identity: name,
 		Registry: framework.Registry{crew.Name: crew.New},

@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -51,26 +49,11 @@ func newAccess(b *generic.Builder, c Config) (*access, error) {
 		return nil, fmt.Errorf("making dynamic loopback client: %w", err)
 	}
 	a.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(a.client.Discovery()))
-	a.shared = informers.NewSharedInformerFactoryWithOptions(a.client, 0, informers.WithTransform(lean))
+	a.shared = informers.NewSharedInformerFactoryWithOptions(a.client, 0, informers.WithTransform(b.Storage.Objects().Transform))
 	if a.services == nil {
 		a.services, err = serviceResolver(b, a.shared, c.AggregatorRouting)
 	}
 	return a, err
-}
-
-// lean leaves out of what informers keep what neither admission nor authorization looks at: most of a pod would be in
-// memory twice.
-func lean(obj any) (any, error) {
-	if m, ok := obj.(metav1.Object); ok {
-		m.SetManagedFields(nil)
-	}
-	if p, ok := obj.(*corev1.Pod); ok {
-		p.Status = corev1.PodStatus{ResourceClaimStatuses: p.Status.ResourceClaimStatuses, ExtendedResourceClaimStatus: p.Status.ExtendedResourceClaimStatus}
-		for i := range p.Spec.Containers {
-			p.Spec.Containers[i].Resources = corev1.ResourceRequirements{}
-		}
-	}
-	return obj, nil
 }
 
 // serviceResolver finds Services by their cluster IPs, or if toEndpoints by those of their pods, and the Service kubernetes

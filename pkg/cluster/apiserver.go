@@ -17,6 +17,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/encryption"
 	"minik8s.io/minik8s/pkg/apiserver/flags"
 	"minik8s.io/minik8s/pkg/registry/etcdstore"
+	"minik8s.io/minik8s/pkg/registry/etcdstore/sharing"
 )
 
 // minQuota of the store holds what every cluster has, several times over.
@@ -79,8 +80,8 @@ func (c APIServerConfig) tolerationSeconds() *defaulttolerationseconds.Seconds {
 }
 
 // storage is how objects are kept. A list may take as long as a request: a watch from its revision must be possible then.
-func (c APIServerConfig) storage() etcdstore.Options {
-	var o etcdstore.Options
+func (c APIServerConfig) storage(objects *sharing.Objects) etcdstore.Options {
+	o := etcdstore.Options{Objects: objects}
 	if c.RequestTimeout.Duration > 0 {
 		o.EventsHistoryWindow = c.RequestTimeout.Duration + 15*time.Second
 	}

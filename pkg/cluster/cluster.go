@@ -41,6 +41,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet"
 	"minik8s.io/minik8s/pkg/metrics"
 	"minik8s.io/minik8s/pkg/registry"
+	"minik8s.io/minik8s/pkg/registry/etcdstore/sharing"
 	"minik8s.io/minik8s/pkg/scheduler"
 )
 
@@ -82,6 +83,7 @@ type runner struct {
 	// schedulerResources are what the scheduler's pods ask for, a line for each pod.
 	schedulerResources *prometheus.Registry
 	metrics            *metrics.Collector
+	objects            sharing.Objects                 // of which the API server and informers of this process have one copy
 	machine            atomic.Pointer[kubelet.Kubelet] // of the first node, once it is made
 }
 
@@ -351,7 +353,7 @@ func (r *runner) apiServer() (*apiserver.Server, error) {
 		DisableAdmission:  c.APIServer.DisableAdmissionPlugins,
 		TolerationSeconds: c.APIServer.tolerationSeconds(),
 		Machinery:         r.machinery,
-		Storage:           c.APIServer.storage(),
+		Storage:           c.APIServer.storage(&r.objects),
 
 		Components:     map[string]registry.Check{"controller-manager": alive, "scheduler": alive},
 		Authentication: authentication.Config{RequestHeader: headers, BootstrapTokens: true, RemovedNodes: true},
@@ -396,6 +398,7 @@ func (r *runner) buildControllers() (func(context.Context) error, error) {
 
 		LoadBalancerPool: pool,
 		Settings:         r.config.ControllerManager,
+		Transform:        r.objects.Transform,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building controllers: %w", err)

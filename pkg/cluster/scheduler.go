@@ -54,7 +54,7 @@ func (r *runner) buildScheduler() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	shared := scheduler.NewInformers(client)
+	shared := scheduler.NewInformers(client, r.objects.Transform)
 	s, err := scheduler.New(scheduler.Config{
 		Client: client, KubeConfig: config, Informers: shared, Configuration: settings, Policy: r.config.Scheduler.Policy,
 		Identity: r.config.Kubelet.NodeName, Registerer: r.schedulerMetrics, Resources: r.schedulerResources,

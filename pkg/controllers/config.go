@@ -12,8 +12,10 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"minik8s.io/minik8s/pkg/controllers/setup"
 	"minik8s.io/minik8s/pkg/pki"
@@ -46,6 +48,8 @@ type Config struct {
 	CheckPolicy func(*admissionv1.ValidatingAdmissionPolicy) []admissionv1.ExpressionWarning
 	// Settings are those of kube-controller-manager's flags; what is nil has their defaults.
 	Settings setup.Settings
+	// Transform is what the shared cache does with objects as they come; default: it drops who wrote which field.
+	Transform toolscache.TransformFunc
 	// LeaderElection makes the controllers wait for the Lease kube-system/kube-controller-manager. Default: false, the
 	// controllers run at once.
 	LeaderElection bool
@@ -84,6 +88,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.Concurrency <= 0 {
 		c.Concurrency = 5
+	}
+	if c.Transform == nil {
+		c.Transform = cache.TransformStripManagedFields()
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}

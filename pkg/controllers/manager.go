@@ -87,7 +87,7 @@ func newManager(cfg Config, informers *ownwrites.Informers) (manager.Manager, er
 		NewCache:       newCache(informers),
 		Logger:         cfg.Logger,
 		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
+			DefaultTransform: cfg.Transform,
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.ConfigMap{}: {
 					Namespaces: map[string]cache.Config{

@@ -21,9 +21,12 @@ import (
 )
 
 // NewInformers returns informers that keep no more than the scheduler needs: no
-// pod that has ended, and no record of who wrote which field.
-func NewInformers(client kubernetes.Interface) informers.SharedInformerFactory {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim))
+// pod that has ended, and what transform leaves; nil drops the record of who wrote which field.
+func NewInformers(client kubernetes.Interface, transform cache.TransformFunc) informers.SharedInformerFactory {
+	if transform == nil {
+		transform = trim
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(transform))
 	factory.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		running := fields.AndSelectors(
 			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
@@ -32,7 +35,7 @@ func NewInformers(client kubernetes.Interface) informers.SharedInformerFactory {
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 			func(o *metav1.ListOptions) { o.FieldSelector = running.String() })
 		// An error would mean that the informer runs already.
-		_ = informer.SetTransform(trim)
+		_ = informer.SetTransform(transform)
 		return informer
 	})
 	return factory

@@ -290,7 +290,7 @@ func TestEvents_AnyUpdate(t *testing.T) {
 func TestEvents_CustomResourceNeedsConfig(t *testing.T) {
 	cfg := watching("foos.v1.example.com")
 	client := fake.NewClientset()
-	cfg.Client, cfg.Informers = client, NewInformers(client)
+	cfg.Client, cfg.Informers = client, NewInformers(client, nil)
 	const want = "a plugin wants events of foos.v1.example.com, for which the scheduler needs KubeConfig"
 	if _, err := New(cfg); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

@@ -194,7 +194,7 @@ func TestPolicies_OwnProfiles(t *testing.T) {
 	if node := c.pod("nobody").Spec.NodeName; node != "" {
 		t.Errorf("a pod whose profile is not in the configuration is on %s", node)
 	}
-	_, err := New(Config{Client: c.client, Informers: NewInformers(c.client), Configuration: own(), Policy: policies.Policy("Random")})
+	_, err := New(Config{Client: c.client, Informers: NewInformers(c.client, nil), Configuration: own(), Policy: policies.Policy("Random")})
 	if err == nil || !strings.Contains(err.Error(), "enable the plugin Random in one of them") {
 		t.Errorf("a policy besides profiles gives %v", err)
 	}

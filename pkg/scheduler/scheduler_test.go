@@ -52,7 +52,7 @@ func startOn(t *testing.T, client *fake.Clientset, cfg Config) cluster {
 func startUntil(t *testing.T, client *fake.Clientset, cfg Config) (c cluster, stop func()) {
 	t.Helper()
 	cfg.Client = client
-	cfg.Informers = NewInformers(client)
+	cfg.Informers = NewInformers(client, nil)
 	cfg.Seed = 1
 	cfg.initialBackoff = time.Millisecond
 	s, err := New(cfg)
@@ -308,7 +308,7 @@ func TestScheduler_LostBinding(t *testing.T) {
 		}
 		return true, nil, errors.New("connection reset by peer")
 	})
-	factory := NewInformers(client)
+	factory := NewInformers(client, nil)
 	s, err := New(Config{Client: client, Informers: factory, initialBackoff: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"minik8s.io/minik8s/pkg/etcd"
+	"minik8s.io/minik8s/pkg/registry/etcdstore/sharing"
 )
 
 // Prefix is where all keys are, as upstream's default.
@@ -69,6 +70,8 @@ type Options struct {
 	NoGarbageCollection bool
 	// Overrides are resources that are kept elsewhere than in Backend.
 	Overrides []Override
+	// Objects are what watch caches, and informers of the same process, share memory by; default: of these watch caches alone.
+	Objects *sharing.Objects
 }
 
 // Override is resources with an etcd of their own. Events of both groups are one resource.
@@ -86,6 +89,9 @@ func (o *Options) complete() {
 	}
 	if o.CountPollPeriod == 0 {
 		o.CountPollPeriod = time.Minute
+	}
+	if o.Objects == nil {
+		o.Objects = &sharing.Objects{}
 	}
 	if o.DeleteCollectionWorkers == 0 {
 		o.DeleteCollectionWorkers = 1
@@ -139,6 +145,9 @@ func (f *Factory) Stop() {
 
 // Clusters are where resources are kept: most in the first, those of Overrides in the others, in their order.
 func (f *Factory) Clusters() []*Cluster { return f.clusters }
+
+// Objects are what watch caches share memory by.
+func (f *Factory) Objects() *sharing.Objects { return f.config.Objects }
 
 // stored is the resource by whose name the objects of a resource are kept.
 func stored(gr schema.GroupResource) schema.GroupResource {
@@ -237,7 +246,7 @@ func (f *Factory) cached(c *storagebackend.ConfigForResource, resourcePrefix str
 	if err != nil {
 		return nil, nil, err
 	}
-	cached, delegator, err := newCache(raw, c, resourcePrefix, keyFunc, newFunc, newListFunc, attrs, triggers, indexers)
+	cached, delegator, err := f.newCache(raw, c, resourcePrefix, keyFunc, newFunc, newListFunc, attrs, triggers, indexers)
 	if err != nil {
 		stopRaw()
 		return nil, nil, err
@@ -253,10 +262,10 @@ func (f *Factory) cached(c *storagebackend.ConfigForResource, resourcePrefix str
 }
 
 // newCache begins a watch cache in front of raw.
-func newCache(raw storage.Interface, c *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
+func (f *Factory) newCache(raw storage.Interface, c *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
 	newFunc, newListFunc func() runtime.Object, attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers) (*cacher.Cacher, *cacher.CacheDelegator, error) {
 	cached, err := cacher.NewCacherFromConfig(cacher.Config{
-		Storage:             raw,
+		Storage:             f.config.Objects.Storage(raw, newFunc()),
 		Versioner:           storage.APIObjectVersioner{},
 		GroupResource:       c.GroupResource,
 		EventsHistoryWindow: c.EventsHistoryWindow,

@@ -57,7 +57,7 @@ func (f *Factory) lazily(c *storagebackend.ConfigForResource, resourcePrefix str
 		return nil, nil, err
 	}
 	l := &lazy{Interface: raw, done: make(chan struct{}), build: func() (*cacher.Cacher, *cacher.CacheDelegator, error) {
-		return newCache(raw, c, resourcePrefix, keyFunc, newFunc, newListFunc, attrs, triggers, indexers)
+		return f.newCache(raw, c, resourcePrefix, keyFunc, newFunc, newListFunc, attrs, triggers, indexers)
 	}}
 	return l, func() {
 		l.stop()

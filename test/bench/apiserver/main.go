@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"minik8s.io/minik8s/test/bench/figure"
+	"minik8s.io/minik8s/test/bench/profile"
 	"minik8s.io/minik8s/test/e2e/cluster"
 	"minik8s.io/minik8s/test/program"
 )
@@ -31,7 +32,7 @@ type options struct {
 	printOnly                                              bool
 	output                                                 figure.Format
 	sides                                                  figure.Sides
-	profiles                                               string
+	profiles                                               profile.Dir
 	only                                                   *regexp.Regexp
 }
 
@@ -56,7 +57,7 @@ func main() {
 	o.output, o.sides = figure.Text, figure.Sides{figure.Upstream, figure.Ours, figure.Plain}
 	flag.Var(&o.output, "o", "`format`: table or json")
 	flag.Var(&o.sides, "sides", "whose programs are measured")
-	flag.StringVar(&o.profiles, "profiles", "", "folder to write profiles of the servers to (go tool pprof)")
+	flag.StringVar((*string)(&o.profiles), "profiles", "", "folder to write profiles of the servers to (go tool pprof)")
 	only := flag.String("only", "", "regular expression: what to measure, of starts, filling, throughput and definitions")
 	flag.BoolVar(&o.printOnly, "print-only", false, "exit with 0 also if an aim is missed")
 	flag.BoolVar(&quick, "quick", false, "a minute's look: one run of everything, with a twentieth of the objects")

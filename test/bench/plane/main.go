@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/test/bench/figure"
+	"minik8s.io/minik8s/test/bench/profile"
 	"minik8s.io/minik8s/test/e2e/cluster"
 	"minik8s.io/minik8s/test/program"
 )
@@ -36,6 +37,7 @@ type options struct {
 	rest              time.Duration
 	output            figure.Format
 	sides             figure.Sides
+	profiles          profile.Dir // not of upstream's programs
 	// printOnly makes a missed aim no error.
 	printOnly bool
 }
@@ -66,6 +68,7 @@ func flags() (options, error) {
 	flag.DurationVar(&o.rest, "rest", 30*time.Second, "how long to watch one that has nothing to do")
 	flag.Var(&o.output, "o", "`format`: table or json")
 	flag.Var(&o.sides, "sides", "whose programs are measured")
+	flag.StringVar((*string)(&o.profiles), "profiles", "", "folder to write profiles of ours to (go tool pprof)")
 	flag.BoolVar(&o.printOnly, "print-only", false, "exit with 0 also if an aim is missed")
 	quick := flag.Bool("quick", false, "a short look: one run with few pods, whose figures say little")
 	flag.Parse()

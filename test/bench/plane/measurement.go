@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"minik8s.io/minik8s/test/bench/figure"
 	"minik8s.io/minik8s/test/bench/load"
@@ -37,7 +38,7 @@ func (m *measurement) all(ctx context.Context) error {
 	if err := m.atRest(ctx, "empty", 0.3, 0.3); err != nil {
 		return err
 	}
-	if err := m.creates(ctx, clients, "pending", m.pods); err != nil {
+	if err := m.profiled(ctx, "pending", func() error { return m.creates(ctx, clients, "pending", m.pods) }); err != nil {
 		return err
 	}
 	beating, stop := context.WithCancel(ctx)
@@ -46,7 +47,7 @@ func (m *measurement) all(ctx context.Context) error {
 		stop()
 		<-done
 	}()
-	if err := m.binding(ctx, clients[0]); err != nil {
+	if err := m.profiled(ctx, "binding", func() error { return m.binding(ctx, clients[0]) }); err != nil {
 		close(done)
 		return err
 	}
@@ -54,7 +55,7 @@ func (m *measurement) all(ctx context.Context) error {
 		defer close(done)
 		beat(beating, clients[0], m.nodes)
 	}()
-	if err := m.creates(ctx, clients[:16], "while scheduled", m.pods/2); err != nil {
+	if err := m.profiled(ctx, "scheduled", func() error { return m.creates(ctx, clients[:16], "while scheduled", m.pods/2) }); err != nil {
 		return err
 	}
 	if err := m.bound(ctx, clients[0]); err != nil {
@@ -66,7 +67,7 @@ func (m *measurement) all(ctx context.Context) error {
 	if err := m.memory("loaded", 0.4); err != nil {
 		return err
 	}
-	if err := m.atRest(ctx, "with all pods", 0.35, 0.3); err != nil {
+	if err := m.profiled(ctx, "rest", func() error { return m.atRest(ctx, "with all pods", 0.35, 0.3) }); err != nil {
 		return err
 	}
 	return m.namespace(ctx, clients, m.pods)
@@ -75,6 +76,18 @@ func (m *measurement) all(ctx context.Context) error {
 func (m *measurement) add(name, unit string, aims figure.Figure, value float64) {
 	aims.Name, aims.Unit = name, unit
 	m.table.Add(m.side, aims, value)
+}
+
+// profiled runs f, and takes profiles of our process meanwhile and after it, if they are asked for.
+func (m *measurement) profiled(ctx context.Context, name string, f func() error) error {
+	if m.side == figure.Upstream {
+		return f()
+	}
+	client, err := rest.HTTPClientFor(m.plane.config)
+	if err != nil {
+		return err
+	}
+	return m.profiles.Run(ctx, client, m.plane.config.Host, m.side.String()+"-"+name, f)
 }
 
 // cost measures what f takes of time and of the processor.

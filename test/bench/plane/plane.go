@@ -85,13 +85,28 @@ func fast(c *rest.Config) *rest.Config {
 	return c
 }
 
+// profiling is a configuration of ours that can be profiled.
+const profiling = `apiVersion: minik8s.io/v1alpha1
+kind: Cluster
+apiServer:
+  profiling: true
+`
+
 // startOurs runs a cluster without nodes.
 func (b *bench) startOurs(ctx context.Context, side figure.Side) (*plane, error) {
 	c := cluster.Cluster{Binary: b.ours, Name: "bench-plane", DataDir: filepath.Join(b.dir, "ours")}
 	if side == figure.Plain {
 		c.Binary = b.plain
 	}
-	p, err := program.Start(b.dir, c.Binary, "minik8s", "server", "--name", c.Name, "--data-dir", c.DataDir, "--nodes", "0")
+	flags := []string{"server", "--name", c.Name, "--data-dir", c.DataDir, "--nodes", "0"}
+	if b.profiles != "" {
+		config := filepath.Join(b.dir, "profiling.yaml")
+		if err := os.WriteFile(config, []byte(profiling), 0o600); err != nil {
+			return nil, err
+		}
+		flags = append(flags, "--config", config)
+	}
+	p, err := program.Start(b.dir, c.Binary, "minik8s", flags...)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func schedule(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	shared := scheduler.NewInformers(client)
+	shared := scheduler.NewInformers(client, nil)
 	s, err := scheduler.New(scheduler.Config{
 		Client: client, KubeConfig: config, Informers: shared, Configuration: configuration(), Registerer: prometheus.NewRegistry(),
 	})

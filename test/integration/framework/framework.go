@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -36,6 +35,7 @@ import (
 	"minik8s.io/minik8s/pkg/etcd"
 	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/pkg/registry/etcdstore"
+	"minik8s.io/minik8s/pkg/registry/etcdstore/sharing"
 	"minik8s.io/minik8s/pkg/scheduler"
 )
 
@@ -68,6 +68,7 @@ type Cluster struct {
 	tokenKey []byte
 	host     string
 	backend  *etcd.Member
+	objects  sharing.Objects // as in a cluster: a part that changed one of them would race with all others
 	stopAPI  context.CancelFunc
 	ended    func()
 	served   chan error
@@ -194,7 +195,7 @@ func (c *Cluster) startAPIServer() error {
 	c.host = "https://" + listener.Addr().String()
 	config := apiserver.Config{
 		Backend: c.backend, Listener: listener, Serving: serving, ClientCA: c.ca.Cert, TokenKey: c.tokenKey,
-		AdvertiseAddress: netip.MustParseAddr("192.0.2.1"), Storage: etcdstore.Options{CompactionInterval: -1},
+		AdvertiseAddress: netip.MustParseAddr("192.0.2.1"), Storage: etcdstore.Options{CompactionInterval: -1, Objects: &c.objects},
 		Policy: policy.AddOns(),
 	}
 	if c.options.APIServer != nil {
@@ -256,6 +257,7 @@ func (c *Cluster) StartControllers(enabled ...string) (stop func() error, err er
 		Clock:     c.options.Clock,
 
 		ClusterCIDRs: c.options.ClusterCIDRs,
+		Transform:    c.objects.Transform,
 	})
 	if err != nil {
 		return nil, err
@@ -270,7 +272,7 @@ func (c *Cluster) StartScheduler() (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	shared := informers.NewSharedInformerFactory(client, 0)
+	shared := scheduler.NewInformers(client, c.objects.Transform)
 	s, err := scheduler.New(scheduler.Config{Client: client, KubeConfig: config, Informers: shared, Configuration: &configv1.KubeSchedulerConfiguration{
 		PodMaxBackoffSeconds: new(int64(1)),
 	}})
