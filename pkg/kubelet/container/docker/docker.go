@@ -38,8 +38,11 @@ const minAPIVersion = "1.41"
 
 // Runtime implements container.Runtime on a Docker daemon.
 type Runtime struct {
-	config    Config
-	client    *client.Client
+	config Config
+	client *client.Client
+	// fresh connects anew for each call. A daemon that ends refuses that, but serves the connections that it has until its last instant;
+	// what it is told to start then stays mounted below the next daemon's mounts, and can never be removed.
+	fresh     *client.Client
 	privilege privilege
 	imageIDs  imageIDs
 	accounts  knownAccounts
@@ -66,11 +69,15 @@ func New(config Config) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	fresh, err := dial(config.Host, config.TLS, forgetful)
+	if err != nil {
+		return nil, err
+	}
 	own, err := ownPrivilege()
 	if err != nil {
 		return nil, err
 	}
-	r := &Runtime{config: config, client: c, privilege: own, imageIDs: imageIDs{of: map[string]string{}}, accounts: knownAccounts{of: map[string]accounts{}},
+	r := &Runtime{config: config, client: c, fresh: fresh, privilege: own, imageIDs: imageIDs{of: map[string]string{}}, accounts: knownAccounts{of: map[string]accounts{}},
 		patience: time.Minute, stall: time.Minute, ghost: 10 * time.Second, dead: 10 * time.Second}
 	r.netns = r.nodeNetNS
 	if config.NetNS != "" {
@@ -79,16 +86,26 @@ func New(config Config) (*Runtime, error) {
 	return r, nil
 }
 
-func dial(host string, t TLS) (*client.Client, error) {
+func dial(host string, t TLS, more ...client.Opt) (*client.Client, error) {
 	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	if host != "" {
 		opts = []client.Opt{t.option, client.WithHost(host), client.WithVersionFromEnv(), client.WithAPIVersionNegotiation()}
 	}
-	c, err := client.NewClientWithOpts(opts...)
+	c, err := client.NewClientWithOpts(append(opts, more...)...)
 	if err != nil {
 		return nil, fmt.Errorf("configuring the Docker client for %q: %w", host, err)
 	}
 	return c, nil
+}
+
+// forgetful has a client keep no connections.
+func forgetful(c *client.Client) error {
+	t, ok := c.HTTPClient().Transport.(*http.Transport)
+	if !ok {
+		return fmt.Errorf("the Docker client sends by a %T", c.HTTPClient().Transport)
+	}
+	t.DisableKeepAlives = true
+	return nil
 }
 
 // option is what the client makes of DOCKER_CERT_PATH and DOCKER_TLS_VERIFY.

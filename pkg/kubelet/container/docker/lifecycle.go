@@ -105,7 +105,7 @@ func (r *Runtime) create(ctx context.Context, name string, config *dockercontain
 	reusable func(dockercontainer.InspectResponse) bool) (string, error) {
 	began, plain := time.Now(), name
 	for {
-		made, err := r.client.ContainerCreate(ctx, config, host, nil, nil, name)
+		made, err := r.fresh.ContainerCreate(ctx, config, host, nil, nil, name)
 		if err == nil {
 			return made.ID, nil
 		}
@@ -170,7 +170,7 @@ func (e *StartError) Unwrap() error { return e.cause }
 
 // StartContainer implements container.Runtime. Refusals of the engine are *StartError.
 func (r *Runtime) StartContainer(ctx context.Context, id string) error {
-	err := r.client.ContainerStart(ctx, id, dockercontainer.StartOptions{})
+	err := r.fresh.ContainerStart(ctx, id, dockercontainer.StartOptions{})
 	if err == nil {
 		return nil
 	}

@@ -4,12 +4,14 @@
 package docker
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +50,56 @@ func TestCreate_Ghost(t *testing.T) {
 	id, err := r.create(t.Context(), "taken", &dockercontainer.Config{}, &dockercontainer.HostConfig{}, func(dockercontainer.InspectResponse) bool { return false })
 	if err != nil || !strings.HasPrefix(id, "taken_") || time.Since(began) < r.ghost {
 		t.Errorf("after %s: %q, %v", time.Since(began), id, err)
+	}
+}
+
+// TestStart_Ending: a daemon that ends accepts nobody any more, but still answers those that it knows. It is told to start nothing.
+func TestStart_Ending(t *testing.T) {
+	t.Parallel()
+	var started atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Api-Version", "1.41")
+		switch {
+		case strings.HasSuffix(q.URL.Path, "/start"):
+			started.Add(1)
+			w.WriteHeader(http.StatusNoContent)
+		case strings.HasSuffix(q.URL.Path, "/create"):
+			started.Add(1)
+			w.WriteHeader(http.StatusCreated)
+			fmt.Fprint(w, `{"Id":"made"}`)
+		case strings.HasSuffix(q.URL.Path, "/version"):
+			fmt.Fprint(w, `{"Version":"20.10"}`)
+		default:
+			fmt.Fprint(w, `{}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	r, err := New(Config{Cluster: "c", Node: "n", Host: strings.Replace(server.URL, "http", "tcp", 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	if err := r.StartContainer(t.Context(), "a"); err != nil || started.Load() != 1 {
+		t.Fatalf("%d starts, %v", started.Load(), err)
+	}
+	if _, err := r.Version(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.client.ServerVersion(t.Context()); err != nil {
+		t.Fatalf("the daemon does not answer those that it knows: %v", err)
+	}
+	_, sandboxErr := r.StartSandbox(t.Context(), "b")
+	_, createErr := r.create(t.Context(), "c", &dockercontainer.Config{}, &dockercontainer.HostConfig{}, func(dockercontainer.InspectResponse) bool { return false })
+	for what, err := range map[string]error{"container": r.StartContainer(t.Context(), "a"), "sandbox": sandboxErr, "create": createErr} {
+		if !errors.Is(err, container.ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if n := started.Load(); n != 1 {
+		t.Errorf("an ending daemon was told to make or start %d", n-1)
 	}
 }
 

@@ -52,7 +52,7 @@ func (r *Runtime) netnsFor(ctx context.Context, network container.NamespaceMode)
 
 // StartSandbox implements container.Runtime.
 func (r *Runtime) StartSandbox(ctx context.Context, id string) (*container.Sandbox, error) {
-	if err := r.client.ContainerStart(ctx, id, dockercontainer.StartOptions{}); err != nil {
+	if err := r.fresh.ContainerStart(ctx, id, dockercontainer.StartOptions{}); err != nil {
 		return nil, engineError(err, "starting sandbox %q", id)
 	}
 	for {
