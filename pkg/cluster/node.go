@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 
@@ -124,6 +125,8 @@ type node struct {
 	// metrics count what cluster DNS does, and records has events written about its configuration: one node does that for all.
 	metrics *dns.Metrics
 	records bool
+	// transform is what is done with the objects that proxy, routes and DNS watch, as they come; may be nil.
+	transform cache.TransformFunc
 	// names is cluster DNS, once it is built.
 	names *dns.Server
 	// made takes the kubelet when there is one, and images has some that no registry may have; either may be nil.
@@ -152,7 +155,7 @@ func (r *runner) buildNode() (func(context.Context) error, error) {
 	if c.NodeCount() == 0 {
 		return func(context.Context) error { return nil }, nil
 	}
-	n := &node{config: c, ips: r.nodeIPs, dnsIP: r.dnsIP(), ca: r.credentials.ca.Cert}
+	n := &node{config: c, ips: r.nodeIPs, dnsIP: r.dnsIP(), ca: r.credentials.ca.Cert, transform: r.objects.Transform}
 	var err error
 	if n.kubelet, err = r.credentials.Client(nodeUser(c.Kubelet.NodeName), nodeGroup); err != nil {
 		return nil, err
@@ -219,7 +222,7 @@ func (n *node) build(more ...part) (func(context.Context) error, error) {
 	}
 	shared := n.apart.shared
 	if shared == nil {
-		shared = informers.NewSharedInformerFactory(client, 0)
+		shared = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(n.transform))
 	}
 	config, err := proxyConfig(n.config, n.ips, shared)
 	if err != nil {

@@ -105,7 +105,7 @@ func TestEqual_AllKinds(t *testing.T) {
 	codecs := serializer.NewCodecFactory(clientgoscheme.Scheme)
 	kinds := 0
 	for gvk, typ := range clientgoscheme.Scheme.AllKnownTypes() {
-		if _, ok := reflect.New(typ).Interface().(metav1.Object); !ok {
+		if _, ok := reflect.TypeAssert[metav1.Object](reflect.New(typ)); !ok {
 			continue
 		}
 		kinds++

@@ -160,7 +160,7 @@ func TestStorage_Ends(t *testing.T) {
 		synctest.Wait()
 		out.Stop()
 		out.Stop()
-		for range out.ResultChan() { //nolint:revive // until it is closed
+		for range out.ResultChan() { // until it is closed
 		}
 	})
 }
