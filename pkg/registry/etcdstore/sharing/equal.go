@@ -13,48 +13,54 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Equal makes each part of to that is equal in from the same memory as there, and tells whether all of it is. Both are pointers of
-// one type. Nobody may change either from then on; to must not be known to anybody else yet.
-func Equal(from, to runtime.Object) bool {
+// share makes each part of to that is equal in from the same memory as there. Both are pointers of one type. Nobody may change either
+// from then on, and to must not be known to anybody else yet.
+func share(from, to runtime.Object) { compare(from, to, true) }
+
+// equal tells whether all of two objects is equal. It changes nothing.
+func equal(a, b runtime.Object) bool { return compare(a, b, false) }
+
+func compare(from, to runtime.Object, share bool) bool {
 	a, b := reflect.ValueOf(from), reflect.ValueOf(to)
 	if a.Kind() != reflect.Pointer || a.Type() != b.Type() || a.IsNil() || b.IsNil() {
 		return false
 	}
-	return of(a.Type().Elem())(a.Elem(), b.Elem())
+	return of(a.Type().Elem())(a.Elem(), b.Elem(), share)
 }
 
-// sharer does for values of one type what Equal does for objects. The second is addressable.
-type sharer func(from, to reflect.Value) bool
+// comparer tells whether values of its type are equal. To share, it makes what is equal in the second, which is addressable, the same
+// memory as in the first; else it may stop at the first difference.
+type comparer func(from, to reflect.Value, share bool) bool
 
-var known sync.Map // from reflect.Type to sharer
+var known sync.Map // from reflect.Type to comparer
 
-// of returns the sharer of a type. What pointers and slices lead to is looked up when they are followed, for types may contain themselves.
-func of(t reflect.Type) sharer {
+// of returns the comparer of a type. What pointers and slices lead to is looked up when they are followed, for types may contain themselves.
+func of(t reflect.Type) comparer {
 	if f, ok := known.Load(t); ok {
-		return f.(sharer)
+		return f.(comparer)
 	}
-	f := newSharer(t)
+	f := newComparer(t)
 	known.Store(t, f)
 	return f
 }
 
-func newSharer(t reflect.Type) sharer {
+func newComparer(t reflect.Type) comparer {
 	switch t.Kind() {
 	case reflect.Bool:
-		return func(from, to reflect.Value) bool { return from.Bool() == to.Bool() }
+		return func(from, to reflect.Value, _ bool) bool { return from.Bool() == to.Bool() }
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return func(from, to reflect.Value) bool { return from.Int() == to.Int() }
+		return func(from, to reflect.Value, _ bool) bool { return from.Int() == to.Int() }
 	case reflect.String:
-		return shareString
+		return compareStrings
 	case reflect.Pointer:
-		return sharePointer
+		return comparePointers
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
-			return shareBytes
+			return compareBytes
 		}
-		return shareSlice
+		return compareSlices
 	case reflect.Map:
-		return shareMap
+		return compareMaps
 	case reflect.Struct:
 		return structure(t)
 	default:
@@ -62,61 +68,63 @@ func newSharer(t reflect.Type) sharer {
 	}
 }
 
-func shareString(from, to reflect.Value) bool {
+func compareStrings(from, to reflect.Value, share bool) bool {
 	s := from.String()
 	if s != to.String() {
 		return false
 	}
-	if s != "" {
+	if share && s != "" {
 		to.SetString(s)
 	}
 	return true
 }
 
-func sharePointer(from, to reflect.Value) bool {
+func comparePointers(from, to reflect.Value, share bool) bool {
 	if from.IsNil() || to.IsNil() {
 		return from.IsNil() && to.IsNil()
 	}
-	if !of(from.Type().Elem())(from.Elem(), to.Elem()) {
-		return false
-	}
-	to.Set(from)
-	return true
+	return from.Pointer() == to.Pointer() || of(from.Type().Elem())(from.Elem(), to.Elem(), share) && take(from, to, share)
 }
 
-func shareBytes(from, to reflect.Value) bool {
-	if from.IsNil() != to.IsNil() || !bytes.Equal(from.Bytes(), to.Bytes()) {
-		return false
-	}
-	to.Set(from)
-	return true
+func compareBytes(from, to reflect.Value, share bool) bool {
+	return from.IsNil() == to.IsNil() && bytes.Equal(from.Bytes(), to.Bytes()) && take(from, to, share)
 }
 
-func shareSlice(from, to reflect.Value) bool {
+func compareSlices(from, to reflect.Value, share bool) bool {
 	if from.IsNil() || to.IsNil() {
 		return from.IsNil() && to.IsNil()
+	}
+	equal := from.Len() == to.Len()
+	if !equal && !share {
+		return false
+	}
+	if equal && from.UnsafePointer() == to.UnsafePointer() {
+		return true
 	}
 	element := of(from.Type().Elem())
-	equal := from.Len() == to.Len()
 	for i := range min(from.Len(), to.Len()) {
-		if !element(from.Index(i), to.Index(i)) {
-			equal = false
+		if !element(from.Index(i), to.Index(i), share) {
+			if equal = false; !share {
+				return false
+			}
 		}
 	}
-	if !equal {
-		return false
+	if equal && take(from, to, share) && share {
+		to.SetCap(to.Len()) // who appends to one must not write into the other
 	}
-	to.Set(from)
-	to.SetCap(to.Len()) // who appends to one must not write into the other
-	return true
+	return equal
 }
 
-// shareMap shares maps as a whole: what is in them has no address.
-func shareMap(from, to reflect.Value) bool {
-	if from.IsNil() != to.IsNil() || from.Len() != to.Len() || !equalMaps(from, to) {
-		return false
+// compareMaps shares maps as a whole: what is in them has no address.
+func compareMaps(from, to reflect.Value, share bool) bool {
+	return from.IsNil() == to.IsNil() && from.Len() == to.Len() && equalMaps(from, to) && take(from, to, share)
+}
+
+// take gives to the memory of from, which is equal, if it is to share it.
+func take(from, to reflect.Value, share bool) bool {
+	if share {
+		to.Set(from)
 	}
-	to.Set(from)
 	return true
 }
 
@@ -132,23 +140,25 @@ func equalMaps(from, to reflect.Value) bool {
 }
 
 // leaf compares what has no parts that could be shared, or hides them.
-func leaf(from, to reflect.Value) bool {
+func leaf(from, to reflect.Value, _ bool) bool {
 	return from.Comparable() && from.Equal(to)
 }
 
-func structure(t reflect.Type) sharer {
-	fields := make([]sharer, t.NumField())
+func structure(t reflect.Type) comparer {
+	fields := make([]comparer, t.NumField())
 	for i := range fields {
 		if !t.Field(i).IsExported() {
 			return leaf
 		}
 		fields[i] = of(t.Field(i).Type)
 	}
-	return func(from, to reflect.Value) bool {
+	return func(from, to reflect.Value, share bool) bool {
 		equal := true
 		for i, f := range fields {
-			if !f(from.Field(i), to.Field(i)) {
-				equal = false
+			if !f(from.Field(i), to.Field(i), share) {
+				if equal = false; !share {
+					return false
+				}
 			}
 		}
 		return equal

@@ -37,19 +37,13 @@ func pod() *corev1.Pod {
 	}
 }
 
-// TestEqual: what is equal is the same memory afterwards, and nothing else has changed.
-func TestEqual(t *testing.T) {
+// TestShare: what is equal is the same memory afterwards, and nothing else has changed.
+func TestShare(t *testing.T) {
 	t.Parallel()
 	from, to := pod(), pod()
-	if !Equal(from, to) {
-		t.Error("equal pods are said to differ")
-	}
-	to = pod()
 	to.ResourceVersion, to.Spec.Containers[1].Name, to.Labels["app"], to.Annotations = "2", "three", "db", nil
 	want := to.DeepCopy()
-	if Equal(from, to) {
-		t.Error("pods that differ are said to be equal")
-	}
+	share(from, to)
 	if diff := cmp.Diff(want, to); diff != "" {
 		t.Errorf("the pod has changed: -before +after\n%s", diff)
 	}
@@ -77,6 +71,32 @@ func TestEqual(t *testing.T) {
 	}
 }
 
+// TestEqual: to compare changes nothing.
+func TestEqual(t *testing.T) {
+	t.Parallel()
+	a, b := pod(), pod()
+	if !equal(a, b) || !equal(a, a) {
+		t.Error("equal pods are said to differ")
+	}
+	if sameMap(a.Labels, b.Labels) || &a.Spec.Containers[0] == &b.Spec.Containers[0] || &a.ManagedFields[0].FieldsV1.Raw[0] == &b.ManagedFields[0].FieldsV1.Raw[0] {
+		t.Error("pods that were compared share memory")
+	}
+	for name, change := range map[string]func(*corev1.Pod){
+		"string":          func(p *corev1.Pod) { p.ResourceVersion = "2" },
+		"map":             func(p *corev1.Pod) { p.Labels["app"] = "db" },
+		"quantity":        func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("101m") },
+		"bytes":           func(p *corev1.Pod) { p.ManagedFields[0].FieldsV1.Raw[3] = 'g' },
+		"longer list":     func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{}) },
+		"behind pointers": func(p *corev1.Pod) { *p.Spec.Containers[1].SecurityContext.Privileged = false },
+		"number":          func(p *corev1.Pod) { *p.Spec.Tolerations[0].TolerationSeconds = 301 },
+	} {
+		b := pod()
+		if change(b); equal(a, b) || equal(b, a) {
+			t.Errorf("pods with another %s are said to be equal", name)
+		}
+	}
+}
+
 func sameMap[M ~map[K]V, K comparable, V any](a, b M) bool {
 	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
@@ -93,13 +113,13 @@ func TestEqual_Nothing(t *testing.T) {
 		"types":               {&corev1.Pod{}, &corev1.Node{}},
 		"no object":           {none, &corev1.Pod{}},
 	} {
-		if Equal(pair[0], pair[1]) || pair[0] != none && Equal(pair[1], pair[0]) {
+		if equal(pair[0], pair[1]) || pair[0] != none && equal(pair[1], pair[0]) {
 			t.Errorf("%s: said to be equal", name)
 		}
 	}
 }
 
-// TestEqual_AllKinds: objects of all kinds with anything in them are equal to their copies and to nothing else, and keep what they are.
+// TestEqual_AllKinds: objects of all kinds, with anything in them, keep what they are.
 func TestEqual_AllKinds(t *testing.T) {
 	t.Parallel()
 	codecs := serializer.NewCodecFactory(clientgoscheme.Scheme)
@@ -117,11 +137,14 @@ func TestEqual_AllKinds(t *testing.T) {
 				random.Fill(a)
 				random.Fill(b)
 				wantA, wantB := a.DeepCopyObject(), b.DeepCopyObject()
-				Equal(a, b)
+				share(a, b)
 				if !reflect.DeepEqual(wantA, a) || !reflect.DeepEqual(wantB, b) {
 					t.Fatalf("objects have changed: %s%s", cmp.Diff(wantA, a), cmp.Diff(wantB, b))
 				}
-				Equal(a, wantA)
+				if reflect.DeepEqual(a, b) != equal(a, b) {
+					t.Fatalf("equal says %t: %s", equal(a, b), cmp.Diff(a, b))
+				}
+				share(a, wantA)
 				if !reflect.DeepEqual(wantA, a) {
 					t.Fatalf("the copy has changed: %s", cmp.Diff(wantA, a))
 				}
@@ -142,21 +165,28 @@ func TestEqual_Recursive(t *testing.T) {
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: props}}},
 		}}
 	}
-	if !Equal(schema("string"), schema("string")) {
+	if !equal(schema("string"), schema("string")) {
 		t.Error("equal schemas are said to differ")
 	}
-	if Equal(schema("string"), schema("integer")) {
+	if equal(schema("string"), schema("integer")) {
 		t.Error("schemas that differ are said to be equal")
 	}
 }
 
-func BenchmarkEqual(b *testing.B) {
+func BenchmarkShare(b *testing.B) {
 	from := pod()
 	from.ResourceVersion = "0"
 	for b.Loop() {
 		b.StopTimer()
 		to := pod()
 		b.StartTimer()
-		Equal(from, to)
+		share(from, to)
+	}
+}
+
+func BenchmarkEqual(b *testing.B) {
+	one, other := pod(), pod()
+	for b.Loop() {
+		equal(one, other)
 	}
 }

@@ -82,24 +82,24 @@ func (k *kind) forget() {
 	clear(k.last)
 }
 
-// Transform is a cache.TransformFunc for informers that nobody changes objects of. Of kinds that no watch cache has it drops who wrote
-// which field, for that would be in memory for the informer alone.
+// Transform is a cache.TransformFunc for informers that nobody changes objects of. It gives them the watch cache's own object, if theirs
+// is equal. Of kinds that no watch cache has it drops who wrote which field, for that would be in memory for the informer alone.
 func (o *Objects) Transform(obj any) (any, error) {
-	received, ok := obj.(runtime.Object)
-	m, named := obj.(metav1.Object)
-	if !ok || !named {
+	m, ok := obj.(metav1.Object)
+	received, typed := obj.(runtime.Object)
+	if !ok || !typed {
 		return obj, nil
 	}
-	if k, ok := o.kinds.Load(reflect.TypeOf(obj)); ok {
-		if last := k.(*kind).get(nameOf(m)); last != nil {
-			if Equal(last, received) {
-				return last, nil
-			}
-			return received, nil
-		}
+	k, ok := o.kinds.Load(reflect.TypeOf(obj))
+	if !ok {
+		m.SetManagedFields(nil)
+		return obj, nil
 	}
-	m.SetManagedFields(nil)
-	return received, nil
+	// An informer that fills itself has its objects transformed twice: this may be one that everybody has by now, and is not touched.
+	if last := k.(*kind).get(nameOf(m)); last != nil && equal(last, received) {
+		return last, nil
+	}
+	return obj, nil
 }
 
 // Storage is s for a watch cache of objects like this one: what its watches tell shares memory. What it lists does not, for watch
@@ -180,7 +180,7 @@ func (k *kind) received(e watch.Event) {
 	}
 	name := nameOf(m)
 	if known, ok := k.alike(name); ok {
-		Equal(known, obj)
+		share(known, obj)
 	}
 	if e.Type == watch.Deleted {
 		obj = nil
