@@ -61,10 +61,10 @@ dbus: ## see that there is a D-Bus daemon for tests, install it on Debian and Ub
 	@hack/ensure-dbus
 
 # Unit and integration tests run once, with the race detector, which is linked by a C compiler; no profile, for speed is not
-# what is tested. The programs of the end-to-end tests are those that users get.
+# what is tested; client-go sees that nobody changes what informers share. The programs of the end-to-end tests are those that users get.
 .PHONY: test
 test: docker compiler dbus verify lint build ## everything that CI runs
-	CGO_ENABLED=1 MINIK8S_ALL_TESTS=1 go test -race -pgo=off -timeout 30m ./...
+	CGO_ENABLED=1 MINIK8S_ALL_TESTS=1 KUBE_CACHE_MUTATION_DETECTOR=true go test -race -pgo=off -timeout 30m ./...
 	$(MAKE) e2e
 
 .PHONY: kubectl

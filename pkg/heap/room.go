@@ -28,7 +28,7 @@ func ServerRoom() uint64 {
 }
 
 const (
-	roomPart            = 64 // of the memory
+	roomPart            = 128 // of the memory
 	leastRoom, mostRoom = 64 << 20, 1 << 30
 )
 

@@ -32,7 +32,7 @@ func TestPercent(t *testing.T) {
 func TestRoomOf(t *testing.T) {
 	t.Parallel()
 	const gib = 1 << 30
-	for memory, want := range map[uint64]uint64{0: 64 << 20, gib: 64 << 20, 24 * gib: 384 << 20, 768 * gib: gib} {
+	for memory, want := range map[uint64]uint64{0: 64 << 20, gib: 64 << 20, 24 * gib: 192 << 20, 768 * gib: gib} {
 		if got := roomOf(memory); got != want {
 			t.Errorf("room of %d bytes of memory is %d, want %d", memory, got, want)
 		}

@@ -90,17 +90,24 @@ func TestNotModified(t *testing.T) {
 	t.Parallel()
 	const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 	for path, accept := range map[string]string{"/api": aggregated, "/apis": aggregated, "/openapi/v2": jsonType, "/openapi/v3/apis/apps/v1": jsonType} {
-		first := with(t, path, map[string]string{"Accept": accept})
-		tag := first.header.Get("Etag")
-		if first.code != http.StatusOK || tag == "" {
-			t.Errorf("%s: %d with the tag %q", path, first.code, tag)
-			continue
-		}
-		if again := with(t, path, map[string]string{"Accept": accept, "If-None-Match": tag}); again.code != http.StatusNotModified || again.body != "" {
-			t.Errorf("%s with its own tag: %d and %d bytes", path, again.code, len(again.body))
-		}
-		if other := with(t, path, map[string]string{"Accept": accept, "If-None-Match": `"0000"`}); other.code != http.StatusOK || other.body != first.body {
-			t.Errorf("%s with another tag: %d", path, other.code)
+		for { // until no other test has changed the document between two requests
+			first := with(t, path, map[string]string{"Accept": accept})
+			tag := first.header.Get("Etag")
+			if first.code != http.StatusOK || tag == "" {
+				t.Fatalf("%s: %d with the tag %q", path, first.code, tag)
+			}
+			again := with(t, path, map[string]string{"Accept": accept, "If-None-Match": tag})
+			other := with(t, path, map[string]string{"Accept": accept, "If-None-Match": `"0000"`})
+			if other.header.Get("Etag") != tag {
+				continue
+			}
+			if again.code != http.StatusNotModified || again.body != "" {
+				t.Errorf("%s with its own tag: %d and %d bytes", path, again.code, len(again.body))
+			}
+			if other.code != http.StatusOK || other.body != first.body {
+				t.Errorf("%s with another tag: %d", path, other.code)
+			}
+			break
 		}
 	}
 	// The index names documents by their hash, so that they may be kept for ever.
