@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -102,8 +103,7 @@ func (o *Objects) Transform(obj any) (any, error) {
 	return obj, nil
 }
 
-// Storage is s for a watch cache of objects like this one: what its watches tell shares memory. What it lists does not, for watch
-// caches begin with a watch that tells all there is.
+// Storage is s for a watch cache of objects like this one, and for nobody else: what it lists, and what its watches tell, shares memory.
 func (o *Objects) Storage(s storage.Interface, example runtime.Object) storage.Interface {
 	if _, untyped := example.(runtime.Unstructured); untyped {
 		return s // all kinds of custom resources are of one type
@@ -114,6 +114,20 @@ func (o *Objects) Storage(s storage.Interface, example runtime.Object) storage.I
 type sharedStorage struct {
 	storage.Interface
 	kind *kind
+}
+
+// GetList implements storage.Interface. Watch caches begin with it if a watch does not tell what there is.
+func (s *sharedStorage) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	if err := s.Interface.GetList(ctx, key, opts, list); err != nil {
+		return err
+	}
+	if opts.Predicate.Continue == "" {
+		s.kind.forget()
+	}
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		s.kind.received(watch.Event{Type: watch.Added, Object: item})
+		return nil
+	})
 }
 
 // Watch implements storage.Interface.

@@ -21,10 +21,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// fakeStorage has nothing but watches. Each gets its source from watches; without one it fails.
+// fakeStorage has nothing but watches and pages of a list. Each watch gets its source from watches; without one, and without a page, it
+// fails.
 type fakeStorage struct {
 	storage.Interface
 	watches chan watch.Interface
+	pages   [][]corev1.Pod
+}
+
+func (s *fakeStorage) GetList(_ context.Context, _ string, _ storage.ListOptions, list runtime.Object) error {
+	if len(s.pages) == 0 {
+		return errors.New("no list")
+	}
+	list.(*corev1.PodList).Items, s.pages = s.pages[0], s.pages[1:]
+	return nil
 }
 
 func (s *fakeStorage) Watch(context.Context, string, storage.ListOptions) (watch.Interface, error) {
@@ -122,6 +132,43 @@ func TestStorage_Again(t *testing.T) {
 	anew, out := begin(t, &o, storage.ListOptions{SendInitialEvents: new(true)})
 	if next := sent(t, anew, out, watch.Added, version(3)); sameSpec(first, next) {
 		t.Error("objects are known that may have gone")
+	}
+}
+
+// TestStorage_List: watch caches that cannot begin with a watch begin with a list, which has all there is in its pages.
+func TestStorage_List(t *testing.T) {
+	t.Parallel()
+	var o Objects
+	source, out := begin(t, &o, storage.ListOptions{})
+	gone := version(1)
+	gone.Name = "gone"
+	sent(t, source, out, watch.Added, gone)
+	twin := version(3)
+	twin.Name = "b"
+	s := o.Storage(&fakeStorage{pages: [][]corev1.Pod{{*version(2)}, {*twin}}}, &corev1.Pod{})
+	var first, second corev1.PodList
+	more := storage.ListOptions{Predicate: storage.SelectionPredicate{Continue: "more"}}
+	if err := errors.Join(s.GetList(t.Context(), "/pods", storage.ListOptions{}, &first), s.GetList(t.Context(), "/pods", more, &second)); err != nil {
+		t.Fatal(err)
+	}
+	if !sameSpec(&first.Items[0], &second.Items[0]) {
+		t.Error("pods of a list do not share what they have in common")
+	}
+	for _, p := range []*corev1.Pod{&first.Items[0], &second.Items[0]} {
+		if got, err := o.Transform(p.DeepCopy()); got != any(p) || err != nil {
+			t.Errorf("a copy of a listed pod is %p, %v, want %p", got, err, p)
+		}
+	}
+	if copied := gone.DeepCopy(); sameSpec(gone, &first.Items[0]) {
+		t.Error("a pod shares memory with one that is gone")
+	} else if got, _ := o.Transform(copied); got != any(copied) {
+		t.Error("a pod that is gone is kept")
+	}
+	if err := s.GetList(t.Context(), "/pods", storage.ListOptions{}, &first); err == nil {
+		t.Error("a list that failed counts as begun")
+	}
+	if got, _ := o.Transform(first.Items[0].DeepCopy()); got != any(&first.Items[0]) {
+		t.Error("a list that failed has objects forgotten")
 	}
 }
 
