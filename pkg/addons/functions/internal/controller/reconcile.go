@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -97,9 +99,7 @@ func (p *pass) readRevisions(ctx context.Context) error {
 	if err := p.client.List(ctx, &kept, client.InNamespace(p.fn.Namespace), client.MatchingLabels(revision.Labels(p.fn.Name, ""))); err != nil {
 		return err
 	}
-	slices.SortFunc(kept.Items, func(a, b corev1.ConfigMap) int {
-		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
-	})
+	slices.SortFunc(kept.Items, older)
 	for i := range kept.Items {
 		cm := &kept.Items[i]
 		if cm.DeletionTimestamp != nil || !slices.ContainsFunc(cm.OwnerReferences, revision.IsOwner(p.fn)) {
@@ -112,6 +112,16 @@ func (p *pass) readRevisions(ctx context.Context) error {
 		p.revisions = append(p.revisions, rev)
 	}
 	return nil
+}
+
+// older orders revisions from the oldest to the newest. Several may be made in the second to which times of creation are kept; what they
+// are kept in never changes, so that their versions have the order in which they were made.
+func older(a, b corev1.ConfigMap) int {
+	version, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	if err != nil {
+		version = 0
+	}
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), version, cmp.Compare(a.Name, b.Name))
 }
 
 func (p *pass) kept(name string) *revision.Revision {

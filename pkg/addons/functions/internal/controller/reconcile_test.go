@@ -6,6 +6,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,5 +31,19 @@ func TestTransient(t *testing.T) {
 		if got := transient(tc.err) != nil; got != tc.want {
 			t.Errorf("%s: transient %v, want %v", tc.name, got, tc.want)
 		}
+	}
+}
+
+func TestOlder(t *testing.T) {
+	keep := func(name, version string, second int64) corev1.ConfigMap {
+		return corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version, CreationTimestamp: metav1.Unix(second, 0)}}
+	}
+	revisions := []corev1.ConfigMap{keep("c", "9", 2), keep("a", "10", 2), keep("b", "8", 2), keep("z", "11", 1), keep("y", "12", 3)}
+	var names string
+	for _, cm := range slices.SortedFunc(slices.Values(revisions), older) {
+		names += cm.Name
+	}
+	if names != "zbcay" {
+		t.Errorf("the order is %s, want zbcay: by the second, then by what was made before", names)
 	}
 }
