@@ -107,6 +107,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), r.definitions.HasSynced) {
 		return nil
 	}
+	r.tellIncomplete(klog.FromContext(ctx))
 	stops := map[string]context.CancelFunc{}
 	ended := map[string]chan struct{}{} // when the last run of an add-on has
 	for {
@@ -134,6 +135,16 @@ func (r *Runner) Start(ctx context.Context) error {
 		case <-changed:
 		case <-ctx.Done():
 			return nil
+		}
+	}
+}
+
+// tellIncomplete says which add-ons do not run because a version before this one has enabled them, which had fewer kinds.
+func (r *Runner) tellIncomplete(logger logr.Logger) {
+	there := sets.New(r.definitions.GetStore().ListKeys()...)
+	for _, a := range r.cfg.Addons {
+		if there.HasAny(a.Definitions...) && !there.HasAll(a.Definitions...) {
+			logger.Info("An add-on has kinds that are not defined yet, and does not run until it is enabled again: minik8s enable "+a.Name, "addon", a.Name)
 		}
 	}
 }

@@ -465,10 +465,33 @@ source:
 
 func (f *functions) asynchronous(t *testing.T) {
 	t.Helper()
-	id := strings.Split(f.minik8s(t, "execute", "default/sum", `{"x": 4, "y": 5}`, "--async"), `"`)[3]
-	eventually(t, 20*time.Second, "the answer", func(context.Context) error {
-		r := f.tryMinik8s(t, "execute", "default/sum", "--result", id)
-		if r.Code != 0 || !strings.Contains(r.Stdout, `{"sum": 9}`) {
+	id := f.later(t, "default/sum", `{"x": 4, "y": 5}`)
+	f.result(t, "default/sum", id, `{"sum": 9}`)
+	contains(t, f.kubectl(t, "get", "invocation", id), "FUNCTION", "sum", "200")
+	f.kubectl(t, "delete", "invocation", id)
+	r := f.tryMinik8s(t, "execute", "default/sum", "--result", id)
+	if r.Code == 0 || !strings.Contains(r.Stderr, "there is no such result") {
+		t.Errorf("the answer is deleted, and yet: %s", r)
+	}
+}
+
+// later calls a function without waiting, and returns the id of the answer.
+func (f *functions) later(t *testing.T, name, payload string) (id string) {
+	t.Helper()
+	out := f.minik8s(t, "execute", name, payload, "--async")
+	parts := strings.Split(out, `"`)
+	if len(parts) < 5 {
+		t.Fatalf("execute --async: %s", out)
+	}
+	return parts[3]
+}
+
+// result waits for an answer.
+func (f *functions) result(t *testing.T, name, id, want string) {
+	t.Helper()
+	eventually(t, 60*time.Second, "the answer", func(context.Context) error {
+		r := f.tryMinik8s(t, "execute", name, "--result", id)
+		if r.Code != 0 || strings.TrimSpace(r.Stdout) != want {
 			return fmt.Errorf("%s", r)
 		}
 		return nil
@@ -549,6 +572,9 @@ func (f *functions) killed(t *testing.T) {
 	if err != nil || len(before.Items) == 0 {
 		t.Fatalf("%v, %v: greeter has minScale 1", before, err)
 	}
+	f.apply(t, "slow", "runtime: python\nsource:\n  inline: |\n    import time\n    def main(params):\n        time.sleep(3)\n        return params[\"x\"] + 1\n")
+	f.reason(t, "slow", "Ready")
+	id := f.later(t, "default/slow", `{"x": 41}`)
 	f.kill(t)
 	f.kube = up(t, f.Cluster)
 	eventually(t, 30*time.Second, "an answer", func(context.Context) error {
@@ -562,6 +588,8 @@ func (f *functions) killed(t *testing.T) {
 		t.Errorf("got pods %v, %v, want %s still", after, err, before.Items[0].Name)
 	}
 	contains(t, f.minik8s(t, "execute", "default/sum", `{"x": 1, "y": 2}`), `{"sum": 3}`)
+	f.result(t, "default/slow", id, "42")
+	f.kubectl(t, "delete", "function", "slow")
 	f.kubectl(t, "create", "configmap", "relief")
 	f.kubectl(t, "label", "configmap", "relief", "kind=exhibit")
 	n := 0

@@ -24,7 +24,7 @@ func Addon() addon.Addon {
 	return addon.Addon{
 		Name:        "functions",
 		Title:       "functions that start with the first request and end when nobody calls",
-		Definitions: []string{"functions.functions.minik8s.io"},
+		Definitions: []string{"functions.functions.minik8s.io", "invocations.functions.minik8s.io"},
 		AddToScheme: v1alpha1.AddToScheme,
 		Rules:       rules(),
 		Setup:       setup,
@@ -37,6 +37,8 @@ func rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{group}, Resources: []string{"functions"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{group}, Resources: []string{"functions/status"}, Verbs: []string{"update", "patch"}},
+		{APIGroups: []string{group}, Resources: []string{"invocations"}, Verbs: []string{"get", "list", "watch", "create", "delete"}},
+		{APIGroups: []string{group}, Resources: []string{"invocations/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{group}, Resources: []string{"functions/finalizers"}, Verbs: []string{"update"}},
 		{APIGroups: []string{""}, Resources: []string{"pods", "services", "configmaps"}, Verbs: own},
 		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: own},

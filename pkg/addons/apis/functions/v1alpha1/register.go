@@ -19,7 +19,7 @@ var (
 )
 
 func addKnownTypes(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Function{}, &FunctionList{})
+	s.AddKnownTypes(GroupVersion, &Function{}, &FunctionList{}, &Invocation{}, &InvocationList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -32,13 +32,14 @@ type Config struct {
 	// Webhook says whether a request to a webhook of a function is from somebody who may call it: ErrNoWebhook, ErrUnproved, or an error
 	// that is not the caller's. The context is the request's.
 	Webhook func(ctx context.Context, function types.NamespacedName, webhook string, header http.Header, body []byte) error
+	// Later keeps requests that nobody waits for.
+	Later Later
 }
 
 // Activator has a server per function. Requests are forwarded once: a second pod is tried only if the first took no connection.
 type Activator struct {
 	config    Config
 	transport *http.Transport
-	results   *results
 	// webhookPatience is the constant's value but in tests.
 	webhookPatience time.Duration
 
@@ -50,6 +51,7 @@ type Activator struct {
 type function struct {
 	*balancer
 	port   int
+	direct http.Handler // of requests as the function gets them
 	server *http.Server
 }
 
@@ -65,8 +67,6 @@ func New(config Config) *Activator {
 			WriteBufferSize:     16 << 10,
 			ReadBufferSize:      16 << 10,
 		},
-		results: newResults(),
-
 		webhookPatience: webhookPatience,
 		functions:       map[types.NamespacedName]*function{},
 	}
@@ -84,8 +84,9 @@ func (a *Activator) Serve(name types.NamespacedName, preferred int) (int, error)
 		return 0, fmt.Errorf("listening for function %s: %w", name, err)
 	}
 	f := &function{balancer: newBalancer(func() { a.config.Wanted(name) }), port: listener.Addr().(*net.TCPAddr).Port}
+	f.direct = a.direct(name, f.balancer)
 	f.server = &http.Server{
-		Handler:           a.handler(name, f.balancer),
+		Handler:           a.webhooks(name, a.later(name, f.direct)),
 		ReadHeaderTimeout: 30 * time.Second,
 		IdleTimeout:       120 * time.Second,
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // clients that go away are no news
@@ -177,8 +178,8 @@ func (a *Activator) Close() {
 	a.transport.CloseIdleConnections()
 }
 
-// handler answers all requests of a function.
-func (a *Activator) handler(name types.NamespacedName, b *balancer) http.Handler {
+// direct hands requests on to a function.
+func (a *Activator) direct(name types.NamespacedName, b *balancer) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Rewrite:      rewrite,
 		Transport:    &forwarder{base: a.transport, balancer: b, failed: func(pod string) { a.config.Failed(name, pod) }},
@@ -186,7 +187,7 @@ func (a *Activator) handler(name types.NamespacedName, b *balancer) http.Handler
 		ErrorHandler: answerError,
 		ErrorLog:     slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
-	return a.webhooks(name, a.results.handler(name, limited(b, proxy)))
+	return limited(b, proxy)
 }
 
 // rewrite leaves the request as it came; which pod it goes to is decided when there is one.
@@ -229,7 +230,7 @@ func answerError(w http.ResponseWriter, r *http.Request, err error) {
 		status, message = http.StatusRequestEntityTooLarge, fmt.Sprintf("a request to a function has at most %d bytes", tooLarge.Limit)
 	case errors.Is(err, errTimeout):
 		status, message = http.StatusGatewayTimeout, errTimeout.Error()
-	case errors.Is(err, errFull):
+	case errors.Is(err, ErrFull):
 		status, message = http.StatusTooManyRequests, err.Error()
 		w.Header().Set("Retry-After", "1")
 	case errors.Is(err, errLate), errors.Is(err, errRemoved), errors.As(err, &refused):

@@ -28,17 +28,20 @@ type fixture struct {
 	url    string
 	wanted chan struct{}
 	failed chan string
+	later  *memory
 }
 
 func serve(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{wanted: make(chan struct{}, 10000), failed: make(chan string, 100)}
+	f := &fixture{wanted: make(chan struct{}, 10000), failed: make(chan string, 100), later: &memory{answers: map[string]*Answer{}}}
 	f.Activator = New(Config{
 		Address: netip.MustParseAddr("127.0.0.1"),
 		Wanted:  func(types.NamespacedName) { f.wanted <- struct{}{} },
 		Failed:  func(_ types.NamespacedName, pod string) { f.failed <- pod },
 		Webhook: hook,
+		Later:   f.later,
 	})
+	f.later.call = f.Call
 	t.Cleanup(f.Close)
 	port, err := f.Serve(fn, 0)
 	if err != nil {
@@ -328,33 +331,6 @@ func TestShares(t *testing.T) {
 	}
 }
 
-func TestAsynchronous(t *testing.T) {
-	t.Parallel()
-	f := serve(t)
-	status, body, header := f.do(t, http.MethodPost, "/", "later", "Prefer", "respond-async")
-	if status != http.StatusAccepted || !strings.Contains(body, ResultsPath) {
-		t.Fatalf("got %d %s, want 202 with an id", status, body)
-	}
-	at := header.Get("Location")
-	if status, _, _ := f.do(t, http.MethodGet, at, ""); status != http.StatusAccepted {
-		t.Errorf("got %d before there is an answer, want 202", status)
-	}
-	f.Route(fn, pods(echo(t)))
-	eventually(t, "the answer", func() bool {
-		status, body, _ = f.do(t, http.MethodGet, at, "")
-		return status == http.StatusOK
-	})
-	if body != "later" {
-		t.Errorf("got %q, want what was sent", body)
-	}
-	if status, _, _ := f.do(t, http.MethodGet, ResultsPath+"nothing", ""); status != http.StatusNotFound {
-		t.Errorf("got %d for an unknown id, want 404", status)
-	}
-	if status, _, _ := f.do(t, http.MethodPost, "/.minik8s/load", "{}"); status != http.StatusNotFound {
-		t.Errorf("got %d for what is the controller's, want 404", status)
-	}
-}
-
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
@@ -420,37 +396,4 @@ func BenchmarkRequest(b *testing.B) {
 			_ = resp.Body.Close()
 		}
 	})
-}
-
-// However large answers are, what is kept of them is bounded, and the oldest go first; what has none yet stays.
-func TestResults_Bound(t *testing.T) {
-	t.Parallel()
-	r := newResults()
-	waiting := &result{begun: time.Now(), size: 1}
-	if !r.add("waiting", waiting) {
-		t.Fatal("there is no room for the first")
-	}
-	const count = 2 * MaxResultsBytes / MaxResultBytes
-	for i := range count {
-		res := &result{begun: time.Now(), size: 1}
-		if !r.add(fmt.Sprint(i), res) {
-			t.Fatalf("there is no room for the %d.", i)
-		}
-		answer := &recorder{complete: true}
-		_, _ = answer.Write(make([]byte, MaxResultBytes))
-		r.finish(res, answer)
-		if r.size > MaxResultsBytes {
-			t.Fatalf("%d bytes are kept after %d", r.size, i)
-		}
-	}
-	if r.all["waiting"] == nil || r.all["0"] != nil || r.all[fmt.Sprint(count-1)] == nil {
-		t.Errorf("%d are kept, and not those that should be", len(r.all))
-	}
-	size := 0
-	for _, res := range r.all {
-		size += res.size
-	}
-	if size != r.size || len(r.order) != len(r.all) {
-		t.Errorf("%d bytes of %d are said to be %d of %d", size, len(r.all), r.size, len(r.order))
-	}
 }

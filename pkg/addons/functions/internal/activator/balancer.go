@@ -67,9 +67,11 @@ const (
 	MaxHold = 60 * time.Second
 )
 
+// ErrFull is that of a request for which there is no room.
+var ErrFull = errors.New("too many requests wait already: try again later")
+
 // Errors of requests that get no pod.
 var (
-	errFull    = errors.New("too many requests wait for a pod of the function already: try again later")
 	errLate    = errors.New("no pod of the function could take the request in time: see its conditions by kubectl describe function")
 	errRemoved = errors.New("the function has been deleted")
 )
@@ -313,7 +315,7 @@ func (b *balancer) tryAcquire() (*pod, *waiter, error) {
 	case b.routes.Refusal != "":
 		return nil, nil, refusedError(b.routes.Refusal)
 	case b.held >= MaxHeld:
-		return nil, nil, errFull
+		return nil, nil, ErrFull
 	case r == nil: // nothing is known of the function yet: what comes first gets what is held here
 		r = b.revisions[""]
 		if r == nil {

@@ -54,19 +54,20 @@ const bySource = "source"
 
 // Reconciler brings functions about.
 type Reconciler struct {
-	config    Config
-	client    client.Client // reads what is managed from a cache
-	live      client.Reader // reads all else
-	rest      *rest.Config  // reaches the API server
-	mapper    meta.RESTMapper
-	activator *activator.Activator
-	recorder  events.EventRecorder
-	pool      *pool
-	settings  atomic.Pointer[runtime.Settings]
-	secrets   secrets
-	wake      chan event.TypedGenericEvent[types.NamespacedName]
-	lifetime  context.Context // ends with the controllers
-	end       context.CancelFunc
+	config      Config
+	client      client.Client // reads what is managed from a cache
+	live        client.Reader // reads all else
+	rest        *rest.Config  // reaches the API server
+	mapper      meta.RESTMapper
+	activator   *activator.Activator
+	recorder    events.EventRecorder
+	pool        *pool
+	invocations *invocations
+	settings    atomic.Pointer[runtime.Settings]
+	secrets     secrets
+	wake        chan event.TypedGenericEvent[types.NamespacedName]
+	lifetime    context.Context // ends with the controllers
+	end         context.CancelFunc
 
 	mu     sync.Mutex
 	states map[types.NamespacedName]*state
@@ -91,7 +92,11 @@ func Setup(mgr manager.Manager, config Config) error {
 	}
 	r.lifetime, r.end = context.WithCancel(context.Background())
 	r.pool = newPool(cached, r)
-	r.activator = activator.New(activator.Config{Address: config.Address, Wanted: r.wanted, Failed: r.failed, Webhook: r.webhook})
+	r.invocations = newInvocations(cached, mgr.GetAPIReader(), r.lifetime)
+	r.activator = activator.New(activator.Config{
+		Address: config.Address, Wanted: r.wanted, Failed: r.failed, Webhook: r.webhook, Later: r.invocations,
+	})
+	r.invocations.activator = r.activator
 	defaults, _ := runtime.Read(nil)
 	r.settings.Store(&defaults)
 	if err := mgr.Add(manager.RunnableFunc(r.run)); err != nil {
@@ -103,10 +108,13 @@ func Setup(mgr manager.Manager, config Config) error {
 	if err := r.pool.watch(mgr, c); err != nil {
 		return fmt.Errorf("building the controller of pools: %w", err)
 	}
+	if err := r.invocations.watch(mgr, c); err != nil {
+		return fmt.Errorf("building the controller of invocations: %w", err)
+	}
 	return nil
 }
 
-// newCache has what the controllers have made, and functions: not all pods and ConfigMaps of the cluster.
+// newCache has what the controllers have made, functions and invocations: not all pods and ConfigMaps of the cluster.
 func newCache(mgr manager.Manager) (cache.Cache, error) {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{revision.LabelManagedBy: revision.Manager})}
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
@@ -136,6 +144,7 @@ func (r *Reconciler) run(ctx context.Context) error {
 	<-ctx.Done()
 	r.end()
 	r.activator.Close()
+	r.invocations.close()
 	return nil
 }
 
