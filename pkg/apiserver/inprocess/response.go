@@ -149,7 +149,7 @@ func (w *response) end(broken bool) {
 
 // fail is the client's end, or that of its patience.
 func (w *response) fail(err error) {
-	w.cancel()
+	defer w.cancel() // not sooner: a handler that returns for that must not make what there is a whole answer
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
