@@ -69,7 +69,7 @@ type invocation struct {
 
 var _ activator.Later = (*invocations)(nil)
 
-func newInvocations(c client.Client, live client.Reader, lifetime context.Context) *invocations {
+func newInvocations(lifetime context.Context, c client.Client, live client.Reader) *invocations {
 	return &invocations{
 		client: c, live: live, lifetime: lifetime, written: rate.NewLimiter(writtenPerSecond, maxInvocationsBytes),
 		waiting: map[types.NamespacedName]*invocation{},

@@ -53,7 +53,7 @@ func TestUnneeded(t *testing.T) {
 // Requests that wait are bounded in number and size, and so is what is written in the long run.
 func TestInvocations_Wait(t *testing.T) {
 	name := func(n int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprint(n)} }
-	i := newInvocations(nil, nil, context.Background())
+	i := newInvocations(context.Background(), nil, nil)
 	for n := range maxInvocations {
 		if !i.wait(name(n), 1) {
 			t.Fatalf("there is no room for the %d.", n)
@@ -67,7 +67,7 @@ func TestInvocations_Wait(t *testing.T) {
 		t.Error("there is no room although one has its answer")
 	}
 
-	i = newInvocations(nil, nil, context.Background())
+	i = newInvocations(context.Background(), nil, nil)
 	const size = 512 << 10
 	for n := range maxInvocationsBytes/size - 1 {
 		if !i.wait(name(n), size) {

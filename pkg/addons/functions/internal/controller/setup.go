@@ -92,7 +92,7 @@ func Setup(mgr manager.Manager, config Config) error {
 	}
 	r.lifetime, r.end = context.WithCancel(context.Background())
 	r.pool = newPool(cached, r)
-	r.invocations = newInvocations(cached, mgr.GetAPIReader(), r.lifetime)
+	r.invocations = newInvocations(r.lifetime, cached, mgr.GetAPIReader())
 	r.activator = activator.New(activator.Config{
 		Address: config.Address, Wanted: r.wanted, Failed: r.failed, Webhook: r.webhook, Later: r.invocations,
 	})
