@@ -88,7 +88,7 @@ func New(cfg Config) (*Scheduler, error) {
 		cache:       podcache.New(),
 		nominated:   nominated.New(),
 		pods:        lister,
-		broadcaster: events.NewBroadcaster(&events.EventSinkImpl{Interface: cfg.Client.EventsV1()}),
+		broadcaster: events.NewBroadcaster(newEventSink(&events.EventSinkImpl{Interface: cfg.Client.EventsV1()})),
 		rng:         rand.New(rand.NewPCG(cfg.Seed, 0)),
 		slots:       make(chan struct{}, maxBindings),
 	}
