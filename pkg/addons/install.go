@@ -113,18 +113,12 @@ func Objects(a addon.Addon, subject rbacv1.Subject) ([]client.Object, error) {
 // Enable makes what an add-on has in a cluster, and waits until its kinds are served and it runs. What is there already is made
 // to be as it is to be.
 func (i *Installer) Enable(ctx context.Context, a addon.Addon) error {
-	objects, err := Objects(a, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: User(a)})
-	if err != nil {
+	since := time.Now()
+	if err := i.make(ctx, a); err != nil {
 		return err
 	}
-	since := time.Now()
-	for _, o := range objects {
-		if err := i.apply(ctx, o); err != nil {
-			return err
-		}
-	}
 	waits := "its kinds are not served"
-	err = wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
 		for _, name := range a.Definitions {
 			if ok, err := i.established(ctx, name); err != nil || !ok {
 				return false, err
@@ -137,6 +131,42 @@ func (i *Installer) Enable(ctx context.Context, a addon.Addon) error {
 		return fmt.Errorf("add-on %q: %s: %w", a.Name, waits, errors.Join(context.Cause(ctx), err))
 	}
 	return nil
+}
+
+// make makes what an add-on has in a cluster where it runs in the cluster's process.
+func (i *Installer) make(ctx context.Context, a addon.Addon) error {
+	objects, err := Objects(a, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: User(a)})
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := i.apply(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Renew gives an add-on that is enabled what this version has of it: an older one may have enabled it, with fewer kinds and rights. One that
+// is not enabled, or is being disabled, it leaves alone.
+func (i *Installer) Renew(ctx context.Context, a addon.Addon) error {
+	enabled := false
+	for _, name := range a.Definitions {
+		var d metav1.PartialObjectMetadata
+		d.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+		err := i.client.Get(ctx, types.NamespacedName{Name: name}, &d)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		if err == nil && d.DeletionTimestamp != nil {
+			return nil
+		}
+		enabled = enabled || err == nil && d.Labels[Label] == a.Name
+	}
+	if !enabled {
+		return nil
+	}
+	return i.make(ctx, a)
 }
 
 // apply makes an object, or gives it the fields that it is to have.

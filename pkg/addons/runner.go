@@ -47,6 +47,9 @@ type Config struct {
 	Identity string
 	// Machine is what add-ons have of the machine; the zero value by default.
 	Machine addon.Machine
+	// Renew gives an add-on that is enabled what this version has of it (Installer.Renew), once when the process begins; default nil: it is
+	// as whoever has enabled it left it.
+	Renew func(context.Context, addon.Addon) error
 	// Addons are those that run when they are enabled; default all of List.
 	Addons []addon.Addon
 }
@@ -107,7 +110,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), r.definitions.HasSynced) {
 		return nil
 	}
-	r.tellIncomplete(klog.FromContext(ctx))
+	r.renew(ctx)
 	stops := map[string]context.CancelFunc{}
 	ended := map[string]chan struct{}{} // when the last run of an add-on has
 	for {
@@ -139,12 +142,24 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 }
 
-// tellIncomplete says which add-ons do not run because a version before this one has enabled them, which had fewer kinds.
-func (r *Runner) tellIncomplete(logger logr.Logger) {
+// renewTimeout bounds what is asked of the API server for an add-on.
+const renewTimeout = 30 * time.Second
+
+// renew has the add-ons that a version before this one may have enabled brought up to this one.
+func (r *Runner) renew(ctx context.Context) {
 	there := sets.New(r.definitions.GetStore().ListKeys()...)
 	for _, a := range r.cfg.Addons {
-		if there.HasAny(a.Definitions...) && !there.HasAll(a.Definitions...) {
-			logger.Info("An add-on has kinds that are not defined yet, and does not run until it is enabled again: minik8s enable "+a.Name, "addon", a.Name)
+		logger := klog.FromContext(ctx).WithValues("addon", a.Name)
+		switch {
+		case !there.HasAny(a.Definitions...):
+		case r.cfg.Renew != nil:
+			ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+			if err := r.cfg.Renew(ctx, a); err != nil {
+				logger.Error(err, "An add-on is as the version before this one has left it; enabling it again brings it up to date")
+			}
+			cancel()
+		case !there.HasAll(a.Definitions...):
+			logger.Info("An add-on has kinds that are not defined, and does not run until they are: apply its manifest again")
 		}
 	}
 }

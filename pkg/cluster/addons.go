@@ -30,7 +30,17 @@ func (r *runner) buildAddons() (func(context.Context) error, error) {
 		return nil, err
 	}
 	watch.UserAgent = useragent.Of("minik8s-addons")
+	admin, err := r.credentials.Client("kubernetes-admin", "system:masters")
+	if err != nil {
+		return nil, err
+	}
+	admin.UserAgent = useragent.Of("minik8s-addons")
+	installer, err := addons.NewInstaller(admin)
+	if err != nil {
+		return nil, err
+	}
 	runner, err := addons.NewRunner(addons.Config{
+		Renew: installer.Renew,
 		Watch: watch, Identity: "minik8s-" + r.config.Name,
 		Machine: addon.Machine{Cluster: r.config.Name, Address: r.address(), HostsFile: hostsFile},
 		ClientFor: func(a addon.Addon) (*rest.Config, error) {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,7 +49,7 @@ const patience = time.Minute
 func run(t *testing.T, all []addon.Addon) (stop func()) {
 	t.Helper()
 	r, err := addons.NewRunner(addons.Config{
-		Watch: cluster.User(policy.AddonsUser), Identity: "test", Addons: all,
+		Watch: cluster.User(policy.AddonsUser), Identity: "test", Addons: all, Renew: newInstaller(t).Renew,
 		ClientFor: func(a addon.Addon) (*rest.Config, error) { return cluster.User(addons.User(a)), nil },
 		Machine:   addon.Machine{Cluster: "integration", Address: netip.MustParseAddr("127.0.0.1")},
 	})
@@ -251,6 +252,66 @@ func TestRunner(t *testing.T) {
 	if err := i.Disable(ctx, a); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// An add-on that an older version has enabled, without one of its kinds and with fewer rights, gets both from the process that begins; one
+// that is not enabled gets nothing.
+func TestRenew(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var two addon.Addon // it has more than one kind
+	for _, a := range addons.List() {
+		if len(a.Definitions) > 1 {
+			two = a
+		}
+	}
+	i, c := newInstaller(t), newClient(t)
+	stop := run(t, []addon.Addon{two})
+	if err := i.Enable(ctx, two); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	role := &rbacv1.ClusterRole{}
+	role.Name = "system:minik8s:addon:" + two.Name
+	if err := c.Get(ctx, client.ObjectKeyFromObject(role), role); err != nil {
+		t.Fatal(err)
+	}
+	rules := len(role.Rules)
+	role.Rules = role.Rules[:1]
+	if err := c.Update(ctx, role); err != nil {
+		t.Fatal(err)
+	}
+	lost := &apiextensionsv1.CustomResourceDefinition{}
+	lost.Name = two.Definitions[1]
+	if err := c.Delete(ctx, lost); err != nil {
+		t.Fatal(err)
+	}
+	framework.Eventually(t, "the definition gone", func() error {
+		if enabled, err := i.Enabled(ctx, two); err != nil || enabled {
+			return fmt.Errorf("enabled: %t, %w", enabled, err)
+		}
+		return nil
+	})
+	var ran atomic.Int32
+	setup := two.Setup
+	two.Setup = func(ctx context.Context, env addon.Env) error {
+		ran.Add(1)
+		return setup(ctx, env)
+	}
+	stop = run(t, append(slices.DeleteFunc(addons.List(), func(a addon.Addon) bool { return a.Name == two.Name }), two))
+	framework.Eventually(t, "the add-on", func() error { return want(&ran, 1) })
+	if err := c.Get(ctx, client.ObjectKeyFromObject(role), role); err != nil || len(role.Rules) != rules {
+		t.Errorf("it has %d rules, want %d, %v", len(role.Rules), rules, err)
+	}
+	for _, a := range addons.List() {
+		if enabled, err := i.Enabled(ctx, a); err != nil || enabled != (a.Name == two.Name) {
+			t.Errorf("%s is enabled: %t, %v", a.Name, enabled, err)
+		}
+	}
+	if err := i.Disable(ctx, two); err != nil {
+		t.Fatal(err)
+	}
+	stop()
 }
 
 func want(n *atomic.Int32, want int32) error {
