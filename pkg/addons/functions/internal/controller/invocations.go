@@ -44,6 +44,8 @@ const (
 	// for some minutes. An invocation counts as what is sent and answered, and invocationBytes.
 	writtenPerSecond = 2 << 20
 	invocationBytes  = 4 << 10
+	// unseen is how long one that was kept is waited for in the cache.
+	unseen = time.Minute
 )
 
 // invocations makes requests that nobody waits for. It implements activator.Later.
@@ -63,8 +65,9 @@ type invocations struct {
 
 // invocation is one that waits for its answer.
 type invocation struct {
-	size int       // of its body
-	made types.UID // of the object whose call has begun; "" before that
+	size  int       // of its body
+	since time.Time // when it was kept
+	made  types.UID // of the object whose call has begun; "" before that
 }
 
 var _ activator.Later = (*invocations)(nil)
@@ -127,14 +130,18 @@ func (i *invocations) Result(ctx context.Context, function types.NamespacedName,
 func (i *invocations) wait(name types.NamespacedName, size int) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	total := size
-	for _, w := range i.waiting {
+	now, total := time.Now(), size
+	for name, w := range i.waiting {
+		if w.made == "" && now.Sub(w.since) > unseen { // deleted before it was in the cache; if it is not, it counts again when it is
+			delete(i.waiting, name)
+			continue
+		}
 		total += w.size
 	}
-	if len(i.waiting) >= maxInvocations || total > maxInvocationsBytes || !i.written.AllowN(time.Now(), size+invocationBytes) {
+	if len(i.waiting) >= maxInvocations || total > maxInvocationsBytes || !i.written.AllowN(now, size+invocationBytes) {
 		return false
 	}
-	i.waiting[name] = &invocation{size: size}
+	i.waiting[name] = &invocation{size: size, since: now}
 	return true
 }
 
@@ -194,7 +201,7 @@ func (i *invocations) begin(ctx context.Context, inv *v1alpha1.Invocation) (ctrl
 	defer i.mu.Unlock()
 	w := i.waiting[name]
 	if w == nil { // another process has kept it, or somebody has made the object
-		w = &invocation{size: len(inv.Spec.Body)}
+		w = &invocation{size: len(inv.Spec.Body), since: time.Now()}
 		i.waiting[name] = w
 	}
 	switch {
@@ -210,10 +217,13 @@ func (i *invocations) begin(ctx context.Context, inv *v1alpha1.Invocation) (ctrl
 		if !unknown {
 			answer = i.call(function, inv)
 		}
-		i.finish(inv, answer)
+		gone := i.finish(inv, answer)
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.running--
+		if gone && i.waiting[name] == w {
+			delete(i.waiting, name)
+		}
 	})
 	return ctrl.Result{}, nil
 }
@@ -239,8 +249,8 @@ func (i *invocations) call(function types.NamespacedName, inv *v1alpha1.Invocati
 const tooOften = 5
 
 // finish writes an answer, for as long as it takes: the request must not be made again for the want of it. When the process ends it writes
-// none, and the next one makes the request.
-func (i *invocations) finish(inv *v1alpha1.Invocation, answer activator.Answer) {
+// none, and the next one makes the request. It tells whether the invocation was deleted meanwhile.
+func (i *invocations) finish(inv *v1alpha1.Invocation, answer activator.Answer) (gone bool) {
 	now := metav1.Now()
 	i.written.ReserveN(now.Time, len(answer.Body))
 	refused := 0
@@ -257,6 +267,7 @@ func (i *invocations) finish(inv *v1alpha1.Invocation, answer activator.Answer) 
 		}
 		err := i.client.Status().Patch(ctx, answered, client.MergeFrom(inv))
 		if client.IgnoreNotFound(err) == nil {
+			gone = err != nil
 			return true, nil
 		}
 		klog.Background().Error(err, "Keeping the answer to an invocation failed; trying again", "invocation", client.ObjectKeyFromObject(inv))
@@ -268,6 +279,7 @@ func (i *invocations) finish(inv *v1alpha1.Invocation, answer activator.Answer) 
 		}
 		return false, nil
 	})
+	return gone
 }
 
 // trim deletes the answers that are kept no longer.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,23 @@ func TestUnneeded(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
+}
+
+// What was kept but is never seen counts for a minute.
+func TestInvocations_Unseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newInvocations(t.Context(), nil, nil)
+		for n := range maxInvocations {
+			if !i.wait(types.NamespacedName{Name: fmt.Sprint(n)}, 1) {
+				t.Fatalf("there is no room for the %d.", n)
+			}
+		}
+		i.waiting[types.NamespacedName{Name: "0"}].made = "u"
+		time.Sleep(unseen + time.Second) //nolint:forbidigo // in a bubble, where it costs nothing
+		if !i.wait(types.NamespacedName{Name: "new"}, 1) || len(i.waiting) != 2 {
+			t.Errorf("%d count, want what is being made and the new one", len(i.waiting))
+		}
+	})
 }
 
 // Requests that wait are bounded in number and size, and so is what is written in the long run.
