@@ -756,7 +756,7 @@ func TestFaults_TwoManagers(t *testing.T) {
 	managers := map[string]*running{}
 	start := func(name string) {
 		managers[name] = startManager(t, c, l.of(name), func(config *controllers.Config) {
-			config.LeaderElection, config.LeaseDuration = true, 9*time.Second
+			config.LeaderElection = true // with the lease's own duration: who is cut off from it has a fifth of that to end its writes
 		})
 	}
 	leader := func() string {
