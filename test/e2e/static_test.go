@@ -78,14 +78,14 @@ func TestStaticPod(t *testing.T) {
 
 	must(t, c, "down")
 	k = up(t, c, "--config", config)
-	third := mirror("the mirror after a restart", func(*corev1.Pod) bool { return true })
-	if third.UID != second.UID || containerOf(third) != containerOf(first) {
-		t.Errorf("after a restart it is mirror %s of %s, was %s of %s", third.UID, containerOf(third), second.UID, containerOf(first))
-	}
+	// What was stopped with its pods has new containers, which the status that was kept tells only after a moment.
+	third := mirror("the mirror after a restart", func(p *corev1.Pod) bool {
+		return p.UID == second.UID && containerOf(p) != containerOf(first)
+	})
 
 	manifest("/etc")
 	mirror("the changed pod", func(p *corev1.Pod) bool {
-		return p.UID != third.UID && strings.Contains(fmt.Sprint(p.Spec.Containers[0].Command), "/etc") && containerOf(p) != containerOf(first)
+		return p.UID != third.UID && strings.Contains(fmt.Sprint(p.Spec.Containers[0].Command), "/etc") && containerOf(p) != containerOf(third)
 	})
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
