@@ -152,21 +152,27 @@ func (i *Installer) make(ctx context.Context, a addon.Addon) error {
 func (i *Installer) Renew(ctx context.Context, a addon.Addon) error {
 	enabled := false
 	for _, name := range a.Definitions {
-		var d metav1.PartialObjectMetadata
-		d.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-		err := i.client.Get(ctx, types.NamespacedName{Name: name}, &d)
-		if client.IgnoreNotFound(err) != nil {
+		d, err := i.definition(ctx, name)
+		if err != nil || d != nil && d.DeletionTimestamp != nil {
 			return err
 		}
-		if err == nil && d.DeletionTimestamp != nil {
-			return nil
-		}
-		enabled = enabled || err == nil && d.Labels[Label] == a.Name
+		enabled = enabled || d != nil && d.Labels[Label] == a.Name
 	}
 	if !enabled {
 		return nil
 	}
 	return i.make(ctx, a)
+}
+
+// definition is what the cluster has of one, nil if there is none.
+func (i *Installer) definition(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+	d := &metav1.PartialObjectMetadata{}
+	d.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	err := i.client.Get(ctx, types.NamespacedName{Name: name}, d)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return d, err
 }
 
 // apply makes an object, or gives it the fields that it is to have.
@@ -217,10 +223,8 @@ func (i *Installer) runs(ctx context.Context, a addon.Addon, since time.Time) (b
 // Enabled tells whether the kinds of an add-on are defined in a cluster.
 func (i *Installer) Enabled(ctx context.Context, a addon.Addon) (bool, error) {
 	for _, name := range a.Definitions {
-		var d metav1.PartialObjectMetadata
-		d.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-		if err := i.client.Get(ctx, types.NamespacedName{Name: name}, &d); err != nil {
-			return false, client.IgnoreNotFound(err)
+		if d, err := i.definition(ctx, name); err != nil || d == nil {
+			return false, err
 		}
 	}
 	return true, nil

@@ -5,6 +5,7 @@ package addons
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -53,6 +54,13 @@ func TestInvocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	lose := func(function string) { // its code, so that what is held is refused
+		t.Helper()
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"runtime":"python","source":{"image":null,"configMap":{"name":"there-is-none"}}}}`))
+		if err := c.Patch(ctx, &v1alpha1.Function{ObjectMeta: meta(function)}, patch); err != nil {
+			t.Fatal(err)
+		}
+	}
 	answered := func(name string, code int32) {
 		t.Helper()
 		framework.Eventually(t, "the answer to "+name, func() error {
@@ -63,6 +71,16 @@ func TestInvocations(t *testing.T) {
 			}
 			return err
 		})
+	}
+	// Another one of its name does not get the answer of one that was deleted.
+	twice := func(function string) *v1alpha1.Invocation {
+		return &v1alpha1.Invocation{ObjectMeta: meta("twice"), Spec: v1alpha1.InvocationSpec{Function: function}}
+	}
+	if err := c.Create(ctx, &v1alpha1.Function{ObjectMeta: meta("slow"), Spec: held.Spec}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(ctx, twice("slow")); err != nil {
+		t.Fatal(err)
 	}
 	answered("refused", 503)
 	answered("lost", 404)
@@ -75,15 +93,22 @@ func TestInvocations(t *testing.T) {
 		}
 		return nil
 	})
+	if err := errors.Join(c.Delete(ctx, twice("slow")), c.Create(ctx, twice("nobody"))); err != nil {
+		t.Fatal(err)
+	}
+	answered("twice", 404)
+	lose("slow")
+	if err := c.Create(ctx, &v1alpha1.Invocation{ObjectMeta: meta("last"), Spec: v1alpha1.InvocationSpec{Function: "slow"}}); err != nil {
+		t.Fatal(err)
+	}
+	answered("last", 503)
 	stop()
+	answered("twice", 404)
 	var inv v1alpha1.Invocation
 	if err := c.Get(ctx, types.NamespacedName{Namespace: "default", Name: "held"}, &inv); err != nil || inv.Status.CompletionTime != nil {
 		t.Fatalf("what has no pod has the answer %+v, %v", inv.Status, err)
 	}
-	held.Spec.Runtime, held.Spec.Source = "python", codeless
-	if err := c.Update(ctx, held); err != nil {
-		t.Fatal(err)
-	}
+	lose("held")
 	run(t, []addon.Addon{a})
 	answered("held", 503)
 	if err := i.Disable(ctx, a); err != nil {

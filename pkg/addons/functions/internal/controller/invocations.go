@@ -114,12 +114,18 @@ func (i *invocations) Keep(ctx context.Context, function types.NamespacedName, r
 
 // Result implements activator.Later.
 func (i *invocations) Result(ctx context.Context, function types.NamespacedName, id string) (*activator.Answer, error) {
+	name := types.NamespacedName{Namespace: function.Namespace, Name: id}
+	i.mu.Lock()
+	waits := i.waiting[name] != nil // looked at first: it waits until its answer is in the cache
+	i.mu.Unlock()
 	var inv v1alpha1.Invocation
-	err := i.live.Get(ctx, types.NamespacedName{Namespace: function.Namespace, Name: id}, &inv) // the cache may not have it yet
-	if apierrors.IsNotFound(err) || err == nil && inv.Spec.Function != function.Name {
+	err := i.client.Get(ctx, name, &inv)
+	switch {
+	case apierrors.IsNotFound(err) && waits: // it has just been kept
+		return nil, nil
+	case apierrors.IsNotFound(err), err == nil && inv.Spec.Function != function.Name:
 		return nil, activator.ErrNoResult
-	}
-	if err != nil || inv.Status.CompletionTime == nil {
+	case err != nil, inv.Status.CompletionTime == nil:
 		return nil, err
 	}
 	s := inv.Status
@@ -193,6 +199,9 @@ func (i *invocations) begin(ctx context.Context, inv *v1alpha1.Invocation) (ctrl
 	name := client.ObjectKeyFromObject(inv)
 	function := types.NamespacedName{Namespace: inv.Namespace, Name: inv.Spec.Function}
 	err := i.client.Get(ctx, function, &v1alpha1.Function{})
+	if apierrors.IsNotFound(err) { // the cache may have the invocation before a function that was made sooner
+		err = i.live.Get(ctx, function, &v1alpha1.Function{})
+	}
 	unknown := apierrors.IsNotFound(err)
 	if err != nil && !unknown {
 		return ctrl.Result{}, err
@@ -251,8 +260,8 @@ const tooOften = 5
 // finish writes an answer, for as long as it takes: the request must not be made again for the want of it. When the process ends it writes
 // none, and the next one makes the request. It tells whether the invocation was deleted meanwhile.
 func (i *invocations) finish(inv *v1alpha1.Invocation, answer activator.Answer) (gone bool) {
-	now := metav1.Now()
-	i.written.ReserveN(now.Time, len(answer.Body))
+	completed := metav1.Now()
+	i.written.ReserveN(completed.Time, len(answer.Body))
 	refused := 0
 	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 10, Cap: 10 * time.Second}
 	_ = backoff.DelayFunc().Until(i.lifetime, true, false, func(ctx context.Context) (bool, error) {
@@ -263,12 +272,22 @@ func (i *invocations) finish(inv *v1alpha1.Invocation, answer activator.Answer) 
 		defer cancel()
 		answered := inv.DeepCopy()
 		answered.Status = v1alpha1.InvocationStatus{
-			CompletionTime: &now, Code: int32(answer.Status), ContentType: answer.ContentType, Body: answer.Body, TooLarge: answer.TooLarge,
+			CompletionTime: &completed, Code: int32(answer.Status), ContentType: answer.ContentType, Body: answer.Body, TooLarge: answer.TooLarge,
 		}
-		err := i.client.Status().Patch(ctx, answered, client.MergeFrom(inv))
+		// By the version it is refused if it is for another invocation of the name.
+		err := i.client.Status().Patch(ctx, answered, client.MergeFromWithOptions(inv, client.MergeFromWithOptimisticLock{}))
 		if client.IgnoreNotFound(err) == nil {
 			gone = err != nil
 			return true, nil
+		}
+		var now v1alpha1.Invocation
+		switch again := i.client.Get(ctx, client.ObjectKeyFromObject(inv), &now); {
+		case apierrors.IsNotFound(again), again == nil && now.UID != inv.UID:
+			gone = true
+			return true, nil
+		case again == nil && apierrors.IsConflict(err): // somebody else has written it
+			inv = &now
+			return false, nil
 		}
 		klog.Background().Error(err, "Keeping the answer to an invocation failed; trying again", "invocation", client.ObjectKeyFromObject(inv))
 		switch apierrors.ReasonForError(err) {
