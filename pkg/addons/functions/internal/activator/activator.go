@@ -44,8 +44,11 @@ type Activator struct {
 	webhookPatience time.Duration
 
 	mu        sync.Mutex
-	functions map[types.NamespacedName]*function
+	functions map[types.NamespacedName]*function // nil once it is closed
 }
+
+// errClosed is Serve's when all has ended: nobody would end another server.
+var errClosed = errors.New("the activator is closed")
 
 // function is a function's server.
 type function struct {
@@ -76,6 +79,9 @@ func New(config Config) *Activator {
 func (a *Activator) Serve(name types.NamespacedName, preferred int) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.functions == nil {
+		return 0, fmt.Errorf("serving function %s: %w", name, errClosed)
+	}
 	if f := a.functions[name]; f != nil {
 		return f.port, nil
 	}
@@ -163,11 +169,11 @@ func (f *function) stop(patience time.Duration) {
 	}
 }
 
-// Close ends all servers.
+// Close ends all servers, and no other begins.
 func (a *Activator) Close() {
 	a.mu.Lock()
 	all := a.functions
-	a.functions = map[types.NamespacedName]*function{}
+	a.functions = nil
 	a.mu.Unlock()
 	var group sync.WaitGroup
 	for _, f := range all {

@@ -5,6 +5,7 @@ package activator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -347,6 +348,15 @@ func TestRemove(t *testing.T) {
 	port, err := f.Serve(fn, 0)
 	if err != nil || port == 0 {
 		t.Errorf("serving it again: %d, %v", port, err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	f.Close()
+	if port, err := f.Serve(types.NamespacedName{Namespace: "default", Name: "other"}, 0); !errors.Is(err, errClosed) || port != 0 {
+		t.Errorf("it serves after its end: %d, %v", port, err)
 	}
 }
 
