@@ -46,7 +46,8 @@ func (r *PodReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 	if err := r.Client.Get(ctx, req.NamespacedName, pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if pod.DeletionTimestamp != nil {
+	if pod.DeletionTimestamp != nil || isDone(pod) {
+		// The claims of a pod that has ended are given up: made or reserved anew, they would be given up again, and so on for ever.
 		return reconcile.Result{}, nil
 	}
 	made := map[string]string{}

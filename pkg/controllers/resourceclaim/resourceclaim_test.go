@@ -137,6 +137,26 @@ func TestPodReconciler(t *testing.T) {
 	}
 }
 
+// Of a pod that has ended the claims are given up, which is an event of theirs.
+func TestPodReconciler_Ended(t *testing.T) {
+	for _, ended := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
+		p := pod(onNode, phase(ended), func(p *corev1.Pod) {
+			p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "own", ResourceClaimName: new("p-own-gone")}}
+		})
+		c := controllertest.NewClientBuilder().WithObjects(p, template(), claim(allocated)).WithStatusSubresource(&resourcev1.ResourceClaim{}).Build()
+		if _, err := (&PodReconciler{Client: c, Live: c, Events: record.NewFakeRecorder(1)}).Reconcile(t.Context(), podRequest); err != nil {
+			t.Fatal(err)
+		}
+		var claims resourcev1.ResourceClaimList
+		if err := c.List(t.Context(), &claims); err != nil {
+			t.Fatal(err)
+		}
+		if len(claims.Items) != 1 || len(claims.Items[0].Status.ReservedFor) != 0 {
+			t.Errorf("%s: claims %+v, want the shared one alone, which is not reserved", ended, claims.Items)
+		}
+	}
+}
+
 func TestPodReconciler_NoTemplate(t *testing.T) {
 	c := controllertest.NewClientBuilder().WithObjects(pod()).Build()
 	events := record.NewFakeRecorder(1)
