@@ -249,8 +249,7 @@ func (r *Reporter) events(before, after corev1.NodeStatus) {
 func Status(old corev1.NodeStatus, m Machine, now time.Time) corev1.NodeStatus {
 	st := *old.DeepCopy()
 	st.Addresses = m.Addresses
-	st.Capacity = overlay(old.Capacity, m.Capacity)
-	st.Allocatable = overlay(old.Allocatable, m.Allocatable)
+	st.Capacity, st.Allocatable = overlay(old.Capacity, m)
 	st.NodeInfo = m.Info
 	st.RuntimeHandlers = m.Handlers
 	st.Features = &corev1.NodeFeatures{SupplementalGroupsPolicy: new(true)}
@@ -310,14 +309,22 @@ func pressure(under []corev1.NodeConditionType) []corev1.NodeCondition {
 	return out
 }
 
-// overlay keeps resources that only others know of (device plugins, tests).
-func overlay(old, own corev1.ResourceList) corev1.ResourceList {
-	out := old.DeepCopy()
-	if out == nil {
-		out = corev1.ResourceList{}
+// overlay keeps resources that only others know of: all that a node is said to have of them is for pods.
+func overlay(old corev1.ResourceList, m Machine) (capacity, allocatable corev1.ResourceList) {
+	capacity, allocatable = old.DeepCopy(), maps.Clone(m.Allocatable)
+	if capacity == nil {
+		capacity = corev1.ResourceList{}
 	}
-	maps.Copy(out, own)
-	return out
+	if allocatable == nil {
+		allocatable = corev1.ResourceList{}
+	}
+	for name, q := range capacity {
+		if _, own := m.Capacity[name]; !own {
+			allocatable[name] = q.DeepCopy()
+		}
+	}
+	maps.Copy(capacity, m.Capacity)
+	return capacity, allocatable
 }
 
 // same compares two statuses without their heartbeats.

@@ -61,7 +61,7 @@ func TestSync(t *testing.T) {
 
 	// Others add a resource, a condition, a label and a taint; a ready node keeps them.
 	n.Status.Capacity["example.com/foo"] = resource.MustParse("5")
-	n.Status.Allocatable["example.com/foo"] = resource.MustParse("5")
+	n.Status.Allocatable["example.com/gone"] = resource.MustParse("5")
 	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "Foreign", Status: corev1.ConditionTrue})
 	n.Labels["mine"] = "1"
 	delete(n.Labels, corev1.LabelHostname)
@@ -78,6 +78,9 @@ func TestSync(t *testing.T) {
 	}
 	if c := condition(n, corev1.NodeDiskPressure); c.LastTransitionTime.Time.Equal(clock.Now()) {
 		t.Errorf("disk pressure did not turn, but says so: %+v", c)
+	}
+	if _, there := n.Status.Allocatable["example.com/gone"]; there {
+		t.Error("more is for pods than there is")
 	}
 	q := n.Status.Allocatable["example.com/foo"]
 	if c := condition(n, "Foreign"); c == nil || q.Value() != 5 || n.Labels["mine"] != "1" || n.Labels[corev1.LabelHostname] != "n" || len(n.Spec.Taints) != 1 {
