@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
+	"minik8s.io/minik8s/pkg/apis/feature"
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/controllers"
 )
@@ -15,7 +17,7 @@ import (
 // TestEveryControllerHasARole: a controller whose account nobody has bound fails only at run time. It is here because
 // neither part may know the other.
 func TestEveryControllerHasARole(t *testing.T) {
-	t.Parallel()
+	featuregatetesting.SetFeatureGateDuringTest(t, feature.Gates, feature.GenericWorkload, true)
 	bound := map[string]bool{}
 	note := func(subjects []rbacv1.Subject) {
 		for _, s := range subjects {

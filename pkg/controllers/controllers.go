@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/component-base/featuregate"
+
+	"minik8s.io/minik8s/pkg/apis/feature"
 	"minik8s.io/minik8s/pkg/controllers/attachdetach"
 	"minik8s.io/minik8s/pkg/controllers/bootstrapsigner"
 	"minik8s.io/minik8s/pkg/controllers/certificatesigningrequestapproving"
@@ -38,6 +41,7 @@ import (
 	"minik8s.io/minik8s/pkg/controllers/persistentvolumeprotection"
 	"minik8s.io/minik8s/pkg/controllers/podcertificaterequestcleaner"
 	"minik8s.io/minik8s/pkg/controllers/podgc"
+	"minik8s.io/minik8s/pkg/controllers/podgroupprotection"
 	"minik8s.io/minik8s/pkg/controllers/replicaset"
 	"minik8s.io/minik8s/pkg/controllers/replicationcontroller"
 	"minik8s.io/minik8s/pkg/controllers/resourceclaim"
@@ -72,6 +76,8 @@ type Controller struct {
 	EventSource string
 	// Off says that the star in --controllers does not switch the controller on, only its name does.
 	Off bool
+	// Gate is the feature without which the controller does not run, whatever --controllers says; may be empty.
+	Gate featuregate.Feature
 	// Setup adds the controller to the manager.
 	Setup func(setup.Env) error
 }
@@ -121,6 +127,7 @@ func List() []Controller {
 		{Name: "persistentvolumeclaimprotection", Upstream: "persistentvolumeclaim-protection-controller", ServiceAccount: "pvc-protection-controller", Setup: persistentvolumeclaimprotection.Setup},
 		{Name: "persistentvolumeprotection", Upstream: "persistentvolume-protection-controller", ServiceAccount: "pv-protection-controller", Setup: persistentvolumeprotection.Setup},
 		{Name: "volumeattributesclassprotection", Upstream: "volumeattributesclass-protection-controller", ServiceAccount: "volumeattributesclass-protection-controller", Setup: volumeattributesclassprotection.Setup},
+		{Name: "podgroupprotection", Upstream: "podgroup-protection-controller", ServiceAccount: "podgroup-protection-controller", Gate: feature.GenericWorkload, Setup: podgroupprotection.Setup},
 		{Name: "storageversionmigrator", Upstream: "storage-version-migrator-controller", ServiceAccount: "storage-version-migrator-controller", Setup: storageversionmigrator.Setup},
 		{Name: "validatingadmissionpolicystatus", Upstream: "validatingadmissionpolicy-status-controller", ServiceAccount: "validatingadmissionpolicy-status-controller", Setup: validatingadmissionpolicystatus.Setup},
 		{Name: "resourceclaim", Upstream: "resourceclaim-controller", ServiceAccount: "resource-claim-controller", EventSource: "resource_claim", Setup: resourceclaim.Setup},
@@ -128,7 +135,7 @@ func List() []Controller {
 	}
 }
 
-// selectEnabled returns the controllers of list that the items of enabled switch on.
+// selectEnabled returns the controllers of list that the items of enabled switch on and their gates allow.
 func selectEnabled(list []Controller, enabled []string) ([]Controller, error) {
 	known := map[string]bool{"*": true}
 	for _, c := range list {
@@ -141,7 +148,7 @@ func selectEnabled(list []Controller, enabled []string) ([]Controller, error) {
 	}
 	var selected []Controller
 	for _, c := range list {
-		if isEnabled(c, enabled) {
+		if isEnabled(c, enabled) && (c.Gate == "" || feature.Enabled(c.Gate)) {
 			selected = append(selected, c)
 		}
 	}

@@ -16,7 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
+	"minik8s.io/minik8s/pkg/apis/feature"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 )
 
@@ -67,6 +69,7 @@ func discoveryServer(t *testing.T) *httptest.Server {
 }
 
 func TestNew_EveryControllerHasItsIdentity(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, feature.Gates, feature.GenericWorkload, true)
 	server := discoveryServer(t)
 	var mu sync.Mutex
 	asked := map[string]bool{}

@@ -19,6 +19,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	migrationv1 "k8s.io/api/storagemigration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,6 +27,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"minik8s.io/minik8s/pkg/apis/feature"
 )
 
 // newMapper knows the kinds that controllers work with by heart and asks the API server for all others, such as custom
@@ -55,12 +58,18 @@ func builtin() meta.RESTMapper {
 		admissionv1.SchemeGroupVersion, migrationv1.SchemeGroupVersion, resourcev1.SchemeGroupVersion,
 		certificatesv1.SchemeGroupVersion, networkingv1.SchemeGroupVersion,
 	}
+	if feature.Enabled(feature.GenericWorkload) {
+		versions = append(versions, schedulingv1beta1.SchemeGroupVersion)
+	}
 	m := meta.NewDefaultRESTMapper(versions)
 	for _, gv := range versions {
 		for kind, t := range clientgoscheme.Scheme.KnownTypes(gv) {
 			_, object := t.FieldByName("ObjectMeta")
 			if !object || strings.HasPrefix(t.PkgPath(), "k8s.io/apimachinery/") {
 				continue // lists and options
+			}
+			if gv == schedulingv1beta1.SchemeGroupVersion && kind == "PriorityClass" {
+				continue // it is not served in this version
 			}
 			scope := meta.RESTScopeNamespace
 			if clusterScoped[kind] {

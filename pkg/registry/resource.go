@@ -196,4 +196,7 @@ type Group struct {
 type Version struct {
 	Name      string
 	Resources []Descriptor
+	// OffByDefault versions, beta ones, are served by the program kube-apiserver if --runtime-config asks for them; elsewhere as
+	// others.
+	OffByDefault bool
 }

@@ -28,15 +28,20 @@ import (
 	rbacv1 "minik8s.io/minik8s/pkg/apis/declarative/rbac/v1"
 	resourcev1 "minik8s.io/minik8s/pkg/apis/declarative/resource/v1"
 	schedulingv1 "minik8s.io/minik8s/pkg/apis/declarative/scheduling/v1"
+	schedulingv1beta1 "minik8s.io/minik8s/pkg/apis/declarative/scheduling/v1beta1"
 	storagev1 "minik8s.io/minik8s/pkg/apis/declarative/storage/v1"
 	storagemigrationv1 "minik8s.io/minik8s/pkg/apis/declarative/storagemigration/v1"
 )
 
 // Options are the features that tags ask for, as upstream's gates are set in 1.37.
 var Options = map[string]bool{
+	"CompositePodGroup":                            false,
 	"DRAPartitionableDevicesType":                  false,
+	"DRAWorkloadResourceClaims":                    false,
 	"HPAScaleToZero":                               true,
 	"InPlacePodVerticalScalingSchedulerPreemption": false,
+	"PodGroupPreemptionPolicy":                     false,
+	"TopologyAwareWorkloadScheduling":              false,
 	"WorkloadWithJob":                              false,
 }
 
@@ -62,6 +67,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		rbacv1.AddToScheme,
 		resourcev1.AddToScheme,
 		schedulingv1.AddToScheme,
+		schedulingv1beta1.AddToScheme,
 		storagev1.AddToScheme,
 		storagemigrationv1.AddToScheme,
 	} {

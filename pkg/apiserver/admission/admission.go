@@ -63,6 +63,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/admission/noderestriction"
 	"minik8s.io/minik8s/pkg/apiserver/admission/ownerreferencespermissionenforcement"
 	"minik8s.io/minik8s/pkg/apiserver/admission/persistentvolumeclaimresize"
+	"minik8s.io/minik8s/pkg/apiserver/admission/podgroupprotection"
 	"minik8s.io/minik8s/pkg/apiserver/admission/podnodeselector"
 	"minik8s.io/minik8s/pkg/apiserver/admission/podresizevalidator"
 	"minik8s.io/minik8s/pkg/apiserver/admission/podsecurity"
@@ -141,6 +142,7 @@ var plugins = []plugin{
 	{name: extendedresourcetoleration.Name, off: true, build: simple(extendedresourcetoleration.New)},
 	{name: defaultstorageclass.Name, group: storagev1.GroupName, build: simple(defaultstorageclass.New)},
 	{name: storageobjectinuseprotection.Name, build: simple(storageobjectinuseprotection.New)},
+	{name: podgroupprotection.Name, build: simple(podgroupprotection.New)},
 	{name: ownerreferencespermissionenforcement.Name, off: true, build: simple(ownerreferencespermissionenforcement.New)},
 	{name: persistentvolumeclaimresize.Name, group: storagev1.GroupName, build: simple(persistentvolumeclaimresize.New)},
 	{name: runtimeclass.Name, group: nodev1.GroupName, build: simple(runtimeclass.New)},
@@ -180,7 +182,7 @@ func configured[P admission.Interface](f func(io.Reader) (P, error)) func(io.Rea
 }
 
 // elsewhere are upstream's plugins that are not here. To disable one is no mistake, to enable one is an error.
-var elsewhere = sets.New("AlwaysAdmit", "AlwaysDeny", "PodGroupProtection")
+var elsewhere = sets.New("AlwaysAdmit", "AlwaysDeny")
 
 // New returns the chain of the enabled plugins.
 func New(c Config) (admission.Interface, error) {

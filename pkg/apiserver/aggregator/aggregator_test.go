@@ -9,12 +9,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
+	"minik8s.io/minik8s/pkg/apis/feature"
 	"minik8s.io/minik8s/pkg/registry/groups"
 )
 
 // TestPriorities_AllGroups fails for a group that is served and that no client would find.
 func TestPriorities_AllGroups(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, feature.Gates, feature.GenericWorkload, true)
 	for _, g := range groups.All() {
 		for _, v := range g.Versions {
 			if _, ok := priorities[schema.GroupVersion{Group: g.Name, Version: v.Name}]; !ok {

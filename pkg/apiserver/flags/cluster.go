@@ -69,23 +69,25 @@ func serviceRanges(s string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// enabledGroups are all that exist without what --runtime-config turns off.
+// enabledGroups are all that exist without what is off by default or turned off by --runtime-config, which turns on, too.
 func enabledGroups(config cliflag.ConfigurationMap) ([]registry.Group, error) {
 	all := groups.All()
-	if len(config) == 0 {
-		return all, nil
-	}
-	defaults := serverstorage.NewResourceConfig()
+	enabled := serverstorage.NewResourceConfig()
 	for _, g := range all {
 		for _, v := range g.Versions {
-			defaults.EnableVersions(schema.GroupVersion{Group: g.Name, Version: v.Name})
+			if gv := (schema.GroupVersion{Group: g.Name, Version: v.Name}); v.OffByDefault {
+				enabled.DisableVersions(gv)
+			} else {
+				enabled.EnableVersions(gv)
+			}
 		}
 	}
-	merged, err := resourceconfig.MergeAPIResourceConfigs(defaults, config, registry.NewScheme(all))
-	if err != nil {
-		return nil, err
+	if len(config) > 0 {
+		if _, err := resourceconfig.MergeAPIResourceConfigs(enabled, config, registry.NewScheme(all)); err != nil {
+			return nil, err
+		}
 	}
-	return without(all, func(r schema.GroupVersionResource) bool { return !merged.ResourceEnabled(r) }), nil
+	return without(all, func(r schema.GroupVersionResource) bool { return !enabled.ResourceEnabled(r) }), nil
 }
 
 // normalized spells the core group's version as the machinery does.

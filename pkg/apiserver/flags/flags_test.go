@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cliflag "k8s.io/component-base/cli/flag"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
+	"minik8s.io/minik8s/pkg/apis/feature"
 	"minik8s.io/minik8s/pkg/apiserver"
 	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/pkg/registry/groups"
@@ -204,5 +206,50 @@ func TestEnabledGroups(t *testing.T) {
 	}
 	if diff := cmp.Diff(len(groups.All()), len(all)); diff != "" {
 		t.Errorf("without configuration some are gone: %s", diff)
+	}
+}
+
+// Beta versions are off until somebody asks for them, and nobody can while their gate is off.
+func TestEnabledGroups_Beta(t *testing.T) {
+	const all, beta, none = "workloads podgroups", "scheduling.k8s.io/v1beta1", ""
+	for _, tc := range []struct {
+		name   string
+		gate   bool
+		config cliflag.ConfigurationMap
+		want   string
+		err    string
+	}{
+		{"not asked for", true, nil, none, ""},
+		{"something else is asked for", true, cliflag.ConfigurationMap{"apps/v1": "true"}, none, ""},
+		{"the version", true, cliflag.ConfigurationMap{beta: "true"}, all, ""},
+		{"all betas", true, cliflag.ConfigurationMap{"api/beta": "true"}, all, ""},
+		{"everything", true, cliflag.ConfigurationMap{"api/all": "true"}, all, ""},
+		{"everything stable", true, cliflag.ConfigurationMap{"api/ga": "true"}, none, ""},
+		{"all betas but one", true, cliflag.ConfigurationMap{"api/beta": "true", beta: "false"}, none, ""},
+		{"a resource", true, cliflag.ConfigurationMap{beta + "/podgroups": "true"}, "podgroups", ""},
+		{"all but a resource", true, cliflag.ConfigurationMap{beta: "true", beta + "/podgroups": "false"}, "workloads", ""},
+		{"gate off", false, cliflag.ConfigurationMap{"api/all": "true"}, none, ""},
+		{"gate off, by name", false, cliflag.ConfigurationMap{beta: "true"}, none, "group version scheduling.k8s.io/v1beta1 that has not been registered"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			featuregatetesting.SetFeatureGateDuringTest(t, feature.Gates, feature.GenericWorkload, tc.gate)
+			got, err := enabledGroups(normalized(tc.config))
+			if (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
+				t.Fatalf("error is %v, want %q", err, tc.err)
+			}
+			var served []string
+			for _, g := range got {
+				for _, v := range g.Versions {
+					for _, r := range v.Resources {
+						if g.Name+"/"+v.Name == beta {
+							served = append(served, r.Info().Name)
+						}
+					}
+				}
+			}
+			if diff := cmp.Diff(tc.want, strings.Join(served, " ")); diff != "" {
+				t.Errorf("served (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -64,8 +64,8 @@ var fixed = []struct {
 		"VolumeLimitScaling", "WatchListClient", "WindowsGracefulNodeShutdown",
 	}},
 	{featuregate.FeatureSpec{PreRelease: featuregate.Beta}, []string{
-		"DRAWorkloadResourceClaims", "GenericWorkload", "LocalStorageCapacityIsolationFSQuotaMonitoring",
-		"PodAndContainerStatsFromCRI", "PodLevelResourceManagers", "SchedulerAsyncAPICalls",
+		"DRAWorkloadResourceClaims", "LocalStorageCapacityIsolationFSQuotaMonitoring", "PodAndContainerStatsFromCRI",
+		"PodLevelResourceManagers", "SchedulerAsyncAPICalls",
 	}},
 	{featuregate.FeatureSpec{PreRelease: featuregate.Alpha}, []string{
 		"AtomicWriteVolumeUserFields", "CPUManagerPolicyAlphaOptions", "CRIListStreaming", "CSIVolumeHealth",

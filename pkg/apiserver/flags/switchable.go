@@ -9,10 +9,12 @@ import (
 	"slices"
 
 	"k8s.io/component-base/featuregate"
+
+	"minik8s.io/minik8s/pkg/apis/feature"
 )
 
 // switchable are the feature gates that may have either value: the published libraries, which this server is made of, act by
-// them wherever upstream does. A gate that a library brings and that is in none of the lists makes a test fail: look up
+// them wherever upstream does, or this project's own code does. A gate that a library brings and that is in none of the lists makes a test fail: look up
 // whether the code that it switches is in the library or in upstream's server, and put it here or into unhonoured.
 var switchable = []featuregate.Feature{
 	"APIResponseCompression", "APIServingWithRoutine", "AllowParsingUserUIDFromCertAuth",
@@ -24,6 +26,8 @@ var switchable = []featuregate.Feature{
 	"MutatingAdmissionPolicy", "NativeHistograms", "ShardedListAndWatch", "SizeBasedListCostEstimate", "StorageVersionHash",
 	"StructuredAuthenticationConfigurationEgressSelector", "StructuredAuthenticationConfigurationJWKSMetrics",
 	"UnauthenticatedHTTP2DOSMitigation", "WatchList", "WatchListCompression", "WebhookRoundTripLoadBalancing",
+	// By these this project's own code acts.
+	feature.GenericWorkload,
 	// These switch others, which are judged one by one.
 	"AllAlpha", "AllBeta",
 }

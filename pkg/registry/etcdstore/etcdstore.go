@@ -7,6 +7,7 @@ package etcdstore
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,7 +39,7 @@ const Prefix = "/registry"
 // Config of the storage of one API server.
 type Config struct {
 	Backend etcd.Backend
-	// Scheme holds the stored types; the preferred version of each group is the one that is stored.
+	// Scheme holds the stored types; the preferred version of each group that has a kind is the one that is stored.
 	Scheme *runtime.Scheme
 	// ObjectCounts feeds the work estimator of priority and fairness; may be nil.
 	ObjectCounts flowcontrolrequest.StorageObjectCountTracker
@@ -179,8 +180,8 @@ var prefixes = map[schema.GroupResource]string{
 var uncached = map[string]bool{"events": true, "ranges": true}
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (f *Factory) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
-	config, err := f.ForResource(gr)
+func (f *Factory) GetRESTOptions(gr schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	config, err := f.ForResource(gr, example)
 	if err != nil {
 		return generic.RESTOptions{}, err
 	}
@@ -218,8 +219,8 @@ func (f *Factory) base(gr schema.GroupResource) *storagebackend.Config {
 	return config
 }
 
-// ForResource returns the encoding of one resource.
-func (f *Factory) ForResource(gr schema.GroupResource) (*storagebackend.ConfigForResource, error) {
+// ForResource returns the encoding of one resource, of whose objects example is one.
+func (f *Factory) ForResource(gr schema.GroupResource, example runtime.Object) (*storagebackend.ConfigForResource, error) {
 	versions := f.config.Scheme.PrioritizedVersionsForGroup(gr.Group)
 	if len(versions) == 0 {
 		return nil, fmt.Errorf("group %q is not registered", gr.Group)
@@ -228,7 +229,7 @@ func (f *Factory) ForResource(gr schema.GroupResource) (*storagebackend.ConfigFo
 	codec, versioner, err := serverstorage.NewStorageCodec(serverstorage.StorageCodecConfig{
 		StorageMediaType:  f.config.MediaType,
 		StorageSerializer: f.codecs,
-		StorageVersion:    versions[0],
+		StorageVersion:    f.preferred(versions, example),
 		MemoryVersion:     schema.GroupVersion{Group: gr.Group, Version: runtime.APIVersionInternal},
 		Config:            *config,
 	})
@@ -237,6 +238,20 @@ func (f *Factory) ForResource(gr schema.GroupResource) (*storagebackend.ConfigFo
 	}
 	config.Codec, config.EncodeVersioner = codec, versioner
 	return config.ForResource(gr), nil
+}
+
+// preferred is the first of the versions of a group that has the kind of example: a beta kind may be in none before.
+func (f *Factory) preferred(versions []schema.GroupVersion, example runtime.Object) schema.GroupVersion {
+	kinds, _, err := f.config.Scheme.ObjectKinds(example)
+	if err != nil {
+		return versions[0] // of no kind that clients see
+	}
+	for _, v := range versions {
+		if slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool { return k.GroupVersion() == v }) {
+			return v
+		}
+	}
+	return versions[0]
 }
 
 // cached is a generic.StorageDecorator: etcd behind a watch cache.

@@ -31,10 +31,14 @@ func SetDefaults(s *batchv1.JobSpec) {
 	}
 }
 
-// DropDisabled drops the fields that no default feature gate turns on.
-func DropDisabled(s *batchv1.JobSpec) {
+// DropDisabled drops the fields that no feature gate turns on; old is the spec before an update, nil on create.
+func DropDisabled(s, old *batchv1.JobSpec) {
+	var oldTemplate *corev1.PodTemplateSpec
+	if old != nil {
+		oldTemplate = &old.Template
+	}
 	s.Scheduling = nil // WorkloadWithJob is alpha
-	podtemplate.DropDisabled(&s.Template)
+	podtemplate.DropDisabled(&s.Template, oldTemplate)
 }
 
 // IsIndexed tells whether each completion has a number of its own.

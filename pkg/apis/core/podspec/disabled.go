@@ -3,12 +3,19 @@
 
 package podspec
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"minik8s.io/minik8s/pkg/apis/feature"
+)
 
 // DropDisabled clears the fields of features that are off by default in Kubernetes 1.37, as upstream does without a word.
-// A line leaves this file when its feature becomes beta.
-func DropDisabled(s *corev1.PodSpec) {
-	s.SchedulingGroup = nil    // GenericWorkload
+// A line leaves this file when its feature becomes beta. What old, the spec before an update, has of a gate that was on then may stay;
+// old is nil on create.
+func DropDisabled(s, old *corev1.PodSpec) {
+	if !feature.Enabled(feature.GenericWorkload) && (old == nil || old.SchedulingGroup == nil) {
+		s.SchedulingGroup = nil
+	}
 	s.EvictionResponders = nil // EvictionRequestAPI
 	for i := range s.Volumes {
 		dropVolume(&s.Volumes[i].VolumeSource)

@@ -87,7 +87,19 @@ func validate(s *corev1.PodSpec, pod *metav1.ObjectMeta, sysAdmin bool, path *fi
 		errs = append(errs, quantity.ValidateRequirements(&corev1.ResourceRequirements{Limits: s.Overhead}, quantity.Container, nil, path.Child("overhead"))...)
 	}
 	errs = append(errs, validateOS(s, path)...)
+	errs = append(errs, validateSchedulingGroup(s.SchedulingGroup, path.Child("schedulingGroup"))...)
 	return append(errs, validateVariableFiles(s, path)...)
+}
+
+// validateSchedulingGroup checks by what a pod names its group: one of the possible ways, of which there is one so far.
+func validateSchedulingGroup(g *corev1.PodSchedulingGroup, path *field.Path) field.ErrorList {
+	switch path = path.Child("podGroupName"); {
+	case g == nil:
+		return nil
+	case g.PodGroupName == nil:
+		return field.ErrorList{field.Invalid(path, g.PodGroupName, "must specify one of: `podGroupName`")}
+	}
+	return messages(apivalidation.NameIsDNSSubdomain(*g.PodGroupName, false), *g.PodGroupName, path)
 }
 
 func validateContainers(s *corev1.PodSpec, meta *metav1.ObjectMeta, sysAdmin bool, path *field.Path) field.ErrorList {

@@ -50,6 +50,11 @@ containers:
 		{name: "names", spec: "hostname: A\nsubdomain: a.b\nserviceAccountName: A\nnodeName: A\npriorityClassName: A\ncontainers: [{name: C, image: i}, {name: c, image: i}, {name: c, image: i}]\n", want: []string{
 			"spec.containers[0].name: Invalid value", "spec.containers[2].name: Duplicate value", "spec.serviceAccountName: Invalid value",
 			"spec.nodeName: Invalid value", "spec.hostname: Invalid value", "spec.subdomain: Invalid value", "spec.priorityClassName: Invalid value"}},
+		{name: "group", spec: "schedulingGroup: {podGroupName: a.b}\n" + ok},
+		{name: "group by nothing", spec: "schedulingGroup: {}\n" + ok, want: []string{
+			"spec.schedulingGroup.podGroupName: Invalid value: null: must specify one of: `podGroupName`"}},
+		{name: "group of an impossible name", spec: "schedulingGroup: {podGroupName: A}\n" + ok, want: []string{
+			`spec.schedulingGroup.podGroupName: Invalid value: "A": a lowercase RFC 1123 subdomain`}},
 		{name: "enumerations", spec: "restartPolicy: x\ndnsPolicy: x\npreemptionPolicy: x\ncontainers: [{name: c, image: i, imagePullPolicy: x, terminationMessagePolicy: x}]\n", want: []string{
 			"spec.containers[0].terminationMessagePolicy: Unsupported value", "spec.containers[0].imagePullPolicy: Unsupported value",
 			"spec.restartPolicy: Unsupported value", "spec.dnsPolicy: Unsupported value", "spec.preemptionPolicy: Unsupported value"}},

@@ -24,9 +24,13 @@ func SetDefaults(t *corev1.PodTemplateSpec) {
 }
 
 // DropDisabled clears what upstream drops without a word: fields of features that are off, and annotations that init
-// containers once were.
-func DropDisabled(t *corev1.PodTemplateSpec) {
-	podspec.DropDisabled(&t.Spec)
+// containers once were; old is the template before an update, nil on create.
+func DropDisabled(t, old *corev1.PodTemplateSpec) {
+	var oldSpec *corev1.PodSpec
+	if old != nil {
+		oldSpec = &old.Spec
+	}
+	podspec.DropDisabled(&t.Spec, oldSpec)
 	DropAnnotations(t.Annotations)
 }
 

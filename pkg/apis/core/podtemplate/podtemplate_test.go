@@ -11,6 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+
+	"minik8s.io/minik8s/pkg/apis/feature"
 )
 
 func template(mutate func(*corev1.PodTemplateSpec)) *corev1.PodTemplateSpec {
@@ -70,9 +73,36 @@ func TestDropDisabled(t *testing.T) {
 		t.Annotations = map[string]string{"pod.beta.kubernetes.io/init-containers": "x", "a": "b"}
 		t.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{}
 	})
-	DropDisabled(tpl)
+	DropDisabled(tpl, nil)
 	if diff := cmp.Diff(map[string]string{"a": "b"}, tpl.Annotations); diff != "" || tpl.Spec.SchedulingGroup != nil {
 		t.Errorf("left: %v (annotations -want +got:\n%s)", tpl.Spec.SchedulingGroup, diff)
+	}
+}
+
+func TestDropDisabled_SchedulingGroup(t *testing.T) {
+	with := func(name string) *corev1.PodTemplateSpec {
+		return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: &name}}}
+	}
+	for _, tc := range []struct {
+		name string
+		on   bool
+		old  *corev1.PodTemplateSpec
+		kept bool
+	}{
+		{"new", false, nil, false},
+		{"of one that has none", false, &corev1.PodTemplateSpec{}, false},
+		{"of one that has one", false, with("a"), true},
+		{"gate on", true, nil, true},
+		{"gate on, of one that has none", true, &corev1.PodTemplateSpec{}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			featuregatetesting.SetFeatureGateDuringTest(t, feature.Gates, feature.GenericWorkload, tc.on)
+			tpl := with("b")
+			DropDisabled(tpl, tc.old)
+			if kept := tpl.Spec.SchedulingGroup != nil; kept != tc.kept {
+				t.Errorf("kept: %t, want %t", kept, tc.kept)
+			}
+		})
 	}
 }
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package priority turns the priority class of a pod into its priority and preemption policy, and keeps the default class
-// unique. Touch it when pods take more from their class. See
+// Package priority turns the priority class of a pod into its priority and preemption policy, that of a PodGroup into its priority,
+// and keeps the default class unique. Touch it when pods take more from their class. See
 // https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/.
 package priority
 
@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/informers"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 
+	"minik8s.io/minik8s/pkg/apis/feature"
 	"minik8s.io/minik8s/pkg/apiserver/admission/object"
 )
 
@@ -63,6 +65,9 @@ func (p *Plugin) ValidateInitialization() error {
 
 // Admit implements admission.MutationInterface.
 func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() == schedulingv1beta1.Resource("podgroups") && a.GetSubresource() == "" && a.GetOperation() == admission.Create {
+		return p.admitGroup(a)
+	}
 	if a.GetResource().GroupResource() != corev1.Resource("pods") || a.GetSubresource() != "" {
 		return nil
 	}
@@ -71,9 +76,6 @@ func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 		pod, err := object.New[*corev1.Pod](a)
 		if err != nil {
 			return err
-		}
-		if !p.WaitForReady() {
-			return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
 		}
 		return p.resolve(a, &pod.Spec)
 	case admission.Update:
@@ -101,12 +103,9 @@ func keep(spec, old *corev1.PodSpec) {
 }
 
 func (p *Plugin) resolve(a admission.Attributes, spec *corev1.PodSpec) error {
-	class, err := p.class(spec.PriorityClassName)
-	switch {
-	case apierrors.IsNotFound(err):
-		return admission.NewForbidden(a, fmt.Errorf("no PriorityClass with name %v was found", spec.PriorityClassName))
-	case err != nil:
-		return admission.NewForbidden(a, fmt.Errorf("failed to get priority class %q: %w", spec.PriorityClassName, err))
+	class, err := p.classFor(a, spec.PriorityClassName)
+	if err != nil {
+		return err
 	}
 	spec.PriorityClassName = class.Name
 	if v := spec.Priority; v != nil && *v != class.Value {
@@ -121,6 +120,42 @@ func (p *Plugin) resolve(a admission.Attributes, spec *corev1.PodSpec) error {
 	}
 	spec.PreemptionPolicy = class.PreemptionPolicy
 	return nil
+}
+
+// admitGroup gives a PodGroup the priority of its class. Its preemption policy is that of a gate of its own, which is off.
+func (p *Plugin) admitGroup(a admission.Attributes) error {
+	if !feature.Enabled(feature.GenericWorkload) {
+		return nil
+	}
+	group, err := object.New[*schedulingv1beta1.PodGroup](a)
+	if err != nil {
+		return err
+	}
+	spec := &group.Spec
+	class, err := p.classFor(a, spec.PriorityClassName)
+	if err != nil {
+		return err
+	}
+	if v := spec.Priority; v != nil && *v != class.Value {
+		return admission.NewForbidden(a, fmt.Errorf("priority set in the pod group (%d) must match the priority computed (%d) based on the priority class set in the spec", *v, class.Value))
+	}
+	spec.PriorityClassName, spec.Priority = class.Name, &class.Value
+	return nil
+}
+
+// classFor is class, with errors that are the answer to the request.
+func (p *Plugin) classFor(a admission.Attributes, name string) (*schedulingv1.PriorityClass, error) {
+	if !p.WaitForReady() {
+		return nil, admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	}
+	class, err := p.class(name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, admission.NewForbidden(a, fmt.Errorf("no PriorityClass with name %v was found", name))
+	case err != nil:
+		return nil, admission.NewForbidden(a, fmt.Errorf("failed to get priority class %q: %w", name, err))
+	}
+	return class, nil
 }
 
 // class returns a copy of the named class, of the default class, or what holds without any.

@@ -7,12 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
+	"minik8s.io/minik8s/pkg/apis/feature"
 	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
 )
 
@@ -67,6 +71,42 @@ func TestPods(t *testing.T) {
 			}
 			if s := pod.Spec; s.PriorityClassName != tc.class || *s.Priority != tc.value || *s.PreemptionPolicy != tc.policy {
 				t.Errorf("class %q, priority %d, policy %s", s.PriorityClassName, *s.Priority, *s.PreemptionPolicy)
+			}
+		})
+	}
+}
+
+func TestPodGroups(t *testing.T) {
+	high, usual := class("high", 100, false), class("usual", 5, true)
+	type spec = schedulingv1beta1.PodGroupSpec
+	for _, tc := range []struct {
+		name    string
+		off     bool
+		classes []runtime.Object
+		spec    spec
+		want    spec
+		err     string
+	}{
+		{name: "no class at all", want: spec{Priority: new(int32(0))}},
+		{name: "default class", classes: []runtime.Object{high, usual}, want: spec{PriorityClassName: "usual", Priority: new(int32(5))}},
+		{name: "named", classes: []runtime.Object{high, usual}, spec: spec{PriorityClassName: "high"}, want: spec{PriorityClassName: "high", Priority: new(int32(100))}},
+		{name: "unknown", spec: spec{PriorityClassName: "x"}, err: "no PriorityClass with name x was found"},
+		{name: "own value agrees", classes: []runtime.Object{high}, spec: spec{PriorityClassName: "high", Priority: new(int32(100))}, want: spec{PriorityClassName: "high", Priority: new(int32(100))}},
+		{name: "own value", classes: []runtime.Object{high}, spec: spec{PriorityClassName: "high", Priority: new(int32(101))},
+			err: "priority set in the pod group (101) must match the priority computed (100) based on the priority class set in the spec"},
+		{name: "gate off", off: true, classes: []runtime.Object{usual}, want: spec{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			featuregatetesting.SetFeatureGateDuringTest(t, feature.Gates, feature.GenericWorkload, !tc.off)
+			p := New()
+			admissiontest.Initialize(t, p, tc.classes...)
+			group := &schedulingv1beta1.PodGroup{Spec: tc.spec}
+			err := admissiontest.Run(p, admissiontest.Request{Group: schedulingv1beta1.GroupName, Resource: "podgroups", Object: group}.Attributes())
+			if (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+				t.Fatalf("error = %v, want %q", err, tc.err)
+			}
+			if diff := cmp.Diff(tc.want, group.Spec); err == nil && diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 		})
 	}

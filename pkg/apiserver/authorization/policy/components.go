@@ -3,7 +3,11 @@
 
 package policy
 
-import rbacv1 "k8s.io/api/rbac/v1"
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"minik8s.io/minik8s/pkg/apis/feature"
+)
 
 // components are the roles of the control plane and of well-known add-ons.
 func components() Policy {
@@ -22,35 +26,7 @@ func components() Policy {
 				// One cache serves all controllers, and garbage collection and quota look at every kind.
 				on("*", "*", "list watch"),
 				on("", "serviceaccounts/token", "create")),
-			clusterRole("system:kube-scheduler",
-				events(),
-				on("coordination.k8s.io", "leases", "create"),
-				named("kube-scheduler", on("coordination.k8s.io", "leases", "get list update watch")),
-				on("coordination.k8s.io", "leasecandidates", readWrite),
-				on("", "nodes", read),
-				on("", "pods", "delete get list watch"),
-				on("", "bindings pods/binding", "create"),
-				on("", "pods/status", "patch update"),
-				on("", "replicationcontrollers services", read),
-				on("apps extensions", "replicasets", read),
-				on("apps", "statefulsets", read),
-				on("policy", "poddisruptionbudgets", read),
-				on("", "persistentvolumeclaims persistentvolumes", read),
-				on("authentication.k8s.io", "tokenreviews", "create"),
-				on("authorization.k8s.io", "subjectaccessreviews", "create"),
-				on("storage.k8s.io", "csinodes", read),
-				on("storage.k8s.io", "volumeattachments", read),
-				on("", "namespaces", read),
-				on("storage.k8s.io", "csidrivers", read),
-				on("storage.k8s.io", "csistoragecapacities", read),
-				on("resource.k8s.io", "deviceclasses", read),
-				on("resource.k8s.io", "resourceclaims", "get list patch update watch"),
-				on("resource.k8s.io", "resourceclaims/status", "get list patch update watch"),
-				on("", "pods/finalizers", "update"),
-				on("resource.k8s.io", "resourceslices", read),
-				on("resource.k8s.io", "resourceclaims", "create delete"),
-				on("resource.k8s.io", "devicetaintrules", read),
-				on("resource.k8s.io", "resourceclaims/binding", "patch update")),
+			clusterRole("system:kube-scheduler", scheduling()...),
 			clusterRole("system:volume-scheduler",
 				on("", "persistentvolumes", "get list patch update watch"),
 				on("storage.k8s.io", "storageclasses", read),
@@ -77,6 +53,42 @@ func components() Policy {
 			clusterBinding("system:kube-dns", "system:kube-dns", account("kube-dns")),
 		},
 	}
+}
+
+// scheduling is what the scheduler may do.
+func scheduling() []rbacv1.PolicyRule {
+	return append([]rbacv1.PolicyRule{
+		events(),
+		on("coordination.k8s.io", "leases", "create"),
+		named("kube-scheduler", on("coordination.k8s.io", "leases", "get list update watch")),
+		on("coordination.k8s.io", "leasecandidates", readWrite),
+		on("", "nodes", read),
+		on("", "pods", "delete get list watch"),
+		on("", "bindings pods/binding", "create"),
+		on("", "pods/status", "patch update"),
+		on("", "replicationcontrollers services", read),
+		on("apps extensions", "replicasets", read),
+		on("apps", "statefulsets", read),
+		on("policy", "poddisruptionbudgets", read),
+		on("", "persistentvolumeclaims persistentvolumes", read),
+		on("authentication.k8s.io", "tokenreviews", "create"),
+		on("authorization.k8s.io", "subjectaccessreviews", "create"),
+		on("storage.k8s.io", "csinodes", read),
+		on("storage.k8s.io", "volumeattachments", read),
+		on("", "namespaces", read),
+		on("storage.k8s.io", "csidrivers", read),
+		on("storage.k8s.io", "csistoragecapacities", read),
+		on("resource.k8s.io", "deviceclasses", read),
+		on("resource.k8s.io", "resourceclaims", "get list patch update watch"),
+		on("resource.k8s.io", "resourceclaims/status", "get list patch update watch"),
+		on("", "pods/finalizers", "update"),
+		on("resource.k8s.io", "resourceslices", read),
+		on("resource.k8s.io", "resourceclaims", "create delete"),
+		on("resource.k8s.io", "devicetaintrules", read),
+		on("resource.k8s.io", "resourceclaims/binding", "patch update"),
+	}, gated(feature.GenericWorkload,
+		on("scheduling.k8s.io", "podgroups", read),
+		on("scheduling.k8s.io", "podgroups/status", "patch update"))...)
 }
 
 // certificates are the roles of the certificates API: who may ask for what kind, who may approve it, and that every

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"minik8s.io/minik8s/pkg/apis/feature"
 )
 
 // controller is what the ServiceAccount of a controller in kube-system may do.
@@ -19,7 +21,7 @@ type controller struct {
 // wrong, does no more harm than its task allows.
 func controllers() Policy {
 	var p Policy
-	for _, c := range slices.Concat(workloadControllers(), networkControllers(), storageControllers(), clusterControllers()) {
+	for _, c := range slices.Concat(workloadControllers(), networkControllers(), storageControllers(), clusterControllers(), gangControllers()) {
 		name := "system:controller:" + c.account
 		p.ClusterRoles = append(p.ClusterRoles, clusterRole(name, c.rules...))
 		p.ClusterRoleBindings = append(p.ClusterRoleBindings, clusterBinding(name, name, account(c.account)))
@@ -219,6 +221,18 @@ func storageControllers() []controller {
 			events(),
 			on(resource, "devicetaintrules/status", "patch update"),
 			on(resource, "devicetaintrules", read))},
+	}
+}
+
+// gangControllers are about pods that are scheduled as groups.
+func gangControllers() []controller {
+	if !feature.Enabled(feature.GenericWorkload) {
+		return nil
+	}
+	return []controller{
+		{"podgroup-protection-controller", rules(
+			on("scheduling.k8s.io", "podgroups", "get list update watch"),
+			on("", "pods", read))},
 	}
 }
 

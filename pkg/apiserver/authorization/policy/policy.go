@@ -12,6 +12,9 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/featuregate"
+
+	"minik8s.io/minik8s/pkg/apis/feature"
 )
 
 // Policy is a set of roles and bindings.
@@ -62,6 +65,14 @@ func named(names string, r rbacv1.PolicyRule) rbacv1.PolicyRule {
 // paths permits GET of what is not a resource.
 func paths(urls string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{NonResourceURLs: list(urls), Verbs: []string{"get"}}
+}
+
+// gated are rules that are part of the policy while a gate is on.
+func gated(gate featuregate.Feature, rules ...rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	if !feature.Enabled(gate) {
+		return nil
+	}
+	return rules
 }
 
 // events permits to report events through both groups that serve them.

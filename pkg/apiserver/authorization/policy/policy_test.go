@@ -5,6 +5,7 @@ package policy
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -14,7 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/component-helpers/auth/rbac/validation"
+
+	"minik8s.io/minik8s/pkg/apis/feature"
 )
 
 // TestConsistent checks what makes the policy a whole: unique names, rules that say something, bindings to roles that
@@ -265,5 +269,33 @@ func TestJoinedNodes(t *testing.T) {
 				t.Errorf("it may not %v", less)
 			}
 		})
+	}
+}
+
+// TestGroups checks who may do what with groups of pods, which nobody may while the gate is off.
+func TestGroups(t *testing.T) {
+	const api = "scheduling.k8s.io"
+	for _, tc := range []struct {
+		name, role string
+		rule       rbacv1.PolicyRule
+		want       bool
+	}{
+		{"users see them", "view", on(api, "podgroups podgroups/status workloads", read), true},
+		{"users who only see do not write", "view", on(api, "workloads", "create"), false},
+		{"users write them", "edit", on(api, "podgroups workloads", write), true},
+		{"users do not write their status", "admin", on(api, "podgroups/status", "update"), false},
+		{"the scheduler sees groups", "system:kube-scheduler", on(api, "podgroups", read), true},
+		{"the scheduler writes their status", "system:kube-scheduler", on(api, "podgroups/status", "patch update"), true},
+		{"the scheduler writes no groups", "system:kube-scheduler", on(api, "podgroups", "update"), false},
+		{"their controller lets groups go", "system:controller:podgroup-protection-controller", on(api, "podgroups", "get list update watch"), true},
+	} {
+		for _, gate := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, gate %t", tc.name, gate), func(t *testing.T) {
+				featuregatetesting.SetFeatureGateDuringTest(t, feature.Gates, feature.GenericWorkload, gate)
+				if got, missing := validation.Covers(collect(Default(), tc.role, 3), []rbacv1.PolicyRule{tc.rule}); got != (tc.want && gate) {
+					t.Errorf("covers = %t, missing %v", got, missing)
+				}
+			})
+		}
 	}
 }

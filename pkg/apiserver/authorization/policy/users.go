@@ -6,6 +6,8 @@ package policy
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"minik8s.io/minik8s/pkg/apis/feature"
 )
 
 const aggregateTo = "rbac.authorization.k8s.io/aggregate-to-"
@@ -81,7 +83,7 @@ func administration() []rbacv1.PolicyRule {
 // editing leaves endpoints out: who writes them can send traffic to addresses that the network keeps from them
 // (CVE-2021-25740).
 func editing() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
+	return append([]rbacv1.PolicyRule{
 		on("", "pods/attach pods/proxy pods/exec pods/portforward secrets services/proxy", read),
 		on("", "serviceaccounts", "impersonate"),
 		on("", "pods pods/attach pods/proxy pods/exec pods/portforward", write),
@@ -97,12 +99,12 @@ func editing() []rbacv1.PolicyRule {
 		on("networking.k8s.io", "ingresses networkpolicies", write),
 		on("coordination.k8s.io", "leases", readWrite),
 		on("resource.k8s.io", "resourceclaims resourceclaimtemplates", write),
-	}
+	}, gated(feature.GenericWorkload, on("scheduling.k8s.io", "podgroups workloads", write))...)
 }
 
 // viewing leaves secrets out: among them are the tokens of greater accounts.
 func viewing() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
+	return append([]rbacv1.PolicyRule{
 		on("", "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods replicationcontrollers replicationcontrollers/scale serviceaccounts services services/status", read),
 		on("", "bindings limitranges namespaces/status pods/log pods/status replicationcontrollers/status resourcequotas resourcequotas/status", read),
 		on("", "namespaces", read),
@@ -115,5 +117,5 @@ func viewing() []rbacv1.PolicyRule {
 		on("policy", "poddisruptionbudgets poddisruptionbudgets/status", read),
 		on("networking.k8s.io", "ingresses ingresses/status networkpolicies", read),
 		on("resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates", read),
-	}
+	}, gated(feature.GenericWorkload, on("scheduling.k8s.io", "podgroups podgroups/status workloads", read))...)
 }

@@ -24,6 +24,8 @@ const (
 	ResourceClaimField = "status.resourceClaimStatuses"
 	// ResourceClaimTemplateField has, within a namespace, the pods whose claims are made from the template of that name.
 	ResourceClaimTemplateField = "spec.resourceClaims.resourceClaimTemplateName"
+	// GroupField has, within a namespace, the pods of the PodGroup of that name that have not ended.
+	GroupField = "spec.schedulingGroup.podGroupName"
 	// DevicesField has, under its only value WithDevices, the pods that ask for ResourceClaims at all.
 	DevicesField = "spec.resourceClaims"
 )
@@ -53,6 +55,7 @@ func Indexes() []Index {
 		{ResourceClaimField, of(ResourceClaims)},
 		{ResourceClaimTemplateField, of(resourceClaimTemplates)},
 		{DevicesField, of(devices)},
+		{GroupField, of(groups)},
 	}
 }
 
@@ -65,6 +68,11 @@ func OnNode(ctx context.Context, reader client.Reader, node string, opts ...clie
 // name. They belong to the cache: nobody may change them.
 func WithClaim(ctx context.Context, reader client.Reader, namespace, claim string, opts ...client.ListOption) ([]*corev1.Pod, error) {
 	return by(ctx, reader, ClaimField, claim, append(opts, client.InNamespace(namespace)))
+}
+
+// InGroup lists the pods of a PodGroup that have not ended. They belong to the cache: nobody may change them.
+func InGroup(ctx context.Context, reader client.Reader, namespace, group string) ([]*corev1.Pod, error) {
+	return by(ctx, reader, GroupField, group, []client.ListOption{client.InNamespace(namespace)})
 }
 
 func by(ctx context.Context, reader client.Reader, field, value string, opts []client.ListOption) ([]*corev1.Pod, error) {
@@ -101,6 +109,21 @@ func resourceClaimTemplates(pod *corev1.Pod) []string {
 		}
 	}
 	return names
+}
+
+// PodGroup is the name of the PodGroup of a pod, empty if it has none.
+func PodGroup(pod *corev1.Pod) string {
+	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		return *g.PodGroupName
+	}
+	return ""
+}
+
+func groups(pod *corev1.Pod) []string {
+	if name := PodGroup(pod); name != "" && !IsTerminal(pod) {
+		return []string{name}
+	}
+	return nil
 }
 
 func devices(pod *corev1.Pod) []string {

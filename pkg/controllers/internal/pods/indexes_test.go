@@ -21,11 +21,16 @@ func TestIndexes(t *testing.T) {
 				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}},
 				{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
 			},
+			SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: new("g")},
 			ResourceClaims: []corev1.PodResourceClaim{
 				{Name: "direct", ResourceClaimName: new("gpu")}, {Name: "made", ResourceClaimTemplateName: new("t")}, {Name: "not-made", ResourceClaimTemplateName: new("t2")},
 			},
 		},
 		Status: corev1.PodStatus{ResourceClaimStatuses: []corev1.PodResourceClaimStatus{{Name: "made", ResourceClaimName: new("p-made-x")}}},
+	}
+	over := &corev1.Pod{
+		Spec:   corev1.PodSpec{SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: new("g")}},
+		Status: corev1.PodStatus{Phase: corev1.PodFailed},
 	}
 	for name, tt := range map[string]struct {
 		pod  *corev1.Pod
@@ -33,10 +38,13 @@ func TestIndexes(t *testing.T) {
 	}{
 		"busy": {busy, map[string][]string{
 			ControllerField: {"u"}, NodeField: {"n"}, ClaimField: {"c", "p-scratch"}, ResourceClaimField: {"gpu", "p-made-x"},
-			ResourceClaimTemplateField: {"t", "t2"}, DevicesField: {WithDevices},
+			ResourceClaimTemplateField: {"t", "t2"}, DevicesField: {WithDevices}, GroupField: {"g"},
 		}},
 		"new": {&corev1.Pod{}, map[string][]string{
-			ControllerField: {Orphan}, NodeField: nil, ClaimField: nil, ResourceClaimField: nil, ResourceClaimTemplateField: nil, DevicesField: nil,
+			ControllerField: {Orphan}, NodeField: nil, ClaimField: nil, ResourceClaimField: nil, ResourceClaimTemplateField: nil, DevicesField: nil, GroupField: nil,
+		}},
+		"over": {over, map[string][]string{
+			ControllerField: {Orphan}, NodeField: nil, ClaimField: nil, ResourceClaimField: nil, ResourceClaimTemplateField: nil, DevicesField: nil, GroupField: nil,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

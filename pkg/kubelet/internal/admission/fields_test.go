@@ -253,7 +253,7 @@ func TestFields(t *testing.T) {
 			if _, set := f.at(spec, true); !set {
 				t.Fatalf("%s cannot be set", name)
 			}
-			podspec.DropDisabled(spec)
+			podspec.DropDisabled(spec, nil)
 			if v, there := f.at(spec, false); there {
 				t.Errorf("%s stays: %v", name, v)
 			}

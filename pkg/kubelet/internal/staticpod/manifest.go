@@ -231,7 +231,7 @@ func check(pod *corev1.Pod) error {
 		return fmt.Errorf("invalid pod: %w", errs.ToAggregate())
 	}
 	enabled := pod.Spec.DeepCopy()
-	if podspec.DropDisabled(enabled); !apiequality.Semantic.DeepEqual(enabled, &pod.Spec) {
+	if podspec.DropDisabled(enabled, nil); !apiequality.Semantic.DeepEqual(enabled, &pod.Spec) {
 		return errors.New("invalid pod: it has fields of features that are off by default")
 	}
 	switch resource, err := podreference.Resource(pod); {

@@ -34,11 +34,11 @@ var Resource = &registry.Resource[*appsv1.DaemonSet]{
 	NewList:    func() runtime.Object { return &appsv1.DaemonSetList{} },
 	Default:    setDefaults,
 	PrepareForCreate: func(_ context.Context, d *appsv1.DaemonSet) {
-		podtemplate.DropDisabled(&d.Spec.Template)
+		podtemplate.DropDisabled(&d.Spec.Template, nil)
 		setTemplateGeneration(d, max(1, templateGeneration(d)))
 	},
 	PrepareForUpdate: func(_ context.Context, d, old *appsv1.DaemonSet) {
-		podtemplate.DropDisabled(&d.Spec.Template)
+		podtemplate.DropDisabled(&d.Spec.Template, &old.Spec.Template)
 		n := templateGeneration(old)
 		if templateChanged(d, old) {
 			n++

@@ -34,10 +34,12 @@ var Resource = &registry.Resource[*appsv1.Deployment]{
 	New:              func() *appsv1.Deployment { return &appsv1.Deployment{} },
 	NewList:          func() runtime.Object { return &appsv1.DeploymentList{} },
 	Default:          setDefaults,
-	PrepareForCreate: func(_ context.Context, d *appsv1.Deployment) { podtemplate.DropDisabled(&d.Spec.Template) },
-	PrepareForUpdate: func(_ context.Context, d, _ *appsv1.Deployment) { podtemplate.DropDisabled(&d.Spec.Template) },
-	Validate:         validate,
-	ValidateUpdate:   validateUpdate,
+	PrepareForCreate: func(_ context.Context, d *appsv1.Deployment) { podtemplate.DropDisabled(&d.Spec.Template, nil) },
+	PrepareForUpdate: func(_ context.Context, d, old *appsv1.Deployment) {
+		podtemplate.DropDisabled(&d.Spec.Template, &old.Spec.Template)
+	},
+	Validate:       validate,
+	ValidateUpdate: validateUpdate,
 	Warnings: func(_ context.Context, d, old *appsv1.Deployment) []string {
 		var out []string
 		if old == nil {

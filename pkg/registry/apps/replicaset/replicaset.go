@@ -38,10 +38,12 @@ var Resource = &registry.Resource[*appsv1.ReplicaSet]{
 		}
 		podtemplate.SetDefaults(&r.Spec.Template)
 	},
-	PrepareForCreate: func(_ context.Context, r *appsv1.ReplicaSet) { podtemplate.DropDisabled(&r.Spec.Template) },
-	PrepareForUpdate: func(_ context.Context, r, _ *appsv1.ReplicaSet) { podtemplate.DropDisabled(&r.Spec.Template) },
-	Validate:         validate,
-	ValidateUpdate:   validateUpdate,
+	PrepareForCreate: func(_ context.Context, r *appsv1.ReplicaSet) { podtemplate.DropDisabled(&r.Spec.Template, nil) },
+	PrepareForUpdate: func(_ context.Context, r, old *appsv1.ReplicaSet) {
+		podtemplate.DropDisabled(&r.Spec.Template, &old.Spec.Template)
+	},
+	Validate:       validate,
+	ValidateUpdate: validateUpdate,
 	Warnings: func(_ context.Context, r, old *appsv1.ReplicaSet) []string {
 		var out []string
 		if old == nil {

@@ -38,13 +38,15 @@ var Resource = &registry.Resource[*appsv1.StatefulSet]{
 	Default:    setDefaults,
 	// Pods are called after the set, and their names are host names.
 	ValidateName:     apivalidation.NameIsDNSLabel,
-	PrepareForCreate: func(_ context.Context, s *appsv1.StatefulSet) { podtemplate.DropDisabled(&s.Spec.Template) },
-	PrepareForUpdate: func(_ context.Context, s, _ *appsv1.StatefulSet) { podtemplate.DropDisabled(&s.Spec.Template) },
-	Validate:         validate,
-	ValidateUpdate:   validateUpdate,
-	Warnings:         warnings,
-	Spec:             func(s *appsv1.StatefulSet) any { return s.Spec },
-	Status:           &registry.Status[*appsv1.StatefulSet]{Validate: validateStatus},
+	PrepareForCreate: func(_ context.Context, s *appsv1.StatefulSet) { podtemplate.DropDisabled(&s.Spec.Template, nil) },
+	PrepareForUpdate: func(_ context.Context, s, old *appsv1.StatefulSet) {
+		podtemplate.DropDisabled(&s.Spec.Template, &old.Spec.Template)
+	},
+	Validate:       validate,
+	ValidateUpdate: validateUpdate,
+	Warnings:       warnings,
+	Spec:           func(s *appsv1.StatefulSet) any { return s.Spec },
+	Status:         &registry.Status[*appsv1.StatefulSet]{Validate: validateStatus},
 	Columns: append([]metav1.TableColumnDefinition{
 		registry.NameColumn,
 		registry.Column("Ready", "string", "Number of the pod with ready state"),

@@ -34,13 +34,15 @@ var Resource = &registry.Resource[*batchv1.CronJob]{
 	New:              func() *batchv1.CronJob { return &batchv1.CronJob{} },
 	NewList:          func() runtime.Object { return &batchv1.CronJobList{} },
 	Default:          setDefaults,
-	PrepareForCreate: func(_ context.Context, c *batchv1.CronJob) { jobspec.DropDisabled(&c.Spec.JobTemplate.Spec) },
-	PrepareForUpdate: func(_ context.Context, c, _ *batchv1.CronJob) { jobspec.DropDisabled(&c.Spec.JobTemplate.Spec) },
-	Validate:         validate,
-	ValidateUpdate:   validateUpdate,
-	Warnings:         warnings,
-	Spec:             func(c *batchv1.CronJob) any { return c.Spec },
-	Status:           &registry.Status[*batchv1.CronJob]{Metadata: registry.MinimalMetadata},
+	PrepareForCreate: func(_ context.Context, c *batchv1.CronJob) { jobspec.DropDisabled(&c.Spec.JobTemplate.Spec, nil) },
+	PrepareForUpdate: func(_ context.Context, c, old *batchv1.CronJob) {
+		jobspec.DropDisabled(&c.Spec.JobTemplate.Spec, &old.Spec.JobTemplate.Spec)
+	},
+	Validate:       validate,
+	ValidateUpdate: validateUpdate,
+	Warnings:       warnings,
+	Spec:           func(c *batchv1.CronJob) any { return c.Spec },
+	Status:         &registry.Status[*batchv1.CronJob]{Metadata: registry.MinimalMetadata},
 	Columns: append([]metav1.TableColumnDefinition{
 		registry.NameColumn,
 		registry.Column("Schedule", "string", docs["schedule"]),

@@ -38,9 +38,9 @@ var Resource = &registry.Resource[*batchv1.Job]{
 	Default:                  setDefaults,
 	PrepareForCreate: func(_ context.Context, j *batchv1.Job) {
 		generateSelector(j)
-		jobspec.DropDisabled(&j.Spec)
+		jobspec.DropDisabled(&j.Spec, nil)
 	},
-	PrepareForUpdate: func(_ context.Context, j, _ *batchv1.Job) { jobspec.DropDisabled(&j.Spec) },
+	PrepareForUpdate: func(_ context.Context, j, old *batchv1.Job) { jobspec.DropDisabled(&j.Spec, &old.Spec) },
 	Validate:         validate,
 	ValidateUpdate:   validateUpdate,
 	Warnings: func(_ context.Context, j, old *batchv1.Job) []string {

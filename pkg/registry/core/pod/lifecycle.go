@@ -24,7 +24,7 @@ func prepareForCreate(ctx context.Context, p *corev1.Pod) {
 	// Admission may have chosen the account after the defaults, which keep the two names equal, ran.
 	p.Spec.DeprecatedServiceAccount = p.Spec.ServiceAccountName
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending}
-	dropDisabled(p)
+	dropDisabled(p, nil)
 	if len(p.Spec.SchedulingGates) > 0 {
 		setCondition(&p.Status, corev1.PodCondition{
 			Type:    corev1.PodScheduled,
@@ -44,7 +44,7 @@ func prepareForCreate(ctx context.Context, p *corev1.Pod) {
 
 func prepareForUpdate(_ context.Context, p, old *corev1.Pod) {
 	keepResources(p, old)
-	dropDisabled(p)
+	dropDisabled(p, &old.Spec)
 }
 
 // keepResources restores pod-level resources that a client drops which does not know them.
@@ -54,9 +54,10 @@ func keepResources(p, old *corev1.Pod) {
 	}
 }
 
-// dropDisabled clears the fields of features that are off by default in Kubernetes 1.37, as upstream does without a word.
-func dropDisabled(p *corev1.Pod) {
-	podspec.DropDisabled(&p.Spec)
+// dropDisabled clears the fields of features that are off by default in Kubernetes 1.37, as upstream does without a word; old
+// is the spec before an update, nil on create.
+func dropDisabled(p *corev1.Pod, old *corev1.PodSpec) {
+	podspec.DropDisabled(&p.Spec, old)
 	podtemplate.DropAnnotations(p.Annotations)
 	p.Status.NodeAllocatableResourceClaimStatuses = nil // DRANodeAllocatableResources
 	p.Status.VolumeHealth = nil                         // CSIVolumeHealth

@@ -49,7 +49,7 @@ func (s part) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	p, o := obj.(*corev1.Pod), old.(*corev1.Pod)
 	registry.KeepKind(p, o)
 	s.restrict(p, o)
-	dropDisabled(p)
+	dropDisabled(p, &o.Spec)
 	if !apiequality.Semantic.DeepEqual(p.Spec, o.Spec) {
 		p.Generation = o.Generation + 1
 	}

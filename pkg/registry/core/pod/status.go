@@ -48,7 +48,7 @@ func prepareStatus(_ context.Context, p, old *corev1.Pod) {
 			observed[c.Type] = before[1:]
 		}
 	}
-	dropDisabled(p)
+	dropDisabled(p, &old.Spec)
 }
 
 func statusWarnings(_ context.Context, p, _ *corev1.Pod) []string {

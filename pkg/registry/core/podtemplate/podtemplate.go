@@ -28,8 +28,10 @@ var Resource = &registry.Resource[*corev1.PodTemplate]{
 	New:              func() *corev1.PodTemplate { return &corev1.PodTemplate{} },
 	NewList:          func() runtime.Object { return &corev1.PodTemplateList{} },
 	Default:          func(t *corev1.PodTemplate) { podtemplate.SetDefaults(&t.Template) },
-	PrepareForCreate: func(_ context.Context, t *corev1.PodTemplate) { podtemplate.DropDisabled(&t.Template) },
-	PrepareForUpdate: func(_ context.Context, t, _ *corev1.PodTemplate) { podtemplate.DropDisabled(&t.Template) },
+	PrepareForCreate: func(_ context.Context, t *corev1.PodTemplate) { podtemplate.DropDisabled(&t.Template, nil) },
+	PrepareForUpdate: func(_ context.Context, t, old *corev1.PodTemplate) {
+		podtemplate.DropDisabled(&t.Template, &old.Template)
+	},
 	Validate: func(_ context.Context, t *corev1.PodTemplate) field.ErrorList {
 		return podtemplate.Validate(&t.Template, nil, field.NewPath("template"))
 	},

@@ -39,8 +39,8 @@ var Resource = &registry.Resource[*corev1.ReplicationController]{
 	DefaultGarbageCollection: rest.OrphanDependents,
 	Default:                  setDefaults,
 	ValidateName:             validateName,
-	PrepareForCreate:         func(_ context.Context, r *corev1.ReplicationController) { dropDisabled(r) },
-	PrepareForUpdate:         func(_ context.Context, r, _ *corev1.ReplicationController) { dropDisabled(r) },
+	PrepareForCreate:         func(_ context.Context, r *corev1.ReplicationController) { dropDisabled(r, nil) },
+	PrepareForUpdate:         func(_ context.Context, r, old *corev1.ReplicationController) { dropDisabled(r, old.Spec.Template) },
 	Validate:                 func(_ context.Context, r *corev1.ReplicationController) field.ErrorList { return validate(r, nil) },
 	ValidateUpdate: func(_ context.Context, r, old *corev1.ReplicationController) field.ErrorList {
 		return validate(r, old.Spec.Template)
@@ -123,9 +123,9 @@ func setDefaults(r *corev1.ReplicationController) {
 	}
 }
 
-func dropDisabled(r *corev1.ReplicationController) {
+func dropDisabled(r *corev1.ReplicationController, oldTemplate *corev1.PodTemplateSpec) {
 	if r.Spec.Template != nil {
-		podtemplate.DropDisabled(r.Spec.Template)
+		podtemplate.DropDisabled(r.Spec.Template, oldTemplate)
 	}
 }
 

@@ -1,0 +1,20 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package feature
+
+import (
+	"testing"
+
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+)
+
+func TestEnabled(t *testing.T) {
+	if Enabled(GenericWorkload) {
+		t.Error("a beta feature that upstream has off is on")
+	}
+	featuregatetesting.SetFeatureGateDuringTest(t, Gates, GenericWorkload, true)
+	if !Enabled(GenericWorkload) {
+		t.Error("it does not go on")
+	}
+}
