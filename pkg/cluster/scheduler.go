@@ -10,6 +10,7 @@ import (
 
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"minik8s.io/minik8s/pkg/apis/feature"
 	"minik8s.io/minik8s/pkg/scheduler"
 	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/policies"
@@ -58,6 +59,7 @@ func (r *runner) buildScheduler() (func(context.Context) error, error) {
 	s, err := scheduler.New(scheduler.Config{
 		Client: client, KubeConfig: config, Informers: shared, Configuration: settings, Policy: r.config.Scheduler.Policy,
 		Identity: r.config.Kubelet.NodeName, Registerer: r.schedulerMetrics, Resources: r.schedulerResources,
+		PodGroups: feature.Enabled(feature.GenericWorkload),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building scheduler: %w", err)

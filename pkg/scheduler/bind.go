@@ -165,6 +165,7 @@ func (s *Scheduler) undo(ctx context.Context, a *attempt, assumed *framework.Pod
 	node := assumed.Pod.Spec.NodeName
 	a.profile.RunReservePluginsUnreserve(ctx, a.state, assumed.Pod, node)
 	s.cache.Forget(assumed.Pod.UID)
+	s.groups.Forget(a.pod.Pod)
 	// Others may have been rejected for what this pod held. The event comes after
 	// the pod is put back, because it must not wake the pod itself.
 	defer s.queue.Move(ctx, fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, assumed.Pod, nil)

@@ -40,6 +40,10 @@ type Config struct {
 	// Policy is that of default-scheduler, if Configuration has no profiles. Default:
 	// upstream's.
 	Policy policies.Policy
+	// PodGroups has pods of a PodGroup scheduled together, by the plugin GangScheduling,
+	// as upstream's feature gate GenericWorkload does. The API has to serve
+	// scheduling.k8s.io/v1beta1. Default: each pod by itself.
+	PodGroups bool
 	// Registry has plugins that the product does not bring, by name. One of a name
 	// that it brings is an error.
 	Registry framework.Registry
@@ -68,6 +72,9 @@ func (c Config) complete() (Config, error) {
 	c.Configuration = c.Configuration.DeepCopy()
 	if err := policies.AddProfiles(c.Configuration, c.Policy); err != nil {
 		return c, fmt.Errorf("scheduler configuration: %w", err)
+	}
+	if c.PodGroups {
+		configuration.AddGroups(c.Configuration)
 	}
 	configuration.Default(c.Configuration)
 	if err := configuration.Validate(c.Configuration).ToAggregate(); err != nil {

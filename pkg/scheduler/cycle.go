@@ -41,38 +41,64 @@ type scratch struct {
 	total   []int64
 }
 
-// scheduleOne tries one pod. Everything up to the assumption is done before the
-// next pod is tried; the binding is not.
-func (s *Scheduler) scheduleOne(ctx context.Context, pod *queue.Pod) {
-	profile := s.profiles[pod.Pod.Spec.SchedulerName]
-	if profile == nil || pod.Pod.DeletionTimestamp != nil || s.cache.Has(pod.Pod.UID) {
+// schedule tries a pod, and if it is of a group all of that which wait. Everything
+// up to the assumption is done before the next pod is tried; the binding is not.
+func (s *Scheduler) schedule(ctx context.Context, pod *queue.Pod) {
+	if name, ok := framework.GroupOf(pod.Pod); ok && s.groups != nil {
+		s.scheduleGroup(ctx, pod, name)
+		return
+	}
+	if s.skips(pod) {
 		s.queue.Done(pod)
 		return
 	}
-	a := &attempt{pod: pod, profile: profile, state: framework.NewCycleState(pod.PodInfo), start: s.cfg.Clock.Now()}
-	a.state.SetRecordPluginMetrics(s.metrics != nil && framework.Sample())
+	a := s.newAttempt(pod, s.profiles[pod.Pod.Spec.SchedulerName])
 	s.snapshot.Store(s.cache.Snapshot())
-
 	node, err := s.place(ctx, a)
 	s.metrics.Placed(s.cfg.Clock.Since(a.start))
 	if err != nil {
 		s.failed(ctx, a, err)
 		return
 	}
-	assumed := pod.WithNode(node)
+	if assumed := pod.WithNode(node); s.occupy(ctx, a, assumed) {
+		s.proceed(ctx, a, assumed)
+	}
+}
+
+// skips tells whether a pod needs no node any more.
+func (s *Scheduler) skips(pod *queue.Pod) bool {
+	return s.profiles[pod.Pod.Spec.SchedulerName] == nil || pod.Pod.DeletionTimestamp != nil || s.cache.Has(pod.Pod.UID)
+}
+
+func (s *Scheduler) newAttempt(pod *queue.Pod, profile *framework.Profile) *attempt {
+	a := &attempt{pod: pod, profile: profile, state: framework.NewCycleState(pod.PodInfo), start: s.cfg.Clock.Now()}
+	a.state.SetRecordPluginMetrics(s.metrics != nil && framework.Sample())
+	return a
+}
+
+// occupy assumes that a pod is on its node and takes what it needs there. If that
+// fails the pod is put back.
+func (s *Scheduler) occupy(ctx context.Context, a *attempt, assumed *framework.PodInfo) bool {
 	if err := s.cache.Assume(assumed); err != nil {
 		s.failed(ctx, a, err)
-		return
+		return false
 	}
-	status := profile.RunReservePluginsReserve(ctx, a.state, assumed.Pod, node)
-	if status.IsSuccess() {
-		status = profile.RunPermit(ctx, a.state, assumed.Pod, node)
+	s.groups.Assume(assumed.Pod)
+	if status := a.profile.RunReservePluginsReserve(ctx, a.state, assumed.Pod, assumed.Pod.Spec.NodeName); !status.IsSuccess() {
+		s.undo(ctx, a, assumed, status)
+		return false
 	}
+	return true
+}
+
+// proceed asks for leave to bind an assumed pod, and begins to.
+func (s *Scheduler) proceed(ctx context.Context, a *attempt, assumed *framework.PodInfo) {
+	status := a.profile.RunPermit(ctx, a.state, assumed.Pod, assumed.Pod.Spec.NodeName)
 	if !status.IsSuccess() && !status.IsWait() {
 		s.undo(ctx, a, assumed, status)
 		return
 	}
-	s.nominated.Remove(pod.Pod.UID)
+	s.nominated.Remove(a.pod.Pod.UID)
 	s.commit(ctx, a, assumed, status.IsWait())
 }
 

@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,8 +23,7 @@ const maxNote = 1024
 func (s *Scheduler) requeue(ctx context.Context, a *attempt, nomination *fwk.NominatingInfo, rejectedBy sets.Set[string], cause error) {
 	logger, pod := klog.FromContext(ctx), a.pod
 	reason := corev1.PodReasonSchedulerError
-	var fit *framework.FitError
-	if errors.As(cause, &fit) || errors.Is(cause, framework.ErrNoNodes) {
+	if unschedulable(cause) {
 		reason = corev1.PodReasonUnschedulable
 		logger.V(2).Info("Unable to schedule pod; waiting", "pod", klog.KObj(pod.Pod), "reason", cause.Error())
 	} else {

@@ -44,6 +44,9 @@ func (s *Scheduler) sources() map[fwk.EventResource]source {
 		fwk.ResourceSlice:         func() source { return s.dra.Slices() },
 		fwk.DeviceClass:           func() source { return s.dra.Classes() },
 	}
+	if s.groups != nil {
+		known[fwk.PodGroup] = func() source { return s.cfg.Informers.Scheduling().V1beta1().PodGroups().Informer() }
+	}
 	out := map[fwk.EventResource]source{fwk.AssignedPod: core.Pods().Informer(), fwk.Node: core.Nodes().Informer()}
 	for _, e := range s.declared() {
 		if source, ok := known[e.Resource]; ok {
@@ -212,6 +215,12 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 		old = nil
 	}
 	defer s.handled(podEvent(old, new), time.Now())
+	switch {
+	case placed(new) || s.waits(new):
+		s.groups.Seen(new)
+	case old != nil:
+		s.groups.Remove(old.UID)
+	}
 	assigned := func(a fwk.ActionType) {
 		var o, n any
 		if old != nil {
@@ -253,6 +262,9 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 			s.nominated.Set(framework.NewPodInfo(new), n)
 		}
 		s.queue.Add(ctx, new)
+		if _, grouped := framework.GroupOf(new); grouped && !s.waits(old) {
+			s.queue.Move(ctx, fwk.ClusterEvent{Resource: fwk.UnscheduledPod, ActionType: fwk.Add}, nil, new)
+		}
 		return
 	}
 	if old != nil && s.waits(old) {

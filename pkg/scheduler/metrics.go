@@ -28,6 +28,9 @@ func (s *Scheduler) register() error {
 	if s.metrics != nil {
 		errs = append(errs, s.metrics.Register(s.cfg.Registerer, s.state))
 	}
+	if s.metrics != nil && s.groups != nil {
+		errs = append(errs, s.metrics.RegisterGroups(s.cfg.Registerer))
+	}
 	if s.cfg.Resources != nil {
 		errs = append(errs, s.cfg.Resources.Register(podResources{s.pods}))
 	}

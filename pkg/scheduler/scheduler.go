@@ -3,7 +3,8 @@
 
 // Package scheduler assigns pods to nodes. A pod comes from a queue, plugins
 // filter and score the nodes of a snapshot, the best one is assumed in a cache
-// and bound through the API while the next pod is tried already.
+// and bound through the API while the next pod is tried already. Pods of a
+// PodGroup are tried together.
 //
 //	informers ─► queue ─► cycle (filter, score, reserve) ─► binding ─► API
 //	         └─► cache ─► snapshot ┘        └─ no node: preempt, requeue, tell the user
@@ -40,6 +41,7 @@ import (
 	"minik8s.io/minik8s/pkg/scheduler/internal/dra"
 	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
 	"minik8s.io/minik8s/pkg/scheduler/internal/nominated"
+	"minik8s.io/minik8s/pkg/scheduler/internal/podgroup"
 	"minik8s.io/minik8s/pkg/scheduler/internal/podstatus"
 	"minik8s.io/minik8s/pkg/scheduler/internal/queue"
 )
@@ -55,6 +57,9 @@ type Scheduler struct {
 	metrics   *metrics.Metrics // nil if nobody wants to know
 	pods      corelisters.PodLister
 	dra       *dra.Manager
+	// groups and conditions of groups; nil if pods are scheduled one by one.
+	groups     *podgroup.Groups
+	conditions *podgroup.Writer
 
 	broadcaster events.EventBroadcaster
 	// dynamic watches what plugins from outside name; nil if there is no such plugin.
@@ -97,6 +102,10 @@ func New(cfg Config) (*Scheduler, error) {
 	}
 	s.statuses = podstatus.NewWriter(cfg.Client, lister, s.metrics)
 	s.snapshot.Store(framework.NewSnapshot())
+	if cfg.PodGroups {
+		objects := cfg.Informers.Scheduling().V1beta1().PodGroups().Lister()
+		s.groups, s.conditions = podgroup.New(objects), podgroup.NewWriter(cfg.Client, objects)
+	}
 	if err := s.build(); err != nil {
 		s.broadcaster.Shutdown()
 		return nil, err
@@ -121,6 +130,10 @@ func (s *Scheduler) build() error {
 		return err
 	}
 	waiting := &framework.WaitingPods{}
+	var groups fwk.PodGroupManager // an interface of nil is not nil
+	if s.groups != nil {
+		groups = s.groups
+	}
 	var sort *framework.Profile
 	for _, c := range s.cfg.Configuration.Profiles {
 		profile, err := framework.NewProfile(ctx, &framework.Services{
@@ -138,6 +151,7 @@ func (s *Scheduler) build() error {
 			Parallel: framework.Parallelizer(*s.cfg.Configuration.Parallelism),
 			DRA:      s.dra,
 			CSI:      csiNodes{s.cfg.Informers},
+			Groups:   groups,
 			Metrics:  s.metrics,
 		}, registry, c)
 		if err != nil {
@@ -262,12 +276,15 @@ func (s *Scheduler) run(ctx context.Context) error {
 	var background sync.WaitGroup
 	background.Go(func() { s.queue.Run(ctx) })
 	background.Go(func() { s.statuses.Run(ctx) })
+	if s.conditions != nil {
+		background.Go(func() { s.conditions.Run(ctx) })
+	}
 	for {
 		pod := s.queue.Pop(ctx)
 		if pod == nil {
 			break
 		}
-		s.scheduleOne(ctx, pod)
+		s.schedule(ctx, pod)
 	}
 	s.bindings.Wait()
 	background.Wait()

@@ -73,6 +73,24 @@ func DefaultPlugins() *configv1.Plugins {
 	}}}
 }
 
+// AddGroups has all profiles schedule pods by their PodGroups, but those that disable
+// the plugin. To call before Default, which adds the other plugins.
+func AddGroups(c *configv1.KubeSchedulerConfiguration) {
+	const gang = "GangScheduling"
+	for i := range c.Profiles {
+		p := &c.Profiles[i]
+		if p.Plugins == nil {
+			p.Plugins = &configv1.Plugins{}
+		}
+		set := &p.Plugins.MultiPoint
+		of := func(x configv1.Plugin) bool { return x.Name == gang }
+		off := func(x configv1.Plugin) bool { return x.Name == gang || x.Name == "*" }
+		if !slices.ContainsFunc(set.Enabled, of) && !slices.ContainsFunc(set.Disabled, off) {
+			set.Enabled = append(set.Enabled, configv1.Plugin{Name: gang})
+		}
+	}
+}
+
 // Default fills in what is not given. It may be called again.
 func Default(c *configv1.KubeSchedulerConfiguration) {
 	c.Parallelism = or(c.Parallelism, 16)

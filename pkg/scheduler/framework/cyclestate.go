@@ -23,6 +23,7 @@ type CycleState struct {
 	skip    skipped
 	filters []named[fwk.FilterPlugin] // those that are not skipped, once PreFilter ran
 	sampled bool
+	group   *GroupState // set while the pod is tried as one of a group
 }
 
 // skipped has the plugins left out of an extension point, set between the points.
@@ -79,7 +80,7 @@ func (c *CycleState) Clone() fwk.CycleState {
 	if c == nil {
 		return nil
 	}
-	out := &CycleState{pod: c.pod, skip: c.skip, filters: c.filters, sampled: c.sampled}
+	out := &CycleState{pod: c.pod, skip: c.skip, filters: c.filters, sampled: c.sampled, group: c.group}
 	data := *c.data.Load()
 	m := make(map[fwk.StateKey]fwk.StateData, len(data))
 	for k, d := range data {
@@ -122,14 +123,27 @@ func (c *CycleState) SetRecordPluginMetrics(yes bool) { c.sampled = yes }
 // ShouldSkipAllPostFilterPlugins implements fwk.CycleState.
 func (c *CycleState) ShouldSkipAllPostFilterPlugins() bool { return false }
 
-// IsPodGroupSchedulingCycle implements fwk.CycleState: pods are scheduled one by one.
-func (c *CycleState) IsPodGroupSchedulingCycle() bool { return false }
+// IsPodGroupSchedulingCycle implements fwk.CycleState.
+func (c *CycleState) IsPodGroupSchedulingCycle() bool { return c.group != nil }
 
-// GetPodGroupSchedulingCycle implements fwk.CycleState: pods are scheduled one by one.
-func (c *CycleState) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { return nil }
+// GetPodGroupSchedulingCycle implements fwk.CycleState; nil if the pod is tried alone.
+func (c *CycleState) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState {
+	if c.group == nil {
+		return nil
+	}
+	return c.group
+}
 
-// GetPlacementCycleState implements fwk.CycleState: pods are scheduled one by one.
-func (c *CycleState) GetPlacementCycleState() fwk.PlacementCycleState { return nil }
+// GetPlacementCycleState implements fwk.CycleState; nil if the pod is tried alone. A group is placed in one way only.
+func (c *CycleState) GetPlacementCycleState() fwk.PlacementCycleState {
+	if c.group == nil {
+		return nil
+	}
+	return c.group
+}
+
+// SetGroup says that the pod is tried as one of a group, nil that this is over.
+func (c *CycleState) SetGroup(g *GroupState) { c.group = g }
 
 // ReadState returns the data under a key, or the zero T if there is none of
 // that type: a plugin whose PreFilter did not run finds nothing.

@@ -139,7 +139,9 @@ func TestNewProfile(t *testing.T) {
 		{"two sorts", configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: list("a", "b")}}, nil, `only one queue sort plugin required for profile with scheduler name "", but got 2`},
 		{"no bind", configv1.Plugins{QueueSort: sorted}, nil, `at least one bind plugin is needed for profile with scheduler name ""`},
 		{"groups", configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: list("a")}, PlacementScore: configv1.PluginSet{Enabled: list("b")}}, nil,
-			`profile "": plugin "b": pod groups are not scheduled by this scheduler`},
+			`profile "": plugin "b": groups are placed in one way only by this scheduler`},
+		{"a way out for groups", configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: list("a")}, PodGroupPostFilter: configv1.PluginSet{Enabled: list("b")}}, nil,
+			`profile "": plugin "b" does not extend PodGroupPostFilter plugin`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, err := NewProfile(t.Context(), &Services{}, registry, configv1.KubeSchedulerProfile{Plugins: &tc.plugins})

@@ -42,6 +42,8 @@ type Services struct {
 	DRA fwk.SharedDRAManager
 	// CSI knows CSINodes.
 	CSI fwk.CSIManager
+	// Groups knows pod groups and their pods; nil if pods are scheduled one by one.
+	Groups fwk.PodGroupManager
 	// Metrics counts what plugins do; nil counts nothing.
 	Metrics *metrics.Metrics
 }
@@ -68,11 +70,11 @@ func (s *Services) SharedCSIManager() fwk.CSIManager { return s.CSI }
 
 // SnapshotSharedLister implements fwk.Handle. The snapshot is for the scheduling
 // cycle: a binding cycle that looks at it sees a later pod's.
-func (s *Services) SnapshotSharedLister() fwk.SharedLister { return s.State() }
+func (s *Services) SnapshotSharedLister() fwk.SharedLister { return view{s.State(), s.PodGroupManager()} }
 
 // MutableSnapshotSharedLister implements fwk.Handle; only pod groups need to change it.
 func (s *Services) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
-	return fixed{s.State()}
+	return view{s.State(), s.PodGroupManager()}
 }
 
 // Extenders implements fwk.Handle.
@@ -98,8 +100,13 @@ func (s *Services) APIDispatcher() fwk.APIDispatcher { return nil }
 // APICacher implements fwk.Handle: nil, as without upstream's feature SchedulerAsyncAPICalls.
 func (s *Services) APICacher() fwk.APICacher { return nil }
 
-// PodGroupManager implements fwk.Handle: it knows no group.
-func (s *Services) PodGroupManager() fwk.PodGroupManager { return noGroupManager{} }
+// PodGroupManager implements fwk.Handle.
+func (s *Services) PodGroupManager() fwk.PodGroupManager {
+	if s.Groups == nil {
+		return NoGroups{}
+	}
+	return s.Groups
+}
 
 // Activate implements fwk.PodActivator.
 func (s *Services) Activate(logger klog.Logger, pods map[string]*corev1.Pod) { s.Awaken(logger, pods) }

@@ -50,6 +50,10 @@ type Profile struct {
 	bind       []named[fwk.BindPlugin]
 	postBind   []named[fwk.PostBindPlugin]
 	sign       []named[fwk.SignPlugin]
+	// Those of groups; the former are called in the order in which plugins are listed.
+	groupFeasible   []GroupFeasiblePlugin
+	groupPostFilter []named[fwk.PodGroupPostFilterPlugin]
+
 	signs      bool // every plugin that decides on nodes signs pods
 	events     map[string][]fwk.ClusterEventWithHint
 	closers    []io.Closer
@@ -94,14 +98,13 @@ func NewProfile(ctx context.Context, services *Services, registry Registry, cfg 
 		collect(b, "PreBind", lists.PreBind, &p.preBind),
 		collect(b, "Bind", lists.Bind, &p.bind),
 		collect(b, "PostBind", lists.PostBind, &p.postBind),
+		collect(b, "PodGroupPostFilter", lists.PodGroupPostFilter, &p.groupPostFilter),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("profile %q: %w", p.name, err)
 	}
-	for _, set := range []configv1.PluginSet{lists.PlacementGenerate, lists.PlacementScore, lists.PodGroupPostFilter} {
-		if len(set.Enabled) > 0 {
-			return nil, fmt.Errorf("profile %q: plugin %q: %w", p.name, set.Enabled[0].Name, errNoGroups)
-		}
+	if err := p.checkGroups(lists); err != nil {
+		return nil, fmt.Errorf("profile %q: %w", p.name, err)
 	}
 	if len(sorts) != 1 {
 		return nil, fmt.Errorf("only one queue sort plugin required for profile with scheduler name %q, but got %d", p.name, len(sorts))
@@ -111,8 +114,26 @@ func NewProfile(ctx context.Context, services *Services, registry Registry, cfg 
 		return nil, fmt.Errorf("at least one bind plugin is needed for profile with scheduler name %q", p.name)
 	}
 	p.signs = b.signers(p)
+	for _, name := range b.order {
+		if x, ok := b.plugins[name].(GroupFeasiblePlugin); ok {
+			p.groupFeasible = append(p.groupFeasible, x)
+		}
+	}
 	p.count()
 	return p, p.register(ctx, b)
+}
+
+// checkGroups refuses plugins at extension points that nobody would call.
+func (p *Profile) checkGroups(lists *configv1.Plugins) error {
+	for _, set := range []configv1.PluginSet{lists.PlacementGenerate, lists.PlacementScore} {
+		if len(set.Enabled) > 0 {
+			return fmt.Errorf("plugin %q: groups are placed in one way only by this scheduler", set.Enabled[0].Name)
+		}
+	}
+	if set := lists.PodGroupPostFilter; len(set.Enabled) > 0 && p.Groups == nil {
+		return fmt.Errorf("plugin %q: pods are not scheduled as groups without the feature gate GenericWorkload", set.Enabled[0].Name)
+	}
+	return nil
 }
 
 // builder has the plugins of a profile while it is built.

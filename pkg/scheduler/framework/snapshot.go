@@ -4,15 +4,8 @@
 package framework
 
 import (
-	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -23,10 +16,10 @@ type Snapshot struct {
 	withAffinity             []fwk.NodeInfo // have pods with terms on other pods
 	withRequiredAntiAffinity []fwk.NodeInfo
 	index                    map[string]int
+	saved                    map[int]fwk.NodeInfo // nodes as they were before a trial changed them; nil outside of one
 }
 
 var (
-	_ fwk.SharedLister      = (*Snapshot)(nil)
 	_ fwk.NodeInfoLister    = (*Snapshot)(nil)
 	_ fwk.StorageInfoLister = (*Snapshot)(nil)
 )
@@ -119,80 +112,3 @@ func (s *Snapshot) IsPVCUsedByPods(key string) bool {
 	}
 	return false
 }
-
-// NodeInfos implements fwk.SharedLister.
-func (s *Snapshot) NodeInfos() fwk.NodeInfoLister { return s }
-
-// StorageInfos implements fwk.SharedLister.
-func (s *Snapshot) StorageInfos() fwk.StorageInfoLister { return s }
-
-// PodGroups implements fwk.SharedLister.
-func (s *Snapshot) PodGroups() fwk.PodGroupLister { return noGroups{} }
-
-// PodGroupStates implements fwk.SharedLister.
-func (s *Snapshot) PodGroupStates() fwk.PodGroupStateLister { return noGroupStates{} }
-
-// CompositePodGroups implements fwk.SharedLister.
-func (s *Snapshot) CompositePodGroups() fwk.CompositePodGroupLister { return noComposites{} }
-
-// CompositePodGroupStates implements fwk.SharedLister.
-func (s *Snapshot) CompositePodGroupStates() fwk.CompositePodGroupStateLister {
-	return noCompositeStates{}
-}
-
-// Pods are scheduled one by one, so that no group is ever known.
-type (
-	noGroups          struct{}
-	noGroupStates     struct{}
-	noComposites      struct{}
-	noCompositeStates struct{}
-	noGroupManager    struct{}
-)
-
-var _ fwk.PodGroupManager = noGroupManager{}
-
-func noGroup(resource, name string) error {
-	return apierrors.NewNotFound(schema.GroupResource{Group: schedulingv1beta1.GroupName, Resource: resource}, name)
-}
-
-func (noGroups) Get(_, name string) (*schedulingv1beta1.PodGroup, error) {
-	return nil, noGroup("podgroups", name)
-}
-
-func (noGroupStates) Get(_, name string) (fwk.PodGroupState, error) {
-	return nil, noGroup("podgroups", name)
-}
-
-func (noComposites) Get(_, name string) (*schedulingv1alpha3.CompositePodGroup, error) {
-	return nil, noGroup("compositepodgroups", name)
-}
-
-func (noCompositeStates) Get(_, name string) (fwk.CompositePodGroupState, error) {
-	return nil, noGroup("compositepodgroups", name)
-}
-
-func (noGroupManager) PodGroups() fwk.PodGroupLister                   { return noGroups{} }
-func (noGroupManager) PodGroupStates() fwk.PodGroupStateLister         { return noGroupStates{} }
-func (noGroupManager) CompositePodGroups() fwk.CompositePodGroupLister { return noComposites{} }
-func (noGroupManager) CompositePodGroupStates() fwk.CompositePodGroupStateLister {
-	return noCompositeStates{}
-}
-
-var errNoGroups = errors.New("pod groups are not scheduled by this scheduler")
-
-func (m noGroupManager) BuildHierarchySnapshotFromPod(*corev1.Pod) (fwk.PodGroupManager, error) {
-	return nil, errNoGroups
-}
-func (noGroupManager) GetRootKeyForGroup(key fwk.EntityKey) (fwk.EntityKey, bool, error) {
-	return key, false, nil
-}
-
-// fixed is a snapshot that refuses trial changes, which only pod groups make.
-type fixed struct{ *Snapshot }
-
-var _ fwk.MutableSnapshotSharedLister = fixed{}
-
-func (fixed) StartMutations() error                            { return errNoGroups }
-func (fixed) EndMutations() error                              { return errNoGroups }
-func (fixed) AddPod(fwk.PodInfo, string) error                 { return errNoGroups }
-func (fixed) RemovePod(klog.Logger, *corev1.Pod, string) error { return errNoGroups }

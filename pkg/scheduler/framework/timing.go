@@ -88,6 +88,7 @@ func (p *Profile) count() {
 	countCalls(p, p.preBind, false, "PreBind", "PreBindPreFlight")
 	countCalls(p, p.bind, false, "Bind")
 	countCalls(p, p.postBind, false, "PostBind")
+	countCalls(p, p.groupPostFilter, false, "PodGroupPostFilter")
 }
 
 // countCalls makes the counters of the plugins of one extension point, whose

@@ -12,6 +12,7 @@ import (
 	"minik8s.io/minik8s/pkg/scheduler/plugins/defaultbinder"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/defaultpreemption"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/dynamicresources"
+	"minik8s.io/minik8s/pkg/scheduler/plugins/gangscheduling"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/imagelocality"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/interpodaffinity"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/nodeaffinity"
@@ -37,6 +38,7 @@ func Registry() framework.Registry {
 		defaultbinder.Name:        defaultbinder.New,
 		defaultpreemption.Name:    defaultpreemption.New,
 		dynamicresources.Name:     dynamicresources.New,
+		gangscheduling.Name:       gangscheduling.New,
 		imagelocality.Name:        imagelocality.New,
 		interpodaffinity.Name:     interpodaffinity.New,
 		nodeaffinity.Name:         nodeaffinity.New,

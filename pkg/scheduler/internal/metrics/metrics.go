@@ -54,6 +54,8 @@ type Metrics struct {
 
 	calls        *prometheus.CounterVec
 	callDuration *prometheus.HistogramVec
+
+	groups groups
 }
 
 // The stability of a metric stands before its text, where upstream puts it.
@@ -121,6 +123,8 @@ func New() *Metrics {
 		calls: counter(alpha, "async_api_call_execution_total", "Total number of API calls executed by the async dispatcher.", "call_type", "result"),
 		callDuration: histogram(alpha, "async_api_call_execution_duration_seconds",
 			"Duration in seconds for executing API call in the async dispatcher.", attempts, "call_type", "result"),
+
+		groups: newGroups(attempts),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -246,14 +247,56 @@ func (q *Queue) Pop(ctx context.Context) *Pod {
 			q.cfg.Metrics.Queued("active", poppedEarly)
 		}
 		if p != nil {
-			p.place, p.start = inFlight, q.first+uint64(len(q.events))
-			p.Attempts++
-			p.RejectedBy = nil
-			p.flight = q.flying.PushBack(p)
+			q.fly(p)
 			return p
 		}
 		q.cond.Wait()
 	}
+}
+
+// Take pops pods in the order of the queue, wherever they are in it, but those that
+// a PreEnqueue plugin holds back. It is for pods that are tried together with one
+// that was popped.
+func (q *Queue) Take(ctx context.Context, uids []types.UID) []*Pod {
+	q.cond.L.Lock()
+	defer q.cond.L.Unlock()
+	var out []*Pod
+	for _, uid := range uids {
+		p := q.all[uid]
+		if p == nil || p.place == nowhere || p.place == inFlight || p.place == landed {
+			continue
+		}
+		// What held it back may be over and the event still to come, and the other way round.
+		if p.place != active && q.cfg.PreEnqueue != nil && !q.cfg.PreEnqueue(ctx, p.Pod).IsSuccess() {
+			continue
+		}
+		if p.Gated {
+			p.Gated, p.Timestamp = false, q.cfg.Clock.Now()
+		}
+		q.take(p)
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b *Pod) int {
+		switch {
+		case q.cfg.Less(a, b):
+			return -1
+		case q.cfg.Less(b, a):
+			return 1
+		}
+		return strings.Compare(a.Pod.Name, b.Pod.Name)
+	})
+	for _, p := range out {
+		q.fly(p)
+	}
+	return out
+}
+
+// fly begins an attempt of a pod that was taken off its place.
+func (q *Queue) fly(p *Pod) {
+	p.place, p.start = inFlight, q.first+uint64(len(q.events))
+	p.Attempts++
+	p.RejectedBy = nil
+	p.flight = q.flying.PushBack(p)
 }
 
 // Land ends the flight of a pod that got its node, although it may not be bound

@@ -432,3 +432,32 @@ func BenchmarkDone(b *testing.B) {
 		}
 	}
 }
+
+// TestTake takes pods from all places but the hands of others and from behind gates.
+func TestTake(t *testing.T) {
+	q, clock := newQueue()
+	gated := pt.Pod("gated", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} })
+	for _, p := range []*corev1.Pod{pt.Pod("unschedulable"), pt.Pod("errored"), pt.Pod("flying"), pt.Pod("active"), pt.Pod("high", pt.Priority(5)), gated} {
+		q.Add(t.Context(), p)
+		clock.Step(time.Second)
+	}
+	q.Done(q.mustPop(t, "high"))
+	for _, rejected := range []sets.Set[string]{sets.New("none"), nil} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		p := q.Pop(ctx)
+		cancel()
+		q.Fail(t.Context(), p, p.Pod, rejected)
+	}
+	q.mustPop(t, "flying")
+	q.expect(t, 1, 1, 1, 1)
+	var names []string
+	for _, p := range q.Take(t.Context(), []types.UID{"unschedulable", "errored", "flying", "active", "high", "gated", "unknown"}) {
+		names = append(names, p.Pod.Name)
+		q.Done(p)
+	}
+	slices.Sort(names)
+	if want := []string{"active", "errored", "unschedulable"}; !slices.Equal(names, want) {
+		t.Errorf("took %v, want %v", names, want)
+	}
+	q.expect(t, 0, 0, 0, 1)
+}

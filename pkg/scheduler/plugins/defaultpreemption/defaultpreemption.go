@@ -56,10 +56,11 @@ type DefaultPreemption struct {
 }
 
 var (
-	_ fwk.PostFilterPlugin  = (*DefaultPreemption)(nil)
-	_ fwk.PreEnqueuePlugin  = (*DefaultPreemption)(nil)
-	_ fwk.EnqueueExtensions = (*DefaultPreemption)(nil)
-	_ io.Closer             = (*DefaultPreemption)(nil)
+	_ fwk.PostFilterPlugin         = (*DefaultPreemption)(nil)
+	_ fwk.PodGroupPostFilterPlugin = (*DefaultPreemption)(nil)
+	_ fwk.PreEnqueuePlugin         = (*DefaultPreemption)(nil)
+	_ fwk.EnqueueExtensions        = (*DefaultPreemption)(nil)
+	_ io.Closer                    = (*DefaultPreemption)(nil)
 )
 
 // New returns the plugin.
@@ -134,7 +135,8 @@ func (p *DefaultPreemption) PostFilter(ctx context.Context, state fwk.CycleState
 		return nominate(""), fwk.NewStatus(fwk.Unschedulable, strings.TrimSpace("preemption: "+fit.Error()))
 	}
 	best := pick(candidates)
-	p.start(ctx, pod, best)
+	p.count.Victims(len(best.victims))
+	p.start(ctx, &preemptor{object: pod, uid: pod.UID, kind: fwk.PodKeyType, pods: []*corev1.Pod{pod}, on: best.node, nodes: []string{best.node}}, best.victims)
 	return nominate(best.node), nil
 }
 
@@ -253,18 +255,28 @@ func pods(infos []*framework.PodInfo) (out []*corev1.Pod) {
 	return out
 }
 
-// start asks the victims to go beside the scheduling cycles. The pod is held back
-// until all but the last were asked; that one's end is the event that it waits for.
-func (p *DefaultPreemption) start(ctx context.Context, pod *corev1.Pod, c *candidate) {
-	p.hold(pod.UID)
-	p.count.Victims(len(c.victims))
+// preemptor is who is given the victims' room.
+type preemptor struct {
+	object runtime.Object // a pod or a group
+	uid    types.UID
+	kind   fwk.EntityKeyType
+	pods   []*corev1.Pod // at least one
+	on     string        // the node that victims are told of
+	nodes  []string      // those where there is going to be room
+}
+
+// start asks the victims, at least one, to go beside the scheduling cycles. The pods
+// are held back until all but the last were asked; that one's end is the event that
+// they wait for.
+func (p *DefaultPreemption) start(ctx context.Context, by *preemptor, victims []*framework.PodInfo) {
+	p.hold(by.pods)
 	p.evictions.Go(func() {
 		start := time.Now()
-		last := len(c.victims) - 1
-		err := p.evict(ctx, pod, c.victims[:last], c.node)
-		held := p.release(pod.UID)
+		last := len(victims) - 1
+		err := p.evict(ctx, by, victims[:last])
+		held := p.release(by.pods)
 		if err == nil {
-			err = p.evict(ctx, pod, c.victims[last:], c.node)
+			err = p.evict(ctx, by, victims[last:])
 		}
 		p.count.Preempted(err, start)
 		if ctx.Err() != nil {
@@ -272,53 +284,63 @@ func (p *DefaultPreemption) start(ctx context.Context, pod *corev1.Pod, c *candi
 		}
 		logger := klog.FromContext(ctx)
 		if err != nil {
-			logger.Error(err, "Preempting pods failed; trying again", "pod", klog.KObj(pod), "node", c.node)
+			logger.Error(err, "Preempting pods failed; trying again", "pod", klog.KObj(by.pods[0]), "node", by.on)
 		}
 		if err != nil || held {
 			// What it was held back from may have been the end of the last victim, which nobody will tell of again.
-			p.handle.Activate(logger, map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+			again := map[string]*corev1.Pod{}
+			for _, pod := range by.pods {
+				again[pod.Namespace+"/"+pod.Name] = pod
+			}
+			p.handle.Activate(logger, again)
 		}
 		if err == nil {
-			p.denominate(ctx, pod, c.node)
+			for _, node := range by.nodes {
+				p.denominate(ctx, by, node)
+			}
 		}
 	})
 }
 
-func (p *DefaultPreemption) hold(uid types.UID) {
+func (p *DefaultPreemption) hold(pods []*corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.preempting[uid] = false
+	for _, pod := range pods {
+		p.preempting[pod.UID] = false
+	}
 }
 
-// release tells whether the pod was held back.
-func (p *DefaultPreemption) release(uid types.UID) bool {
+// release tells whether one of the pods was held back.
+func (p *DefaultPreemption) release(pods []*corev1.Pod) (held bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	held := p.preempting[uid]
-	delete(p.preempting, uid)
+	for _, pod := range pods {
+		held = held || p.preempting[pod.UID]
+		delete(p.preempting, pod.UID)
+	}
 	return held
 }
 
 // evict marks and deletes victims, all at once.
-func (p *DefaultPreemption) evict(ctx context.Context, pod *corev1.Pod, victims []*framework.PodInfo, node string) error {
+func (p *DefaultPreemption) evict(ctx context.Context, by *preemptor, victims []*framework.PodInfo) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
 	errs := make([]error, len(victims))
 	for i, v := range victims {
-		wg.Go(func() { errs[i] = p.evictOne(ctx, pod, v.Pod, node) })
+		wg.Go(func() { errs[i] = p.evictOne(ctx, by, v.Pod) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
 // denominate lets pods of less priority that wait for the same node look elsewhere.
-func (p *DefaultPreemption) denominate(ctx context.Context, pod *corev1.Pod, node string) {
+func (p *DefaultPreemption) denominate(ctx context.Context, by *preemptor, node string) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	for _, n := range p.handle.NominatedPodsForNode(node) {
 		other := n.GetPod()
-		if schedulinghelper.PodPriority(other) >= schedulinghelper.PodPriority(pod) || other.UID == pod.UID {
+		if schedulinghelper.PodPriority(other) >= schedulinghelper.PodPriority(by.pods[0]) {
 			continue
 		}
 		status := other.Status.DeepCopy()
@@ -330,7 +352,7 @@ func (p *DefaultPreemption) denominate(ctx context.Context, pod *corev1.Pod, nod
 	}
 }
 
-func (p *DefaultPreemption) evictOne(ctx context.Context, preemptor, victim *corev1.Pod, node string) error {
+func (p *DefaultPreemption) evictOne(ctx context.Context, by *preemptor, victim *corev1.Pod) error {
 	if victim.DeletionTimestamp != nil {
 		return nil // on its way already
 	}
@@ -340,7 +362,7 @@ func (p *DefaultPreemption) evictOne(ctx context.Context, preemptor, victim *cor
 		Status:             corev1.ConditionTrue,
 		ObservedGeneration: victim.Generation,
 		Reason:             corev1.PodReasonPreemptionByScheduler,
-		Message:            message(preemptor.Spec.SchedulerName),
+		Message:            fmt.Sprintf("%s: preempting to accommodate a higher priority %s", by.pods[0].Spec.SchedulerName, by.kind),
 		LastTransitionTime: metav1.NewTime(time.Now()),
 	})
 	if changed {
@@ -358,7 +380,7 @@ func (p *DefaultPreemption) evictOne(ctx context.Context, preemptor, victim *cor
 	if err != nil {
 		return fmt.Errorf("deleting pod %q: %w", klog.KObj(victim), err)
 	}
-	klog.FromContext(ctx).V(2).Info("Preempted pod", "victim", klog.KObj(victim), "preemptor", klog.KObj(preemptor), "node", node)
-	p.handle.EventRecorder().Eventf(victim, preemptor, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by pod %v on node %v", preemptor.UID, node)
+	klog.FromContext(ctx).V(2).Info("Preempted pod", "victim", klog.KObj(victim), "preemptor", by.uid, "node", by.on)
+	p.handle.EventRecorder().Eventf(victim, by.object, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by %s %v on node %v", by.kind, by.uid, by.on)
 	return nil
 }

@@ -4,6 +4,7 @@
 package defaultpreemption
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -177,14 +178,19 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-func TestSplitByBudget(t *testing.T) {
-	var pods []*framework.PodInfo
+func TestSpareInOrder(t *testing.T) {
+	var all []*unit
 	for _, n := range []string{"1", "2", "3"} {
-		pods = append(pods, framework.NewPodInfo(pt.Pod(n, pt.Labels("app", "x"))))
+		all = append(all, &unit{pods: []*framework.PodInfo{framework.NewPodInfo(pt.Pod(n, pt.Labels("app", "x")))}})
 	}
-	pods = append(pods, framework.NewPodInfo(pt.Pod("4")))
-	protected, others := splitByBudget(pods, []*policyv1.PodDisruptionBudget{budget(1)})
-	if len(protected) != 2 || protected[0].Pod.Name != "2" || len(others) != 2 || others[1].Pod.Name != "4" {
-		t.Errorf("protected %d, others %d: want 2 and 3 protected", len(protected), len(others))
+	important := framework.NewPodInfo(pt.Pod("4", pt.Priority(1)))
+	pair := []*framework.PodInfo{framework.NewPodInfo(pt.Pod("5")), framework.NewPodInfo(pt.Pod("6"))}
+	all = append(all, &unit{pods: []*framework.PodInfo{important}}, &unit{pods: pair, group: true})
+	var got []string
+	for _, u := range spareInOrder(all, []*policyv1.PodDisruptionBudget{budget(1)}) {
+		got = append(got, fmt.Sprint(u.pods[0].Pod.Name, u.violations))
+	}
+	if want := []string{"21", "31", "40", "50", "10"}; !slices.Equal(got, want) {
+		t.Errorf("order and violations %v, want %v", got, want)
 	}
 }

@@ -6,7 +6,6 @@ package defaultpreemption
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,51 +29,50 @@ type candidate struct {
 }
 
 // dryRun finds the victims on a node, or says why preemption is no help there.
-// Pods of less priority are all removed, and then spared one by one, the more
-// important ones first, as long as the pod still fits.
+// Units of less priority are all removed, and then spared one by one, the more
+// important ones first, as long as the pod still fits. What of a unit is on other
+// nodes goes with it, which changes nothing on this one.
 func dryRun(ctx context.Context, h fwk.Handle, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget) (*candidate, *fwk.Status) {
-	node, state = node.Snapshot(), state.Clone()
-	var potential []*framework.PodInfo
-	for _, p := range node.GetPods() {
-		if schedulinghelper.PodPriority(p.GetPod()) < schedulinghelper.PodPriority(pod) {
-			potential = append(potential, framework.AsPodInfo(p))
-		}
-	}
+	potential := units(h, []fwk.NodeInfo{node}, schedulinghelper.PodPriority(pod))
 	if len(potential) == 0 {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod")
 	}
-	remove := func(p *framework.PodInfo) *fwk.Status {
-		if err := node.RemovePod(klog.FromContext(ctx), p.Pod); err != nil {
-			return fwk.AsStatus(err)
+	node, state = node.Snapshot(), state.Clone()
+	remove := func(u *unit) *fwk.Status {
+		for _, p := range u.pods {
+			if err := node.RemovePod(klog.FromContext(ctx), p.Pod); err != nil {
+				return fwk.AsStatus(err)
+			}
+			if s := h.RunPreFilterExtensionRemovePod(ctx, state, pod, p, node); !s.IsSuccess() {
+				return fwk.AsStatus(s.AsError())
+			}
 		}
-		return h.RunPreFilterExtensionRemovePod(ctx, state, pod, p, node)
+		return nil
 	}
-	for _, p := range potential {
-		if s := remove(p); !s.IsSuccess() {
-			return nil, fwk.AsStatus(s.AsError())
+	for _, u := range potential {
+		if s := remove(u); !s.IsSuccess() {
+			return nil, s
 		}
 	}
 	if s := h.RunFilterPluginsWithNominatedPods(ctx, state, pod, node); !s.IsSuccess() {
 		return nil, s
 	}
-	slices.SortStableFunc(potential, byImportance)
-	protected, others := splitByBudget(potential, budgets)
 	c := &candidate{node: node.Node().Name}
-	for i, p := range append(protected, others...) {
-		node.AddPodInfo(p)
-		if s := h.RunPreFilterExtensionAddPod(ctx, state, pod, p, node); !s.IsSuccess() {
-			return nil, fwk.AsStatus(s.AsError())
+	for _, u := range spareInOrder(potential, budgets) {
+		for _, p := range u.pods {
+			node.AddPodInfo(p)
+			if s := h.RunPreFilterExtensionAddPod(ctx, state, pod, p, node); !s.IsSuccess() {
+				return nil, fwk.AsStatus(s.AsError())
+			}
 		}
 		if h.RunFilterPluginsWithNominatedPods(ctx, state, pod, node).IsSuccess() {
 			continue
 		}
-		if s := remove(p); !s.IsSuccess() {
-			return nil, fwk.AsStatus(s.AsError())
+		if s := remove(u); !s.IsSuccess() {
+			return nil, s
 		}
-		c.victims = append(c.victims, p)
-		if i < len(protected) {
-			c.violations++
-		}
+		c.victims = append(c.victims, u.all()...)
+		c.violations += u.violations
 	}
 	slices.SortStableFunc(c.victims, byImportance)
 	return c, nil
@@ -94,35 +92,6 @@ func startTime(p *corev1.Pod) metav1.Time {
 		return *p.Status.StartTime
 	}
 	return p.CreationTimestamp
-}
-
-// splitByBudget separates pods, in order, whose eviction would exceed what a
-// disruption budget allows. A budget that covers a pod it already counts as
-// disrupted is not charged for it again.
-func splitByBudget(pods []*framework.PodInfo, budgets []*policyv1.PodDisruptionBudget) (protected, others []*framework.PodInfo) {
-	left := make([]int32, len(budgets))
-	for i, b := range budgets {
-		left[i] = b.Status.DisruptionsAllowed
-	}
-	for _, p := range pods {
-		violates := false
-		for i, b := range budgets {
-			if !covers(b, p.Pod) {
-				continue
-			}
-			if _, counted := b.Status.DisruptedPods[p.Pod.Name]; counted {
-				continue
-			}
-			left[i]--
-			violates = violates || left[i] < 0
-		}
-		if violates {
-			protected = append(protected, p)
-		} else {
-			others = append(others, p)
-		}
-	}
-	return protected, others
 }
 
 func covers(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
@@ -199,8 +168,4 @@ func beingPreempted(p *corev1.Pod) bool {
 		}
 	}
 	return false
-}
-
-func message(schedulerName string) string {
-	return fmt.Sprintf("%s: preempting to accommodate a higher priority pod", schedulerName)
 }

@@ -1,0 +1,286 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
+)
+
+type groupOption = func(*schedulingv1beta1.PodGroup)
+
+// group is a gang of at least n pods, of any if n is 0.
+func group(name string, n int32, options ...groupOption) *schedulingv1beta1.PodGroup {
+	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("group-" + name)}}
+	if n > 0 {
+		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: n}
+	} else {
+		g.Spec.SchedulingPolicy.Basic = &schedulingv1beta1.BasicSchedulingPolicy{}
+	}
+	for _, o := range options {
+		o(g)
+	}
+	return g
+}
+
+func groupPriority(n int32) groupOption {
+	return func(g *schedulingv1beta1.PodGroup) { g.Spec.Priority = &n }
+}
+
+func disruptedAs(m schedulingv1beta1.DisruptionMode) groupOption {
+	return func(g *schedulingv1beta1.PodGroup) { g.Spec.DisruptionMode = &m }
+}
+
+func in(group string) pt.PodOption {
+	return func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group} }
+}
+
+// grouped are pods prefix0, prefix1 and so on of a group.
+func grouped(prefix, group string, n int, options ...pt.PodOption) (out []runtime.Object) {
+	for i := range n {
+		out = append(out, pt.Pod(fmt.Sprint(prefix, i), append([]pt.PodOption{in(group)}, options...)...))
+	}
+	return out
+}
+
+// bound are the pods of a prefix that have a node.
+func (c cluster) bound(prefix string) (n int) {
+	c.Helper()
+	list, err := c.client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, p := range list.Items {
+		if strings.HasPrefix(p.Name, prefix) && p.Spec.NodeName != "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (c cluster) awaitBound(prefix string, n int) {
+	c.Helper()
+	c.await(fmt.Sprintf("%d pods %s with a node", n, prefix), func() bool { return c.bound(prefix) == n })
+}
+
+// awaitGroup waits for what is said of a group.
+func (c cluster) awaitGroup(name string, status metav1.ConditionStatus, reason, message string) {
+	c.Helper()
+	var got metav1.Condition
+	c.await(fmt.Sprintf("group %s: %s %s %q", name, status, reason, message), func() bool {
+		g, err := c.client.SchedulingV1beta1().PodGroups("default").Get(c.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		if p := meta.FindStatusCondition(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled); p != nil {
+			got = *p
+		}
+		return got.Status == status && got.Reason == reason && got.Message == message
+	})
+}
+
+func TestGroup_WaitsForEnoughPods(t *testing.T) {
+	c := start(t, Config{PodGroups: true}, pt.Node("n"), group("g", 2), pt.Pod("a0", in("g")), pt.Pod("alone"))
+	c.awaitNode("alone", "n")
+	if c.bound("a") != 1 { // "alone" itself
+		t.Fatal("a pod ran before its gang was complete")
+	}
+	c.create(pt.Pod("a1", in("g")))
+	c.awaitNode("a0", "n")
+	c.awaitNode("a1", "n")
+	c.awaitGroup("g", metav1.ConditionTrue, "Scheduled", "")
+	c.create(pt.Pod("a2", in("g"))) // more than are needed
+	c.awaitNode("a2", "n")
+}
+
+func TestGroup_WaitsForItsObject(t *testing.T) {
+	c := start(t, Config{PodGroups: true}, append(grouped("a", "g", 2), pt.Node("n"), pt.Pod("other"))...)
+	c.awaitNode("other", "n")
+	if c.bound("a") != 0 {
+		t.Fatal("pods ran before their group was there")
+	}
+	if _, err := c.client.SchedulingV1beta1().PodGroups("default").Create(c.Context(), group("g", 2), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitBound("a", 2)
+}
+
+func TestGroup_AllOrNothing(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	c := start(t, Config{PodGroups: true, Registerer: registry}, append(grouped("a", "g", 3, pt.Requests("cpu", "1")),
+		pt.Node("small", pt.Allocatable("cpu", "2")), group("g", 3))...)
+	const why = "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"
+	const preemption = "pod group preemption: No preemption victims found for incoming preemptor"
+	c.awaitGroup("g", metav1.ConditionFalse, "Unschedulable", why+", "+preemption)
+	// What the gang cannot use is free for others.
+	c.create(pt.Pod("b", pt.Requests("cpu", "2")))
+	c.awaitNode("b", "small")
+	if c.bound("a") != 0 {
+		t.Fatal("a part of a gang ran")
+	}
+	for i := range 3 {
+		if got := c.condition(fmt.Sprint("a", i)); got.Reason != "Unschedulable" {
+			t.Errorf("condition of a%d = %+v, want Unschedulable", i, got)
+		}
+	}
+	if _, err := c.client.CoreV1().Nodes().Create(c.Context(), pt.Node("big"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitBound("a", 3)
+	c.awaitGroup("g", metav1.ConditionTrue, "Scheduled", "")
+	if n := attempts(t, registry, "podgroup_schedule_attempts_total", "scheduled"); n != 1 {
+		t.Errorf("%v attempts are counted that scheduled the group, want 1", n)
+	}
+}
+
+func attempts(t *testing.T, registry *prometheus.Registry, name, result string) (n float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "scheduler_"+name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "result" && l.GetValue() == result {
+					n += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return n
+}
+
+// TestGroup_NoDeadlock has two gangs of which one has room. Pod by pod, each would hold a part of it.
+func TestGroup_NoDeadlock(t *testing.T) {
+	objects := []runtime.Object{pt.Node("n", pt.Allocatable("cpu", "4")), group("a", 3), group("b", 3)}
+	for i := range 3 {
+		objects = append(objects, pt.Pod(fmt.Sprint("a", i), in("a"), pt.Requests("cpu", "1")), pt.Pod(fmt.Sprint("b", i), in("b"), pt.Requests("cpu", "1")))
+	}
+	c := start(t, Config{PodGroups: true}, objects...)
+	c.await("one gang", func() bool { return c.bound("a")+c.bound("b") == 3 })
+	first, second := "a", "b"
+	if c.bound("a") == 0 {
+		first, second = "b", "a"
+	}
+	if c.bound(first) != 3 || c.bound(second) != 0 {
+		t.Fatalf("%d of one gang and %d of the other run", c.bound("a"), c.bound("b"))
+	}
+	for i := range 3 {
+		if err := c.client.CoreV1().Pods("default").Delete(c.Context(), fmt.Sprint(first, i), metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.awaitBound(second, 3)
+}
+
+func TestGroup_Basic(t *testing.T) {
+	c := start(t, Config{PodGroups: true}, append(grouped("a", "g", 3, pt.Requests("cpu", "1")),
+		pt.Node("n", pt.Allocatable("cpu", "2")), group("g", 0))...)
+	c.awaitBound("a", 2)
+	c.awaitGroup("g", metav1.ConditionTrue, "Scheduled", "")
+	if _, err := c.client.CoreV1().Nodes().Create(c.Context(), pt.Node("m"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitBound("a", 3)
+}
+
+func TestGroup_WantsFewer(t *testing.T) {
+	c := start(t, Config{PodGroups: true}, append(grouped("a", "g", 2), pt.Node("n"), group("g", 3), pt.Pod("other"))...)
+	c.awaitNode("other", "n")
+	if _, err := c.client.SchedulingV1beta1().PodGroups("default").Update(c.Context(), group("g", 2), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitBound("a", 2)
+}
+
+func TestGroup_Unequal(t *testing.T) {
+	c := start(t, Config{PodGroups: true}, pt.Node("n"), group("g", 2, groupPriority(5)),
+		pt.Pod("a0", in("g"), pt.Priority(5)), pt.Pod("a1", in("g"), pt.Priority(7)))
+	c.awaitGroup("g", metav1.ConditionFalse, "SchedulerError",
+		"all pods in a single pod group should have the same priority as the pod group's priority, got 7 and 5")
+	if c.bound("a") != 0 {
+		t.Error("pods of different priorities ran as a group")
+	}
+}
+
+// TestGroup_BindingFails has one binding of a gang fail: the pod is tried again, and not the others.
+func TestGroup_BindingFails(t *testing.T) {
+	client := newClient(append(grouped("a", "g", 3), pt.Node("n"), group("g", 3))...)
+	keepBindings(client)
+	failed := false
+	client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		b, ok := action.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
+		if ok && b.Name == "a1" && !failed {
+			failed = true
+			return true, nil, fmt.Errorf("no")
+		}
+		return false, nil, nil
+	})
+	c := startOn(t, client, Config{PodGroups: true})
+	c.awaitBound("a", 3)
+	if !failed {
+		t.Error("no binding failed")
+	}
+}
+
+func TestGroup_Preempts(t *testing.T) {
+	all := schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+	single := schedulingv1beta1.DisruptionMode{Single: &schedulingv1beta1.SingleDisruptionMode{}}
+	cpu := pt.Requests("cpu", "1")
+	for _, tc := range []struct {
+		name      string
+		mode      schedulingv1beta1.DisruptionMode
+		preemptor []runtime.Object
+		left      int // of four victims, two on each of two nodes
+		event     string
+	}{
+		{"a pod, some of a group", single, []runtime.Object{pt.Pod("high0", cpu, pt.Priority(9))}, 3, ""},
+		{"a pod, a whole group", all, []runtime.Object{pt.Pod("high0", cpu, pt.Priority(9))}, 0, ""},
+		{"a group, some of a group", single, append(grouped("high", "h", 2, cpu, pt.Priority(9)), group("h", 2, groupPriority(9))), 2, "Preempted by podgroup group-h on node cluster"},
+		{"a group, a whole group", all, append(grouped("high", "h", 2, cpu, pt.Priority(9)), group("h", 2, groupPriority(9))), 0, "Preempted by podgroup group-h on node cluster"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := start(t, Config{PodGroups: true}, append(tc.preemptor,
+				pt.Node("n0", pt.Allocatable("cpu", "2")), pt.Node("n1", pt.Allocatable("cpu", "2")), group("low", 4, groupPriority(1), disruptedAs(tc.mode)),
+				pt.Pod("low0", in("low"), cpu, pt.Priority(1), pt.On("n0")), pt.Pod("low1", in("low"), cpu, pt.Priority(1), pt.On("n1")),
+				pt.Pod("low2", in("low"), cpu, pt.Priority(1), pt.On("n0")), pt.Pod("low3", in("low"), cpu, pt.Priority(1), pt.On("n1")))...)
+			pods := 0
+			for _, o := range tc.preemptor {
+				if _, ok := o.(*corev1.Pod); ok {
+					pods++
+				}
+			}
+			c.awaitBound("high", pods)
+			c.await("the victims to go", func() bool { return c.bound("low") <= tc.left })
+			if n := c.bound("low"); n != tc.left {
+				t.Errorf("%d of the victim group are left, want %d", n, tc.left)
+			}
+			if tc.event != "" {
+				c.awaitEvent("Preempted", tc.event)
+			}
+		})
+	}
+}
+
+// TestGroup_Off schedules pods with a group one by one.
+func TestGroup_Off(t *testing.T) {
+	c := start(t, Config{}, pt.Node("n"), pt.Pod("a", in("g")))
+	c.awaitNode("a", "n")
+}
