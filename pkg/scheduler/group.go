@@ -170,13 +170,12 @@ func (s *Scheduler) tryGroup(ctx context.Context, g *groupAttempt) (tried []*pla
 		if !status.IsSuccess() && !status.IsWait() {
 			return tried, status
 		}
-		p := s.tryMember(ctx, g, m)
+		p, back := s.tryMember(ctx, g, m)
 		tried = append(tried, p)
 		if p.err == nil {
 			placed++
-			undo = append(undo, s.hold(ctx, p))
-		}
-		if p.err != nil && !unschedulable(p.err) {
+			undo = append(undo, back)
+		} else if !unschedulable(p.err) {
 			return tried, fwk.AsStatus(fmt.Errorf("failed to schedule other pod from a pod group: %w", p.err))
 		}
 		status = g.profile.RunGroupFeasible(ctx, g.Group, g.scheduled+placed, len(g.members)-i-1)
@@ -190,44 +189,39 @@ func (s *Scheduler) tryGroup(ctx context.Context, g *groupAttempt) (tried []*pla
 	return tried, status
 }
 
-// tryMember looks for a node for one pod, and what it needs there.
-func (s *Scheduler) tryMember(ctx context.Context, g *groupAttempt, m *queue.Pod) *placement {
-	p := &placement{attempt: s.newAttempt(m, g.profile)}
+// tryMember looks for a node for one pod, and takes there what it needs, for those that
+// are tried next to see it, until that is undone.
+func (s *Scheduler) tryMember(ctx context.Context, g *groupAttempt, m *queue.Pod) (p *placement, undo func()) {
+	p = &placement{attempt: s.newAttempt(m, g.profile)}
 	p.state.SetGroup(g.state)
 	node, err := s.place(ctx, p.attempt)
 	s.metrics.Placed(s.cfg.Clock.Since(p.start))
 	if err != nil {
 		p.err = err
-		return p
+		return p, nil
 	}
-	info := m.WithNode(node)
+	info, snapshot := m.WithNode(node), s.snapshot.Load()
+	unreserve := func() { g.profile.RunReservePluginsUnreserve(ctx, p.state, info.Pod, node) }
 	if status := g.profile.RunReservePluginsReserve(ctx, p.state, info.Pod, node); !status.IsSuccess() {
-		g.profile.RunReservePluginsUnreserve(ctx, p.state, info.Pod, node)
+		unreserve()
 		_, p.err = rejection(status, node)
-		return p
+		return p, nil
 	}
+	if p.err = snapshot.AddPod(info, node); p.err != nil {
+		unreserve()
+		return p, nil
+	}
+	nominated := s.nominated.NodeOf(info.Pod.UID)
+	s.nominated.Remove(info.Pod.UID) // it must not count twice
 	p.info = info
-	return p
-}
-
-// hold lets the pods that are tried next see one that has a node, until it is undone.
-func (s *Scheduler) hold(ctx context.Context, p *placement) (undo func()) {
-	snapshot, uid, node := s.snapshot.Load(), p.info.Pod.UID, p.GetNodeName()
-	nominated := s.nominated.NodeOf(uid)
-	s.nominated.Remove(uid) // it must not count twice
-	added := snapshot.AddPod(p.info, node)
-	if added != nil {
-		klog.FromContext(ctx).Error(added, "Trying a pod of a group", "pod", klog.KObj(p.info.Pod), "node", node)
-	}
-	return func() {
-		p.profile.RunReservePluginsUnreserve(ctx, p.state, p.info.Pod, node)
-		if added == nil {
-			if err := snapshot.RemovePod(klog.FromContext(ctx), p.info.Pod, node); err != nil {
-				klog.FromContext(ctx).Error(err, "Undoing the try of a pod of a group", "pod", klog.KObj(p.info.Pod), "node", node)
-			}
+	return p, func() {
+		unreserve()
+		if err := snapshot.RemovePod(klog.FromContext(ctx), info.Pod, node); err != nil {
+			// The trial ends, and with it all that is in it.
+			klog.FromContext(ctx).Error(err, "Undoing the try of a pod of a group", "pod", klog.KObj(info.Pod), "node", node)
 		}
 		if nominated != "" {
-			s.nominated.Set(p.pod.PodInfo, nominated)
+			s.nominated.Set(m.PodInfo, nominated)
 		}
 	}
 }

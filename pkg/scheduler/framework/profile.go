@@ -54,10 +54,10 @@ type Profile struct {
 	groupFeasible   []GroupFeasiblePlugin
 	groupPostFilter []named[fwk.PodGroupPostFilterPlugin]
 
-	signs      bool // every plugin that decides on nodes signs pods
-	events     map[string][]fwk.ClusterEventWithHint
-	closers    []io.Closer
-	timers     timers
+	signs   bool // every plugin that decides on nodes signs pods
+	events  map[string][]fwk.ClusterEventWithHint
+	closers []io.Closer
+	timers  timers
 }
 
 // named is a plugin at an extension point. The name is at hand because it is
