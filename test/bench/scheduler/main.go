@@ -33,6 +33,9 @@ import (
 	"minik8s.io/minik8s/test/program"
 )
 
+// podGroups is the gate by which pods are scheduled as groups, on.
+const podGroups = "GenericWorkload=true"
+
 // patience is how long a workload may take.
 const patience = 20 * time.Minute
 
@@ -199,8 +202,14 @@ func (b *bench) measure(ctx context.Context, side figure.Side, c *testCase, w *w
 		},
 	}
 	gates := c.gates(w)
+	groups := strings.Contains(gates, podGroups)
 	if gates != "" && b.apiserver != b.minik8s {
 		setup.Flags = append(setup.Flags, "--feature-gates="+gates)
+	} else if groups { // of the others ours knows one side only
+		setup.Flags = append(setup.Flags, "--feature-gates="+podGroups)
+	}
+	if groups {
+		setup.Flags = append(setup.Flags, "--runtime-config=scheduling.k8s.io/v1beta1=true")
 	}
 	server, err := setup.Start(ctx)
 	if err != nil {

@@ -69,6 +69,7 @@ var operators = map[string]func(r *run, ctx context.Context, index int, o operat
 	"createPods":       (*run).createPods,
 	"createPodSets":    (*run).createPodSets,
 	"createAny":        (*run).createAny,
+	"createPodGroups":  (*run).createAny,
 	"updateAny":        (*run).updateAny,
 	"deletePods":       (*run).deletePods,
 	"churn":            (*run).churn,

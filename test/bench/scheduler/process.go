@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,6 +32,7 @@ const schedulerCommand = "scheduler"
 func schedule(ctx context.Context) (err error) {
 	set := flag.NewFlagSet(schedulerCommand, flag.ContinueOnError)
 	kubeconfig := set.String("kubeconfig", "", "how to reach the API server")
+	groups := set.Bool("pod-groups", false, "schedule pods by their PodGroups")
 	profile := set.String("profile", "", "file to write a profile of the CPU to, at the end")
 	if err := set.Parse(os.Args[2:]); err != nil {
 		return err
@@ -62,6 +64,7 @@ func schedule(ctx context.Context) (err error) {
 	shared := scheduler.NewInformers(client, nil)
 	s, err := scheduler.New(scheduler.Config{
 		Client: client, KubeConfig: config, Informers: shared, Configuration: configuration(), Registerer: prometheus.NewRegistry(),
+		PodGroups: *groups,
 	})
 	if err != nil {
 		return err
@@ -100,7 +103,7 @@ func (b *bench) startScheduler(side figure.Side, name, gates string, s *program.
 		}
 		return program.Start(s.Dir, b.upstream, "kube-scheduler", flags...)
 	}
-	flags := []string{schedulerCommand, "--kubeconfig=" + kubeconfig}
+	flags := []string{schedulerCommand, "--kubeconfig=" + kubeconfig, fmt.Sprintf("--pod-groups=%t", strings.Contains(gates, podGroups))}
 	ours := b.plain
 	if side == figure.Ours {
 		var err error
