@@ -372,6 +372,9 @@ func TestPlugins(t *testing.T) {
 	m.StorageOperation("kubernetes.io/secret", "volume_mount", time.Second, nil)
 	m.StorageOperation("kubernetes.io/secret", "volume_mount", time.Second, errors.New("x"))
 	m.CSICall("d.io", "/csi.v1.Node/NodePublishVolume", time.Second, nil)
+	for _, err := range []error{nil, errors.New("x"), nil} {
+		m.ImageMounted(err)
+	}
 	m.DevicePluginRegistered("v/r")
 	m.DevicesAllocated("v/r", 2*time.Second)
 	m.VolumeCounts(func() (wanted, there map[string]int) { return map[string]int{"a": 2}, map[string]int{"a": 1} })
@@ -390,7 +393,7 @@ func TestPlugins(t *testing.T) {
 	for method, err := range map[string]error{"List": nil, "Get": errors.New("x"), "Other": nil} {
 		_, _ = m.PodResources(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/v1.PodResourcesLister/" + method}, func(context.Context, any) (any, error) { return nil, err })
 	}
-	counts := slices.DeleteFunc(told(t, m, "storage_", "csi_", "kubelet_device", "kubelet_pod_resources", "volume_manager", "plugin_manager", "kubelet_cgroup_manager"),
+	counts := slices.DeleteFunc(told(t, m, "storage_", "csi_", "kubelet_device", "kubelet_image_volume", "kubelet_pod_resources", "volume_manager", "plugin_manager", "kubelet_cgroup_manager"),
 		func(s string) bool { return strings.Contains(s, "_sum{") })
 	equal(t, "metrics", counts,
 		`csi_operations_seconds_count{driver_name="d.io",grpc_status_code="OK",method_name="/csi.v1.Node/NodePublishVolume",migrated="false"} 1`,
@@ -399,6 +402,9 @@ func TestPlugins(t *testing.T) {
 		`kubelet_cgroup_manager_duration_seconds_count{operation_type="update"} 1`,
 		`kubelet_device_plugin_alloc_duration_seconds_count{resource_name="v/r"} 1`,
 		`kubelet_device_plugin_registration_total{resource_name="v/r"} 1`,
+		`kubelet_image_volume_mounted_errors_total 1`,
+		`kubelet_image_volume_mounted_succeed_total 2`,
+		`kubelet_image_volume_requested_total 3`,
 		`kubelet_pod_resources_endpoint_errors_get{server_api_version="v1"} 1`,
 		`kubelet_pod_resources_endpoint_requests_get{server_api_version="v1"} 1`,
 		`kubelet_pod_resources_endpoint_requests_list{server_api_version="v1"} 1`,

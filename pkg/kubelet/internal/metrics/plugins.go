@@ -24,6 +24,7 @@ type plugins struct {
 	storage, csi, cgroups, allocations *metrics.HistogramVec
 	registrations                      *metrics.CounterVec
 	podResources                       *metrics.CounterVec
+	images                             struct{ requested, mounted, failed *metrics.Counter }
 	// requests and failures by the method of the pod resources API.
 	podResourcesRequests, podResourcesErrors map[string]*metrics.CounterVec
 }
@@ -54,6 +55,14 @@ func (m *Metrics) newPlugins() plugins {
 		podResourcesRequests: map[string]*metrics.CounterVec{}, podResourcesErrors: map[string]*metrics.CounterVec{},
 	}
 	m.registry.MustRegister(p.storage, p.csi)
+	image := func(name, help string) *metrics.Counter {
+		c := metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem, Name: "image_volume_" + name, Help: help, StabilityLevel: metrics.BETA})
+		m.registry.MustRegister(c)
+		return c
+	}
+	p.images.requested = image("requested_total", "Number of requested image volumes.")
+	p.images.mounted = image("mounted_succeed_total", "Number of successful image volume mounts.")
+	p.images.failed = image("mounted_errors_total", "Number of failed image volume mounts.")
 	for method, name := range podResourcesMethods {
 		const what, versions = "Number of requests to the PodResource ", ". Broken down by server api version."
 		p.podResourcesRequests[method] = m.counterVec("pod_resources_endpoint_requests_"+name, what+method+" endpoint"+versions, "server_api_version")
@@ -70,6 +79,16 @@ func (m *Metrics) StorageOperation(plugin, operation string, took time.Duration,
 		result = "fail-unknown"
 	}
 	m.storage.WithLabelValues(plugin, operation, result, "false").Observe(took.Seconds())
+}
+
+// ImageMounted notes that a container was to have an image as a volume.
+func (m *Metrics) ImageMounted(err error) {
+	m.images.requested.Inc()
+	if err != nil {
+		m.images.failed.Inc()
+	} else {
+		m.images.mounted.Inc()
+	}
 }
 
 // CSICall notes a call of a driver.

@@ -30,6 +30,12 @@ func (o *operations) StorageOperation(plugin, operation string, _ time.Duration,
 
 func (o *operations) CSICall(string, string, time.Duration, error) {}
 
+func (o *operations) ImageMounted(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, fmt.Sprint("image ", err == nil))
+}
+
 // told are those since the last call, by name.
 func (o *operations) told() []string {
 	o.mu.Lock()

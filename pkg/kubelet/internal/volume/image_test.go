@@ -65,7 +65,12 @@ func TestImage(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			layers, fail = tc.layers, tc.fail
+			var o operations
+			f.config.Operations = &o
 			got, err := f.ContainerMounts(f.ctx, plugin.Container{Pod: pod, Spec: mounting(tc.sub), Images: tc.images})
+			if want := []string{fmt.Sprint("image ", tc.err == "")}; !slices.Equal(o.told(), want) {
+				t.Errorf("not told: %q", want)
+			}
 			if tc.err != "" {
 				if _, is := errors.AsType[*plugin.EngineError](err); !is || err.Error() != tc.err {
 					t.Errorf("error %v, want %s", err, tc.err)

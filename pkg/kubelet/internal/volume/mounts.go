@@ -90,7 +90,11 @@ func (m *Manager) containerMount(ctx context.Context, c plugin.Container, index 
 	}
 	target := filepath.Join(m.subPathDir(c.Pod.UID), v.Name, c.Spec.Name, strconv.Itoa(index))
 	if v.Image != nil {
-		if err := m.imageMount(ctx, source, c.Images[v.Name], sub, target, &out); err != nil {
+		err := m.imageMount(ctx, source, c.Images[v.Name], sub, target, &out)
+		if m.config.Operations != nil {
+			m.config.Operations.ImageMounted(err)
+		}
+		if err != nil {
 			err = fmt.Errorf("failed to mount image volume %q into container %q: %w", vm.Name, c.Spec.Name, err)
 			return container.Mount{}, &plugin.EngineError{Err: err}
 		}
