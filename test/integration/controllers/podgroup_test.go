@@ -65,6 +65,7 @@ func TestPodGroup(t *testing.T) {
 }
 
 func workloadLives(t *testing.T, client kubernetes.Interface, ns string) {
+	t.Helper()
 	ctx := t.Context()
 	workloads := client.SchedulingV1beta1().Workloads(ns)
 	made, err := workloads.Create(ctx, &schedulingv1beta1.Workload{
@@ -96,6 +97,7 @@ func workloadLives(t *testing.T, client kubernetes.Interface, ns string) {
 }
 
 func groupOutlivesPods(t *testing.T, client kubernetes.Interface, ns string) {
+	t.Helper()
 	ctx := t.Context()
 	groups, pods := client.SchedulingV1beta1().PodGroups(ns), client.CoreV1().Pods(ns)
 	made, err := groups.Create(ctx, &schedulingv1beta1.PodGroup{

@@ -44,7 +44,7 @@ func TestResource(t *testing.T) {
 				w.Spec.CompositePodGroupTemplates = []schedulingv1beta1.CompositePodGroupTemplate{{Name: "c"}}
 			}, Field: "spec"},
 			{Name: "too many", Mutate: func(w *workload) {
-				for _, name := range strings.Split("abcdefg", "") {
+				for name := range strings.SplitSeq("abcdefg", "") {
 					w.Spec.PodGroupTemplates = append(w.Spec.PodGroupTemplates, template(name))
 				}
 			}, Field: "spec.podGroupTemplates"},

@@ -43,7 +43,7 @@ func newPlugin(t *testing.T, pods ...*corev1.Pod) (*GangScheduling, *podgroup.Gr
 	for _, p := range pods {
 		groups.Seen(p)
 	}
-	h.Services.Groups = groups
+	h.Groups = groups
 	return pt.NewPlugin(t, h, New).(*GangScheduling), groups, h
 }
 
