@@ -53,7 +53,7 @@ func (s *Scheduler) schedule(ctx context.Context, pod *queue.Pod) {
 		return
 	}
 	a := s.newAttempt(pod, s.profiles[pod.Pod.Spec.SchedulerName])
-	s.snapshot.Store(s.cache.Snapshot())
+	s.look()
 	node, err := s.place(ctx, a)
 	s.metrics.Placed(s.cfg.Clock.Since(a.start))
 	if err != nil {
@@ -63,6 +63,16 @@ func (s *Scheduler) schedule(ctx context.Context, pod *queue.Pod) {
 	if assumed := pod.WithNode(node); s.occupy(ctx, a, assumed) {
 		s.proceed(ctx, a, assumed)
 	}
+}
+
+// look brings the snapshot up to date.
+func (s *Scheduler) look() *framework.Snapshot {
+	snapshot := s.cache.Snapshot()
+	if s.groups != nil {
+		snapshot.SetGroups(s.groups)
+	}
+	s.snapshot.Store(snapshot)
+	return snapshot
 }
 
 // skips tells whether a pod needs no node any more.

@@ -75,8 +75,7 @@ func (s *Scheduler) scheduleGroup(ctx context.Context, popped *queue.Pod, name t
 		return
 	}
 	start := s.cfg.Clock.Now()
-	snapshot := s.cache.Snapshot()
-	s.snapshot.Store(snapshot)
+	snapshot := s.look()
 	g, err := s.newGroupAttempt(name, members)
 	if err != nil {
 		s.failGroup(ctx, g, nil, nil, fwk.AsStatus(err))
@@ -264,9 +263,9 @@ func (s *Scheduler) commitGroup(ctx context.Context, g *groupAttempt, placements
 			ready = append(ready, p)
 		}
 	}
-	s.conditions.Write(g.Object, metav1.Condition{
-		Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionTrue, Reason: "Scheduled",
-	})
+	if g.profile.RunGroupFeasible(ctx, g.Group, g.scheduled+len(ready), 0).IsSuccess() { // none was lost since it was tried
+		s.conditions.Write(g.Object, metav1.Condition{Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionTrue, Reason: "Scheduled"})
+	}
 	// All have room by now: the first sees that it need not wait for the last.
 	for _, p := range ready {
 		s.proceed(ctx, p.attempt, p.info)

@@ -4,10 +4,14 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -93,9 +97,9 @@ func (c cluster) awaitGroup(name string, status metav1.ConditionStatus, reason, 
 }
 
 func TestGroup_WaitsForEnoughPods(t *testing.T) {
-	c := start(t, Config{PodGroups: true}, pt.Node("n"), group("g", 2), pt.Pod("a0", in("g")), pt.Pod("alone"))
-	c.awaitNode("alone", "n")
-	if c.bound("a") != 1 { // "alone" itself
+	c := start(t, Config{PodGroups: true}, pt.Node("n"), group("g", 2), pt.Pod("a0", in("g")), pt.Pod("other"))
+	c.awaitNode("other", "n")
+	if c.bound("a") != 0 {
 		t.Fatal("a pod ran before its gang was complete")
 	}
 	c.create(pt.Pod("a1", in("g")))
@@ -224,20 +228,42 @@ func TestGroup_Unequal(t *testing.T) {
 func TestGroup_BindingFails(t *testing.T) {
 	client := newClient(append(grouped("a", "g", 3), pt.Node("n"), group("g", 3))...)
 	keepBindings(client)
-	failed := false
+	var mu sync.Mutex
+	bindings := map[string]int{} // guarded by mu
 	client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		b, ok := action.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
-		if ok && b.Name == "a1" && !failed {
-			failed = true
-			return true, nil, fmt.Errorf("no")
+		if !ok {
+			return false, nil, nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if bindings[b.Name]++; b.Name == "a1" && bindings[b.Name] == 1 {
+			return true, nil, errors.New("no")
 		}
 		return false, nil, nil
 	})
 	c := startOn(t, client, Config{PodGroups: true})
 	c.awaitBound("a", 3)
-	if !failed {
-		t.Error("no binding failed")
+	mu.Lock()
+	defer mu.Unlock()
+	if diff := cmp.Diff(map[string]int{"a0": 1, "a1": 2, "a2": 1}, bindings); diff != "" {
+		t.Errorf("bindings (-want +got):\n%s", diff)
 	}
+}
+
+// TestGroup_ConditionIsRefused has the API refuse to be told of a group: it is told again.
+func TestGroup_ConditionIsRefused(t *testing.T) {
+	client := newClient(append(grouped("a", "g", 2), pt.Node("n"), group("g", 2))...)
+	keepBindings(client)
+	var refused atomic.Bool
+	client.PrependReactor("patch", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if refused.Swap(true) {
+			return false, nil, nil
+		}
+		return true, nil, errors.New("no")
+	})
+	c := startOn(t, client, Config{PodGroups: true})
+	c.awaitGroup("g", metav1.ConditionTrue, "Scheduled", "")
 }
 
 func TestGroup_Preempts(t *testing.T) {

@@ -122,34 +122,6 @@ func (p *Profile) RunPodGroupPostFilter(ctx context.Context, state fwk.PodGroupC
 	return nil, fwk.NewStatus(fwk.Unschedulable, reasons...)
 }
 
-// view is what plugins see of a snapshot, and of groups, which are as they are now.
-type view struct {
-	*Snapshot
-	groups fwk.PodGroupManager
-}
-
-var _ fwk.MutableSnapshotSharedLister = view{}
-
-// NodeInfos implements fwk.SharedLister.
-func (v view) NodeInfos() fwk.NodeInfoLister { return v.Snapshot }
-
-// StorageInfos implements fwk.SharedLister.
-func (v view) StorageInfos() fwk.StorageInfoLister { return v.Snapshot }
-
-// PodGroups implements fwk.SharedLister.
-func (v view) PodGroups() fwk.PodGroupLister { return v.groups.PodGroups() }
-
-// PodGroupStates implements fwk.SharedLister.
-func (v view) PodGroupStates() fwk.PodGroupStateLister { return v.groups.PodGroupStates() }
-
-// CompositePodGroups implements fwk.SharedLister.
-func (v view) CompositePodGroups() fwk.CompositePodGroupLister { return v.groups.CompositePodGroups() }
-
-// CompositePodGroupStates implements fwk.SharedLister.
-func (v view) CompositePodGroupStates() fwk.CompositePodGroupStateLister {
-	return v.groups.CompositePodGroupStates()
-}
-
 // NoGroups is a fwk.PodGroupManager that knows no group; what there is none of is
 // for others to embed.
 type NoGroups struct{}

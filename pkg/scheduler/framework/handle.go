@@ -70,14 +70,10 @@ func (s *Services) SharedCSIManager() fwk.CSIManager { return s.CSI }
 
 // SnapshotSharedLister implements fwk.Handle. The snapshot is for the scheduling
 // cycle: a binding cycle that looks at it sees a later pod's.
-func (s *Services) SnapshotSharedLister() fwk.SharedLister {
-	return view{s.State(), s.PodGroupManager()}
-}
+func (s *Services) SnapshotSharedLister() fwk.SharedLister { return s.State() }
 
 // MutableSnapshotSharedLister implements fwk.Handle; only pod groups need to change it.
-func (s *Services) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
-	return view{s.State(), s.PodGroupManager()}
-}
+func (s *Services) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister { return s.State() }
 
 // Extenders implements fwk.Handle.
 func (s *Services) Extenders() []fwk.Extender { return s.Outside }

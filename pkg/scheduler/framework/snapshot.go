@@ -16,17 +16,19 @@ type Snapshot struct {
 	withAffinity             []fwk.NodeInfo // have pods with terms on other pods
 	withRequiredAntiAffinity []fwk.NodeInfo
 	index                    map[string]int
+	groups                   fwk.PodGroupManager  // as they are now
 	saved                    map[int]fwk.NodeInfo // nodes as they were before a trial changed them; nil outside of one
 }
 
 var (
-	_ fwk.NodeInfoLister    = (*Snapshot)(nil)
-	_ fwk.StorageInfoLister = (*Snapshot)(nil)
+	_ fwk.MutableSnapshotSharedLister = (*Snapshot)(nil)
+	_ fwk.NodeInfoLister              = (*Snapshot)(nil)
+	_ fwk.StorageInfoLister           = (*Snapshot)(nil)
 )
 
 // NewSnapshot derives a snapshot from nodes, which must not change afterwards.
 func NewSnapshot(nodes ...*NodeInfo) *Snapshot {
-	s := &Snapshot{nodes: make([]fwk.NodeInfo, len(nodes)), index: make(map[string]int, len(nodes))}
+	s := &Snapshot{nodes: make([]fwk.NodeInfo, len(nodes)), index: make(map[string]int, len(nodes)), groups: NoGroups{}}
 	for i, n := range nodes {
 		s.nodes[i] = n
 		s.index[n.Name()] = i
@@ -111,4 +113,29 @@ func (s *Snapshot) IsPVCUsedByPods(key string) bool {
 		}
 	}
 	return false
+}
+
+// NodeInfos implements fwk.SharedLister.
+func (s *Snapshot) NodeInfos() fwk.NodeInfoLister { return s }
+
+// StorageInfos implements fwk.SharedLister.
+func (s *Snapshot) StorageInfos() fwk.StorageInfoLister { return s }
+
+// SetGroups says where plugins see pod groups: there, not as of the moment of the snapshot.
+func (s *Snapshot) SetGroups(groups fwk.PodGroupManager) { s.groups = groups }
+
+// PodGroups implements fwk.SharedLister.
+func (s *Snapshot) PodGroups() fwk.PodGroupLister { return s.groups.PodGroups() }
+
+// PodGroupStates implements fwk.SharedLister.
+func (s *Snapshot) PodGroupStates() fwk.PodGroupStateLister { return s.groups.PodGroupStates() }
+
+// CompositePodGroups implements fwk.SharedLister.
+func (s *Snapshot) CompositePodGroups() fwk.CompositePodGroupLister {
+	return s.groups.CompositePodGroups()
+}
+
+// CompositePodGroupStates implements fwk.SharedLister.
+func (s *Snapshot) CompositePodGroupStates() fwk.CompositePodGroupStateLister {
+	return s.groups.CompositePodGroupStates()
 }

@@ -7,8 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
-	"time"
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,26 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1beta1"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+
+	"minik8s.io/minik8s/pkg/scheduler/internal/latest"
 )
 
-const (
-	// writeTimeout bounds a request.
-	writeTimeout = 30 * time.Second
-	maxRetries   = 5
-)
-
-// Writer writes conditions of groups beside the scheduling cycles, one request at a
-// time, and of several for a group that wait only the last. It is safe for
-// concurrent use.
+// Writer writes conditions of groups.
 type Writer struct {
+	*latest.Writer[types.NamespacedName, update]
 	client  kubernetes.Interface
 	objects schedulinglisters.PodGroupLister
-	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
-
-	mu      sync.Mutex
-	pending map[types.NamespacedName]update // guarded by mu
 }
 
 type update struct {
@@ -47,65 +35,15 @@ type update struct {
 
 // NewWriter returns a writer; Run must run for anything to be written.
 func NewWriter(client kubernetes.Interface, objects schedulinglisters.PodGroupLister) *Writer {
-	return &Writer{
-		client:  client,
-		objects: objects,
-		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
-		pending: map[types.NamespacedName]update{},
-	}
+	w := &Writer{client: client, objects: objects}
+	w.Writer = latest.New(w.write)
+	return w
 }
 
 // Write asks for a condition of a group.
 func (w *Writer) Write(group *schedulingv1beta1.PodGroup, c metav1.Condition) {
-	name := types.NamespacedName{Namespace: group.Namespace, Name: group.Name}
 	c.ObservedGeneration = group.Generation
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.pending[name] = update{group.UID, c}
-	w.queue.Add(name)
-}
-
-// Run writes until ctx ends.
-func (w *Writer) Run(ctx context.Context) {
-	stop := context.AfterFunc(ctx, w.queue.ShutDown)
-	defer stop()
-	for {
-		name, down := w.queue.Get()
-		if down {
-			return
-		}
-		w.next(ctx, name)
-		w.queue.Done(name)
-	}
-}
-
-func (w *Writer) next(ctx context.Context, name types.NamespacedName) {
-	w.mu.Lock()
-	u, ok := w.pending[name]
-	delete(w.pending, name)
-	w.mu.Unlock()
-	if !ok {
-		w.queue.Forget(name)
-		return
-	}
-	err := w.write(ctx, name, u)
-	if err == nil || ctx.Err() != nil {
-		w.queue.Forget(name)
-		return
-	}
-	logger := klog.FromContext(ctx)
-	if w.queue.NumRequeues(name) >= maxRetries {
-		logger.Error(err, "Updating the condition of a pod group failed; giving up", "podGroup", name)
-		w.queue.Forget(name)
-		return
-	}
-	logger.Error(err, "Updating the condition of a pod group failed; retrying", "podGroup", name)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, newer := w.pending[name]; !newer {
-		w.pending[name] = u
-	}
-	w.queue.AddRateLimited(name)
+	w.Change(types.NamespacedName{Namespace: group.Namespace, Name: group.Name}, func(update) update { return update{group.UID, c} })
 }
 
 func (w *Writer) write(ctx context.Context, name types.NamespacedName, u update) error {
@@ -120,8 +58,6 @@ func (w *Writer) write(ctx context.Context, name types.NamespacedName, u update)
 	if conditions == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
 	if err := patch(ctx, w.client, group, conditions); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}

@@ -27,56 +27,6 @@ import (
 	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
 )
 
-// Pod is a pod in the queue.
-type Pod struct {
-	*framework.PodInfo
-	// Timestamp is when the pod entered the queue or failed last.
-	Timestamp time.Time
-	// Attempts counts the scheduling attempts.
-	Attempts int
-	// RejectedBy names the plugins that rejected the pod in its last attempt.
-	// Empty after an internal failure.
-	RejectedBy sets.Set[string]
-	// Gated tells that a PreEnqueue plugin holds the pod back.
-	Gated bool
-	// Flushed tells that the pod is tried again only because it waited too long.
-	Flushed bool
-
-	place      place
-	index      int       // position in its heap
-	backoffEnd time.Time // not tried before, unless an event came and there is nothing else to do
-	failures   int       // failed attempts, the exponent of the back-off
-	start      uint64    // number of the next event when the pod was popped
-	flight     *list.Element
-	errors     int // failed internally in a row
-	initial    *time.Time
-}
-
-type place int
-
-const (
-	nowhere place = iota
-	active
-	backoff
-	errored // backs off after an internal failure, which nobody may shorten
-	unschedulable
-	inFlight
-	landed
-)
-
-// label is the queue that a place belongs to, for metrics.
-func (p place) label() string {
-	switch p {
-	case active:
-		return "active"
-	case backoff, errored:
-		return "backoff"
-	case unschedulable:
-		return "unschedulable"
-	}
-	return ""
-}
-
 // Config says how the queue behaves. All fields without a default are required.
 type Config struct {
 	Clock clock.WithTicker

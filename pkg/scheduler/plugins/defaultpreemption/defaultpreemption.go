@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,8 +40,12 @@ import (
 // Name of the plugin.
 const Name = "DefaultPreemption"
 
-// requestTimeout bounds each request for a victim.
-const requestTimeout = 30 * time.Second
+const (
+	// requestTimeout bounds the requests for a victim.
+	requestTimeout = 30 * time.Second
+	// maxEvictions bounds the victims of a preemptor that are asked to go at the same time.
+	maxEvictions = 16
+)
 
 // DefaultPreemption is the plugin.
 type DefaultPreemption struct {
@@ -321,17 +326,20 @@ func (p *DefaultPreemption) release(pods []*corev1.Pod) (held bool) {
 	return held
 }
 
-// evict marks and deletes victims, all at once.
+// evict marks and deletes victims, some at a time: a group may have thousands.
 func (p *DefaultPreemption) evict(ctx context.Context, by *preemptor, victims []*framework.PodInfo) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	var wg sync.WaitGroup
+	var g errgroup.Group
+	g.SetLimit(maxEvictions)
 	errs := make([]error, len(victims))
 	for i, v := range victims {
-		wg.Go(func() { errs[i] = p.evictOne(ctx, by, v.Pod) })
+		g.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+			defer cancel()
+			errs[i] = p.evictOne(ctx, by, v.Pod)
+			return nil // one that fails does not keep the others
+		})
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, g.Wait())...)
 }
 
 // denominate lets pods of less priority that wait for the same node look elsewhere.

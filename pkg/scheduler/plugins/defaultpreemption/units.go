@@ -22,6 +22,8 @@ type unit struct {
 	// pods on the nodes that are looked at, at least one, and elsewhere.
 	pods, elsewhere []*framework.PodInfo
 	group           bool
+	// began is when the first pod did.
+	began metav1.Time
 	// violations counts the pods that a disruption budget protects.
 	violations int
 }
@@ -41,7 +43,7 @@ func units(h fwk.Handle, nodes []fwk.NodeInfo, below int32) []*unit {
 				u.pods = append(u.pods, info)
 				continue
 			}
-			u := &unit{pods: []*framework.PodInfo{info}, group: whole}
+			u := &unit{pods: []*framework.PodInfo{info}, group: whole, began: startTime(info.Pod)}
 			out = append(out, u)
 			if whole {
 				groups[name] = u
@@ -50,6 +52,11 @@ func units(h fwk.Handle, nodes []fwk.NodeInfo, below int32) []*unit {
 	}
 	for name, u := range groups {
 		u.elsewhere = elsewhere(h, name, u.pods)
+		for _, p := range u.all() {
+			if t := startTime(p.Pod); t.Before(&u.began) {
+				u.began = t
+			}
+		}
 	}
 	return out
 }
@@ -96,9 +103,11 @@ func spareInOrder(all []*unit, budgets []*policyv1.PodDisruptionBudget) []*unit 
 	var protected, others []*unit
 	for _, u := range all {
 		u.violations = 0
-		for _, p := range u.all() {
-			if violates(p, budgets, left) {
-				u.violations++
+		for _, pods := range [][]*framework.PodInfo{u.pods, u.elsewhere} {
+			for _, p := range pods {
+				if violates(p, budgets, left) {
+					u.violations++
+				}
 			}
 		}
 		if u.violations > 0 {
@@ -138,17 +147,6 @@ func byWeight(a, b *unit) int {
 	return cmp.Or(
 		cmp.Compare(b.pods[0].Priority(), a.pods[0].Priority()),
 		cmp.Compare(rank(b), rank(a)),
-		a.began().Compare(b.began().Time),
+		a.began.Compare(b.began.Time),
 	)
-}
-
-// began is when the first pod of the unit did.
-func (u *unit) began() metav1.Time {
-	first := startTime(u.pods[0].Pod)
-	for _, p := range u.all() {
-		if t := startTime(p.Pod); t.Before(&first) {
-			first = t
-		}
-	}
-	return first
 }
