@@ -31,6 +31,8 @@ import (
 const (
 	// Label is on all that enabling an add-on makes; its value is the add-on's name.
 	Label = "minik8s.io/addon"
+	// disabled is the value of Label on the definitions of an add-on that is being disabled: it runs until they are gone.
+	disabled = "disabled"
 	// fieldManager makes these objects.
 	fieldManager = "minik8s-addons"
 	// look is how often it is looked whether something has come about.
@@ -239,6 +241,9 @@ func (i *Installer) Disable(ctx context.Context, a addon.Addon) error {
 	}
 	lease := leaseOf(a)
 	objects = append(objects, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: lease.Namespace, Name: lease.Name}})
+	if err := i.mark(ctx, a); err != nil {
+		return err
+	}
 	for _, first := range []bool{true, false} {
 		for _, o := range objects {
 			if _, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok != first {
@@ -253,6 +258,22 @@ func (i *Installer) Disable(ctx context.Context, a addon.Addon) error {
 		}
 		if err := i.awaitGone(ctx, a); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// mark says of all definitions of an add-on that they are to go, before the first does: if this is where Disable ends, what is left is not
+// taken for an add-on that lacks a kind.
+func (i *Installer) mark(ctx context.Context, a addon.Addon) error {
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, Label, disabled))
+	for _, name := range a.Definitions {
+		d, err := i.definition(ctx, name)
+		if err == nil && d != nil {
+			err = i.client.Patch(ctx, d, patch)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("marking the definition %q: %w", name, err)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"os"
 	"slices"
@@ -80,6 +81,12 @@ func newInstaller(t *testing.T) *addons.Installer {
 		t.Fatal(err)
 	}
 	return i
+}
+
+// ofTwoKinds is an add-on that has more than one kind.
+func ofTwoKinds() addon.Addon {
+	all := addons.List()
+	return all[slices.IndexFunc(all, func(a addon.Addon) bool { return len(a.Definitions) > 1 })]
 }
 
 func newClient(t *testing.T) client.Client {
@@ -259,12 +266,7 @@ func TestRunner(t *testing.T) {
 func TestRenew(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	var two addon.Addon // it has more than one kind
-	for _, a := range addons.List() {
-		if len(a.Definitions) > 1 {
-			two = a
-		}
-	}
+	two := ofTwoKinds()
 	i, c := newInstaller(t), newClient(t)
 	stop := run(t, []addon.Addon{two})
 	if err := i.Enable(ctx, two); err != nil {
@@ -312,6 +314,58 @@ func TestRenew(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
+}
+
+// broken is a connection that ends when a path is to be deleted.
+type broken struct {
+	http.RoundTripper
+	path string
+}
+
+func (b broken) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, b.path) {
+		return nil, errors.New("broken")
+	}
+	return b.RoundTripper.RoundTrip(r)
+}
+
+// Who is interrupted while an add-on is disabled does it again: what is left of its kinds is not an older version's.
+func TestDisable_Interrupted(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	two := ofTwoKinds()
+	i, config := newInstaller(t), rest.CopyConfig(cluster.Admin())
+	stop := run(t, []addon.Addon{two})
+	defer stop()
+	if err := i.Enable(ctx, two); err != nil {
+		t.Fatal(err)
+	}
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return broken{rt, "/" + two.Definitions[1]} })
+	interrupted, err := addons.NewInstaller(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := interrupted.Disable(ctx, two); err == nil {
+		t.Fatal("it was not interrupted")
+	}
+	framework.Eventually(t, "the first definition gone", func() error {
+		if enabled, err := i.Enabled(ctx, two); err != nil || enabled {
+			return fmt.Errorf("enabled: %t, %w", enabled, err)
+		}
+		return nil
+	})
+	if err := i.Renew(ctx, two); err != nil {
+		t.Fatal(err)
+	}
+	if enabled, err := i.Enabled(ctx, two); err != nil || enabled {
+		t.Errorf("enabled again: %t, %v", enabled, err)
+	}
+	if err := i.Enable(ctx, two); err != nil {
+		t.Errorf("who wants it again after all: %v", err)
+	}
+	if err := i.Disable(ctx, two); err != nil {
+		t.Error(err)
+	}
 }
 
 func want(n *atomic.Int32, want int32) error {

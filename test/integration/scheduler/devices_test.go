@@ -141,9 +141,9 @@ func (h *holders) see(event watch.EventType, c *resourcev1.ResourceClaim) {
 	h.most = max(h.most, len(h.claim))
 }
 
-// A hundred pods want one of twelve devices each, on two nodes: no device is given twice, and each pod runs when its turn has come.
+// Sixty pods want one of twelve devices each, on two nodes: no device is given twice, and each pod runs when its turn has come.
 func TestDevices_Race(t *testing.T) {
-	const pods, perNode = 100, 6
+	const pods, perNode = 60, 6
 	ns := cluster.Namespace(t)
 	h := &holders{claim: map[string]types.UID{}}
 	defer framework.Observe(t, func(ctx context.Context) (watch.Interface, error) {
