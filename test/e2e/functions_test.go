@@ -565,7 +565,8 @@ func (f *functions) post(t *testing.T, url, body, header, value string) (string,
 	return answer(request)
 }
 
-// The process of the cluster, with the controllers and all requests, is killed: pods stay, and answer when it is back.
+// The process of the cluster, with the controllers and all requests, is killed: pods stay, and answer when it is back, and what nobody has
+// been told yet is told then.
 func (f *functions) killed(t *testing.T) {
 	t.Helper()
 	before, err := f.kube.client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: "functions.minik8s.io/function=greeter"})
@@ -575,6 +576,8 @@ func (f *functions) killed(t *testing.T) {
 	f.apply(t, "slow", "runtime: python\nsource:\n  inline: |\n    import time\n    def main(params):\n        time.sleep(3)\n        return params[\"x\"] + 1\n")
 	f.reason(t, "slow", "Ready")
 	id := f.later(t, "default/slow", `{"x": 41}`)
+	f.kubectl(t, "create", "configmap", "relief")
+	f.kubectl(t, "label", "configmap", "relief", "kind=exhibit")
 	f.kill(t)
 	f.kube = up(t, f.Cluster)
 	eventually(t, 30*time.Second, "an answer", func(context.Context) error {
@@ -590,20 +593,7 @@ func (f *functions) killed(t *testing.T) {
 	contains(t, f.minik8s(t, "execute", "default/sum", `{"x": 1, "y": 2}`), `{"sum": 3}`)
 	f.result(t, "default/slow", id, "42")
 	f.kubectl(t, "delete", "function", "slow")
-	f.kubectl(t, "create", "configmap", "relief")
-	f.kubectl(t, "label", "configmap", "relief", "kind=exhibit")
-	n := 0
-	eventually(t, 30*time.Second, "triggers going on", func(ctx context.Context) error {
-		n++ // what is changed before they do is not told
-		if _, err := f.run(ctx, "annotate", "configmap", "relief", "--overwrite", fmt.Sprintf("looked=%d", n)); err != nil {
-			return err
-		}
-		r, err := f.run(ctx, "get", "configmap", "relief", "-o", "jsonpath={.metadata.annotations.number}")
-		if err == nil && r.Stdout == "" {
-			err = errors.New("it has no number")
-		}
-		return err
-	})
+	f.kubectl(t, "wait", "--for=jsonpath={.metadata.annotations.number}", "--timeout=30s", "configmap/relief")
 	f.kubectl(t, "delete", "configmap", "torso", "bust", "relief")
 	f.kubectl(t, "delete", "-f", filepath.Join(suite.root, "examples/functions/triggers.yaml"), "--ignore-not-found")
 }

@@ -223,7 +223,7 @@ type CronTrigger struct {
 }
 
 // ObjectTrigger is the objects of a trigger: those of a kind in the function's namespace, or of the cluster if the kind has no namespaces.
-// Each change is a call with a CloudEvent that has the object as its data. What changes while no controller runs is not made up for.
+// Each change is a call with a CloudEvent that has the object as its data. What changes while no controller runs is told by the next one.
 type ObjectTrigger struct {
 	// apiVersion of the kind, such as v1 or apps/v1.
 	// +required
@@ -309,6 +309,11 @@ type FunctionStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Revisions []RevisionStatus `json:"revisions,omitempty"`
+	// triggers are those that watch objects.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Triggers []TriggerStatus `json:"triggers,omitempty"`
 	// conditions are Ready: the function can be called, and what the spec says is what answers.
 	// +optional
 	// +listType=map
@@ -326,6 +331,14 @@ type RevisionStatus struct {
 	// percent of the requests that it gets.
 	// +optional
 	Percent int32 `json:"percent"`
+}
+
+// TriggerStatus is how far a trigger that watches objects has got.
+type TriggerStatus struct {
+	// name of the trigger.
+	Name string `json:"name"`
+	// told is the version of the objects up to which each change was told. A controller that begins goes on from there.
+	Told string `json:"told"`
 }
 
 // ConditionReady is the type of the condition that a function can be called, and that what its spec says is what answers.

@@ -28,6 +28,7 @@ type state struct {
 	pods       map[string]*podState
 	cron       map[string]*cronState
 	objects    map[string]*objectsState
+	told       map[string]told // by trigger, as the status has it
 
 	poked bool // guarded by Reconciler.mu
 }
@@ -65,7 +66,12 @@ func (r *Reconciler) stateOf(name types.NamespacedName, fn *v1alpha1.Function) *
 	if s == nil {
 		s = &state{
 			ready: fn.Status.ReadyRevision, since: map[string]time.Time{}, broken: map[string]string{}, scaling: map[string]scaler.State{},
-			pods: map[string]*podState{}, cron: map[string]*cronState{}, objects: map[string]*objectsState{},
+			pods: map[string]*podState{}, cron: map[string]*cronState{}, objects: map[string]*objectsState{}, told: map[string]told{},
+		}
+		if fn.Status.ObservedGeneration == fn.Generation { // else the triggers may be others
+			for _, t := range fn.Status.Triggers {
+				s.told[t.Name] = told{version: t.Told}
+			}
 		}
 		r.states[name] = s
 	}

@@ -50,6 +50,7 @@ func (p *pass) tell(ctx context.Context) error {
 	for _, r := range slices.Backward(p.revisions) {
 		status.Revisions = append(status.Revisions, v1alpha1.RevisionStatus{Name: r.Name, Replicas: by[r.Name], Percent: int32(p.aim.Percent[r.Name])})
 	}
+	status.Triggers = p.triggers()
 	c := p.condition()
 	changed := meta.SetStatusCondition(&status.Conditions, c)
 	if equality.Semantic.DeepEqual(*status, p.fn.Status) {

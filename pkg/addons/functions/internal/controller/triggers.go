@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -27,8 +28,13 @@ import (
 	"minik8s.io/minik8s/pkg/addons/functions/internal/trigger"
 )
 
-// kindRetry is how soon a kind is looked for again that is not defined.
-const kindRetry = 10 * time.Second
+const (
+	// kindRetry is how soon a kind is looked for again that is not defined.
+	kindRetry = 10 * time.Second
+	// toldEvery is how far apart it is written at least up to where a trigger has told its changes, for each is a write. A process that is
+	// killed has the next one tell again what it has told since.
+	toldEvery = 5 * time.Second
+)
 
 // cronState is when a trigger calls next.
 type cronState struct {
@@ -43,6 +49,20 @@ type objectsState struct {
 	account string
 	objects *trigger.Objects
 	stop    context.CancelFunc
+}
+
+// told is up to where the changes of a trigger have been told, and when that was taken down.
+type told struct {
+	version string
+	at      time.Time
+}
+
+// told is up to where its changes have been told. It is not kept of one that watches Functions: to it the note would be a change.
+func (o *objectsState) told() string {
+	if gv, err := schema.ParseGroupVersion(o.spec.APIVersion); err != nil || gv.Group == v1alpha1.GroupVersion.Group && o.spec.Kind == "Function" {
+		return ""
+	}
+	return o.objects.Told()
 }
 
 // pull brings the function's triggers about.
@@ -74,6 +94,23 @@ func (p *pass) pull() {
 			delete(p.state.objects, name)
 		}
 	}
+	maps.DeleteFunc(p.state.told, func(name string, _ told) bool { return !objects[name] })
+	for name, o := range p.state.objects {
+		if version := o.told(); version != p.state.told[name].version && p.now.Sub(p.state.told[name].at) >= toldEvery {
+			p.state.told[name] = told{version, p.now}
+		}
+	}
+}
+
+// triggers is what the status says of them.
+func (p *pass) triggers() (out []v1alpha1.TriggerStatus) {
+	for i := range p.fn.Spec.Triggers {
+		name := p.fn.Spec.Triggers[i].Name
+		if t := p.state.told[name]; t.version != "" {
+			out = append(out, v1alpha1.TriggerStatus{Name: name, Told: t.version})
+		}
+	}
+	return out
 }
 
 // reasonOf is the condition's for what a trigger waits for.
@@ -112,9 +149,17 @@ func (p *pass) fire(t *v1alpha1.Trigger) error {
 // nextTrigger is how long it is until a trigger has to be looked at; 0 if none has.
 func (p *pass) nextTrigger() time.Duration {
 	next := p.kindRetry
-	for _, c := range p.state.cron {
-		if until := max(time.Until(c.next), time.Millisecond); next == 0 || until < next {
+	sooner := func(until time.Duration) {
+		if until = max(until, time.Millisecond); next == 0 || until < next {
 			next = until
+		}
+	}
+	for _, c := range p.state.cron {
+		sooner(time.Until(c.next))
+	}
+	for name, o := range p.state.objects {
+		if t := p.state.told[name]; o.told() != t.version {
+			sooner(time.Until(t.at.Add(toldEvery)))
 		}
 	}
 	return next
@@ -136,6 +181,7 @@ func (p *pass) watchObjects(t *v1alpha1.Trigger) error {
 	if have != nil {
 		have.stop()
 		delete(p.state.objects, t.Name)
+		delete(p.state.told, t.Name)
 	}
 	client, err := p.clientOf(t.Objects, account)
 	if meta.IsNoMatchError(err) {
@@ -148,7 +194,7 @@ func (p *pass) watchObjects(t *v1alpha1.Trigger) error {
 	}
 	r, fn, function, name := p.Reconciler, p.fn, p.name, t.Name
 	fresh := &trigger.Objects{
-		Trigger: *t.Objects.DeepCopy(), Client: client,
+		Trigger: *t.Objects.DeepCopy(), Client: client, Since: p.state.told[t.Name].version,
 		Tell:    func(ctx context.Context, c trigger.Change) error { return r.tellChange(ctx, function, c) },
 		Dropped: func(err error) { r.triggerFailed(fn, name, err) },
 		News:    func() { r.poke(function) },

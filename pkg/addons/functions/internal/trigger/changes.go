@@ -39,19 +39,25 @@ func (c Change) Event() (http.Header, []byte, error) {
 	}, data, nil
 }
 
+// pending is a change that has not been told yet.
+type pending struct {
+	change Change
+	after  position // what had been seen before it, or before the first of those that it stands for
+}
+
 // changes are those of one object that have not been told yet, oldest first.
-type changes []Change
+type changes []pending
 
 // with adds a change. What has changed several times is told once, with how it is then.
-func (cs changes) with(c Change) changes {
+func (cs changes) with(c Change, after position) changes {
 	if n := len(cs); n > 0 && c.Type == v1alpha1.ObjectModified {
-		last := &cs[n-1]
+		last := &cs[n-1].change
 		if last.Type != v1alpha1.ObjectDeleted && last.Object.GetUID() == c.Object.GetUID() {
 			last.Object = c.Object
 			return cs
 		}
 	}
-	return append(cs, c)
+	return append(cs, pending{c, after})
 }
 
 // wanted tells whether a trigger wants such a change.

@@ -12,11 +12,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	v1alpha1 "minik8s.io/minik8s/pkg/addons/apis/functions/v1alpha1"
 )
@@ -37,21 +38,32 @@ type Objects struct {
 	Trigger v1alpha1.ObjectTrigger
 	// Client lists and watches the kind as the account that the trigger names, in the function's namespace if the kind has namespaces.
 	Client dynamic.ResourceInterface
+	// Since is what Told was of whoever served the trigger before; what has changed since is told. Without it, what there is at first is no
+	// change.
+	Since string
 	// Tell calls the function with a change. An error is one to try again after, unless it is Refused.
 	Tell func(context.Context, Change) error
 	// Dropped is called when a change is given up.
 	Dropped func(error)
-	// News is called when Problem returns something else. It does not block.
+	// News is called when Problem or Told returns something else. It does not block.
 	News func()
 
 	queue workqueue.TypedRateLimitingInterface[string] // of keys of objects
 
 	mu      sync.Mutex
 	pending map[string]changes
-	paused  map[string]bool // objects whose oldest change is told again later
-	waiting int             // changes of all objects
+	paused  map[string]bool     // objects whose oldest change is told again later
+	telling map[string]position // by object, where the change that is being told came
+	waiting int                 // changes of all objects
+	seen    position            // everything up to there waits, or was told
 	begun   bool
 	problem error
+}
+
+// position is a place in the order in which changes have come.
+type position struct {
+	number  uint64
+	version string // of the objects
 }
 
 // ErrStarting is the problem before it is known which objects there are: only what changes after that is told.
@@ -65,8 +77,7 @@ func (e refusedError) Unwrap() error { return e.error }
 // Refused says that to try again is in vain.
 func Refused(err error) error { return refusedError{err} }
 
-// Run tells changes until ctx ends; what there is at first is no change. Breaks of the watch are bridged by a new list: of what has
-// happened meanwhile the outcome is told.
+// Run tells changes until ctx ends. Breaks of the watch are bridged by a new list: of what has happened meanwhile the outcome is told.
 func (o *Objects) Run(ctx context.Context) {
 	selector := "" // which, unlike LabelSelectorAsSelector's of nil, is all
 	if o.Trigger.Selector != nil {
@@ -78,27 +89,21 @@ func (o *Objects) Run(ctx context.Context) {
 		selector = s.String()
 	}
 	o.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute))
-	o.pending, o.paused = map[string]changes{}, map[string]bool{}
-	informer := cache.NewSharedInformer(o.listWatch(selector), &unstructured.Unstructured{}, 0)
-	quiet := func(context.Context, *cache.Reflector, error) {} // listWatch has noted it
-	handler := cache.ResourceEventHandlerDetailedFuncs{AddFunc: o.added, UpdateFunc: o.updated, DeleteFunc: o.deleted}
-	_, err := informer.AddEventHandler(handler)
-	if err = errors.Join(err, informer.SetWatchErrorHandlerWithContext(quiet)); err != nil {
-		o.note(ctx, err)
-		return
-	}
+	o.mu.Lock()
+	o.pending, o.paused, o.telling = map[string]changes{}, map[string]bool{}, map[string]position{}
+	o.mu.Unlock()
 	var all sync.WaitGroup
 	for range tellers {
 		all.Go(func() { o.tellAll(ctx) })
 	}
-	all.Go(func() {
-		select {
-		case <-informer.HasSyncedChecker().Done():
-			o.begin()
-		case <-ctx.Done():
-		}
+	m := &mirror{trigger: o, objects: map[string]*unstructured.Unstructured{}}
+	r := cache.NewReflectorWithOptions(o.listWatch(selector), &unstructured.Unstructured{}, m, cache.ReflectorOptions{Name: "objects of a trigger"})
+	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 30 * time.Second}
+	quiet := klog.NewContext(ctx, klog.Logger{}) // what fails is the Problem
+	_ = backoff.DelayWithReset(clock.RealClock{}, 2*time.Minute).Until(quiet, true, true, func(ctx context.Context) (bool, error) {
+		_ = r.ListAndWatchWithContext(ctx)
+		return false, nil
 	})
-	informer.RunWithContext(ctx)
 	o.queue.ShutDown()
 	all.Wait()
 }
@@ -113,6 +118,42 @@ func (o *Objects) Problem() error {
 	return o.problem
 }
 
+// Told is the version of the objects up to which every change was told, or given up; Since before it is known what there is. Whoever begins
+// with it as Since tells some changes again, and loses none.
+func (o *Objects) Told() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.begun {
+		return o.Since
+	}
+	oldest := o.seen
+	for _, p := range o.telling {
+		oldest = oldest.before(p)
+	}
+	for _, all := range o.pending {
+		if len(all) > 0 {
+			oldest = oldest.before(all[0].after)
+		}
+	}
+	return oldest.version
+}
+
+func (p position) before(q position) position {
+	if q.number < p.number {
+		return q
+	}
+	return p
+}
+
+// saw says that changes up to a version have been added.
+func (o *Objects) saw(version string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if version != "" {
+		o.seen = position{o.seen.number + 1, version}
+	}
+}
+
 func (o *Objects) begin() {
 	o.mu.Lock()
 	o.begun = true
@@ -120,21 +161,10 @@ func (o *Objects) begin() {
 	o.News()
 }
 
-func (o *Objects) listWatch(selector string) cache.ListerWatcher {
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.LabelSelector = selector
-			list, err := o.Client.List(ctx, options)
-			o.note(ctx, err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector = selector
-			w, err := o.Client.Watch(ctx, options)
-			o.note(ctx, err)
-			return w, err
-		},
-	}, o.Client)
+func (o *Objects) hasBegun() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.begun
 }
 
 // note keeps whether objects can be watched.
@@ -151,38 +181,14 @@ func (o *Objects) note(ctx context.Context, err error) {
 	}
 }
 
-func (o *Objects) added(obj any, initial bool) {
-	if !initial {
-		o.add(v1alpha1.ObjectAdded, obj)
-	}
-}
-
-func (o *Objects) updated(before, after any) {
-	b, a := before.(*unstructured.Unstructured), after.(*unstructured.Unstructured)
-	switch {
-	case a.GetUID() != b.GetUID(): // both happened while the watch was broken
-		o.add(v1alpha1.ObjectDeleted, b)
-		o.add(v1alpha1.ObjectAdded, a)
-	case a.GetResourceVersion() != b.GetResourceVersion():
-		o.add(v1alpha1.ObjectModified, a)
-	}
-}
-
-func (o *Objects) deleted(obj any) {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	o.add(v1alpha1.ObjectDeleted, obj)
-}
-
-func (o *Objects) add(change v1alpha1.ObjectChange, obj any) {
-	object, ok := obj.(*unstructured.Unstructured)
-	if !ok || !wanted(&o.Trigger, change) {
+// add has a change told that has come after what was seen.
+func (o *Objects) add(change v1alpha1.ObjectChange, object *unstructured.Unstructured) {
+	if !wanted(&o.Trigger, change) {
 		return
 	}
-	key := object.GetNamespace() + "/" + object.GetName()
+	key := keyOf(object)
 	o.mu.Lock()
-	all := o.pending[key].with(Change{Type: change, Object: object})
+	all := o.pending[key].with(Change{Type: change, Object: object}, o.seen)
 	more, paused := len(all)-len(o.pending[key]), o.paused[key]
 	full := o.waiting+more > MaxWaiting
 	if !full {
@@ -212,45 +218,56 @@ func (o *Objects) tellAll(ctx context.Context) {
 
 // tellNext tells the oldest change of an object; while it is told, those that come are kept apart from it.
 func (o *Objects) tellNext(ctx context.Context, key string) {
-	c, found := o.take(key)
+	next, found := o.take(key)
 	if !found || ctx.Err() != nil {
 		return
 	}
+	c := next.change
 	err := o.Tell(ctx, c)
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil && !errors.As(err, new(refusedError)) && o.queue.NumRequeues(key) < tries-1 {
-		o.putBack(key, c)
+		o.putBack(key, next)
 		o.queue.AddRateLimited(key)
 		return
 	}
 	if err != nil {
 		o.Dropped(fmt.Errorf("telling that %s %s is %s: %w", c.Object.GetKind(), key, c.Type, err))
 	}
+	o.done(key)
 	o.queue.Forget(key)
 	o.queue.Add(key) // there may be more
 }
 
-func (o *Objects) take(key string) (Change, bool) {
+func (o *Objects) take(key string) (pending, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.paused, key)
 	all := o.pending[key]
 	if len(all) == 0 {
 		delete(o.pending, key)
-		return Change{}, false
+		return pending{}, false
 	}
 	o.pending[key] = all[1:]
+	o.telling[key] = all[0].after
 	o.waiting--
 	return all[0], true
 }
 
 // putBack has a change told before all others of its object, later.
-func (o *Objects) putBack(key string, c Change) {
+func (o *Objects) putBack(key string, p pending) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.pending[key] = append(changes{c}, o.pending[key]...)
+	o.pending[key] = append(changes{p}, o.pending[key]...)
+	delete(o.telling, key)
 	o.paused[key] = true
 	o.waiting++
+}
+
+func (o *Objects) done(key string) {
+	o.mu.Lock()
+	delete(o.telling, key)
+	o.mu.Unlock()
+	o.News()
 }

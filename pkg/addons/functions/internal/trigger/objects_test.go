@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,11 +15,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -56,10 +59,11 @@ func TestChanges(t *testing.T) {
 	} {
 		var all changes
 		for _, c := range test.in {
-			all = all.with(c)
+			all = all.with(c, position{})
 		}
 		var got []string
-		for _, c := range all {
+		for _, p := range all {
+			c := p.change
 			got = append(got, fmt.Sprintf("%s %s/%s", c.Type, c.Object.GetUID(), c.Object.GetResourceVersion()))
 		}
 		if diff := cmp.Diff(test.want, strings.Join(got, ", ")); diff != "" {
@@ -93,12 +97,6 @@ func TestChange_Event(t *testing.T) {
 	}
 }
 
-// listed is a client of the fake API, which says of itself that a list cannot be had by a watch.
-type listed struct{ dynamic.ResourceInterface }
-
-// IsWatchListSemanticsUnSupported is asked by the reflector.
-func (listed) IsWatchListSemanticsUnSupported() bool { return true }
-
 // watched runs a trigger on an API that has one ConfigMap, old.
 type watched struct {
 	*Objects
@@ -109,7 +107,7 @@ type watched struct {
 }
 
 func (w *watched) client() dynamic.ResourceInterface {
-	return listed{w.api.Resource(configMaps).Namespace("default")}
+	return w.api.Resource(configMaps).Namespace("default")
 }
 
 func watchConfigMaps(t *testing.T, spec v1alpha1.ObjectTrigger) *watched {
@@ -288,7 +286,7 @@ func TestObjects_Restless(t *testing.T) {
 		w.start(t)
 		synctest.Wait()
 		for i := range 100 {
-			w.updated(configMap("old", "0", fmt.Sprint(i)), configMap("old", "0", fmt.Sprint(i+1)))
+			w.add(v1alpha1.ObjectModified, configMap("old", "0", fmt.Sprint(i)))
 			later(10 * time.Millisecond)
 		}
 		if n := calls.Load(); n > 2 {
@@ -350,8 +348,177 @@ func TestObjects_API(t *testing.T) {
 		if w.Problem() != nil || news.Load() != 3 { // the list, and that it is complete
 			t.Fatalf("the problem is %v, said %d times", w.Problem(), news.Load())
 		}
-		w.updated(configMap("old", "0", "1"), configMap("old", "0", "1")) // a new list brings what was there
-		w.updated(configMap("old", "0", "1"), configMap("old", "9", "5"))
-		w.expect(t, "Deleted old 1", "Added old 5")
+	})
+}
+
+// TestMirror has a list that comes after a break.
+func TestMirror(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watchConfigMaps(t, v1alpha1.ObjectTrigger{})
+		w.start(t)
+		synctest.Wait()
+		m := w.mirror(configMap("same", "1", "2"), configMap("other", "2", "3"), configMap("changed", "3", "4"), configMap("gone", "4", "5"))
+		w.replace(t, m, configMap("same", "1", "2"), configMap("other", "5", "6"), configMap("changed", "3", "7"), configMap("new", "6", "8"))
+		w.expectSet(t, "Added new 8", "Added other 6", "Deleted gone 5", "Deleted other 3", "Modified changed 7")
+	})
+}
+
+// mirror is another one of the trigger, in which there are objects.
+func (w *watched) mirror(objects ...*unstructured.Unstructured) *mirror {
+	m := &mirror{trigger: w.Objects, objects: map[string]*unstructured.Unstructured{}, listed: true}
+	for _, o := range objects {
+		m.objects[keyOf(o)] = o
+	}
+	return m
+}
+
+func (w *watched) replace(t *testing.T, m *mirror, objects ...*unstructured.Unstructured) {
+	t.Helper()
+	list := make([]any, len(objects))
+	for i, o := range objects {
+		list[i] = o
+	}
+	if err := m.Replace(list, "10"); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// expectSet is expect of changes of several objects, which have no order among them.
+func (w *watched) expectSet(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for len(w.told) > 0 {
+		got = append(got, <-w.told)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestObjects_Told takes down how far a trigger has got while a function is slow.
+func TestObjects_Told(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watchConfigMaps(t, v1alpha1.ObjectTrigger{Changes: []v1alpha1.ObjectChange{v1alpha1.ObjectAdded, v1alpha1.ObjectModified}})
+		gate := make(chan error)
+		w.fail = func(c Change) error {
+			if c.Object.GetName() == "slow" {
+				return <-gate
+			}
+			return nil
+		}
+		w.start(t)
+		synctest.Wait()
+		m := w.mirror()
+		expect := func(what, want string) {
+			t.Helper()
+			synctest.Wait()
+			if got := w.Told(); got != want {
+				t.Errorf("%s: told is %q, want %q", what, got, want)
+			}
+		}
+		w.replace(t, m)
+		expect("nothing has changed", "10")
+		see := func(do func(any) error, o *unstructured.Unstructured) {
+			t.Helper()
+			if err := do(o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		see(m.Add, configMap("slow", "1", "11"))
+		expect("the first is being told", "10")
+		see(m.Add, configMap("quick", "2", "12"))
+		expect("the first is still being told", "10")
+		see(m.Update, configMap("slow", "1", "13"))
+		see(m.Update, configMap("slow", "1", "14"))
+		see(m.Delete, configMap("quick", "2", "15"))
+		gate <- errors.New("500")
+		expect("the first is told again later", "10")
+		later(time.Minute)
+		gate <- nil
+		expect("the changes after it, which are one, are being told", "12")
+		gate <- Refused(errors.New("400"))
+		expect("all are told or given up, and one is not wanted", "15")
+		for _, version := range []string{"16", "17"} {
+			if err := m.Bookmark(version); err != nil {
+				t.Fatal(err)
+			}
+		}
+		expect("little time has passed", "15")
+		later(restful)
+		if err := m.Bookmark("18"); err != nil {
+			t.Fatal(err)
+		}
+		expect("nothing has changed for long", "18")
+	})
+}
+
+// past is an API that knows how objects were at version 5, or did.
+type past struct {
+	dynamic.ResourceInterface
+	objects []unstructured.Unstructured
+	err     error
+}
+
+func (p past) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	if options.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
+		return p.ResourceInterface.List(ctx, options)
+	}
+	if options.ResourceVersion != "5" {
+		return nil, fmt.Errorf("version %q was asked for", options.ResourceVersion)
+	}
+	list := &unstructured.UnstructuredList{Items: p.objects}
+	list.SetResourceVersion("5")
+	return list, p.err
+}
+
+func (p past) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if options.ResourceVersion == "5" {
+		return nil, apierrors.NewResourceExpired("too old")
+	}
+	return p.ResourceInterface.Watch(ctx, options)
+}
+
+// TestObjects_Since goes on from where another process has ended, while objects have changed.
+func TestObjects_Since(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watchConfigMaps(t, v1alpha1.ObjectTrigger{})
+		w.Since = "5"
+		w.Client = past{w.client(), []unstructured.Unstructured{*configMap("old", "0", "1"), *configMap("changed", "1", "2"), *configMap("gone", "2", "3")}, nil}
+		w.do(t, v1alpha1.ObjectAdded, configMap("changed", "1", "6"))
+		w.do(t, v1alpha1.ObjectAdded, configMap("new", "3", "7"))
+		if w.Told() != "5" {
+			t.Errorf("before it begins, told is %q", w.Told())
+		}
+		w.start(t)
+		later(time.Minute)
+		w.expectSet(t, "Added new 7", "Deleted gone 3", "Modified changed 6")
+		if w.Problem() != nil || len(w.lost) > 0 {
+			t.Errorf("the problem is %v, lost is %v", w.Problem(), w.lost)
+		}
+	})
+}
+
+// TestObjects_Forgotten has an API that does not know any more what was there, and one that does not answer at first.
+func TestObjects_Forgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watchConfigMaps(t, v1alpha1.ObjectTrigger{})
+		w.Since = "5"
+		w.Client = past{w.client(), nil, apierrors.NewResourceExpired("compacted")}
+		w.start(t)
+		later(time.Minute)
+		w.expectSet(t)
+		if w.Problem() != nil || len(w.lost) != 1 || !strings.Contains(w.lost[0].Error(), "not known any more") {
+			t.Errorf("the problem is %v, lost is %v, want what is unknown", w.Problem(), w.lost)
+		}
+		busy := watchConfigMaps(t, v1alpha1.ObjectTrigger{})
+		busy.Since = "5"
+		busy.Client = past{busy.client(), nil, apierrors.NewServiceUnavailable("busy")}
+		busy.start(t)
+		later(time.Minute)
+		if busy.Problem() == nil || len(busy.lost) > 0 || busy.Told() != "5" {
+			t.Errorf("the problem is %v, lost is %v, told is %q", busy.Problem(), busy.lost, busy.Told())
+		}
 	})
 }
