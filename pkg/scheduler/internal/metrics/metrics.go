@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // Results of what runs beside the scheduling cycles, as labels.
@@ -225,18 +226,22 @@ func (m *Metrics) Preempting() {
 	}
 }
 
-// Victims tells how many pods were chosen to go for another.
-func (m *Metrics) Victims(n int) {
+// Victims tells how many pods were chosen to go for another, and how often a
+// disruption budget is violated by that.
+func (m *Metrics) Victims(n, violations int) {
 	if m != nil {
 		m.preemptionVictims.Observe(float64(n))
+		m.groups.violate(fwk.PodKeyType, violations)
 	}
 }
 
-// Preempted tells how asking victims to go ended, which began at start.
-func (m *Metrics) Preempted(err error, start time.Time) {
+// Preempted tells how asking victims to go for a pod or a group ended, which began at start.
+func (m *Metrics) Preempted(by fwk.EntityKeyType, err error, start time.Time) {
 	if m != nil {
+		took := time.Since(start).Seconds()
 		m.preemptions.WithLabelValues(outcome(err)).Inc()
-		m.preemptionDuration.WithLabelValues(outcome(err)).Observe(time.Since(start).Seconds())
+		m.preemptionDuration.WithLabelValues(outcome(err)).Observe(took)
+		m.groups.execution.WithLabelValues(string(by), outcome(err)).Observe(took)
 	}
 }
 

@@ -68,6 +68,19 @@ var further = map[string]metric{
 	"scheduler_pending_async_api_calls":                   {measures, []string{"call_type"}, nil, alpha},
 }
 
+// ofGroups are those that upstream has with the gate GenericWorkload only.
+var ofGroups = map[string]metric{
+	"scheduler_podgroup_schedule_attempts_total":               {counts, []string{"profile", "result"}, nil, alpha},
+	"scheduler_podgroup_scheduling_attempt_duration_seconds":   {buckets, []string{"profile", "result"}, prometheus.ExponentialBuckets(0.001, 2, 15), alpha},
+	"scheduler_podgroup_scheduling_algorithm_duration_seconds": {buckets, nil, prometheus.ExponentialBuckets(0.001, 2, 15), alpha},
+	"scheduler_workload_preemption_attempts_total":             {counts, []string{"result"}, nil, alpha},
+	"scheduler_workload_preemption_victims":                    {buckets, nil, prometheus.ExponentialBuckets(1, 2, 11), alpha},
+	"scheduler_preemption_workload_disruptions":                {buckets, []string{"preemptor"}, prometheus.ExponentialBuckets(1, 2, 11), alpha},
+	"scheduler_preemption_evaluation_duration_seconds":         {buckets, []string{"preemptor", "result"}, prometheus.ExponentialBuckets(0.001, 2, 16), alpha},
+	"scheduler_preemption_execution_duration_seconds":          {buckets, []string{"preemptor", "result"}, prometheus.ExponentialBuckets(0.001, 2, 16), alpha},
+	"scheduler_preemption_pdb_violations_total":                {counts, []string{"preemptor"}, nil, alpha},
+}
+
 // use counts everything once.
 func use(m *Metrics) {
 	now := time.Now()
@@ -80,8 +93,13 @@ func use(m *Metrics) {
 	m.PermitWaited("Success", now)
 	m.Running("binding", 1)
 	m.Preempting()
-	m.Victims(2)
-	m.Preempted(errors.New("refused"), now)
+	m.Victims(2, 1)
+	m.Preempted(fwk.PodKeyType, errors.New("refused"), now)
+	m.Evaluated(fwk.PodKeyType, fwk.Success, now)
+	m.GroupPlaced(time.Millisecond)
+	m.GroupAttempted("scheduled", "default-scheduler", time.Millisecond)
+	m.PreemptingForGroup("Success")
+	m.GroupVictims(2, 1, 1)
 	m.Called(Binding, nil, now)
 	m.Point("Filter", "default-scheduler").Observe(fwk.Success, time.Millisecond)
 	m.Plugin("NodeName", "Filter").Observe(fwk.Unschedulable, time.Millisecond)
@@ -107,6 +125,23 @@ func TestNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	use(m)
+	compare(t, registry, upstream, further)
+}
+
+// TestNames_Groups has the metrics of pods that are scheduled as groups.
+func TestNames_Groups(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := New()
+	if err := m.RegisterGroups(registry); err != nil {
+		t.Fatal(err)
+	}
+	use(m)
+	compare(t, registry, ofGroups)
+}
+
+// compare compares what a registry has with what it is to have.
+func compare(t *testing.T, registry *prometheus.Registry, lists ...map[string]metric) {
+	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +164,7 @@ func TestNames(t *testing.T) {
 		got[f.GetName()] = one
 	}
 	want := map[string]metric{}
-	for _, list := range []map[string]metric{upstream, further} {
+	for _, list := range lists {
 		maps.Copy(want, list)
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {

@@ -112,6 +112,13 @@ func (*DefaultPreemption) EventsToRegister(context.Context) ([]fwk.ClusterEventW
 // asked to go beside the scheduling cycles; ctx must live until then.
 func (p *DefaultPreemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	p.count.Preempting()
+	start := time.Now()
+	result, status := p.preemptForPod(ctx, state, pod, statuses)
+	p.count.Evaluated(fwk.PodKeyType, status.Code(), start)
+	return result, status
+}
+
+func (p *DefaultPreemption) preemptForPod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	lister := p.handle.SnapshotSharedLister().NodeInfos()
 	var nominated fwk.NodeInfo
 	var nominatedStatus *fwk.Status
@@ -140,7 +147,7 @@ func (p *DefaultPreemption) PostFilter(ctx context.Context, state fwk.CycleState
 		return nominate(""), fwk.NewStatus(fwk.Unschedulable, strings.TrimSpace("preemption: "+fit.Error()))
 	}
 	best := pick(candidates)
-	p.count.Victims(len(best.victims))
+	p.count.Victims(len(best.victims), best.violations)
 	p.start(ctx, &preemptor{object: pod, uid: pod.UID, kind: fwk.PodKeyType, pods: []*corev1.Pod{pod}, on: best.node, nodes: []string{best.node}}, best.victims)
 	return nominate(best.node), nil
 }
@@ -283,7 +290,7 @@ func (p *DefaultPreemption) start(ctx context.Context, by *preemptor, victims []
 		if err == nil {
 			err = p.evict(ctx, by, victims[last:])
 		}
-		p.count.Preempted(err, start)
+		p.count.Preempted(by.kind, err, start)
 		if ctx.Err() != nil {
 			return
 		}

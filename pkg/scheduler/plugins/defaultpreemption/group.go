@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -43,6 +44,7 @@ func (p *DefaultPreemption) preemptForGroup(ctx context.Context, group fwk.PodGr
 		}
 		return &fwk.PodGroupPostFilterResult{NominatingInfos: nominations}, fwk.NewStatus(fwk.Success, "ongoing preemption on nominated nodes")
 	}
+	start := time.Now()
 	budgets, err := p.listBudgets()
 	if err != nil {
 		return nil, fwk.AsStatus(err)
@@ -59,10 +61,11 @@ func (p *DefaultPreemption) preemptForGroup(ctx context.Context, group fwk.PodGr
 	if err := snapshot.EndMutations(); err != nil {
 		status = fwk.AsStatus(err)
 	}
+	p.count.Evaluated(fwk.PodGroupKeyType, status.Code(), start)
 	if !status.IsSuccess() {
 		return nil, status
 	}
-	p.count.GroupVictims(len(t.victims))
+	p.count.GroupVictims(len(t.victims), t.violations, t.groups)
 	object := group.GetPodGroup()
 	by := &preemptor{object: object, uid: object.UID, kind: fwk.PodGroupKeyType, pods: pods, on: "cluster"}
 	nominations := map[types.NamespacedName]*fwk.NominatingInfo{}
@@ -110,6 +113,8 @@ type trial struct {
 
 	assignments []fwk.ProposedAssignment
 	victims     []*framework.PodInfo
+	violations  int // of disruption budgets
+	groups      int // that go as a whole
 }
 
 // run removes all units of less priority, places the group, and then spares units one
@@ -142,6 +147,10 @@ func (t *trial) run(ctx context.Context, place fwk.PodGroupSchedulingFunc, budge
 		}
 		if !fits {
 			t.victims = append(t.victims, u.all()...)
+			t.violations += u.violations
+			if u.group {
+				t.groups++
+			}
 		}
 	}
 	if len(t.victims) == 0 {
