@@ -66,7 +66,7 @@ type position struct {
 	version string // of the objects
 }
 
-// ErrStarting is the problem before it is known which objects there are: only what changes after that is told.
+// ErrStarting is the problem before it is known which objects there are. Without Since only what changes after that is told.
 var ErrStarting = errors.New("the objects are not known yet")
 
 // refusedError is one that does not go away by trying again.
