@@ -35,7 +35,7 @@ func New(b *generic.Builder, shared informers.SharedInformerFactory, c Config) (
 	resources.EnableVersions(apiextensionsv1.SchemeGroupVersion)
 	// Definitions are written as v1beta1, as upstream does: it is more compact.
 	definitions := b.Storage.Encoded(
-		newSharing(apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1beta1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion)),
+		folding{apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1beta1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion)},
 		runtime.NewMultiGroupVersioner(apiextensionsv1beta1.SchemeGroupVersion, schema.GroupKind{Group: apiextensionsv1beta1.GroupName}),
 	)
 	config := apiextensionsapiserver.Config{

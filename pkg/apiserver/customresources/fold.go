@@ -7,8 +7,24 @@ import (
 	"hash/maphash"
 	"reflect"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// folding is a codec that folds the definitions that the watch cache keeps; what their versions have in common they share there.
+type folding struct{ apiruntime.Codec }
+
+// Decode implements runtime.Decoder. What is decoded into an object belongs to its owner, who may change it. Only what is watched is
+// folded: nobody changes that.
+func (f folding) Decode(data []byte, defaults *schema.GroupVersionKind, into apiruntime.Object) (apiruntime.Object, *schema.GroupVersionKind, error) {
+	obj, kind, err := f.Codec.Decode(data, defaults, into)
+	if d, ok := obj.(*apiextensions.CustomResourceDefinition); ok && err == nil && into == nil {
+		fold(&d.Spec)
+	}
+	return obj, kind, err
+}
 
 // foldKept folds the definitions that informers keep. Nobody may change those.
 func foldKept(obj any) (any, error) {

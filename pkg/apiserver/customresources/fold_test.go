@@ -9,7 +9,10 @@ import (
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 )
 
 func TestFold(t *testing.T) {
@@ -48,5 +51,40 @@ func TestFold(t *testing.T) {
 	one, other := p["a"].Properties["name"], p["c"].Properties["name"]
 	if one.MaxLength != other.MaxLength || one.Default != other.Default {
 		t.Error("equal values of different properties are in memory twice")
+	}
+}
+
+// TestFolding folds what is watched, and leaves alone what belongs to whoever has it decoded.
+func TestFolding(t *testing.T) {
+	t.Parallel()
+	codec := folding{apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion)}
+	props := func() map[string]apiextensions.JSONSchemaProps {
+		return map[string]apiextensions.JSONSchemaProps{"name": {Type: "string", MaxLength: new(int64(253))}}
+	}
+	data, err := apiruntime.Encode(codec, &apiextensions.CustomResourceDefinition{
+		Spec: apiextensions.CustomResourceDefinitionSpec{Group: "example.com", Versions: []apiextensions.CustomResourceDefinitionVersion{{
+			Name: "v1", Served: true, Storage: true,
+			Schema: &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &apiextensions.JSONSchemaProps{
+				Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{"a": {Type: "object", Properties: props()}, "b": {Type: "object", Properties: props()}},
+			}},
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name string
+		into apiruntime.Object
+		want bool
+	}{{"watched", nil, true}, {"somebody's own", &apiextensions.CustomResourceDefinition{}, false}} {
+		obj, _, err := codec.Decode(data, nil, tc.into)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The machinery moves a schema that all versions have to the top.
+		p := obj.(*apiextensions.CustomResourceDefinition).Spec.Validation.OpenAPIV3Schema.Properties
+		if once := p["a"].Properties["name"].MaxLength == p["b"].Properties["name"].MaxLength; once != tc.want {
+			t.Errorf("%s: equal parts are in memory once: %t, want %t", tc.name, once, tc.want)
+		}
 	}
 }
