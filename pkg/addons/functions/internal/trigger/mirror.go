@@ -20,16 +20,16 @@ import (
 	v1alpha1 "minik8s.io/minik8s/pkg/addons/apis/functions/v1alpha1"
 )
 
-// restful is how far apart versions are taken over that bring nothing but that nothing has changed: often enough for the API server to know
-// the last of them still (it forgets after five minutes at the soonest), and seldom, for each is a write.
+// restful is how far apart it is said how far a trigger has got that has nothing to tell: often enough for the API server to know the
+// version still (it forgets after five minutes at the soonest), and seldom, for each is a write.
 const restful = 3 * time.Minute
 
 // mirror is what has been seen of a trigger's objects: the store of a reflector, which calls one method at a time.
 type mirror struct {
 	trigger *Objects
 	objects map[string]*unstructured.Unstructured
-	listed  bool // what came first is no change
-	moved   time.Time
+	listed  bool      // what came first is no change
+	said    time.Time // when it was last said how far it has got
 }
 
 var _ cache.ReflectorBookmarkStore = (*mirror)(nil)
@@ -86,9 +86,8 @@ func (m *mirror) Replace(list []any, version string) error {
 
 // Bookmark implements cache.ReflectorBookmarkStore: up to a version nothing else has changed.
 func (m *mirror) Bookmark(version string) error {
-	if time.Since(m.moved) >= restful {
+	if time.Since(m.said) >= restful {
 		m.move(version)
-		m.trigger.News()
 	}
 	return nil
 }
@@ -117,10 +116,14 @@ func (m *mirror) compare(before, after *unstructured.Unstructured) {
 	}
 }
 
-// move says that everything up to a version has been seen. What has changed waits to be told by now.
+// move says that everything up to a version has been seen. What has changed waits to be told by now, but for what the trigger does not
+// want: there may be so much of that that nothing else comes.
 func (m *mirror) move(version string) {
-	m.moved = time.Now()
 	m.trigger.saw(version)
+	if time.Since(m.said) >= restful {
+		m.said = time.Now()
+		m.trigger.News()
+	}
 }
 
 func objectOf(obj any) (*unstructured.Unstructured, error) {
@@ -174,7 +177,9 @@ func (o *Objects) list(ctx context.Context, options metav1.ListOptions) (*unstru
 	return list, err
 }
 
-// unknownVersion tells whether a version is one that the API server has forgotten, or never had.
+// unknownVersion tells whether a version is one that the API server has forgotten, or never had, or that is none: anybody who may write
+// the status may have written it.
 func unknownVersion(err error) bool {
-	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) ||
+		apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }

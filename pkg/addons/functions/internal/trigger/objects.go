@@ -96,7 +96,7 @@ func (o *Objects) Run(ctx context.Context) {
 	for range tellers {
 		all.Go(func() { o.tellAll(ctx) })
 	}
-	m := &mirror{trigger: o, objects: map[string]*unstructured.Unstructured{}}
+	m := &mirror{trigger: o, objects: map[string]*unstructured.Unstructured{}, said: time.Now()}
 	r := cache.NewReflectorWithOptions(o.listWatch(selector), &unstructured.Unstructured{}, m, cache.ReflectorOptions{Name: "objects of a trigger"})
 	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 30 * time.Second}
 	quiet := klog.NewContext(ctx, klog.Logger{}) // what fails is the Problem

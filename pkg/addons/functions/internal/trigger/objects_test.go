@@ -451,6 +451,16 @@ func TestObjects_Told(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("nothing has changed for long", "18")
+		var news atomic.Int32
+		w.News = func() { news.Add(1) }
+		for i := range 10 { // never at rest, and never wanted
+			later(time.Minute)
+			see(m.Delete, configMap("quick", "2", fmt.Sprint(20+i)))
+		}
+		expect("much has changed that is not wanted", "29")
+		if n := news.Load(); n != 3 {
+			t.Errorf("it was said %d times in ten minutes, want 3", n)
+		}
 	})
 }
 
@@ -503,14 +513,18 @@ func TestObjects_Since(t *testing.T) {
 // TestObjects_Forgotten has an API that does not know any more what was there, and one that does not answer at first.
 func TestObjects_Forgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := watchConfigMaps(t, v1alpha1.ObjectTrigger{})
-		w.Since = "5"
-		w.Client = past{w.client(), nil, apierrors.NewResourceExpired("compacted")}
-		w.start(t)
-		later(time.Minute)
-		w.expectSet(t)
-		if w.Problem() != nil || len(w.lost) != 1 || !strings.Contains(w.lost[0].Error(), "not known any more") {
-			t.Errorf("the problem is %v, lost is %v, want what is unknown", w.Problem(), w.lost)
+		tooLarge := apierrors.NewTimeoutError("it will be some day", 1)
+		tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+		for _, err := range []error{apierrors.NewResourceExpired("compacted"), apierrors.NewBadRequest("no version"), tooLarge} {
+			w := watchConfigMaps(t, v1alpha1.ObjectTrigger{})
+			w.Since = "5"
+			w.Client = past{w.client(), nil, err}
+			w.start(t)
+			later(time.Minute)
+			w.expectSet(t)
+			if w.Problem() != nil || len(w.lost) != 1 || !strings.Contains(w.lost[0].Error(), "not known any more") {
+				t.Errorf("%v: the problem is %v, lost is %v, want what is unknown", err, w.Problem(), w.lost)
+			}
 		}
 		busy := watchConfigMaps(t, v1alpha1.ObjectTrigger{})
 		busy.Since = "5"
