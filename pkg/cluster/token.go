@@ -105,12 +105,13 @@ func createToken(ctx context.Context, client kubernetes.Interface, c Config, ca 
 	}
 	t := Token{Token: made, Description: description, Usages: []string{"authentication", "signing"}, Groups: []string{policy.JoiningGroup}}
 	if ttl > 0 {
-		t.Expires = &metav1.Time{Time: time.Now().Add(ttl).UTC().Truncate(time.Second)}
+		// Whole seconds are kept; it lasts for ttl at least.
+		t.Expires = &metav1.Time{Time: time.Now().Add(ttl + time.Second - 1).UTC().Truncate(time.Second)}
 	}
 	if _, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Create(ctx, t.secret(), metav1.CreateOptions{}); err != nil {
 		return nil, fmt.Errorf("making the token: %w", err)
 	}
-	if err := awaitSignature(ctx, client, made, hash); err != nil {
+	if err := awaitSignature(ctx, client, t, hash); err != nil {
 		return nil, err
 	}
 	return &Invitation{
@@ -177,23 +178,38 @@ func publishInfo(ctx context.Context, client kubernetes.Interface, info clusteri
 	}
 }
 
-// awaitSignature waits until a machine would believe the cluster.
-func awaitSignature(ctx context.Context, client kubernetes.Interface, token, hash string) error {
-	var last error
+// errTokenEnded is that a token has ended while it was waited for.
+var errTokenEnded = errors.New("the token has ended")
+
+// awaitSignature waits until a machine would believe the cluster; nobody signs with a token that has ended.
+func awaitSignature(ctx context.Context, client kubernetes.Interface, t Token, hash string) error {
+	if t.Expires != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, t.Expires.Time, errTokenEnded)
+		defer cancel()
+	}
+	var unread, unsigned error
 	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		info, err := client.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(ctx, api.ConfigMapClusterInfo, metav1.GetOptions{})
-		if err == nil {
-			_, err = clusterinfo.Verify(info.Data, token, []string{hash})
+		if unread = err; err == nil {
+			_, unsigned = clusterinfo.Verify(info.Data, t.Token, []string{hash})
+			return unsigned == nil, nil
 		}
-		last = err
-		return err == nil, nil
+		return false, nil
 	})
-	if err == nil {
+	last := cmp.Or(unsigned, unread, err) // what was read says more than why it could not be read again at the end
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(context.Cause(ctx), errTokenEnded):
+		return &Problem{
+			Cause:  fmt.Sprintf("the token ended before cluster-info was signed with it (%v)", last),
+			Remedy: "make one that lasts longer, for example with --ttl 1h", Err: errTokenEnded,
+		}
 	}
 	return &Problem{
 		Cause:  fmt.Sprintf("the token is made, but no controller signs cluster-info with it (%v)", last),
-		Remedy: "let bootstrap-signer-controller run (controllers in the --config file)", Err: cmp.Or(last, err),
+		Remedy: "let bootstrap-signer-controller run (controllers in the --config file)", Err: last,
 	}
 }
 
