@@ -111,9 +111,9 @@ bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 	cd hack/tools && GOFLAGS=-trimpath go build -ldflags '-s -w' -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 .PHONY: e2e-slurm
-e2e-slurm: docker build kubectl ## a SlurmJob on Debian's Slurm in a pod; builds its image first, which takes minutes; no part of CI
+e2e-slurm: docker build kubectl images ## a SlurmJob on Debian's Slurm in a pod; builds its image first, which takes minutes; no part of CI
 	examples/slurm/build
-	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -tags slurm -count=1 -timeout 15m -run TestSlurm ./test/e2e
+	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -tags slurm -count=1 -v -timeout 15m -run '^TestSlurm$$' ./test/e2e
 
 .PHONY: e2e-dns
 e2e-dns: docker build kubectl images ## host names for Services, in pods and on the machine

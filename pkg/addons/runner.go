@@ -42,6 +42,8 @@ type Config struct {
 	Watch *rest.Config
 	// ClientFor returns the identity of an add-on.
 	ClientFor func(a addon.Addon) (*rest.Config, error)
+	// StreamsFor returns the identity of an add-on for connections that are upgraded (addon.Env.Streams); default ClientFor.
+	StreamsFor func(a addon.Addon) (*rest.Config, error)
 	// Identity tells this process from others that run the same add-ons; the process that takes the place of a killed one has
 	// its identity, and so need not wait until the other's lease has ended.
 	Identity string
@@ -64,6 +66,9 @@ type Runner struct {
 func NewRunner(c Config) (*Runner, error) {
 	if c.Addons == nil {
 		c.Addons = List()
+	}
+	if c.StreamsFor == nil {
+		c.StreamsFor = c.ClientFor
 	}
 	client, err := metadata.NewForConfig(plain(c.Watch))
 	if err != nil {
@@ -210,7 +215,14 @@ func (r *Runner) run(ctx context.Context, logger logr.Logger, a addon.Addon) err
 	if err != nil {
 		return err
 	}
-	if err := a.Setup(ctx, addon.Env{Manager: mgr, Machine: r.cfg.Machine}); err != nil {
+	streams := func() (*rest.Config, error) {
+		config, err := r.cfg.StreamsFor(a)
+		if err != nil {
+			return nil, err
+		}
+		return rest.CopyConfig(config), nil // that of all its clients, perhaps, which the caller completes
+	}
+	if err := a.Setup(ctx, addon.Env{Manager: mgr, Machine: r.cfg.Machine, Streams: streams}); err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
 	return mgr.Start(ctx)

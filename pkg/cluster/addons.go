@@ -51,6 +51,7 @@ func (r *runner) buildAddons() (func(context.Context) error, error) {
 			config.UserAgent = useragent.Of("minik8s-" + a.Name)
 			return config, nil
 		},
+		StreamsFor: func(a addon.Addon) (*rest.Config, error) { return r.credentials.Keyed(addons.User(a)) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building what runs add-ons: %w", err)

@@ -262,6 +262,15 @@ func (c *credentials) Wire(user string, groups ...string) (*rest.Config, error) 
 	return rest.CopyConfig(config), nil
 }
 
+// Keyed is a Wire for libraries that make connections of their own, and so want the key: it is for one connection that begins now.
+func (c *credentials) Keyed(user string, groups ...string) (*rest.Config, error) {
+	pair, err := c.ca.Issue(pki.Request{CommonName: user, Organizations: groups})
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{Host: c.host, TLSClientConfig: rest.TLSClientConfig{CAData: c.ca.Cert, CertData: pair.Cert, KeyData: pair.Key}}, nil
+}
+
 // clientConfig is for a part of this project that proves itself by a certificate that may be replaced at any time.
 func clientConfig(host string, ca []byte, certificate func() (*tls.Certificate, error)) (*rest.Config, error) {
 	roots := x509.NewCertPool()

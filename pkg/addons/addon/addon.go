@@ -11,6 +11,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
@@ -35,6 +36,8 @@ type Addon struct {
 type Env struct {
 	// Manager has their client, whose rights are the add-on's, the cache and the recorder of events.
 	Manager manager.Manager
+	// Streams returns the same identity for connections that are upgraded, as of exec, which libraries make apart from those of a client.
+	Streams func() (*rest.Config, error)
 	// Machine is the zero value where the controllers run apart from a cluster's process.
 	Machine Machine
 }

@@ -62,6 +62,34 @@ const (
 	submittedID   = ".minik8s-id"
 )
 
+// parts begins the names of directories, beside the job's, that have a part of a volume.
+func (h host) parts() string { return h.job.Status.Directory + ".part-" }
+
+// brought tells whether the volume is there, which it is as a whole.
+func (h host) brought(ctx context.Context) (bool, error) {
+	r, err := h.Run(ctx, "if [ -d "+script.Quote(h.job.Status.Directory)+" ]; then echo there; fi", nil, kept)
+	return strings.TrimSpace(r.Stdout) == "there", explain("looking for the source", r, err)
+}
+
+// prepare makes an empty part, in place of others' parts.
+func (h host) prepare(ctx context.Context, part string) error {
+	r, err := h.Run(ctx, "umask 077; "+remove(script.Quote(h.parts())+"*")+" && mkdir -p "+script.Quote(part), nil, kept)
+	return explain("making a directory on the login node", r, err)
+}
+
+// receive unpacks a tar archive into a part. It makes no directory: it may be done late, when nobody waits for it any more and the part is
+// removed. What is called as our files are is left out.
+func (h host) receive(ctx context.Context, part string, archive io.Reader) error {
+	r, err := h.Run(ctx, "umask 077; cd "+script.Quote(part)+" && tar -x -o -f - && cat >/dev/null && rm -rf .minik8s*", archive, kept)
+	return explain("unpacking it on the login node", r, err)
+}
+
+// received makes a part the whole, which it is if who has sent it says so: what is unpacked may look whole and not be.
+func (h host) received(ctx context.Context, part string) error {
+	r, err := h.Run(ctx, "mv -T "+script.Quote(part)+" "+script.Quote(h.job.Status.Directory), nil, kept)
+	return explain("giving it its name", r, err)
+}
+
 // upload brings the files. A second time it changes nothing that compilation has made.
 func (h host) upload(ctx context.Context, source *corev1.ConfigMap) error {
 	files := map[string][]byte{}
@@ -195,8 +223,13 @@ scancel --name=%[4]s`, script.Quote(h.job.Status.Directory), compilePid, compile
 	return explain("cancelling", r, err)
 }
 
+// remove is the command that removes directories, also those below them that a job or a volume has made read-only.
+func remove(paths string) string {
+	return "{ rm -rf -- " + paths + " 2>/dev/null || { chmod -R u+rwX -- " + paths + " 2>/dev/null; rm -rf -- " + paths + "; }; }"
+}
+
 // clean removes the files.
 func (h host) clean(ctx context.Context) error {
-	r, err := h.Run(ctx, "rm -rf -- "+script.Quote(h.job.Status.Directory)+"; rmdir .minik8s 2>/dev/null; true", nil, kept)
+	r, err := h.Run(ctx, remove(script.Quote(h.job.Status.Directory)+" "+script.Quote(h.parts())+"*")+" && { rmdir .minik8s 2>/dev/null; true; }", nil, kept)
 	return explain("removing the job's files", r, err)
 }

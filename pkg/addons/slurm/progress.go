@@ -23,7 +23,13 @@ import (
 func (r *Reconciler) submit(ctx context.Context, h host) (time.Duration, error) {
 	job := h.job
 	var source *corev1.ConfigMap
-	if s := job.Spec.Source; s != nil {
+	switch s := job.Spec.Source; {
+	case s == nil:
+	case s.Volume != nil:
+		if there, after, err := r.bring(ctx, h); !there {
+			return after, err
+		}
+	default:
 		source = &corev1.ConfigMap{}
 		err := r.Live.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: s.ConfigMapName}, source)
 		if apierrors.IsNotFound(err) {
@@ -174,7 +180,20 @@ func (r *Reconciler) fetch(ctx context.Context, h host) error {
 		return err
 	}
 	job.Status.Output, job.Status.Error, job.Status.ResultConfigMapName = text(output, kept), text(complaints, kept), result.Name
-	return nil
+	return r.log(ctx, job)
+}
+
+// log makes the pod whose log is the result. Where it may not be made, the result is in the object all the same.
+func (r *Reconciler) log(ctx context.Context, job *batchv1alpha1.SlurmJob) error {
+	if job.Spec.Pod == nil {
+		return nil
+	}
+	_, err := r.ensurePod(ctx, job, logPod(job))
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || errors.Is(err, errNotOurs) {
+		r.Events.Eventf(job, nil, corev1.EventTypeWarning, "CannotLog", "Reconciling", "making the pod whose log is the output: %v", err)
+		return nil
+	}
+	return err
 }
 
 // text is the end of what was written, as JSON can have it.

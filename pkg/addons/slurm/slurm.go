@@ -27,6 +27,7 @@ import (
 	"minik8s.io/minik8s/pkg/addons/addon"
 	batchv1alpha1 "minik8s.io/minik8s/pkg/addons/apis/batch/v1alpha1"
 	"minik8s.io/minik8s/pkg/addons/slurm/internal/login"
+	"minik8s.io/minik8s/pkg/addons/slurm/internal/transfer"
 )
 
 // Addon is SlurmJobs.
@@ -42,7 +43,10 @@ func Addon() addon.Addon {
 			// Those that SlurmJobs name, which may be any.
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update"}},
-			{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}},
+			{APIGroups: []string{""}, Resources: []string{"services", "persistentvolumeclaims"}, Verbs: []string{"get"}},
+			// Those that mount volumes, and have logs.
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "create", "delete"}},
+			{APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"get", "create"}},
 		},
 		Setup: Setup,
 	}
@@ -55,7 +59,10 @@ const concurrency = 16
 func Setup(_ context.Context, env addon.Env) error {
 	r := &Reconciler{
 		Client: env.Manager.GetClient(), Live: env.Manager.GetAPIReader(), Events: env.Manager.GetEventRecorder("slurm"),
-		Now: time.Now,
+		Now: time.Now, Archive: execArchive(env.Streams), Transfers: transfer.New(transfers, transferTimeout),
+	}
+	if err := env.Manager.Add(r.Transfers); err != nil {
+		return fmt.Errorf("adding transfers: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(env.Manager).For(&batchv1alpha1.SlurmJob{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).Complete(r)
@@ -64,10 +71,13 @@ func Setup(_ context.Context, env addon.Env) error {
 // Reconciler brings SlurmJobs about.
 type Reconciler struct {
 	Client client.Client
-	// Live reads what nobody watches: Secrets and ConfigMaps.
+	// Live reads what nobody watches: Secrets, ConfigMaps, pods.
 	Live   client.Reader
 	Events events.EventRecorder
 	Now    func() time.Time
+	// Archive reads volumes, and Transfers has them copied.
+	Archive   Archive
+	Transfers *transfer.Transfers
 }
 
 // patience is how long one look at a login node may take.
@@ -239,6 +249,9 @@ func (r *Reconciler) serviceAddress(ctx context.Context, host string) (string, e
 func (r *Reconciler) end(ctx context.Context, job *batchv1alpha1.SlurmJob) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(job, batchv1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
+	}
+	if err := r.Transfers.Stop(ctx, job.UID); err != nil {
+		return ctrl.Result{}, fmt.Errorf("ending the copying of its volume: %w", err)
 	}
 	if job.Status.Directory != "" && job.Annotations[batchv1alpha1.AbandonAnnotation] != "true" {
 		if err := r.cancel(ctx, job); err != nil {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	batchv1alpha1 "minik8s.io/minik8s/pkg/addons/apis/batch/v1alpha1"
+	"minik8s.io/minik8s/pkg/addons/slurm/internal/transfer"
 )
 
 // world is a SlurmJob with the login node that it names.
@@ -56,7 +57,7 @@ func newWorld(t *testing.T, spec batchv1alpha1.SlurmJobSpec, change ...func(*cor
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(job).WithObjects(job, secret, source).Build()
 	return &world{
-		Reconciler: &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(100), Now: time.Now},
+		Reconciler: &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(100), Now: time.Now, Transfers: transfer.New(1, time.Minute)},
 		t:          t, node: node, key: client.ObjectKeyFromObject(job),
 	}
 }
@@ -89,6 +90,24 @@ func (w *world) until(what string, ok func(*batchv1alpha1.SlurmJob) bool) *batch
 			w.t.Fatalf("waiting for %s: %+v", what, job.Status)
 		case <-time.After(min(result.RequeueAfter, 50*time.Millisecond)):
 		}
+	}
+}
+
+// end deletes the job, of which nothing is left after one pass.
+func (w *world) end() {
+	w.t.Helper()
+	job := w.job()
+	if err := w.Client.Delete(w.t.Context(), job); err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := w.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: w.key}); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.Client.Get(w.t.Context(), w.key, job); !apierrors.IsNotFound(err) {
+		w.t.Errorf("it is still there: %v, %+v", err, job)
+	}
+	if left := w.node.left(w.t); left != "" {
+		w.t.Errorf("left: %s", left)
 	}
 }
 
@@ -236,19 +255,8 @@ func TestReconciler_Deletes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, test.spec)
-			job := w.until("its time", test.when)
-			if err := w.Client.Delete(t.Context(), job); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: w.key}); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Client.Get(t.Context(), w.key, job); !apierrors.IsNotFound(err) {
-				t.Errorf("it is still there: %v, %+v", err, job)
-			}
-			if left := w.node.left(t); left != "" {
-				t.Errorf("left: %s", left)
-			}
+			w.until("its time", test.when)
+			w.end()
 		})
 	}
 }

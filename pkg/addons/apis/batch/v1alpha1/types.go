@@ -4,6 +4,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -55,6 +56,8 @@ type SlurmJob struct {
 }
 
 // SlurmJobSpec says what runs where.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.source) || !has(self.source.volume) || has(self.pod)",message="a volume is read by a pod: pod is needed, too"
 type SlurmJobSpec struct {
 	// Login is the node of the Slurm cluster to which its users log in.
 	// +required
@@ -62,6 +65,10 @@ type SlurmJobSpec struct {
 	// Source are the files that the job needs. Without it the directory of the job is empty.
 	// +optional
 	Source *Source `json:"source,omitempty"`
+	// Pod says how the pods of the job are, which there are with it only: a volume is copied by one, and the log of one, NAME-slurm, is what
+	// the job has written.
+	// +optional
+	Pod *Pod `json:"pod,omitempty"`
 	// Compile are commands that run on the login node, in the directory of the job, before it is submitted.
 	// +optional
 	// +listType=atomic
@@ -152,12 +159,51 @@ type Login struct {
 }
 
 // Source are files.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.configMapName) != has(self.volume)",message="exactly one of configMapName and volume is needed"
 type Source struct {
 	// ConfigMapName names a ConfigMap in the same namespace; each of its keys becomes a file.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ConfigMapName string `json:"configMapName,omitempty"`
+	// Volume is a directory of a volume, copied with all below it. A pod mounts it for as long as that takes, an hour at most; see pod.
+	// +optional
+	Volume *VolumeSource `json:"volume,omitempty"`
+}
+
+// VolumeSource is a directory of a volume.
+type VolumeSource struct {
+	// ClaimName names a PersistentVolumeClaim in the same namespace.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	ConfigMapName string `json:"configMapName"`
+	ClaimName string `json:"claimName"`
+	// Path is that of the directory in the volume, without a slash at its begin; default the whole volume.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(e, e == '..')",message="must be relative and must not have '..' in it"
+	Path string `json:"path,omitempty"`
+}
+
+// Pod is what is told of the pods that a SlurmJob has in this cluster: one that mounts the volume of the source while it is copied, one whose
+// log is what the job has written.
+type Pod struct {
+	// Image has sh, sleep, tar and cat, as those of most distributions have.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Image string `json:"image"`
+	// RunAsUser is who reads the volume; default whom the image says. It has no capabilities: root reads what all may read, and its own.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	RunAsUser *int64 `json:"runAsUser,omitempty"`
+	// ImagePullSecrets name Secrets in the same namespace by which the image is pulled.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 }
 
 // SlurmJobStatus is what Slurm says.
