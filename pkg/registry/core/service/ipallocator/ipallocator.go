@@ -60,29 +60,46 @@ func (a *Allocator) Allocate(ctx context.Context, owner types.NamespacedName, ip
 
 // AllocateNext takes any free address of a family for a Service.
 func (a *Allocator) AllocateNext(ctx context.Context, owner types.NamespacedName, family corev1.IPFamily, dryRun bool) (netip.Addr, error) {
-	all, err := a.ready(ctx, func(r Range) bool { return r.Family() == family })
-	if err != nil {
-		return netip.Addr{}, err
+	full := map[netip.Prefix]bool{}
+	// A range may be newer than the cache: that all which it has are full says nothing yet.
+	for _, version := range []string{"0", ""} {
+		all, err := a.ranges(ctx, version, servicecidr.IsReady)
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		for _, r := range all {
+			switch {
+			case r.Family() != family || full[r.prefix]:
+				continue
+			case dryRun:
+				return r.prefix.Addr(), nil // upstream's placeholder: an address found now could be another's when it counts
+			}
+			ip, err := a.takeFrom(ctx, r, owner)
+			if !errors.Is(err, ErrFull) {
+				return ip, err
+			}
+			full[r.prefix] = true
+		}
 	}
+	return netip.Addr{}, ErrFull
+}
+
+// takeFrom takes any free address of a range.
+func (a *Allocator) takeFrom(ctx context.Context, r Range, owner types.NamespacedName) (netip.Addr, error) {
 	store, err := a.stores.Get(ipaddress.Resource.GroupResource())
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	for _, r := range all {
-		if dryRun {
-			return r.prefix.Addr(), nil // upstream's placeholder: an address found now could be another's when it counts
+	for ip := range r.candidates(rand.Uint64N) {
+		// The cache spares the write for nearly all that are taken; what it has not seen yet, etcd knows.
+		if _, err := store.Get(ctx, ip.String(), &metav1.GetOptions{ResourceVersion: "0"}); err == nil {
+			continue
 		}
-		for ip := range r.candidates(rand.Uint64N) {
-			// The cache spares the write for nearly all that are taken; what it has not seen yet, etcd knows.
-			if _, err := store.Get(ctx, ip.String(), &metav1.GetOptions{ResourceVersion: "0"}); err == nil {
-				continue
-			}
-			err := a.Create(ctx, Address(ip, owner))
-			if errors.Is(err, ErrAllocated) {
-				continue
-			}
-			return ip, err
+		err := a.Create(ctx, Address(ip, owner))
+		if errors.Is(err, ErrAllocated) {
+			continue
 		}
+		return ip, err
 	}
 	return netip.Addr{}, ErrFull
 }
