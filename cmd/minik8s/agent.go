@@ -17,6 +17,7 @@ import (
 // agentFlags say how the machine becomes a node.
 type agentFlags struct {
 	kubeconfig string
+	settings   string
 	join       cluster.TokenJoin
 	config     cluster.Config
 }
@@ -24,6 +25,7 @@ type agentFlags struct {
 func newAgentCommand() *cobra.Command {
 	var a agentFlags
 	c := &a.config
+	port := 0
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run only a node, of a cluster on another machine, in the foreground",
@@ -37,20 +39,32 @@ renews them: started again it needs no token.
 "minik8s node remove worker" makes all of them worthless, as "kubectl delete node" does; with a
 new token the machine may join again.
 
+What a machine wants of its own node, such as the kubelet's settings, is in a file for --config.
+
 Instead of a token, the kubeconfig of a certain node can be made there, and copied to it:
 
   minik8s kubeconfig --node worker --node-ip 192.168.1.7 > worker.kubeconfig`,
 		Example: `  minik8s agent --join https://192.168.1.5:6443 --token abcdef.0123456789abcdef --ca-cert-hash sha256:...
   minik8s agent                       # again, on a machine that has joined
+  minik8s agent --config node.yaml    # with other settings of the kubelet or the proxy
   minik8s agent --kubeconfig worker.kubeconfig`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			changed := cmd.Flags().Changed
+			settings, err := a.read(changed("name"))
+			if err != nil {
+				return err
+			}
 			m, err := a.membership(cmd.Context())
 			if err != nil {
 				return err
 			}
+			m.Settings = settings
 			m.Config.Name, m.Config.DataDir, m.Config.Verbosity = c.Name, c.DataDir, c.Verbosity
-			m.Config.Kubelet.Port, m.Config.Kubelet.DockerHost = c.Kubelet.Port, c.Kubelet.DockerHost
+			m.Config.Kubelet.DockerHost = c.Kubelet.DockerHost
+			if changed("kubelet-port") {
+				m.Config.Kubelet.Port = port
+			}
 			stop, err := startLog(m.Config, false)
 			if err != nil {
 				return err
@@ -72,12 +86,25 @@ Instead of a token, the kubeconfig of a certain node can be made there, and copi
 	fs.StringVar(&a.kubeconfig, "kubeconfig", "", "the node's kubeconfig, from: minik8s kubeconfig --node NAME --node-ip ADDRESS")
 	addName(cmd, &c.Name)
 	fs.StringVar(&c.DataDir, "data-dir", "", "where the node keeps its data (default "+cluster.BaseDir()+"/NAME)")
-	fs.IntVar(&c.Kubelet.Port, "kubelet-port", 10250, "port of the kubelet API")
+	fs.StringVar(&a.settings, "config", "", "file with a "+cluster.Kind+" of "+cluster.APIVersion+", of which a node takes kubelet and proxy; what it said stays when the node is started again without")
+	fs.IntVar(&port, "kubelet-port", 10250, "port of the kubelet API")
 	fs.StringVar(&c.Kubelet.DockerHost, "docker-host", "", "endpoint of the Docker engine (default $DOCKER_HOST or the local one)")
 	fs.IntVarP(&c.Verbosity, "v", "v", 0, "verbosity of the log")
 	cmd.MarkFlagsMutuallyExclusive("join", "kubeconfig")
 	cmd.MarkFlagsRequiredTogether("join", "token")
 	return cmd
+}
+
+// read returns what the file with the machine's own settings says, nil if none is given.
+func (a *agentFlags) read(named bool) (cluster.Change, error) {
+	if a.settings == "" {
+		return nil, nil
+	}
+	name, settings, err := cluster.ReadConfig(a.settings)
+	if err == nil && name != "" && !named {
+		a.config.Name = name
+	}
+	return settings, err
 }
 
 // membership is what the flags say, or else what the machine has from before.

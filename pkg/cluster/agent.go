@@ -4,9 +4,11 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
@@ -20,6 +22,8 @@ import (
 type Membership struct {
 	// Config is that of the node; what it leaves open is settled at the start.
 	Config Config
+	// Settings are what a configuration file of the machine says; nil: what one has said at an earlier start.
+	Settings Change
 
 	host   string // URL of the API server
 	ca     []byte
@@ -85,20 +89,52 @@ func RunAgent(ctx context.Context, m *Membership, waiting func(holder string), s
 	return explain(parts.Wait(), c.DataDir)
 }
 
-// change makes the configuration of the node from that of an earlier start, of which the place of the data and the engine
-// stay unless others are given.
+// agentPort is that of the kubelet's API, unless another is given.
+const agentPort = 10250
+
+// change makes the configuration of the node. The cluster says all but what is the machine's own affair: that stays as it was at an
+// earlier start, unless a file or flags say otherwise.
 func (m *Membership) change(c *Config) error {
-	before := *c
+	before, flags := *c, m.Config.Kubelet
 	*c = m.Config
 	if c.DataDir == "" {
 		c.DataDir = before.DataDir
 	}
-	if k := before.Kubelet; c.Kubelet.DockerHost == "" {
-		c.Kubelet.DockerHost, c.Kubelet.DockerCertPath, c.Kubelet.DockerTLSVerify = k.DockerHost, k.DockerCertPath, k.DockerTLSVerify
+	c.Kubelet, c.Proxy = before.Kubelet, before.Proxy
+	c.Kubelet.NodeName, c.Kubelet.NodeIP, c.Kubelet.PodCIDR = flags.NodeName, flags.NodeIP, flags.PodCIDR
+	if m.Settings != nil {
+		if err := c.takeOwn(m.Settings); err != nil {
+			return err
+		}
+	}
+	if flags.Port != 0 || c.Kubelet.Port == 0 {
+		c.Kubelet.Port = cmp.Or(flags.Port, agentPort)
+	}
+	if flags.DockerHost != "" {
+		c.Kubelet.DockerHost, c.Kubelet.DockerCertPath, c.Kubelet.DockerTLSVerify = flags.DockerHost, flags.DockerCertPath, flags.DockerTLSVerify
 	}
 	if m.token != nil {
 		none := 0 // there is no node before the cluster has let it in
 		c.Nodes = &none
+	}
+	return nil
+}
+
+// takeOwn takes from a file what is a node's own affair. What else it says is an error: it would hold for this node only.
+func (c *Config) takeOwn(file Change) error {
+	k := c.Kubelet
+	// Nothing else is there beforehand, so that all which is there afterwards is what the file says.
+	said := Config{Kubelet: k, Proxy: c.Proxy}
+	if err := file(&said); err != nil {
+		return err
+	}
+	if said.Kubelet.NodeName != k.NodeName || said.Kubelet.NodeIP != k.NodeIP || said.Kubelet.PodCIDR != k.PodCIDR {
+		return errors.New("kubelet.nodeName, nodeIP and podCIDR are given to a node when it joins, and are not for its configuration file")
+	}
+	c.Kubelet, c.Proxy = said.Kubelet, said.Proxy
+	said.APIVersion, said.Kind, said.Name, said.Kubelet, said.Proxy = "", "", "", KubeletConfig{}, ProxyConfig{}
+	if !reflect.ValueOf(said).IsZero() {
+		return errors.New("of a configuration file a node takes kubelet and proxy; all else is said by flags, or where the cluster runs")
 	}
 	return nil
 }

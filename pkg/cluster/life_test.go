@@ -587,22 +587,62 @@ func TestStart_NodeThatAsks(t *testing.T) {
 	}
 }
 
-// A node of a cluster elsewhere keeps its place and its engine, and takes all else from the kubeconfig of the time.
+// A node of a cluster elsewhere keeps its place, its engine and what a file has said, and takes all else from the kubeconfig of the time.
 func TestMembership_Change(t *testing.T) {
 	t.Parallel()
-	was := Config{Name: "x", DataDir: "/d", APIPort: 1, Kubelet: KubeletConfig{DockerHost: "unix:///a", DockerCertPath: "/c", DockerTLSVerify: true, NodeIP: "192.0.2.1"}}
+	was := Config{
+		Name: "x", DataDir: "/d", APIPort: 1, Proxy: ProxyConfig{Mode: "nftables"},
+		Kubelet: KubeletConfig{DockerHost: "unix:///a", DockerCertPath: "/c", DockerTLSVerify: true, NodeIP: "192.0.2.1", Port: 10251, Config: "/k.yaml"},
+	}
+	kept := KubeletConfig{DockerHost: "unix:///a", DockerCertPath: "/c", DockerTLSVerify: true, NodeIP: "192.0.2.2", Port: 10251, Config: "/k.yaml"}
+	given := kept
+	given.Config, given.MaxPods = "/l.yaml", 5
+	flags := KubeletConfig{DockerHost: "unix:///b", NodeIP: "192.0.2.2", Port: 10252, Config: "/l.yaml", MaxPods: 5}
 	for _, tc := range []struct {
-		name, dir, host string
-		want            Config
+		name string
+		was  Config
+		dir  string
+		file string // "-": none
+		node KubeletConfig
+		want Config
+		err  string // part of it
 	}{
-		{"nothing given", "", "", Config{Name: "x", DataDir: "/d", Kubelet: KubeletConfig{DockerHost: "unix:///a", DockerCertPath: "/c", DockerTLSVerify: true, NodeIP: "192.0.2.2"}}},
-		{"all given", "/e", "unix:///b", Config{Name: "x", DataDir: "/e", Kubelet: KubeletConfig{DockerHost: "unix:///b", NodeIP: "192.0.2.2"}}},
+		{name: "nothing given", was: was, file: "-", want: Config{Name: "x", DataDir: "/d", Kubelet: kept, Proxy: was.Proxy}},
+		{name: "first start", file: "-", want: Config{Name: "x", Kubelet: KubeletConfig{NodeIP: "192.0.2.2", Port: 10250}}},
+		{name: "file", was: was, file: "kubelet: {config: /l.yaml, maxPods: 5}\nproxy: {mode: iptables}", want: Config{Name: "x", DataDir: "/d", Kubelet: given, Proxy: ProxyConfig{Mode: "iptables"}}},
+		{
+			name: "all given", was: was, dir: "/e", file: "kubelet: {config: /l.yaml, maxPods: 5, dockerHost: unix:///c, port: 1}",
+			node: KubeletConfig{DockerHost: "unix:///b", Port: 10252}, want: Config{Name: "x", DataDir: "/e", Kubelet: flags, Proxy: was.Proxy},
+		},
+		{name: "another cluster's affair", was: was, file: "networking: {podSubnet: 10.0.0.0/8}", err: "a node takes kubelet and proxy"},
+		{name: "as much of another's affair as there is", was: was, file: "dns: {allowFrom: [0.0.0.0/0]}", err: "a node takes kubelet and proxy"},
+		{name: "place of the data", was: was, file: "dataDir: /f", err: "a node takes kubelet and proxy"},
+		{name: "who it is", was: was, file: "kubelet: {nodeName: other}", err: "when it joins"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			m := &Membership{Config: Config{Name: "x", DataDir: tc.dir, Kubelet: KubeletConfig{DockerHost: tc.host, NodeIP: "192.0.2.2"}}}
-			got := was
-			if err := m.change(&got); err != nil {
+			m := &Membership{Config: Config{Name: "x", DataDir: tc.dir, Kubelet: tc.node, DNS: DNSConfig{AllowFrom: []string{"192.0.2.0/24"}}}}
+			m.Config.Kubelet.NodeIP = "192.0.2.2"
+			tc.want.DNS = m.Config.DNS
+			if tc.file != "-" {
+				path := filepath.Join(t.TempDir(), "config.yaml")
+				if err := os.WriteFile(path, []byte("apiVersion: minik8s.io/v1alpha1\nkind: Cluster\nname: y\n"+tc.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				var err error
+				if _, m.Settings, err = ReadConfig(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := tc.was
+			err := m.change(&got)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("got %v, want an error with %q", err, tc.err)
+				}
+				return
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

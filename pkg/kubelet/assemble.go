@@ -54,7 +54,8 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 	if err != nil {
 		return nil, err
 	}
-	groups, err := cgroup.New(cgroup.Config{Root: cfg.CgroupRoot, Driver: engine.CgroupDriver, Version: engine.CgroupVersion, MilliCPU: cfg.Size.CPU.MilliValue(),
+	cpu := cgroup.CPUTime{Unlimited: !ptr.Deref(settings.CPUCFSQuota, true), Period: ptr.Deref(settings.CPUCFSQuotaPeriod, metav1.Duration{}).Duration}
+	groups, err := cgroup.New(cgroup.Config{Root: cfg.CgroupRoot, Driver: engine.CgroupDriver, Version: engine.CgroupVersion, MilliCPU: cfg.Size.CPU.MilliValue(), CPUTime: cpu,
 		PodPidsLimit: max(0, ptr.Deref(settings.PodPidsLimit, 0)), Exclusive: at.exclusive,
 		SingleProcessOOMKill: ptr.Deref(settings.SingleProcessOOMKill, false), Swap: swap})
 	if err != nil {
@@ -95,7 +96,9 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 	memory := allocatable.Memory().Value()
 	return &parts{
 		images: images{puller}, free: puller.Free, volumes: vols, cgroups: groups, hostPorts: ports,
-		resources: cgroup.ContainerResources,
+		resources: func(pod *corev1.Pod, c *corev1.Container) container.Resources {
+			return cgroup.ContainerResources(pod, c, cpu)
+		},
 		oomScoreAdj: func(pod *corev1.Pod, c *corev1.Container) int {
 			return cgroup.OOMScoreAdj(pod, c, memory)
 		},

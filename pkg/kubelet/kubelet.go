@@ -43,6 +43,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/nodeshutdown"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podsapi"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
@@ -102,6 +103,7 @@ type Kubelet struct {
 	cpus      *cpumanager.Manager
 	memory    *memorymanager.Manager
 	topology  *topologymanager.Manager
+	podsAPI   *podsapi.Server
 	server    *server.Server
 	stats     *stats.Collector
 	disks     *stats.Volumes
@@ -211,6 +213,9 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	run("reporting pods", k.status.Start)
 	wg.Go(func() { k.serve(ctx, k.devices.Start) })
 	wg.Go(func() { k.serve(ctx, k.newPodResources().Start) })
+	if configuration.Enabled(settings, configuration.PodsAPI) {
+		wg.Go(func() { k.serve(ctx, k.podsAPI.Start) })
+	}
 	run("serving DRA drivers", k.claims.Start)
 	run("showing static pods", k.mirrors.Start)
 	for _, i := range k.api.all() {
@@ -250,13 +255,15 @@ func (k *Kubelet) prepare(ctx context.Context) (sources []source.Source, err err
 	if err = k.newManagers(); err != nil {
 		return nil, err
 	}
-	k.status = status.NewManager(k.cfg.Client, k.mirrors.Mirror)
+	k.podsAPI = k.newPodsAPI()
+	k.status = status.NewManager(k.cfg.Client, k.mirrors.Mirror, k.podsAPI.Changed)
 	if sources, err = k.sources(); err != nil {
 		return nil, err
 	}
 	k.describer = &node.Describer{
 		Name: k.cfg.NodeName, IPs: k.cfg.NodeIPs, Version: k.cfg.Version, Resources: k.resources, Runtime: k.cfg.Runtime,
 		Clock: k.cfg.Clock, NotReady: k.unready, MaxImages: int(ptr.Deref(k.cfg.Configuration.NodeStatusMaxImages, 50)), Pressure: k.pressure, VolumesInUse: k.volumesInUse,
+		DeclaredFeatures: configuration.Declared(k.cfg.Configuration),
 	}
 	k.measure()
 	if k.cfg.Certificate != nil {
@@ -317,8 +324,11 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 		informers: k.api, pods: &r.pods, devices: k.devices, features: k.features, preempt: evictor.preempt,
 		status: k.status, resizes: &k.resizes, exclusive: k.exclusive(), recorder: k.recorder, clock: k.cfg.Clock, rejected: k.metrics.Rejected,
 	}
-	r.intake = source.New(source.Config{Sources: sources, Workers: r.workers, Node: judge, Mirrors: k.mirrors, Counts: k.metrics, Clock: k.cfg.Clock})
-	leaving.left = r.intake.Left
+	r.intake = source.New(source.Config{Sources: sources, Workers: telling{r.workers, k.podsAPI.Changed}, Node: judge, Mirrors: k.mirrors, Counts: k.metrics, Clock: k.cfg.Clock})
+	leaving.left = func(pod *corev1.Pod) {
+		r.intake.Left(pod)
+		k.podsAPI.Changed(pod.UID)
+	}
 	k.running.Store(r)
 	k.block(nil)
 

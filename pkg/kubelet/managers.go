@@ -47,13 +47,14 @@ func (k *Kubelet) newManagers() error {
 	if err != nil {
 		return err
 	}
+	counts := k.metrics.Managers(func() (int, map[int]int) { return k.cpus.Usage() })
 	if k.cpus, err = cpumanager.New(cpumanager.Config{
 		Policy: c.CPUManagerPolicy, Options: cpuOptions, Reserved: k.reservedOf(corev1.ResourceCPU), ReservedCPUs: reservedCPUs, Machine: k.machine,
-		SingleNode: c.TopologyManagerPolicy == topologymanager.SingleNUMANode, RootDir: k.cfg.RootDir, Changed: k.wakeAll,
+		SingleNode: c.TopologyManagerPolicy == topologymanager.SingleNUMANode, RootDir: k.cfg.RootDir, Changed: k.wakeAll, Counts: counts,
 	}); err != nil {
 		return err
 	}
-	if k.memory, err = k.newMemory(); err != nil {
+	if k.memory, err = k.newMemory(counts.Memory); err != nil {
 		return err
 	}
 	options, err := topologymanager.ParseOptions(c.TopologyManagerPolicyOptions)
@@ -63,13 +64,14 @@ func (k *Kubelet) newManagers() error {
 	k.topology, err = topologymanager.New(topologymanager.Config{
 		Policy: c.TopologyManagerPolicy, Scope: c.TopologyManagerScope, Options: options, Machine: k.machine,
 		Providers: []topologymanager.Provider{devicemanager.Provider{Manager: k.devices}, k.cpus, k.memory}, Known: k.knows, Made: k.made,
+		Clock: k.cfg.Clock, Counts: counts,
 	})
 	return err
 }
 
-func (k *Kubelet) newMemory() (*memorymanager.Manager, error) {
+func (k *Kubelet) newMemory(count func(error)) (*memorymanager.Manager, error) {
 	c := k.cfg.Configuration
-	cfg := memorymanager.Config{Policy: c.MemoryManagerPolicy, Machine: k.machine, RootDir: k.cfg.RootDir}
+	cfg := memorymanager.Config{Policy: c.MemoryManagerPolicy, Machine: k.machine, RootDir: k.cfg.RootDir, Count: count}
 	if c.MemoryManagerPolicy != memorymanager.None {
 		capacity, err := k.resources.Host.Capacity(k.resources.Dir, k.resources.MaxPods)
 		if err != nil {

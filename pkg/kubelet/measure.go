@@ -5,7 +5,9 @@ package kubelet
 
 import (
 	"fmt"
+	"net"
 	"runtime"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
@@ -100,12 +102,25 @@ func (k *Kubelet) newServer() (*server.Server, error) {
 		logs = ""
 	}
 	return server.New(server.Config{
-		Addr: k.cfg.ListenAddr, NetNS: k.cfg.NetNS, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
+		Addr: k.cfg.ListenAddr, Healthz: address(settings.HealthzBindAddress, ptr.Deref(settings.HealthzPort, 0)), ReadOnly: address("", settings.ReadOnlyPort),
+		NetNS: k.cfg.NetNS, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
 		Client: k.cfg.Client, Host: k.host(), Clock: k.cfg.Clock, LogDir: logs,
 		Metrics: k.metrics.Gatherer(), Cadvisor: usage, ProbeMetrics: k.probes.Gatherer(), Instrument: k.metrics.Requests,
+		TTLs: server.TTLs{
+			Token:   settings.Authentication.Webhook.CacheTTL.Duration,
+			Allowed: settings.Authorization.Webhook.CacheAuthorizedTTL.Duration, Denied: settings.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
+		},
 		StreamIdleTimeout: settings.StreamingConnectionIdleTimeout.Duration,
 		NoDebugging:       !ptr.Deref(settings.EnableDebuggingHandlers, true), NoProfiling: !ptr.Deref(settings.EnableProfilingHandler, true),
 	})
+}
+
+// address is where a port is listened on, "" if it is 0.
+func address(host string, port int32) string {
+	if port == 0 {
+		return ""
+	}
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
 // host is the kubelet as its HTTP API sees it.

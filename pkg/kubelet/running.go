@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"minik8s.io/minik8s/pkg/kubelet/configuration"
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/admission"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cadvisor"
@@ -87,7 +88,7 @@ func (k *Kubelet) pressure() []corev1.NodeConditionType {
 func (k *Kubelet) features() admission.Features {
 	return admission.Features{
 		AppArmor: k.resources.Host.AppArmor(), UnsafeSysctls: k.cfg.Configuration.AllowedUnsafeSysctls, Pressure: k.pressure(),
-		ShuttingDown: k.shuttingDown() != nil,
+		ShuttingDown: k.shuttingDown() != nil, PodLevelResources: configuration.Enabled(k.cfg.Configuration, configuration.PodLevelResources),
 	}
 }
 

@@ -63,6 +63,17 @@ func (s statics) Names() []types.NamespacedName {
 	return nil
 }
 
+// telling tells of pods that came or changed.
+type telling struct {
+	*podworker.Workers
+	changed func(types.UID)
+}
+
+func (t telling) Update(pod *corev1.Pod) {
+	t.Workers.Update(pod)
+	t.changed(pod.UID)
+}
+
 // farewell tells who waits for a pod to leave that it has.
 type farewell struct {
 	podworker.Life

@@ -12,3 +12,7 @@ conformance: docker build conformance-build conformance-images ## run it against
 .PHONY: test-cmd
 test-cmd: build ## upstream's tests of kubectl, by ours against our API server: WHAT="pod crd"
 	test/conformance/test-cmd
+
+.PHONY: node-tests
+node-tests: docker build conformance-build conformance-images ## upstream's tests of a node against one that has joined: FOCUS, SKIP, LABELS
+	test/conformance/node

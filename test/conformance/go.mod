@@ -7,7 +7,11 @@ go 1.26.0
 // What upstream's own go.mod sets: the suite is to behave as upstream's build of it.
 godebug default=go1.26
 
-require github.com/google/go-cmp v0.7.0
+require (
+	github.com/google/go-cmp v0.7.0
+	google.golang.org/grpc v1.82.1
+	k8s.io/cri-api v0.37.1
+)
 
 require (
 	bitbucket.org/bertimus9/systemstat v0.5.0 // indirect
@@ -160,7 +164,6 @@ require (
 	golang.org/x/tools v0.47.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260526163538-3dc84a4a5aaa // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa // indirect
-	google.golang.org/grpc v1.82.1 // indirect
 	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/go-jose/go-jose.v2 v2.6.3 // indirect
@@ -177,7 +180,6 @@ require (
 	k8s.io/component-base v0.37.1 // indirect
 	k8s.io/component-helpers v0.37.1 // indirect
 	k8s.io/controller-manager v0.37.1 // indirect
-	k8s.io/cri-api v0.37.1 // indirect
 	k8s.io/cri-client v0.0.0 // indirect
 	k8s.io/cri-streaming v0.0.0 // indirect
 	k8s.io/csi-translation-lib v0.0.0 // indirect
@@ -195,6 +197,7 @@ require (
 	k8s.io/pod-security-admission v0.0.0 // indirect
 	k8s.io/sample-apiserver v0.0.0 // indirect
 	k8s.io/streaming v0.37.1 // indirect
+	k8s.io/system-validators v1.12.1 // indirect
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.36.0 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
@@ -214,10 +217,12 @@ tool (
 	k8s.io/kubernetes/cmd/kube-proxy
 	k8s.io/kubernetes/cmd/kubectl
 	k8s.io/kubernetes/test/e2e
+	k8s.io/kubernetes/test/e2e_node
 	k8s.io/kubernetes/test/images/agnhost
 	k8s.io/kubernetes/test/images/resource-consumer
 	k8s.io/kubernetes/test/images/resource-consumer/consume-cpu
 	k8s.io/sample-apiserver
+	k8s.io/system-validators/validators
 )
 
 // The staging modules: inside k8s.io/kubernetes they are replaced by folders that the published module lacks.

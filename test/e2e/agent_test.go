@@ -76,7 +76,7 @@ func (m secondMachine) purged(t *testing.T, node cluster.Cluster) {
 }
 
 // join makes the machine node two of a cluster, with a data directory of that name, and waits until it is Ready.
-func (m secondMachine) join(t *testing.T, k *kube, dataDir string) {
+func (m secondMachine) join(t *testing.T, k *kube, dataDir string, args ...string) {
 	t.Helper()
 	joined := filepath.Join(t.TempDir(), "two.kubeconfig")
 	r := must(t, k.Cluster, "kubeconfig", "--node", "two", "--node-ip", m.there)
@@ -85,7 +85,7 @@ func (m secondMachine) join(t *testing.T, k *kube, dataDir string) {
 	}
 	node := cluster.Cluster{Binary: k.Binary, Name: k.Name + "-two"}
 	m.purged(t, node)
-	agent := background(t, m.on(t.Context(), node.Command(t.Context(), "agent", "--kubeconfig", joined, "--data-dir", dataDir)))
+	agent := background(t, m.on(t.Context(), node.Command(t.Context(), "agent", append([]string{"--kubeconfig", joined, "--data-dir", dataDir}, args...)...)))
 	eventually(t, 40*time.Second, "the second node Ready", k.nodeReady("two", agent))
 }
 
@@ -106,12 +106,31 @@ func firstAt(t *testing.T, c cluster.Cluster, addresses string, args ...string) 
 	return up(t, c, append([]string{"--config", config}, args...)...)
 }
 
-// A node on another machine joins by its kubeconfig, runs pods, and reaches those of the first and the Services.
+// ownSettings is a file for a node, which takes 42 pods.
+func ownSettings(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	kubelet, config := filepath.Join(dir, "kubelet.yaml"), filepath.Join(dir, "node.yaml")
+	for file, text := range map[string]string{
+		kubelet: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 42\n",
+		config:  "apiVersion: minik8s.io/v1alpha1\nkind: Cluster\nkubelet: {config: " + kubelet + "}\n",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return config
+}
+
+// A node on another machine joins by its kubeconfig, takes its own settings from a file, runs pods, and reaches those of the first and the Services.
 func TestAgent(t *testing.T) {
 	c := newCluster(t, "agent")
 	m := newSecondMachine(t)
 	k := m.first(t, c)
-	m.join(t, k, filepath.Join(suite.dir, "agent-two"))
+	m.join(t, k, filepath.Join(suite.dir, "agent-two"), "--config", ownSettings(t))
+	if pods := k.kubectl(t, "get", "node", "two", "-o", "jsonpath={.status.capacity.pods}"); pods != "42" {
+		t.Errorf("the second node takes %s pods, its own settings say 42", pods)
+	}
 	k.kubectl(t, "create", "deployment", "web", "--image="+frontendImage, "--replicas=4", "--", "/guestbook", "static", "/")
 	k.kubectl(t, "expose", "deployment", "web", "--port=80", "--target-port=8080")
 	k.kubectl(t, "rollout", "status", "deployment/web", "--timeout=60s")

@@ -1,8 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feature has the feature gates by which this project's own code acts; touch it when upstream's feature behind a further one
-// is written here, and take that gate out of the fixed ones in pkg/apiserver/flags.
+// Package feature has the feature gates by which this project's own code acts, and upstream's others; touch it when upstream's feature
+// behind a further one is written here, and take that gate out of Upstream.
 package feature
 
 import (

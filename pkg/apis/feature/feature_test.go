@@ -6,6 +6,7 @@ package feature
 import (
 	"testing"
 
+	"k8s.io/component-base/featuregate"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
@@ -16,5 +17,13 @@ func TestEnabled(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, Gates, GenericWorkload, true)
 	if !Enabled(GenericWorkload) {
 		t.Error("it does not go on")
+	}
+}
+
+func TestKnown(t *testing.T) {
+	for gate, want := range map[featuregate.Feature]bool{GenericWorkload: true, "NodeSwap": true, "ContextualLogging": true, "AllAlpha": true, "X": false} {
+		if got := Known(gate); got != want {
+			t.Errorf("%s: %v", gate, got)
+		}
 	}
 }

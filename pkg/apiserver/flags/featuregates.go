@@ -6,18 +6,20 @@ package flags
 import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
+
+	"minik8s.io/minik8s/pkg/apis/feature"
 )
 
 // SetFeatureGates is --feature-gates for those who have no command line: it switches features of the process, once, before
 // there is a server.
 func SetFeatureGates(values map[string]bool) error {
-	addGates()
+	feature.AddUpstream()
 	return setGates(utilfeature.DefaultMutableFeatureGate, values)
 }
 
 // CheckFeatureGates fails as SetFeatureGates would, and switches nothing.
 func CheckFeatureGates(values map[string]bool) error {
-	addGates()
+	feature.AddUpstream()
 	return setGates(utilfeature.DefaultMutableFeatureGate.DeepCopy(), values)
 }
 

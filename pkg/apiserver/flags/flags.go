@@ -31,6 +31,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the server's own clients
 	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
 
+	"minik8s.io/minik8s/pkg/apis/feature"
 	"minik8s.io/minik8s/pkg/apiserver"
 	"minik8s.io/minik8s/pkg/apiserver/admission/defaulttolerationseconds"
 	"minik8s.io/minik8s/pkg/apiserver/encryption"
@@ -82,7 +83,7 @@ type clusterFlags struct {
 
 // New returns flags with upstream's defaults.
 func New() *Flags {
-	addGates()
+	feature.AddUpstream()
 	f := &Flags{
 		generic:  options.NewServerRunOptions(),
 		etcd:     options.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", nil)),

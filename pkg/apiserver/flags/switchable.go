@@ -60,8 +60,8 @@ func CheckGates(gates featuregate.MutableFeatureGate) error {
 // keep are all gates that keep their default, and why.
 func keep() map[featuregate.Feature]string {
 	all := map[featuregate.Feature]string{}
-	for _, f := range fixed {
-		for _, name := range f.names {
+	for _, f := range feature.Upstream {
+		for _, name := range f.Names {
 			all[featuregate.Feature(name)] = "what it switches has only this side here"
 		}
 	}

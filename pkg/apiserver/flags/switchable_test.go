@@ -11,12 +11,14 @@ import (
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
+
+	"minik8s.io/minik8s/pkg/apis/feature"
 )
 
 // gates are the process's own, with their defaults, to be changed by a test.
 func gates(t *testing.T) featuregate.MutableVersionedFeatureGate {
 	t.Helper()
-	addGates()
+	feature.AddUpstream()
 	return utilfeature.DefaultMutableFeatureGate.DeepCopy()
 }
 

@@ -7,6 +7,7 @@
 package configuration
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -147,7 +148,9 @@ func honoured(c *kubeletconfigv1beta1.KubeletConfiguration, name string) *field.
 		return nil
 	}
 	only, is := fixed[name]
-	if !is {
+	if !is && empty(valueOf(c, name)) {
+		return nil // kubeadm and /configz say such fields, too
+	} else if !is {
 		return field.Forbidden(field.NewPath(name), "not supported by this kubelet")
 	}
 	if value := valueOf(c, name); !reflect.DeepEqual(value, valueOf(Default(), name)) {
@@ -158,6 +161,17 @@ func honoured(c *kubeletconfigv1beta1.KubeletConfiguration, name string) *field.
 		return field.NotSupported(field.NewPath(name), string(text), []string{only})
 	}
 	return nil
+}
+
+// empty says whether a value says no more than none: in JSON it is that of the zero value.
+func empty(value any) bool {
+	t := reflect.TypeOf(value)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	zero, zerr := json.Marshal(reflect.Zero(t).Interface())
+	text, err := json.Marshal(value)
+	return zerr == nil && err == nil && bytes.Equal(zero, text)
 }
 
 // Validate returns what is wrong with settings.

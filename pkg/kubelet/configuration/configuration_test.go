@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	tracingv1 "k8s.io/component-base/tracing/api/v1"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
@@ -68,7 +69,14 @@ func TestRead(t *testing.T) {
 		},
 		{name: "the only value", files: map[string]string{"main": head + "failSwapOn: false\nauthorization: {mode: Webhook}\nauthentication: {anonymous: {enabled: false}}\n"}, want: Default()},
 		{name: "another value", files: map[string]string{"main": head + "failSwapOn: true\n"}, err: `failSwapOn: Unsupported value: "true": supported values: "false"`},
-		{name: "anonymous", files: map[string]string{"main": head + "authentication: {anonymous: {enabled: true}}\n"}, err: "authentication: Unsupported value"},
+		{name: "anonymous", files: map[string]string{"main": head + "authentication: {anonymous: {enabled: true}}\n"}, err: "anonymous.enabled must be false"},
+		{name: "no tokens", files: map[string]string{"main": head + "authentication: {webhook: {enabled: false}}\n"}, err: "webhook.enabled must be true"},
+		{name: "another authority", files: map[string]string{"main": head + "authentication: {x509: {clientCAFile: /x}}\n"}, err: "x509.clientCAFile is not supported by this kubelet"},
+		{name: "everything allowed", files: map[string]string{"main": head + "authorization: {mode: AlwaysAllow}\n"}, err: "authorization: Invalid value"},
+		{name: "believed below zero", files: map[string]string{"main": head + "authentication: {webhook: {cacheTTL: -1s}}\nauthorization: {webhook: {cacheUnauthorizedTTL: -1s}}\n"}, err: "authorization: Invalid value"},
+		{name: "believed for a while", files: map[string]string{"main": head + "authentication: {webhook: {cacheTTL: 1s}}\nauthorization: {webhook: {cacheAuthorizedTTL: 5m, cacheUnauthorizedTTL: 3s}}\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+			c.Authentication.Webhook.CacheTTL.Duration, c.Authorization.Webhook.CacheUnauthorizedTTL.Duration = time.Second, 3*time.Second
+		})},
 		{name: "a field that is not honoured", files: map[string]string{"main": head + "cgroupRoot: /x\nimageServiceEndpoint: \"x\"\n"}, err: "[cgroupRoot: Forbidden: not supported by this kubelet, imageServiceEndpoint: Forbidden"},
 		{
 			name:  "managers",
@@ -145,7 +153,14 @@ func TestRead(t *testing.T) {
 			}),
 		},
 		{name: "what kubeadm writes", files: map[string]string{"main": head + "crashLoopBackOff: {}\nmemorySwap: {}\nnodeStatusReportFrequency: 0s\nnodeStatusUpdateFrequency: 0s\nruntimeRequestTimeout: 0s\n" +
-			"shutdownGracePeriod: 0s\nshutdownGracePeriodCriticalPods: 0s\nstreamingConnectionIdleTimeout: 0s\nsyncFrequency: 0s\n"}, want: Default()},
+			"shutdownGracePeriod: 0s\nshutdownGracePeriodCriticalPods: 0s\nstreamingConnectionIdleTimeout: 0s\nsyncFrequency: 0s\n" +
+			"containerRuntimeEndpoint: \"\"\nlogging: {flushFrequency: 0, options: {json: {infoBufferSize: \"0\"}, text: {infoBufferSize: \"0\"}}, verbosity: 0}\n" +
+			"volumeStatsAggPeriod: 0s\nevictionPressureTransitionPeriod: 0s\nimageMinimumGCAge: 0s\nimageMaximumGCAge: 0s\nhealthzBindAddress: 127.0.0.1\n" +
+			"containerLogMaxWorkers: 0\ncontainerLogMonitorInterval: 0s\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+			c.ContainerLogMaxWorkers, c.ContainerLogMonitorInterval = new(int32(0)), &metav1.Duration{}
+			c.Logging.FlushFrequency.SerializeAsString = false
+		})},
+		{name: "more than nothing", files: map[string]string{"main": head + "logging: {verbosity: 1}\noomScoreAdj: -1\n"}, err: "[logging: Forbidden: not supported by this kubelet, oomScoreAdj: Forbidden"},
 		{name: "a back-off of ten minutes", files: map[string]string{"main": head + "crashLoopBackOff: {maxContainerRestartPeriod: 10m}\n"}, err: "maxContainerRestartPeriod must be set between 1s and 300s"},
 		{
 			name: "traces", files: map[string]string{"main": head + "tracing: {endpoint: 'collector:4317', samplingRatePerMillion: 100}\n"},
@@ -155,6 +170,26 @@ func TestRead(t *testing.T) {
 		},
 		{name: "traces of more than everything", files: map[string]string{"main": head + "tracing: {samplingRatePerMillion: 1000001}\n"}, err: "sampling rate per million must be less than or equal to one million"},
 		{name: "traces to nowhere", files: map[string]string{"main": head + "tracing: {endpoint: 'http://x'}\n"}, err: "unsupported scheme: http"},
+		{name: "gates", files: map[string]string{"main": head + "featureGates: {NodeSwap: true, CPUManagerPolicyAlphaOptions: true, ContextualLogging: false, AllAlpha: false}\n", "d/1.conf": head + "featureGates: {CPUManagerPolicyBetaOptions: false}\n" +
+			"cpuManagerPolicyOptions: {align-by-socket: 'true'}\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+			c.FeatureGates = map[string]bool{"NodeSwap": true, "CPUManagerPolicyAlphaOptions": true, "ContextualLogging": false, "AllAlpha": false, "CPUManagerPolicyBetaOptions": false}
+			c.CPUManagerPolicyOptions = map[string]string{"align-by-socket": "true"}
+		})},
+		{name: "gates: no such", files: map[string]string{"main": head + "featureGates: {A: true, NodeSwap: false}\n"}, err: "unrecognized feature gate: A"},
+		{name: "gates: the other side", files: map[string]string{"main": head + "featureGates: {NodeSwap: false}\n"}, err: "feature gate NodeSwap=false is not supported: what it switches has only this side here"},
+		{name: "gates: all alpha", files: map[string]string{"main": head + "featureGates: {AllAlpha: true}\n"}, err: "=true is not supported"},
+		{name: "gates: no beta", files: map[string]string{"main": head + "featureGates: {AllBeta: false}\n"}, err: "=false is not supported"},
+		{name: "gates: what means nothing without another", files: map[string]string{"main": head + "featureGates: {PodLevelResources: false, PodLevelResourcesFixDefaulting: false}\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+			c.FeatureGates = map[string]bool{"PodLevelResources": false, "PodLevelResourcesFixDefaulting": false}
+		})},
+		{name: "gates: that with the other", files: map[string]string{"main": head + "featureGates: {PodLevelResourcesFixDefaulting: false}\n"}, err: "feature gate PodLevelResourcesFixDefaulting=false is not supported"},
+		{name: "gates: of options", files: map[string]string{"main": head + "cpuManagerPolicyOptions: {align-by-socket: 'true'}\n"}, err: "it needs the feature gate CPUManagerPolicyAlphaOptions"},
+		{name: "gates: of beta options", files: map[string]string{"main": head + "featureGates: {CPUManagerPolicyBetaOptions: false}\ncpuManagerPolicyOptions: {distribute-cpus-across-numa: 'true'}\n"}, err: "it needs the feature gate CPUManagerPolicyBetaOptions"},
+		{name: "quotas", files: map[string]string{"main": head + "cpuCFSQuota: false\ncpuCFSQuotaPeriod: 10ms\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+			c.CPUCFSQuota, c.CPUCFSQuotaPeriod = new(false), &metav1.Duration{Duration: 10 * time.Millisecond}
+		})},
+		{name: "quotas: too short", files: map[string]string{"main": head + "cpuCFSQuotaPeriod: 10us\n"}, err: "must be between 1ms and 1sec, inclusive"},
+		{name: "quotas: by a gate", files: map[string]string{"main": head + "cpuCFSQuotaPeriod: 10ms\nfeatureGates: {CustomCPUCFSQuotaPeriod: false}\n"}, err: "requires feature gate CustomCPUCFSQuotaPeriod"},
 		{name: "all swap", files: map[string]string{"main": head + "memorySwap: {swapBehavior: UnlimitedSwap}\n"}, err: "memorySwap: Invalid value"},
 		{name: "events below zero", files: map[string]string{"main": head + "eventRecordQPS: -1\neventBurst: 0\n"}, err: "[eventRecordQPS: Invalid value: -1: must be at least 0, eventBurst: Invalid value"},
 		{name: "reserved process ids", files: map[string]string{"main": head + "kubeReserved: {pid: '100'}\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
@@ -247,5 +282,16 @@ func TestReserved(t *testing.T) {
 	c.ReservedSystemCPUs = "0-1"
 	if system, kube := Reserved(c); !cmp.Equal(system, map[string]string{"cpu": "2", "memory": "1Gi"}) || len(kube) > 0 || c.KubeReserved["cpu"] != "4" {
 		t.Errorf("%v, %v", system, kube)
+	}
+}
+
+func TestDeclared(t *testing.T) {
+	c := Default()
+	if diff := cmp.Diff([]string{"InPlacePodLevelResourcesVerticalScaling", "RestartAllContainersOnContainerExits"}, Declared(c)); diff != "" {
+		t.Error(diff)
+	}
+	c.FeatureGates = map[string]bool{"PodLevelResources": false}
+	if diff := cmp.Diff([]string{"RestartAllContainersOnContainerExits"}, Declared(c)); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -6,6 +6,7 @@ package configuration
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -54,7 +55,7 @@ var fields = slices.Concat(managers, []setting{
 	{name: "preloadedImagesVerificationAllowlist", check: verificationAllowlist},
 	{name: "clusterDomain"},
 	{name: "clusterDNS"},
-	{name: "imageMinimumGCAge", preset: func(c *config) { c.ImageMinimumGCAge.Duration = 2 * time.Minute }, check: func(c *config) string { return atLeast(int64(c.ImageMinimumGCAge.Duration), 0) }},
+	{name: "imageMinimumGCAge", complete: unless0(2*time.Minute, func(c *config) *metav1.Duration { return &c.ImageMinimumGCAge }), check: func(c *config) string { return atLeast(int64(c.ImageMinimumGCAge.Duration), 0) }},
 	{name: "imageMaximumGCAge", check: maximumGCAge},
 	// On a disk that everything else is on, too, how full it is says nothing about images.
 	{name: "imageGCHighThresholdPercent", preset: func(c *config) { c.ImageGCHighThresholdPercent = new(int32(100)) }, check: func(c *config) string { return percent(c.ImageGCHighThresholdPercent) }},
@@ -74,7 +75,7 @@ var fields = slices.Concat(managers, []setting{
 	{name: "evictionSoftGracePeriod", check: func(c *config) string {
 		return evictions(eviction.Settings{SoftGracePeriod: c.EvictionSoftGracePeriod})
 	}},
-	{name: "evictionPressureTransitionPeriod", preset: func(c *config) { c.EvictionPressureTransitionPeriod.Duration = 5 * time.Minute }, check: func(c *config) string { return atLeast(int64(c.EvictionPressureTransitionPeriod.Duration), 0) }},
+	{name: "evictionPressureTransitionPeriod", complete: unless0(5*time.Minute, func(c *config) *metav1.Duration { return &c.EvictionPressureTransitionPeriod }), check: func(c *config) string { return atLeast(int64(c.EvictionPressureTransitionPeriod.Duration), 0) }},
 	{name: "evictionMaxPodGracePeriod", check: func(c *config) string { return atLeast(int64(c.EvictionMaxPodGracePeriod), 0) }},
 	{name: "evictionMinimumReclaim", check: func(c *config) string { return evictions(eviction.Settings{MinimumReclaim: c.EvictionMinimumReclaim}) }},
 	{name: "mergeDefaultEvictionSettings"},
@@ -82,6 +83,16 @@ var fields = slices.Concat(managers, []setting{
 	{name: "podPidsLimit", preset: func(c *config) { c.PodPidsLimit = new(int64(-1)) }, check: func(c *config) string {
 		if n := ptr.Deref(c.PodPidsLimit, -1); n == 0 || n < -1 {
 			return "must be positive, or -1 for no limit"
+		}
+		return ""
+	}},
+	{name: "cpuCFSQuota", preset: func(c *config) { c.CPUCFSQuota = new(true) }},
+	{name: "cpuCFSQuotaPeriod", preset: func(c *config) { c.CPUCFSQuotaPeriod = &metav1.Duration{Duration: quotaPeriod} }, check: func(c *config) string {
+		switch d := ptr.Deref(c.CPUCFSQuotaPeriod, metav1.Duration{Duration: quotaPeriod}).Duration; {
+		case d != quotaPeriod && !Enabled(c, customPeriod):
+			return fmt.Sprintf("requires feature gate %s", customPeriod)
+		case d < time.Millisecond || d > time.Second:
+			return "must be between 1ms and 1sec, inclusive"
 		}
 		return ""
 	}},
@@ -111,6 +122,17 @@ var fields = slices.Concat(managers, []setting{
 	{name: "staticPodURLHeader", check: func(c *config) string { return headers(c.StaticPodURLHeader) }, secret: true},
 	{name: "fileCheckFrequency", preset: func(c *config) { c.FileCheckFrequency.Duration = check }, check: func(c *config) string { return frequency(c.FileCheckFrequency) }},
 	{name: "httpCheckFrequency", preset: func(c *config) { c.HTTPCheckFrequency.Duration = check }, check: func(c *config) string { return frequency(c.HTTPCheckFrequency) }},
+	// Several kubelets may be on a machine, and nobody need find out who listens there.
+	{name: "healthzPort", preset: func(c *config) { c.HealthzPort = new(int32(0)) }, check: func(c *config) string { return portOrNone(ptr.Deref(c.HealthzPort, 0)) }},
+	{name: "healthzBindAddress", preset: func(c *config) { c.HealthzBindAddress = "127.0.0.1" }, check: func(c *config) string { return ipAddress(c.HealthzBindAddress) }},
+	{name: "readOnlyPort", check: func(c *config) string { return portOrNone(c.ReadOnlyPort) }},
+	{name: "authentication", preset: func(c *config) {
+		c.Authentication.Anonymous.Enabled, c.Authentication.Webhook.Enabled = new(false), new(true)
+	}, complete: unless0(2*time.Minute, func(c *config) *metav1.Duration { return &c.Authentication.Webhook.CacheTTL }), check: authentication},
+	{name: "authorization", preset: func(c *config) { c.Authorization.Mode = kubeletconfigv1beta1.KubeletAuthorizationModeWebhook }, complete: func(c *config) {
+		unless0(5*time.Minute, func(c *config) *metav1.Duration { return &c.Authorization.Webhook.CacheAuthorizedTTL })(c)
+		unless0(30*time.Second, func(c *config) *metav1.Duration { return &c.Authorization.Webhook.CacheUnauthorizedTTL })(c)
+	}, check: authorization},
 	{name: "enableDebuggingHandlers", preset: func(c *config) { c.EnableDebuggingHandlers = new(true) }},
 	{name: "enableProfilingHandler", preset: func(c *config) { c.EnableProfilingHandler = new(true) }},
 	{name: "enableSystemLogHandler", preset: func(c *config) { c.EnableSystemLogHandler = new(true) }},
@@ -128,6 +150,7 @@ var fields = slices.Concat(managers, []setting{
 	{name: "kubeAPIBurst", preset: func(c *config) { c.KubeAPIBurst = 100 }, check: func(c *config) string { return atLeast(int64(c.KubeAPIBurst), 1) }},
 	{name: "seccompDefault", preset: func(c *config) { c.SeccompDefault = new(false) }},
 	{name: "singleProcessOOMKill"},
+	{name: "featureGates", check: featureGates},
 	{name: "memorySwap", check: func(c *config) string {
 		if b := c.MemorySwap.SwapBehavior; b != "" && b != "NoSwap" && b != "LimitedSwap" {
 			return `swapBehavior must be one of: "", "LimitedSwap" or "NoSwap"`
@@ -146,7 +169,7 @@ var fields = slices.Concat(managers, []setting{
 		}
 		return ""
 	}},
-	{name: "volumeStatsAggPeriod", preset: func(c *config) { c.VolumeStatsAggPeriod.Duration = time.Minute }, check: func(c *config) string {
+	{name: "volumeStatsAggPeriod", complete: unless0(time.Minute, func(c *config) *metav1.Duration { return &c.VolumeStatsAggPeriod }), check: func(c *config) string {
 		if c.VolumeStatsAggPeriod.Duration < time.Second {
 			return "must be at least a second"
 		}
@@ -154,10 +177,11 @@ var fields = slices.Concat(managers, []setting{
 	}},
 })
 
+// quotaPeriod is over how long a limit of CPU time counts if no file says so.
+const quotaPeriod = 100 * time.Millisecond
+
 // fixed are the fields that have one value here, in JSON. Files written for upstream's kubelet may say it.
 var fixed = map[string]string{
-	"authentication":            `{"anonymous":{"enabled":false},"webhook":{"enabled":true}}`,
-	"authorization":             `{"mode":"Webhook"}`,
 	"cgroupsPerQOS":             `true`,
 	"enableContentionProfiling": `false`,
 	"enableDebugFlagsHandler":   `false`,
@@ -167,16 +191,13 @@ var fixed = map[string]string{
 	"hairpinMode":               `"hairpin-veth"`,
 	"podLogsDir":                `"/var/log/pods"`,
 	"makeIPTablesUtilChains":    `true`,
-	"readOnlyPort":              `0`,
 	"registerNode":              `true`,
 	"configMapAndSecretChangeDetectionStrategy": `"Watch"`,
-	"cpuCFSQuota":                   `true`,
-	"cpuCFSQuotaPeriod":             `"100ms"`,
-	"enableControllerAttachDetach":  `true`,
-	"failCgroupV1":                  `false`,
-	"localStorageCapacityIsolation": `true`,
-	"protectKernelDefaults":         `false`,
-	"rotateCertificates":            `true`,
+	"enableControllerAttachDetach":              `true`,
+	"failCgroupV1":                              `false`,
+	"localStorageCapacityIsolation":             `true`,
+	"protectKernelDefaults":                     `false`,
+	"rotateCertificates":                        `true`,
 }
 
 // parallelPulls is how many pulls run at a time if no file says so.
@@ -193,18 +214,23 @@ func parallelPulls(c *config) {
 // duration is a field that is a duration of at least a second. 0, which kubeadm writes, is the default, as upstream.
 func duration(name string, normal time.Duration, of func(*config) *metav1.Duration) setting {
 	return setting{
-		name: name,
-		complete: func(c *config) {
-			if d := of(c); d.Duration == 0 {
-				d.Duration = normal
-			}
-		},
+		name:     name,
+		complete: unless0(normal, of),
 		check: func(c *config) string {
 			if of(c).Duration < time.Second {
 				return fmt.Sprintf("must be at least %v", time.Second)
 			}
 			return ""
 		},
+	}
+}
+
+// unless0 fills in a duration that is 0, which stands for the default, as upstream.
+func unless0(normal time.Duration, of func(*config) *metav1.Duration) func(*config) {
+	return func(c *config) {
+		if d := of(c); d.Duration == 0 {
+			d.Duration = normal
+		}
 	}
 }
 
@@ -226,6 +252,28 @@ func verificationAllowlist(c *config) string {
 		return err.Error()
 	}
 	return ""
+}
+
+// authentication may say for how long tokens are believed: that nobody is anonymous, and who certifies, is the cluster's to say.
+func authentication(c *config) string {
+	a := c.Authentication
+	switch {
+	case ptr.Deref(a.Anonymous.Enabled, false):
+		return "anonymous.enabled must be false"
+	case !ptr.Deref(a.Webhook.Enabled, true):
+		return "webhook.enabled must be true"
+	case a.X509.ClientCAFile != "":
+		return "x509.clientCAFile is not supported by this kubelet: it is the cluster's"
+	}
+	return atLeast(int64(a.Webhook.CacheTTL.Duration), 0)
+}
+
+func authorization(c *config) string {
+	a := c.Authorization
+	if a.Mode != kubeletconfigv1beta1.KubeletAuthorizationModeWebhook {
+		return fmt.Sprintf("mode must be %s", kubeletconfigv1beta1.KubeletAuthorizationModeWebhook)
+	}
+	return atLeast(int64(min(a.Webhook.CacheAuthorizedTTL.Duration, a.Webhook.CacheUnauthorizedTTL.Duration)), 0)
 }
 
 func secondOrNone(d metav1.Duration) string {
@@ -262,6 +310,20 @@ func reportFrequency(c *config) {
 func absolute(path string) string {
 	if path != "" && !filepath.IsAbs(path) {
 		return "must be an absolute path"
+	}
+	return ""
+}
+
+func portOrNone(port int32) string {
+	if port == 0 {
+		return ""
+	}
+	return strings.Join(validation.IsValidPortNum(int(port)), ", ")
+}
+
+func ipAddress(text string) string {
+	if _, err := netip.ParseAddr(text); err != nil {
+		return "must be an IP address"
 	}
 	return ""
 }

@@ -23,10 +23,7 @@ import (
 // managers are the settings of those who give CPUs, memory and devices to containers alone.
 var managers = []setting{
 	{name: "cpuManagerPolicy", preset: func(c *config) { c.CPUManagerPolicy = cpumanager.None }, check: cpuPolicy},
-	{name: "cpuManagerPolicyOptions", check: func(c *config) string {
-		_, err := cpumanager.ParseOptions(c.CPUManagerPolicyOptions)
-		return said(err)
-	}},
+	{name: "cpuManagerPolicyOptions", check: cpuOptions},
 	{name: "cpuManagerReconcilePeriod", complete: func(c *config) {
 		if c.CPUManagerReconcilePeriod.Duration == 0 { // which kubeadm writes for the default
 			c.CPUManagerReconcilePeriod.Duration = 10 * time.Second
@@ -104,6 +101,22 @@ func cpuPolicy(c *config) string {
 		return ""
 	}
 	return "the static policy requires systemReserved.cpu + kubeReserved.cpu to be greater than zero, or reservedSystemCPUs"
+}
+
+// cpuOptions need a gate until they are stable.
+func cpuOptions(c *config) string {
+	if _, err := cpumanager.ParseOptions(c.CPUManagerPolicyOptions); err != nil {
+		return err.Error()
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.CPUManagerPolicyOptions)) {
+		if slices.Contains(cpumanager.AlphaOptions, name) && !Enabled(c, cpuAlphaOptions) {
+			return fmt.Sprintf("CPU Manager Policy Alpha-level Options not enabled, but option %q provided: it needs the feature gate %s", name, cpuAlphaOptions)
+		}
+		if slices.Contains(cpumanager.BetaOptions, name) && !Enabled(c, cpuBetaOptions) {
+			return fmt.Sprintf("CPU Manager Policy Beta-level Options not enabled, but option %q provided: it needs the feature gate %s", name, cpuBetaOptions)
+		}
+	}
+	return ""
 }
 
 // reservedMemory names each kind of memory of a node once.

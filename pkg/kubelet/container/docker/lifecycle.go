@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -92,7 +93,7 @@ func (r *Runtime) inject(ctx context.Context, c container.ContainerConfig) (cont
 	if len(dirs) == 0 {
 		dirs = known
 	}
-	edited, err := cdi.Inject(c, dirs...)
+	edited, err := cdi.Inject(c, filepath.Join(r.config.KubeletDir, "cdi-devices"), dirs...)
 	if _, unsupported := errors.AsType[*cdi.UnsupportedError](err); unsupported && len(known) > 0 {
 		return c, nil
 	}

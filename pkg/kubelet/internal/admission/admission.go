@@ -32,6 +32,8 @@ type Features struct {
 	UnsafeSysctls []string
 	// Pressure are the conditions that the node is under.
 	Pressure []corev1.NodeConditionType
+	// PodLevelResources: pods may have resources as a whole.
+	PodLevelResources bool
 	// ShuttingDown: the machine is about to go down.
 	ShuttingDown bool
 }
@@ -54,6 +56,7 @@ func fitting(pod *corev1.Pod, node *corev1.Node, f Features) *Refusal {
 		func() *Refusal { return pressure(pod, f.Pressure) },
 		func() *Refusal { return system(pod, node) },
 		func() *Refusal { return supported(pod) },
+		func() *Refusal { return podLevel(pod, f.PodLevelResources) },
 		func() *Refusal { return sysctls(pod, f.UnsafeSysctls) },
 		func() *Refusal { return security(pod, f) },
 	)
@@ -74,6 +77,13 @@ func first(checks ...func() *Refusal) *Refusal {
 		}
 	}
 	return nil
+}
+
+func podLevel(pod *corev1.Pod, on bool) *Refusal {
+	if on || !resource.IsPodLevelResourcesSet(pod) {
+		return nil
+	}
+	return &Refusal{"PodLevelResourcesNotSupported", "PodLevelResources feature gate is disabled"}
 }
 
 // pressure refuses what would make it worse: with too little memory only pods that request none.

@@ -86,6 +86,12 @@ func TestAdmit(t *testing.T) {
 			p.Spec.HostIPC = true
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
 		}), want: &Refusal{"SysctlForbidden", `forbidden sysctl: "kernel.msgmax" not allowed with host ipc enabled`}},
+		{name: "pod-level resources", features: Features{PodLevelResources: true}, pod: pod(func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
+		})},
+		{name: "pod-level resources that are switched off", pod: pod(func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
+		}), want: &Refusal{"PodLevelResourcesNotSupported", "PodLevelResources feature gate is disabled"}},
 		{name: "memory pressure", features: Features{Pressure: []corev1.NodeConditionType{corev1.NodeMemoryPressure}}, pod: pod(nil),
 			want: &Refusal{"Evicted", "The node had condition: [MemoryPressure]. "}},
 		{name: "memory pressure, tolerated", features: Features{Pressure: []corev1.NodeConditionType{corev1.NodeMemoryPressure}}, pod: pod(func(p *corev1.Pod) {

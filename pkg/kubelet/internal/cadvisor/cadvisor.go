@@ -80,6 +80,11 @@ type subject struct {
 	cgroup.Details
 	interfaces  []netdev.Interface
 	fileSystems map[string]FileSystem // by device
+	// pid is the first process, 0 if there is none or nobody knows.
+	pid int
+	// files and sockets are those that processes have open, maxFiles is how many the first may have, -1 for no limit. nil: not told.
+	files, sockets *uint64
+	maxFiles       *int64
 }
 
 // subjects reads all groups. A group that is gone is left out, one that cannot be read fails none of the others; the errors of
@@ -101,6 +106,9 @@ func (c *Collector) subjects() ([]subject, error) {
 			return
 		}
 		s.Details = d
+		if s.name != "" { // those of the machine are too many
+			c.open(&s)
+		}
 		out = append(out, s)
 	}
 	for _, p := range groups.NodePaths() {
@@ -124,7 +132,7 @@ func (c *Collector) subjects() ([]subject, error) {
 		add(subject{labels: labels{id: group, namespace: pod.Namespace, pod: pod.Name}})
 		if sb := pod.Sandbox(); sb != nil {
 			s := subject{labels: labels{id: groups.ContainerPath(group, sb.ID), image: sb.Image, name: sb.ID,
-				namespace: pod.Namespace, pod: pod.Name}, created: sb.CreatedAt}
+				namespace: pod.Namespace, pod: pod.Name}, created: sb.CreatedAt, pid: sb.Pid}
 			if sb.Pid > 0 {
 				// A pod with the network of the node has the node's interfaces, as upstream.
 				s.interfaces = c.network(filepath.Join(strconv.Itoa(sb.Pid), "net/dev"))
@@ -134,7 +142,7 @@ func (c *Collector) subjects() ([]subject, error) {
 		for _, ctr := range pod.Alive() {
 			if ctr.State == container.StateRunning {
 				s := subject{labels: labels{container: ctr.Name, id: groups.ContainerPath(group, ctr.ID), image: ctr.ImageRef, name: ctr.ID,
-					namespace: pod.Namespace, pod: pod.Name}, created: ctr.CreatedAt, started: ctr.StartedAt}
+					namespace: pod.Namespace, pod: pod.Name}, created: ctr.CreatedAt, started: ctr.StartedAt, pid: ctr.Pid}
 				if written := c.cfg.Written(ctr.ID); written != nil {
 					s.fileSystems = c.byDevice([]FileSystem{*written})
 				}

@@ -49,14 +49,15 @@ var v1 = map[string]string{
 	"cpuacct/m/podu/BOX/cpuacct.usage": "0\n", "cpu/m/podu/BOX/cpu.shares": "2\n", "memory/m/podu/BOX/memory.usage_in_bytes": "100\n",
 	"pids/m/podu/BOX/pids.current":     "1\n",
 	"cpuacct/m/podu/RUN/cpuacct.usage": "2500000000\n", "cpuacct/m/podu/RUN/cpuacct.stat": "user 200\nsystem 50\n",
-	"cpu/m/podu/RUN/cpu.stat":   "nr_periods 10\nnr_throttled 4\nthrottled_time 1500000000\n",
+	"cpu/m/podu/RUN/cpu.stat":   "nr_periods 10\nnr_throttled 4\nthrottled_time 1500000000\nnr_bursts 3\nburst_time 250000000\n",
 	"cpu/m/podu/RUN/cpu.shares": "102\n", "cpu/m/podu/RUN/cpu.cfs_period_us": "100000\n", "cpu/m/podu/RUN/cpu.cfs_quota_us": "50000\n",
-	"cpu/m/podu/RUN/cgroup.procs":             "11\n12\n",
+	"cpu/m/podu/RUN/cgroup.procs":             "11\n12\n13\n",
 	"memory/m/podu/RUN/memory.usage_in_bytes": "3000\n", "memory/m/podu/RUN/memory.max_usage_in_bytes": "5000\n", "memory/m/podu/RUN/memory.failcnt": "2\n",
 	"memory/m/podu/RUN/memory.kmem.usage_in_bytes": "64\n", "memory/m/podu/RUN/memory.limit_in_bytes": "8192\n",
 	"memory/m/podu/RUN/memory.memsw.limit_in_bytes": "16384\n", "memory/m/podu/RUN/memory.soft_limit_in_bytes": "9223372036854771712\n",
 	"memory/m/podu/RUN/memory.stat": "pgfault 30\npgmajfault 3\ntotal_cache 900\ntotal_rss 1800\ntotal_swap 12\ntotal_mapped_file 33\n" +
-		"total_active_file 400\ntotal_inactive_file 500\ntotal_pgfault 40\ntotal_pgmajfault 4\n",
+		"total_active_file 400\ntotal_inactive_file 500\ntotal_pgfault 40\ntotal_pgmajfault 4\n" +
+		"dirty 1\ntotal_dirty 21\ntotal_writeback 22\ntotal_workingset_refault_file 23\ntotal_workingset_refault_anon 24\n",
 	"memory/m/podu/RUN/memory.oom_control":                       "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
 	"blkio/m/podu/RUN/blkio.throttle.io_service_bytes_recursive": "8:0 Read 4096\n8:0 Write 512\n8:0 Sync 0\n8:0 Total 4608\nTotal 4608\n",
 	"blkio/m/podu/RUN/blkio.throttle.io_serviced_recursive":      "8:0 Read 3\n8:0 Write 1\nTotal 4\n",
@@ -68,12 +69,13 @@ var v2 = map[string]string{
 	"cpu.stat": "usage_usec 9000000\nuser_usec 5000000\nsystem_usec 4000000\n", "memory.stat": "file 100\ninactive_file 96\npgfault 70\n",
 	"m/podu/cpu.stat": "usage_usec 3000000\nnr_periods 0\n", "m/podu/cpu.max": "max 100000\n", "m/podu/memory.max": "max\n", "m/podu/pids.current": "6\n",
 	"m/podu/BOX/cpu.stat": "usage_usec 0\n", "m/podu/BOX/cpu.weight": "1\n", "m/podu/BOX/memory.current": "100\n", "m/podu/BOX/pids.current": "1\n",
-	"m/podu/RUN/cpu.stat":   "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\nnr_periods 10\nnr_throttled 4\nthrottled_usec 1500000\n",
-	"m/podu/RUN/cpu.weight": "4\n", "m/podu/RUN/cpu.max": "50000 100000\n", "m/podu/RUN/cgroup.procs": "11\n12\n",
+	"m/podu/RUN/cpu.stat":   "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\nnr_periods 10\nnr_throttled 4\nthrottled_usec 1500000\nnr_bursts 3\nburst_usec 250000\n",
+	"m/podu/RUN/cpu.weight": "4\n", "m/podu/RUN/cpu.max": "50000 100000\n", "m/podu/RUN/cgroup.procs": "11\n12\n13\n",
 	"m/podu/RUN/memory.current": "3000\n", "m/podu/RUN/memory.peak": "5000\n", "m/podu/RUN/memory.swap.current": "12\n",
 	"m/podu/RUN/memory.max": "8192\n", "m/podu/RUN/memory.swap.max": "8192\n", "m/podu/RUN/memory.min": "0\n",
-	"m/podu/RUN/memory.stat":     "anon 1800\nfile 900\nkernel 64\nfile_mapped 33\nactive_file 400\ninactive_file 500\npgfault 40\npgmajfault 4\n",
-	"m/podu/RUN/memory.events":   "low 0\nhigh 0\nmax 2\noom 1\noom_kill 1\n",
+	"m/podu/RUN/memory.stat": "anon 1800\nfile 900\nkernel 64\nfile_mapped 33\nactive_file 400\ninactive_file 500\npgfault 40\npgmajfault 4\n" +
+		"file_dirty 21\nfile_writeback 22\nworkingset_refault_file 23\nworkingset_refault_anon 24\npgscan 25\npgsteal 26\n",
+	"m/podu/RUN/memory.events":   "low 0\nhigh 5\nmax 2\noom 1\noom_kill 1\n",
 	"m/podu/RUN/io.stat":         "8:0 rbytes=4096 wbytes=512 rios=3 wios=1 dbytes=0 dios=0\n",
 	"m/podu/RUN/pids.current":    "5\n",
 	"m/podu/RUN/pids.max":        "max\n",
@@ -122,6 +124,13 @@ func machine(t *testing.T, version string, files map[string]string) (*Collector,
 	}
 	put("proc/net/dev", dev)
 	put("proc/77/net/dev", dev)
+	put("proc/11/limits", "Limit                     Soft Limit           Hard Limit           Units\nMax processes             7                    8                    processes\nMax open files            1024                 4096                 files\n")
+	put("proc/77/limits", "Max open files            unlimited            unlimited            files\n")
+	for fd, to := range map[string]string{"11/fd/0": "/dev/null", "11/fd/1": "socket:[5]", "12/fd/0": "pipe:[6]"} { // 13 has ended
+		if err := errors.Join(os.MkdirAll(filepath.Join(root, "proc", filepath.Dir(fd)), 0o755), os.Symlink(to, filepath.Join(root, "proc", fd))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	put("proc/meminfo", "MemTotal: 16 kB\nMemFree: 8 kB\nSwapTotal: 4 kB\nSwapFree: 3 kB\nInactive(file): 1 kB\n")
 	var st unix.Stat_t
 	if err := unix.Stat(root, &st); err != nil {
@@ -151,7 +160,7 @@ func machine(t *testing.T, version string, files map[string]string) (*Collector,
 	view := &observed.Pod{
 		Pod: owner, Sandboxes: []*container.Sandbox{{ID: "BOX", State: container.StateRunning, Pid: 77, Image: "pause:1", CreatedAt: made.Add(time.Second)}},
 		Containers: []*container.Container{
-			{ID: "RUN", Name: "c", State: container.StateRunning, ImageRef: "nginx:1", CreatedAt: made.Add(2 * time.Second), StartedAt: made.Add(3 * time.Second)},
+			{ID: "RUN", Name: "c", State: container.StateRunning, ImageRef: "nginx:1", CreatedAt: made.Add(2 * time.Second), StartedAt: made.Add(3 * time.Second), Pid: 11},
 			{ID: "OLD", Name: "c", State: container.StateExited},
 			{ID: "GONE", Name: "d", State: container.StateRunning}, // its group went a moment ago
 		},

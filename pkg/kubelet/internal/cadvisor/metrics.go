@@ -136,6 +136,8 @@ var cpuMetrics = []metric{
 	throttled(counter("container_cpu_cfs_periods_total", "Number of elapsed enforcement period intervals.", func(s *subject) *uint64 { return s.Periods })),
 	throttled(counter("container_cpu_cfs_throttled_periods_total", "Number of throttled period intervals.", func(s *subject) *uint64 { return s.ThrottledPeriods })),
 	throttled(seconds("container_cpu_cfs_throttled_seconds_total", "Total time duration the container has been throttled.", func(s *subject) *uint64 { return s.Throttled })),
+	throttled(counter("container_cpu_cfs_burst_periods_total", "Number of periods when burst occurs.", func(s *subject) *uint64 { return s.BurstPeriods })),
+	throttled(seconds("container_cpu_cfs_burst_seconds_total", "Total time duration the container has been bursted.", func(s *subject) *uint64 { return s.Burst })),
 	spec("container_spec_cpu_period", "CPU period of the container.", func(s *subject) *uint64 { return s.PeriodMicros }),
 	spec("container_spec_cpu_quota", "CPU quota of the container.", func(s *subject) *uint64 { return s.QuotaMicros }),
 	spec("container_spec_cpu_shares", "CPU share of the container.", func(s *subject) *uint64 { return s.Shares }),
@@ -173,6 +175,18 @@ var memoryMetrics = []metric{
 			return out
 		},
 	},
+	counter("container_memory_events_high_total", "Cumulative count of memory.high throttle events for the container", func(s *subject) *uint64 { return s.AboveHigh }),
+	counter("container_memory_events_max_total", "Cumulative count of memory.max limit hit events for the container", func(s *subject) *uint64 { return s.AtMax }),
+	gauge("container_memory_file_dirty_bytes", "Number of bytes of file cache that has been modified but not yet written back to disk.",
+		func(s *subject) *uint64 { return s.FileDirty }),
+	gauge("container_memory_file_writeback_bytes", "Number of bytes of file cache that is currently being written back to disk.",
+		func(s *subject) *uint64 { return s.FileWriteback }),
+	counter("container_memory_pgscan_total", "Cumulative number of pages scanned by the page reclaim algorithm.", func(s *subject) *uint64 { return s.Scanned }),
+	counter("container_memory_pgsteal_total", "Cumulative number of pages reclaimed by the page reclaim algorithm.", func(s *subject) *uint64 { return s.Stolen }),
+	counter("container_memory_workingset_refault_file_total", "Cumulative number of refaults of previously evicted file pages.",
+		func(s *subject) *uint64 { return s.FileRefaults }),
+	counter("container_memory_workingset_refault_anon_total", "Cumulative number of refaults of previously evicted anonymous pages.",
+		func(s *subject) *uint64 { return s.AnonRefaults }),
 	counter("container_oom_events_total", "Count of out of memory events observed for the container", func(s *subject) *uint64 { return s.OOMKills }),
 	spec("container_spec_memory_limit_bytes", "Memory limit for the container.", func(s *subject) *uint64 { return s.MemoryLimit }),
 	spec("container_spec_memory_swap_limit_bytes", "Memory swap limit for the container.", func(s *subject) *uint64 { return s.SwapLimit }),
@@ -224,7 +238,24 @@ var fileSystemMetrics = []metric{
 }
 
 var processMetrics = []metric{
-	gauge("container_processes", "Number of processes running inside the container.", func(s *subject) *uint64 { return s.Processes }),
+	gauge("container_processes", "Number of processes running inside the container.", func(s *subject) *uint64 {
+		if s.PIDs == nil {
+			return nil
+		}
+		return new(uint64(len(s.PIDs)))
+	}),
+	gauge("container_file_descriptors", "Number of open file descriptors for the container.", func(s *subject) *uint64 { return s.files }),
+	gauge("container_sockets", "Number of open sockets for the container.", func(s *subject) *uint64 { return s.sockets }),
+	{
+		desc: describe("container_ulimits_soft", "Soft ulimit values for the container root process. Unlimited if -1, except priority and nice", "ulimit"),
+		kind: prometheus.GaugeValue,
+		values: func(_ *Collector, s *subject) []value {
+			if s.maxFiles == nil {
+				return nil
+			}
+			return []value{{float64(*s.maxFiles), []string{"max_open_files"}}}
+		},
+	},
 	gauge("container_threads", "Number of threads running inside the container", func(s *subject) *uint64 { return s.Threads }),
 	gauge("container_threads_max", "Maximum number of threads allowed inside the container, infinity if value is zero",
 		func(s *subject) *uint64 { return s.MaxThreads }),

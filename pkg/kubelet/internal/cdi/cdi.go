@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -31,9 +32,10 @@ func (e *UnsupportedError) Error() string {
 }
 
 // Inject returns c with its CDI devices as environment, devices, mounts and groups. It reads the specifications in dirs as they are
-// now, of which the last one counts most; none: where they usually are, /etc/cdi and /var/run/cdi. It fails with an
-// *UnsupportedError for what cannot be translated.
-func Inject(c container.ContainerConfig, dirs ...string) (container.ContainerConfig, error) {
+// now, of which the last one counts most; none: where they usually are, /etc/cdi and /var/run/cdi. Device nodes that the machine does
+// not have as they are to be are made in the folder nodes, where they stay. It fails with an *UnsupportedError for what cannot be
+// translated.
+func Inject(c container.ContainerConfig, nodes string, dirs ...string) (container.ContainerConfig, error) {
 	if len(c.CDIDevices) == 0 {
 		return c, nil
 	}
@@ -41,7 +43,7 @@ func Inject(c container.ContainerConfig, dirs ...string) (container.ContainerCon
 	if err != nil {
 		return c, err
 	}
-	return edit(c, edits, stat)
+	return edit(c, edits, machine{stat: stat, make: func(n node) (string, error) { return mknod(nodes, n) }})
 }
 
 // read gathers what the specifications say of devices: what is for all of a file once, before its devices.
@@ -80,6 +82,12 @@ func read(names, dirs []string) (*specs.ContainerEdits, error) {
 	return nil, errors.New(strings.Join(problems, "; "))
 }
 
+// machine has device nodes, and gets others.
+type machine struct {
+	stat func(path string) (node, error)
+	make func(node) (path string, err error)
+}
+
 // node is a device node of the machine.
 type node struct {
 	// kind is "b" or "c".
@@ -110,8 +118,40 @@ func stat(path string) (node, error) {
 	return n, nil
 }
 
+// mknod makes a device node in a folder, unless it is there. It is called by what it is, so that all who need it share it, and who
+// finds it half made, or is at it at the same time, makes it what it is to be.
+func mknod(dir string, n node) (string, error) {
+	path := filepath.Join(dir, fmt.Sprintf("%s-%d-%d-%04o-%d-%d", n.kind, n.major, n.minor, n.mode, n.uid, n.gid))
+	have, err := stat(path)
+	if err == nil && have == n {
+		return path, nil
+	}
+	if err != nil || have.kind != n.kind || have.major != n.major || have.minor != n.minor {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", err
+		}
+		if !errors.Is(err, os.ErrNotExist) { // something else has its name
+			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return "", err
+			}
+		}
+		kind := uint32(unix.S_IFCHR)
+		if n.kind == "b" {
+			kind = unix.S_IFBLK
+		}
+		err := unix.Mknod(path, kind|0o600, int(unix.Mkdev(uint32(n.major), uint32(n.minor))))
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return "", &os.PathError{Op: "mknod", Path: path, Err: err}
+		}
+	}
+	if err := os.Chown(path, int(n.uid), int(n.gid)); err != nil {
+		return "", err
+	}
+	return path, os.Chmod(path, n.mode)
+}
+
 // edit applies edits to a container. As with other runtimes they count more than what the container has by the same name or path.
-func edit(c container.ContainerConfig, e *specs.ContainerEdits, stat func(path string) (node, error)) (container.ContainerConfig, error) {
+func edit(c container.ContainerConfig, e *specs.ContainerEdits, m machine) (container.ContainerConfig, error) {
 	var what []string
 	for _, h := range e.Hooks {
 		what = append(what, "a hook ("+h.HookName+")")
@@ -128,7 +168,7 @@ func edit(c container.ContainerConfig, e *specs.ContainerEdits, stat func(path s
 		c.Env = append(slices.DeleteFunc(c.Env, func(have string) bool { return strings.HasPrefix(have, name+"=") }), v)
 	}
 	for _, n := range e.DeviceNodes {
-		d, missing, err := device(n, stat)
+		d, missing, err := device(n, m)
 		if err != nil {
 			return c, fmt.Errorf("CDI device injection failed: %w", err)
 		}
@@ -153,8 +193,9 @@ func edit(c container.ContainerConfig, e *specs.ContainerEdits, stat func(path s
 	return c, nil
 }
 
-// device translates a device node. Docker makes one like that of the node only: missing is what is asked for beyond that.
-func device(d *specs.DeviceNode, stat func(path string) (node, error)) (_ container.Device, missing []string, _ error) {
+// device translates a device node. Docker makes one like that of the machine only, so that the machine gets one where it has none such.
+// missing is what is asked for beyond that.
+func device(d *specs.DeviceNode, m machine) (_ container.Device, missing []string, _ error) {
 	out := container.Device{HostPath: d.HostPath, ContainerPath: d.Path, Permissions: d.Permissions}
 	if out.HostPath == "" {
 		out.HostPath = d.Path
@@ -162,33 +203,49 @@ func device(d *specs.DeviceNode, stat func(path string) (node, error)) (_ contai
 	if out.Permissions == "" {
 		out.Permissions = "rwm"
 	}
-	have, err := stat(out.HostPath)
-	if err != nil {
+	switch {
+	case d.Permissions == cdi.NoPermissions:
+		return out, []string{"device " + d.Path + " without any permission"}, nil
+	case !slices.Contains([]string{"", "b", "c", "u"}, d.Type):
+		return out, []string{fmt.Sprintf("device %s of type %q", d.Path, d.Type)}, nil
+	}
+	have, err := m.stat(out.HostPath)
+	if whole := d.Type != "" && d.Major != 0; err != nil && whole {
+		have = node{mode: 0o666} // what it is to be is said, and nobody need have it
+	} else if err != nil {
 		return out, nil, err
 	}
-	kind := d.Type
-	if kind == "u" { // a name for "c"
-		kind = "c"
-	}
-	no := func(asked bool, text string, args ...any) {
-		if asked {
-			missing = append(missing, "device "+d.Path+" "+fmt.Sprintf(text, args...))
+	want := wanted(d, have)
+	if want != have {
+		if out.HostPath, err = m.make(want); err != nil {
+			return out, nil, err
 		}
 	}
-	no(d.Permissions == cdi.NoPermissions, "without any permission")
-	no(kind != "" && kind != have.kind, "of type %q, for %s is of type %q", d.Type, out.HostPath, have.kind)
-	no((d.Major != 0 || d.Minor != 0) && (d.Major != have.major || d.Minor != have.minor), "with number %d:%d, for %s has %d:%d",
-		d.Major, d.Minor, out.HostPath, have.major, have.minor)
+	return out, nil, nil
+}
+
+// wanted is a device node as it is to be: as the machine has it where nothing else is said.
+func wanted(d *specs.DeviceNode, have node) node {
+	want := have
+	if d.Type != "" {
+		want.kind = d.Type
+	}
+	if want.kind == "u" { // a name for "c"
+		want.kind = "c"
+	}
+	if d.Major != 0 || d.Minor != 0 {
+		want.major, want.minor = d.Major, d.Minor
+	}
 	if d.FileMode != nil {
-		no(d.FileMode.Perm() != have.mode, "with mode %04o, for %s has %04o", d.FileMode.Perm(), out.HostPath, have.mode)
+		want.mode = d.FileMode.Perm()
 	}
 	if d.UID != nil {
-		no(*d.UID != have.uid, "of user %d, for %s is of %d", *d.UID, out.HostPath, have.uid)
+		want.uid = *d.UID
 	}
 	if d.GID != nil {
-		no(*d.GID != have.gid, "of group %d, for %s is of %d", *d.GID, out.HostPath, have.gid)
+		want.gid = *d.GID
 	}
-	return out, missing, nil
+	return want
 }
 
 // bind translates a mount.

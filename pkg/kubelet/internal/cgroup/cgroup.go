@@ -41,6 +41,8 @@ type Config struct {
 	// MilliCPU is what LimitPods leaves to all pods together, in thousandths of a CPU: a pod that may have as much or more has no limit of
 	// its own, for the kernel refuses to set it. Default 0: there is no such limit.
 	MilliCPU int64
+	// CPUTime is how limits of CPU are kept.
+	CPUTime CPUTime
 	// PodPidsLimit is the most processes and threads a pod may have. Default 0: no limit.
 	PodPidsLimit int64
 	// Exclusive says whether a container of a pod has CPUs of its own: then there is no limit of CPU time. Default: none has.
@@ -169,7 +171,7 @@ func (m *Manager) Parent(pod *corev1.Pod) string {
 func (m *Manager) EnsurePod(pod *corev1.Pod) (parent string, err error) {
 	class := qos.Of(pod)
 	file, parent := m.podPath(pod.UID, class)
-	want := podGroup{path: file, class: class, resources: podResources(pod), hugePages: podHugePages(pod).String()}
+	want := podGroup{path: file, class: class, resources: podResources(pod, m.config.CPUTime), hugePages: podHugePages(pod).String()}
 	want.resources.PidsLimit = m.config.PodPidsLimit
 	if m.config.Exclusive(pod.UID) || AllOf(want.resources, m.config.MilliCPU) {
 		want.resources.CPUQuota, want.resources.CPUPeriod = 0, 0

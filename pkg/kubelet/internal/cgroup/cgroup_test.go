@@ -54,33 +54,38 @@ func TestResources(t *testing.T) {
 		name  string
 		pod   *corev1.Pod
 		class corev1.PodQOSClass
+		cpu   CPUTime
 		first container.Resources
 		whole container.Resources
 	}{
-		{"best effort", pod(req("-/-", "-/-")), corev1.PodQOSBestEffort, container.Resources{CPUShares: 2}, container.Resources{CPUShares: 2}},
-		{"guaranteed", pod(req("500m/64Mi", "500m/64Mi"), req("1/64Mi", "1/64Mi")), corev1.PodQOSGuaranteed,
+		{"best effort", pod(req("-/-", "-/-")), corev1.PodQOSBestEffort, CPUTime{}, container.Resources{CPUShares: 2}, container.Resources{CPUShares: 2}},
+		{"guaranteed", pod(req("500m/64Mi", "500m/64Mi"), req("1/64Mi", "1/64Mi")), corev1.PodQOSGuaranteed, CPUTime{},
 			container.Resources{CPUShares: 512, CPUQuota: 50000, CPUPeriod: 100000, MemoryBytes: 64 << 20},
 			container.Resources{CPUShares: 1536, CPUQuota: 150000, CPUPeriod: 100000, MemoryBytes: 128 << 20}},
-		{"limits alone", pod(req("-/-", "100m/64Mi")), corev1.PodQOSGuaranteed,
+		{"limits alone", pod(req("-/-", "100m/64Mi")), corev1.PodQOSGuaranteed, CPUTime{},
 			container.Resources{CPUShares: 102, CPUQuota: 10000, CPUPeriod: 100000, MemoryBytes: 64 << 20},
 			container.Resources{CPUShares: 2, CPUQuota: 10000, CPUPeriod: 100000, MemoryBytes: 64 << 20}},
-		{"burstable, not all limited", pod(req("100m/32Mi", "1/64Mi"), req("-/-", "-/64Mi")), corev1.PodQOSBurstable,
+		{"burstable, not all limited", pod(req("100m/32Mi", "1/64Mi"), req("-/-", "-/64Mi")), corev1.PodQOSBurstable, CPUTime{},
 			container.Resources{CPUShares: 102, CPUQuota: 100000, CPUPeriod: 100000, MemoryBytes: 64 << 20},
 			container.Resources{CPUShares: 102, MemoryBytes: 128 << 20}},
-		{"little", pod(req("1m/-", "1m/-")), corev1.PodQOSBurstable,
+		{"little", pod(req("1m/-", "1m/-")), corev1.PodQOSBurstable, CPUTime{},
 			container.Resources{CPUShares: 2, CPUQuota: 1000, CPUPeriod: 100000}, container.Resources{CPUShares: 2, CPUQuota: 1000, CPUPeriod: 100000}},
-		{"pod level", podLevel, corev1.PodQOSBurstable,
+		{"pod level", podLevel, corev1.PodQOSBurstable, CPUTime{},
 			container.Resources{CPUShares: 2048, CPUQuota: 200000, CPUPeriod: 100000, MemoryBytes: 2 << 30},
 			container.Resources{CPUShares: 1024, CPUQuota: 200000, CPUPeriod: 100000, MemoryBytes: 2 << 30}},
+		{"no quotas", pod(req("1m/-", "200m/-")), corev1.PodQOSBurstable, CPUTime{Unlimited: true, Period: time.Second},
+			container.Resources{CPUShares: 2}, container.Resources{CPUShares: 2}},
+		{"another period", pod(req("1m/-", "200m/-")), corev1.PodQOSBurstable, CPUTime{Period: 10 * time.Millisecond},
+			container.Resources{CPUShares: 2, CPUQuota: 2000, CPUPeriod: 10000}, container.Resources{CPUShares: 2, CPUQuota: 2000, CPUPeriod: 10000}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := qos.Of(test.pod); got != test.class {
 				t.Errorf("class %s, want %s", got, test.class)
 			}
-			if diff := cmp.Diff(test.first, ContainerResources(test.pod, &test.pod.Spec.Containers[0])); diff != "" {
+			if diff := cmp.Diff(test.first, ContainerResources(test.pod, &test.pod.Spec.Containers[0], test.cpu)); diff != "" {
 				t.Errorf("container (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.whole, podResources(test.pod)); diff != "" {
+			if diff := cmp.Diff(test.whole, podResources(test.pod, test.cpu)); diff != "" {
 				t.Errorf("pod (-want +got):\n%s", diff)
 			}
 		})

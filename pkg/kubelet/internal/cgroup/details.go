@@ -28,20 +28,28 @@ type Details struct {
 	CPUTotal, CPUUser, CPUSystem *uint64
 	// Periods of the quota have begun, ThrottledPeriods of them were cut short, by Throttled together.
 	Periods, ThrottledPeriods, Throttled *uint64
+	// BurstPeriods have used what earlier ones had left, Burst together.
+	BurstPeriods, Burst *uint64
 	// Shares are on the scale of v1. QuotaMicros is nil without a quota.
 	Shares, PeriodMicros, QuotaMicros *uint64
 
 	MemoryUsage, MemoryMaxUsage, WorkingSet, Cache, RSS, Swap, MappedFile, ActiveFile, InactiveFile, KernelMemory *uint64
-	// MemoryFailures is how often the limit was hit.
-	MemoryFailures *uint64
+	// MemoryFailures is how often the limit was hit, AboveHigh how often the group was slowed down, AtMax how often its memory was
+	// reclaimed before it could have more; the last two are told by v2 only.
+	MemoryFailures, AboveHigh, AtMax *uint64
+	// FileDirty is not written to disk yet, FileWriteback is being written. Pages were Scanned for what can be taken from the group, and
+	// Stolen. FileRefaults and AnonRefaults are of pages that were taken and are needed again.
+	FileDirty, FileWriteback, Scanned, Stolen, FileRefaults, AnonRefaults *uint64
 	// PageFaults and MajorPageFaults of the group alone, where the kernel tells, and of the tree.
 	OwnPageFaults, OwnMajorPageFaults, PageFaults, MajorPageFaults *uint64
 	// MemoryLimit, SwapLimit and MemoryReservation are 0 if there is none.
 	MemoryLimit, SwapLimit, MemoryReservation *uint64
 	OOMKills                                  *uint64
 
-	// Processes are those of the group alone, Threads those of the tree, MaxThreads 0 if there is no limit.
-	Processes, Threads, MaxThreads *uint64
+	// PIDs are the processes of the group alone, nil where the kernel does not tell. Threads are those of the tree, MaxThreads is 0 if there
+	// is no limit.
+	PIDs                []int
+	Threads, MaxThreads *uint64
 
 	Disks []Disk
 	// Pressure is told by v2 only.
@@ -167,17 +175,19 @@ func (f *files) table(file string) table {
 	return t
 }
 
-// count is how many lines a file has.
-func (f *files) count(file string) *uint64 {
+// pids reads a list of processes.
+func (f *files) pids(file string) []int {
 	text, ok := f.text(file)
 	if !ok {
 		return nil
 	}
-	n := uint64(0)
-	for range strings.Lines(text) {
-		n++
+	out := []int{}
+	for word := range strings.FieldsSeq(text) {
+		if pid, err := strconv.Atoi(word); err == nil {
+			out = append(out, pid)
+		}
 	}
-	return &n
+	return out
 }
 
 func (f *files) pressure(file string) *Pressure {

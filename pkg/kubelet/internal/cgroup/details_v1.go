@@ -22,7 +22,7 @@ func (t v1) details(path string) (Details, error) {
 	f := &files{}
 	t.cpuDetails(f, path, &d)
 	t.memoryDetails(f, path, &d)
-	d.Processes = f.count(t.file("cpu", path, "cgroup.procs"))
+	d.PIDs = f.pids(t.file("cpu", path, "cgroup.procs"))
 	d.Threads = f.number(t.file("pids", path, "pids.current"))
 	d.MaxThreads = f.number(t.file("pids", path, "pids.max"))
 	d.Disks = t.disks(f, path)
@@ -35,6 +35,7 @@ func (t v1) cpuDetails(f *files, path string, d *Details) {
 	d.CPUUser, d.CPUSystem = used.get("user", tick), used.get("system", tick)
 	stat := f.table(t.file("cpu", path, "cpu.stat"))
 	d.Periods, d.ThrottledPeriods, d.Throttled = stat.get("nr_periods", 1), stat.get("nr_throttled", 1), stat.get("throttled_time", 1)
+	d.BurstPeriods, d.Burst = stat.get("nr_bursts", 1), stat.get("burst_time", 1)
 	d.Shares = f.number(t.file("cpu", path, "cpu.shares"))
 	d.PeriodMicros = f.number(t.file("cpu", path, "cpu.cfs_period_us"))
 	quota := t.file("cpu", path, "cpu.cfs_quota_us")
@@ -55,6 +56,8 @@ func (t v1) memoryDetails(f *files, path string, d *Details) {
 	d.ActiveFile, d.InactiveFile = total("active_file"), total("inactive_file")
 	d.PageFaults, d.MajorPageFaults = total("pgfault"), total("pgmajfault")
 	d.OwnPageFaults, d.OwnMajorPageFaults = stat.get("pgfault", 1), stat.get("pgmajfault", 1)
+	d.FileDirty, d.FileWriteback = total("dirty"), total("writeback")
+	d.FileRefaults, d.AnonRefaults = total("workingset_refault_file"), total("workingset_refault_anon")
 	if d.MemoryUsage != nil && d.InactiveFile != nil {
 		d.WorkingSet = new(workingSet(*d.MemoryUsage, *d.InactiveFile))
 	}

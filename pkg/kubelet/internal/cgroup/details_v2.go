@@ -20,7 +20,7 @@ func (t v2) details(p string) (Details, error) {
 	if p == "/" {
 		t.rootMemory(f, &d)
 	}
-	d.Processes = f.count(t.file(p, "cgroup.procs"))
+	d.PIDs = f.pids(t.file(p, "cgroup.procs"))
 	d.Threads, d.MaxThreads = f.number(t.file(p, "pids.current")), f.number(t.file(p, "pids.max"))
 	d.Disks = t.disks(f, p)
 	d.CPUPressure, d.MemoryPressure = f.pressure(t.file(p, "cpu.pressure")), f.pressure(t.file(p, "memory.pressure"))
@@ -33,6 +33,7 @@ func (t v2) cpuDetails(f *files, p string, d *Details) {
 	stat := f.table(t.file(p, "cpu.stat"))
 	d.CPUTotal, d.CPUUser, d.CPUSystem = stat.get("usage_usec", micros), stat.get("user_usec", micros), stat.get("system_usec", micros)
 	d.Periods, d.ThrottledPeriods, d.Throttled = stat.get("nr_periods", 1), stat.get("nr_throttled", 1), stat.get("throttled_usec", micros)
+	d.BurstPeriods, d.Burst = stat.get("nr_bursts", 1), stat.get("burst_usec", micros)
 	if w := f.number(t.file(p, "cpu.weight")); w != nil && *w > 0 {
 		d.Shares = new(sharesOf(*w))
 	}
@@ -57,11 +58,14 @@ func (t v2) memoryDetails(f *files, p string, d *Details) {
 	d.Cache, d.RSS, d.MappedFile, d.KernelMemory = stat.get("file", 1), stat.get("anon", 1), stat.get("file_mapped", 1), stat.get("kernel", 1)
 	d.ActiveFile, d.InactiveFile = stat.get("active_file", 1), stat.get("inactive_file", 1)
 	d.PageFaults, d.MajorPageFaults = stat.get("pgfault", 1), stat.get("pgmajfault", 1)
+	d.FileDirty, d.FileWriteback, d.Scanned, d.Stolen = stat.get("file_dirty", 1), stat.get("file_writeback", 1), stat.get("pgscan", 1), stat.get("pgsteal", 1)
+	d.FileRefaults, d.AnonRefaults = stat.get("workingset_refault_file", 1), stat.get("workingset_refault_anon", 1)
 	if d.MemoryUsage != nil && d.InactiveFile != nil {
 		d.WorkingSet = new(workingSet(*d.MemoryUsage, *d.InactiveFile))
 	}
 	events := f.table(t.file(p, "memory.events"))
 	d.MemoryFailures, d.OOMKills = events.get("max", 1), events.get("oom_kill", 1)
+	d.AboveHigh, d.AtMax = events.get("high", 1), events.get("max", 1)
 }
 
 // rootMemory reads what the root of v2 has no files for.

@@ -4,6 +4,8 @@
 package cgroup
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -29,17 +31,29 @@ func shares(cpu *resource.Quantity) int64 {
 	return min(max(cpu.MilliValue()*1024/1000, minShares), maxShares)
 }
 
-// quota translates a CPU limit to microseconds in each period, 0 for no limit.
-func quota(cpu *resource.Quantity) int64 {
-	if cpu.IsZero() {
-		return 0
+// CPUTime says how limits of CPU are kept. The zero value is upstream's default.
+type CPUTime struct {
+	// Unlimited: they are not kept. Who needs CPU time gets it by the weight of its request.
+	Unlimited bool
+	// Period is over how long a limit counts. Default 100 ms.
+	Period time.Duration
+}
+
+// limit sets what a limit of CPU comes to, in r.
+func (t CPUTime) limit(r *container.Resources, cpu *resource.Quantity) {
+	if t.Unlimited || cpu.IsZero() {
+		return
 	}
-	return max(cpu.MilliValue()*quotaPeriod/1000, minQuota)
+	r.CPUPeriod = quotaPeriod
+	if t.Period > 0 {
+		r.CPUPeriod = t.Period.Microseconds()
+	}
+	r.CPUQuota = max(cpu.MilliValue()*r.CPUPeriod/1000, minQuota)
 }
 
 // ContainerResources returns what a container's cgroup is set to. A container without a limit of its own has the pod's,
 // if the pod has one.
-func ContainerResources(pod *corev1.Pod, c *corev1.Container) container.Resources {
+func ContainerResources(pod *corev1.Pod, c *corev1.Container, cpu CPUTime) container.Resources {
 	limit := func(name corev1.ResourceName) *resource.Quantity {
 		if q, ok := c.Resources.Limits[name]; ok && !q.IsZero() {
 			return &q
@@ -56,15 +70,13 @@ func ContainerResources(pod *corev1.Pod, c *corev1.Container) container.Resource
 		request = *limit(corev1.ResourceCPU) // as the defaults of the API have it
 	}
 	r := container.Resources{CPUShares: shares(&request), MemoryBytes: limit(corev1.ResourceMemory).Value()}
-	if q := quota(limit(corev1.ResourceCPU)); q > 0 {
-		r.CPUQuota, r.CPUPeriod = q, quotaPeriod
-	}
+	cpu.limit(&r, limit(corev1.ResourceCPU))
 	return r
 }
 
 // podResources returns what a pod's cgroup is set to. There is a limit only if all containers, or the pod itself, have
 // one.
-func podResources(pod *corev1.Pod) container.Resources {
+func podResources(pod *corev1.Pod, cpu CPUTime) container.Resources {
 	class := qos.Of(pod)
 	if class == corev1.PodQOSBestEffort {
 		return container.Resources{CPUShares: minShares}
@@ -73,9 +85,7 @@ func podResources(pod *corev1.Pod) container.Resources {
 	limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
 	r := container.Resources{CPUShares: shares(requests.Cpu())}
 	if podspec.Limited(pod, corev1.ResourceCPU) {
-		if q := quota(limits.Cpu()); q > 0 {
-			r.CPUQuota, r.CPUPeriod = q, quotaPeriod
-		}
+		cpu.limit(&r, limits.Cpu())
 	}
 	if podspec.Limited(pod, corev1.ResourceMemory) {
 		r.MemoryBytes = limits.Memory().Value()

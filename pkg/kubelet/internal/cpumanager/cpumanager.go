@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,15 @@ type Config struct {
 	RootDir string
 	// Changed is called when containers have to move to other CPUs. It does not block.
 	Changed func()
+	Counts  Counts
+}
+
+// Counts are told what came of containers that want CPUs of their own. Their methods do not block.
+type Counts interface {
+	// CPUs: one has got them, unless err says why not.
+	CPUs(err error)
+	// Aligned: those of a scope, which is always a container, lie within a boundary ("physical_cpu", "uncore_cache"), or could not.
+	Aligned(scope, boundary string, is bool)
 }
 
 // Manager knows who has which CPUs. Its methods are safe for concurrent use, but what one decides on may have changed when the
@@ -46,6 +56,7 @@ type Manager struct {
 	policy  *policy // nil: none
 	path    string
 	changed func()
+	counts  Counts
 
 	saving sync.Mutex // held while the state is written, so that the newest is written last
 
@@ -59,7 +70,7 @@ type Manager struct {
 // New returns a Manager that knows what an earlier one has decided. It fails if the settings do not fit the machine, or what was
 // decided does not fit them: then, as with upstream's kubelet, somebody has to look.
 func New(cfg Config) (*Manager, error) {
-	m := &Manager{path: filepath.Join(cfg.RootDir, "cpu_manager_state"), changed: cfg.Changed}
+	m := &Manager{path: filepath.Join(cfg.RootDir, "cpu_manager_state"), changed: cfg.Changed, counts: cfg.Counts}
 	var err error
 	switch cfg.Policy {
 	case None:
@@ -112,12 +123,43 @@ func (m *Manager) Allocate(pod *corev1.Pod, c *corev1.Container, near topology.H
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	given, err := m.policy.allocate(m.state, pod, c, near.Nodes)
+	if wanted(pod, c) > 0 {
+		m.count(given, err)
+	}
 	if err != nil || given.IsEmpty() {
 		return err
 	}
 	m.state.give(pod.UID, c.Name, given)
 	m.dirty = true
 	return nil
+}
+
+// count tells what came of a container that wants CPUs of its own; none are given to one that has them already.
+func (m *Manager) count(given cpuset.CPUSet, err error) {
+	m.counts.CPUs(err)
+	if m.policy.options.FullPhysicalCPUsOnly {
+		m.counts.Aligned("container", "physical_cpu", err == nil)
+	}
+	if err == nil && !given.IsEmpty() && len(m.policy.machine.IDs(topology.Cache, given)) == 1 {
+		m.counts.Aligned("container", "uncore_cache", true)
+	}
+}
+
+// Usage is how many CPUs containers share, and how many of each NUMA node one has alone; 0 and nil without a policy.
+func (m *Manager) Usage() (shared int, own map[int]int) {
+	if m.policy == nil {
+		return 0, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	own = map[int]int{}
+	for _, n := range m.policy.machine.Nodes {
+		own[n.ID] = 0
+	}
+	for _, id := range m.state.owned().UnsortedList() {
+		own[m.policy.machine.CPUs[id].Node]++
+	}
+	return m.state.shared.Difference(m.policy.reserved).Size(), own
 }
 
 // Retain takes back what pods have that are not present.
@@ -215,6 +257,15 @@ func (s *state) give(pod types.UID, name string, cpus cpuset.CPUSet) {
 	}
 	s.own[pod][name] = cpus
 	s.shared = s.shared.Difference(cpus)
+}
+
+// owned are the CPUs that containers have alone. Those of an init container may be another's again.
+func (s *state) owned() cpuset.CPUSet {
+	all := cpuset.New()
+	for _, pod := range s.own {
+		all = all.Union(slices.Collect(maps.Values(pod))...)
+	}
+	return all
 }
 
 func (s *state) release(pod types.UID) {

@@ -4,6 +4,7 @@
 package cpumanager
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,10 +113,19 @@ func newPod(uid types.UID, cpus ...string) *corev1.Pod {
 	return p
 }
 
+// counts notes what it is told.
+type counts struct{ told []string }
+
+func (c *counts) CPUs(err error) { c.told = append(c.told, fmt.Sprint("CPUs: ", err)) }
+
+func (c *counts) Aligned(scope, boundary string, is bool) {
+	c.told = append(c.told, fmt.Sprintf("%s %s: %v", scope, boundary, is))
+}
+
 func config(t *testing.T) Config {
 	t.Helper()
 	return Config{
-		Policy: Static, Machine: machine(2, 1, 1, 2), Reserved: resource.MustParse("1"), ReservedCPUs: cpuset.New(0), RootDir: t.TempDir(), Changed: func() {},
+		Policy: Static, Machine: machine(2, 1, 1, 2), Reserved: resource.MustParse("1"), ReservedCPUs: cpuset.New(0), RootDir: t.TempDir(), Changed: func() {}, Counts: &counts{},
 	}
 }
 
@@ -402,5 +412,47 @@ func TestParseOptions(t *testing.T) {
 		if tc.err == "" && (err != nil || got != tc.want) || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
 			t.Errorf("%v: %+v, %v", tc.values, got, err)
 		}
+	}
+}
+
+// TestCounts is what is told of containers that want CPUs of their own, and how many are in use then.
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		options Options
+		pod     *corev1.Pod
+		told    []string
+		shared  int
+		own     map[int]int
+	}{
+		{name: "shared", pod: newPod("a", "500m"), shared: 7, own: map[int]int{0: 0, 1: 0}},
+		{name: "one", pod: newPod("a", "1"), told: []string{"CPUs: <nil>", "container uncore_cache: true"}, shared: 6, own: map[int]int{0: 1, 1: 0}},
+		{name: "two", pod: newPod("a", "2", "1"), told: []string{
+			"CPUs: <nil>", "container uncore_cache: true", "CPUs: <nil>", "container uncore_cache: true",
+		}, shared: 4, own: map[int]int{0: 3, 1: 0}},
+		{name: "too many", pod: newPod("a", "8"), told: []string{"CPUs: not enough cpus available to satisfy request: requested=8, available=7"}, shared: 7, own: map[int]int{0: 0, 1: 0}},
+		{name: "half a core", options: Options{FullPhysicalCPUsOnly: true}, pod: newPod("a", "1"), told: []string{
+			"CPUs: SMT Alignment Error: requested 1 cpus not multiple cpus per core = 2", "container physical_cpu: false",
+		}, shared: 7, own: map[int]int{0: 0, 1: 0}},
+		{name: "a core", options: Options{FullPhysicalCPUsOnly: true}, pod: newPod("a", "2"), told: []string{
+			"CPUs: <nil>", "container physical_cpu: true", "container uncore_cache: true",
+		}, shared: 5, own: map[int]int{0: 2, 1: 0}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := &counts{}
+			cfg := config(t)
+			cfg.Options, cfg.Counts = tc.options, c
+			m := start(t, cfg)
+			_, _ = give(m, tc.pod, 0) // what comes of it is counted
+			if diff := cmp.Diff(tc.told, c.told); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+			shared, own := m.Usage()
+			if diff := cmp.Diff(tc.own, own); diff != "" || shared != tc.shared {
+				t.Errorf("%d are shared, want %d; alone (-want +got):\n%s", shared, tc.shared, diff)
+			}
+		})
 	}
 }

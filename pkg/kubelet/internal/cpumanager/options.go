@@ -34,6 +34,12 @@ type Options struct {
 	PreferAlignByCache bool
 }
 
+// Options that are not stable yet, by their names in files: who wants one switches the gate of its kind on.
+var (
+	AlphaOptions = []string{"align-by-socket", "distribute-cpus-across-cores"}
+	BetaOptions  = []string{"distribute-cpus-across-numa"}
+)
+
 // ParseOptions reads cpuManagerPolicyOptions.
 func ParseOptions(values map[string]string) (Options, error) {
 	var o Options

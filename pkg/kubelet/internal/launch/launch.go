@@ -112,7 +112,7 @@ func (b *Builder) Sandbox(pod *corev1.Pod, attempt uint32, cgroupParent string) 
 		if pod.Spec.SetHostnameAsFQDN != nil && *pod.Spec.SetHostnameAsFQDN && domain != "" {
 			cfg.Hostname = name + "." + domain
 			if n := len(cfg.Hostname); n > 64 {
-				return cfg, fmt.Errorf("Failed to construct FQDN from Pod hostname and cluster domain, FQDN %s is too long (%d characters is the max, %d characters requested)", cfg.Hostname, 64, n) //nolint:staticcheck // upstream's words
+				return cfg, fmt.Errorf("failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d characters is the max, %d characters requested)", cfg.Hostname, 64, n)
 			}
 		}
 	}

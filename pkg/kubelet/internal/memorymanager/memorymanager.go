@@ -45,6 +45,8 @@ type Config struct {
 	Reserved   resource.Quantity
 	// RootDir is the kubelet's directory.
 	RootDir string
+	// Count is told that a container wants memory, and has got it unless err says why not. It does not block.
+	Count func(err error)
 }
 
 // Manager knows who has which memory. Its methods are safe for concurrent use, but what one decides on may have changed when the
@@ -52,6 +54,7 @@ type Config struct {
 type Manager struct {
 	table table // nil: no policy
 	path  string
+	count func(error)
 
 	saving sync.Mutex // held while the state is written, so that the newest is written last
 
@@ -63,7 +66,7 @@ type Manager struct {
 // New returns a Manager that knows what an earlier one has decided. It fails if the settings do not fit the machine, or what was
 // decided does not fit them: then, as with upstream's kubelet, somebody has to look.
 func New(cfg Config) (*Manager, error) {
-	m := &Manager{path: filepath.Join(cfg.RootDir, "memory_manager_state")}
+	m := &Manager{path: filepath.Join(cfg.RootDir, "memory_manager_state"), count: cfg.Count}
 	switch cfg.Policy {
 	case None:
 	case Static:
@@ -126,6 +129,9 @@ func (m *Manager) Allocate(pod *corev1.Pod, c *corev1.Container, near topology.H
 	defer m.mu.Unlock()
 	had := len(m.state.own[pod.UID])
 	err := m.table.allocate(m.state, pod, c, near)
+	if len(wanted(pod, c)) > 0 {
+		m.count(err)
+	}
 	m.dirty = m.dirty || len(m.state.own[pod.UID]) != had
 	return err
 }

@@ -31,7 +31,7 @@ func config(t *testing.T) Config {
 		m.Nodes = append(m.Nodes, topology.Node{ID: id, Memory: 100 * mi, HugePages: map[uint64]uint64{2 * mi: 10, 1 << 30: 0}})
 	}
 	return Config{
-		Policy: Static, Machine: m, RootDir: t.TempDir(), Reserved: resource.MustParse("10Mi"),
+		Policy: Static, Machine: m, RootDir: t.TempDir(), Count: func(error) {}, Reserved: resource.MustParse("10Mi"),
 		ReservedOf: []Reservation{{Node: 0, Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("10Mi")}}},
 	}
 }

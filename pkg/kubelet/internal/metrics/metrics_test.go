@@ -23,6 +23,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -226,6 +228,30 @@ func TestPods(t *testing.T) {
 	equal(t, "pods", told(t, m, "kubelet_running"), "kubelet_running_pods 0")
 }
 
+func TestPods_Resizes(t *testing.T) {
+	m := New("n1", testclock.NewFakePassiveClock(time.Unix(1700000000, 0)))
+	pod := func(priority *int32, kind corev1.PodConditionType, status corev1.ConditionStatus, reason string) *corev1.Pod {
+		return &corev1.Pod{Spec: corev1.PodSpec{Priority: priority}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: kind, Status: status, Reason: reason}}}}
+	}
+	pods := []*corev1.Pod{
+		pod(nil, corev1.PodResizePending, corev1.ConditionTrue, corev1.PodReasonDeferred),
+		pod(new(int32(0)), corev1.PodResizePending, corev1.ConditionTrue, corev1.PodReasonDeferred),
+		pod(new(int32(2_000_001_000)), corev1.PodResizePending, corev1.ConditionTrue, corev1.PodReasonInfeasible),
+		pod(new(int32(100_000)), corev1.PodResizePending, corev1.ConditionTrue, corev1.PodReasonInfeasible),
+		pod(new(int32(99_999)), corev1.PodResizePending, corev1.ConditionTrue, corev1.PodReasonInfeasible),
+		pod(new(int32(-999)), corev1.PodResizePending, corev1.ConditionTrue, corev1.PodReasonInfeasible),
+		pod(new(int32(-1000)), corev1.PodResizePending, corev1.ConditionTrue, corev1.PodReasonInfeasible),
+		pod(nil, corev1.PodResizePending, corev1.ConditionFalse, corev1.PodReasonInfeasible),
+		pod(nil, corev1.PodResizeInProgress, corev1.ConditionTrue, ""),
+		pod(nil, corev1.PodReady, corev1.ConditionTrue, ""),
+	}
+	m.Pods(func() []*corev1.Pod { return pods }, func() []podworker.State { return nil }, func() map[types.UID]*observed.Pod { return nil })
+	equal(t, "resizes", told(t, m, "kubelet_pod_pending_resizes", "kubelet_pod_in_progress_resizes"), "kubelet_pod_in_progress_resizes 1",
+		`kubelet_pod_pending_resizes{priority_bucket="high",reason="infeasible"} 1`, `kubelet_pod_pending_resizes{priority_bucket="low",reason="infeasible"} 1`,
+		`kubelet_pod_pending_resizes{priority_bucket="medium",reason="infeasible"} 1`, `kubelet_pod_pending_resizes{priority_bucket="normal",reason="deferred"} 2`,
+		`kubelet_pod_pending_resizes{priority_bucket="system-critical",reason="infeasible"} 1`, `kubelet_pod_pending_resizes{priority_bucket="very-low",reason="infeasible"} 1`)
+}
+
 func TestVolumes(t *testing.T) {
 	m := New("n1", testclock.NewFakePassiveClock(time.Unix(1700000000, 0)))
 	claim := &statsv1alpha1.PVCReference{Namespace: "ns", Name: "data"}
@@ -393,7 +419,12 @@ func TestPlugins(t *testing.T) {
 	for method, err := range map[string]error{"List": nil, "Get": errors.New("x"), "Other": nil} {
 		_, _ = m.PodResources(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/v1.PodResourcesLister/" + method}, func(context.Context, any) (any, error) { return nil, err })
 	}
-	counts := slices.DeleteFunc(told(t, m, "storage_", "csi_", "kubelet_device", "kubelet_image_volume", "kubelet_pod_resources", "volume_manager", "plugin_manager", "kubelet_cgroup_manager"),
+	_, _ = m.PodResources(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/v1alpha1.PodResourcesLister/List"}, func(context.Context, any) (any, error) { return nil, nil })
+	for method, err := range map[string]error{"ListPods": nil, "GetPod": status.Error(codes.NotFound, "x")} {
+		_, _ = m.PodsAPI(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/v1alpha1.Pods/" + method}, func(context.Context, any) (any, error) { return nil, err })
+	}
+	_ = m.PodsAPIStream(nil, nil, &grpc.StreamServerInfo{FullMethod: "/v1alpha1.Pods/WatchPods"}, func(any, grpc.ServerStream) error { return context.Canceled })
+	counts := slices.DeleteFunc(told(t, m, "storage_", "csi_", "kubelet_device", "kubelet_image_volume", "kubelet_pod_resources", "kubelet_pod_requests", "volume_manager", "plugin_manager", "kubelet_cgroup_manager"),
 		func(s string) bool { return strings.Contains(s, "_sum{") })
 	equal(t, "metrics", counts,
 		`csi_operations_seconds_count{driver_name="d.io",grpc_status_code="OK",method_name="/csi.v1.Node/NodePublishVolume",migrated="false"} 1`,
@@ -405,10 +436,17 @@ func TestPlugins(t *testing.T) {
 		`kubelet_image_volume_mounted_errors_total 1`,
 		`kubelet_image_volume_mounted_succeed_total 2`,
 		`kubelet_image_volume_requested_total 3`,
+		`kubelet_pod_requests_get_total{server_api_version="v1alpha1",status_code="NotFound"} 1`,
+		`kubelet_pod_requests_list_total{server_api_version="v1alpha1",status_code="OK"} 1`,
+		`kubelet_pod_requests_total{server_api_version="v1alpha1",status_code="Canceled"} 1`,
+		`kubelet_pod_requests_total{server_api_version="v1alpha1",status_code="NotFound"} 1`,
+		`kubelet_pod_requests_total{server_api_version="v1alpha1",status_code="OK"} 1`,
+		`kubelet_pod_requests_watch_total{server_api_version="v1alpha1",status_code="Canceled"} 1`,
 		`kubelet_pod_resources_endpoint_errors_get{server_api_version="v1"} 1`,
 		`kubelet_pod_resources_endpoint_requests_get{server_api_version="v1"} 1`,
 		`kubelet_pod_resources_endpoint_requests_list{server_api_version="v1"} 1`,
 		`kubelet_pod_resources_endpoint_requests_total{server_api_version="v1"} 3`,
+		`kubelet_pod_resources_endpoint_requests_total{server_api_version="v1alpha1"} 1`,
 		`plugin_manager_total_plugins{socket_path="/a",state="actual_state_of_world"} 1`,
 		`plugin_manager_total_plugins{socket_path="/a",state="desired_state_of_world"} 1`,
 		`plugin_manager_total_plugins{socket_path="/b",state="desired_state_of_world"} 1`,

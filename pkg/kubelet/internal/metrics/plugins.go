@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,6 +28,9 @@ type plugins struct {
 	images                             struct{ requested, mounted, failed *metrics.Counter }
 	// requests and failures by the method of the pod resources API.
 	podResourcesRequests, podResourcesErrors map[string]*metrics.CounterVec
+	// podsAPI are all requests for pods, podsAPIRequests those by method.
+	podsAPI         *metrics.CounterVec
+	podsAPIRequests map[string]*metrics.CounterVec
 }
 
 // operationBuckets are upstream's for volumes.
@@ -34,6 +38,9 @@ var operationBuckets = []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 30
 
 // podResourcesMethods are the methods of the pod resources API, by the end of the names of their metrics.
 var podResourcesMethods = map[string]string{"List": "list", "Get": "get", "GetAllocatableResources": "get_allocatable"}
+
+// podsAPIMethods are those of the pods API likewise, and how upstream calls them.
+var podsAPIMethods = map[string]struct{ name, text string }{"ListPods": {"list", "List"}, "GetPod": {"get", "Get"}, "WatchPods": {"watch", "Watch"}}
 
 func (m *Metrics) newPlugins() plugins {
 	p := plugins{
@@ -53,6 +60,13 @@ func (m *Metrics) newPlugins() plugins {
 		podResources: m.counterVec("pod_resources_endpoint_requests_total",
 			"Cumulative number of requests to the PodResource endpoint. Broken down by server api version.", "server_api_version"),
 		podResourcesRequests: map[string]*metrics.CounterVec{}, podResourcesErrors: map[string]*metrics.CounterVec{},
+		podsAPI: m.counterVec("pod_requests_total", "Cumulative number of requests to the PodsAPI endpoint. Broken down by server api version and status code.",
+			"server_api_version", "status_code"),
+		podsAPIRequests: map[string]*metrics.CounterVec{},
+	}
+	for method, by := range podsAPIMethods {
+		p.podsAPIRequests[method] = m.counterVec("pod_requests_"+by.name+"_total",
+			"Number of requests to the PodsAPI "+by.text+" endpoint. Broken down by server api version and status code.", "server_api_version", "status_code")
 	}
 	m.registry.MustRegister(p.storage, p.csi)
 	image := func(name, help string) *metrics.Counter {
@@ -108,17 +122,44 @@ func (m *Metrics) DevicesAllocated(resource string, took time.Duration) {
 
 // PodResources is a grpc.UnaryServerInterceptor of the pod resources API.
 func (m *Metrics) PodResources(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	const version = "v1"
+	service, method := path.Split(info.FullMethod)
+	version, _, _ := strings.Cut(strings.Trim(service, "/"), ".")
 	answer, err := next(ctx, req)
 	m.podResources.WithLabelValues(version).Inc()
-	method := path.Base(info.FullMethod)
-	if requests := m.podResourcesRequests[method]; requests != nil {
+	if requests := m.podResourcesRequests[method]; requests != nil && version == "v1" { // as upstream
 		requests.WithLabelValues(version).Inc()
 		if err != nil {
 			m.podResourcesErrors[method].WithLabelValues(version).Inc()
 		}
 	}
 	return answer, err
+}
+
+// PodsAPI is a grpc.UnaryServerInterceptor of the pods API.
+func (m *Metrics) PodsAPI(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	answer, err := next(ctx, req)
+	m.podsAsked(info.FullMethod, err)
+	return answer, err
+}
+
+// PodsAPIStream is a grpc.StreamServerInterceptor likewise. A watch is counted when it ends.
+func (m *Metrics) PodsAPIStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	err := next(server, stream)
+	m.podsAsked(info.FullMethod, err)
+	return err
+}
+
+func (m *Metrics) podsAsked(fullMethod string, err error) {
+	service, method := path.Split(fullMethod)
+	version, _, _ := strings.Cut(strings.Trim(service, "/"), ".")
+	code := status.FromContextError(err).Code()
+	if s, ok := status.FromError(err); ok {
+		code = s.Code()
+	}
+	m.podsAPI.WithLabelValues(version, code.String()).Inc()
+	if requests := m.podsAPIRequests[method]; requests != nil {
+		requests.WithLabelValues(version, code.String()).Inc()
+	}
 }
 
 const desired, actual = "desired_state_of_world", "actual_state_of_world"

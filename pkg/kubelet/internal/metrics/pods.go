@@ -4,10 +4,13 @@
 package metrics
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
@@ -25,20 +28,25 @@ var (
 		"desired, orphaned, or runtime only (also orphaned), and whether the pod is static. An orphaned pod has been removed from local "+
 		"configuration or force deleted in the API and consumes resources that are not otherwise visible.", "lifecycle", "config", "static")
 	ephemeralContainers = desc("managed_ephemeral_containers", "Current number of ephemeral containers in pods managed by this kubelet.")
+	pendingResizes      = desc("pod_pending_resizes", "Number of pending resizes for pods. Label 'priority_bucket' classifies the pod priority "+
+		"(system-critical: >=2000000000, high: 100000..1999999999, medium: 1..99999, normal: 0/default, low: -999..-1, very-low: <=-1000, unknown: nil pod). "+
+		"Label 'reason' describes the state (deferred, infeasible).", "reason", "priority_bucket")
+	resizesInProgress = desc("pod_in_progress_resizes", "Number of in-progress resizes for pods.")
 )
 
 // Pods tells how many pods the node has (pods, with their status), where they are in their lives (working), and what the engine has
 // of them (view).
 func (m *Metrics) Pods(pods func() []*corev1.Pod, working func() []podworker.State, view func() map[types.UID]*observed.Pod) {
 	m.registry.CustomMustRegister(&constants{
-		list: []*metrics.Desc{runningPods, runningContainers, desiredPods, activePods, mirrorPods, workingPods, ephemeralContainers},
+		list: []*metrics.Desc{runningPods, runningContainers, desiredPods, activePods, mirrorPods, workingPods, ephemeralContainers, pendingResizes, resizesInProgress},
 		collect: func(ch chan<- metrics.Metric) {
 			sandboxes, states := engineCounts(view())
 			ch <- metrics.NewLazyConstMetric(runningPods, metrics.GaugeValue, float64(sandboxes))
 			for state, n := range states {
 				ch <- metrics.NewLazyConstMetric(runningContainers, metrics.GaugeValue, float64(n), state)
 			}
-			desired, active, ephemeral := podCounts(pods())
+			all := pods()
+			desired, active, ephemeral := podCounts(all)
 			for _, static := range []string{"", "true"} {
 				ch <- metrics.NewLazyConstMetric(desiredPods, metrics.GaugeValue, float64(desired[static]), static)
 				ch <- metrics.NewLazyConstMetric(activePods, metrics.GaugeValue, float64(active[static]), static)
@@ -48,6 +56,11 @@ func (m *Metrics) Pods(pods func() []*corev1.Pod, working func() []podworker.Sta
 				ch <- metrics.NewLazyConstMetric(workingPods, metrics.GaugeValue, float64(n), labels[:]...)
 			}
 			ch <- metrics.NewLazyConstMetric(ephemeralContainers, metrics.GaugeValue, float64(ephemeral))
+			pending, running := resizeCounts(all)
+			for labels, n := range pending {
+				ch <- metrics.NewLazyConstMetric(pendingResizes, metrics.GaugeValue, float64(n), labels[:]...)
+			}
+			ch <- metrics.NewLazyConstMetric(resizesInProgress, metrics.GaugeValue, float64(running))
 		},
 	})
 }
@@ -117,6 +130,39 @@ func podCounts(pods []*corev1.Pod) (desired, active map[string]int, ephemeral in
 		ephemeral += len(p.Spec.EphemeralContainers)
 	}
 	return desired, active, ephemeral
+}
+
+// resizeCounts counts pods whose resize waits, by the labels reason and priority_bucket, and those whose resize is on its way.
+func resizeCounts(pods []*corev1.Pod) (pending map[[2]string]int, running int) {
+	pending = map[[2]string]int{}
+	for _, p := range pods {
+		for _, c := range p.Status.Conditions {
+			switch {
+			case c.Status != corev1.ConditionTrue:
+			case c.Type == corev1.PodResizePending:
+				pending[[2]string{strings.ToLower(c.Reason), priorityBucket(ptr.Deref(p.Spec.Priority, 0))}]++
+			case c.Type == corev1.PodResizeInProgress:
+				running++
+			}
+		}
+	}
+	return pending, running
+}
+
+func priorityBucket(p int32) string {
+	switch {
+	case p >= podspec.CriticalPriority:
+		return "system-critical"
+	case p >= 100_000:
+		return "high"
+	case p > 0:
+		return "medium"
+	case p == 0:
+		return "normal"
+	case p > -1000:
+		return "low"
+	}
+	return "very-low"
 }
 
 // volumeMetrics are told of each volume that is backed by a claim, where they are known.

@@ -70,6 +70,8 @@ type Describer struct {
 	Version   string // of the kubelet
 	Resources Resources
 	Runtime   container.Runtime
+	// DeclaredFeatures are those that not all kubelets have, in order.
+	DeclaredFeatures []string
 	// MaxImages is how many images are told of, -1 for all.
 	MaxImages int
 	Clock     clock.PassiveClock
@@ -118,7 +120,7 @@ func (d *Describer) Machine(ctx context.Context) Machine {
 	}
 	m := Machine{
 		Addresses: Addresses(d.Name, d.IPs), Info: d.Info(), Handlers: Handlers(d.Engine()), Images: d.imageList(ctx, down == nil), Pressure: d.Pressure(),
-		VolumesInUse: d.VolumesInUse(),
+		VolumesInUse: d.VolumesInUse(), DeclaredFeatures: d.DeclaredFeatures,
 	}
 	var err error
 	if m.Capacity, m.Allocatable, err = d.Resources.Read(); err != nil {

@@ -64,6 +64,8 @@ type Machine struct {
 	Info        corev1.NodeSystemInfo
 	Handlers    []corev1.NodeRuntimeHandler
 	Images      []corev1.ContainerImage
+	// DeclaredFeatures are in order (KEP-5328).
+	DeclaredFeatures []string
 	// KubeletPort is where the kubelet's API listens, 0 if it does not.
 	KubeletPort int32
 	// NotReady is why pods cannot run, "" if they can.
@@ -253,7 +255,7 @@ func Status(old corev1.NodeStatus, m Machine, now time.Time) corev1.NodeStatus {
 	st.NodeInfo = m.Info
 	st.RuntimeHandlers = m.Handlers
 	st.Features = &corev1.NodeFeatures{SupplementalGroupsPolicy: new(true)}
-	st.DeclaredFeatures = declared
+	st.DeclaredFeatures = m.DeclaredFeatures
 	st.Images = m.Images
 	if m.VolumesInUse != nil {
 		st.VolumesInUse = m.VolumesInUse
@@ -278,9 +280,6 @@ func Status(old corev1.NodeStatus, m Machine, now time.Time) corev1.NodeStatus {
 	}
 	return st
 }
-
-// declared are the features of this kubelet that not all kubelets have (KEP-5328), by their gates, in order.
-var declared = []string{"InPlacePodLevelResourcesVerticalScaling", "RestartAllContainersOnContainerExits"}
 
 // turned are the reasons of the events about conditions that have turned.
 var turned = map[corev1.NodeConditionType]map[corev1.ConditionStatus]string{

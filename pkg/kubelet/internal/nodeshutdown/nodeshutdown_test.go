@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 )
 
 func TestPeriods(t *testing.T) {
@@ -31,8 +33,8 @@ func TestPeriods(t *testing.T) {
 		want            []Period
 	}{
 		{name: "nothing"},
-		{name: "all the same", total: second(30), want: []Period{{0, second(30)}, {systemCritical, 0}}},
-		{name: "critical ones last", total: second(30), critical: second(10), want: []Period{{0, second(20)}, {systemCritical, second(10)}}},
+		{name: "all the same", total: second(30), want: []Period{{0, second(30)}, {podspec.CriticalPriority, 0}}},
+		{name: "critical ones last", total: second(30), critical: second(10), want: []Period{{0, second(20)}, {podspec.CriticalPriority, second(10)}}},
 		{name: "by priority", byPriority: []kubeletconfigv1beta1.ShutdownGracePeriodByPodPriority{{Priority: 100, ShutdownGracePeriodSeconds: 5}, {Priority: 0, ShutdownGracePeriodSeconds: 60}},
 			want: []Period{{0, second(60)}, {100, second(5)}}},
 	} {
@@ -44,7 +46,7 @@ func TestPeriods(t *testing.T) {
 
 func TestPlace(t *testing.T) {
 	periods := []Period{{Priority: 0}, {Priority: 100}, {Priority: 2000}}
-	for priority, want := range map[int32]int{-5: 0, 0: 0, 99: 0, 100: 1, 1999: 1, 2000: 2, systemCritical: 2} {
+	for priority, want := range map[int32]int{-5: 0, 0: 0, 99: 0, 100: 1, 1999: 1, 2000: 2, podspec.CriticalPriority: 2} {
 		if got := place(periods, &corev1.Pod{Spec: corev1.PodSpec{Priority: &priority}}); got != want {
 			t.Errorf("%d: %d, want %d", priority, got, want)
 		}

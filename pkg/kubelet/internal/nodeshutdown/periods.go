@@ -11,10 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
-)
 
-// systemCritical is the least priority of what the cluster cannot do without.
-const systemCritical = 2_000_000_000
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
+)
 
 // Period is how long the pods of a priority, up to the next one, have to end.
 type Period struct {
@@ -30,7 +29,7 @@ func Periods(total, critical time.Duration, byPriority []kubeletconfigv1beta1.Sh
 		out = append(out, Period{Priority: p.Priority, Grace: time.Duration(p.ShutdownGracePeriodSeconds) * time.Second})
 	}
 	if len(out) == 0 && total > 0 && critical <= total {
-		out = []Period{{Grace: (total - critical).Truncate(time.Second)}, {Priority: systemCritical, Grace: critical.Truncate(time.Second)}}
+		out = []Period{{Grace: (total - critical).Truncate(time.Second)}, {Priority: podspec.CriticalPriority, Grace: critical.Truncate(time.Second)}}
 	}
 	slices.SortStableFunc(out, func(a, b Period) int { return cmp.Compare(a.Priority, b.Priority) })
 	return out

@@ -2,19 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package podresources tells programs on the node, such as monitors of devices, which devices, CPUs and memory each pod has alone
-// (KEP-606, KEP-2043, API v1). Touch it when that API grows, or when pods have more that is theirs alone.
+// (KEP-606, KEP-2043, API v1, and v1alpha1 for older ones). Touch it when that API grows, or when pods have more that is theirs alone.
 package podresources
 
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+	podresourcesv1alpha1 "k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 	"k8s.io/utils/cpuset"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -30,6 +29,8 @@ const (
 	folder, file = "pod-resources", "kubelet.sock"
 	// maxRequest bounds a request, in bytes.
 	maxRequest = 16 << 10
+	// Requests per second of all programs together, and how many at once: upstream's.
+	qps, burst = 100, 10
 )
 
 // Devices knows who has which devices.
@@ -81,21 +82,10 @@ func New(cfg Config) *Server { return &Server{cfg: cfg} }
 
 // Start serves until ctx ends.
 func (s *Server) Start(ctx context.Context) error {
-	dir := filepath.Join(s.cfg.RootDir, folder)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return fmt.Errorf("making the directory of the pod resources API: %w", err)
-	}
-	l, err := socket.Listen(dir, file)
-	if err != nil {
-		return fmt.Errorf("listening for the pod resources API: %w", err)
-	}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.UnaryInterceptor(s.cfg.Intercept))
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.ChainUnaryInterceptor(socket.Limit(qps, burst), s.cfg.Intercept))
 	podresourcesv1.RegisterPodResourcesListerServer(server, s)
-	defer context.AfterFunc(ctx, server.Stop)()
-	if err := server.Serve(l); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("serving the pod resources API: %w", err)
-	}
-	return nil
+	podresourcesv1alpha1.RegisterPodResourcesListerServer(server, first{server: s})
+	return socket.Serve(ctx, s.cfg.RootDir, folder, file, server)
 }
 
 // List implements the API.

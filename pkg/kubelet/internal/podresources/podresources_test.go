@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+	podresourcesv1alpha1 "k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 	"k8s.io/utils/cpuset"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
@@ -67,12 +69,17 @@ func TestServer(t *testing.T) {
 		EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e"}}},
 	}}
 	root := t.TempDir()
+	var requests atomic.Int32
 	s := New(Config{
 		RootDir: root, Pods: func() []*corev1.Pod { return []*corev1.Pod{pod} },
 		Claims:  claimer{},
 		Devices: held{"u/init": {b}, "u/side": {b}, "u/c": {a}, "": {a, b}},
 		CPUs:    cpus{"u/c": cpuset.New(2, 1), "": cpuset.New(1, 2, 3)},
 		Memory:  blocks{"u/c": {{Nodes: []int{0, 1}, Type: "memory", Size: 5}}, "": {{Nodes: []int{0}, Type: "hugepages-2Mi", Size: 7}}},
+		Intercept: func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			requests.Add(1)
+			return handle(ctx, request)
+		},
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -104,6 +111,15 @@ func TestServer(t *testing.T) {
 	if diff := cmp.Diff(&podresourcesv1.ListPodResourcesResponse{PodResources: []*podresourcesv1.PodResources{want}}, list, protocmp.Transform()); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
+	old, err := podresourcesv1alpha1.NewPodResourcesListerClient(conn).List(ctx, &podresourcesv1alpha1.ListPodResourcesRequest{})
+	wantOld := &podresourcesv1alpha1.ListPodResourcesResponse{PodResources: []*podresourcesv1alpha1.PodResources{{
+		Name: "p", Namespace: "ns", Containers: []*podresourcesv1alpha1.ContainerResources{{
+			Name: "c", Devices: []*podresourcesv1alpha1.ContainerDevices{{ResourceName: "v/r", DeviceIds: []string{"a"}}},
+		}},
+	}}}
+	if diff := cmp.Diff(wantOld, old, protocmp.Transform()); err != nil || diff != "" {
+		t.Errorf("v1alpha1: %v %s", err, diff)
+	}
 	got, err := client.Get(ctx, &podresourcesv1.GetPodResourcesRequest{PodName: "p", PodNamespace: "ns"})
 	if diff := cmp.Diff(want, got.GetPodResources(), protocmp.Transform()); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
@@ -121,6 +137,9 @@ func TestServer(t *testing.T) {
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
+	}
+	if n := requests.Load(); n != 5 {
+		t.Errorf("%d requests", n)
 	}
 	cancel()
 	if err := <-done; err != nil {

@@ -136,8 +136,8 @@ func IsTerminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// criticalPriority is from where on a priority makes a pod critical: that of the class system-cluster-critical.
-const criticalPriority = 2_000_000_000
+// CriticalPriority is from where on a priority makes a pod critical: that of the class system-cluster-critical.
+const CriticalPriority = 2_000_000_000
 
 // annotationSource is where a kubelet has a pod from; that of pods of the API is "api".
 const annotationSource = "kubernetes.io/config.source"
@@ -151,7 +151,7 @@ func IsCritical(pod *corev1.Pod) bool {
 	if source := pod.Annotations[annotationSource]; source != "" && source != "api" {
 		return true
 	}
-	return pod.Spec.Priority != nil && *pod.Spec.Priority >= criticalPriority
+	return pod.Spec.Priority != nil && *pod.Spec.Priority >= CriticalPriority
 }
 
 // Limited says whether there is a limit to what a pod as a whole takes of a resource: the pod has one itself, or all of its

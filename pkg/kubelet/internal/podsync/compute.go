@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
-	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 )
 
@@ -229,9 +228,11 @@ func (c *computation) keep(of *snapshot.Container) bool {
 	k := Kill{Container: of.Latest, Of: of}
 	name, restarts := of.Spec.Name, of.RestartsOn(137)
 	switch p := of.Probe; {
-	case of.Latest.Hash != podspec.Hash(of.Spec):
-		k.Reason, k.Message = KillChanged, fmt.Sprintf("Container %s definition changed", name)
-		restarts = true
+	case of.Changed():
+		k.Reason, k.Message = KillChanged, fmt.Sprintf("Container %s definition changed, will be restarted", name)
+		c.Kill = append(c.Kill, k)
+		c.start(of, time.Time{}) // not a crash, so it neither waits nor counts, and starts however the other one ends
+		return false
 	case p != nil && p.LivenessFailed:
 		k.Reason, k.Message = KillLiveness, fmt.Sprintf("Container %s failed liveness probe", name)
 	case p != nil && p.StartupFailed:
@@ -249,7 +250,7 @@ func (c *computation) keep(of *snapshot.Container) bool {
 	}
 	c.Kill = append(c.Kill, k)
 	now := c.pod.Now
-	if restarts && of.Backoff.Remaining(now, now) <= 0 && (k.Reason == KillChanged || !snapshot.MayRestartAll(of.Spec)) {
+	if restarts && of.Backoff.Remaining(now, now) <= 0 && !snapshot.MayRestartAll(of.Spec) {
 		c.start(of, now) // unless its end may be one that starts all again
 	} else if restarts {
 		c.Requeue = soonest(c.Requeue, time.Second)

@@ -278,6 +278,12 @@ func TestCompute(t *testing.T) {
 			want:    summary{Sandbox: "sb", Kill: []string{"a: Container a failed liveness probe, will be restarted"}, Requeue: time.Second}},
 		{name: "new image", pod: with(pod("a", "b"), policy(corev1.RestartPolicyNever), func(p *corev1.Pod) { p.Spec.Containers[0].Image = "j" }), sandbox: "sb", containers: []string{"a#0=running", "b#0=running"},
 			want: summary{Sandbox: "sb", Kill: []string{"a: Container a definition changed, will be restarted"}, Start: []string{"a#1"}}},
+		{name: "new image, in back-off", pod: with(pod("a"), func(p *corev1.Pod) { p.Spec.Containers[0].Image = "j" }), sandbox: "sb", containers: []string{"a#1=running"},
+			backoff: map[string]restart.Backoff{"a": {Delay: 10 * time.Second, Restarted: now.Add(-30 * time.Second)}},
+			want:    summary{Sandbox: "sb", Kill: []string{"a: Container a definition changed, will be restarted"}, Start: []string{"a#2"}}},
+		{name: "new image, held", pod: with(pod("a"), func(p *corev1.Pod) { p.Spec.Containers[0].Image = "j" }), sandbox: "sb", containers: []string{"a#1=1"},
+			backoff: map[string]restart.Backoff{"a": {Delay: 20 * time.Second, Restarted: now.Add(-30 * time.Second)}},
+			want:    summary{Sandbox: "sb", Start: []string{"a#2"}}},
 		{name: "unknown state", pod: pod("a"), sandbox: "sb", containers: []string{"a#0=unknown"},
 			want: summary{Sandbox: "sb", Kill: []string{`a: Container is in "unknown" state, try killing it before restart`}, Requeue: time.Second}},
 

@@ -223,11 +223,13 @@ func (s *Syncer) create(ctx context.Context, n *notes, look *snapshot.Pod, st St
 		return "", s.failed(ctx, ref, reasonCreate, err)
 	}
 	s.cfg.Recorder.Event(ref, corev1.EventTypeNormal, "Created", "Container created")
+	backoff := st.Of.Backoff
 	if !st.Exited.IsZero() {
-		n.mu.Lock()
-		n.backoff[cfg.Name] = n.backoff[cfg.Name].Next(st.Exited, s.cfg.MaxBackoff)
-		n.mu.Unlock()
+		backoff = backoff.Next(st.Exited, s.cfg.MaxBackoff)
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.backoff[cfg.Name] = backoff
 	return id, nil
 }
 

@@ -303,12 +303,9 @@ func (s *Syncer) look(ctx context.Context, n *notes, pod *corev1.Pod) (*snapshot
 		Pod: pod, Observed: obs, PodIPs: s.podIPs(obs), Probes: map[string]snapshot.Probe{}, Resources: s.cfg.Resources, Now: s.cfg.Clock.Now(),
 	}
 	for _, c := range obs.Alive() {
-		known, v := s.cfg.Probes.Known(pod.UID, c.ID), s.cfg.Probes.Verdict(pod.UID, c.ID)
-		if !known {
-			// It is not probed yet, so that nothing is known.
-			spec, _ := podspec.Find(pod, c.Name)
-			v.Started = spec == nil || spec.StartupProbe == nil
-			v.Ready = spec == nil || spec.ReadinessProbe == nil
+		v := s.cfg.Probes.Verdict(pod.UID, c.ID)
+		if spec, _ := podspec.Find(pod, c.Name); spec != nil && !s.cfg.Probes.Known(pod.UID, c.ID) {
+			v = prober.Before(pod, spec, c.ID)
 		}
 		parts.Probes[c.ID] = snapshot.Probe(v)
 	}

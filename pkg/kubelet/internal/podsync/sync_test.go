@@ -6,6 +6,7 @@ package podsync
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,7 +107,7 @@ func TestSyncer_SlowImage(t *testing.T) {
 				p := pod("a", "b")
 				p.Spec.HostNetwork = true
 				tt.change(p)
-				engine, st := fake.New(fake.Config{PullAll: true}), status.NewManager(clientfake.NewClientset(p), func(*corev1.Pod) *corev1.Pod { return nil })
+				engine, st := fake.New(fake.Config{PullAll: true}), status.NewManager(clientfake.NewClientset(p), func(*corev1.Pod) *corev1.Pod { return nil }, func(types.UID) {})
 				defer engine.Close()
 				release := engine.Hang("PullImage", "slow")
 				ctx, cancel := context.WithCancel(t.Context())
@@ -146,7 +147,7 @@ func TestSyncer_NotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pod("a", "b")
 		p.Spec.HostNetwork = true
-		engine, st := fake.New(fake.Config{PullAll: true}), status.NewManager(clientfake.NewClientset(p), func(*corev1.Pod) *corev1.Pod { return nil })
+		engine, st := fake.New(fake.Config{PullAll: true}), status.NewManager(clientfake.NewClientset(p), func(*corev1.Pod) *corev1.Pod { return nil }, func(types.UID) {})
 		defer engine.Close()
 		engine.FailOnce("CreateContainer", errors.New("no such device"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -164,6 +165,49 @@ func TestSyncer_NotStarted(t *testing.T) {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A kubelet that starts again says of what runs what the one before has said, until a probe of its own says otherwise.
+func TestSyncer_Again(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pod("a", "b")
+		p.Spec.HostNetwork = true
+		far := &corev1.Probe{InitialDelaySeconds: 3600, PeriodSeconds: 3600}
+		far.Exec = &corev1.ExecAction{Command: []string{"true"}}
+		p.Spec.Containers[0].ReadinessProbe, p.Spec.Containers[0].StartupProbe, p.Spec.Containers[1].ReadinessProbe = far, far, far
+		engine := fake.New(fake.Config{PullAll: true})
+		defer engine.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		var reporting sync.WaitGroup
+		defer reporting.Wait()
+		defer cancel()
+		kubelet := func(p *corev1.Pod, looks int) corev1.PodStatus {
+			st := status.NewManager(clientfake.NewClientset(p), func(*corev1.Pod) *corev1.Pod { return nil }, func(types.UID) {})
+			reporting.Go(func() { _ = st.Start(ctx) })
+			s := syncer(ctx, t, engine, st, nil)
+			for range looks {
+				if _, err := s.Sync(ctx, p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			told, _ := st.Get(p.UID)
+			return told
+		}
+		before := kubelet(p, 2) // the second look sees what the first has started
+		if c := before.ContainerStatuses[0]; len(before.ContainerStatuses) != 2 || *c.Started || c.Ready || c.State.Running == nil {
+			t.Fatalf("new containers are %+v", before.ContainerStatuses)
+		}
+		again := p.DeepCopy()
+		again.Status = *before.DeepCopy()
+		for i := range again.Status.ContainerStatuses {
+			again.Status.ContainerStatuses[i].Ready, again.Status.ContainerStatuses[i].Started = true, new(true)
+		}
+		for _, c := range kubelet(again, 1).ContainerStatuses {
+			if !*c.Started || !c.Ready || c.RestartCount != 0 {
+				t.Errorf("after the start of another kubelet %s is %+v", c.Name, c)
+			}
 		}
 	})
 }

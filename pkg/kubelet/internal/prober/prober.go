@@ -159,6 +159,12 @@ func (m *Manager) Verdict(pod types.UID, id string) Verdict {
 	return v
 }
 
+// Before is what is to be said of a container that is not probed yet: what the API says, if it ran under an earlier kubelet already.
+func Before(pod *corev1.Pod, spec *corev1.Container, id string) Verdict {
+	started, ready := adopted(pod, Running{Spec: spec, ID: id})
+	return Verdict{Started: spec.StartupProbe == nil || started, Ready: spec.ReadinessProbe == nil || ready}
+}
+
 // Known says whether the container with that id is probed by this Manager at all.
 func (m *Manager) Known(pod types.UID, id string) bool {
 	m.mu.Lock()

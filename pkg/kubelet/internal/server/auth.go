@@ -4,6 +4,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -23,12 +24,15 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// How long answers of the API server are believed (upstream's defaults, but unknown tokens are soon asked for again).
+// TTLs say how long answers of the API server are believed. The defaults are upstream's.
+type TTLs struct {
+	Token           time.Duration // 2 minutes if 0
+	Allowed, Denied time.Duration // 5 minutes and 30 seconds if 0
+}
+
 const (
-	tokenTTL        = 2 * time.Minute
+	// unknownTokenTTL: a token that is not known may soon be.
 	unknownTokenTTL = 10 * time.Second
-	allowTTL        = 5 * time.Minute
-	denyTTL         = 30 * time.Second
 	reviewTimeout   = 10 * time.Second
 	maxCached       = 4096
 )
@@ -40,6 +44,7 @@ type auth struct {
 	cas     *x509.CertPool
 	client  kubernetes.Interface
 	clock   clock.PassiveClock
+	ttls    TTLs
 	tokens  *ttlCache[[sha256.Size]byte, *authenticationv1.UserInfo]
 	allowed *ttlCache[string, bool]
 }
@@ -47,6 +52,10 @@ type auth struct {
 func newAuth(c Config) *auth {
 	return &auth{
 		node: c.NodeName, cas: c.ClientCAs, client: c.Client, clock: c.Clock,
+		ttls: TTLs{
+			Token:   cmp.Or(c.TTLs.Token, 2*time.Minute),
+			Allowed: cmp.Or(c.TTLs.Allowed, 5*time.Minute), Denied: cmp.Or(c.TTLs.Denied, 30*time.Second),
+		},
 		tokens:  &ttlCache[[sha256.Size]byte, *authenticationv1.UserInfo]{clock: c.Clock},
 		allowed: &ttlCache[string, bool]{clock: c.Clock},
 	}
@@ -163,10 +172,10 @@ func (a *auth) token(ctx context.Context, token string) (*authenticationv1.UserI
 		return nil, fmt.Errorf("asking for a review of the token: %w", err)
 	}
 	if !got.Status.Authenticated {
-		a.tokens.put(key, nil, unknownTokenTTL)
+		a.tokens.put(key, nil, min(unknownTokenTTL, a.ttls.Token))
 		return nil, nil
 	}
-	a.tokens.put(key, &got.Status.User, tokenTTL)
+	a.tokens.put(key, &got.Status.User, a.ttls.Token)
 	return &got.Status.User, nil
 }
 
@@ -207,9 +216,9 @@ func (a *auth) may(ctx context.Context, user *authenticationv1.UserInfo, verb, s
 	if err != nil {
 		return false, fmt.Errorf("asking for an access review: %w", err)
 	}
-	ok, ttl := got.Status.Allowed, denyTTL
+	ok, ttl := got.Status.Allowed, a.ttls.Denied
 	if ok {
-		ttl = allowTTL
+		ttl = a.ttls.Allowed
 	}
 	a.allowed.put(string(id), ok, ttl)
 	return ok, nil

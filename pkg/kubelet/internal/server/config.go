@@ -20,7 +20,10 @@ import (
 type Config struct {
 	// Addr is host:port to listen on; ":10250" if empty. Port 0 takes a free one, see Server.Port.
 	Addr string
-	// NetNS is the path of the network namespace to listen in. Default "": the process's own.
+	// Healthz and ReadOnly are host:port to listen on without TLS, for whoever can reach them: for /healthz alone, and for the pods, their
+	// statistics and all metrics besides. Empty: nowhere.
+	Healthz, ReadOnly string
+	// NetNS is the path of the network namespace to listen in, everywhere. Default "": the process's own.
 	NetNS string
 	// NodeName is the node whose access rights (nodes/proxy, nodes/log…) are asked for.
 	NodeName string
@@ -47,6 +50,8 @@ type Config struct {
 	Instrument func(http.Handler) http.Handler
 	// StreamIdleTimeout closes exec, attach and port-forward connections on which nothing happens; 4 hours if 0.
 	StreamIdleTimeout time.Duration
+	// TTLs are for what the API server says of who asks.
+	TTLs TTLs
 	// Clock is the real one if nil.
 	Clock clock.PassiveClock
 }

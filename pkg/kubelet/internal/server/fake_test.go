@@ -239,8 +239,15 @@ type fixture struct {
 	tokens int      // token reviews
 }
 
+// questions is how often the API server was asked.
+func (f *fixture) questions() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.asked) + f.tokens
+}
+
 // start serves with admin (all rights), reader (only nodes/pods and nodes/metrics) and token "good" of admin.
-func start(t *testing.T) *fixture {
+func start(t *testing.T, changes ...func(*Config)) *fixture {
 	t.Helper()
 	f := &fixture{host: &fakeHost{more: make(chan string), ended: make(chan struct{})}, ca: newAuthority(t), client: fake.NewSimpleClientset()}
 	f.client.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -281,10 +288,14 @@ func start(t *testing.T) *fixture {
 	cores := prometheus.NewGauge(prometheus.GaugeOpts{Name: "machine_cpu_cores"})
 	cores.Set(2)
 	cadvisor.MustRegister(cores)
-	s, err := New(Config{
+	config := Config{
 		Addr: "127.0.0.1:0", NodeName: "n", Client: f.client, Host: f.host, ClientCAs: cas, Cadvisor: cadvisor, LogDir: filepath.Join(dir, "log"),
 		Certificate: func() (*tls.Certificate, error) { return &pair, nil },
-	})
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	s, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,19 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// routes are all paths, for those who may use them.
 func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", s.healthz)
-	mux.HandleFunc("GET /healthz/{check}", s.healthz)
-	mux.HandleFunc("GET /pods", s.pods)
-	mux.HandleFunc("GET /pods/{$}", s.pods)
-	mux.HandleFunc("GET /stats/summary", s.summary)
-	mux.HandleFunc("GET /stats/summary/{$}", s.summary)
-	mux.Handle("GET /metrics", gathered(s.config.Metrics))
-	mux.Handle("GET /metrics/cadvisor", gathered(s.config.Cadvisor))
-	mux.Handle("GET /metrics/probes", gathered(s.config.ProbeMetrics))
-	mux.HandleFunc("GET /metrics/resource", s.resourceMetrics)
-	mux.Handle("/metrics/slis", s.slis.handler())
+	mux := s.readOnly()
 	mux.HandleFunc("POST /checkpoint/{namespace}/{pod}/{container}", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "checkpointing of containers is not supported", http.StatusNotImplemented)
 	})
@@ -39,12 +29,36 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
+// health is how the kubelet is, and no more.
+func (s *Server) health() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /healthz/{check}", s.healthz)
+	return mux
+}
+
+// readOnly are the paths that upstream's kubelet serves on its read-only port, too.
+func (s *Server) readOnly() *http.ServeMux {
+	mux := s.health()
+	mux.HandleFunc("GET /pods", s.pods)
+	mux.HandleFunc("GET /pods/{$}", s.pods)
+	mux.HandleFunc("GET /stats/summary", s.summary)
+	mux.HandleFunc("GET /stats/summary/{$}", s.summary)
+	mux.Handle("GET /metrics", gathered(s.config.Metrics))
+	mux.Handle("GET /metrics/cadvisor", gathered(s.config.Cadvisor))
+	mux.Handle("GET /metrics/probes", gathered(s.config.ProbeMetrics))
+	mux.HandleFunc("GET /metrics/resource", s.resourceMetrics)
+	mux.Handle("/metrics/slis", s.slis.handler())
+	return mux
+}
+
 // debugging adds what upstream's kubelet calls so, and serves unless it is told not to.
 func (s *Server) debugging(mux *http.ServeMux) {
 	mux.HandleFunc("GET /runningpods", s.runningPods)
 	mux.HandleFunc("GET /runningpods/{$}", s.runningPods)
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.logs)
 	mux.HandleFunc("GET /configz", s.configz)
+	mux.HandleFunc("GET /statusz", s.statusz)
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		for _, uid := range []string{"", "/{uid}"} {
 			mux.HandleFunc(method+" /exec/{namespace}/{pod}"+uid+"/{container}", s.exec)

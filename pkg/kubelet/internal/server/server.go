@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -29,7 +30,7 @@ const (
 	shutdownTimeout = 2 * time.Second
 )
 
-// Server is the kubelet's HTTPS API.
+// Server is the kubelet's HTTPS API, and what of it is served without TLS where a setting asks for that.
 type Server struct {
 	config Config
 	auth   *auth
@@ -85,34 +86,77 @@ func (s *Server) Port(ctx context.Context) (int32, error) {
 // Start listens and serves until ctx ends; then all connections are closed and all requests have returned. It may be
 // called once.
 func (s *Server) Start(ctx context.Context) error {
-	listener, err := namespace.Listen(ctx, s.config.NetNS, s.config.Addr)
-	if err != nil {
-		return fmt.Errorf("listening for the kubelet's API: %w", err)
+	sockets := s.sockets()
+	defer func() {
+		for _, k := range sockets {
+			if k.listener != nil {
+				_ = k.listener.Close() // again, where it was served
+			}
+		}
+	}()
+	for _, k := range sockets {
+		var err error
+		if k.listener, err = namespace.Listen(ctx, s.config.NetNS, k.addr); err != nil {
+			return fmt.Errorf("listening for %s: %w", k.what, err)
+		}
+		klog.FromContext(ctx).Info("Serving "+k.what, "address", k.listener.Addr())
 	}
-	if a, ok := listener.Addr().(*net.TCPAddr); ok {
+	if a, ok := sockets[0].listener.Addr().(*net.TCPAddr); ok {
 		s.port = int32(a.Port)
 	}
 	close(s.listening)
-	klog.FromContext(ctx).Info("Serving the kubelet's API", "address", listener.Addr())
-
-	conns := &tracker{Listener: listener, open: map[net.Conn]bool{}}
-	var requests sync.WaitGroup
-	handler := s.auth.protect(s.routes())
-	if s.config.Instrument != nil {
-		handler = s.config.Instrument(handler)
+	g, ctx := errgroup.WithContext(ctx)
+	for _, k := range sockets {
+		g.Go(func() error {
+			if err := k.serve(ctx); err != nil {
+				return fmt.Errorf("serving %s: %w", k.what, err)
+			}
+			return nil
+		})
 	}
+	return g.Wait()
+}
+
+// sockets are what Start listens on, the API first.
+func (s *Server) sockets() []*socket {
+	instrument := s.config.Instrument
+	if instrument == nil {
+		instrument = func(h http.Handler) http.Handler { return h }
+	}
+	all := []*socket{{what: "the kubelet's API", addr: s.config.Addr, handler: instrument(s.auth.protect(s.routes())), tls: &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		// Certificates are verified with the request, so that one with a token need not have any.
+		ClientAuth:     tls.RequestClientCert,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.config.Certificate() },
+	}}}
+	if s.config.Healthz != "" {
+		all = append(all, &socket{what: "the kubelet's health", addr: s.config.Healthz, handler: s.health()})
+	}
+	if s.config.ReadOnly != "" {
+		all = append(all, &socket{what: "the kubelet's read-only API", addr: s.config.ReadOnly, handler: instrument(s.readOnly())})
+	}
+	return all
+}
+
+// socket is an address that is listened on, and what is served there.
+type socket struct {
+	what, addr string
+	handler    http.Handler
+	tls        *tls.Config // nil: without
+	listener   net.Listener
+}
+
+// serve returns when ctx has ended, and with it all connections and requests.
+func (k *socket) serve(ctx context.Context) error {
+	conns := &tracker{Listener: k.listener, open: map[net.Conn]bool{}}
+	var requests sync.WaitGroup
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			requests.Add(1)
 			defer requests.Done()
-			handler.ServeHTTP(w, r)
+			k.handler.ServeHTTP(w, r)
 		}),
-		TLSConfig: &tls.Config{
-			MinVersion: tls.VersionTLS12,
-			// Certificates are verified with the request, so that one with a token need not have any.
-			ClientAuth:     tls.RequestClientCert,
-			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.config.Certificate() },
-		},
+		TLSConfig:         k.tls,
 		ReadHeaderTimeout: 32 * time.Second,
 		IdleTimeout:       90 * time.Second,
 		// Requests end with ctx, also those that follow a log or run a command.
@@ -133,14 +177,19 @@ func (s *Server) Start(ctx context.Context) error {
 		}
 		conns.closeAll()
 	}()
-	err = server.ServeTLS(conns, "", "")
+	var err error
+	if k.tls == nil {
+		err = server.Serve(conns)
+	} else {
+		err = server.ServeTLS(conns, "", "")
+	}
 	close(stopped)
 	<-finished
 	requests.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
-	return fmt.Errorf("serving the kubelet's API: %w", err)
+	return err
 }
 
 func (s *Server) configz(w http.ResponseWriter, _ *http.Request) {

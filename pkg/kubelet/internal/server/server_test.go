@@ -5,15 +5,19 @@ package server
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	testclock "k8s.io/utils/clock/testing"
 )
 
 func (f *fixture) do(t *testing.T, c *rest.Config, method, path string) (code int, body string) {
@@ -209,6 +213,41 @@ func TestAccess(t *testing.T) {
 	}
 }
 
+// TestAccess_Believed: what the API server has said of a token, and of a right, counts for as long as the configuration says.
+func TestAccess_Believed(t *testing.T) {
+	now := testclock.NewFakePassiveClock(time.Now())
+	f := start(t, func(c *Config) {
+		c.Clock, c.TTLs = now, TTLs{Token: 5 * time.Second, Allowed: 20 * time.Second, Denied: 3 * time.Second}
+	})
+	as := func(token string) *rest.Config {
+		c := f.as(t, "")
+		c.BearerToken = token
+		return c
+	}
+	for _, step := range []struct {
+		pass                 time.Duration
+		good, bad, forbidden int // questions that it takes
+	}{
+		{0, 2, 1, 2}, {2900 * time.Millisecond, 0, 0, 0}, {100 * time.Millisecond, 0, 0, 2}, {2 * time.Second, 1, 1, 0}, {20 * time.Second, 2, 1, 2},
+	} {
+		now.SetTime(now.Now().Add(step.pass))
+		for _, ask := range []struct {
+			who  *rest.Config
+			path string
+			code int
+			want int
+		}{{as("good"), "/pods", 200, step.good}, {as("bad"), "/pods", 401, step.bad}, {f.as(t, "reader"), "/configz", 403, step.forbidden}} {
+			before := f.questions()
+			if code, body := f.do(t, ask.who, "GET", ask.path); code != ask.code {
+				t.Errorf("%+v, %s: got %d %q, want %d", step, ask.path, code, body, ask.code)
+			}
+			if got := f.questions() - before; got != ask.want {
+				t.Errorf("%+v, %s, %d: %d questions, want %d", step, ask.path, ask.code, got, ask.want)
+			}
+		}
+	}
+}
+
 func TestAttributes(t *testing.T) {
 	tests := []struct {
 		method, path, verb string
@@ -246,4 +285,90 @@ func TestAttributes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOpenPorts checks what is served to everybody, where settings ask for that, and what is not.
+func TestOpenPorts(t *testing.T) {
+	healthz, readOnly := freeAddress(t), freeAddress(t)
+	f := start(t, func(c *Config) { c.Healthz, c.ReadOnly = healthz, readOnly })
+	none := &rest.Config{}
+	tests := []struct {
+		addr, method, path string
+		code               int
+		body               string // part of it
+	}{
+		{healthz, "GET", "/healthz", 200, "ok"},
+		{healthz, "GET", "/healthz/syncloop", 200, "ok"},
+		{healthz, "GET", "/pods", 404, ""},
+		{healthz, "GET", "/metrics", 404, ""},
+		{readOnly, "GET", "/healthz", 200, "ok"},
+		{readOnly, "GET", "/pods", 200, `"kind":"PodList"`},
+		{readOnly, "GET", "/stats/summary", 200, `"nodeName":"n"`},
+		{readOnly, "GET", "/metrics", 200, "process_start_time_seconds"},
+		{readOnly, "GET", "/metrics/cadvisor", 200, "machine_cpu_cores 2"},
+		{readOnly, "GET", "/metrics/resource", 200, "container_cpu_usage_seconds_total"},
+		{readOnly, "GET", "/configz", 404, ""},
+		{readOnly, "GET", "/containerLogs/ns/p/c", 404, ""},
+		{readOnly, "GET", "/logs/", 404, ""},
+		{readOnly, "GET", "/debug/pprof/", 404, ""},
+		{readOnly, "POST", "/run/ns/p/c?cmd=id", 404, ""},
+		{readOnly, "POST", "/checkpoint/ns/p/c", 404, ""},
+		{readOnly, "POST", "/pods", 405, ""},
+	}
+	secure := f.url
+	for _, tc := range tests {
+		t.Run(tc.addr[strings.LastIndex(tc.addr, ":"):]+tc.method+tc.path, func(t *testing.T) {
+			f.url = "http://" + tc.addr
+			if code, body := f.do(t, none, tc.method, tc.path); code != tc.code || !strings.Contains(body, tc.body) {
+				t.Errorf("got %d %q, want %d with %q", code, body, tc.code, tc.body)
+			}
+		})
+	}
+	f.url = secure
+	if code, _ := f.do(t, f.as(t, ""), "GET", "/pods"); code != http.StatusUnauthorized {
+		t.Errorf("without a certificate the API answers %d", code)
+	}
+	f.stop()
+	for _, addr := range []string{healthz, readOnly} {
+		if c, err := net.Dial("tcp", addr); err == nil {
+			_ = c.Close()
+			t.Errorf("%s is served after the end", addr)
+		}
+	}
+}
+
+// TestOpenPorts_Taken checks that a port which cannot be had is an error that says which, and keeps no other.
+func TestOpenPorts_Taken(t *testing.T) {
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	api := freeAddress(t)
+	s, err := New(Config{
+		Addr: api, Healthz: other.Addr().String(), Host: &fakeHost{}, Client: fake.NewSimpleClientset(),
+		Certificate: func() (*tls.Certificate, error) { return nil, errors.New("none") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "listening for the kubelet's health") {
+		t.Errorf("got %v", err)
+	}
+	l, err := net.Listen("tcp", api)
+	if err != nil {
+		t.Fatalf("the API's port is kept: %v", err)
+	}
+	_ = l.Close()
+}
+
+// freeAddress was free a moment ago.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }

@@ -83,7 +83,8 @@ type Container struct {
 	// Older are the attempts before, newest first.
 	Older []*container.Container
 	// Probe is nil if Latest does not run, or has no probes.
-	Probe   *Probe
+	Probe *Probe
+	// Backoff is the history of what the spec says, and none if Latest is of another one.
 	Backoff restart.Backoff
 	// Waiting is nil if the last start went well.
 	Waiting *Waiting
@@ -96,6 +97,9 @@ type Container struct {
 
 	policy corev1.RestartPolicy // the pod's
 }
+
+// Changed says whether Latest was made of another spec.
+func (c *Container) Changed() bool { return c.Latest != nil && c.Latest.Hash != podspec.Hash(c.Spec) }
 
 // New joins the parts.
 func New(parts Parts) *Pod {
@@ -137,6 +141,9 @@ func (parts *Parts) container(spec *corev1.Container, t container.ContainerType,
 	c.Latest = history[0]
 	if len(history) > 1 {
 		c.Previous, c.Older = history[1], history[2:]
+	}
+	if c.Backoff != (restart.Backoff{}) && c.Changed() {
+		c.Backoff = restart.Backoff{}
 	}
 	if c.Running() {
 		if v, ok := parts.Probes[c.Latest.ID]; ok {

@@ -1,7 +1,7 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package socket connects to the unix sockets of plugins by gRPC, without following a link that somebody has put in the way.
+// Package socket connects to the unix sockets of plugins by gRPC, without following a link that somebody has put in the way, and serves by such.
 // Touch it when a plugin is reached otherwise.
 package socket
 

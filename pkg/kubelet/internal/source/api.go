@@ -101,6 +101,9 @@ func (a *API) Pod(uid types.UID) *corev1.Pod {
 	return staticpod.FromAPI(p)
 }
 
+// Renewed implements Source: no two pods of the API have the same UID.
+func (*API) Renewed(types.UID) bool { return false }
+
 // Pods implements Source.
 func (a *API) Pods() []*corev1.Pod {
 	var out []*corev1.Pod

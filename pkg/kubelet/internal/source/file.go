@@ -47,9 +47,11 @@ type FileConfig struct {
 // File are the pods of manifests on disk (staticPodPath). It reads them when the kernel tells of a change, and now and then.
 type File struct {
 	manifests
-	cfg   FileConfig
-	wg    sync.WaitGroup
-	files map[string]manifest // by path; only the goroutine of run uses it
+	cfg FileConfig
+	wg  sync.WaitGroup
+	// The fields below are for the goroutine of run only.
+	files map[string]manifest // by path
+	gone  map[string]bool     // paths that were removed since the last look, be they there again or not
 	grumbler
 }
 
@@ -65,7 +67,7 @@ func NewFile(cfg FileConfig) *File {
 	if cfg.Period <= 0 {
 		cfg.Period = defaultCheck
 	}
-	return &File{cfg: cfg, files: map[string]manifest{}}
+	return &File{cfg: cfg, files: map[string]manifest{}, gone: map[string]bool{}}
 }
 
 // Name implements Source.
@@ -123,6 +125,9 @@ func (f *File) await(ctx context.Context, w *fsnotify.Watcher, ticker clock.Tick
 		case <-written:
 			return true
 		case e := <-w.Events:
+			if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
+				f.gone[e.Name] = true
+			}
 			if written == nil && !hidden(filepath.Base(e.Name)) {
 				t := f.cfg.Clock.NewTimer(settle)
 				defer t.Stop()
@@ -144,6 +149,14 @@ func (f *File) look(changed func(types.UID)) error {
 	if err != nil {
 		return err
 	}
+	var gone []types.UID
+	for path := range f.gone {
+		if p := f.files[path].pod; p != nil {
+			gone = append(gone, p.UID)
+		}
+		delete(f.files, path)
+	}
+	clear(f.gone)
 	var pods []*corev1.Pod
 	f.files, pods = remember(f.files, read, now, f.cfg.Period)
 	pods, err = distinct(pods)
@@ -153,7 +166,7 @@ func (f *File) look(changed func(types.UID)) error {
 			errs = append(errs, fmt.Errorf("%s: %w", r.path, r.err))
 		}
 	}
-	for _, uid := range f.replace(pods) {
+	for _, uid := range f.replace(pods, gone...) {
 		changed(uid)
 	}
 	return errors.Join(errs...)

@@ -21,11 +21,13 @@ type manifests struct {
 	mu     sync.Mutex // guards the fields below
 	synced bool
 	pods   map[types.UID]*corev1.Pod
+	// renewed are those that were gone for a moment, and of which that has not been asked yet.
+	renewed map[types.UID]bool
 }
 
 // replace takes the newest reading, and returns the pods that came, changed or went. Pods that differ from earlier ones in
-// nothing stay the very same.
-func (m *manifests) replace(read []*corev1.Pod) []types.UID {
+// nothing stay the very same, but for those that were gone since the last reading.
+func (m *manifests) replace(read []*corev1.Pod, gone ...types.UID) []types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.synced = true
@@ -36,6 +38,12 @@ func (m *manifests) replace(read []*corev1.Pod) []types.UID {
 		switch {
 		case old == nil:
 			changed = append(changed, p.UID)
+		case slices.Contains(gone, p.UID):
+			changed = append(changed, p.UID)
+			if m.renewed == nil {
+				m.renewed = map[types.UID]bool{}
+			}
+			m.renewed[p.UID] = true
 		case staticpod.Same(old, p):
 			p = old
 		default:
@@ -47,6 +55,7 @@ func (m *manifests) replace(read []*corev1.Pod) []types.UID {
 	for uid := range m.pods {
 		if now[uid] == nil {
 			changed = append(changed, uid)
+			delete(m.renewed, uid)
 		}
 	}
 	m.pods = now
@@ -65,6 +74,15 @@ func (m *manifests) Pod(uid types.UID) *corev1.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.pods[uid]
+}
+
+// Renewed implements Source.
+func (m *manifests) Renewed(uid types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	renewed := m.renewed[uid]
+	delete(m.renewed, uid)
+	return renewed
 }
 
 // Pods implements Source.

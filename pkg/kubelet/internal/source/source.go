@@ -42,6 +42,8 @@ type Source interface {
 	Synced() bool
 	// Pod returns a pod, nil if the source does not have it. Callers do not change it.
 	Pod(uid types.UID) *corev1.Pod
+	// Renewed says, once, that a pod which the source has was gone for a moment: it is to run anew.
+	Renewed(uid types.UID) bool
 	// Pods returns all it has.
 	Pods() []*corev1.Pod
 }
@@ -269,9 +271,17 @@ func (i *Intake) find(uid types.UID) *corev1.Pod {
 	return nil
 }
 
+// renewed says whether a pod was gone since it was last looked at.
+func (i *Intake) renewed(pod *corev1.Pod) bool {
+	return pod != nil && slices.ContainsFunc(i.cfg.Sources, func(s Source) bool {
+		return s.Name() == staticpod.Source(pod) && s.Renewed(pod.UID)
+	})
+}
+
 // take brings one pod to its worker, or its worker to an end.
 func (i *Intake) take(ctx context.Context, uid types.UID, running bool) {
 	pod := i.find(uid)
+	renewed := i.renewed(pod) // whether or not it runs yet: it is told once
 	_, known := i.cfg.Workers.Stage(uid)
 	i.mu.Lock()
 	leftover, left := i.leftovers[uid], i.left[uid]
@@ -279,6 +289,9 @@ func (i *Intake) take(ctx context.Context, uid types.UID, running bool) {
 	delete(i.left, uid)
 	i.mu.Unlock()
 	switch {
+	case known && renewed: // Left has it taken again
+		i.forget(uid)
+		i.end(i.cfg.Workers.Pod(uid))
 	case pod == nil && known:
 		if was := i.cfg.Workers.Pod(uid); was != nil && i.told(was) {
 			i.forget(uid)

@@ -66,8 +66,9 @@ func (w *world) Start(_ context.Context, changed func(types.UID)) error {
 	return nil
 }
 
-func (w *world) Name() string { return staticpod.API }
-func (w *world) Wait()        {}
+func (w *world) Name() string             { return staticpod.API }
+func (w *world) Renewed(_ types.UID) bool { return false }
+func (w *world) Wait()                    {}
 
 func (w *world) Synced() bool { return w.locked(func() bool { return w.synced }) }
 

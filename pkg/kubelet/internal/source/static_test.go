@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -289,6 +290,84 @@ func TestIntake_BackAgain(t *testing.T) {
 		i.Left(s)
 		expect(t, "it is back", w.settle(), "show s", "run s1", "count a restart, static true", "show s")
 	})
+}
+
+// TestIntake_Renewed: a static pod whose manifest was away for a moment is run anew, once.
+func TestIntake_Renewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{synced: true, room: 9, freshRoom: 9, lingers: true}
+		files := &manifests{}
+		s := staticPod("s1", "s", staticpod.File)
+		files.replace([]*corev1.Pod{s})
+		w.more = []Source{otherSource{other{files}, w}}
+		i := w.start(t, nil)
+		<-time.After(time.Second)
+		expect(t, "it runs", w.settle(), "run s1", "show s")
+		if changed := files.replace([]*corev1.Pod{s}, "s1"); !slices.Equal(changed, []types.UID{"s1"}) {
+			t.Errorf("it tells of %v", changed)
+		}
+		w.tell("s1")
+		expect(t, "it goes", w.settle(), "stop s1", "remove s1", "show s")
+		w.leave("s1")
+		i.Left(s)
+		expect(t, "it is back", w.settle(), "show s", "run s1", "count a restart, static true", "show s")
+		if changed := files.replace([]*corev1.Pod{s}); len(changed) > 0 {
+			t.Errorf("it tells again of %v", changed)
+		}
+	})
+}
+
+// TestIntake_RenewedRefused: that a manifest was away is of no account once its pod, which did not run then, does.
+func TestIntake_RenewedRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{synced: true}
+		files := &manifests{}
+		s := staticPod("s1", "s", staticpod.File)
+		files.replace([]*corev1.Pod{s})
+		w.more = []Source{otherSource{other{files}, w}}
+		w.start(t, nil)
+		<-time.After(time.Minute)
+		expect(t, "no room", w.settle(), "show s", "refuse s1", "show s")
+		files.replace([]*corev1.Pod{s}, "s1")
+		w.tell("s1")
+		w.settle()
+		if files.Renewed("s1") {
+			t.Error("it would end the pod that runs in the meantime")
+		}
+	})
+}
+
+// TestFile_Rewritten: a manifest that is removed and written again before anybody looks is another one, a manifest that is replaced by
+// the same is not.
+func TestFile_Rewritten(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "web.yaml")
+	write(t, path, webManifest)
+	f, h := NewFile(FileConfig{Path: dir, Node: "n1", Period: time.Hour, Clock: clock.RealClock{}}), &heard{}
+	runSource(t, f, h)
+	uid := uidOf(t, f, "web-n1")
+	if f.Renewed(uid) {
+		t.Error("it is renewed at the start")
+	}
+	h.forget()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, webManifest)
+	eventually(t, "it tells of it", func() bool { return h.of(uid) })
+	if !f.Renewed(uid) || f.Renewed(uid) {
+		t.Error("it is not renewed once")
+	}
+	h.forget()
+	write(t, filepath.Join(dir, ".new"), webManifest)
+	if err := os.Rename(filepath.Join(dir, ".new"), path); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "other.yaml"), strings.Replace(webManifest, "name: web", "name: other", 1))
+	eventually(t, "it has seen the other", func() bool { return len(f.Pods()) == 2 })
+	if h.of(uid) || f.Renewed(uid) {
+		t.Error("one that is replaced by the same is renewed")
+	}
 }
 
 // TestIntake_RefusedStatic: a static pod that is refused is shown, and so is that it went.

@@ -30,6 +30,7 @@ func (s *Collector) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha
 		used := total - info["MemFree"]
 		n.Memory = &statsv1alpha1.MemoryStats{Time: metav1.NewTime(now), AvailableBytes: &available, UsageBytes: &used,
 			WorkingSetBytes: new(total - available), RSSBytes: new(info["AnonPages"]), PSI: psi(cgroup.ReadPressure("/proc/pressure/memory"))}
+		n.Memory.PageFaults, n.Memory.MajorPageFaults = faults()
 	}
 	if total, ok := info["SwapTotal"]; ok {
 		free := info["SwapFree"]
@@ -45,6 +46,26 @@ func (s *Collector) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha
 	}
 	n.Rlimit = processLimit(now)
 	return n
+}
+
+// faults are the page faults of the machine since it started, nil if the kernel does not tell.
+func faults() (all, major *uint64) {
+	data, err := os.ReadFile("/proc/vmstat")
+	if err != nil {
+		return nil, nil
+	}
+	for line := range strings.Lines(string(data)) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, err := strconv.ParseUint(text, 10, 64)
+		switch {
+		case err != nil:
+		case name == "pgfault":
+			all = &n
+		case name == "pgmajfault":
+			major = &n
+		}
+	}
+	return all, major
 }
 
 // nodeInterfaces are the counters of the node, nil if they cannot be read.

@@ -170,6 +170,9 @@ func TestSummary(t *testing.T) {
 	if got := s.Node.SystemContainers; len(got) != 1 || got[0].Name != "pods" || *got[0].CPU.UsageCoreNanoSeconds != 9e9 {
 		t.Errorf("system containers %+v", got)
 	}
+	if m := s.Node.Memory; m == nil || m.PageFaults == nil || *m.PageFaults == 0 || m.MajorPageFaults == nil || *m.MajorPageFaults > *m.PageFaults {
+		t.Errorf("memory of the node %+v", m)
+	}
 	if r := s.Node.Runtime; r == nil || r.ImageFs != images || r.ContainerFs != images {
 		t.Errorf("runtime %+v", r)
 	}

@@ -33,7 +33,9 @@ import (
 type Manager struct {
 	client kubernetes.Interface
 	mirror func(*corev1.Pod) *corev1.Pod
-	queue  workqueue.TypedRateLimitingInterface[types.UID]
+	// changed is told of pods that have another status.
+	changed func(types.UID)
+	queue   workqueue.TypedRateLimitingInterface[types.UID]
 	// repairs bounds the quarrel with somebody who overwrites each status, such as a webhook.
 	repairs *flowcontrol.Backoff
 
@@ -56,10 +58,10 @@ type entry struct {
 const firstRepair, lastRepair = 100 * time.Millisecond, 10 * time.Second
 
 // NewManager returns a Manager that reports through client. The status of a static pod is that of its mirror pod, which mirror
-// returns as it was last seen, nil if there is none yet; it does not block.
-func NewManager(client kubernetes.Interface, mirror func(*corev1.Pod) *corev1.Pod) *Manager {
+// returns as it was last seen, nil if there is none yet; it does not block. Nor does changed, which is told of each pod that has another status.
+func NewManager(client kubernetes.Interface, mirror func(*corev1.Pod) *corev1.Pod, changed func(types.UID)) *Manager {
 	return &Manager{
-		client: client, mirror: mirror,
+		client: client, mirror: mirror, changed: changed,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](50*time.Millisecond, 10*time.Second)),
 		repairs: flowcontrol.NewBackOff(firstRepair, lastRepair),
@@ -87,6 +89,13 @@ func (m *Manager) Set(pod *corev1.Pod, st corev1.PodStatus) {
 	if pod.Namespace == "" {
 		return // leftovers of a pod of which only the uid is known
 	}
+	if m.set(pod, st) {
+		m.changed(pod.UID)
+	}
+}
+
+// set says whether the status is another one.
+func (m *Manager) set(pod *corev1.Pod, st corev1.PodStatus) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.pods[pod.UID]
@@ -96,17 +105,18 @@ func (m *Manager) Set(pod *corev1.Pod, st corev1.PodStatus) {
 	}
 	e.pod = pod
 	if e.version > 0 && equality.Semantic.DeepEqual(st, e.status) {
-		return
+		return false
 	}
 	if live := m.live(pod); e.version == 0 && live != nil && equality.Semantic.DeepEqual(st, live.Status) {
 		// The API server has it already, as after a restart of the kubelet.
 		e.version, e.reported, e.revision = 1, 1, revision(live.ResourceVersion)
 		e.status = st
-		return
+		return true
 	}
 	e.status = st
 	e.version++
 	m.queue.Add(pod.UID)
+	return true
 }
 
 // live is a pod as the API server has it: a static pod's mirror, nil if it has none.

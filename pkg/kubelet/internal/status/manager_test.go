@@ -44,7 +44,7 @@ func get(t *testing.T, c *clientfake.Clientset) *corev1.Pod {
 
 func startManager(t *testing.T, c *clientfake.Clientset) *Manager {
 	t.Helper()
-	m := NewManager(c, nil)
+	m := NewManager(c, nil, func(types.UID) {})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { _ = m.Start(ctx); close(done) }()
@@ -119,7 +119,7 @@ func TestManagerSparesAnotherPodOfThatName(t *testing.T) {
 // TestManagerSeen: only what was written after the report is a foreign hand's, and one that comes while the report is under way is
 // seen at the next look.
 func TestManagerSeen(t *testing.T) {
-	m := NewManager(clientfake.NewClientset(), nil)
+	m := NewManager(clientfake.NewClientset(), nil, func(types.UID) {})
 	foreign := func(revision string) *corev1.Pod {
 		return pod(func(p *corev1.Pod) { p.ResourceVersion, p.Status.Phase = revision, corev1.PodPending }, "a")
 	}
@@ -158,7 +158,7 @@ func TestManagerMirror(t *testing.T) {
 	}
 	c := clientfake.NewClientset(mirror("old", "another form"))
 	var seen atomic.Pointer[corev1.Pod]
-	m := NewManager(c, func(*corev1.Pod) *corev1.Pod { return seen.Load() })
+	m := NewManager(c, func(*corev1.Pod) *corev1.Pod { return seen.Load() }, func(types.UID) {})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { _ = m.Start(ctx); close(done) }()

@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
@@ -48,6 +49,16 @@ type Config struct {
 	// Known says whether the node has taken a pod and not yet forgotten it, Made whether the engine has anything of it. What all
 	// others have is free.
 	Known, Made func(types.UID) bool
+	Clock       clock.PassiveClock
+	Counts      Counts
+}
+
+// Counts are told what was decided. Their methods do not block.
+type Counts interface {
+	// Admitted: how long it took to decide about a pod, and whether it was refused because of where things are.
+	Admitted(took time.Duration, refused bool)
+	// Aligned: what a scope (Container, Pod) has got is of one "numa_node", as was promised, or cannot be.
+	Aligned(scope, boundary string, is bool)
 }
 
 // Manager has providers give what they have.
@@ -149,7 +160,9 @@ func (m *Manager) decide(pod *corev1.Pod) *refusal {
 		// Nothing of the pod runs: what was decided about it before, and perhaps not written, does not count.
 		p.Retain(func(uid types.UID) bool { return uid != pod.UID && m.cfg.Known(uid) || m.cfg.Made(uid) })
 	}
+	begun := m.cfg.Clock.Now()
 	r := m.give(pod)
+	m.cfg.Counts.Admitted(m.cfg.Clock.Since(begun), r != nil && m.cfg.Policy != None)
 	if r != nil {
 		for _, p := range m.cfg.Providers {
 			p.Release(pod.UID)
@@ -171,6 +184,7 @@ func (m *Manager) give(pod *corev1.Pod) *refusal {
 				near, admit = m.ask(func(p Provider) hints { return p.Hints(pod, c) })
 			}
 			if !admit {
+				m.aligned(false)
 				return &refusal{"TopologyAffinityError", "Resources cannot be allocated with Topology locality"}
 			}
 			for _, p := range m.cfg.Providers {
@@ -178,9 +192,22 @@ func (m *Manager) give(pod *corev1.Pod) *refusal {
 					return refused(err)
 				}
 			}
+			if m.cfg.Scope == Container {
+				m.aligned(true)
+			}
 		}
 	}
+	if m.cfg.Scope == Pod {
+		m.aligned(true)
+	}
 	return nil
+}
+
+// aligned counts what is promised to be of one NUMA node: by one policy only.
+func (m *Manager) aligned(is bool) {
+	if m.cfg.Policy == SingleNUMANode {
+		m.cfg.Counts.Aligned(m.cfg.Scope, "numa_node", is)
+	}
 }
 
 func (m *Manager) ask(of func(Provider) hints) (near topology.Hint, admit bool) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
@@ -191,6 +193,18 @@ type node struct {
 	inner   *inner
 	known   map[types.UID]bool
 	failed  map[types.UID]status.Failure
+	counts  counts
+}
+
+// counts notes what it is told.
+type counts struct{ told []string }
+
+func (c *counts) Admitted(_ time.Duration, refused bool) {
+	c.told = append(c.told, fmt.Sprintf("refused: %v", refused))
+}
+
+func (c *counts) Aligned(scope, boundary string, is bool) {
+	c.told = append(c.told, fmt.Sprintf("%s %s: %v", scope, boundary, is))
 }
 
 func newNode(t *testing.T, policy, scope string) *node {
@@ -200,6 +214,7 @@ func newNode(t *testing.T, policy, scope string) *node {
 	m, err := New(Config{
 		Policy: policy, Scope: scope, Options: Options{MaxNodes: 8}, Machine: &topology.Machine{Nodes: []topology.Node{{ID: 0}, {ID: 1}}},
 		Providers: []Provider{n.slots}, Known: func(uid types.UID) bool { return n.known[uid] }, Made: func(uid types.UID) bool { return n.inner.made[uid] },
+		Clock: clock.RealClock{}, Counts: &n.counts,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -257,6 +272,30 @@ func TestLife(t *testing.T) {
 		n.inner.stuck = nil
 		if err := n.Terminate(t.Context(), tc.pod, 0); err != nil || n.slots.saved != [2]string{} {
 			t.Errorf("after its end: %v, %v", err, n.slots.saved)
+		}
+	}
+}
+
+// TestCounts is what is told of decisions about pods.
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		policy, scope string
+		pod           *corev1.Pod
+		told          []string
+	}{
+		{None, Container, pod("p", "a", "b"), []string{"refused: false"}},
+		{None, Container, pod("p", "a", "b", "c"), []string{"refused: false"}},
+		{BestEffort, Container, pod("p", "a", "b", "c"), []string{"refused: true"}},
+		{Restricted, Container, pod("p", "a", "b", "c"), []string{"refused: true"}},
+		{SingleNUMANode, Container, pod("p", "a", "b"), []string{"container numa_node: true", "container numa_node: true", "refused: false"}},
+		{SingleNUMANode, Pod, pod("p", "a"), []string{"pod numa_node: true", "refused: false"}},
+		{SingleNUMANode, Pod, pod("p", "a", "b"), []string{"pod numa_node: false", "refused: true"}},
+	} {
+		n := newNode(t, tc.policy, tc.scope)
+		n.sync(t, tc.pod)
+		if !slices.Equal(n.counts.told, tc.told) {
+			t.Errorf("%s, %s, %d containers: told %q, want %q", tc.policy, tc.scope, len(tc.pod.Spec.Containers), n.counts.told, tc.told)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package flags
+package feature
 
 import (
 	"sync"
@@ -13,12 +13,11 @@ import (
 	zpages "k8s.io/component-base/zpages/features"
 )
 
-// fixed are the feature gates of Kubernetes 1.37 that the published server does not know, and those
-// of the client library. What they switch is written here for one
-// value only, upstream's default: they may be named on the command line, but not changed.
-var fixed = []struct {
-	spec  featuregate.FeatureSpec
-	names []string
+// Upstream are the feature gates of Kubernetes 1.37 that the published libraries do not know, and those of the client library. What they
+// switch is written here for one value only, upstream's default, unless a part says that it acts by one.
+var Upstream = []struct {
+	Spec  featuregate.FeatureSpec
+	Names []string
 }{
 	{featuregate.FeatureSpec{Default: true, PreRelease: featuregate.GA}, []string{
 		"AllowServiceExternalIPs", "CPUManagerPolicyOptions", "CSIServiceAccountTokenSecrets", "ClusterTrustBundle",
@@ -95,16 +94,23 @@ var fixed = []struct {
 	}},
 }
 
-// addGates makes all gates of upstream's API server known, once per process.
-var addGates = sync.OnceFunc(func() {
+// AddUpstream makes all gates of upstream known to the process, once. Those of Upstream are locked.
+var AddUpstream = sync.OnceFunc(func() {
 	gates := map[featuregate.Feature]featuregate.FeatureSpec{}
-	for _, f := range fixed {
-		f.spec.LockToDefault = true
-		for _, name := range f.names {
-			gates[featuregate.Feature(name)] = f.spec
+	for _, f := range Upstream {
+		f.Spec.LockToDefault = true
+		for _, name := range f.Names {
+			gates[featuregate.Feature(name)] = f.Spec
 		}
 	}
 	utilruntime.Must(utilfeature.DefaultMutableFeatureGate.Add(gates))
 	utilruntime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
 	utilruntime.Must(zpages.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
 })
+
+// Known tells whether there is such a gate, here or upstream.
+func Known(gate featuregate.Feature) bool {
+	AddUpstream()
+	_, is := utilfeature.DefaultMutableFeatureGate.GetAll()[gate]
+	return is
+}
