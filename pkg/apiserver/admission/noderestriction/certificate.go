@@ -64,7 +64,7 @@ func (p *Plugin) admitPodCertificateRequest(ctx context.Context, name string, a 
 	if node.UID != s.NodeUID {
 		return behind("PodCertificateRequest for pod %s names node UID %q, inconsistent with the running node (%q)", of, s.NodeUID, node.UID)
 	}
-	pod, err := p.pods.Pods(a.GetNamespace()).Get(s.PodName)
+	pod, err := p.pod(ctx, a.GetNamespace(), s.PodName, s.PodUID, name)
 	if err != nil {
 		return behind("while retrieving pod %s named in the PodCertificateRequest: %w", of, err)
 	}

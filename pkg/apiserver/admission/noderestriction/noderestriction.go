@@ -99,11 +99,11 @@ func (p *Plugin) admit(ctx context.Context, name string, a admission.Attributes)
 	case corev1.Resource("pods"):
 		switch a.GetSubresource() {
 		case "":
-			return p.admitPod(name, a)
+			return p.admitPod(ctx, name, a)
 		case "status":
 			return admitPodStatus(name, a)
 		case "eviction":
-			return p.admitEviction(name, a)
+			return p.admitEviction(ctx, name, a)
 		}
 		return fmt.Errorf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.GetSubresource())
 	case corev1.Resource("nodes"):

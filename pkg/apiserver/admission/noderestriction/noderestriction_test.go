@@ -4,6 +4,7 @@
 package noderestriction
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -17,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
 )
@@ -210,5 +213,27 @@ func TestClaimStatus(t *testing.T) {
 				t.Errorf("error = %v, want refused = %v", err, tc.refused)
 			}
 		})
+	}
+}
+
+// A kubelet may hear of its pods before the cache of the plugin does.
+func TestAdmit_CacheBehind(t *testing.T) {
+	p := New().(*Plugin)
+	admissiontest.Initialize(t, p, pod("bound", "n1", withVolumes), pod("made", "n1", withVolumes), pod("again", "n1", withVolumes), pod("theirs", "n2", withVolumes))
+	stale := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	before := func(p *corev1.Pod) { p.UID = "before" }
+	for _, obj := range []*corev1.Pod{pod("bound", ""), pod("again", "n1", before), pod("theirs", "")} { // and no "made"
+		if err := stale.Add(obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.pods = corelisters.NewPodLister(stale)
+	node := &user.DefaultInfo{Name: "system:node:n1", Groups: []string{"system:nodes"}}
+	for name, want := range map[string]string{"bound": "", "made": "", "again": "", "theirs": "a different node", "none": "not found"} {
+		ref := &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: name, UID: types.UID(name)}
+		err := admissiontest.Run(p, admissiontest.Request{Resource: "serviceaccounts", Subresource: "token", Object: token(ref), User: node}.Attributes())
+		if got := fmt.Sprint(err); (err == nil) != (want == "") || !strings.Contains(got, want) && want != "" {
+			t.Errorf("token of %s: %v, want %q", name, err, want)
+		}
 	}
 }

@@ -4,6 +4,7 @@
 package noderestriction
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -11,19 +12,31 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 
 	"minik8s.io/minik8s/pkg/apis/core/podreference"
 	"minik8s.io/minik8s/pkg/apiserver/admission/object"
 )
 
-func (p *Plugin) admitPod(name string, a admission.Attributes) error {
+// pod returns a pod: from the cache if that knows it, of the UID unless that is empty, on the node, which stays as it is; else as it is stored,
+// for a kubelet may hear of a pod before the cache does.
+func (p *Plugin) pod(ctx context.Context, namespace, name string, uid types.UID, node string) (*corev1.Pod, error) {
+	pod, err := p.pods.Pods(namespace).Get(name)
+	if err == nil && pod.Spec.NodeName == node && (uid == "" || pod.UID == uid) {
+		return pod, nil
+	}
+	return p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+func (p *Plugin) admitPod(ctx context.Context, name string, a admission.Attributes) error {
 	switch a.GetOperation() {
 	case admission.Create:
 		return p.admitMirrorPod(name, a)
 	case admission.Delete:
-		pod, err := p.pods.Pods(a.GetNamespace()).Get(a.GetName())
+		pod, err := p.pod(ctx, a.GetNamespace(), a.GetName(), "", name)
 		if err != nil {
 			return err
 		}
@@ -115,7 +128,7 @@ func admitPodStatus(name string, a admission.Attributes) error {
 	return nil
 }
 
-func (p *Plugin) admitEviction(name string, a admission.Attributes) error {
+func (p *Plugin) admitEviction(ctx context.Context, name string, a admission.Attributes) error {
 	if a.GetOperation() != admission.Create {
 		return fmt.Errorf("unexpected operation %s", a.GetOperation())
 	}
@@ -130,7 +143,7 @@ func (p *Plugin) admitEviction(name string, a admission.Attributes) error {
 	if target == "" {
 		return errors.New("could not determine pod from request data")
 	}
-	pod, err := p.pods.Pods(a.GetNamespace()).Get(target)
+	pod, err := p.pod(ctx, a.GetNamespace(), target, "", name)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (p *Plugin) admitToken(ctx context.Context, name string, a admission.Attrib
 	case ref.UID == "":
 		return errors.New("node requested token with a pod binding without a uid")
 	}
-	pod, err := p.pods.Pods(a.GetNamespace()).Get(ref.Name)
+	pod, err := p.pod(ctx, a.GetNamespace(), ref.Name, ref.UID, name)
 	switch {
 	case err != nil:
 		return err
