@@ -196,4 +196,5 @@ include test/fuzz/fuzz.mk
 include test/gateway/gateway.mk
 include test/e2e/docker29/docker29.mk
 include test/networkpolicy/networkpolicy.mk
+include test/operators/operators.mk
 include test/e2e/vm/vm.mk
