@@ -56,6 +56,7 @@ import (
 	"k8s.io/component-base/version"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
+	"minik8s.io/minik8s/pkg/apiserver/creates"
 	"minik8s.io/minik8s/pkg/apiserver/guard"
 	"minik8s.io/minik8s/pkg/apiserver/inprocess"
 	"minik8s.io/minik8s/pkg/apiserver/lists"
@@ -100,6 +101,7 @@ type Builder struct {
 	OpenAPI openapi.Config
 
 	config  Config
+	creates *creates.Creates
 	generic *genericapiserver.Config
 	wire    *rest.Config // Loopback, over TLS
 }
@@ -147,8 +149,9 @@ func NewBuilder(c Config) (*Builder, error) {
 	g.MergedResourceConfig = serverstorage.NewResourceConfig()
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 	g.ShutdownSendRetryAfter = true
+	quick := &creates.Creates{}
 	g.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		return guard.Chain(reserving(handler), c)
+		return guard.Chain(reserving(quick.Handler(handler)), c)
 	}
 	if c.AdvertiseAddress.IsValid() {
 		g.PublicAddress = c.AdvertiseAddress.AsSlice()
@@ -171,7 +174,7 @@ func NewBuilder(c Config) (*Builder, error) {
 	docs := openapi.NewConfig(g.EffectiveVersion.EmulationVersion().String(), versioned(c.Groups), apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
 	g.OpenAPIConfig, g.OpenAPIV3Config = docs.V2, docs.V3
 	g.SkipOpenAPIInstallation = true // ours is lazy
-	return &Builder{Loopback: loopback, Scheme: scheme, Storage: store, OpenAPI: docs, config: c, generic: g, wire: wire}, nil
+	return &Builder{Loopback: loopback, Scheme: scheme, Storage: store, OpenAPI: docs, config: c, creates: quick, generic: g, wire: wire}, nil
 }
 
 // watchStores has the server tell whether each etcd answers, and how large it is, by upstream's names.
@@ -249,7 +252,9 @@ func (b *Builder) Decide(p Policy) {
 	b.generic.Authentication.APIAudiences = p.APIAudiences
 	b.generic.Authorization.Authorizer = p.Authorizer
 	b.generic.RuleResolver = p.RuleResolver
-	b.generic.AdmissionControl = p.Admission
+	if p.Admission != nil {
+		b.generic.AdmissionControl = b.creates.Learning(p.Admission)
+	}
 	b.generic.FlowControl = p.FlowControl
 }
 
@@ -303,6 +308,7 @@ func (b *Builder) Finish(deps registry.Config, next genericapiserver.DelegationT
 			return nil, fmt.Errorf("installing API groups: %w", err)
 		}
 	}
+	b.creates.Install(s, infos, b.generic.AdmissionControl)
 	if err := s.AddPostStartHook("storage-readiness", s.StorageReadinessHook.Hook); err != nil {
 		return nil, err
 	}
