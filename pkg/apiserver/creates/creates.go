@@ -10,6 +10,7 @@ package creates
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +35,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/dryrun"
+	componentmetrics "k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/tracing"
 )
 
@@ -44,6 +48,12 @@ const (
 	// maxBody is how large an object may be, in bytes, that has nothing unusual: far from what the store refuses.
 	maxBody = 256 << 10
 )
+
+// quick says how many objects were made here, and so whether it pays.
+var quick = componentmetrics.NewCounterVec(&componentmetrics.CounterOpts{
+	Name: "minik8s_apiserver_quick_creates_total", Help: "Objects that were made without the machinery's handler, since one like them was made before.",
+	StabilityLevel: componentmetrics.ALPHA,
+}, []string{"group", "resource"})
 
 // Creates makes objects. It knows no kinds until it is told of them, and then leaves everything to the machinery.
 type Creates struct {
@@ -60,7 +70,7 @@ type kind struct {
 	codecs     runtime.NegotiatedSerializer
 	admission  admission.Interface
 	objects    admission.ObjectInterfaces
-	serve      http.HandlerFunc // of requests that are made: measured as all are
+	convertor  runtime.ObjectConvertor // that may keep memory of what it converts
 }
 
 // deprecated is implemented by types of which clients are warned.
@@ -70,6 +80,7 @@ type deprecated interface {
 
 // Install tells of the resources of a server, before it serves.
 func (c *Creates) Install(s *genericapiserver.GenericAPIServer, groups []*genericapiserver.APIGroupInfo, admit admission.Interface) {
+	_ = legacyregistry.Register(quick) // it fails if another server of this process has registered it
 	c.kinds = map[schema.GroupVersionResource]*kind{}
 	for _, group := range groups {
 		objects := &admission.RuntimeObjectInterfaces{
@@ -100,7 +111,10 @@ func newKind(resource schema.GroupVersionResource, storage rest.Storage, group *
 	if err != nil {
 		return nil
 	}
-	k := &kind{resource: resource, kind: resource.GroupVersion().WithKind(kinds[0].Kind), creater: creater, namespaced: scope.NamespaceScoped(), codecs: group.NegotiatedSerializer}
+	k := &kind{
+		resource: resource, kind: resource.GroupVersion().WithKind(kinds[0].Kind), creater: creater, namespaced: scope.NamespaceScoped(),
+		codecs: group.NegotiatedSerializer, convertor: runtime.UnsafeObjectConvertor(group.Scheme),
+	}
 	obj, err := group.Scheme.New(k.kind)
 	if err != nil {
 		return nil
@@ -108,7 +122,6 @@ func newKind(resource schema.GroupVersionResource, storage rest.Storage, group *
 	if _, warned := obj.(deprecated); warned {
 		return nil
 	}
-	k.serve = metrics.InstrumentHandlerFunc(http.MethodPost, resource.Group, resource.Version, resource.Resource, "", "resource", metrics.APIServerComponent, false, "", k.create)
 	return k
 }
 
@@ -131,11 +144,15 @@ func (c *Creates) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if o.entry, o.alike = c.known.entry(o.question); !o.alike {
+		entry, found := c.known.entry(o.question)
+		if !found {
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), asked{}, o.question)))
 			return
 		}
-		k.serve(w, r.WithContext(context.WithValue(r.Context(), made{}, o)))
+		o.entry = entry
+		quick.WithLabelValues(k.resource.Group, k.resource.Resource).Inc()
+		metrics.InstrumentHandlerFunc(http.MethodPost, k.resource.Group, k.resource.Version, k.resource.Resource, "", "resource", metrics.APIServerComponent, false, "",
+			func(w http.ResponseWriter, r *http.Request) { k.create(w, r, o) })(w, r)
 	})
 }
 
@@ -171,12 +188,8 @@ type object struct {
 	options   *metav1.CreateOptions
 	size      int // of the body, in bytes
 	question  question
-	entry     metav1.ManagedFieldsEntry
-	alike     bool // entry is known, for one like it was made before
+	entry     metav1.ManagedFieldsEntry // of managed fields
 }
-
-// made is the key of the object in the context of a request.
-type made struct{}
 
 // read returns nil for what the machinery must answer: malformed requests, and objects that come with what a new one seldom has.
 func (k *kind) read(r *http.Request, body []byte) *object {
@@ -212,7 +225,12 @@ func (k *kind) read(r *http.Request, body []byte) *object {
 	if rest.EnsureObjectNamespaceMatchesRequestNamespace(rest.ExpectedNamespaceForResource(o.namespace, k.resource), m) != nil {
 		return nil
 	}
-	shape, ok := appendShape(make([]byte, 0, 1<<10), reflect.ValueOf(obj), false)
+	// Fields are those of the version that was sent, which need not be the one that is kept.
+	versioned, err := k.convertor.ConvertToVersion(obj, k.kind.GroupVersion())
+	if err != nil {
+		return nil
+	}
+	shape, ok := appendShape(make([]byte, 0, 1<<10), reflect.ValueOf(versioned), false)
 	if !ok || len(shape) > maxShape {
 		return nil
 	}
@@ -235,14 +253,13 @@ func optionsOf(r *http.Request) *metav1.CreateOptions {
 	return options
 }
 
-// create makes the object of a request whose entry of managed fields is known.
-func (k *kind) create(w http.ResponseWriter, r *http.Request) {
+// create makes an object whose entry of managed fields is known.
+func (k *kind) create(w http.ResponseWriter, r *http.Request, o *object) {
 	ctx, span := tracing.Start(r.Context(), "Create", attribute.String("audit-id", audit.GetAuditIDTruncated(r.Context())),
 		attribute.String("url", r.URL.Path), attribute.String("user-agent", r.UserAgent()))
 	defer span.End(slow)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	o := ctx.Value(made{}).(*object)
 	ctx = apirequest.WithNamespace(ctx, o.namespace)
 	r = r.WithContext(ctx)
 	requestmetrics.RecordRequestBodySize(ctx, k.resource.GroupResource(), requestmetrics.Create, o.size)
@@ -250,6 +267,9 @@ func (k *kind) create(w http.ResponseWriter, r *http.Request) {
 	o.meta.SetManagedFields([]metav1.ManagedFieldsEntry{o.entry})
 
 	result, err := k.store(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		err = apierrors.NewTimeoutError(fmt.Sprintf("request did not complete within requested timeout - %s", ctx.Err()), 0)
+	}
 	if err != nil {
 		responsewriters.ErrorNegotiated(err, k.codecs, k.kind.GroupVersion(), w, r)
 		return

@@ -12,6 +12,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,9 +27,10 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// store keeps the ConfigMap that was made last.
+// store keeps the ConfigMap that was made last. It may fail, or never answer.
 type store struct {
 	err  error
+	hang bool
 	last *corev1.ConfigMap
 }
 
@@ -43,6 +46,10 @@ func (*store) NamespaceScoped() bool { return true }
 func (s *store) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
 	if err := validate(ctx, obj); err != nil {
 		return nil, err
+	}
+	if s.hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
 	}
 	s.last = obj.(*corev1.ConfigMap)
 	return obj, s.err
@@ -186,6 +193,21 @@ func TestHandler_Errors(t *testing.T) {
 	if code, got := do(h, request(nil, body)); code != http.StatusInternalServerError || !strings.Contains(got, "lost") {
 		t.Errorf("the store fails: %d %s", code, got)
 	}
+}
+
+func TestHandler_Hang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		h := server(t, s, mutation(func(*corev1.ConfigMap) error { return nil }))
+		body := `{"metadata":{"name":"a"},"data":{"k":"1"}}`
+		do(h, request(nil, body))
+		s.hang = true
+		begun := time.Now()
+		code, got := do(h, request(nil, body))
+		if took := time.Since(begun); code != http.StatusGatewayTimeout || took != timeout {
+			t.Errorf("a store that never answers: %d after %s: %s, want 504 after %s", code, took, got, timeout)
+		}
+	})
 }
 
 func TestHandler_Mends(t *testing.T) {

@@ -64,8 +64,11 @@ func (k *known) learn(q question, entries []metav1.ManagedFieldsEntry) {
 // asked is the key of the question whose answer is waited for, in the context of a request.
 type asked struct{}
 
-// Learning returns admission that first looks what the machinery has answered; it sees a new object just after that.
+// Learning returns admission that first looks what the machinery has answered; it sees a new object just after that. None stays none.
 func (c *Creates) Learning(admit admission.Interface) admission.Interface {
+	if admit == nil {
+		return nil
+	}
 	return learning{admit, &c.known}
 }
 

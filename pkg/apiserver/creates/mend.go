@@ -25,8 +25,7 @@ func (o *object) mend(ctx context.Context) {
 			warning.AddWarning(ctx, "", fmt.Sprintf(fieldmanager.InvalidManagedFieldsAfterMutatingAdmissionWarningFormat, err.Error()))
 		}
 	}
-	owners, twice := distinct(o.meta.GetOwnerReferences())
-	if len(twice) > 0 {
+	if owners, twice := distinct(o.meta.GetOwnerReferences()); len(twice) > 0 {
 		o.meta.SetOwnerReferences(owners)
 		warning.AddWarning(ctx, "", fmt.Sprintf(handlers.DuplicateOwnerReferencesAfterMutatingAdmissionWarningFormat, strings.Join(twice, ", ")))
 	}

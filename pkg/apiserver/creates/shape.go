@@ -48,10 +48,7 @@ func appendShape(b []byte, v reflect.Value, named bool) ([]byte, bool) {
 		if named {
 			return appendString(b, v.String()), true
 		}
-	case reflect.Bool:
-		if named {
-			return appendPresence(b, v.Bool()), true
-		}
+	case reflect.Bool: // is what it holds
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		if named {
 			return binary.AppendVarint(b, v.Int()), true
@@ -71,7 +68,10 @@ func appendStruct(b []byte, v reflect.Value, named bool) ([]byte, bool) {
 	switch {
 	case s.leaf && !named:
 		return appendPresence(b, !v.IsZero()), true
-	case s.leaf || s.opaque:
+	case s.leaf:
+		port, ok := reflect.TypeAssert[intstr.IntOrString](v)
+		return appendString(appendPresence(b, port.Type == intstr.String), port.String()), ok
+	case s.opaque:
 		return b, false
 	}
 	var ok bool

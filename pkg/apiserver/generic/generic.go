@@ -252,9 +252,7 @@ func (b *Builder) Decide(p Policy) {
 	b.generic.Authentication.APIAudiences = p.APIAudiences
 	b.generic.Authorization.Authorizer = p.Authorizer
 	b.generic.RuleResolver = p.RuleResolver
-	if p.Admission != nil {
-		b.generic.AdmissionControl = b.creates.Learning(p.Admission)
-	}
+	b.generic.AdmissionControl = b.creates.Learning(p.Admission)
 	b.generic.FlowControl = p.FlowControl
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/component-base/metrics/legacyregistry"
 )
 
 // TestCreate_Quick has objects made as the machinery makes them, and as those that are like one from before are made: what accepts formats
@@ -58,7 +59,6 @@ func TestCreate_Quick(t *testing.T) {
 		"api/v1/configmaps?owners":        `{"metadata":{"name":"NAME","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"u"},{"apiVersion":"v1","kind":"Pod","name":"a","uid":"u"}]}}`,
 	} {
 		t.Run(resource, func(t *testing.T) {
-			t.Parallel()
 			resource, what, _ := strings.Cut(resource, "?")
 			query := ""
 			if strings.Contains(what, "=") {
@@ -82,8 +82,50 @@ func TestCreate_Quick(t *testing.T) {
 					t.Errorf("%s: once more it answers %d, and %d usually", accept, again.code, usual.code)
 				}
 			}
+			group := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(version, "v1"), "apis/"), "api/")
+			if made := quickly(t, strings.TrimSuffix(group, "/")+plural); made == 0 && what == "" {
+				t.Errorf("nothing of %s is made quickly", resource)
+			}
 		})
 	}
+}
+
+// TestCreate_QuickConverted has fields that are others in the version that is sent than in the one that is kept: of two autoscalers with a
+// metric each one has it in an annotation.
+func TestCreate_QuickConverted(t *testing.T) {
+	t.Parallel()
+	ns := cluster.Namespace(t)
+	create := func(name, metadata, spec, accept string) string {
+		body := `{"metadata":{"name":"` + name + `"` + metadata + `},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":2` + spec + `}}`
+		return told(send(t, "POST", "/apis/autoscaling/v1/namespaces/"+ns+"/horizontalpodautoscalers", jsonType, accept, body), name)
+	}
+	const annotation = `,"annotations":{"x":"1","autoscaling.alpha.kubernetes.io/metrics":"[{\"type\":\"Resource\",\"resource\":{\"name\":\"memory\",\"targetAverageUtilization\":50}}]"}`
+	create("zz-taught", `,"annotations":{"x":"1"}`, `,"targetCPUUtilizationPercentage":50`, jsonType)
+	quick := create("zz-quick", annotation, "", jsonType)
+	if diff := cmp.Diff(create("zz-usual", annotation, "", jsonType+";q=1"), quick); diff != "" {
+		t.Errorf("(-usual +quick):\n%s", diff)
+	}
+}
+
+// quickly is how many objects of a resource, GROUP/RESOURCE, were made quickly.
+func quickly(t *testing.T, resource string) float64 {
+	t.Helper()
+	group, resource, _ := strings.Cut(resource, "/")
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "minik8s_apiserver_quick_creates_total" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			if labels := m.GetLabel(); labels[0].GetValue() == group && labels[1].GetValue() == resource {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
 }
 
 // told is what was answered, but for what differs from object to object.
