@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -65,6 +66,9 @@ type Member struct {
 	etcd   *embed.Etcd
 	lock   *os.File
 	keeper *keeper
+
+	stopping sync.RWMutex // held by who reads what is gone once the member has stopped
+	stopped  bool         // guarded by stopping
 }
 
 var _ Backend = (*Member)(nil)
@@ -176,8 +180,13 @@ func (m *Member) NewClient() *clientv3.Client { return m.keeper.client() }
 // Endpoints implements Backend. The name stands for the member, which has no address.
 func (m *Member) Endpoints() []string { return []string{"in-process"} }
 
-// Status implements Backend.
+// Status implements Backend. It fails once the member stops: etcd would read a database that is closed, and end the process.
 func (m *Member) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
+	m.stopping.RLock()
+	defer m.stopping.RUnlock()
+	if m.stopped {
+		return nil, rpctypes.ErrStopped
+	}
 	c := m.NewClient()
 	defer c.Close()
 	return c.Status(ctx, endpoint)
@@ -199,6 +208,9 @@ func (m *Member) Err() <-chan error { return m.etcd.Err() }
 // Close implements Backend. It waits until the member has stopped.
 func (m *Member) Close() error {
 	m.keeper.stop()
+	m.stopping.Lock()
+	m.stopped = true
+	m.stopping.Unlock()
 	m.etcd.Close()
 	return m.lock.Close()
 }

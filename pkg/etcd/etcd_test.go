@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.uber.org/zap"
 )
 
@@ -36,6 +37,34 @@ func TestLast(t *testing.T) {
 				t.Errorf("exit code %d, told %q, want %q", code, told, tc.want)
 			}
 		})
+	}
+}
+
+// TestMember_StatusWhileItStops asks for the status, as collectors of metrics do, until after the member has stopped.
+func TestMember_StatusWhileItStops(t *testing.T) {
+	m, err := Start(t.Context(), Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Status(t.Context(), m.Endpoints()[0]); err != nil {
+		t.Fatalf("of one that serves: %v", err)
+	}
+	asked := make(chan error)
+	go func() {
+		var err error
+		for err == nil {
+			_, err = m.Status(t.Context(), m.Endpoints()[0])
+		}
+		asked <- err
+	}()
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-asked; !errors.Is(err, rpctypes.ErrStopped) {
+		t.Errorf("of one that stops: %v", err)
+	}
+	if _, err := m.Status(t.Context(), m.Endpoints()[0]); !errors.Is(err, rpctypes.ErrStopped) {
+		t.Errorf("of one that has stopped: %v", err)
 	}
 }
 
