@@ -168,12 +168,12 @@ func (s *Scheduler) undo(ctx context.Context, a *attempt, assumed *framework.Pod
 	s.groups.Forget(a.pod.Pod)
 	// Others may have been rejected for what this pod held. The event comes after
 	// the pod is put back, because it must not wake the pod itself.
-	defer s.queue.Move(ctx, fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, assumed.Pod, nil)
+	defer s.queue.Free(ctx, assumed.Pod)
 	if ctx.Err() != nil {
 		s.queue.Done(a.pod)
 		return
 	}
 	rejectedBy, err := rejection(status, node)
 	s.attempted(a, result(rejectedBy))
-	s.requeue(ctx, a, nil, rejectedBy, err)
+	s.requeue(ctx, a, noNomination(), rejectedBy, err)
 }

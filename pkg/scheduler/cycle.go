@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -77,7 +78,12 @@ func (s *Scheduler) look() *framework.Snapshot {
 
 // skips tells whether a pod needs no node any more.
 func (s *Scheduler) skips(pod *queue.Pod) bool {
-	return s.profiles[pod.Pod.Spec.SchedulerName] == nil || pod.Pod.DeletionTimestamp != nil || s.cache.Has(pod.Pod.UID)
+	profile := s.profiles[pod.Pod.Spec.SchedulerName]
+	if profile != nil && pod.Pod.DeletionTimestamp != nil {
+		profile.Recorder.Eventf(pod.Pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "skip schedule deleting pod: %v/%v", pod.Pod.Namespace, pod.Pod.Name)
+		return true
+	}
+	return profile == nil || s.cache.Has(pod.Pod.UID)
 }
 
 func (s *Scheduler) newAttempt(pod *queue.Pod, profile *framework.Profile) *attempt {
@@ -197,11 +203,15 @@ func (s *Scheduler) feasible(ctx context.Context, a *attempt, snapshot *framewor
 		fit.RejectedBy.Insert(by.UnsortedList()...)
 	}
 	feasible, statuses, err := s.filter(ctx, a, candidates)
+	found := len(feasible)
 	if err == nil {
 		feasible, err = extend(ctx, a.profile.Extenders(), pod, feasible, statuses)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if len(feasible) < found {
+		fit.RejectedBy.Insert(byExtender) // also of nodes that it leaves out without a word
 	}
 	if len(feasible) > 0 {
 		return feasible, nil
@@ -309,12 +319,12 @@ func (s *Scheduler) best(scores []int64) int {
 // failed looks for a way out by preemption, tells the user why the pod did not
 // fit, and puts it back.
 func (s *Scheduler) failed(ctx context.Context, a *attempt, err error) {
-	var nomination *fwk.NominatingInfo
+	nomination := noNomination()
 	rejectedBy := sets.Set[string]{}
 	var fit *framework.FitError
 	switch {
 	case errors.As(err, &fit):
-		rejectedBy = fit.RejectedBy
+		nomination, rejectedBy = nil, fit.RejectedBy
 		result, status := a.profile.RunPostFilter(ctx, a.state, a.pod.Pod, fit.Statuses)
 		if status.Code() == fwk.Error {
 			klog.FromContext(ctx).Error(status.AsError(), "Looking for pods to preempt failed", "pod", klog.KObj(a.pod.Pod))
@@ -329,6 +339,12 @@ func (s *Scheduler) failed(ctx context.Context, a *attempt, err error) {
 	}
 	s.attempted(a, result(rejectedBy))
 	s.requeue(ctx, a, nomination, rejectedBy, err)
+}
+
+// noNomination ends a pod's wait for room on a node: after another failure than that it fits nowhere, that node must not be the first
+// one that is tried again.
+func noNomination() *fwk.NominatingInfo {
+	return &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
 }
 
 // noNodes stands for a plugin that declares no events, so that any event retries

@@ -16,6 +16,9 @@ import (
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
+// byExtender stands for all extenders among the plugins that rejected a pod. They declare no events, so that any may help.
+const byExtender = "Extender"
+
 // extend lets extenders refuse feasible nodes, one after the other, and records
 // their reasons.
 func extend(ctx context.Context, extenders []fwk.Extender, pod *corev1.Pod, feasible []fwk.NodeInfo, statuses *framework.NodeStatuses) ([]fwk.NodeInfo, error) {
@@ -35,10 +38,10 @@ func extend(ctx context.Context, extenders []fwk.Extender, pod *corev1.Pod, feas
 			return nil, fmt.Errorf("asking extender %q for nodes: %w", e.Name(), err)
 		}
 		for node, why := range failed {
-			statuses.Set(node, fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(e.Name()))
+			statuses.Set(node, fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(byExtender))
 		}
 		for node, why := range unresolvable {
-			statuses.Set(node, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why).WithPlugin(e.Name()))
+			statuses.Set(node, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why).WithPlugin(byExtender))
 		}
 		feasible = left
 	}

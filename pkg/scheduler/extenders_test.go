@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,6 +78,31 @@ func TestExtenders_ChooseAndBind(t *testing.T) {
 			t.Error("the scheduler has bound the pod beside the extender")
 		}
 	}
+}
+
+// An extender may leave nodes out without a word. It declares no events, so that any may help, also one that is of no use to the plugins
+// that refused the other nodes.
+func TestExtenders_AnyEventHelps(t *testing.T) {
+	var ready atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		left := []string{}
+		if ready.Load() {
+			left = append(left, "b")
+		}
+		if err := json.NewEncoder(w).Encode(extenderv1.ExtenderFilterResult{NodeNames: &left}); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	c := start(t, extended(configv1.Extender{URLPrefix: server.URL, FilterVerb: "filter", NodeCacheCapable: true}),
+		pt.Node("a"), pt.Node("b", pt.NodeLabels("k", "v")), pt.Pod("other", pt.On("a")),
+		pt.Pod("p", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"k": "v"} }))
+	c.await("the condition", func() bool { return c.condition("p").Reason == corev1.PodReasonUnschedulable })
+	ready.Store(true)
+	if err := c.client.CoreV1().Pods("default").Delete(c.Context(), "other", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitNode("p", "b")
 }
 
 func TestExtenders_Hang(t *testing.T) {

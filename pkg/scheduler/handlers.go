@@ -258,10 +258,14 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 			before = old.Status.NominatedNodeName
 		}
 		// Only a change counts: our own nominations are known before they are written.
-		if n := new.Status.NominatedNodeName; n != before && !s.cache.Has(new.UID) {
-			s.nominated.Set(framework.NewPodInfo(new), n)
+		changed := new.Status.NominatedNodeName != before && !s.cache.Has(new.UID)
+		if changed {
+			s.nominated.Set(framework.NewPodInfo(new), new.Status.NominatedNodeName)
 		}
 		s.queue.Add(ctx, new)
+		if changed && before != "" {
+			s.queue.Free(ctx, old) // the room that it waited for
+		}
 		if _, grouped := framework.GroupOf(new); grouped && !s.waits(old) {
 			s.queue.Move(ctx, fwk.ClusterEvent{Resource: fwk.UnscheduledPod, ActionType: fwk.Add}, nil, new)
 		}

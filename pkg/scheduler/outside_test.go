@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,6 +164,26 @@ func TestPermit_Rejected(t *testing.T) {
 	}
 }
 
+// A pod that a plugin rejects after it was placed is not woken by its own room that it gave up.
+func TestPermit_RejectedWaits(t *testing.T) {
+	var asked atomic.Int32
+	p := &probe{name: "Probe", permit: func(p *corev1.Pod) (*fwk.Status, time.Duration) {
+		if p.Name != "first" {
+			return nil, 0
+		}
+		asked.Add(1)
+		return fwk.NewStatus(fwk.Unschedulable, "no"), 0
+	}}
+	c := start(t, with(p), pt.Node("n"), pt.Pod("first"))
+	c.await("the condition", func() bool { return c.condition("first").Message != "" })
+	c.create(pt.Pod("second"))
+	c.awaitNode("second", "n")
+	c.awaitEvent("Scheduled", "Successfully assigned default/second to n")
+	if n := asked.Load(); n > 3 { // the second one may help it, for all that is known of the plugin
+		t.Errorf("the pod was tried %d times", n)
+	}
+}
+
 // A pod that is deleted while a plugin holds it gives its room back at once.
 func TestPermit_DeletedWhileWaiting(t *testing.T) {
 	for _, tc := range []struct {
@@ -199,6 +220,47 @@ func TestPermit_DeletedWhileWaiting(t *testing.T) {
 }
 
 // Plugins that allow it prepare a pod at the same time.
+// A pod that is not bound yet gives its room to one of a higher priority, but is not deleted: it waits for other room.
+func TestPreempt_NotBoundYet(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		holds   func(*probe)
+		isThere func(fwk.Handle) bool // with the room
+	}{
+		{"held by a plugin", func(p *probe) {
+			p.permit = func(pod *corev1.Pod) (*fwk.Status, time.Duration) {
+				if pod.Name == "low" {
+					return fwk.NewStatus(fwk.Wait), time.Hour
+				}
+				return nil, 0
+			}
+		}, func(h fwk.Handle) bool { return h.GetWaitingPod("low") != nil }},
+		{"its node is being prepared", func(p *probe) {
+			p.preBind = func(ctx context.Context, pod *corev1.Pod) *fwk.Status {
+				if pod.Name != "low" {
+					return nil
+				}
+				<-ctx.Done()
+				return fwk.AsStatus(context.Cause(ctx))
+			}
+		}, func(h fwk.Handle) bool { return h.GetPodInPreBind("low") != nil }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := &probe{name: "Probe"}
+			tc.holds(p)
+			c := start(t, with(p), pt.Node("n", pt.Allocatable("cpu", "1")), pt.Pod("low", pt.Requests("cpu", "1"), pt.Priority(1)))
+			c.await("the pod to have the room", func() bool { return tc.isThere(p.handle) })
+			c.create(pt.Pod("high", pt.Requests("cpu", "1"), pt.Priority(10)))
+			c.awaitNode("high", "n")
+			if c.pod("low") == nil {
+				t.Fatal("the pod was deleted")
+			}
+			c.awaitEvent("Preempted", "Preempted by pod high on node n (in kube-scheduler memory).")
+			c.await("the pod to find no room", func() bool { return c.condition("low").Reason == corev1.PodReasonUnschedulable })
+		})
+	}
+}
+
 func TestPreBind_Parallel(t *testing.T) {
 	a, b := make(chan struct{}), make(chan struct{})
 	meet := func(mine, other chan struct{}) func(context.Context, *corev1.Pod) *fwk.Status {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
@@ -241,6 +242,56 @@ func TestScheduler_Preempts(t *testing.T) {
 	if !marked {
 		t.Error("the victim got no DisruptionTarget condition")
 	}
+}
+
+// A node on which a pod cannot be bound is not the first one to be tried for ever, although room was made there.
+func TestScheduler_NominationEnds(t *testing.T) {
+	p := &probe{name: "Probe"}
+	// A volume cannot be provisioned there, say.
+	p.preBind = func(_ context.Context, pod *corev1.Pod) *fwk.Status {
+		if pod.Spec.NodeName == "a" {
+			return fwk.AsStatus(errors.New("not here"))
+		}
+		return nil
+	}
+	prefersB := func(p *corev1.Pod) {
+		p.Status.NominatedNodeName = "a"
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+			Weight: 100, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"b"},
+			}}},
+		}}}}
+	}
+	c := start(t, with(p), pt.Node("a"), pt.Node("b"), pt.Pod("p", prefersB))
+	c.awaitEvent("FailedScheduling", `running PreBind plugin "Probe": not here`)
+	c.awaitNode("p", "b")
+}
+
+// Who was kept away by a pod that waited for a node hears when that gives it up.
+func TestScheduler_NominationFreesRoom(t *testing.T) {
+	never := func(p *corev1.Pod) {
+		p.Status.NominatedNodeName = "n"
+		p.Spec.PreemptionPolicy = new(corev1.PreemptNever)
+		p.Spec.NodeSelector = map[string]string{"nowhere": "yes"}
+	}
+	c := start(t, Config{}, pt.Node("n", pt.Allocatable("cpu", "1")),
+		pt.Pod("high", pt.Requests("cpu", "1"), pt.Priority(10), never), pt.Pod("low", pt.Requests("cpu", "1"), pt.Priority(1)))
+	for _, name := range []string{"high", "low"} {
+		c.await(name+" to fit nowhere", func() bool { return c.condition(name).Reason == corev1.PodReasonUnschedulable })
+	}
+	high := c.pod("high").DeepCopy()
+	high.Status.NominatedNodeName = ""
+	if _, err := c.client.CoreV1().Pods("default").UpdateStatus(c.Context(), high, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitNode("low", "n")
+}
+
+func TestScheduler_SaysThatItSkips(t *testing.T) {
+	c := start(t, Config{}, pt.Node("n"), pt.Pod("p", func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.Finalizers = new(metav1.Now()), []string{"example.com/f"}
+	}))
+	c.awaitEvent("FailedScheduling", "skip schedule deleting pod: default/p")
 }
 
 func TestScheduler_Gates(t *testing.T) {

@@ -137,9 +137,7 @@ func ResourcesMayDiffer(old, new *corev1.Pod) bool {
 	return !slices.EqualFunc(old.Spec.Containers, new.Spec.Containers, sameResources) ||
 		!slices.EqualFunc(old.Spec.InitContainers, new.Spec.InitContainers, sameResources) ||
 		!equality.Semantic.DeepEqual(old.Spec.Resources, new.Spec.Resources) ||
-		new.Spec.NodeName != "" && !slices.EqualFunc(old.Status.ContainerStatuses, new.Status.ContainerStatuses, func(a, b corev1.ContainerStatus) bool {
-			return a.Name == b.Name && equality.Semantic.DeepEqual(a.AllocatedResources, b.AllocatedResources) && equality.Semantic.DeepEqual(a.Resources, b.Resources)
-		}) ||
+		new.Spec.NodeName != "" && !sameAllocation(&old.Status, &new.Status) ||
 		new.Spec.NodeName != "" && !slices.EqualFunc(old.Status.Conditions, new.Status.Conditions, func(a, b corev1.PodCondition) bool {
 			return a.Type == b.Type && (a.Type != corev1.PodResizePending || a.Status == b.Status && a.Reason == b.Reason)
 		})
@@ -147,6 +145,16 @@ func ResourcesMayDiffer(old, new *corev1.Pod) bool {
 
 func sameResources(a, b corev1.Container) bool {
 	return equality.Semantic.DeepEqual(a.Resources, b.Resources)
+}
+
+// sameAllocation compares what a kubelet tells of a resize: of containers, of sidecars, and of the pod as a whole (KEP-1287, KEP-5419).
+func sameAllocation(old, new *corev1.PodStatus) bool {
+	same := func(a, b corev1.ContainerStatus) bool {
+		return a.Name == b.Name && equality.Semantic.DeepEqual(a.AllocatedResources, b.AllocatedResources) && equality.Semantic.DeepEqual(a.Resources, b.Resources)
+	}
+	return slices.EqualFunc(old.ContainerStatuses, new.ContainerStatuses, same) &&
+		slices.EqualFunc(old.InitContainerStatuses, new.InitContainerStatuses, same) &&
+		equality.Semantic.DeepEqual(old.AllocatedResources, new.AllocatedResources) && equality.Semantic.DeepEqual(old.Resources, new.Resources)
 }
 
 func smaller(old, new *Resource) bool {

@@ -85,8 +85,8 @@ func CountImages(nodes []*NodeInfo) {
 	}
 }
 
-// ForgetNode keeps the pods of a node that is gone.
-func (n *NodeInfo) ForgetNode() { n.node = nil }
+// ForgetNode keeps the pods of a node that is gone, and nothing else: its images are not there to be counted.
+func (n *NodeInfo) ForgetNode() { n.node, n.images = nil, nil }
 
 // Node implements fwk.NodeInfo; it is nil while only pods of the node are known.
 func (n *NodeInfo) Node() *corev1.Node { return n.node }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
@@ -81,6 +82,53 @@ func TestAddPod_StatusOnly(t *testing.T) {
 	}
 }
 
+// A kubelet tells in the status how far it is with a resize; the room counts as taken until then.
+func TestAddPod_Resized(t *testing.T) {
+	requirements := func(cpu string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+	}
+	told := func(cpu string) []corev1.ContainerStatus {
+		r := requirements(cpu)
+		return []corev1.ContainerStatus{{Name: "sidecar", AllocatedResources: r.Requests, Resources: &r}}
+	}
+	for _, tc := range []struct {
+		name string
+		spec func(*corev1.PodSpec)
+		told func(s *corev1.PodStatus, cpu string)
+	}{
+		{"a sidecar", func(s *corev1.PodSpec) {
+			s.InitContainers = []corev1.Container{{Name: "sidecar", RestartPolicy: new(corev1.ContainerRestartPolicyAlways), Resources: requirements("1")}}
+		}, func(s *corev1.PodStatus, cpu string) { s.InitContainerStatuses = told(cpu) }},
+		{"the pod as a whole", func(s *corev1.PodSpec) { s.Resources = new(requirements("1")) }, func(s *corev1.PodStatus, cpu string) {
+			r := requirements(cpu)
+			s.AllocatedResources, s.Resources = r.Requests, &r
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			version := func(cpu string) *corev1.Pod {
+				return pt.Pod("p", pt.On("a"), func(p *corev1.Pod) {
+					tc.spec(&p.Spec)
+					tc.told(&p.Status, cpu)
+				})
+			}
+			c := New()
+			c.AddNode(pt.Node("a"))
+			for _, step := range []struct {
+				cpu  string
+				want int64
+			}{{"3", 3000}, {"1", 1000}} {
+				c.AddPod(version(step.cpu))
+				if got := c.Snapshot().Node("a").GetRequested().GetMilliCPU(); got != step.want {
+					t.Errorf("requested %d while the kubelet tells of %s, want %d", got, step.cpu, step.want)
+				}
+			}
+			if got := framework.PodActions(version("3"), version("1")); got != fwk.UpdatePodScaleDown {
+				t.Errorf("the event that wakes others is %b, want %b", got, fwk.UpdatePodScaleDown)
+			}
+		})
+	}
+}
+
 func TestSnapshot_CountsImages(t *testing.T) {
 	c := New()
 	image := pt.Image("i:latest", 10)
@@ -96,6 +144,26 @@ func TestSnapshot_CountsImages(t *testing.T) {
 	c.RemoveNode("a")
 	if c.Snapshot(); len(c.images) != 0 {
 		t.Error("an image that no node has is kept")
+	}
+}
+
+// A node that was deleted registers anew while its pods are still there.
+func TestSnapshot_CountsImagesOfNodeThatComesBack(t *testing.T) {
+	c := New()
+	shared, own := pt.Image("shared:latest", 10), pt.Image("own:latest", 10)
+	c.AddNode(pt.Node("a", shared, own))
+	c.AddNode(pt.Node("b", shared))
+	c.AddPod(pt.Pod("p", pt.On("a")))
+	for range 2 {
+		c.RemoveNode("a")
+		if got := c.Snapshot().Node("b").GetImageStates()["shared:latest"].NumNodes; got != 1 {
+			t.Errorf("the shared image is on %d nodes without a, want 1", got)
+		}
+		c.AddNode(pt.Node("a", shared, own))
+		images := c.Snapshot().Node("a").GetImageStates()
+		if got := [2]int{images["shared:latest"].NumNodes, images["own:latest"].NumNodes}; got != [2]int{2, 1} {
+			t.Errorf("the images of a are on %v nodes, want 2 and 1", got)
+		}
 	}
 }
 

@@ -187,18 +187,18 @@ func (q *Queue) Pop(ctx context.Context) *Pod {
 		if ctx.Err() != nil {
 			return nil
 		}
-		var p *Pod
 		if q.heap.active.Len() > 0 {
-			p = q.heap.active.pop()
-		} else if q.heap.backoff.Len() > 0 {
-			// Nothing else to do: a pod that an event may have helped need not
-			// wait (KEP-5142). Internal failures keep their distance.
-			p = q.heap.backoff.pop()
-			q.cfg.Metrics.Queued("active", poppedEarly)
-		}
-		if p != nil {
+			p := q.heap.active.pop()
 			q.fly(p)
 			return p
+		}
+		if p := q.heap.backoff.peek(); p != nil {
+			// Nothing else to do: a pod that an event may have helped need not
+			// wait (KEP-5142), unless it is held back, as while its victims are
+			// asked to go. Internal failures keep their distance.
+			q.take(p)
+			q.activate(ctx, p, poppedEarly)
+			continue
 		}
 		q.cond.Wait()
 	}
@@ -325,6 +325,16 @@ func (q *Queue) done(p *Pod) {
 
 // Move retries the unschedulable pods that an event may help.
 func (q *Queue) Move(ctx context.Context, event fwk.ClusterEvent, old, new any) {
+	q.move(ctx, "", event, old, new)
+}
+
+// Free retries the unschedulable pods that the room may help which a pod has given up. It is no help to the pod itself: one that a
+// plugin rejects after it was placed would be tried without end.
+func (q *Queue) Free(ctx context.Context, pod *corev1.Pod) {
+	q.move(ctx, pod.UID, fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, pod, nil)
+}
+
+func (q *Queue) move(ctx context.Context, but types.UID, event fwk.ClusterEvent, old, new any) {
 	q.cond.L.Lock()
 	defer q.cond.L.Unlock()
 	e := happened{event, old, new}
@@ -333,7 +343,7 @@ func (q *Queue) Move(ctx context.Context, event fwk.ClusterEvent, old, new any) 
 	}
 	label := "" // made when it is needed
 	for _, p := range q.waiting {
-		if q.helps(ctx, p, e) {
+		if p.Pod.UID != but && q.helps(ctx, p, e) {
 			if label == "" {
 				label = event.Label()
 			}

@@ -204,6 +204,26 @@ func TestBackoff_NotWaitedForWhenIdle(t *testing.T) {
 	q.expect(t, 0, 0, 0, 0)
 }
 
+// A pod that is held back while it backs off is not popped early, whatever there is else to do.
+func TestBackoff_HeldBack(t *testing.T) {
+	q, _ := newQueue()
+	q.Add(t.Context(), pt.Pod("p"))
+	p := q.mustPop(t, "p")
+	q.Fail(t.Context(), p, p.Pod, sets.New("node"))
+	q.Move(t.Context(), nodeAdded, nil, true)
+	q.expect(t, 0, 1, 0, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	q.cfg.PreEnqueue = func(context.Context, *corev1.Pod) *fwk.Status {
+		cancel() // there is nothing else that Pop could return
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "held back").WithPlugin("gates")
+	}
+	if got := q.Pop(ctx); got != nil {
+		t.Errorf("popped %s, which is held back", got.Pod.Name)
+	}
+	q.expect(t, 0, 0, 0, 1)
+}
+
 func TestFlush_AfterFiveMinutes(t *testing.T) {
 	q, clock := newQueue()
 	q.Add(t.Context(), pt.Pod("p"))

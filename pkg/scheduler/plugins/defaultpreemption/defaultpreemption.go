@@ -149,7 +149,7 @@ func (p *DefaultPreemption) preemptForPod(ctx context.Context, state fwk.CycleSt
 	best := pick(candidates)
 	p.count.Victims(len(best.victims), best.violations)
 	p.start(ctx, &preemptor{object: pod, uid: pod.UID, kind: fwk.PodKeyType, pods: []*corev1.Pod{pod}, on: best.node, nodes: []string{best.node}}, best.victims)
-	return nominate(best.node), nil
+	return nominate(best.node), fwk.NewStatus(fwk.Success, fmt.Sprintf("preemption: found a potential placement for pod on node %v, preempting %d victims", best.node, len(best.victims)))
 }
 
 func nominate(node string) *fwk.PostFilterResult {
@@ -183,6 +183,7 @@ func (p *DefaultPreemption) candidates(ctx context.Context, state fwk.CycleState
 	var (
 		mu    sync.Mutex
 		found []*candidate
+		safe  bool // one of them violates no budget
 		errs  []error
 	)
 	p.handle.Parallelizer().Until(ctx, len(nodes), func(i int) {
@@ -196,13 +197,13 @@ func (p *DefaultPreemption) candidates(ctx context.Context, state fwk.CycleState
 		case !s.IsSuccess():
 			fit.Statuses.Set(n.Node().Name, s)
 		case len(c.victims) > 0:
-			found = append(found, c)
+			found, safe = append(found, c), safe || c.violations == 0
 		default:
 			// It fits without any victim: the filters disagree with themselves, or
 			// a nominated pod left. The next attempt will see.
 			errs = append(errs, fmt.Errorf("expected at least one victim pod on node %q", n.Node().Name))
 		}
-		if len(found) >= enough {
+		if safe && len(found) >= enough {
 			cancel()
 		}
 	}, Name)
@@ -367,9 +368,23 @@ func (p *DefaultPreemption) denominate(ctx context.Context, by *preemptor, node 
 	}
 }
 
+// withdraw takes its room from a pod that is not bound yet, because a plugin holds it or is preparing its node: it goes back into the
+// queue, where a deletion would end it. It tells whether that was possible.
+func (p *DefaultPreemption) withdraw(victim *corev1.Pod) bool {
+	if held := p.handle.GetWaitingPod(victim.UID); held != nil && held.Preempt(Name, "preempted") {
+		return true
+	}
+	preparing := p.handle.GetPodInPreBind(victim.UID)
+	return preparing != nil && preparing.CancelPod("preempted by "+Name)
+}
+
 func (p *DefaultPreemption) evictOne(ctx context.Context, by *preemptor, victim *corev1.Pod) error {
 	if victim.DeletionTimestamp != nil {
 		return nil // on its way already
+	}
+	if p.withdraw(victim) {
+		p.handle.EventRecorder().Eventf(victim, by.object, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by %s %v on node %v (in kube-scheduler memory).", by.kind, by.uid, by.on)
+		return nil
 	}
 	status := victim.Status.DeepCopy()
 	changed := podstatus.SetCondition(status, corev1.PodCondition{

@@ -113,8 +113,12 @@ func TestPostFilter(t *testing.T) {
 			if err := p.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if status.Message() != tc.message {
-				t.Errorf("message = %q, want %q", status.Message(), tc.message)
+			want := tc.message
+			if tc.node != "" {
+				want = fmt.Sprintf("preemption: found a potential placement for pod on node %s, preempting %d victims", tc.node, len(tc.victims))
+			}
+			if status.Message() != want {
+				t.Errorf("message = %q, want %q", status.Message(), want)
 			}
 			if got != nil {
 				if node := got.NominatedNodeName; node != tc.node {
@@ -137,6 +141,30 @@ func TestPostFilter(t *testing.T) {
 				t.Errorf("%d events, want %d", len(h.Events.Events), len(tc.victims))
 			}
 		})
+	}
+}
+
+// As long as all candidates violate a budget, others are looked for, however many there are.
+func TestCandidates_BudgetsFirst(t *testing.T) {
+	nodes, failed := []*corev1.Node{}, framework.NewNodeStatuses(nil)
+	var pods []*corev1.Pod
+	for _, n := range []string{"a", "b", "c"} {
+		nodes = append(nodes, pt.Node(n))
+		failed.Set(n, fwk.NewStatus(fwk.Unschedulable, "full"))
+		pods = append(pods, pt.Pod("on-"+n, pt.On(n), pt.Requests("cpu", "4"), pt.Priority(1), func(p *corev1.Pod) {
+			if n != "c" {
+				p.Labels = map[string]string{"app": "x"}
+			}
+		}))
+	}
+	h := pt.NewHandle(pt.Nodes(nodes, pods...))
+	h.Use(t, noderesources.Name, noderesources.New)
+	p := pt.NewPlugin(t, h, New).(*DefaultPreemption)
+	p.args.MinCandidateNodesAbsolute, p.args.MinCandidateNodesPercentage = new(int32(1)), new(int32(1))
+	pod := pt.Pod("p", pt.Requests("cpu", "1"), pt.Priority(2))
+	found, _, err := p.candidates(t.Context(), framework.NewCycleState(framework.NewPodInfo(pod)), pod, h.Snapshot, failed, []*policyv1.PodDisruptionBudget{budget(0)})
+	if err != nil || pick(found).node != "c" {
+		t.Errorf("chose %s of %d candidates, want c (%v)", pick(found).node, len(found), err)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 const Name = "ImageLocality"
 
 // Sizes, in bytes, between which the score grows from 0 to MaxNodeScore; the
-// upper one is per container.
+// upper one is per image.
 const (
 	minThreshold          = 23 * 1024 * 1024
 	maxContainerThreshold = 1000 * 1024 * 1024
@@ -70,7 +70,14 @@ func score(pod *corev1.Pod, onNode map[string]*fwk.ImageStateSummary, nodes int)
 	for i := range pod.Spec.Containers {
 		count(pod.Spec.Containers[i].Image)
 	}
-	most := int64(maxContainerThreshold) * int64(len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
+	images := len(pod.Spec.Containers) + len(pod.Spec.InitContainers)
+	for i := range pod.Spec.Volumes {
+		if image := pod.Spec.Volumes[i].Image; image != nil {
+			count(image.Reference)
+			images++
+		}
+	}
+	most := int64(maxContainerThreshold) * int64(images)
 	size := min(max(int64(sum), minThreshold), most)
 	if most <= minThreshold {
 		return 0

@@ -25,6 +25,10 @@ func TestScore(t *testing.T) {
 		{"the node that has the image", []*corev1.Node{pt.Node("a", pt.Image("image:latest", 1000<<20)), pt.Node("b")}, nil, pt.Pod("p"), map[string]int64{"a": 48, "b": 0}},
 		{"a small image is not worth it", []*corev1.Node{pt.Node("a", pt.Image("image:latest", 10<<20)), pt.Node("b")}, nil, pt.Pod("p"), map[string]int64{"a": 0, "b": 0}},
 		{"all have it", []*corev1.Node{pt.Node("a", pt.Image("image:latest", 2000<<20)), pt.Node("b", pt.Image("image:latest", 2000<<20))}, nil, pt.Pod("p"), map[string]int64{"a": 100, "b": 100}},
+		{"the node that has the image of a volume", []*corev1.Node{pt.Node("a", pt.Image("model:latest", 2000<<20)), pt.Node("b")}, nil,
+			pt.Pod("p", func(p *corev1.Pod) {
+				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "model"}}}}
+			}), map[string]int64{"a": 49, "b": 0}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := pt.NewHandle(pt.Nodes(tc.nodes, tc.pods...))

@@ -53,6 +53,8 @@ type VolumeBinding struct {
 	handle  fwk.Handle
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
+	pods    corelisters.PodLister
+	nodes   corelisters.NodeLister
 	classes storagelisters.StorageClassLister
 	room    room
 	shape   framework.Shape // scores storage by its utilization
@@ -84,6 +86,8 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 		promised: map[string]string{},
 		claims:   core.PersistentVolumeClaims().Lister(),
 		volumes:  core.PersistentVolumes().Lister(),
+		pods:     core.Pods().Lister(),
+		nodes:    core.Nodes().Lister(),
 		classes:  storage.StorageClasses().Lister(),
 		room:     room{storage.CSIDrivers().Lister(), storage.CSIStorageCapacities().Lister()},
 	}, nil
@@ -372,7 +376,7 @@ func (*VolumeBinding) PreBindPreFlight(_ context.Context, state fwk.CycleState, 
 
 // PreBind binds volumes, asks provisioners for the missing ones, and waits until
 // all claims are bound.
-func (v *VolumeBinding) PreBind(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, node string) *fwk.Status {
+func (v *VolumeBinding) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	decisions, ok := framework.ReadState[promises](state, reserveKey)
 	if !ok {
 		return nil
@@ -402,7 +406,7 @@ func (v *VolumeBinding) PreBind(ctx context.Context, state fwk.CycleState, _ *co
 		}
 	}
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, v.timeout, true, func(context.Context) (bool, error) {
-		return v.allBound(decisions)
+		return v.allBound(decisions, pod, node)
 	})
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("binding volumes: %w", err))
@@ -411,22 +415,59 @@ func (v *VolumeBinding) PreBind(ctx context.Context, state fwk.CycleState, _ *co
 	return nil
 }
 
-func (v *VolumeBinding) allBound(decisions promises) (bool, error) {
+// allBound tells whether all claims are bound to volumes that the node reaches. An error says why that will not come about, so that
+// the pod need not wait until its time is up.
+func (v *VolumeBinding) allBound(decisions promises, pod *corev1.Pod, on string) (bool, error) {
+	if _, err := v.pods.Pods(pod.Namespace).Get(pod.Name); apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("pod does not exist any more: %w", err)
+	}
+	node, err := v.nodes.Get(on)
+	if err != nil {
+		return false, fmt.Errorf("failed to get node %q: %w", on, err)
+	}
 	for _, d := range decisions {
 		claim, err := v.claims.PersistentVolumeClaims(d.claim.Namespace).Get(d.claim.Name)
 		if err != nil {
 			return false, fmt.Errorf("getting claim %q: %w", d.claim.Name, err)
 		}
-		if isBound(claim) {
-			continue
+		if !isBound(claim) {
+			return false, v.failed(d, claim, node)
 		}
-		if d.volume == nil && claim.ResourceVersion != d.claim.ResourceVersion && claim.Annotations[volumehelper.AnnSelectedNode] == "" {
-			// The provisioner gave the node up; another one must be found.
-			return false, fmt.Errorf("selectedNode annotation reset for PVC %q", claim.Name)
+		volume, err := v.volumes.Get(claim.Spec.VolumeName)
+		if apierrors.IsNotFound(err) {
+			return false, nil // not seen yet, or the claim is going to be lost
 		}
-		return false, nil
+		if err != nil {
+			return false, fmt.Errorf("getting volume %q: %w", claim.Spec.VolumeName, err)
+		}
+		if err := volumehelper.CheckNodeAffinity(volume, node.Labels); err != nil {
+			return false, fmt.Errorf("pv %q node affinity doesn't match node %q: %w", volume.Name, node.Name, err)
+		}
 	}
 	return true, nil
+}
+
+// failed says why a claim will not be bound as was decided; nil if it may still be. The version on which it was decided is older than
+// what was written since.
+func (v *VolumeBinding) failed(d decision, claim *corev1.PersistentVolumeClaim, node *corev1.Node) error {
+	if d.volume == nil {
+		if claim.ResourceVersion != d.claim.ResourceVersion && claim.Annotations[volumehelper.AnnSelectedNode] != node.Name {
+			// The provisioner gave the node up; another one must be found.
+			if claim.Annotations == nil {
+				return fmt.Errorf("selectedNode annotation reset for PVC %q", claim.Name)
+			}
+			return fmt.Errorf("provisioning failed for PVC %q", claim.Name)
+		}
+		return nil
+	}
+	volume, err := v.volumes.Get(d.volume.Name)
+	if err != nil {
+		return fmt.Errorf("failed to check binding: %w", err)
+	}
+	if ref := volume.Spec.ClaimRef; volume.ResourceVersion != d.volume.ResourceVersion && (ref == nil || ref.UID == "") {
+		return fmt.Errorf("ClaimRef got reset for pv %q", volume.Name)
+	}
+	return nil
 }
 
 // EventsToRegister implements fwk.EnqueueExtensions: anything that gives a claim, a volume or a node that reaches it.

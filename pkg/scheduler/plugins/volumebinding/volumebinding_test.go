@@ -4,7 +4,9 @@
 package volumebinding
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	volumehelper "k8s.io/component-helpers/storage/volume"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -107,9 +110,9 @@ func TestReserve_TwoPodsOneVolume(t *testing.T) {
 
 func TestPreBind_SelectsNode(t *testing.T) {
 	const late = storagev1.VolumeBindingWaitForFirstConsumer
-	h := pt.NewHandle(pt.Nodes([]*corev1.Node{pt.Node("a")}), claim("c", "k", ""), class("k", "p", late))
+	node, pod, state := pt.Node("a"), pt.Pod("p", pt.Claim("c")), framework.NewCycleState(nil)
+	h := pt.NewHandle(pt.Nodes([]*corev1.Node{node}), node, pod, claim("c", "k", ""), class("k", "p", late))
 	p := pt.NewPlugin(t, h, New).(*VolumeBinding)
-	pod, state := pt.Pod("p", pt.Claim("c")), framework.NewCycleState(nil)
 	if _, s := p.PreFilter(t.Context(), state, pod, h.Snapshot.Nodes()); !s.IsSuccess() {
 		t.Fatal(s.AsError())
 	}
@@ -132,6 +135,9 @@ func TestPreBind_SelectsNode(t *testing.T) {
 		e := <-w.ResultChan()
 		c = e.Object.(*corev1.PersistentVolumeClaim)
 	}
+	if _, err := h.Fake.CoreV1().PersistentVolumes().Create(t.Context(), volume("provisioned", "k", "a"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	c = c.DeepCopy()
 	c.Spec.VolumeName, c.Status.Phase = "provisioned", corev1.ClaimBound
 	if _, err := claims.Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
@@ -139,5 +145,67 @@ func TestPreBind_SelectsNode(t *testing.T) {
 	}
 	if s := <-done; !s.IsSuccess() {
 		t.Error(s.AsError())
+	}
+}
+
+// What cannot become of a binding any more ends the wait for it.
+func TestPreBind_Fails(t *testing.T) {
+	const late = storagev1.VolumeBindingWaitForFirstConsumer
+	core := corev1.SchemeGroupVersion
+	gone := func(resource, namespace, name string) func(clienttesting.ObjectTracker) error {
+		return func(api clienttesting.ObjectTracker) error {
+			return api.Delete(core.WithResource(resource), namespace, name)
+		}
+	}
+	becomes := func(c *corev1.PersistentVolumeClaim) func(clienttesting.ObjectTracker) error {
+		return func(api clienttesting.ObjectTracker) error {
+			return api.Update(core.WithResource("persistentvolumeclaims"), c, c.Namespace)
+		}
+	}
+	made := func(node string) func(clienttesting.ObjectTracker) error {
+		return func(api clienttesting.ObjectTracker) error {
+			if err := api.Add(volume("made", "k", node)); err != nil {
+				return err
+			}
+			return becomes(claim("c", "k", "made"))(api)
+		}
+	}
+	givenUp := claim("c", "k", "")
+	givenUp.ResourceVersion, givenUp.Annotations = "1", map[string]string{"other": "yes"}
+	for _, tc := range []struct {
+		name        string
+		provisioner string
+		volumes     []runtime.Object
+		// then is what happens when the plugin has written its decision
+		then func(clienttesting.ObjectTracker) error
+		want string
+	}{
+		{"a volume for the node", "p", nil, made("a"), ""},
+		{"a volume for another node", "p", nil, made("b"), `pv "made" node affinity doesn't match node "a"`},
+		{"the provisioner gives up", "p", nil, becomes(givenUp), `provisioning failed for PVC "c"`},
+		{"the node is gone", "p", nil, gone("nodes", "", "a"), `failed to get node "a"`},
+		{"the pod is gone", "p", nil, gone("pods", "default", "p"), "pod does not exist any more"},
+		{"the volume is gone", volumehelper.NotSupportedProvisioner, []runtime.Object{volume("v", "k", "a")}, gone("persistentvolumes", "", "v"), "failed to check binding"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			node, pod, state := pt.Node("a"), pt.Pod("p", pt.Claim("c")), framework.NewCycleState(nil)
+			objects := append([]runtime.Object{node, pod, claim("c", "k", ""), class("k", tc.provisioner, late)}, tc.volumes...)
+			h := pt.NewHandle(pt.Nodes([]*corev1.Node{node}), objects...)
+			h.Fake.PrependReactor("update", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				return true, a.(clienttesting.UpdateAction).GetObject(), tc.then(h.Fake.Tracker())
+			})
+			p := pt.NewPlugin(t, h, New).(*VolumeBinding)
+			p.timeout = 20 * time.Second
+			if _, s := p.PreFilter(t.Context(), state, pod, h.Snapshot.Nodes()); !s.IsSuccess() {
+				t.Fatal(s.AsError())
+			}
+			if s := p.Reserve(t.Context(), state, pod, "a"); !s.IsSuccess() {
+				t.Fatal(s.AsError())
+			}
+			s := p.PreBind(t.Context(), state, pod, "a")
+			if s.IsSuccess() != (tc.want == "") || !strings.Contains(s.Message(), tc.want) {
+				t.Errorf("PreBind says %q, want %q", s.Message(), tc.want)
+			}
+		})
 	}
 }
