@@ -27,8 +27,6 @@ import (
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
 	options := env.Options()
-	// Two nodes that want the same volume must not be looked at at the same time: no write of the one is in the way of
-	// the other.
 	options.MaxConcurrentReconciles = 1
 	w := waker{env.Client}
 	return ctrl.NewControllerManagedBy(env.Manager).
@@ -42,8 +40,12 @@ func Setup(env setup.Env) error {
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: attachesOtherwise})).
 		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(w.nodesOfAttachment)).
 		WithOptions(options).
-		Complete(env.Barrier.PerRequest(&Reconciler{Client: env.Client, Events: env.Events, Clock: env.Clock}))
+		Complete(inTurn(env.Barrier, &Reconciler{Client: env.Client, Events: env.Events, Clock: env.Clock}))
 }
+
+// inTurn has a pass wait until the cache has what the one before has written, whatever node that was for; there is one pass at a time. Else
+// two nodes would get the volume that both want: no write for the one is in the way of the other.
+func inTurn(b *ownwrites.Barrier, r reconcile.Reconciler) reconcile.Reconciler { return b.ForAll(r) }
 
 // nodeChanged drops heartbeats.
 func nodeChanged(e event.UpdateEvent) bool {

@@ -315,6 +315,60 @@ func TestReconcile_Events(t *testing.T) {
 	}
 }
 
+// The cache has a Job already, and not yet the status that says so: the policy goes by the status.
+func TestReconcile_StatusBehind(t *testing.T) {
+	c, events := store(hourly(policy(batchv1.ForbidConcurrent), active("old")), child("old")), record.NewFakeRecorder(10)
+	r := reconciler(interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			err := c.Get(ctx, key, obj, opts...)
+			if cj, is := obj.(*batchv1.CronJob); is {
+				cj.Status.Active = nil
+			}
+			return err
+		},
+	}), events)
+	r.Live = c
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	var jobs batchv1.JobList
+	if err := c.List(t.Context(), &jobs); err != nil || len(jobs.Items) != 1 {
+		t.Errorf("%d jobs, want 1 (error %v)", len(jobs.Items), err)
+	}
+}
+
+// That an old Job cannot be removed is no reason for the next one to start late: an error would leave it to the queue when the
+// CronJob is looked at again.
+func TestReconcile_CleanUpFails(t *testing.T) {
+	denied := apierrors.NewForbidden(batchv1.Resource("jobs"), "old", errors.New("denied by a webhook"))
+	suspended := func(cj *batchv1.CronJob) { cj.Spec.Suspend = new(true) }
+	everyMinute := func(cj *batchv1.CronJob) { cj.Spec.Schedule = "* * * * *" }
+	for name, tc := range map[string]struct {
+		cj   *batchv1.CronJob
+		jobs int
+		wait time.Duration
+		err  error
+	}{
+		"the next start is near": {cj: hourly(limits(0, 0), everyMinute), jobs: 2, wait: 30*time.Second + lateness},
+		"the next start is far":  {cj: hourly(limits(0, 0)), jobs: 2, wait: cleanUpDelay},
+		"there is no next start": {cj: hourly(limits(0, 0), suspended), jobs: 1, err: denied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := interceptor.NewClient(store(tc.cj, child("old", ended(batchv1.JobComplete, time.Hour))), interceptor.Funcs{
+				Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return denied },
+			})
+			result, err := reconciler(c, &record.FakeRecorder{}).Reconcile(t.Context(), request)
+			if !errors.Is(err, tc.err) || result.RequeueAfter != tc.wait {
+				t.Errorf("comes back after %v, error %v", result.RequeueAfter, err)
+			}
+			var jobs batchv1.JobList
+			if err := c.List(t.Context(), &jobs); err != nil || len(jobs.Items) != tc.jobs {
+				t.Errorf("%d jobs, want %d (error %v)", len(jobs.Items), tc.jobs, err)
+			}
+		})
+	}
+}
+
 func TestNewJob(t *testing.T) {
 	got, err := newJob(hourly(zone("Asia/Tokyo")), onTime)
 	if err != nil {

@@ -19,11 +19,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/reference"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/internal/adoption"
 )
+
+// cleanUpDelay is how long after old Jobs could not be removed that is tried again.
+const cleanUpDelay = time.Minute
 
 // Reconcile removes old Jobs of the CronJob in req, notes which ones run, and starts one if it is time.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -42,6 +46,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if err := r.Client.Status().Update(ctx, cj); client.IgnoreNotFound(err) != nil {
 			return reconcile.Result{}, errors.Join(cleanErr, fmt.Errorf("updating the status of CronJob %q: %w", req, err))
 		}
+	}
+	if cleanErr != nil && err == nil && wait > 0 {
+		// After an error it is up to the queue when the next pass is, which may be long after the next start.
+		ctrl.LoggerFrom(ctx).Error(cleanErr, "Removing old Jobs")
+		return reconcile.Result{RequeueAfter: min(wait, cleanUpDelay)}, nil
 	}
 	return reconcile.Result{RequeueAfter: wait}, errors.Join(cleanErr, err)
 }
@@ -115,7 +124,9 @@ func (r *Reconciler) noteJobs(ctx context.Context, cj *batchv1.CronJob, jobs []*
 			if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cj), live); err != nil {
 				return fmt.Errorf("reading the active list: %w", err)
 			}
-			if !isActive(live, job.UID) {
+			if isActive(live, job.UID) {
+				cj.Status.Active = live.Status.Active // the cache is behind
+			} else {
 				// The process ended before it could write the status, or somebody else made the Job.
 				r.Events.Eventf(cj, corev1.EventTypeWarning, "UnexpectedJob",
 					"Saw a job that the controller did not create or forgot: %s", job.Name)

@@ -145,6 +145,10 @@ func TestManage(t *testing.T) {
 		{name: "surge, new one available", ds: surge, node: fit, pods: []*corev1.Pod{pod("old", "n1", "x"), pod("new", "n1", "h")}, remove: []string{"old"}},
 		{name: "surge, neither ready", ds: surge, node: fit, pods: []*corev1.Pod{pod("old", "n1", "x", unready), pod("new", "n1", "h", unready)}, remove: []string{"old"}},
 		{name: "surge, too many", ds: surge, node: fit, pods: []*corev1.Pod{pod("old", "n1", "x"), pod("older", "n1", "x", young), pod("new", "n1", "h", unready), pod("newer", "n1", "h", young)}, remove: []string{"newer", "older"}},
+		{name: "surge, being deleted", ds: surge, node: fit, pods: []*corev1.Pod{pod("a", "n1", "h", deleted)}, create: []string{"n1"}},
+		{name: "surge, being deleted where no more are wanted", ds: surge, node: Node{Name: "n1", ShouldKeep: true}, pods: []*corev1.Pod{pod("a", "n1", "h", deleted)}},
+		{name: "surge, failed", ds: surge, node: fit, pods: []*corev1.Pod{pod("a", "n1", "h", phase(corev1.PodFailed))}, create: []string{"n1"}, remove: []string{"a"}},
+		{name: "surge, failed a moment ago", ds: surge, node: fit, pods: []*corev1.Pod{pod("a", "n1", "h", phase(corev1.PodFailed))}, backoff: time.Second},
 		{name: "node is gone", node: Node{Name: "n2"}, pods: []*corev1.Pod{pod("a", "n1", "h"), pod("b", "", "h", func(p *corev1.Pod) { p.Spec.Affinity = Pin(nil, "n1") })}, remove: []string{"b"}},
 	}
 	for _, tt := range tests {
@@ -188,7 +192,8 @@ func TestRoll(t *testing.T) {
 		{name: "new one not long enough ready", unavailable: n(1), minReadySeconds: 7200, nodes: fit("n1", "n2"), pods: []*corev1.Pod{pod("a", "n1", "h"), pod("b", "n2", "h")}},
 		{name: "node without pod", unavailable: n(1), nodes: fit("n1", "n2"), pods: []*corev1.Pod{pod("a", "n1", "x")}},
 		{name: "being deleted", unavailable: n(1), nodes: fit("n1", "n2"), pods: []*corev1.Pod{pod("a", "n1", "x", deleted), pod("b", "n2", "x")}},
-		{name: "old ones not ready go first", unavailable: n(1), nodes: fit("n1", "n2"), pods: []*corev1.Pod{pod("a", "n1", "x"), pod("b", "n2", "x", unready)}, remove: []string{"a", "b"}},
+		{name: "old ones not ready go first", unavailable: n(1), nodes: fit("n1", "n2"), pods: []*corev1.Pod{pod("a", "n1", "x"), pod("b", "n2", "x", unready)}, remove: []string{"b"}},
+		{name: "old ones not ready are unavailable", unavailable: n(2), nodes: four, pods: []*corev1.Pod{pod("a", "n1", "x"), pod("b", "n2", "x", unready), pod("c", "n3", "x"), pod("d", "n4", "x")}, remove: []string{"a", "b"}},
 		{name: "no limit set", unavailable: n(0), surge: n(0), nodes: fit("n1", "n2"), pods: []*corev1.Pod{pod("a", "n1", "x"), pod("b", "n2", "x")}, remove: []string{"a"}},
 		{name: "done", unavailable: n(1), nodes: fit("n1"), pods: []*corev1.Pod{pod("a", "n1", "h")}},
 		{name: "surge", surge: n(1), unavailable: n(0), nodes: fit("n1", "n2"), pods: []*corev1.Pod{pod("a", "n1", "x"), pod("b", "n2", "x")}, create: []string{"n1"}},

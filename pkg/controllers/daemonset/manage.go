@@ -62,7 +62,11 @@ func Manage(ds *appsv1.DaemonSet, nodes []Node, byNode map[string][]*corev1.Pod,
 		case node.ShouldRun && len(here) == 0:
 			plan.Create = append(plan.Create, node.Name)
 		case node.ShouldKeep:
-			running := plan.replaceEnded(node.Name, here, backoff)
+			running, held := plan.replaceEnded(node.Name, here, backoff)
+			if node.ShouldRun && len(running) == 0 && !held && surges(ds) {
+				// Who surges wants the next pod before the last one is gone.
+				plan.Create = append(plan.Create, node.Name)
+			}
 			plan.Delete = append(plan.Delete, surplus(ds, running, hash, now)...)
 		default:
 			plan.Delete = append(plan.Delete, slices.DeleteFunc(slices.Clone(here), isDeleted)...)
@@ -84,15 +88,15 @@ func Manage(ds *appsv1.DaemonSet, nodes []Node, byNode map[string][]*corev1.Pod,
 
 func isDeleted(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 
-// replaceEnded plans the deletion of the pods that have ended and returns those that run.
-func (p *Plan) replaceEnded(node string, here []*corev1.Pod, backoff func(node string) time.Duration) []*corev1.Pod {
-	var running []*corev1.Pod
+// replaceEnded plans the deletion of the pods that have ended and returns those that run; held tells that one which has failed is
+// not to be replaced yet.
+func (p *Plan) replaceEnded(node string, here []*corev1.Pod, backoff func(node string) time.Duration) (running []*corev1.Pod, held bool) {
 	for _, pod := range here {
 		switch {
 		case isDeleted(pod):
 		case pod.Status.Phase == corev1.PodFailed:
 			if wait := backoff(node); wait > 0 {
-				p.Wait = sooner(p.Wait, wait)
+				p.Wait, held = sooner(p.Wait, wait), true
 				continue
 			}
 			p.Notes = append(p.Notes, Note{corev1.EventTypeWarning, "FailedDaemonPod",
@@ -106,7 +110,7 @@ func (p *Plan) replaceEnded(node string, here []*corev1.Pod, backoff func(node s
 			running = append(running, pod)
 		}
 	}
-	return running
+	return running, held
 }
 
 // surplus returns the running pods of one node that are too many: all but the oldest. While surging, an old pod stays beside

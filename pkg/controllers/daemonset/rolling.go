@@ -112,7 +112,7 @@ func (r *rollout) isAvailable(pod *corev1.Pod) bool {
 	return pods.IsAvailable(pod, r.ds.Spec.MinReadySeconds, r.now)
 }
 
-// replace deletes old pods: all that are not available, and of the others as many as may be missing.
+// replace deletes old pods: all that are not available, and of the others as many as may be missing besides.
 func (r *rollout) replace(names []string) Plan {
 	var plan Plan
 	var candidates []*corev1.Pod
@@ -129,6 +129,7 @@ func (r *rollout) replace(names []string) Plan {
 			}
 		case !r.isAvailable(p.old):
 			plan.Delete = append(plan.Delete, p.old)
+			unavailable++
 		default:
 			candidates = append(candidates, p.old)
 		}

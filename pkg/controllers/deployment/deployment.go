@@ -199,7 +199,7 @@ func (r *Reconciler) recreate(ctx context.Context, d *appsv1.Deployment, newRS *
 	if scaled {
 		return r.finish(ctx, d, newRS, old)
 	}
-	running, err := r.isRunning(ctx, d, newRS)
+	running, err := r.isRunning(ctx, d, newRS, old)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -217,8 +217,12 @@ func (r *Reconciler) recreate(ctx context.Context, d *appsv1.Deployment, newRS *
 	return r.complete(ctx, d, newRS, old)
 }
 
-// isRunning reports whether a pod of d that is not of the new ReplicaSet may still be running.
-func (r *Reconciler) isRunning(ctx context.Context, d *appsv1.Deployment, newRS *appsv1.ReplicaSet) (bool, error) {
+// isRunning reports whether a pod of d that is not of the new ReplicaSet may still be running. An old ReplicaSet may know of pods which
+// the cache does not have yet.
+func (r *Reconciler) isRunning(ctx context.Context, d *appsv1.Deployment, newRS *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) (bool, error) {
+	if sum(old, actual) > 0 {
+		return true, nil
+	}
 	sets, err := ownwrites.Peek[*appsv1.ReplicaSet](ctx, r.Client, &appsv1.ReplicaSetList{}, index.ControlledBy(d.Namespace, d.UID))
 	if err != nil {
 		return false, fmt.Errorf("listing replica sets: %w", err)

@@ -5,6 +5,7 @@ package deployment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -104,8 +105,37 @@ func replicaSetController(ctx context.Context, c client.Client) error {
 	return nil
 }
 
+// deployments is a client by which the annotations of a Deployment are written with its status, as the API server does it; the
+// fake client leaves metadata as they are then. The Deployment itself is the user's: a write would be another generation.
+type deployments struct{ client.Client }
+
+func (c deployments) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	if _, is := obj.(*appsv1.Deployment); is {
+		return errors.New("a write of the Deployment itself is a new generation")
+	}
+	return c.Client.Update(ctx, obj, opts...)
+}
+
+func (c deployments) Status() client.SubResourceWriter { return statuses{c.Client.Status(), c.Client} }
+
+type statuses struct {
+	client.SubResourceWriter
+	main client.Client
+}
+
+func (s statuses) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	if d, is := obj.(*appsv1.Deployment); is {
+		status := *d.Status.DeepCopy()
+		if err := s.main.Update(ctx, d); err != nil {
+			return err
+		}
+		d.Status = status
+	}
+	return s.SubResourceWriter.Update(ctx, obj, opts...)
+}
+
 func reconciler(c client.Client) *Reconciler {
-	return &Reconciler{Client: c, Live: controllertest.Live(c), Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakePassiveClock(now)}
+	return &Reconciler{Client: deployments{c}, Live: controllertest.Live(c), Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakePassiveClock(now)}
 }
 
 func TestReconciler(t *testing.T) {
@@ -182,5 +212,46 @@ func TestAnnotateNew_RollbackKeepsHistory(t *testing.T) {
 	}
 	if annotateNew(webDeployment(), rs, 3) {
 		t.Error("a change is reported where there is none")
+	}
+}
+
+// An old ReplicaSet says that it has pods, and the cache has none of them yet: the new ones have to wait.
+func TestReconcile_RecreateWaitsForReplicaSet(t *testing.T) {
+	d := webDeployment(func(d *appsv1.Deployment) {
+		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	})
+	old := replicaSet("old", "old", 1, 0, func(rs *appsv1.ReplicaSet) { rs.Status.Replicas = 4 })
+	c := controllertest.NewClientBuilder().WithObjects(d, old).WithStatusSubresource(d, old).Build()
+	if _, err := reconciler(c).Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	var list appsv1.ReplicaSetList
+	if err := c.List(t.Context(), &list); err != nil || len(list.Items) != 1 {
+		t.Errorf("%d replica sets, error %v", len(list.Items), err)
+	}
+}
+
+func TestTerminating(t *testing.T) {
+	counted := func(n int32) *appsv1.ReplicaSet {
+		return replicaSet("counted", "a", 1, 1, func(rs *appsv1.ReplicaSet) { rs.Status.TerminatingReplicas = &n })
+	}
+	seen := replicaSet("seen", "b", 2, 1, func(rs *appsv1.ReplicaSet) { rs.Status.TerminatingReplicas = nil })
+	unseen := replicaSet("unseen", "c", 3, 1, func(rs *appsv1.ReplicaSet) { rs.Status = appsv1.ReplicaSetStatus{} })
+	tests := []struct {
+		name string
+		all  []*appsv1.ReplicaSet
+		want *int32
+	}{
+		{name: "none", all: []*appsv1.ReplicaSet{nil}, want: ptr.To[int32](0)},
+		{name: "counted", all: []*appsv1.ReplicaSet{counted(1), nil, counted(2)}, want: ptr.To[int32](3)},
+		{name: "one is new", all: []*appsv1.ReplicaSet{counted(1), unseen}, want: ptr.To[int32](1)},
+		{name: "one has not counted", all: []*appsv1.ReplicaSet{counted(1), seen}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := terminating(tt.all); !ptr.Equal(got, tt.want) {
+				t.Errorf("%d, want %d", ptr.Deref(got, -1), ptr.Deref(tt.want, -1))
+			}
+		})
 	}
 }

@@ -97,7 +97,6 @@ func pausedStatus(d *appsv1.Deployment, now time.Time) appsv1.DeploymentStatus {
 // countStatus sums up the ReplicaSets and judges availability; progress is left as it is.
 func countStatus(d *appsv1.Deployment, newRS *appsv1.ReplicaSet, old []*appsv1.ReplicaSet, now time.Time) appsv1.DeploymentStatus {
 	all := append(slices.Clone(old), newRS)
-	actual := func(rs *appsv1.ReplicaSet) int32 { return rs.Status.Replicas }
 	status := appsv1.DeploymentStatus{
 		ObservedGeneration:  d.Generation,
 		Replicas:            sum(all, actual),
@@ -117,12 +116,13 @@ func countStatus(d *appsv1.Deployment, newRS *appsv1.ReplicaSet, old []*appsv1.R
 	return status
 }
 
-// terminating sums up the terminating pods; it is unknown (nil) while any ReplicaSet has not counted them yet.
+// terminating sums up the terminating pods; it is unknown (nil) if a ReplicaSet's controller has not counted them. A ReplicaSet that
+// no controller has seen yet has none.
 func terminating(all []*appsv1.ReplicaSet) *int32 {
 	total := int32(0)
 	for _, rs := range all {
 		switch {
-		case rs == nil:
+		case rs == nil, rs.Status.ObservedGeneration == 0 && rs.Status.TerminatingReplicas == nil:
 		case rs.Status.TerminatingReplicas == nil:
 			return nil
 		default:

@@ -42,6 +42,9 @@ func sum(all []*appsv1.ReplicaSet, value func(*appsv1.ReplicaSet) int32) int32 {
 
 func available(rs *appsv1.ReplicaSet) int32 { return rs.Status.AvailableReplicas }
 
+// actual is how many pods the ReplicaSet had when its status was written.
+func actual(rs *appsv1.ReplicaSet) int32 { return rs.Status.Replicas }
+
 // fenceposts resolves maxSurge and maxUnavailable to numbers of pods: surge rounds up, unavailable down. When both come to
 // 0 the rollout could never take a step, so that one pod may then be unavailable.
 func fenceposts(d *appsv1.Deployment) (surge, unavailable int32) {
@@ -254,6 +257,9 @@ func proportional(d *appsv1.Deployment, newRS *appsv1.ReplicaSet, old []*appsv1.
 
 // share is the part of add that falls to rs when added has been handed out already.
 func share(d *appsv1.Deployment, rs *appsv1.ReplicaSet, add, added int32) int32 {
+	if add == added {
+		return 0
+	}
 	fraction := fraction(d, rs)
 	if add > 0 {
 		return min(fraction, add-added)

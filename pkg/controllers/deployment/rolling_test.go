@@ -166,6 +166,17 @@ func TestRescale_Proportional(t *testing.T) {
 	}
 }
 
+// Once all is handed out, nobody loses what others have got.
+func TestShare_AllHandedOut(t *testing.T) {
+	rs := &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-1", Annotations: map[string]string{MaxReplicasAnnotation: "10"}},
+		Spec:       appsv1.ReplicaSetSpec{Replicas: new(int32(5))},
+	}
+	if got := share(rolling(4, "0", "1"), rs, 2, 2); got != 0 {
+		t.Errorf("got %d", got)
+	}
+}
+
 func TestRolloutStatus(t *testing.T) {
 	progressing := func(reason string, at time.Time) []appsv1.DeploymentCondition {
 		return []appsv1.DeploymentCondition{{

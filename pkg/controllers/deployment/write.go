@@ -31,27 +31,25 @@ func (r *Reconciler) syncRevision(ctx context.Context, d *appsv1.Deployment, all
 			return nil, nil, fmt.Errorf("updating replica set %q: %w", newRS.Name, err)
 		}
 	}
-	if err := r.writeRevision(ctx, d, newRS.Annotations[RevisionAnnotation]); err != nil {
-		return nil, nil, err
-	}
 	status := *d.Status.DeepCopy()
 	if hasDeadline(d) && condition(&status, appsv1.DeploymentProgressing) == nil {
 		message := fmt.Sprintf("Found new replica set %q", newRS.Name)
 		setCondition(&status, newCondition(appsv1.DeploymentProgressing, corev1.ConditionTrue, ReasonFoundReplicaSet, message, r.now()))
 	}
-	return newRS, old, r.writeStatus(ctx, d, status)
+	return newRS, old, r.writeRevision(ctx, d, newRS.Annotations[RevisionAnnotation], status)
 }
 
-// writeRevision sets the revision annotation of the Deployment.
-func (r *Reconciler) writeRevision(ctx context.Context, d *appsv1.Deployment, revision string) error {
+// writeRevision writes the revision annotation of the Deployment together with its status, if either differs. A write of the
+// Deployment itself would be a new generation of it, and a matter for whoever watches over what users write.
+func (r *Reconciler) writeRevision(ctx context.Context, d *appsv1.Deployment, revision string, status appsv1.DeploymentStatus) error {
 	if d.Annotations[RevisionAnnotation] == revision {
-		return nil
+		return r.writeStatus(ctx, d, status)
 	}
 	if d.Annotations == nil {
 		d.Annotations = map[string]string{}
 	}
-	d.Annotations[RevisionAnnotation] = revision
-	if err := r.Client.Update(ctx, d); err != nil {
+	d.Annotations[RevisionAnnotation], d.Status = revision, status
+	if err := r.Client.Status().Update(ctx, d); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("setting the revision of deployment %q: %w", d.Name, err)
 	}
 	return nil
@@ -78,15 +76,12 @@ func (r *Reconciler) create(ctx context.Context, d *appsv1.Deployment, old []*ap
 	if n := size(rs); !existed && n > 0 {
 		r.Events.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled up replica set %s from 0 to %d", rs.Name, n)
 	}
-	if err := r.writeRevision(ctx, d, rs.Annotations[RevisionAnnotation]); err != nil {
-		return nil, err
-	}
 	status := *d.Status.DeepCopy()
 	if !existed && hasDeadline(d) {
 		message := fmt.Sprintf("Created new replica set %q", rs.Name)
 		setCondition(&status, newCondition(appsv1.DeploymentProgressing, corev1.ConditionTrue, ReasonNewReplicaSet, message, r.now()))
 	}
-	return rs, r.writeStatus(ctx, d, status)
+	return rs, r.writeRevision(ctx, d, rs.Annotations[RevisionAnnotation], status)
 }
 
 // resolve deals with a name that is taken. Either the ReplicaSet is ours and the cache has not shown it yet, or another

@@ -208,8 +208,14 @@ func (c *Collector) classify(ctx context.Context, obj *metav1.PartialObjectMetad
 // owner returns the owner that ref in obj describes, nil when there is none. UIDs are never used again, so that an owner
 // once missed is known to be absent for good.
 func (c *Collector) owner(ctx context.Context, obj *metav1.PartialObjectMetadata, ref metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
-	if _, deleted := c.absent.Get(ref.UID); deleted {
-		return nil, nil // a watch has seen it go; its resource may have gone with it
+	if from, deleted := c.absent.Get(ref.UID); deleted {
+		if from == "" || from == obj.Namespace {
+			return nil, nil // a watch has seen it go; its resource may have gone with it
+		}
+		if obj.Namespace == "" {
+			c.reportNamespace(obj, ref)
+			return nil, errUnresolvable
+		}
 	}
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {

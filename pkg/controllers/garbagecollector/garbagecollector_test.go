@@ -152,6 +152,7 @@ func collector(t *testing.T, objects ...*metav1.PartialObjectMetadata) (*Collect
 	client := metadatafake.NewSimpleMetadataClient(scheme, stored...)
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
 	clock := clocktesting.NewFakeClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	c := New(Config{Metadata: client, Mapper: mapper, Events: &record.FakeRecorder{}, Clock: clock, Workers: 1})
 	t.Cleanup(c.queue.ShutDown)
@@ -283,6 +284,51 @@ func TestMonitor_TellsTheCollector(t *testing.T) {
 	}
 	if actions := client.Actions(); len(actions) != 1 || actions[0].GetVerb() != "delete" {
 		t.Errorf("requests %v", actions)
+	}
+}
+
+// A watch that has seen an owner go says so only of objects that could name it: one without a namespace cannot name one that
+// lives in one, and is left alone. See https://kubernetes.io/docs/concepts/architecture/garbage-collection.
+func TestAttempt_OwnerSeenToGo(t *testing.T) {
+	for name, tc := range map[string]struct {
+		owner, dependent string // their namespaces
+		want             []string
+		err              error
+	}{
+		"in the same namespace":           {owner: "ns", dependent: "ns", want: []string{"delete b"}},
+		"in another namespace":            {owner: "other", dependent: "ns", want: []string{"delete b"}},
+		"a dependent without a namespace": {owner: "ns", err: errUnresolvable},
+		"neither has a namespace":         {want: []string{"delete b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespaces := Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Kind: "Namespace"}
+			resourceIn := func(namespace string) Resource {
+				if namespace == "" {
+					return namespaces
+				}
+				return configMaps
+			}
+			ref := owner("a", true)
+			ref.Kind = resourceIn(tc.owner).Kind
+			a, b := object("a"), object("b", ref)
+			a.Namespace, b.Namespace = tc.owner, tc.dependent
+			a.Kind, b.Kind = resourceIn(tc.owner).Kind, resourceIn(tc.dependent).Kind
+			c, client := collector(t)
+			if err := client.Tracker().Create(resourceIn(tc.dependent).GroupVersionResource, b, b.Namespace); err != nil {
+				t.Fatal(err)
+			}
+			c.graph.Observe(resourceIn(tc.owner), a)
+			c.graph.Observe(resourceIn(tc.dependent), b)
+			if err := c.newMonitor(resourceIn(tc.owner)).Delete(a); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.attempt(t.Context(), "b"); !errors.Is(err, tc.err) {
+				t.Errorf("error %v, want %v", err, tc.err)
+			}
+			if diff := cmp.Diff(tc.want, verbs(client)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -67,9 +67,9 @@ type monitor struct {
 	syncedOnce sync.Once
 	graph      *Graph
 	enqueue    func([]Task)
-	// observed is called after each change of an object, deleted with an object that is gone while others depend on it.
+	// observed is called after each change of an object, deleted with an object that is gone, and its namespace, while others depend on it.
 	observed func(Resource)
-	deleted  func(types.UID)
+	deleted  func(uid types.UID, namespace string)
 }
 
 // newMonitor returns a monitor that does not watch yet.
@@ -81,7 +81,7 @@ func (c *Collector) newMonitor(resource Resource) *monitor {
 		graph:    c.graph,
 		enqueue:  c.enqueue,
 		observed: c.observe,
-		deleted:  func(uid types.UID) { c.absent.Add(uid, nil) },
+		deleted:  func(uid types.UID, namespace string) { c.absent.Add(uid, namespace) },
 	}
 }
 
@@ -166,7 +166,7 @@ func (m *monitor) Delete(obj any) error {
 	}
 	tasks := m.graph.Forget(accessor.GetUID())
 	if len(tasks) > 0 {
-		m.deleted(accessor.GetUID())
+		m.deleted(accessor.GetUID(), accessor.GetNamespace())
 	}
 	m.enqueue(tasks)
 	m.observed(m.resource)

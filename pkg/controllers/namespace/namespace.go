@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -55,13 +56,26 @@ func Setup(env setup.Env) error {
 		return fmt.Errorf("creating the discovery client: %w", err)
 	}
 	r := &Reconciler{Client: env.Client, Live: env.Live, Metadata: meta, Discover: discover(disco), Clock: env.Clock}
+	options := env.Options()
+	options.RateLimiter = retries()
 	terminating := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil })
 	return ctrl.NewControllerManagedBy(env.Manager).
 		Named(env.Name).
 		For(&corev1.Namespace{}, builder.WithPredicates(terminating)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.lastPods), builder.WithPredicates(deletion.Only())).
-		WithOptions(env.Options()).
+		WithOptions(options).
 		Complete(env.Barrier.PerRequest(r))
+}
+
+// A pass that failed is tried again after a time that doubles up to a maximum. They are upstream's: a namespace that waits for an
+// API which does not answer goes within a minute once it does.
+const (
+	retryDelay    = 5 * time.Millisecond
+	maxRetryDelay = time.Minute
+)
+
+func retries() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryDelay, maxRetryDelay)
 }
 
 // lastPods maps a pod that is gone to its namespace if that is being deleted: the last pod is what the rest waits for.

@@ -163,6 +163,16 @@ type emptyReader struct{ client.Client }
 
 func (emptyReader) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
+// A namespace does not wait much longer than the API that it waits for.
+func TestRetries(t *testing.T) {
+	limiter := retries()
+	for range 40 {
+		if delay := limiter.When(request); delay > time.Minute {
+			t.Fatalf("the next try is after %v", delay)
+		}
+	}
+}
+
 func TestConditions_TransitionTime(t *testing.T) {
 	first := conditions(nil, outcome{remaining: map[string]int{"pods.": 2}}, deleted)
 	second := conditions(first, outcome{remaining: map[string]int{"pods.": 1}}, deleted.Add(time.Minute))

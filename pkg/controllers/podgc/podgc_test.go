@@ -64,6 +64,11 @@ func TestVictims(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("victims (-want +got):\n%s", diff)
 	}
+	young := pod("evicted", "alive", corev1.PodFailed, false, 1)
+	young.Status.Reason = "Evicted"
+	if got := Victims(append(list[7:], young), nodes, nil, 3); len(got) != 1 || got[0].Pod != young {
+		t.Errorf("%v go, and not first what was evicted", got)
+	}
 	if got := Victims(list[7:], nodes, nil, 0); len(got) != 0 {
 		t.Errorf("without a threshold %v go", got)
 	}

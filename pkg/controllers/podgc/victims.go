@@ -57,13 +57,27 @@ func Victims(list []*corev1.Pod, nodes map[string]*corev1.Node, gone map[string]
 	}
 	if threshold > 0 && len(ended) > threshold {
 		slices.SortFunc(ended, func(a, b *corev1.Pod) int {
-			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+			return cmp.Or(evictedFirst(a, b), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 		})
 		for _, pod := range ended[:len(ended)-threshold] {
 			victims = append(victims, Victim{Pod: pod})
 		}
 	}
 	return victims
+}
+
+// evictedFirst orders pods that a kubelet has evicted before others: those are as many as a node in need makes, and must not be why what
+// a Job has still to look at goes.
+func evictedFirst(a, b *corev1.Pod) int {
+	evicted := func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed && p.Status.Reason == "Evicted" }
+	switch {
+	case evicted(a) == evicted(b):
+		return 0
+	case evicted(a):
+		return -1
+	default:
+		return 1
+	}
 }
 
 // isOutOfService reports whether an administrator has said, by a taint, that nothing runs on the node any more. It is not

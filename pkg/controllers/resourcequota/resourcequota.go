@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	next := resync
 	sum, err := quota.Sum(&q.Spec, r.Objects.Devices(), func(kind quota.Kind) ([]runtime.Object, error) {
-		objects, err := r.Objects.List(ctx, kind, q.Namespace)
+		objects, err := r.list(ctx, kind, q.Namespace)
 		if errors.Is(err, ErrNotServed) {
 			next = rediscover
 			if !kind.Plain {
@@ -115,6 +115,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("adding up quota %q: %w", req, err)
 	}
 	return reconcile.Result{RequeueAfter: next}, nil
+}
+
+// list lists the objects of a kind. It does not wait long for the first of them: some can never be listed, such as custom resources
+// whose conversion fails, and the pass has other kinds to count.
+func (r *Reconciler) list(ctx context.Context, kind quota.Kind, namespace string) ([]runtime.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, look)
+	defer cancel()
+	return r.Objects.List(ctx, kind, namespace)
 }
 
 // Status returns the status of a quota of whose names the given ones were added up. The others keep what they had.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -41,8 +43,12 @@ func (o objects) Devices() quota.Devices { return devices{o.Client} }
 func (o objects) List(ctx context.Context, kind quota.Kind, namespace string) ([]runtime.Object, error) {
 	lists := map[string]client.ObjectList{"pods": &corev1.PodList{}, "services": &corev1.ServiceList{}, "secrets": &corev1.SecretList{}, "resourceclaims": &resourcev1.ResourceClaimList{}}
 	list, ok := lists[kind.Resource.Resource]
-	if kind.Resource.Resource == "broken" {
+	switch kind.Resource.Resource {
+	case "broken":
 		return nil, errors.New("broken")
+	case "endless":
+		<-ctx.Done()
+		return nil, ctx.Err()
 	}
 	if !ok {
 		return nil, fmt.Errorf("%w: %s", ErrNotServed, kind.Resource)
@@ -181,6 +187,33 @@ func TestReconcile_Partial(t *testing.T) {
 	if !quota.Equal(q.Status.Used, amounts(map[string]string{"pods": "1", "count/broken.example.com": "3"})) {
 		t.Errorf("used %v", q.Status.Used)
 	}
+}
+
+// A kind whose cache never gets filled, for its conversion fails, does not take the time that the others need.
+func TestReconcile_KindThatCannotBeListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hard := map[string]string{"pods": "5", "count/endless.example.com": "5"}
+		q := resourceQuota(hard, counted(hard, map[string]string{"pods": "4", "count/endless.example.com": "3"}))
+		c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(q, pod("ns", "a", "1")).WithStatusSubresource(q).Build(), interceptor.Funcs{
+			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				return c.SubResource(sub).Update(ctx, obj, opts...)
+			},
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // as each pass has
+		defer cancel()
+		if _, err := (&Reconciler{Client: c, Objects: objects{c}, Clock: clocktesting.NewFakePassiveClock(now)}).Reconcile(ctx, request); err == nil {
+			t.Error("no error")
+		}
+		if err := c.Get(t.Context(), request.NamespacedName, q); err != nil {
+			t.Fatal(err)
+		}
+		if !quota.Equal(q.Status.Used, amounts(map[string]string{"pods": "1", "count/endless.example.com": "3"})) {
+			t.Errorf("used %v", q.Status.Used)
+		}
+	})
 }
 
 func TestReconcile_Requeues(t *testing.T) {

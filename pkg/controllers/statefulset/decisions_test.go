@@ -91,7 +91,7 @@ func TestManage(t *testing.T) {
 	}{
 		{name: "none yet", set: set(3), replicas: "web-0 create"},
 		{name: "none yet, parallel", set: set(3, parallel), replicas: "web-0 create, web-1 create, web-2 create", complete: true},
-		{name: "the first is pending", set: set(3), pods: []*corev1.Pod{pod(0, "new", pending)}, replicas: "web-0 provide"},
+		{name: "the first is pending", set: set(3), pods: []*corev1.Pod{pod(0, "new", pending)}, replicas: "web-0 provide release"},
 		{name: "the first is pending, parallel", set: set(2, parallel), pods: []*corev1.Pod{pod(0, "new", pending)}, replicas: "web-0 provide settle, web-1 create", complete: true},
 		{name: "the first is not ready", set: set(3), pods: []*corev1.Pod{pod(0, "new", unready)}},
 		{name: "the first is not ready for long", set: set(3, slow), pods: []*corev1.Pod{pod(0, "new", readySince(time.Second))}},

@@ -154,7 +154,7 @@ func manageOrdered(set *appsv1.StatefulSet, m Members, now time.Time) Plan {
 		case !exists(pod):
 			actions = []Action{Create}
 		case pod.Status.Phase == corev1.PodPending:
-			actions = []Action{Provide}
+			actions = []Action{Provide, Release}
 		case isReady(pod) && isAvailable(set, pod, now):
 			actions, available = []Action{Settle}, true
 		}

@@ -415,3 +415,17 @@ func TestReconcile_MinReadySeconds(t *testing.T) {
 		t.Errorf("pods %v, error %v: the second one comes too early", pods, err)
 	}
 }
+
+// The claims of a pod that does not start have their owners all the same: they go with the set if that is deleted meanwhile.
+func TestReconcile_ClaimsOfPendingPod(t *testing.T) {
+	const keep, drop = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	there := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data-web-0"}}
+	c := newClient(set(1, claims(drop, keep)), pod(0, "new", phase(corev1.PodPending)), there)
+	if _, err := reconciler(c, &record.FakeRecorder{}).Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	_, _, claims, err := look(t.Context(), c)
+	if err != nil || !slices.Equal(claims, []string{"data-web-0 StatefulSet web"}) {
+		t.Errorf("claims %v, error %v", claims, err)
+	}
+}

@@ -36,13 +36,13 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 
 	mu sync.Mutex
-	// timers is guarded by mu: since when a pod (by name) is tolerated only for a while.
+	// timers is guarded by mu: until when a pod (by name) is tolerated, of those that are so for a while only.
 	timers map[types.NamespacedName]timer
 }
 
 type timer struct {
-	uid   types.UID
-	start time.Time
+	uid types.UID
+	end time.Time
 }
 
 // Setup adds the controller to the manager.
@@ -104,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	now := r.Clock.Now()
 	if limit > 0 {
-		if left := r.start(req.NamespacedName, pod, taints, now).Add(limit).Sub(now); left > 0 {
+		if left := r.end(req.NamespacedName, pod, taints, limit, now).Sub(now); left > 0 {
 			return reconcile.Result{RequeueAfter: left}, nil
 		}
 	}
@@ -115,20 +115,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// start returns since when the pod is tolerated for a while only, remembering it.
-func (r *Reconciler) start(key types.NamespacedName, pod *corev1.Pod, taints []corev1.Taint, now time.Time) time.Time {
+// end returns until when the pod is tolerated, remembering it. While it waits, further taints that it tolerates for a while and other
+// tolerationSeconds change nothing, as upstream: a taint that is new would else have had its time before it came.
+func (r *Reconciler) end(key types.NamespacedName, pod *corev1.Pod, taints []corev1.Taint, limit time.Duration, now time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if t, ok := r.timers[key]; ok && t.uid == pod.UID {
-		return t.start
+		return t.end
 	}
 	if r.timers == nil {
 		r.timers = map[types.NamespacedName]timer{}
 	}
 	// From here on it counts by the clock of this process, which nobody can set.
-	t := timer{uid: pod.UID, start: now.Add(since(pod, taints, now).Sub(now))}
+	t := timer{uid: pod.UID, end: now.Add(since(pod, taints, now).Sub(now) + limit)}
 	r.timers[key] = t
-	return t.start
+	return t.end
 }
 
 // stop forgets the pod's timer and reports whether one ran.

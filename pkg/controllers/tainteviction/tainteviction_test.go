@@ -6,6 +6,7 @@ package tainteviction
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +54,12 @@ func TestTolerance(t *testing.T) {
 		{name: "no taint", forever: true},
 		{name: "not tolerated", taints: []corev1.Taint{taint}},
 		{name: "forever", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(nil)}, forever: true},
-		{name: "for a while", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(ptr.To[int64](60)), tolerate(ptr.To[int64](30))}, limit: 30 * time.Second},
+		{name: "for a while", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(ptr.To[int64](60))}, limit: time.Minute},
+		{name: "longer than can be counted", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(ptr.To[int64](math.MaxInt64))}, limit: time.Duration(longest) * time.Second},
+		{name: "the first counts", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(ptr.To[int64](60)), tolerate(ptr.To[int64](30))}, limit: time.Minute},
+		{name: "the first is for ever", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(nil), tolerate(ptr.To[int64](30))}, forever: true},
+		{name: "the shortest of two taints", taints: []corev1.Taint{taint, {Key: "x", Effect: corev1.TaintEffectNoExecute}},
+			tolerations: []corev1.Toleration{tolerate(ptr.To[int64](60)), {Key: "x", Operator: corev1.TolerationOpExists, TolerationSeconds: ptr.To[int64](30)}}, limit: 30 * time.Second},
 		{name: "negative", taints: []corev1.Taint{taint}, tolerations: []corev1.Toleration{tolerate(ptr.To[int64](-1))}},
 		{name: "one of two taints", taints: []corev1.Taint{taint, {Key: "x", Effect: corev1.TaintEffectNoExecute}}, tolerations: []corev1.Toleration{tolerate(nil)}},
 	}
@@ -125,6 +131,32 @@ func TestReconcile_Timer(t *testing.T) {
 	}
 	if err := c.Get(t.Context(), request.NamespacedName, &corev1.Pod{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the pod is still there: %v", err)
+	}
+}
+
+// A pod that is tolerated for an hour is not evicted at once because the node gets another taint that it tolerates for five minutes.
+func TestReconcile_FurtherTaint(t *testing.T) {
+	later := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}
+	hour := tolerate(ptr.To[int64](3600))
+	minutes := corev1.Toleration{Key: later.Key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300)}
+	c := controllertest.NewClientBuilder().WithObjects(pod(hour, minutes), node(taint)).WithStatusSubresource(&corev1.Pod{}).Build()
+	clock := clocktesting.NewFakePassiveClock(now)
+	r := &Reconciler{Client: c, Events: &record.FakeRecorder{}, Clock: clock}
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	later.TimeAdded = &metav1.Time{Time: now.Add(20 * time.Minute)}
+	if err := c.Update(t.Context(), node(taint, later)); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []time.Duration{20 * time.Minute, 59 * time.Minute, time.Hour} {
+		clock.SetTime(now.Add(step))
+		if _, err := r.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), request.NamespacedName, &corev1.Pod{}); apierrors.IsNotFound(err) != (step == time.Hour) {
+			t.Fatalf("after %v: %v", step, err)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@
 package tainteviction
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,28 +25,25 @@ func noExecute(node *corev1.Node) []corev1.Taint {
 	return found
 }
 
+// longest is how many seconds a duration can have. More of them are as good as no limit, and not a negative one.
+const longest = int64(math.MaxInt64 / time.Second)
+
 // Tolerance says how long a pod stays on a node with these NoExecute taints. forever is true when it tolerates them all
-// without a limit; otherwise it stays for the shortest of the limits, which is 0 for a taint that it does not tolerate.
+// without a limit; otherwise it stays for the shortest of the limits, which is 0 for a taint that it does not tolerate. Of several
+// tolerations for a taint the first counts.
 func Tolerance(taints []corev1.Taint, tolerations []corev1.Toleration) (limit time.Duration, forever bool) {
 	forever = true
 	for i := range taints {
-		tolerated := false
-		for j := range tolerations {
-			if !tolerations[j].ToleratesTaint(klog.Background(), &taints[i], true) {
-				continue
-			}
-			tolerated = true
-			seconds := tolerations[j].TolerationSeconds
-			if seconds == nil {
-				continue
-			}
-			stay := max(0, time.Duration(*seconds)*time.Second)
-			if forever || stay < limit {
-				limit, forever = stay, false
-			}
-		}
-		if !tolerated {
+		at := slices.IndexFunc(tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Background(), &taints[i], true) })
+		if at < 0 {
 			return 0, false
+		}
+		seconds := tolerations[at].TolerationSeconds
+		if seconds == nil {
+			continue
+		}
+		if stay := time.Duration(min(max(0, *seconds), longest)) * time.Second; forever || stay < limit {
+			limit, forever = stay, false
 		}
 	}
 	return limit, forever
