@@ -20,6 +20,7 @@ import (
 	storeerr "k8s.io/apiserver/pkg/storage/errors"
 	"k8s.io/apiserver/pkg/util/dryrun"
 
+	"minik8s.io/minik8s/pkg/apis/core/podtemplate"
 	"minik8s.io/minik8s/pkg/registry"
 )
 
@@ -130,16 +131,14 @@ func assign(p *corev1.Pod, b *corev1.Binding) error {
 			p.Annotations = map[string]string{}
 		}
 		maps.Copy(p.Annotations, b.Annotations)
+		podtemplate.DropAnnotations(p.Annotations)
 	}
-	// Labels come from the node (KEP-4742); those that the pod has already stay.
-	for k, v := range b.Labels {
-		if _, ok := p.Labels[k]; ok {
-			continue
-		}
+	// Labels come from the node (KEP-4742), whatever the pod says of itself: it cannot know where it will be.
+	if len(b.Labels) > 0 {
 		if p.Labels == nil {
 			p.Labels = map[string]string{}
 		}
-		p.Labels[k] = v
+		maps.Copy(p.Labels, b.Labels)
 	}
 	setCondition(&p.Status, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
 	p.Status.NominatedNodeName = ""

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -86,18 +87,19 @@ func (r *EvictionREST) take(ctx context.Context, store *genericregistry.Store, b
 
 // decrement takes one disruption from a budget, or tells why there is none to take.
 func decrement(b *policyv1.PodDisruptionBudget, pod string, now time.Time) error {
-	forbid := func(why string) error {
-		return apierrors.NewForbidden(schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudget"}, b.Name, fmt.Errorf("%s", why))
+	forbid := func(why, short string) error {
+		err := apierrors.NewForbidden(schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudget"}, b.Name, fmt.Errorf("%s", why))
+		return because(err, fmt.Sprintf("The disruption budget %s does not allow evicting pods currently: %s", b.Name, short))
 	}
 	switch {
 	case b.Status.ObservedGeneration < b.Generation:
 		return refuse(retrySeconds, fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name))
 	case b.Status.DisruptionsAllowed < 0:
-		return forbid("pdb disruptions allowed is negative")
+		return forbid("pdb disruptions allowed is negative", "pdb disruptions allowed is negative")
 	case len(b.Status.DisruptedPods) > maxDisrupted:
-		return forbid("DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+		return forbid("DisruptedPods map too big - too many evictions not confirmed by PDB controller", "too many pending evictions not confirmed by PDB controller")
 	case b.Status.DisruptionsAllowed == 0:
-		return refuse(0, fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, b.Status.DesiredHealthy, b.Status.CurrentHealthy))
+		return refuse(0, exhausted(b))
 	}
 	b.Status.DisruptionsAllowed--
 	if b.Status.DisruptionsAllowed == 0 {
@@ -111,8 +113,28 @@ func decrement(b *policyv1.PodDisruptionBudget, pod string, now time.Time) error
 	return nil
 }
 
+// exhausted says why a budget has no disruption to give. How many pods are healthy is not known when its controller has failed.
+func exhausted(b *policyv1.PodDisruptionBudget) string {
+	c := meta.FindStatusCondition(b.Status.Conditions, policyv1.DisruptionAllowedCondition)
+	told := c != nil && c.Status == metav1.ConditionFalse && c.Message != ""
+	switch text := fmt.Sprintf("The disruption budget %s does not allow evicting pods currently", b.Name); {
+	case told && c.Reason == policyv1.SyncFailedReason:
+		return fmt.Sprintf("%s because it failed sync: %s", text, c.Message)
+	case b.Status.CurrentHealthy <= b.Status.DesiredHealthy:
+		return fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, b.Status.DesiredHealthy, b.Status.CurrentHealthy)
+	case told:
+		return fmt.Sprintf("%s (%s): %s", text, c.Reason, c.Message)
+	default:
+		return text
+	}
+}
+
 func refuse(retry int, why string) error {
-	err := apierrors.NewTooManyRequests(overBudget, retry)
+	return because(apierrors.NewTooManyRequests(overBudget, retry), why)
+}
+
+// because adds what clients show of a refusal.
+func because(err *apierrors.StatusError, why string) error {
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: why})
 	return err
 }

@@ -6,6 +6,7 @@ package pod
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -85,6 +86,50 @@ func TestEvict_Conflicts(t *testing.T) {
 				if pause := s.times[i].Sub(s.times[i-1]); pause < backoff.Duration {
 					t.Errorf("only %v before attempt %d", pause, i+1)
 				}
+			}
+		})
+	}
+}
+
+func TestDecrement_Refused(t *testing.T) {
+	t.Parallel()
+	failed := metav1.Condition{Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason, Message: "no scale"}
+	other := failed
+	other.Reason, other.Message = "Other", "not now"
+	many := map[string]metav1.Time{}
+	for i := range maxDisrupted + 1 {
+		many[strconv.Itoa(i)] = metav1.Time{}
+	}
+	for _, tc := range []struct {
+		name   string
+		status policyv1.PodDisruptionBudgetStatus
+		code   int32
+		want   string
+	}{
+		{"behind", policyv1.PodDisruptionBudgetStatus{}, 429, "The disruption budget b is still being processed by the server."},
+		{"negative", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, DisruptionsAllowed: -1}, 403,
+			"The disruption budget b does not allow evicting pods currently: pdb disruptions allowed is negative"},
+		{"too many", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, DisruptionsAllowed: 1, DisruptedPods: many}, 403,
+			"The disruption budget b does not allow evicting pods currently: too many pending evictions not confirmed by PDB controller"},
+		{"controller failed", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{failed}}, 429,
+			"The disruption budget b does not allow evicting pods currently because it failed sync: no scale"},
+		{"too few", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, CurrentHealthy: 2, DesiredHealthy: 2, Conditions: []metav1.Condition{other}}, 429,
+			"The disruption budget b needs 2 healthy pods and has 2 currently"},
+		{"told", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, CurrentHealthy: 2, DesiredHealthy: 1, Conditions: []metav1.Condition{other}}, 429,
+			"The disruption budget b does not allow evicting pods currently (Other): not now"},
+		{"not told", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, CurrentHealthy: 2, DesiredHealthy: 1}, 429,
+			"The disruption budget b does not allow evicting pods currently"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			err := decrement(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "b", Generation: 1}, Status: tc.status}, "p", time.Now())
+			var status apierrors.APIStatus
+			if !errors.As(err, &status) || status.Status().Code != tc.code {
+				t.Fatalf("got %v, want code %d", err, tc.code)
+			}
+			causes := status.Status().Details.Causes
+			if len(causes) == 0 || causes[len(causes)-1].Message != tc.want {
+				t.Errorf("causes are %v, want %q", causes, tc.want)
 			}
 		})
 	}

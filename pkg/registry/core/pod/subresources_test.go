@@ -105,7 +105,7 @@ func (s server) run(t *testing.T, ready corev1.ConditionStatus, mutate func(p *c
 
 func TestBinding(t *testing.T) {
 	s := serve(t, registry.Config{})
-	p := s.create(t, func(p *corev1.Pod) { p.Labels = map[string]string{"mine": "1"} })
+	p := s.create(t, func(p *corev1.Pod) { p.Labels = map[string]string{"mine": "1", "zone": "y"} })
 	if p.Status.Phase != corev1.PodPending || p.Status.QOSClass != corev1.PodQOSBestEffort || p.Generation != 1 {
 		t.Errorf("new pod has phase %q, class %q, generation %d", p.Status.Phase, p.Status.QOSClass, p.Generation)
 	}
@@ -123,14 +123,14 @@ func TestBinding(t *testing.T) {
 		t.Errorf("binding of another pod of this name = %v, want Conflict", err)
 	}
 	err := bind(corev1.ObjectReference{Kind: "Node", Name: "n"}, func(b *corev1.Binding) {
-		b.Annotations = map[string]string{"a": "1"}
-		b.Labels = map[string]string{"mine": "2", "zone": "z"}
+		b.Annotations = map[string]string{"a": "1", "pod.beta.kubernetes.io/init-containers": "[]"}
+		b.Labels = map[string]string{"zone": "z"}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := s.get(t, p.Name)
-	if got.Spec.NodeName != "n" || got.Annotations["a"] != "1" || got.Labels["mine"] != "1" || got.Labels["zone"] != "z" {
+	if got.Spec.NodeName != "n" || got.Annotations["a"] != "1" || got.Labels["mine"] != "1" || got.Labels["zone"] != "z" || len(got.Annotations) != 1 {
 		t.Errorf("bound pod is %v on %q", got.ObjectMeta, got.Spec.NodeName)
 	}
 	if c := got.Status.Conditions; len(c) != 1 || c[0].Type != corev1.PodScheduled || c[0].Status != corev1.ConditionTrue {
@@ -261,7 +261,7 @@ func TestEviction(t *testing.T) {
 	if _, ok := b.Status.DisruptedPods["one"]; !ok || b.Status.DisruptionsAllowed != 0 {
 		t.Errorf("budget after eviction: %+v", b.Status)
 	}
-	if err := evict("two", nil); !apierrors.IsTooManyRequests(err) || !hasCause(err, "The disruption budget b needs 1 healthy pods and has 2 currently") {
+	if err := evict("two", nil); !apierrors.IsTooManyRequests(err) || !hasCause(err, "The disruption budget b does not allow evicting pods currently") {
 		t.Errorf("eviction over the budget = %v", err)
 	}
 	if err := evict("sick", nil); err != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,7 +47,7 @@ var Resource = &registry.Resource[*rbacv1.ClusterRole]{
 		}
 		s.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, _ *metav1.UpdateOptions) (genericregistry.FinishFunc, error) {
 			r, o := obj.(*rbacv1.ClusterRole), old.(*rbacv1.ClusterRole)
-			if apiequality.Semantic.DeepEqual(r.Rules, o.Rules) && apiequality.Semantic.DeepEqual(r.AggregationRule, o.AggregationRule) {
+			if escalation.LetsGo(r, o) {
 				return done, nil
 			}
 			return done, check.Role(ctx, "clusterroles", "", r.Name, r.Rules, aggregated(r) || aggregated(o))

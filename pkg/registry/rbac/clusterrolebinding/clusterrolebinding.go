@@ -9,7 +9,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	rbacv1beta1 "k8s.io/api/rbac/v1beta1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -48,7 +47,7 @@ var Resource = &registry.Resource[*rbacv1.ClusterRoleBinding]{
 		}
 		s.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, _ *metav1.UpdateOptions) (genericregistry.FinishFunc, error) {
 			b, o := obj.(*rbacv1.ClusterRoleBinding), old.(*rbacv1.ClusterRoleBinding)
-			if b.RoleRef == o.RoleRef && apiequality.Semantic.DeepEqual(b.Subjects, o.Subjects) {
+			if escalation.LetsGo(b, o) {
 				return done, nil
 			}
 			return done, check.Binding(ctx, "clusterrolebindings", "", b.Name, b.RoleRef)

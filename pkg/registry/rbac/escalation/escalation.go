@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,6 +39,17 @@ func New(c registry.Config) *Checker { return &Checker{config: c} }
 var fullAuthority = []rbacv1.PolicyRule{
 	{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
 	{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
+}
+
+// LetsGo tells whether an update changes only what an object needs to be let go by the garbage collector, which holds no rules. A label
+// is none of that: by one a role becomes part of an aggregated role.
+func LetsGo(obj, old registry.Object) bool {
+	same := obj.DeepCopyObject().(registry.Object)
+	registry.KeepKind(same, old)
+	same.SetOwnerReferences(old.GetOwnerReferences())
+	same.SetFinalizers(old.GetFinalizers())
+	same.SetManagedFields(old.GetManagedFields())
+	return apiequality.Semantic.DeepEqual(same, old)
 }
 
 // Role checks the rules of a role ("roles" or "clusterroles") that is about to be written into a namespace ("" for

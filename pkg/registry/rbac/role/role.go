@@ -8,10 +8,10 @@ import (
 	"context"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 
 	"minik8s.io/minik8s/pkg/registry"
@@ -34,18 +34,19 @@ var Resource = &registry.Resource[*rbacv1.Role]{
 	Columns: policy.RoleColumns,
 	Row:     func(r *rbacv1.Role) []any { return policy.RoleRow(r.ObjectMeta) },
 	Configure: func(s *registry.Store[*rbacv1.Role], c registry.Config) error {
+		// An object that is applied may leave its namespace to the path.
 		check := escalation.New(c)
 		done := func(context.Context, bool) {}
 		s.BeginCreate = func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
 			r := obj.(*rbacv1.Role)
-			return done, check.Role(ctx, "roles", r.Namespace, r.Name, r.Rules, false)
+			return done, check.Role(ctx, "roles", genericapirequest.NamespaceValue(ctx), r.Name, r.Rules, false)
 		}
 		s.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, _ *metav1.UpdateOptions) (genericregistry.FinishFunc, error) {
 			r := obj.(*rbacv1.Role)
-			if apiequality.Semantic.DeepEqual(r.Rules, old.(*rbacv1.Role).Rules) {
+			if escalation.LetsGo(r, old.(*rbacv1.Role)) {
 				return done, nil
 			}
-			return done, check.Role(ctx, "roles", r.Namespace, r.Name, r.Rules, false)
+			return done, check.Role(ctx, "roles", genericapirequest.NamespaceValue(ctx), r.Name, r.Rules, false)
 		}
 		return nil
 	},

@@ -9,10 +9,10 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	rbacv1beta1 "k8s.io/api/rbac/v1beta1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 
 	"minik8s.io/minik8s/pkg/registry"
@@ -38,18 +38,19 @@ var Resource = &registry.Resource[*rbacv1.RoleBinding]{
 	Columns: policy.BindingColumns("roleBinding", rbacv1beta1.RoleBinding{}.SwaggerDoc()["roleRef"]), // sic: upstream shows the older text
 	Row:     func(b *rbacv1.RoleBinding) []any { return policy.BindingRow(b.ObjectMeta, b.RoleRef, b.Subjects) },
 	Configure: func(s *registry.Store[*rbacv1.RoleBinding], c registry.Config) error {
+		// An object that is applied may leave its namespace to the path.
 		check := escalation.New(c)
 		done := func(context.Context, bool) {}
 		s.BeginCreate = func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
 			b := obj.(*rbacv1.RoleBinding)
-			return done, check.Binding(ctx, "rolebindings", b.Namespace, b.Name, b.RoleRef)
+			return done, check.Binding(ctx, "rolebindings", genericapirequest.NamespaceValue(ctx), b.Name, b.RoleRef)
 		}
 		s.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, _ *metav1.UpdateOptions) (genericregistry.FinishFunc, error) {
 			b, o := obj.(*rbacv1.RoleBinding), old.(*rbacv1.RoleBinding)
-			if b.RoleRef == o.RoleRef && apiequality.Semantic.DeepEqual(b.Subjects, o.Subjects) {
+			if escalation.LetsGo(b, o) {
 				return done, nil
 			}
-			return done, check.Binding(ctx, "rolebindings", b.Namespace, b.Name, b.RoleRef)
+			return done, check.Binding(ctx, "rolebindings", genericapirequest.NamespaceValue(ctx), b.Name, b.RoleRef)
 		}
 		return nil
 	},
