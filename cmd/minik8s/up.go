@@ -43,7 +43,7 @@ If it cannot be started, everything that was begun is undone.`,
 	}
 	u.flags.add(cmd)
 	fs := cmd.Flags()
-	fs.StringVar(&u.kubeconfig, "kubeconfig", "", "write the cluster's kubeconfig to this file too")
+	fs.StringVar(&u.kubeconfig, "kubeconfig", "", "add the cluster to this kubeconfig too; what it has of others stays")
 	fs.BoolVar(&u.wait, "wait", true, "wait until the cluster is Ready")
 	fs.DurationVar(&u.timeout, "timeout", 2*time.Minute, "how long to wait")
 	u.output.add(cmd)

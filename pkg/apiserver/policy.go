@@ -138,7 +138,7 @@ func (p *policy) build(b *generic.Builder, a *access) (generic.Policy, error) {
 		return generic.Policy{}, err
 	}
 	if c.ForbidPrivileged {
-		plugins = chain.NewChainHandler(plugins, privileged.New())
+		plugins = chain.NewChainHandler(privileged.New(), plugins) // before a quota is charged for what is refused
 	}
 	decide := generic.Policy{
 		Authenticator: who,

@@ -280,6 +280,7 @@ func DialEtcd(ctx context.Context, c EtcdConfig) (etcd.Backend, error) {
 	return remote, nil
 }
 
+// etcdTLS is nil if no files are given. The client certificate is read for every connection, so that it can be renewed.
 func etcdTLS(c EtcdConfig) (*tls.Config, error) {
 	if c.CAFile == "" && c.CertFile == "" {
 		return nil, nil
@@ -296,11 +297,13 @@ func etcdTLS(c EtcdConfig) (*tls.Config, error) {
 		}
 	}
 	if c.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
+		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+			return &cert, err
+		}
+		if _, err := t.GetClientCertificate(nil); err != nil {
 			return nil, fmt.Errorf("reading etcd client certificate: %w", err)
 		}
-		t.Certificates = []tls.Certificate{cert}
 	}
 	return t, nil
 }

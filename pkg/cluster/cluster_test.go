@@ -68,6 +68,41 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestEtcdTLS_Renewed: connections that are made after the files have been replaced prove themselves by what is in them then.
+func TestEtcdTLS_Renewed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := EtcdConfig{CertFile: filepath.Join(dir, "etcd.crt"), KeyFile: filepath.Join(dir, "etcd.key")}
+	if _, err := etcdTLS(c); err == nil {
+		t.Error("files that are not there are no error")
+	}
+	ca, err := pki.NewCA("etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(user string) {
+		pair, err := ca.Issue(pki.Request{CommonName: user})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := writePair(dir, "etcd", pair); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("before")
+	config, err := etcdTLS(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"before", "after"} {
+		write(user)
+		cert, err := config.GetClientCertificate(nil)
+		if err != nil || cert.Leaf.Subject.CommonName != user {
+			t.Errorf("a connection is made as %v, %v, want %s", cert, err, user)
+		}
+	}
+}
+
 func TestFreeSubnet(t *testing.T) {
 	t.Parallel()
 	taken := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParsePrefix("10.243.128.0/17")}

@@ -71,7 +71,7 @@ func (n *node) serveDNS(client kubernetes.Interface, shared informers.SharedInfo
 	if err := namespace.Do(n.apart.netNS, func() error { return addLoopback(address) }); err != nil {
 		return nil, fmt.Errorf("adding the address of cluster DNS: %w", err)
 	}
-	listen := dns.ListenConfig{Addr: netip.AddrPortFrom(address, 53), NetworkNamespace: n.apart.netNS}
+	listen := dns.ListenConfig{Addr: netip.AddrPortFrom(address, dnsPort), NetworkNamespace: n.apart.netNS}
 	if n.names = n.apart.names; n.names != nil {
 		return func(ctx context.Context) error {
 			l, err := n.names.Listen(listen)
@@ -161,14 +161,16 @@ type dnsPublisher struct {
 }
 
 const (
-	// dnsRetry is how soon what failed is tried again, dnsCheck how often other nodes are asked whether they answer.
-	dnsRetry = 200 * time.Millisecond
-	dnsCheck = 5 * time.Second
+	// dnsRetry is how soon what failed is tried again, dnsCheck how often other nodes are asked whether they answer, and dnsUpkeep how often
+	// it is made again what somebody has deleted, where there are none.
+	dnsRetry  = 200 * time.Millisecond
+	dnsCheck  = 5 * time.Second
+	dnsUpkeep = time.Minute
 	// dnsPatience is how long a node may take to answer.
 	dnsPatience = time.Second
 )
 
-// run publishes until ctx ends. As long as there are no other nodes, it waits for them only.
+// run publishes until ctx ends. As long as there are no other nodes, it waits for them, and looks from time to time.
 func (p *dnsPublisher) run(ctx context.Context, informer cache.SharedIndexInformer) error {
 	changed := make(chan struct{}, 1)
 	poke := func() {
@@ -195,16 +197,16 @@ func (p *dnsPublisher) run(ctx context.Context, informer cache.SharedIndexInform
 	defer func() { _ = informer.RemoveEventHandler(reg) }()
 	for ctx.Err() == nil {
 		nodes, err := p.publish(ctx)
-		var wait <-chan time.Time
+		wait := dnsUpkeep
 		switch {
 		case err != nil:
 			klog.FromContext(ctx).V(2).Info("Publishing cluster DNS failed, and is tried again", "err", err)
-			wait = time.After(dnsRetry)
+			wait = dnsRetry
 		case len(nodes) > 1:
-			wait = time.After(dnsCheck)
+			wait = dnsCheck
 		}
 		select {
-		case <-wait:
+		case <-time.After(wait):
 		case <-changed:
 		case <-ctx.Done():
 		}
@@ -239,7 +241,7 @@ func (p *dnsPublisher) answers(ctx context.Context, address netip.Addr) bool {
 	defer cancel()
 	r := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		var d net.Dialer
-		return d.DialContext(ctx, network, netip.AddrPortFrom(address, 53).String())
+		return d.DialContext(ctx, network, netip.AddrPortFrom(address, dnsPort).String())
 	}}
 	_, err := r.LookupHost(ctx, "kubernetes.default.svc."+strings.Trim(p.domain, ".")+".")
 	return err == nil

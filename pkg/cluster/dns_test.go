@@ -4,13 +4,18 @@
 package cluster
 
 import (
+	"context"
 	"net/netip"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 )
 
 // Each node has an endpoint of its own, which is hinted for it alone, and ready if it answers.
@@ -33,6 +38,39 @@ func TestDNSEndpoints(t *testing.T) {
 	if diff := cmp.Diff(want, dnsEndpoints(nodes, []bool{true, false})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// TestDNSPublisher_Upkeep: what pods find cluster DNS by comes again when somebody has deleted it, also where there is one node only.
+func TestDNSPublisher_Upkeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		nodes := informers.NewSharedInformerFactory(client, 0).Core().V1().Nodes()
+		p := &dnsPublisher{
+			client: client, clusterIP: netip.MustParseAddr("10.96.0.10"), domain: "cluster.local", own: dnsNode{"one", netip.MustParseAddr("10.244.0.1")}, nodes: nodes,
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- p.run(ctx, nodes.Informer()) }()
+		synctest.Wait()
+		services, slices := client.CoreV1().Services(metav1.NamespaceSystem), client.DiscoveryV1().EndpointSlices(metav1.NamespaceSystem)
+		for _, err := range []error{services.Delete(ctx, dnsService, metav1.DeleteOptions{}), slices.Delete(ctx, dnsService, metav1.DeleteOptions{})} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-time.After(2 * dnsUpkeep)
+		synctest.Wait()
+		if _, err := services.Get(ctx, dnsService, metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+		if _, err := slices.Get(ctx, dnsService, metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestDNSConfig_Allowed(t *testing.T) {

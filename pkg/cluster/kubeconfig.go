@@ -92,24 +92,38 @@ func writeKubeconfig(path string, config *api.Config) error {
 }
 
 // CopyKubeconfig writes the cluster's kubeconfig, for which it waits if the cluster has just begun, to a further file, which
-// nobody but its owner can read then. Under sudo that is whoever called it, if the folder is theirs.
+// nobody but its owner can read then. What that has of others stays, as with kind: it may be the one by which the user reaches all
+// else. Under sudo it is given to whoever called it, if the folder is theirs.
 func CopyKubeconfig(ctx context.Context, c Config, path string) error {
 	if _, err := awaitAdmin(ctx, c); err != nil {
 		return err
 	}
-	data, err := os.ReadFile(KubeconfigPath(c))
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		data, err := os.ReadFile(KubeconfigPath(c))
+		if err != nil {
+			return fmt.Errorf("reading the cluster's kubeconfig: %w", err)
+		}
+		return os.WriteFile(path, data, 0o600) // a pipe or a terminal has nothing that could stay
+	}
+	own, err := ownEntries(c)
 	if err != nil {
-		return fmt.Errorf("reading the cluster's kubeconfig: %w", err)
+		return err
+	}
+	err = changeKubeconfig(path, func(there *api.Config) (bool, error) {
+		own.into(there, contextName(c.Name))
+		if err := os.Chmod(path, 0o600); !errors.Is(err, fs.ErrNotExist) {
+			return true, err
+		}
+		return true, nil
+	})
+	if errors.Is(err, errNoKubeconfig) {
+		return &Problem{Cause: fmt.Sprintf("%s is there already, and is no kubeconfig", path), Remedy: "choose another file with --kubeconfig", Err: err}
+	}
+	if err != nil {
+		return fmt.Errorf("writing kubeconfig: %w", err)
 	}
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		err = os.WriteFile(path, data, 0o600) // a pipe or a terminal cannot be replaced
-		return err
-	}
-	if err := writeFile(path, data); err != nil {
-		return fmt.Errorf("writing kubeconfig: %w", err)
 	}
 	if uid, gid, is := sudoer(); is && owns(uid, filepath.Dir(path)) {
 		if err := os.Lchown(path, uid, gid); err != nil {
@@ -117,6 +131,32 @@ func CopyKubeconfig(ctx context.Context, c Config, path string) error {
 		}
 	}
 	return nil
+}
+
+// kubeconfigEntries are what a cluster has in a kubeconfig.
+type kubeconfigEntries struct {
+	cluster *api.Cluster
+	login   *api.AuthInfo
+	context *api.Context
+}
+
+// ownEntries are those in the cluster's own kubeconfig.
+func ownEntries(c Config) (e kubeconfigEntries, err error) {
+	own, err := clientcmd.LoadFromFile(KubeconfigPath(c))
+	if err != nil {
+		return e, fmt.Errorf("reading the cluster's kubeconfig: %w", err)
+	}
+	n := contextName(c.Name)
+	if e = (kubeconfigEntries{own.Clusters[n], own.AuthInfos[n], own.Contexts[n]}); e.cluster == nil || e.login == nil || e.context == nil {
+		return e, fmt.Errorf("the cluster's kubeconfig has no context %q", n)
+	}
+	return e, nil
+}
+
+// into puts them into a kubeconfig, and makes the context the current one.
+func (e kubeconfigEntries) into(config *api.Config, n string) {
+	config.Clusters[n], config.AuthInfos[n], config.Contexts[n] = e.cluster, e.login, e.context
+	config.CurrentContext = n
 }
 
 // sudoer is who called sudo, if this process runs under it.
@@ -179,42 +219,45 @@ func ownCA(c Config) []byte {
 // Merge adds a cluster to the user's kubeconfig and makes it the current context. It returns the file that it wrote. What
 // is not minik8s' own is not replaced.
 func Merge(c Config) (string, error) {
-	own, err := clientcmd.LoadFromFile(KubeconfigPath(c))
+	own, err := ownEntries(c)
 	if err != nil {
-		return "", fmt.Errorf("reading the cluster's kubeconfig: %w", err)
+		return "", err
 	}
-	access := clientcmd.NewDefaultPathOptions()
-	user, err := access.GetStartingConfig()
-	if err != nil {
-		return "", fmt.Errorf("reading your kubeconfig: %w", err)
-	}
-	n := contextName(c.Name)
-	cluster, login, context := own.Clusters[n], own.AuthInfos[n], own.Contexts[n]
-	if cluster == nil || login == nil || context == nil {
-		return "", fmt.Errorf("the cluster's kubeconfig has no context %q", n)
-	}
-	if foreign(user, n, cluster.CertificateAuthorityData) {
-		return "", &Problem{
-			Cause:  fmt.Sprintf("your kubeconfig has a %q already that is no cluster of minik8s", n),
-			Remedy: fmt.Sprintf("rename it (kubectl config rename-context %s NEW-NAME), or use the cluster's own file: minik8s kubeconfig --path --name %s", n, c.Name),
-		}
-	}
-	raw, err := json.Marshal(markOf(cluster.CertificateAuthorityData))
+	n, ca := contextName(c.Name), own.cluster.CertificateAuthorityData
+	raw, err := json.Marshal(markOf(ca))
 	if err != nil {
 		return "", err
 	}
 	mark := &runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}
-	cluster.Extensions = map[string]runtime.Object{mergedBy: mark}
-	login.Extensions = map[string]runtime.Object{mergedBy: mark}
-	context.Extensions = map[string]runtime.Object{mergedBy: mark}
-	user.Clusters[n], user.AuthInfos[n], user.Contexts[n] = cluster, login, context
-	// Entries are written to the file that they came from, which must be the user's.
-	cluster.LocationOfOrigin, login.LocationOfOrigin, context.LocationOfOrigin = "", "", ""
-	user.CurrentContext = n
-	if err := clientcmd.ModifyConfig(access, *user, true); err != nil {
-		return "", fmt.Errorf("writing your kubeconfig: %w", err)
+	own.cluster.Extensions = map[string]runtime.Object{mergedBy: mark}
+	own.login.Extensions = map[string]runtime.Object{mergedBy: mark}
+	own.context.Extensions = map[string]runtime.Object{mergedBy: mark}
+	access := clientcmd.NewDefaultPathOptions()
+	path := access.GetDefaultFilename()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", fmt.Errorf("changing your kubeconfig: %w", err)
 	}
-	return access.GetDefaultFilename(), nil
+	err = changeKubeconfig(path, func(there *api.Config) (bool, error) {
+		user, err := access.GetStartingConfig() // of all files that KUBECONFIG may name
+		if err != nil {
+			return false, err
+		}
+		if foreign(user, n, ca) {
+			return false, &Problem{
+				Cause:  fmt.Sprintf("your kubeconfig has a %q already that is no cluster of minik8s", n),
+				Remedy: fmt.Sprintf("rename it (kubectl config rename-context %s NEW-NAME), or use the cluster's own file: minik8s kubeconfig --path --name %s", n, c.Name),
+			}
+		}
+		own.into(there, n)
+		return true, nil
+	})
+	switch {
+	case isProblem(err):
+		return "", err
+	case err != nil:
+		return "", fmt.Errorf("changing your kubeconfig: %w", err)
+	}
+	return path, nil
 }
 
 // foreign reports whether a kubeconfig has anything of a name that is not minik8s' own.
@@ -238,36 +281,48 @@ func Unmerge(name string) (string, error) {
 
 func unmerge(name string, ca []byte) (string, error) {
 	access := clientcmd.NewDefaultPathOptions()
-	user, err := access.GetStartingConfig()
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := access.GetStartingConfig(); errors.Is(err, fs.ErrNotExist) {
 		return access.GetDefaultFilename(), nil
-	}
-	if err != nil {
+	} else if err != nil {
 		return "", fmt.Errorf("reading your kubeconfig: %w", err)
 	}
 	n := contextName(name)
-	legacy := sameCA(user.Clusters[n], ca)
-	removed := false
-	if c := user.Clusters[n]; c != nil && (legacy || oursFor(c.Extensions, ca)) {
-		delete(user.Clusters, n)
-		removed = true
-	}
-	if a := user.AuthInfos[n]; a != nil && (legacy || oursFor(a.Extensions, ca)) {
-		delete(user.AuthInfos, n)
-		removed = true
-	}
-	if c := user.Contexts[n]; c != nil && (legacy || oursFor(c.Extensions, ca)) {
-		delete(user.Contexts, n)
-		removed = true
-		if user.CurrentContext == n {
-			user.CurrentContext = ""
+	var errs []error
+	for _, path := range access.GetLoadingPrecedence() {
+		// First without the lock: to lock it would make a folder or fail where there is nothing to do.
+		there, err := clientcmd.LoadFromFile(path)
+		if err != nil || !removeEntries(there, n, ca) {
+			continue // what cannot be read was told above
 		}
+		errs = append(errs, changeKubeconfig(path, func(there *api.Config) (bool, error) { return removeEntries(there, n, ca), nil }))
 	}
-	if !removed {
-		return access.GetDefaultFilename(), nil // writing would make a file where there was none
-	}
-	if err := clientcmd.ModifyConfig(access, *user, true); err != nil {
-		return "", fmt.Errorf("writing your kubeconfig: %w", err)
+	switch err := errors.Join(errs...); {
+	case isProblem(err):
+		return "", err
+	case err != nil:
+		return "", fmt.Errorf("changing your kubeconfig: %w", err)
 	}
 	return access.GetDefaultFilename(), nil
+}
+
+// removeEntries removes those of a name that are of the cluster with this CA, and reports whether there were any.
+func removeEntries(config *api.Config, n string, ca []byte) (removed bool) {
+	legacy := sameCA(config.Clusters[n], ca)
+	mine := func(extensions map[string]runtime.Object) bool { return legacy || oursFor(extensions, ca) }
+	if c := config.Clusters[n]; c != nil && mine(c.Extensions) {
+		delete(config.Clusters, n)
+		removed = true
+	}
+	if a := config.AuthInfos[n]; a != nil && mine(a.Extensions) {
+		delete(config.AuthInfos, n)
+		removed = true
+	}
+	if c := config.Contexts[n]; c != nil && mine(c.Extensions) {
+		delete(config.Contexts, n)
+		removed = true
+		if config.CurrentContext == n {
+			config.CurrentContext = ""
+		}
+	}
+	return removed
 }

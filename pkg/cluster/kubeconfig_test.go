@@ -8,12 +8,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -55,6 +59,112 @@ func TestMergeUnmerge(t *testing.T) {
 	if got.CurrentContext == "minik8s-x" || got.Clusters["minik8s-x"] != nil || got.Clusters["mine"] == nil {
 		t.Errorf("unmerged: %+v", got)
 	}
+}
+
+// TestMerge_AtOnce has clusters merged at the same time: none must take another one's entries out again.
+func TestMerge_AtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "folder", "config")
+	t.Setenv("KUBECONFIG", file)
+	var all []Config
+	for i := range 8 {
+		c := Config{Name: fmt.Sprintf("c%d", i), DataDir: t.TempDir()}
+		if err := writeKubeconfig(KubeconfigPath(c), kubeconfig(c.Name, "https://x", []byte(c.Name), pki.Pair{})); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	var merging errgroup.Group
+	for _, c := range all {
+		merging.Go(func() error { _, err := Merge(c); return err })
+	}
+	if err := merging.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := clientcmd.LoadFromFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		if n := Context(c); got.Clusters[n] == nil || got.AuthInfos[n] == nil || got.Contexts[n] == nil {
+			t.Errorf("%s is not there", n)
+		}
+	}
+	if _, err := os.Stat(file + ".lock"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the lock: %v", err)
+	}
+}
+
+// TestMerge_Locked has somebody who never lets go: the user is told by which file, and nothing is changed.
+func TestMerge_Locked(t *testing.T) {
+	file := userConfig(t, "mine")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file+".lock", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Name: "x", DataDir: t.TempDir()}
+	if err := writeKubeconfig(KubeconfigPath(c), kubeconfig("x", "https://x", nil, pki.Pair{})); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var p *Problem
+		if _, err := Merge(c); !errors.As(err, &p) || !strings.Contains(p.Cause, file+".lock") {
+			t.Errorf("the error is %v, want a Problem that names the lock", err)
+		}
+		if _, err := Unmerge("x"); err != nil {
+			t.Errorf("where there is nothing to remove: %v", err)
+		}
+	})
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
+		t.Errorf("it has become %s, %v", after, err)
+	}
+}
+
+// TestMergeUnmerge_Files: a link stays a link, the mode is the user's, and what is in several files is removed from all.
+func TestMergeUnmerge_Files(t *testing.T) {
+	dir := t.TempDir()
+	target, link, second := filepath.Join(dir, "target"), filepath.Join(dir, "link"), filepath.Join(dir, "second")
+	c := Config{Name: "x", DataDir: t.TempDir()}
+	if err := writeKubeconfig(KubeconfigPath(c), kubeconfig("x", "https://x", []byte("ca"), pki.Pair{})); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{second, target} {
+		if err := os.WriteFile(file, nil, 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range []string{second, link} {
+		t.Setenv("KUBECONFIG", list)
+		if file, err := Merge(c); err != nil || file != list {
+			t.Fatalf("merged in %q, %v", file, err)
+		}
+	}
+	same := func(when string, entries int) {
+		t.Helper()
+		if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			t.Errorf("%s: the link is %v, %v", when, info, err)
+		}
+		for _, file := range []string{second, target} {
+			info, err := os.Stat(file)
+			if err != nil || info.Mode().Perm() != 0o640 {
+				t.Errorf("%s: %s is %v, %v", when, file, info, err)
+			}
+			if got, err := clientcmd.LoadFromFile(file); err != nil || len(got.Clusters)+len(got.AuthInfos)+len(got.Contexts) != entries {
+				t.Errorf("%s: %s has %+v, %v", when, file, got, err)
+			}
+		}
+	}
+	same("merged", 3)
+	t.Setenv("KUBECONFIG", link+string(filepath.ListSeparator)+second)
+	if _, err := unmerge("x", []byte("ca")); err != nil {
+		t.Fatal(err)
+	}
+	same("unmerged", 0)
 }
 
 // userConfig makes a kubeconfig of the user's with a cluster, a user and a context of a name.
@@ -161,7 +271,7 @@ func TestCopyKubeconfig(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "there")
-	if err := os.WriteFile(path, []byte("what was there"), 0o644); err != nil {
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, to := range []string{path, filepath.Join(dir, "new")} {
@@ -178,6 +288,49 @@ func TestCopyKubeconfig(t *testing.T) {
 	}
 	if info, err := os.Stat(os.DevNull); err != nil || info.Mode()&os.ModeDevice == 0 {
 		t.Errorf("%s is %v, %v", os.DevNull, info.Mode(), err)
+	}
+}
+
+// TestCopyKubeconfig_LeavesOthers: the file may be the one by which the user reaches other clusters, or something else altogether.
+func TestCopyKubeconfig_LeavesOthers(t *testing.T) {
+	t.Parallel()
+	c := Config{Name: "x", DataDir: t.TempDir()}
+	if err := writeKubeconfig(KubeconfigPath(c), kubeconfig("x", "https://x", nil, pki.Pair{})); err != nil {
+		t.Fatal(err)
+	}
+	mine := kubeconfig("y", "https://y", nil, pki.Pair{})
+	before := kubeconfig("x", "https://before", nil, pki.Pair{})
+	mine.Clusters["minik8s-x"] = before.Clusters["minik8s-x"] // of a cluster of this name that was purged
+	path := filepath.Join(t.TempDir(), "mine")
+	if err := clientcmd.WriteToFile(*mine, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := CopyKubeconfig(t.Context(), c, path); err != nil {
+		t.Fatal(err)
+	}
+	got, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.CurrentContext != "minik8s-x" || got.Clusters["minik8s-x"].Server != "https://x" || got.Contexts["minik8s-x"] == nil || got.AuthInfos["minik8s-x"] == nil {
+		t.Errorf("what is in the file of the cluster: %+v", got)
+	}
+	if got.Contexts["minik8s-y"] == nil || got.AuthInfos["minik8s-y"] == nil || got.Clusters["minik8s-y"] == nil {
+		t.Errorf("what is left of another cluster: %+v", got)
+	}
+
+	notes := filepath.Join(t.TempDir(), "notes")
+	if err := os.WriteFile(notes, []byte("what was there"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var p *Problem
+	if err := CopyKubeconfig(t.Context(), c, notes); !errors.As(err, &p) {
+		t.Errorf("in place of something else: %v, want a Problem", err)
+	}
+	data, err := os.ReadFile(notes)
+	info, statErr := os.Stat(notes)
+	if err := errors.Join(err, statErr); err != nil || string(data) != "what was there" || info.Mode().Perm() != 0o644 {
+		t.Errorf("that has become %q, %v, %v", data, info, err)
 	}
 }
 

@@ -700,6 +700,10 @@ func TestPrepare_Refuses(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(root, "gone")); err != nil {
 		t.Fatal(err)
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(root, link); err != nil {
+		t.Fatal(err)
+	}
 	other := operate(t, machine, "other")
 	for _, tc := range []struct {
 		name   string
@@ -711,6 +715,8 @@ func TestPrepare_Refuses(t *testing.T) {
 		{"the data of another", other, absent, at(filepath.Join(root, "mine")), `that of cluster "mine"`},
 		{"below the data of another", other, absent, at(filepath.Join(root, "mine", "x")), `that of cluster "mine"`},
 		{"above the data of another", other, absent, at(root), `that of cluster "`},
+		{"the data of another by a link", other, absent, at(filepath.Join(link, "mine")), `that of cluster "mine"`},
+		{"below the data of another by a link", other, absent, at(filepath.Join(link, "mine", "x", "y")), `that of cluster "mine"`},
 		{"the list of clusters", other, absent, at(string(machine)), "lists the clusters"},
 		{"another place", mine, known, at(filepath.Join(root, "new")), "keeps its data in"},
 		{"data that are gone", lost, gone, func(*Config) error { return nil }, "not in " + filepath.Join(root, "gone") + " any more"},

@@ -62,6 +62,13 @@ func checkNode(ctx context.Context, c Config) error {
 	if err := docker.Check(ctx, c.Kubelet.DockerHost, dockerTLS(c)); err != nil {
 		return err
 	}
+	names, err := dnsAddress(c)
+	if err != nil {
+		return err
+	}
+	if err := checkDNSPort(ctx, netip.AddrPortFrom(names, dnsPort)); err != nil {
+		return err
+	}
 	l, err := net.Listen("tcp", kubeletAddress(c))
 	if err != nil {
 		return &Problem{Cause: fmt.Sprintf("port %d of the kubelet is in use by another program", c.Kubelet.Port), Remedy: "stop that program, or set kubelet.port in a --config file", Err: err}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -150,15 +151,27 @@ func otherConfigs(dir lifecycle.Dir, name string) ([]Config, error) {
 // with it.
 func checkOverlap(dir, list string, others []Config) error {
 	const remedy = "choose another one with --data-dir"
-	if overlap(dir, list) {
+	if overlap(truePath(dir), truePath(list)) {
 		return &Problem{Cause: fmt.Sprintf("the data directory %s meets %s, where minik8s lists the clusters of this machine", dir, list), Remedy: remedy}
 	}
 	for _, other := range others {
-		if overlap(dir, other.DataDir) {
+		if overlap(truePath(dir), truePath(other.DataDir)) {
 			return &Problem{Cause: fmt.Sprintf("the data directory %s meets %s, that of cluster %q", dir, other.DataDir, other.Name), Remedy: remedy}
 		}
 	}
 	return nil
+}
+
+// truePath is where a path leads by symbolic links, as far as it is there yet.
+func truePath(path string) string {
+	rest := ""
+	for at := path; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if target, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(target, rest)
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
+	return path
 }
 
 func overlap(a, b string) bool {

@@ -259,12 +259,20 @@ func partPrefix(path string) string { return "." + filepath.Base(path) + "-" }
 
 // writeFile replaces a file so that a crash leaves either the old or the new one. Mode is 0600.
 func writeFile(path string, data []byte) error {
+	return writeFileAs(path, data, func(*os.File) error { return nil })
+}
+
+// writeFileAs is writeFile for a file that is made what it is to be before anybody sees it.
+func writeFileAs(path string, data []byte, as func(*os.File) error) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), partPrefix(path)+"*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }() // it has another name if all went well
-	if _, err = tmp.Write(data); err == nil {
+	if err = as(tmp); err == nil {
+		_, err = tmp.Write(data)
+	}
+	if err == nil {
 		err = tmp.Sync()
 	}
 	if cerr := tmp.Close(); err == nil {

@@ -7,6 +7,7 @@ package bootstrap
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -33,7 +34,8 @@ type Config struct {
 	Policy policy.Policy
 }
 
-// Hook makes some objects. It is repeated until it succeeds and must be idempotent.
+// Hook makes some objects. It is repeated until it succeeds and must be idempotent. What is there must cost it no write: that would ask
+// the policies and webhooks of users, which may refuse it, or whose pods do not run before the server does.
 type Hook struct {
 	// Name is upstream's: /readyz?verbose and its kin show it.
 	Name string
@@ -52,17 +54,26 @@ var Hooks = []Hook{
 	{Name: "start-legacy-token-tracking-controller", Run: tokenTracking, Every: 30 * time.Minute},
 }
 
-// Run repeats a hook until it has succeeded or ctx ends, which it reports.
+// Run repeats a hook until it has succeeded or ctx ends, which it reports. That a hook has not succeeded for 30 s is reported of those
+// only that do not run again: as upstream's, a server without the objects of the others serves, so that people can see to it.
 func Run(ctx context.Context, h Hook, client kubernetes.Interface, c Config) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		last = h.Run(ctx, client, c)
 		return last == nil, nil
 	})
-	if err != nil {
-		return fmt.Errorf("bootstrapping %s: %w", h.Name, last)
+	switch {
+	case err == nil:
+		return nil
+	case h.Every != 0 && ctx.Err() == nil:
+		report(ctx, h, last)
+		return nil
 	}
-	return nil
+	return fmt.Errorf("bootstrapping %s: %w", h.Name, last)
+}
+
+func report(ctx context.Context, h Hook, err error) {
+	utilruntime.HandleErrorWithContext(ctx, err, "Making what every cluster has", "hook", h.Name)
 }
 
 // Repeat runs a hook again from time to time until ctx ends, if it is one to be repeated.
@@ -72,19 +83,34 @@ func Repeat(ctx context.Context, h Hook, client kubernetes.Interface, c Config) 
 	}
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := h.Run(ctx, client, c); err != nil && ctx.Err() == nil {
-			utilruntime.HandleErrorWithContext(ctx, err, "Making what every cluster has", "hook", h.Name)
+			report(ctx, h, err)
 		}
 	}, h.Every)
 }
 
 func namespaces(ctx context.Context, client kubernetes.Interface, _ Config) error {
+	var errs []error
 	for _, name := range []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease, metav1.NamespaceDefault} {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); ignoreExists(err) != nil {
-			return err
+		if err := ensure(ctx, client.CoreV1().Namespaces(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			errs = append(errs, fmt.Errorf("namespace %q: %w", name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// maker reads and makes objects of one kind; clientsets have one for each.
+type maker[T any] interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
+	Create(ctx context.Context, object T, opts metav1.CreateOptions) (T, error)
+}
+
+// ensure makes an object unless there is one of its name.
+func ensure[T metav1.Object](ctx context.Context, kind maker[T], object T) error {
+	_, err := kind.Get(ctx, object.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = kind.Create(ctx, object, metav1.CreateOptions{})
+	}
+	return ignoreExists(err)
 }
 
 func roles(ctx context.Context, client kubernetes.Interface, c Config) error {
@@ -104,7 +130,7 @@ func priorityClasses(ctx context.Context, client kubernetes.Interface, _ Config)
 			Description: "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
 		},
 	} {
-		if _, err := client.SchedulingV1().PriorityClasses().Create(ctx, &pc, metav1.CreateOptions{}); ignoreExists(err) != nil {
+		if err := ensure(ctx, client.SchedulingV1().PriorityClasses(), &pc); err != nil {
 			return err
 		}
 	}

@@ -65,7 +65,7 @@ func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 		if err != nil {
 			return err
 		}
-		if b.Target.Kind != "" && b.Target.Kind != "Node" {
+		if b.Target.Kind != "Node" {
 			return nil
 		}
 		b.Labels, err = p.merge(a, b.Labels, b.Target.Name)

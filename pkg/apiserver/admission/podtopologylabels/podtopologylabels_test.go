@@ -28,7 +28,7 @@ func TestAdmit(t *testing.T) {
 		want      map[string]string
 	}{
 		{"node with a zone", "binding", binding("Node", "n"), both},
-		{"kind left out", "binding", binding("", "n"), both},
+		{"kind left out, as upstream", "binding", binding("", "n"), nil},
 		{"node without a zone", "binding", binding("Node", "bare"), nil},
 		{"unknown node", "binding", binding("Node", "none"), nil},
 		{"not a node", "binding", binding("Other", "n"), nil},

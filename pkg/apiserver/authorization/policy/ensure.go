@@ -39,11 +39,11 @@ func Ensure(ctx context.Context, client kubernetes.Interface, p Policy) error {
 	if err := lists.Wait(); err != nil {
 		return err
 	}
-	writes, writeCtx := errgroup.WithContext(ctx)
+	var writes errgroup.Group // one that is refused, by a webhook of a user's say, is no reason to leave out others
 	writes.SetLimit(parallel)
 	for _, steps := range found {
 		for _, s := range steps {
-			writes.Go(func() error { return s(writeCtx) })
+			writes.Go(func() error { return s(ctx) })
 		}
 	}
 	return writes.Wait()
