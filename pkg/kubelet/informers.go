@@ -58,9 +58,10 @@ func (i *informers) Fetch(ctx context.Context) *corev1.Node {
 	return n
 }
 
-// servicesFor are the services that pods of a namespace have in their environment: its own and the API server's.
-func (i *informers) servicesFor(namespace string) []*corev1.Service {
-	var out []*corev1.Service
+// servicesFor are the services that pods of a namespace have in their environment: its own and the API server's. known is false while the
+// API server has not told of them.
+func (i *informers) servicesFor(namespace string) (out []*corev1.Service, known bool) {
+	known = i.services.HasSynced() // before the look
 	add := func(o any) {
 		if s, ok := o.(*corev1.Service); ok {
 			out = append(out, s)
@@ -68,7 +69,7 @@ func (i *informers) servicesFor(namespace string) []*corev1.Service {
 	}
 	objs, err := i.services.GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	for _, o := range objs {
 		add(o)
@@ -78,7 +79,7 @@ func (i *informers) servicesFor(namespace string) []*corev1.Service {
 			add(o)
 		}
 	}
-	return out
+	return out, known
 }
 
 // handler looks a runtime class up. So few pods name one that nothing watches them.

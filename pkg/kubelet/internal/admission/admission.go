@@ -292,7 +292,11 @@ func eachPort(pod *corev1.Pod, f func(key, ip string)) {
 	}
 }
 
+// taints do not keep the node's own pods away.
 func taints(pod *corev1.Pod, node *corev1.Node) *Refusal {
+	if podspec.IsStatic(pod) {
+		return nil
+	}
 	_, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations,
 		func(t *corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute }, false)
 	if found {

@@ -70,6 +70,7 @@ func TestAdmit(t *testing.T) {
 		{name: "same port of another protocol", pod: pod(port(80, "", corev1.ProtocolUDP)), active: []*corev1.Pod{pod(port(80, "", ""))}},
 		{name: "NoExecute taint", pod: pod(nil), node: drained,
 			want: &Refusal{"TaintToleration", "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"}},
+		{name: "NoExecute taint, static pod", pod: pod(func(p *corev1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "http"} }), node: drained},
 		{name: "safe sysctl", pod: pod(func(p *corev1.Pod) {
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel/shm_rmid_forced", Value: "1"}}}
 		})},

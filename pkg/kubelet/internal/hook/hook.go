@@ -7,6 +7,7 @@ package hook
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -61,7 +62,7 @@ func (r *Runner) Run(ctx context.Context, h *corev1.LifecycleHandler, c *corev1.
 		}
 		client := r.Client
 		if client == nil {
-			client = &http.Client{Transport: httpget.Transport(r.Dial)}
+			client = &http.Client{Transport: httpget.Transport(r.Dial), CheckRedirect: there}
 		}
 		resp, err := client.Do(req)
 		if err != nil {
@@ -84,6 +85,18 @@ func (r *Runner) Run(ctx context.Context, h *corev1.LifecycleHandler, c *corev1.
 	default:
 		return fmt.Errorf("lifecycle hook of container %q: invalid handler: %v", c.Name, h)
 	}
+}
+
+// there follows a redirect to the same host only, as upstream: a pod must not have its node ask others, whom the pod may not reach. A hook
+// that leads elsewhere has run.
+func there(next *http.Request, via []*http.Request) error {
+	switch {
+	case next.URL.Hostname() != via[0].URL.Hostname():
+		return http.ErrUseLastResponse
+	case len(via) >= 10:
+		return errors.New("stopped after 10 redirects")
+	}
+	return nil
 }
 
 // limited drops what is more than left bytes.

@@ -4,10 +4,15 @@
 package hook
 
 import (
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // What a hook cannot do is told, and not passed over.
@@ -17,5 +22,43 @@ func TestRun_Invalid(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `lifecycle hook of container "c": invalid handler`) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A server of a pod sends the node to no other host.
+func TestRun_Redirect(t *testing.T) {
+	var asked []string
+	elsewhere := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		switch r.URL.Path {
+		case "/away":
+			http.Redirect(w, r, elsewhere, http.StatusFound)
+		case "/here":
+			http.Redirect(w, r, "/done", http.StatusFound)
+		case "/around":
+			http.Redirect(w, r, "/around", http.StatusFound)
+		}
+	}))
+	defer server.Close()
+	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere = "http://" + net.JoinHostPort("localhost", port) + "/secret"
+	run := func(path string) error {
+		h := &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.Parse(port)}}
+		return (&Runner{}).Run(t.Context(), h, &corev1.Container{Name: "c"}, "id", host)
+	}
+	for _, path := range []string{"/away", "/here"} {
+		if err := run(path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"/away", "/here", "/done"}, asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+	if err := run("/around"); err == nil || !strings.Contains(err.Error(), "stopped after 10 redirects") {
+		t.Errorf("in a circle: %v", err)
 	}
 }

@@ -54,8 +54,8 @@ type Config struct {
 	Volumes Volumes
 	Devices Devices
 	Claims  Claims
-	// Services that a pod in namespace finds in its environment.
-	Services func(namespace string) []*corev1.Service
+	// Services that a pod in namespace finds in its environment; known is false while the API server has not told of them.
+	Services func(namespace string) (list []*corev1.Service, known bool)
 	// ClusterDNS, ClusterDomain and HostResolvConf (a path) make /etc/resolv.conf.
 	ClusterDNS     []string
 	ClusterDomain  string
@@ -214,7 +214,11 @@ func (b *Builder) Container(ctx context.Context, r Request) (container.Container
 	if len(r.PodIPs) > 0 {
 		podIP = r.PodIPs[0]
 	}
-	vars, err := env.Make(pod, c, podIP, r.PodIPs, b.cfg.HostIPs, b.cfg.Services(pod.Namespace), b.cfg.Volumes.Source(ctx, pod))
+	services, err := b.services(ctx, pod)
+	if err != nil {
+		return cfg, err
+	}
+	vars, err := env.Make(pod, c, podIP, r.PodIPs, b.cfg.HostIPs, services, b.cfg.Volumes.Source(ctx, pod))
 	if err != nil {
 		return cfg, err
 	}

@@ -4,6 +4,8 @@
 package launch
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -179,5 +182,44 @@ func TestMakeSources(t *testing.T) {
 	}
 	if err := makeSources([]container.Mount{{HostPath: filepath.Join(file, "below")}}, root); err != nil {
 		t.Errorf("what cannot be looked at is the engine's to refuse: %v", err)
+	}
+}
+
+// A container that restarts while the API server is away finds the services that the one before it found, and none is made without.
+func TestServices(t *testing.T) {
+	root := t.TempDir()
+	builder := func(known bool, list ...*corev1.Service) *Builder {
+		return New(Config{RootDir: root, Services: func(string) ([]*corev1.Service, bool) { return list, known }})
+	}
+	service := func(namespace, name, ip string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{ClusterIP: ip, Ports: []corev1.ServicePort{{Port: 443}}}}
+	}
+	pod := func(uid, source string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: types.UID(uid), Annotations: map[string]string{"kubernetes.io/config.source": source}}}
+	}
+	told := []*corev1.Service{service("ns", "db", "192.0.2.2"), service("default", "kubernetes", "192.0.2.1")}
+	for _, tt := range []struct {
+		name    string
+		builder *Builder
+		pod     *corev1.Pod
+		want    []string
+		err     error
+	}{
+		{name: "nothing is known", builder: builder(false), pod: pod("a", "api"), err: errNoServices},
+		{name: "a static pod needs none", builder: builder(false), pod: pod("s", "file")},
+		{name: "they are known", builder: builder(true, told...), pod: pod("a", "api"), want: []string{"db 192.0.2.2:443", "kubernetes 192.0.2.1:443"}},
+		{name: "the API server is away", builder: builder(false), pod: pod("a", "api"), want: []string{"kubernetes 192.0.2.1:443", "db 192.0.2.2:443"}},
+		{name: "a pod that comes meanwhile", builder: builder(false), pod: pod("b", "api"), err: errNoServices},
+		{name: "there are others", builder: builder(true, told[1]), pod: pod("a", "api"), want: []string{"kubernetes 192.0.2.1:443"}},
+		{name: "the others are kept", builder: builder(false), pod: pod("a", "api"), want: []string{"kubernetes 192.0.2.1:443"}},
+	} {
+		list, err := tt.builder.services(t.Context(), tt.pod)
+		var got []string
+		for _, s := range list {
+			got = append(got, fmt.Sprintf("%s %s:%d", s.Name, s.Spec.ClusterIP, s.Spec.Ports[0].Port))
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" || !errors.Is(err, tt.err) {
+			t.Errorf("%s: error %v, services (-want +got):\n%s", tt.name, err, diff)
+		}
 	}
 }

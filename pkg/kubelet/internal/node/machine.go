@@ -118,6 +118,9 @@ func (h Host) Info(engine container.Version, kubelet string) corev1.NodeSystemIn
 	if info.SystemUUID == "" {
 		info.SystemUUID = info.MachineID
 	}
+	if memory, err := meminfo.Read(h.Root); err == nil && memory["SwapTotal"] > 0 {
+		info.Swap = &corev1.NodeSwapStatus{Capacity: new(int64(memory["SwapTotal"]))}
+	}
 	if engine.Name != "" {
 		info.ContainerRuntimeVersion = engine.Name + "://" + engine.Version
 	}

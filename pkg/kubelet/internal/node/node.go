@@ -56,6 +56,9 @@ type Config struct {
 	Machine func(context.Context) Machine
 }
 
+// renewEvery is how often the lease is renewed, and how long a call about it or the Node may take.
+func (c *Config) renewEvery() time.Duration { return time.Duration(c.LeaseSeconds) * time.Second / 4 }
+
 // Machine is what a Node's status is made from.
 type Machine struct {
 	Addresses   []corev1.NodeAddress
@@ -81,12 +84,14 @@ type Reporter struct {
 	cfg      Config
 	poke     chan struct{}
 	reported time.Time
+	cordoned bool // the Node as last seen
 }
 
 // New returns a Reporter.
 func New(cfg Config) *Reporter {
 	cfg.UpdateEvery, cfg.ReportEvery = cmp.Or(cfg.UpdateEvery, updateEvery), cmp.Or(cfg.ReportEvery, reportEvery)
 	cfg.LeaseSeconds = cmp.Or(cfg.LeaseSeconds, leaseSeconds)
+	cfg.Client = heartbeats{cfg.Client, cfg.renewEvery()}
 	return &Reporter{cfg: cfg, poke: make(chan struct{}, 1)}
 }
 
@@ -105,8 +110,7 @@ func (r *Reporter) Start(ctx context.Context) error {
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
-		renewEvery := time.Duration(r.cfg.LeaseSeconds) * time.Second / 4
-		lease.NewController(r.cfg.Clock, r.cfg.Client, r.cfg.Name, r.cfg.LeaseSeconds, nil, renewEvery, r.cfg.Name, corev1.NamespaceNodeLease, r.own(ctx)).Run(ctx)
+		lease.NewController(r.cfg.Clock, r.cfg.Client, r.cfg.Name, r.cfg.LeaseSeconds, nil, r.cfg.renewEvery(), r.cfg.Name, corev1.NamespaceNodeLease, r.own(ctx)).Run(ctx)
 	}()
 	defer func() { <-renewed }()
 	wait := 100 * time.Millisecond
@@ -178,6 +182,7 @@ func (r *Reporter) Sync(ctx context.Context) error {
 	if live, err = r.label(ctx, live); err != nil {
 		return err
 	}
+	r.cordon(live.Spec.Unschedulable)
 	want := live.DeepCopy()
 	now := r.cfg.Clock.Now()
 	want.Status = Status(live.Status, m, now)
@@ -245,6 +250,19 @@ func (r *Reporter) events(before, after corev1.NodeStatus) {
 		}
 		r.cfg.Recorder.Event(r.ref(), corev1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", r.cfg.Name, reason))
 	}
+}
+
+// cordon tells that somebody has closed the Node for new pods, or has opened it.
+func (r *Reporter) cordon(is bool) {
+	if is == r.cordoned {
+		return
+	}
+	r.cordoned = is
+	reason := "NodeSchedulable"
+	if is {
+		reason = "NodeNotSchedulable"
+	}
+	r.cfg.Recorder.Event(r.ref(), corev1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", r.cfg.Name, reason))
 }
 
 // Status lays what the machine says over an old status. Conditions and resources of others stay.

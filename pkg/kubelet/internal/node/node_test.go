@@ -7,7 +7,10 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -139,6 +142,53 @@ func TestHost(t *testing.T) {
 	}
 	want := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}, {Type: corev1.NodeInternalIP, Address: "fd00::1"}, {Type: corev1.NodeHostName, Address: "n"}}
 	if diff := cmp.Diff(want, Addresses("n", []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fd00::1")})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestHost_Swap(t *testing.T) {
+	for text, want := range map[string]*corev1.NodeSwapStatus{
+		"MemTotal: 8 kB\nSwapTotal: 2 kB\n": {Capacity: new(int64(2048))}, "MemTotal: 8 kB\nSwapTotal: 0 kB\n": nil, "": nil,
+	} {
+		root := t.TempDir()
+		if err := os.Mkdir(filepath.Join(root, "proc"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, "proc/meminfo"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, (Host{Root: root}).Info(container.Version{}, "").Swap); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestSync_Cordoned(t *testing.T) {
+	events := record.NewFakeRecorder(100)
+	client := clientfake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+	r := New(Config{Name: "n", Client: client, Recorder: events, Clock: testingclock.NewFakeClock(time.Now()), Machine: func(context.Context) Machine { return Machine{} }})
+	for _, cordoned := range []bool{false, true, true, false} {
+		n, err := client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Spec.Unschedulable = cordoned
+		if _, err := client.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(events.Events)
+	var got []string
+	for e := range events.Events {
+		if strings.Contains(e, "Schedulable") {
+			got = append(got, e)
+		}
+	}
+	want := []string{"Normal NodeNotSchedulable Node n status is now: NodeNotSchedulable", "Normal NodeSchedulable Node n status is now: NodeSchedulable"}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

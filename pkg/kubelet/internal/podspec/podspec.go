@@ -142,13 +142,19 @@ const CriticalPriority = 2_000_000_000
 // annotationSource is where a kubelet has a pod from; that of pods of the API is "api".
 const annotationSource = "kubernetes.io/config.source"
 
+// IsStatic says whether the node has a pod from elsewhere than the API: from a file, or an address.
+func IsStatic(pod *corev1.Pod) bool {
+	source := pod.Annotations[annotationSource]
+	return source != "" && source != "api"
+}
+
 // IsCritical says whether the cluster or the node relies on a pod, so that the node never ends it to free resources: by its
 // priority, or because it is the node's own (a static pod, or the mirror of one).
 func IsCritical(pod *corev1.Pod) bool {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return true
 	}
-	if source := pod.Annotations[annotationSource]; source != "" && source != "api" {
+	if IsStatic(pod) {
 		return true
 	}
 	return pod.Spec.Priority != nil && *pod.Spec.Priority >= CriticalPriority

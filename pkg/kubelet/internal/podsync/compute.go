@@ -80,7 +80,7 @@ func Compute(pod *snapshot.Pod) Actions {
 		c.prune(e)
 	}
 	for _, e := range pod.Ephemeral {
-		if e.Latest == nil && e.Reported == nil || e.NeverRan() {
+		if e.Latest == nil && !e.WasMade() || e.NeverRan() {
 			c.start(e, time.Time{})
 		}
 	}
@@ -144,25 +144,37 @@ func (c *computation) initFailed() bool {
 
 // init works on the init containers and sidecars. ready: the regular containers may run. failed: they never will.
 func (c *computation) init() (ready, failed bool) {
-	initialized := false
-	for _, r := range c.pod.Regular {
-		if r.Latest != nil && !r.Stale && r.Latest.SandboxID == c.Sandbox.ID {
-			initialized = true
-		}
-	}
-	for _, i := range c.pod.Init {
-		if initialized && !i.Sidecar {
+	at := c.reached()
+	for n, i := range c.pod.Init {
+		if n < at && !i.Sidecar {
 			continue
 		}
 		done, failed := c.initOne(i)
 		if failed {
 			return false, true
 		}
-		if !done && !initialized {
+		if !done && n >= at {
 			return false, false
 		}
 	}
 	return true, false
+}
+
+// reached is how many of the init containers are over, because one after them, or a regular one, was made in this sandbox. It does not matter
+// what has become of them since: those that have ended may have been removed, and sidecars that crash hold up nobody any more (KEP-753).
+func (c *computation) reached() int {
+	made := func(of *snapshot.Container) bool {
+		return of.Latest != nil && !of.Stale && of.Latest.SandboxID == c.Sandbox.ID
+	}
+	if slices.ContainsFunc(c.pod.Regular, made) {
+		return len(c.pod.Init)
+	}
+	for n, i := range slices.Backward(c.pod.Init) {
+		if made(i) {
+			return n
+		}
+	}
+	return 0
 }
 
 // initOne works on one of them. done: the next one may start. failed: it never will.
@@ -227,16 +239,20 @@ func (c *computation) unknown(of *snapshot.Container, what string) {
 func (c *computation) keep(of *snapshot.Container) bool {
 	k := Kill{Container: of.Latest, Of: of}
 	name, restarts := of.Spec.Name, of.RestartsOn(137)
+	what, again := "Container", ", will be restarted"
+	if of.Type == container.TypeInit {
+		what, again = "Init container", "" // as upstream says it of sidecars
+	}
 	switch p := of.Probe; {
 	case of.Changed():
-		k.Reason, k.Message = KillChanged, fmt.Sprintf("Container %s definition changed, will be restarted", name)
+		k.Reason, k.Message = KillChanged, fmt.Sprintf("%s %s definition changed%s", what, name, again)
 		c.Kill = append(c.Kill, k)
 		c.start(of, time.Time{}) // not a crash, so it neither waits nor counts, and starts however the other one ends
 		return false
 	case p != nil && p.LivenessFailed:
-		k.Reason, k.Message = KillLiveness, fmt.Sprintf("Container %s failed liveness probe", name)
+		k.Reason, k.Message = KillLiveness, fmt.Sprintf("%s %s failed liveness probe", what, name)
 	case p != nil && p.StartupFailed:
-		k.Reason, k.Message = KillStartup, fmt.Sprintf("Container %s failed startup probe", name)
+		k.Reason, k.Message = KillStartup, fmt.Sprintf("%s %s failed startup probe", what, name)
 	case of.Resize != nil && of.Resize.Restart:
 		k.Reason, k.Message = KillResize, fmt.Sprintf("Container %s resize requires restart", name)
 		c.Kill = append(c.Kill, k)
@@ -246,7 +262,7 @@ func (c *computation) keep(of *snapshot.Container) bool {
 		return true
 	}
 	if restarts {
-		k.Message += ", will be restarted"
+		k.Message += again
 	}
 	c.Kill = append(c.Kill, k)
 	now := c.pod.Now

@@ -90,6 +90,19 @@ func sidecar(n string) podOption {
 	}
 }
 
+// ephemeral adds an ephemeral container of which the API says st.
+func ephemeral(st corev1.ContainerStatus) podOption {
+	return func(p *corev1.Pod) {
+		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: st.Name}}}
+		p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{st}
+	}
+}
+
+// held is a back-off that lasts on.
+func held(name string) map[string]restart.Backoff {
+	return map[string]restart.Backoff{name: {Delay: 10 * time.Second, Restarted: now.Add(-20 * time.Second)}}
+}
+
 // engine builds what the engine has: "name#attempt=state" with state running, created, unknown or the exit code; a
 // leading "old/" puts it into the sandbox before, "r1/" into the second run of the pod.
 func engine(t *testing.T, sandbox string, containers ...string) *observed.Pod {
@@ -312,7 +325,21 @@ func TestCompute(t *testing.T) {
 		{name: "sidecar restarts beside the others", pod: with(pod("a"), sidecar("s")), sandbox: "sb", containers: []string{"s#0=0", "a#0=running"}, want: summary{Sandbox: "sb", Start: []string{"s#1"}}},
 		{name: "sidecars do not keep a pod", pod: with(pod("a"), sidecar("s"), policy(corev1.RestartPolicyNever)), sandbox: "sb", containers: []string{"s#0=running", "a#0=0"}, want: summary{Finished: true}},
 		{name: "sidecar fails its startup probe", pod: with(pod("a"), sidecar("s"), policy(corev1.RestartPolicyNever)), sandbox: "sb", containers: []string{"s#0=running"}, probes: map[string]snapshot.Probe{"s-0": {StartupFailed: true}},
-			want: summary{Sandbox: "sb", Kill: []string{"s: Container s failed startup probe, will be restarted"}, Start: []string{"s#1"}}},
+			want: summary{Sandbox: "sb", Kill: []string{"s: Init container s failed startup probe"}, Start: []string{"s#1"}}},
+		{name: "sidecar fails its liveness probe", pod: with(pod("a"), sidecar("s")), sandbox: "sb", containers: []string{"s#0=running", "a#0=running"}, probes: map[string]snapshot.Probe{"s-0": {Started: true, LivenessFailed: true}},
+			want: summary{Sandbox: "sb", Kill: []string{"s: Init container s failed liveness probe"}, Start: []string{"s#1"}}},
+		{name: "sidecar crashes before the next one", pod: with(pod("a"), sidecar("s"), initc("i")), sandbox: "sb", containers: []string{"s#1=1"}, backoff: held("s"), want: summary{Sandbox: "sb", Held: []string{"s after 10s"}, Requeue: 9 * time.Second}},
+		{name: "sidecar crashes beside the next one, which has ended", pod: with(pod("a"), sidecar("s"), initc("i")), sandbox: "sb", containers: []string{"s#1=1", "i#0=0"}, backoff: held("s"),
+			want: summary{Sandbox: "sb", Held: []string{"s after 10s"}, Requeue: 9 * time.Second, Start: []string{"a#0"}}},
+		{name: "sidecar crashes beside the next one, which has failed", pod: with(pod("a"), sidecar("s"), initc("i")), sandbox: "sb", containers: []string{"s#1=1", "i#0=1"}, backoff: held("s"),
+			want: summary{Sandbox: "sb", Held: []string{"s after 10s"}, Requeue: 9 * time.Second, Start: []string{"i#1"}}},
+		{name: "sidecar starts anew beside the next one, which has failed for good", pod: with(pod("a"), sidecar("s"), initc("i"), policy(corev1.RestartPolicyNever)), sandbox: "sb", containers: []string{"s#1=running", "i#0=1"},
+			probes: map[string]snapshot.Probe{"s-1": {}}, want: summary{Finished: true}},
+
+		// Init containers that somebody has removed.
+		{name: "removed beside the next one", pod: with(pod("a"), initc("i", "j")), sandbox: "sb", containers: []string{"j#0=running"}, want: summary{Sandbox: "sb"}},
+		{name: "removed, the next one has ended", pod: with(pod("a"), initc("i", "j")), sandbox: "sb", containers: []string{"j#0=0"}, want: summary{Sandbox: "sb", Start: []string{"a#0"}}},
+		{name: "removed with the sandbox", pod: with(pod("a"), initc("i", "j")), sandbox: "second", containers: []string{"old/j#0=0"}, want: summary{Sandbox: "sb", Start: []string{"i#0"}}},
 
 		// Ephemeral containers.
 		{name: "ephemeral", pod: with(pod("a"), func(p *corev1.Pod) {
@@ -321,6 +348,12 @@ func TestCompute(t *testing.T) {
 		{name: "ephemeral never restarts", pod: with(pod("a"), func(p *corev1.Pod) {
 			p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e"}}}
 		}), sandbox: "sb", containers: []string{"a#0=running", "e#0=1"}, want: summary{Sandbox: "sb"}},
+		{name: "ephemeral, its image could not be pulled", pod: with(pod("a"), ephemeral(corev1.ContainerStatus{Name: "e", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}})),
+			sandbox: "sb", containers: []string{"a#0=running"}, want: summary{Sandbox: "sb", Start: []string{"e#0"}}},
+		{name: "ephemeral, it ran and was removed", pod: with(pod("a"), ephemeral(corev1.ContainerStatus{Name: "e", ContainerID: "docker://x", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})),
+			sandbox: "sb", containers: []string{"a#0=running"}, want: summary{Sandbox: "sb"}},
+		{name: "ephemeral, it ended and was removed", pod: with(pod("a"), ephemeral(corev1.ContainerStatus{Name: "e", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}})),
+			sandbox: "sb", containers: []string{"a#0=running"}, want: summary{Sandbox: "sb"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

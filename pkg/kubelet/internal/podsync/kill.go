@@ -21,7 +21,8 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 )
 
-// minGrace is what a container always gets, so that a hook that took all the time does not turn SIGTERM into SIGKILL.
+// minGrace is what a container always gets, so that neither a hook that took all the time nor a grace period of a second or none turns
+// SIGTERM into SIGKILL.
 const minGrace = 2 * time.Second
 
 // turn lets sidecars wait for those who rely on them.
@@ -111,11 +112,7 @@ func (s *Syncer) killOne(ctx context.Context, n *notes, look *snapshot.Pod, k Ki
 			break
 		}
 	}
-	wait := max(left(), minGrace)
-	if grace < minGrace {
-		wait = max(grace, 0)
-	}
-	if err := s.cfg.Runtime.StopContainer(ctx, id, wait, ""); err != nil {
+	if err := s.cfg.Runtime.StopContainer(ctx, id, max(left(), minGrace), ""); err != nil {
 		return fmt.Errorf("stopping container %q: %w", k.Container.Name, err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -88,13 +89,35 @@ func (s *Syncer) run(ctx context.Context, n *notes, look *snapshot.Pod, a Action
 		sb, err = s.cfg.Runtime.StartSandbox(ctx, id)
 		return err
 	}); err != nil {
+		n.unmake(s.cfg.Clock.Now())
 		return nil, err
 	}
+	n.mu.Lock()
+	n.unmade = 0
+	n.mu.Unlock()
 	if _, err := s.connect(ctx, n, look.Pod, sb); err != nil {
 		return nil, err
 	}
 	ahead.Wait()
 	return first, nil
+}
+
+// unmake notes that a sandbox could not be made.
+func (n *notes) unmake(now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.unmade, n.unmadeAt = n.unmade+1, now
+}
+
+// wait is how long a pod whose sandbox could not be made has to wait for the next one. Its worker is woken before: the engine tells of what
+// is left of the last one, and would make one after the other.
+func (n *notes) wait(now time.Time) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.unmade == 0 {
+		return 0
+	}
+	return min(time.Second<<min(n.unmade-1, 4), 10*time.Second) - now.Sub(n.unmadeAt)
 }
 
 // ahead makes the container that starts first once the sandbox runs. It waits for no image that only others want.

@@ -225,7 +225,7 @@ func (s *Syncer) create(ctx context.Context, n *notes, look *snapshot.Pod, st St
 	s.cfg.Recorder.Event(ref, corev1.EventTypeNormal, "Created", "Container created")
 	backoff := st.Of.Backoff
 	if !st.Exited.IsZero() {
-		backoff = backoff.Next(st.Exited, s.cfg.MaxBackoff)
+		backoff = backoff.Next(st.Exited, s.cfg.Clock.Now(), s.cfg.MaxBackoff)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

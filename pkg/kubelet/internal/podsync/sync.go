@@ -157,6 +157,9 @@ type notes struct {
 	recalled           bool // failure is what an earlier process has noted, if it has
 	// tight is why the pod does not get what it was resized to, "" if it does.
 	tight string
+	// unmade is how often in a row a sandbox could not be made, the last time at unmadeAt.
+	unmade   int
+	unmadeAt time.Time
 	// connected is the sandbox whose network this process has seen to be complete.
 	connected string
 
@@ -233,6 +236,10 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, e
 		result.Requeue = soonest(left, actions.Requeue)
 		if actions.Sandbox == nil {
 			s.publish(ctx, n, look, false, false)
+			if wait := n.wait(s.cfg.Clock.Now()); wait > 0 {
+				result.Requeue = soonest(result.Requeue, wait)
+				return result, nil
+			}
 			if first, err = s.sandbox(ctx, n, look, actions); err != nil {
 				return result, err
 			}

@@ -28,6 +28,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
 	"minik8s.io/minik8s/pkg/kubelet/internal/prober"
+	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
@@ -84,7 +85,7 @@ func syncer(ctx context.Context, t *testing.T, engine *fake.Runtime, st *status.
 		NotStarted: notStarted,
 		Builder: launch.New(launch.Config{
 			RootDir: t.TempDir(), Volumes: nothing{}, Devices: nothing{}, Claims: nothing{}, Recorder: recorder, Resources: resources,
-			Services:    func(string) []*corev1.Service { return nil },
+			Services:    func(string) ([]*corev1.Service, bool) { return nil, true },
 			OOMScoreAdj: func(*corev1.Pod, *corev1.Container) int { return 0 },
 		}),
 	})
@@ -208,6 +209,69 @@ func TestSyncer_Again(t *testing.T) {
 			if !*c.Started || !c.Ready || c.RestartCount != 0 {
 				t.Errorf("after the start of another kubelet %s is %+v", c.Name, c)
 			}
+		}
+	})
+}
+
+// A container is asked to end before it is killed, however short its time is.
+func TestSyncer_LeastGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pod("a")
+		engine := fake.New(fake.Config{PullAll: true})
+		defer engine.Close()
+		st := status.NewManager(clientfake.NewClientset(p), func(*corev1.Pod) *corev1.Pod { return nil }, func(types.UID) {})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- st.Start(ctx) }()
+		s, look := syncer(ctx, t, engine, st, nil), snapshot.New(snapshot.Parts{Pod: p})
+		var got []any
+		for _, grace := range []time.Duration{0, time.Second, 5 * time.Second} {
+			if err := s.killOne(ctx, s.notes(p.UID), look, Kill{Container: &container.Container{ID: "id", Name: "a"}}, grace, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range engine.Calls("StopContainer") {
+			got = append(got, c.Arg)
+		}
+		if diff := cmp.Diff([]any{2 * time.Second, 2 * time.Second, 5 * time.Second}, got); diff != "" {
+			t.Errorf("time to end (-want +got):\n%s", diff)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What is left of a sandbox that could not be started wakes the pod's worker, which does not make one after the other for that.
+func TestSyncer_SandboxFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pod("a")
+		p.Spec.HostNetwork = true
+		engine, st := fake.New(fake.Config{PullAll: true}), status.NewManager(clientfake.NewClientset(p), func(*corev1.Pod) *corev1.Pod { return nil }, func(types.UID) {})
+		defer engine.Close()
+		engine.Fail("StartSandbox", errors.New("no such runtime"))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- st.Start(ctx) }()
+		s := syncer(ctx, t, engine, st, nil)
+		for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 10 * time.Second, 10 * time.Second} {
+			if _, err := s.Sync(ctx, p); err == nil {
+				t.Fatalf("attempt %d: no error", i)
+			}
+			result, err := s.Sync(ctx, p)
+			if made := len(engine.Calls("CreateSandbox")); err != nil || result.Requeue != wait || made != i+1 {
+				t.Errorf("after attempt %d: %d sandboxes, next look after %v, want %v; %v", i, made, result.Requeue, wait, err)
+			}
+			<-time.After(wait)
+		}
+		engine.Fail("StartSandbox", nil)
+		if _, err := s.Sync(ctx, p); err != nil || len(engine.Calls("StartContainer")) != 1 {
+			t.Errorf("%d containers were started; %v", len(engine.Calls("StartContainer")), err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -19,7 +19,7 @@ const (
 type Backoff struct {
 	// Delay is what the next restart waits for, counted from the exit.
 	Delay time.Duration
-	// Restarted is the exit that led to the last restart.
+	// Restarted is when it was last restarted.
 	Restarted time.Time
 }
 
@@ -31,11 +31,11 @@ func (b Backoff) Remaining(finished, now time.Time) time.Duration {
 	return b.Delay - max(now.Sub(finished), 0) // the clock may have been set back since
 }
 
-// Next is the history after a restart that follows an exit at finished: the first restart is immediate and arms the
+// Next is the history after a restart at now that follows an exit at finished: the first restart is immediate and arms the
 // initial delay, each further one doubles it, up to most (KEP-4603).
-func (b Backoff) Next(finished time.Time, most time.Duration) Backoff {
+func (b Backoff) Next(finished, now time.Time, most time.Duration) Backoff {
 	if b.Delay == 0 || finished.Sub(b.Restarted) > Reset {
-		return Backoff{Delay: min(Initial, most), Restarted: finished}
+		return Backoff{Delay: min(Initial, most), Restarted: now}
 	}
-	return Backoff{Delay: min(2*b.Delay, most), Restarted: finished}
+	return Backoff{Delay: min(2*b.Delay, most), Restarted: now}
 }

@@ -221,6 +221,12 @@ func (c *Container) Restarts() bool {
 	return c.RestartsOn(code)
 }
 
+// WasMade says whether the API remembers that the container was made once, though the engine may have nothing of it.
+func (c *Container) WasMade() bool {
+	r := c.Reported
+	return r != nil && (r.ContainerID != "" || r.State.Running != nil || r.State.Terminated != nil)
+}
+
 // HasEnded says whether the API remembers that the container, of which the engine has nothing, ran and may not run again.
 func (c *Container) HasEnded() bool {
 	if c.Reported == nil {

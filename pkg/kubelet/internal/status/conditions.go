@@ -18,6 +18,7 @@ import (
 
 // Reasons of the conditions, as upstream spells them.
 const (
+	reasonNoSandbox      = "PodSandboxNotReady"
 	reasonNotInitialized = "ContainersNotInitialized"
 	reasonNotReady       = "ContainersNotReady"
 	reasonGates          = "ReadinessGatesNotReady"
@@ -40,14 +41,8 @@ func conditions(in Input, st *corev1.PodStatus) {
 	if in.Look.MayRestartAll() {
 		own = append(own, restartingAll(in.Look, st))
 	}
-	if p := in.Pending; p != nil {
-		own = append(own, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: p.Reason, Message: p.Message})
-	}
-	switch {
-	case in.Tight != "":
-		own = append(own, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, Message: in.Tight})
-	case in.resizing():
-		own = append(own, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
+	if st.Phase != corev1.PodSucceeded && st.Phase != corev1.PodFailed {
+		own = append(own, resize(in)...)
 	}
 	out := make([]corev1.PodCondition, 0, len(own)+len(st.Conditions))
 	for _, c := range own {
@@ -65,6 +60,20 @@ func conditions(in Input, st *corev1.PodStatus) {
 		}
 	}
 	st.Conditions = out
+}
+
+// resize tells of a resize that waits, and of one that goes on (KEP-1287).
+func resize(in Input) (out []corev1.PodCondition) {
+	if p := in.Pending; p != nil {
+		out = append(out, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: p.Reason, Message: p.Message})
+	}
+	switch {
+	case in.Tight != "":
+		out = append(out, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, Message: in.Tight})
+	case in.resizing():
+		out = append(out, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
+	}
+	return out
 }
 
 // disrupt tells that the kubelet has ended the pod for the node's sake.
@@ -91,9 +100,16 @@ func disrupted(c corev1.PodCondition) bool {
 
 // sandbox tells of PodReadyToStartContainers (KEP-3085).
 func sandbox(in Input) corev1.PodCondition {
-	c := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}
-	if s := in.Look.Sandbox; s != nil && (s.Network == container.NamespaceNode || len(in.Look.PodIPs) > 0) {
-		c.Status = corev1.ConditionTrue
+	c := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse, Reason: reasonNoSandbox}
+	switch s := in.Look.Sandbox; {
+	case s != nil && (s.Network == container.NamespaceNode || len(in.Look.PodIPs) > 0):
+		c.Status, c.Reason = corev1.ConditionTrue, ""
+	case s != nil:
+		c.Message = "pod sandbox has no IP address"
+	case in.Look.Observed == nil || len(in.Look.Observed.Sandboxes) == 0:
+		c.Message = "no pod sandbox exists"
+	default:
+		c.Message = "pod sandbox is not ready"
 	}
 	return c
 }
@@ -121,8 +137,8 @@ func initialized(in Input, st *corev1.PodStatus) corev1.PodCondition {
 	if st.Phase == corev1.PodSucceeded {
 		return completed(c, st)
 	}
-	if len(incomplete) > 0 && in.Look.Run > 0 && initializedBefore(st) {
-		return c // it stays so while all containers are started again
+	if len(incomplete) > 0 && initializedBefore(st) {
+		return c // it stays so when all containers start again, in this sandbox (KEP-5532) or another
 	}
 	if len(incomplete) > 0 {
 		c.Status, c.Reason = corev1.ConditionFalse, reasonNotInitialized

@@ -8,6 +8,7 @@ package status
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -109,6 +110,10 @@ func Generate(in Input) corev1.PodStatus {
 	if in.Failure != nil && in.Failure.Disrupted && !terminal && in.Stopped {
 		disrupt(in, &st)
 	}
+	// In upstream's order: only init containers have theirs.
+	byName := func(a, b corev1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(st.ContainerStatuses, byName)
+	slices.SortFunc(st.EphemeralContainerStatuses, byName)
 	return st
 }
 

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
 	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 )
@@ -116,6 +118,7 @@ func four(sandbox, initialized, ready, containers string) map[corev1.PodConditio
 }
 
 func TestGenerate(t *testing.T) {
+	const noSandbox, noAddress = "False PodSandboxNotReady: no pod sandbox exists", "False PodSandboxNotReady: pod sandbox has no IP address"
 	const notReadyA = "False ContainersNotReady: containers with unready status: [a]"
 	tests := []struct {
 		name  string
@@ -124,23 +127,23 @@ func TestGenerate(t *testing.T) {
 		want  view
 	}{
 		{name: "nothing yet", parts: snapshot.Parts{Pod: pod(nil, "a")}, want: view{Phase: corev1.PodPending,
-			Conditions: four("False", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting ContainerCreating"}}},
+			Conditions: four(noSandbox, "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting ContainerCreating"}}},
 		{name: "runs", parts: snapshot.Parts{Pod: pod(nil, "a"), Observed: engine(up("a")), PodIPs: []string{"10.0.0.1"}}, want: view{Phase: corev1.PodRunning,
 			Conditions: four("True", "True", "True", "True"), States: map[string]string{"a": "running, ready"}}},
 		{name: "not ready", parts: snapshot.Parts{Pod: pod(nil, "a", "b"), Observed: engine(up("a"), up("b")), PodIPs: []string{"10.0.0.1"}, Probes: map[string]snapshot.Probe{"a0": {Started: true}}},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "running", "b": "running, ready"}}},
 		{name: "image cannot be pulled", parts: snapshot.Parts{Pod: pod(nil, "a"), Observed: engine(), Waiting: map[string]snapshot.Waiting{"a": {Reason: "ImagePullBackOff", Message: "m"}}},
-			want: view{Phase: corev1.PodPending, Conditions: four("False", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting ImagePullBackOff"}}},
+			want: view{Phase: corev1.PodPending, Conditions: four(noAddress, "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting ImagePullBackOff"}}},
 		{name: "crash loop", parts: snapshot.Parts{Pod: pod(nil, "a"), Observed: engine(down("a", 2, 1)), PodIPs: []string{"10.0.0.1"}, Waiting: map[string]snapshot.Waiting{"a": {Reason: "CrashLoopBackOff", Message: "m"}}},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting CrashLoopBackOff, was Error"}, RestartCounts: map[string]int32{"a": 2}}},
 		{name: "restarted", parts: snapshot.Parts{Pod: pod(nil, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(&container.Container{Name: "a", Attempt: 1, State: container.StateRunning}, &container.Container{Name: "a", State: container.StateExited, ExitCode: 137, OOMKilled: true})},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", "True", "True"), States: map[string]string{"a": "running, was OOMKilled, ready"}, RestartCounts: map[string]int32{"a": 1}}},
 		{name: "oom of a child only", parts: snapshot.Parts{Pod: pod(never, "a"), Observed: engine(&container.Container{Name: "a", State: container.StateExited, OOMKilled: true})}, in: Input{Finished: true, Stopped: true},
-			want: view{Phase: corev1.PodSucceeded, Conditions: four("False", "True PodCompleted", "False PodCompleted", "False PodCompleted"), States: map[string]string{"a": "terminated Completed"}}},
+			want: view{Phase: corev1.PodSucceeded, Conditions: four(noAddress, "True PodCompleted", "False PodCompleted", "False PodCompleted"), States: map[string]string{"a": "terminated Completed"}}},
 		{name: "message", parts: snapshot.Parts{Pod: pod(never, "a"), Observed: engine(down("a", 0, 2))}, in: Input{TerminationMessages: map[string]string{"a0": "bye"}, Finished: true, Stopped: true},
-			want: view{Phase: corev1.PodFailed, Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Error: bye"}}},
+			want: view{Phase: corev1.PodFailed, Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Error: bye"}}},
 		{name: "ended but not stopped", parts: snapshot.Parts{Pod: pod(never, "a"), Observed: engine(down("a", 0, 0))}, in: Input{Finished: true},
-			want: view{Phase: corev1.PodPending, Conditions: four("False", "True", notReadyA, notReadyA), States: map[string]string{"a": "terminated Completed"}}},
+			want: view{Phase: corev1.PodPending, Conditions: four(noAddress, "True", notReadyA, notReadyA), States: map[string]string{"a": "terminated Completed"}}},
 		{name: "init waits", parts: snapshot.Parts{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(), PodIPs: []string{"10.0.0.1"}},
 			want: view{Phase: corev1.PodPending, Conditions: four("True", "False ContainersNotInitialized: containers with incomplete status: [init]", notReadyA, notReadyA), States: map[string]string{"init": "waiting PodInitializing", "a": "waiting PodInitializing"}}},
 		{name: "init runs", parts: snapshot.Parts{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(up("init")), PodIPs: []string{"10.0.0.1"}},
@@ -148,13 +151,18 @@ func TestGenerate(t *testing.T) {
 		{name: "init done", parts: snapshot.Parts{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(down("init", 0, 0)), PodIPs: []string{"10.0.0.1"}},
 			want: view{Phase: corev1.PodPending, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"init": "terminated Completed, ready", "a": "waiting PodInitializing"}}},
 		{name: "init failed", parts: snapshot.Parts{Pod: pod(withInit(corev1.RestartPolicyNever), "a"), Observed: engine(down("init", 0, 1))}, in: Input{Finished: true, Stopped: true},
-			want: view{Phase: corev1.PodFailed, Conditions: four("False", "False ContainersNotInitialized: containers with incomplete status: [init]", "False PodFailed", "False PodFailed"), States: map[string]string{"init": "terminated Error", "a": "waiting PodInitializing"}}},
+			want: view{Phase: corev1.PodFailed, Conditions: four(noAddress, "False ContainersNotInitialized: containers with incomplete status: [init]", "False PodFailed", "False PodFailed"), States: map[string]string{"init": "terminated Error", "a": "waiting PodInitializing"}}},
+		{name: "initialised in another sandbox", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) {
+			withInit(corev1.RestartPolicyAlways)(p)
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}}
+		}, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(up("init"))},
+			want: view{Phase: corev1.PodPending, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"init": "running", "a": "waiting PodInitializing"}}},
 		{name: "deleted before it started", parts: snapshot.Parts{Pod: pod(nil, "a")}, in: Input{Finished: true, Stopped: true},
-			want: view{Phase: corev1.PodFailed, Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated ContainerStatusUnknown: The container could not be located when the pod was terminated"}}},
+			want: view{Phase: corev1.PodFailed, Conditions: four(noSandbox, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated ContainerStatusUnknown: The container could not be located when the pod was terminated"}}},
 		{name: "deadline", parts: snapshot.Parts{Pod: pod(nil, "a"), Observed: engine(down("a", 0, 0))}, in: Input{Failure: &Failure{Reason: "DeadlineExceeded", Message: "m"}, Finished: true, Stopped: true},
-			want: view{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Completed"}}},
+			want: view{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Completed"}}},
 		{name: "terminal stays", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed; p.Status.Reason = "Evicted" }, "a"), Observed: engine(up("a"))},
-			want: view{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: four("False", "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "running, ready"}}},
+			want: view{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "running, ready"}}},
 		{name: "could not start", parts: snapshot.Parts{Pod: pod(nil, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(&container.Container{Name: "a", State: container.StateCreated, Message: "no such file", ExitCode: 127}), Waiting: map[string]snapshot.Waiting{"a": {Reason: "RunContainerError", Message: "no such file"}}},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting RunContainerError, was StartError"}}},
 		{name: "lost container", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) {
@@ -191,6 +199,53 @@ func TestGenerate(t *testing.T) {
 				t.Errorf("second time (-first +second):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestGenerate_Stopped: nothing is told of a pod that has ended as if it could go on.
+func TestGenerate_Stopped(t *testing.T) {
+	in := Input{
+		Look:     snapshot.New(snapshot.Parts{Pod: pod(never, "a"), Observed: engine(down("a", 0, 0))}),
+		Finished: true, Pending: &allocation.Pending{Reason: corev1.PodReasonDeferred, Message: "no room"}, Tight: "in use",
+	}
+	in.Look.Observed.Sandboxes[0].State, in.Look.Sandbox = container.StateExited, nil
+	told := func() map[corev1.PodConditionType]string {
+		all := look(Generate(in)).Conditions
+		maps.DeleteFunc(all, func(kind corev1.PodConditionType, _ string) bool {
+			return kind != corev1.PodReadyToStartContainers && kind != corev1.PodResizePending && kind != corev1.PodResizeInProgress
+		})
+		return all
+	}
+	want := map[corev1.PodConditionType]string{
+		corev1.PodReadyToStartContainers: "False PodSandboxNotReady: pod sandbox is not ready",
+		corev1.PodResizePending:          "True Deferred: no room", corev1.PodResizeInProgress: "True Error: in use",
+	}
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Errorf("while it ends (-want +got):\n%s", diff)
+	}
+	in.Stopped = true
+	delete(want, corev1.PodResizePending)
+	delete(want, corev1.PodResizeInProgress)
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Errorf("when it has ended (-want +got):\n%s", diff)
+	}
+}
+
+// TestGenerate_Order: containers are told of in the order of their names, init containers in that of the spec.
+func TestGenerate_Order(t *testing.T) {
+	p := pod(func(p *corev1.Pod) {
+		p.Spec.InitContainers = []corev1.Container{{Name: "y"}, {Name: "x"}}
+		for _, name := range []string{"f", "e"} {
+			p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name}})
+		}
+	}, "web", "agent")
+	st := Generate(Input{Look: snapshot.New(snapshot.Parts{Pod: p, Now: now})})
+	var got []string
+	for _, c := range slices.Concat(st.InitContainerStatuses, st.ContainerStatuses, st.EphemeralContainerStatuses) {
+		got = append(got, c.Name)
+	}
+	if diff := cmp.Diff([]string{"y", "x", "agent", "web", "e", "f"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
