@@ -368,6 +368,29 @@ func TestManager_PluginGoes(t *testing.T) {
 	n.want(t, res, 0, 0)
 }
 
+// What is to be prepared before each start does not start while nobody can do that.
+func TestManager_PreparerGoes(t *testing.T) {
+	t.Parallel()
+	n := start(t, t.TempDir())
+	defer n.stop()
+	prepares := &devicepluginv1beta1.DevicePluginOptions{PreStartRequired: true}
+	p := n.plug(t, res, &fakePlugin{options: prepares}, list("a"))
+	if err := n.allocate(t.Context(), pod("u", asks("x", "1"))); err != nil {
+		t.Fatal(err)
+	}
+	p.server.Stop()
+	next(t, n.changed)
+	n.want(t, res, 1, 0)
+	const want = "device plugin PreStartContainer rpc failed with err: endpoint of example.com/thing has been stopped"
+	if _, err := n.Container(t.Context(), "u", "x"); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	n.plug(t, res, &fakePlugin{options: prepares}, list("a"))
+	if _, err := n.Container(t.Context(), "u", "x"); err != nil {
+		t.Errorf("once it is back: %v", err)
+	}
+}
+
 func TestManager_Refuses(t *testing.T) {
 	t.Parallel()
 	n := start(t, t.TempDir())

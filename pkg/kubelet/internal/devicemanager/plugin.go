@@ -142,7 +142,7 @@ func (m *Manager) lose(p *plugin) {
 	delete(m.plugins, p.resource)
 	var touched []types.UID
 	if before := m.state.resources[p.resource]; before != nil {
-		m.state.resources[p.resource] = &devices{known: before.known, gone: m.cfg.Clock.Now()}
+		m.state.resources[p.resource] = &devices{known: before.known, gone: m.cfg.Clock.Now(), prepared: p.options.GetPreStartRequired()}
 		touched = m.state.touched(p.resource, before)
 	}
 	m.mu.Unlock()
@@ -194,12 +194,16 @@ func (p *plugin) prefer(ctx context.Context, reuse, free []string, need int) ([]
 	return got.GetContainerResponses()[0].GetDeviceIDs(), nil
 }
 
-// preStart has a plugin prepare devices, if it wants to before each start.
+// preStart has a plugin prepare devices, if it wants to before each start. One that has gone cannot: nothing starts with what it would have
+// to prepare. Whether those of an earlier kubelet wanted to is not known.
 func (m *Manager) preStart(ctx context.Context, res string, ids []string) error {
 	m.mu.Lock()
-	p := m.plugins[res]
+	p, d := m.plugins[res], m.state.resources[res]
 	m.mu.Unlock()
-	if p == nil || !p.options.GetPreStartRequired() {
+	switch {
+	case p == nil && d != nil && d.prepared:
+		return fmt.Errorf("device plugin PreStartContainer rpc failed with err: endpoint of %s has been stopped", res)
+	case p == nil || !p.options.GetPreStartRequired():
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, allocatePatience)

@@ -36,6 +36,8 @@ type devices struct {
 	known map[string]*devicepluginv1beta1.Device // by ID
 	// gone is since when there is no plugin, zero while there is.
 	gone time.Time
+	// prepared: the plugin that has gone had to prepare them before each start.
+	prepared bool
 }
 
 // allocation is what a container has of a resource.

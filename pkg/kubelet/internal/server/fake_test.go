@@ -46,6 +46,7 @@ type fakeHost struct {
 	logID   string
 	more    chan string
 	sick    error
+	ends    bool // a pod does, of the same name as another
 	ended   chan struct{}
 	attachd container.AttachOptions
 	quiet   chan struct{} // if set, Attach only receives from it when it begins and when ctx ended
@@ -159,13 +160,20 @@ func (h *fakeHost) Stats(context.Context, bool) (*statsv1alpha1.Summary, error) 
 	at := metav1.NewTime(time.UnixMilli(1700000000000))
 	cpu := &statsv1alpha1.CPUStats{Time: at, UsageCoreNanoSeconds: new(uint64(2.5e9))}
 	memory := &statsv1alpha1.MemoryStats{Time: at, WorkingSetBytes: new(uint64(1024))}
-	return &statsv1alpha1.Summary{
+	sum := &statsv1alpha1.Summary{
 		Node: statsv1alpha1.NodeStats{NodeName: "n", CPU: cpu, Memory: memory},
 		Pods: []statsv1alpha1.PodStats{{
 			PodRef: statsv1alpha1.PodReference{Name: "p", Namespace: "ns"}, CPU: cpu, Memory: memory,
 			Containers: []statsv1alpha1.ContainerStats{{Name: "c", StartTime: at, CPU: cpu, Memory: memory}},
 		}},
-	}, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ends {
+		other := statsv1alpha1.PodStats{PodRef: statsv1alpha1.PodReference{Name: "other", Namespace: "ns"}, Memory: memory}
+		sum.Pods = append(sum.Pods, sum.Pods[0], other)
+	}
+	return sum, nil
 }
 
 func (h *fakeHost) Configz() any { return map[string]string{"kind": "KubeletConfiguration"} }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
@@ -43,7 +42,7 @@ func (s *Server) resourceMetrics(w http.ResponseWriter, r *http.Request) {
 	registry := prometheus.NewRegistry()
 	// Registering can only fail for wrong descriptions, of which a Gather tells too.
 	registry.MustRegister(resources{summary, err != nil})
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	gathered(registry).ServeHTTP(w, r) // of pods of one name, one of which ends, one is told
 }
 
 // resources turns a summary into metrics that bear the time of measurement.

@@ -106,6 +106,12 @@ func TestRequests(t *testing.T) {
 		})
 	}
 	f.host.mu.Lock()
+	f.host.ends = true
+	f.host.mu.Unlock()
+	if code, body := f.do(t, admin, "GET", "/metrics/resource"); code != 200 || !strings.Contains(body, `pod_memory_working_set_bytes{namespace="ns",pod="other"}`) {
+		t.Errorf("resource metrics beside a pod of the same name that ends: %d %s", code, body)
+	}
+	f.host.mu.Lock()
 	f.host.sick = errors.New("PLEG is not healthy")
 	f.host.mu.Unlock()
 	if code, body := f.do(t, admin, "GET", "/healthz"); code != 500 || !strings.Contains(body, "PLEG is not healthy") {

@@ -37,28 +37,28 @@ func (m *Manager) Counts() (desired, actual map[string]int) {
 	return desired, actual
 }
 
-// expect notes which volumes a pod is to have.
+// expect notes which volumes a pod is to have: those do not change, but an ephemeral container may be the first to use one.
 func (m *Manager) expect(pod *corev1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.counts[pod.UID] != nil {
-		return // volumes of a pod do not change
+	if m.counts[pod.UID] == nil {
+		m.counts[pod.UID] = map[string]*count{}
 	}
-	m.counts[pod.UID] = map[string]*count{}
 	for v := range used(pod) {
-		if p := m.plugin(v); p != nil {
+		if p := m.plugin(v); p != nil && m.counts[pod.UID][v.Name] == nil {
 			m.counts[pod.UID][v.Name] = &count{plugin: inline(v, p)}
 		}
 	}
 }
 
-// mounted notes what came of a SetUp. That of a volume which is there already is told as upstream does: only of those whose content
-// follows objects of the API.
-func (m *Manager) mounted(at plugin.Mount, p plugin.Plugin, took time.Duration, err error) {
+// mounted notes what came of a SetUp, and says whether one has succeeded before. That of a volume which is there already is told as
+// upstream does: only of those whose content follows objects of the API.
+func (m *Manager) mounted(at plugin.Mount, p plugin.Plugin, took time.Duration, err error) (before bool) {
 	name := m.pluginOf(at, p)
 	m.mu.Lock()
 	c := m.counts[at.Pod.UID][at.Volume.Name]
-	told := err != nil || c == nil || !c.mounted || follows(at.Volume)
+	before = c != nil && c.mounted
+	told := err != nil || !before || follows(at.Volume)
 	if c != nil && err == nil {
 		*c = count{plugin: name, mounted: true}
 	}
@@ -66,6 +66,7 @@ func (m *Manager) mounted(at plugin.Mount, p plugin.Plugin, took time.Duration, 
 	if m.config.Operations != nil && told {
 		m.config.Operations.StorageOperation(name, "volume_mount", took, err)
 	}
+	return before
 }
 
 // unmounted notes what came of the removal of a pod's volumes, which are removed together.

@@ -194,7 +194,7 @@ func (m *Manager) nextChanged() (types.UID, bool) {
 // Mount makes or refreshes all volumes of the pod. It is idempotent and cheap if there is nothing to do; call it on
 // every sync, for it also renews tokens. The error joins one error per volume (Unwrap() []error), each with the text
 // of upstream's event FailedMount: `MountVolume.SetUp failed for volume "x" : configmap "y" not found`. While the API
-// server is away volumes that exist stay as they are.
+// server is away volumes that exist stay as they are, and so does what cannot be refreshed, of which only the event tells.
 func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) error {
 	m.objects.Register(pod)
 	m.expect(pod)
@@ -211,18 +211,33 @@ func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) e
 		if err == nil {
 			err = p.SetUp(ctx, mnt)
 		}
-		m.mounted(mnt, p, m.config.Clock.Since(began), err)
-		if (errors.Is(err, plugin.ErrUnavailable) || errors.Is(err, plugin.ErrPending)) && atomicwriter.Written(mnt.Dir) {
-			klog.FromContext(ctx).Error(err, "Keeping the content of a volume", "pod", klog.KObj(pod), "volume", v.Name)
-			err = nil
+		before := m.mounted(mnt, p, m.config.Clock.Since(began), err)
+		if err == nil {
+			continue
 		}
-		if event, ok := errors.AsType[*plugin.EventError](err); ok {
-			errs = append(errs, event)
-		} else if err != nil {
-			errs = append(errs, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", v.Name, err))
+		if event, whole := errors.AsType[*plugin.EventError](err); whole {
+			err = event
+		} else {
+			err = fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", v.Name, err)
+		}
+		switch written := follows(v) && atomicwriter.Written(mnt.Dir); {
+		case written && (errors.Is(err, plugin.ErrUnavailable) || errors.Is(err, plugin.ErrPending)):
+			klog.FromContext(ctx).Error(err, "Keeping the content of a volume", "pod", klog.KObj(pod), "volume", v.Name)
+		case before && (written || v.HostPath != nil):
+			m.notRefreshed(ctx, pod, err)
+		default:
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// notRefreshed tells that a volume which this process has brought to a pod stays as it is, although what it shows has been deleted. As
+// upstream's, the pod goes on with that, and its containers are killed and started again.
+func (m *Manager) notRefreshed(ctx context.Context, pod *corev1.Pod, err error) {
+	if m.config.Recorder != nil && ctx.Err() == nil {
+		m.config.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "FailedMount", err.Error())
+	}
 }
 
 // used are the volumes that a container of the pod has, mounted or as a device. Others are not brought to the node, as upstream's.

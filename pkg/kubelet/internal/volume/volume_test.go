@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -310,8 +311,51 @@ func TestChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.await(t)
-	if err := f.Mount(f.ctx, pod, nil); err == nil || !strings.Contains(err.Error(), `configmap "cm" not found`) {
+	told := record.NewFakeRecorder(10)
+	f.config.Recorder = told
+	// The pod goes on with what it has: its containers are to be killed, and started again, as before.
+	if err := f.Mount(f.ctx, pod, nil); err != nil || f.read(t, "configmap", "config", "k") != "new" {
 		t.Errorf("Mount after deletion: %v", err)
+	}
+	const missing = `MountVolume.SetUp failed for volume "config" : configmap "cm" not found`
+	if got := event(told); got != "Warning FailedMount "+missing {
+		t.Errorf("told of %q", got)
+	}
+	other := pod.DeepCopy()
+	other.UID = "new"
+	if err := f.Mount(f.ctx, other, nil); err == nil || err.Error() != missing {
+		t.Errorf("Mount for another pod: %v", err)
+	}
+}
+
+// A file of the node that goes later is the trouble of containers that start then, and not of the others.
+func TestMountWithoutItsHostPath(t *testing.T) {
+	f := setUp(t)
+	told := record.NewFakeRecorder(10)
+	f.config.Recorder = told
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pod := podWith(volumeOf("node", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: file, Type: new(corev1.HostPathFile)}}))
+	if err := errors.Join(f.Mount(f.ctx, pod, nil), os.Remove(file)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Mount(f.ctx, pod, nil); err != nil {
+		t.Error(err)
+	}
+	if got, want := event(told), `Warning FailedMount MountVolume.SetUp failed for volume "node" : hostPath type check failed: `+file+" is not a file"; got != want {
+		t.Errorf("told of %q, want %q", got, want)
+	}
+}
+
+// event is what was told first, "" if nothing was.
+func event(told *record.FakeRecorder) string {
+	select {
+	case e := <-told.Events:
+		return e
+	default:
+		return ""
 	}
 }
 

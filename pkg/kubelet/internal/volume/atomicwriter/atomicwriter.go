@@ -43,10 +43,9 @@ type File struct {
 // become readable for it and directories pass it on. Nothing is written if the content is the same already. Only one
 // Write may work on a directory at a time; a killed one leaves the old or the new content and is tidied by the next.
 func Write(dir string, files map[string]File, group *int64) error {
-	for path := range files {
-		if err := validate(path); err != nil {
-			return err
-		}
+	files, err := byCleanPath(files)
+	if err != nil {
+		return err
 	}
 	current, err := os.Readlink(filepath.Join(dir, dataLink))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -71,10 +70,22 @@ func Written(dir string) bool {
 	return err == nil
 }
 
+// byCleanPath are files by what their paths come to: the API takes "./a" and "d//b/", too.
+func byCleanPath(files map[string]File) (map[string]File, error) {
+	out := make(map[string]File, len(files))
+	for path, f := range files {
+		if err := validate(path); err != nil {
+			return nil, err
+		}
+		out[filepath.Clean(path)] = f
+	}
+	return out, nil
+}
+
 func validate(path string) error {
 	switch {
-	case path == "" || path != filepath.Clean(path):
-		return fmt.Errorf("invalid path: %q", path)
+	case path == "":
+		return fmt.Errorf("invalid path: must not be empty: %q", path)
 	case filepath.IsAbs(path):
 		return fmt.Errorf("invalid path: must be relative path: %s", path)
 	case len(path) > maxPath:
@@ -88,7 +99,7 @@ func validate(path string) error {
 			return fmt.Errorf("invalid path: filenames must be less than or equal to %d characters", maxName)
 		}
 	}
-	if strings.HasPrefix(path, "..") {
+	if strings.HasPrefix(filepath.Clean(path), "..") {
 		return fmt.Errorf("invalid path: must not start with '..': %s", path)
 	}
 	return nil

@@ -66,6 +66,8 @@ func TestWrite(t *testing.T) {
 	}{
 		{name: "first", files: map[string]File{"a": {Data: []byte("1"), Mode: 0o644}, "d/b": {Data: []byte("2"), Mode: 0o400}}, want: map[string]string{"a": "1", "d/b": "2"}},
 		{name: "change and removal", files: map[string]File{"a": {Data: []byte("9"), Mode: 0o644}, "c": {Mode: 0o644}}, want: map[string]string{"a": "9", "c": ""}},
+		{name: "paths as people write them", files: map[string]File{"./a": {Data: []byte("9"), Mode: 0o644}, "d//./b/": {Mode: 0o644}},
+			want: map[string]string{"a": "9", "d/b": ""}},
 		{name: "empty", want: map[string]string{}},
 	}
 	for _, s := range steps {
@@ -151,12 +153,12 @@ func TestWriteOwnership(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	for _, path := range []string{"", "/a", "../a", "a/../../b", "..a", "..data/x", "a//b", strings.Repeat("a", 256), strings.Repeat("a/", 2049) + "a"} {
+	for _, path := range []string{"", "/a", "../a", "a/../../b", "..a", "..data/x", "./..data/x", strings.Repeat("a", 256), strings.Repeat("a/", 2049) + "a"} {
 		if err := Write(t.TempDir(), map[string]File{path: {Mode: 0o644}}, nil); err == nil {
 			t.Errorf("path %q was accepted", path)
 		}
 	}
-	for _, path := range []string{"a", ".hidden", "a/..b", "a.b/c"} {
+	for _, path := range []string{"a", ".hidden", "a/..b", "a.b/c", "./a", "a//b", "a/"} {
 		if err := Write(t.TempDir(), map[string]File{path: {Mode: 0o644}}, nil); err != nil {
 			t.Errorf("path %q was refused: %v", path, err)
 		}

@@ -364,6 +364,48 @@ func TestDriverGone(t *testing.T) {
 	f.check(f.TearDown(t.Context(), "a"))
 }
 
+// A pod that has a volume goes on with it while its driver does not do what it is asked for: what was to be done is told, and asked for
+// again later.
+func TestDriverAway(t *testing.T) {
+	t.Parallel()
+	away := status.Error(codes.Unavailable, "away")
+	for _, tc := range []struct {
+		name, step string
+		republish  bool
+		told       string
+	}{
+		{"with nothing to do", "NodeGetCapabilities", false, ""},
+		{"to be published again", "NodeGetCapabilities", true, `Warning FailedMount MountVolume.SetUp failed for volume "pv" : ` +
+			"kubernetes.io/csi: failed to get capabilities of the driver: rpc error: code = Unavailable desc = away"},
+		{"when it is published again", "NodePublishVolume", true, `Warning FailedMount MountVolume.SetUp failed for volume "pv" : ` +
+			"rpc error: code = Unavailable desc = away"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, stages(), unattached(func(s *storagev1.CSIDriverSpec) { s.RequiresRepublish = new(tc.republish) }))
+			path, err := f.setUp("a")
+			f.check(err)
+			f.clock.by += time.Minute
+			f.driver.Fail(tc.step, csitest.Fault{Err: away})
+			if again, err := f.setUp("a"); err != nil || again != path {
+				t.Errorf("it is at %q: %v", again, err)
+			}
+			told := ""
+			select {
+			case told = <-f.events:
+			default:
+			}
+			if told != tc.told {
+				t.Errorf("told %q, want %q", told, tc.told)
+			}
+			if _, due := f.Due("a", path); due {
+				t.Error("who has just failed is asked again at once")
+			}
+			f.check(f.TearDown(t.Context(), "a"))
+		})
+	}
+}
+
 // With ReadWriteOncePod a second pod waits until the first has left; a record that cannot be read keeps its pod.
 func TestOncePod(t *testing.T) {
 	t.Parallel()

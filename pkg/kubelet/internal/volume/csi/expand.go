@@ -26,10 +26,10 @@ func (v *volume) has() resource.Quantity {
 	return v.claim.Status.Capacity[corev1.ResourceStorage]
 }
 
-// grows says whether the driver is to make the volume larger on this node: it has become larger than size, nobody works at that
-// elsewhere, and nobody has found that it cannot be. See KEP-1790.
-func (v *volume) grows(size resource.Quantity, can capabilities) bool {
-	if v.persistent == nil || v.readOnly || !can[csipb.NodeServiceCapability_RPC_EXPAND_VOLUME] {
+// outgrows says whether the volume is to become larger than size on this node: nobody works at that elsewhere, and nobody has found that
+// it cannot be. See KEP-1790.
+func (v *volume) outgrows(size resource.Quantity) bool {
+	if v.persistent == nil || v.readOnly {
 		return false
 	}
 	want := v.persistent.Spec.Capacity[corev1.ResourceStorage]
@@ -38,6 +38,11 @@ func (v *volume) grows(size resource.Quantity, can capabilities) bool {
 		return want.Cmp(size) > 0
 	}
 	return false
+}
+
+// grows says whether the driver is to see to that.
+func (v *volume) grows(size resource.Quantity, can capabilities) bool {
+	return can[csipb.NodeServiceCapability_RPC_EXPAND_VOLUME] && v.outgrows(size)
 }
 
 // expand has the driver make the volume as large on this node as it is elsewhere, and returns the size that it has then. size is

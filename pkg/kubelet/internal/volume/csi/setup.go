@@ -11,15 +11,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/fsgroup"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
+
+// lookPatience is how long the worker of a pod waits for a driver that has something to do about a volume which the pod has. Who has not
+// answered by then is asked again at the next look.
+const lookPatience = 30 * time.Second
 
 // SetUpClaim brings the persistent volume of a claim to the pod, and returns where it is. It is called on every sync of the pod.
 func (c *CSI) SetUpClaim(ctx context.Context, m plugin.Mount, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (string, error) {
@@ -46,23 +52,21 @@ func (c *CSI) setUp(ctx context.Context, m plugin.Mount, v volume) (string, erro
 	if s.record, err = c.records.begin(s.newRecord(), alone); err != nil {
 		return "", s.failed("MountVolume.SetUp", err)
 	}
-	held := c.holds(s.record)
+	if c.holds(s.record) {
+		s.look(ctx)
+		return target, nil
+	}
 	if s.record.Attachment != "" && v.attaches(s.info) {
-		if s.context, err = s.publishContext(ctx, held); err != nil {
+		s.cfg.InUse()
+		if s.context, err = s.attached(ctx, s.mount, &s.volume); err != nil {
 			return "", s.failed("MountVolume.WaitForAttach", err)
 		}
 	}
-	release, err := c.busy.take(ctx, string(uniqueName(v.driver, v.handle)))
+	release, err := s.begin(ctx)
 	if err != nil {
 		return "", s.failed("MountVolume.SetUp", err)
 	}
 	defer release()
-	if s.can, err = capabilitiesOf(ctx, s.driver); err != nil {
-		return "", s.failed("MountVolume.SetUp", err)
-	}
-	if held {
-		return target, s.renew(ctx)
-	}
 	return target, s.first(ctx)
 }
 
@@ -112,19 +116,16 @@ func (s *setup) supported() error {
 		s.volume.lifecycle, s.volume.driver, modes)
 }
 
-// publishContext waits for the attachment, or reads it if the volume is there already and is published once more.
-func (s *setup) publishContext(ctx context.Context, held bool) (map[string]string, error) {
-	if !held {
-		s.cfg.InUse()
-		return s.attached(ctx, s.mount, &s.volume)
+// begin waits until nobody else works at the volume, and asks the driver what it can do.
+func (s *setup) begin(ctx context.Context) (release func(), err error) {
+	if release, err = s.busy.take(ctx, string(uniqueName(s.volume.driver, s.volume.handle))); err != nil {
+		return nil, err
 	}
-	if !s.republishes() {
-		return nil, nil
+	if s.can, err = capabilitiesOf(ctx, s.driver); err != nil {
+		release()
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, apiPatience)
-	defer cancel()
-	found, _, err := s.attachment(ctx, &s.volume)
-	return found, err
+	return release, nil
 }
 
 func (s *setup) republishes() bool {
@@ -155,23 +156,54 @@ func (s *setup) first(ctx context.Context) error {
 	return nil
 }
 
-// renew does what a volume may need that has been set up: new tokens, and a file system as large as the volume has become.
-func (s *setup) renew(ctx context.Context) error {
+// look does what a volume may need that the pod has: new tokens, and a file system as large as the volume has become. The driver is asked
+// only then, and the pod goes on with what it has whatever comes of it, as upstream's: one whose driver is away for a while has its
+// containers killed and started again all the same.
+func (s *setup) look(ctx context.Context) {
 	have, known := s.sightOf(s.record.key())
 	if !known {
 		have.size = s.volume.has()
 	}
-	if s.republishes() {
-		if err := s.publish(ctx); err != nil {
-			return s.failed(s.operation(), err)
+	if s.republishes() || s.volume.outgrows(have.size) {
+		have.size = s.renew(ctx, have.size)
+	}
+	s.noteSeen(s.record.key(), sight{s.cfg.Clock.Now(), have.size})
+}
+
+// renew does it, tells what has failed, and returns the size that the file system has.
+func (s *setup) renew(ctx context.Context, size resource.Quantity) resource.Quantity {
+	short, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	release, err := s.begin(short)
+	if err == nil {
+		defer release()
+		if s.republishes() {
+			err = s.publishAgain(short)
 		}
 	}
-	size, err := s.expand(ctx, have.size)
-	if err != nil { // it is as good as before, so that the pod goes on
+	if err != nil && s.republishes() {
+		if ctx.Err() == nil && !errors.Is(err, plugin.ErrUnavailable) {
+			s.tellPod(corev1.EventTypeWarning, "FailedMount", s.failed(s.operation(), err).Error())
+		}
+		return size
+	}
+	if err == nil {
+		size, err = s.expand(ctx, size)
+	}
+	if err != nil {
 		s.tell(corev1.EventTypeWarning, "VolumeResizeFailed", fmt.Sprintf("NodeExpandVolume.NodeExpandVolume failed for volume %q : %v", s.volume.name, err))
 	}
-	s.noteSeen(s.record.key(), sight{s.cfg.Clock.Now(), size})
-	return nil
+	return size
+}
+
+// publishAgain publishes a volume that the pod has, with what is known of its attachment now.
+func (s *setup) publishAgain(ctx context.Context) (err error) {
+	if s.record.Attachment != "" && s.volume.attaches(s.info) {
+		if s.context, _, err = s.attachment(ctx, &s.volume); err != nil {
+			return err
+		}
+	}
+	return s.publish(ctx)
 }
 
 func (s *setup) operation() string {
@@ -301,13 +333,18 @@ func (s *setup) give() error {
 	return nil
 }
 
+// tell tells of the pod and of its claim.
 func (s *setup) tell(kind, reason, message string) {
+	s.tellPod(kind, reason, message)
+	if s.cfg.Recorder != nil && s.volume.claim != nil {
+		s.cfg.Recorder.Event(s.volume.claim, kind, reason, message)
+	}
+}
+
+func (s *setup) tellPod(kind, reason, message string) {
 	if s.cfg.Recorder == nil {
 		return
 	}
 	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: s.mount.Pod.Namespace, Name: s.mount.Pod.Name, UID: s.mount.Pod.UID}
 	s.cfg.Recorder.Event(ref, kind, reason, message)
-	if s.volume.claim != nil {
-		s.cfg.Recorder.Event(s.volume.claim, kind, reason, message)
-	}
 }

@@ -6,12 +6,16 @@
 package fsgroup
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
@@ -48,7 +52,8 @@ func belongs(info fs.FileInfo, group int64) bool {
 }
 
 // give makes all in dir, and last itself, the group's. Containers may be at work there: what they exchange for a link
-// cannot lead out of dir.
+// cannot lead out of dir. What cannot be given stays as it is, which the log tells, as upstream's: a server may let nobody
+// change owners, or show snapshots that nobody changes.
 func give(dir string, group int64) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -56,34 +61,43 @@ func give(dir string, group int64) error {
 	}
 	defer root.Close()
 	var dirs []string
-	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	left, why := 0, error(nil) // how much cannot be given, and why not the first of it
+	one := func(name string, mode fs.FileMode) {
+		if err := giveOne(root, name, group, mode); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			left, why = left+1, cmp.Or(why, err)
 		}
-		if entry.IsDir() {
-			dirs = append(dirs, name)
-			return nil
-		}
-		return giveOne(root, name, group, fileMode)
-	})
-	// The root last: that it is done says that all is.
-	for i := len(dirs) - 1; i >= 0 && err == nil; i-- {
-		err = giveOne(root, dirs[i], group, dirMode)
 	}
+	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && name != ".": // removed meanwhile
+		case err != nil:
+			return err
+		case entry.IsDir():
+			dirs = append(dirs, name)
+		default:
+			one(name, fileMode)
+		}
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("applying fsGroup %d: %w", group, err)
+	}
+	// The root last: that it is done says that all is.
+	for _, name := range slices.Backward(dirs) {
+		one(name, dirMode)
+	}
+	if left > 0 {
+		klog.Background().Error(why, "Some of a volume stays as it is, and not the group's of the pod", "path", dir, "fsGroup", group, "files", left)
 	}
 	return nil
 }
 
 // giveOne changes owner and mode of a file, or only the owner of a link.
 func giveOne(root *os.Root, name string, group int64, mode fs.FileMode) error {
-	if err := root.Lchown(name, -1, int(group)); err != nil {
-		return err
-	}
+	owner := root.Lchown(name, -1, int(group))
 	info, err := root.Lstat(name)
-	if err != nil || info.Mode()&fs.ModeSymlink != 0 {
-		return err
+	if err == nil && info.Mode()&fs.ModeSymlink == 0 {
+		err = root.Chmod(name, info.Mode()|mode)
 	}
-	return root.Chmod(name, info.Mode()|mode)
+	return errors.Join(owner, err)
 }

@@ -6,9 +6,11 @@ package mount
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"minik8s.io/minik8s/pkg/machinetest"
 )
@@ -45,6 +47,9 @@ func TestLinux(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "big"), make([]byte, 2<<20), 0o644); err == nil {
 		t.Error("the size is not limited")
 	}
+	if swaps(t, dir) && !swaps(t, noSwap(t)) {
+		t.Error("it gets into swap")
+	}
 	if list, err := m.Under(filepath.Dir(dir)); err != nil || len(list) != 1 || list[0] != dir {
 		t.Errorf("Under: %v, %v", list, err)
 	}
@@ -56,4 +61,29 @@ func TestLinux(t *testing.T) {
 	if ok, err := m.IsMountPoint(dir); ok || err != nil {
 		t.Errorf("IsMountPoint after Unmount: %v, %v", ok, err)
 	}
+}
+
+// noSwap mounts a tmpfs that never gets into swap, if this kernel has such.
+func noSwap(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if unix.Mount("tmpfs", dir, "tmpfs", 0, "noswap") == nil {
+		t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+	}
+	return dir
+}
+
+// swaps says whether what is mounted on dir may get into swap.
+func swaps(t *testing.T, dir string) bool {
+	t.Helper()
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); f[4] == dir {
+			return !strings.Contains(f[len(f)-1], "noswap")
+		}
+	}
+	return true
 }

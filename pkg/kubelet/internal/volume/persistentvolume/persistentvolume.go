@@ -92,7 +92,8 @@ func (p *PersistentVolume) SetUp(ctx context.Context, m plugin.Mount) error {
 		return err
 	}
 	if there {
-		if known, due := p.CSI.Due(m.Pod.UID, path); !known || !due {
+		known, due := p.CSI.Due(m.Pod.UID, path)
+		if known && !due || !known && !gone(path) {
 			return nil
 		}
 	}
@@ -152,6 +153,16 @@ func (p *PersistentVolume) isThere(m plugin.Mount) (path string, there bool, err
 	}
 	there, err = p.Mounts.Mounted(path)
 	return path, there, err
+}
+
+// gone says whether a directory or a device of the node is not there any more: below /tmp, for one, it goes when the machine starts anew.
+// What is mounted for the pod is not looked at, for it may hang.
+func gone(path string) bool {
+	if remote(path) != path {
+		return false
+	}
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // remote is what a path of a volume says about which volume it is: what a server or a device has is mounted for each pod.

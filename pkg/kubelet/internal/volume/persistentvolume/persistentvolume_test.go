@@ -227,6 +227,35 @@ func TestSetUp_APIServerAway(t *testing.T) {
 	}
 }
 
+// A directory of the node may go when the machine starts anew, below /tmp for one: it is looked for, and made again if its kind says so.
+func TestSetUp_DirectoryGone(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		source func(dir string) corev1.PersistentVolumeSource
+		made   bool
+	}{
+		"host path": {func(dir string) corev1.PersistentVolumeSource {
+			return corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir, Type: new(corev1.HostPathDirectoryOrCreate)}}
+		}, true},
+		"local": {func(dir string) corev1.PersistentVolumeSource {
+			return corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}}
+		}, false},
+	} {
+		dir := t.TempDir()
+		p, m := &PersistentVolume{CSI: noDrivers{}, Client: fake.NewClientset(claim(), volume(tc.source(dir)))}, mountOf(t, byClaim, nil)
+		if err := errors.Join(p.SetUp(t.Context(), m), os.Remove(dir)); err != nil {
+			t.Fatal(err)
+		}
+		err := p.SetUp(t.Context(), m)
+		if info, serr := os.Stat(dir); tc.made != (err == nil && serr == nil && info.IsDir()) {
+			t.Errorf("%s: %v, %v", name, err, serr)
+		}
+		if want := fmt.Sprintf("path %q does not exist", dir); !tc.made && (err == nil || err.Error() != want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+}
+
 func TestSetUp_FSGroup(t *testing.T) {
 	t.Parallel()
 	machinetest.Root(t, "to give files away")

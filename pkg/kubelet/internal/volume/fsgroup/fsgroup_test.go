@@ -1,0 +1,48 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fsgroup
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
+	"minik8s.io/minik8s/pkg/machinetest"
+)
+
+// What nobody may change, such as the snapshots that a server shows in a volume, is no reason for its pod to wait.
+func TestApply_UnchangeablePart(t *testing.T) {
+	machinetest.Mounts(t)
+	const group = 4711
+	dir := t.TempDir()
+	snapshots, file := filepath.Join(dir, ".snapshot"), filepath.Join(dir, "file")
+	err := errors.Join(os.Mkdir(snapshots, 0o755), os.WriteFile(file, nil, 0o600), unix.Mount("tmpfs", snapshots, "tmpfs", unix.MS_RDONLY, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(snapshots, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	pod := &corev1.Pod{Spec: corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{FSGroup: new(int64(group))}}}
+	if err := Apply(plugin.Mount{Pod: pod}, dir); err != nil {
+		t.Error(err)
+	}
+	for path, mode := range map[string]fs.FileMode{dir: dirMode, file: fileMode} {
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil || st.Gid != group {
+			t.Errorf("%s is of group %d, %v", path, st.Gid, err)
+		}
+		if info, err := os.Lstat(path); err != nil || info.Mode()&mode != mode {
+			t.Errorf("the mode of %s is %v, %v", path, info.Mode(), err)
+		}
+	}
+}
