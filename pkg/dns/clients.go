@@ -57,6 +57,10 @@ func (m *machine) has(a netip.Addr, now time.Time) bool {
 
 func (m *machine) refresh(now time.Time) error {
 	list, err := m.list()
+	if before := m.known.Load(); err != nil && before != nil {
+		m.known.Store(&addresses{set: before.set, read: now}) // for another second: a list is interrupted where addresses come and go
+		return err
+	}
 	fresh := &addresses{set: make(map[netip.Addr]bool, len(list)), read: now}
 	for _, a := range list {
 		fresh.set[a] = true

@@ -5,6 +5,7 @@ package dns
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"testing"
 	"time"
@@ -64,6 +65,10 @@ func TestMachine_Has(t *testing.T) {
 	addrs = append(addrs, a)
 	if listed != 1 || !m.has(a, now.Add(time.Second)) || listed != 2 {
 		t.Errorf("listed %d times", listed)
+	}
+	m.list = func() ([]netip.Addr, error) { return nil, errors.New("the list was interrupted") }
+	if m.has(netip.MustParseAddr("192.0.2.2"), now.Add(2*time.Second)) || !m.has(a, now.Add(2*time.Second)) {
+		t.Error("addresses are forgotten because they could not be listed")
 	}
 }
 

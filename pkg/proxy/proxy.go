@@ -44,7 +44,7 @@ type Proxy struct {
 	healthSrv *health.Server
 	metrics   *metrics.Metrics
 	local     *loopback.Server // only the loop uses it, like localOpen
-	localOpen bool             // whether all of its ports are open
+	localOpen bool             // whether all ports are open that this process answers itself
 
 	mu     sync.Mutex
 	status health.Status // guarded by mu; Now is filled when asked
@@ -225,23 +225,23 @@ func (p *Proxy) syncListeners(ctx context.Context) {
 		}
 		local = append(local, f.localPorts()...)
 	}
-	err := p.local.Sync(local)
-	if p.localOpen = err == nil; err != nil {
-		// Another program has the port on the loopback address. Whether it still has it is seen at the next verification.
+	// Another program may have a port. Whether it still has it is seen at the next verification.
+	p.localOpen = true
+	if err := p.local.Sync(local); err != nil {
+		p.localOpen = false
 		klog.FromContext(ctx).Error(err, "Opening node ports on the loopback address failed")
 	}
 	if err := p.healthSrv.Sync(ctx, checks); err != nil {
-		// The port is in use by somebody else. Traffic does not depend on it, so this is no failure of the proxy.
+		// Traffic does not depend on it, so this is no failure of the proxy.
+		p.localOpen = false
 		klog.FromContext(ctx).Error(err, "Opening health check node ports failed")
 	}
 }
 
-// intact tells whether the rules are still in the kernel, and what this process answers itself is open.
+// intact tells whether the rules are still in the kernel, and what this process answers itself is open. It looks at all of it, for only
+// what was found amiss is written again, and a port may stay another program's for good.
 func (p *Proxy) intact(ctx context.Context) bool {
-	if !p.localOpen {
-		return false
-	}
-	log := klog.FromContext(ctx)
+	log, all := klog.FromContext(ctx), p.localOpen
 	for _, f := range p.families {
 		f.forget(ctx)
 		intact, err := f.backend.Check(ctx)
@@ -250,13 +250,12 @@ func (p *Proxy) intact(ctx context.Context) bool {
 			return true
 		case err != nil:
 			log.Error(err, "Verifying service rules failed", "family", f.name)
-			return false
 		case !intact:
 			log.Info("Service rules were changed by somebody, writing them again", "family", f.name)
-			return false
 		}
+		all = all && intact && err == nil
 	}
-	return true
+	return all
 }
 
 // Purge removes every rule and chain of the cluster from the node. Call it when no Proxy of the cluster runs there.

@@ -138,6 +138,37 @@ func TestProxy_LocalPortInUse(t *testing.T) {
 	})
 }
 
+// TestProxy_HealsWithPortInUse: rules that somebody takes away come back, also while another program has a node port on the loopback
+// address for good.
+func TestProxy_HealsWithPortInUse(t *testing.T) {
+	kernel := fake.New()
+	p, clk, client := startFake(t, kernel)
+	var other net.Listener
+	err := namespace.Do(p.config.NetNS, func() (err error) {
+		other, err = net.Listen("tcp", "127.0.0.1:30080")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	slice, service := dualSlice("web", "10.1.0.2"), dualService("web", "10.96.0.5", 30080)
+	if _, err := client.DiscoveryV1().EndpointSlices(slice.Namespace).Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().Services(service.Namespace).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	written := func() bool {
+		clk.Step(time.Second)
+		saved, err := kernel.Save(t.Context(), "nat")
+		return err == nil && strings.Contains(saved, "10.1.0.2")
+	}
+	eventually(t, "rules", written)
+	kernel.Flush()
+	eventually(t, "rules again", written)
+}
+
 func TestConfig(t *testing.T) {
 	v4, v6 := netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/64")
 	tests := []struct {

@@ -23,7 +23,7 @@ import (
 	"minik8s.io/minik8s/pkg/router/internal/table"
 )
 
-// headerTime is how long a backend may take to begin its answer, as nginx has it.
+// headerTime is how long a backend may take to begin its answer once it has the request, as nginx has it.
 const headerTime = time.Minute
 
 // listenFailed is the reason of the event of an Ingress whose port cannot be opened.

@@ -41,7 +41,8 @@ func (r *reporter) report(objects []client.Object) {
 }
 
 func (r *reporter) run(ctx context.Context) error {
-	backoff := time.Second
+	backoff, stop := time.Second, func() bool { return true }
+	defer func() { stop() }()
 	for {
 		var objects []client.Object
 		select {
@@ -60,8 +61,8 @@ func (r *reporter) run(ctx context.Context) error {
 			backoff = time.Second
 			continue
 		}
-		timer := time.AfterFunc(backoff, r.again)
-		defer timer.Stop()
+		stop()
+		stop = time.AfterFunc(backoff, r.again).Stop
 		backoff = min(2*backoff, time.Minute)
 	}
 }

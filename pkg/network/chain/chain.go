@@ -28,6 +28,7 @@ type Chain struct {
 type Programs interface {
 	Restore(ctx context.Context, text string) error
 	Rules(ctx context.Context, table, chain string) (rules []string, there bool, err error)
+	Has(ctx context.Context, table, chain, rule string) (bool, error)
 }
 
 var _ Programs = xtables.Programs{}
@@ -58,11 +59,30 @@ func ensure(p Programs, c Chain) error {
 	}
 	var from []string
 	if there { // else nothing can jump there
-		if from, _, err = p.Rules(ctx, c.Table, c.From); err != nil {
+		if from, err = c.from(ctx, p); err != nil {
 			return err
 		}
 	}
 	return restore(ctx, p, c.Table, c.missing(have, there, from))
+}
+
+// from are the rules of where the chain is jumped to from. If somebody has made rules there by another program iptables shows none, and
+// they are those of our jumps that are found: what is thought to be missing would be added again and again.
+func (c Chain) from(ctx context.Context, p Programs) ([]string, error) {
+	rules, shown, err := p.Rules(ctx, c.Table, c.From)
+	if err != nil || shown {
+		return rules, err
+	}
+	for _, jump := range c.Jumps {
+		has, err := p.Has(ctx, c.Table, c.From, strings.Join(jump, " "))
+		if err != nil {
+			return nil, err
+		}
+		if has {
+			rules = append(rules, appended(c.From, jump))
+		}
+	}
+	return rules, nil
 }
 
 func remove(p Programs, c Chain) error {
@@ -71,7 +91,7 @@ func remove(p Programs, c Chain) error {
 	if err != nil || !there {
 		return err
 	}
-	from, _, err := p.Rules(ctx, c.Table, c.From)
+	from, err := c.from(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -74,6 +74,8 @@ func (b *broken) Restore(_ context.Context, text string) error {
 	return nil
 }
 
+func (b *broken) Has(context.Context, string, string, string) (bool, error) { return false, nil }
+
 // A table that the kernel lacks keeps no other from being right.
 func TestEach_OneFails(t *testing.T) {
 	t.Parallel()
@@ -160,5 +162,48 @@ func TestReal(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReal_Foreign: beside rules of the nft program, for which iptables shows none of a chain, a jump is not made again and again, comes back
+// when it is gone, and can be removed.
+func TestReal_Foreign(t *testing.T) {
+	machinetest.Root(t, "for a network namespace")
+	machinetest.Programs(t, "iptables", "nft")
+	n := namespacetest.New(t)
+	run := func(args ...string) string {
+		t.Helper()
+		var out []byte
+		if err := n.Do(func() (err error) {
+			out, err = exec.Command(args[0], args[1:]...).CombinedOutput()
+			return err
+		}); err != nil {
+			t.Fatalf("%q: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	if !strings.Contains(run("iptables", "--version"), "nf_tables") {
+		machinetest.Lacks(t, "iptables that works by nf_tables")
+	}
+	do := func(f func(bool, []Chain) error, jumps int) {
+		t.Helper()
+		if err := n.Do(func() error { return f(false, []Chain{forward}) }); err != nil {
+			t.Fatal(err)
+		}
+		if shown := run("nft", "list", "chain", "ip", "filter", "FORWARD"); strings.Count(shown, "jump OURS-FWD") != jumps {
+			t.Errorf("not %d jumps:\n%s", jumps, shown)
+		}
+	}
+	do(Ensure, 1)
+	run("nft", "add", "set", "ip", "filter", "somebody", "{ type ipv4_addr; }")
+	run("nft", "add", "rule", "ip", "filter", "FORWARD", "ip", "saddr", "@somebody", "drop")
+	do(Ensure, 1)
+	do(Ensure, 1)
+	run("iptables", "-D", "FORWARD", "-m", "comment", "--comment", "ours:c", "-j", "OURS-FWD")
+	do(Ensure, 1)
+	do(Remove, 0)
+	do(Remove, 0)
+	if all := run("nft", "list", "table", "ip", "filter"); strings.Contains(all, "OURS-FWD") || !strings.Contains(all, "@somebody") {
+		t.Errorf("after the removal:\n%s", all)
 	}
 }

@@ -31,6 +31,7 @@ import (
 type Programs interface {
 	Restore(ctx context.Context, text string) error
 	Rules(ctx context.Context, table, chain string) (rules []string, there bool, err error)
+	Has(ctx context.Context, table, chain, rule string) (bool, error)
 }
 
 var _ Programs = xtables.Programs{}
@@ -276,9 +277,18 @@ func (f family) look(c Chains, jumps bool) (kernel, error) {
 		return have, nil
 	}
 	for _, j := range c.jumps() {
-		lines, _, err := f.programs.Rules(ctx, table, j.Chain)
+		lines, shown, err := f.programs.Rules(ctx, table, j.Chain)
 		if err != nil {
 			return have, err
+		}
+		if !shown { // for somebody has made rules there by another program
+			has, err := f.programs.Has(ctx, table, j.Chain, j.Spec)
+			if err != nil {
+				return have, err
+			}
+			if has {
+				have.from = append(have.from, j)
+			}
 		}
 		for _, line := range lines {
 			if r, ok := ruleOf(line); ok {

@@ -387,10 +387,50 @@ func (l *listing) Rules(_ context.Context, _, chain string) (rules []string, the
 	return rules, true, l.fails
 }
 
+func (l *listing) Has(context.Context, string, string, string) (bool, error) { return false, l.fails }
+
 func (l *listing) Restore(_ context.Context, text string) error {
 	l.wrote++
 	l.pods = slices.DeleteFunc(l.pods, func(p string) bool { return strings.Contains(text, "-D ") && strings.Contains(text, `"pod `+p+`"`) })
 	return nil
+}
+
+// foreign is a table of which iptables shows only chains of ours, for somebody has made rules by another program. It has all jumps, and counts
+// those that are made.
+type foreign struct {
+	listing
+	made int
+}
+
+func (f *foreign) Rules(ctx context.Context, table, chain string) ([]string, bool, error) {
+	if !strings.HasPrefix(chain, "MINIK8S-") {
+		return nil, false, nil
+	}
+	return f.listing.Rules(ctx, table, chain)
+}
+
+func (f *foreign) Has(context.Context, string, string, string) (bool, error) { return true, nil }
+
+func (f *foreign) Restore(ctx context.Context, text string) error {
+	f.made += strings.Count(text, "-I ")
+	return f.listing.Restore(ctx, text)
+}
+
+// Jumps that are there and not shown are not made again with each pod.
+func TestSet_Foreign(t *testing.T) {
+	tables := &foreign{}
+	m := &Manager{
+		chains: ChainsOf("test"), families: []family{{unix.AF_INET, tables}}, published: map[types.UID]publication{}, stale: map[flowsTo]bool{},
+		localnet: func(netip.Addr) error { return nil }, generation: func() (uint32, bool) { return 0, false },
+	}
+	for _, uid := range []types.UID{"a", "b"} {
+		if err := m.Set(uid, []string{"10.0.0.2"}, []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tables.made != 0 || tables.wrote != 2 {
+		t.Errorf("%d jumps made in %d writes", tables.made, tables.wrote)
+	}
 }
 
 // What nobody has changed is not looked at again, but for a pod that has gone since, and after a failure.

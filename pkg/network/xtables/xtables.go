@@ -41,12 +41,39 @@ func (p Programs) Restore(ctx context.Context, text string) error {
 	return err
 }
 
-// Save returns a table as iptables-save prints it.
+// ErrForeign is that of a table in which somebody has rules that are not of iptables, such as those of the nft program may be. It can be
+// changed all the same, and is not shown.
+var ErrForeign = errors.New("iptables does not show it, for there are rules of another program")
+
+// Save returns a table as iptables-save prints it. The error of one that is not shown is ErrForeign.
 func (p Programs) Save(ctx context.Context, table string) (string, error) {
-	return p.run(ctx, "", p.name()+"-save", "-t", table)
+	out, err := p.run(ctx, "", p.name()+"-save", "-t", table)
+	if err == nil && foreign(out) {
+		return "", fmt.Errorf("table %s: %w", table, ErrForeign)
+	}
+	return out, err
 }
 
-// Rules are those of a chain, each in the words of iptables-save; there is false if there is no such chain.
+// foreign tells whether iptables-save has printed that a table is not shown, which it does not call a failure.
+func foreign(out string) bool {
+	return strings.HasPrefix(out, "# Table `") && strings.HasSuffix(strings.TrimSpace(out), "is incompatible, use 'nft' tool.")
+}
+
+// resourceProblem is with what the programs exit when they have not got the lock, or no memory.
+const resourceProblem = 4
+
+// Has tells whether a chain has a rule, in the words of iptables-restore, also where rules are not shown. One that stands behind rules of
+// another program may not be found.
+func (p Programs) Has(ctx context.Context, table, chain, rule string) (bool, error) {
+	err := p.Restore(ctx, "*"+table+"\n-C "+chain+" "+rule+"\nCOMMIT\n")
+	if failed, is := errors.AsType[*exec.ExitError](err); is && failed.ExitCode() > 0 && failed.ExitCode() != resourceProblem {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Rules are those of a chain, each in the words of iptables-save; there is false if there is no such chain, or it has rules that are not of
+// iptables.
 func (p Programs) Rules(ctx context.Context, table, chain string) (rules []string, there bool, err error) {
 	out, err := p.run(ctx, "", p.name(), "-w", lockWait, "-t", table, "-S", chain)
 	if failed, is := errors.AsType[*exec.ExitError](err); is && failed.ExitCode() == 1 && ctx.Err() == nil {

@@ -102,13 +102,22 @@ func outlives(a, b *corev1.Pod) bool {
 	return a.UID > b.UID
 }
 
-// selectorOf returns a selector that selects nothing if it is invalid, which validation rules out.
+// selectorOf returns a selector that selects nothing if it is invalid. Validation rules that out for NetworkPolicies, but for such as are
+// there already; of ClusterNetworkPolicies nobody validates it.
 func selectorOf(s *metav1.LabelSelector) labels.Selector {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
 		return labels.Nothing()
 	}
 	return selector
+}
+
+// nameOf tells selectors apart: that which selects nothing calls itself like the one that selects all.
+func nameOf(s labels.Selector) string {
+	if labels.MatchesNothing(s) {
+		return "(nothing)"
+	}
+	return s.String()
 }
 
 // group returns the key of the pods that a peer selects, in the namespace of the policy unless it selects namespaces.
@@ -120,12 +129,12 @@ func (b *builder) group(namespace string, peer networkingv1.NetworkPolicyPeer) s
 	if peer.NamespaceSelector != nil {
 		return b.everywhere(selectorOf(peer.NamespaceSelector), pods)
 	}
-	return b.collect("in "+namespace+", pods "+pods.String(), func(n string) bool { return n == namespace }, pods)
+	return b.collect("in "+namespace+", pods "+nameOf(pods), func(n string) bool { return n == namespace }, pods)
 }
 
 // everywhere returns the key of some pods of some namespaces.
 func (b *builder) everywhere(namespaces, pods labels.Selector) string {
-	key := "where " + namespaces.String() + ", pods " + pods.String()
+	key := "where " + nameOf(namespaces) + ", pods " + nameOf(pods)
 	return b.collect(key, func(n string) bool { return namespaces.Matches(b.labelsOf(n)) }, pods)
 }
 

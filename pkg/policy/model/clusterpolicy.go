@@ -172,7 +172,7 @@ func (b *builder) clusterRule(r clusterRule, action Action, ingress bool) Rule {
 // nodesWhere returns the key of the addresses of some nodes.
 func (b *builder) nodesWhere(s *metav1.LabelSelector) string {
 	selector := selectorOf(s)
-	key := "nodes " + selector.String()
+	key := "nodes " + nameOf(selector)
 	if _, known := b.snap.Groups[key]; known {
 		return key
 	}
@@ -228,6 +228,9 @@ func (r clusterRule) unknown() string {
 		return fmt.Sprintf("action %q", r.action)
 	}
 	for _, p := range r.peers {
+		if err := invalid(p.Namespaces, p.Nodes, p.Pods); err != nil {
+			return fmt.Sprintf("a selector (%v)", err)
+		}
 		switch {
 		case p.Namespaces != nil, p.Pods != nil, p.Nodes != nil:
 		case len(p.DomainNames) > 0:
@@ -249,10 +252,27 @@ func (r clusterRule) unknown() string {
 	return ""
 }
 
+// invalid is what is wrong with selectors, each of which may be nil: the definition of the policies lets any operator and value pass.
+func invalid(namespaces, nodes *metav1.LabelSelector, pods *v1alpha2.NamespacedPod) error {
+	all := []*metav1.LabelSelector{namespaces, nodes}
+	if pods != nil {
+		all = append(all, &pods.NamespaceSelector, &pods.PodSelector)
+	}
+	for _, s := range all {
+		if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Unsupported says which rules of a policy are not enforced as they are written, and how instead; nothing if all are.
 func Unsupported(p *v1alpha2.ClusterNetworkPolicy) string {
 	if !known(p.Spec.Tier) {
 		return fmt.Sprintf("tier %q is not supported, the policy is not enforced", p.Spec.Tier)
+	}
+	if err := invalid(p.Spec.Subject.Namespaces, nil, p.Spec.Subject.Pods); err != nil {
+		return fmt.Sprintf("the selector of the subject (%v) is not supported, the policy is not enforced", err)
 	}
 	var out []string
 	in, eg := rulesOf(p)

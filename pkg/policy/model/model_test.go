@@ -14,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 func TestBlock(t *testing.T) {
@@ -151,5 +152,53 @@ func TestBuild_NamespaceUnknown(t *testing.T) {
 	allow := snap.Ingress.Policies[0].Rules[0]
 	if got := fmt.Sprint(snap.Groups[allow.Groups[0]], allow.Ports); got != "[10.0.1.1] [{TCP 80 80} {UDP 0 65535}]" {
 		t.Error(got)
+	}
+}
+
+// TestBuild_InvalidSelectors: what a definition lets pass and nobody understands selects nothing, neither does a rule with it let anybody
+// in, nor does one that is to refuse let all in; and it is told.
+func TestBuild_InvalidSelectors(t *testing.T) {
+	typo := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tenant", Operator: "in", Values: []string{"a"}}}}
+	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "t"}, Spec: corev1.PodSpec{NodeName: "here"}, Status: corev1.PodStatus{PodIP: "10.0.0.1"}}
+	all := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "n"}, Spec: networkingv1.NetworkPolicySpec{
+		Ingress: []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}}}}},
+	}}
+	was := all.DeepCopy() // from before there was a validation
+	was.Name, was.Spec.Ingress[0].From[0].NamespaceSelector = "o", &typo
+	const message = `"in" is not a valid label selector operator`
+	for _, tt := range []struct {
+		name    string
+		action  v1alpha2.ClusterNetworkPolicyRuleAction
+		subject metav1.LabelSelector
+		want    []Rule
+		told    string
+	}{
+		{"accepts", v1alpha2.ClusterNetworkPolicyRuleActionAccept, metav1.LabelSelector{}, []Rule{{Action: Accept}},
+			"ingress[0]: a selector (" + message + ") is not supported, the rule matches nothing"},
+		{"denies", v1alpha2.ClusterNetworkPolicyRuleActionDeny, metav1.LabelSelector{}, []Rule{{Action: Deny, Anyone: true, AnyPort: true}},
+			"ingress[0]: a selector (" + message + ") is not supported, the rule denies all"},
+		{"is about nobody", v1alpha2.ClusterNetworkPolicyRuleActionDeny, typo, nil,
+			"the selector of the subject (" + message + ") is not supported, the policy is not enforced"},
+	} {
+		p := &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: v1alpha2.ClusterNetworkPolicySpec{
+			Tier: v1alpha2.AdminTier, Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &tt.subject},
+			Ingress: []v1alpha2.ClusterNetworkPolicyIngressRule{{Action: tt.action, From: []v1alpha2.ClusterNetworkPolicyIngressPeer{{Namespaces: &typo}}}},
+		}}
+		snap := Build("here", Cluster{Policies: []*networkingv1.NetworkPolicy{all, was}, ClusterPolicies: []*v1alpha2.ClusterNetworkPolicy{p}, Pods: []*corev1.Pod{target}})
+		var got []Rule
+		for _, admin := range snap.Ingress.Admin {
+			got = append(got, admin.Rules...)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+		if told := Unsupported(p); told != tt.told {
+			t.Errorf("%s: told %q", tt.name, told)
+		}
+		for i, want := range []string{"[10.0.0.1]", "[]"} {
+			if got := fmt.Sprint(snap.Groups[snap.Ingress.Policies[i].Rules[0].Groups[0]]); got != want {
+				t.Errorf("%s: policy %d lets in %s, want %s", tt.name, i, got, want)
+			}
+		}
 	}
 }

@@ -17,8 +17,11 @@ type Commands interface {
 	// Restore applies iptables-restore text without flushing what it does not mention. Each table is changed
 	// atomically.
 	Restore(ctx context.Context, text string) error
-	// Save returns a table as iptables-save prints it.
+	// Save returns a table as iptables-save prints it. If that does not show it, for somebody has made rules there by another program, the
+	// error is xtables.ErrForeign.
 	Save(ctx context.Context, table string) (string, error)
+	// Has tells whether a chain has a rule, also if the table is not shown.
+	Has(ctx context.Context, table, chain, rule string) (bool, error)
 	// Generation is a number that the rules of all tables and families have as long as nobody changes any; not ok if there is none.
 	// It runs no program.
 	Generation() (generation uint32, ok bool)
@@ -43,6 +46,11 @@ func (e Exec) Restore(ctx context.Context, text string) error { return e.program
 // Save implements Commands.
 func (e Exec) Save(ctx context.Context, table string) (string, error) {
 	return e.programs().Save(ctx, table)
+}
+
+// Has implements Commands.
+func (e Exec) Has(ctx context.Context, table, chain, rule string) (bool, error) {
+	return e.programs().Has(ctx, table, chain, rule)
 }
 
 // Generation implements Commands.

@@ -184,7 +184,8 @@ func removal(table string, gone []string, chains rules.Chains) []string {
 	return texts
 }
 
-// purge returns the texts that remove all jumps to the cluster's chains, and the chains, from a saved table.
+// purge returns the texts that remove all jumps to the cluster's chains, and the chains, from a saved table. Chains that are not shown stay:
+// nothing leads to them.
 func purge(table, saved string, chains rules.Chains) []string {
 	var unlink, ours []string
 	for line := range strings.Lines(saved) {
@@ -193,9 +194,6 @@ func purge(table, saved string, chains rules.Chains) []string {
 		} else if parent, rule, ok := ruleOf(line); ok && !chains.Owns(parent) && chains.Owns(jumpTarget(rule)) {
 			unlink = append(unlink, "-D "+parent+" "+rule)
 		}
-	}
-	if len(ours) == 0 {
-		return nil
 	}
 	var texts []string
 	if len(unlink) > 0 {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"minik8s.io/minik8s/pkg/network/xtables"
 	"minik8s.io/minik8s/pkg/proxy/backend"
 	"minik8s.io/minik8s/pkg/proxy/iptables/rules"
 	"minik8s.io/minik8s/pkg/proxy/model"
@@ -78,9 +79,9 @@ func (t *Table) rewrite(ctx context.Context) error {
 	t.trusted, t.checked, t.seen = false, nil, inventory{}
 	there := map[string][]string{} // the chains of an earlier process or an earlier time, by table
 	for _, table := range t.base {
-		saved, err := t.commands.Save(ctx, table.Name)
+		saved, _, err := t.save(ctx, table)
 		if err != nil {
-			return fmt.Errorf("reading table %q: %w", table.Name, err)
+			return err
 		}
 		for line := range strings.Lines(saved) {
 			if name, ok := declared(line); ok && t.config.Chains.Owns(name) {
@@ -98,9 +99,9 @@ func (t *Table) rewrite(ctx context.Context) error {
 		}
 	}
 	for _, table := range t.base {
-		saved, err := t.commands.Save(ctx, table.Name)
+		saved, _, err := t.save(ctx, table)
 		if err != nil {
-			return fmt.Errorf("reading table %q: %w", table.Name, err)
+			return err
 		}
 		if _, err := t.ensureJumps(ctx, table, saved); err != nil {
 			return err
@@ -108,6 +109,28 @@ func (t *Table) rewrite(ctx context.Context) error {
 	}
 	t.trusted = true
 	return nil
+}
+
+// save returns a table as iptables-save prints it. If somebody has made rules there by another program, for which it is not shown, it
+// returns those of our jumps that are there: what is thought to be missing would be added again and again.
+func (t *Table) save(ctx context.Context, table rules.Table) (saved string, shown bool, err error) {
+	saved, err = t.commands.Save(ctx, table.Name)
+	if !errors.Is(err, xtables.ErrForeign) {
+		if err != nil {
+			return "", false, fmt.Errorf("reading table %q: %w", table.Name, err)
+		}
+		return saved, true, nil
+	}
+	for _, j := range table.Jumps {
+		has, err := t.commands.Has(ctx, table.Name, j.Parent, j.Rule)
+		if err != nil {
+			return "", false, fmt.Errorf("looking for jumps in table %q: %w", table.Name, err)
+		}
+		if has {
+			saved += "-A " + j.Parent + " " + j.Rule + "\n"
+		}
+	}
+	return saved, false, nil
 }
 
 // chunkServices is how many services go into one restore on nf_tables. The time of a restore grows more than linearly there, and no
@@ -131,6 +154,7 @@ func (t *Table) restore(ctx context.Context, text string) error {
 
 // Check implements backend.Backend. Chains of ours are compared with how the kernel showed them the first time after they were
 // written, and then by the number of their rules. The order of our jumps is repaired here, as Docker inserts its own ahead of them.
+// Of tables that are not shown it is known only whether they still have the jumps, which go when somebody flushes them.
 func (t *Table) Check(ctx context.Context) (intact bool, err error) {
 	if !t.trusted {
 		return false, nil
@@ -140,12 +164,13 @@ func (t *Table) Check(ctx context.Context) (intact bool, err error) {
 		return true, nil
 	}
 	t.checked = nil
-	now := inventory{}
+	now, all := inventory{}, true
 	for _, table := range t.base {
-		saved, err := t.commands.Save(ctx, table.Name)
+		saved, shown, err := t.save(ctx, table)
 		if err != nil {
-			return false, fmt.Errorf("reading table %q: %w", table.Name, err)
+			return false, err
 		}
+		all = all && shown
 		now.read(table.Name, saved, t.config.Chains.Owns)
 		lost, err := t.ensureJumps(ctx, table, saved)
 		if err != nil || lost {
@@ -153,11 +178,13 @@ func (t *Table) Check(ctx context.Context) (intact bool, err error) {
 			return false, err
 		}
 	}
-	if !now.matches(wanted(t.base, t.fragments), t.seen) {
+	if all && !now.matches(wanted(t.base, t.fragments), t.seen) {
 		t.trusted = false
 		return false, nil
 	}
-	t.seen = now
+	if t.seen = now; !all {
+		t.seen = inventory{}
+	}
 	if numbered {
 		t.checked = &generation
 	}
@@ -169,7 +196,7 @@ func (t *Table) Purge(ctx context.Context) error {
 	t.trusted = false
 	var errs []error
 	for _, table := range t.base {
-		saved, err := t.commands.Save(ctx, table.Name)
+		saved, _, err := t.save(ctx, table)
 		if err != nil {
 			errs = append(errs, err)
 			continue

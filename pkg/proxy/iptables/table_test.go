@@ -298,6 +298,71 @@ func TestTable_Check_LooksOnce(t *testing.T) {
 	check(true)
 }
 
+// TestTable_Foreign: where somebody has made rules by another program iptables shows nothing. Then no jump is added that is there, and one
+// that is flushed comes back.
+func TestTable_Foreign(t *testing.T) {
+	ctx := t.Context()
+	kernel := fake.New()
+	table := iptables.New(kernel, config)
+	apply := func(services map[string]int) {
+		t.Helper()
+		if err := table.Apply(ctx, changes(services)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	jumps := func() (n int) {
+		for at, parents := range map[string][]string{"nat": {"PREROUTING", "OUTPUT", "POSTROUTING"}, "filter": {"INPUT", "FORWARD", "OUTPUT"}} {
+			for _, parent := range parents {
+				listed, err := kernel.List(at, parent)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += strings.Count(listed, "-j "+prefix)
+			}
+		}
+		return n
+	}
+	check := func(want bool) {
+		t.Helper()
+		if intact, err := table.Check(ctx); err != nil || intact != want {
+			t.Errorf("intact: %t, %v, want %t", intact, err, want)
+		}
+	}
+	apply(map[string]int{"A": 1})
+	want := jumps()
+	kernel.Foreign()
+	for n := range 3 { // somebody changes rules again and again
+		if err := kernel.Restore(ctx, fmt.Sprintf("*filter\n-A INPUT -s 192.0.2.%d -j DROP\nCOMMIT\n", n)); err != nil {
+			t.Fatal(err)
+		}
+		check(true)
+		apply(map[string]int{"A": n + 2})
+	}
+	table = iptables.New(kernel, config) // another process
+	apply(map[string]int{"A": 1})
+	check(true)
+	if got := jumps(); got != want {
+		t.Errorf("%d jumps, want %d", got, want)
+	}
+	kernel.Flush()
+	if intact, _ := table.Check(ctx); intact { // the chains that it would jump to have gone, too
+		t.Error("what was flushed is intact")
+	}
+	apply(nil)
+	check(true)
+	if got, err := kernel.List("nat", prefix+"SERVICES"); err != nil || jumps() != want || !strings.Contains(got, "-j "+prefix+"SVC-") {
+		t.Errorf("after a flush there are %d jumps, and of services %q, %v", jumps(), got, err)
+	}
+	for range 2 {
+		if err := table.Purge(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := jumps(); got != 0 {
+		t.Errorf("after a purge there are %d jumps", got)
+	}
+}
+
 func TestTable_Purge_LeavesOthers(t *testing.T) {
 	ctx := t.Context()
 	kernel := fake.New()

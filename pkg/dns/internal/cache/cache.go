@@ -196,6 +196,9 @@ func (c *Cache) Put(q message.Question, r message.Reply) {
 		c.Forgo(q)
 		return
 	}
+	if r.Rcode == dns.RcodeServerFailure {
+		c.Forgo(q) // what is there stays, and may be had anew by who asks next
+	}
 	now := c.clock.Now()
 	e := &entry{reply: r, stored: now, expires: now.Add(ttl)}
 	s := p.shard(c.seed, q)

@@ -126,6 +126,24 @@ func TestCache_OneRefreshes(t *testing.T) {
 	}
 }
 
+// A server that fails once does not keep an old answer from being had anew: the next who asks does so.
+func TestCache_RefreshesAfterFailure(t *testing.T) {
+	for _, servFail := range []time.Duration{0, 5 * time.Second} {
+		clk := clocktesting.NewFakePassiveClock(time.Now())
+		c := New(configured(func(c *corefile.Cache) { c.Stale, c.ServFail = time.Hour, servFail }), ".", clk, metrics.New())
+		c.Put(question, message.Reply{Answer: []dns.RR{record(t, "x. 10 IN A 1.2.3.4")}})
+		clk.SetTime(clk.Now().Add(time.Minute))
+		if _, state, refresh := c.Get(question, true); state != Stale || !refresh {
+			t.Fatalf("state %v, refresh %t", state, refresh)
+		}
+		c.Put(question, message.Failed("forward"))
+		clk.SetTime(clk.Now().Add(time.Minute))
+		if _, state, refresh := c.Get(question, true); state != Stale || !refresh {
+			t.Errorf("failures kept for %v: after one state %v, refresh %t", servFail, state, refresh)
+		}
+	}
+}
+
 // Who comes without wanting to wait, and again to wait, is counted once.
 func TestCache_Counts(t *testing.T) {
 	for _, tt := range []struct {

@@ -186,7 +186,8 @@ func (f *Forwarder) query(q message.Question) *dns.Msg {
 	return m.SetEdns0(udpSize, q.DNSSEC)
 }
 
-// attempt asks one server, and again by TCP for what does not fit.
+// attempt asks one server, again without EDNS if it does not know that (RFC 6891, section 7), for most clients ask so, and again by TCP for
+// what does not fit.
 func (f *Forwarder) attempt(ctx context.Context, u *upstream, query *dns.Msg) (*dns.Msg, error) {
 	started := f.env.Clock.Now()
 	c := &dns.Client{Timeout: attemptTimeout}
@@ -194,6 +195,10 @@ func (f *Forwarder) attempt(ctx context.Context, u *upstream, query *dns.Msg) (*
 		c.Net = "tcp"
 	}
 	m, err := exchange(ctx, c, query, u.addr)
+	if err == nil && !understood(m) {
+		query.Extra = nil
+		m, err = exchange(ctx, c, query, u.addr)
+	}
 	if err == nil && m.Truncated && c.Net == "" {
 		c.Net = "tcp"
 		m, err = exchange(ctx, c, query, u.addr)
@@ -205,6 +210,11 @@ func (f *Forwarder) attempt(ctx context.Context, u *upstream, query *dns.Msg) (*
 	return m, nil
 }
 
+// understood is false for what servers answer that know no EDNS. Some repeat no question then.
+func understood(m *dns.Msg) bool {
+	return m.Rcode != dns.RcodeFormatError && m.Rcode != dns.RcodeNotImplemented
+}
+
 // exchange refuses answers to something else. The client drops those with another ID, which are late or forged.
 func exchange(ctx context.Context, c *dns.Client, query *dns.Msg, server string) (*dns.Msg, error) {
 	m, _, err := c.ExchangeContext(ctx, query, server)
@@ -212,6 +222,9 @@ func exchange(ctx context.Context, c *dns.Client, query *dns.Msg, server string)
 		return nil, err
 	}
 	want := query.Question[0]
+	if m.Response && !understood(m) && len(m.Question) == 0 {
+		return m, nil
+	}
 	if !m.Response || len(m.Question) != 1 || m.Question[0].Qtype != want.Qtype || m.Question[0].Qclass != want.Qclass ||
 		!strings.EqualFold(m.Question[0].Name, want.Name) {
 		return nil, errors.New("server answered something that was not asked")

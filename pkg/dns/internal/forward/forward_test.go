@@ -29,6 +29,17 @@ import (
 func answering(t *testing.T, f func(network string, m *dns.Msg)) (addr string, count *atomic.Int32) {
 	t.Helper()
 	count = new(atomic.Int32)
+	return serving(t, func(w dns.ResponseWriter, r *dns.Msg) {
+		count.Add(1)
+		m := new(dns.Msg).SetReply(r)
+		f(w.RemoteAddr().Network(), m)
+		_ = w.WriteMsg(m)
+	}), count
+}
+
+// serving has a handler answer on a loopback port.
+func serving(t *testing.T, handler dns.HandlerFunc) (addr string) {
+	t.Helper()
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -37,12 +48,6 @@ func answering(t *testing.T, f func(network string, m *dns.Msg)) (addr string, c
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
-		count.Add(1)
-		m := new(dns.Msg).SetReply(r)
-		f(w.RemoteAddr().Network(), m)
-		_ = w.WriteMsg(m)
-	})
 	for _, srv := range []*dns.Server{{PacketConn: pc, Handler: handler}, {Listener: ln, Handler: handler}} {
 		started := make(chan struct{})
 		srv.NotifyStartedFunc = func() { close(started) }
@@ -50,7 +55,7 @@ func answering(t *testing.T, f func(network string, m *dns.Msg)) (addr string, c
 		<-started
 		t.Cleanup(func() { _ = srv.Shutdown() })
 	}
-	return pc.LocalAddr().String(), count
+	return pc.LocalAddr().String()
 }
 
 func record(t *testing.T, s string) dns.RR {
@@ -111,6 +116,39 @@ func TestForwarder_NextServerAndTCP(t *testing.T) {
 	}
 	if r, err := to(t, nil, bad).Ask(t.Context(), question); err != nil || r.Rcode != dns.RcodeServerFailure {
 		t.Errorf("a failure that was told: %v, %v", r, err)
+	}
+}
+
+// A server that does not know EDNS is asked without, as the client might have done, and is not taken for one that is down.
+func TestForwarder_WithoutEDNS(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		rcode  int
+		header bool // nothing else is answered
+		always bool // whatever is asked
+	}{
+		{name: "FORMERR", rcode: dns.RcodeFormatError},
+		{name: "FORMERR without the question", rcode: dns.RcodeFormatError, header: true},
+		{name: "NOTIMP", rcode: dns.RcodeNotImplemented},
+		{name: "it understands nothing", rcode: dns.RcodeFormatError, header: true, always: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := to(t, nil, serving(t, func(w dns.ResponseWriter, r *dns.Msg) {
+				m := new(dns.Msg).SetReply(r)
+				if r.IsEdns0() == nil && !tt.always {
+					answers(t)("udp", m)
+				} else if m.Rcode = tt.rcode; tt.header {
+					m.Question = nil
+				}
+				_ = w.WriteMsg(m)
+			}))
+			for range 3 {
+				r, err := f.Ask(t.Context(), question)
+				if tt.always && (err != nil || r.Rcode != tt.rcode) || !tt.always && (err != nil || len(r.Answer) != 1) {
+					t.Errorf("got %v, %v", r, err)
+				}
+			}
+		})
 	}
 }
 

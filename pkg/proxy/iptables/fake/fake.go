@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"minik8s.io/minik8s/pkg/network/xtables"
 )
 
 // Tables implements iptables.Commands in memory. It is safe for concurrent use.
@@ -21,6 +23,7 @@ type Tables struct {
 	tables   map[string]map[string][]string // guarded by mu; table, chain, rules
 	restores []string                       // guarded by mu
 	fail     error                          // guarded by mu
+	foreign  bool                           // guarded by mu
 }
 
 // New returns the tables of a host without rules.
@@ -36,6 +39,13 @@ func (t *Tables) Fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fail = err
+}
+
+// Foreign is somebody who makes rules by another program, for which no table is shown any more.
+func (t *Tables) Foreign() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.foreign = true
 }
 
 // Restores returns the texts that were restored since the last call.
@@ -157,6 +167,9 @@ func (t *Tables) Save(_ context.Context, table string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("no table %q", table)
 	}
+	if t.foreign {
+		return "", xtables.ErrForeign
+	}
 	var b strings.Builder
 	names := sortedKeys(chains)
 	fmt.Fprintf(&b, "*%s\n", table)
@@ -170,6 +183,13 @@ func (t *Tables) Save(_ context.Context, table string) (string, error) {
 	}
 	b.WriteString("COMMIT\n")
 	return b.String(), nil
+}
+
+// Has implements iptables.Commands.
+func (t *Tables) Has(_ context.Context, table, chain, rule string) (bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Contains(t.tables[table][chain], rule), nil
 }
 
 // List returns the rules of one chain as "iptables -S" prints them.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"minik8s.io/minik8s/pkg/router/internal/table"
@@ -113,17 +114,17 @@ func (x *exchange) attempt(r *http.Request, backend *table.Backend, endpoint str
 	target := *r.URL
 	target.Host = endpoint
 	out.URL = &target
+	silent := &silence{limit: x.route.HeaderTimeout, timer: limit(x.route.HeaderTimeout, cancel)}
 	if x.body != nil {
-		out.Body = x.body.reader()
+		out.Body = x.body.reader(silent.again)
 	}
-	timer := limit(x.route.HeaderTimeout, cancel)
 	total := limit(x.route.BackendTimeout, cancel)
 	transport := x.transport(backend, x.certificate)
 	if backend.TLS != nil {
 		target.Scheme = "https"
 	}
 	answer, err := transport.RoundTrip(out)
-	stop(timer)
+	silent.end()
 	switch {
 	case err != nil:
 		stop(total)
@@ -138,6 +139,30 @@ func (x *exchange) attempt(r *http.Request, backend *table.Backend, endpoint str
 		answer.Body = &limitedBody{answer.Body, total, cancel}
 	}
 	return answer, nil
+}
+
+// silence is how long a backend has to begin its answer, from the last piece of the request on: an upload takes what it takes.
+type silence struct {
+	limit time.Duration
+	mu    sync.Mutex
+	timer *time.Timer // guarded by mu; nil if there is no limit, and when the backend has answered
+}
+
+// again begins the time anew.
+func (s *silence) again() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer != nil {
+		s.timer.Reset(s.limit)
+	}
+}
+
+// end is for good, also if the rest of the request is sent later.
+func (s *silence) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stop(s.timer)
+	s.timer = nil
 }
 
 // limitedBody is the body of an answer, with which the time for its attempt ends: a timer keeps all of a request until it fires.

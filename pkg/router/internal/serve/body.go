@@ -58,14 +58,15 @@ func (b *body) whole(length int64) ([]byte, bool) {
 	return b.kept, !b.lost && (errors.Is(b.err, io.EOF) || int64(len(b.kept)) == length)
 }
 
-// reader reads from the beginning.
-func (b *body) reader() io.ReadCloser {
-	b.last = &bodyReader{body: b}
+// reader reads from the beginning, and calls passed for each piece that comes from the client.
+func (b *body) reader(passed func()) io.ReadCloser {
+	b.last = &bodyReader{body: b, passed: passed}
 	return b.last
 }
 
 type bodyReader struct {
 	body   *body
+	passed func()
 	at     int
 	closed atomic.Bool
 }
@@ -88,6 +89,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	}
 	b.deadline(time.Now().Add(b.wait))
 	n, err := b.source.Read(p)
+	r.passed()
 	b.err = err
 	if err == io.EOF {
 		b.deadline(time.Time{}) // the connection is watched for its end from now on

@@ -171,13 +171,16 @@ func statusOf(ctx context.Context, err error) int {
 	return http.StatusBadGateway
 }
 
-// rewrite makes the request that a backend sees. What the client says about itself in X-Forwarded-* is dropped.
+// rewrite makes the request that a backend sees. What the client says about itself in X-Forwarded-* and X-Real-IP is dropped: backends
+// believe it of a proxy.
 func (x *exchange) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.Scheme = "http"
 	r.Out.URL.RawQuery = r.In.URL.RawQuery // also what Go cannot parse
 	r.Out.Host = r.In.Host
 	r.Out.Trailer = r.In.Trailer // is filled when the body has ended
 	r.SetXForwarded()
+	r.Out.Header.Set("X-Real-Ip", r.Out.Header.Get("X-Forwarded-For"))
+	r.Out.Header.Del("X-Forwarded-Port")
 	for _, f := range []*table.Filters{&x.route.Filters, &x.chosen.Filters} {
 		f.Request.Apply(r.Out.Header)
 		if host := r.Out.Header.Get("Host"); host != "" {

@@ -152,7 +152,7 @@ func TestServe_WhatABackendSees(t *testing.T) {
 	r.route(a)
 	req := newRequest(t, "GET", r.url("/a%2Fb/c?x=1;2&y=%zz"), "")
 	req.Host = "shop.example.com"
-	req.Header = http.Header{"X-Add": {"1"}, "X-Remove": {"x"}, "X-Forwarded-For": {"192.0.2.1"}, "Connection": {"X-Hop"}, "X-Hop": {"1"}}
+	req.Header = http.Header{"X-Add": {"1"}, "X-Remove": {"x"}, "X-Forwarded-For": {"192.0.2.1"}, "X-Real-Ip": {"192.0.2.1"}, "X-Forwarded-Port": {"1"}, "Connection": {"X-Hop"}, "X-Hop": {"1"}}
 	answer, _ := do(t, req)
 	if answer.StatusCode != 200 || answer.Header.Get("X-Answer") != "yes" {
 		t.Errorf("answer is %v", answer)
@@ -165,6 +165,8 @@ func TestServe_WhatABackendSees(t *testing.T) {
 		{"added", strings.Join(got.Header["X-Add"], ","), "1,2"},
 		{"removed", got.Header.Get("X-Remove"), ""},
 		{"for", got.Header.Get("X-Forwarded-For"), "127.0.0.1"},
+		{"real address", got.Header.Get("X-Real-Ip"), "127.0.0.1"},
+		{"port of the client's making", got.Header.Get("X-Forwarded-Port"), ""},
 		{"proto", got.Header.Get("X-Forwarded-Proto"), "http"},
 		{"forwarded host", got.Header.Get("X-Forwarded-Host"), "shop.example.com"},
 		{"hop by hop", got.Header.Get("X-Hop"), ""},
@@ -272,6 +274,49 @@ func TestServe_SlowBody(t *testing.T) {
 	// What was set for one request is not there for the next one of the connection.
 	if got := status(t, "POST", r.url("/"), "hello"); got != 200 || <-ended != nil {
 		t.Errorf("answer is %d", got)
+	}
+}
+
+// An upload may take longer than a backend may be silent: that counts from the last piece on, and then it counts.
+func TestServe_LongUpload(t *testing.T) {
+	t.Parallel()
+	const limit, pieces = 400 * time.Millisecond, 12
+	for _, tc := range []struct {
+		name    string
+		answers bool
+		length  int64 // -1: the client does not say
+		want    int
+	}{
+		{"of known length", true, pieces, 200},
+		{"of unknown length", true, -1, 200},
+		{"without an answer", false, pieces, 504},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			address := backend(t, func(_ http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if !tc.answers {
+					<-r.Context().Done()
+				}
+			})
+			r := newRouter(t)
+			action := to("x", address)
+			action.HeaderTimeout = limit
+			r.route(action)
+			reader, writer := io.Pipe()
+			go func() {
+				for range pieces {
+					<-time.After(limit / 8)
+					_, _ = io.WriteString(writer, "x")
+				}
+				_ = writer.Close()
+			}()
+			req := newRequest(t, "POST", r.url("/"), "")
+			req.Body, req.ContentLength = reader, tc.length
+			if answer, _ := do(t, req); answer.StatusCode != tc.want {
+				t.Errorf("answer is %d, want %d", answer.StatusCode, tc.want)
+			}
+		})
 	}
 }
 

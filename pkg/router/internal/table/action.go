@@ -20,7 +20,7 @@ type Action struct {
 	// RequestTimeout is how long all of a request may take, BackendTimeout what one attempt at a backend may take to answer. 0:
 	// there is no limit.
 	RequestTimeout, BackendTimeout time.Duration
-	// HeaderTimeout is how long a backend may take to begin its answer. 0: there is no limit.
+	// HeaderTimeout is how long a backend may take to begin its answer, from the last piece of the request on. 0: there is no limit.
 	HeaderTimeout time.Duration
 	Retry         Retry
 }
