@@ -101,6 +101,10 @@ func Objects(a addon.Addon, subject rbacv1.Subject) ([]client.Object, error) {
 		&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: cluster.Name}},
 		&rbacv1.RoleBinding{ObjectMeta: namespaced, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: lead.Name}},
 	}
+	for _, granted := range a.Granted {
+		granted.Labels = labels
+		all = append(all, &granted)
+	}
 	for _, name := range a.Definitions {
 		definition, err := definitions.Get(name)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -120,6 +121,20 @@ func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Host = r.URL.Host
 	r.URL.Scheme, r.URL.Host = at.Scheme, at.Host
 	return l.server.Client().Transport.RoundTrip(r)
+}
+
+// allowSecrets lets the add-on read the Secrets of a namespace.
+func allowSecrets(tb testing.TB, namespace string) {
+	tb.Helper()
+	a := workflowsaddon.Addon()
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "workflows"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: addons.User(a)}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: a.Granted[0].Name},
+	}
+	if err := admin.Create(tb.Context(), binding); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // jsonOf returns YAML as JSON.

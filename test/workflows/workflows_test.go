@@ -146,6 +146,31 @@ func equalJSON(t *testing.T, a, b string) bool {
 	return cmp.Equal(x, y)
 }
 
+// A run has the Secrets of its namespace once somebody who may read them allows it, and none of another namespace.
+func TestSecrets(t *testing.T) {
+	namespace, other := cluster.Namespace(t), cluster.Namespace(t)
+	run(t, newLoopback(t, newCallee()))
+	for _, in := range []string{namespace, other} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "login"}, StringData: map[string]string{"user": in}}
+		if err := admin.Create(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const document = head + "use: {secrets: [login]}\ndo: [{a: {set: {user: '${ $secrets.login.user }'}}}]"
+	w, elsewhere := create(t, namespace, document, ""), create(t, other, document, "")
+	waits := func(w *workflowsv1alpha1.WorkflowRun) bool {
+		return w.Status.Phase == workflowsv1alpha1.PhasePending && condition(w).Reason == "SecretForbidden"
+	}
+	await(t, w, "the run to wait for the right", waits)
+	await(t, elsewhere, "the other run to wait for the right", waits)
+	allowSecrets(t, namespace)
+	w = await(t, w, "the end of the run", finished)
+	if w.Status.Output == nil || !strings.Contains(string(w.Status.Output.Raw), namespace) {
+		t.Errorf("%+v", w.Status)
+	}
+	await(t, elsewhere, "the other run to wait still", waits)
+}
+
 // condition returns the condition Succeeded of a run.
 func condition(w *workflowsv1alpha1.WorkflowRun) metav1.Condition {
 	c := meta.FindStatusCondition(w.Status.Conditions, workflowsv1alpha1.ConditionSucceeded)
@@ -157,6 +182,7 @@ func condition(w *workflowsv1alpha1.WorkflowRun) metav1.Condition {
 
 func TestFaults(t *testing.T) {
 	namespace := cluster.Namespace(t)
+	allowSecrets(t, namespace)
 	run(t, newLoopback(t, newCallee()))
 	for _, tt := range []struct {
 		name, document, input string

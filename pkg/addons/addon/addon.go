@@ -28,6 +28,9 @@ type Addon struct {
 	AddToScheme func(*runtime.Scheme) error
 	// Rules are all that its controllers may do; to lead, and to write events, everybody may.
 	Rules []rbacv1.PolicyRule
+	// Granted are roles that are there while it is enabled and bound to nobody: what its controllers may do in a namespace in which somebody
+	// who may do it himself binds the role to their account.
+	Granted []rbacv1.ClusterRole
 	// Setup adds its controllers to the manager.
 	Setup func(context.Context, Env) error
 }

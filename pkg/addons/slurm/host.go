@@ -7,6 +7,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -47,9 +48,12 @@ type host struct {
 // kept is how much is kept of what a command of ours writes.
 const kept = 16 << 10
 
+// noDirectory is the code where the job's directory is not there.
+const noDirectory = 90
+
 // in runs a command in the job's directory.
 func (h host) in(ctx context.Context, command string, stdin io.Reader, limit int) (login.Result, error) {
-	return h.Run(ctx, "cd "+script.Quote(h.job.Status.Directory)+" || exit 90\n"+command, stdin, limit)
+	return h.Run(ctx, fmt.Sprintf("cd %s || exit %d\n%s", script.Quote(h.job.Status.Directory), noDirectory, command), stdin, limit)
 }
 
 // Files of the compilation: a directory made by who begins it, the shell that does it, what it writes, and its code at the end.
@@ -59,7 +63,12 @@ const (
 	compilePid    = ".minik8s-compile-pid"
 	compileOutput = ".minik8s-compile-output"
 	compileCode   = ".minik8s-compile-code"
-	submittedID   = ".minik8s-id"
+)
+
+// Files of the submission: a directory made by who begins it, with what sbatch answers and its code at the end; the job's id.
+const (
+	submitBegun = ".minik8s-submit"
+	submittedID = ".minik8s-id"
 )
 
 // parts begins the names of directories, beside the job's, that have a part of a volume.
@@ -90,7 +99,7 @@ func (h host) received(ctx context.Context, part string) error {
 	return explain("giving it its name", r, err)
 }
 
-// upload brings the files. A second time it changes nothing that compilation has made.
+// upload brings the files. A second time it changes nothing that compilation has made, and nothing that sbatch may be reading.
 func (h host) upload(ctx context.Context, source *corev1.ConfigMap) error {
 	files := map[string][]byte{}
 	if source != nil {
@@ -118,7 +127,7 @@ func (h host) upload(ctx context.Context, source *corev1.ConfigMap) error {
 		return err
 	}
 	dir := script.Quote(h.job.Status.Directory)
-	result, err := h.Run(ctx, "umask 077; mkdir -p "+dir+" && cd "+dir+" && { [ -d "+compileBegun+" ] || tar -x; }", &archive, kept)
+	result, err := h.Run(ctx, "umask 077; mkdir -p "+dir+" && cd "+dir+" && { [ -d "+compileBegun+" ] || [ -d "+submitBegun+" ] || tar -x; }", &archive, kept)
 	return explain("copying the source", result, err)
 }
 
@@ -172,34 +181,61 @@ if [ -f %[6]s ]; then cat %[6]s; tail -c %[7]d %[5]s; else echo; echo $(($(date 
 const (
 	cannotAsk     = 91
 	cannotSubmit  = 92
+	notAnswered   = 93
 	noSuchCommand = 127
 )
 
-// submit submits the job unless Slurm has it, and returns its id.
+const (
+	// answerWait is how many seconds a look at a submission waits for sbatch.
+	answerWait = 5
+	// submitMost is after how many seconds an sbatch without an answer is thought to be gone with its machine. It tries again by itself
+	// for some minutes when Slurm is busy.
+	submitMost = 900
+)
+
+// submit submits the job unless Slurm has it, and returns its id. sbatch goes on whoever looks: one that hangs and is given up may be
+// heard nevertheless, and another beside it would submit the job twice. What is found under the job's name was submitted by one whose
+// answer was lost; squeue forgets soon what has ended, and sacct, where there is accounting, does not. Its clock may be another than ours.
 func (h host) submit(ctx context.Context) (login.Result, error) {
 	return h.in(ctx, fmt.Sprintf(`[ ! -s %[1]s ] || { cat %[1]s; exit 0; }
-id=$(squeue --noheader --format=%%A --states=all --name=%[2]s) || exit %[4]d
-[ -n "$id" ] || id=$(sbatch --parsable %[3]s) || exit %[5]d
-printf '%%s\n' "${id%%%%;*}" | head -n 1 >%[1]s.new && mv %[1]s.new %[1]s && cat %[1]s`,
-		submittedID, script.Quote(jobName(h.job)), script.Script, cannotAsk, cannotSubmit), nil, kept)
+if [ -d %[2]s ] && [ ! -f %[2]s/code ] && [ $(($(date +%%s) - $(stat -c %%Y %[2]s))) -ge %[10]d ]; then rm -rf %[2]s; fi
+keep() { printf '%%s\n' "${1%%%%;*}" | head -n 1 >%[1]s.new && mv %[1]s.new %[1]s && cat %[1]s; }
+if [ ! -d %[2]s ]; then
+id=$(squeue --noheader --format=%%A --states=all --name=%[3]s) || exit %[5]d
+[ -n "$id" ] || id=$(timeout 10 sacct --name=%[3]s --starttime="$(date -d @%[8]d +%%Y-%%m-%%dT%%H:%%M:%%S)" --allocations --parsable2 --noheader --format=JobIDRaw 2>/dev/null) || id=
+[ -z "$id" ] || { keep "$id"; exit; }
+mkdir %[2]s || exit %[5]d
+setsid sh -c 'sbatch --parsable %[4]s >%[2]s/id 2>%[2]s/said; echo $? >%[2]s/new; mv %[2]s/new %[2]s/code' </dev/null >/dev/null 2>&1 &
+fi
+i=0; while [ ! -f %[2]s/code ] && [ $i -lt %[9]d ]; do i=$((i+1)); sleep 0.1; done
+[ -f %[2]s/code ] || exit %[7]d
+cat %[2]s/said >&2
+[ "$(cat %[2]s/code)" = 0 ] || { rm -rf %[2]s.old; mv %[2]s %[2]s.old; rm -rf %[2]s.old; exit %[6]d; }
+keep "$(cat %[2]s/id)"`,
+		submittedID, submitBegun, script.Quote(jobName(h.job)), script.Script, cannotAsk, cannotSubmit, notAnswered,
+		h.job.CreationTimestamp.Add(-time.Hour).Unix(), answerWait*10, submitMost), nil, kept)
 }
 
 // look asks Slurm for the job: sacct, which remembers, and if that has no answer the controller, which does for some minutes. False: Slurm
-// does not know the job.
+// does not know the job, and not only the one of the two that is there now.
 func (h host) look(ctx context.Context) (script.Job, bool, error) {
 	id := script.Quote(h.job.Status.JobID)
 	r, err := h.Run(ctx, "sacct --jobs="+id+" --parsable2 --noheader --allocations --format="+script.SacctFields, nil, kept)
 	if err != nil {
 		return script.Job{}, false, explain("asking sacct", r, err)
 	}
-	if r.Code == 0 {
+	var away error
+	switch {
+	case r.Code == 0:
 		if j, ok, err := script.Sacct(r.Stdout); err != nil || ok {
 			return j, ok, err
 		}
+	case r.Code != noSuchCommand && !strings.Contains(r.Stderr, "is disabled"): // else there is no accounting
+		away = explain("asking sacct", r, nil)
 	}
 	r, err = h.Run(ctx, "scontrol --oneliner show job "+id, nil, kept)
 	if err == nil && r.Code != 0 && strings.Contains(r.Stderr, "Invalid job id") {
-		return script.Job{}, false, nil
+		return script.Job{}, false, away
 	}
 	if err := explain("asking scontrol", r, err); err != nil {
 		return script.Job{}, false, err
@@ -207,21 +243,37 @@ func (h host) look(ctx context.Context) (script.Job, bool, error) {
 	return script.Scontrol(r.Stdout)
 }
 
+// errNoDirectory is that the job's files are gone.
+var errNoDirectory = errors.New("the job's directory is not there")
+
 // read returns the end of a file of the job; nothing if there is none.
 func (h host) read(ctx context.Context, name string, limit int) (string, error) {
 	r, err := h.in(ctx, fmt.Sprintf("[ ! -f %[1]s ] || tail -c %[2]d %[1]s", name, limit), nil, limit)
+	if err == nil && r.Code == noDirectory {
+		err = errNoDirectory
+	}
 	return r.Stdout, explain("reading "+name, r, err)
 }
 
-// cancel ends the compilation and the job, if there are any.
+// cancel ends the compilation and the job, if there are any. A submission that is on its way has to end first: nobody would know of what
+// comes of it.
 func (h host) cancel(ctx context.Context) error {
-	r, err := h.Run(ctx, fmt.Sprintf(`if cd %s 2>/dev/null && [ -f %s ] && [ ! -f %s ]; then kill -TERM -- -"$(cat %[2]s)" 2>/dev/null; fi
-scancel --name=%[4]s`, script.Quote(h.job.Status.Directory), compilePid, compileCode, script.Quote(jobName(h.job))), nil, kept)
-	if r.Code == noSuchCommand && h.job.Status.JobID == "" {
+	r, err := h.Run(ctx, fmt.Sprintf(`if cd %[1]s 2>/dev/null; then
+if [ -f %[2]s ] && [ ! -f %[3]s ]; then kill -TERM -- -"$(cat %[2]s)" 2>/dev/null; fi
+if [ -d %[5]s ] && [ ! -f %[5]s/code ] && [ $(($(date +%%s) - $(stat -c %%Y %[5]s))) -lt %[6]d ]; then exit %[7]d; fi
+fi
+scancel --name=%[4]s`, script.Quote(h.job.Status.Directory), compilePid, compileCode, script.Quote(jobName(h.job)), submitBegun, submitMost, notAnswered), nil, kept)
+	switch {
+	case r.Code == noSuchCommand && h.job.Status.JobID == "":
 		return err // a machine without Slurm has no job of it
+	case err == nil && r.Code == notAnswered:
+		return errNotAnswered
 	}
 	return explain("cancelling", r, err)
 }
+
+// errNotAnswered is that sbatch takes its time.
+var errNotAnswered = errors.New("sbatch has not answered yet")
 
 // remove is the command that removes directories, also those below them that a job or a volume has made read-only.
 func remove(paths string) string {

@@ -38,6 +38,7 @@ type loginNode struct {
 var commands = map[string]string{
 	"sbatch": `[ ! -f $STATE/away ] || { echo "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)" >&2; exit 1; }
 for script; do :; done
+[ ! -f $STATE/slow ] || sleep 3
 if grep -q partition=none $script; then echo "sbatch: error: invalid partition specified: none" >&2; exit 1; fi
 name=$(sed -n 's/^#SBATCH --job-name=//p' $script)
 id=$(($(ls $STATE/jobs | wc -l) + 100)); mkdir $STATE/jobs/$id; echo $name >$STATE/jobs/$id/name; echo RUNNING >$STATE/jobs/$id/state
@@ -45,13 +46,19 @@ setsid sh -c "echo \$\$ >$STATE/jobs/$id/pid; if bash $script >.minik8s-output 2
 echo "$id;cluster"
 [ ! -f $STATE/lost ] || { rm $STATE/lost; kill -9 $PPID; }`,
 	"squeue": `[ ! -f $STATE/away ] || exit 1
+[ ! -f $STATE/forgotten ] || exit 0
 for a; do case $a in --name=*) name=${a#--name=};; esac; done
 for j in $STATE/jobs/*; do [ ! -d $j ] || [ "$(cat $j/name)" != "$name" ] || basename $j; done`,
 	"sacct": `[ ! -f $STATE/nodb ] || { echo "Slurm accounting storage is disabled" >&2; exit 1; }
-for a; do case $a in --jobs=*) id=${a#--jobs=};; esac; done
+[ ! -f $STATE/dbaway ] || { echo "sacct: error: Problem talking to the database: Connection refused" >&2; exit 1; }
+for a; do case $a in --jobs=*) id=${a#--jobs=};; --name=*) name=${a#--name=};; esac; done
+if [ -n "$name" ]; then
+  for j in $STATE/jobs/*; do [ ! -d $j ] || [ "$(cat $j/name)" != "$name" ] || basename $j; done
+  exit 0
+fi
 [ ! -d $STATE/jobs/$id ] || echo "$id|$(cat $STATE/jobs/$id/state)|None|0:0|acct|1|n1"`,
 	"scontrol": `for id; do :; done
-[ -d $STATE/jobs/$id ] || { echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1; }
+[ -d $STATE/jobs/$id ] && [ ! -f $STATE/forgotten ] || { echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1; }
 echo "JobId=$id JobName=x JobState=$(cat $STATE/jobs/$id/state) Reason=None ExitCode=0:0 NumCPUs=1 NodeList=n1"`,
 	"scancel": `for a; do case $a in --name=*) name=${a#--name=};; esac; done
 for j in $STATE/jobs/*; do
@@ -179,6 +186,16 @@ func (n *loginNode) want(t *testing.T, name string, there bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// submission is the directory of the submission that is on its way, "" if there is none.
+func (n *loginNode) submission(t *testing.T) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(n.home, ".minik8s", "*", submitBegun))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(found, " ")
 }
 
 // jobs is how many Slurm has got.

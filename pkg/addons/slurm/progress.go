@@ -93,6 +93,9 @@ func (r *Reconciler) queue(ctx context.Context, h host) (time.Duration, error) {
 		job.Status.JobID, job.Status.State, job.Status.StartTime = id, "PENDING", &now
 		set(job, batchv1alpha1.Submitted, true, "Submitted", "Slurm has it as job %s", id)
 		return time.Second, nil
+	case err == nil && result.Code == notAnswered:
+		set(job, batchv1alpha1.Submitted, false, "Submitting", "%v", errNotAnswered)
+		return time.Second, nil
 	case err == nil && result.Code == cannotSubmit && !passing(said):
 		r.fail(job, "Rejected", "sbatch refuses it: %s", text(said, 1024))
 		return 0, nil
@@ -120,18 +123,22 @@ func (r *Reconciler) follow(ctx context.Context, h host) (time.Duration, error) 
 		set(job, batchv1alpha1.Reachable, false, "SlurmAway", "%s", text(err.Error(), 1024))
 		return poll, nil
 	}
-	if !known {
-		r.fail(job, "JobLost", "Slurm does not know job %s any more", job.Status.JobID)
-		return 0, nil
-	}
 	s := &job.Status
-	s.State, s.Reason, s.ExitCode, s.Account, s.AllocatedCPUs, s.NodeList = is.State, is.Reason, is.ExitCode, is.Account, is.AllocatedCPUs, is.Nodes
-	if !script.Ended(is.State) {
-		return poll, nil
+	if known {
+		s.State, s.Reason, s.ExitCode, s.Account, s.AllocatedCPUs, s.NodeList = is.State, is.Reason, is.ExitCode, is.Account, is.AllocatedCPUs, is.Nodes
+		if !script.Ended(is.State) {
+			h.progress(ctx)
+			return poll, nil
+		}
 	}
-	if err := r.fetch(ctx, h); err != nil {
+	// Also of a job that Slurm has forgotten: it may have ended well while nobody looked, and its directory goes next.
+	if err := r.fetch(ctx, h); err != nil && (known || !errors.Is(err, errNoDirectory)) {
 		set(job, batchv1alpha1.Reachable, false, "CannotFetch", "%s", text(err.Error(), 1024))
 		return poll, nil
+	}
+	if !known {
+		r.fail(job, "JobLost", "Slurm does not know job %s any more; what it has written is in the status", s.JobID)
+		return 0, nil
 	}
 	if script.Succeeded(is.State) {
 		now := metav1.NewTime(r.Now())
@@ -141,6 +148,25 @@ func (r *Reconciler) follow(ctx context.Context, h host) (time.Duration, error) 
 	}
 	r.fail(job, "Ended", "job %s has ended as %s, exit code %s", is.ID, is.State, is.ExitCode)
 	return 0, nil
+}
+
+// shown is how much of each stream is in the status while a job runs, where it is written anew whenever there is more.
+const shown = 4 << 10
+
+// progress brings back the end of what a job has written so far. What cannot be read now is read at the end.
+func (h host) progress(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, brief)
+	defer cancel()
+	s := &h.job.Status
+	if s.State == "PENDING" {
+		return
+	}
+	if output, err := h.read(ctx, script.Output, shown); err == nil {
+		s.Output = text(output, shown)
+	}
+	if complaints, err := h.read(ctx, script.Error, shown); err == nil {
+		s.Error = text(complaints, shown)
+	}
 }
 
 // resultLimit is how much of each stream is brought back: both fit into a ConfigMap.

@@ -15,14 +15,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"minik8s.io/minik8s/pkg/addons/addon"
 	batchv1alpha1 "minik8s.io/minik8s/pkg/addons/apis/batch/v1alpha1"
@@ -64,8 +68,28 @@ func Setup(_ context.Context, env addon.Env) error {
 	if err := env.Manager.Add(r.Transfers); err != nil {
 		return fmt.Errorf("adding transfers: %w", err)
 	}
-	return ctrl.NewControllerManagedBy(env.Manager).For(&batchv1alpha1.SlurmJob{}).
+	changes := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*batchv1alpha1.SlurmJob)
+		after, too := e.ObjectNew.(*batchv1alpha1.SlurmJob)
+		return !ok || !too || moved(before, after)
+	}}
+	return ctrl.NewControllerManagedBy(env.Manager).For(&batchv1alpha1.SlurmJob{}, builder.WithPredicates(changes)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).Complete(r)
+}
+
+// moved tells whether a change of a job is one to look at it for. What is only said otherwise, such as an error with another port in it,
+// and what the job writes, come from a look itself: another one at once would be a look without an end.
+func moved(before, after *batchv1alpha1.SlurmJob) bool {
+	outline := func(job *batchv1alpha1.SlurmJob) *batchv1alpha1.SlurmJob {
+		job = job.DeepCopy()
+		job.ResourceVersion, job.ManagedFields = "", nil
+		job.Status.Output, job.Status.Error = "", ""
+		for i := range job.Status.Conditions {
+			job.Status.Conditions[i].Message, job.Status.Conditions[i].LastTransitionTime = "", metav1.Time{}
+		}
+		return job
+	}
+	return !equality.Semantic.DeepEqual(outline(before), outline(after))
 }
 
 // Reconciler brings SlurmJobs about.
@@ -102,26 +126,34 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	before := job.DeepCopy()
 	if controllerutil.AddFinalizer(job, batchv1alpha1.Finalizer) {
-		return ctrl.Result{}, r.patch(ctx, job, before) // its event brings us back
+		return written(r.patch(ctx, job, before), 0) // its event brings us back
 	}
 	after, err := r.advance(ctx, job)
 	if serr := r.writeStatus(ctx, before, job); serr != nil {
-		return ctrl.Result{}, ignoreConflict(serr)
+		return written(serr, 0)
 	}
 	return ctrl.Result{RequeueAfter: after}, err
 }
 
 // patch writes what has changed, and nothing else: a whole object would have its spec in our spelling, 1m0s for 1m.
 func (r *Reconciler) patch(ctx context.Context, job, before *batchv1alpha1.SlurmJob) error {
-	return ignoreConflict(r.Client.Patch(ctx, job, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	return r.Client.Patch(ctx, job, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// ignoreConflict is for writes to an object that has changed: its event brings us back.
-func ignoreConflict(err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
+// conflictRetry is how soon an object is looked at again that was changed by somebody else, or that the cache does not have as it is yet.
+const conflictRetry = time.Second
+
+// written is what a write comes to, after which the object is looked at again in a while.
+func written(err error, after time.Duration) (ctrl.Result, error) {
+	switch {
+	case apierrors.IsConflict(err):
+		return ctrl.Result{RequeueAfter: conflictRetry}, nil
+	case apierrors.IsNotFound(err):
+		return ctrl.Result{}, nil
+	case err != nil:
+		return ctrl.Result{}, err
 	}
-	return err
+	return ctrl.Result{RequeueAfter: after}, nil
 }
 
 // finished tells whether a job will not change any more.
@@ -133,6 +165,12 @@ func finished(job *batchv1alpha1.SlurmJob) bool {
 func (r *Reconciler) writeStatus(ctx context.Context, before, job *batchv1alpha1.SlurmJob) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second) // also when the login node took all the time
 	defer cancel()
+	for i := range job.Status.Conditions { // one that was set twice on the way has not changed
+		c := &job.Status.Conditions[i]
+		if was := meta.FindStatusCondition(before.Status.Conditions, c.Type); was != nil && was.Status == c.Status {
+			c.LastTransitionTime = was.LastTransitionTime
+		}
+	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, job, patch); err != nil {
 		return err
@@ -258,12 +296,12 @@ func (r *Reconciler) end(ctx context.Context, job *batchv1alpha1.SlurmJob) (ctrl
 			before := job.DeepCopy()
 			set(job, batchv1alpha1.Reachable, false, "CannotCancel", "the job cannot be cancelled: %v; the annotation %s=true gives it up",
 				err, batchv1alpha1.AbandonAnnotation)
-			return ctrl.Result{RequeueAfter: retry}, ignoreConflict(r.writeStatus(ctx, before, job))
+			return written(r.writeStatus(ctx, before, job), retry)
 		}
 	}
 	before := job.DeepCopy()
 	controllerutil.RemoveFinalizer(job, batchv1alpha1.Finalizer)
-	return ctrl.Result{}, r.patch(ctx, job, before)
+	return written(r.patch(ctx, job, before), 0)
 }
 
 func (r *Reconciler) cancel(ctx context.Context, job *batchv1alpha1.SlurmJob) error {

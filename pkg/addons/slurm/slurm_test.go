@@ -5,7 +5,12 @@ package slurm
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -179,14 +185,172 @@ func TestReconciler_Fails(t *testing.T) {
 	}
 }
 
-// What has no answer is done once: sbatch's is lost, and the job is found.
+// What has no answer is done once: the login node is started anew while sbatch runs, and the job is found, also if it has ended since.
 func TestReconciler_SubmitsOnce(t *testing.T) {
 	t.Parallel()
+	for _, forgotten := range []bool{false, true} {
+		w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"true"}})
+		w.node.want(t, "lost", true)
+		w.until("no answer", because(batchv1alpha1.Submitted, "Submitting"))
+		if forgotten {
+			w.node.want(t, "forgotten", true)
+		}
+		long := time.Now().Add(-time.Hour)
+		if err := os.Chtimes(w.node.submission(t), long, long); err != nil {
+			t.Fatal(err)
+		}
+		w.until("its end", is(batchv1alpha1.Complete))
+		if n := w.node.jobs(t); n != 1 {
+			t.Errorf("Slurm has got %d jobs", n)
+		}
+	}
+}
+
+// passBriefly has a pass end while sbatch takes its time.
+func (w *world) passBriefly() {
+	w.t.Helper()
+	w.node.want(w.t, "slow", true)
+	w.until("its directory", func(job *batchv1alpha1.SlurmJob) bool { return job.Status.Directory != "" })
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := w.Reconcile(ctx, ctrl.Request{NamespacedName: w.key}); err != nil {
+		w.t.Fatal(err)
+	}
+	if job := w.job(); job.Status.JobID != "" {
+		w.t.Fatalf("it was submitted at once: %+v", job.Status)
+	}
+}
+
+// An sbatch that takes longer than a look is waited for: another one beside it would submit the job twice.
+func TestReconciler_SubmitsOnceSlowly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"true"}})
-	w.node.want(t, "lost", true)
+	w.passBriefly()
 	w.until("its end", is(batchv1alpha1.Complete))
 	if n := w.node.jobs(t); n != 1 {
 		t.Errorf("Slurm has got %d jobs", n)
+	}
+}
+
+// A job that is deleted while sbatch takes its time would run without anybody who knows of it.
+func TestReconciler_DeletesAfterSubmission(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"sleep 5"}})
+	w.passBriefly()
+	if err := w.Client.Delete(t.Context(), w.job()); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the submission being waited for", because(batchv1alpha1.Reachable, "CannotCancel"))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		if _, err := w.Reconcile(ctx, ctrl.Request{NamespacedName: w.key}); err != nil {
+			return false, err
+		}
+		err := w.Client.Get(ctx, w.key, &batchv1alpha1.SlurmJob{})
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := os.ReadFile(filepath.Join(w.node.state, "jobs", "100", "state"))
+	if err != nil || !strings.HasPrefix(string(state), "CANCELLED") {
+		t.Errorf("the job is %q, %v", state, err)
+	}
+}
+
+// While a job runs the end of what it has written is in the status.
+func TestReconciler_ShowsProgress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{
+		"head -c 100000 /dev/zero | tr '\\0' x", "echo begun; echo careful >&2", "while [ -d $STATE ] && [ ! -f $STATE/go ]; do sleep 0.1; done", "echo ended",
+	}})
+	job := w.until("its output", func(job *batchv1alpha1.SlurmJob) bool {
+		return strings.HasSuffix(job.Status.Output, "begun\n") && job.Status.Error == "careful\n"
+	})
+	if job.Status.State != "RUNNING" || len(job.Status.Output) > shown {
+		t.Errorf("it is %s, and has %d bytes of output", job.Status.State, len(job.Status.Output))
+	}
+	w.node.want(t, "go", true)
+	if job = w.until("its end", is(batchv1alpha1.Complete)); !strings.HasSuffix(job.Status.Output, "begun\nended\n") || len(job.Status.Output) != kept {
+		t.Errorf("at its end it has %d bytes of output", len(job.Status.Output))
+	}
+}
+
+// That one of sacct and scontrol has forgotten a job and the other is away does not mean that it is lost.
+func TestReconciler_WaitsForTheDatabase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"sleep 1", "echo out"}})
+	w.until("its run", func(job *batchv1alpha1.SlurmJob) bool { return job.Status.State == "RUNNING" })
+	w.node.want(t, "dbaway", true)
+	w.node.want(t, "forgotten", true)
+	w.until("the database being away", because(batchv1alpha1.Reachable, "SlurmAway"))
+	w.node.want(t, "dbaway", false)
+	if job := w.until("its end", is(batchv1alpha1.Complete)); job.Status.Output != "out\n" {
+		t.Errorf("got %+v", job.Status)
+	}
+}
+
+// What a job has written that Slurm has forgotten is brought back before it is removed.
+func TestReconciler_KeepsWhatALostJobHasWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"echo out", "sleep 3"}})
+	w.node.want(t, "nodb", true)
+	w.until("its output", func(job *batchv1alpha1.SlurmJob) bool { return job.Status.Output != "" })
+	w.node.want(t, "forgotten", true)
+	job := w.until("being lost", because(batchv1alpha1.Failed, "JobLost"))
+	if job.Status.Output != "out\n" || job.Status.ResultConfigMapName == "" {
+		t.Errorf("got %+v", job.Status)
+	}
+	w.until("nothing being left", cleaned)
+}
+
+// Of the keys of a login node one is known, which need not be the one that we like best.
+func TestReconciler_KnowsOneKeyOfSeveral(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"true"}})
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.node.config.AddHostKey(other)
+	w.until("its end", is(batchv1alpha1.Complete))
+}
+
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		change func(*batchv1alpha1.SlurmJob)
+		want   bool
+	}{
+		{"nothing", func(*batchv1alpha1.SlurmJob) {}, false},
+		{"another port in an error", func(job *batchv1alpha1.SlurmJob) {
+			set(job, batchv1alpha1.Reachable, false, "Unreachable", "from port 2")
+		}, false},
+		{"output", func(job *batchv1alpha1.SlurmJob) { job.Status.Output = "more" }, false},
+		{"a condition", func(job *batchv1alpha1.SlurmJob) { set(job, batchv1alpha1.Reachable, true, "LoggedIn", "in") }, true},
+		{"a step", func(job *batchv1alpha1.SlurmJob) { job.Status.JobID = "1" }, true},
+		{"the annotation", func(job *batchv1alpha1.SlurmJob) {
+			job.Annotations = map[string]string{batchv1alpha1.AbandonAnnotation: "true"}
+		}, true},
+		{"its deletion", func(job *batchv1alpha1.SlurmJob) { job.DeletionTimestamp = new(metav1.Now()) }, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			before := &batchv1alpha1.SlurmJob{}
+			set(before, batchv1alpha1.Reachable, false, "Unreachable", "from port 1")
+			after := before.DeepCopy()
+			after.ResourceVersion = "2"
+			test.change(after)
+			if got := moved(before, after); got != test.want {
+				t.Errorf("got %v", got)
+			}
+		})
 	}
 }
 

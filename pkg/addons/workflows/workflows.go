@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,6 +30,11 @@ func Addon() addon.Addon {
 		Definitions: []string{"workflows.workflows.minik8s.io", "workflowruns.workflows.minik8s.io"},
 		AddToScheme: workflowsv1alpha1.AddToScheme,
 		Rules:       rules(),
+		Granted: []rbacv1.ClusterRole{{
+			ObjectMeta: metav1.ObjectMeta{Name: run.SecretsRole},
+			// What use.secrets names.
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}},
+		}},
 		Setup: func(ctx context.Context, env addon.Env) error {
 			return SetupWithTransport(ctx, env, nil)
 		},
@@ -41,8 +47,6 @@ func rules() []rbacv1.PolicyRule {
 		{APIGroups: group, Resources: []string{"workflows"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: group, Resources: []string{"workflowruns"}, Verbs: []string{"get", "list", "watch", "create", "update", "delete"}},
 		{APIGroups: group, Resources: []string{"workflows/status", "workflowruns/status", "workflowruns/finalizers"}, Verbs: []string{"update"}},
-		// What use.secrets names.
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
 		// Large journals.
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update", "delete"}},
 		// Where calls go.

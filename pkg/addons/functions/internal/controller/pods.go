@@ -200,7 +200,8 @@ func (p *pass) makePod(ctx context.Context, rev *revision.Revision) error {
 	name := fmt.Sprintf("%s-%s-%s", p.fn.Name, rev.Name, strings.ToLower(rand.Text()[:5]))
 	pod := rev.Pod(p.fn, *p.settings.Load(), name, rand.Text())
 	if err := p.client.Create(ctx, pod); err != nil {
-		p.problem = problem{v1alpha1.ReasonPod, err.Error()}
+		// Each try has another name, which would be news every time.
+		p.problem = problem{v1alpha1.ReasonPod, strings.ReplaceAll(err.Error(), name, p.fn.Name+"-"+rev.Name)}
 		return fmt.Errorf("making a pod of revision %s: %w", rev.Name, err)
 	}
 	p.remember(newPodState(pod))

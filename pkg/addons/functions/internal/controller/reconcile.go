@@ -65,7 +65,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // the cache is behind, and will bring it here again
 		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil
 	}
-	return result, err
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Bringing a function about failed; it is tried again")
+		p.state.failures++
+		return ctrl.Result{RequeueAfter: again(p.state.failures, p.nextTrigger())}, nil
+	}
+	p.state.failures = 0
+	return result, nil
+}
+
+// again is how soon a function is looked at after so many passes that failed in turn: later and later, but never long after the next time
+// of a trigger (0 is none), whatever it is that fails, a pod beyond a quota perhaps.
+func again(failures int, trigger time.Duration) time.Duration {
+	const first, last = 100 * time.Millisecond, 30 * time.Second
+	after := last
+	if failures < 10 {
+		after = min(first<<(failures-1), last)
+	}
+	if trigger > 0 {
+		after = min(after, max(trigger, first))
+	}
+	return after
 }
 
 func (p *pass) run(ctx context.Context) (ctrl.Result, error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,27 @@ func TestTransient(t *testing.T) {
 	} {
 		if got := transient(tc.err) != nil; got != tc.want {
 			t.Errorf("%s: transient %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestAgain(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		failures int
+		trigger  time.Duration
+		want     time.Duration
+	}{
+		{"at first", 1, 0, 100 * time.Millisecond},
+		{"then later", 4, 0, 800 * time.Millisecond},
+		{"at last", 10, 0, 30 * time.Second},
+		{"for a day", 3000, 0, 30 * time.Second},
+		{"a trigger sooner", 3000, 7 * time.Second, 7 * time.Second},
+		{"a trigger that is late", 3000, time.Millisecond, 100 * time.Millisecond},
+		{"a trigger later", 2, time.Hour, 200 * time.Millisecond},
+	} {
+		if got := again(tc.failures, tc.trigger); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}
 	}
 }

@@ -29,6 +29,7 @@ type state struct {
 	cron       map[string]*cronState
 	objects    map[string]*objectsState
 	told       map[string]told // by trigger, as the status has it
+	failures   int             // passes in turn that failed
 
 	poked bool // guarded by Reconciler.mu
 }

@@ -125,7 +125,7 @@ var languages = []language{
 	{
 		name: v1alpha1.Python,
 		files: map[string][]byte{
-			"func.py":     []byte("import os\nfrom lib import half\n\ndef main(params):\n    if params.get('fail'):\n        raise ValueError('no good')\n    return {'got': params, 'env': os.environ.get('WHO'), 'half': half.of(10)}\n"),
+			"func.py":     []byte("import os\nfrom lib import half\n\ndef main(params):\n    if params.get('fail'):\n        raise ValueError('no good')\n    if params.get('cycle'):\n        return {'x': main}\n    return {'got': params, 'env': os.environ.get('WHO'), 'half': half.of(10)}\n"),
 			"lib/half.py": []byte("def of(x):\n    return x // 2\n"),
 		},
 		broken: map[string][]byte{"func.py": []byte("def main(params)\n  pass\n")}, failure: "SyntaxError", raised: "ValueError: no good",
@@ -133,7 +133,7 @@ var languages = []language{
 	{
 		name: v1alpha1.Node,
 		files: map[string][]byte{
-			"func.js":     []byte("const half = require('./lib/half');\nexports.main = async (params) => {\n  if (params.fail) throw new Error('no good');\n  return { got: params, env: process.env.WHO, half: half.of(10) };\n};\n"),
+			"func.js":     []byte("const half = require('./lib/half');\nexports.main = async (params) => {\n  if (params.fail) throw new Error('no good');\n  if (params.cycle) { const x = {}; x.x = x; return x; }\n  return { got: params, env: process.env.WHO, half: half.of(10) };\n};\n"),
 			"lib/half.js": []byte("exports.of = (x) => x / 2;\n"),
 		},
 		broken: map[string][]byte{"func.js": []byte("exports.main = (\n")}, failure: "SyntaxError", raised: "Error: no good",
@@ -186,6 +186,7 @@ func requests(t *testing.T, l language, address string) {
 		{"in chunks", "/", io.MultiReader(strings.NewReader(`{"x"`), strings.NewReader(`:2}`)), nil, 200, `{"got":{"x":2},"env":"me","half":5}`},
 		{"an event", "/", strings.NewReader(`{"x":1}`), []string{"ce-specversion", "1.0", "ce-type", "t", "ce-id", "7"}, 200, `"data":{"x":1}`},
 		{"a handler that fails", "/", strings.NewReader(`{"fail":1}`), nil, 500, l.raised},
+		{"an answer that is no JSON", "/", strings.NewReader(`{"cycle":1}`), nil, 500, "JSON"},
 		{"too much", "/", strings.NewReader(large), []string{"Expect", "100-continue"}, 413, "10 MiB"},
 		{"too much, without asking", "/", strings.NewReader(large), nil, 413, "10 MiB"},
 		{"too much, in chunks", "/", io.MultiReader(strings.NewReader(large)), nil, 413, "10 MiB"},

@@ -100,10 +100,18 @@ const server = http.createServer((req, res) => {
     if (size <= MAX_BODY) parts.push(data);
   });
   req.on('end', async () => {
-    const [status, value] = size > MAX_BODY ? [413, { error: 'the body has more than 10 MiB' }] : await answer(req, Buffer.concat(parts));
-    const raw = Buffer.isBuffer(value);
-    const out = raw ? value : Buffer.from(JSON.stringify(value));
-    res.writeHead(status, { 'Content-Type': raw ? 'application/octet-stream' : 'application/json', 'Content-Length': out.length });
+    let status, value, out;
+    try {
+      [status, value] = size > MAX_BODY ? [413, { error: 'the body has more than 10 MiB' }] : await answer(req, Buffer.concat(parts));
+      out = Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));
+    } catch (e) { // a cycle, a function, a BigInt: it ends this request only, not the process with all others
+      console.error(e);
+      status = 500;
+      value = { error: 'the answer is no JSON: ' + e.message };
+      out = Buffer.from(JSON.stringify(value));
+    }
+    const type = Buffer.isBuffer(value) ? 'application/octet-stream' : 'application/json';
+    res.writeHead(status, { 'Content-Type': type, 'Content-Length': out.length });
     res.end(out);
   });
 });

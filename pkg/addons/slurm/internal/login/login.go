@@ -8,11 +8,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,7 +63,10 @@ func Dial(ctx context.Context, c Config) (*Connection, error) {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) }) // a server that says nothing
-	config := &ssh.ClientConfig{User: c.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: check}
+	config := &ssh.ClientConfig{
+		User: c.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: check,
+		HostKeyAlgorithms: algorithms(check, address, raw.RemoteAddr(), c.KnownHosts),
+	}
 	conn, channels, requests, err := ssh.NewClientConn(raw, address, config)
 	if err != nil {
 		stop()
@@ -85,6 +90,37 @@ func hostKeys(text []byte) (ssh.HostKeyCallback, error) {
 		return nil, err
 	}
 	return knownhosts.New(f.Name())
+}
+
+// algorithms are those of host keys, those first of which there is a key in known_hosts: a machine has keys of several kinds, and shows
+// the one that we like best, which need not be the one that is known (ssh_config(5), HostKeyAlgorithms). Nil is the library's order: of a
+// machine that is not known, and where authorities are, whose certificates come first there.
+func algorithms(check ssh.HostKeyCallback, address string, remote net.Addr, text []byte) []string {
+	if bytes.Contains(text, []byte("@cert-authority")) {
+		return nil
+	}
+	nobodys, err := ssh.NewPublicKey(make(ed25519.PublicKey, ed25519.PublicKeySize))
+	if err != nil {
+		return nil
+	}
+	var other *knownhosts.KeyError
+	if !errors.As(check(address, remote, nobodys), &other) || len(other.Want) == 0 {
+		return nil
+	}
+	var first []string
+	for _, known := range other.Want {
+		if kind := known.Key.Type(); kind == ssh.KeyAlgoRSA { // by which signatures of SHA-1 are called, too
+			first = append(first, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSA)
+		} else {
+			first = append(first, kind)
+		}
+	}
+	for _, a := range ssh.SupportedAlgorithms().HostKeys {
+		if !slices.Contains(first, a) {
+			first = append(first, a)
+		}
+	}
+	return first
 }
 
 // explain says which errors will not go away.

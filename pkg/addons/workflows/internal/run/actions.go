@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -19,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workflowsv1alpha1 "minik8s.io/minik8s/pkg/addons/apis/workflows/v1alpha1"
@@ -39,6 +39,8 @@ const (
 	maxEvents = 256
 	// cleanUp is how long it may take to delete what nobody wants any more.
 	cleanUp = 10 * time.Second
+	// patience is how long the API server may not answer before a task faults.
+	patience = 2 * time.Minute
 )
 
 // do does an action of a run, and returns what came of it.
@@ -69,14 +71,15 @@ func (r *Reconciler) do(ctx context.Context, run *workflowsv1alpha1.WorkflowRun,
 	return engine.Result{Error: problem}
 }
 
-// emit gives an event to all runs of a namespace that listen and are not at their end. One that has it already is left alone.
+// emit gives an event to all runs of a namespace that listen and are not at their end. One that has it already is left alone. One that has no
+// room for it loses it, and says so: who emits has no part in that.
 func (r *Reconciler) emit(ctx context.Context, namespace string, e map[string]any) error {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
 	var runs workflowsv1alpha1.WorkflowRunList
-	if err := r.client.List(ctx, &runs, client.InNamespace(namespace)); err != nil {
+	if err := patiently(ctx, func() error { return r.client.List(ctx, &runs, client.InNamespace(namespace)) }); err != nil {
 		return err
 	}
 	var failures []error
@@ -84,34 +87,69 @@ func (r *Reconciler) emit(ctx context.Context, namespace string, e map[string]an
 		if run.Status.Phase.Finished() || run.Status.Listens != nil && !*run.Status.Listens {
 			continue
 		}
-		if err := r.deliver(ctx, client.ObjectKeyFromObject(&run), e, text); err != nil {
+		err := patiently(ctx, func() error { return r.deliver(ctx, client.ObjectKeyFromObject(&run), e, text) })
+		if _, large := hopeless(err); large || errors.Is(err, errFull) {
+			r.recorder.Eventf(&run, nil, corev1.EventTypeWarning, "EventLost", "Emit", "The event %s was not given to the run: %s", nameOf(e), shorten(err.Error()))
+		} else if err != nil {
 			failures = append(failures, fmt.Errorf("the event was not given to the run %s: %w", run.Name, err))
 		}
 	}
 	return errors.Join(failures...)
 }
 
+// nameOf says to a reader which event is meant.
+func nameOf(e map[string]any) string { return shorten(fmt.Sprintf("%v of %v", e["id"], e["source"])) }
+
+// errFull is that of a run that can have no more events.
+var errFull = fmt.Errorf("it has %d events already, which is the limit", maxEvents)
+
 func (r *Reconciler) deliver(ctx context.Context, name types.NamespacedName, e map[string]any, text []byte) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		run := &workflowsv1alpha1.WorkflowRun{}
-		if err := r.reader.Get(ctx, name, run); err != nil {
-			return client.IgnoreNotFound(err)
-		}
-		if run.Status.Phase.Finished() {
+	run := &workflowsv1alpha1.WorkflowRun{}
+	if err := r.reader.Get(ctx, name, run); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if run.Status.Phase.Finished() {
+		return nil
+	}
+	for _, there := range run.Spec.Events {
+		value, err := dsl.Decode(there.Raw)
+		if object, ok := value.(map[string]any); ok && err == nil && engine.EventKey(object) == engine.EventKey(e) {
 			return nil
 		}
-		for _, there := range run.Spec.Events {
-			value, err := dsl.Decode(there.Raw)
-			if object, ok := value.(map[string]any); ok && err == nil && engine.EventKey(object) == engine.EventKey(e) {
-				return nil
-			}
-		}
-		if len(run.Spec.Events) >= maxEvents {
-			return fmt.Errorf("it has %d events already, which is the limit", maxEvents)
-		}
-		run.Spec.Events = append(run.Spec.Events, apiextensionsv1.JSON{Raw: text})
-		return client.IgnoreNotFound(r.client.Update(ctx, run))
-	})
+	}
+	if len(run.Spec.Events) >= maxEvents {
+		return errFull
+	}
+	run.Spec.Events = append(run.Spec.Events, apiextensionsv1.JSON{Raw: text})
+	return client.IgnoreNotFound(r.client.Update(ctx, run))
+}
+
+// patiently does something with the API server until that is done or refused. That it does not answer now, or that somebody else was
+// faster, is no fault of a task's; it is when it goes on for too long.
+func patiently(ctx context.Context, do func() error) error {
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	backoff := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 9, Cap: 2 * time.Second}
+	var last error
+	if err := backoff.DelayFunc().Until(limited, true, false, func(context.Context) (bool, error) {
+		last = do()
+		return !passing(last), nil
+	}); err != nil && last == nil {
+		return err
+	}
+	return last
+}
+
+// passing tells whether an error may be gone when the same is done again.
+func passing(err error) bool {
+	if _, never := hopeless(err); err == nil || never || errors.Is(err, errFull) {
+		return false
+	}
+	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
+		code := answer.Status().Code
+		return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || apierrors.IsConflict(err)
+	}
+	return true // there was no answer
 }
 
 // owned is the metadata of what is made for a task: of the same name whenever the task is done again.
@@ -144,7 +182,8 @@ func (r *Reconciler) child(ctx context.Context, run *workflowsv1alpha1.WorkflowR
 	}
 	if version, _ := arguments["version"].(string); version != "" && version != "latest" {
 		var w workflowsv1alpha1.Workflow
-		if err := r.reader.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, &w); err != nil {
+		key := types.NamespacedName{Namespace: run.Namespace, Name: name}
+		if err := patiently(ctx, func() error { return r.reader.Get(ctx, key, &w) }); err != nil {
 			return nil, engine.NewError(engine.Configuration, "getting the Workflow %q: %v", name, err)
 		}
 		if w.Status.Version != "" && w.Status.Version != version {
@@ -162,7 +201,7 @@ func (r *Reconciler) child(ctx context.Context, run *workflowsv1alpha1.WorkflowR
 		return nil, err
 	}
 	o.Spec.Input = &apiextensionsv1.JSON{Raw: text}
-	if err := r.client.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := patiently(ctx, func() error { return r.client.Create(ctx, o) }); err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("making a run of the Workflow %q: %w", name, err)
 	}
 	if !a.Await {
@@ -185,13 +224,16 @@ func (r *Reconciler) child(ctx context.Context, run *workflowsv1alpha1.WorkflowR
 	if p := o.Status.Error; p != nil {
 		return nil, &engine.Error{Type: p.Type, Status: int(p.Status), Title: p.Title, Detail: fmt.Sprintf("the run %s: %s", key.Name, p.Detail)}
 	}
+	if o.Status.Output == nil { // null, as JSON has it
+		return nil, nil
+	}
 	return dsl.Decode(o.Status.Output.Raw)
 }
 
 // job runs a container as a Job that is not repeated.
 func (r *Reconciler) job(ctx context.Context, run *workflowsv1alpha1.WorkflowRun, a engine.Action) (any, error) {
 	o := jobOf(run, a)
-	if err := r.client.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := patiently(ctx, func() error { return r.client.Create(ctx, o) }); err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("making the Job of the container: %w", err)
 	}
 	if !a.Await {

@@ -115,13 +115,20 @@ func (r *Reconciler) load(ctx context.Context, x *execution) (time.Duration, err
 	} else if err != nil || x.doc == nil {
 		return wait, err
 	}
-	if problem, err := r.prepare(ctx, x); problem != nil {
+	switch problem, err := r.prepare(ctx, x); {
+	case problem != nil:
 		return fail(problem)
-	} else if err != nil {
+	case apierrors.IsForbidden(err): // it goes on when somebody who may has allowed it
+		return pendingLook, r.pending(ctx, run, "SecretForbidden", fmt.Sprintf(
+			"%s; who may read it can allow it in this namespace: kubectl create rolebinding workflows --clusterrole=%s --user=USER", shorten(err.Error()), SecretsRole))
+	case err != nil:
 		return 0, err
 	}
 	if run.Status.Journal != nil {
 		s, err := r.journals.read(ctx, run)
+		if apierrors.IsNotFound(err) { // somebody has deleted it: it would be looked for for ever
+			return fail(engine.NewError(engine.Runtime, "it is not known any more where the run was: %v", err))
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -151,7 +158,8 @@ func (r *Reconciler) document(ctx context.Context, x *execution) (*engine.Error,
 		var w workflowsv1alpha1.Workflow
 		err := r.reader.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Workflow}, &w)
 		if apierrors.IsNotFound(err) {
-			return nil, pendingLook, r.pending(ctx, run)
+			return nil, pendingLook, r.pending(ctx, run, "NoWorkflow",
+				fmt.Sprintf("There is no Workflow %q in this namespace; the run begins when there is.", run.Spec.Workflow))
 		}
 		if err != nil {
 			return nil, 0, fmt.Errorf("getting the Workflow: %w", err)
@@ -166,11 +174,14 @@ func (r *Reconciler) document(ctx context.Context, x *execution) (*engine.Error,
 	return nil, 0, nil
 }
 
-// pending says in the status of a run that there is no such Workflow.
-func (r *Reconciler) pending(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) error {
+// SecretsRole names the ClusterRole that has the right to read Secrets. The controller has it in those namespaces only where somebody who
+// has it binds it to the controller's account.
+const SecretsRole = "system:minik8s:addon:workflows:secrets"
+
+// pending says in the status of a run what it waits for.
+func (r *Reconciler) pending(ctx context.Context, run *workflowsv1alpha1.WorkflowRun, reason, message string) error {
 	condition := metav1.Condition{
-		Type: workflowsv1alpha1.ConditionSucceeded, Status: metav1.ConditionUnknown, Reason: "NoWorkflow", ObservedGeneration: run.Generation,
-		Message: fmt.Sprintf("There is no Workflow %q in this namespace; the run begins when there is.", run.Spec.Workflow),
+		Type: workflowsv1alpha1.ConditionSucceeded, Status: metav1.ConditionUnknown, Reason: reason, ObservedGeneration: run.Generation, Message: message,
 	}
 	changed := meta.SetStatusCondition(&run.Status.Conditions, condition)
 	if run.Status.Phase == workflowsv1alpha1.PhasePending && !changed {

@@ -6,6 +6,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,10 +14,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubernetesfake "k8s.io/client-go/kubernetes/fake"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -147,6 +153,136 @@ func TestJob_Waits(t *testing.T) {
 				t.Errorf("got %v, %v", got, err)
 			}
 		})
+	}
+}
+
+// objects is a client that has them, and does what funcs say.
+func objects(t *testing.T, funcs interceptor.Funcs, all ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, workflowsv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...).WithStatusSubresource(&workflowsv1alpha1.WorkflowRun{}).WithInterceptorFuncs(funcs).Build()
+}
+
+// Null is no pointer when it is read: a workflow that ends with a call without an answer has an output all the same.
+func TestChild_WithoutOutput(t *testing.T) {
+	t.Parallel()
+	run := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r", UID: "0123456789"}}
+	action := engine.Action{Seq: 3, Await: true, Arguments: map[string]any{"name": "w"}}
+	child := &workflowsv1alpha1.WorkflowRun{ObjectMeta: owned(run, action)}
+	tell(child, &engine.State{End: &engine.End{}}, engine.Turn{})
+	c := objects(t, interceptor.Funcs{}, child)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if got, err := (&Reconciler{client: c, reader: c}).child(ctx, run, action); got != nil || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// What others do to a run that listens, or the API server for a while, is no fault of who emits.
+func TestEmit(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		there    int // events
+		failures int // of updates
+		failure  error
+		given    bool
+		err      string
+	}{
+		{name: "at once", given: true},
+		{name: "somebody else is faster", failures: 8, failure: apierrors.NewConflict(schema.GroupResource{}, "r", errors.New("changed")), given: true},
+		{name: "the API server is away", failures: 2, failure: apierrors.NewServiceUnavailable("away"), given: true},
+		{name: "no answer", failures: 2, failure: errors.New("connection refused"), given: true},
+		{name: "no right", failures: 1, failure: apierrors.NewForbidden(schema.GroupResource{}, "r", errors.New("not yours")), err: "not yours"},
+		{name: "full", there: maxEvents},
+		{name: "too large", failures: 1, failure: apierrors.NewRequestEntityTooLargeError("3145728")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			run := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}}
+			for i := range tt.there {
+				run.Spec.Events = append(run.Spec.Events, apiextensionsv1.JSON{Raw: fmt.Appendf(nil, `{"source":"s","id":"%d"}`, i)})
+			}
+			failures := tt.failures
+			c := objects(t, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {
+				if failures--; failures >= 0 {
+					return tt.failure
+				}
+				return c.Update(ctx, o, options...)
+			}}, run)
+			recorder := events.NewFakeRecorder(10)
+			err := (&Reconciler{client: c, reader: c, recorder: recorder}).emit(t.Context(), "ns", map[string]any{"source": "s", "id": "new"})
+			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got %v", err)
+			}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(run), run); err != nil {
+				t.Fatal(err)
+			}
+			if given := len(run.Spec.Events) > tt.there; given != tt.given {
+				t.Errorf("it was given: %t", given)
+			}
+			if lost := len(recorder.Events) == 1; lost != (!tt.given && tt.err == "") {
+				t.Errorf("it is said to be lost: %t", lost)
+			}
+		})
+	}
+}
+
+// A run whose secrets may not be read begins when they may be.
+func TestLoad_WaitsForSecrets(t *testing.T) {
+	t.Parallel()
+	document := `{"document": {"dsl": "1.0.3", "namespace": "ns", "name": "w", "version": "1.0.0"}, "use": {"secrets": ["s"]}, "do": [{"a": {"set": {"x": 1}}}]}`
+	run := &workflowsv1alpha1.WorkflowRun{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}, Spec: workflowsv1alpha1.WorkflowRunSpec{Definition: &apiextensionsv1.JSON{Raw: []byte(document)}},
+	}
+	allowed := false
+	c := objects(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		if _, secret := o.(*corev1.Secret); secret && !allowed {
+			return apierrors.NewForbidden(corev1.Resource("secrets"), "s", errors.New("not yours"))
+		}
+		return c.Get(ctx, key, o, options...)
+	}}, run, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Data: map[string][]byte{"k": []byte("v")}})
+	r := &Reconciler{client: c, reader: c}
+	key := client.ObjectKeyFromObject(run)
+	x := &execution{name: key}
+	if wait, err := r.load(t.Context(), x); err != nil || wait == 0 || x.state != nil {
+		t.Fatalf("it waits %s, %v, %+v", wait, err, x.state)
+	}
+	if err := c.Get(t.Context(), key, run); err != nil {
+		t.Fatal(err)
+	}
+	condition := meta.FindStatusCondition(run.Status.Conditions, workflowsv1alpha1.ConditionSucceeded)
+	if run.Status.Phase != workflowsv1alpha1.PhasePending || condition.Reason != "SecretForbidden" || !strings.Contains(condition.Message, SecretsRole) {
+		t.Errorf("%s, %+v", run.Status.Phase, condition)
+	}
+	allowed = true
+	x = &execution{name: key}
+	if _, err := r.load(t.Context(), x); err != nil || x.state == nil || x.state.End != nil {
+		t.Fatalf("got %v, %+v", err, x.state)
+	}
+	if diff := cmp.Diff(map[string]any{"s": map[string]any{"k": "v"}}, x.secrets); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A run whose journal somebody has deleted cannot go on, and says so.
+func TestLoad_WithoutJournal(t *testing.T) {
+	t.Parallel()
+	document := `{"document": {"dsl": "1.0.3", "namespace": "ns", "name": "w", "version": "1.0.0"}, "do": [{"a": {"set": {"x": 1}}}]}`
+	run := &workflowsv1alpha1.WorkflowRun{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}, Spec: workflowsv1alpha1.WorkflowRunSpec{Definition: &apiextensionsv1.JSON{Raw: []byte(document)}},
+		Status: workflowsv1alpha1.WorkflowRunStatus{Phase: workflowsv1alpha1.PhaseRunning, Journal: &workflowsv1alpha1.Journal{Revision: 7, ConfigMaps: []string{"gone"}}},
+	}
+	c := objects(t, interceptor.Funcs{}, run)
+	r := &Reconciler{client: c, reader: c, journals: journals{client: c, reader: c}}
+	x := &execution{name: client.ObjectKeyFromObject(run)}
+	if _, err := r.load(t.Context(), x); err != nil || x.state == nil || x.state.End == nil || !strings.Contains(x.state.End.Error.Detail, "gone") {
+		t.Errorf("got %v, %+v", err, x.state)
 	}
 }
 
