@@ -147,16 +147,22 @@ func (i *informers) source(kind quota.Kind) (client.Object, cache.Cache) {
 // watch makes sure that the kind is watched.
 func (i *informers) watch(kind quota.Kind) (schema.GroupVersionKind, error) {
 	i.mu.Lock()
-	defer i.mu.Unlock()
-	if gvk, ok := i.watched[kind.Resource]; ok {
+	gvk, ok := i.watched[kind.Resource]
+	i.mu.Unlock()
+	if ok {
 		return gvk, nil
 	}
-	gvk, err := i.mapper.KindFor(kind.Resource.WithVersion(""))
+	gvk, err := i.mapper.KindFor(kind.Resource.WithVersion("")) // asks the API server, and holds up no other quota
 	if meta.IsNoMatchError(err) {
 		return gvk, fmt.Errorf("%w: %w", ErrNotServed, err)
 	}
 	if err != nil {
 		return gvk, fmt.Errorf("finding the kind of %s: %w", kind.Resource, err)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if there, ok := i.watched[kind.Resource]; ok {
+		return there, nil
 	}
 	obj, from := i.source(kind)
 	obj.GetObjectKind().SetGroupVersionKind(gvk)

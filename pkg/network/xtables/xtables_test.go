@@ -52,8 +52,7 @@ func TestForeign(t *testing.T) {
 		has("-j OURS", false)
 		has("-j THEIRS", false)
 		if shown {
-			run("nft", "add", "set", "ip", "filter", "somebody", "{ type ipv4_addr; }")
-			run("nft", "add", "rule", "ip", "filter", "FORWARD", "ip", "saddr", "@somebody", "drop")
+			run("nft", "add", "rule", "ip", "filter", "FORWARD", "numgen", "random", "mod", "2", "0", "accept") // iptables has no words for it
 		}
 	}
 }

@@ -91,7 +91,8 @@ func PodActions(old, new *corev1.Pod) (a fwk.ActionType) {
 	if len(new.Spec.SchedulingGates) < len(old.Spec.SchedulingGates) {
 		a |= fwk.UpdatePodSchedulingGatesEliminated
 	}
-	if !equality.Semantic.DeepEqual(old.Status.ResourceClaimStatuses, new.Status.ResourceClaimStatuses) {
+	if !equality.Semantic.DeepEqual(old.Status.ResourceClaimStatuses, new.Status.ResourceClaimStatuses) ||
+		!equality.Semantic.DeepEqual(old.Status.ExtendedResourceClaimStatus, new.Status.ExtendedResourceClaimStatus) {
 		a |= fwk.UpdatePodGeneratedResourceClaim
 	}
 	if ResourcesMayDiffer(old, new) {

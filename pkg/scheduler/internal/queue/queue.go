@@ -289,7 +289,7 @@ func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy
 	p.Timestamp = q.cfg.Clock.Now()
 	if rejectedBy.Len() == 0 {
 		p.errors++
-		p.backoffEnd = p.Timestamp.Add(q.delay(p.failures + p.errors))
+		p.backoffEnd = p.Timestamp.Add(q.delay(p.errors))
 		q.put(p, errored, attemptFailed)
 		return
 	}

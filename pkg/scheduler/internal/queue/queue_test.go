@@ -290,6 +290,23 @@ func TestBackoff_ErrorsHoldNobodyUp(t *testing.T) {
 	q.Done(q.mustPop(t, "helped"))
 }
 
+// An error counts by itself: a pod does not wait longer for what was the matter with nodes before.
+func TestBackoff_ErrorAfterFailures(t *testing.T) {
+	q, clock := newQueue()
+	q.Add(t.Context(), pt.Pod("p"))
+	for range 4 {
+		p := q.mustPop(t, "p")
+		q.Fail(t.Context(), p, p.Pod, sets.New("node"))
+		clock.Step(time.Minute)
+		q.Move(t.Context(), nodeAdded, nil, true)
+	}
+	p := q.mustPop(t, "p")
+	q.Fail(t.Context(), p, p.Pod, nil)
+	if got := p.backoffEnd.Sub(p.Timestamp); got != q.cfg.InitialBackoff {
+		t.Errorf("it waits for %v, want %v", got, q.cfg.InitialBackoff)
+	}
+}
+
 // A pod that has landed fails after all: events are not kept for it, so that any may have been what helps it.
 func TestLand_ForgetsEvents(t *testing.T) {
 	for _, rejectedBy := range []sets.Set[string]{nil, sets.New("node"), sets.New("none")} {

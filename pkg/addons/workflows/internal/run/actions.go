@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -152,10 +153,15 @@ func passing(err error) bool {
 	return true // there was no answer
 }
 
+// beginning is that of a name, of so many letters at most, after which "-" may stand.
+func beginning(name string, most int) string {
+	return strings.TrimRight(name[:min(len(name), most)], ".")
+}
+
 // owned is the metadata of what is made for a task: of the same name whenever the task is done again.
 func owned(run *workflowsv1alpha1.WorkflowRun, a engine.Action) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Namespace: run.Namespace, Name: fmt.Sprintf("%.40s-%.8s-%d", run.Name, run.UID, a.Seq),
+		Namespace: run.Namespace, Name: fmt.Sprintf("%s-%.8s-%d", beginning(run.Name, 40), run.UID, a.Seq),
 		Labels:          map[string]string{RunLabel: string(run.UID)},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(run, workflowsv1alpha1.GroupVersion.WithKind("WorkflowRun"))},
 	}

@@ -76,7 +76,7 @@ func (j journals) write(ctx context.Context, run *workflowsv1alpha1.WorkflowRun,
 		return nil, err
 	}
 	for chunk := range slices.Chunk(compressed.Bytes(), chunkBytes) {
-		name := fmt.Sprintf("%.200s-journal-%.8s-%d-%d", run.Name, run.UID, out.Revision, len(out.ConfigMaps))
+		name := fmt.Sprintf("%s-journal-%.8s-%d-%d", beginning(run.Name, 200), run.UID, out.Revision, len(out.ConfigMaps))
 		m := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: run.Namespace, Name: name, Labels: map[string]string{RunLabel: string(run.UID)},

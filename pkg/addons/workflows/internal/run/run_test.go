@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	kubernetesfake "k8s.io/client-go/kubernetes/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
@@ -283,6 +284,17 @@ func TestLoad_WithoutJournal(t *testing.T) {
 	x := &execution{name: client.ObjectKeyFromObject(run)}
 	if _, err := r.load(t.Context(), x); err != nil || x.state == nil || x.state.End == nil || !strings.Contains(x.state.End.Error.Detail, "gone") {
 		t.Errorf("got %v, %+v", err, x.state)
+	}
+}
+
+// What is made for a run is named after it, also where a long name is cut at a dot.
+func TestOwned(t *testing.T) {
+	run := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", UID: "0123456789"}}
+	for _, name := range []string{"r", strings.Repeat("a", 39) + ".b", strings.Repeat("a", 250)} {
+		run.Name = name
+		if name := owned(run, engine.Action{Seq: 3}).Name; len(validation.IsDNS1123Subdomain(name)) > 0 {
+			t.Errorf("%q is no name", name)
+		}
 	}
 }
 
