@@ -131,10 +131,11 @@ func TestVolume_DefaultClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := fetch(t.Context(), http.MethodGet, "http://"+p.Status.PodIP+":8080/v1/messages", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var got string
+	eventually(t, 20*time.Second, "the store answers", func(ctx context.Context) (err error) {
+		got, err = fetch(ctx, http.MethodGet, "http://"+p.Status.PodIP+":8080/v1/messages", "")
+		return err
+	})
 	contains(t, got, text)
 
 	// The claim stays until the pod is gone, and then the data go with it.
