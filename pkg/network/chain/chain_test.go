@@ -6,7 +6,6 @@ package chain
 import (
 	"context"
 	"errors"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -102,19 +101,8 @@ func TestReal(t *testing.T) {
 	} {
 		t.Run(family.name, func(t *testing.T) {
 			n := namespacetest.New(t)
-			run := func(args ...string) string {
-				t.Helper()
-				var out []byte
-				if err := n.Do(func() (err error) {
-					out, err = exec.Command(args[0], args[1:]...).CombinedOutput()
-					return err
-				}); err != nil {
-					t.Fatalf("%q: %v: %s", args, err, out)
-				}
-				return string(out)
-			}
 			rules := func() (all []string) {
-				for line := range strings.Lines(run(family.program + "-save")) {
+				for line := range strings.Lines(n.Run(t, family.program+"-save")) {
 					if strings.HasPrefix(line, "-A ") {
 						all = append(all, strings.TrimSpace(line))
 					}
@@ -127,7 +115,7 @@ func TestReal(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			run(family.program, "-A", "FORWARD", "-j", "DROP")
+			n.Run(t, family.program, "-A", "FORWARD", "-j", "DROP")
 			before := rules()
 			do(Ensure)
 			made := rules()
@@ -148,16 +136,16 @@ func TestReal(t *testing.T) {
 			for _, harm := range [][]string{
 				{"-A", name, "-j", "DROP"}, {"-D", name, "1"}, {"-F", name}, {"-D", "FORWARD", "1"},
 			} {
-				run(append([]string{family.program}, harm...)...)
+				n.Run(t, append([]string{family.program}, harm...)...)
 				do(Ensure)
 				if diff := cmp.Diff(made, rules()); diff != "" {
 					t.Errorf("after %q (-want +got):\n%s", harm, diff)
 				}
 			}
-			run(family.program, "-A", "FORWARD", "-p", "tcp", "-m", "comment", "--comment", "of a user", "-j", name)
+			n.Run(t, family.program, "-A", "FORWARD", "-p", "tcp", "-m", "comment", "--comment", "of a user", "-j", name)
 			for range 2 {
 				do(Remove)
-				if diff := cmp.Diff(before, rules()); diff != "" || strings.Contains(run(family.program+"-save"), "OURS") {
+				if diff := cmp.Diff(before, rules()); diff != "" || strings.Contains(n.Run(t, family.program+"-save"), "OURS") {
 					t.Errorf("after the removal (-want +got):\n%s", diff)
 				}
 			}
@@ -171,18 +159,7 @@ func TestReal_Foreign(t *testing.T) {
 	machinetest.Root(t, "for a network namespace")
 	machinetest.Programs(t, "iptables", "nft")
 	n := namespacetest.New(t)
-	run := func(args ...string) string {
-		t.Helper()
-		var out []byte
-		if err := n.Do(func() (err error) {
-			out, err = exec.Command(args[0], args[1:]...).CombinedOutput()
-			return err
-		}); err != nil {
-			t.Fatalf("%q: %v: %s", args, err, out)
-		}
-		return string(out)
-	}
-	if !strings.Contains(run("iptables", "--version"), "nf_tables") {
+	if !strings.Contains(n.Run(t, "iptables", "--version"), "nf_tables") {
 		machinetest.Lacks(t, "iptables that works by nf_tables")
 	}
 	do := func(f func(bool, []Chain) error, jumps int) {
@@ -190,19 +167,19 @@ func TestReal_Foreign(t *testing.T) {
 		if err := n.Do(func() error { return f(false, []Chain{forward}) }); err != nil {
 			t.Fatal(err)
 		}
-		if shown := run("nft", "list", "chain", "ip", "filter", "FORWARD"); strings.Count(shown, "jump OURS-FWD") != jumps {
+		if shown := n.Run(t, "nft", "list", "chain", "ip", "filter", "FORWARD"); strings.Count(shown, "jump OURS-FWD") != jumps {
 			t.Errorf("not %d jumps:\n%s", jumps, shown)
 		}
 	}
 	do(Ensure, 1)
-	run("nft", "add", "rule", "ip", "filter", "FORWARD", "numgen", "random", "mod", "2", "0", "accept") // iptables has no words for it
+	n.Run(t, "nft", "add", "rule", "ip", "filter", "FORWARD", "numgen", "random", "mod", "2", "0", "accept") // iptables has no words for it
 	do(Ensure, 1)
 	do(Ensure, 1)
-	run("iptables", "-D", "FORWARD", "-m", "comment", "--comment", "ours:c", "-j", "OURS-FWD")
+	n.Run(t, "iptables", "-D", "FORWARD", "-m", "comment", "--comment", "ours:c", "-j", "OURS-FWD")
 	do(Ensure, 1)
 	do(Remove, 0)
 	do(Remove, 0)
-	if all := run("nft", "list", "table", "ip", "filter"); strings.Contains(all, "OURS-FWD") || !strings.Contains(all, "numgen") {
+	if all := n.Run(t, "nft", "list", "table", "ip", "filter"); strings.Contains(all, "OURS-FWD") || !strings.Contains(all, "numgen") {
 		t.Errorf("after the removal:\n%s", all)
 	}
 }

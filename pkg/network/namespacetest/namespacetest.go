@@ -7,6 +7,7 @@ package namespacetest
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"testing"
 
@@ -63,6 +64,19 @@ func (n *Namespace) Path() string { return fmt.Sprintf("/proc/self/fd/%d", n.fil
 
 // Do calls f on a thread in the namespace.
 func (n *Namespace) Do(f func() error) error { return namespace.Do(n.Path(), f) }
+
+// Run runs a program in the namespace and returns what it prints; the test ends if it fails.
+func (n *Namespace) Run(tb testing.TB, args ...string) string {
+	tb.Helper()
+	var out []byte
+	if err := n.Do(func() (err error) {
+		out, err = exec.Command(args[0], args[1:]...).CombinedOutput()
+		return err
+	}); err != nil {
+		tb.Fatalf("%q: %v: %s", args, err, out)
+	}
+	return string(out)
+}
 
 // End is one end of a link: its name, and its address with the length of its network's prefix.
 type End struct {

@@ -5,7 +5,6 @@ package xtables
 
 import (
 	"errors"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -18,18 +17,7 @@ func TestForeign(t *testing.T) {
 	machinetest.Root(t, "for a network namespace")
 	machinetest.Programs(t, "iptables", "nft")
 	n := namespacetest.New(t)
-	run := func(args ...string) string {
-		t.Helper()
-		var out []byte
-		if err := n.Do(func() (err error) {
-			out, err = exec.Command(args[0], args[1:]...).CombinedOutput()
-			return err
-		}); err != nil {
-			t.Fatalf("%q: %v: %s", args, err, out)
-		}
-		return string(out)
-	}
-	if !strings.Contains(run("iptables", "--version"), "nf_tables") {
+	if !strings.Contains(n.Run(t, "iptables", "--version"), "nf_tables") {
 		machinetest.Lacks(t, "iptables that works by nf_tables")
 	}
 	p := Programs{NetNS: n.Path()}
@@ -52,7 +40,7 @@ func TestForeign(t *testing.T) {
 		has("-j OURS", false)
 		has("-j THEIRS", false)
 		if shown {
-			run("nft", "add", "rule", "ip", "filter", "FORWARD", "numgen", "random", "mod", "2", "0", "accept") // iptables has no words for it
+			n.Run(t, "nft", "add", "rule", "ip", "filter", "FORWARD", "numgen", "random", "mod", "2", "0", "accept") // iptables has no words for it
 		}
 	}
 }
