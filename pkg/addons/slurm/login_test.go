@@ -4,7 +4,10 @@
 package slurm
 
 import (
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/pem"
 	"io"
 	"net"
@@ -99,6 +102,14 @@ func newLoginNode(t *testing.T) *loginNode {
 	}
 	user, private := newKey(t)
 	own, _ := newKey(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	n.privateKey = private
 	n.config = &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 		if string(key.Marshal()) != string(user.PublicKey().Marshal()) {
@@ -107,7 +118,7 @@ func newLoginNode(t *testing.T) *loginNode {
 		return &ssh.Permissions{}, nil
 	}}
 	n.config.AddHostKey(own)
-	var err error
+	n.config.AddHostKey(other) // not known, as one of several is not that a machine has, though clients like its kind best
 	if n.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,6 @@ package slurm
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
@@ -303,22 +300,6 @@ func TestReconciler_KeepsWhatALostJobHasWritten(t *testing.T) {
 		t.Errorf("got %+v", job.Status)
 	}
 	w.until("nothing being left", cleaned)
-}
-
-// Of the keys of a login node one is known, which need not be the one that we like best.
-func TestReconciler_KnowsOneKeyOfSeveral(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"true"}})
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := ssh.NewSignerFromKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.node.config.AddHostKey(other)
-	w.until("its end", is(batchv1alpha1.Complete))
 }
 
 func TestMoved(t *testing.T) {
