@@ -314,6 +314,15 @@ func limited(config *rest.Config, settings *kubeletconfigv1beta1.KubeletConfigur
 	return config
 }
 
+// heartbeats is for the client by which a node tells that it lives, as upstream's: nothing limits it, and it gives up a call before the next
+// is due and the lease ends.
+func heartbeats(config *rest.Config, settings *kubeletconfigv1beta1.KubeletConfiguration) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	config.Timeout = min(settings.NodeStatusUpdateFrequency.Duration, time.Duration(settings.NodeLeaseDurationSeconds)*time.Second)
+	return config
+}
+
 func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	c := n.config
 	settings, err := kubeletSettings(c, n.dnsIP)
@@ -340,6 +349,10 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
+	alive, err := clientOf(heartbeats(n.kubelet, settings), "kubelet")
+	if err != nil {
+		return nil, err
+	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(n.ca)
 	standard, groups := kubelet.StandardDir, cgroupRoot(c)
@@ -347,7 +360,7 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 		standard, groups = "", cgroupRootOf(c)
 	}
 	k, err := kubelet.New(kubelet.Config{
-		NodeName: c.Kubelet.NodeName, Cluster: c.Name, Client: client, Runtime: runtime, Network: connector,
+		NodeName: c.Kubelet.NodeName, Cluster: c.Name, Client: client, Heartbeats: alive, Runtime: runtime, Network: connector,
 		RootDir: kubeletDir(c), StandardDir: standard, NetNS: n.apart.netNS, Size: n.apart.size,
 		NodeIPs: n.ips, PodCIDRs: strings.Split(pairText(pods), ","),
 		ListenAddr: kubeletAddress(c), Certificate: n.serving, ClientCAs: roots,

@@ -40,6 +40,9 @@ type Config struct {
 	Cluster string
 	// Client speaks to the API server as system:node:NodeName. Required.
 	Client kubernetes.Interface
+	// Heartbeats is a client of the same for the Node and its lease alone, which nothing else holds up, and whose calls end by themselves:
+	// the pods of a node that gives no sign of life are not ready. Required.
+	Heartbeats kubernetes.Interface
 	// Runtime is the container engine. Required.
 	Runtime container.Runtime
 	// Network connects pods. Required.
@@ -122,6 +125,8 @@ func (c *Config) complete() error {
 		return errors.New("kubelet: NodeName is required")
 	case c.Client == nil:
 		return errors.New("kubelet: Client is required")
+	case c.Heartbeats == nil:
+		return errors.New("kubelet: Heartbeats is required")
 	case c.Runtime == nil:
 		return errors.New("kubelet: Runtime is required")
 	case c.Network == nil:

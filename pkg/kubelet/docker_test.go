@@ -108,7 +108,7 @@ func TestDocker(t *testing.T) {
 	engine := &counted{Runtime: r}
 	settings := configuration.Default()
 	settings.VolumeStatsAggPeriod.Duration = time.Second
-	cfg := Config{Configuration: settings, NodeName: "n1", Client: w.client, Runtime: engine, Network: pool, RootDir: w.dir, NodeIPs: []netip.Addr{nodeIP}, CgroupRoot: groups}
+	cfg := Config{Configuration: settings, NodeName: "n1", Client: w.client, Heartbeats: w.client, Runtime: engine, Network: pool, RootDir: w.dir, NodeIPs: []netip.Addr{nodeIP}, CgroupRoot: groups}
 	run := func() (k *Kubelet, stop func()) {
 		k, err := New(cfg)
 		if err != nil {

@@ -275,7 +275,7 @@ func (k *Kubelet) prepare(ctx context.Context) (sources []source.Source, err err
 	labels := node.Labels(k.cfg.NodeName)
 	maps.Copy(labels, k.cfg.Labels)
 	k.reporter = node.New(node.Config{
-		Name: k.cfg.NodeName, Client: k.cfg.Client, Recorder: k.recorder, Clock: k.cfg.Clock,
+		Name: k.cfg.NodeName, Client: k.cfg.Heartbeats, Recorder: k.recorder, Clock: k.cfg.Clock,
 		Labels: labels, Taints: k.cfg.Configuration.RegisterWithTaints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.describer.Machine, Told: k.told,
 		UpdateEvery: k.cfg.Configuration.NodeStatusUpdateFrequency.Duration, ReportEvery: k.cfg.Configuration.NodeStatusReportFrequency.Duration,
 		LeaseSeconds: k.cfg.Configuration.NodeLeaseDurationSeconds,

@@ -349,7 +349,7 @@ func (w *world) start() (stop func()) {
 
 func (w *world) startWith(client kubernetes.Interface) (stop func()) {
 	w.t.Helper()
-	k, err := New(Config{NodeName: "n1", Client: client, Runtime: w.runtime, Network: w.network, RootDir: w.dir,
+	k, err := New(Config{NodeName: "n1", Client: client, Heartbeats: client, Runtime: w.runtime, Network: w.network, RootDir: w.dir,
 		NodeIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Configuration: w.settings})
 	if err != nil {
 		w.t.Fatal(err)

@@ -110,7 +110,7 @@ func TestManagers_OtherPolicy(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"policyName":"static","defaultCpuSet":"0-1"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k, err := New(Config{NodeName: "n1", Client: w.client, Runtime: w.runtime, Network: w.network, RootDir: w.dir, NodeIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
+	k, err := New(Config{NodeName: "n1", Client: w.client, Heartbeats: w.client, Runtime: w.runtime, Network: w.network, RootDir: w.dir, NodeIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,8 @@ const (
 
 // Config is what a Reporter is made from.
 type Config struct {
-	Name     string
+	Name string
+	// Client gives up a call that is not answered: a lost answer must not keep back the next sign of life.
 	Client   kubernetes.Interface
 	Recorder record.EventRecorder
 	Clock    clock.WithTicker
@@ -55,9 +56,6 @@ type Config struct {
 	// Machine describes the machine. It is asked at each look, so what is costly in it is cached there.
 	Machine func(context.Context) Machine
 }
-
-// renewEvery is how often the lease is renewed, and how long a call about it or the Node may take.
-func (c *Config) renewEvery() time.Duration { return time.Duration(c.LeaseSeconds) * time.Second / 4 }
 
 // Machine is what a Node's status is made from.
 type Machine struct {
@@ -91,7 +89,6 @@ type Reporter struct {
 func New(cfg Config) *Reporter {
 	cfg.UpdateEvery, cfg.ReportEvery = cmp.Or(cfg.UpdateEvery, updateEvery), cmp.Or(cfg.ReportEvery, reportEvery)
 	cfg.LeaseSeconds = cmp.Or(cfg.LeaseSeconds, leaseSeconds)
-	cfg.Client = heartbeats{cfg.Client, cfg.renewEvery()}
 	return &Reporter{cfg: cfg, poke: make(chan struct{}, 1)}
 }
 
@@ -110,7 +107,8 @@ func (r *Reporter) Start(ctx context.Context) error {
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
-		lease.NewController(r.cfg.Clock, r.cfg.Client, r.cfg.Name, r.cfg.LeaseSeconds, nil, r.cfg.renewEvery(), r.cfg.Name, corev1.NamespaceNodeLease, r.own(ctx)).Run(ctx)
+		renewEvery := time.Duration(r.cfg.LeaseSeconds) * time.Second / 4
+		lease.NewController(r.cfg.Clock, r.cfg.Client, r.cfg.Name, r.cfg.LeaseSeconds, nil, renewEvery, r.cfg.Name, corev1.NamespaceNodeLease, r.own(ctx)).Run(ctx)
 	}()
 	defer func() { <-renewed }()
 	wait := 100 * time.Millisecond
