@@ -40,12 +40,10 @@ func Setup(env setup.Env) error {
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: attachesOtherwise})).
 		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(w.nodesOfAttachment)).
 		WithOptions(options).
-		Complete(inTurn(env.Barrier, &Reconciler{Client: env.Client, Events: env.Events, Clock: env.Clock}))
+		// There is one pass at a time, and it waits until the cache has what the one before has written, whatever node that was for. Else
+		// two nodes would get the volume that both want: no write for the one is in the way of the other.
+		Complete(env.Barrier.ForAll(&Reconciler{Client: env.Client, Events: env.Events, Clock: env.Clock}))
 }
-
-// inTurn has a pass wait until the cache has what the one before has written, whatever node that was for; there is one pass at a time. Else
-// two nodes would get the volume that both want: no write for the one is in the way of the other.
-func inTurn(b *ownwrites.Barrier, r reconcile.Reconciler) reconcile.Reconciler { return b.ForAll(r) }
 
 // nodeChanged drops heartbeats.
 func nodeChanged(e event.UpdateEvent) bool {

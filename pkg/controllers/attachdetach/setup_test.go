@@ -55,7 +55,7 @@ func TestReconcile_TwoNodesAtOnce(t *testing.T) {
 	t.Parallel()
 	l := &lagging{behind: true, Client: controllertest.NewClientBuilder().WithObjects(
 		append(volume(corev1.ReadWriteOnce), node("a"), node("b"), pod("p", "a", "c"), pod("q", "b", "c"))...).Build()}
-	r := inTurn(ownwrites.NewBarrier(l, l), newReconciler(ownwrites.NewClient(l, notCached{})))
+	r := ownwrites.NewBarrier(l, l).ForAll(newReconciler(ownwrites.NewClient(l, notCached{})))
 	for _, pass := range []struct {
 		node   string
 		behind bool
