@@ -203,6 +203,13 @@ func TestReconciler(t *testing.T) {
 			status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 1, CurrentNumberScheduled: 1, NumberReady: 1, NumberAvailable: 1},
 		},
 		{
+			name: "history limit, with a pod that has ended and stays", objects: with(daemonSet(func(ds *appsv1.DaemonSet) { ds.Spec.RevisionHistoryLimit = new(int32(1)) }), []client.Object{
+				node("n1"), pod("n", "n1", "b"), pod("o", "n1", "a", phase(corev1.PodFailed), deleted), revision(t, "a", 1, "a"), revision(t, "b", 2, "b"),
+			}),
+			want: []string{"n1 a", "n1 b"}, revisions: []string{"1 a", "2 b", "3 new"},
+			status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 1, CurrentNumberScheduled: 1, NumberReady: 1, NumberAvailable: 1},
+		},
+		{
 			name: "duplicate revisions", objects: with(daemonSet(), []client.Object{
 				node("n1"), pod("p", "n1", "x"), revision(t, "x", 1, "new"), revision(t, "y", 2, "new"),
 			}),

@@ -87,27 +87,23 @@ func (r *Reconciler) nodes(ctx context.Context, ds *appsv1.DaemonSet) ([]Node, e
 	return nodes, nil
 }
 
-// pods claims the pods of the DaemonSet and returns them by node; they belong to the cache.
-func (r *Reconciler) pods(ctx context.Context, ds *appsv1.DaemonSet, selector labels.Selector) (map[string][]*corev1.Pod, error) {
+// pods claims the pods of the DaemonSet; they belong to the cache.
+func (r *Reconciler) pods(ctx context.Context, ds *appsv1.DaemonSet, selector labels.Selector) ([]*corev1.Pod, error) {
 	candidates, err := pods.Candidates(ctx, r.Client, ds, selector)
 	if err != nil {
 		return nil, err
 	}
-	owner := adoption.Owner{Object: ds, Kind: kind, Selector: selector, Client: r.Client, Live: r.Live}
-	claimed, err := adoption.All(ctx, owner, candidates)
-	if err != nil {
-		return nil, err
-	}
-	return ByNode(claimed), nil
+	return adoption.All(ctx, adoption.Owner{Object: ds, Kind: kind, Selector: selector, Client: r.Client, Live: r.Live}, candidates)
 }
 
 // update creates and deletes pods and revisions; wait is when a failed pod may be replaced. A pass that has changed pods to
 // suit the nodes leaves the rollout to the next one, which those changes bring about.
 func (r *Reconciler) update(ctx context.Context, s state, old []*appsv1.ControllerRevision) (wait time.Duration, err error) {
-	byNode, err := r.pods(ctx, s.ds, s.selector)
+	claimed, err := r.pods(ctx, s.ds, s.selector)
 	if err != nil {
 		return 0, fmt.Errorf("couldn't get node to daemon pod mapping for DaemonSet %q: %w", s.ds.Name, err)
 	}
+	byNode := ByNode(claimed)
 	plan := Manage(s.ds, s.nodes, byNode, s.hash, r.backoff(s.ds), r.Clock.Now())
 	if err := r.apply(ctx, s, plan); err != nil {
 		return 0, err
@@ -121,7 +117,7 @@ func (r *Reconciler) update(ctx context.Context, s state, old []*appsv1.Controll
 			return 0, err
 		}
 	}
-	if err := r.cleanUp(ctx, s.ds, byNode, old); err != nil {
+	if err := r.cleanUp(ctx, s.ds, claimed, old); err != nil {
 		return 0, fmt.Errorf("failed to clean up revisions of DaemonSet: %w", err)
 	}
 	return plan.Wait, nil
@@ -168,11 +164,11 @@ func (r *Reconciler) apply(ctx context.Context, s state, plan Plan) error {
 
 // writeStatus counts the pods anew and writes the status if it differs.
 func (r *Reconciler) writeStatus(ctx context.Context, s state) (recheck time.Duration, err error) {
-	byNode, err := r.pods(ctx, s.ds, s.selector)
+	claimed, err := r.pods(ctx, s.ds, s.selector)
 	if err != nil {
 		return 0, fmt.Errorf("couldn't get node to daemon pod mapping for DaemonSet %q: %w", s.ds.Name, err)
 	}
-	status, recheck := Status(s.ds, s.nodes, byNode, s.hash, r.Clock.Now())
+	status, recheck := Status(s.ds, s.nodes, ByNode(claimed), s.hash, r.Clock.Now())
 	if equality.Semantic.DeepEqual(s.ds.Status, status) {
 		return recheck, nil
 	}
@@ -196,12 +192,12 @@ func (r *Reconciler) syncHistory(ctx context.Context, ds *appsv1.DaemonSet, sele
 	if err != nil || len(revisions.Duplicates) == 0 {
 		return revisions, err
 	}
-	byNode, err := r.pods(ctx, ds, selector)
+	claimed, err := r.pods(ctx, ds, selector)
 	if err != nil {
 		return revisions, err
 	}
 	for _, duplicate := range revisions.Duplicates {
-		if err := r.relabel(ctx, byNode, duplicate.Labels[history.HashLabel], revisions.Current.Labels[history.HashLabel]); err != nil {
+		if err := r.relabel(ctx, claimed, duplicate.Labels[history.HashLabel], revisions.Current.Labels[history.HashLabel]); err != nil {
 			return revisions, err
 		}
 		if err := keeper.Delete(ctx, duplicate); err != nil {
@@ -230,31 +226,28 @@ func (r *Reconciler) raiseCollisionCount(ctx context.Context, ds *appsv1.DaemonS
 }
 
 // relabel moves pods from one revision to another of the same template.
-func (r *Reconciler) relabel(ctx context.Context, byNode map[string][]*corev1.Pod, from, to string) error {
+func (r *Reconciler) relabel(ctx context.Context, claimed []*corev1.Pod, from, to string) error {
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{history.HashLabel: to}}})
 	if err != nil {
 		return fmt.Errorf("rendering the label: %w", err)
 	}
-	for _, list := range byNode {
-		for _, pod := range list {
-			if from == to || pod.Labels[history.HashLabel] != from {
-				continue
-			}
-			if err := r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, data)); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("relabeling pod %q: %w", pod.Name, err)
-			}
+	for _, pod := range claimed {
+		if from == to || pod.Labels[history.HashLabel] != from {
+			continue
+		}
+		if err := r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, data)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("relabeling pod %q: %w", pod.Name, err)
 		}
 	}
 	return nil
 }
 
-// cleanUp deletes the old revisions beyond revisionHistoryLimit.
-func (r *Reconciler) cleanUp(ctx context.Context, ds *appsv1.DaemonSet, byNode map[string][]*corev1.Pod, old []*appsv1.ControllerRevision) error {
+// cleanUp deletes the old revisions beyond revisionHistoryLimit. One that a pod was made of stays until that is gone, though the
+// pod may count for nothing else any more.
+func (r *Reconciler) cleanUp(ctx context.Context, ds *appsv1.DaemonSet, claimed []*corev1.Pod, old []*appsv1.ControllerRevision) error {
 	live := map[string]bool{}
-	for _, list := range byNode {
-		for _, pod := range list {
-			live[pod.Labels[history.HashLabel]] = true
-		}
+	for _, pod := range claimed {
+		live[pod.Labels[history.HashLabel]] = true
 	}
 	keeper := history.Keeper{Client: r.Client, Live: r.Live}
 	for _, revision := range history.Expired(old, int(ptr.Deref(ds.Spec.RevisionHistoryLimit, 10)), live) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package deployment rolls a Deployment's pod template out: one ReplicaSet per template, the new one growing while the old
-// ones shrink. Touch it when a rollout takes a wrong step (rolling.go), a revision is off (revision.go) or kubectl rollout
-// status disagrees with what one sees (progress.go).
+// ones shrink. Touch it when a rollout takes a wrong step (rolling.go), a revision is off (revision.go, rollback.go) or kubectl
+// rollout status disagrees with what one sees (progress.go).
 package deployment
 
 import (
@@ -113,7 +113,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	to, rolledBack := rollbackTo(d)
 	switch {
+	case rolledBack && !d.Spec.Paused:
+		return reconcile.Result{}, r.rollback(ctx, d, newRS, old, to)
 	case d.Spec.Paused, isScaled(d, all):
 		return reconcile.Result{}, r.scale(ctx, d, newRS, old)
 	case d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType:

@@ -106,12 +106,19 @@ func replicaSetController(ctx context.Context, c client.Client) error {
 }
 
 // deployments is a client by which the annotations of a Deployment are written with its status, as the API server does it; the
-// fake client leaves metadata as they are then. The Deployment itself is the user's: a write would be another generation.
+// fake client leaves metadata as they are then. The Deployment itself is the user's: a write would be another generation, which
+// only one who asks for a rollback wants.
 type deployments struct{ client.Client }
 
 func (c deployments) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
 	if _, is := obj.(*appsv1.Deployment); is {
-		return errors.New("a write of the Deployment itself is a new generation")
+		var there appsv1.Deployment
+		if err := c.Get(ctx, client.ObjectKeyFromObject(obj), &there); err != nil {
+			return err
+		}
+		if there.Annotations[appsv1.DeprecatedRollbackTo] == "" {
+			return errors.New("a write of the Deployment itself is a new generation")
+		}
 	}
 	return c.Client.Update(ctx, obj, opts...)
 }
@@ -143,6 +150,9 @@ func TestReconciler(t *testing.T) {
 		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
 	paused := func(d *appsv1.Deployment) { d.Spec.Paused = true }
+	rollback := func(to string) func(*appsv1.Deployment) {
+		return func(d *appsv1.Deployment) { d.Annotations[appsv1.DeprecatedRollbackTo] = to }
+	}
 	tests := []struct {
 		name    string
 		objects []client.Object
@@ -154,6 +164,9 @@ func TestReconciler(t *testing.T) {
 		{name: "from nothing", objects: []client.Object{webDeployment()}, want: map[string]int32{"new": 4}, revision: "1", reason: ReasonReplicaSetAvailable},
 		{name: "rolling update", objects: []client.Object{webDeployment(), replicaSet("old", "old", 1, 4)}, want: map[string]int32{"new": 4, "old": 0}, revision: "2", reason: ReasonReplicaSetAvailable},
 		{name: "rollback", objects: []client.Object{webDeployment(), replicaSet("a", "new", 1, 0), replicaSet("b", "bad", 2, 4)}, want: map[string]int32{"new": 4, "bad": 0}, revision: "3", reason: ReasonReplicaSetAvailable},
+		{name: "rollback by annotation", objects: []client.Object{webDeployment(rollback("1")), replicaSet("a", "old", 1, 0), replicaSet("b", "new", 2, 4)}, want: map[string]int32{"old": 4, "new": 0}, revision: "3", reason: ReasonReplicaSetAvailable},
+		{name: "rollback of what has no ReplicaSet yet", objects: []client.Object{webDeployment(rollback("0")), replicaSet("a", "old", 1, 4)}, want: map[string]int32{"old": 4, "new": 0}, revision: "3", reason: ReasonReplicaSetAvailable},
+		{name: "rollback while paused", objects: []client.Object{webDeployment(rollback("1"), paused), replicaSet("a", "old", 1, 0), replicaSet("b", "new", 2, 4)}, want: map[string]int32{"old": 0, "new": 4}, revision: "2", reason: ReasonPaused},
 		{name: "recreate", objects: []client.Object{webDeployment(recreate), replicaSet("old", "old", 1, 4)}, want: map[string]int32{"new": 4, "old": 0}, revision: "2", reason: ReasonReplicaSetAvailable},
 		{name: "paused", objects: []client.Object{webDeployment(paused), replicaSet("old", "old", 1, 4)}, want: map[string]int32{"old": 4}, reason: ReasonPaused},
 		{name: "scaled while paused", objects: []client.Object{webDeployment(paused, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](6) }), replicaSet("old", "old", 1, 4)}, want: map[string]int32{"old": 6}, reason: ReasonPaused},

@@ -17,6 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/discovery"
@@ -108,7 +109,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *Reconciler) sync(ctx context.Context, pdb *policyv1.PodDisruptionBudget) (reconcile.Result, error) {
 	selected, err := r.pods(ctx, pdb)
 	if err != nil {
-		r.Events.Eventf(pdb, corev1.EventTypeWarning, "NoPods", "Failed to get pods: %v", err)
+		r.tell(pdb, err, "NoPods", "Failed to get pods: %v")
 		return reconcile.Result{}, err
 	}
 	if len(selected) == 0 {
@@ -116,7 +117,7 @@ func (r *Reconciler) sync(ctx context.Context, pdb *policyv1.PodDisruptionBudget
 	}
 	expected, desired, err := r.expectation(ctx, pdb, selected)
 	if err != nil {
-		r.Events.Eventf(pdb, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: %v", err)
+		r.tell(pdb, err, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: %v")
 		return reconcile.Result{}, err
 	}
 	now := r.Clock.Now()
@@ -127,6 +128,15 @@ func (r *Reconciler) sync(ctx context.Context, pdb *policyv1.PodDisruptionBudget
 	}
 	status := Status(pdb, Count{Expected: expected, Desired: desired, Healthy: Healthy(selected, disrupted.Pods, now)}, disrupted.Pods)
 	return reconcile.Result{RequeueAfter: disrupted.Recheck}, r.write(ctx, pdb, status)
+}
+
+// tell says in an event what keeps the status from being computed, unless the status says so already: the budget is tried again
+// and again, and the same may be true for ever.
+func (r *Reconciler) tell(pdb *policyv1.PodDisruptionBudget, cause error, reason, text string) {
+	known := meta.FindStatusCondition(pdb.Status.Conditions, policyv1.DisruptionAllowedCondition)
+	if known == nil || known.Reason != policyv1.SyncFailedReason || known.Message != cause.Error() {
+		r.Events.Eventf(pdb, corev1.EventTypeWarning, reason, text, cause)
+	}
 }
 
 // pods returns the pods that the budget selects; they belong to the cache.

@@ -247,9 +247,16 @@ func TestReconcile_Events(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			events := record.NewFakeRecorder(10)
 			store := controllertest.NewClientBuilder().WithObjects(tt.objects...).WithStatusSubresource(&policyv1.PodDisruptionBudget{}).Build()
-			_, err := reconciler(store, events).Reconcile(t.Context(), request)
+			r := reconciler(store, events)
+			_, err := r.Reconcile(t.Context(), request)
 			if (err != nil) != (tt.failure != "") {
 				t.Fatalf("error %v", err)
+			}
+			if tt.failure != "" {
+				// The queue tries it again, which is nothing new.
+				if _, err := r.Reconcile(t.Context(), request); err == nil || len(events.Events) != 1 {
+					t.Errorf("%d events after the second attempt, error %v", len(events.Events), err)
+				}
 			}
 			if got := <-events.Events; !strings.HasPrefix(got, tt.event) {
 				t.Errorf("event %q, want %q", got, tt.event)

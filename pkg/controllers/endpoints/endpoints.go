@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/internal/backend"
+	"minik8s.io/minik8s/pkg/controllers/internal/subsets"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
 
@@ -125,8 +126,8 @@ func (r *Reconciler) write(ctx context.Context, wanted *corev1.Endpoints) error 
 // build returns what current should become.
 func build(svc *corev1.Service, pods []*corev1.Pod, current *corev1.Endpoints, triggered time.Time) *corev1.Endpoints {
 	wanted := current.DeepCopy()
-	subsets, cut := truncate(Subsets(svc, pods), maxAddresses)
-	wanted.Subsets = subsets
+	var cut bool
+	wanted.Subsets, cut = truncate(Subsets(svc, pods), maxAddresses)
 	wanted.Labels = maps.Clone(svc.Labels)
 	if wanted.Labels == nil {
 		wanted.Labels = map[string]string{}
@@ -153,9 +154,9 @@ func build(svc *corev1.Service, pods []*corev1.Pod, current *corev1.Endpoints, t
 	return wanted
 }
 
-// same reports whether nothing but the trigger time differs, which alone is not worth a write.
+// same reports whether nothing but the trigger time differs, which alone is not worth a write, or the order.
 func same(a, b *corev1.Endpoints) bool {
 	return maps.Equal(a.Labels, b.Labels) &&
 		a.Annotations[corev1.EndpointsOverCapacity] == b.Annotations[corev1.EndpointsOverCapacity] &&
-		equality.Semantic.DeepEqual(a.Subsets, b.Subsets)
+		(equality.Semantic.DeepEqual(a.Subsets, b.Subsets) || equality.Semantic.DeepEqual(subsets.Repack(a.Subsets), b.Subsets))
 }

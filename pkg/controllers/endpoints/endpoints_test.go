@@ -6,7 +6,9 @@ package endpoints
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +55,11 @@ func pod(name, ip string, port int32, ready bool) *corev1.Pod {
 	}
 }
 
+func withAdmin(p *corev1.Pod) *corev1.Pod {
+	p.Spec.Containers[0].Ports = append(p.Spec.Containers[0].Ports, corev1.ContainerPort{Name: "admin", ContainerPort: 90, Protocol: corev1.ProtocolTCP})
+	return p
+}
+
 // render shows subsets as "ready|not ready:ports".
 func render(subsets []corev1.EndpointSubset) []string {
 	ips := func(addresses []corev1.EndpointAddress) (s string) {
@@ -83,6 +90,14 @@ func TestSubsets(t *testing.T) {
 		{name: "none", svc: service()},
 		{name: "ready and not, sorted", svc: service(), pods: []*corev1.Pod{pod("b", "10.1.0.3", 80, true), pod("a", "10.1.0.2", 80, true), pod("c", "10.1.0.4", 80, false)}, want: []string{"10.1.0.2 10.1.0.3 | 10.1.0.4 : http/80"}},
 		{name: "one name, two numbers", svc: service(), pods: []*corev1.Pod{pod("a", "10.1.0.2", 80, true), pod("b", "10.1.0.3", 8080, true)}, want: []string{"10.1.0.2 | : http/80", "10.1.0.3 | : http/8080"}},
+		{
+			name: "a pod without one of the ports",
+			svc: service(func(s *corev1.Service) {
+				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "admin", Protocol: corev1.ProtocolTCP, Port: 90, TargetPort: intstr.FromString("admin")})
+			}),
+			pods: []*corev1.Pod{pod("a", "10.1.0.2", 80, true), withAdmin(pod("b", "10.1.0.3", 80, true)), withAdmin(pod("c", "10.1.0.4", 80, false))},
+			want: []string{"10.1.0.3 | 10.1.0.4 : admin/90", "10.1.0.2 10.1.0.3 | 10.1.0.4 : http/80"},
+		},
 		{name: "publish not ready", svc: service(func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true }), pods: []*corev1.Pod{pod("a", "10.1.0.2", 80, false)}, want: []string{"10.1.0.2 | : http/80"}},
 		{name: "headless without ports", svc: service(headless), pods: []*corev1.Pod{pod("a", "10.1.0.2", 80, true)}, want: []string{"10.1.0.2 | :"}},
 		{name: "no address yet", svc: service(), pods: []*corev1.Pod{pod("a", "", 80, true)}},
@@ -103,10 +118,58 @@ func TestSubsets(t *testing.T) {
 }
 
 func TestTruncate(t *testing.T) {
-	subsets := Subsets(service(), []*corev1.Pod{pod("a", "10.1.0.2", 80, true), pod("b", "10.1.0.3", 80, false), pod("c", "10.1.0.4", 81, true)})
-	got, cut := truncate(subsets, 2)
-	if diff := cmp.Diff([]string{"10.1.0.2 | : http/80", "10.1.0.4 | : http/81"}, render(got)); diff != "" || !cut {
-		t.Errorf("cut %v (-want +got):\n%s", cut, diff)
+	// subset has so many addresses that are ready, and not.
+	subset := func(ready, notReady int) corev1.EndpointSubset {
+		return corev1.EndpointSubset{Addresses: make([]corev1.EndpointAddress, ready), NotReadyAddresses: make([]corev1.EndpointAddress, notReady)}
+	}
+	tests := []struct {
+		name  string
+		given [][2]int
+		want  [][2]int
+		cut   bool
+	}{
+		{name: "few", given: [][2]int{{4, 3}, {2, 1}}, want: [][2]int{{4, 3}, {2, 1}}},
+		{name: "some not ready", given: [][2]int{{4, 6}, {2, 2}}, want: [][2]int{{4, 3}, {2, 1}}, cut: true},
+		{name: "all ready, no more", given: [][2]int{{6, 1}, {4, 1}}, want: [][2]int{{6, 0}, {4, 0}}, cut: true},
+		{name: "too many ready", given: [][2]int{{10, 5}, {10, 0}}, want: [][2]int{{5, 0}, {5, 0}}, cut: true},
+		{name: "in proportion, rounded up until there is no room", given: [][2]int{{7, 0}, {7, 0}, {1, 0}}, want: [][2]int{{5, 0}, {5, 0}}, cut: true},
+		{name: "none left of a subset", given: [][2]int{{12, 0}, {0, 3}}, want: [][2]int{{10, 0}}, cut: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var subsets []corev1.EndpointSubset
+			for _, n := range tt.given {
+				subsets = append(subsets, subset(n[0], n[1]))
+			}
+			kept, cut := truncate(subsets, 10)
+			var got [][2]int
+			for _, s := range kept {
+				got = append(got, [2]int{len(s.Addresses), len(s.NotReadyAddresses)})
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" || cut != tt.cut {
+				t.Errorf("cut %v (-want +got):\n%s", cut, diff)
+			}
+		})
+	}
+}
+
+// The order of what is there already is not worth a write: another version may have had another one.
+func TestReconcile_OrderStays(t *testing.T) {
+	svc := service()
+	pods := []*corev1.Pod{pod("a", "10.1.0.2", 80, true), pod("b", "10.1.0.3", 8080, true), pod("c", "10.1.0.4", 8081, true)}
+	current := build(svc, pods, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}, time.Time{})
+	slices.Reverse(current.Subsets)
+	c := fake.NewClientBuilder().WithObjects(svc, current, pods[0], pods[1], pods[2]).Build()
+	before := &corev1.Endpoints{}
+	if err := c.Get(t.Context(), request.NamespacedName, before); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(c, &record.FakeRecorder{}).Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	after := &corev1.Endpoints{}
+	if err := c.Get(t.Context(), request.NamespacedName, after); err != nil || after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("it was written, error %v", err)
 	}
 }
 

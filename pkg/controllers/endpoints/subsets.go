@@ -4,22 +4,21 @@
 package endpoints
 
 import (
-	"cmp"
-	"fmt"
+	"math"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/endpointslice"
 	endpointsliceutil "k8s.io/endpointslice/util"
 	netutils "k8s.io/utils/net"
-	"k8s.io/utils/ptr"
+
+	"minik8s.io/minik8s/pkg/controllers/internal/subsets"
 )
 
 // Subsets returns the addresses of the pods, grouped by the ports that they serve the Service on: pods may call different
-// numbers by the same port name. The result is sorted, so that equal input gives equal output.
+// numbers by the same port name, and not all of them all names.
 func Subsets(svc *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
-	groups := map[string]*corev1.EndpointSubset{}
+	var single []corev1.EndpointSubset
 	for _, pod := range pods {
 		if !endpointsliceutil.ShouldPodBeInEndpoints(pod, svc.Spec.PublishNotReadyAddresses) {
 			continue
@@ -33,32 +32,15 @@ func Subsets(svc *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
 			// Only a headless Service may publish addresses without any port.
 			continue
 		}
-		key := portsKey(ports)
-		if groups[key] == nil {
-			groups[key] = &corev1.EndpointSubset{Ports: ports}
-		}
-		if group := groups[key]; svc.Spec.PublishNotReadyAddresses || endpointsliceutil.IsPodReady(pod) {
-			group.Addresses = append(group.Addresses, address)
+		subset := corev1.EndpointSubset{Ports: ports}
+		if svc.Spec.PublishNotReadyAddresses || endpointsliceutil.IsPodReady(pod) {
+			subset.Addresses = []corev1.EndpointAddress{address}
 		} else {
-			group.NotReadyAddresses = append(group.NotReadyAddresses, address)
+			subset.NotReadyAddresses = []corev1.EndpointAddress{address}
 		}
+		single = append(single, subset)
 	}
-	keys := make([]string, 0, len(groups))
-	for key := range groups {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	var subsets []corev1.EndpointSubset
-	for _, key := range keys {
-		slices.SortFunc(groups[key].Addresses, compareAddresses)
-		slices.SortFunc(groups[key].NotReadyAddresses, compareAddresses)
-		subsets = append(subsets, *groups[key])
-	}
-	return subsets
-}
-
-func compareAddresses(a, b corev1.EndpointAddress) int {
-	return cmp.Or(cmp.Compare(a.IP, b.IP), cmp.Compare(a.TargetRef.UID, b.TargetRef.UID))
+	return subsets.Repack(single)
 }
 
 // addressOf returns the pod's address of the Service's first IP family.
@@ -67,19 +49,20 @@ func addressOf(svc *corev1.Service, pod *corev1.Pod) (corev1.EndpointAddress, bo
 	switch {
 	case len(svc.Spec.IPFamilies) > 0:
 		family = svc.Spec.IPFamilies[0]
-	case netutils.IsIPv6String(svc.Spec.ClusterIP), len(svc.Spec.ClusterIP) == 0 && netutils.IsIPv6String(pod.Status.PodIP):
+	case svc.Spec.ClusterIP == "", svc.Spec.ClusterIP == corev1.ClusterIPNone:
+		if netutils.IsIPv6String(pod.Status.PodIP) {
+			family = corev1.IPv6Protocol
+		}
+	case netutils.IsIPv6String(svc.Spec.ClusterIP):
 		family = corev1.IPv6Protocol
 	}
-	ips := pod.Status.PodIPs
-	if len(ips) == 0 {
-		ips = []corev1.PodIP{{IP: pod.Status.PodIP}}
-	}
-	for _, ip := range ips {
-		if netutils.IsIPv6String(ip.IP) != (family == corev1.IPv6Protocol) {
+	for _, podIP := range pod.Status.PodIPs {
+		ip := netutils.ParseIPSloppy(podIP.IP)
+		if ip == nil || netutils.IsIPv6(ip) != (family == corev1.IPv6Protocol) {
 			continue
 		}
 		address := corev1.EndpointAddress{
-			IP: ip.IP,
+			IP: ip.String(),
 			TargetRef: &corev1.ObjectReference{
 				Kind:      "Pod",
 				Namespace: pod.Namespace,
@@ -109,43 +92,33 @@ func portsOf(svc *corev1.Service, pod *corev1.Pod) []corev1.EndpointPort {
 		}
 		ports = append(ports, corev1.EndpointPort{Name: port.Name, Port: int32(number), Protocol: port.Protocol, AppProtocol: port.AppProtocol})
 	}
-	slices.SortFunc(ports, func(a, b corev1.EndpointPort) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol))
-	})
 	return ports
 }
 
-func portsKey(ports []corev1.EndpointPort) string {
-	var key strings.Builder
-	for _, p := range ports {
-		fmt.Fprintf(&key, "%s/%d/%s/%s;", p.Name, p.Port, p.Protocol, ptr.Deref(p.AppProtocol, ""))
+// truncate keeps at most limit addresses, ready ones first, of each subset in proportion to what it has, and reports whether
+// it dropped any. A subset without any address would be refused by the API server.
+func truncate(all []corev1.EndpointSubset, limit int) ([]corev1.EndpointSubset, bool) {
+	ready, notReady := 0, 0
+	for i := range all {
+		ready += len(all[i].Addresses)
+		notReady += len(all[i].NotReadyAddresses)
 	}
-	return key.String()
-}
-
-// truncate keeps at most limit addresses, ready ones first, and reports whether it dropped any.
-func truncate(subsets []corev1.EndpointSubset, limit int) ([]corev1.EndpointSubset, bool) {
-	total := 0
-	for i := range subsets {
-		total += len(subsets[i].Addresses) + len(subsets[i].NotReadyAddresses)
+	if ready+notReady <= limit {
+		return all, false
 	}
-	if total <= limit {
-		return subsets, false
+	room, total := limit-ready, notReady
+	if ready > limit {
+		room, total = limit, ready
 	}
-	take := func(addresses []corev1.EndpointAddress) []corev1.EndpointAddress {
-		n := min(limit, len(addresses))
-		limit -= n
-		return addresses[:n:n]
-	}
-	for i := range subsets {
-		subsets[i].Addresses = take(subsets[i].Addresses)
-	}
-	var kept []corev1.EndpointSubset
-	for i := range subsets {
-		subsets[i].NotReadyAddresses = take(subsets[i].NotReadyAddresses)
-		if len(subsets[i].Addresses)+len(subsets[i].NotReadyAddresses) > 0 {
-			kept = append(kept, subsets[i])
+	left := room
+	for i := range all {
+		cut := &all[i].NotReadyAddresses
+		if ready > limit {
+			cut, all[i].NotReadyAddresses = &all[i].Addresses, nil
 		}
+		share := int(math.Ceil(float64(len(*cut)) / float64(total) * float64(room)))
+		*cut = (*cut)[:min(share, left, len(*cut))]
+		left -= len(*cut)
 	}
-	return kept, true
+	return slices.DeleteFunc(all, func(s corev1.EndpointSubset) bool { return len(s.Addresses)+len(s.NotReadyAddresses) == 0 }), true
 }

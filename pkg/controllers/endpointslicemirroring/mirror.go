@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	endpointsliceutil "k8s.io/endpointslice/util"
 	netutils "k8s.io/utils/net"
+
+	"minik8s.io/minik8s/pkg/controllers/internal/subsets"
 )
 
 // Plan is what has to be written, and what could not be mirrored.
@@ -76,26 +78,30 @@ func Mirror(endpoints *corev1.Endpoints, existing []*discoveryv1.EndpointSlice, 
 // grouped sorts the addresses into groups, none of which is empty, and counts those that are left out.
 func grouped(endpoints *corev1.Endpoints, limit int) (map[key]*group, Plan) {
 	groups, plan := map[key]*group{}, Plan{}
-	for _, subset := range repack(endpoints.Subsets) {
-		ports := portsOf(subset.ports)
+	for _, subset := range subsets.Repack(endpoints.Subsets) {
+		ports := portsOf(subset.Ports)
 		added := 0
-		for _, a := range subset.addresses {
-			if added == limit {
-				break
+		add := func(addresses []corev1.EndpointAddress, ready bool) {
+			for _, a := range addresses {
+				if added == limit {
+					return
+				}
+				endpoint, family, ok := endpointOf(a, ready)
+				if !ok {
+					plan.Invalid++
+					continue
+				}
+				k := key{family, endpointsliceutil.NewPortMapKey(ports)}
+				if groups[k] == nil {
+					groups[k] = &group{family: family, ports: ports, endpoints: endpointsliceutil.EndpointSet{}}
+				}
+				groups[k].endpoints.Insert(endpoint)
+				added++
 			}
-			endpoint, family, ok := endpointOf(a.EndpointAddress, a.ready)
-			if !ok {
-				plan.Invalid++
-				continue
-			}
-			k := key{family, endpointsliceutil.NewPortMapKey(ports)}
-			if groups[k] == nil {
-				groups[k] = &group{family: family, ports: ports, endpoints: endpointsliceutil.EndpointSet{}}
-			}
-			groups[k].endpoints.Insert(endpoint)
-			added++
 		}
-		plan.Skipped += len(subset.addresses) - added
+		add(subset.Addresses, true)
+		add(subset.NotReadyAddresses, false)
+		plan.Skipped += len(subset.Addresses) + len(subset.NotReadyAddresses) - added
 	}
 	return groups, plan
 }

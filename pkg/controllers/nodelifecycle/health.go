@@ -4,11 +4,13 @@
 package nodelifecycle
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletapis "k8s.io/kubelet/pkg/apis"
 
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
@@ -144,4 +146,16 @@ func isOurs(taint corev1.Taint) bool {
 		return taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable
 	}
 	return taint.Effect == corev1.TaintEffectNoSchedule && slices.Contains(ours, taint.Key)
+}
+
+// relabelled returns the labels with those that once told of a node's system and architecture: programs still select by them, and
+// not everybody who registers a node gives it both.
+func relabelled(labels map[string]string) map[string]string {
+	labels = maps.Clone(labels)
+	for stable, beta := range map[string]string{corev1.LabelOSStable: kubeletapis.LabelOS, corev1.LabelArchStable: kubeletapis.LabelArch} {
+		if value, ok := labels[stable]; ok {
+			labels[beta] = value
+		}
+	}
+	return labels
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -247,7 +248,7 @@ func (r *Reconciler) markPods(ctx context.Context, node *corev1.Node) error {
 	return errors.Join(errs...)
 }
 
-// taint writes the taints of the node. again is when to come back for what no event tells of: the turn of this node to get its
+// taint writes the taints and older labels of the node. again is when to come back for what no event tells of: the turn of this node to get its
 // NoExecute taint, and the state of the others.
 func (r *Reconciler) taint(ctx context.Context, node *corev1.Node, now time.Time) (again time.Duration, err error) {
 	evict := false
@@ -256,12 +257,12 @@ func (r *Reconciler) taint(ctx context.Context, node *corev1.Node, now time.Time
 			return 0, err
 		}
 	}
-	wanted := taints(node, evict, now)
-	if equality.Semantic.DeepEqual(wanted, node.Spec.Taints) {
+	wanted, labels := taints(node, evict, now), relabelled(node.Labels)
+	if equality.Semantic.DeepEqual(wanted, node.Spec.Taints) && maps.Equal(labels, node.Labels) {
 		return again, nil
 	}
 	before := node.DeepCopy()
-	node.Spec.Taints = wanted
+	node.Spec.Taints, node.Labels = wanted, labels
 	if err := r.Client.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}

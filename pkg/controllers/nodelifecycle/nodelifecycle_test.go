@@ -267,6 +267,37 @@ func (l *leases) GetByKey(string) (any, bool, error) { return nil, false, nil }
 
 func (l *leases) LastStoreSyncResourceVersion() string { return l.version }
 
+func TestReconciler_Labels(t *testing.T) {
+	const newOS, newArch, oldOS, oldArch = "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"
+	tests := []struct {
+		name       string
+		have, want map[string]string
+	}{
+		{name: "none"},
+		{name: "missing", have: map[string]string{newOS: "linux", newArch: "arm64"}, want: map[string]string{newOS: "linux", newArch: "arm64", oldOS: "linux", oldArch: "arm64"}},
+		{name: "another", have: map[string]string{newOS: "linux", oldOS: "windows"}, want: map[string]string{newOS: "linux", oldOS: "linux"}},
+		{name: "only the older ones", have: map[string]string{oldOS: "linux", "a": "b"}, want: map[string]string{oldOS: "linux", "a": "b"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).
+				WithObjects(node("n", corev1.ConditionTrue, func(n *corev1.Node) { n.Labels = tt.have })).Build()
+			r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakeClock(now), Patience: patience, Pace: pace}
+			key := types.NamespacedName{Name: "n"}
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+			var got corev1.Node
+			if err := c.Get(t.Context(), key, &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := gocmp.Diff(tt.want, got.Labels); diff != "" {
+				t.Errorf("labels (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // A pod whose status cannot be written, say because the webhook that is asked is this very pod, keeps neither the other pods in
 // service nor the node untainted.
 func TestReconciler_PodThatCannotBeMarked(t *testing.T) {

@@ -263,6 +263,9 @@ func (r *ClaimReconciler) provision(ctx context.Context, claim *corev1.Persisten
 		r.Events.Eventf(claim, corev1.EventTypeWarning, "ProvisioningFailed", "no volume plugin matched name: %s", provisioner)
 		return nil
 	}
+	if done, err := r.reschedule(ctx, claim); err != nil || done {
+		return err // the change of the claim brings it here again
+	}
 	if claim.Annotations[volumehelper.AnnStorageProvisioner] != provisioner {
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volumehelper.AnnBetaStorageProvisioner, provisioner)
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volumehelper.AnnStorageProvisioner, provisioner)

@@ -23,10 +23,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	volumehelper "k8s.io/component-helpers/storage/volume"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"minik8s.io/minik8s/pkg/controllers/internal/deletion"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
@@ -34,7 +36,7 @@ import (
 const (
 	// byClaim finds volumes by the claim that they refer to, as namespace/name.
 	byClaim = "spec.claimRef"
-	// byWaiting finds the claims that are not bound by their class, see waitingKey.
+	// byWaiting finds the claims that are not bound by their class and by the node that was chosen for them, see waitingKeys.
 	byWaiting = "waiting"
 )
 
@@ -50,13 +52,7 @@ func Setup(env setup.Env) error {
 	if err != nil {
 		return fmt.Errorf("indexing volumes: %w", err)
 	}
-	err = index.IndexField(context.Background(), &corev1.PersistentVolumeClaim{}, byWaiting, func(obj client.Object) []string {
-		claim := obj.(*corev1.PersistentVolumeClaim)
-		if metav1.HasAnnotation(claim.ObjectMeta, volumehelper.AnnBindCompleted) {
-			return nil
-		}
-		return []string{waitingKey(volumehelper.GetPersistentVolumeClaimClass(claim))}
-	})
+	err = index.IndexField(context.Background(), &corev1.PersistentVolumeClaim{}, byWaiting, waitingKeys)
 	if err != nil {
 		return fmt.Errorf("indexing claims: %w", err)
 	}
@@ -66,6 +62,7 @@ func Setup(env setup.Env) error {
 		For(&corev1.PersistentVolumeClaim{}).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(w.claimsOfVolume)).
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(w.claimsOfClass)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(w.claimsOfNode), builder.WithPredicates(deletion.Only())).
 		WithOptions(env.Options()).
 		Complete(env.Barrier.PerRequest(&ClaimReconciler{Client: env.Client, Live: env.Live, Events: env.Events}))
 	if err != nil {
@@ -84,8 +81,24 @@ type waker struct {
 	client client.Client
 }
 
-// waitingKey is the value of byWaiting for claims of a class, "" for none.
-func waitingKey(class string) string { return "class/" + class }
+// waitingKeys are the values of byWaiting for a claim.
+func waitingKeys(obj client.Object) []string {
+	claim := obj.(*corev1.PersistentVolumeClaim)
+	if metav1.HasAnnotation(claim.ObjectMeta, volumehelper.AnnBindCompleted) {
+		return nil
+	}
+	keys := []string{ofClass(volumehelper.GetPersistentVolumeClaimClass(claim))}
+	if node := claim.Annotations[volumehelper.AnnSelectedNode]; node != "" {
+		keys = append(keys, onNode(node))
+	}
+	return keys
+}
+
+// ofClass is the value of byWaiting for claims of a class, "" for none.
+func ofClass(class string) string { return "class/" + class }
+
+// onNode is the value of byWaiting for claims whose volume is to be made on a node.
+func onNode(node string) string { return "node/" + node }
 
 // claimsOfVolume is the claim that a volume is for, or those that may want it.
 func (w waker) claimsOfVolume(ctx context.Context, obj client.Object) []reconcile.Request {
@@ -96,20 +109,26 @@ func (w waker) claimsOfVolume(ctx context.Context, obj client.Object) []reconcil
 	if volume.Status.Phase != corev1.VolumeAvailable || volume.DeletionTimestamp != nil {
 		return nil
 	}
-	return w.waiting(ctx, volumehelper.GetPersistentVolumeClass(volume), func(claim *corev1.PersistentVolumeClaim) bool {
+	return w.waiting(ctx, ofClass(volumehelper.GetPersistentVolumeClass(volume)), func(claim *corev1.PersistentVolumeClaim) bool {
 		return claim.Spec.VolumeName == volume.Name || claim.Spec.VolumeName == "" && mismatch(volume, claim) == nil
 	})
 }
 
 // claimsOfClass are those that wait for a volume of the class, or for a default class.
 func (w waker) claimsOfClass(ctx context.Context, obj client.Object) []reconcile.Request {
-	all := func(*corev1.PersistentVolumeClaim) bool { return true }
-	return append(w.waiting(ctx, obj.GetName(), all), w.waiting(ctx, "", all)...)
+	return append(w.waiting(ctx, ofClass(obj.GetName()), all), w.waiting(ctx, ofClass(""), all)...)
 }
 
-// waiting are the claims of a class that are not bound, as far as concerned says so.
-func (w waker) waiting(ctx context.Context, class string, concerned func(*corev1.PersistentVolumeClaim) bool) []reconcile.Request {
-	return ownwrites.EnqueueFor(ctx, w.client, &corev1.PersistentVolumeClaimList{}, concerned, client.MatchingFields{byWaiting: waitingKey(class)})
+// claimsOfNode are those whose volume was to be made on a node that is gone.
+func (w waker) claimsOfNode(ctx context.Context, obj client.Object) []reconcile.Request {
+	return w.waiting(ctx, onNode(obj.GetName()), all)
+}
+
+func all(*corev1.PersistentVolumeClaim) bool { return true }
+
+// waiting are the claims that are not bound and have the key, as far as concerned says so.
+func (w waker) waiting(ctx context.Context, key string, concerned func(*corev1.PersistentVolumeClaim) bool) []reconcile.Request {
+	return ownwrites.EnqueueFor(ctx, w.client, &corev1.PersistentVolumeClaimList{}, concerned, client.MatchingFields{byWaiting: key})
 }
 
 // volumesOfClaim are the volume that a claim names and those that name it.

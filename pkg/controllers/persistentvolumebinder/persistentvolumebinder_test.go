@@ -196,6 +196,7 @@ func TestReconcile_Events(t *testing.T) {
 	selected := func(c *corev1.PersistentVolumeClaim) {
 		c.Annotations = map[string]string{volumehelper.AnnSelectedNode: "n"}
 	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	noClass := func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("") }
 	const external = "Normal ExternalProvisioning Waiting for a volume to be created either by the external provisioner '%s' or manually by the system " +
 		"administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
@@ -208,7 +209,8 @@ func TestReconcile_Events(t *testing.T) {
 			"Normal WaitForFirstConsumer waiting for first consumer to be created before binding"},
 		{"scheduler", []client.Object{claim("c"), class("k", "example.com/p", late), waits}, "Normal WaitForPodScheduled waiting for pod p to be scheduled"},
 		{"provisioner", []client.Object{claim("c"), class("k", "example.com/p", now)}, fmt.Sprintf(external, "example.com/p")},
-		{"provisioner, node chosen", []client.Object{claim("c", selected), class("k", "example.com/p", late)}, fmt.Sprintf(external, "example.com/p")},
+		{"provisioner, node chosen", []client.Object{claim("c", selected), class("k", "example.com/p", late), node}, fmt.Sprintf(external, "example.com/p")},
+		{"node gone", []client.Object{claim("c", selected), class("k", "example.com/p", late)}, `Warning ProvisioningFailed node "n" not found`},
 		{"driver that took over", []client.Object{claim("c"), class("k", "kubernetes.io/aws-ebs", now)}, fmt.Sprintf(external, "ebs.csi.aws.com")},
 		{"no class of that name", []client.Object{claim("c")}, `Warning ProvisioningFailed storageclass.storage.k8s.io "k" not found`},
 		{"no provisioner", []client.Object{claim("c"), class("k", "kubernetes.io/no-provisioner", now)},
@@ -228,6 +230,48 @@ func TestReconcile_Events(t *testing.T) {
 			}
 			if got := <-events.Events; got != tc.want {
 				t.Errorf("event is\n%s, want\n%s", got, tc.want)
+			}
+		})
+	}
+}
+
+// A claim whose node goes before the volume is made is looked at, and is the scheduler's again.
+func TestReconcile_NodeGone(t *testing.T) {
+	t.Parallel()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	promised := claim("c", func(c *corev1.PersistentVolumeClaim) {
+		c.Annotations = map[string]string{volumehelper.AnnSelectedNode: "n", volumehelper.AnnStorageProvisioner: "example.com/p"}
+	})
+	objects := []client.Object{promised, bound("b", "v"), class("k", "example.com/p", storagev1.VolumeBindingWaitForFirstConsumer)}
+	build := func(objects ...client.Object) client.Client {
+		return controllertest.NewClientBuilder().WithIndex(promised, byWaiting, waitingKeys).WithObjects(objects...).Build()
+	}
+	for _, tc := range []struct {
+		name         string
+		cached, live []client.Object
+		want         string
+	}{
+		{name: "there", cached: []client.Object{node}, want: "n"},
+		{name: "not in the cache yet", live: []client.Object{node}, want: "n"},
+		{name: "gone"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := build(append(tc.cached, objects...)...)
+			r := &ClaimReconciler{Client: c, Live: build(tc.live...), Events: &record.FakeRecorder{}}
+			woken := waker{c}.claimsOfNode(t.Context(), node)
+			if diff := cmp.Diff([]reconcile.Request{claimRequest("c")}, woken); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+			if _, err := r.Reconcile(t.Context(), claimRequest("c")); err != nil {
+				t.Fatal(err)
+			}
+			got := claim("c")
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
+				t.Fatal(err)
+			}
+			if node := got.Annotations[volumehelper.AnnSelectedNode]; node != tc.want {
+				t.Errorf("the node is %q, want %q", node, tc.want)
 			}
 		})
 	}

@@ -124,7 +124,7 @@ func (c *Collector) remove(ctx context.Context, victim Victim, now time.Time) er
 	}
 	if !pods.IsTerminal(pod) {
 		before := pod.DeepCopy()
-		pod.Status.Phase = corev1.PodFailed
+		pod.Status.Phase, pod.Status.ObservedGeneration = corev1.PodFailed, pod.Generation
 		if victim.Orphaned {
 			pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,6 +124,27 @@ func TestCollect_Quarantine(t *testing.T) {
 		if alive := err == nil; alive != step.alive || (err != nil && !apierrors.IsNotFound(err)) {
 			t.Errorf("after %v: %v", step.after, err)
 		}
+	}
+}
+
+// What a pod ends with, for its owner and for whoever holds it by a finalizer.
+func TestCollect_Status(t *testing.T) {
+	orphan := pod("p", "gone", corev1.PodRunning, false, 1)
+	orphan.Generation, orphan.Finalizers = 3, []string{"test/stay"}
+	c := controllertest.NewClientBuilder().WithObjects(orphan).WithStatusSubresource(&corev1.Pod{}).Build()
+	collector := &Collector{Client: c, Live: c, Clock: clocktesting.NewFakeClock(now), missing: map[string]time.Time{"gone": now.Add(-quarantine)}}
+	if err := collector.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got corev1.Pod
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(orphan), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := corev1.PodStatus{ObservedGeneration: 3, Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, ObservedGeneration: 3, Reason: "DeletionByPodGC", Message: "PodGC: node no longer exists",
+	}}}
+	if diff := cmp.Diff(want, got.Status, cmpopts.IgnoreFields(corev1.PodCondition{}, "LastTransitionTime")); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
 	}
 }
 

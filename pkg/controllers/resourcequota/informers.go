@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -34,7 +35,9 @@ import (
 // objects go. Kinds that the other controllers watch in full come from their cache, all others from one of its own, which
 // keeps of plain kinds no more than their names.
 type informers struct {
-	mapper     meta.RESTMapper
+	// discover returns a mapper that knows nothing yet: one that does would name a version for ever.
+	discover   func() (meta.RESTMapper, error)
+	scheme     *runtime.Scheme
 	shared     cache.Cache
 	own        cache.Cache
 	quotas     client.Reader
@@ -43,12 +46,19 @@ type informers struct {
 
 	mu sync.Mutex
 	// watched is guarded by mu.
-	watched map[schema.GroupResource]schema.GroupVersionKind
+	watched map[schema.GroupResource]watched
+}
+
+// watched is the kind behind a resource, and when that was found out.
+type watched struct {
+	gvk  schema.GroupVersionKind
+	when time.Time
 }
 
 func newInformers(env setup.Env) (*informers, error) {
 	// The manager's mapper takes it that all built-in kinds are served; here it is the question.
-	mapper, err := apiutil.NewDynamicRESTMapper(env.RESTConfig, env.HTTPClient)
+	discover := func() (meta.RESTMapper, error) { return apiutil.NewDynamicRESTMapper(env.RESTConfig, env.HTTPClient) }
+	mapper, err := discover()
 	if err != nil {
 		return nil, fmt.Errorf("creating the mapper of counted kinds: %w", err)
 	}
@@ -65,12 +75,13 @@ func newInformers(env setup.Env) (*informers, error) {
 		return nil, fmt.Errorf("adding the cache of counted objects: %w", err)
 	}
 	return &informers{
-		mapper:  mapper,
-		shared:  env.Manager.GetCache(),
-		own:     own,
-		quotas:  env.Client,
-		clock:   env.Clock,
-		watched: map[schema.GroupResource]schema.GroupVersionKind{},
+		discover: discover,
+		scheme:   env.Manager.GetScheme(),
+		shared:   env.Manager.GetCache(),
+		own:      own,
+		quotas:   env.Client,
+		clock:    env.Clock,
+		watched:  map[schema.GroupResource]watched{},
 	}, nil
 }
 
@@ -95,7 +106,7 @@ func (i *informers) Devices() quota.Devices { return devices{i.shared} }
 
 // List implements Objects. The objects belong to the cache.
 func (i *informers) List(ctx context.Context, kind quota.Kind, namespace string) ([]runtime.Object, error) {
-	gvk, err := i.watch(kind)
+	gvk, err := i.watch(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -144,32 +155,51 @@ func (i *informers) source(kind quota.Kind) (client.Object, cache.Cache) {
 	return &corev1.PersistentVolumeClaim{}, i.own
 }
 
-// watch makes sure that the kind is watched.
-func (i *informers) watch(kind quota.Kind) (schema.GroupVersionKind, error) {
+// watch makes sure that the kind is watched, in a version that is served: one of a custom resource may cease to be.
+func (i *informers) watch(ctx context.Context, kind quota.Kind) (schema.GroupVersionKind, error) {
 	i.mu.Lock()
-	gvk, ok := i.watched[kind.Resource]
+	there, ok := i.watched[kind.Resource]
 	i.mu.Unlock()
-	if ok {
-		return gvk, nil
+	if ok && (i.scheme.Recognizes(there.gvk) || i.clock.Since(there.when) < rediscover) {
+		return there.gvk, nil
 	}
-	gvk, err := i.mapper.KindFor(kind.Resource.WithVersion("")) // asks the API server, and holds up no other quota
+	gvk, err := i.kindOf(kind.Resource) // asks the API server, and holds up no other quota
+	if err != nil {
+		return gvk, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if there = i.watched[kind.Resource]; there.gvk != gvk {
+		obj, from := i.source(kind)
+		obj.GetObjectKind().SetGroupVersionKind(gvk)
+		if err := i.controller.Watch(source.Kind(from, obj, handler.EnqueueRequestsFromMapFunc(i.inNamespace), i.frees(kind))); err != nil {
+			return gvk, fmt.Errorf("watching %s: %w", kind.Resource, err)
+		}
+		if !there.gvk.Empty() {
+			former, from := i.source(kind)
+			former.GetObjectKind().SetGroupVersionKind(there.gvk)
+			if err := from.RemoveInformer(ctx, former); err != nil {
+				return gvk, fmt.Errorf("watching no more %s: %w", there.gvk, err)
+			}
+		}
+	}
+	i.watched[kind.Resource] = watched{gvk, i.clock.Now()}
+	return gvk, nil
+}
+
+// kindOf asks the API server for the kind of a resource, in the version that it prefers.
+func (i *informers) kindOf(resource schema.GroupResource) (schema.GroupVersionKind, error) {
+	mapper, err := i.discover()
+	if err != nil {
+		return schema.GroupVersionKind{}, fmt.Errorf("creating the mapper of %s: %w", resource, err)
+	}
+	gvk, err := mapper.KindFor(resource.WithVersion(""))
 	if meta.IsNoMatchError(err) {
 		return gvk, fmt.Errorf("%w: %w", ErrNotServed, err)
 	}
 	if err != nil {
-		return gvk, fmt.Errorf("finding the kind of %s: %w", kind.Resource, err)
+		return gvk, fmt.Errorf("finding the kind of %s: %w", resource, err)
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if there, ok := i.watched[kind.Resource]; ok {
-		return there, nil
-	}
-	obj, from := i.source(kind)
-	obj.GetObjectKind().SetGroupVersionKind(gvk)
-	if err := i.controller.Watch(source.Kind(from, obj, handler.EnqueueRequestsFromMapFunc(i.inNamespace), i.frees(kind))); err != nil {
-		return gvk, fmt.Errorf("watching %s: %w", kind.Resource, err)
-	}
-	i.watched[kind.Resource] = gvk
 	return gvk, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,14 +18,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"minik8s.io/minik8s/pkg/apis/quota"
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
@@ -253,6 +258,74 @@ func TestFrees(t *testing.T) {
 	}
 	if p.Update(event.UpdateEvent{ObjectOld: running, ObjectNew: labeled}) {
 		t.Error("an update that uses nothing wakes the quotas")
+	}
+}
+
+// watching is a controller that counts what is watched.
+type watching struct {
+	controller.Controller
+	begun int
+}
+
+func (w *watching) Watch(source.Source) error {
+	w.begun++
+	return nil
+}
+
+// forgetting is a cache that notes the versions that it is not to watch any more.
+type forgetting struct {
+	cache.Cache
+	versions []string
+}
+
+func (f *forgetting) RemoveInformer(_ context.Context, obj client.Object) error {
+	f.versions = append(f.versions, obj.GetObjectKind().GroupVersionKind().Version)
+	return nil
+}
+
+// The version in which a custom resource is counted may not be served any more.
+func TestWatch_AnotherVersion(t *testing.T) {
+	clock, w, own := clocktesting.NewFakePassiveClock(now), &watching{}, &forgetting{}
+	served, asked := "v1alpha1", 0
+	i := &informers{
+		scheme: clientgoscheme.Scheme, clock: clock, controller: w, own: own, watched: map[schema.GroupResource]watched{},
+		discover: func() (meta.RESTMapper, error) {
+			asked++
+			mapper := meta.NewDefaultRESTMapper(nil)
+			if served != "" {
+				mapper.Add(schema.GroupVersionKind{Group: "example.com", Version: served, Kind: "Widget"}, meta.RESTScopeNamespace)
+			}
+			mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+			return mapper, nil
+		},
+	}
+	widgets := quota.Kind{Resource: schema.GroupResource{Group: "example.com", Resource: "widgets"}, Plain: true}
+	secrets := quota.Kind{Resource: corev1.Resource("secrets"), Plain: true}
+	for _, step := range []struct {
+		name, served string
+		kind         quota.Kind
+		after        time.Duration
+		want         string
+		asked, begun int
+		removed      []string
+	}{
+		{name: "first", served: "v1alpha1", kind: widgets, want: "v1alpha1", asked: 1, begun: 1},
+		{name: "a moment later", served: "v1", kind: widgets, after: time.Second, want: "v1alpha1", asked: 1, begun: 1},
+		{name: "another version", served: "v1", kind: widgets, after: rediscover, want: "v1", asked: 2, begun: 2, removed: []string{"v1alpha1"}},
+		{name: "the same", served: "v1", kind: widgets, after: rediscover, want: "v1", asked: 3, begun: 2, removed: []string{"v1alpha1"}},
+		{name: "none", kind: widgets, after: rediscover, asked: 4, begun: 2, removed: []string{"v1alpha1"}},
+		{name: "built in", kind: secrets, want: "v1", asked: 5, begun: 3, removed: []string{"v1alpha1"}},
+		{name: "built in, which stays", kind: secrets, after: rediscover, want: "v1", asked: 5, begun: 3, removed: []string{"v1alpha1"}},
+	} {
+		served = step.served
+		clock.SetTime(clock.Now().Add(step.after))
+		gvk, err := i.watch(t.Context(), step.kind)
+		if gvk.Version != step.want || errors.Is(err, ErrNotServed) != (step.want == "") {
+			t.Errorf("%s: version %q, want %q; error %v", step.name, gvk.Version, step.want, err)
+		}
+		if asked != step.asked || w.begun != step.begun || !slices.Equal(own.versions, step.removed) {
+			t.Errorf("%s: asked %d times, %d watched, %v not any more", step.name, asked, w.begun, own.versions)
+		}
 	}
 }
 
