@@ -14,6 +14,8 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/sys/unix"
+
+	"minik8s.io/minik8s/pkg/network/dump"
 )
 
 // clients are who may ask at any listener: ranges, and the nodes.
@@ -83,7 +85,7 @@ func linkAddresses(path string) ([]netip.Addr, error) {
 		}
 		defer h.Close()
 	}
-	list, err := h.AddrList(nil, netlink.FAMILY_ALL)
+	list, err := dump.Whole(func() ([]netlink.Addr, error) { return h.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("listing addresses: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"minik8s.io/minik8s/pkg/network/dump"
 	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
@@ -55,11 +56,11 @@ func (a *announced) tell(due []announcement, send func(announcement) error) erro
 // replaces it. Questions are answered by the kernel.
 func (m machine) announce(addresses []netip.Addr, known *announced) error {
 	tell := func() error {
-		links, err := netlink.LinkList()
+		links, err := dump.Whole(netlink.LinkList)
 		if err != nil {
 			return fmt.Errorf("listing links: %w", err)
 		}
-		own, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+		own, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
 		if err != nil {
 			return fmt.Errorf("listing the addresses of links: %w", err)
 		}

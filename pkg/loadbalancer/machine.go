@@ -16,6 +16,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"minik8s.io/minik8s/pkg/network/dump"
 )
 
 // protocol marks routes of ours in the kernel (field rtm_protocol), so that others are never touched.
@@ -98,7 +100,7 @@ func (m machine) open() (*netlink.Handle, error) {
 // held are the addresses of the cluster on the loopback link, and those of the pool that somebody else has put there. Addresses of
 // IPv6 have no label: what is of the pool is the cluster's.
 func (m machine) held(k *netlink.Handle, lo netlink.Link) (own, foreign []netip.Addr, err error) {
-	list, err := k.AddrList(lo, netlink.FAMILY_ALL)
+	list, err := dump.Whole(func() ([]netlink.Addr, error) { return k.AddrList(lo, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing addresses: %w", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	policyinformers "sigs.k8s.io/network-policy-api/pkg/client/informers/externalversions/apis/v1alpha2"
 
@@ -27,45 +30,43 @@ import (
 // definitionName is the name of the definition of ClusterNetworkPolicies, which users install.
 const definitionName = "clusternetworkpolicies." + v1alpha2.GroupName
 
+// patience is how long what an earlier process has left holds while ClusterNetworkPolicies, or the nodes that they speak of, cannot be read.
+// NetworkPolicies are not to wait for them longer than that.
+const patience = 10 * time.Second
+
 // clusterPolicies watches ClusterNetworkPolicies while they are defined, and nodes while one of them selects nodes. Without the definition
 // there is one watch, of nothing.
 type clusterPolicies struct {
-	config     *Config
-	definition cache.SharedIndexInformer
+	config *Config
 	// changed is called when what is enforced may change, told when a policy is another one in any way.
 	changed, told func()
 
-	nodes *feed // nil while no policy selects nodes; only list uses it
+	definition *feed // since start
+	nodes      *feed // nil while no policy selects nodes; only list uses it
 
 	mu       sync.Mutex
 	policies *feed // nil while there is no definition; only list sets it; guarded by mu
 }
 
-func watchClusterPolicies(config *Config, changed, told func()) (*clusterPolicies, error) {
-	c := &clusterPolicies{config: config, changed: changed, told: told}
-	c.definition = definitioninformers.NewFilteredCustomResourceDefinitionInformer(config.Definitions, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
+// start begins to watch the definition. It comes before list.
+func (c *clusterPolicies) start(ctx context.Context) (err error) {
+	informer := definitioninformers.NewFilteredCustomResourceDefinitionInformer(c.config.Definitions, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, definitionName).String()
 	})
-	if err := c.definition.SetTransform(trimDefinition); err != nil {
-		return nil, fmt.Errorf("watching the definition of cluster network policies: %w", err)
+	h := handler(c.changed, func(a, b *apiextensionsv1.CustomResourceDefinition) bool { return served(a) != served(b) })
+	if c.definition, err = follow(ctx, "the definition of cluster network policies", informer, h, c.changed); err != nil {
+		return fmt.Errorf("watching the definition of cluster network policies: %w", err)
 	}
-	if _, err := c.definition.AddEventHandler(handler(changed, func(a, b *apiextensionsv1.CustomResourceDefinition) bool { return served(a) != served(b) })); err != nil {
-		return nil, fmt.Errorf("watching the definition of cluster network policies: %w", err)
-	}
-	return c, nil
+	return nil
 }
 
 // trimDefinition leaves what served looks at: the schema is large.
-func trimDefinition(o any) (any, error) {
-	d, ok := o.(*apiextensionsv1.CustomResourceDefinition)
-	if !ok {
-		return o, nil
-	}
+func trimDefinition(d *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
 	out := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metaOf(&d.ObjectMeta), Status: apiextensionsv1.CustomResourceDefinitionStatus{Conditions: d.Status.Conditions}}
 	for _, v := range d.Spec.Versions {
 		out.Spec.Versions = append(out.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: v.Name, Served: v.Served})
 	}
-	return out, nil
+	return out
 }
 
 // served tells whether the API server has the version of the kind that is read here.
@@ -79,25 +80,24 @@ func served(d *apiextensionsv1.CustomResourceDefinition) bool {
 		})
 }
 
-// list returns the policies, and the nodes if one needs them. ready is false while they are not known; changed is called then.
+// list returns the policies, and the nodes if one needs them. ready is false while they are waited for; changed is called then.
 func (c *clusterPolicies) list(ctx context.Context) (policies []*v1alpha2.ClusterNetworkPolicy, nodes []*corev1.Node, ready bool, err error) {
-	defined := slices.ContainsFunc(c.definition.GetStore().List(), func(o any) bool {
-		d, ok := o.(*apiextensionsv1.CustomResourceDefinition)
-		return ok && served(d)
-	})
-	if !defined {
+	if !c.definition.ready() {
+		return nil, nil, false, nil
+	}
+	if !slices.ContainsFunc(listOf[apiextensionsv1.CustomResourceDefinition](c.definition), served) {
 		c.stop()
 		return nil, nil, true, nil
 	}
 	if c.policies == nil {
 		informer := policyinformers.NewClusterNetworkPolicyInformer(c.config.ClusterPolicies, 0, cache.Indexers{})
-		f, err := follow(ctx, informer, clusterPolicyHandler(c.changed, c.told), func() { c.changed(); c.told() })
+		f, err := follow(ctx, "cluster network policies", informer, clusterPolicyHandler(c.changed, c.told), func() { c.changed(); c.told() })
 		if err != nil {
 			return nil, nil, false, fmt.Errorf("watching cluster network policies: %w", err)
 		}
 		c.set(f)
 	}
-	if !c.policies.informer.HasSynced() {
+	if !c.policies.ready() {
 		return nil, nil, false, nil
 	}
 	policies = listOf[v1alpha2.ClusterNetworkPolicy](c.policies)
@@ -107,11 +107,12 @@ func (c *clusterPolicies) list(ctx context.Context) (policies []*v1alpha2.Cluste
 		return policies, nil, true, nil
 	}
 	if c.nodes == nil {
-		if c.nodes, err = follow(ctx, coreinformers.NewNodeInformer(c.config.Client, 0, cache.Indexers{}), nodeHandler(c.changed), c.changed); err != nil {
+		informer := coreinformers.NewNodeInformer(c.config.Client, 0, cache.Indexers{})
+		if c.nodes, err = follow(ctx, "nodes", informer, nodeHandler(c.changed), c.changed); err != nil {
 			return nil, nil, false, fmt.Errorf("watching nodes: %w", err)
 		}
 	}
-	return policies, listOf[corev1.Node](c.nodes), c.nodes.informer.HasSynced(), nil
+	return policies, listOf[corev1.Node](c.nodes), c.nodes.ready(), nil
 }
 
 // known are the policies that are known, for anybody.
@@ -142,11 +143,15 @@ func (c *clusterPolicies) stop() {
 // feed is a watch that can be ended.
 type feed struct {
 	informer cache.SharedIndexInformer
+	overdue  atomic.Bool // it was waited for long enough
 	stop     func()
 }
 
-// follow begins a watch. Once all there is is known, known is called.
-func follow(ctx context.Context, informer cache.SharedIndexInformer, h cache.ResourceEventHandler, known func()) (*feed, error) {
+// ready tells whether all there is is known, or is not waited for any more.
+func (f *feed) ready() bool { return f.informer.HasSynced() || f.overdue.Load() }
+
+// follow begins a watch. Once it is ready, and once all there is is known, known is called.
+func follow(ctx context.Context, what string, informer cache.SharedIndexInformer, h cache.ResourceEventHandler, known func()) (*feed, error) {
 	if err := informer.SetTransform(trim); err != nil {
 		return nil, err
 	}
@@ -155,13 +160,21 @@ func follow(ctx context.Context, informer cache.SharedIndexInformer, h cache.Res
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
+	f := &feed{informer: informer, stop: func() { cancel(); running.Wait() }}
 	running.Go(func() { informer.RunWithContext(ctx) })
 	running.Go(func() { // of which there is none, no event comes
+		limited, done := context.WithTimeout(ctx, patience)
+		defer done()
+		if !cache.WaitForCacheSync(limited.Done(), informer.HasSynced) && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(nil, "Network policies are enforced without what cannot be read, until it can", "missing", what, "waited", patience)
+			f.overdue.Store(true)
+			known()
+		}
 		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 			known()
 		}
 	})
-	return &feed{informer, func() { cancel(); running.Wait() }}, nil
+	return f, nil
 }
 
 // end returns when the watch has ended.

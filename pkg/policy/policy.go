@@ -68,9 +68,8 @@ func New(config Config) (*Enforcer, error) {
 		Write: e.report, Verify: func(context.Context) bool { return true }, VerifyPeriod: config.SyncPeriod,
 		Failed: "Reporting of cluster network policies failed", Clock: config.Clock,
 	})
-	var err error
-	e.cluster, err = watchClusterPolicies(&e.config, e.loop.Poke, e.reports.Poke)
-	return e, err
+	e.cluster = &clusterPolicies{config: &e.config, changed: e.loop.Poke, told: e.reports.Poke}
+	return e, nil
 }
 
 // Purge removes the cluster's table from the network namespace at path, "" for the process's own. Call it when no Enforcer of
@@ -90,12 +89,15 @@ func (e *Enforcer) Start(ctx context.Context) error {
 	e.factory.Start(ctx.Done())
 	defer e.factory.Shutdown()
 	defer func() { e.forget(); e.cluster.stop() }()
-	var beside sync.WaitGroup
-	defer beside.Wait()
-	beside.Go(func() { e.cluster.definition.RunWithContext(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), e.informer.HasSynced, e.cluster.definition.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), e.informer.HasSynced) {
 		return nil
 	}
+	if err := e.cluster.start(ctx); err != nil {
+		return err
+	}
+	defer e.cluster.definition.end()
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	if e.config.Statuses != nil {
 		beside.Go(func() { e.reports.Run(ctx) })
 	}

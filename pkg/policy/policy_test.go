@@ -9,13 +9,19 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	networkpolicy "sigs.k8s.io/network-policy-api/pkg/client/clientset/versioned/fake"
 
 	"minik8s.io/minik8s/pkg/policy/rules"
@@ -125,6 +131,71 @@ func TestStart(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStart_UnknownClusterPolicies: NetworkPolicies are enforced although ClusterNetworkPolicies cannot be read, and these when they can.
+func TestStart_UnknownClusterPolicies(t *testing.T) {
+	for _, resource := range []string{"customresourcedefinitions", "clusternetworkpolicies", "nodes"} {
+		t.Run(resource, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				t.Helper()
+				var readable atomic.Bool
+				// Of all errors this one is not reported by informers, who rest after a report by a clock from outside of the bubble.
+				refuse := func() (bool, error) { return !readable.Load(), apierrors.NewResourceExpired("not now") }
+				w := &world{client: fake.NewClientset(), definitions: apiextensions.NewClientset(), cluster: networkpolicy.NewSimpleClientset()}
+				for _, f := range []*clienttesting.Fake{&w.client.Fake, &w.definitions.Fake, &w.cluster.Fake} {
+					f.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+						refused, err := refuse()
+						return refused, nil, err
+					})
+					f.PrependWatchReactor(resource, func(clienttesting.Action) (bool, watch.Interface, error) {
+						refused, err := refuse()
+						return refused, nil, err
+					})
+				}
+				w.define(t)
+				w.createClusterPolicy(t, "open", `{tier: Admin, priority: 1, subject: {namespaces: {}},
+					ingress: [{action: Accept, from: [{namespaces: {}}]}], egress: [{action: Accept, to: [{nodes: {}}]}]}`)
+				w.createPolicy(t, "x/deny", denyIngress)
+				addrs := []netip.Addr{netip.MustParseAddr("10.244.0.2"), netip.MustParseAddr("10.244.0.3")}
+				w.setPod(t, podObject("x/a", addrs[:1]), true)
+				w.setPod(t, podObject("x/b", addrs[1:]), true)
+				_, err := w.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{})
+				must(t, err)
+
+				e, err := New(Config{
+					Cluster: "c", NodeName: "here", Client: w.client, Definitions: w.definitions, ClusterPolicies: w.cluster,
+					PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")},
+				})
+				must(t, err)
+				table := &fakeTable{}
+				e.table = table
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- e.Start(ctx) }()
+				passes := func() bool {
+					_, applied := table.state()
+					c := connection{client: addrs[1], server: addrs[0], protocol: corev1.ProtocolTCP, port: 80}
+					return applied != nil && newTracer(applied).passes(rules.Forward, c, true)
+				}
+				time.Sleep(patience / 2) //nolint:forbidigo // in a bubble, where it costs nothing
+				if calls, _ := table.state(); len(calls) != 0 {
+					t.Errorf("what an earlier process has left is changed at once: %v", calls)
+				}
+				time.Sleep(patience) //nolint:forbidigo // in a bubble, where it costs nothing
+				if _, applied := table.state(); applied == nil || passes() != (resource == "nodes") {
+					t.Errorf("NetworkPolicies are not enforced: %v, open = %t", applied != nil, passes())
+				}
+				readable.Store(true)
+				time.Sleep(2 * time.Minute) //nolint:forbidigo // in a bubble, where it costs nothing
+				if !passes() {
+					t.Error("the policy that can be read now is not taken in")
+				}
+				cancel()
+				must(t, <-done)
+			})
+		})
 	}
 }
 

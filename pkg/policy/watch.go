@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -66,7 +67,7 @@ func (o *objects) list() ([]*corev1.Pod, []*corev1.Namespace, error) {
 	return pods, namespaces, nil
 }
 
-// trim leaves of pods, namespaces and nodes what policies are about: every node keeps all of them.
+// trim leaves of pods, namespaces, nodes and definitions what policies are about: every node keeps all of them.
 func trim(o any) (any, error) {
 	switch o := o.(type) {
 	case *corev1.Pod:
@@ -82,6 +83,8 @@ func trim(o any) (any, error) {
 		return &corev1.Namespace{ObjectMeta: metaOf(&o.ObjectMeta)}, nil
 	case *corev1.Node:
 		return &corev1.Node{ObjectMeta: metaOf(&o.ObjectMeta), Status: corev1.NodeStatus{Addresses: o.Status.Addresses}}, nil
+	case *apiextensionsv1.CustomResourceDefinition:
+		return trimDefinition(o), nil
 	}
 	return o, nil
 }

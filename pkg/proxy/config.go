@@ -162,6 +162,18 @@ func (c *Config) backend(f model.Family) backend.Config {
 	return bc
 }
 
+// nodePortRanges hold the addresses of a family that answer node ports.
+func (c *Config) nodePortRanges(f model.Family) []netip.Prefix {
+	ranges := c.backend(f).NodePortCIDRs
+	if len(ranges) > 0 {
+		return ranges
+	}
+	if f == model.IPv6 {
+		return []netip.Prefix{netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+	}
+	return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0)}
+}
+
 // first is the range of a family, the zero value if there is none.
 func first(f model.Family, all []netip.Prefix) netip.Prefix {
 	for _, p := range all {

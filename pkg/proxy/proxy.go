@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -75,13 +76,15 @@ func New(config Config) (*Proxy, error) {
 			return nil, fmt.Errorf("indexing endpoint slices: %w", err)
 		}
 	}
+	var ranges []netip.Prefix
 	for _, f := range config.families() {
 		p.families = append(p.families, newFamily(config, f))
+		ranges = append(ranges, config.nodePortRanges(f)...)
 	}
 	p.loop = upkeep.New(upkeep.Loop{
 		Write: p.sync, Verify: p.intact, VerifyPeriod: config.SyncPeriod, Failed: "Syncing service rules failed", Clock: config.Clock,
 	})
-	p.healthSrv = health.New(config.NetNS, func() bool { return p.Status().Healthy })
+	p.healthSrv = health.New(config.NetNS, ranges, func() bool { return p.Status().Healthy }, p.healthFailed)
 	return p, nil
 }
 
@@ -235,6 +238,14 @@ func (p *Proxy) syncListeners(ctx context.Context) {
 		// Traffic does not depend on it, so this is no failure of the proxy.
 		p.localOpen = false
 		klog.FromContext(ctx).Error(err, "Opening health check node ports failed")
+	}
+}
+
+// healthFailed tells the Service whose health check port cannot be opened.
+func (p *Proxy) healthFailed(service model.Name, port uint16, err error) {
+	if r := p.config.Recorder; r != nil {
+		r.Eventf(&corev1.ObjectReference{Kind: "Service", Namespace: service.Namespace, Name: service.Name, APIVersion: "v1"}, nil, corev1.EventTypeWarning,
+			"FailedToStartServiceHealthcheck", "Listen", "node %s failed to start healthcheck %q on port %d: %v", p.config.NodeName, service, port, err)
 	}
 }
 

@@ -71,17 +71,21 @@ func (r *Router) gatewayObjects(ctx context.Context) (in gateway.Input, used, re
 		return in, false, false, err
 	}
 	in.Classes = pointers(classes.Items)
-	if !gateway.Used(in.Classes, Controller) {
+	used = gateway.Used(in.Classes, Controller)
+	if !used && r.tidy {
 		kinds = []string{"gatewayclasses"}
 		return in, false, true, nil
 	}
-	ready, err = r.listGateways(ctx, &in, kinds)
-	return in, true, ready, err
+	ready, err = r.listGateways(ctx, &in, kinds, used)
+	return in, used, ready, err
 }
 
-// listGateways fills in what there is of the kinds that are served.
-func (r *Router) listGateways(ctx context.Context, in *gateway.Input, kinds []string) (bool, error) {
-	all := []client.Object{&corev1.Namespace{}}
+// listGateways fills in what there is of the kinds that are served. Unless they are used, that is for their statuses alone.
+func (r *Router) listGateways(ctx context.Context, in *gateway.Input, kinds []string, used bool) (bool, error) {
+	var all []client.Object
+	if used {
+		all = append(all, &corev1.Namespace{})
+	}
 	for _, k := range kinds {
 		all = append(all, kind(k))
 	}

@@ -84,7 +84,13 @@ func (r *Router) pass(ctx context.Context) error {
 	failed := r.serve(ctx, table.Build(contents))
 	changed := ingressStatuses(served.Served, table.Open(in.HTTP, r.Second, failed))
 	if gatewaysReady {
-		changed = append(changed, r.attached.Statuses(failed)...)
+		statuses := r.attached.Statuses(failed)
+		changed = append(changed, statuses...)
+		if before := r.tidy; gateways.Classes != nil { // else the kinds are not there
+			if r.tidy = !gatewaysUsed && len(statuses) == 0; r.tidy && !before {
+				r.watch.poke() // to leave what is not watched any more
+			}
+		}
 	}
 	if namesReady {
 		changed = append(changed, r.named.Statuses(failed)...)

@@ -47,9 +47,11 @@ type Router struct {
 	// attached are the Gateways as they were last read, and named the Dns objects.
 	attached     *gateway.Output
 	gatewaysUsed bool
-	named        *dns.Output
-	dnsUsed      bool
-	addresses    addresses
+	// tidy says that there is no class of this router's, and that no status speaks of it any more.
+	tidy      bool
+	named     *dns.Output
+	dnsUsed   bool
+	addresses addresses
 }
 
 // New returns a router that talks to nobody yet.

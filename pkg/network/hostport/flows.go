@@ -10,17 +10,21 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"minik8s.io/minik8s/pkg/network/dump"
 )
 
 // forgetFlows has the kernel forget the UDP flows to a port of this machine. Rules are asked for the first packet of a flow only:
 // a client that goes on sending would reach the pod of before for as long as it does, or nobody, if it began before there was a
 // pod. Flows that were right begin anew with their next packet.
 func forgetFlows(inet int, port uint16) error {
-	addrs, err := netlink.AddrList(nil, inet)
+	addrs, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, inet) })
 	if err != nil {
 		return fmt.Errorf("listing the node's addresses: %w", err)
 	}
-	_, err = netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.InetFamily(inet), toPort{port: port, addrs: addrs})
+	_, err = dump.Whole(func() (uint, error) { // what an interrupted listing shows is removed all the same
+		return netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.InetFamily(inet), toPort{port: port, addrs: addrs})
+	})
 	if err != nil && !errors.Is(err, unix.ENOENT) { // ENOENT: the flow expired meanwhile
 		return fmt.Errorf("forgetting UDP flows to port %d: %w", port, err)
 	}

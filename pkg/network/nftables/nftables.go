@@ -11,11 +11,12 @@ package nftables
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"minik8s.io/minik8s/pkg/network/dump"
 )
 
 // Attributes are those of a netlink message, by kind (linux/netfilter/nf_tables.h).
@@ -24,19 +25,14 @@ type Attributes map[uint16][]byte
 // Dump calls f with the attributes of each object that an operation (NFT_MSG_GET…) shows of a family in the network namespace of the
 // calling thread; encoded attributes, of, narrow the question down. What was read while somebody changed it is read again.
 func Dump(family byte, operation int, of []byte, f func(Attributes)) error {
-	var answers [][]byte
-	for attempt := 0; ; attempt++ {
+	answers, err := dump.Whole(func() ([][]byte, error) {
 		request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|operation, unix.NLM_F_DUMP)
 		request.AddData(&nl.Nfgenmsg{NfgenFamily: family, Version: unix.NFNETLINK_V0})
 		request.AddRawData(of)
-		var err error
-		if answers, err = request.Execute(unix.NETLINK_NETFILTER, 0); err == nil {
-			break
-		}
-		const attempts = 10
-		if !errors.Is(err, nl.ErrDumpInterrupted) || attempt == attempts {
-			return fmt.Errorf("reading nftables: %w", err)
-		}
+		return request.Execute(unix.NETLINK_NETFILTER, 0)
+	})
+	if err != nil {
+		return fmt.Errorf("reading nftables: %w", err)
 	}
 	for _, a := range answers {
 		if len(a) >= nl.SizeofNfgenmsg {

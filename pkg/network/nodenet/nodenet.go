@@ -29,6 +29,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/network/chain"
+	"minik8s.io/minik8s/pkg/network/dump"
 	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/network/ruleset"
 )
@@ -448,7 +449,7 @@ func isNoLink(err error) bool {
 // uplinkMTU is that of the machine's link to the outside.
 func uplinkMTU() (int, error) {
 	const usual = 1500
-	list, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	list, err := dump.Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return 0, fmt.Errorf("finding the default route: %w", err)
 	}

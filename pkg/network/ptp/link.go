@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"minik8s.io/minik8s/pkg/network/bandwidth"
+	"minik8s.io/minik8s/pkg/network/dump"
 	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
@@ -38,7 +39,7 @@ const (
 
 // uplinkMTU is that of the link of the node's default route, 0 if there is none.
 func uplinkMTU() (int, error) {
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_ALL)
+	routes, err := dump.Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return 0, fmt.Errorf("finding the default route: %w", err)
 	}
@@ -301,7 +302,7 @@ func removeLink(name string) error {
 
 // removeLinks removes the links of a kind whose names begin with prefix.
 func removeLinks(kind, prefix string) error {
-	links, err := netlink.LinkList()
+	links, err := dump.Whole(netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("listing links: %w", err)
 	}

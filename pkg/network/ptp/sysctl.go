@@ -19,6 +19,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"minik8s.io/minik8s/pkg/network/dump"
 )
 
 // lockTimeout bounds how long a cluster waits for another one that looks at the settings.
@@ -60,7 +62,9 @@ func (p *Plugin) keepRouters(forwarding string) error {
 	if now, err := readSysctl(forwarding); err != nil || now == "1" {
 		return err
 	}
-	told, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Protocol: unix.RTPROT_RA}, netlink.RT_FILTER_PROTOCOL)
+	told, err := dump.Whole(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Protocol: unix.RTPROT_RA}, netlink.RT_FILTER_PROTOCOL)
+	})
 	if err != nil {
 		return fmt.Errorf("listing the routes that routers have told: %w", err)
 	}
@@ -215,7 +219,9 @@ func restoreSysctl(name string, c change) error {
 
 // othersForward tells whether packets are forwarded for another cluster on this machine: each has a fallback route of each family.
 func (p *Plugin) othersForward(family int) (bool, error) {
-	list, err := netlink.RouteListFiltered(family, &netlink.Route{Protocol: routeProtocol, Type: unix.RTN_UNREACHABLE}, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TYPE)
+	list, err := dump.Whole(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(family, &netlink.Route{Protocol: routeProtocol, Type: unix.RTN_UNREACHABLE}, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TYPE)
+	})
 	if err != nil {
 		return false, fmt.Errorf("listing routes: %w", err)
 	}

@@ -19,6 +19,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"minik8s.io/minik8s/pkg/network/dump"
 )
 
 const (
@@ -163,7 +165,7 @@ func family(a netip.Addr) int {
 
 // linkOf is the link that has an address.
 func linkOf(a netip.Addr) (netlink.Link, error) {
-	all, err := netlink.AddrList(nil, family(a))
+	all, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, family(a)) })
 	if err != nil {
 		return nil, fmt.Errorf("listing addresses: %w", err)
 	}
@@ -213,7 +215,9 @@ func (t Tunnel) removeOthers(link netlink.Link, peers []Peer) error {
 		ends[t.hardware(p.Node).String()+" "+p.Node.String()] = true
 	}
 	index := link.Attrs().Index
-	routes, err := netlink.RouteListFiltered(family(t.gateway()), &netlink.Route{Protocol: protocol, LinkIndex: index}, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_OIF)
+	routes, err := dump.Whole(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(family(t.gateway()), &netlink.Route{Protocol: protocol, LinkIndex: index}, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_OIF)
+	})
 	if err != nil {
 		return fmt.Errorf("listing routes: %w", err)
 	}
@@ -223,7 +227,7 @@ func (t Tunnel) removeOthers(link netlink.Link, peers []Peer) error {
 			errs = append(errs, unless(netlink.RouteDel(&r), unix.ESRCH))
 		}
 	}
-	neighbours, err := netlink.NeighList(index, family(t.gateway()))
+	neighbours, err := dump.Whole(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, family(t.gateway())) })
 	if err != nil {
 		return fmt.Errorf("listing neighbours: %w", err)
 	}
@@ -232,7 +236,7 @@ func (t Tunnel) removeOthers(link netlink.Link, peers []Peer) error {
 			errs = append(errs, unless(netlink.NeighDel(&n), unix.ENOENT))
 		}
 	}
-	forwards, err := netlink.NeighList(index, unix.AF_BRIDGE)
+	forwards, err := dump.Whole(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, unix.AF_BRIDGE) })
 	if err != nil {
 		return fmt.Errorf("listing nodes of the tunnel: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"minik8s.io/minik8s/pkg/network/dump"
 	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/proxy/model"
 )
@@ -76,9 +77,6 @@ func (v *View) Stale(f Flow, onNode func(netip.Addr) bool) bool {
 // Empty tells that there is no UDP service at all.
 func (v *View) Empty() bool { return len(v.virtual) == 0 }
 
-// attempts is how often the table is read when it changes so fast that the kernel cannot list it in one go.
-const attempts = 5
-
 // Clean deletes the stale flows of the view's family in the network namespace at path and returns how many there were.
 func Clean(path string, family model.Family, v *View) (deleted uint, err error) {
 	err = namespace.Do(path, func() error {
@@ -94,8 +92,8 @@ func Clean(path string, family model.Family, v *View) (deleted uint, err error) 
 		if family == model.IPv6 {
 			inet = unix.AF_INET6
 		}
-		addrs, err := h.AddrList(nil, inet)
-		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		addrs, err := dump.Whole(func() ([]netlink.Addr, error) { return h.AddrList(nil, inet) })
+		if err != nil {
 			return fmt.Errorf("listing the node's addresses: %w", err)
 		}
 		local := make(map[netip.Addr]bool, len(addrs))
@@ -122,14 +120,11 @@ func none() bool {
 
 // retry calls remove until the kernel has listed the whole table. What an interrupted listing shows is removed all the same.
 func retry(remove func() (uint, error)) (deleted uint, err error) {
-	for range attempts {
-		var n uint
-		n, err = remove()
+	_, err = dump.Whole(func() (uint, error) {
+		n, err := remove()
 		deleted += n
-		if !errors.Is(err, netlink.ErrDumpInterrupted) {
-			break
-		}
-	}
+		return n, err
+	})
 	if err != nil && !errors.Is(err, unix.ENOENT) { // ENOENT: the flow expired meanwhile
 		return deleted, fmt.Errorf("deleting stale conntrack entries: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"minik8s.io/minik8s/pkg/machinetest"
+	"minik8s.io/minik8s/pkg/network/dump"
 	"minik8s.io/minik8s/pkg/network/namespacetest"
 	"minik8s.io/minik8s/pkg/proxy/model"
 )
@@ -82,7 +83,7 @@ func TestRetry(t *testing.T) {
 	}{
 		{"at once", []error{nil}, 1, nil},
 		{"interrupted", []error{netlink.ErrDumpInterrupted, netlink.ErrDumpInterrupted, nil}, 3, nil},
-		{"interrupted for ever", slices.Repeat([]error{netlink.ErrDumpInterrupted}, attempts), attempts, netlink.ErrDumpInterrupted},
+		{"interrupted for ever", slices.Repeat([]error{netlink.ErrDumpInterrupted}, dump.Attempts), dump.Attempts, netlink.ErrDumpInterrupted},
 		{"fails", []error{broken}, 1, broken},
 		{"expired meanwhile", []error{unix.ENOENT}, 1, nil},
 	}

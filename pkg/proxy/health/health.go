@@ -12,12 +12,16 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"k8s.io/klog/v2"
 
+	"minik8s.io/minik8s/pkg/network/dump"
 	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/proxy/model"
 )
@@ -25,7 +29,9 @@ import (
 // Server holds the listeners. Methods are safe for concurrent use.
 type Server struct {
 	netNS   string
+	ranges  []netip.Prefix
 	healthy func() bool
+	failed  func(service model.Name, port uint16, err error)
 
 	mu      sync.Mutex
 	entries map[model.Name]*entry // guarded by mu
@@ -34,16 +40,18 @@ type Server struct {
 
 type entry struct {
 	service model.Name
+	addrs   []netip.Addr
 	mu      sync.Mutex
 	check   model.HealthCheck // guarded by mu
 	http    *http.Server
-	done    chan struct{}
+	serving sync.WaitGroup
 }
 
 // New returns a Server without listeners. Healthy tells whether the proxy is in sync; netNS is the path of the network
-// namespace to listen in, empty for the process's own.
-func New(netNS string, healthy func() bool) *Server {
-	return &Server{netNS: netNS, healthy: healthy, entries: map[model.Name]*entry{}}
+// namespace to listen in, empty for the process's own. It listens on those of the node's addresses that are in the ranges. Failed is
+// told of each port that cannot be opened, whenever that is tried.
+func New(netNS string, ranges []netip.Prefix, healthy func() bool, failed func(service model.Name, port uint16, err error)) *Server {
+	return &Server{netNS: netNS, ranges: ranges, healthy: healthy, failed: failed, entries: map[model.Name]*entry{}}
 }
 
 // Sync opens, updates and closes listeners until they are those of the wanted checks. A port that cannot be opened is reported
@@ -54,8 +62,13 @@ func (s *Server) Sync(ctx context.Context, want map[model.Name]model.HealthCheck
 	if s.closed {
 		return nil
 	}
+	have, err := s.addresses(len(want) > 0)
+	if err != nil {
+		return err
+	}
+	addrs := within(s.ranges, have)
 	for key, e := range s.entries {
-		if c, ok := want[key]; !ok || c.Port != e.current().Port {
+		if c, ok := want[key]; !ok || c.Port != e.current().Port || !slices.Equal(e.addrs, addrs) {
 			e.close()
 			delete(s.entries, key)
 		}
@@ -66,8 +79,9 @@ func (s *Server) Sync(ctx context.Context, want map[model.Name]model.HealthCheck
 			e.set(c)
 			continue
 		}
-		e, err := s.open(ctx, key, c)
+		e, err := s.open(ctx, key, addrs, c)
 		if err != nil {
+			s.failed(key, c.Port, err)
 			errs = append(errs, fmt.Errorf("opening health check port %d of service %q: %w", c.Port, key, err))
 			continue
 		}
@@ -87,23 +101,74 @@ func (s *Server) Close() {
 	}
 }
 
-func (s *Server) open(ctx context.Context, service model.Name, c model.HealthCheck) (*entry, error) {
-	ln, err := Listen(s.netNS, net.JoinHostPort("", strconv.Itoa(int(c.Port))))
-	if err != nil {
-		return nil, err
+// addresses are those of the node, if they are needed.
+func (s *Server) addresses(needed bool) (all []netip.Addr, err error) {
+	if !needed {
+		return nil, nil
 	}
-	e := &entry{service: service, check: c, done: make(chan struct{})}
+	err = namespace.Do(s.netNS, func() error {
+		list, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+		if err != nil {
+			return fmt.Errorf("listing the node's addresses: %w", err)
+		}
+		for _, a := range list {
+			if ip, ok := netip.AddrFromSlice(a.IP); ok {
+				all = append(all, ip.Unmap())
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// within are the addresses to listen on, in order: of a family of which a range has everything it is the unspecified one. Those of a link
+// alone are left out: they cannot be listened on without it.
+func within(ranges []netip.Prefix, have []netip.Addr) (out []netip.Addr) {
+	for _, unspecified := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		if slices.Contains(ranges, netip.PrefixFrom(unspecified, 0)) {
+			out = append(out, unspecified)
+			continue
+		}
+		for _, a := range have {
+			if a.Is4() == unspecified.Is4() && !(a.Is6() && a.IsLinkLocalUnicast()) &&
+				slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a) }) {
+				out = append(out, a)
+			}
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return slices.Compact(out)
+}
+
+func (s *Server) open(ctx context.Context, service model.Name, addrs []netip.Addr, c model.HealthCheck) (*entry, error) {
+	var listeners []net.Listener
+	for _, a := range addrs {
+		network := "tcp6" // by "tcp" the unspecified address of one family is that of both
+		if a.Is4() {
+			network = "tcp4"
+		}
+		ln, err := listen(s.netNS, network, netip.AddrPortFrom(a, c.Port).String())
+		if err != nil {
+			for _, ln := range listeners {
+				_ = ln.Close() // nothing came by it
+			}
+			return nil, err
+		}
+		listeners = append(listeners, ln)
+	}
+	e := &entry{service: service, addrs: addrs, check: c}
 	e.http = &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { e.answer(w, s.healthy()) }),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	log := klog.FromContext(ctx)
-	go func() {
-		defer close(e.done)
-		if err := e.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			log.Error(err, "Health check port failed", "port", c.Port)
-		}
-	}()
+	for _, ln := range listeners {
+		e.serving.Go(func() {
+			if err := e.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+				log.Error(err, "Health check port failed", "port", c.Port)
+			}
+		})
+	}
 	return e, nil
 }
 
@@ -121,7 +186,7 @@ func (e *entry) set(c model.HealthCheck) {
 
 func (e *entry) close() {
 	_ = e.http.Close()
-	<-e.done
+	e.serving.Wait()
 }
 
 func (e *entry) answer(w http.ResponseWriter, healthy bool) {
@@ -175,9 +240,11 @@ func Handler(status func() Status) http.Handler {
 }
 
 // Listen opens a TCP listener in a network namespace.
-func Listen(netNS, addr string) (ln net.Listener, err error) {
+func Listen(netNS, addr string) (net.Listener, error) { return listen(netNS, "tcp", addr) }
+
+func listen(netNS, network, addr string) (ln net.Listener, err error) {
 	err = namespace.Do(netNS, func() error {
-		ln, err = net.Listen("tcp", addr)
+		ln, err = net.Listen(network, addr)
 		return err
 	})
 	return ln, err

@@ -14,11 +14,14 @@ import (
 // candidate is an endpoint before the choice among its fellows.
 type candidate struct {
 	Endpoint
-	ready     bool
-	draining  bool // serving although terminating
+	ready, serving, terminating bool
+
 	zoneHints []string
 	nodeHints []string
 }
+
+// draining tells that it still serves although it terminates.
+func (c candidate) draining() bool { return c.serving && c.terminating }
 
 // indexEndpoints collects the candidates of every port over all slices of a service, without duplicates,
 // sorted by address.
@@ -50,7 +53,7 @@ func indexEndpoints(family Family, svc *corev1.Service, endpointSlices []*discov
 	}
 	for name, list := range index {
 		// Of two slices naming one address, as happens while an endpoint moves between slices, the
-		// ready statement wins.
+		// ready statement wins; but a pod that has the address of one which ends comes before that one.
 		slices.SortFunc(list, func(a, b candidate) int {
 			if c := a.Addr.Compare(b.Addr); c != 0 {
 				return c
@@ -63,13 +66,17 @@ func indexEndpoints(family Family, svc *corev1.Service, endpointSlices []*discov
 }
 
 func rank(c candidate) int {
-	switch {
-	case c.ready:
-		return 2
-	case c.draining:
-		return 1
+	n := 0
+	if !c.terminating {
+		n += 4
 	}
-	return 0
+	if c.ready {
+		n += 2
+	}
+	if c.serving {
+		n++
+	}
+	return n
 }
 
 func newCandidate(family Family, ep *discoveryv1.Endpoint, port uint16, node Node) (candidate, bool) {
@@ -81,19 +88,14 @@ func newCandidate(family Family, ep *discoveryv1.Endpoint, port uint16, node Nod
 	if err != nil || !family.Has(addr) {
 		return candidate{}, false
 	}
-	ready := ep.Conditions.Ready == nil || *ep.Conditions.Ready
-	serving := ready
-	if ep.Conditions.Serving != nil {
-		serving = *ep.Conditions.Serving
-	}
-	terminating := ep.Conditions.Terminating != nil && *ep.Conditions.Terminating
 	c := candidate{
 		Endpoint: Endpoint{
 			Addr:   netip.AddrPortFrom(addr.Unmap(), port),
 			OnNode: ep.NodeName != nil && *ep.NodeName == node.Name,
 		},
-		ready:    ready,
-		draining: serving && terminating,
+		ready:       ep.Conditions.Ready == nil || *ep.Conditions.Ready,
+		serving:     ep.Conditions.Serving == nil || *ep.Conditions.Serving,
+		terminating: ep.Conditions.Terminating != nil && *ep.Conditions.Terminating,
 	}
 	if ep.Hints != nil {
 		for _, h := range ep.Hints.ForZones {
@@ -110,15 +112,12 @@ func newCandidate(family Family, ep *discoveryv1.Endpoint, port uint16, node Nod
 // terminate are the last resort, decided apart for each traffic policy (KEP-1669).
 func (s *ServicePort) choose(all []candidate, node Node) {
 	isReady := func(c candidate) bool { return c.ready }
-	isDraining := func(c candidate) bool { return c.draining }
+	isDraining := func(c candidate) bool { return c.draining() }
 	onNode := func(c candidate) bool { return c.OnNode }
 
 	for _, c := range all {
-		if !c.ready && !c.draining {
-			continue
-		}
-		s.HasEndpoints = true
-		if s.Name.Protocol == corev1.ProtocolUDP {
+		s.HasEndpoints = s.HasEndpoints || c.ready || c.draining()
+		if c.serving && s.Name.Protocol == corev1.ProtocolUDP {
 			s.Serving = append(s.Serving, c.Addr)
 		}
 	}

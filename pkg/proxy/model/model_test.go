@@ -101,6 +101,10 @@ func TestBuild_Endpoints(t *testing.T) {
 		{name: "the same address in two slices", svc: svc(), slices: []*discoveryv1.EndpointSlice{
 			slice(ep{ip: "1.0.0.1", ready: no}), slice(ep{ip: "1.0.0.1"})},
 			cluster: []string{"1.0.0.1:8080"}, any: true},
+		{name: "terminating serves if nothing else is said", svc: svc(), slices: []*discoveryv1.EndpointSlice{slice(ep{ip: "1.0.0.1", ready: no, terminating: yes})},
+			cluster: []string{"1.0.0.1:8080"}, any: true},
+		{name: "the address of a pod that ends is another's, which is not ready", svc: svc(), slices: []*discoveryv1.EndpointSlice{slice(
+			ep{ip: "1.0.0.1", ready: no, serving: yes, terminating: yes}, ep{ip: "1.0.0.1", ready: no, serving: no})}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -120,6 +124,25 @@ func TestBuild_Endpoints(t *testing.T) {
 				t.Errorf("HasEndpoints is %v", p.HasEndpoints)
 			}
 		})
+	}
+}
+
+// TestBuild_Serving: a flow of UDP may go on to what serves, ready or not.
+func TestBuild_Serving(t *testing.T) {
+	t.Parallel()
+	no, yes := new(false), new(true)
+	eps := slice(
+		ep{ip: "1.0.0.1"}, ep{ip: "1.0.0.2", serving: no}, ep{ip: "1.0.0.3", ready: no}, ep{ip: "1.0.0.4", ready: no, serving: yes, terminating: yes},
+		ep{ip: "1.0.0.5", ready: no, serving: no, terminating: yes},
+	)
+	eps.Ports[0].Protocol = new(corev1.ProtocolUDP)
+	p := Build(IPv4, svc(func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }), []*discoveryv1.EndpointSlice{eps}, Node{}).Ports[0]
+	var got []string
+	for _, a := range p.Serving {
+		got = append(got, a.String())
+	}
+	if diff := cmp.Diff([]string{"1.0.0.1:8080", "1.0.0.3:8080", "1.0.0.4:8080"}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 

@@ -56,7 +56,7 @@ func parse(t *testing.T, manifest string) *unstructured.Unstructured {
 	return o
 }
 
-// The Gateway API is served once its definitions are there, and not any more when they have gone.
+// The Gateway API is served once its definitions are there, and not any more when its class or they have gone.
 func TestGateway(t *testing.T) {
 	p := start(t, "127.0.0.2")
 	client, err := dynamic.NewForConfig(cluster.Admin())
@@ -110,6 +110,20 @@ func TestGateway(t *testing.T) {
 			return nil
 		})
 	}
+	if err := of("gatewayclasses").Delete(t.Context(), "minik8s", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the port of a Gateway without a class", closed(p.http))
+	eventually(t, "the status of a route without a Gateway", func(ctx context.Context) error {
+		o, err := of("httproutes").Get(ctx, "r", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if text := fmt.Sprint(o.Object["status"]); strings.Contains(text, router.Controller) {
+			return fmt.Errorf("the router is still in %s", text)
+		}
+		return nil
+	})
 	for _, d := range definitions(t) {
 		if err := crds.Delete(t.Context(), d.GetName(), metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)

@@ -61,12 +61,12 @@ type exchange struct {
 
 // serve answers a request that has found its route. port is where it came in, certificate what backends are shown.
 func (p *proxy) serve(w http.ResponseWriter, r *http.Request, route *table.Route, port int, certificate *tls.Certificate) {
-	if route.CORS.Preflight(r) {
-		route.CORS.Apply(w.Header(), r, true)
+	x := &exchange{proxy: p, route: route, in: r, chosen: route.Choose(), certificate: certificate}
+	if cors := x.cors(); cors.Preflight(r) {
+		cors.Apply(w.Header(), r, true)
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	x := &exchange{proxy: p, route: route, in: r, chosen: route.Choose(), certificate: certificate}
 	redirect := route.Redirect
 	if x.chosen != nil && redirect == nil {
 		redirect = x.chosen.Filters.Redirect
@@ -87,9 +87,17 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, route *table.Route
 	x.forward(w)
 }
 
+// cors is what the backend says of other origins, or else the route.
+func (x *exchange) cors() *table.CORS {
+	if x.chosen != nil && x.chosen.Filters.CORS != nil {
+		return x.chosen.Filters.CORS
+	}
+	return x.route.CORS
+}
+
 // finish changes the header of an answer as the route says.
 func (x *exchange) finish(answer http.Header) {
-	x.route.CORS.Apply(answer, x.in, false)
+	x.cors().Apply(answer, x.in, false)
 	x.route.Response.Apply(answer)
 	if x.chosen != nil {
 		x.chosen.Filters.Response.Apply(answer)

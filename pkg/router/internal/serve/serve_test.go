@@ -500,6 +500,32 @@ func TestServe_Mirror(t *testing.T) {
 	}
 }
 
+// A backend may say something else of other origins than its route.
+func TestServe_CORSOfBackend(t *testing.T) {
+	t.Parallel()
+	r := newRouter(t)
+	endpoint := backend(t, func(http.ResponseWriter, *http.Request) {})
+	const origin = "https://backend.com"
+	for _, tt := range []struct {
+		name string
+		cors *table.CORS
+		want string
+	}{{"the route's", nil, ""}, {"its own", &table.CORS{Origins: []string{origin}}, origin}} {
+		a := to("a", endpoint)
+		a.CORS, a.Backends[0].Filters.CORS = &table.CORS{Origins: []string{"https://route.com"}}, tt.cors
+		r.route(a)
+		for method, code := range map[string]int{http.MethodGet: http.StatusOK, http.MethodOptions: http.StatusNoContent} {
+			request := newRequest(t, method, r.url("/"), "")
+			request.Header.Set("Origin", origin)
+			request.Header.Set("Access-Control-Request-Method", http.MethodGet)
+			answer, _ := do(t, request)
+			if got := answer.Header.Get("Access-Control-Allow-Origin"); answer.StatusCode != code || got != tt.want {
+				t.Errorf("%s: %s is answered by %d, allowed is %q", tt.name, method, answer.StatusCode, got)
+			}
+		}
+	}
+}
+
 // upgrading is a backend that takes up another protocol, which f speaks.
 func upgrading(t *testing.T, f func(net.Conn, *bufio.Reader)) string {
 	t.Helper()

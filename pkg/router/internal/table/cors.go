@@ -48,7 +48,9 @@ func (c *CORS) Apply(answer http.Header, r *http.Request, preflight bool) {
 	if c.Credentials {
 		answer.Set("Access-Control-Allow-Credentials", "true")
 	}
-	set(answer, "Access-Control-Expose-Headers", c.Expose)
+	if !c.Credentials || !slices.Contains(c.Expose, "*") { // with credentials browsers take it for a name
+		set(answer, "Access-Control-Expose-Headers", c.Expose)
+	}
 	if !preflight {
 		return
 	}
@@ -80,14 +82,22 @@ func set(h http.Header, name string, values []string) {
 }
 
 func originFits(pattern, origin string) bool {
-	if pattern == "*" || strings.EqualFold(pattern, origin) {
+	pattern, origin = plainOrigin(pattern), plainOrigin(origin)
+	if pattern == "*" || pattern == origin {
 		return true
 	}
 	scheme, host, ok := strings.Cut(pattern, "://*")
-	if !ok {
-		return false
-	}
-	origin = strings.ToLower(origin)
-	return strings.HasPrefix(origin, strings.ToLower(scheme)+"://") && strings.HasSuffix(origin, strings.ToLower(host)) &&
+	return ok && strings.HasPrefix(origin, scheme+"://") && strings.HasSuffix(origin, host) &&
 		len(origin) > len(scheme)+len("://")+len(host)
+}
+
+// plainOrigin is an origin in lower case, without the port that its scheme has anyway.
+func plainOrigin(origin string) string {
+	origin = strings.ToLower(origin)
+	for scheme, port := range map[string]string{"http://": ":80", "https://": ":443"} {
+		if strings.HasPrefix(origin, scheme) {
+			return strings.TrimSuffix(origin, port)
+		}
+	}
+	return origin
 }

@@ -1,0 +1,119 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
+	"minik8s.io/minik8s/pkg/machinetest"
+	"minik8s.io/minik8s/pkg/network/namespacetest"
+	"minik8s.io/minik8s/pkg/proxy/model"
+)
+
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	have := []netip.Addr{}
+	for _, a := range []string{"127.0.0.1", "192.0.2.1", "198.51.100.1", "192.0.2.1", "::1", "2001:db8::1", "fe80::1"} {
+		have = append(have, netip.MustParseAddr(a))
+	}
+	tests := []struct {
+		name         string
+		ranges, want []string
+	}{
+		{"all", []string{"0.0.0.0/0", "::/0"}, []string{"0.0.0.0", "::"}},
+		{"all of a family", []string{"0.0.0.0/0"}, []string{"0.0.0.0"}},
+		{"all, said twice", []string{"192.0.2.0/24", "0.0.0.0/0"}, []string{"0.0.0.0"}},
+		{"a network", []string{"192.0.2.0/24"}, []string{"192.0.2.1"}},
+		{"a network and loopback", []string{"192.0.2.0/24", "127.0.0.0/8"}, []string{"127.0.0.1", "192.0.2.1"}},
+		{"one of a family, all of the other", []string{"192.0.2.0/24", "::/0"}, []string{"192.0.2.1", "::"}},
+		{"half of the addresses", []string{"::/1", "8000::/1"}, []string{"::1", "2001:db8::1"}},
+		{"a network that the node is not in", []string{"203.0.113.0/24"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var ranges []netip.Prefix
+			for _, r := range tt.ranges {
+				ranges = append(ranges, netip.MustParsePrefix(r))
+			}
+			var got []string
+			for _, a := range within(ranges, have) {
+				got = append(got, a.String())
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestServer_Addresses: a check is answered at the addresses of node ports only, and at one that the node has got since.
+func TestServer_Addresses(t *testing.T) {
+	machinetest.Root(t, "for a network namespace")
+	n := namespacetest.New(t)
+	add := func(address string) {
+		t.Helper()
+		if err := n.Do(func() error {
+			lo, err := netlink.LinkByName("lo")
+			if err != nil {
+				return err
+			}
+			a, err := netlink.ParseAddr(address)
+			if err != nil {
+				return err
+			}
+			if err := netlink.AddrAdd(lo, a); err != nil {
+				return err
+			}
+			return netlink.LinkSetUp(lo)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("192.0.2.1/24")
+	add("198.51.100.1/24")
+	var failed []string
+	s := New(n.Path(), []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, func() bool { return true }, func(service model.Name, port uint16, _ error) {
+		failed = append(failed, fmt.Sprint(service, " ", port))
+	})
+	defer s.Close()
+	answers := func(address string, want bool) {
+		t.Helper()
+		ln, err := Listen(n.Path(), address)
+		if err == nil {
+			_ = ln.Close()
+		}
+		if (err != nil) != want {
+			t.Errorf("%s is listened on: %t, want %t", address, err != nil, want)
+		}
+	}
+	checks := map[model.Name]model.HealthCheck{{Namespace: "default", Name: "lb"}: {Port: 30081}}
+	for range 2 {
+		if err := s.Sync(t.Context(), checks); err != nil {
+			t.Fatal(err)
+		}
+		answers("192.0.2.1:30081", true)
+		answers("198.51.100.1:30081", false)
+	}
+	add("192.0.2.2/24")
+	if err := s.Sync(t.Context(), checks); err != nil {
+		t.Fatal(err)
+	}
+	answers("192.0.2.1:30081", true)
+	answers("192.0.2.2:30081", true)
+	checks[model.Name{Namespace: "default", Name: "late"}] = model.HealthCheck{Port: 30081}
+	if err := s.Sync(t.Context(), checks); err == nil || !slices.Equal(failed, []string{"default/late 30081"}) {
+		t.Errorf("the port of another Service: %v, told of %q", err, failed)
+	}
+	if err := s.Sync(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	answers("192.0.2.1:30081", false)
+}
