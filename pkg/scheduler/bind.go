@@ -17,6 +17,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
+	"minik8s.io/minik8s/pkg/scheduler/internal/podstatus"
 )
 
 const (
@@ -39,6 +40,8 @@ func (s *Scheduler) commit(ctx context.Context, a *attempt, assumed *framework.P
 		return
 	}
 	if waits || busy {
+		// Until it is bound, which takes a while, others are to know where the pod is going to be (KEP-5278).
+		s.statuses.Write(assumed.Pod, podstatus.Update{Nomination: &node})
 		s.bindings.Go(func() {
 			if status := s.prepare(ctx, a, assumed, waits); !status.IsSuccess() {
 				s.undo(ctx, a, assumed, status)

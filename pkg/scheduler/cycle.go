@@ -328,9 +328,8 @@ func (s *Scheduler) failed(ctx context.Context, a *attempt, err error) {
 		result, status := a.profile.RunPostFilter(ctx, a.state, a.pod.Pod, fit.Statuses)
 		if status.Code() == fwk.Error {
 			klog.FromContext(ctx).Error(status.AsError(), "Looking for pods to preempt failed", "pod", klog.KObj(a.pod.Pod))
-		} else {
-			fit.PostFilterMsg = status.Message()
 		}
+		fit.PostFilterMsg = status.Message()
 		if result != nil {
 			nomination = result.NominatingInfo
 		}

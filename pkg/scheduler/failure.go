@@ -37,7 +37,7 @@ func (s *Scheduler) requeue(ctx context.Context, a *attempt, nomination *fwk.Nom
 		s.queue.Done(pod)
 		return
 	}
-	update := podstatus.Update{Condition: corev1.PodCondition{
+	update := podstatus.Update{Condition: &corev1.PodCondition{
 		Type:               corev1.PodScheduled,
 		Status:             corev1.ConditionFalse,
 		Reason:             reason,

@@ -235,6 +235,7 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 	case is:
 		s.queue.Delete(new.UID)
 		s.nominated.Remove(new.UID)
+		s.statuses.Forget(new.UID)
 		s.cache.AddPod(new)
 		if !was {
 			assigned(fwk.Add)
@@ -249,8 +250,7 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 		assigned(fwk.Delete)
 	}
 	if old != nil && s.waits(old) && (new == nil || new.DeletionTimestamp != nil) {
-		// A plugin that holds the pod would hold its room until its time is up.
-		s.profiles[old.Spec.SchedulerName].RejectWaitingPod(old.UID)
+		s.release(ctx, old)
 	}
 	if s.waits(new) {
 		before := ""
@@ -273,11 +273,22 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 	}
 	if old != nil && s.waits(old) {
 		s.queue.Delete(old.UID)
+		s.statuses.Forget(old.UID)
 		// It may have been assumed, and bound without our seeing that.
 		freed := s.cache.RemovePod(old.UID)
 		if s.nominated.Remove(old.UID) || freed {
 			assigned(fwk.Delete)
 		}
+	}
+}
+
+// release takes its room from a pod that is deleted before it is bound: the API refuses the Binding, but it may be long until that is tried.
+func (s *Scheduler) release(ctx context.Context, pod *corev1.Pod) {
+	if s.profiles[pod.Spec.SchedulerName].RejectWaitingPod(pod.UID) {
+		return // it ends by itself, as after any rejection
+	}
+	if assumed := s.cache.Forget(pod.UID); assumed != nil {
+		s.queue.Free(ctx, assumed)
 	}
 }
 

@@ -105,6 +105,11 @@ func (c cluster) awaitWaiting(p *probe, name string) (w fwk.WaitingPod) {
 	return w
 }
 
+func (c cluster) awaitNomination(name, node string) {
+	c.Helper()
+	c.await(fmt.Sprintf("pod %s nominated to %q", name, node), func() bool { return c.pod(name).Status.NominatedNodeName == node })
+}
+
 func TestPermit_Allow(t *testing.T) {
 	bound := make(chan string, 1)
 	first := &probe{name: "First", permit: holdFor(time.Hour), postBind: func(p *corev1.Pod) { bound <- p.Name }}
@@ -184,7 +189,7 @@ func TestPermit_RejectedWaits(t *testing.T) {
 	}
 }
 
-// A pod that is deleted while a plugin holds it gives its room back at once.
+// A pod that is deleted before it is bound gives its room back at once.
 func TestPermit_DeletedWhileWaiting(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -200,26 +205,65 @@ func TestPermit_DeletedWhileWaiting(t *testing.T) {
 			return err
 		}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			p := &probe{name: "Probe", permit: func(p *corev1.Pod) (*fwk.Status, time.Duration) {
+		for held, p := range map[string]*probe{
+			"held by a plugin": {permit: func(p *corev1.Pod) (*fwk.Status, time.Duration) {
 				if p.Name == "first" {
 					return fwk.NewStatus(fwk.Wait), time.Hour
 				}
 				return nil, 0
-			}}
-			c := start(t, with(p), pt.Node("n", pt.Allocatable("cpu", "1")), pt.Pod("first", pt.Requests("cpu", "1")))
-			c.awaitWaiting(p, "first")
-			c.create(pt.Pod("second", pt.Requests("cpu", "1")))
-			c.await("the second to find no room", func() bool { return c.condition("second").Status == corev1.ConditionFalse })
-			if err := tc.delete(c); err != nil {
-				t.Fatal(err)
-			}
-			c.awaitNode("second", "n")
-		})
+			}},
+			"its node being prepared": {preBind: func(ctx context.Context, p *corev1.Pod) *fwk.Status {
+				if p.Name == "first" {
+					<-ctx.Done()
+				}
+				return nil
+			}},
+		} {
+			t.Run(tc.name+", "+held, func(t *testing.T) {
+				p.name = "Probe"
+				c := start(t, with(p), pt.Node("n", pt.Allocatable("cpu", "1")), pt.Pod("first", pt.Requests("cpu", "1")))
+				c.awaitNomination("first", "n")
+				c.create(pt.Pod("second", pt.Requests("cpu", "1")))
+				c.await("the second to find no room", func() bool { return c.condition("second").Status == corev1.ConditionFalse })
+				if err := tc.delete(c); err != nil {
+					t.Fatal(err)
+				}
+				c.awaitNode("second", "n")
+			})
+		}
 	}
 }
 
-// Plugins that allow it prepare a pod at the same time.
+// Others learn where a pod is going to be while it is not bound yet, unless that is soon, and that it is not going to be there after all.
+func TestExpectation(t *testing.T) {
+	t.Run("held by a plugin", func(t *testing.T) {
+		p := &probe{name: "Probe", permit: holdFor(time.Hour)}
+		c := start(t, with(p), pt.Node("n"), pt.Pod("p"))
+		c.awaitNomination("p", "n")
+		c.awaitWaiting(p, "p").Reject("Probe", "no longer wanted")
+		c.awaitNomination("p", "")
+	})
+	t.Run("its node is being prepared", func(t *testing.T) {
+		ready := make(chan struct{})
+		c := start(t, with(&probe{name: "Probe", preBind: func(context.Context, *corev1.Pod) *fwk.Status {
+			<-ready
+			return nil
+		}}), pt.Node("n"), pt.Pod("p"))
+		c.awaitNomination("p", "n")
+		close(ready)
+		c.awaitNode("p", "n")
+	})
+	t.Run("nothing to wait for", func(t *testing.T) {
+		c := start(t, with(&probe{name: "Probe"}), pt.Node("n"), pt.Pod("p"))
+		c.awaitNode("p", "n")
+		for _, a := range c.client.Actions() {
+			if a.Matches("patch", "pods/status") {
+				t.Errorf("the pod's status was written: %v", a)
+			}
+		}
+	})
+}
+
 // A pod that is not bound yet gives its room to one of a higher priority, but is not deleted: it waits for other room.
 func TestPreempt_NotBoundYet(t *testing.T) {
 	for _, tc := range []struct {
@@ -261,6 +305,7 @@ func TestPreempt_NotBoundYet(t *testing.T) {
 	}
 }
 
+// Plugins that allow it prepare a pod at the same time.
 func TestPreBind_Parallel(t *testing.T) {
 	a, b := make(chan struct{}), make(chan struct{})
 	meet := func(mine, other chan struct{}) func(context.Context, *corev1.Pod) *fwk.Status {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -220,11 +221,18 @@ func (e *Extender) ProcessPreemption(pod *corev1.Pod, victims map[string]*extend
 		if err != nil {
 			return nil, fmt.Errorf("extender %q: %w", e.Name(), err)
 		}
+		if meta == nil {
+			meta = &extenderv1.MetaVictims{} // null in JSON
+		}
 		v := &extenderv1.Victims{NumPDBViolations: meta.NumPDBViolations}
 		for _, p := range meta.Pods {
-			i := slices.IndexFunc(node.GetPods(), func(on fwk.PodInfo) bool { return string(on.GetPod().UID) == p.UID })
+			uid := types.UID("")
+			if p != nil {
+				uid = types.UID(p.UID)
+			}
+			i := slices.IndexFunc(node.GetPods(), func(on fwk.PodInfo) bool { return on.GetPod().UID == uid })
 			if i < 0 {
-				return nil, fmt.Errorf("extender %q claims to preempt pod (UID: %v) on node %q, but the pod is not found on that node", e.Name(), p.UID, name)
+				return nil, fmt.Errorf("extender %q claims to preempt pod (UID: %v) on node %q, but the pod is not found on that node", e.Name(), uid, name)
 			}
 			v.Pods = append(v.Pods, node.GetPods()[i].GetPod())
 		}

@@ -182,6 +182,42 @@ func TestHangs(t *testing.T) {
 	}
 }
 
+func TestProcessPreemption(t *testing.T) {
+	low := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "low", Namespace: "default", UID: "low"}}
+	asked := map[string]*extenderv1.Victims{"a": {Pods: []*corev1.Pod{low}, NumPDBViolations: 1}}
+	for _, tc := range []struct {
+		name, answer string
+		want         map[string]*extenderv1.Victims
+		err          string
+	}{
+		{name: "a victim", answer: `{"a":{"Pods":[{"UID":"low"}],"NumPDBViolations":2}}`, want: map[string]*extenderv1.Victims{"a": {Pods: []*corev1.Pod{low}, NumPDBViolations: 2}}},
+		{name: "no node", answer: `{}`, want: map[string]*extenderv1.Victims{}},
+		{name: "null for a node", answer: `{"a":null}`, want: map[string]*extenderv1.Victims{"a": {}}},
+		{name: "null for a victim", answer: `{"a":{"Pods":[null]}}`, err: `on node "a", but the pod is not found on that node`},
+		{name: "a victim of elsewhere", answer: `{"a":{"Pods":[{"UID":"other"}]}}`, err: `(UID: other) on node "a", but the pod is not found on that node`},
+		{name: "a node that is not there", answer: `{"x":{}}`, err: "not found"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			url := serve(t, map[string]func(json.RawMessage) any{"preempt": func(raw json.RawMessage) any {
+				if q := question[extenderv1.ExtenderPreemptionArgs](t, raw); len(q.NodeNameToMetaVictims["a"].Pods) != 1 {
+					t.Errorf("asked %s", raw)
+				}
+				return json.RawMessage(`{"NodeNameToMetaVictims":` + tc.answer + `}`)
+			}})
+			node := framework.NewNodeInfo(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+			node.AddPodInfo(framework.NewPodInfo(low))
+			e := one(t, configv1.Extender{URLPrefix: url, PreemptVerb: "preempt", NodeCacheCapable: true})
+			got, err := e.ProcessPreemption(pod, asked, framework.NewSnapshot(node))
+			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+				t.Fatalf("got %v, want %q", err, tc.err)
+			}
+			if diff := cmp.Diff(tc.want, got); err == nil && diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestNew_IgnorableLast(t *testing.T) {
 	list, err := New([]configv1.Extender{{URLPrefix: "http://a", Ignorable: true}, {URLPrefix: "http://b"}, {URLPrefix: "http://c", Ignorable: true}, {URLPrefix: "http://d"}})
 	if err != nil {

@@ -195,6 +195,48 @@ func TestWaitingPods(t *testing.T) {
 	}
 }
 
+// before is a PreFilter plugin that says what a test wants.
+type before struct {
+	name string
+	code fwk.Code
+}
+
+func (b before) Name() string                               { return b.name }
+func (before) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+func (b before) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	return nil, fwk.NewStatus(b.code, "because")
+}
+
+func TestRunPreFilter(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		first   fwk.Code
+		code    fwk.Code
+		skipped bool // the last plugin was asked, and has nothing to do
+	}{
+		{"success", fwk.Success, fwk.Success, true},
+		{"preemption may help", fwk.Unschedulable, fwk.Unschedulable, true},
+		{"preemption is no help", fwk.UnschedulableAndUnresolvable, fwk.UnschedulableAndUnresolvable, false},
+		{"failure", fwk.Error, fwk.Error, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := &Profile{Services: &Services{}}
+			for _, x := range []before{{"first", tc.first}, {"last", fwk.Skip}} {
+				p.preFilter = append(p.preFilter, named[fwk.PreFilterPlugin]{name: x.name, plugin: x})
+			}
+			pod := &corev1.Pod{}
+			state := NewCycleState(NewPodInfo(pod))
+			_, _, status := p.RunPreFilter(t.Context(), state, pod, nil)
+			if status.Code() != tc.code || tc.code != fwk.Success && status.Plugin() != "first" {
+				t.Errorf("%v of plugin %q, want %v of the first", status.Code(), status.Plugin(), tc.code)
+			}
+			if got := state.GetSkipFilterPlugins().Has("last"); got != tc.skipped {
+				t.Errorf("the last plugin was asked = %v, want %v", got, tc.skipped)
+			}
+		})
+	}
+}
+
 func TestMatches_Update(t *testing.T) {
 	for _, tc := range []struct {
 		name               string

@@ -36,12 +36,14 @@ func (p *Profile) RunPreEnqueue(ctx context.Context, pod *corev1.Pod) (status *f
 	return nil
 }
 
-// RunPreFilter runs all PreFilter plugins. The result is nil if all nodes are
-// possible; narrowed names the plugins that know better.
+// RunPreFilter runs all PreFilter plugins, also after one that rejects the pod, as
+// preemption may follow. The result is nil if all nodes are possible; narrowed names
+// the plugins that know better.
 func (p *Profile) RunPreFilter(ctx context.Context, state *CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (result *fwk.PreFilterResult, narrowed sets.Set[string], status *fwk.Status) {
 	defer p.timers.preFilter.Since(time.Now(), &status)
 	narrowed = sets.New[string]()
 	skip := sets.New[string]()
+	var rejected *fwk.Status
 	for _, x := range p.preFilter {
 		start := x.calls.began(state.sampled)
 		r, s := x.plugin.PreFilter(ctx, state, pod, nodes)
@@ -51,6 +53,10 @@ func (p *Profile) RunPreFilter(ctx context.Context, state *CycleState, pod *core
 			continue
 		}
 		x.calls.ran()
+		if s.Code() == fwk.Unschedulable {
+			rejected = s.WithPlugin(x.name)
+			continue
+		}
 		if !s.IsSuccess() {
 			return nil, narrowed, s.WithPlugin(x.name)
 		}
@@ -75,7 +81,7 @@ func (p *Profile) RunPreFilter(ctx context.Context, state *CycleState, pod *core
 			state.filters = append(state.filters, x)
 		}
 	}
-	return result, narrowed, nil
+	return result, narrowed, rejected
 }
 
 // RunFilterPlugins returns the first rejection of a node.

@@ -228,13 +228,16 @@ func (c *Cache) Assume(info *framework.PodInfo) error {
 	return nil
 }
 
-// Forget removes a pod if it is still only assumed.
-func (c *Cache) Forget(uid types.UID) {
+// Forget removes a pod if it is still only assumed, and returns it then, otherwise nil.
+func (c *Cache) Forget(uid types.UID) *corev1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p := c.pods[uid]; p != nil && p.assumed {
-		c.remove(uid)
+	p := c.pods[uid]
+	if p == nil || !p.assumed {
+		return nil
 	}
+	c.remove(uid)
+	return p.info.Pod
 }
 
 // Has tells whether the pod is on a node, assumed or not.

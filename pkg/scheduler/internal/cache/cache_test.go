@@ -177,7 +177,11 @@ func TestAssume(t *testing.T) {
 		assumed int
 	}{
 		{"nothing", func(*Cache) {}, 1000, 0, 1},
-		{"forgotten", func(c *Cache) { c.Forget("p") }, 0, 0, 0},
+		{"forgotten", func(c *Cache) {
+			if p := c.Forget("p"); p == nil || p.Spec.NodeName != "a" || c.Forget("p") != nil {
+				t.Errorf("forgot %v, want the pod on a, once", p)
+			}
+		}, 0, 0, 0},
 		{"confirmed", func(c *Cache) { c.AddPod(pt.Pod("p", pt.On("a"), pt.Requests("cpu", "1"))) }, 1000, 0, 0},
 		{"confirmed, forgotten too late", func(c *Cache) {
 			c.AddPod(pt.Pod("p", pt.On("a"), pt.Requests("cpu", "1")))

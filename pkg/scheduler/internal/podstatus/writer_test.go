@@ -4,6 +4,7 @@
 package podstatus
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,9 @@ import (
 type written struct {
 	Pod, Message, Nominated string
 }
+
+// cleared stands for a patch that ends a nomination.
+const cleared = "none"
 
 // rig is a writer on an API that hands each patch to the test.
 type rig struct {
@@ -55,6 +59,9 @@ func newRig(t *testing.T, pods ...*corev1.Pod) rig {
 			return true, nil, err
 		}
 		w := written{Pod: patch.GetName(), Nominated: p.Status.NominatedNodeName}
+		if bytes.Contains(patch.GetPatch(), []byte(`"nominatedNodeName":null`)) {
+			w.Nominated = cleared
+		}
 		for _, c := range p.Status.Conditions {
 			w.Message = c.Message
 		}
@@ -92,7 +99,7 @@ func (r rig) next(t *testing.T) written {
 }
 
 func update(message string, nomination *string) Update {
-	return Update{corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message}, nomination}
+	return Update{&corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message}, nomination}
 }
 
 func equal(t *testing.T, want, got written) {
@@ -159,7 +166,7 @@ func TestWriter_Drop(t *testing.T) {
 func TestWriter_LeavesAlone(t *testing.T) {
 	bound, replaced, told, last := pod("bound"), pod("replaced"), pod("told"), pod("last")
 	bound.Spec.NodeName = "n"
-	told.Status.Conditions = []corev1.PodCondition{update("known", nil).Condition}
+	told.Status.Conditions = []corev1.PodCondition{*update("known", nil).Condition}
 	r := newRig(t, bound, replaced, told, last)
 	before := pod("replaced")
 	before.UID = "another"
@@ -173,6 +180,45 @@ func TestWriter_LeavesAlone(t *testing.T) {
 	if n := r.Pending(); n != 0 {
 		t.Errorf("%d updates wait", n)
 	}
+}
+
+// A nomination ends although the lister does not show yet that it was made, and is made again although it does not show that it has ended.
+func TestWriter_NominationNotSeen(t *testing.T) {
+	p := pod("p")
+	r := newRig(t, p)
+	r.run(t)
+	for _, step := range []struct{ node, want string }{{"n", "n"}, {"", cleared}, {"n", "n"}} {
+		r.Write(p, Update{Nomination: &step.node})
+		equal(t, written{Pod: "p", Nominated: step.want}, r.next(t))
+		r.answers <- nil
+	}
+	// One that could not be ended is tried again.
+	r.Write(p, Update{Nomination: new("")})
+	for _, answer := range []error{errors.New("refused"), nil} {
+		equal(t, written{Pod: "p", Nominated: cleared}, r.next(t))
+		r.answers <- answer
+	}
+	r.Write(p, Update{Nomination: new("")}) // which it is
+	r.Write(p, update("last", nil))
+	equal(t, written{Pod: "p", Message: "last"}, r.next(t))
+	r.answers <- nil
+	r.Forget(p.UID)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.nominations) != 0 {
+		t.Errorf("nominations of pods that are forgotten are kept: %v", r.nominations)
+	}
+}
+
+// Of what waits, the last condition and the last nomination are written.
+func TestWriter_Joins(t *testing.T) {
+	p := pod("p")
+	r := newRig(t, p)
+	r.Write(p, update("why", new("m")))
+	r.Write(p, Update{Nomination: new("n")})
+	r.run(t)
+	equal(t, written{"p", "why", "n"}, r.next(t))
+	r.answers <- nil
 }
 
 func TestSetCondition(t *testing.T) {

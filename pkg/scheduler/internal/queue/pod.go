@@ -35,6 +35,7 @@ type Pod struct {
 	start      uint64    // number of the next event when the pod was popped
 	flight     *list.Element
 	errors     int // failed internally in a row
+	flushed    time.Time
 	initial    *time.Time
 }
 

@@ -102,8 +102,13 @@ func New(cfg Config) *Queue {
 		scanned: cfg.Clock.Now(),
 	}
 	q.heap.active.less = func(a, b *Pod) bool { return cfg.Less(a, b) }
-	sooner := func(a, b *Pod) bool { return a.backoffEnd.Before(b.backoffEnd) }
-	q.heap.backoff.less, q.heap.errored.less = sooner, sooner
+	q.heap.errored.less = func(a, b *Pod) bool { return a.backoffEnd.Before(b.backoffEnd) }
+	q.heap.backoff.less = func(a, b *Pod) bool {
+		if x, y := a.backoffEnd.Truncate(window), b.backoffEnd.Truncate(window); !x.Equal(y) {
+			return x.Before(y)
+		}
+		return cfg.Less(a, b)
+	}
 	return q
 }
 
@@ -147,7 +152,8 @@ func (q *Queue) update(ctx context.Context, p *Pod, pod *corev1.Pod) {
 	switch p.place {
 	case active:
 		q.heap.active.fix(p)
-	case backoff, errored:
+	case backoff:
+		q.heap.backoff.fix(p)
 	case unschedulable:
 		if actions != 0 && q.helps(ctx, p, happened{event, old, pod}) {
 			q.retry(ctx, p, event.Label())
@@ -354,6 +360,15 @@ func (q *Queue) move(ctx context.Context, but types.UID, event fwk.ClusterEvent,
 
 // helps tells whether an event may let p pass one of the plugins that rejected it.
 func (q *Queue) helps(ctx context.Context, p *Pod, e happened) bool {
+	switch e.event.Resource {
+	case fwk.WildCard, fwk.TargetPod: // of one pod only, and the former is for no plugin to judge
+		if e.new.(*corev1.Pod).UID != p.Pod.UID {
+			return false
+		}
+		if e.event.Resource == fwk.WildCard {
+			return true
+		}
+	}
 	all := q.cfg.Events(p.Pod)
 	for name := range p.RejectedBy {
 		declared, ok := all[name]
@@ -465,6 +480,9 @@ func (q *Queue) delay(n int) time.Duration {
 	return d
 }
 
+// window is how much sooner the back-off of a pod must end for it to be tried before a more important one.
+const window = time.Second
+
 // scanEvery is how often pods that waited too long are looked for.
 const scanEvery = 30 * time.Second
 
@@ -492,9 +510,9 @@ func (q *Queue) flush(ctx context.Context) time.Duration {
 	if now.Sub(q.scanned) >= scanEvery {
 		q.scanned = now
 		for _, p := range q.waiting {
-			if !p.Gated && now.Sub(p.Timestamp) >= q.cfg.FlushAfter {
-				p.Flushed = true
-				q.retry(ctx, p, waitedTooLong)
+			if now.Sub(p.Timestamp) >= q.cfg.FlushAfter && now.Sub(p.flushed) >= q.cfg.FlushAfter {
+				p.Flushed, p.flushed = true, now
+				q.retry(ctx, p, waitedTooLong) // also one that is held back: that may be over without an event
 			}
 		}
 	}
@@ -535,7 +553,7 @@ func (q *Queue) Activate(ctx context.Context, pods map[string]*corev1.Pod) {
 			q.activate(ctx, p, activated)
 		case inFlight:
 			// The pod is tried again as if an event had helped it.
-			q.events = append(q.events, happened{fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: activated}, nil, nil})
+			q.events = append(q.events, happened{fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: activated}, nil, pod})
 		}
 	}
 }

@@ -237,6 +237,31 @@ func TestFlush_AfterFiveMinutes(t *testing.T) {
 	q.expect(t, 1, 0, 0, 0)
 }
 
+// A plugin that holds a pod back may let go without an event.
+func TestFlush_HeldBack(t *testing.T) {
+	q, clock := newQueue()
+	asked, held := 0, true
+	q.cfg.PreEnqueue = func(context.Context, *corev1.Pod) *fwk.Status {
+		if asked++; held {
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "held back").WithPlugin("none")
+		}
+		return nil
+	}
+	q.Add(t.Context(), pt.Pod("p"))
+	for range 20 {
+		clock.Step(30 * time.Second)
+		q.flush(t.Context())
+	}
+	q.expect(t, 0, 0, 0, 1)
+	if asked != 3 {
+		t.Errorf("asked %d times in ten minutes, want at first and every five", asked)
+	}
+	held = false
+	clock.Step(5 * time.Minute)
+	q.flush(t.Context())
+	q.expect(t, 1, 0, 0, 0)
+}
+
 func TestGates(t *testing.T) {
 	q, clock := newQueue()
 	gated := pt.Pod("p", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} })
@@ -441,6 +466,48 @@ func (q *Queue) check(t *testing.T, want map[types.UID]bool, flying int) {
 		if places[where] != n {
 			t.Fatalf("place %d has %d pods, and %d say so", where, n, places[where])
 		}
+	}
+}
+
+// Of pods that back off for about as long, the most important one is tried first.
+func TestBackoff_Order(t *testing.T) {
+	q, clock := newQueue()
+	fail := func(name string) {
+		p := q.mustPop(t, name)
+		q.Fail(t.Context(), p, p.Pod, sets.New("node"))
+	}
+	q.Add(t.Context(), pt.Pod("late", pt.Priority(3)))
+	fail("late")
+	q.Move(t.Context(), nodeAdded, nil, true)
+	fail("late") // a second time, for two seconds
+	for _, p := range []*corev1.Pod{pt.Pod("low", pt.Priority(1)), pt.Pod("high", pt.Priority(2))} {
+		q.Add(t.Context(), p)
+		fail(p.Name)
+		clock.Step(300 * time.Millisecond)
+	}
+	q.Move(t.Context(), nodeAdded, nil, true)
+	q.expect(t, 0, 3, 0, 0)
+	for _, want := range []string{"high", "low", "late"} {
+		q.Done(q.mustPop(t, want))
+	}
+}
+
+// What happens to one pod in flight is no help to others, and who is activated is tried again whatever plugins make of it.
+func TestHelps_OnePod(t *testing.T) {
+	q, _ := newQueue()
+	for _, name := range []string{"p", "other"} {
+		q.Add(t.Context(), pt.Pod(name))
+	}
+	p, other := q.mustPop(t, "p"), q.mustPop(t, "other")
+	q.Activate(t.Context(), map[string]*corev1.Pod{"default/p": p.Pod})
+	q.Fail(t.Context(), p, p.Pod, sets.New("node", "none"))
+	q.expect(t, 0, 1, 0, 0)
+	q.Fail(t.Context(), other, other.Pod, sets.New("node", "none"))
+	q.expect(t, 0, 1, 1, 0)
+	p.RejectedBy, other.RejectedBy = sets.New("gates"), sets.New("gates")
+	e := happened{fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodSchedulingGatesEliminated}, p.Pod, p.Pod}
+	if !q.helps(t.Context(), p, e) || q.helps(t.Context(), other, e) {
+		t.Error("a pod without its gates does not help itself, or helps another")
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
@@ -51,6 +54,7 @@ const (
 type DefaultPreemption struct {
 	handle  fwk.Handle
 	count   *metrics.Metrics
+	pods    corelisters.PodLister
 	budgets policylisters.PodDisruptionBudgetLister
 	args    *configv1.DefaultPreemptionArgs
 
@@ -77,6 +81,7 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	return &DefaultPreemption{
 		handle:     h,
 		count:      framework.CountsOf(h),
+		pods:       h.SharedInformerFactory().Core().V1().Pods().Lister(),
 		budgets:    h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
 		args:       args,
 		preempting: map[types.UID]bool{},
@@ -115,41 +120,60 @@ func (p *DefaultPreemption) PostFilter(ctx context.Context, state fwk.CycleState
 	start := time.Now()
 	result, status := p.preemptForPod(ctx, state, pod, statuses)
 	p.count.Evaluated(fwk.PodKeyType, status.Code(), start)
+	if reason := status.Message(); reason != "" {
+		status = fwk.NewStatus(status.Code(), "preemption: "+reason)
+	}
 	return result, status
 }
 
 func (p *DefaultPreemption) preemptForPod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	lister := p.handle.SnapshotSharedLister().NodeInfos()
+	name, err := p.nomination(pod)
+	if err != nil {
+		return nil, fwk.AsStatus(err) // gone, say: nobody has to go for it
+	}
 	var nominated fwk.NodeInfo
 	var nominatedStatus *fwk.Status
-	if name := pod.Status.NominatedNodeName; name != "" {
+	if name != "" {
 		nominatedStatus = statuses.Get(name)
 		if n, err := lister.Get(name); err == nil {
 			nominated = n
 		}
 	}
 	if ok, why := eligible(pod, nominated, nominatedStatus); !ok {
-		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: "+why)
+		return nil, fwk.NewStatus(fwk.Unschedulable, why)
 	}
 	budgets, err := p.listBudgets()
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
 	candidates, fit, err := p.candidates(ctx, state, pod, lister, statuses, budgets)
-	if err == nil {
-		candidates, err = p.askExtenders(pod, candidates, lister)
-	}
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
 	if len(candidates) == 0 {
 		// The pod waits for no node in particular any more.
-		return nominate(""), fwk.NewStatus(fwk.Unschedulable, strings.TrimSpace("preemption: "+fit.Error()))
+		return nominate(""), fwk.NewStatus(fwk.Unschedulable, strings.TrimSpace(fit.Error()))
+	}
+	if candidates, err = p.askExtenders(ctx, pod, candidates, lister); err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	if len(candidates) == 0 {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "no candidate node for preemption")
 	}
 	best := pick(candidates)
 	p.count.Victims(len(best.victims), best.violations)
 	p.start(ctx, &preemptor{object: pod, uid: pod.UID, kind: fwk.PodKeyType, pods: []*corev1.Pod{pod}, on: best.node, nodes: []string{best.node}}, best.victims)
-	return nominate(best.node), fwk.NewStatus(fwk.Success, fmt.Sprintf("preemption: found a potential placement for pod on node %v, preempting %d victims", best.node, len(best.victims)))
+	return nominate(best.node), fwk.NewStatus(fwk.Success, fmt.Sprintf("found a potential placement for pod on node %v, preempting %d victims", best.node, len(best.victims)))
+}
+
+// nomination is the node that a pod waits for, by the newest that is known of it: it may have been popped before the last one was seen.
+func (p *DefaultPreemption) nomination(pod *corev1.Pod) (string, error) {
+	latest, err := p.pods.Pods(pod.Namespace).Get(pod.Name)
+	if err != nil {
+		return "", fmt.Errorf("looking for the node that the pod waits for: %w", err)
+	}
+	return latest.Status.NominatedNodeName, nil
 }
 
 func nominate(node string) *fwk.PostFilterResult {
@@ -178,6 +202,10 @@ func (p *DefaultPreemption) candidates(ctx context.Context, state fwk.CycleState
 	unhelpful := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling")
 	fit := &framework.FitError{NumAllNodes: len(all), Statuses: framework.NewNodeStatuses(unhelpful)}
 	enough := max(len(nodes)*int(*p.args.MinCandidateNodesPercentage)/100, int(*p.args.MinCandidateNodesAbsolute))
+	if enough < len(nodes) {
+		first := rand.IntN(len(nodes)) // or it would always be the same nodes that are looked at
+		nodes = slices.Concat(nodes[first:], nodes[:first])
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
@@ -228,8 +256,8 @@ func inOrder(nodes []fwk.NodeInfo, found []*candidate) []*candidate {
 	return out
 }
 
-// askExtenders lets extenders drop candidates or change their victims.
-func (p *DefaultPreemption) askExtenders(pod *corev1.Pod, candidates []*candidate, lister fwk.NodeInfoLister) ([]*candidate, error) {
+// askExtenders lets extenders choose among candidates and change their victims. What one answers is what the next is asked about.
+func (p *DefaultPreemption) askExtenders(ctx context.Context, pod *corev1.Pod, candidates []*candidate, lister fwk.NodeInfoLister) ([]*candidate, error) {
 	for _, e := range p.handle.Extenders() {
 		if len(candidates) == 0 || !e.SupportsPreemption() || !e.IsInterested(pod) {
 			continue
@@ -241,24 +269,31 @@ func (p *DefaultPreemption) askExtenders(pod *corev1.Pod, candidates []*candidat
 		left, err := e.ProcessPreemption(pod, victims, lister)
 		if err != nil {
 			if e.IsIgnorable() {
+				klog.FromContext(ctx).Error(err, "Skipping an ignorable extender that failed to look at victims", "extender", e.Name(), "pod", klog.KObj(pod))
 				continue
 			}
 			return nil, fmt.Errorf("asking extender %q about preemption: %w", e.Name(), err)
 		}
-		candidates = slices.DeleteFunc(candidates, func(c *candidate) bool {
-			v := left[c.node]
-			if v == nil || len(v.Pods) == 0 {
-				return true
+		candidates = nil
+		for _, node := range slices.Sorted(maps.Keys(left)) {
+			v := left[node]
+			if v != nil && len(v.Pods) > 0 {
+				candidates = append(candidates, answered(node, v))
+			} else if !e.IsIgnorable() {
+				return nil, fmt.Errorf("expected at least one victim pod on node %q", node)
 			}
-			c.victims, c.violations = nil, int(v.NumPDBViolations)
-			for _, pod := range v.Pods {
-				c.victims = append(c.victims, framework.NewPodInfo(pod))
-			}
-			slices.SortStableFunc(c.victims, byImportance)
-			return false
-		})
+		}
 	}
 	return candidates, nil
+}
+
+func answered(node string, v *extenderv1.Victims) *candidate {
+	c := &candidate{node: node, violations: int(v.NumPDBViolations)}
+	for _, pod := range v.Pods {
+		c.victims = append(c.victims, framework.NewPodInfo(pod))
+	}
+	slices.SortStableFunc(c.victims, byImportance)
+	return c
 }
 
 func pods(infos []*framework.PodInfo) (out []*corev1.Pod) {

@@ -4,9 +4,11 @@
 package defaultpreemption
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
@@ -53,6 +56,7 @@ func TestPostFilter(t *testing.T) {
 		node    string
 		victims []string
 		message string
+		gone    bool // the pod, meanwhile
 	}{
 		{name: "the only lower pod", nodes: []*corev1.Node{pt.Node("a")}, failed: []string{"a"},
 			pods: []*corev1.Pod{pt.Pod("low", pt.On("a"), cpu("4"), pt.Priority(1))},
@@ -66,6 +70,11 @@ func TestPostFilter(t *testing.T) {
 		{name: "the node with the youngest victim", nodes: []*corev1.Node{pt.Node("a"), pt.Node("b")}, failed: []string{"a", "b"},
 			pods: []*corev1.Pod{pt.Pod("old", pt.On("a"), cpu("4"), pt.Priority(1), started(0)), pt.Pod("young", pt.On("b"), cpu("4"), pt.Priority(1), started(5))},
 			pod:  pt.Pod("p", cpu("1"), pt.Priority(3)), node: "b", victims: []string{"young"}},
+		{name: "the node with the victim that waits to start", nodes: []*corev1.Node{pt.Node("a"), pt.Node("b")}, failed: []string{"a", "b"},
+			pods: []*corev1.Pod{pt.Pod("runs", pt.On("a"), cpu("4"), pt.Priority(1), started(0)), pt.Pod("waited", pt.On("b"), cpu("4"), pt.Priority(1), func(p *corev1.Pod) {
+				p.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0))
+			})},
+			pod: pt.Pod("p", cpu("1"), pt.Priority(3)), node: "b", victims: []string{"waited"}},
 		{name: "a budget is respected if there is another way", nodes: []*corev1.Node{pt.Node("a"), pt.Node("b")}, failed: []string{"a", "b"},
 			pods: []*corev1.Pod{pt.Pod("x", pt.On("a"), cpu("4"), pt.Priority(1), pt.Labels("app", "x")), pt.Pod("y", pt.On("b"), cpu("4"), pt.Priority(2))},
 			pod:  pt.Pod("p", cpu("1"), pt.Priority(3)), budgets: []*policyv1.PodDisruptionBudget{budget(0)}, node: "b", victims: []string{"y"}},
@@ -90,10 +99,17 @@ func TestPostFilter(t *testing.T) {
 			})},
 			pod:     pt.Pod("p", cpu("1"), pt.Priority(2), func(p *corev1.Pod) { p.Status.NominatedNodeName = "a" }),
 			message: "preemption: not eligible due to a terminating pod on the nominated node."},
+		{name: "nobody waits for the room", nodes: []*corev1.Node{pt.Node("a")}, failed: []string{"a"},
+			pods: []*corev1.Pod{pt.Pod("low", pt.On("a"), cpu("4"), pt.Priority(1))},
+			pod:  pt.Pod("p", cpu("1"), pt.Priority(2)), gone: true, message: `preemption: looking for the node that the pod waits for: pod "p" not found`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := pt.NewHandle(pt.Nodes(tc.nodes, tc.pods...))
-			for _, p := range tc.pods {
+			known := tc.pods
+			if !tc.gone {
+				known = append(slices.Clone(known), tc.pod)
+			}
+			for _, p := range known {
 				if err := h.Fake.Tracker().Add(p); err != nil {
 					t.Fatal(err)
 				}
@@ -109,7 +125,9 @@ func TestPostFilter(t *testing.T) {
 			for _, n := range tc.failed {
 				statuses.Set(n, fwk.NewStatus(fwk.Unschedulable, "full"))
 			}
-			got, status := p.PostFilter(t.Context(), framework.NewCycleState(framework.NewPodInfo(tc.pod)), tc.pod, statuses)
+			popped := tc.pod.DeepCopy()
+			popped.Status.NominatedNodeName = "" // before that was seen
+			got, status := p.PostFilter(t.Context(), framework.NewCycleState(framework.NewPodInfo(popped)), popped, statuses)
 			if err := p.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -168,14 +186,39 @@ func TestCandidates_BudgetsFirst(t *testing.T) {
 	}
 }
 
+// Where only some nodes are looked at, they are others each time.
+func TestCandidates_Turns(t *testing.T) {
+	nodes, failed := []*corev1.Node{pt.Node("a"), pt.Node("b")}, framework.NewNodeStatuses(fwk.NewStatus(fwk.Unschedulable, "full"))
+	low := func(node string) *corev1.Pod {
+		return pt.Pod("on-"+node, pt.On(node), pt.Requests("cpu", "4"), pt.Priority(1))
+	}
+	h := pt.NewHandle(pt.Nodes(nodes, low("a"), low("b")))
+	h.Parallel = 1
+	h.Use(t, noderesources.Name, noderesources.New)
+	p := pt.NewPlugin(t, h, New).(*DefaultPreemption)
+	p.args.MinCandidateNodesAbsolute, p.args.MinCandidateNodesPercentage = new(int32(1)), new(int32(1))
+	pod := pt.Pod("p", pt.Requests("cpu", "1"), pt.Priority(2))
+	chosen := map[string]bool{}
+	for range 100 {
+		found, _, err := p.candidates(t.Context(), framework.NewCycleState(framework.NewPodInfo(pod)), pod, h.Snapshot, failed, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chosen[found[0].node] = true
+	}
+	if len(chosen) != 2 {
+		t.Errorf("chose only %v", chosen)
+	}
+}
+
 // TestHeldBack loses a victim while the pod is held back: its end was the event that the pod waited for, and comes no second time.
 func TestHeldBack(t *testing.T) {
 	victims := []*corev1.Pod{
 		pt.Pod("low", pt.On("a"), pt.Requests("cpu", "2"), pt.Priority(1)), pt.Pod("lower", pt.On("a"), pt.Requests("cpu", "2"), pt.Priority(0)),
 	}
-	h := pt.NewHandle(pt.Nodes([]*corev1.Node{pt.Node("a")}, victims...)) // no victim is in the API any more
-	h.Use(t, noderesources.Name, noderesources.New)
 	pod := pt.Pod("p", pt.Requests("cpu", "4"), pt.Priority(2))
+	h := pt.NewHandle(pt.Nodes([]*corev1.Node{pt.Node("a")}, victims...), pod) // no victim is in the API any more
+	h.Use(t, noderesources.Name, noderesources.New)
 	var p *DefaultPreemption
 	held := false
 	h.Fake.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -203,6 +246,84 @@ func TestHeldBack(t *testing.T) {
 	}
 	if status := p.PreEnqueue(t.Context(), pod); !status.IsSuccess() {
 		t.Errorf("PreEnqueue afterwards: %v", status)
+	}
+}
+
+// outside is an extender that says what a test wants of victims.
+type outside struct {
+	fwk.Extender // nil: nothing else is asked
+	ignorable    bool
+	says         func(asked map[string]*extenderv1.Victims) (map[string]*extenderv1.Victims, error)
+}
+
+func (outside) Name() string                  { return "http://outside" }
+func (outside) IsInterested(*corev1.Pod) bool { return true }
+func (outside) SupportsPreemption() bool      { return true }
+func (o outside) IsIgnorable() bool           { return o.ignorable }
+
+func (o outside) ProcessPreemption(_ *corev1.Pod, victims map[string]*extenderv1.Victims, _ fwk.NodeInfoLister) (map[string]*extenderv1.Victims, error) {
+	return o.says(victims)
+}
+
+func TestAskExtenders(t *testing.T) {
+	fails := func(map[string]*extenderv1.Victims) (map[string]*extenderv1.Victims, error) {
+		return nil, errors.New("lost")
+	}
+	answers := func(nodes ...string) func(map[string]*extenderv1.Victims) (map[string]*extenderv1.Victims, error) {
+		return func(map[string]*extenderv1.Victims) (map[string]*extenderv1.Victims, error) {
+			out := map[string]*extenderv1.Victims{}
+			for _, n := range nodes {
+				name, nobody := strings.CutPrefix(n, "nobody on ")
+				if out[name] = (&extenderv1.Victims{Pods: []*corev1.Pod{pt.Pod("low-" + name)}}); nobody {
+					out[name].Pods = nil
+				}
+			}
+			return out, nil
+		}
+	}
+	drops := func(asked map[string]*extenderv1.Victims) (map[string]*extenderv1.Victims, error) {
+		delete(asked, "a")
+		return asked, nil
+	}
+	for _, tc := range []struct {
+		name      string
+		extenders []fwk.Extender
+		want      []string
+		err       string
+	}{
+		{name: "none", want: []string{"a", "b"}},
+		{name: "drops one", extenders: []fwk.Extender{outside{says: drops}}, want: []string{"b"}},
+		{name: "the next is asked about what is left", extenders: []fwk.Extender{outside{says: answers("b", "c")}, outside{says: drops}}, want: []string{"b", "c"}},
+		{name: "knows better", extenders: []fwk.Extender{outside{says: answers("c")}}, want: []string{"c"}},
+		{name: "nobody", extenders: []fwk.Extender{outside{says: answers("a", "nobody on b")}}, err: `expected at least one victim pod on node "b"`},
+		{name: "nobody, ignorable", extenders: []fwk.Extender{outside{says: answers("a", "nobody on b"), ignorable: true}}, want: []string{"a"}},
+		{name: "fails", extenders: []fwk.Extender{outside{says: fails}}, err: `asking extender "http://outside" about preemption: lost`},
+		{name: "fails, ignorable", extenders: []fwk.Extender{outside{says: fails, ignorable: true}}, want: []string{"a", "b"}},
+		{name: "none is left", extenders: []fwk.Extender{outside{says: answers()}, outside{says: fails}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := pt.NewHandle(nil)
+			h.Outside = tc.extenders
+			p := pt.NewPlugin(t, h, New).(*DefaultPreemption)
+			var candidates []*candidate
+			for _, n := range []string{"a", "b"} {
+				candidates = append(candidates, &candidate{node: n, victims: []*framework.PodInfo{framework.NewPodInfo(pt.Pod("low-" + n))}})
+			}
+			left, err := p.askExtenders(t.Context(), pt.Pod("p"), candidates, h.Snapshot)
+			if (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
+				t.Fatalf("got %v, want %q", err, tc.err)
+			}
+			var got []string
+			for _, c := range left {
+				got = append(got, c.node)
+				if len(c.victims) != 1 || c.victims[0].Pod.Name != "low-"+c.node {
+					t.Errorf("victims on %s: %v", c.node, pods(c.victims))
+				}
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("left %v, want %v", got, tc.want)
+			}
+		})
 	}
 }
 

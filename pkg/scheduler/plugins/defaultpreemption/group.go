@@ -37,12 +37,15 @@ func (p *DefaultPreemption) preemptForGroup(ctx context.Context, group fwk.PodGr
 		return nil, fwk.NewStatus(fwk.Unschedulable, "not eligible due to preemptionPolicy=Never.")
 	}
 	snapshot := p.handle.MutableSnapshotSharedLister()
-	if p.leaving(pods, snapshot.NodeInfos()) {
-		nominations := map[types.NamespacedName]*fwk.NominatingInfo{}
-		for _, pod := range pods {
-			nominations[nameOf(pod)] = nominate(pod.Status.NominatedNodeName).NominatingInfo
+	kept, waitedFor := map[types.NamespacedName]*fwk.NominatingInfo{}, sets.New[string]()
+	for _, pod := range pods {
+		if node, err := p.nomination(pod); err == nil { // or it is gone
+			kept[nameOf(pod)] = nominate(node).NominatingInfo
+			waitedFor.Insert(node)
 		}
-		return &fwk.PodGroupPostFilterResult{NominatingInfos: nominations}, fwk.NewStatus(fwk.Success, "ongoing preemption on nominated nodes")
+	}
+	if leaving(schedulinghelper.PodPriority(pods[0]), waitedFor, snapshot.NodeInfos()) {
+		return &fwk.PodGroupPostFilterResult{NominatingInfos: kept}, fwk.NewStatus(fwk.Success, "ongoing preemption on nominated nodes")
 	}
 	start := time.Now()
 	budgets, err := p.listBudgets()
@@ -84,20 +87,15 @@ func nameOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// leaving tells whether victims are on their way from a node that one of the pods waits for.
-func (p *DefaultPreemption) leaving(pods []*corev1.Pod, nodes fwk.NodeInfoLister) bool {
-	nominated := sets.New[string]()
-	for _, pod := range pods {
-		nominated.Insert(pod.Status.NominatedNodeName)
-	}
-	nominated.Delete("")
-	for name := range nominated {
+// leaving tells whether victims of less than a priority are on their way from one of some nodes.
+func leaving(below int32, names sets.Set[string], nodes fwk.NodeInfoLister) bool {
+	for name := range names {
 		node, err := nodes.Get(name)
 		if err != nil {
-			continue // gone
+			continue // gone, or none
 		}
 		for _, other := range node.GetPods() {
-			if schedulinghelper.PodPriority(other.GetPod()) < schedulinghelper.PodPriority(pods[0]) && beingPreempted(other.GetPod()) {
+			if schedulinghelper.PodPriority(other.GetPod()) < below && beingPreempted(other.GetPod()) {
 				return true
 			}
 		}

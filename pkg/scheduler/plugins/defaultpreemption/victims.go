@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -86,12 +87,12 @@ func byImportance(a, b *framework.PodInfo) int {
 	return startTime(a.Pod).Compare(startTime(b.Pod).Time)
 }
 
-// startTime of a pod that did not start is its creation.
+// startTime of a pod that did not start is after all others, however long it waited for its node.
 func startTime(p *corev1.Pod) metav1.Time {
 	if p.Status.StartTime != nil {
 		return *p.Status.StartTime
 	}
-	return p.CreationTimestamp
+	return metav1.NewTime(time.Unix(1<<40, 0))
 }
 
 func covers(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
