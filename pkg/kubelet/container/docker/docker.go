@@ -49,6 +49,7 @@ type Runtime struct {
 	importing singleflight.Group // of the pause image
 	patience  time.Duration      // with a daemon that does nothing of what Purge and its like ask
 	stall     time.Duration      // with a pull that makes no progress
+	queue     time.Duration      // with one that waits for others, for a registry which falls silent when its turn comes looks the same
 	ghost     time.Duration      // with a name that is taken by no container
 	dead      time.Duration      // with what is dead and cannot be removed, if all is to go
 	// netns is the node's network namespace, "" if it is the engine's.
@@ -78,7 +79,7 @@ func New(config Config) (*Runtime, error) {
 		return nil, err
 	}
 	r := &Runtime{config: config, client: c, fresh: fresh, privilege: own, imageIDs: imageIDs{of: map[string]string{}}, accounts: knownAccounts{of: map[string]accounts{}},
-		patience: time.Minute, stall: time.Minute, ghost: 10 * time.Second, dead: 10 * time.Second}
+		patience: time.Minute, stall: time.Minute, queue: time.Hour, ghost: 10 * time.Second, dead: 10 * time.Second}
 	r.netns = r.nodeNetNS
 	if config.NetNS != "" {
 		r.netns = func(context.Context) (string, error) { return config.NetNS, nil }

@@ -6,6 +6,7 @@ package docker
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -81,7 +82,8 @@ func imageOf(i image.InspectResponse) *container.Image {
 }
 
 // PullImage implements container.Runtime. Errors keep Docker's words, which name the reason (not found, no access, no
-// connection). A pull that makes no progress for a minute is given up, as the kubelet's former Docker support did.
+// connection). A pull that makes no progress for a minute is given up, as the kubelet's former Docker support did, but not while it waits
+// for others that the daemon works on.
 func (r *Runtime) PullImage(ctx context.Context, ref string, auth *container.RegistryAuth) (*container.Image, error) {
 	named, err := parse(ref)
 	if err != nil {
@@ -106,12 +108,19 @@ func (r *Runtime) PullImage(ctx context.Context, ref string, auth *container.Reg
 func (r *Runtime) pull(ctx context.Context, name string, options image.PullOptions) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	idle := time.AfterFunc(r.stall, cancel)
+	patience := r.stall
+	idle := time.AfterFunc(patience, cancel)
 	defer idle.Stop()
 	progress, err := r.client.ImagePull(inner, name, options)
 	if err == nil {
 		defer progress.Close()
-		err = jsonmessage.DisplayJSONMessagesStream(&watched{progress, idle, r.stall}, io.Discard, 0, false, nil)
+		err = followPull(progress, func(queued bool) {
+			patience = r.stall
+			if queued {
+				patience = r.queue
+			}
+			idle.Reset(patience)
+		})
 	}
 	switch {
 	case err == nil:
@@ -119,9 +128,52 @@ func (r *Runtime) pull(ctx context.Context, name string, options image.PullOptio
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case inner.Err() != nil:
-		return fmt.Errorf("Cancel pulling image %q because of no progress for %s", name, r.stall) //nolint:staticcheck // as people know it
+		return fmt.Errorf("Cancel pulling image %q because of no progress for %s", name, patience) //nolint:staticcheck // as people know it
 	}
 	return pullError(err)
+}
+
+// followPull reads what Docker tells of a pull to its end, and says at each word of it whether the pull waits for others.
+func followPull(r io.Reader, told func(queued bool)) error {
+	parts := layers{}
+	for words := json.NewDecoder(r); ; {
+		var m jsonmessage.JSONMessage
+		switch err := words.Decode(&m); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case m.Error != nil:
+			return m.Error
+		}
+		parts.note(m.ID, m.Status)
+		told(parts.queued())
+	}
+}
+
+// layers are those of an image that is being pulled, by id, with what Docker last told of each.
+type layers map[string]string
+
+func (l layers) note(id, status string) {
+	if id != "" && !strings.HasPrefix(status, "Pulling from ") { // which is about the image
+		l[id] = status
+	}
+}
+
+// queued says whether the pull waits for its turn: the daemon downloads a few layers at once, of whatever pulls. None of its own is
+// under way then, so that nothing is told until others are done.
+func (l layers) queued() bool {
+	waits := false
+	for _, status := range l {
+		switch status {
+		case "Waiting":
+			waits = true
+		case "Already exists", "Download complete", "Pull complete":
+		default:
+			return false
+		}
+	}
+	return waits
 }
 
 // SaveImage implements container.Runtime.

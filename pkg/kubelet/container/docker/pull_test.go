@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/container/containertest"
 )
@@ -96,6 +98,97 @@ func TestPull_Stalls(t *testing.T) {
 	_, err := r.PullImage(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/slow:1", nil)
 	if err == nil || !strings.Contains(err.Error(), "no progress for 2s") || time.Since(began) > 20*time.Second {
 		t.Errorf("after %s: %v", time.Since(began), err)
+	}
+}
+
+// TestPull_Queued: a pull whose layers wait for those of others is not given up for its silence, unless that goes on and on.
+func TestPull_Queued(t *testing.T) {
+	t.Parallel()
+	const stall = 400 * time.Millisecond
+	for _, test := range []struct {
+		name   string
+		told   []string // of one layer, before a silence of three times stall
+		queue  time.Duration
+		silent time.Duration // how long the pull was, if it was given up
+	}{
+		{name: "it waits", told: []string{"Pulling fs layer", "Waiting"}, queue: time.Minute},
+		{name: "it waits for too long", told: []string{"Pulling fs layer", "Waiting"}, queue: 2 * stall, silent: 2 * stall},
+		{name: "it is the layer's turn, and the registry does not answer", told: []string{"Pulling fs layer"}, queue: time.Minute, silent: stall},
+		{name: "it has waited", told: []string{"Pulling fs layer", "Waiting", "Downloading"}, queue: time.Minute, silent: stall},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				w.Header().Set("Api-Version", "1.41")
+				w.Header().Set("Content-Type", "application/json")
+				switch {
+				case strings.HasSuffix(q.URL.Path, "/images/create"):
+					fmt.Fprint(w, `{"id":"1","status":"Pulling from i"}{"id":"other","status":"Already exists"}`)
+					for _, status := range test.told {
+						fmt.Fprintf(w, `{"id":"layer","status":%q,"progressDetail":{}}`, status)
+					}
+					w.(http.Flusher).Flush()
+					select {
+					case <-time.After(3 * stall):
+						fmt.Fprint(w, `{"id":"layer","status":"Pull complete"}{"status":"Status: Downloaded newer image for i:1"}`)
+					case <-q.Context().Done():
+					}
+				case strings.HasSuffix(q.URL.Path, "/images/i:1/json"):
+					fmt.Fprint(w, `{"Id":"pulled","RepoTags":["i:1"]}`)
+				}
+			}))
+			t.Cleanup(server.Close)
+			r, err := New(Config{Cluster: "c", Node: "n", Host: strings.Replace(server.URL, "http", "tcp", 1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = r.Close() })
+			r.stall, r.queue = stall, test.queue
+			img, err := r.PullImage(t.Context(), "i:1", nil)
+			if test.silent == 0 {
+				if err != nil || img.ID != "pulled" {
+					t.Errorf("got %v, %v", img, err)
+				}
+				return
+			}
+			if want := `Cancel pulling image "docker.io/library/i:1" because of no progress for ` + test.silent.String(); err == nil || err.Error() != want {
+				t.Errorf("error %v, want %q", err, want)
+			}
+		})
+	}
+}
+
+// TestFollowPull: what a pull waits for is known from what was told last of each of its layers.
+func TestFollowPull(t *testing.T) {
+	t.Parallel()
+	var words strings.Builder
+	var want, got []bool
+	for _, step := range []struct {
+		id, status string
+		queued     bool
+	}{
+		{id: "latest", status: "Pulling from library/i"},
+		{id: "a", status: "Already exists"},
+		{id: "b", status: "Pulling fs layer"},
+		{id: "c", status: "Pulling fs layer"},
+		{id: "c", status: "Waiting"},
+		{id: "b", status: "Downloading"},
+		{id: "b", status: "Verifying Checksum"},
+		{id: "b", status: "Download complete", queued: true},
+		{id: "b", status: "Extracting"},
+		{id: "b", status: "Pull complete", queued: true},
+		{id: "c", status: "Downloading"},
+		{id: "c", status: "Retrying in 5 seconds"},
+		{id: "c", status: "Pull complete"},
+		{status: "Digest: sha256:1"},
+	} {
+		fmt.Fprintf(&words, `{"id":%q,"status":%q}`+"\r\n", step.id, step.status)
+		want = append(want, step.queued)
+	}
+	words.WriteString(`{"errorDetail":{"message":"m"},"error":"m"}`)
+	err := followPull(strings.NewReader(words.String()), func(queued bool) { got = append(got, queued) })
+	if diff := cmp.Diff(want, got); diff != "" || err == nil || err.Error() != "m" {
+		t.Errorf("error %v, queued (-want +got):\n%s", err, diff)
 	}
 }
 

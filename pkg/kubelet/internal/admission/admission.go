@@ -7,6 +7,7 @@ package admission
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -41,20 +42,20 @@ type Features struct {
 // Admit returns nil if node takes pod beside active, the pods that it has taken and that have not ended.
 func Admit(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod, f Features) *Refusal {
 	return first(
-		func() *Refusal { return fitting(pod, node, f) },
+		func() *Refusal { return fitting(pod, f) },
 		func() *Refusal { return Room(pod, node, active) },
 		func() *Refusal { return others(pod, node, active) },
 	)
 }
 
 // fitting is what does not depend on other pods but for the pressure that they make.
-func fitting(pod *corev1.Pod, node *corev1.Node, f Features) *Refusal {
+func fitting(pod *corev1.Pod, f Features) *Refusal {
 	if f.ShuttingDown {
 		return &Refusal{"NodeShutdown", "Pod was rejected as the node is shutting down."}
 	}
 	return first(
 		func() *Refusal { return pressure(pod, f.Pressure) },
-		func() *Refusal { return system(pod, node) },
+		func() *Refusal { return system(pod) },
 		func() *Refusal { return supported(pod) },
 		func() *Refusal { return podLevel(pod, f.PodLevelResources) },
 		func() *Refusal { return sysctls(pod, f.UnsafeSysctls) },
@@ -105,12 +106,13 @@ func predicate(name, description string) *Refusal {
 	return &Refusal{Reason: name, Message: fmt.Sprintf("Predicate %s failed: %s", name, description)}
 }
 
-func system(pod *corev1.Pod, node *corev1.Node) *Refusal {
-	os := node.Labels[corev1.LabelOSStable]
-	if want, ok := pod.Spec.NodeSelector[corev1.LabelOSStable]; ok && os != "" && want != os {
+// system refuses what says that it is for another operating system, of which the pod's label counts, as upstream: what its nodeSelector
+// says is for affinity.
+func system(pod *corev1.Pod) *Refusal {
+	if want, ok := pod.Labels[corev1.LabelOSStable]; ok && want != runtime.GOOS {
 		return &Refusal{"PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"}
 	}
-	if pod.Spec.OS != nil && os != "" && string(pod.Spec.OS.Name) != os {
+	if pod.Spec.OS != nil && string(pod.Spec.OS.Name) != runtime.GOOS {
 		return &Refusal{"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"}
 	}
 	return nil

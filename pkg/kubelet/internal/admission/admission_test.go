@@ -107,6 +107,10 @@ func TestAdmit(t *testing.T) {
 		{name: "pid pressure, critical", features: Features{Pressure: []corev1.NodeConditionType{corev1.NodePIDPressure}}, pod: pod(func(p *corev1.Pod) { p.Spec.Priority = new(int32(2000000000)) })},
 		{name: "windows", pod: pod(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }),
 			want: &Refusal{"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"}},
+		{name: "labelled for windows", pod: pod(func(p *corev1.Pod) { p.Labels = map[string]string{corev1.LabelOSStable: "windows"} }),
+			want: &Refusal{"PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"}},
+		{name: "selects windows", pod: pod(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"} }),
+			want: &Refusal{"NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"}},
 		{name: "user namespace", pod: pod(func(p *corev1.Pod) { p.Spec.HostUsers = new(false) }),
 			want: &Refusal{"UserNamespacesNotSupported", "user namespaces are not supported by the container engine of this node"}},
 	}

@@ -17,7 +17,7 @@ import (
 // refused for another reason, or finds none all the same. It ends as few and as small pods as it can without searching all
 // sets, and guaranteed ones only if all others are not enough.
 func Preempt(pod *corev1.Pod, node *corev1.Node, active []*corev1.Pod, f Features) (victims []*corev1.Pod, ok bool) {
-	if !podspec.IsCritical(pod) || fitting(pod, node, f) != nil || others(pod, node, active) != nil {
+	if !podspec.IsCritical(pod) || fitting(pod, f) != nil || others(pod, node, active) != nil {
 		return nil, false
 	}
 	missing := need{}

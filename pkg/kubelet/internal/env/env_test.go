@@ -212,8 +212,19 @@ func TestExpand(t *testing.T) {
 	if Expand(nil, env) != nil {
 		t.Error("nil became a list: the image's command would be lost")
 	}
-	if _, err := ExpandAll("$(A)/$(C)", env); err == nil || err.Error() != `missing value for "C"` {
-		t.Errorf("unexpected error %v", err)
+}
+
+func TestExpandPath(t *testing.T) {
+	env := []string{"A=1", "EMPTY="}
+	for _, test := range []struct{ name, expr, want, err string }{
+		{name: "known", expr: "$(A)/$$(A)/x", want: "1/$(A)/x"},
+		{name: "unknown ones, each once and in order", expr: "$(D)/$(A)/$(C)/$(D)", err: "missing value for C, D"},
+		{name: "an empty one", expr: "x/$(EMPTY)", err: "missing value for EMPTY"},
+	} {
+		got, err := ExpandPath(test.expr, env)
+		if message := fmt.Sprint(err); got != test.want || test.err == "" && err != nil || test.err != "" && message != test.err {
+			t.Errorf("%s: %q, %v", test.name, got, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ package env
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -22,19 +23,20 @@ func Expand(list []string, env []string) []string {
 	return out
 }
 
-// ExpandAll is Expand of one string in which every name must be known, as subPathExpr demands.
-func ExpandAll(s string, env []string) (string, error) {
+// ExpandPath is Expand of one string in which every name must have a value, as subPathExpr demands.
+func ExpandPath(s string, env []string) (string, error) {
 	lookup := from(env)
-	var missing string
+	var missing []string
 	out := expand(s, func(name string) (string, bool) {
 		v, ok := lookup(name)
-		if !ok && missing == "" {
-			missing = name
+		if v == "" {
+			missing = append(missing, name)
 		}
 		return v, ok
 	})
-	if missing != "" {
-		return "", fmt.Errorf("missing value for %q", missing)
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return "", fmt.Errorf("missing value for %s", strings.Join(slices.Compact(missing), ", "))
 	}
 	return out, nil
 }

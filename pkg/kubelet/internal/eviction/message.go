@@ -12,6 +12,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 )
 
@@ -115,12 +116,12 @@ func exceeded(pod *corev1.Pod, usage *statsv1alpha1.PodStats, dedicated bool) (l
 		if !dedicated {
 			used += bytesOf(c.Rootfs)
 		}
-		for j := range pod.Spec.Containers {
-			spec := &pod.Spec.Containers[j]
-			limit := spec.Resources.Limits.StorageEphemeral()
-			if spec.Name == c.Name && !limit.IsZero() && limit.CmpInt64(used) < 0 {
-				return signalContainer, fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit)
-			}
+		spec, kind := podspec.Find(pod, c.Name)
+		if spec == nil || kind != container.TypeRegular && !podspec.IsSidecar(spec) {
+			continue
+		}
+		if limit := spec.Resources.Limits.StorageEphemeral(); !limit.IsZero() && limit.CmpInt64(used) < 0 {
+			return signalContainer, fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit)
 		}
 	}
 	return "", ""

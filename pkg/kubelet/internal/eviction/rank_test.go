@@ -189,6 +189,12 @@ func TestExceeded(t *testing.T) {
 	second := func(p *corev1.Pod) {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "d", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("1M")}}})
 	}
+	initial := func(policy *corev1.ContainerRestartPolicy) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.InitContainers, p.Spec.Containers = p.Spec.Containers[:1], p.Spec.Containers[1:]
+			p.Spec.InitContainers[0].RestartPolicy = policy
+		}
+	}
 	for _, tc := range []struct {
 		name      string
 		pod       *corev1.Pod
@@ -204,6 +210,9 @@ func TestExceeded(t *testing.T) {
 		{name: "another volume", pod: newPod("p", emptyDir("w", "1Ki")), usage: diskUse(0, 0, 1025)},
 		{name: "all of the pod", pod: newPod("p", emptyDir("v", ""), limits("1Ki")), usage: diskUse(24, 1, 1000), want: "Pod ephemeral local storage usage exceeds the total limit of containers 1Ki. ", signal: "ephemeralpodfs.limit"},
 		{name: "container", pod: newPod("p", limits("1Ki"), second), usage: diskUse(1024, 1, 0), want: `Container c exceeded its local ephemeral storage limit "1Ki". `, signal: "ephemeralcontainerfs.limit"},
+		{name: "sidecar", pod: newPod("p", limits("1Ki"), second, initial(new(corev1.ContainerRestartPolicyAlways))), usage: diskUse(1024, 1, 0),
+			want: `Container c exceeded its local ephemeral storage limit "1Ki". `, signal: "ephemeralcontainerfs.limit"},
+		{name: "init container, which counts with the pod only", pod: newPod("p", limits("1Ki"), second, initial(nil)), usage: diskUse(1024, 1, 0)},
 		{name: "files of a container on another disk", pod: newPod("p", limits("1Ki"), second), usage: diskUse(1024, 1, 0), dedicated: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

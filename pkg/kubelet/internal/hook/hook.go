@@ -14,10 +14,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/httpget"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
@@ -33,6 +35,8 @@ type Runner struct {
 	Client *http.Client // nil uses one that trusts any certificate
 	// Dial connects from where the node is. nil: from where the process is.
 	Dial namespace.Dial
+	// Recorder takes events of pods.
+	Recorder record.EventRecorder
 	// SleepEnded is told of each sleep that did not last as long as it was to. nil: nobody is told.
 	SleepEnded func()
 }
@@ -40,9 +44,9 @@ type Runner struct {
 // maxOutput bounds what is kept of a hook's output.
 const maxOutput = 10 << 10
 
-// Run runs h in or against the container with the given id. podIP is where HTTP goes. A tcpSocket handler fails, as
+// Run runs h in or against the container of pod with the given id. podIP is where HTTP goes. A tcpSocket handler fails, as
 // it does upstream.
-func (r *Runner) Run(ctx context.Context, h *corev1.LifecycleHandler, c *corev1.Container, id, podIP string) error {
+func (r *Runner) Run(ctx context.Context, pod *corev1.Pod, h *corev1.LifecycleHandler, c *corev1.Container, id, podIP string) error {
 	switch {
 	case h.Exec != nil:
 		var out bytes.Buffer
@@ -56,20 +60,7 @@ func (r *Runner) Run(ctx context.Context, h *corev1.LifecycleHandler, c *corev1.
 		}
 		return nil
 	case h.HTTPGet != nil:
-		req, err := httpget.Request(ctx, h.HTTPGet, c, podIP, "kube-lifecycle/1.37")
-		if err != nil {
-			return fmt.Errorf("http lifecycle hook for container %q failed: %w", c.Name, err)
-		}
-		client := r.Client
-		if client == nil {
-			client = &http.Client{Transport: httpget.Transport(r.Dial), CheckRedirect: there}
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			return fmt.Errorf("http lifecycle hook (%s) for container %q failed: %w", h.HTTPGet.Path, c.Name, err)
-		}
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxOutput))
-		return resp.Body.Close()
+		return r.get(ctx, pod, h.HTTPGet, c, podIP)
 	case h.Sleep != nil:
 		t := r.Clock.NewTimer(time.Duration(h.Sleep.Seconds) * time.Second)
 		defer t.Stop()
@@ -85,6 +76,35 @@ func (r *Runner) Run(ctx context.Context, h *corev1.LifecycleHandler, c *corev1.
 	default:
 		return fmt.Errorf("lifecycle hook of container %q: invalid handler: %v", c.Name, h)
 	}
+}
+
+// get asks a server of the container. One that is to speak HTTPS and speaks HTTP is asked without encryption, and without what is secret
+// of the request.
+func (r *Runner) get(ctx context.Context, pod *corev1.Pod, a *corev1.HTTPGetAction, c *corev1.Container, podIP string) error {
+	req, err := httpget.Request(ctx, a, c, podIP, "kube-lifecycle/1.37")
+	if err != nil {
+		return fmt.Errorf("http lifecycle hook for container %q failed: %w", c.Name, err)
+	}
+	client := r.Client
+	if client == nil {
+		client = &http.Client{Transport: httpget.Transport(r.Dial), CheckRedirect: there}
+	}
+	resp, err := client.Do(req)
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		plain := req.Clone(ctx)
+		plain.URL.Scheme = "http"
+		plain.Header.Del("Authorization")
+		if answer, perr := client.Do(plain); perr == nil {
+			resp, err = answer, nil
+			r.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "LifecycleHTTPFallback",
+				fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", req.URL.Host))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("http lifecycle hook (%s) for container %q failed: %w", a.Path, c.Name, err)
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxOutput))
+	return resp.Body.Close()
 }
 
 // there follows a redirect to the same host only, as upstream: a pod must not have its node ask others, whom the pod may not reach. A hook

@@ -65,7 +65,8 @@ func TestAccess(t *testing.T) {
 			}
 		}
 		for _, namespace := range []string{"stranger", "nobody"} {
-			if _, err := f.as(namespace).ensure(t, private, corev1.PullNever); err == nil || err.Reason != ReasonNeverPull || !strings.Contains(err.Message, "does not have the proper credentials") {
+			const absent = `Container image "` + private + `" is not present with pull policy of Never`
+			if _, err := f.as(namespace).ensure(t, private, corev1.PullNever); err == nil || err.Reason != ReasonNeverPull || err.Message != absent {
 				t.Errorf("restarted %v: %s, never: %+v", restarted, namespace, err)
 			}
 			if _, err := f.as(namespace).ensure(t, private, corev1.PullIfNotPresent); err == nil || err.Reason != ReasonPull || pulls() != 1 {

@@ -206,10 +206,8 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, w Wanted) (*contai
 		return present()
 	}
 	if policy == corev1.PullNever {
+		// Nor is it told whether an image is here that the pod may not have.
 		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", w.Image)
-		if local != nil {
-			message = fmt.Sprintf("Container image %q is present with pull policy of Never but does not have the proper credentials to access the image", w.Image)
-		}
 		p.config.Recorder.Event(w.Of, corev1.EventTypeWarning, "ErrImageNeverPull", message)
 		return nil, &Error{ReasonNeverPull, message}
 	}

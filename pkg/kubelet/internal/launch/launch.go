@@ -222,10 +222,18 @@ func (b *Builder) Container(ctx context.Context, r Request) (container.Container
 	if err != nil {
 		return cfg, err
 	}
-	cfg.Env = vars
-	cfg.Command, cfg.Args = env.Expand(c.Command, vars), env.Expand(c.Args, vars)
+	o, err := b.cfg.Devices.Container(ctx, pod.UID, c.Name)
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Env = withDevices(vars, o.Env)
+	cfg.Command, cfg.Args = env.Expand(c.Command, cfg.Env), env.Expand(c.Args, cfg.Env)
 
-	of := plugin.Container{Pod: pod, Spec: c, PodIPs: r.PodIPs, Images: r.Volumes, RecursiveReadOnly: r.RecursiveReadOnly}
+	mounted, err := withSubPaths(c, cfg.Env)
+	if err != nil {
+		return cfg, err
+	}
+	of := plugin.Container{Pod: pod, Spec: mounted, PodIPs: r.PodIPs, Images: r.Volumes, RecursiveReadOnly: r.RecursiveReadOnly}
 	if cfg.Mounts, err = b.cfg.Volumes.ContainerMounts(ctx, of); err != nil {
 		return cfg, err
 	}
@@ -233,10 +241,6 @@ func (b *Builder) Container(ctx context.Context, r Request) (container.Container
 		return cfg, err
 	}
 	if err := b.files(&cfg, r); err != nil {
-		return cfg, err
-	}
-	o, err := b.cfg.Devices.Container(ctx, pod.UID, c.Name)
-	if err != nil {
 		return cfg, err
 	}
 	claimed, err := b.cfg.Claims.CDIDevices(pod, c)
@@ -261,13 +265,36 @@ func makeSources(mounts []container.Mount, rootDir string) error {
 	return nil
 }
 
-// equip adds what a container needs for its devices, where the pod does not say otherwise, and returns the mounts among it.
-func equip(cfg *container.ContainerConfig, o devicemanager.Options) (mounts []container.Mount) {
-	for _, name := range slices.Sorted(maps.Keys(o.Env)) {
-		if !slices.ContainsFunc(cfg.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
-			cfg.Env = append(cfg.Env, name+"="+o.Env[name])
+// withDevices adds the variables that a container needs for its devices to those that the pod gives it, which win.
+func withDevices(vars []string, devices map[string]string) []string {
+	for _, name := range slices.Sorted(maps.Keys(devices)) {
+		if !slices.ContainsFunc(vars, func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
+			vars = append(vars, name+"="+devices[name])
 		}
 	}
+	return vars
+}
+
+// withSubPaths returns the container with each subPathExpr made a subPath by the environment that the container gets.
+func withSubPaths(c *corev1.Container, vars []string) (*corev1.Container, error) {
+	out := *c
+	out.VolumeMounts = slices.Clone(c.VolumeMounts)
+	for i := range out.VolumeMounts {
+		m := &out.VolumeMounts[i]
+		if m.SubPathExpr == "" {
+			continue
+		}
+		path, err := env.ExpandPath(m.SubPathExpr, vars)
+		if err != nil {
+			return nil, err
+		}
+		m.SubPath, m.SubPathExpr = path, ""
+	}
+	return &out, nil
+}
+
+// equip adds what else a container needs for its devices, where the pod does not say otherwise, and returns the mounts among it.
+func equip(cfg *container.ContainerConfig, o devicemanager.Options) (mounts []container.Mount) {
 	taken := map[string]bool{}
 	for _, m := range cfg.Mounts {
 		taken[filepath.Clean(m.ContainerPath)] = true
@@ -310,8 +337,8 @@ func (b *Builder) files(cfg *container.ContainerConfig, r Request) error {
 			return err
 		}
 		resolver, omitted := resolvconf.For(r.Pod, b.cfg.ClusterDNS, b.cfg.ClusterDomain, host)
-		if omitted != "" {
-			b.cfg.Recorder.Event(podspec.PodRef(r.Pod), corev1.EventTypeWarning, "DNSConfigForming", omitted)
+		for _, text := range omitted {
+			b.cfg.Recorder.Event(podspec.PodRef(r.Pod), corev1.EventTypeWarning, "DNSConfigForming", text)
 		}
 		path := filepath.Join(dir, "resolv.conf")
 		if err := overwrite(path, resolver.Render()); err != nil {

@@ -4,6 +4,7 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +20,8 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/devicemanager"
+	"minik8s.io/minik8s/pkg/kubelet/internal/env"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
 
 func TestSecure(t *testing.T) {
@@ -141,14 +144,13 @@ func TestFiles_Resolver(t *testing.T) {
 // What the pod says of a variable or a path counts, what its devices need comes besides.
 func TestEquip(t *testing.T) {
 	t.Parallel()
-	cfg := container.ContainerConfig{Env: []string{"A=pod", "AB=pod"}, Mounts: []container.Mount{{HostPath: "/pod", ContainerPath: "/a/"}}, Devices: []container.Device{{HostPath: "/dev/pod"}}}
+	cfg := container.ContainerConfig{Mounts: []container.Mount{{HostPath: "/pod", ContainerPath: "/a/"}}, Devices: []container.Device{{HostPath: "/dev/pod"}}}
 	mounts := equip(&cfg, devicemanager.Options{
-		Env: map[string]string{"A": "device", "B": "device"}, Devices: []container.Device{{HostPath: "/dev/d"}},
+		Devices:    []container.Device{{HostPath: "/dev/d"}},
 		Mounts:     []container.Mount{{HostPath: "/device", ContainerPath: "/a"}, {HostPath: "/device", ContainerPath: "/b", ReadOnly: true}},
 		CDIDevices: []string{"v/c=d"}, Annotations: map[string]string{"k": "v"},
 	})
 	want := container.ContainerConfig{
-		Env:     []string{"A=pod", "AB=pod", "B=device"},
 		Mounts:  []container.Mount{{HostPath: "/pod", ContainerPath: "/a/"}, {HostPath: "/device", ContainerPath: "/b", ReadOnly: true}},
 		Devices: []container.Device{{HostPath: "/dev/pod"}, {HostPath: "/dev/d"}}, CDIDevices: []string{"v/c=d"}, Annotations: map[string]string{"k": "v"},
 	}
@@ -157,6 +159,81 @@ func TestEquip(t *testing.T) {
 	}
 	if diff := cmp.Diff(want.Mounts[1:], mounts); diff != "" {
 		t.Error(diff)
+	}
+	vars := withDevices([]string{"A=pod", "AB=pod"}, map[string]string{"A": "device", "B": "device"})
+	if diff := cmp.Diff([]string{"A=pod", "AB=pod", "B=device"}, vars); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// parts are fakes of those that a Builder asks. They keep the mounts of the spec that the volumes were asked for.
+type parts struct {
+	devicemanager.Options
+	mounted []corev1.VolumeMount
+}
+
+func (p *parts) ContainerMounts(_ context.Context, c plugin.Container) ([]container.Mount, error) {
+	p.mounted = c.Spec.VolumeMounts
+	return nil, nil
+}
+
+func (p *parts) ContainerDevices(*corev1.Pod, *corev1.Container) ([]container.Device, error) {
+	return nil, nil
+}
+
+func (p *parts) Source(context.Context, *corev1.Pod) env.Source { return nil }
+
+func (p *parts) Container(context.Context, types.UID, string) (devicemanager.Options, error) {
+	return p.Options, nil
+}
+
+func (p *parts) CDIDevices(*corev1.Pod, *corev1.Container) ([]string, error) { return nil, nil }
+
+// What refers to variables finds all that the container will have: the pod's own, those of services, and those of its devices.
+func TestContainer_Environment(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, expr, want, err string }{
+		{name: "a path", expr: "x", want: "x"},
+		{name: "its own", expr: "$(OWN)", want: "o"},
+		{name: "a service's", expr: "$(DB_SERVICE_HOST)", want: "192.0.2.2"},
+		{name: "its own, of a service's", expr: "$(OF)", want: "at-192.0.2.2"},
+		{name: "a device's", expr: "$(DEVICE)", want: "d"},
+		{name: "nobody's", expr: "$(NO)/$(OWN)/$(NONE)", err: "missing value for NO, NONE"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			fakes := &parts{Options: devicemanager.Options{Env: map[string]string{"DEVICE": "d"}}}
+			b := New(Config{
+				RootDir: t.TempDir(), Volumes: fakes, Devices: fakes, Claims: fakes, HostResolvConf: os.DevNull,
+				Services: func(string) ([]*corev1.Service, bool) {
+					return []*corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "db"}, Spec: corev1.ServiceSpec{ClusterIP: "192.0.2.2"}}}, true
+				},
+				Resources:   func(*corev1.Pod, *corev1.Container) (r container.Resources) { return r },
+				OOMScoreAdj: func(*corev1.Pod, *corev1.Container) int { return 0 },
+			})
+			c := &corev1.Container{Name: "c", Args: []string{test.expr}, VolumeMounts: []corev1.VolumeMount{{Name: "v", SubPathExpr: test.expr}},
+				Env: []corev1.EnvVar{{Name: "OWN", Value: "o"}, {Name: "OF", Value: "at-$(DB_SERVICE_HOST)"}}}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}, Spec: corev1.PodSpec{DNSPolicy: corev1.DNSDefault}}
+			cfg, err := b.Container(t.Context(), Request{Pod: pod, Container: c, Image: &container.Image{}})
+			if test.err != "" {
+				if err == nil || err.Error() != test.err {
+					t.Errorf("error %v, want %q", err, test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]corev1.VolumeMount{{Name: "v", SubPath: test.want}}, fakes.mounted); diff != "" {
+				t.Errorf("mounts (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{test.want}, cfg.Args); diff != "" {
+				t.Errorf("arguments (-want +got):\n%s", diff)
+			}
+			if c.VolumeMounts[0].SubPathExpr != test.expr {
+				t.Error("the pod's spec was changed")
+			}
+		})
 	}
 }
 

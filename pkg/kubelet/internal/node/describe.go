@@ -26,8 +26,9 @@ const (
 	// engineThreshold is how long the engine may give no answer before the node is not Ready, as upstream's: to restart a daemon
 	// takes seconds, and who is not Ready has no endpoints.
 	engineThreshold = 30 * time.Second
-	// imagesEvery is how often images are listed, for the list is long and rarely changes.
-	imagesEvery = time.Minute
+	// imagesEvery is how often images are listed, for the list is long and rarely changes. It may take imagesPatience, for which all else
+	// that is told of the node waits.
+	imagesEvery, imagesPatience = time.Minute, 5 * time.Second
 )
 
 // Resources are what the machine has and what of it is for pods.
@@ -88,7 +89,7 @@ type Describer struct {
 	engine   container.Version
 	engineAt time.Time
 	images   []corev1.ContainerImage
-	imagesAt time.Time
+	imagesAt time.Time // when they were last asked for
 }
 
 // Engine is what the engine has last told of itself.
@@ -169,12 +170,17 @@ func (d *Describer) imageList(ctx context.Context, up bool) []corev1.ContainerIm
 	if !up || d.Clock.Since(at) < imagesEvery {
 		return list
 	}
-	fresh, err := Images(ctx, d.Runtime, d.MaxImages)
-	if err != nil {
-		return list
+	ictx, cancel := context.WithTimeout(ctx, imagesPatience)
+	defer cancel()
+	fresh, err := Images(ictx, d.Runtime, d.MaxImages)
+	switch {
+	case err == nil:
+		list = fresh
+	case ctx.Err() == nil:
+		klog.FromContext(ctx).Error(err, "The container engine does not list its images")
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.images, d.imagesAt = fresh, d.Clock.Now()
-	return fresh
+	d.images, d.imagesAt = list, d.Clock.Now()
+	return list
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 )
@@ -120,7 +122,7 @@ func (c *computation) withoutSandbox() Actions {
 			want = true
 		}
 	}
-	if !want || c.initFailed() {
+	if !want || c.initFailed() || c.runsOnce() {
 		return Actions{Finished: true}
 	}
 	a := Actions{CreateSandbox: true}
@@ -131,6 +133,16 @@ func (c *computation) withoutSandbox() Actions {
 		}
 	}
 	return a
+}
+
+// runsOnce says whether the pod had its only run, however far that got: nothing of a pod that never restarts is done twice, unless one of
+// its containers has asked for all to start again, and not all have.
+func (c *computation) runsOnce() bool {
+	ran, stale := false, false
+	for _, of := range c.pod.Containers() {
+		ran, stale = ran || of.Latest != nil && !of.NeverRan(), stale || of.Stale
+	}
+	return c.pod.Spec.RestartPolicy == corev1.RestartPolicyNever && ran && !stale
 }
 
 func (c *computation) initFailed() bool {

@@ -304,6 +304,16 @@ func TestCompute(t *testing.T) {
 		{name: "sandbox lost", pod: pod("a"), sandbox: "dead", containers: []string{"old/a#0=running"}, want: summary{Recreate: true, Sandbox: "create 1"}},
 		{name: "sandbox lost, never", pod: with(pod("a"), policy(corev1.RestartPolicyNever)), sandbox: "dead", containers: []string{"old/a#0=running"}, want: summary{Finished: true}},
 		{name: "sandbox lost, all succeeded", pod: with(pod("a"), policy(corev1.RestartPolicyOnFailure)), sandbox: "dead", containers: []string{"old/a#0=0"}, want: summary{Finished: true}},
+		{name: "sandbox lost, all succeeded after initialisation", pod: with(pod("a"), initc("i"), policy(corev1.RestartPolicyOnFailure)), sandbox: "dead", containers: []string{"old/i#0=0", "old/a#0=0"},
+			want: summary{Finished: true}},
+		{name: "sandbox lost, one failed", pod: with(pod("a", "b"), initc("i"), policy(corev1.RestartPolicyOnFailure)), sandbox: "dead", containers: []string{"old/i#0=0", "old/a#0=0", "old/b#0=1"},
+			want: summary{Recreate: true, Sandbox: "create 1"}},
+		{name: "sandbox lost, never, one was not made yet", pod: with(pod("a", "b"), initc("i"), policy(corev1.RestartPolicyNever)), sandbox: "dead", containers: []string{"old/i#0=0", "old/a#0=0"},
+			want: summary{Finished: true}},
+		{name: "sandbox lost, never, initialised", pod: with(pod("a"), initc("i"), policy(corev1.RestartPolicyNever)), sandbox: "dead", containers: []string{"old/i#0=0"}, want: summary{Finished: true}},
+		{name: "sandbox lost, never, initialising", pod: with(pod("a"), initc("i"), policy(corev1.RestartPolicyNever)), sandbox: "dead", containers: []string{"old/i#0=running"}, want: summary{Finished: true}},
+		{name: "sandbox lost, never, nothing ran", pod: with(pod("a"), initc("i"), policy(corev1.RestartPolicyNever)), sandbox: "dead", containers: []string{"old/i#0=created"},
+			want: summary{Recreate: true, Sandbox: "create 1"}},
 		{name: "new sandbox initialises anew", pod: with(pod("a"), initc("i")), sandbox: "second", containers: []string{"old/i#0=0", "old/a#0=137"}, want: summary{Sandbox: "sb", Start: []string{"i#1"}}},
 
 		// Init containers.

@@ -127,7 +127,7 @@ func (s *Syncer) preStop(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 		ip = s.cfg.HostIPs[0]
 	}
 	done := make(chan error, 1)
-	go func() { done <- s.hooks.Run(ctx, c.Lifecycle.PreStop, c, id, ip) }()
+	go func() { done <- s.hooks.Run(ctx, pod, c.Lifecycle.PreStop, c, id, ip) }()
 	t := s.cfg.Clock.NewTimer(grace)
 	defer t.Stop()
 	select {

@@ -267,7 +267,7 @@ func (s *Syncer) start(ctx context.Context, n *notes, look *snapshot.Pod, st Sta
 	if len(ips) > 0 {
 		ip = ips[0]
 	}
-	if err := s.hooks.Run(ctx, c.Lifecycle.PostStart, c, id, ip); err != nil {
+	if err := s.hooks.Run(ctx, pod, c.Lifecycle.PostStart, c, id, ip); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -172,7 +172,7 @@ func New(ctx context.Context, cfg Config) *Syncer {
 	return &Syncer{
 		ctx:   ctx,
 		cfg:   cfg,
-		hooks: hook.Runner{Exec: cfg.Runtime, Dial: cfg.Dial, Clock: cfg.Clock, SleepEnded: cfg.SleepEnded},
+		hooks: hook.Runner{Exec: cfg.Runtime, Dial: cfg.Dial, Recorder: cfg.Recorder, Clock: cfg.Clock, SleepEnded: cfg.SleepEnded},
 		pods:  map[types.UID]*notes{},
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/capped"
+	"minik8s.io/minik8s/pkg/kubelet/internal/env"
 	"minik8s.io/minik8s/pkg/kubelet/internal/httpget"
 	"minik8s.io/minik8s/pkg/network/namespace"
 )
@@ -82,12 +83,17 @@ func Attempt(ctx context.Context, w Ways, p *corev1.Probe, t Target) Outcome {
 
 func execute(ctx context.Context, e Execer, a *corev1.ExecAction, t Target, timeout time.Duration) Outcome {
 	out := &capped.Buffer{Max: maxOutput}
-	code, err := e.Exec(ctx, t.ID, container.ExecOptions{Command: a.Command, Stdout: out, Stderr: out})
+	var literal []string // of the container's variables only what the spec itself says is known here, as upstream
+	for _, v := range t.Container.Env {
+		literal = append(literal, v.Name+"="+v.Value)
+	}
+	command := env.Expand(a.Command, literal)
+	code, err := e.Exec(ctx, t.ID, container.ExecOptions{Command: command, Stdout: out, Stderr: out})
 	switch {
 	case errors.Is(err, container.ErrUnavailable):
 		return Outcome{Err: err} // the engine was slow, not the command
 	case errors.Is(err, context.DeadlineExceeded):
-		return Outcome{Result: Failure, Output: fmt.Sprintf("command timed out: %q timed out after %s", a.Command, timeout)}
+		return Outcome{Result: Failure, Output: fmt.Sprintf("command timed out: %q timed out after %s", command, timeout)}
 	case err != nil:
 		return Outcome{Err: err}
 	case code != 0:

@@ -117,6 +117,24 @@ func TestAttemptExec(t *testing.T) {
 	}
 }
 
+// A command may refer to variables of its container that the spec gives a value.
+func TestAttemptExec_Variables(t *testing.T) {
+	t.Parallel()
+	var got []string
+	exec := execFunc(func(_ context.Context, _ string, o container.ExecOptions) (int, error) {
+		got = o.Command
+		return 0, nil
+	})
+	c := &corev1.Container{Env: []corev1.EnvVar{{Name: "PORT", Value: "80"}, {Name: "NODE", ValueFrom: &corev1.EnvVarSource{}}}}
+	p := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"check", "$(PORT)", "$$(PORT)", "$(NODE)", "$(NO)"}}}}
+	if out := Attempt(t.Context(), Ways{Exec: exec}, p, Target{Container: c}); out.Result != Success {
+		t.Errorf("outcome %+v", out)
+	}
+	if diff := cmp.Diff([]string{"check", "80", "$(PORT)", "", "$(NO)"}, got); diff != "" {
+		t.Errorf("command (-want +got):\n%s", diff)
+	}
+}
+
 func TestAttemptHTTP(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ok", func(w http.ResponseWriter, r *http.Request) {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Limits of what a pod's file may hold; the rest is cut off, as the C library and upstream do.
@@ -31,16 +32,16 @@ type Config struct {
 
 // For returns what pod gets. host is the node's own configuration, for dnsPolicy Default and for pods on the host
 // network; clusterDNS are the addresses of the cluster's DNS. Without any, ClusterFirst falls back to Default.
-// What goes beyond the limits is left out, and omitted is the text of upstream's event DNSConfigForming about it, "" if nothing is.
-func For(pod *corev1.Pod, clusterDNS []string, clusterDomain string, host Config) (c Config, omitted string) {
+// What goes beyond the limits is left out, and omitted are the texts of upstream's events DNSConfigForming about it.
+func For(pod *corev1.Pod, clusterDNS []string, clusterDomain string, host Config) (c Config, omitted []string) {
 	c = merge(base(pod, clusterDNS, clusterDomain, host), pod.Spec.DNSConfig)
-	if fitting := fit(c.Searches); len(fitting) < len(c.Searches) {
-		c.Searches = fitting
-		omitted = "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: " + strings.Join(fitting, " ")
-	}
 	if len(c.Nameservers) > MaxNameservers {
 		c.Nameservers = c.Nameservers[:MaxNameservers]
-		omitted = "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: " + strings.Join(c.Nameservers, " ")
+		omitted = append(omitted, "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "+strings.Join(c.Nameservers, " "))
+	}
+	if fitting := fit(c.Searches); len(fitting) < len(c.Searches) {
+		c.Searches = fitting
+		omitted = append(omitted, "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: "+strings.Join(fitting, " "))
 	}
 	return c, omitted
 }
@@ -78,21 +79,28 @@ func merge(c Config, more *corev1.PodDNSConfig) Config {
 		if o.Value != nil && *o.Value != "" {
 			option += ":" + *o.Value
 		}
-		i := slices.IndexFunc(c.Options, func(have string) bool {
-			name, _, _ := strings.Cut(have, ":")
-			return name == o.Name
-		})
-		if i < 0 {
-			c.Options = append(c.Options, option)
-		} else {
-			c.Options[i] = option
-		}
+		c.Options = withOption(c.Options, option)
 	}
 	return c
 }
 
+// withOption adds an option, in the place of one of its name if there is one.
+func withOption(options []string, option string) []string {
+	name, _, _ := strings.Cut(option, ":")
+	i := slices.IndexFunc(options, func(have string) bool {
+		other, _, _ := strings.Cut(have, ":")
+		return other == name
+	})
+	if i < 0 {
+		return append(options, option)
+	}
+	options[i] = option
+	return options
+}
+
+// fit leaves out what is too much, and what some resolvers end their process for.
 func fit(searches []string) []string {
-	searches = searches[:min(len(searches), MaxSearches)]
+	searches = slices.DeleteFunc(slices.Clone(searches[:min(len(searches), MaxSearches)]), func(s string) bool { return len(s) > validation.DNS1123SubdomainMaxLength })
 	length := 0
 	for i, s := range searches {
 		if i > 0 {
@@ -134,16 +142,13 @@ func Parse(text string) Config {
 		case "search":
 			c.Searches = nil
 			for _, s := range fields[1:] {
-				if s != "." {
-					s = strings.TrimSuffix(s, ".")
+				if s != "." { // the root, which is searched anyway
+					c.Searches = append(c.Searches, strings.TrimSuffix(s, "."))
 				}
-				c.Searches = append(c.Searches, s)
 			}
 		case "options":
 			for _, o := range fields[1:] {
-				if !slices.Contains(c.Options, o) {
-					c.Options = append(c.Options, o)
-				}
+				c.Options = withOption(c.Options, o)
 			}
 		}
 	}

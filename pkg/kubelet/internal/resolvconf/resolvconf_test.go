@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,10 @@ func TestFor(t *testing.T) {
 	var many []string
 	for i := range 40 {
 		many = append(many, fmt.Sprintf("d%d", i))
+	}
+	long := []string{strings.Repeat("a", 128)} // 2048 characters as a line
+	for i := range 15 {
+		long = append(long, fmt.Sprintf("%0127d", i))
 	}
 	tests := []struct {
 		name        string
@@ -66,6 +71,27 @@ func TestFor(t *testing.T) {
 			want:    Config{Searches: many[:32]},
 			exceeds: "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: " + strings.Join(many[:32], " "),
 		},
+		{
+			name: "too many of both", policy: corev1.DNSNone,
+			config: &corev1.PodDNSConfig{Nameservers: []string{"1.0.0.1", "1.0.0.2", "1.0.0.3", "1.0.0.4"}, Searches: many},
+			want:   Config{Nameservers: []string{"1.0.0.1", "1.0.0.2", "1.0.0.3"}, Searches: many[:32]},
+			exceeds: "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 1.0.0.1 1.0.0.2 1.0.0.3\n" +
+				"Search Line limits were exceeded, some search paths have been omitted, the applied search line is: " + strings.Join(many[:32], " "),
+		},
+		{
+			name: "a search path that is too long", policy: corev1.DNSNone, config: &corev1.PodDNSConfig{Searches: []string{"a", strings.Repeat("b", 254), "c"}},
+			want:    Config{Searches: []string{"a", "c"}},
+			exceeds: "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: a c",
+		},
+		{
+			name: "a search line that is just not too long", policy: corev1.DNSNone, config: &corev1.PodDNSConfig{Searches: long},
+			want: Config{Searches: long},
+		},
+		{
+			name: "a search line that is too long", policy: corev1.DNSNone, config: &corev1.PodDNSConfig{Searches: append(slices.Clone(long), "b")},
+			want:    Config{Searches: long},
+			exceeds: "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: " + strings.Join(long, " "),
+		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -79,8 +105,8 @@ func TestFor(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("unexpected configuration (-want +got):\n%s", diff)
 			}
-			if omitted != tc.exceeds {
-				t.Errorf("omitted: %q, want %q", omitted, tc.exceeds)
+			if got := strings.Join(omitted, "\n"); got != tc.exceeds {
+				t.Errorf("omitted: %q, want %q", got, tc.exceeds)
 			}
 		})
 	}
@@ -90,6 +116,25 @@ func TestRenderParse(t *testing.T) {
 	text := "search a b\nnameserver 1.1.1.1\nnameserver ::1\noptions ndots:5 edns0\n"
 	if got := Parse("# x\ndomain z\nsearch old\n" + text).Render(); got != text {
 		t.Errorf("got %q, want %q", got, text)
+	}
+}
+
+// TestParse has upstream's cases.
+func TestParse(t *testing.T) {
+	for text, want := range map[string]Config{
+		"":                                     {},
+		"\t\n\t#comment\n":                     {},
+		"nameserver \t 1.2.3.4 #comment":       {Nameservers: []string{"1.2.3.4"}},
+		"nameserver 1.2.3.4\nnameserver ::1":   {Nameservers: []string{"1.2.3.4", "::1"}},
+		"search .":                             {},
+		"search foo. .  bar":                   {Searches: []string{"foo", "bar"}},
+		"search foo\nsearch bar":               {Searches: []string{"bar"}},
+		"options ndots:1 edns0 ndots:5":        {Options: []string{"ndots:5", "edns0"}},
+		"options ndots:1 a:3\noptions ndots:5": {Options: []string{"ndots:5", "a:3"}},
+	} {
+		if diff := cmp.Diff(want, Parse(text)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
 	}
 }
 

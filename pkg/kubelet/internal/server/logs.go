@@ -120,6 +120,11 @@ func parseLogOptions(q url.Values) (*corev1.PodLogOptions, error) {
 	boolean("timestamps", &o.Timestamps)
 	number("sinceSeconds", &o.SinceSeconds)
 	number("tailLines", &o.TailLines)
+	if q.Get("tail") == "all" {
+		o.TailLines = nil
+	} else {
+		number("tail", &o.TailLines) // its name of old, which counts
+	}
 	number("limitBytes", &o.LimitBytes)
 	if v := q.Get("sinceTime"); v != "" {
 		t, err := time.Parse(time.RFC3339, v)
@@ -150,6 +155,9 @@ func invalidLogOptions(o *corev1.PodLogOptions) string {
 		case corev1.LogStreamAll, corev1.LogStreamStdout, corev1.LogStreamStderr:
 		default:
 			return "stream: must be one of All, Stdout, Stderr"
+		}
+		if *o.Stream != corev1.LogStreamAll && o.TailLines != nil {
+			return "`tailLines` and specific `stream` are mutually exclusive for now"
 		}
 	}
 	return ""

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -209,20 +210,28 @@ func FileSystem(path string, now time.Time) (statsv1alpha1.FsStats, error) {
 // logFiles are the figures of a container's log and of the older ones beside it, which engines name after it; nil if there is
 // none.
 func logFiles(path string, now time.Time) *statsv1alpha1.FsStats {
-	files, err := filepath.Glob(path + "*")
-	if path == "" || err != nil || len(files) == 0 {
+	dir := filepath.Dir(path)
+	entries, err := os.ReadDir(dir)
+	if path == "" || err != nil {
 		return nil
 	}
-	s, err := FileSystem(filepath.Dir(path), now)
+	s, err := FileSystem(dir, now)
 	if err != nil {
 		return nil
 	}
-	bytes, inodes := uint64(0), uint64(0)
-	for _, f := range files {
-		if info, err := os.Stat(f); err == nil && info.Mode().IsRegular() {
+	bytes, inodes, there := uint64(0), uint64(0), false
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), filepath.Base(path)) {
+			continue
+		}
+		there = true
+		if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && info.Mode().IsRegular() {
 			bytes += uint64(info.Size())
 			inodes++
 		}
+	}
+	if !there {
+		return nil
 	}
 	s.UsedBytes, s.InodesUsed = &bytes, &inodes
 	return &s

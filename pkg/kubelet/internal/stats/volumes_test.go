@@ -121,7 +121,10 @@ func TestFromDisk(t *testing.T) {
 }
 
 func TestLogFiles(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), `[*?\`)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, size := range map[string]int{"x-json.log": 100, "x-json.log.1": 30, "config.json": 7} {
 		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, size), 0o600); err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,23 +31,22 @@ func (in Input) container(of *snapshot.Container) corev1.ContainerStatus {
 		cs.RestartCount, cs.ImageID, cs.ContainerID = old.RestartCount, old.ImageID, old.ContainerID
 		cs.LastTerminationState = old.LastTerminationState
 		cs.AllocatedResources, cs.Resources = old.AllocatedResources, old.Resources
-		cs.User, cs.AllocatedResourcesStatus = old.User, old.AllocatedResourcesStatus
+		cs.User, cs.AllocatedResourcesStatus, cs.StopSignal = old.User, old.AllocatedResourcesStatus, old.StopSignal
 	}
 	if d, ok := in.Devices[c.Name]; ok {
 		cs.AllocatedResourcesStatus = d
 	}
 	cs.VolumeMounts = in.mounts(of)
-	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
-		cs.StopSignal = c.Lifecycle.StopSignal
-	}
-	if of.Type != container.TypeEphemeral {
-		cs.AllocatedResources = c.Resources.Requests.DeepCopy()
-		cs.Resources = c.Resources.DeepCopy()
-	}
 
 	if l := of.Latest; l == nil {
-		cs.State = in.gone(of.Reported)
+		if cs.State = in.gone(of); cs.State.Waiting != nil {
+			cs.AllocatedResources, cs.Resources, cs.User, cs.StopSignal = nil, nil, nil, nil // there is nothing that has them
+		}
 	} else {
+		cs.AllocatedResources, cs.Resources = c.Resources.Requests.DeepCopy(), c.Resources.DeepCopy()
+		if c.Lifecycle != nil {
+			cs.StopSignal = c.Lifecycle.StopSignal
+		}
 		cs.RestartCount = int32(l.Attempt)
 		cs.ContainerID, cs.ImageID = in.id(l), l.ImageID
 		if l.ImageRef != "" {
@@ -113,7 +113,8 @@ func (in Input) state(of *snapshot.Container, l *container.Container) corev1.Con
 
 // gone is the state of a container of which the engine has nothing. Whatever its type, it waits for the pod's
 // initialization if the pod has init containers.
-func (in Input) gone(old *corev1.ContainerStatus) corev1.ContainerState {
+func (in Input) gone(of *snapshot.Container) corev1.ContainerState {
+	old := of.Reported
 	if old != nil && old.State.Terminated != nil {
 		return old.State
 	}
@@ -127,6 +128,10 @@ func (in Input) gone(old *corev1.ContainerStatus) corev1.ContainerState {
 		if old != nil && old.State.Waiting != nil {
 			return old.State
 		}
+	}
+	if of.Type == container.TypeInit && !of.Sidecar && slices.ContainsFunc(in.Look.Regular, func(r *snapshot.Container) bool { return r.Latest != nil }) {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed",
+			Message: "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally"}}
 	}
 	reason := ReasonContainerCreating
 	if len(in.Look.Init) > 0 {

@@ -103,6 +103,9 @@ func Generate(in Input) corev1.PodStatus {
 	default:
 		st.Phase = p
 	}
+	if st.Phase != old.Phase {
+		st.Reason, st.Message = "", "" // they were about that one
+	}
 	if in.Failure != nil && !terminal && in.Stopped {
 		st.Reason, st.Message = in.Failure.Reason, in.Failure.Message
 	}
@@ -135,17 +138,24 @@ func (in Input) resources() *corev1.ResourceRequirements {
 	return &r
 }
 
-// settle gives each container of a stopped pod an end, so that a terminal pod never shows one that might run. Regular
-// containers whose turn never came, because initialisation failed, stay waiting.
+// settle gives each container of a stopped pod an end, so that a terminal pod never shows one that might run. Only those stay waiting
+// whose turn never came, because initialisation did not get that far; the first one's always has.
 func settle(look *snapshot.Pod, st *corev1.PodStatus) {
-	initialized := true
+	begun := func(cs corev1.ContainerStatus) bool {
+		return cs.State.Waiting == nil || cs.LastTerminationState.Terminated != nil
+	}
+	reached, done := 0, true
+	for i, cs := range st.InitContainerStatuses {
+		if begun(cs) {
+			reached = i
+		}
+		done = done && (cs.Ready || look.Init[i].Sidecar)
+	}
+	initialized := done || slices.ContainsFunc(st.ContainerStatuses, begun)
 	for i := range st.InitContainerStatuses {
 		cs := &st.InitContainerStatuses[i]
-		if cs.State.Terminated == nil && cs.ContainerID != "" {
+		if cs.State.Terminated == nil && (i <= reached || cs.ContainerID != "") {
 			cs.State = corev1.ContainerState{Terminated: unknown(cs.ContainerID)}
-		}
-		if !look.Init[i].Sidecar && !cs.Ready {
-			initialized = false
 		}
 		cs.Started = new(false)
 	}
@@ -185,43 +195,33 @@ func phase(in Input, st *corev1.PodStatus) corev1.PodPhase {
 	if in.Failure != nil {
 		return corev1.PodFailed
 	}
-	never := in.Look.Spec.RestartPolicy == corev1.RestartPolicyNever
-	pendingInit, failedInit := 0, 0
+	pending, failed := false, false // initialization
+	var waiting, running, stopped, succeeded, restarting int
 	for i, c := range in.Look.Init {
 		cs := &st.InitContainerStatuses[i]
-		if c.Sidecar {
-			if cs.Started == nil || !*cs.Started {
-				pendingInit++
-			}
-			continue
-		}
-		end := cs.State.Terminated
-		if end == nil && cs.State.Waiting != nil {
-			end = cs.LastTerminationState.Terminated
-		}
+		end := lastEnd(cs)
 		switch {
+		case c.Sidecar && cs.State.Running != nil:
+			running++
+			pending = pending || !*cs.Started && !in.begun()
+		case c.Sidecar:
+			pending = pending || end == nil // one that has ended starts again, whatever the others do
 		case end == nil:
-			pendingInit++
-		case end.ExitCode == 0:
-		case again(c, end):
-			pendingInit++
+			pending = true
 		default:
-			failedInit++
+			failed = failed || end.ExitCode != 0 && !again(c, end)
 		}
 	}
-	var waiting, running, stopped, succeeded, restarting int
 	for i, c := range in.Look.Regular {
 		cs := &st.ContainerStatuses[i]
-		end := cs.State.Terminated
+		end := lastEnd(cs)
 		switch {
 		case cs.State.Running != nil:
 			running++
 			continue
 		case end == nil:
-			if end = cs.LastTerminationState.Terminated; end == nil {
-				waiting++
-				continue
-			}
+			waiting++
+			continue
 		}
 		stopped++
 		if end.ExitCode == 0 {
@@ -231,18 +231,15 @@ func phase(in Input, st *corev1.PodStatus) corev1.PodPhase {
 			restarting++
 		}
 	}
-	over := in.Finished || in.Stopped
 	switch {
-	case failedInit > 0 && (never || over):
+	case failed:
 		return corev1.PodFailed
-	case over && running == 0:
+	case (in.Finished || in.Stopped) && running == 0:
 		if waiting == 0 && stopped > 0 && stopped == succeeded {
 			return corev1.PodSucceeded
 		}
 		return corev1.PodFailed
-	case pendingInit > 0 && running == 0 && stopped == 0:
-		return corev1.PodPending
-	case waiting > 0:
+	case pending || waiting > 0:
 		return corev1.PodPending
 	case running > 0 || restarting > 0:
 		return corev1.PodRunning
@@ -253,4 +250,18 @@ func phase(in Input, st *corev1.PodStatus) corev1.PodPhase {
 	default:
 		return corev1.PodPending
 	}
+}
+
+// lastEnd is the end of a container that has ended, or waits to be started again; nil if there is none.
+func lastEnd(cs *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	if cs.State.Waiting != nil {
+		return cs.LastTerminationState.Terminated
+	}
+	return cs.State.Terminated
+}
+
+// begun says whether the pod is initialised in the sandbox that it has, because one of its regular containers was made in that.
+func (in Input) begun() bool {
+	sb := in.Look.Sandbox
+	return sb != nil && slices.ContainsFunc(in.Look.Regular, func(c *snapshot.Container) bool { return c.Latest != nil && c.Latest.SandboxID == sb.ID })
 }

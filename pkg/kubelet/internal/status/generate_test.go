@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -39,6 +40,10 @@ func withInit(policy corev1.RestartPolicy) func(*corev1.Pod) {
 		p.Spec.RestartPolicy = policy
 		p.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "i"}}
 	}
+}
+
+func withSidecar(p *corev1.Pod) {
+	p.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}
 }
 
 func engine(cs ...*container.Container) *observed.Pod {
@@ -120,6 +125,8 @@ func four(sandbox, initialized, ready, containers string) map[corev1.PodConditio
 func TestGenerate(t *testing.T) {
 	const noSandbox, noAddress = "False PodSandboxNotReady: no pod sandbox exists", "False PodSandboxNotReady: pod sandbox has no IP address"
 	const notReadyA = "False ContainersNotReady: containers with unready status: [a]"
+	const lost = "terminated ContainerStatusUnknown: The container could not be located when the pod was terminated"
+	const notReadySA = "False ContainersNotReady: containers with unready status: [s a]"
 	tests := []struct {
 		name  string
 		parts snapshot.Parts
@@ -159,16 +166,41 @@ func TestGenerate(t *testing.T) {
 			want: view{Phase: corev1.PodPending, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"init": "running", "a": "waiting PodInitializing"}}},
 		{name: "deleted before it started", parts: snapshot.Parts{Pod: pod(nil, "a")}, in: Input{Finished: true, Stopped: true},
 			want: view{Phase: corev1.PodFailed, Conditions: four(noSandbox, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated ContainerStatusUnknown: The container could not be located when the pod was terminated"}}},
+		{name: "deleted before it was initialised", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) {
+			withInit(corev1.RestartPolicyAlways)(p)
+			p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: "next"})
+		}, "a")}, in: Input{Finished: true, Stopped: true},
+			want: view{Phase: corev1.PodFailed, Conditions: four(noSandbox, "False ContainersNotInitialized: containers with incomplete status: [init next]", "False PodFailed", "False PodFailed"),
+				States: map[string]string{"init": lost, "next": "waiting PodInitializing", "a": "waiting PodInitializing"}}},
+		{name: "deleted while it was initialised anew", parts: snapshot.Parts{Pod: pod(withInit(corev1.RestartPolicyAlways), "a", "b"), Observed: engine(down("init", 0, 137), down("a", 0, 137))}, in: Input{Finished: true, Stopped: true},
+			want: view{Phase: corev1.PodFailed, Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"init": "terminated Error", "a": "terminated Error", "b": lost}}},
 		{name: "deadline", parts: snapshot.Parts{Pod: pod(nil, "a"), Observed: engine(down("a", 0, 0))}, in: Input{Failure: &Failure{Reason: "DeadlineExceeded", Message: "m"}, Finished: true, Stopped: true},
 			want: view{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Completed"}}},
 		{name: "terminal stays", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed; p.Status.Reason = "Evicted" }, "a"), Observed: engine(up("a"))},
 			want: view{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "running, ready"}}},
+		{name: "a reason stays with its phase", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodRunning, "R" }, "a"), Observed: engine(up("a")), PodIPs: []string{"10.0.0.1"}},
+			want: view{Phase: corev1.PodRunning, Reason: "R", Conditions: four("True", "True", "True", "True"), States: map[string]string{"a": "running, ready"}}},
+		{name: "a reason goes with its phase", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodPending, "R" }, "a"), Observed: engine(up("a")), PodIPs: []string{"10.0.0.1"}},
+			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", "True", "True"), States: map[string]string{"a": "running, ready"}}},
 		{name: "could not start", parts: snapshot.Parts{Pod: pod(nil, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(&container.Container{Name: "a", State: container.StateCreated, Message: "no such file", ExitCode: 127}), Waiting: map[string]snapshot.Waiting{"a": {Reason: "RunContainerError", Message: "no such file"}}},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting RunContainerError, was StartError"}}},
 		{name: "lost container", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", ContainerID: "docker://x", RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 		}, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine()},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "terminated ContainerStatusUnknown: The container could not be located when the pod was terminated"}, RestartCounts: map[string]int32{"a": 1}}},
+		{name: "init container that somebody has removed before its end was told", parts: snapshot.Parts{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), Observed: engine(up("a")), PodIPs: []string{"10.0.0.1"}},
+			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", "True", "True"), States: map[string]string{"a": "running, ready",
+				"init": "terminated Completed: Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally, ready"}}},
+		{name: "initialised anew in another sandbox", parts: snapshot.Parts{Pod: pod(withInit(corev1.RestartPolicyAlways), "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(up("init"), down("a", 0, 137))},
+			want: view{Phase: corev1.PodPending, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"init": "running", "a": "terminated Error"}}},
+		{name: "sidecar starts anew in another sandbox", parts: snapshot.Parts{Pod: pod(withSidecar, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(up("s"), down("a", 0, 137)),
+			Probes: map[string]snapshot.Probe{"s0": {}}},
+			want: view{Phase: corev1.PodPending, Conditions: four("True", "True", notReadySA, notReadySA), States: map[string]string{"s": "running", "a": "terminated Error"}}},
+		{name: "sidecar starts anew beside the others", parts: snapshot.Parts{Pod: pod(withSidecar, "a"), PodIPs: []string{"10.0.0.1"},
+			Observed: engine(up("s"), &container.Container{Name: "a", State: container.StateExited, ExitCode: 137, SandboxID: "sb"}), Probes: map[string]snapshot.Probe{"s0": {}}},
+			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadySA, notReadySA), States: map[string]string{"s": "running", "a": "terminated Error"}}},
+		{name: "only sidecars run", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) { never(p); withSidecar(p) }, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(up("s"), down("a", 0, 0))}, in: Input{Finished: true},
+			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"s": "running, ready", "a": "terminated Completed"}}},
 		{name: "gates", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) {
 			p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "x"}, {ConditionType: "y"}}
 			p.Status.Conditions = []corev1.PodCondition{{Type: "y", Status: corev1.ConditionFalse}}
@@ -176,9 +208,7 @@ func TestGenerate(t *testing.T) {
 			Conditions: map[corev1.PodConditionType]string{corev1.PodReadyToStartContainers: "True", corev1.PodInitialized: "True", corev1.ContainersReady: "True", "y": "False",
 				corev1.PodReady: `False ReadinessGatesNotReady: corresponding condition of pod readiness gate "x" does not exist., the status of pod readiness gate "y" is not "True", but False`},
 			States: map[string]string{"a": "running, ready"}}},
-		{name: "sidecar", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) {
-			p.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}
-		}, "a"), Observed: engine(up("s"), up("a")), PodIPs: []string{"10.0.0.1"}, Probes: map[string]snapshot.Probe{"s0": {Started: true, Ready: false}}},
+		{name: "sidecar", parts: snapshot.Parts{Pod: pod(withSidecar, "a"), Observed: engine(up("s"), up("a")), PodIPs: []string{"10.0.0.1"}, Probes: map[string]snapshot.Probe{"s0": {Started: true, Ready: false}}},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", "False ContainersNotReady: containers with unready status: [s]", "False ContainersNotReady: containers with unready status: [s]"),
 				States: map[string]string{"s": "running", "a": "running, ready"}}},
 	}
@@ -320,6 +350,41 @@ func TestGenerate_User(t *testing.T) {
 	pod.Status = Generate(Input{Look: snapshot.New(snapshot.Parts{Pod: pod, Observed: engine(), Now: now}), Stopped: true})
 	if diff := cmp.Diff(want, pod.Status.ContainerStatuses[0].User); diff != "" {
 		t.Errorf("without the container (-want +got):\n%s", diff)
+	}
+}
+
+// TestGenerate_Resources: those of a container are told from when it is made on, and as long as its end is.
+func TestGenerate_Resources(t *testing.T) {
+	t.Parallel()
+	const kill = corev1.Signal("SIGKILL")
+	cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	made := corev1.ContainerStatus{Resources: &corev1.ResourceRequirements{Requests: cpu, Limits: cpu}, AllocatedResources: cpu, StopSignal: new(kill)}
+	p := pod(func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources = *made.Resources
+		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: new(kill)}
+		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e"}}}
+	}, "a")
+	ephemeral := corev1.ContainerStatus{Resources: &corev1.ResourceRequirements{}}
+	for _, step := range []struct {
+		name         string
+		engine       []*container.Container
+		a, ephemeral corev1.ContainerStatus
+	}{
+		{name: "not made yet"},
+		{name: "made", engine: []*container.Container{{Name: "a", State: container.StateCreated}}, a: made},
+		{name: "runs", engine: []*container.Container{up("a"), up("e")}, a: made, ephemeral: ephemeral},
+		{name: "has ended", engine: []*container.Container{down("a", 0, 1), up("e")}, a: made, ephemeral: ephemeral},
+		{name: "was removed", a: made, ephemeral: ephemeral},
+	} {
+		p = p.DeepCopy()
+		p.Status = Generate(Input{Look: snapshot.New(snapshot.Parts{Pod: p, Observed: engine(step.engine...), Now: now})})
+		for i, want := range []corev1.ContainerStatus{step.a, step.ephemeral} {
+			got := slices.Concat(p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses)[i]
+			got = corev1.ContainerStatus{Resources: got.Resources, AllocatedResources: got.AllocatedResources, StopSignal: got.StopSignal}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", step.name, diff)
+			}
+		}
 	}
 }
 

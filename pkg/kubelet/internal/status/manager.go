@@ -37,7 +37,8 @@ type Manager struct {
 	changed func(types.UID)
 	queue   workqueue.TypedRateLimitingInterface[types.UID]
 	// repairs bounds the quarrel with somebody who overwrites each status, such as a webhook.
-	repairs *flowcontrol.Backoff
+	repairs  *flowcontrol.Backoff
+	patience time.Duration // with the API server about one pod, after which others have their turn
 
 	mu   sync.Mutex // guards pods and the entries
 	pods map[types.UID]*entry
@@ -48,14 +49,19 @@ type entry struct {
 	status corev1.PodStatus
 	// version counts changes of status, reported is the one that the API server has.
 	version, reported uint64
-	// revision is the API's resourceVersion of the last report, 0 if not known.
-	revision uint64
+	// revision is the API's resourceVersion of the last report, 0 if not known, and reportedAt when that was.
+	revision   uint64
+	reportedAt time.Time
 	// remove: the pod's resources are gone, the API object may go too.
 	remove bool
 }
 
 // firstRepair is when a status is written again that somebody has overwritten, lastRepair when if that goes on and on.
 const firstRepair, lastRepair = 100 * time.Millisecond, 10 * time.Second
+
+// lag is how long a watch may tell of what was before a report. Of what it still tells then the API server has no newer version: its
+// store was put back to an older state.
+const lag = time.Minute
 
 // NewManager returns a Manager that reports through client. The status of a static pod is that of its mirror pod, which mirror
 // returns as it was last seen, nil if there is none yet; it does not block. Nor does changed, which is told of each pod that has another status.
@@ -64,8 +70,9 @@ func NewManager(client kubernetes.Interface, mirror func(*corev1.Pod) *corev1.Po
 		client: client, mirror: mirror, changed: changed,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](50*time.Millisecond, 10*time.Second)),
-		repairs: flowcontrol.NewBackOff(firstRepair, lastRepair),
-		pods:    map[types.UID]*entry{},
+		repairs:  flowcontrol.NewBackOff(firstRepair, lastRepair),
+		patience: 30 * time.Second,
+		pods:     map[types.UID]*entry{},
 	}
 }
 
@@ -109,7 +116,7 @@ func (m *Manager) set(pod *corev1.Pod, st corev1.PodStatus) bool {
 	}
 	if live := m.live(pod); e.version == 0 && live != nil && equality.Semantic.DeepEqual(st, live.Status) {
 		// The API server has it already, as after a restart of the kubelet.
-		e.version, e.reported, e.revision = 1, 1, revision(live.ResourceVersion)
+		e.version, e.reported, e.revision, e.reportedAt = 1, 1, revision(live.ResourceVersion), m.repairs.Clock.Now()
 		e.status = st
 		return true
 	}
@@ -151,13 +158,14 @@ func (m *Manager) Seen(pod *corev1.Pod) {
 		}
 		return
 	}
-	if seen := revision(live.ResourceVersion); seen > 0 && seen <= e.revision {
+	now := m.repairs.Clock.Now()
+	if seen := revision(live.ResourceVersion); seen > 0 && seen <= e.revision && now.Sub(e.reportedAt) < lag {
 		return // from before the report
 	}
 	if equality.Semantic.DeepEqual(merge(&live.Status, e.status), live.Status) {
 		return
 	}
-	id, now := string(pod.UID), m.repairs.Clock.Now()
+	id := string(pod.UID)
 	m.repairs.Next(id, now)
 	m.repairs.GC()
 	e.version++
@@ -250,6 +258,8 @@ func (m *Manager) sync(ctx context.Context, uid types.UID) error {
 	stale := e.reported != version
 	m.mu.Unlock()
 
+	ctx, cancel := context.WithTimeout(ctx, m.patience)
+	defer cancel()
 	pods := m.client.CoreV1().Pods(pod.Namespace)
 	if stale {
 		live, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
@@ -297,7 +307,9 @@ func (m *Manager) reported(uid types.UID, version uint64, resourceVersion string
 	defer m.mu.Unlock()
 	if e := m.pods[uid]; e != nil {
 		e.reported = max(e.reported, version)
-		e.revision = max(e.revision, revision(resourceVersion))
+		if r := revision(resourceVersion); r > 0 {
+			e.revision, e.reportedAt = r, m.repairs.Clock.Now()
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ package status
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,8 +17,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	clientfake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/flowcontrol"
+	testingclock "k8s.io/utils/clock/testing"
 )
 
 func await(t *testing.T, what string, ok func() bool) {
@@ -144,6 +150,68 @@ func TestManagerSeen(t *testing.T) {
 		if set, reported := versions(); set != step.want[0] || reported != step.want[1] {
 			t.Errorf("%s: version %d, reported %d, want %v", step.name, set, reported, step.want)
 		}
+	}
+}
+
+// TestManagerSeen_Restored: what is older than the report is news as well when it has been so for longer than a watch lags behind.
+func TestManagerSeen_Restored(t *testing.T) {
+	t.Parallel()
+	live := pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, "a")
+	c := clientfake.NewClientset(live)
+	m := NewManager(c, nil, func(types.UID) {})
+	clock := testingclock.NewFakeClock(now)
+	m.repairs = flowcontrol.NewFakeBackOff(0, 0, clock)
+	m.Set(live, corev1.PodStatus{Phase: corev1.PodRunning})
+	m.reported("u", 1, "100")
+	older := live.DeepCopy()
+	older.ResourceVersion = "50"
+	waits := func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.pods["u"].version > m.pods["u"].reported
+	}
+	clock.Step(lag - 1)
+	if m.Seen(older); waits() {
+		t.Error("what the watch is late with is taken for news")
+	}
+	clock.Step(1)
+	if m.Seen(older); !waits() {
+		t.Error("what was lost is not reported again")
+	}
+	m.reported("u", 2, "51")
+	older.ResourceVersion = "60"
+	if m.Seen(older); !waits() {
+		t.Error("what was written after the report is not news")
+	}
+}
+
+// TestManager_Hangs: a server that does not answer about one pod has its question put again, and holds up no other pod.
+func TestManager_Hangs(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`))
+	}))
+	t.Cleanup(server.Close)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := NewManager(client, nil, func(types.UID) {})
+	m.patience = 50 * time.Millisecond
+	m.Set(pod(nil, "a"), corev1.PodStatus{Phase: corev1.PodRunning})
+	if err := m.sync(t.Context(), "u"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	m.patience = time.Minute
+	if err := m.sync(t.Context(), "u"); err != nil {
+		t.Error(err)
 	}
 }
 

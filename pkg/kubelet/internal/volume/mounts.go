@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
-	"minik8s.io/minik8s/pkg/kubelet/internal/env"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/subpath"
@@ -84,10 +83,7 @@ func (m *Manager) containerMount(ctx context.Context, c plugin.Container, index 
 	if !filepath.IsAbs(out.ContainerPath) {
 		out.ContainerPath = "/" + out.ContainerPath
 	}
-	sub, err := m.subPath(c.Pod, c.Spec, vm, c.PodIPs)
-	if err != nil {
-		return container.Mount{}, err
-	}
+	sub := vm.SubPath
 	target := filepath.Join(m.subPathDir(c.Pod.UID), v.Name, c.Spec.Name, strconv.Itoa(index))
 	if v.Image != nil {
 		err := m.imageMount(ctx, source, c.Images[v.Name], sub, target, &out)
@@ -157,29 +153,6 @@ func (m *Manager) imageMount(ctx context.Context, source plugin.Mount, img *cont
 	}
 	out.HostPath = target
 	return subpath.Bind(m.mounts, dir, sub, target)
-}
-
-func (m *Manager) subPath(pod *corev1.Pod, c *corev1.Container, vm *corev1.VolumeMount, podIPs []string) (string, error) {
-	if vm.SubPathExpr == "" {
-		return vm.SubPath, nil
-	}
-	hostIPs := make([]string, 0, len(pod.Status.HostIPs))
-	for _, ip := range pod.Status.HostIPs {
-		hostIPs = append(hostIPs, ip.IP)
-	}
-	var podIP string
-	if len(podIPs) > 0 {
-		podIP = podIPs[0]
-	}
-	vars, err := env.Make(pod, c, podIP, podIPs, hostIPs, nil, m.Source(context.Background(), pod))
-	if err != nil {
-		return "", err
-	}
-	sub, err := env.ExpandAll(vm.SubPathExpr, vars)
-	if err != nil {
-		return "", fmt.Errorf("failed to expand subPathExpr of volumeMount %q of container %q: %w", vm.Name, c.Name, err)
-	}
-	return sub, nil
 }
 
 // find returns a volume of the pod by name and its plugin, nil if there is none.

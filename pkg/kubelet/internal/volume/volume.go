@@ -12,12 +12,14 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -198,38 +200,69 @@ func (m *Manager) nextChanged() (types.UID, bool) {
 func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) error {
 	m.objects.Register(pod)
 	m.expect(pod)
-	var errs []error
-	for v := range used(pod) {
-		p := m.plugin(v)
-		if p == nil {
-			errs = append(errs, fmt.Errorf("volume plugin for %q is not supported by this kubelet", v.Name))
-			continue
-		}
-		began := m.config.Clock.Now()
-		mnt := m.mount(pod, v, p, podIPs)
-		err := os.MkdirAll(filepath.Dir(mnt.Dir), 0o750)
-		if err == nil {
-			err = p.SetUp(ctx, mnt)
-		}
-		before := m.mounted(mnt, p, m.config.Clock.Since(began), err)
-		if err == nil {
-			continue
-		}
-		if event, whole := errors.AsType[*plugin.EventError](err); whole {
-			err = event
-		} else {
-			err = fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", v.Name, err)
-		}
-		switch written := follows(v) && atomicwriter.Written(mnt.Dir); {
-		case written && (errors.Is(err, plugin.ErrUnavailable) || errors.Is(err, plugin.ErrPending)):
-			klog.FromContext(ctx).Error(err, "Keeping the content of a volume", "pod", klog.KObj(pod), "volume", v.Name)
-		case before && (written || v.HostPath != nil):
-			m.notRefreshed(ctx, pod, err)
-		default:
-			errs = append(errs, err)
-		}
+	volumes := slices.Collect(used(pod))
+	errs := make([]error, len(volumes))
+	groups := map[string][]int{}
+	for i, v := range volumes {
+		name := apart(pod, v)
+		groups[name] = append(groups[name], i)
 	}
+	var all sync.WaitGroup
+	for _, group := range groups {
+		all.Go(func() {
+			for _, i := range group {
+				errs[i] = m.bring(ctx, pod, volumes[i], podIPs)
+			}
+		})
+	}
+	all.Wait()
 	return errors.Join(errs...)
+}
+
+// apart is of which group of its pod's volumes one is. Those of a group are brought one after the other, and the groups all at once: what
+// is attached, or asked of a driver or a server, may have to be waited for. Two volumes of one claim are mounted in one place.
+func apart(pod *corev1.Pod, v *corev1.Volume) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return "claim " + v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return "claim " + ephemeral.VolumeClaimName(pod, v)
+	case v.CSI != nil, v.NFS != nil:
+		return "volume " + v.Name
+	}
+	return ""
+}
+
+// bring makes or refreshes one volume of Mount.
+func (m *Manager) bring(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, podIPs []string) error {
+	p := m.plugin(v)
+	if p == nil {
+		return fmt.Errorf("volume plugin for %q is not supported by this kubelet", v.Name)
+	}
+	began := m.config.Clock.Now()
+	mnt := m.mount(pod, v, p, podIPs)
+	err := os.MkdirAll(filepath.Dir(mnt.Dir), 0o750)
+	if err == nil {
+		err = p.SetUp(ctx, mnt)
+	}
+	before := m.mounted(mnt, p, m.config.Clock.Since(began), err)
+	if err == nil {
+		return nil
+	}
+	if event, whole := errors.AsType[*plugin.EventError](err); whole {
+		err = event
+	} else {
+		err = fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", v.Name, err)
+	}
+	switch written := follows(v) && atomicwriter.Written(mnt.Dir); {
+	case written && (errors.Is(err, plugin.ErrUnavailable) || errors.Is(err, plugin.ErrPending)):
+		klog.FromContext(ctx).Error(err, "Keeping the content of a volume", "pod", klog.KObj(pod), "volume", v.Name)
+	case before && (written || v.HostPath != nil):
+		m.notRefreshed(ctx, pod, err)
+	default:
+		return err
+	}
+	return nil
 }
 
 // notRefreshed tells that a volume which this process has brought to a pod stays as it is, although what it shows has been deleted. As

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	runtimego "runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -271,7 +272,7 @@ func TestMountErrors(t *testing.T) {
 	}{
 		{"missing config map", configMapVolume("x", "no").VolumeSource, `MountVolume.SetUp failed for volume "x" : configmap "no" not found`},
 		{"missing secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "no"}}, `MountVolume.SetUp failed for volume "x" : secret "no" not found`},
-		{"missing key", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}, Items: []corev1.KeyToPath{{Key: "z", Path: "z"}}}}, `MountVolume.SetUp failed for volume "x" : references non-existent config key: z`},
+		{"missing key", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}, Items: []corev1.KeyToPath{{Key: "z", Path: "z"}}}}, `MountVolume.SetUp failed for volume "x" : configmap references non-existent config key: z`},
 		{"host path of another type", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/dev/null", Type: new(corev1.HostPathDirectory)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /dev/null is not a directory`},
 		{"host path missing", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/no/such", Type: new(corev1.HostPathFile)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /no/such is not a file`},
 		{"claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, `MountVolume.SetUp failed for volume "x" : error processing PVC ns/c: failed to fetch PVC from API server: persistentvolumeclaims "c" not found`},
@@ -286,6 +287,105 @@ func TestMountErrors(t *testing.T) {
 				t.Errorf("got %v, want %s", err, tc.want)
 			}
 		})
+	}
+}
+
+// What containers have mounted in a volume that they may only read has its place there, whatever becomes of the files.
+func TestMount_Nested(t *testing.T) {
+	f := setUp(t, configMap("cm", map[string]string{"k": "v", "file": "x"}))
+	pod := podWith(configMapVolume("config", "cm"), volumeOf("disk", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}))
+	c := &pod.Spec.Containers[0]
+	for _, path := range []string{"config/in/side", "/config/file", "/config/../other", "/configured"} {
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "disk", MountPath: path})
+	}
+	dir := filepath.Join(f.root, "pods/u/volumes/kubernetes.io~configmap/config")
+	look := func() os.FileInfo {
+		t.Helper()
+		if err := f.Mount(f.ctx, pod, nil); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Lstat(filepath.Join(dir, "in/side"))
+		if err != nil || !info.IsDir() {
+			t.Fatalf("there is no place to mount: %v", err)
+		}
+		var names []string
+		entries, err := os.ReadDir(dir)
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), "..") {
+				names = append(names, e.Name())
+			}
+		}
+		if diff := cmp.Diff([]string{"file", "in", "k"}, names); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+		return info
+	}
+	before := look()
+	update := configMap("cm", map[string]string{"k": "new", "file": "x"})
+	update.ResourceVersion = "2"
+	if _, err := f.client.CoreV1().ConfigMaps("ns").Update(f.ctx, update, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t)
+	if !os.SameFile(before, look()) || f.read(t, "configmap", "config", "k") != "new" || f.read(t, "configmap", "config", "file") != "x" {
+		t.Error("what is mounted there is mounted on something else now")
+	}
+}
+
+// waiting is a kind of volume that is ready when the others that have to be waited for are.
+type waiting struct {
+	plugin.Plugin
+	begun sync.WaitGroup // of the claims
+
+	mu     sync.Mutex // guards the fields below
+	claims map[string]int
+}
+
+func (w *waiting) Name() string { return "waiting" }
+
+func (w *waiting) Supports(v *corev1.Volume) bool { return v.PersistentVolumeClaim != nil }
+
+func (w *waiting) HostPath(m plugin.Mount) string { return m.Dir }
+
+func (w *waiting) SetUp(ctx context.Context, m plugin.Mount) error {
+	claim := m.Volume.PersistentVolumeClaim.ClaimName
+	w.mu.Lock()
+	w.claims[claim]++
+	now := w.claims[claim]
+	w.mu.Unlock()
+	switch now {
+	case 1:
+		w.begun.Done()
+	case 2:
+		return errors.New("two at once have one claim")
+	}
+	all := make(chan struct{})
+	go func() { w.begun.Wait(); close(all) }()
+	select {
+	case <-all:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.claims[claim] = 10 // whoever comes next does not wait
+	return nil
+}
+
+// Volumes that have to be waited for are waited for together, but two of one claim.
+func TestMount_Together(t *testing.T) {
+	f := setUp(t)
+	w := &waiting{claims: map[string]int{}}
+	w.begun.Add(3)
+	f.plugins = []plugin.Plugin{w}
+	var volumes []corev1.Volume
+	for name, claim := range map[string]string{"a": "x", "b": "x", "c": "y", "d": "z"} {
+		volumes = append(volumes, volumeOf(name, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}))
+	}
+	ctx, cancel := context.WithTimeout(f.ctx, 20*time.Second)
+	defer cancel()
+	if err := f.Mount(ctx, podWith(volumes...), nil); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -398,11 +498,9 @@ func TestContainerMounts(t *testing.T) {
 			want: container.Mount{HostPath: f.root + "/plugins/d", ContainerPath: "/var/lib/kubelet/plugins/d"}},
 		{name: "subPath", mount: corev1.VolumeMount{Name: "config", MountPath: "/f", SubPath: "k"},
 			want: container.Mount{HostPath: base + "/volume-subpaths/config/c/0", ContainerPath: "/f", ReadOnly: true}},
-		{name: "subPathExpr", mount: corev1.VolumeMount{Name: "data", MountPath: "/d", SubPathExpr: "$(POD)/x"},
+		{name: "subPath that is not there", mount: corev1.VolumeMount{Name: "data", MountPath: "/d", SubPath: "p/x"},
 			want: container.Mount{HostPath: base + "/volume-subpaths/data/c/0", ContainerPath: "/d"}},
-		{name: "unknown variable", mount: corev1.VolumeMount{Name: "data", MountPath: "/d", SubPathExpr: "$(NO)"},
-			err: `failed to expand subPathExpr of volumeMount "data" of container "c": missing value for "NO"`},
-		{name: "escape by variable", mount: corev1.VolumeMount{Name: "data", MountPath: "/d", SubPathExpr: "$(UP)"},
+		{name: "escape", mount: corev1.VolumeMount{Name: "data", MountPath: "/d", SubPath: "../x"},
 			err: `failed to prepare subPath for volumeMount "data" of container "c": subPath must not contain '..': "../x"`},
 		{name: "unknown volume", mount: corev1.VolumeMount{Name: "no"}, err: `cannot find volume "no" to mount into container "c"`},
 		{name: "recursive read-only", mount: corev1.VolumeMount{Name: "data", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyEnabled)},
@@ -410,9 +508,7 @@ func TestContainerMounts(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			c := corev1.Container{Name: "c", VolumeMounts: []corev1.VolumeMount{tc.mount}, Env: []corev1.EnvVar{
-				{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
-				{Name: "UP", Value: "../x"}}}
+			c := corev1.Container{Name: "c", VolumeMounts: []corev1.VolumeMount{tc.mount}}
 			got, err := f.ContainerMounts(f.ctx, plugin.Container{Pod: pod, Spec: &c})
 			if err != nil || tc.err != "" {
 				if err == nil || err.Error() != tc.err {

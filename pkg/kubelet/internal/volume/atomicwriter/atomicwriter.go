@@ -19,6 +19,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -42,7 +43,9 @@ type File struct {
 // Write makes files (by path relative to dir) the whole content of dir. If group is not nil it owns everything, files
 // become readable for it and directories pass it on. Nothing is written if the content is the same already. Only one
 // Write may work on a directory at a time; a killed one leaves the old or the new content and is tidied by the next.
-func Write(dir string, files map[string]File, group *int64) error {
+// points are the paths in dir on which containers have something else mounted: they become directories, where no file
+// has their name, for who makes containers cannot make them in what is read-only.
+func Write(dir string, files map[string]File, group *int64, points ...string) error {
 	files, err := byCleanPath(files)
 	if err != nil {
 		return err
@@ -61,7 +64,7 @@ func Write(dir string, files map[string]File, group *int64) error {
 		}
 		current = next
 	}
-	return tidy(dir, current, files)
+	return tidy(dir, current, files, points)
 }
 
 // Written says whether dir has been written once.
@@ -244,12 +247,15 @@ func swap(dir, next string) error {
 	return os.Rename(tmp, filepath.Join(dir, dataLink))
 }
 
-// tidy makes the visible links and removes what neither the current content nor a link of it is.
-func tidy(dir, current string, files map[string]File) error {
-	want := map[string]bool{}
+// tidy makes the visible links and the mount points, and removes what else is not the current content.
+func tidy(dir, current string, files map[string]File, points []string) error {
+	want, mounted := map[string]bool{}, map[string]bool{}
 	for path := range files {
-		name, _, _ := strings.Cut(path, "/")
-		want[name] = true
+		want[first(path)] = true
+	}
+	points = slices.DeleteFunc(slices.Clone(points), func(path string) bool { return want[first(path)] || strings.HasPrefix(path, "..") })
+	for _, path := range points {
+		mounted[first(path)] = true
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -257,7 +263,7 @@ func tidy(dir, current string, files map[string]File) error {
 	}
 	for _, e := range entries {
 		name := e.Name()
-		if name == dataLink || name == current {
+		if name == dataLink || name == current || mounted[name] && e.IsDir() {
 			continue
 		}
 		if want[name] {
@@ -273,5 +279,16 @@ func tidy(dir, current string, files map[string]File) error {
 			return err
 		}
 	}
+	for _, path := range points {
+		if err := os.MkdirAll(filepath.Join(dir, path), 0o755); err != nil {
+			return fmt.Errorf("unable to create nested volume mountpoints: %w", err)
+		}
+	}
 	return nil
+}
+
+// first is the first name of a path.
+func first(path string) string {
+	name, _, _ := strings.Cut(path, "/")
+	return name
 }

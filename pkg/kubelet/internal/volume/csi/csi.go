@@ -13,6 +13,7 @@ package csi
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -69,11 +70,18 @@ type CSI struct {
 	infos   *object.Informer
 	busy    locks
 
+	beside sync.WaitGroup // of what is done in background
+
 	mu   sync.Mutex // guards the fields below
 	seen map[key]sight
 	told map[corev1.UniqueVolumeName]bool
 	// staged are the directories of volumes that this process has staged.
 	staged map[string]bool
+	// renewals end what is done about volumes beside their pods' workers.
+	renewals map[key]context.CancelFunc
+	ended    bool // no renewal begins any more
+	// before are the volumes that the node's status has told to be in use when a record could not be read; nil if all could.
+	before map[corev1.UniqueVolumeName]bool
 }
 
 // sight is what this process knows of a volume of a pod that it has seen to be set up.
@@ -87,15 +95,12 @@ type sight struct {
 func New(c Config) (*CSI, error) {
 	l := layout{c.RootDir}
 	found, err := load(l)
-	if found == nil {
-		return nil, err
-	}
 	n := &node{name: c.NodeName, client: c.Client, clock: c.Clock, wake: make(chan struct{}, 1), pending: map[string]*csipb.NodeGetInfoResponse{}}
 	return &CSI{
 		Registrar: &Registrar{calls: c.Calls, root: c.RootDir, node: n, drivers: map[string]driver{}},
 		cfg:       c, layout: l, records: found, busy: locks{held: map[string]*held{}},
 		infos: object.NewInformer("csidrivers", storageinformers.NewCSIDriverInformer(c.Client, 0, cache.Indexers{})),
-		seen:  map[key]sight{}, told: map[corev1.UniqueVolumeName]bool{}, staged: map[string]bool{},
+		seen:  map[key]sight{}, told: map[corev1.UniqueVolumeName]bool{}, staged: map[string]bool{}, renewals: map[key]context.CancelFunc{},
 	}, err
 }
 
@@ -106,12 +111,63 @@ func (c *CSI) Start(ctx context.Context) {
 	parts.Go(func() { c.recount(ctx) })
 	c.Registrar.node.start(ctx)
 	parts.Wait()
+	c.mu.Lock()
+	c.ended = true
+	for _, end := range c.renewals {
+		end()
+	}
+	c.mu.Unlock()
+	c.beside.Wait()
+}
+
+// inBackground does something about a volume that a pod has while the pod's worker goes on: one thing at a time, until the volume goes or
+// the kubelet ends.
+func (c *CSI) inBackground(ctx context.Context, k key, do func(context.Context)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended || c.renewals[k] != nil {
+		return
+	}
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
+	c.renewals[k] = end
+	c.beside.Go(func() {
+		do(ctx)
+		end()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.renewals, k)
+	})
+}
+
+// endRenewal ends what is done about a volume, which whoever takes its lock then need not wait for.
+func (c *CSI) endRenewal(k key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if end := c.renewals[k]; end != nil {
+		end()
+	}
 }
 
 // InUse are the volumes that must not be detached from this node, by the names that they have in its status. Those of a driver that has
-// become one without attachments may be: what is left of them can go while pods use them.
+// become one without attachments may be: what is left of them can go while pods use them. While a record cannot be read, what the node's
+// status has told stays, unless it is known to have gone since.
 func (c *CSI) InUse() []corev1.UniqueVolumeName {
-	return c.records.inUse(c.attachesStill)
+	out := c.records.inUse(c.attachesStill)
+	if c.records.unknown(key{}) == nil {
+		return out
+	}
+	node := c.cfg.Node()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.before == nil && node != nil {
+		c.before = map[corev1.UniqueVolumeName]bool{}
+		for _, name := range node.Status.VolumesInUse {
+			c.before[name] = true
+		}
+	}
+	out = slices.AppendSeq(out, maps.Keys(c.before))
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // attachesStill says whether the volumes of a driver are to be attached as far as is known now.

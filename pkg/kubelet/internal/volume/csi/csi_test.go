@@ -390,6 +390,7 @@ func TestDriverAway(t *testing.T) {
 			if again, err := f.setUp("a"); err != nil || again != path {
 				t.Errorf("it is at %q: %v", again, err)
 			}
+			f.beside.Wait()
 			told := ""
 			select {
 			case told = <-f.events:
@@ -403,6 +404,38 @@ func TestDriverAway(t *testing.T) {
 			}
 			f.check(f.TearDown(t.Context(), "a"))
 		})
+	}
+}
+
+// A driver that takes long to do something about a volume of a pod holds up neither the pod nor its end, and is not asked again meanwhile.
+func TestDriverSlow(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, stages(), unattached(func(s *storagev1.CSIDriverSpec) { s.RequiresRepublish = new(true) }))
+	_, err := f.setUp("a")
+	f.check(err)
+	began, fault := time.Now(), csitest.Fault{Hang: true, Met: make(chan struct{})}
+	f.driver.Fail("NodePublishVolume", fault)
+	short, cancel := context.WithCancel(t.Context())
+	f.clock.by += time.Minute
+	_, err = f.setUpWithin(short, "a")
+	f.check(err)
+	<-fault.Met
+	cancel() // the pass of the worker has ended
+	f.clock.by += time.Minute
+	_, err = f.setUp("a")
+	f.check(err)
+	f.check(f.TearDown(t.Context(), "a"))
+	f.beside.Wait()
+	if took := time.Since(began); took > lookPatience/2 {
+		t.Errorf("it took %s", took)
+	}
+	if got, want := f.methods(), "Stage Publish Publish Unpublish Unstage"; got != want {
+		t.Errorf("calls are %s, want %s", got, want)
+	}
+	select {
+	case told := <-f.events:
+		t.Errorf("told %q of a volume that goes", told)
+	default:
 	}
 }
 

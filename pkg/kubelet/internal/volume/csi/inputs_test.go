@@ -155,6 +155,7 @@ func TestInputs(t *testing.T) {
 	f.clock.by = 55 * time.Minute // the tokens are renewed, and the driver gets the new ones
 	_, err = f.SetUpClaim(t.Context(), m, pv, claimed())
 	f.check(err)
+	f.beside.Wait()
 	if got := tokens()["vault"]; got != "vault!!!" {
 		t.Errorf("published again with %q", got)
 	}

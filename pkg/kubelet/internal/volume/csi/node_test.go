@@ -198,6 +198,7 @@ func TestExpand(t *testing.T) {
 		if _, err := f.SetUpClaim(t.Context(), mountOf("a"), pv, claim()); err != nil {
 			t.Fatalf("a pod that runs: %v", err)
 		}
+		f.beside.Wait()
 		return &claim().Status
 	}
 	f.driver.Fail("NodeExpandVolume", csitest.Fault{Err: status.Error(codes.Unavailable, "away")}, csitest.Fault{Err: status.Error(codes.OutOfRange, "never")})
@@ -262,6 +263,7 @@ func TestExpandOtherwise(t *testing.T) {
 		larger(pv)
 		_, err = f.SetUpClaim(t.Context(), mountOf("a"), pv, claim)
 		f.check(err)
+		f.beside.Wait()
 		claim, err = f.client.CoreV1().PersistentVolumeClaims("ns").Get(t.Context(), "c", metav1.GetOptions{})
 		f.check(err)
 		if got := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]; got != tc.want {

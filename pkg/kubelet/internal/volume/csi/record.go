@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,31 +55,87 @@ type key struct {
 
 func (r record) key() key { return key{r.pod, r.Name} }
 
+// covers says whether a key is another, or names a folder that this may be in. An empty field of either stands for all.
+func (k key) covers(o key) bool {
+	return (k.pod == "" || o.pod == "" || k.pod == o.pod) && (k.name == "" || o.name == "" || k.name == o.name)
+}
+
 // records are those on disk, in memory. It is safe for concurrent use; the writes of one volume of a pod must come one after the other.
 type records struct {
 	layout layout
 
-	mu  sync.Mutex
+	mu  sync.Mutex // guards the fields below
 	all map[key]record
+	// unread are those that cannot be read, and why. The key of a folder that cannot be listed has no name, that of all pods' nothing.
+	unread map[key]error
 }
 
-// load reads the records of all pods. The error joins those that cannot be read.
+// load reads the records of all pods. The error joins those that cannot be read, which is tried again whenever records are looked at.
 func load(l layout) (*records, error) {
-	r := &records{layout: l, all: map[key]record{}}
-	files, err := filepath.Glob(filepath.Join(l.pod("*", "*"), recordFile))
-	if err != nil {
-		return nil, err
+	r := &records{layout: l, all: map[key]record{}, unread: map[key]error{}}
+	r.read(key{})
+	return r, errors.Join(slices.Collect(maps.Values(r.unread))...)
+}
+
+// read reads the record of a volume, those of a pod if k has no name, or all. r.mu is held, unless nobody else has r.
+func (r *records) read(k key) {
+	delete(r.unread, k)
+	if err := r.tryRead(k); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.unread[k] = err
 	}
-	var errs []error
-	for _, f := range files {
-		one, err := readRecord(f)
-		if err != nil {
-			errs = append(errs, err)
-			continue
+}
+
+func (r *records) tryRead(k key) error {
+	if k.name != "" {
+		if _, known := r.all[k]; known {
+			return nil
 		}
-		r.all[one.key()] = one
+		one, err := readRecord(filepath.Join(r.layout.pod(k.pod, k.name), recordFile))
+		if err == nil {
+			r.all[k] = one
+		}
+		return err
 	}
-	return r, errors.Join(errs...)
+	dir := filepath.Join(r.layout.root, "pods")
+	if k.pod != "" {
+		dir = r.layout.pod(k.pod, "")
+	}
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		switch {
+		case !e.IsDir():
+		case k.pod == "":
+			r.read(key{pod: types.UID(e.Name())})
+		default:
+			r.read(key{k.pod, e.Name()})
+		}
+	}
+	return err
+}
+
+// readAgain tries to read what could not be read. r.mu is held.
+func (r *records) readAgain() {
+	for _, k := range slices.Collect(maps.Keys(r.unread)) {
+		r.read(k)
+	}
+}
+
+// doubt says why it is not known whether there is a record of k, or what it says. r.mu is held.
+func (r *records) doubt(k key) error {
+	for u, err := range r.unread {
+		if u.covers(k) {
+			return err
+		}
+	}
+	return nil
+}
+
+// unknown says why it is not known which records there are of k.
+func (r *records) unknown(k key) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.readAgain()
+	return r.doubt(k)
 }
 
 // readRecord reads pods/UID/volumes/KIND/NAME/vol_data.json.
@@ -103,6 +160,11 @@ func readRecord(file string) (record, error) {
 // With alone it fails while another pod has the volume.
 func (r *records) begin(want record, alone bool) (record, error) {
 	r.mu.Lock()
+	r.readAgain()
+	doubt := r.doubt(want.key())
+	if doubt == nil && alone {
+		doubt = r.doubt(key{name: want.Name})
+	}
 	have, there := r.all[want.key()]
 	if there && have.same(want) {
 		r.mu.Unlock()
@@ -112,11 +174,13 @@ func (r *records) begin(want record, alone bool) (record, error) {
 	for _, o := range r.all {
 		taken = taken || alone && o.same(want) && o.pod != want.pod
 	}
-	if !taken && !there {
+	if doubt == nil && !taken && !there {
 		r.all[want.key()] = want // so that no other pod has it from now on
 	}
 	r.mu.Unlock()
 	switch {
+	case doubt != nil:
+		return record{}, doubt
 	case taken:
 		return record{}, errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
 	case there:
@@ -208,14 +272,29 @@ func (r *records) of(pod types.UID) []record {
 	return r.filter(func(o record) bool { return o.pod == pod })
 }
 
-// sharing returns the other records of what is staged for one.
-func (r *records) sharing(one record) []record {
-	return r.filter(func(o record) bool { return o.key() != one.key() && r.layout.staging(o) == r.layout.staging(one) })
+// shared says whether another pod has, or may have, what is staged for one. What cannot be read is of the volume that its folder names;
+// the error is that of a folder whose volumes are not known.
+func (r *records) shared(one record) (bool, error) {
+	others := r.filter(func(o record) bool { return o.key() != one.key() && r.layout.staging(o) == r.layout.staging(one) })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(others) > 0 {
+		return true, nil
+	}
+	there := false
+	for u, err := range r.unread {
+		if u.name == "" {
+			return false, err
+		}
+		there = there || u.name == one.Name
+	}
+	return there, nil
 }
 
 func (r *records) filter(keep func(record) bool) []record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.readAgain()
 	var out []record
 	for _, o := range r.all {
 		if keep(o) {

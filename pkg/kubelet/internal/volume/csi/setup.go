@@ -23,8 +23,8 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
 
-// lookPatience is how long the worker of a pod waits for a driver that has something to do about a volume which the pod has. Who has not
-// answered by then is asked again at the next look.
+// lookPatience is how long a driver may take that has something to do about a volume which a pod has. Who has not answered by then is asked
+// again at the next look.
 const lookPatience = 30 * time.Second
 
 // SetUpClaim brings the persistent volume of a claim to the pod, and returns where it is. It is called on every sync of the pod.
@@ -156,22 +156,22 @@ func (s *setup) first(ctx context.Context) error {
 	return nil
 }
 
-// look does what a volume may need that the pod has: new tokens, and a file system as large as the volume has become. The driver is asked
-// only then, and the pod goes on with what it has whatever comes of it, as upstream's: one whose driver is away for a while has its
-// containers killed and started again all the same.
+// look begins what a volume may need that the pod has: new tokens, and a file system as large as the volume has become. The driver is asked
+// only then, and the pod goes on with what it has meanwhile, and whatever comes of it, as upstream's: one whose driver is slow, or away for
+// a while, has its containers killed and started again all the same.
 func (s *setup) look(ctx context.Context) {
 	have, known := s.sightOf(s.record.key())
 	if !known {
 		have.size = s.volume.has()
 	}
-	if s.republishes() || s.volume.outgrows(have.size) {
-		have.size = s.renew(ctx, have.size)
-	}
 	s.noteSeen(s.record.key(), sight{s.cfg.Clock.Now(), have.size})
+	if s.republishes() || s.volume.outgrows(have.size) {
+		s.inBackground(ctx, s.record.key(), func(ctx context.Context) { s.renew(ctx, have.size) })
+	}
 }
 
-// renew does it, tells what has failed, and returns the size that the file system has.
-func (s *setup) renew(ctx context.Context, size resource.Quantity) resource.Quantity {
+// renew does it, tells what has failed, and notes the size that the file system has.
+func (s *setup) renew(ctx context.Context, size resource.Quantity) {
 	short, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	release, err := s.begin(short)
@@ -185,15 +185,16 @@ func (s *setup) renew(ctx context.Context, size resource.Quantity) resource.Quan
 		if ctx.Err() == nil && !errors.Is(err, plugin.ErrUnavailable) {
 			s.tellPod(corev1.EventTypeWarning, "FailedMount", s.failed(s.operation(), err).Error())
 		}
-		return size
+		return
 	}
 	if err == nil {
-		size, err = s.expand(ctx, size)
+		if size, err = s.expand(ctx, size); err == nil {
+			s.noteSeen(s.record.key(), sight{s.cfg.Clock.Now(), size})
+		}
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		s.tell(corev1.EventTypeWarning, "VolumeResizeFailed", fmt.Sprintf("NodeExpandVolume.NodeExpandVolume failed for volume %q : %v", s.volume.name, err))
 	}
-	return size
 }
 
 // publishAgain publishes a volume that the pod has, with what is known of its attachment now.
@@ -226,8 +227,7 @@ func (s *setup) stage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = os.Lstat(dir)
-	begun := err == nil
+	begun := s.isStaged(s.record)
 	if err := s.makeStaging(dir); err != nil {
 		return err
 	}
@@ -271,10 +271,10 @@ func (c *CSI) stagedAt(d driver, r record) string {
 	return c.seenBy(d, c.layout.staging(r))
 }
 
-// isStaged says whether the volume has been staged, or that has begun.
+// isStaged says whether the volume has been staged, or that has begun. Where that cannot be seen it may have been.
 func (c *CSI) isStaged(r record) bool {
 	_, err := os.Lstat(c.layout.staging(r))
-	return err == nil
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // publish brings the volume to the pod.

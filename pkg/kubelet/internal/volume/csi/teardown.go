@@ -18,33 +18,17 @@ import (
 // TearDown takes all volumes of a pod away that drivers have brought to it. Nothing may use them any more. It needs neither the pod
 // nor the API server, but the drivers: until one is back that is not registered, its volumes stay, and TearDown fails.
 func (c *CSI) TearDown(ctx context.Context, pod types.UID) error {
-	var errs []error
+	errs := []error{c.records.unknown(key{pod: pod})}
 	for _, r := range c.records.of(pod) {
 		if err := c.tearDown(ctx, r); err != nil {
 			errs = append(errs, fmt.Errorf("UnmountVolume.TearDown failed for volume %q (driver %s): %w", r.Name, r.Driver, err))
 		}
 	}
-	if len(errs) == 0 {
-		errs = append(errs, c.unknown(pod))
-	}
 	return errors.Join(errs...)
 }
 
-// unknown fails if the pod has a volume on disk of which it is not known what to do.
-func (c *CSI) unknown(pod types.UID) error {
-	left, err := filepath.Glob(filepath.Join(c.layout.pod(pod, "*"), recordFile))
-	if err != nil {
-		return err
-	}
-	for _, file := range left {
-		if _, err := readRecord(file); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (c *CSI) tearDown(ctx context.Context, r record) error {
+	c.endRenewal(r.key())
 	release, err := c.busy.take(ctx, string(uniqueName(r.Driver, r.Handle)))
 	if err != nil {
 		return err
@@ -61,7 +45,11 @@ func (c *CSI) tearDown(ctx context.Context, r record) error {
 			return err
 		}
 	}
-	if len(c.records.sharing(r)) == 0 && c.isStaged(r) {
+	shared, err := c.records.shared(r)
+	if err != nil {
+		return err
+	}
+	if !shared && c.isStaged(r) {
 		if err := c.unstage(ctx, r); err != nil {
 			return err
 		}
@@ -72,6 +60,9 @@ func (c *CSI) tearDown(ctx context.Context, r record) error {
 	if r.Attachment != "" {
 		c.mu.Lock()
 		delete(c.told, uniqueName(r.Driver, r.Handle)) // who wants it next waits until that is told
+		if !shared {
+			delete(c.before, uniqueName(r.Driver, r.Handle))
+		}
 		c.mu.Unlock()
 		c.cfg.InUse()
 	}

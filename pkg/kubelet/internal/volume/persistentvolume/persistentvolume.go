@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,8 +146,11 @@ func (p *PersistentVolume) setUp(ctx context.Context, m plugin.Mount) error {
 // machine has started anew.
 func (p *PersistentVolume) isThere(m plugin.Mount) (path string, there bool, err error) {
 	path, err = os.Readlink(m.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
 	if err != nil {
-		return "", false, nil //nolint:nilerr // there is no link yet
+		return "", false, fmt.Errorf("looking for the volume: %w", err)
 	}
 	if remote(path) == path {
 		return path, true, nil
@@ -240,7 +244,11 @@ func usedByOther(m plugin.Mount, path string) (bool, error) {
 			return false, fmt.Errorf("looking for other users of the volume: %w", err)
 		}
 		for _, l := range links {
-			if target, err := os.Readlink(filepath.Join(other, l.Name())); err == nil && remote(target) == remote(path) {
+			target, err := os.Readlink(filepath.Join(other, l.Name()))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EINVAL) { // it has gone, or is no link
+				return false, fmt.Errorf("looking for other users of the volume: %w", err)
+			}
+			if err == nil && remote(target) == remote(path) {
 				return true, nil
 			}
 		}

@@ -12,15 +12,17 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/atomicwriter"
 )
 
-// Plugin is one kind of volume. The calls for one pod come one after the other.
+// Plugin is one kind of volume. The calls for one volume of a pod come one after the other, and so do those for volumes of one claim.
 type Plugin interface {
 	// Name is upstream's name of the kind, such as "kubernetes.io/secret"; it names the folder of its volumes.
 	Name() string
@@ -53,7 +55,8 @@ type Mount struct {
 
 // Container is a container that is about to start, as volumes see it.
 type Container struct {
-	Pod  *corev1.Pod
+	Pod *corev1.Pod
+	// Spec is its part of the pod, in which each subPathExpr has been made a subPath.
 	Spec *corev1.Container
 	// PodIPs are the addresses of the pod, primary first.
 	PodIPs []string
@@ -77,7 +80,26 @@ func (m Mount) Write(files map[string]atomicwriter.File) error {
 	if err := os.MkdirAll(m.Dir, 0o755); err != nil {
 		return err
 	}
-	return atomicwriter.Write(m.Dir, files, m.FSGroup())
+	return atomicwriter.Write(m.Dir, files, m.FSGroup(), m.points()...)
+}
+
+// points are the paths in the volume on which a container that has it whole has something else mounted.
+func (m Mount) points() []string {
+	var out []string
+	for c := range podspec.Containers(m.Pod) {
+		for _, own := range c.VolumeMounts {
+			if own.Name != m.Volume.Name || own.SubPath != "" || own.SubPathExpr != "" {
+				continue
+			}
+			for _, other := range c.VolumeMounts {
+				path, err := filepath.Rel(filepath.Join("/", own.MountPath), filepath.Join("/", other.MountPath))
+				if err == nil && path != "." && filepath.IsLocal(path) {
+					out = append(out, path)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // ErrUnavailable marks errors that say nothing about the pod: the API server does not answer. A volume that has been
@@ -145,7 +167,7 @@ func (p Projection) ConfigMap(ctx context.Context, o Objects, namespace, name st
 	for k, v := range cm.Data {
 		data[k] = []byte(v)
 	}
-	return p.files(data, "references non-existent config key: %s")
+	return p.files(data, "configmap references non-existent config key: %s")
 }
 
 // Secret returns the files of a secret.

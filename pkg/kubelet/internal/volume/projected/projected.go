@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
+	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/atomicwriter"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/downwardapi"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/emptydir"
@@ -139,17 +140,15 @@ func onlyUser(pod *corev1.Pod) *int64 {
 	if sc := pod.Spec.SecurityContext; sc != nil {
 		byDefault = sc.RunAsUser
 	}
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			user := byDefault
-			if sc := list[i].SecurityContext; sc != nil && sc.RunAsUser != nil {
-				user = sc.RunAsUser
-			}
-			if user == nil || only != nil && *only != *user {
-				return nil
-			}
-			only = user
+	for c := range podspec.Containers(pod) {
+		user := byDefault
+		if sc := c.SecurityContext; sc != nil && sc.RunAsUser != nil {
+			user = sc.RunAsUser
 		}
+		if user == nil || only != nil && *only != *user {
+			return nil
+		}
+		only = user
 	}
 	return only
 }
