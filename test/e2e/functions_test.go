@@ -529,13 +529,21 @@ source: {inline: "def main(params): pass"}
 		}
 	}
 	f.numbered(t, "bust")
+	refused := func(what string) {
+		eventually(t, 30*time.Second, what, func(context.Context) error {
+			if _, err := f.post(t, hook, `{"name": "bust"}`, "X-Gitlab-Token", "open sesame"); err == nil || err.Error() != "status 503" {
+				return fmt.Errorf("the answer is %w", err)
+			}
+			return nil
+		})
+	}
+	f.kubectl(t, "delete", "rolebinding", "curator-webhook")
+	refused("a webhook whose Secret may not be read refused")
+	contains(t, f.reason(t, "curator", "SecretForbidden"), "--clusterrole=system:minik8s:addon:functions:secrets")
+	f.kubectl(t, "create", "rolebinding", "functions", "--clusterrole=system:minik8s:addon:functions:secrets", "--user=system:minik8s:addon:functions")
+	f.reason(t, "curator", "Ready")
 	f.kubectl(t, "delete", "secret", "curator")
-	eventually(t, 30*time.Second, "a webhook without its Secret refused", func(context.Context) error {
-		if _, err := f.post(t, hook, `{"name": "bust"}`, "X-Gitlab-Token", "open sesame"); err == nil || err.Error() != "status 503" {
-			return fmt.Errorf("the answer is %w", err)
-		}
-		return nil
-	})
+	refused("a webhook without its Secret refused")
 	contains(t, f.kubectl(t, "events", "--for", "function/curator"), "TriggerFailed", `there is no Secret "curator"`)
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -64,8 +65,15 @@ func setup(env addon.Env) error {
 	})
 	return ctrl.NewControllerManagedBy(env.Manager).Named("hosts").
 		WatchesRawSource(begin).
+		WithOptions(controller.Options{RateLimiter: failures()}).
 		Watches(&v1alpha1.Dns{}, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{all} })).
 		Complete(r)
+}
+
+// failures is how soon a file is tried again that could not be changed: never later than it is looked at otherwise, as its user may have
+// mended it meanwhile.
+func failures() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, checkInterval)
 }
 
 // removeAtEnd removes the block when the add-on ends: with the process nobody answers at the addresses, and without the kind nobody

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -112,6 +113,22 @@ func TestReconcile_Fails(t *testing.T) {
 				t.Errorf("%d events", n)
 			}
 		})
+	}
+}
+
+// It is tried again later and later, but as often at least as a file that can be changed is looked at.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	limiter, last := failures(), time.Duration(0)
+	for range 100 {
+		next := limiter.When(reconcile.Request{})
+		if next < last || next < time.Second || next > checkInterval {
+			t.Fatalf("after %s comes %s", last, next)
+		}
+		last = next
+	}
+	if last != checkInterval {
+		t.Errorf("at last %s", last)
 	}
 }
 

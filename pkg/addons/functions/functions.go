@@ -13,6 +13,7 @@ import (
 	"net/url"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"minik8s.io/minik8s/pkg/addons/addon"
 	v1alpha1 "minik8s.io/minik8s/pkg/addons/apis/functions/v1alpha1"
@@ -27,7 +28,12 @@ func Addon() addon.Addon {
 		Definitions: []string{"functions.functions.minik8s.io", "invocations.functions.minik8s.io"},
 		AddToScheme: v1alpha1.AddToScheme,
 		Rules:       rules(),
-		Setup:       setup,
+		Granted: []rbacv1.ClusterRole{{
+			ObjectMeta: metav1.ObjectMeta{Name: controller.SecretsRole},
+			// What webhooks name.
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}},
+		}},
+		Setup: setup,
 	}
 }
 
@@ -42,10 +48,8 @@ func rules() []rbacv1.PolicyRule {
 		{APIGroups: []string{group}, Resources: []string{"functions/finalizers"}, Verbs: []string{"update"}},
 		{APIGroups: []string{""}, Resources: []string{"pods", "services", "configmaps"}, Verbs: own},
 		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: own},
-		// Both are within what the right to make pods is worth: triggers watch as an account of the function's namespace, and webhooks ask
-		// for what is in a Secret of it.
+		// This is within what the right to make pods is worth: triggers watch as an account of the function's namespace.
 		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"impersonate"}},
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
 	}
 }
 

@@ -23,9 +23,10 @@ import (
 	"minik8s.io/minik8s/pkg/addons/slurm/internal/script"
 )
 
-// directory is where a job's files are, below the user's home; nobody else's are there.
+// directory is where a job's files are, below the user's home; nobody else's are there. Its name, and those of parts of volumes beside it, have
+// to be as short as file systems want names, which those of objects need not be.
 func directory(job *batchv1alpha1.SlurmJob) string {
-	return fmt.Sprintf(".minik8s/%s.%s.%s", job.Namespace, job.Name, job.UID)
+	return fmt.Sprintf(".minik8s/%s.%.100s.%s", job.Namespace, job.Name, job.UID)
 }
 
 // jobName is what Slurm calls the job: it is found again by it.

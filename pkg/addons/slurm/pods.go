@@ -8,11 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1alpha1 "minik8s.io/minik8s/pkg/addons/apis/batch/v1alpha1"
@@ -27,6 +29,15 @@ const (
 // transferTimeout is how long a volume may take.
 const transferTimeout = time.Hour
 
+// named is the name of what a job has in this cluster. The end of a job's name for which there is no room is not in it, but the job's UID is.
+func named(job *batchv1alpha1.SlurmJob, suffix string) string {
+	if name := job.Name + suffix; len(name) <= validation.DNS1123SubdomainMaxLength {
+		return name
+	}
+	suffix = "-" + string(job.UID) + suffix
+	return strings.TrimRight(job.Name[:validation.DNS1123SubdomainMaxLength-len(suffix)], ".") + suffix
+}
+
 // newPod is a pod of a job, which may be made where Pod Security is restricted if it says who runs it.
 func newPod(job *batchv1alpha1.SlurmJob, suffix string, volume corev1.VolumeSource, command ...string) *corev1.Pod {
 	p := job.Spec.Pod
@@ -36,7 +47,7 @@ func newPod(job *batchv1alpha1.SlurmJob, suffix string, volume corev1.VolumeSour
 	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: job.Namespace, Name: job.Name + suffix,
+			Namespace: job.Namespace, Name: named(job, suffix),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1alpha1.GroupVersion.WithKind("SlurmJob"))},
 		},
 		Spec: corev1.PodSpec{

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -132,22 +133,38 @@ func (r *Reconciler) follow(ctx context.Context, h host) (time.Duration, error) 
 		}
 	}
 	// Also of a job that Slurm has forgotten: it may have ended well while nobody looked, and its directory goes next.
-	if err := r.fetch(ctx, h); err != nil && (known || !errors.Is(err, errNoDirectory)) {
+	fetched := "what it has written is in the status"
+	switch err := r.fetch(ctx, h); {
+	case err == nil:
+		meta.RemoveStatusCondition(&job.Status.Conditions, batchv1alpha1.Complete) // for which it was waited, perhaps
+	case errors.Is(err, errNoDirectory) && (!known || r.waited(job, err)):
+		fetched = "what it has written could not be brought back: " + text(err.Error(), 1024)
+	default:
 		set(job, batchv1alpha1.Reachable, false, "CannotFetch", "%s", text(err.Error(), 1024))
 		return poll, nil
 	}
 	if !known {
-		r.fail(job, "JobLost", "Slurm does not know job %s any more; what it has written is in the status", s.JobID)
+		r.fail(job, "JobLost", "Slurm does not know job %s any more; %s", s.JobID, fetched)
 		return 0, nil
 	}
 	if script.Succeeded(is.State) {
 		now := metav1.NewTime(r.Now())
 		s.CompletionTime = &now
-		set(job, batchv1alpha1.Complete, true, "Completed", "job %s has ended well", is.ID)
+		set(job, batchv1alpha1.Complete, true, "Completed", "job %s has ended well; %s", is.ID, fetched)
 		return 0, nil
 	}
-	r.fail(job, "Ended", "job %s has ended as %s, exit code %s", is.ID, is.State, is.ExitCode)
+	r.fail(job, "Ended", "job %s has ended as %s, exit code %s; %s", is.ID, is.State, is.ExitCode, fetched)
 	return 0, nil
+}
+
+// directoryWait is how long the directory of a job that has ended is waited for: that of a home that is mounted late may come back.
+const directoryWait = 5 * time.Minute
+
+// waited tells whether that was long enough. Since when it is waited is that of a condition.
+func (r *Reconciler) waited(job *batchv1alpha1.SlurmJob, failed error) bool {
+	set(job, batchv1alpha1.Complete, false, "CannotFetch", "job %s has ended as %s; for %s it is waited for what it has written: %s",
+		job.Status.JobID, job.Status.State, directoryWait, text(failed.Error(), 1024))
+	return r.Now().Sub(meta.FindStatusCondition(job.Status.Conditions, batchv1alpha1.Complete).LastTransitionTime.Time) > directoryWait
 }
 
 // shown is how much of each stream is in the status while a job runs, where it is written anew whenever there is more.
@@ -185,7 +202,7 @@ func (r *Reconciler) fetch(ctx context.Context, h host) error {
 	}
 	result := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: job.Namespace, Name: job.Name + "-slurm-result",
+			Namespace: job.Namespace, Name: named(job, "-slurm-result"),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1alpha1.GroupVersion.WithKind("SlurmJob"))},
 		},
 		Data: map[string]string{"output": text(output, resultLimit), "error": text(complaints, resultLimit)},
@@ -216,7 +233,7 @@ func (r *Reconciler) log(ctx context.Context, job *batchv1alpha1.SlurmJob) error
 	}
 	_, err := r.ensurePod(ctx, job, logPod(job))
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || errors.Is(err, errNotOurs) {
-		r.Events.Eventf(job, nil, corev1.EventTypeWarning, "CannotLog", "Reconciling", "making the pod whose log is the output: %v", err)
+		r.Events.Eventf(job, nil, corev1.EventTypeWarning, "CannotLog", "Reconciling", "making the pod whose log is the output: %.900v", err)
 		return nil
 	}
 	return err

@@ -44,17 +44,24 @@ func Addon() addon.Addon {
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{batchv1alpha1.GroupVersion.Group}, Resources: []string{"slurmjobs"}, Verbs: []string{"get", "list", "watch", "update", "patch"}},
 			{APIGroups: []string{batchv1alpha1.GroupVersion.Group}, Resources: []string{"slurmjobs/status", "slurmjobs/finalizers"}, Verbs: []string{"update", "patch"}},
-			// Those that SlurmJobs name, which may be any.
-			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update"}},
-			{APIGroups: []string{""}, Resources: []string{"services", "persistentvolumeclaims"}, Verbs: []string{"get"}},
+			{APIGroups: []string{""}, Resources: []string{"services", "persistentvolumeclaims", "namespaces"}, Verbs: []string{"get"}},
 			// Those that mount volumes, and have logs.
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "create", "delete"}},
 			{APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"get", "create"}},
 		},
+		Granted: []rbacv1.ClusterRole{{
+			ObjectMeta: metav1.ObjectMeta{Name: SecretsRole},
+			// What spec.login names.
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}},
+		}},
 		Setup: Setup,
 	}
 }
+
+// SecretsRole names the ClusterRole that has the right to read Secrets. The controller has it in those namespaces only where somebody who
+// has it binds it to the controller's account.
+const SecretsRole = "system:minik8s:addon:slurm:secrets"
 
 // concurrency is how many jobs are worked on at once; each waits for its login node.
 const concurrency = 16
@@ -161,6 +168,9 @@ func finished(job *batchv1alpha1.SlurmJob) bool {
 	return meta.IsStatusConditionTrue(job.Status.Conditions, batchv1alpha1.Complete) || meta.IsStatusConditionTrue(job.Status.Conditions, batchv1alpha1.Failed)
 }
 
+// noteLimit is how long the note of an event may be: the API server refuses longer ones.
+const noteLimit = 1024
+
 // writeStatus writes what has changed, and says it by events.
 func (r *Reconciler) writeStatus(ctx context.Context, before, job *batchv1alpha1.SlurmJob) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second) // also when the login node took all the time
@@ -184,7 +194,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, job *batchv1alpha1
 		if (c.Type == batchv1alpha1.Failed) == (c.Status == metav1.ConditionTrue) {
 			kind = corev1.EventTypeWarning
 		}
-		r.Events.Eventf(job, nil, kind, c.Reason, "Reconciling", "%s", c.Message)
+		note := strings.ToValidUTF8(c.Message[:min(len(c.Message), noteLimit)], "")
+		r.Events.Eventf(job, nil, kind, c.Reason, "Reconciling", "%s", note)
 	}
 	return nil
 }
@@ -217,7 +228,10 @@ func (r *Reconciler) advance(ctx context.Context, job *batchv1alpha1.SlurmJob) (
 	node, err := r.login(ctx, job)
 	if err != nil {
 		reason, after := "Unreachable", retry
-		if errors.Is(err, login.ErrRefused) {
+		switch {
+		case apierrors.IsForbidden(err):
+			reason = "SecretForbidden"
+		case errors.Is(err, login.ErrRefused):
 			reason, after = "Refused", 4*retry // somebody has to change something
 		}
 		set(job, batchv1alpha1.Reachable, false, reason, "logging in to %s@%s: %v", job.Spec.Login.User, job.Spec.Login.Host, err)
@@ -228,8 +242,9 @@ func (r *Reconciler) advance(ctx context.Context, job *batchv1alpha1.SlurmJob) (
 	h := host{node, job}
 	switch {
 	case finished(job):
-		if err := h.clean(ctx); err != nil {
-			return retry, nil // what is left is removed later, or with the object
+		if err := h.clean(ctx); err != nil { // what is left is removed later, or with the object
+			set(job, batchv1alpha1.Reachable, false, "CannotClean", "%s", text(err.Error(), 1024))
+			return retry, nil
 		}
 		job.Status.Directory = ""
 		return 0, nil
@@ -239,15 +254,20 @@ func (r *Reconciler) advance(ctx context.Context, job *batchv1alpha1.SlurmJob) (
 	return r.follow(ctx, h)
 }
 
+// errNoSecret is that of a job whose Secret is not there.
+var errNoSecret = fmt.Errorf("%w: there is no Secret", login.ErrRefused)
+
 // login gets in.
 func (r *Reconciler) login(ctx context.Context, job *batchv1alpha1.SlurmJob) (*login.Connection, error) {
 	l := job.Spec.Login
 	var secret corev1.Secret
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: l.SecretName}, &secret)
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%w: there is no Secret %q", login.ErrRefused, l.SecretName)
-	}
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("%w %q", errNoSecret, l.SecretName)
+	case apierrors.IsForbidden(err): // it goes on when somebody who may has allowed it
+		return nil, fmt.Errorf("%w; who may read it can allow it in this namespace: kubectl create rolebinding slurm --clusterrole=%s --user=USER", err, SecretsRole)
+	case err != nil:
 		return nil, err
 	}
 	for _, key := range []string{corev1.SSHAuthPrivateKey, "known_hosts"} {
@@ -292,7 +312,7 @@ func (r *Reconciler) end(ctx context.Context, job *batchv1alpha1.SlurmJob) (ctrl
 		return ctrl.Result{}, fmt.Errorf("ending the copying of its volume: %w", err)
 	}
 	if job.Status.Directory != "" && job.Annotations[batchv1alpha1.AbandonAnnotation] != "true" {
-		if err := r.cancel(ctx, job); err != nil {
+		if err := r.cancel(ctx, job); err != nil && !r.abandoned(ctx, job, err) {
 			before := job.DeepCopy()
 			set(job, batchv1alpha1.Reachable, false, "CannotCancel", "the job cannot be cancelled: %v; the annotation %s=true gives it up",
 				err, batchv1alpha1.AbandonAnnotation)
@@ -302,6 +322,23 @@ func (r *Reconciler) end(ctx context.Context, job *batchv1alpha1.SlurmJob) (ctrl
 	before := job.DeepCopy()
 	controllerutil.RemoveFinalizer(job, batchv1alpha1.Finalizer)
 	return written(r.patch(ctx, job, before), 0)
+}
+
+// abandoned tells whether a job can never be cancelled, and says so. That is so in a namespace that ends, of which the Secret or the right to
+// read it has gone first: neither can be made there again, and the namespace would wait for the job for ever.
+func (r *Reconciler) abandoned(ctx context.Context, job *batchv1alpha1.SlurmJob, failed error) bool {
+	if !errors.Is(failed, errNoSecret) && !apierrors.IsForbidden(failed) {
+		return false
+	}
+	var namespace corev1.Namespace
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: job.Namespace}, &namespace); err != nil || namespace.DeletionTimestamp == nil {
+		return false
+	}
+	// It takes no events any more: this one is about the namespace, and in "default".
+	r.Events.Eventf(&namespace, job, corev1.EventTypeWarning, "SlurmJobAbandoned", "Reconciling",
+		"the SlurmJob %.100s was not cancelled, as the Secret %.100s went first: job %s may run on, and ~/%s stays at %s",
+		job.Name, job.Spec.Login.SecretName, job.Status.JobID, job.Status.Directory, job.Spec.Login.Host)
+	return true
 }
 
 func (r *Reconciler) cancel(ctx context.Context, job *batchv1alpha1.SlurmJob) error {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,12 +19,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	batchv1alpha1 "minik8s.io/minik8s/pkg/addons/apis/batch/v1alpha1"
 	"minik8s.io/minik8s/pkg/addons/slurm/internal/transfer"
@@ -403,6 +407,117 @@ func TestReconciler_Deletes(t *testing.T) {
 			w.until("its time", test.when)
 			w.end()
 		})
+	}
+}
+
+// A Secret that goes first keeps a job that is deleted, but not in a namespace that ends: nobody can make it there again.
+func TestReconciler_NamespaceEnds(t *testing.T) {
+	t.Parallel()
+	for name, forbidden := range map[string]bool{"no Secret": false, "no right": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"sleep 2"}})
+			recorder := events.NewFakeRecorder(100)
+			w.Events = recorder
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Finalizers: []string{"example.org/test"}}}
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "key"}}
+			if err := w.Client.Create(t.Context(), namespace); err != nil {
+				t.Fatal(err)
+			}
+			job := w.until("its time", func(job *batchv1alpha1.SlurmJob) bool { return job.Status.JobID != "" })
+			if forbidden {
+				w.Live = forbids(w.Client)
+			} else if err := w.Client.Delete(t.Context(), secret); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Client.Delete(t.Context(), job); err != nil {
+				t.Fatal(err)
+			}
+			w.until("not being cancelled", because(batchv1alpha1.Reachable, "CannotCancel"))
+			if err := w.Client.Delete(t.Context(), namespace); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: w.key}); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Client.Get(t.Context(), w.key, job); !apierrors.IsNotFound(err) {
+				t.Errorf("it is still there: %v", err)
+			}
+			said := ""
+			for len(recorder.Events) > 0 {
+				said = <-recorder.Events
+			}
+			if !strings.Contains(said, "SlurmJobAbandoned") || !strings.Contains(said, "job 100 may run on") {
+				t.Errorf("the last event is %q", said)
+			}
+		})
+	}
+}
+
+// forbids reads all but Secrets.
+func forbids(c client.Client) client.Client {
+	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if _, secret := o.(*corev1.Secret); secret {
+				return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, errors.New("not yours"))
+			}
+			return c.Get(ctx, key, o, options...)
+		},
+	})
+}
+
+// A job whose Secret may not be read begins when it may be, and says until then how to allow it.
+func TestReconciler_WaitsForItsSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"true"}})
+	w.Live = forbids(w.Client)
+	job := w.until("having no right", because(batchv1alpha1.Reachable, "SecretForbidden"))
+	if c := meta.FindStatusCondition(job.Status.Conditions, batchv1alpha1.Reachable); !strings.Contains(c.Message, "--clusterrole="+SecretsRole) {
+		t.Errorf("it says %q", c.Message)
+	}
+	w.Live = w.Client
+	w.until("its end", is(batchv1alpha1.Complete))
+}
+
+// A job whose directory somebody has removed ends as it did, without what it has written.
+func TestReconciler_EndsWithoutItsDirectory(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ run, kind string }{{"true", batchv1alpha1.Complete}, {"false", batchv1alpha1.Failed}} {
+		w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"while [ -d $STATE ] && [ ! -f $STATE/go ]; do sleep 0.1; done", test.run}})
+		job := w.until("its run", func(job *batchv1alpha1.SlurmJob) bool { return job.Status.State == "RUNNING" })
+		if err := os.RemoveAll(filepath.Join(w.node.home, job.Status.Directory)); err != nil {
+			t.Fatal(err)
+		}
+		w.node.want(t, "go", true)
+		job = w.until("no directory", because(batchv1alpha1.Complete, "CannotFetch"))
+		if !because(batchv1alpha1.Reachable, "CannotFetch")(job) || finished(job) {
+			t.Errorf("got %+v", job.Status)
+		}
+		w.Now = func() time.Time { return time.Now().Add(directoryWait + time.Minute) }
+		job = w.until("its end", is(test.kind))
+		if c := meta.FindStatusCondition(job.Status.Conditions, test.kind); !strings.Contains(c.Message, "could not be brought back") {
+			t.Errorf("it says %q", c.Message)
+		}
+		w.until("nothing being left", cleaned)
+	}
+}
+
+// A long name is no reason for names that nobody takes, or that two jobs have.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"j", strings.Repeat("a", 241), strings.Repeat("a", 202) + "." + strings.Repeat("b", 50)} {
+		job := &batchv1alpha1.SlurmJob{ObjectMeta: metav1.ObjectMeta{Namespace: strings.Repeat("n", 63), Name: name, UID: types.UID(strings.Repeat("1", 36))}}
+		twin := job.DeepCopy()
+		twin.Name, twin.UID = name+"c", types.UID(strings.Repeat("2", 36))
+		for _, suffix := range []string{"-slurm", "-slurm-source", "-slurm-result"} {
+			if got := named(job, suffix); len(validation.IsDNS1123Subdomain(got)) > 0 || !strings.HasSuffix(got, suffix) || got == named(twin, suffix) {
+				t.Errorf("%q is no name of its own", got)
+			}
+		}
+		job.Status.Directory = directory(job)
+		if part := path.Base(host{job: job}.parts() + "12345678"); len(part) > 255 || directory(job) == directory(twin) {
+			t.Errorf("%q is no name of a directory of its own", part)
+		}
 	}
 }
 

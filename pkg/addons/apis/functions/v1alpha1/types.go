@@ -362,6 +362,8 @@ const (
 	ReasonTraffic = "RevisionUnknown"
 	// ReasonTrigger is that of a trigger whose times cannot be read, or whose objects cannot be watched.
 	ReasonTrigger = "TriggerInvalid"
+	// ReasonSecret is that of a webhook whose Secret nobody has allowed to be read.
+	ReasonSecret = "SecretForbidden"
 )
 
 // FunctionList is a list of functions.

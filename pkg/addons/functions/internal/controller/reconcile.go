@@ -43,7 +43,7 @@ type pass struct {
 	latest    revision.Revision
 	problem   problem // what the condition says, unless all is well
 	aim       aim
-	kindRetry time.Duration // how soon a kind of a trigger is looked for again; 0 if there is none to be looked for
+	kindRetry time.Duration // how soon the kind or the Secret of a trigger is looked for again; 0 if there is none to be looked for
 }
 
 // problem is a reason and a message of the condition Ready.
@@ -95,7 +95,7 @@ func (p *pass) run(ctx context.Context) (ctrl.Result, error) {
 	known := p.makeLatest(ctx)
 	served := p.serve(ctx)
 	podErr := p.scale(ctx, known == nil)
-	p.pull()
+	p.pull(ctx)
 	collected := p.collect(ctx)
 	told := p.tell(ctx)
 	result := ctrl.Result{RequeueAfter: p.next()}

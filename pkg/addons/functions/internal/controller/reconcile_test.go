@@ -4,15 +4,20 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1alpha1 "minik8s.io/minik8s/pkg/addons/apis/functions/v1alpha1"
 )
 
 func TestTransient(t *testing.T) {
@@ -33,6 +38,34 @@ func TestTransient(t *testing.T) {
 			t.Errorf("%s: transient %v, want %v", tc.name, got, tc.want)
 		}
 	}
+}
+
+// unsure fails the first time that it is asked.
+type unsure struct {
+	client.Reader
+	asked int
+}
+
+func (u *unsure) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	if u.asked++; u.asked == 1 {
+		return apierrors.NewServiceUnavailable("away")
+	}
+	obj.(*corev1.ConfigMap).Data = map[string]string{"image.python": "mine"}
+	return nil
+}
+
+// An API server that is away for a moment does not leave the settings unread until somebody changes them.
+func TestReadSettings_Again(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &Reconciler{live: &unsure{}, lifetime: t.Context()}
+		r.pool = newPool(nil, r)
+		r.readSettings(t.Context(), &corev1.ConfigMap{})
+		<-time.After(settingsRetry + time.Second)
+		synctest.Wait()
+		if s := r.settings.Load(); s == nil || (*s)[v1alpha1.Python].Image != "mine" {
+			t.Errorf("the settings are %v", s)
+		}
+	})
 }
 
 func TestAgain(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -217,10 +218,21 @@ func (r *Reconciler) ofConfigMap(ctx context.Context, o client.Object) []reconci
 	return requests
 }
 
+// settingsRetry is how soon the settings are read again if that failed.
+const settingsRetry = 10 * time.Second
+
+// readSettings reads the settings. Nothing else has them read before they change, so that this goes on until they are read.
 func (r *Reconciler) readSettings(ctx context.Context, o client.Object) {
 	var cm corev1.ConfigMap
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(o), &cm); client.IgnoreNotFound(err) != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Reading the settings of functions")
+	limited, cancel := context.WithTimeout(ctx, settingsRetry)
+	defer cancel()
+	if err := r.live.Get(limited, client.ObjectKeyFromObject(o), &cm); client.IgnoreNotFound(err) != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Reading the settings of functions failed; it is tried again")
+		time.AfterFunc(settingsRetry, func() {
+			if r.lifetime.Err() == nil {
+				r.readSettings(r.lifetime, o)
+			}
+		})
 		return
 	}
 	settings, err := runtime.Read(cm.Data)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,8 +17,19 @@ import (
 	v1alpha1 "minik8s.io/minik8s/pkg/addons/apis/functions/v1alpha1"
 )
 
-// maxMessage is how long a message of a condition may be.
-const maxMessage = 2048
+const (
+	// maxMessage is how long a message of a condition may be.
+	maxMessage = 2048
+	// maxNote is how long the note of an event may be: the API server refuses longer ones.
+	maxNote = 1024
+)
+
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-3], "") + "..."
+}
 
 // serving comes between what is wrong and the revision that answers nevertheless.
 const serving = "; revision "
@@ -64,7 +76,7 @@ func (p *pass) tell(ctx context.Context) error {
 		return err
 	}
 	if news && worse {
-		p.recorder.Eventf(p.fn, nil, corev1.EventTypeWarning, c.Reason, "Reconcile", "%s", c.Message)
+		p.recorder.Eventf(p.fn, nil, corev1.EventTypeWarning, c.Reason, "Reconcile", "%s", shorten(c.Message, maxNote))
 	} else if news && c.Status == metav1.ConditionTrue {
 		p.recorder.Eventf(p.fn, nil, corev1.EventTypeNormal, c.Reason, "Reconcile", "%s", c.Message)
 	}
@@ -96,8 +108,6 @@ func (p *pass) condition() metav1.Condition {
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonReady, "revision "+p.latest.Name+" works"
 	}
-	if len(c.Message) > maxMessage {
-		c.Message = c.Message[:maxMessage-3] + "..."
-	}
+	c.Message = shorten(c.Message, maxMessage)
 	return c
 }

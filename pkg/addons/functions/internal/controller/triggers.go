@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// kindRetry is how soon a kind is looked for again that is not defined.
+	// kindRetry is how soon a kind is looked for again that is not defined, or a Secret that may not be read.
 	kindRetry = 10 * time.Second
 	// toldEvery is how far apart it is written at least up to where a trigger has told its changes, for each is a write. A process that is
 	// killed has the next one tell again what it has told since.
@@ -66,7 +66,7 @@ func (o *objectsState) told() string {
 }
 
 // pull brings the function's triggers about.
-func (p *pass) pull() {
+func (p *pass) pull(ctx context.Context) {
 	crons, objects := map[string]bool{}, map[string]bool{}
 	for i := range p.fn.Spec.Triggers {
 		t := &p.fn.Spec.Triggers[i]
@@ -78,6 +78,8 @@ func (p *pass) pull() {
 		case t.Objects != nil:
 			objects[t.Name] = true
 			err = p.watchObjects(t)
+		case t.Webhook != nil:
+			err = p.allowed(ctx, t)
 		}
 		if reason := reasonOf(err); err != nil && (p.problem.reason == "" || p.problem.reason == v1alpha1.ReasonStarting) {
 			p.problem = problem{reason, fmt.Sprintf("trigger %s: %v", t.Name, err)}
@@ -115,8 +117,11 @@ func (p *pass) triggers() (out []v1alpha1.TriggerStatus) {
 
 // reasonOf is the condition's for what a trigger waits for.
 func reasonOf(err error) string {
-	if errors.Is(err, trigger.ErrStarting) {
+	switch {
+	case errors.Is(err, trigger.ErrStarting):
 		return v1alpha1.ReasonStarting
+	case errors.As(err, new(*forbiddenError)):
+		return v1alpha1.ReasonSecret
 	}
 	return v1alpha1.ReasonTrigger
 }
@@ -277,5 +282,6 @@ func (r *Reconciler) call(ctx context.Context, fn *v1alpha1.Function, header htt
 }
 
 func (r *Reconciler) triggerFailed(fn *v1alpha1.Function, name string, err error) {
-	r.recorder.Eventf(fn, nil, corev1.EventTypeWarning, "TriggerFailed", "Call", "trigger %s: %v", name, err)
+	note := shorten(fmt.Sprintf("trigger %s: %v", name, err), maxNote)
+	r.recorder.Eventf(fn, nil, corev1.EventTypeWarning, "TriggerFailed", "Call", "%s", note)
 }

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -28,6 +29,13 @@ const (
 	secretTimeout = 5 * time.Second
 )
 
+// SecretsRole names the ClusterRole that has the right to read Secrets. The controller has it in those namespaces only where somebody who
+// has it binds it to the controller's account.
+const SecretsRole = "system:minik8s:addon:functions:secrets"
+
+// forbiddenError is that a Secret may not be read. Somebody has to allow it.
+type forbiddenError struct{ error }
+
 // webhook is asked by the activator whether a request may call a function.
 func (r *Reconciler) webhook(ctx context.Context, name types.NamespacedName, webhook string, header http.Header, body []byte) error {
 	var fn v1alpha1.Function
@@ -43,6 +51,9 @@ func (r *Reconciler) webhook(ctx context.Context, name types.NamespacedName, web
 	if err == nil && len(data[key.Key]) == 0 {
 		err = fmt.Errorf("there is nothing at key %q of Secret %q", key.Key, key.Name)
 	}
+	if errors.As(err, new(*forbiddenError)) {
+		r.poke(name) // the condition says it, too
+	}
 	if err != nil {
 		r.triggerFailed(&fn, webhook, err)
 		return err
@@ -51,6 +62,16 @@ func (r *Reconciler) webhook(ctx context.Context, name types.NamespacedName, web
 		return fmt.Errorf("%w: %w", activator.ErrUnproved, err)
 	}
 	return nil
+}
+
+// allowed returns an error if the Secret of a webhook may not be read. What else is wrong with it is told when somebody calls.
+func (p *pass) allowed(ctx context.Context, t *v1alpha1.Trigger) error {
+	_, err := p.secrets.read(ctx, p.live, types.NamespacedName{Namespace: p.fn.Namespace, Name: t.Webhook.Secret.Name})
+	if !errors.As(err, new(*forbiddenError)) {
+		return nil
+	}
+	p.kindRetry = kindRetry
+	return err
 }
 
 // secrets are what has been read in the last seconds.
@@ -93,8 +114,12 @@ func (s *secret) read(ctx context.Context, from client.Reader, name types.Namesp
 	defer cancel()
 	var found corev1.Secret
 	s.err = from.Get(ctx, name, &found)
-	if apierrors.IsNotFound(s.err) {
+	switch {
+	case apierrors.IsNotFound(s.err):
 		s.err = fmt.Errorf("there is no Secret %q", name.Name)
+	case apierrors.IsForbidden(s.err):
+		s.err = &forbiddenError{fmt.Errorf("%w; who may read it can allow it in this namespace: kubectl create rolebinding functions --clusterrole=%s --user=USER",
+			s.err, SecretsRole)}
 	}
 	s.data = found.Data
 }

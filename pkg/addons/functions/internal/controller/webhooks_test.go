@@ -6,15 +6,20 @@ package controller
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1alpha1 "minik8s.io/minik8s/pkg/addons/apis/functions/v1alpha1"
 )
 
 // store has the Secret hook, once there is one, and may take until it is given up to say so.
@@ -36,6 +41,52 @@ func (s *store) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	}
 	obj.(*corev1.Secret).Data = map[string][]byte{"secret": []byte("x")}
 	return nil
+}
+
+// guarded has Secrets that may not be read until it is allowed.
+type guarded struct {
+	client.Reader
+	allowed bool
+}
+
+func (g *guarded) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	if !g.allowed {
+		return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, errors.New("not yours"))
+	}
+	obj.(*corev1.Secret).Data = map[string][]byte{"secret": []byte("x")}
+	return nil
+}
+
+// A webhook whose Secret may not be read is told of by the condition before somebody calls, and looked at again.
+func TestPull_SecretForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &guarded{}
+		r := &Reconciler{secrets: secrets{all: map[types.NamespacedName]*secret{}}, live: api}
+		fn := &v1alpha1.Function{Spec: v1alpha1.FunctionSpec{Triggers: []v1alpha1.Trigger{
+			{Name: "hook", Webhook: &v1alpha1.WebhookTrigger{Secret: v1alpha1.SecretKey{Name: "s", Key: "secret"}}},
+		}}}
+		for _, allowed := range []bool{false, true} {
+			api.allowed = allowed
+			p := &pass{Reconciler: r, fn: fn, state: &state{}}
+			p.pull(t.Context())
+			if allowed && (p.problem.reason != "" || p.nextTrigger() != 0) {
+				t.Errorf("allowed: %+v, looked at again after %s", p.problem, p.nextTrigger())
+			}
+			if !allowed && (p.problem.reason != v1alpha1.ReasonSecret || !strings.Contains(p.problem.message, "--clusterrole="+SecretsRole) || p.nextTrigger() != kindRetry) {
+				t.Errorf("not allowed: %+v, looked at again after %s", p.problem, p.nextTrigger())
+			}
+			<-time.After(secretKept + time.Second)
+		}
+	})
+}
+
+func TestTriggerFailed_IsShort(t *testing.T) {
+	t.Parallel()
+	recorder := events.NewFakeRecorder(1)
+	(&Reconciler{recorder: recorder}).triggerFailed(&v1alpha1.Function{}, "hook", errors.New(strings.Repeat("é", 1000)))
+	if note := strings.TrimPrefix(<-recorder.Events, "Warning TriggerFailed "); len(note) > maxNote || !utf8.ValidString(note) || !strings.HasSuffix(note, "é...") {
+		t.Errorf("%d bytes: %q", len(note), note)
+	}
 }
 
 // TestSecrets has many ask at once, for a Secret that is not there, then is, and for an API server that does not answer.

@@ -292,7 +292,7 @@ func (m *machine) perform(t *dsl.Task, f *Frame, sc *scope) outcome {
 	if err != nil {
 		return fault(err)
 	}
-	if limit := m.facts.MaxBytes; limit > 0 && weigh(output, limit) > limit {
+	if limit := m.facts.MaxBytes; limit > 0 && expression.Weigh(output, limit) > limit {
 		o := fault(NewError(Runtime, "the output of the task %s has more than %d bytes, which is all that a run may keep: put data elsewhere, and "+
 			"hand on where, or leave out by output.as what is not needed", t.Name, limit))
 		o.fatal = true
@@ -309,31 +309,6 @@ func (m *machine) perform(t *dsl.Task, f *Frame, sc *scope) outcome {
 	}
 	o.value = output
 	return o
-}
-
-// weigh returns roughly how many bytes a value has as JSON; it stops counting above a limit.
-func weigh(value any, limit int) int {
-	const small = 4
-	n := small
-	switch v := value.(type) {
-	case string:
-		n += len(v)
-	case []any:
-		for _, item := range v {
-			if n > limit {
-				break
-			}
-			n += weigh(item, limit-n)
-		}
-	case map[string]any:
-		for name, item := range v {
-			if n > limit {
-				break
-			}
-			n += len(name) + weigh(item, limit-n)
-		}
-	}
-	return n
 }
 
 // export replaces the context, if the task exports one.

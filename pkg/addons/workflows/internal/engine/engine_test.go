@@ -255,6 +255,47 @@ do:
 	}
 }
 
+func TestWants(t *testing.T) {
+	t.Parallel()
+	listen := func(to string) string { return "do: [{a: {do: [{b: {listen: {to: " + to + "}}}]}}]" }
+	for _, tt := range []struct {
+		name, document string
+		consumed       string
+		want           bool
+	}{
+		{"nobody listens", "do: [{a: {set: {x: 1}}}]", "", false},
+		{"the type", listen("{one: {with: {type: x}}}"), "", true},
+		{"another type", listen("{one: {with: {type: y}}}"), "", false},
+		{"taken", listen("{one: {with: {type: x}}}"), "s 1", false},
+		{"another taken", listen("{one: {with: {type: x}}}"), "s 2", true},
+		{"a pattern", listen("{one: {with: {type: '[xy]'}}}"), "", true},
+		{"an expression", listen("{one: {with: {data: '${ .x }'}}}"), "", true},
+		{"an expression for another type", listen("{one: {with: {type: y, data: '${ .x }'}}}"), "", false},
+		{"one of several", listen("{all: [{with: {type: y}}, {with: {type: x}}]}"), "", true},
+		{"anything", listen("{any: []}"), "", true},
+		{"an end", listen("{any: [{with: {type: y}}], until: {one: {with: {type: x}}}}"), "", true},
+		{"another end", listen("{any: [{with: {type: y}}], until: {one: {with: {type: z}}}}"), "", false},
+	} {
+		s := &State{Consumed: []string{tt.consumed}}
+		if got := s.Wants(newWorld(t, tt.document, "1").doc, map[string]any{"source": "s", "id": "1", "type": "x"}); got != tt.want {
+			t.Errorf("%s: %t", tt.name, got)
+		}
+	}
+}
+
+// Events that a run has are not forgotten, others are at last.
+func TestConsume(t *testing.T) {
+	t.Parallel()
+	event := func(i int) map[string]any { return map[string]any{"source": "s", "id": fmt.Sprint(i)} }
+	m := &machine{state: &State{}, facts: Facts{Events: []map[string]any{event(1)}}}
+	for i := range 10 * remembered {
+		m.consume(event(i))
+	}
+	if got := m.state.Consumed; len(got) != remembered+1 || got[0] != "s 1" || got[len(got)-1] != EventKey(event(10*remembered-1)) {
+		t.Errorf("%d from %s to %s", len(got), got[0], got[len(got)-1])
+	}
+}
+
 // A call whose result was lost is made again with the same key; another attempt has another.
 func TestKeys(t *testing.T) {
 	w := newWorld(t, "do: [{a: {try: [{b: {call: f}}], catch: {retry: {limit: {attempt: {count: 1}}}, do: []}}}]", "1")

@@ -20,6 +20,54 @@ import (
 // EventKey is what makes an event the same as another.
 func EventKey(event map[string]any) string { return fmt.Sprintf("%v %v", event["source"], event["id"]) }
 
+// remembered is how many keys a run keeps of events that it has taken and has no more: who sends one again does so soon.
+const remembered = 512
+
+// consume notes that an event is taken.
+func (m *machine) consume(event map[string]any) {
+	m.state.Consumed = append(m.state.Consumed, EventKey(event))
+	over := len(m.state.Consumed) - len(m.facts.Events) - remembered
+	if over <= 0 {
+		return
+	}
+	there := map[string]bool{}
+	for _, e := range m.facts.Events {
+		there[EventKey(e)] = true
+	}
+	m.state.Consumed = slices.DeleteFunc(m.state.Consumed, func(key string) bool {
+		if over <= 0 || there[key] {
+			return false
+		}
+		over--
+		return true
+	})
+}
+
+// Wants tells whether a task may still take an event. What depends on more than the event and the document is not looked at.
+func (s *State) Wants(doc *dsl.Workflow, event map[string]any) bool {
+	if slices.Contains(s.Consumed, EventKey(event)) {
+		return false
+	}
+	for _, t := range doc.Tasks {
+		if t.Listen != nil && mayTake(t.Listen.To, event) {
+			return true
+		}
+	}
+	return false
+}
+
+func mayTake(s dsl.Strategy, event map[string]any) bool {
+	fits := func(filter dsl.Filter) bool {
+		for name, want := range filter.With {
+			if !isExpression(want) && !equal(want, event[name]) {
+				return false
+			}
+		}
+		return true
+	}
+	return s.Every || slices.ContainsFunc(s.Any, fits) || slices.ContainsFunc(s.All, fits) || s.UntilEvents != nil && mayTake(*s.UntilEvents, event)
+}
+
 // listen takes events that match until there are enough, and does with each what there is to be done.
 func (m *machine) listen(t *dsl.Task, f *Frame, sc scope) outcome {
 	if !f.Listen.Complete {
@@ -75,11 +123,10 @@ func (m *machine) each(t *dsl.Task, f *Frame, sc scope) outcome {
 func (m *machine) hear(t *dsl.Task, f *Frame, sc scope) *Error {
 	to := t.Listen.To
 	for _, event := range m.facts.Events {
-		key := EventKey(event)
 		if f.Listen.Complete {
 			return nil
 		}
-		if slices.Contains(m.state.Consumed, key) {
+		if slices.Contains(m.state.Consumed, EventKey(event)) {
 			continue
 		}
 		if to.UntilEvents != nil {
@@ -88,7 +135,7 @@ func (m *machine) hear(t *dsl.Task, f *Frame, sc scope) *Error {
 				return err
 			}
 			if taken {
-				m.state.Consumed = append(m.state.Consumed, key)
+				m.consume(event)
 				f.Listen.Complete = over
 				continue
 			}
@@ -100,7 +147,7 @@ func (m *machine) hear(t *dsl.Task, f *Frame, sc scope) *Error {
 		if !taken {
 			continue
 		}
-		m.state.Consumed = append(m.state.Consumed, key)
+		m.consume(event)
 		f.Items = append(f.Items, read(event, t.Listen.Read))
 		if to.Until != "" {
 			on := read(event, t.Listen.Read)
@@ -182,28 +229,33 @@ func (m *machine) match(filter dsl.Filter, f *Frame, event map[string]any, sc sc
 
 // attribute compares an attribute with what a filter wants: an expression of true on it or of its value, a regular expression, or a value.
 func (m *machine) attribute(want, got any, vars expression.Vars) bool {
+	if !isExpression(want) {
+		return equal(want, got)
+	}
+	value, err := m.doc.Expressions.Value(m.ctx, want, got, vars)
+	if err != nil {
+		return false // the attribute has not the form that the expression is made for
+	}
+	if b, ok := value.(bool); ok {
+		return b
+	}
+	return reflect.DeepEqual(value, got)
+}
+
+func isExpression(want any) bool {
 	text, ok := want.(string)
-	if !ok {
+	return ok && strings.HasPrefix(strings.TrimSpace(text), "${")
+}
+
+// equal compares an attribute with a regular expression, or a value.
+func equal(want, got any) bool {
+	text, ok := want.(string)
+	s, too := got.(string)
+	if !ok || !too || s == text {
 		return reflect.DeepEqual(want, got)
 	}
-	if strings.HasPrefix(strings.TrimSpace(text), "${") {
-		value, err := m.doc.Expressions.Value(m.ctx, text, got, vars)
-		if err != nil {
-			return false // the attribute has not the form that the expression is made for
-		}
-		if b, ok := value.(bool); ok {
-			return b
-		}
-		return reflect.DeepEqual(value, got)
-	}
-	if s, ok := got.(string); ok {
-		if s == text {
-			return true
-		}
-		pattern, err := regexp.Compile("^(?:" + text + ")$")
-		return err == nil && pattern.MatchString(s)
-	}
-	return reflect.DeepEqual(want, got)
+	pattern, err := regexp.Compile("^(?:" + text + ")$")
+	return err == nil && pattern.MatchString(s)
 }
 
 // read returns what a task sees of an event.

@@ -78,13 +78,16 @@ func (e *Evaluator) Eval(ctx context.Context, text string, on any, vars Vars) (a
 		return nil, nil
 	}
 	if err, failed := value.(error); failed {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && !errors.Is(err, errLarge) {
 			return nil, fmt.Errorf("the expression %q takes longer than %v", text, Limit)
 		}
 		return nil, fmt.Errorf("the expression %q fails: %w", text, err)
 	}
 	if _, more := results.Next(); more {
 		return nil, fmt.Errorf("the expression %q has more than one value: put it in [ ]", text)
+	}
+	if Weigh(value, MaxBytes) > MaxBytes {
+		return nil, fmt.Errorf("the expression %q fails: %w", text, errLarge)
 	}
 	return value, nil
 }
@@ -98,13 +101,21 @@ func (e *Evaluator) Condition(ctx context.Context, text string, on any, vars Var
 // Value evaluates all expressions in the strings of a value. A string that is one expression becomes what that is; one with
 // expressions in it stays a string.
 func (e *Evaluator) Value(ctx context.Context, value, on any, vars Vars) (any, error) {
+	out, err := e.value(ctx, value, on, vars)
+	if err == nil && Weigh(out, MaxBytes) > MaxBytes {
+		return nil, errLarge
+	}
+	return out, err
+}
+
+func (e *Evaluator) value(ctx context.Context, value, on any, vars Vars) (any, error) {
 	switch value := value.(type) {
 	case string:
 		return e.text(ctx, value, on, vars)
 	case []any:
 		out := make([]any, len(value))
 		for i, item := range value {
-			v, err := e.Value(ctx, item, on, vars)
+			v, err := e.value(ctx, item, on, vars)
 			if err != nil {
 				return nil, err
 			}
@@ -114,7 +125,7 @@ func (e *Evaluator) Value(ctx context.Context, value, on any, vars Vars) (any, e
 	case map[string]any:
 		out := make(map[string]any, len(value))
 		for name, item := range value {
-			v, err := e.Value(ctx, item, on, vars)
+			v, err := e.value(ctx, item, on, vars)
 			if err != nil {
 				return nil, err
 			}
@@ -151,15 +162,18 @@ func (e *Evaluator) text(ctx context.Context, text string, on any, vars Vars) (a
 		if err != nil {
 			return nil, err
 		}
-		if s, ok := value.(string); ok {
-			out.WriteString(s)
-			continue
+		encoded, ok := value.(string)
+		if !ok {
+			written, err := gojq.Marshal(value)
+			if err != nil {
+				return nil, fmt.Errorf("writing what %q is: %w", p.text, err)
+			}
+			encoded = string(written)
 		}
-		encoded, err := gojq.Marshal(value)
-		if err != nil {
-			return nil, fmt.Errorf("writing what %q is: %w", p.text, err)
+		out.WriteString(encoded)
+		if out.Len() > MaxBytes {
+			return nil, errLarge
 		}
-		out.Write(encoded)
 	}
 	return out.String(), nil
 }
@@ -180,7 +194,10 @@ func (e *Evaluator) compile(text string, vars Vars) (*gojq.Code, []any, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("the expression %q is not jq: %w", text, err)
 	}
-	code, err := gojq.Compile(query, gojq.WithVariables(names))
+	if query, err = bounded(query); err != nil {
+		return nil, nil, err
+	}
+	code, err := gojq.Compile(query, append(functions(), gojq.WithVariables(names))...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the expression %q: %w", text, err)
 	}

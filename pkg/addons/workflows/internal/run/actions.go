@@ -90,7 +90,7 @@ func (r *Reconciler) emit(ctx context.Context, namespace string, e map[string]an
 		}
 		err := patiently(ctx, func() error { return r.deliver(ctx, client.ObjectKeyFromObject(&run), e, text) })
 		if _, large := hopeless(err); large || errors.Is(err, errFull) {
-			r.recorder.Eventf(&run, nil, corev1.EventTypeWarning, "EventLost", "Emit", "The event %s was not given to the run: %s", nameOf(e), shorten(err.Error()))
+			r.recorder.Eventf(&run, nil, corev1.EventTypeWarning, "EventLost", "Emit", "%s", shorten(fmt.Sprintf("The event %s was not given to the run: %v", nameOf(e), err)))
 		} else if err != nil {
 			failures = append(failures, fmt.Errorf("the event was not given to the run %s: %w", run.Name, err))
 		}
@@ -99,7 +99,7 @@ func (r *Reconciler) emit(ctx context.Context, namespace string, e map[string]an
 }
 
 // nameOf says to a reader which event is meant.
-func nameOf(e map[string]any) string { return shorten(fmt.Sprintf("%v of %v", e["id"], e["source"])) }
+func nameOf(e map[string]any) string { return fmt.Sprintf("%.100v of %.200v", e["id"], e["source"]) }
 
 // errFull is that of a run that can have no more events.
 var errFull = fmt.Errorf("it has %d events already, which is the limit", maxEvents)
@@ -112,9 +112,8 @@ func (r *Reconciler) deliver(ctx context.Context, name types.NamespacedName, e m
 	if run.Status.Phase.Finished() {
 		return nil
 	}
-	for _, there := range run.Spec.Events {
-		value, err := dsl.Decode(there.Raw)
-		if object, ok := value.(map[string]any); ok && err == nil && engine.EventKey(object) == engine.EventKey(e) {
+	for _, raw := range run.Spec.Events {
+		if there, ok := eventOf(raw); ok && engine.EventKey(there) == engine.EventKey(e) {
 			return nil
 		}
 	}

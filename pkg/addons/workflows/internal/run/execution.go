@@ -37,9 +37,10 @@ var errUnwanted = errors.New("the task that wanted it is over")
 type execution struct {
 	name types.NamespacedName
 	// object is the run as it was last written or read.
-	object  *workflowsv1alpha1.WorkflowRun
-	doc     *dsl.Workflow
-	input   any
+	object *workflowsv1alpha1.WorkflowRun
+	doc    *dsl.Workflow
+	input  any
+	// secrets are there during a look at the run only: what somebody changes holds from the next one on.
 	secrets map[string]any
 	// state is where the run is; nil if it is to be read. written is what was written of it.
 	state   *engine.State
@@ -69,8 +70,14 @@ func (r *Reconciler) execution(
 	if x != nil && x.state != nil && revision(seen) <= revision(x.object) {
 		if revision(seen) == revision(x.object) {
 			x.object = seen
-		} else if len(seen.Spec.Events) > len(x.object.Spec.Events) {
-			x.object.Spec.Events = seen.Spec.Events
+		}
+		switch problem, err := r.readSecrets(ctx, x); {
+		case problem != nil:
+			x.fail(problem)
+		case apierrors.IsForbidden(err):
+			return nil, pendingLook, r.secretForbidden(ctx, x.object, err)
+		case err != nil:
+			return nil, 0, err
 		}
 		return x, 0, nil
 	}
@@ -115,12 +122,14 @@ func (r *Reconciler) load(ctx context.Context, x *execution) (time.Duration, err
 	} else if err != nil || x.doc == nil {
 		return wait, err
 	}
-	switch problem, err := r.prepare(ctx, x); {
+	if problem := x.prepare(); problem != nil {
+		return fail(problem)
+	}
+	switch problem, err := r.readSecrets(ctx, x); {
 	case problem != nil:
 		return fail(problem)
-	case apierrors.IsForbidden(err): // it goes on when somebody who may has allowed it
-		return pendingLook, r.pending(ctx, run, "SecretForbidden", fmt.Sprintf(
-			"%s; who may read it can allow it in this namespace: kubectl create rolebinding workflows --clusterrole=%s --user=USER", shorten(err.Error()), SecretsRole))
+	case apierrors.IsForbidden(err):
+		return pendingLook, r.secretForbidden(ctx, run, err)
 	case err != nil:
 		return 0, err
 	}
@@ -178,6 +187,12 @@ func (r *Reconciler) document(ctx context.Context, x *execution) (*engine.Error,
 // has it binds it to the controller's account.
 const SecretsRole = "system:minik8s:addon:workflows:secrets"
 
+// secretForbidden says in the status of a run that it goes on when somebody who may has allowed it.
+func (r *Reconciler) secretForbidden(ctx context.Context, run *workflowsv1alpha1.WorkflowRun, err error) error {
+	return r.pending(ctx, run, "SecretForbidden", fmt.Sprintf(
+		"%s; who may read it can allow it in this namespace: kubectl create rolebinding workflows --clusterrole=%s --user=USER", shorten(err.Error()), SecretsRole))
+}
+
 // pending says in the status of a run what it waits for.
 func (r *Reconciler) pending(ctx context.Context, run *workflowsv1alpha1.WorkflowRun, reason, message string) error {
 	condition := metav1.Condition{
@@ -194,16 +209,16 @@ func (r *Reconciler) pending(ctx context.Context, run *workflowsv1alpha1.Workflo
 	return nil
 }
 
-// prepare reads the input and the secrets of a run.
-func (r *Reconciler) prepare(ctx context.Context, x *execution) (*engine.Error, error) {
+// prepare reads the input of a run.
+func (x *execution) prepare() *engine.Error {
 	if in := x.object.Spec.Input; in != nil {
 		if len(in.Raw) > MaxInputBytes {
 			return engine.NewError(engine.Validation, "spec.input has %d bytes, and the limit is %d: put the data elsewhere, and give the run where",
-				len(in.Raw), MaxInputBytes), nil
+				len(in.Raw), MaxInputBytes)
 		}
 		value, err := dsl.Decode(in.Raw)
 		if err != nil {
-			return engine.NewError(engine.Validation, "spec.input: %v", err), nil
+			return engine.NewError(engine.Validation, "spec.input: %v", err)
 		}
 		x.input = value
 	}
@@ -212,6 +227,11 @@ func (r *Reconciler) prepare(ctx context.Context, x *execution) (*engine.Error, 
 		listens = listens || t.Kind == dsl.KindListen
 	}
 	x.object.Status.Listens = &listens
+	return nil
+}
+
+// readSecrets reads those that use.secrets names.
+func (r *Reconciler) readSecrets(ctx context.Context, x *execution) (*engine.Error, error) {
 	x.secrets = map[string]any{}
 	for _, name := range x.doc.Use.Secrets {
 		var secret corev1.Secret
@@ -235,11 +255,8 @@ func (r *Reconciler) prepare(ctx context.Context, x *execution) (*engine.Error, 
 func (x *execution) facts() engine.Facts {
 	f := engine.Facts{Now: time.Now(), Input: x.input, Secrets: x.secrets, MaxSteps: int(x.object.Spec.MaxSteps), MaxBytes: MaxStateBytes, Batch: batch}
 	for _, raw := range x.object.Spec.Events {
-		// What is no object is no event: nobody listens to it.
-		if value, err := dsl.Decode(raw.Raw); err == nil {
-			if e, ok := value.(map[string]any); ok {
-				f.Events = append(f.Events, e)
-			}
+		if e, ok := eventOf(raw); ok {
+			f.Events = append(f.Events, e)
 		}
 	}
 	return f
@@ -260,7 +277,7 @@ func (r *Reconciler) write(ctx context.Context, x *execution, turn engine.Turn) 
 	if err != nil {
 		return err
 	}
-	if bytes.Equal(text, x.written) {
+	if bytes.Equal(text, x.written) && x.object.Status.Phase != workflowsv1alpha1.PhasePending { // which it may have been on its way
 		return nil
 	}
 	const attempts = 5

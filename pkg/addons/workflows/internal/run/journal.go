@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -76,7 +77,7 @@ func (j journals) write(ctx context.Context, run *workflowsv1alpha1.WorkflowRun,
 		return nil, err
 	}
 	for chunk := range slices.Chunk(compressed.Bytes(), chunkBytes) {
-		name := fmt.Sprintf("%s-journal-%.8s-%d-%d", beginning(run.Name, 200), run.UID, out.Revision, len(out.ConfigMaps))
+		name := fmt.Sprintf("%s%d-%d", partsOf(run), out.Revision, len(out.ConfigMaps))
 		m := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: run.Namespace, Name: name, Labels: map[string]string{RunLabel: string(run.UID)},
@@ -123,13 +124,19 @@ func (j journals) read(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) 
 	return engine.Load(text)
 }
 
-// forget deletes the parts of a journal that the next one does without.
+// partsOf begins the names of the parts of a run's journals.
+func partsOf(run *workflowsv1alpha1.WorkflowRun) string {
+	return fmt.Sprintf("%s-journal-%.8s-", beginning(run.Name, 200), run.UID)
+}
+
+// forget deletes the parts of a journal that the next one does without. Who may write a run's status may have written other names there,
+// and need not have the right to delete what is called so.
 func (j journals) forget(ctx context.Context, run *workflowsv1alpha1.WorkflowRun, old, next *workflowsv1alpha1.Journal) error {
 	if old == nil {
 		return nil
 	}
 	for _, name := range old.ConfigMaps {
-		if next != nil && slices.Contains(next.ConfigMaps, name) {
+		if next != nil && slices.Contains(next.ConfigMaps, name) || !strings.HasPrefix(name, partsOf(run)) {
 			continue
 		}
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: run.Namespace, Name: name}}

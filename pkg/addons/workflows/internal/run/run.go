@@ -112,6 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || x == nil {
 		return ctrl.Result{RequeueAfter: wait}, err
 	}
+	defer func() { x.secrets = nil }()
 	result, err := r.advance(ctx, x)
 	if err != nil {
 		// What is in memory may be ahead of what is written: begin anew from that. What is on its way is waited for still.
@@ -151,6 +152,7 @@ func (r *Reconciler) advance(ctx context.Context, x *execution) (ctrl.Result, er
 			return ctrl.Result{}, err
 		}
 		x.follow(r, turn.Actions)
+		r.prune(ctx, x)
 		if x.state.End != nil {
 			r.announce(x.object)
 			r.drop(x.name, errUnwanted)

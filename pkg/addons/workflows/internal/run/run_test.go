@@ -287,6 +287,27 @@ func TestLoad_WithoutJournal(t *testing.T) {
 	}
 }
 
+// A journal is forgotten with its parts, and with nothing else that somebody has written into a status.
+func TestJournal_Forget(t *testing.T) {
+	t.Parallel()
+	run := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r", UID: "0123456789"}}
+	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other"}}
+	c := objects(t, interceptor.Funcs{}, other)
+	j := journals{client: c, reader: c}
+	journal, err := j.write(t.Context(), run, &engine.State{Input: strings.Repeat("x", 2*inlineBytes)})
+	if err != nil || len(journal.ConfigMaps) != 1 {
+		t.Fatalf("got %+v, %v", journal, err)
+	}
+	journal.ConfigMaps = append(journal.ConfigMaps, other.Name)
+	if err := j.forget(t.Context(), run, journal, nil); err != nil {
+		t.Fatal(err)
+	}
+	var left corev1.ConfigMapList
+	if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 1 || left.Items[0].Name != other.Name {
+		t.Errorf("left are %+v, %v", left.Items, err)
+	}
+}
+
 // What is made for a run is named after it, also where a long name is cut at a dot.
 func TestOwned(t *testing.T) {
 	run := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", UID: "0123456789"}}
