@@ -4,9 +4,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -43,7 +46,7 @@ garbage is collected and Deployments make pods. In the test:
 	}
 }
 
-// linkAssets replaces links of an earlier version, and nothing else.
+// linkAssets replaces links to this program, wherever it was before, and nothing else.
 func linkAssets(dir string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -57,10 +60,14 @@ func linkAssets(dir string) error {
 	}
 	for _, name := range envtestAssets {
 		path := filepath.Join(dir, name)
-		if old, err := os.Lstat(path); err == nil {
-			if old.Mode()&os.ModeSymlink == 0 {
-				return fmt.Errorf("%s exists and is not a link: choose another directory", path)
-			}
+		old, err := os.Readlink(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return fmt.Errorf("%s exists and is not a link: choose another directory", path)
+		case !isMinik8s(old, self):
+			return fmt.Errorf("%s is a link to %s, and not to minik8s: choose another directory", path, old)
+		default:
 			if err := os.Remove(path); err != nil {
 				return err
 			}
@@ -70,4 +77,10 @@ func linkAssets(dir string) error {
 		}
 	}
 	return nil
+}
+
+// isMinik8s tells whether a link was made to this program, or to an earlier version of it, which may be gone.
+func isMinik8s(target, self string) bool {
+	name := filepath.Base(target)
+	return name == filepath.Base(self) || strings.HasPrefix(name, "minik8s")
 }

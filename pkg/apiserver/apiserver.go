@@ -190,14 +190,10 @@ func (s *Server) addBootstrap(b *generic.Builder, client kubernetes.Interface, r
 			case <-hook.Done():
 				return nil
 			}
-			if err := bootstrap.Run(hook.Context, h, client, c); err != nil {
-				if hook.Err() != nil {
-					return nil //nolint:nilerr // the server is asked to end: a failed hook would kill the process instead
-				}
-				return err
+			if err := bootstrap.Start(hook.Context, h, client, c); err != nil {
+				return nil //nolint:nilerr // the server is asked to end: a failed hook would kill the process instead
 			}
 			close(done)
-			go bootstrap.Repeat(hook.Context, h, client, c)
 			return nil
 		})
 	}

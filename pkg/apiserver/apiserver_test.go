@@ -295,7 +295,9 @@ func testEscalation(t *testing.T, c *cluster) {
 	create(t, admin.RbacV1().RoleBindings("default").Create, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "eve"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-admin"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "eve"}},
+		Subjects: []rbacv1.Subject{
+			{APIGroup: rbacv1.GroupName, Kind: "User", Name: "eve"}, {APIGroup: rbacv1.GroupName, Kind: "User", Name: "system:node:n"},
+		},
 	})
 	grab := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "grab"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}}
 	eventually(t, "refusal of more than is held", func() error {
@@ -305,6 +307,11 @@ func testEscalation(t *testing.T, c *cluster) {
 		}
 		return nil
 	})
+	// What counts are the rules that are held by roles, and not what another authorizer allows, or cannot tell.
+	_, err := c.as(t, "system:node:n", "system:nodes").RbacV1().Roles("default").Create(ctx, grab, metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "not currently held") || strings.Contains(err.Error(), "resolution errors") {
+		t.Errorf("a node with that role grants more: %v", err)
+	}
 	grab.Rules[0] = rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles"}, Verbs: []string{"get"}}
 	if _, err := eve.RbacV1().Roles("default").Create(ctx, grab, metav1.CreateOptions{}); err != nil {
 		t.Errorf("granting what is held: %v", err)

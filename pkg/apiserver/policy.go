@@ -13,6 +13,7 @@ import (
 	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	chain "k8s.io/apiserver/pkg/admission"
@@ -26,6 +27,7 @@ import (
 	"minik8s.io/minik8s/pkg/apiserver/authentication"
 	"minik8s.io/minik8s/pkg/apiserver/authentication/serviceaccount"
 	"minik8s.io/minik8s/pkg/apiserver/authorization"
+	"minik8s.io/minik8s/pkg/apiserver/authorization/rbac"
 	"minik8s.io/minik8s/pkg/apiserver/fairness"
 	"minik8s.io/minik8s/pkg/apiserver/generic"
 	"minik8s.io/minik8s/pkg/apiserver/privileged"
@@ -112,21 +114,31 @@ func (p *policy) build(b *generic.Builder, a *access) (generic.Policy, error) {
 	if err := p.makeTokens(a.client); err != nil {
 		return generic.Policy{}, err
 	}
-	authorizer, err := authorization.New(ctx, c.Authorization, authorization.Server{Informers: a.shared, ID: b.ServerID()})
+	served := sets.New[string]()
+	for _, g := range c.Groups {
+		served.Insert(g.Name)
+	}
+	decide := generic.Policy{APIAudiences: authenticator.Audiences(c.APIAudiences)}
+	around := authorization.Server{Informers: a.shared, ID: b.ServerID()}
+	var err error
+	if served.Has(rbacv1.GroupName) { // whatever the mode is: nobody grants more by roles than they hold by roles
+		if around.RBAC, err = rbac.New(a.shared.Rbac().V1()); err != nil {
+			return generic.Policy{}, err
+		}
+		decide.RoleRules = around.RBAC
+	}
+	authorizer, err := authorization.New(ctx, c.Authorization, around)
 	if err != nil {
 		return generic.Policy{}, err
 	}
+	decide.Authorizer, decide.RuleResolver = authorizer, authorizer
 	accepted := c.Authentication
 	accepted.ClientCA = p.clientCA
-	who, err := authentication.New(ctx, accepted, authentication.Server{
+	decide.Authenticator, err = authentication.New(ctx, accepted, authentication.Server{
 		ServiceAccounts: p.tokens, Informers: a.shared, Audiences: c.APIAudiences, Issuers: append([]string{c.TokenIssuer}, c.OtherTokenIssuers...), ID: b.ServerID(),
 	})
 	if err != nil {
 		return generic.Policy{}, err
-	}
-	served := sets.New[string]()
-	for _, g := range c.Groups {
-		served.Insert(g.Name)
 	}
 	plugins, err := admission.New(admission.Config{
 		Enable: c.EnableAdmission, Disable: c.DisableAdmission, File: c.AdmissionConfigFile, Groups: served, TolerationSeconds: c.TolerationSeconds,
@@ -140,13 +152,7 @@ func (p *policy) build(b *generic.Builder, a *access) (generic.Policy, error) {
 	if c.ForbidPrivileged {
 		plugins = chain.NewChainHandler(privileged.New(), plugins) // before a quota is charged for what is refused
 	}
-	decide := generic.Policy{
-		Authenticator: who,
-		APIAudiences:  authenticator.Audiences(p.config.APIAudiences),
-		Authorizer:    authorizer,
-		RuleResolver:  authorizer,
-		Admission:     plugins,
-	}
+	decide.Admission = plugins
 	if served.Has(flowcontrolv1.GroupName) {
 		b.AddPostStartHook("priority-and-fairness-config-producer", func(hook genericapiserver.PostStartHookContext) error {
 			return fairness.Start(hook, a.client.FlowcontrolV1())

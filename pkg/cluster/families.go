@@ -116,6 +116,13 @@ func (c Config) checkFamilies() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.field, err)
 		}
+		if s.field == "kubelet.podCIDR" { // which the Node has as it is, and the API takes no other
+			for _, p := range ranges {
+				if p != p.Masked() {
+					return fmt.Errorf("%s: %s must not have bits set beyond the prefix length: did you mean %s?", s.field, p, p.Masked())
+				}
+			}
+		}
 		if have := rangeFamilies(ranges); len(ranges) > 0 && !slices.Equal(have, want) {
 			return fmt.Errorf("%s: %s is of %s, want %s, as the cluster's other ranges are", s.field, s.text, named(have), named(want))
 		}

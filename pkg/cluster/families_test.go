@@ -39,6 +39,7 @@ func TestCheckFamilies(t *testing.T) {
 		{name: "ranges differ", network: NetworkingConfig{PodSubnet: "10.1.0.0/16", ServiceSubnet: "10.2.0.0/16,fd00::/112"}, want: "networking.serviceSubnet: 10.2.0.0/16,fd00::/112 is of IPv4 and IPv6, want IPv4"},
 		{name: "order differs", network: NetworkingConfig{PodSubnet: "10.1.0.0/16,fd00:1::/56", ServiceSubnet: "fd00::/112,10.2.0.0/16"}, want: "want IPv4 and IPv6"},
 		{name: "pods of the node differ", network: NetworkingConfig{IPFamily: Dual}, kubelet: KubeletConfig{PodCIDR: "10.1.0.0/24"}, want: "kubelet.podCIDR"},
+		{name: "pods of the node are no range", kubelet: KubeletConfig{PodCIDR: "10.1.2.3/24"}, want: "kubelet.podCIDR: 10.1.2.3/24 must not have bits set beyond the prefix length"},
 		{name: "address of the node differs", kubelet: KubeletConfig{NodeIP: "fd00::1"}, want: "kubelet.nodeIP"},
 		{name: "no address", kubelet: KubeletConfig{NodeIP: "here"}, want: "kubelet.nodeIP"},
 		{name: "an address of one link", network: NetworkingConfig{IPFamily: IPv6}, kubelet: KubeletConfig{NodeIP: "fe80::1%eth0"}, want: "kubelet.nodeIP"},

@@ -366,7 +366,7 @@ func (o *operation) takeBack(c Config) error {
 	return err
 }
 
-// erase deletes the data of a stopped cluster and forgets it.
+// erase deletes the data of a stopped cluster and forgets it, also if the user's kubeconfig cannot be changed: that needs nothing of it.
 func (o *operation) erase(e entry) error {
 	if e.State != lifecycle.Purging {
 		e.State = lifecycle.Purging
@@ -378,8 +378,12 @@ func (o *operation) erase(e entry) error {
 	if err := removeData(e); err != nil {
 		return err
 	}
-	if _, err := unmerge(o.name, ca); err != nil {
-		return err
+	_, err := unmerge(o.name, ca)
+	if err != nil {
+		err = &Problem{
+			Cause:  fmt.Sprintf("cluster %q is gone, but not what it has in your kubeconfig (%v)", o.name, err),
+			Remedy: "when that can be changed, run minik8s kubeconfig --unmerge --name " + o.name, Err: err,
+		}
 	}
-	return o.dir.Remove(o.name)
+	return errors.Join(o.dir.Remove(o.name), err)
 }

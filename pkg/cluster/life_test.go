@@ -12,17 +12,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"minik8s.io/minik8s/pkg/cluster/lifecycle"
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/machinetest"
 	nodes "minik8s.io/minik8s/pkg/node"
+	"minik8s.io/minik8s/pkg/pki"
 )
 
 // operate returns an operation on a machine where it is alone, which clears nothing.
@@ -877,6 +880,40 @@ func TestUnchanged_DataDirOfFile(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestErase_Locked: a cluster is gone although somebody has locked the user's kubeconfig, and what to do about that is told.
+func TestErase_Locked(t *testing.T) {
+	file := userConfig(t, "mine")
+	o := operate(t, newMachine(t), "x")
+	e := mustServe(t, o, mustPrepare(t, o, absent, at(filepath.Join(t.TempDir(), "data"))))
+	if err := writeKubeconfig(KubeconfigPath(e.Config), kubeconfig("x", "https://x", []byte("ca"), pki.Pair{})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Merge(e.Config); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file+".lock", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var p *Problem
+		if err := o.erase(e); !errors.As(err, &p) || !strings.Contains(p.Cause, file+".lock") || !strings.Contains(p.Remedy, "minik8s kubeconfig --unmerge --name x") {
+			t.Errorf("the error is %v, want a Problem that names the lock and what to do", err)
+		}
+	})
+	if now, err := read(o.dir, "x"); err != nil || now.State != lifecycle.Absent {
+		t.Errorf("the entry is left: %+v, %v", now, err)
+	}
+	if err := os.Remove(file + ".lock"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unmerge("x", nil); err != nil { // as it is without a cluster
+		t.Fatal(err)
+	}
+	if left, err := clientcmd.LoadFromFile(file); err != nil || left.Contexts[contextName("x")] != nil || left.Contexts["mine"] == nil {
+		t.Errorf("the kubeconfig is %+v, %v", left, err)
 	}
 }
 

@@ -54,6 +54,8 @@ type Config struct {
 	APIAudiences  authenticator.Audiences
 	Authorizer    authorizer.Authorizer
 	RuleResolver  authorizer.RuleResolver
+	// RoleRules are the rules that users hold by roles, and may grant. Nil: everybody may grant everything.
+	RoleRules authorizer.RuleResolver
 	// Usage tells what metrics.k8s.io shows. Required if that is served.
 	Usage Usage
 	// Components are the parts of the control plane by the names that ComponentStatuses have.

@@ -96,6 +96,8 @@ func (c Config) configuration() (*apiserver.AuthorizationConfiguration, error) {
 type Server struct {
 	// Informers feed the authorizers; the caller starts them.
 	Informers informers.SharedInformerFactory
+	// RBAC is the authorizer of this name; required by that mode.
+	RBAC *rbac.Authorizer
 	// ID is a label of metrics.
 	ID string
 }
@@ -117,7 +119,7 @@ func New(ctx context.Context, c Config, s Server) (Authorizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.addFixed(configuration, s.Informers); err != nil {
+	if err := l.addFixed(configuration, s); err != nil {
 		return nil, err
 	}
 	return l.build(configuration)
@@ -131,21 +133,15 @@ type local struct {
 }
 
 // addFixed makes the authorizers that are fed by informers, which cannot be added once the server runs.
-func (l *local) addFixed(c *apiserver.AuthorizationConfiguration, shared informers.SharedInformerFactory) error {
+func (l *local) addFixed(c *apiserver.AuthorizationConfiguration, s Server) error {
+	shared := s.Informers
 	for _, a := range c.Authorizers {
 		switch string(a.Type) {
 		case RBAC:
-			i := shared.Rbac().V1()
-			bindings, clusterBindings := i.RoleBindings().Informer(), i.ClusterRoleBindings().Informer()
-			for _, watched := range []cache.SharedIndexInformer{bindings, clusterBindings} {
-				if err := watched.AddIndexers(rbac.Indexers()); err != nil {
-					return fmt.Errorf("indexing bindings: %w", err)
-				}
+			if s.RBAC == nil {
+				return errors.New("authorization mode RBAC needs the API group rbac.authorization.k8s.io, which is not served")
 			}
-			l.fixed[a.Type] = &rbac.Authorizer{
-				Roles: i.Roles().Lister(), RoleBindings: bindings.GetIndexer(),
-				ClusterRoles: i.ClusterRoles().Lister(), ClusterRoleBindings: clusterBindings.GetIndexer(),
-			}
+			l.fixed[a.Type] = s.RBAC
 		case Node:
 			n := &node.Authorizer{Index: node.NewIndex(), Rules: policy.NodeRules(), Patience: nodePatience}
 			for _, watched := range []cache.SharedIndexInformer{

@@ -74,7 +74,7 @@ func follow(ctx context.Context, l *local, s Server) (Authorizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.config.File, err)
 	}
-	if err := l.addFixed(c, s.Informers); err != nil {
+	if err := l.addFixed(c, s); err != nil {
 		return nil, err
 	}
 	a, err := l.build(c)

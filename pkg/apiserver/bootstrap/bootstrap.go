@@ -6,6 +6,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ type Hook struct {
 	// Name is upstream's: /readyz?verbose and its kin show it.
 	Name string
 	Run  func(ctx context.Context, client kubernetes.Interface, c Config) error
-	// Every, if not 0, is when it runs again, so that what somebody has deleted comes back.
+	// Every, if not 0, is when it runs again after it has succeeded, so that what somebody has deleted comes back.
 	Every time.Duration
 }
 
@@ -54,38 +55,43 @@ var Hooks = []Hook{
 	{Name: "start-legacy-token-tracking-controller", Run: tokenTracking, Every: 30 * time.Minute},
 }
 
-// Run repeats a hook until it has succeeded or ctx ends, which it reports. That a hook has not succeeded for 30 s is reported of those
-// only that do not run again: as upstream's, a server without the objects of the others serves, so that people can see to it.
-func Run(ctx context.Context, h Hook, client kubernetes.Interface, c Config) error {
+// patience is how long a server waits for a hook before it serves without.
+const patience = 30 * time.Second
+
+// Start runs a hook until it has succeeded, or has not for some time, and has it go on in the background until ctx ends. That ctx has ended
+// is all that it returns as an error: a server without some of the objects serves, so that people can see to it, and so that the pods of
+// the webhook can run that refuses them.
+func Start(ctx context.Context, h Hook, client kubernetes.Interface, c Config) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		last = h.Run(ctx, client, c)
 		return last == nil, nil
 	})
 	switch {
-	case err == nil:
-		return nil
-	case h.Every != 0 && ctx.Err() == nil:
+	case ctx.Err() != nil:
+		return fmt.Errorf("bootstrapping %s: %w", h.Name, errors.Join(ctx.Err(), last))
+	case err != nil:
 		report(ctx, h, last)
+	case h.Every == 0:
 		return nil
 	}
-	return fmt.Errorf("bootstrapping %s: %w", h.Name, last)
+	go repeat(ctx, h, client, c)
+	return nil
 }
 
 func report(ctx context.Context, h Hook, err error) {
 	utilruntime.HandleErrorWithContext(ctx, err, "Making what every cluster has", "hook", h.Name)
 }
 
-// Repeat runs a hook again from time to time until ctx ends, if it is one to be repeated.
-func Repeat(ctx context.Context, h Hook, client kubernetes.Interface, c Config) {
-	if h.Every == 0 {
-		return
-	}
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if err := h.Run(ctx, client, c); err != nil && ctx.Err() == nil {
+// repeat runs a hook from time to time, one that does not run again until it has succeeded.
+func repeat(ctx context.Context, h Hook, client kubernetes.Interface, c Config) {
+	_ = wait.PollUntilContextCancel(ctx, cmp.Or(h.Every, patience), false, func(ctx context.Context) (bool, error) {
+		err := h.Run(ctx, client, c)
+		if err != nil && ctx.Err() == nil {
 			report(ctx, h, err)
 		}
-	}, h.Every)
+		return err == nil && h.Every == 0, nil
+	})
 }
 
 func namespaces(ctx context.Context, client kubernetes.Interface, _ Config) error {
@@ -118,6 +124,7 @@ func roles(ctx context.Context, client kubernetes.Interface, c Config) error {
 }
 
 func priorityClasses(ctx context.Context, client kubernetes.Interface, _ Config) error {
+	var errs []error
 	for _, pc := range []schedulingv1.PriorityClass{
 		{
 			ObjectMeta:  metav1.ObjectMeta{Name: "system-node-critical"},
@@ -131,10 +138,10 @@ func priorityClasses(ctx context.Context, client kubernetes.Interface, _ Config)
 		},
 	} {
 		if err := ensure(ctx, client.SchedulingV1().PriorityClasses(), &pc); err != nil {
-			return err
+			errs = append(errs, fmt.Errorf("priority class %q: %w", pc.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func ignoreExists(err error) error {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -41,6 +43,8 @@ func TestHooks_Refused(t *testing.T) {
 	}{
 		{"namespaces are there", namespaces, []runtime.Object{namespace("kube-system"), namespace("kube-public"), namespace("kube-node-lease"), namespace("default")}, false, nil},
 		{"two are not", namespaces, []runtime.Object{namespace("kube-system"), namespace("default")}, true, []string{"kube-public", "kube-node-lease"}},
+		{"one class is not", priorityClasses, []runtime.Object{priorityClass("system-cluster-critical")}, true, []string{"system-node-critical"}},
+		{"no class is", priorityClasses, nil, true, []string{"system-node-critical", "system-cluster-critical"}},
 		{"classes are there", priorityClasses, []runtime.Object{priorityClass("system-node-critical"), priorityClass("system-cluster-critical")}, false, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -61,22 +65,43 @@ func TestHooks_Refused(t *testing.T) {
 	}
 }
 
-// TestRun_Refused: a server does not end for the want of what it makes again later.
-func TestRun_Refused(t *testing.T) {
+// TestStart_Refused: a server serves for the want of what is refused, which is made once it is not any more.
+func TestStart_Refused(t *testing.T) {
+	// One of the handlers of errors sleeps by the time at which the process began, which a bubble is far from.
+	all := utilruntime.ErrorHandlers
+	utilruntime.ErrorHandlers = all[:1]
+	defer func() { utilruntime.ErrorHandlers = all }()
 	for _, tc := range []struct {
 		name  string
 		every time.Duration
-		fails bool
-	}{{"once", 0, true}, {"again", time.Minute, false}} {
+		runs  int // within an hour after the first that succeeds
+	}{{"once", 0, 1}, {"again", 20 * time.Minute, 4}} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := Hook{Name: "hook", Every: tc.every, Run: func(context.Context, kubernetes.Interface, Config) error { return errors.New("refused") }}
-				if err := Run(t.Context(), h, nil, Config{}); (err != nil) != tc.fails {
-					t.Errorf("the error is %v, want one: %t", err, tc.fails)
+				ctx, cancel := context.WithCancel(t.Context())
+				var refused, made atomic.Int32
+				until := time.Now().Add(10 * time.Minute)
+				h := Hook{Name: "hook", Every: tc.every, Run: func(context.Context, kubernetes.Interface, Config) error {
+					if time.Now().Before(until) {
+						refused.Add(1)
+						return errors.New("refused")
+					}
+					made.Add(1)
+					return nil
+				}}
+				begin := time.Now()
+				if err := Start(ctx, h, nil, Config{}); err != nil || time.Since(begin) > time.Minute {
+					t.Errorf("the start takes %s and ends with: %v", time.Since(begin), err)
 				}
-				ended, cancel := context.WithCancel(t.Context())
+				for made.Load() == 0 && time.Since(begin) < time.Hour {
+					time.Sleep(time.Second) //nolint:forbidigo // in a bubble, where it costs nothing
+				}
+				time.Sleep(time.Hour + time.Second) //nolint:forbidigo // in a bubble, where it costs nothing
+				if got := int(made.Load()); got != tc.runs {
+					t.Errorf("it ran %d times, after %d that were refused, want %d", got, refused.Load(), tc.runs)
+				}
 				cancel()
-				if err := Run(ended, h, nil, Config{}); err == nil {
+				if err := Start(ctx, h, nil, Config{}); err == nil {
 					t.Error("the end of the server is not told")
 				}
 			})

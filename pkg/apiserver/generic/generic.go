@@ -104,6 +104,7 @@ type Builder struct {
 	creates *creates.Creates
 	generic *genericapiserver.Config
 	wire    *rest.Config // Loopback, over TLS
+	roles   authorizer.RuleResolver
 }
 
 // Policy is what decides about requests.
@@ -112,6 +113,8 @@ type Policy struct {
 	APIAudiences  authenticator.Audiences
 	Authorizer    authorizer.Authorizer
 	RuleResolver  authorizer.RuleResolver
+	// RoleRules are those that users hold by roles, whatever else allows them something; nil if there are no roles.
+	RoleRules authorizer.RuleResolver
 	// Admission may be nil.
 	Admission admission.Interface
 	// FlowControl lets requests wait for one another. Nil: there is only a bound on how many are in flight.
@@ -251,7 +254,7 @@ func (b *Builder) Decide(p Policy) {
 	b.generic.Authentication.Authenticator = p.Authenticator
 	b.generic.Authentication.APIAudiences = p.APIAudiences
 	b.generic.Authorization.Authorizer = p.Authorizer
-	b.generic.RuleResolver = p.RuleResolver
+	b.generic.RuleResolver, b.roles = p.RuleResolver, p.RoleRules
 	b.generic.AdmissionControl = b.creates.Learning(p.Admission)
 	b.generic.FlowControl = p.FlowControl
 }
@@ -275,7 +278,7 @@ func (b *Builder) Finish(deps registry.Config, next genericapiserver.DelegationT
 	completed := b.generic.Complete(nil)
 	// Completion wraps both: reviews must see the loopback identity too.
 	deps.Authenticator, deps.APIAudiences = b.generic.Authentication.Authenticator, b.generic.Authentication.APIAudiences
-	deps.Authorizer, deps.RuleResolver = b.generic.Authorization.Authorizer, b.generic.RuleResolver
+	deps.Authorizer, deps.RuleResolver, deps.RoleRules = b.generic.Authorization.Authorizer, b.generic.RuleResolver, b.roles
 	var err error
 	if deps.Discovery, err = discovery.NewDiscoveryClientForConfig(b.Loopback); err != nil {
 		return nil, fmt.Errorf("making a discovery client: %w", err)

@@ -15,7 +15,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -113,10 +112,10 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(base)
 	answer := newResponse(ctx, cancel, r.Method == http.MethodHead)
 	unregister := context.AfterFunc(r.Context(), func() { answer.fail(context.Cause(r.Context())) })
+	context.AfterFunc(ctx, func() { _ = sent.Close() }) // not by the handler, who may be waiting for it
 	in := received(ctx, r, sent)
 	go func() {
 		defer unregister()
-		defer sent.Close()
 		defer func() {
 			p := recover()
 			if err, _ := p.(error); p != nil && !errors.Is(err, http.ErrAbortHandler) { // by which handlers break off
@@ -186,30 +185,24 @@ func received(ctx context.Context, r *http.Request, body *requestBody) *http.Req
 	return in.WithContext(ctx)
 }
 
-// requestBody is a body that nobody reads once the request is over: then it is the client's again.
+// requestBody is a body that nobody begins to read once the request is over: then it is the client's again.
 type requestBody struct {
-	mu     sync.Mutex
-	body   io.ReadCloser // guarded by mu, like closed; may be nil
-	closed bool
+	body   io.ReadCloser // may be nil
+	closed atomic.Bool
 }
 
 // Read implements io.Reader.
 func (b *requestBody) Read(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
+	if b.closed.Load() {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	return b.body.Read(p)
 }
 
-// Close implements io.Closer.
+// Close implements io.Closer. It does not wait for a read that is under way, which may wait for what ends by this.
 func (b *requestBody) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed || b.body == nil {
+	if b.body == nil || b.closed.Swap(true) {
 		return nil
 	}
-	b.closed = true
 	return b.body.Close()
 }

@@ -313,6 +313,41 @@ func TestTransport_Ends(t *testing.T) {
 	}
 }
 
+// TestTransport_EndsWhileSending: a handler that waits for the rest of a body does not stay either.
+func TestTransport_EndsWhileSending(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		end  func(server *Server, cancel func())
+		want error
+	}{
+		{"the client gives up", func(_ *Server, cancel func()) { cancel() }, context.Canceled},
+		{"the server ends", func(server *Server, _ func()) { server.Close() }, io.ErrUnexpectedEOF},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { // fails if a goroutine stays
+				server := NewServer()
+				server.Serve(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) }))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				body, _ := io.Pipe() // to which nobody writes
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://here/", body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				go func() {
+					synctest.Wait()
+					tt.end(server, cancel)
+				}()
+				if _, err := server.Transport(nil, nil).RoundTrip(r); !errors.Is(err, tt.want) { //nolint:bodyclose // there is none
+					t.Errorf("the answer is %v, want %v", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
 // TestServer_Serve: who comes too early waits, who comes too late is refused as by a port where nobody listens.
 func TestServer_Serve(t *testing.T) {
 	t.Parallel()

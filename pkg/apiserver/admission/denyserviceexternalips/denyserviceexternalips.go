@@ -46,7 +46,7 @@ func (plugin) Validate(_ context.Context, a admission.Attributes, _ admission.Ob
 		had.Insert(old.Spec.ExternalIPs...)
 	}
 	if !had.HasAll(service.Spec.ExternalIPs...) {
-		return admission.NewForbidden(a, errors.New("Use of external IPs is denied by admission control.")) //nolint:staticcheck,revive // upstream's words
+		return admission.NewForbidden(a, errors.New("Use of external IPs is denied by admission control")) //nolint:staticcheck // upstream's words
 	}
 	return nil
 }

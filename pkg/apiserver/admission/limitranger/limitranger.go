@@ -12,6 +12,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
@@ -99,7 +100,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			return nil
 		}
 		claim, err := object.New[*corev1.PersistentVolumeClaim](a)
-		if err != nil || claim.DeletionTimestamp != nil {
+		if err != nil {
 			return err
 		}
 		return p.each(ctx, a, func(r *corev1.LimitRange) error { return checkClaim(claim, r) })
@@ -107,8 +108,11 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return nil
 }
 
-// each calls f with the limit ranges of the namespace and refuses the request if it fails.
+// each calls f with the limit ranges of the namespace and refuses the request if it fails, unless it is about what is being deleted.
 func (p *Plugin) each(ctx context.Context, a admission.Attributes, f func(*corev1.LimitRange) error) error {
+	if old, err := meta.Accessor(a.GetOldObject()); err == nil && old.GetDeletionTimestamp() != nil {
+		return nil
+	}
 	if !p.WaitForReady() {
 		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
 	}

@@ -86,6 +86,8 @@ func TestBounds(t *testing.T) {
 		{"sum of containers", corev1.LimitRangeItem{Type: whole, Max: list("1500m", "")}, admissiontest.Request{Object: two}, "maximum cpu usage per Pod is 1500m, but limit is 2"},
 		{"update is not looked at", corev1.LimitRangeItem{Type: container, Max: list("1", "")}, admissiontest.Request{Operation: admission.Update, Object: pod(nil, nil)}, ""},
 		{"resize is", corev1.LimitRangeItem{Type: container, Max: list("1", "")}, admissiontest.Request{Operation: admission.Update, Subresource: "resize", Object: pod(nil, list("2", ""))}, "but limit is 2"},
+		{"resize of what is being deleted is not", corev1.LimitRangeItem{Type: container, Max: list("1", "")}, admissiontest.Request{Operation: admission.Update, Subresource: "resize",
+			Object: pod(nil, list("2", "")), Old: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}}, ""},
 		{"claim", corev1.LimitRangeItem{Type: corev1.LimitTypePersistentVolumeClaim, Max: storage("1Gi")}, admissiontest.Request{Resource: "persistentvolumeclaims", Object: claim("2Gi")},
 			"maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 2Gi"},
 		{"small claim", corev1.LimitRangeItem{Type: corev1.LimitTypePersistentVolumeClaim, Min: storage("1Gi")}, admissiontest.Request{Resource: "persistentvolumeclaims", Object: claim("1Mi")},

@@ -129,7 +129,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		warning.AddWarning(ctx, "", w)
 	}
 	for key, v := range answer.AuditAnnotations {
-		audit.AddAuditAnnotation(ctx, Name+"."+key, v)
+		audit.AddAuditAnnotation(ctx, api.AuditAnnotationPrefix+key, v)
 	}
 	if answer.Allowed {
 		return nil

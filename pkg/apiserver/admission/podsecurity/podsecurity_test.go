@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"minik8s.io/minik8s/pkg/apiserver/admission/admissiontest"
@@ -54,6 +56,24 @@ func TestValidate(t *testing.T) {
 				t.Errorf("error = %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestAudit: the audit log tells of evaluations by upstream's keys.
+func TestAudit(t *testing.T) {
+	p, err := New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admissiontest.Initialize(t, p, namespace("baseline", map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}))
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	ctx := audit.WithAuditContext(t.Context())
+	if err := p.(*Plugin).Validate(ctx, admissiontest.Request{Resource: "pods", Namespace: "baseline", Object: pod}.Attributes(), nil); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"pod-security.kubernetes.io/enforce-policy": "baseline:latest"}
+	if diff := cmp.Diff(want, audit.AuditContextFrom(ctx).GetEventAnnotations()); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 }
 

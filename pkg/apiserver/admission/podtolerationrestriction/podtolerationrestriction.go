@@ -140,8 +140,5 @@ func annotated(ns *corev1.Namespace, annotation string, cluster []corev1.Tolerat
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		return nil, fmt.Errorf("annotation %s of namespace %s: %w", annotation, ns.Name, err)
 	}
-	if list == nil { // null
-		return cluster, nil
-	}
 	return list, nil
 }

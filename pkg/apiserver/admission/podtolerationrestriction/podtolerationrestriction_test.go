@@ -45,7 +45,7 @@ func TestAdmit(t *testing.T) {
 		{name: "the namespace's", namespace: "own", want: list{exists("a")}},
 		{name: "not the namespace's", namespace: "own", asked: list{exists("b")}, err: "conflict with its namespace whitelist"},
 		{name: "no default and no bound", namespace: "open", asked: list{exists("c")}, want: list{exists("c")}},
-		{name: "null", namespace: "unset", want: list{exists("cluster")}},
+		{name: "null", namespace: "unset", asked: list{exists("c")}, want: list{exists("c")}},
 		{name: "no JSON", namespace: "bad", err: "unexpected end of JSON input"},
 		{name: "no defaults on updates", namespace: "plain", update: true, asked: list{exists("b")}, want: list{exists("b")}},
 		{name: "memory is asked for", namespace: "open", memory: true, want: list{pressure}},

@@ -206,7 +206,7 @@ func (p *Plugin) Validate(_ context.Context, a admission.Attributes, _ admission
 	if err != nil {
 		return fmt.Errorf("failed to get default priority class: %w", err)
 	}
-	if other != nil && other.Name != class.Name {
+	if other != nil && (a.GetOperation() == admission.Create || other.Name != class.Name) {
 		return admission.NewForbidden(a, fmt.Errorf("PriorityClass %v is already marked as default. Only one default can exist", other.Name))
 	}
 	return nil

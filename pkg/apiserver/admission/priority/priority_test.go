@@ -122,6 +122,7 @@ func TestOneDefaultClass(t *testing.T) {
 		refused bool
 	}{
 		{"second default", admission.Create, class("other", 1, true), true},
+		{"itself again", admission.Create, class("usual", 5, true), true},
 		{"no default", admission.Create, class("other", 1, false), false},
 		{"itself", admission.Update, class("usual", 5, true), false},
 		{"made default", admission.Update, class("other", 1, true), true},

@@ -108,9 +108,11 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if a.GetResource().GroupResource() != corev1.Resource("pods") {
 		return nil
 	}
+	limit := limitSecrets
 	switch {
 	case a.GetOperation() == admission.Create && a.GetSubresource() == "":
 	case a.GetOperation() == admission.Update && a.GetSubresource() == "ephemeralcontainers":
+		limit = limitEphemeral
 	default:
 		return nil
 	}
@@ -124,12 +126,15 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		}
 		return nil
 	}
+	if pod.Spec.ServiceAccountName == "" {
+		return admission.NewForbidden(a, fmt.Errorf("no service account specified for pod %s/%s", a.GetNamespace(), pod.Name))
+	}
 	account, err := p.account(ctx, a, pod.Spec.ServiceAccountName)
 	if err != nil {
 		return err
 	}
 	if enforce, err := strconv.ParseBool(account.Annotations[enforceAnnotation]); err == nil && enforce {
-		if err := limitSecrets(account, pod); err != nil {
+		if err := limit(account, pod); err != nil {
 			return admission.NewForbidden(a, err)
 		}
 	}

@@ -151,6 +151,11 @@ func TestRefuses(t *testing.T) {
 		{"ephemeral container", admissiontest.Request{Operation: admission.Update, Subresource: "ephemeralcontainers", Object: &corev1.Pod{Spec: corev1.PodSpec{ServiceAccountName: "strict",
 			EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e", Env: env}}}}}},
 			`ephemeral container e with envVar E`},
+		{"ephemeral container beside a foreign volume of before", admissiontest.Request{Operation: admission.Update, Subresource: "ephemeralcontainers", Object: &corev1.Pod{Spec: corev1.PodSpec{
+			ServiceAccountName: "strict", Volumes: secret, Containers: []corev1.Container{{Name: "c", Env: env}},
+			EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e"}}}}}}, ""},
+		{"no account", admissiontest.Request{Operation: admission.Update, Subresource: "ephemeralcontainers", Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}},
+			"no service account specified for pod ns/p"},
 		{"update", admissiontest.Request{Operation: admission.Update, Object: &corev1.Pod{Spec: corev1.PodSpec{ServiceAccountName: "gone"}}}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -276,7 +276,7 @@ func (t *Tokens) AuthenticateToken(ctx context.Context, raw string) (*authentica
 	}
 	c := &claims{}
 	if _, err := jwt.NewParser(options...).ParseWithClaims(raw, c, t.keyFor); err != nil {
-		return nil, false, fmt.Errorf("invalid service account token: %w", err)
+		return nil, false, invalid(err)
 	}
 	audiences, ok := authenticator.AudiencesFrom(ctx)
 	if !ok {
@@ -305,6 +305,19 @@ func (t *Tokens) AuthenticateToken(ctx context.Context, raw string) (*authentica
 	return &authenticator.Response{User: info.UserInfo(), Audiences: granted}, true, nil
 }
 
+// invalid says why a token is not accepted, in upstream's words.
+func invalid(err error) error {
+	switch {
+	case errors.Is(err, jwt.ErrTokenSignatureInvalid):
+		return errors.New("go-jose/go-jose: error in cryptographic primitive") // the words of upstream's library
+	case errors.Is(err, jwt.ErrTokenExpired):
+		return errors.New("service account token has expired")
+	case errors.Is(err, jwt.ErrTokenNotValidYet):
+		return errors.New("service account token is not valid yet")
+	}
+	return fmt.Errorf("service account token claims could not be validated: %w", err)
+}
+
 func (t *Tokens) knows(issuer string) bool {
 	return issuer == t.config.Issuer || issuer == LegacyIssuer || slices.Contains(t.config.OtherIssuers, issuer)
 }
@@ -329,7 +342,11 @@ func (t *Tokens) check(ctx context.Context, c *claims) (*serviceaccount.ServiceA
 		return nil, errors.New("sub claim does not match the service account")
 	}
 	now := t.config.Clock.Now()
-	if err := t.alive(ctx, "serviceaccounts", k.ServiceAccount, now); err != nil {
+	account, err := t.get(ctx, "serviceaccounts", k.ServiceAccount.Name)
+	if err != nil {
+		return nil, err
+	}
+	if err := isAccount(account, k, now); err != nil {
 		return nil, err
 	}
 	info := &serviceaccount.ServiceAccountInfo{Namespace: k.Namespace, Name: k.ServiceAccount.Name, UID: k.ServiceAccount.UID}
@@ -337,20 +354,20 @@ func (t *Tokens) check(ctx context.Context, c *claims) (*serviceaccount.ServiceA
 		info.CredentialID = "JTI=" + c.ID
 	}
 	if k.Pod != nil {
-		if err := t.alive(ctx, "pods", *k.Pod, now); err != nil {
+		if err := t.alive(ctx, "pod", *k.Pod, now); err != nil {
 			return nil, err
 		}
 		info.PodName, info.PodUID = k.Pod.Name, k.Pod.UID
 	}
 	if k.Secret != nil {
-		if err := t.alive(ctx, "secrets", *k.Secret, now); err != nil {
+		if err := t.alive(ctx, "secret", *k.Secret, now); err != nil {
 			return nil, err
 		}
 	}
 	if k.Node != nil {
 		// The node of a bound pod may go before the pod does; the pod is what counts then.
 		if k.Pod == nil {
-			if err := t.alive(genericapirequest.WithNamespace(ctx, metav1.NamespaceNone), "nodes", *k.Node, now); err != nil {
+			if err := t.alive(genericapirequest.WithNamespace(ctx, metav1.NamespaceNone), "node", *k.Node, now); err != nil {
 				return nil, err
 			}
 		}
@@ -391,17 +408,39 @@ func (t *Tokens) get(ctx context.Context, resource, name string) (runtime.Object
 	return store.Get(ctx, name, &metav1.GetOptions{})
 }
 
-func (t *Tokens) alive(ctx context.Context, resource string, r ref, now time.Time) error {
-	obj, err := t.get(ctx, resource, r.Name)
+// errInvalidated is all that is told if what a token is bound to is not there any more.
+var errInvalidated = errors.New("service account token has been invalidated")
+
+// alive makes sure that a pod, secret or node is there which a token is bound to.
+func (t *Tokens) alive(ctx context.Context, kind string, r ref, now time.Time) error {
+	obj, err := t.get(ctx, kind+"s", r.Name)
 	if err != nil {
-		return fmt.Errorf("the token's object %s %q is gone: %w", resource, r.Name, err)
+		return errInvalidated
 	}
-	m, ok := obj.(metav1.Object)
-	if !ok || string(m.GetUID()) != r.UID {
-		return fmt.Errorf("the token's object %s %q has been replaced", resource, r.Name)
-	}
-	if d := m.GetDeletionTimestamp(); d != nil && now.After(d.Add(bindingGrace)) {
-		return fmt.Errorf("the token's object %s %q has been deleted", resource, r.Name)
+	return isBound(obj, kind, r, now)
+}
+
+func isBound(obj runtime.Object, kind string, r ref, now time.Time) error {
+	switch m, ok := obj.(metav1.Object); {
+	case ok && string(m.GetUID()) != r.UID:
+		return fmt.Errorf("%s UID (%s) does not match service account %s ref claim (%s)", kind, m.GetUID(), kind, r.UID)
+	case !ok || deleted(m, now):
+		return errInvalidated
 	}
 	return nil
+}
+
+func isAccount(obj runtime.Object, k private, now time.Time) error {
+	switch m, ok := obj.(metav1.Object); {
+	case ok && string(m.GetUID()) != k.ServiceAccount.UID:
+		return fmt.Errorf("service account UID (%s) does not match claim (%s)", m.GetUID(), k.ServiceAccount.UID)
+	case !ok || deleted(m, now):
+		return fmt.Errorf("service account %s/%s has been deleted", k.Namespace, k.ServiceAccount.Name)
+	}
+	return nil
+}
+
+func deleted(m metav1.Object, now time.Time) bool {
+	d := m.GetDeletionTimestamp()
+	return d != nil && now.After(d.Add(bindingGrace))
 }

@@ -17,6 +17,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	rbacinformers "k8s.io/client-go/informers/rbac/v1"
 	rbaclisters "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/tools/cache"
 )
@@ -33,6 +34,20 @@ var (
 	_ authorizer.Authorizer   = (*Authorizer)(nil)
 	_ authorizer.RuleResolver = (*Authorizer)(nil)
 )
+
+// New returns an Authorizer that informers feed, which must not run yet.
+func New(i rbacinformers.Interface) (*Authorizer, error) {
+	bindings, clusterBindings := i.RoleBindings().Informer(), i.ClusterRoleBindings().Informer()
+	for _, watched := range []cache.SharedIndexInformer{bindings, clusterBindings} {
+		if err := watched.AddIndexers(Indexers()); err != nil {
+			return nil, fmt.Errorf("indexing bindings: %w", err)
+		}
+	}
+	return &Authorizer{
+		Roles: i.Roles().Lister(), RoleBindings: bindings.GetIndexer(),
+		ClusterRoles: i.ClusterRoles().Lister(), ClusterRoleBindings: clusterBindings.GetIndexer(),
+	}, nil
+}
 
 // Authorize implements authorizer.Authorizer.
 func (a *Authorizer) Authorize(_ context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -26,8 +26,7 @@ import (
 	"minik8s.io/minik8s/pkg/registry"
 )
 
-// Checker decides whether the user of a request may write a role or binding. Without a RuleResolver, as on a server
-// that does not use RBAC, everything may be written.
+// Checker decides whether the user of a request may write a role or binding. Without RoleRules everything may be written.
 type Checker struct {
 	config registry.Config
 }
@@ -53,13 +52,14 @@ func LetsGo(obj, old registry.Object) bool {
 }
 
 // Role checks the rules of a role ("roles" or "clusterroles") that is about to be written into a namespace ("" for
-// cluster roles). aggregated tells that its rules come from other roles now or before.
+// cluster roles). aggregated tells that its rules come from other roles now or before. The verb is asked for by the name in the request,
+// where what POST makes has none: who may escalate one role may not make it.
 func (c *Checker) Role(ctx context.Context, resource, namespace, name string, rules []rbacv1.PolicyRule, aggregated bool) error {
 	u, exempt, err := c.user(ctx)
 	if err != nil || exempt {
 		return err
 	}
-	if allowed := c.may(ctx, u, "escalate", resource, namespace, name); allowed {
+	if request, ok := genericapirequest.RequestInfoFrom(ctx); ok && c.may(ctx, u, "escalate", resource, namespace, request.Name) {
 		return nil
 	}
 	if err := c.holds(ctx, u, namespace, rules); err != nil {
@@ -67,7 +67,7 @@ func (c *Checker) Role(ctx context.Context, resource, namespace, name string, ru
 	}
 	if aggregated {
 		if err := c.holds(ctx, u, namespace, fullAuthority); err != nil {
-			return apierrors.NewForbidden(rbacv1.Resource(resource), name, errors.New("must have cluster-admin privileges to use an aggregationRule"))
+			return apierrors.NewForbidden(rbacv1.Resource(resource), name, errors.New("must have cluster-admin privileges to use the aggregationRule"))
 		}
 	}
 	return nil
@@ -95,7 +95,7 @@ func (c *Checker) Binding(ctx context.Context, resource, namespace, name string,
 
 // user returns who asks and whether they may do everything.
 func (c *Checker) user(ctx context.Context) (u user.Info, exempt bool, err error) {
-	if c.config.RuleResolver == nil {
+	if c.config.RoleRules == nil {
 		return nil, true, nil
 	}
 	u, ok := genericapirequest.UserFrom(ctx)
@@ -146,7 +146,7 @@ func (c *Checker) rules(ctx context.Context, namespace string, ref rbacv1.RoleRe
 
 // holds fails with the rules that the user lacks.
 func (c *Checker) holds(ctx context.Context, u user.Info, namespace string, rules []rbacv1.PolicyRule) error {
-	resources, urls, _, resolveErr := c.config.RuleResolver.RulesFor(ctx, u, namespace)
+	resources, urls, _, resolveErr := c.config.RoleRules.RulesFor(ctx, u, namespace)
 	ok, missing := validation.Covers(owned(resources, urls), rules)
 	if ok {
 		return nil
@@ -154,7 +154,7 @@ func (c *Checker) holds(ctx context.Context, u user.Info, namespace string, rule
 	msg := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s",
 		u.GetName(), u.GetGroups(), strings.Join(describe(missing), "\n"))
 	if resolveErr != nil {
-		msg += fmt.Sprintf("; resolution errors: %v", resolveErr)
+		msg += fmt.Sprintf("; resolution errors: [%v]", resolveErr)
 	}
 	return errors.New(msg)
 }

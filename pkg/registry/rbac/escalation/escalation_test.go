@@ -34,11 +34,11 @@ func (h held) RulesFor(context.Context, user.Info, string) ([]authorizer.Resourc
 	return resources, urls, false, nil
 }
 
-// only allows one verb on one resource.
-type only struct{ verb, resource string }
+// only allows one verb on one resource, of one name if there is one.
+type only struct{ verb, resource, name string }
 
 func (o only) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if a.GetVerb() == o.verb && a.GetResource() == o.resource && a.GetAPIGroup() == rbacv1.GroupName {
+	if a.GetVerb() == o.verb && a.GetResource() == o.resource && a.GetAPIGroup() == rbacv1.GroupName && (o.name == "" || a.GetName() == o.name) {
 		return authorizer.DecisionAllow, "", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
@@ -64,20 +64,30 @@ func TestRole(t *testing.T) {
 		may        only
 		rules      []rbacv1.PolicyRule
 		aggregated bool
+		post       bool // names nothing in its path
 		refused    string
 	}{
 		{name: "holds", held: rule("get", "list"), rules: rule("get")},
 		{name: "lacks", held: rule("get"), rules: rule("get", "delete", "create"), refused: `{APIGroups:[""], Resources:["pods"], Verbs:["delete" "create"]}`},
 		{name: "masters", groups: []string{user.SystemPrivilegedGroup}, rules: rule("*")},
-		{name: "escalate", may: only{"escalate", "roles"}, rules: rule("*")},
-		{name: "bind is not escalate", may: only{"bind", "roles"}, rules: rule("get"), refused: "not currently held"},
-		{name: "aggregation", held: rule("get"), rules: rule("get"), aggregated: true, refused: "must have cluster-admin privileges to use an aggregationRule"},
+		{name: "escalate", may: only{verb: "escalate", resource: "roles"}, rules: rule("*")},
+		{name: "escalate of all names, by POST", may: only{verb: "escalate", resource: "roles"}, rules: rule("*"), post: true},
+		{name: "escalate of the name", may: only{verb: "escalate", resource: "roles", name: "r"}, rules: rule("*")},
+		{name: "escalate of another name", may: only{verb: "escalate", resource: "roles", name: "s"}, rules: rule("*"), refused: "not currently held"},
+		{name: "escalate of the name, by POST", may: only{verb: "escalate", resource: "roles", name: "r"}, rules: rule("*"), post: true, refused: "not currently held"},
+		{name: "bind is not escalate", may: only{verb: "bind", resource: "roles"}, rules: rule("get"), refused: "not currently held"},
+		{name: "aggregation", held: rule("get"), rules: rule("get"), aggregated: true, refused: "must have cluster-admin privileges to use the aggregationRule"},
 		{name: "aggregation by admin", held: fullAuthority, rules: rule("get"), aggregated: true},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			c := New(registry.Config{RuleResolver: held(tc.held), Authorizer: tc.may, Stores: registry.NewStores()})
+			c := New(registry.Config{RoleRules: held(tc.held), Authorizer: tc.may, Stores: registry.NewStores()})
 			ctx := genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: "u", Groups: tc.groups})
+			info := &genericapirequest.RequestInfo{Name: "r"}
+			if tc.post {
+				info.Name = ""
+			}
+			ctx = genericapirequest.WithRequestInfo(ctx, info)
 			check(t, c.Role(ctx, "roles", "ns", "r", tc.rules, tc.aggregated), tc.refused)
 		})
 	}
@@ -97,7 +107,7 @@ func check(t *testing.T, err error, refused string) {
 }
 
 func TestNoUser(t *testing.T) {
-	c := New(registry.Config{RuleResolver: held(nil), Stores: registry.NewStores()})
+	c := New(registry.Config{RoleRules: held(nil), Stores: registry.NewStores()})
 	var status apierrors.APIStatus
 	if err := c.Role(t.Context(), "roles", "ns", "r", nil, false); !errors.As(err, &status) {
 		t.Errorf("a request of nobody: %v, want an error", err)
@@ -110,12 +120,12 @@ func TestNoUser(t *testing.T) {
 func TestBinding(t *testing.T) {
 	ctx := genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: "u"})
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"}
-	may := New(registry.Config{RuleResolver: held(nil), Authorizer: only{"bind", "clusterroles"}, Stores: registry.NewStores()})
+	may := New(registry.Config{RoleRules: held(nil), Authorizer: only{verb: "bind", resource: "clusterroles"}, Stores: registry.NewStores()})
 	if err := may.Binding(ctx, "rolebindings", "ns", "b", ref); err != nil {
 		t.Errorf("refused although the user may bind: %v", err)
 	}
 	// What cannot be read cannot be granted.
-	unknown := New(registry.Config{RuleResolver: held(fullAuthority), Authorizer: only{"escalate", "clusterroles"}, Stores: registry.NewStores()})
+	unknown := New(registry.Config{RoleRules: held(fullAuthority), Authorizer: only{verb: "escalate", resource: "clusterroles"}, Stores: registry.NewStores()})
 	if err := unknown.Binding(ctx, "rolebindings", "ns", "b", ref); err == nil {
 		t.Error("a role that cannot be read was bound")
 	}

@@ -34,7 +34,7 @@ func (nothing) RulesFor(context.Context, user.Info, string) ([]authorizer.Resour
 func begin[T registry.Object](t *testing.T, r *registry.Resource[T]) func(obj, old registry.Object) error {
 	t.Helper()
 	s := &registry.Store[T]{Store: &genericregistry.Store{}}
-	if err := r.Configure(s, registry.Config{RuleResolver: nothing{}, Stores: registry.NewStores()}); err != nil {
+	if err := r.Configure(s, registry.Config{RoleRules: nothing{}, Stores: registry.NewStores()}); err != nil {
 		t.Fatal(err)
 	}
 	ctx := genericapirequest.WithNamespace(genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: "u"}), "ns")
@@ -103,8 +103,9 @@ func (inNS) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.De
 
 // What is applied may leave its namespace to the path, and is looked at before it has it.
 func TestCreate_NamespaceOfThePath(t *testing.T) {
-	c := registry.Config{RuleResolver: nothing{}, Authorizer: inNS{}, Stores: registry.NewStores()}
+	c := registry.Config{RoleRules: nothing{}, Authorizer: inNS{}, Stores: registry.NewStores()}
 	ctx := genericapirequest.WithNamespace(genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: "u"}), "ns")
+	ctx = genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{Namespace: "ns", Name: "r"})
 	roles := &registry.Store[*rbacv1.Role]{Store: &genericregistry.Store{}}
 	bindings := &registry.Store[*rbacv1.RoleBinding]{Store: &genericregistry.Store{}}
 	if err := errors.Join(role.Resource.Configure(roles, c), rolebinding.Resource.Configure(bindings, c)); err != nil {
