@@ -377,7 +377,8 @@ func (k *Kubelet) newLife(ctx context.Context, p *parts, engine container.Versio
 		Observe: k.pleg.Pod, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
 		Logs: podlog.Standard(), Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.api.handler,
 		RecursiveReadOnly: k.describer.RecursiveReadOnly, Resources: resources, Devices: k.devices, Claims: k.claims, Failures: store,
-		Resizes: &k.resizes, Terminated: k.metrics.Terminated, NotStarted: k.metrics.NotStarted, SleepEnded: k.metrics.SleepEnded, MaxBackoff: maxBackoff(settings),
+		Resizes: &k.resizes, Terminated: k.metrics.Terminated, NotStarted: k.metrics.NotStarted, SleepEnded: k.metrics.SleepEnded, HookFellBack: k.metrics.HookFellBack,
+		MaxBackoff: maxBackoff(settings),
 	})
 }
 

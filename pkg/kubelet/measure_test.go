@@ -176,7 +176,7 @@ func TestMetrics_Names(t *testing.T) {
 	// What is told only once it has happened is in the tests of what does it.
 	for _, name := range []string{
 		"kubelet_active_pods", "kubelet_cgroup_version", "kubelet_cgroup_manager_duration_seconds", "kubelet_desired_pods", "kubelet_graceful_shutdown_end_time_seconds",
-		"kubelet_graceful_shutdown_start_time_seconds", "kubelet_managed_ephemeral_containers", "kubelet_mirror_pods",
+		"kubelet_graceful_shutdown_start_time_seconds", "kubelet_lifecycle_handler_http_fallbacks_total", "kubelet_managed_ephemeral_containers", "kubelet_mirror_pods",
 		"kubelet_node_name", "kubelet_orphaned_runtime_pods_total", "kubelet_pleg_last_seen_seconds", "kubelet_pleg_relist_duration_seconds",
 		"kubelet_pod_start_duration_seconds", "kubelet_pod_worker_duration_seconds", "kubelet_restarted_pods_total",
 		"kubelet_run_podsandbox_duration_seconds", "kubelet_running_containers", "kubelet_running_pods", "kubelet_runtime_operations_duration_seconds",

@@ -39,6 +39,8 @@ type Runner struct {
 	Recorder record.EventRecorder
 	// SleepEnded is told of each sleep that did not last as long as it was to. nil: nobody is told.
 	SleepEnded func()
+	// FellBack is told of each request by HTTPS that was answered by HTTP only. nil: nobody is told.
+	FellBack func()
 }
 
 // maxOutput bounds what is kept of a hook's output.
@@ -96,6 +98,9 @@ func (r *Runner) get(ctx context.Context, pod *corev1.Pod, a *corev1.HTTPGetActi
 		plain.Header.Del("Authorization")
 		if answer, perr := client.Do(plain); perr == nil {
 			resp, err = answer, nil
+			if r.FellBack != nil {
+				r.FellBack()
+			}
 			r.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "LifecycleHTTPFallback",
 				fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", req.URL.Host))
 		}

@@ -79,7 +79,9 @@ func TestRun_HTTPFallback(t *testing.T) {
 	events := record.NewFakeRecorder(1)
 	h := &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Scheme: corev1.URISchemeHTTPS, Port: intstr.Parse(port),
 		HTTPHeaders: []corev1.HTTPHeader{{Name: "Authorization", Value: "secret"}, {Name: "X-Test", Value: "x"}}}}
-	if err := (&Runner{Recorder: events}).Run(t.Context(), pod, h, &corev1.Container{Name: "c"}, "id", host); err != nil {
+	times := 0
+	r := &Runner{Recorder: events, FellBack: func() { times++ }}
+	if err := r.Run(t.Context(), pod, h, &corev1.Container{Name: "c"}, "id", host); err != nil {
 		t.Fatal(err)
 	}
 	if asked.Get("Authorization") != "" || asked.Get("X-Test") != "x" {
@@ -90,7 +92,10 @@ func TestRun_HTTPFallback(t *testing.T) {
 		t.Errorf("event %q, want %q", got, want)
 	}
 	server.Close()
-	if err := (&Runner{Recorder: events}).Run(t.Context(), pod, h, &corev1.Container{Name: "c"}, "id", host); err == nil {
+	if err := r.Run(t.Context(), pod, h, &corev1.Container{Name: "c"}, "id", host); err == nil {
 		t.Error("a hook whose server is away has succeeded")
+	}
+	if times != 1 {
+		t.Errorf("fell back %d times", times)
 	}
 }

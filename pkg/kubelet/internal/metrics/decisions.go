@@ -17,7 +17,7 @@ type decisions struct {
 	evictions, preemptions, rejections *metrics.CounterVec
 	evictionAge                        *metrics.HistogramVec
 	restarted                          *metrics.CounterVec
-	orphaned, sleepsEnded              *metrics.Counter
+	orphaned, sleepsEnded, fallbacks   *metrics.Counter
 	imagesCollected                    *metrics.CounterVec
 	imagePulls                         *metrics.HistogramVec
 	shutdownStart, shutdownEnd         *metrics.Gauge
@@ -37,6 +37,7 @@ func (m *Metrics) newDecisions() decisions {
 			"already known to the pod worker. This typically indicates the kubelet was restarted while a pod was force deleted in the API or "+
 			"in the local configuration, which is unusual."),
 		sleepsEnded: m.counter("sleep_action_terminated_early_total", "The number of times lifecycle sleep handler got terminated before it finishes"),
+		fallbacks:   m.counter("lifecycle_handler_http_fallbacks_total", "The number of times lifecycle handlers successfully fell back to http from https."),
 		imagesCollected: m.counterVec("image_garbage_collected_total",
 			"Total number of images garbage collected by the kubelet, whether through disk usage or image age.", "reason"),
 		imagePulls: m.histogramVec("image_pull_duration_seconds", "Duration in seconds to pull an image.",
@@ -96,6 +97,9 @@ func (m *Metrics) Orphaned() { m.orphaned.Inc() }
 
 // SleepEnded notes that a hook could not sleep as long as it was to.
 func (m *Metrics) SleepEnded() { m.sleepsEnded.Inc() }
+
+// HookFellBack notes that a hook by HTTPS was answered by HTTP only.
+func (m *Metrics) HookFellBack() { m.fallbacks.Inc() }
 
 // ImageCollected notes that an unused image was removed; the reason is "space" or "age".
 func (m *Metrics) ImageCollected(reason string) { m.imagesCollected.WithLabelValues(reason).Inc() }

@@ -358,6 +358,7 @@ func TestDecisions(t *testing.T) {
 	m.Restarted(true)
 	m.Orphaned()
 	m.SleepEnded()
+	m.HookFellBack()
 	m.ImageCollected("age")
 	for _, size := range []int64{0, 10 << 20, 10<<20 + 1, 1 << 40} {
 		m.ImagePulled("nobody", size, time.Second)
@@ -367,13 +368,14 @@ func TestDecisions(t *testing.T) {
 		`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="GT100GB"} 1`, `kubelet_image_pull_duration_seconds_count{image_size_in_bytes="N/A"} 1`)
 	m.Shutdown(clock.Now(), clock.Now().Add(1500*time.Millisecond))
 	equal(t, "what has happened", told(t, m, "kubelet_restarted", "kubelet_orphaned", "kubelet_graceful", "kubelet_evictions", "kubelet_eviction_",
-		"kubelet_preemptions", "kubelet_admission", "kubelet_sleep", "kubelet_image_garbage"),
+		"kubelet_preemptions", "kubelet_admission", "kubelet_sleep", "kubelet_lifecycle", "kubelet_image_garbage"),
 		`kubelet_admission_rejections_total{reason="Other"} 1`, `kubelet_admission_rejections_total{reason="OutOfExtendedResources"} 1`,
 		`kubelet_admission_rejections_total{reason="OutOfcpu"} 1`,
 		`kubelet_eviction_stats_age_seconds_sum{eviction_signal="memory.available"} 2`, `kubelet_eviction_stats_age_seconds_count{eviction_signal="memory.available"} 1`,
 		`kubelet_evictions{eviction_signal="emptydirfs.limit"} 1`, `kubelet_evictions{eviction_signal="memory.available"} 1`,
 		"kubelet_graceful_shutdown_end_time_seconds 1.7000000015e+09", "kubelet_graceful_shutdown_start_time_seconds 1.7e+09",
-		`kubelet_image_garbage_collected_total{reason="age"} 1`, "kubelet_orphaned_runtime_pods_total 1", `kubelet_preemptions{preemption_signal="memory"} 1`,
+		`kubelet_image_garbage_collected_total{reason="age"} 1`, "kubelet_lifecycle_handler_http_fallbacks_total 1", "kubelet_orphaned_runtime_pods_total 1",
+		`kubelet_preemptions{preemption_signal="memory"} 1`,
 		`kubelet_restarted_pods_total{static=""} 0`, `kubelet_restarted_pods_total{static="true"} 1`, "kubelet_sleep_action_terminated_early_total 1")
 }
 

@@ -122,6 +122,8 @@ type Config struct {
 	NotStarted func(t container.ContainerType, reason string)
 	// SleepEnded is told of each sleep of a hook that did not last as long as it was to. nil: nobody is told.
 	SleepEnded func()
+	// HookFellBack is told of each hook by HTTPS that was answered by HTTP only. nil: nobody is told.
+	HookFellBack func()
 	// Starts bounds how many sandboxes and containers are started at once: more only queue up in the engine.
 	Starts *gate.Gate
 	// Handler names what the engine runs the containers of a runtime class with.
@@ -170,10 +172,12 @@ type notes struct {
 // New returns a Syncer. When ctx ends it gives up also what a step of a pod must not: see whole.
 func New(ctx context.Context, cfg Config) *Syncer {
 	return &Syncer{
-		ctx:   ctx,
-		cfg:   cfg,
-		hooks: hook.Runner{Exec: cfg.Runtime, Dial: cfg.Dial, Recorder: cfg.Recorder, Clock: cfg.Clock, SleepEnded: cfg.SleepEnded},
-		pods:  map[types.UID]*notes{},
+		ctx: ctx,
+		cfg: cfg,
+		hooks: hook.Runner{
+			Exec: cfg.Runtime, Dial: cfg.Dial, Recorder: cfg.Recorder, Clock: cfg.Clock, SleepEnded: cfg.SleepEnded, FellBack: cfg.HookFellBack,
+		},
+		pods: map[types.UID]*notes{},
 	}
 }
 
