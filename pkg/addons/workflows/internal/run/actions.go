@@ -166,15 +166,30 @@ func owned(run *workflowsv1alpha1.WorkflowRun, a engine.Action) metav1.ObjectMet
 	}
 }
 
+// create makes what belongs to a task of the run, unless that was done before. What has the name and is somebody else's is not taken for it.
+func (r *Reconciler) create(ctx context.Context, run *workflowsv1alpha1.WorkflowRun, o client.Object) error {
+	err := patiently(ctx, func() error { return r.client.Create(ctx, o) })
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if err := patiently(ctx, func() error { return r.reader.Get(ctx, client.ObjectKeyFromObject(o), o) }); err != nil {
+		return err
+	}
+	if !metav1.IsControlledBy(o, run) {
+		return fmt.Errorf("%q is there, and is somebody else's", o.GetName())
+	}
+	return nil
+}
+
 // discard deletes what was made for a task that is over before it was.
-func (r *Reconciler) discard(ctx context.Context, o client.Object) {
+func (r *Reconciler) discard(ctx context.Context, o client.Object, uid types.UID) {
 	if !errors.Is(context.Cause(ctx), errUnwanted) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
 	// What cannot be deleted goes with the run, whose it is.
-	_ = r.client.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	_ = r.client.Delete(ctx, o, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 }
 
 // child runs another workflow.
@@ -206,24 +221,24 @@ func (r *Reconciler) child(ctx context.Context, run *workflowsv1alpha1.WorkflowR
 		return nil, err
 	}
 	o.Spec.Input = &apiextensionsv1.JSON{Raw: text}
-	if err := patiently(ctx, func() error { return r.client.Create(ctx, o) }); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := r.create(ctx, run, o); err != nil {
 		return nil, fmt.Errorf("making a run of the Workflow %q: %w", name, err)
 	}
 	if !a.Await {
 		return a.Input, nil
 	}
-	key := client.ObjectKeyFromObject(o)
+	key, uid := client.ObjectKeyFromObject(o), o.UID
 	seen := false // by the cache
 	err = wait.PollUntilContextCancel(ctx, childLook, false, func(ctx context.Context) (bool, error) {
 		err := r.client.Get(ctx, key, o)
-		if seen && apierrors.IsNotFound(err) {
+		if seen && apierrors.IsNotFound(err) || err == nil && o.UID != uid {
 			return false, engine.NewError(engine.Runtime, "somebody has deleted the run %s", key.Name)
 		}
 		seen = seen || err == nil
 		return err == nil && o.Status.Phase.Finished(), nil
 	})
 	if err != nil {
-		r.discard(ctx, o)
+		r.discard(ctx, o, uid)
 		return nil, fmt.Errorf("waiting for the run %s: %w", key.Name, err)
 	}
 	if p := o.Status.Error; p != nil {
@@ -238,25 +253,25 @@ func (r *Reconciler) child(ctx context.Context, run *workflowsv1alpha1.WorkflowR
 // job runs a container as a Job that is not repeated.
 func (r *Reconciler) job(ctx context.Context, run *workflowsv1alpha1.WorkflowRun, a engine.Action) (any, error) {
 	o := jobOf(run, a)
-	if err := patiently(ctx, func() error { return r.client.Create(ctx, o) }); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := r.create(ctx, run, o); err != nil {
 		return nil, fmt.Errorf("making the Job of the container: %w", err)
 	}
 	if !a.Await {
 		return a.Input, nil
 	}
-	key := client.ObjectKeyFromObject(o)
+	key, uid := client.ObjectKeyFromObject(o), o.UID
 	var code int
 	var out string
 	// An API server that does not answer now is no end of the container's: only what it says is.
 	err := wait.PollUntilContextCancel(ctx, jobLook, false, func(ctx context.Context) (bool, error) {
 		err := r.reader.Get(ctx, key, o)
-		if err == nil && ended(o) {
+		if err == nil && o.UID == uid && ended(o) {
 			code, out, err = r.outcome(ctx, o)
 			if err == nil || errors.As(err, new(*engine.Error)) {
 				return true, err
 			}
 		}
-		if apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) || err == nil && o.UID != uid {
 			return false, engine.NewError(engine.Runtime, "somebody has deleted the Job %s, or its pod", key.Name)
 		}
 		if apierrors.IsForbidden(err) { // waiting would not help
@@ -265,7 +280,7 @@ func (r *Reconciler) job(ctx context.Context, run *workflowsv1alpha1.WorkflowRun
 		return false, nil
 	})
 	if err != nil {
-		r.discard(ctx, o)
+		r.discard(ctx, o, uid)
 		return nil, fmt.Errorf("waiting for the Job %s: %w", key.Name, err)
 	}
 	switch a.Return {

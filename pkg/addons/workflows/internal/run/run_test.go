@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubernetesfake "k8s.io/client-go/kubernetes/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -122,20 +123,20 @@ func TestJob_Waits(t *testing.T) {
 			t.Parallel()
 			action := action
 			action.Return = "code"
-			failures := 0
+			looks := 0 // the first of which is at whose the Job is
 			away := func() error {
-				if failures++; failures == 1 || failures == 3 { // a Get, and the List after the next
+				if looks++; looks == 2 || looks == 4 { // a Get, and the List after the next
 					return apierrors.NewServiceUnavailable("away")
 				}
 				return nil
 			}
 			c := fake.NewClientBuilder().WithObjects(done.DeepCopy(), pod.DeepCopy()).WithInterceptorFuncs(interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-					if tt.get != nil {
-						return tt.get
-					}
 					if err := away(); err != nil {
 						return err
+					}
+					if tt.get != nil && looks > 1 {
+						return tt.get
 					}
 					return c.Get(ctx, key, o, options...)
 				},
@@ -181,6 +182,38 @@ func TestChild_WithoutOutput(t *testing.T) {
 	defer cancel()
 	if got, err := (&Reconciler{client: c, reader: c}).child(ctx, run, action); got != nil || err != nil {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// What has the name that a task's object is to have is not taken for that, nor deleted with it.
+func TestCreate_SomebodyElses(t *testing.T) {
+	t.Parallel()
+	run := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r", UID: "0123456789"}}
+	for _, await := range []bool{false, true} {
+		action := engine.Action{Seq: 3, Await: await, Arguments: map[string]any{"name": "w", "image": "i"}}
+		theirs := owned(run, action)
+		theirs.OwnerReferences = nil
+		child, job := &workflowsv1alpha1.WorkflowRun{ObjectMeta: theirs}, &batchv1.Job{ObjectMeta: theirs}
+		c := objects(t, interceptor.Funcs{}, child, job)
+		r := &Reconciler{client: c, reader: c}
+		if _, err := r.child(t.Context(), run, action); err == nil || !strings.Contains(err.Error(), "somebody else's") {
+			t.Errorf("child: %v", err)
+		}
+		if _, err := r.job(t.Context(), run, action); err == nil || !strings.Contains(err.Error(), "somebody else's") {
+			t.Errorf("job: %v", err)
+		}
+	}
+	// The API server looks at the UID, which a client in memory does not.
+	var asked []types.UID
+	c := objects(t, interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
+		asked = append(asked, *(&client.DeleteOptions{}).ApplyOptions(options).Preconditions.UID)
+		return nil
+	}})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errUnwanted)
+	(&Reconciler{client: c}).discard(ctx, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "j", UID: "theirs"}}, "mine")
+	if diff := cmp.Diff([]types.UID{"mine"}, asked); diff != "" {
+		t.Errorf("deleted (-want +got):\n%s", diff)
 	}
 }
 
