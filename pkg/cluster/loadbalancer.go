@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/informers"
 
 	"minik8s.io/minik8s/pkg/loadbalancer"
+	"minik8s.io/minik8s/pkg/network/dump"
 )
 
 // LoadBalancerConfig is where Services of type LoadBalancer get their addresses from.
@@ -185,12 +186,12 @@ next:
 
 // checkPool looks at the networks that this machine is in.
 func checkPool(pool []netip.Prefix, announced bool) error {
-	links, err := netlink.LinkList()
+	links, err := dump.Whole(netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("listing network interfaces: %w", err)
 	}
 	for _, link := range links {
-		list, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+		list, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
 		if err != nil || link.Attrs().Name == "lo" {
 			continue
 		}

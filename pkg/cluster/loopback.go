@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/vishvananda/netlink"
+
+	"minik8s.io/minik8s/pkg/network/dump"
 )
 
 // setLoopback gives this machine some addresses of a range, which it and its pods reach, and takes all others of that range away.
@@ -18,7 +20,7 @@ func setLoopback(subnet netip.Prefix, want []netip.Addr) error {
 	if err != nil {
 		return fmt.Errorf("finding the loopback device: %w", err)
 	}
-	have, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	have, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
 	if err != nil {
 		return fmt.Errorf("listing addresses: %w", err)
 	}

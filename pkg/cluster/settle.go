@@ -17,6 +17,8 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"minik8s.io/minik8s/pkg/network/dump"
 )
 
 // settle fills in what is left open: from what is free on this machine. The result is complete, and settling it again
@@ -143,7 +145,7 @@ next:
 func destinations(families []family) ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, f := range families {
-		list, err := netlink.RouteList(nil, int(f))
+		list, err := dump.Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, int(f)) })
 		if err != nil {
 			return nil, fmt.Errorf("listing routes: %w", err)
 		}
@@ -198,7 +200,7 @@ func nodeIPs(c Config) ([]netip.Addr, error) {
 
 // machineIP is an address of this machine, which is not one that the cluster has put there, of one of its own ranges.
 func machineIP(f family, own []netip.Prefix) (netip.Addr, error) {
-	list, err := netlink.RouteList(nil, int(f))
+	list, err := dump.Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, int(f)) })
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("listing routes: %w", err)
 	}
@@ -217,7 +219,7 @@ func machineIP(f family, own []netip.Prefix) (netip.Addr, error) {
 			return a, nil
 		}
 	}
-	links, err := netlink.LinkList()
+	links, err := dump.Whole(netlink.LinkList)
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("listing network interfaces: %w", err)
 	}
@@ -235,7 +237,7 @@ func machineIP(f family, own []netip.Prefix) (netip.Addr, error) {
 // not count.
 func firstAddress(f family, link netlink.Link, own []netip.Prefix) (netip.Addr, bool) {
 	const passing = unix.IFA_F_TEMPORARY | unix.IFA_F_DEPRECATED | unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED
-	addrs, err := netlink.AddrList(link, int(f))
+	addrs, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, int(f)) })
 	if err != nil {
 		return netip.Addr{}, false
 	}

@@ -59,7 +59,7 @@ func (s *Syncer) messages(ctx context.Context, n *notes, look *snapshot.Pod) {
 		return
 	}
 	n.forget(look.Observed)
-	limit := min(maxMessage, maxMessages/max(len(look.Regular)+len(look.Init), 1))
+	limit := min(maxMessage, maxMessages/max(len(look.Containers()), 1))
 	for _, of := range look.Containers() {
 		for _, c := range slices.Concat([]*container.Container{of.Latest, of.Previous}, of.Older) {
 			if c == nil || c.State != container.StateExited {
