@@ -130,7 +130,7 @@ func within(ranges []netip.Prefix, have []netip.Addr) (out []netip.Addr) {
 			continue
 		}
 		for _, a := range have {
-			if a.Is4() == unspecified.Is4() && !(a.Is6() && a.IsLinkLocalUnicast()) &&
+			if a.Is4() == unspecified.Is4() && (a.Is4() || !a.IsLinkLocalUnicast()) &&
 				slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a) }) {
 				out = append(out, a)
 			}

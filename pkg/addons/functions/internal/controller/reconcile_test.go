@@ -46,7 +46,7 @@ type unsure struct {
 	asked int
 }
 
-func (u *unsure) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+func (u *unsure) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	if u.asked++; u.asked == 1 {
 		return apierrors.NewServiceUnavailable("away")
 	}

@@ -161,8 +161,8 @@ func boundAll(v reflect.Value) {
 			boundAll(v.Index(i))
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			boundAll(v.Field(i))
+		for _, field := range v.Fields() {
+			boundAll(field)
 		}
 	}
 }
