@@ -17,9 +17,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
@@ -38,6 +42,9 @@ type Handle struct {
 	Snapshot *framework.Snapshot
 	// Nominees are the pods that wait for room, by node.
 	Nominees map[string][]fwk.PodInfo
+
+	mu      sync.Mutex
+	watched sets.Set[schema.GroupVersionResource] // guarded by mu
 }
 
 // NewHandle returns a handle on nodes whose client holds objects.
@@ -48,7 +55,9 @@ func NewHandle(nodes []*framework.NodeInfo, objects ...runtime.Object) *Handle {
 		Factory:  informers.NewSharedInformerFactory(client, 0),
 		Events:   events.NewFakeRecorder(100),
 		Snapshot: framework.NewSnapshot(nodes...),
+		watched:  sets.New[schema.GroupVersionResource](),
 	}
+	client.PrependWatchReactor("*", h.watch)
 	manager, err := dra.New(context.Background(), h.Factory)
 	if err != nil {
 		panic(err) // of informers that run already, which these do not
@@ -117,7 +126,16 @@ func (nominees) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {
 func (nominees) DeleteNominatedPodIfExists(*corev1.Pod)                        {}
 func (nominees) UpdateNominatedPod(klog.Logger, *corev1.Pod, fwk.PodInfo)      {}
 
-// Sync starts the informers that were asked for and waits for their first list.
+func (h *Handle) watch(a clienttesting.Action) (bool, watch.Interface, error) {
+	w, err := h.Fake.Tracker().Watch(a.GetResource(), a.GetNamespace(), a.(clienttesting.WatchActionImpl).ListOptions)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.watched.Insert(a.GetResource())
+	return true, w, err
+}
+
+// Sync starts the informers that were asked for and waits for their first list, and for their watches: of what is deleted
+// in between a client in memory tells nobody.
 func (h *Handle) Sync(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -126,10 +144,19 @@ func (h *Handle) Sync(tb testing.TB) {
 		h.Factory.Shutdown()
 	})
 	h.Factory.Start(ctx.Done())
-	for kind, ok := range h.Factory.WaitForCacheSync(ctx.Done()) {
+	synced := h.Factory.WaitForCacheSync(ctx.Done())
+	for kind, ok := range synced {
 		if !ok {
 			tb.Fatalf("informer of %v did not sync", kind)
 		}
+	}
+	watching := func(context.Context) (bool, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.watched) >= len(synced), nil
+	}
+	if err := wait.PollUntilContextTimeout(ctx, time.Millisecond, 20*time.Second, true, watching); err != nil {
+		tb.Fatalf("waiting for watches: %v", err)
 	}
 	if manager, ok := h.DRA.(*dra.Manager); ok {
 		known := func(context.Context) (bool, error) { return manager.HasSynced(), nil }
