@@ -112,7 +112,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(base)
 	answer := newResponse(ctx, cancel, r.Method == http.MethodHead)
 	unregister := context.AfterFunc(r.Context(), func() { answer.fail(context.Cause(r.Context())) })
-	context.AfterFunc(ctx, func() { _ = sent.Close() }) // not by the handler, who may be waiting for it
+	if r.Body != nil && r.Body != http.NoBody {
+		context.AfterFunc(ctx, func() { _ = sent.Close() }) // not by the handler, who may be waiting for it
+	}
 	in := received(ctx, r, sent)
 	go func() {
 		defer unregister()
