@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clientworkqueue "k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workflowsv1alpha1 "minik8s.io/minik8s/pkg/addons/apis/workflows/v1alpha1"
 	"minik8s.io/minik8s/pkg/addons/workflows/internal/definition"
@@ -36,8 +37,9 @@ var errUnwanted = errors.New("the task that wanted it is over")
 // execution is a run in memory.
 type execution struct {
 	name types.NamespacedName
-	// object is the run as it was last written or read.
+	// object is the run as it was last written or read; told is when its status was written here.
 	object *workflowsv1alpha1.WorkflowRun
+	told   time.Time
 	doc    *dsl.Workflow
 	input  any
 	// secrets are there during a look at the run only: what somebody changes holds from the next one on.
@@ -45,6 +47,12 @@ type execution struct {
 	// state is where the run is; nil if it is to be read. written is what was written of it.
 	state   *engine.State
 	written []byte
+	// revision is that of the journal: of the status, or of what is ahead of it.
+	revision int64
+	// log are the tasks that ended since the status was written, the last ones if they are many.
+	log []workflowsv1alpha1.TaskRecord
+	// ahead is the ConfigMap that is ahead of the status, as it was last written or read; nil if there is none.
+	ahead *corev1.ConfigMap
 
 	mu      sync.Mutex
 	flights map[int]*flight // guarded by mu: actions on their way or done, by the number of their task
@@ -107,7 +115,7 @@ func (r *Reconciler) load(ctx context.Context, x *execution) (time.Duration, err
 	if err := r.reader.Get(ctx, x.name, run); err != nil {
 		return 0, err
 	}
-	x.object, x.state, x.written = run, nil, nil
+	x.object, x.state, x.written, x.revision, x.log, x.ahead, x.told = run, nil, nil, revision(run), nil, nil, time.Time{}
 	if run.Status.Phase.Finished() || !run.DeletionTimestamp.IsZero() {
 		return 0, nil
 	}
@@ -134,19 +142,33 @@ func (r *Reconciler) load(ctx context.Context, x *execution) (time.Duration, err
 		return 0, err
 	}
 	if run.Status.Journal != nil {
-		s, err := r.journals.read(ctx, run)
-		if apierrors.IsNotFound(err) { // somebody has deleted it: it would be looked for for ever
+		switch s, err := r.resume(ctx, x); {
+		case apierrors.IsNotFound(err): // somebody has deleted it: it would be looked for for ever
 			return fail(engine.NewError(engine.Runtime, "it is not known any more where the run was: %v", err))
-		}
-		if err != nil {
+		case err != nil:
+			return 0, err
+		default:
+			x.state = s
+			x.written, err = json.Marshal(s)
 			return 0, err
 		}
-		x.state = s
-		x.written, err = json.Marshal(s)
-		return 0, err
 	}
 	x.state = engine.Begin(ctx, x.doc, string(run.UID), x.facts())
 	return 0, nil
+}
+
+// resume reads where a run is: in its status, or ahead of it.
+func (r *Reconciler) resume(ctx context.Context, x *execution) (*engine.State, error) {
+	m, a, err := r.journals.readAhead(ctx, x.object)
+	if err != nil {
+		return nil, err
+	}
+	x.ahead = m
+	if a.Revision <= x.revision {
+		return r.journals.read(ctx, x.object)
+	}
+	x.revision, x.log = a.Revision, a.History
+	return engine.Load(a.State)
 }
 
 // document finds the document of a run: the one that it began with, or that it has now. It leaves none if there is none yet.
@@ -270,32 +292,74 @@ func (x *execution) fail(err *engine.Error) {
 	}
 }
 
-// write writes down where a run is, if that is not written yet. After a conflict with somebody who has changed something else it
-// is written onto that.
+// write writes down where a run is, if that is not written yet. A run that goes on at once has its status written now and then; in between
+// what it has come to is written ahead of that, at a fifth of the cost.
 func (r *Reconciler) write(ctx context.Context, x *execution, turn engine.Turn) error {
 	text, err := json.Marshal(x.state)
 	if err != nil {
 		return err
 	}
-	if bytes.Equal(text, x.written) && x.object.Status.Phase != workflowsv1alpha1.PhasePending { // which it may have been on its way
-		return nil
+	changed := !bytes.Equal(text, x.written)
+	switch {
+	case changed && len(text) <= inlineBytes && x.statusCanWait(turn):
+		// A quota or a namespace that goes may have no room for a ConfigMap; a status has room all the same.
+		if err := r.writeAhead(ctx, x, text); !apierrors.IsForbidden(err) {
+			return err
+		}
+		return r.writeStatus(ctx, x, turn, text)
+	// The run may have been Pending on its way.
+	case changed, x.statusDueIn() == 0, x.object.Status.Phase == workflowsv1alpha1.PhasePending:
+		return r.writeStatus(ctx, x, turn, text)
 	}
+	return nil
+}
+
+// statusCanWait tells whether a status that says that the run goes on was written a moment ago, and would say so again.
+func (x *execution) statusCanWait(turn engine.Turn) bool {
+	status := &x.object.Status
+	return status.Journal != nil && status.Phase == workflowsv1alpha1.PhaseRunning && time.Since(x.told) < statusInterval &&
+		x.state.End == nil && (len(turn.Actions) > 0 || turn.Again)
+}
+
+// statusDueIn returns when the status must be written because something is ahead of it: -1 if nothing is.
+func (x *execution) statusDueIn() time.Duration {
+	if x.revision == revision(x.object) {
+		return -1
+	}
+	return max(0, time.Until(x.told.Add(statusInterval)))
+}
+
+// writeAhead writes down where a run is ahead of its status.
+func (r *Reconciler) writeAhead(ctx context.Context, x *execution, text []byte) error {
+	m, err := r.journals.writeAhead(ctx, x.object, x.ahead, ahead{Revision: x.revision + 1, State: text, History: x.log})
+	if err != nil {
+		return fmt.Errorf("writing where the run is: %w", err)
+	}
+	x.ahead, x.written = m, text
+	x.revision++
+	return nil
+}
+
+// writeStatus writes down where a run is in its status. After a conflict with somebody who has changed something else it is written onto
+// that.
+func (r *Reconciler) writeStatus(ctx context.Context, x *execution, turn engine.Turn, text []byte) error {
 	const attempts = 5
+	var err error
 	for range attempts {
 		before := x.object.Status.Journal
 		next := x.object.DeepCopy()
-		tell(next, x.state, turn)
+		tell(next, x.state, turn, x.log)
 		if x.state.End == nil {
-			if next.Status.Journal, err = r.journals.write(ctx, next, x.state); err != nil {
+			if next.Status.Journal, err = r.journals.write(ctx, next, x.revision+1, x.state); err != nil {
 				return err
 			}
 		} else {
-			next.Status.Journal = &workflowsv1alpha1.Journal{Revision: revision(next) + 1}
+			next.Status.Journal = &workflowsv1alpha1.Journal{Revision: x.revision + 1}
 		}
 		err = r.client.Status().Update(ctx, next)
 		if err == nil {
-			x.object, x.written = next, text
-			return r.journals.forget(ctx, x.object, before, next.Status.Journal)
+			x.object, x.written, x.revision, x.log, x.told = next, text, revision(next), nil, time.Now()
+			return r.forget(ctx, x, before)
 		}
 		if !apierrors.IsConflict(err) {
 			return fmt.Errorf("writing where the run is: %w", err)
@@ -312,6 +376,20 @@ func (r *Reconciler) write(ctx context.Context, x *execution, turn engine.Turn) 
 		x.object = current
 	}
 	return err
+}
+
+// forget deletes what a status that is written does without: parts of the one before, and at the end what was ahead of it.
+func (r *Reconciler) forget(ctx context.Context, x *execution, before *workflowsv1alpha1.Journal) error {
+	if err := r.journals.forget(ctx, x.object, before, x.object.Status.Journal); err != nil {
+		return err
+	}
+	if x.state.End == nil || x.ahead == nil {
+		return nil
+	}
+	if err := r.client.Delete(ctx, x.ahead); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting what was ahead of the status: %w", err)
+	}
+	return nil
 }
 
 // collect gives the state what has come of actions.

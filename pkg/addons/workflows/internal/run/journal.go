@@ -33,6 +33,8 @@ const (
 	chunkBytes = 700 << 10
 	// chunkKey is where.
 	chunkKey = "state.gz"
+	// aheadKey is where the ConfigMap that is ahead of a status has it.
+	aheadKey = "ahead.json"
 	// RunLabel is on what is made for a run; its value is the run's UID.
 	RunLabel = "workflows.minik8s.io/run-uid"
 )
@@ -52,11 +54,10 @@ type journals struct {
 }
 
 // write returns the journal of a state. What it needs beside the run is there when it returns.
-func (j journals) write(ctx context.Context, run *workflowsv1alpha1.WorkflowRun, s *engine.State) (*workflowsv1alpha1.Journal, error) {
-	out := &workflowsv1alpha1.Journal{Revision: 1}
-	if run.Status.Journal != nil {
-		out.Revision = run.Status.Journal.Revision + 1
-	}
+func (j journals) write(
+	ctx context.Context, run *workflowsv1alpha1.WorkflowRun, revision int64, s *engine.State,
+) (*workflowsv1alpha1.Journal, error) {
+	out := &workflowsv1alpha1.Journal{Revision: revision}
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
@@ -78,13 +79,8 @@ func (j journals) write(ctx context.Context, run *workflowsv1alpha1.WorkflowRun,
 	}
 	for chunk := range slices.Chunk(compressed.Bytes(), chunkBytes) {
 		name := fmt.Sprintf("%s%d-%d", partsOf(run), out.Revision, len(out.ConfigMaps))
-		m := &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: run.Namespace, Name: name, Labels: map[string]string{RunLabel: string(run.UID)},
-				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(run, workflowsv1alpha1.GroupVersion.WithKind("WorkflowRun"))},
-			},
-			BinaryData: map[string][]byte{chunkKey: chunk},
-		}
+		m := partOf(run, name)
+		m.BinaryData = map[string][]byte{chunkKey: chunk}
 		// One of this name is from a write that was cut off before the run referred to it.
 		if err := j.client.Create(ctx, m); apierrors.IsAlreadyExists(err) {
 			err = j.client.Update(ctx, m)
@@ -122,6 +118,59 @@ func (j journals) read(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) 
 		return nil, fmt.Errorf("reading the journal: %w", err)
 	}
 	return engine.Load(text)
+}
+
+// ahead is what a run has come to since its status was written.
+type ahead struct {
+	Revision int64                          `json:"revision"`
+	State    json.RawMessage                `json:"state"`
+	History  []workflowsv1alpha1.TaskRecord `json:"history,omitempty"`
+}
+
+// writeAhead writes what is ahead of a status into a ConfigMap, which is new or as it was last written or read, and returns it as it is then.
+// A ConfigMap that somebody else has written since is a conflict.
+func (j journals) writeAhead(ctx context.Context, run *workflowsv1alpha1.WorkflowRun, old *corev1.ConfigMap, a ahead) (*corev1.ConfigMap, error) {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	m := partOf(run, aheadOf(run))
+	m.Data = map[string]string{aheadKey: string(text)}
+	if old == nil {
+		err = j.client.Create(ctx, m)
+	} else {
+		m.ResourceVersion = old.ResourceVersion
+		err = j.client.Update(ctx, m)
+	}
+	return m, err
+}
+
+// readAhead returns the ConfigMap that may be ahead of the status, and what it has. It is nil if there is none.
+func (j journals) readAhead(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) (*corev1.ConfigMap, ahead, error) {
+	var m corev1.ConfigMap
+	var a ahead
+	err := j.reader.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: aheadOf(run)}, &m)
+	if apierrors.IsNotFound(err) {
+		return nil, a, nil
+	}
+	if err != nil {
+		return nil, a, fmt.Errorf("reading what is ahead of the status: %w", err)
+	}
+	if err := json.Unmarshal([]byte(m.Data[aheadKey]), &a); err != nil {
+		return nil, a, fmt.Errorf("reading %s of ConfigMap %s: %w", aheadKey, m.Name, err)
+	}
+	return &m, a, nil
+}
+
+// aheadOf is the name of the ConfigMap that may be ahead of a run's status.
+func aheadOf(run *workflowsv1alpha1.WorkflowRun) string { return partsOf(run) + "ahead" }
+
+// partOf returns an empty ConfigMap for a part of a run's journal.
+func partOf(run *workflowsv1alpha1.WorkflowRun, name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: run.Namespace, Name: name, Labels: map[string]string{RunLabel: string(run.UID)},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(run, workflowsv1alpha1.GroupVersion.WithKind("WorkflowRun"))},
+	}}
 }
 
 // partsOf begins the names of the parts of a run's journals.

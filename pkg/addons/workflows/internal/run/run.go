@@ -38,6 +38,8 @@ const (
 	turns = 20
 	// workers is how many runs are advanced at the same time; calls do not count.
 	workers = 8
+	// statusInterval is how long the status of a run that goes on at once may be behind: a person does not see more.
+	statusInterval = 100 * time.Millisecond
 	// pendingLook is how often it is looked whether there is the Workflow of a run.
 	pendingLook = time.Second
 )
@@ -142,11 +144,12 @@ func (r *Reconciler) advance(ctx context.Context, x *execution) (ctrl.Result, er
 	for range turns {
 		x.collect()
 		turn := engine.Advance(ctx, x.doc, x.state, x.facts())
+		x.log = latest(append(x.log, recordsOf(turn.Log)...))
 		err := r.write(ctx, x, turn)
 		if reason, ok := hopeless(err); ok {
 			// The state that cannot be written is given up for one that can: it is small.
 			x.fail(reason)
-			err = r.write(ctx, x, engine.Turn{Log: turn.Log})
+			err = r.write(ctx, x, engine.Turn{})
 		}
 		if err != nil {
 			return ctrl.Result{}, err
@@ -161,12 +164,22 @@ func (r *Reconciler) advance(ctx context.Context, x *execution) (ctrl.Result, er
 		if turn.Again {
 			continue
 		}
-		if turn.Wake.IsZero() {
-			return ctrl.Result{}, nil
-		}
-		return ctrl.Result{RequeueAfter: max(time.Until(turn.Wake), time.Millisecond)}, nil
+		return ctrl.Result{RequeueAfter: nextLook(turn.Wake, x.statusDueIn())}, nil
 	}
 	return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+}
+
+// nextLook returns in how long a run is to be looked at: at an instant, unless it is zero, or when its status is due, unless that is
+// negative. 0 is never.
+func nextLook(wake time.Time, due time.Duration) time.Duration {
+	if wake.IsZero() && due < 0 {
+		return 0
+	}
+	look := due
+	if until := time.Until(wake); due < 0 || !wake.IsZero() && until < due {
+		look = until
+	}
+	return max(look, time.Millisecond)
 }
 
 // hopeless tells whether a write fails however often it is tried, because there is too much to write.

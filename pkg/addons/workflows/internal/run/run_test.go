@@ -57,7 +57,7 @@ func TestTell(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var w workflowsv1alpha1.WorkflowRun
-			tell(&w, &engine.State{StartedAt: begin, End: tt.end}, tt.turn)
+			tell(&w, &engine.State{StartedAt: begin, End: tt.end}, tt.turn, nil)
 			c := meta.FindStatusCondition(w.Status.Conditions, workflowsv1alpha1.ConditionSucceeded)
 			if w.Status.Phase != tt.phase || c.Status != tt.status || c.Reason != tt.reason || c.Message == "" {
 				t.Errorf("%s, %+v", w.Status.Phase, c)
@@ -70,7 +70,9 @@ func TestTell(t *testing.T) {
 	t.Run("history", func(t *testing.T) {
 		var w workflowsv1alpha1.WorkflowRun
 		for range 60 {
-			tell(&w, &engine.State{}, engine.Turn{Log: []engine.Entry{{Reference: "/do/0/a", Outcome: engine.Faulted, Error: engine.NewError(engine.Runtime, "%s", strings.Repeat("x", 9999))}}})
+			tell(&w, &engine.State{}, engine.Turn{}, recordsOf([]engine.Entry{
+				{Reference: "/do/0/a", Outcome: engine.Faulted, Error: engine.NewError(engine.Runtime, "%s", strings.Repeat("x", 9999))},
+			}))
 		}
 		if n := len(w.Status.History); n != historyLength || len(w.Status.History[0].Message) > 1000 {
 			t.Errorf("%d entries", n)
@@ -176,7 +178,7 @@ func TestChild_WithoutOutput(t *testing.T) {
 	run := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r", UID: "0123456789"}}
 	action := engine.Action{Seq: 3, Await: true, Arguments: map[string]any{"name": "w"}}
 	child := &workflowsv1alpha1.WorkflowRun{ObjectMeta: owned(run, action)}
-	tell(child, &engine.State{End: &engine.End{}}, engine.Turn{})
+	tell(child, &engine.State{End: &engine.End{}}, engine.Turn{}, nil)
 	c := objects(t, interceptor.Funcs{}, child)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -327,7 +329,7 @@ func TestJournal_Forget(t *testing.T) {
 	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other"}}
 	c := objects(t, interceptor.Funcs{}, other)
 	j := journals{client: c, reader: c}
-	journal, err := j.write(t.Context(), run, &engine.State{Input: strings.Repeat("x", 2*inlineBytes)})
+	journal, err := j.write(t.Context(), run, 1, &engine.State{Input: strings.Repeat("x", 2*inlineBytes)})
 	if err != nil || len(journal.ConfigMaps) != 1 {
 		t.Fatalf("got %+v, %v", journal, err)
 	}

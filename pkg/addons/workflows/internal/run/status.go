@@ -25,24 +25,12 @@ const (
 	historyLength = 50
 )
 
-// tell writes into a status what a turn has come to, all but the journal.
-func tell(run *workflowsv1alpha1.WorkflowRun, s *engine.State, turn engine.Turn) {
+// tell writes into a status what a turn has come to, all but the journal; log are the tasks that ended since it was written.
+func tell(run *workflowsv1alpha1.WorkflowRun, s *engine.State, turn engine.Turn, log []workflowsv1alpha1.TaskRecord) {
 	status := &run.Status
 	start := metav1.NewMicroTime(s.StartedAt)
 	status.StartTime, status.Steps, status.Task = &start, int32(s.Steps), turn.Current
-	for _, e := range turn.Log {
-		record := workflowsv1alpha1.TaskRecord{
-			Task: e.Reference, Outcome: e.Outcome,
-			StartTime: metav1.NewMicroTime(e.StartedAt), EndTime: metav1.NewMicroTime(e.EndedAt),
-		}
-		if e.Error != nil {
-			record.Message = shorten(e.Error.Error())
-		}
-		status.History = append(status.History, record)
-	}
-	if over := len(status.History) - historyLength; over > 0 {
-		status.History = status.History[over:]
-	}
+	status.History = latest(append(status.History, log...))
 	condition := metav1.Condition{
 		Type: workflowsv1alpha1.ConditionSucceeded, Status: metav1.ConditionUnknown, Reason: string(workflowsv1alpha1.PhaseRunning),
 		Message: "The run is on its way.", ObservedGeneration: run.Generation,
@@ -56,6 +44,27 @@ func tell(run *workflowsv1alpha1.WorkflowRun, s *engine.State, turn engine.Turn)
 		status.Phase = workflowsv1alpha1.PhaseRunning
 	}
 	meta.SetStatusCondition(&status.Conditions, condition)
+}
+
+// recordsOf tells of tasks that came to an end as a status does.
+func recordsOf(entries []engine.Entry) []workflowsv1alpha1.TaskRecord {
+	var out []workflowsv1alpha1.TaskRecord
+	for _, e := range entries {
+		record := workflowsv1alpha1.TaskRecord{
+			Task: e.Reference, Outcome: e.Outcome,
+			StartTime: metav1.NewMicroTime(e.StartedAt), EndTime: metav1.NewMicroTime(e.EndedAt),
+		}
+		if e.Error != nil {
+			record.Message = shorten(e.Error.Error())
+		}
+		out = append(out, record)
+	}
+	return out
+}
+
+// latest returns as many of the last tasks as a status has.
+func latest(tasks []workflowsv1alpha1.TaskRecord) []workflowsv1alpha1.TaskRecord {
+	return tasks[max(0, len(tasks)-historyLength):]
 }
 
 // end writes into a status how a run came out.
