@@ -49,8 +49,8 @@ type Config struct {
 	Identity string
 	// Machine is what add-ons have of the machine; the zero value by default.
 	Machine addon.Machine
-	// Renew gives an add-on that is enabled what this version has of it (Installer.Renew), once when the process begins; default nil: it is
-	// as whoever has enabled it left it.
+	// Renew gives an add-on that is enabled what this version has of it (Installer.Renew), when the process begins, and again until it has;
+	// default nil: it is as whoever has enabled it left it.
 	Renew func(context.Context, addon.Addon) error
 	// Addons are those that run when they are enabled; default all of List.
 	Addons []addon.Addon
@@ -115,7 +115,8 @@ func (r *Runner) Start(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), r.definitions.HasSynced) {
 		return nil
 	}
-	r.renew(ctx)
+	later := r.renew(ctx, r.cfg.Addons)
+	running.Go(func() { r.renewLater(ctx, later) })
 	stops := map[string]context.CancelFunc{}
 	ended := map[string]chan struct{}{} // when the last run of an add-on has
 	for {
@@ -150,22 +151,37 @@ func (r *Runner) Start(ctx context.Context) error {
 // renewTimeout bounds what is asked of the API server for an add-on.
 const renewTimeout = 30 * time.Second
 
-// renew has the add-ons that a version before this one may have enabled brought up to this one.
-func (r *Runner) renew(ctx context.Context) {
+// renew has the add-ons that a version before this one may have enabled brought up to this one, and returns those for which that fails.
+func (r *Runner) renew(ctx context.Context, of []addon.Addon) (failed []addon.Addon) {
 	there := sets.New(r.definitions.GetStore().ListKeys()...)
-	for _, a := range r.cfg.Addons {
+	for _, a := range of {
 		logger := klog.FromContext(ctx).WithValues("addon", a.Name)
 		switch {
 		case !there.HasAny(a.Definitions...):
 		case r.cfg.Renew != nil:
 			ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 			if err := r.cfg.Renew(ctx, a); err != nil {
-				logger.Error(err, "An add-on is as the version before this one has left it; enabling it again brings it up to date")
+				logger.Error(err, "An add-on is as the version before this one has left it, and brought up to date later")
+				failed = append(failed, a)
 			}
 			cancel()
 		case !there.HasAll(a.Definitions...):
 			logger.Info("An add-on has kinds that are not defined, and does not run until they are: apply its manifest again")
 		}
+	}
+	return failed
+}
+
+// renewLater tries again to bring add-ons up to date, until all are or ctx ends. One that is disabled meanwhile is left alone.
+func (r *Runner) renewLater(ctx context.Context, failed []addon.Addon) {
+	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
+	for len(failed) > 0 {
+		select {
+		case <-time.After(backoff.Step()):
+		case <-ctx.Done():
+			return
+		}
+		failed = r.renew(ctx, failed)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -47,8 +48,10 @@ type Proxy struct {
 	local     *loopback.Server // only the loop uses it, like localOpen
 	localOpen bool             // whether all ports are open that this process answers itself
 
-	mu     sync.Mutex
-	status health.Status // guarded by mu; Now is filled when asked
+	mu       sync.Mutex
+	eligible bool                       // guarded by mu; the node is not being deleted
+	written  map[model.Family]time.Time // guarded by mu; when the rules of a family were last written
+	waiting  map[model.Family]time.Time // guarded by mu; since when something waits to be written
 }
 
 // New prepares a Proxy and registers its informers with the factory.
@@ -67,7 +70,9 @@ func New(config Config) (*Proxy, error) {
 		serviceL: config.Informers.Core().V1().Services().Lister(),
 		nodeL:    config.Informers.Core().V1().Nodes().Lister(),
 		dirty:    newDirty(),
-		status:   health.Status{Eligible: true},
+		eligible: true,
+		written:  map[model.Family]time.Time{},
+		waiting:  map[model.Family]time.Time{},
 		local:    loopback.New(config.NetNS),
 		metrics:  metrics.New(config.Clock),
 	}
@@ -84,7 +89,7 @@ func New(config Config) (*Proxy, error) {
 	p.loop = upkeep.New(upkeep.Loop{
 		Write: p.sync, Verify: p.intact, VerifyPeriod: config.SyncPeriod, Failed: "Syncing service rules failed", Clock: config.Clock,
 	})
-	p.healthSrv = health.New(config.NetNS, ranges, func() bool { return p.Status().Healthy }, p.healthFailed)
+	p.healthSrv = health.New(config.NetNS, ranges, func() bool { return p.Status().Healthy() }, p.healthFailed)
 	return p, nil
 }
 
@@ -120,13 +125,43 @@ func (p *Proxy) Start(ctx context.Context) error {
 	return nil
 }
 
-// Status tells when the rules were last written and whether they are current.
+// Status tells when the rules were last written and whether they are current: as with upstream's proxy what has changed may wait for twice
+// the time between two verifications, for a write that fails is tried again.
 func (p *Proxy) Status() health.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.status
-	s.Now = p.config.Clock.Now()
+	s := health.Status{Now: p.config.Clock.Now(), Eligible: p.eligible, Families: map[model.Family]health.Family{}}
+	for _, f := range p.families {
+		written, since := p.written[f.name], p.waiting[f.name]
+		late := !since.IsZero() && s.Now.Sub(since) >= 2*p.config.SyncPeriod
+		s.Families[f.name] = health.Family{LastUpdated: written, Healthy: !written.IsZero() && !late}
+	}
 	return s
+}
+
+// changed has what is dirty written.
+func (p *Proxy) changed() {
+	p.mu.Lock()
+	for _, f := range p.families {
+		if p.waiting[f.name].IsZero() {
+			p.waiting[f.name] = p.config.Clock.Now()
+		}
+	}
+	p.mu.Unlock()
+	p.loop.Poke()
+}
+
+// tried notes that the rules of a family were written, or not.
+func (p *Proxy) tried(f model.Family, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch now := p.config.Clock.Now(); {
+	case err == nil:
+		p.written[f] = now
+		delete(p.waiting, f)
+	case p.waiting[f].IsZero():
+		p.waiting[f] = now
+	}
 }
 
 // sync brings both families and the health checks up to date with the Services that may have changed.
@@ -150,7 +185,9 @@ func (p *Proxy) sync(ctx context.Context) error {
 			}
 			visible = f.update(name, model.Build(f.name, svc, slices, node)) || visible
 		}
-		if err := f.sync(ctx); err != nil {
+		err := f.sync(ctx)
+		p.tried(f.name, err)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("family %s: %w", f.name, err))
 		}
 		p.metrics.Synced(string(f.name), changes.everything, p.config.Clock.Since(began))
@@ -158,16 +195,11 @@ func (p *Proxy) sync(ctx context.Context) error {
 	if visible {
 		p.syncListeners(ctx)
 	}
-	err = errors.Join(errs...)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.status.Healthy = err == nil
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		p.metrics.Failed(string(p.config.Mode))
 		p.dirty.retry(changes.triggered)
 		return err
 	}
-	p.status.LastUpdated = p.config.Clock.Now()
 	p.metrics.Programmed(changes.triggered)
 	return nil
 }

@@ -67,7 +67,7 @@ func TestProxy_HealsAfterFlush(t *testing.T) {
 		return err == nil && strings.Contains(saved, "10.96.0.5")
 	}
 	eventually(t, "rules", written)
-	eventually(t, "healthy", func() bool { return p.Status().Healthy })
+	eventually(t, "healthy", func() bool { return p.Status().Healthy() })
 	kernel.Flush()
 	eventually(t, "rules again", func() bool {
 		clk.Step(time.Second)
@@ -82,16 +82,38 @@ func TestProxy_HealsAfterFlush(t *testing.T) {
 func TestProxy_RetriesAndReportsFailure(t *testing.T) {
 	kernel := fake.New()
 	kernel.Fail(errors.New("no such table"))
-	p, clk, _ := startFake(t, kernel, dualService("web", "10.96.0.5", 30080))
+	p, clk, client := startFake(t, kernel, dualService("web", "10.96.0.5", 30080))
 	eventually(t, "loop waits", clk.HasWaiters)
-	if p.Status().Healthy {
+	healthy := func() bool { return p.Status().Healthy() }
+	if healthy() {
 		t.Error("healthy although nothing could be written")
 	}
 	kernel.Fail(nil)
-	eventually(t, "healthy after the failure ended", func() bool {
+	again := func() bool {
 		clk.Step(time.Second)
-		return p.Status().Healthy
+		return healthy()
+	}
+	eventually(t, "healthy after the failure ended", again)
+	// What fails once is no reason to be sent no traffic any more; what goes on failing is.
+	kernel.Fail(errors.New("no such table"))
+	service := dualService("api", "10.96.0.6", 30081)
+	if _, err := client.CoreV1().Services(service.Namespace).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a change", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.waiting) > 0
 	})
+	if !healthy() {
+		t.Error("not healthy at once")
+	}
+	clk.Step(2 * p.config.SyncPeriod)
+	if healthy() {
+		t.Error("healthy although a change was not written for long")
+	}
+	kernel.Fail(nil)
+	eventually(t, "healthy again", again)
 }
 
 // TestProxy_LocalPortInUse: a node port that another program has on the loopback address is answered when that has ended, also if

@@ -75,7 +75,7 @@ func (p *Proxy) serviceChanged(o any) {
 	if svc, ok := o.(*corev1.Service); ok {
 		p.metrics.ServiceChanged()
 		p.dirty.add(model.Name{Namespace: svc.Namespace, Name: svc.Name}, time.Time{})
-		p.loop.Poke()
+		p.changed()
 	}
 }
 
@@ -112,7 +112,7 @@ func (p *Proxy) endpointsChanged(s *discoveryv1.EndpointSlice, triggered time.Ti
 	}
 	p.metrics.EndpointsChanged()
 	p.dirty.add(name, triggered)
-	p.loop.Poke()
+	p.changed()
 }
 
 func (p *Proxy) nodeChanged(before, after any) {
@@ -125,12 +125,12 @@ func (p *Proxy) nodeChanged(before, after any) {
 		eligible = eligible && t.Key != labelToBeDeleted
 	}
 	p.mu.Lock()
-	p.status.Eligible = eligible
+	p.eligible = eligible
 	p.mu.Unlock()
 	old, _ := before.(*corev1.Node)
 	if old == nil || old.Labels[corev1.LabelTopologyZone] != n.Labels[corev1.LabelTopologyZone] {
 		p.dirty.all()
-		p.loop.Poke()
+		p.changed()
 	}
 }
 

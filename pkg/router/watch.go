@@ -41,8 +41,15 @@ type watch struct {
 	// trigger has an element when something has changed.
 	trigger chan struct{}
 
-	mu     sync.Mutex
-	synced map[schema.GroupVersionKind]func() bool // of what is watched; guarded by mu
+	mu      sync.Mutex
+	watched map[schema.GroupVersionKind]watched // guarded by mu
+}
+
+// watched is a kind that is watched.
+type watched struct {
+	synced func() bool
+	// stop ends the wait until it has been listed.
+	stop context.CancelFunc
 }
 
 // clusterScoped are the kinds that are in no namespace.
@@ -89,7 +96,7 @@ func newWatch(config *rest.Config) (*watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{trigger: make(chan struct{}, 1), synced: map[schema.GroupVersionKind]func() bool{}}
+	w := &watch{trigger: make(chan struct{}, 1), watched: map[schema.GroupVersionKind]watched{}}
 	// Custom resources have no protobuf. The clients choose it themselves for what has.
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = "", ""
@@ -173,7 +180,7 @@ func (w *watch) ask(ctx context.Context, kinds ...client.Object) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if w.synced[gvk] == nil {
+		if _, there := w.watched[gvk]; !there {
 			informer, err := w.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 			if err != nil {
 				return false, fmt.Errorf("watching %s: %w", gvk.Kind, err)
@@ -181,14 +188,15 @@ func (w *watch) ask(ctx context.Context, kinds ...client.Object) (bool, error) {
 			if _, err := informer.AddEventHandler(w.handler()); err != nil {
 				return false, fmt.Errorf("watching %s: %w", gvk.Kind, err)
 			}
-			w.synced[gvk] = informer.HasSynced
+			ctx, stop := context.WithCancel(ctx)
+			w.watched[gvk] = watched{synced: informer.HasSynced, stop: stop}
 			go func() { // a kind of which there is none has no event
 				if toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 					w.poke()
 				}
 			}()
 		}
-		all = all && w.synced[gvk]()
+		all = all && w.watched[gvk].synced()
 	}
 	return all, nil
 }
@@ -202,13 +210,15 @@ func (w *watch) leave(ctx context.Context, kinds ...client.Object) error {
 		if err != nil {
 			return err
 		}
-		if w.synced[gvk] == nil {
+		left, there := w.watched[gvk]
+		if !there {
 			continue
 		}
 		if err := w.cache.RemoveInformer(ctx, kind); err != nil {
 			return fmt.Errorf("ending the watch of %s: %w", gvk.Kind, err)
 		}
-		delete(w.synced, gvk)
+		left.stop()
+		delete(w.watched, gvk)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@
 package dns
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,8 +31,11 @@ import (
 	"minik8s.io/minik8s/pkg/addons/dns/internal/hosts"
 )
 
-// removeTime is what it may take to remove what is in the hosts file.
-const removeTime = 10 * time.Second
+// removeTime is what it may take to remove what is in the hosts file, removePause the time between two tries.
+const (
+	removeTime  = 10 * time.Second
+	removePause = 500 * time.Millisecond
+)
 
 // Addon is the add-on.
 func Addon() addon.Addon {
@@ -77,13 +82,20 @@ func failures() workqueue.TypedRateLimiter[reconcile.Request] {
 }
 
 // removeAtEnd removes the block when the add-on ends: with the process nobody answers at the addresses, and without the kind nobody
-// asks for the names.
+// asks for the names. It is the last chance: what fails is tried again.
 func (r *Reconciler) removeAtEnd(ctx context.Context) error {
 	<-ctx.Done()
 	r.ended.Store(true) // a pass that has the lock after this leaves the file alone
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
 	defer cancel()
-	return remove(limited, r.file, r.Cluster)
+	var failed error
+	if err := wait.PollUntilContextCancel(limited, removePause, true, func(ctx context.Context) (bool, error) {
+		failed = remove(ctx, r.file, r.Cluster)
+		return failed == nil, nil
+	}); err != nil {
+		return cmp.Or(failed, err)
+	}
+	return nil
 }
 
 // RemoveHosts removes what a cluster has in a hosts file, which is only read if there is nothing. It is for a cluster without a process.

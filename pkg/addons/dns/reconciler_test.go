@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -145,5 +146,28 @@ func TestRemoveAtEnd(t *testing.T) {
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{}); err != nil {
 		t.Fatal(err)
 	}
+	r.want(t, user)
+}
+
+// A file that cannot be changed at that moment is tried again.
+func TestRemoveAtEnd_TriesAgain(t *testing.T) {
+	t.Parallel()
+	r, _ := reconciler(t, user+ours)
+	away := filepath.Join(t.TempDir(), "away")
+	r.file.Lock = filepath.Join(away, "lock")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- r.removeAtEnd(ctx) }()
+		synctest.Wait() // it has failed
+		r.want(t, user+ours)
+		if err := os.Mkdir(away, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	})
 	r.want(t, user)
 }

@@ -46,6 +46,8 @@ func rules() []rbacv1.PolicyRule {
 		{APIGroups: []string{group}, Resources: []string{"invocations"}, Verbs: []string{"get", "list", "watch", "create", "delete"}},
 		{APIGroups: []string{group}, Resources: []string{"invocations/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{group}, Resources: []string{"functions/finalizers"}, Verbs: []string{"update"}},
+		// In all namespaces, by design: a Function may be made in any, by whoever has got that right from an administrator, and what it is made
+		// of is in its own.
 		{APIGroups: []string{""}, Resources: []string{"pods", "services", "configmaps"}, Verbs: own},
 		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: own},
 		// This is within what the right to make pods is worth: triggers watch as an account of the function's namespace.

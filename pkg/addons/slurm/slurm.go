@@ -46,7 +46,8 @@ func Addon() addon.Addon {
 			{APIGroups: []string{batchv1alpha1.GroupVersion.Group}, Resources: []string{"slurmjobs/status", "slurmjobs/finalizers"}, Verbs: []string{"update", "patch"}},
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update"}},
 			{APIGroups: []string{""}, Resources: []string{"services", "persistentvolumeclaims", "namespaces"}, Verbs: []string{"get"}},
-			// Those that mount volumes, and have logs.
+			// Those that mount volumes, and have logs. In all namespaces, by design: a SlurmJob may be made in any, by whoever has got that
+			// right from an administrator, and its pods are in its own.
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "create", "delete"}},
 			{APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"get", "create"}},
 		},
@@ -109,6 +110,8 @@ type Reconciler struct {
 	// Archive reads volumes, and Transfers has them copied.
 	Archive   Archive
 	Transfers *transfer.Transfers
+
+	logins logins
 }
 
 // patience is how long one look at a login node may take.
@@ -123,6 +126,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	defer cancel()
 	job := &batchv1alpha1.SlurmJob{}
 	if err := r.Client.Get(ctx, request.NamespacedName, job); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.logins.forget(request.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if job.DeletionTimestamp != nil {
@@ -247,6 +253,7 @@ func (r *Reconciler) advance(ctx context.Context, job *batchv1alpha1.SlurmJob) (
 			return retry, nil
 		}
 		job.Status.Directory = ""
+		r.logins.forget(client.ObjectKeyFromObject(job))
 		return 0, nil
 	case job.Status.JobID == "":
 		return r.submit(ctx, h)
@@ -257,32 +264,45 @@ func (r *Reconciler) advance(ctx context.Context, job *batchv1alpha1.SlurmJob) (
 // errNoSecret is that of a job whose Secret is not there.
 var errNoSecret = fmt.Errorf("%w: there is no Secret", login.ErrRefused)
 
-// login gets in.
+// login gets in, and keeps in mind how.
 func (r *Reconciler) login(ctx context.Context, job *batchv1alpha1.SlurmJob) (*login.Connection, error) {
+	config, err := r.loginConfig(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	node, err := login.Dial(ctx, config)
+	if err == nil {
+		r.logins.keep(job, config)
+	}
+	return node, err
+}
+
+// loginConfig is how one gets in, by what the job names.
+func (r *Reconciler) loginConfig(ctx context.Context, job *batchv1alpha1.SlurmJob) (login.Config, error) {
 	l := job.Spec.Login
 	var secret corev1.Secret
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: l.SecretName}, &secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%w %q", errNoSecret, l.SecretName)
+		return login.Config{}, fmt.Errorf("%w %q", errNoSecret, l.SecretName)
 	case apierrors.IsForbidden(err): // it goes on when somebody who may has allowed it
-		return nil, fmt.Errorf("%w; who may read it can allow it in this namespace: kubectl create rolebinding slurm --clusterrole=%s --user=USER", err, SecretsRole)
+		return login.Config{}, fmt.Errorf("%w; who may read it can allow it in this namespace: kubectl create rolebinding slurm --clusterrole=%s --user=USER", err, SecretsRole)
 	case err != nil:
-		return nil, err
+		return login.Config{}, err
 	}
 	for _, key := range []string{corev1.SSHAuthPrivateKey, "known_hosts"} {
 		if len(secret.Data[key]) == 0 {
-			return nil, fmt.Errorf("%w: Secret %q has no %s", login.ErrRefused, l.SecretName, key)
+			return login.Config{}, fmt.Errorf("%w: Secret %q has no %s", login.ErrRefused, l.SecretName, key)
 		}
 	}
 	address, err := r.serviceAddress(ctx, l.Host)
 	if err != nil {
-		return nil, err
+		return login.Config{}, err
 	}
-	return login.Dial(ctx, login.Config{
+	return login.Config{
 		Host: l.Host, Address: address, Port: int(l.Port), User: l.User,
 		PrivateKey: secret.Data[corev1.SSHAuthPrivateKey], KnownHosts: secret.Data["known_hosts"],
-	})
+	}, nil
 }
 
 // serviceAddress is that of a Service whose name in cluster DNS a host is, which the machine of the control plane need not resolve; "" for
@@ -312,7 +332,7 @@ func (r *Reconciler) end(ctx context.Context, job *batchv1alpha1.SlurmJob) (ctrl
 		return ctrl.Result{}, fmt.Errorf("ending the copying of its volume: %w", err)
 	}
 	if job.Status.Directory != "" && job.Annotations[batchv1alpha1.AbandonAnnotation] != "true" {
-		if err := r.cancel(ctx, job); err != nil && !r.abandoned(ctx, job, err) {
+		if err := r.cancel(ctx, job); err != nil {
 			before := job.DeepCopy()
 			set(job, batchv1alpha1.Reachable, false, "CannotCancel", "the job cannot be cancelled: %v; the annotation %s=true gives it up",
 				err, batchv1alpha1.AbandonAnnotation)
@@ -324,25 +344,21 @@ func (r *Reconciler) end(ctx context.Context, job *batchv1alpha1.SlurmJob) (ctrl
 	return written(r.patch(ctx, job, before), 0)
 }
 
-// abandoned tells whether a job can never be cancelled, and says so. That is so in a namespace that ends, of which the Secret or the right to
-// read it has gone first: neither can be made there again, and the namespace would wait for the job for ever.
-func (r *Reconciler) abandoned(ctx context.Context, job *batchv1alpha1.SlurmJob, failed error) bool {
-	if !errors.Is(failed, errNoSecret) && !apierrors.IsForbidden(failed) {
-		return false
-	}
-	var namespace corev1.Namespace
-	if err := r.Live.Get(ctx, client.ObjectKey{Name: job.Namespace}, &namespace); err != nil || namespace.DeletionTimestamp == nil {
-		return false
-	}
-	// It takes no events any more: this one is about the namespace, and in "default".
-	r.Events.Eventf(&namespace, job, corev1.EventTypeWarning, "SlurmJobAbandoned", "Reconciling",
-		"the SlurmJob %.100s was not cancelled, as the Secret %.100s went first: job %s may run on, and ~/%s stays at %s",
-		job.Name, job.Spec.Login.SecretName, job.Status.JobID, job.Status.Directory, job.Spec.Login.Host)
-	return true
-}
-
+// cancel ends what there is of a job on the login node. In a namespace that ends the Secret goes first, or the right to read it, and neither
+// can be made there again: what was known before gets in once more. If that does not, or the process is a new one and knows nothing, the job
+// is given up, for the namespace would wait for it for ever.
 func (r *Reconciler) cancel(ctx context.Context, job *batchv1alpha1.SlurmJob) error {
 	node, err := r.login(ctx, job)
+	if namespace := r.ending(ctx, job, err); namespace != nil {
+		config, known := r.logins.of(job)
+		if known {
+			node, err = login.Dial(ctx, config)
+		}
+		if err != nil {
+			r.abandon(namespace, job)
+			return nil
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -352,4 +368,23 @@ func (r *Reconciler) cancel(ctx context.Context, job *batchv1alpha1.SlurmJob) er
 		return err
 	}
 	return h.clean(ctx)
+}
+
+// ending is the namespace of a job that cannot be logged in for because its Secret went first, nil if that is not so.
+func (r *Reconciler) ending(ctx context.Context, job *batchv1alpha1.SlurmJob, failed error) *corev1.Namespace {
+	if !errors.Is(failed, errNoSecret) && !apierrors.IsForbidden(failed) {
+		return nil
+	}
+	var namespace corev1.Namespace
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: job.Namespace}, &namespace); err != nil || namespace.DeletionTimestamp == nil {
+		return nil
+	}
+	return &namespace
+}
+
+// abandon says that a job is given up. Its namespace takes no events any more: this one is about the namespace, and in "default".
+func (r *Reconciler) abandon(namespace *corev1.Namespace, job *batchv1alpha1.SlurmJob) {
+	r.Events.Eventf(namespace, job, corev1.EventTypeWarning, "SlurmJobAbandoned", "Reconciling",
+		"the SlurmJob %.100s was not cancelled, as the Secret %.100s went first: job %s may run on, and ~/%s stays at %s",
+		job.Name, job.Spec.Login.SecretName, job.Status.JobID, job.Status.Directory, job.Spec.Login.Host)
 }

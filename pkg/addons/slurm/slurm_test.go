@@ -410,11 +410,19 @@ func TestReconciler_Deletes(t *testing.T) {
 	}
 }
 
-// A Secret that goes first keeps a job that is deleted, but not in a namespace that ends: nobody can make it there again.
+// A Secret that goes first keeps a job that is deleted, but not in a namespace that ends: nobody can make it there again. There the job is
+// cancelled by what is known of before, or given up.
 func TestReconciler_NamespaceEnds(t *testing.T) {
 	t.Parallel()
-	for name, forbidden := range map[string]bool{"no Secret": false, "no right": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		// forbidden: the Secret is there, and may not be read. restarted: nobody knows any more how to get in. away: the login node has gone, too.
+		forbidden, restarted, away bool
+	}{
+		{"no Secret", false, false, false}, {"no right", true, false, false}, {"no Secret and another process", false, true, false},
+		{"no right and another process", true, true, false}, {"no Secret and no login node", false, false, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, batchv1alpha1.SlurmJobSpec{Run: []string{"sleep 2"}})
 			recorder := events.NewFakeRecorder(100)
@@ -425,7 +433,7 @@ func TestReconciler_NamespaceEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			job := w.until("its time", func(job *batchv1alpha1.SlurmJob) bool { return job.Status.JobID != "" })
-			if forbidden {
+			if tc.forbidden {
 				w.Live = forbids(w.Client)
 			} else if err := w.Client.Delete(t.Context(), secret); err != nil {
 				t.Fatal(err)
@@ -437,6 +445,12 @@ func TestReconciler_NamespaceEnds(t *testing.T) {
 			if err := w.Client.Delete(t.Context(), namespace); err != nil {
 				t.Fatal(err)
 			}
+			if tc.restarted {
+				w.logins.forget(w.key)
+			}
+			if tc.away {
+				_ = w.node.listener.Close()
+			}
 			if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: w.key}); err != nil {
 				t.Fatal(err)
 			}
@@ -447,8 +461,17 @@ func TestReconciler_NamespaceEnds(t *testing.T) {
 			for len(recorder.Events) > 0 {
 				said = <-recorder.Events
 			}
-			if !strings.Contains(said, "SlurmJobAbandoned") || !strings.Contains(said, "job 100 may run on") {
+			if given := strings.Contains(said, "SlurmJobAbandoned") && strings.Contains(said, "job 100 may run on"); given != (tc.restarted || tc.away) {
 				t.Errorf("the last event is %q", said)
+			}
+			if left := w.node.left(t); (left == "") == (tc.restarted || tc.away) {
+				t.Errorf("left: %q", left)
+			}
+			if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: w.key}); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(w.logins.known); n != 0 {
+				t.Errorf("%d ways are kept in mind", n)
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,7 +54,33 @@ func (p *Plugin) forward() error {
 			return err
 		}
 	}
-	return nil
+	return p.rememberHalfClosed()
+}
+
+// What the kernel knows of a connection of which one side has ended, it forgets after so many seconds of silence: a minute by itself, at which
+// such a connection through a Service would break. Upstream's proxy makes it an hour.
+const (
+	halfClosed     = "net/netfilter/nf_conntrack_tcp_timeout_close_wait"
+	halfClosedTime = 3600
+)
+
+// rememberHalfClosed makes that time as long. Where the kernel knows no connections yet, or a machine that is shared lets nobody change the
+// setting, it stays as it is.
+func (p *Plugin) rememberHalfClosed() error {
+	now, err := readSysctl(halfClosed)
+	if err != nil {
+		return nil //nolint:nilerr // it is looked at again with the rules
+	}
+	if seconds, err := strconv.Atoi(now); err != nil || seconds >= halfClosedTime {
+		return nil //nolint:nilerr // nobody knows what that is
+	}
+	err = p.changeSysctl(halfClosed, strconv.Itoa(halfClosedTime))
+	for _, no := range []error{fs.ErrPermission, unix.EROFS} {
+		if errors.Is(err, no) {
+			return nil
+		}
+	}
+	return err
 }
 
 // keepRouters keeps the default routes of a machine that is about to forward IPv6 packets: the kernel forgets what routers have told it

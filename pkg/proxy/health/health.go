@@ -209,33 +209,74 @@ func (e *entry) answer(w http.ResponseWriter, healthy bool) {
 
 // Status is what the proxy says of itself.
 type Status struct {
-	LastUpdated time.Time
-	Now         time.Time
-	// Healthy tells that the last change reached the kernel.
-	Healthy bool
+	Now time.Time
+	// Families is what it says of the rules of each family.
+	Families map[model.Family]Family
 	// Eligible tells that load balancers should still send traffic here: the node is not being deleted.
 	Eligible bool
+}
+
+// Family is how the rules of one family are.
+type Family struct {
+	// LastUpdated is when they were last written.
+	LastUpdated time.Time `json:"lastUpdated"`
+	// Healthy tells that they were written, and that what has changed since does not wait for too long.
+	Healthy bool `json:"healthy"`
+}
+
+// Healthy tells that the rules of all families are.
+func (s Status) Healthy() bool {
+	for _, f := range s.Families {
+		if !f.Healthy {
+			return false
+		}
+	}
+	return true
+}
+
+// report is a status as upstream has it.
+type report struct {
+	LastUpdated  time.Time               `json:"lastUpdated"`
+	CurrentTime  time.Time               `json:"currentTime"`
+	NodeEligible *bool                   `json:"nodeEligible,omitempty"`
+	Healthy      bool                    `json:"healthy"`
+	Status       map[model.Family]Family `json:"status,omitempty"`
+}
+
+// report takes the latest of the families for the last update.
+func (s Status) report() report {
+	r := report{CurrentTime: s.Now, Healthy: s.Healthy(), Status: s.Families}
+	for _, f := range s.Families {
+		if f.LastUpdated.After(r.LastUpdated) {
+			r.LastUpdated = f.LastUpdated
+		}
+	}
+	return r
 }
 
 // Handler serves /healthz, which an ineligible node fails, and /livez, which it does not.
 func Handler(status func() Status) http.Handler {
 	mux := http.NewServeMux()
-	serve := func(asks func(Status) bool) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			s := status()
-			code := http.StatusOK
-			if !asks(s) {
-				code = http.StatusServiceUnavailable
-			}
-			write(w, code, struct {
-				LastUpdated  string `json:"lastUpdated"`
-				CurrentTime  string `json:"currentTime"`
-				NodeEligible bool   `json:"nodeEligible"`
-			}{s.LastUpdated.String(), s.Now.String(), s.Eligible})
+	serve := func(w http.ResponseWriter, r report, well bool) {
+		code := http.StatusServiceUnavailable
+		if well { // then it is as if it had been written just now, as before there were families to tell apart
+			code, r.LastUpdated = http.StatusOK, r.CurrentTime
 		}
+		header(w, code)
+		text, _ := json.Marshal(r) // what it is made of can be written
+		_, _ = w.Write(text)
 	}
-	mux.HandleFunc("/healthz", serve(func(s Status) bool { return s.Healthy && s.Eligible }))
-	mux.HandleFunc("/livez", serve(func(s Status) bool { return s.Healthy }))
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		s := status()
+		r := s.report()
+		r.NodeEligible = &s.Eligible
+		serve(w, r, r.Healthy && s.Eligible)
+	})
+	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) {
+		s := status()
+		r := s.report()
+		serve(w, r, r.Healthy)
+	})
 	return mux
 }
 
@@ -250,10 +291,14 @@ func listen(netNS, network, addr string) (ln net.Listener, err error) {
 	return ln, err
 }
 
-func write(w http.ResponseWriter, code int, body any) {
+func header(w http.ResponseWriter, code int) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
+}
+
+func write(w http.ResponseWriter, code int, body any) {
+	header(w, code)
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "\t")
 	// A client that hung up is the only failure possible here.

@@ -5,9 +5,11 @@ package health
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
@@ -49,6 +51,41 @@ func TestWithin(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestHandler: the answers are upstream's.
+func TestHandler(t *testing.T) {
+	t.Parallel()
+	now, before := time.Unix(100, 0).UTC(), time.Unix(10, 0).UTC()
+	well, late := Family{LastUpdated: before, Healthy: true}, Family{LastUpdated: before}
+	for _, tc := range []struct {
+		name, path string
+		status     Status
+		code       int
+		want       string
+	}{
+		{"well", "/healthz", Status{Now: now, Families: map[model.Family]Family{model.IPv4: well}, Eligible: true}, 200,
+			`{"lastUpdated":"1970-01-01T00:01:40Z","currentTime":"1970-01-01T00:01:40Z","nodeEligible":true,"healthy":true,` +
+				`"status":{"IPv4":{"lastUpdated":"1970-01-01T00:00:10Z","healthy":true}}}`},
+		{"on a node that goes", "/healthz", Status{Now: now, Families: map[model.Family]Family{model.IPv4: well}}, 503,
+			`{"lastUpdated":"1970-01-01T00:00:10Z","currentTime":"1970-01-01T00:01:40Z","nodeEligible":false,"healthy":true,` +
+				`"status":{"IPv4":{"lastUpdated":"1970-01-01T00:00:10Z","healthy":true}}}`},
+		{"alive on a node that goes", "/livez", Status{Now: now, Families: map[model.Family]Family{model.IPv4: well}}, 200,
+			`{"lastUpdated":"1970-01-01T00:01:40Z","currentTime":"1970-01-01T00:01:40Z","healthy":true,` +
+				`"status":{"IPv4":{"lastUpdated":"1970-01-01T00:00:10Z","healthy":true}}}`},
+		{"one family is late", "/livez", Status{Now: now, Families: map[model.Family]Family{model.IPv4: well, model.IPv6: late}, Eligible: true}, 503,
+			`{"lastUpdated":"1970-01-01T00:00:10Z","currentTime":"1970-01-01T00:01:40Z","healthy":false,` +
+				`"status":{"IPv4":{"lastUpdated":"1970-01-01T00:00:10Z","healthy":true},"IPv6":{"lastUpdated":"1970-01-01T00:00:10Z","healthy":false}}}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := httptest.NewRecorder()
+			Handler(func() Status { return tc.status }).ServeHTTP(w, httptest.NewRequest("GET", tc.path, nil))
+			if diff := cmp.Diff(tc.want, w.Body.String()); diff != "" || w.Code != tc.code || w.Header().Get("Content-Type") != "application/json" {
+				t.Errorf("%d (-want +got):\n%s", w.Code, diff)
 			}
 		})
 	}

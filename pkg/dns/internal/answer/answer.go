@@ -27,7 +27,7 @@ const schemaTTL = 28800
 type Zone struct {
 	// Domain is the cluster domain, fully qualified and in lower case.
 	Domain string
-	// Reverse are zones of addresses, of which cluster IPs and endpoints of headless services have names.
+	// Reverse are zones of addresses, of which cluster IPs and endpoints have names.
 	Reverse []string
 	// TTL in seconds of all cluster records.
 	TTL uint32

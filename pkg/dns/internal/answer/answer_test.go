@@ -136,7 +136,8 @@ func TestZone_For(t *testing.T) {
 		{name: "reverse, endpoint", qname: "1.0.244.10.in-addr.arpa.", qtype: dns.TypePTR, want: []string{"1.0.244.10.in-addr.arpa. 5 IN PTR db-0.db.ns.svc.cluster.local."}},
 		{name: "reverse, IPv6", qname: "5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa.", qtype: dns.TypePTR,
 			want: []string{"5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa. 5 IN PTR web.ns.svc.cluster.local."}},
-		{name: "reverse, behind a cluster IP", qname: "7.0.244.10.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError, soa: "in-addr.arpa."},
+		{name: "reverse, behind a cluster IP", qname: "7.0.244.10.in-addr.arpa.", qtype: dns.TypePTR,
+			want: []string{"7.0.244.10.in-addr.arpa. 5 IN PTR 10-244-0-7.web.ns.svc.cluster.local."}},
 		{name: "reverse, not ready", qname: "3.0.244.10.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError, soa: "in-addr.arpa."},
 		{name: "reverse, another type", qname: "5.0.96.10.in-addr.arpa.", qtype: dns.TypeA, soa: "in-addr.arpa."},
 		{name: "reverse, part of an address", qname: "96.10.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError, soa: "in-addr.arpa."},
@@ -252,6 +253,31 @@ func TestIndex_With_RemovesReverseNames(t *testing.T) {
 	}
 	if next.Serial != x.Serial+1 || next.Service("ns", "db") != nil || x.Service("ns", "db") == nil {
 		t.Error("states are not apart")
+	}
+}
+
+// An endpoint that has gone has no name any more, one that has come has, and those that stay keep theirs.
+func TestIndex_With_ChangesReverseNames(t *testing.T) {
+	x := testIndex()
+	spec := corev1.ServiceSpec{ClusterIP: "10.96.0.5"}
+	for _, step := range []struct {
+		name      string
+		endpoints []discoveryv1.Endpoint
+		want      map[string]int // names by address
+	}{
+		{"one more", []discoveryv1.Endpoint{endpoint("10.244.0.7", "", true), endpoint("10.244.0.8", "", true)}, map[string]int{"10.96.0.5": 1, "fd00::5": 0, "10.244.0.7": 1, "10.244.0.8": 1}},
+		{"another one", []discoveryv1.Endpoint{endpoint("10.244.0.8", "", true)}, map[string]int{"10.96.0.5": 1, "10.244.0.7": 0, "10.244.0.8": 1}},
+		{"not ready", []discoveryv1.Endpoint{endpoint("10.244.0.8", "", false)}, map[string]int{"10.96.0.5": 1, "10.244.0.8": 0}},
+		{"of a pod behind two", []discoveryv1.Endpoint{endpoint("10.244.0.1", "", true)}, map[string]int{"10.244.0.1": 2}},
+		{"and of one again", nil, map[string]int{"10.244.0.1": 1}},
+	} {
+		s := index.NewService(service("web", spec), []*discoveryv1.EndpointSlice{slice(discoveryv1.AddressTypeIPv4, step.endpoints...)})
+		x = x.With(index.Changes{Services: map[index.Key]*index.Service{s.Key: s}})
+		for addr, want := range step.want {
+			if got := x.Names(netip.MustParseAddr(addr)); len(got) != want {
+				t.Errorf("%s: %s has the names %v", step.name, addr, got)
+			}
+		}
 	}
 }
 

@@ -138,15 +138,14 @@ func protocol(p corev1.Protocol) string {
 	return strings.ToLower(string(p))
 }
 
-// pointers are the reverse names of a service: its cluster IPs, or each endpoint of a headless one.
+// pointers are the reverse names of a service: its cluster IPs, and each endpoint. The specification wants those of headless ones only;
+// CoreDNS tells all, so that a pod behind any service finds a name of its own.
 func (s *Service) pointers(visit func(netip.Addr, Pointer)) {
 	for _, ip := range s.ClusterIPs {
 		visit(ip, Pointer{Name: s.Domain(), Namespace: s.Namespace})
 	}
-	if s.Headless() {
-		for _, e := range s.Endpoints {
-			visit(e.Addr, Pointer{Name: e.Host + "." + s.Domain(), Namespace: s.Namespace, Endpoint: true})
-		}
+	for _, e := range s.Endpoints {
+		visit(e.Addr, Pointer{Name: e.Host + "." + s.Domain(), Namespace: s.Namespace, Endpoint: true})
 	}
 }
 
@@ -156,7 +155,7 @@ type Pointer struct {
 	Name string
 	// Namespace is that of the service.
 	Namespace string
-	// Endpoint tells that it is an endpoint of a headless service, and not a cluster IP.
+	// Endpoint tells that it is an endpoint, and not a cluster IP.
 	Endpoint bool
 }
 
@@ -214,12 +213,25 @@ func (x *Index) With(c Changes) *Index {
 	}
 	services, reverse := next.services.edit(), next.reverse.edit()
 	for key, s := range c.Services {
-		if old := services.get(key); old != nil {
-			old.pointers(func(a netip.Addr, p Pointer) { unpoint(reverse, a, p) })
-		}
+		old := services.get(key)
 		services.set(key, s, s == nil)
+		type named struct {
+			addr netip.Addr
+			Pointer
+		}
+		now := map[named]bool{}
 		if s != nil {
-			s.pointers(func(a netip.Addr, p Pointer) { point(reverse, a, p) })
+			s.pointers(func(a netip.Addr, p Pointer) {
+				now[named{a, p}] = true
+				point(reverse, a, p)
+			})
+		}
+		if old != nil { // most of its endpoints are there still
+			old.pointers(func(a netip.Addr, p Pointer) {
+				if !now[named{a, p}] {
+					unpoint(reverse, a, p)
+				}
+			})
 		}
 	}
 	next.services, next.reverse = services.table, reverse.table

@@ -24,6 +24,8 @@ type route struct {
 	parents []parent
 	// gateways are those that the references lead to.
 	gateways map[*gateway]bool
+	// terminated says that it is attached where TLS ends here.
+	terminated bool
 }
 
 // parent is what came of one reference.
@@ -42,7 +44,7 @@ type at struct {
 func (t *translation) route(object client.Object, kind string, spec gatewayv1.HTTPRouteSpec, status *gatewayv1.RouteStatus) {
 	r := &route{object: object, kind: kind, spec: spec, status: status, gateways: map[*gateway]bool{}}
 	var places []at
-	for _, ref := range spec.ParentRefs {
+	for _, ref := range t.withDefaults(r, spec) {
 		g, listeners := t.parent(r, ref)
 		if g == nil {
 			continue
@@ -62,6 +64,7 @@ func (t *translation) route(object client.Object, kind string, spec gatewayv1.HT
 	if len(r.parents) == 0 {
 		return
 	}
+	r.terminated = slices.ContainsFunc(places, func(p at) bool { return p.listener.terminates() })
 	rules := t.rules(r)
 	for i := range r.parents {
 		c := &r.parents[i].conditions
@@ -69,9 +72,12 @@ func (t *translation) route(object client.Object, kind string, spec gatewayv1.HT
 		c.set(string(gatewayv1.RouteConditionAccepted), true, string(gatewayv1.RouteReasonAccepted), "the route is attached")
 		c.set(string(gatewayv1.RouteConditionResolvedRefs), true, string(gatewayv1.RouteReasonResolvedRefs), "all references lead somewhere")
 	}
+	if rules.refused != nil {
+		return
+	}
 	for _, p := range places {
 		p.listener.attached[r] = true
-		if !p.listener.served || rules.refused != nil {
+		if !p.listener.served {
 			continue
 		}
 		for _, host := range p.hosts {
@@ -80,6 +86,26 @@ func (t *translation) route(object client.Object, kind string, spec gatewayv1.HT
 			}
 		}
 	}
+}
+
+// withDefaults are a route's references to parents, with those to Gateways that take whatever asks for a default one, if it does.
+func (t *translation) withDefaults(r *route, spec gatewayv1.HTTPRouteSpec) []gatewayv1.ParentReference {
+	refs := slices.Clone(spec.ParentRefs)
+	if spec.UseDefaultGateways != gatewayv1.GatewayDefaultScopeAll {
+		return refs
+	}
+	named := map[*gateway]bool{}
+	for _, ref := range refs {
+		g, _ := t.parent(r, ref)
+		named[g] = true
+	}
+	for _, g := range t.out.gateways {
+		if g.object.Spec.DefaultScope == gatewayv1.GatewayDefaultScopeAll && !named[g] {
+			namespace := gatewayv1.Namespace(g.object.Namespace)
+			refs = append(refs, gatewayv1.ParentReference{Namespace: &namespace, Name: gatewayv1.ObjectName(g.object.Name)})
+		}
+	}
+	return refs
 }
 
 // parent are the listeners that a reference may mean: those of a Gateway of this router, or of a ListenerSet for one. It returns no

@@ -68,12 +68,12 @@ func (t *translation) backendTLS(p *tlsPolicy) *table.BackendTLS {
 			how.URIs = append(how.URIs, string(n.URI))
 		}
 	}
-	if v.WellKnownCACertificates != nil {
-		if *v.WellKnownCACertificates == gatewayv1.WellKnownCACertificatesSystem {
+	if known := value(v.WellKnownCACertificates, ""); known != "" {
+		if known == gatewayv1.WellKnownCACertificatesSystem {
 			return how
 		}
 		p.conditions.set(string(gatewayv1.PolicyConditionAccepted), false, string(gatewayv1.PolicyReasonInvalid),
-			fmt.Sprintf("wellKnownCACertificates %q is not supported", *v.WellKnownCACertificates))
+			fmt.Sprintf("wellKnownCACertificates %q is not supported", known))
 		return nil
 	}
 	how.Roots = x509.NewCertPool()
@@ -104,6 +104,17 @@ func (t *translation) authorities(group, kind string, name types.NamespacedName,
 	}
 	how.Key += "+" + t.Resolver.ConfigMaps[name].ResourceVersion
 	return "", nil
+}
+
+// speaks tells whether what a route sends to its backends is said by this router, and not by the clients.
+func (r *route) speaks() bool {
+	switch r.kind {
+	case "TCPRoute", "UDPRoute":
+		return false
+	case "TLSRoute":
+		return r.terminated
+	}
+	return true
 }
 
 // tlsOf is how the ports of a Service are spoken to by what the Gateways of a route send there.

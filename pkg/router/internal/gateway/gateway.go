@@ -77,19 +77,18 @@ func (o *Output) Addresses() []netip.Addr {
 func Translate(in Input) *Output {
 	t := &translation{
 		Input: in, out: &Output{input: in}, protocols: map[netip.AddrPort]table.Protocol{}, strict: map[netip.AddrPort]*gateway{},
-		targets: map[target]*tlsPolicy{}, losers: map[target][]*tlsPolicy{},
+		targets: map[target]*tlsPolicy{}, losers: map[target][]*tlsPolicy{}, own: map[gatewayv1.ObjectName]*gatewayv1.GatewayClass{},
 	}
-	own := map[gatewayv1.ObjectName]bool{}
 	for _, c := range in.Classes {
 		if c.Spec.ControllerName == in.Controller {
-			own[gatewayv1.ObjectName(c.Name)] = true
+			t.own[gatewayv1.ObjectName(c.Name)] = c
 			t.out.classes = append(t.out.classes, c)
 		}
 	}
 	for _, p := range in.Taken {
 		t.protocols[p.Address] = p.Protocol
 	}
-	gateways := slices.DeleteFunc(slices.Clone(in.Gateways), func(g *gatewayv1.Gateway) bool { return !own[g.Spec.GatewayClassName] })
+	gateways := slices.DeleteFunc(slices.Clone(in.Gateways), func(g *gatewayv1.Gateway) bool { return t.own[g.Spec.GatewayClassName] == nil })
 	slices.SortStableFunc(gateways, func(a, b *gatewayv1.Gateway) int { return older(a, b) })
 	at := t.addresses(gateways)
 	for _, g := range gateways {
@@ -147,7 +146,9 @@ func older(a, b client.Object) int {
 
 type translation struct {
 	Input
-	out       *Output
+	out *Output
+	// own are the classes of this router's.
+	own       map[gatewayv1.ObjectName]*gatewayv1.GatewayClass
 	protocols map[netip.AddrPort]table.Protocol // of ports that are taken
 	// strict are the Gateways that have a port to themselves, for they say who may connect, or what backends are shown.
 	strict map[netip.AddrPort]*gateway

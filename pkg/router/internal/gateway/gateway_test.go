@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -147,6 +148,9 @@ func ask(out *Output, request string) string {
 	b := route.Choose()
 	if b == nil || b.Backend == nil {
 		return "500"
+	}
+	if len(b.Backend.Endpoints) == 0 {
+		return "503"
 	}
 	return b.Backend.Next()
 }
@@ -290,6 +294,7 @@ spec: {addresses: [{type: Hostname, value: x.com}], listeners: [{name: http, por
 				"gw/kinds Programmed": "True Programmed", "gw/cert ResolvedRefs": "False InvalidCertificateRef", "gw/cert Programmed": "False Invalid",
 				"gw/far ResolvedRefs": "False RefNotPermitted", "gw/one Conflicted": "True ProtocolConflict", "gw/two Accepted": "False ProtocolConflict",
 				"none Accepted": "False ListenersNotValid", "none Programmed": "False Invalid", "parameters Accepted": "False InvalidParameters",
+				"gw ResolvedRefs": "False ListenersNotResolved", "none ResolvedRefs": "True ResolvedRefs",
 				"elsewhere Accepted": "True Accepted", "elsewhere Programmed": "False AddressNotUsable", "named Accepted": "False UnsupportedAddress",
 			},
 		},
@@ -297,7 +302,10 @@ spec: {addresses: [{type: Hostname, value: x.com}], listeners: [{name: http, por
 			"what is not supported", httpGateway + routeTo("all", "rules: [{matches: [{path: {value: /all}}], filters: [{type: ExtensionRef, extensionRef: {group: x, kind: y, name: z}}]}]") + "\n---\n" +
 				routeTo("part", `rules: [{matches: [{path: {type: RegularExpression, value: "/("}}, {path: {value: /bad}}], backendRefs: [{name: a, port: 80}]}, {matches: [{path: {value: /good}}], backendRefs: [{name: a, port: 80}]}]`),
 			map[string]string{"x/all": "404", "x/bad": "500", "x/good": "a:80"},
-			map[string]string{"all/gw Accepted": "False UnsupportedValue", "part/gw Accepted": "True Accepted", "part/gw PartiallyInvalid": "True UnsupportedValue"},
+			map[string]string{
+				"all/gw Accepted": "False UnsupportedValue", "part/gw Accepted": "True Accepted", "part/gw PartiallyInvalid": "True UnsupportedValue",
+				"gw/http routes": "1",
+			},
 		},
 		{
 			"gRPC", httpGateway + `
@@ -306,9 +314,54 @@ metadata: {name: g}
 spec: {parentRefs: [{name: gw}], rules: [
   {matches: [{method: {service: pkg.Echo, method: Say}}], backendRefs: [{name: a, port: 80}]},
   {matches: [{method: {service: pkg.Echo}}], backendRefs: [{name: b, port: 80}]},
-  {matches: [{method: {method: Ping}}], backendRefs: [{name: c, port: 80}]}]}`,
-			map[string]string{"x/pkg.Echo/Say": "a:80", "x/pkg.Echo/Other": "b:80", "x/pkg.Other/Ping": "c:80", "x/pkg.Other/Say": "404"},
-			map[string]string{"g/gw Accepted": "True Accepted"},
+  {matches: [{method: {method: Ping}}], backendRefs: [{name: c, port: 80}]},
+  {matches: [{method: {service: pkg.Gone}}], backendRefs: [{name: gone, port: 80}]},
+  {matches: [{method: {service: pkg.None}}]},
+  {matches: [{method: {method: Other}}, {headers: [{name: version, value: two}]}], backendRefs: [{name: a, port: 80}]}]}`,
+			map[string]string{
+				"x/pkg.Echo/Say": "a:80", "x/pkg.Echo/Other": "b:80", "x/pkg.Echo/Ping": "b:80", "x/pkg.Other/Ping": "c:80", "x/pkg.Other/Say": "a:80", "x/pkg.Gone/Say": "503", "x/pkg.None/Say": "503",
+			},
+			map[string]string{"g/gw Accepted": "True Accepted", "g/gw ResolvedRefs": "False BackendNotFound"},
+		},
+		{
+			"overlapping hosts", `
+kind: Gateway
+metadata: {name: gw}
+spec: {listeners: [
+  {name: one, port: 443, protocol: HTTPS, hostname: foo.example.com, tls: {certificateRefs: [{name: gone}]}},
+  {name: apart, port: 443, protocol: HTTPS, hostname: foo.example.org, tls: {certificateRefs: [{name: gone}]}},
+  {name: many, port: 443, protocol: HTTPS, hostname: "*.example.com", tls: {certificateRefs: [{name: gone}]}},
+  {name: elsewhere, port: 444, protocol: HTTPS, hostname: foo.example.com, tls: {certificateRefs: [{name: gone}]}},
+  {name: plain, port: 80, protocol: HTTP, hostname: foo.example.com}, {name: all, port: 80, protocol: HTTP}]}`,
+			map[string]string{"foo.example.com/": "404"},
+			map[string]string{
+				"gw/one OverlappingTLSConfig": "True OverlappingHostnames", "gw/many OverlappingTLSConfig": "True OverlappingHostnames",
+				"gw/apart OverlappingTLSConfig": "", "gw/elsewhere OverlappingTLSConfig": "", "gw/plain OverlappingTLSConfig": "", "gw/all OverlappingTLSConfig": "",
+			},
+		},
+		{
+			"default Gateways", `
+kind: Gateway
+metadata: {name: gw}
+spec: {defaultScope: All, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+kind: Gateway
+metadata: {name: other}
+spec: {listeners: [{name: http, port: 8080, protocol: HTTP}]}
+---
+kind: HTTPRoute
+metadata: {name: wants}
+spec: {useDefaultGateways: All, hostnames: [wants.com], rules: [{backendRefs: [{name: a, port: 80}]}]}
+---
+kind: HTTPRoute
+metadata: {name: both}
+spec: {useDefaultGateways: All, parentRefs: [{name: gw}, {name: other}], hostnames: [both.com], rules: [{backendRefs: [{name: b, port: 80}]}]}
+---
+kind: HTTPRoute
+metadata: {name: not}
+spec: {useDefaultGateways: None, hostnames: [not.com], rules: [{backendRefs: [{name: c, port: 80}]}]}`,
+			map[string]string{"wants.com/": "a:80", "wants.com:8080/": "404", "both.com/": "b:80", "both.com:8080/": "b:80", "not.com/": "404"},
+			map[string]string{"wants/gw Accepted": "True Accepted", "wants/other Accepted": "", "both/gw Accepted": "True Accepted", "not/gw Accepted": "", "gw/http routes": "2"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -334,7 +387,7 @@ spec: {parentRefs: [{name: gw}], rules: [
 // What was written once is not written again, and what others have written stays.
 func TestStatuses_Settle(t *testing.T) {
 	t.Parallel()
-	in := input(t, httpGateway+routeTo("r", "rules: [{backendRefs: [{name: a, port: 80}]}]"))
+	in := input(t, httpGateway+routeTo("r", `rules: [{backendRefs: [{name: a, port: 80}]}, {matches: [{path: {type: RegularExpression, value: "/("}}]}]`))
 	others := gatewayv1.RouteParentStatus{ControllerName: "example.com/other", ParentRef: gatewayv1.ParentReference{Name: "theirs"}}
 	in.HTTPRoutes[0].Status.Parents = []gatewayv1.RouteParentStatus{others}
 	objects := Translate(in).Statuses(nil)
@@ -351,6 +404,11 @@ func TestStatuses_Settle(t *testing.T) {
 			in.HTTPRoutes[0] = o
 			if diff := cmp.Diff(others, o.Status.Parents[0]); diff != "" || len(o.Status.Parents) != 2 {
 				t.Errorf("parents: %v", o.Status.Parents)
+				continue
+			}
+			c := meta.FindStatusCondition(o.Status.Parents[1].Conditions, string(gatewayv1.RouteConditionPartiallyInvalid))
+			if c == nil || !strings.HasPrefix(c.Message, "Dropped Rule") {
+				t.Errorf("what is wrong with a rule is told by %v", c)
 			}
 		}
 	}
@@ -364,6 +422,174 @@ func TestStatuses_Settle(t *testing.T) {
 		if r, ok := o.(*gatewayv1.HTTPRoute); ok && len(r.Status.Parents) != 1 {
 			t.Errorf("parents: %v", r.Status.Parents)
 		}
+	}
+}
+
+// What is not this router's any more does not say that it is served, and is left alone from then on.
+func TestStatuses_Orphans(t *testing.T) {
+	t.Parallel()
+	in := input(t, strings.TrimSuffix(httpGateway, "---\n"))
+	in.Gateways[0].Spec.AllowedListeners = &gatewayv1.AllowedListeners{Namespaces: &gatewayv1.ListenerNamespaces{From: new(gatewayv1.NamespacesFromSame)}}
+	in.ListenerSets = []*gatewayv1.ListenerSet{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set"},
+		Spec: gatewayv1.ListenerSetSpec{
+			ParentRef: gatewayv1.ParentGatewayReference{Name: "gw"}, Listeners: []gatewayv1.ListenerEntry{{Name: "more", Port: 8080, Protocol: gatewayv1.HTTPProtocolType}},
+		},
+	}}
+	write := func() (written int) {
+		for _, o := range Translate(in).Statuses(nil) {
+			switch o := o.(type) {
+			case *gatewayv1.Gateway:
+				in.Gateways[0] = o
+				written++
+			case *gatewayv1.ListenerSet:
+				in.ListenerSets[0] = o
+				written++
+			}
+		}
+		return written
+	}
+	if n := write(); n != 2 || len(in.Gateways[0].Status.Addresses) != 1 || !meta.IsStatusConditionTrue(in.ListenerSets[0].Status.Conditions, "Programmed") {
+		t.Fatalf("%d were told: %+v, %+v", n, in.Gateways[0].Status, in.ListenerSets[0].Status)
+	}
+	foreign := metav1.Condition{Type: "example.com/Foreign", Status: metav1.ConditionTrue, Reason: "R"}
+	in.Gateways[0].Status.Conditions = append(in.Gateways[0].Status.Conditions, foreign)
+	own := in.Classes[0]
+	other := own.DeepCopy()
+	other.Spec.ControllerName = "example.com/other"
+	in.Classes = []*gatewayv1.GatewayClass{other} // which speaks for the Gateway
+	if n := write(); n != 1 || len(in.Gateways[0].Status.Addresses) != 1 {
+		t.Errorf("%d were told of another controller's class", n)
+	}
+	in.Classes = nil
+	if n := write(); n != 1 {
+		t.Errorf("%d were told that the class is gone", n)
+	}
+	now := in.Gateways[0].Status
+	if len(now.Addresses) != 0 || len(now.Listeners) != 0 || len(now.Conditions) != 3 || meta.FindStatusCondition(now.Conditions, foreign.Type) == nil {
+		t.Errorf("the Gateway says %+v", now)
+	}
+	for of, conditions := range map[string][]metav1.Condition{"gw": now.Conditions, "set": in.ListenerSets[0].Status.Conditions} {
+		for _, kind := range []string{"Accepted", "Programmed"} {
+			if c := meta.FindStatusCondition(conditions, kind); c == nil || c.Status != metav1.ConditionUnknown || c.Reason != "Pending" {
+				t.Errorf("%s: %s is %v", of, kind, c)
+			}
+		}
+	}
+	if n := write(); n != 0 {
+		t.Errorf("%d were told again", n)
+	}
+	in.Classes = []*gatewayv1.GatewayClass{own}
+	if n := write(); n != 2 || len(in.Gateways[0].Status.Addresses) != 1 {
+		t.Errorf("%d were told that the class is back", n)
+	}
+}
+
+// A class has no parameters.
+func TestStatuses_ClassParameters(t *testing.T) {
+	t.Parallel()
+	in := input(t, httpGateway+routeTo("r", "rules: [{backendRefs: [{name: a, port: 80}]}]"))
+	in.Classes[0].Spec.ParametersRef = &gatewayv1.ParametersReference{Group: "", Kind: "ConfigMap", Name: "x"}
+	out := Translate(in)
+	if got := ask(out, "x/"); got != "closed" {
+		t.Errorf("requests are answered: %s", got)
+	}
+	got := told(out, nil)
+	for what, want := range map[string]string{"own Accepted": "False InvalidParameters", "gw Accepted": "False InvalidParameters", "gw Programmed": "False Invalid"} {
+		if got[what] != want {
+			t.Errorf("%s: %q, want %q", what, got[what], want)
+		}
+	}
+}
+
+// A ListenerSet whose ports cannot be opened serves nothing, and nothing of its Gateway is served by it.
+func TestStatuses_PortOfSetInUse(t *testing.T) {
+	t.Parallel()
+	in := input(t, strings.TrimSuffix(httpGateway, "---\n"))
+	in.Gateways[0].Spec.AllowedListeners = &gatewayv1.AllowedListeners{Namespaces: &gatewayv1.ListenerNamespaces{From: new(gatewayv1.NamespacesFromSame)}}
+	in.ListenerSets = []*gatewayv1.ListenerSet{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set"},
+		Spec: gatewayv1.ListenerSetSpec{
+			ParentRef: gatewayv1.ParentGatewayReference{Name: "gw"},
+			Listeners: []gatewayv1.ListenerEntry{{Name: "more", Port: 80, Protocol: gatewayv1.HTTPProtocolType, Hostname: new(gatewayv1.Hostname("a.com"))}},
+		},
+	}}
+	out := Translate(in)
+	if got := told(out, nil)["gw Programmed"]; got != "True Programmed" {
+		t.Errorf("an open port: %s", got)
+	}
+	if got := told(out, map[netip.AddrPort]error{netip.AddrPortFrom(address, 80): errors.New("in use")})["gw Programmed"]; got != "False Invalid" {
+		t.Errorf("a port that is in use: %s", got)
+	}
+}
+
+// How a backend is spoken to matters to whom speaks to it: what clients say to it is passed on as it is.
+func TestTLSOf(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		kind    string
+		section gatewayv1.SectionName
+		told    bool
+	}{
+		{"TLSRoute", "through", false}, {"TLSRoute", "ends", true}, {"TCPRoute", "tcp", false}, {"HTTPRoute", "http", true},
+	} {
+		t.Run(tc.kind+" "+string(tc.section), func(t *testing.T) {
+			t.Parallel()
+			in := input(t, `
+kind: Gateway
+metadata: {name: gw}
+spec: {listeners: [
+  {name: through, port: 443, protocol: TLS, tls: {mode: Passthrough}}, {name: ends, port: 444, protocol: TLS, tls: {certificateRefs: [{name: gone}]}},
+  {name: tcp, port: 445, protocol: TCP}, {name: http, port: 80, protocol: HTTP}]}`)
+			in.BackendTLSPolicies = []*gatewayv1.BackendTLSPolicy{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
+				Spec: gatewayv1.BackendTLSPolicySpec{
+					TargetRefs: []gatewayv1.LocalPolicyTargetReferenceWithSectionName{{LocalPolicyTargetReference: gatewayv1.LocalPolicyTargetReference{Kind: "Service", Name: "a"}}},
+					Validation: gatewayv1.BackendTLSPolicyValidation{
+						WellKnownCACertificates: new(gatewayv1.WellKnownCACertificatesType("")),
+						CACertificateRefs:       []gatewayv1.LocalObjectReference{{Kind: "ConfigMap", Name: "gone"}},
+					},
+				},
+			}}
+			common := gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{Name: "gw", SectionName: &tc.section}}}
+			to := gatewayv1.BackendRef{BackendObjectReference: gatewayv1.BackendObjectReference{Name: "a", Port: new(gatewayv1.PortNumber(80))}}
+			object := metav1.ObjectMeta{Namespace: "ns", Name: "r"}
+			switch tc.kind {
+			case "TLSRoute":
+				in.TLSRoutes = []*gatewayv1.TLSRoute{{ObjectMeta: object, Spec: gatewayv1.TLSRouteSpec{
+					CommonRouteSpec: common, Hostnames: []gatewayv1.Hostname{"x.com"}, Rules: []gatewayv1.TLSRouteRule{{BackendRefs: []gatewayv1.BackendRef{to}}},
+				}}}
+			case "TCPRoute":
+				in.TCPRoutes = []*gatewayv1.TCPRoute{{ObjectMeta: object, Spec: gatewayv1.TCPRouteSpec{
+					CommonRouteSpec: common, Rules: []gatewayv1.TCPRouteRule{{BackendRefs: []gatewayv1.BackendRef{to}}},
+				}}}
+			default:
+				in.HTTPRoutes = []*gatewayv1.HTTPRoute{{ObjectMeta: object, Spec: gatewayv1.HTTPRouteSpec{
+					CommonRouteSpec: common, Rules: []gatewayv1.HTTPRouteRule{{BackendRefs: []gatewayv1.HTTPBackendRef{{BackendRef: to}}}},
+				}}}
+			}
+			out := Translate(in)
+			var reasons []string
+			for _, o := range out.Statuses(nil) {
+				if p, ok := o.(*gatewayv1.BackendTLSPolicy); ok {
+					for _, a := range p.Status.Ancestors {
+						reasons = append(reasons, meta.FindStatusCondition(a.Conditions, "Accepted").Reason)
+					}
+				}
+			}
+			var want []string
+			if tc.told {
+				want = []string{"NoValidCACertificate"}
+			}
+			if diff := cmp.Diff(want, reasons); diff != "" {
+				t.Errorf("what the policy is told (-want +got):\n%s", diff)
+			}
+			for _, e := range out.Entries {
+				if got := len(e.Route.Backends[0].Backend.Endpoints) == 0; got != tc.told {
+					t.Errorf("without endpoints: %t, want %t", got, tc.told)
+				}
+			}
+		})
 	}
 }
 

@@ -31,6 +31,9 @@ func asHTTP(spec gatewayv1.GRPCRouteSpec) gatewayv1.HTTPRouteSpec {
 	return out
 }
 
+// anyService begins the path of a method of whatever service, which comes after all of the services that are named.
+const anyService = "/[^/]+/"
+
 // methodPath is the path of a service and a method, either of which may be left open.
 func methodPath(m *gatewayv1.GRPCMethodMatch) *gatewayv1.HTTPPathMatch {
 	service, method := "", ""
@@ -44,7 +47,7 @@ func methodPath(m *gatewayv1.GRPCMethodMatch) *gatewayv1.HTTPPathMatch {
 	case value(m.Type, gatewayv1.GRPCMethodMatchExact) == gatewayv1.GRPCMethodMatchRegularExpression:
 		kind, path = gatewayv1.PathMatchRegularExpression, "/"+orAny(service)+"/"+orAny(method)
 	case service == "":
-		kind, path = gatewayv1.PathMatchRegularExpression, "/[^/]+/"+regexp.QuoteMeta(method)
+		kind, path = gatewayv1.PathMatchRegularExpression, anyService+regexp.QuoteMeta(method)
 	case method == "":
 		kind = gatewayv1.PathMatchPathPrefix
 	}

@@ -53,6 +53,9 @@ func (l *listener) terminates() bool {
 
 func (t *translation) gateway(object *gatewayv1.Gateway, address netip.Addr) *gateway {
 	g := &gateway{object: object, address: address}
+	if t.own[object.Spec.GatewayClassName].Spec.ParametersRef != nil {
+		g.refuse(gatewayv1.GatewayReasonInvalidParameters, "the class is not accepted: "+noParameters)
+	}
 	if i := object.Spec.Infrastructure; i != nil && i.ParametersRef != nil {
 		g.refuse(gatewayv1.GatewayReasonInvalidParameters, "infrastructure.parametersRef is not supported")
 	}
@@ -69,11 +72,15 @@ func (t *translation) gateway(object *gatewayv1.Gateway, address netip.Addr) *ga
 	}
 	t.listenerSets(g)
 	g.conflicts()
+	g.overlaps()
 	for _, l := range g.all() {
 		t.serve(g, l, usable)
 	}
 	return g
 }
+
+// noParameters is what a class is told that has some.
+const noParameters = "parametersRef is not supported"
 
 // refuse says that a Gateway is not served at all.
 func (g *gateway) refuse(reason gatewayv1.GatewayConditionReason, message string) {

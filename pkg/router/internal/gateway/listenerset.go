@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -133,11 +134,29 @@ func (g *gateway) conflicts() {
 	}
 }
 
-// attached is how many ListenerSets add a listener to a Gateway.
-func (g *gateway) attached() int32 {
+// overlaps says of listeners whose TLS ends here that another one of their port is for some of their hosts, too: a client may use a
+// connection again for such a host, which was made by the other one's certificate.
+func (g *gateway) overlaps() {
+	all := g.all()
+	for _, a := range all {
+		for _, b := range all {
+			if a == b || a.spec.Port != b.spec.Port || !a.terminates() || !b.terminates() || !overlap(a.host, b.host) {
+				continue
+			}
+			a.conditions.set(string(gatewayv1.ListenerConditionOverlappingTLSConfig), true, string(gatewayv1.ListenerReasonOverlappingHostnames),
+				fmt.Sprintf("listener %q has the same port, and hosts of this one", b.spec.Name))
+		}
+	}
+}
+
+// overlap tells whether there are hosts that fit two patterns. "" is for all.
+func overlap(a, b string) bool { return a == "" || b == "" || covers(a, b) || covers(b, a) }
+
+// attached is how many ListenerSets add a listener to a Gateway that is served.
+func (g *gateway) attached(failed map[netip.AddrPort]error) int32 {
 	var n int32
 	for _, s := range g.sets {
-		if slices.ContainsFunc(s.listeners, func(l *listener) bool { return l.served }) {
+		if slices.ContainsFunc(s.listeners, func(l *listener) bool { return l.programmed(failed) }) {
 			n++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -34,8 +35,8 @@ func (r *rules) tell(c *conditions) {
 	if r.refused != nil {
 		c.set(string(gatewayv1.RouteConditionAccepted), false, string(gatewayv1.RouteReasonUnsupportedValue), r.refused.Error())
 	}
-	if r.partly != nil {
-		c.set(string(gatewayv1.RouteConditionPartiallyInvalid), true, string(gatewayv1.RouteReasonUnsupportedValue), r.partly.Error())
+	if r.partly != nil && !c.is(string(gatewayv1.RouteConditionAccepted), metav1.ConditionFalse) {
+		c.set(string(gatewayv1.RouteConditionPartiallyInvalid), true, string(gatewayv1.RouteReasonUnsupportedValue), "Dropped Rule: "+r.partly.Error())
 	}
 	if r.unresolved != nil {
 		c.set(string(gatewayv1.RouteConditionResolvedRefs), false, string(r.reason), r.unresolved.Error())
@@ -65,6 +66,7 @@ func (t *translation) rules(r *route) *rules {
 				err = errors.Join(err, merr)
 				continue
 			}
+			match.Weak = r.kind == "GRPCRoute" && match.Kind == table.Pattern && strings.HasPrefix(match.Path, anyService)
 			found = append(found, &table.Route{Match: match, Action: action, Origin: table.Origin{
 				Kind: r.kind, Namespace: r.object.GetNamespace(), Name: r.object.GetName(), Created: r.object.GetCreationTimestamp().Time, Rule: n, Match: m,
 			}})
@@ -186,7 +188,23 @@ func (t *translation) action(r *route, rule *gatewayv1.HTTPRouteRule, out *rules
 		}
 		a.Backends = append(a.Backends, b)
 	}
+	if r.kind == "GRPCRoute" {
+		a.Backends = available(a.Backends)
+	}
 	return a, nil
+}
+
+// available are backends of gRPC, of which those that lead nowhere have no endpoint: to clients of gRPC 503 is UNAVAILABLE, and 500 is not.
+func available(backends []table.WeightedBackend) []table.WeightedBackend {
+	if len(backends) == 0 {
+		backends = []table.WeightedBackend{{Weight: 1}}
+	}
+	for i := range backends {
+		if backends[i].Backend == nil {
+			backends[i].Backend = table.NewBackend("", table.H2C, nil)
+		}
+	}
+	return backends
 }
 
 // What a retry is that does not say.
@@ -213,9 +231,11 @@ func (t *translation) backend(r *route, ref gatewayv1.BackendObjectReference, ou
 		out.unresolvable(gatewayv1.RouteReasonRefNotPermitted, fmt.Errorf("no ReferenceGrant permits to use service %q", name))
 		return nil
 	}
-	b, err := t.Resolver.Backend(name, resolve.Port{
-		Number: value(ref.Port, 0), HTTP2: r.kind == "GRPCRoute", UDP: r.kind == "UDPRoute", TLS: t.tlsOf(r, name),
-	})
+	port := resolve.Port{Number: value(ref.Port, 0), HTTP2: r.kind == "GRPCRoute", UDP: r.kind == "UDPRoute"}
+	if r.speaks() {
+		port.TLS = t.tlsOf(r, name)
+	}
+	b, err := t.Resolver.Backend(name, port)
 	if err != nil {
 		reason := gatewayv1.RouteReasonBackendNotFound
 		if errors.Is(err, resolve.ErrUnsupported) {

@@ -21,6 +21,9 @@ func (o *Output) Statuses(failed map[netip.AddrPort]error) []client.Object {
 	var changed []client.Object
 	for _, c := range o.classes {
 		var now conditions
+		if c.Spec.ParametersRef != nil {
+			now.set(string(gatewayv1.GatewayClassConditionStatusAccepted), false, string(gatewayv1.GatewayClassReasonInvalidParameters), noParameters)
+		}
 		now.set(string(gatewayv1.GatewayClassConditionStatusAccepted), true, string(gatewayv1.GatewayClassReasonAccepted), "the class is the router's")
 		next := c.DeepCopy()
 		next.Status.Conditions = o.merged(c.Status.Conditions, now.all, c.Generation)
@@ -44,6 +47,7 @@ func (o *Output) Statuses(failed map[netip.AddrPort]error) []client.Object {
 			}
 		}
 	}
+	changed = append(changed, o.orphans()...)
 	for _, p := range o.policies {
 		next := p.object.DeepCopy()
 		o.policyStatus(p, &next.Status)
@@ -74,9 +78,17 @@ func (o *Output) Statuses(failed map[netip.AddrPort]error) []client.Object {
 	return changed
 }
 
+// passing are the types of conditions that are there only as long as they are true.
+var passing = []string{
+	string(gatewayv1.GatewayConditionInsecureFrontendValidationMode), string(gatewayv1.ListenerConditionOverlappingTLSConfig),
+	string(gatewayv1.RouteConditionPartiallyInvalid),
+}
+
 // merged are the conditions as they are to be. Those of types that nobody sets here stay; the time is that of the last change.
 func (o *Output) merged(old, now []metav1.Condition, generation int64) []metav1.Condition {
-	out := slices.Clone(old)
+	out := slices.DeleteFunc(slices.Clone(old), func(c metav1.Condition) bool {
+		return slices.Contains(passing, c.Type) && meta.FindStatusCondition(now, c.Type) == nil
+	})
 	for _, c := range now {
 		c.ObservedGeneration, c.LastTransitionTime = generation, o.input.Now
 		meta.SetStatusCondition(&out, c)
@@ -90,7 +102,7 @@ func (o *Output) gatewayStatus(g *gateway, status *gatewayv1.GatewayStatus, fail
 		before[x.Name] = x.Conditions
 	}
 	status.Listeners = nil
-	accepted, valid, bound := 0, true, 0
+	accepted, valid, resolved, bound := 0, true, true, 0
 	for _, l := range g.listeners {
 		c := l.told(failed)
 		if c.is(string(gatewayv1.ListenerConditionAccepted), metav1.ConditionTrue) {
@@ -101,12 +113,15 @@ func (o *Output) gatewayStatus(g *gateway, status *gatewayv1.GatewayStatus, fail
 		if c.is(string(gatewayv1.ListenerConditionProgrammed), metav1.ConditionTrue) {
 			bound++
 		}
+		if c.is(string(gatewayv1.ListenerConditionResolvedRefs), metav1.ConditionFalse) {
+			resolved = false
+		}
 		status.Listeners = append(status.Listeners, gatewayv1.ListenerStatus{
 			Name: l.spec.Name, SupportedKinds: groupKinds(l.kinds), AttachedRoutes: int32(len(l.attached)),
 			Conditions: o.merged(before[l.spec.Name], c.all, g.object.Generation),
 		})
 	}
-	sets := g.attached()
+	sets := g.attached(failed)
 	if len(g.sets) > 0 || status.AttachedListenerSets != nil {
 		status.AttachedListenerSets = &sets
 		bound += int(sets)
@@ -116,20 +131,21 @@ func (o *Output) gatewayStatus(g *gateway, status *gatewayv1.GatewayStatus, fail
 	case accepted == 0:
 		c.set(string(gatewayv1.GatewayConditionAccepted), false, string(gatewayv1.GatewayReasonListenersNotValid), "no listener can be used")
 	case !valid:
-		c.set(string(gatewayv1.GatewayConditionAccepted), true, string(gatewayv1.GatewayReasonListenersNotValid), "some listeners cannot be used")
+		c.set(string(gatewayv1.GatewayConditionAccepted), true, string(gatewayv1.GatewayReasonListenersNotValid), someAccepted)
 	default:
-		c.set(string(gatewayv1.GatewayConditionAccepted), true, string(gatewayv1.GatewayReasonAccepted), "the Gateway is the router's")
+		c.set(string(gatewayv1.GatewayConditionAccepted), true, string(gatewayv1.GatewayReasonAccepted), gatewayAccepted)
 	}
 	if bound == 0 {
 		c.set(string(gatewayv1.GatewayConditionProgrammed), false, string(gatewayv1.GatewayReasonInvalid), "no listener is served")
 	}
 	c.set(string(gatewayv1.GatewayConditionProgrammed), true, string(gatewayv1.GatewayReasonProgrammed), "requests are answered")
+	if !resolved {
+		c.set(string(gatewayv1.GatewayConditionResolvedRefs), false, string(gatewayv1.GatewayReasonListenersNotResolved), "references of some listeners lead nowhere")
+	}
 	c.set(string(gatewayv1.GatewayConditionResolvedRefs), true, string(gatewayv1.GatewayReasonResolvedRefs), "all references lead somewhere")
-	insecure := string(gatewayv1.GatewayConditionInsecureFrontendValidationMode)
 	if g.insecure {
-		c.set(insecure, true, string(gatewayv1.GatewayReasonConfigurationChanged), "clients without a certificate of theirs may connect")
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, insecure)
+		c.set(string(gatewayv1.GatewayConditionInsecureFrontendValidationMode), true, string(gatewayv1.GatewayReasonConfigurationChanged),
+			"clients without a certificate of theirs may connect")
 	}
 	status.Conditions = o.merged(status.Conditions, c.all, g.object.Generation)
 	status.Addresses = nil
@@ -156,6 +172,12 @@ func (o *Output) addresses(g *gateway, failed map[netip.AddrPort]error) []netip.
 		}
 	}
 	return []netip.Addr{g.address, o.input.Twin}
+}
+
+// programmed tells whether requests come in by a listener.
+func (l *listener) programmed(failed map[netip.AddrPort]error) bool {
+	c := l.told(failed)
+	return c.is(string(gatewayv1.ListenerConditionProgrammed), metav1.ConditionTrue)
 }
 
 // told are all conditions of a listener.
@@ -205,9 +227,9 @@ func (o *Output) listenerSetStatus(s *listenerSet, status *gatewayv1.ListenerSet
 	case good == 0:
 		both(false, gatewayv1.ListenerSetReasonListenersNotValid, gatewayv1.ListenerSetReasonListenersNotValid, "no listener can be used")
 	case good < len(s.listeners):
-		both(true, gatewayv1.ListenerSetReasonListenersNotValid, gatewayv1.ListenerSetReasonProgrammed, "some listeners cannot be used")
+		both(true, gatewayv1.ListenerSetReasonListenersNotValid, gatewayv1.ListenerSetReasonProgrammed, someAccepted)
 	default:
-		both(true, gatewayv1.ListenerSetReasonAccepted, gatewayv1.ListenerSetReasonProgrammed, "the listeners are the Gateway's")
+		both(true, gatewayv1.ListenerSetReasonAccepted, gatewayv1.ListenerSetReasonProgrammed, setAccepted)
 	}
 	status.Conditions = o.merged(status.Conditions, c.all, s.object.Generation)
 }
@@ -233,7 +255,7 @@ func (o *Output) parents(r *route) []gatewayv1.RouteParentStatus {
 		var before []metav1.Condition
 		for _, x := range r.status.Parents {
 			if x.ControllerName == o.input.Controller && equality.Semantic.DeepEqual(x.ParentRef, p.ref) {
-				before = slices.DeleteFunc(slices.Clone(x.Conditions), func(c metav1.Condition) bool { return c.Type == string(gatewayv1.RouteConditionPartiallyInvalid) })
+				before = x.Conditions
 			}
 		}
 		out = append(out, gatewayv1.RouteParentStatus{

@@ -79,8 +79,9 @@ func (s *socket) stream(ctx context.Context, client net.Conn, config *tls.Config
 	if chosen == nil || chosen.Backend == nil {
 		return
 	}
+	ends := s.protocol == table.TLS && !l.Passthrough(name)
 	if s.protocol == table.TLS {
-		if !l.Passthrough(name) {
+		if ends {
 			ended := tls.Server(client, config)
 			if ended.HandshakeContext(ctx) != nil {
 				return
@@ -95,7 +96,22 @@ func (s *socket) stream(ctx context.Context, client net.Conn, config *tls.Config
 	}
 	defer backend.Close()
 	defer context.AfterFunc(ctx, func() { _ = backend.Close() })()
-	join(client, backend)
+	to := backend
+	if how := chosen.Backend.TLS; how != nil && ends {
+		secured := tls.Client(backend, backendConfig(how, l.Certificate))
+		if shake(ctx, secured) != nil {
+			return
+		}
+		to = secured
+	}
+	join(client, to)
+}
+
+// shake begins TLS with a backend, which has as long for it as to accept a connection.
+func shake(ctx context.Context, backend *tls.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	return backend.HandshakeContext(ctx)
 }
 
 // dial connects to an endpoint of a backend, to another one if the first is gone, and says to which; nil if there is none.

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -158,6 +159,40 @@ func TestServe_TLS(t *testing.T) {
 	if c, err := dial("other.com"); err == nil {
 		_ = c.Close()
 		t.Error("a name without a route was answered")
+	}
+}
+
+// What ends here goes on by TLS if the backend is to be spoken to so, and not at all if it does not prove who it is.
+func TestServe_TLSToBackend(t *testing.T) {
+	t.Parallel()
+	secured := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.TLS.ServerName) }))
+	t.Cleanup(secured.Close)
+	own, err := selfSigned()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(secured.Certificate()) // it is for example.com
+	r := newRouter(t)
+	for _, tc := range []struct{ name, want string }{{"example.com", "example.com"}, {"other.com", ""}} {
+		a := to("a", secured.Listener.Addr().String())
+		a.Backends[0].Backend.TLS = &table.BackendTLS{Key: tc.name, ServerName: tc.name, Roots: roots}
+		r.serve(table.Contents{
+			Ports:        []table.Port{{Address: plain, Protocol: table.TLS}},
+			Certificates: []table.Certificate{{Port: plain, Certificate: own}},
+			Entries:      []table.Entry{{Port: plain, Route: &table.Route{Match: table.Match{Path: "/"}, Action: a}}},
+		})
+		c, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", r.Addr(plain).String(), &tls.Config{ServerName: "ends.com", InsecureSkipVerify: true}) //nolint:gosec // it is not what is tested
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_, _ = io.WriteString(c, "GET / HTTP/1.0\r\n\r\n")
+		data, _ := io.ReadAll(c)
+		if _, got, _ := strings.Cut(string(data), "\r\n\r\n"); got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.name, data, tc.want)
+		}
+		_ = c.Close()
 	}
 }
 

@@ -47,6 +47,8 @@ type Match struct {
 	Kind    PathKind
 	Path    string         // of Prefix and Exact; of Pattern only for the order
 	Pattern *regexp.Regexp // of Pattern
+	// Weak says of a Pattern that prefixes come first, but for the one that is for all.
+	Weak bool
 	// Method, "" for all.
 	Method  string
 	Headers []Value
@@ -133,6 +135,7 @@ func last(a, b *Route) int {
 type paths struct {
 	exact    map[string][]*Route
 	patterns []*Route
+	weak     []*Route            // patterns likewise
 	prefixes map[string][]*Route // without the slash at the end
 }
 
@@ -144,7 +147,11 @@ func (p *paths) add(r *Route) {
 		}
 		p.exact[r.Match.Path] = append(p.exact[r.Match.Path], r)
 	case Pattern:
-		p.patterns = append(p.patterns, r)
+		list := &p.patterns
+		if r.Match.Weak {
+			list = &p.weak
+		}
+		*list = append(*list, r)
 	case Prefix:
 		if p.prefixes == nil {
 			p.prefixes = map[string][]*Route{}
@@ -161,25 +168,30 @@ func (p *paths) sort() {
 	for _, routes := range p.prefixes {
 		slices.SortStableFunc(routes, before)
 	}
-	slices.SortStableFunc(p.patterns, func(a, b *Route) int {
-		return cmp.Or(cmp.Compare(len(b.Match.Path), len(a.Match.Path)), before(a, b))
-	})
+	for _, patterns := range [][]*Route{p.patterns, p.weak} {
+		slices.SortStableFunc(patterns, func(a, b *Route) int {
+			return cmp.Or(cmp.Compare(len(b.Match.Path), len(a.Match.Path)), before(a, b))
+		})
+	}
 }
 
-// find looks at the exact path, at patterns, and at prefixes from the longest to the shortest.
+// find looks at the exact path, at patterns, and at prefixes from the longest to the shortest; before that for all at weak patterns.
 func (p *paths) find(path string, r *http.Request) *Route {
 	if found := first(p.exact[path], r); found != nil {
 		return found
 	}
-	for _, route := range p.patterns {
-		if route.Match.Pattern.MatchString(path) && route.Match.fits(r) {
-			return route
-		}
+	if found := firstPattern(p.patterns, path, r); found != nil {
+		return found
 	}
-	if len(p.prefixes) == 0 {
+	if len(p.prefixes) == 0 && len(p.weak) == 0 {
 		return nil
 	}
 	for prefix := path; ; {
+		if prefix == "" {
+			if found := firstPattern(p.weak, path, r); found != nil {
+				return found
+			}
+		}
 		if found := first(p.prefixes[prefix], r); found != nil {
 			return found
 		}
@@ -189,6 +201,15 @@ func (p *paths) find(path string, r *http.Request) *Route {
 		}
 		prefix = prefix[:i]
 	}
+}
+
+func firstPattern(routes []*Route, path string, r *http.Request) *Route {
+	for _, route := range routes {
+		if route.Match.Pattern.MatchString(path) && route.Match.fits(r) {
+			return route
+		}
+	}
+	return nil
 }
 
 func first(routes []*Route, r *http.Request) *Route {

@@ -222,12 +222,14 @@ func (l *Listener) Passthrough(name string) bool {
 	return s != nil && s.passthrough
 }
 
-// Misdirected tells whether a request has come by a TLS connection that was made for another site than its host's.
+// Misdirected tells whether a request has come by a TLS connection that was made for another site than its host's. One whose host has no
+// site is not: it would find nothing by another connection either.
 func (l *Listener) Misdirected(serverName, host string) bool {
 	if !l.Isolated || serverName == "" || serverName == host {
 		return false
 	}
-	return l.siteOf(serverName) != l.siteOf(host)
+	meant := l.siteOf(host)
+	return meant != nil && meant != l.siteOf(serverName)
 }
 
 func (l *Listener) siteOf(host string) (found *site) {

@@ -203,6 +203,35 @@ func TestFind_Isolation(t *testing.T) {
 	}
 }
 
+// A request by a connection that was made for another site is misdirected, one for a host of no site is not.
+func TestMisdirected(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name             string
+		sites            []string
+		serverName, host string
+		want             bool
+	}{
+		{"the same host", []string{"a.com", "b.com"}, "a.com", "a.com", false},
+		{"another site's host", []string{"a.com", "b.com"}, "a.com", "b.com", true},
+		{"of the same site", []string{"*.a.com"}, "x.a.com", "y.a.com", false},
+		{"a site that is more specific", []string{"*.a.com", "y.a.com"}, "x.a.com", "y.a.com", true},
+		{"no site's host", []string{"a.com", "b.com"}, "a.com", "c.com", false},
+		{"the host of what is for all", []string{"a.com", ""}, "a.com", "c.com", true},
+		{"no site's name", []string{"a.com", "b.com"}, "c.com", "b.com", true},
+		{"no name", []string{"a.com", "b.com"}, "", "b.com", false},
+	} {
+		var all []Site
+		for _, s := range tc.sites {
+			all = append(all, Site{Port: port, Host: s})
+		}
+		l := Build(Contents{Ports: []Port{{Address: port, Isolated: true}}, Sites: all}).Ports[port]
+		if got := l.Misdirected(tc.serverName, tc.host); got != tc.want {
+			t.Errorf("%s: %t", tc.name, got)
+		}
+	}
+}
+
 func TestRedirect_Location(t *testing.T) {
 	t.Parallel()
 	path := func(full, prefix string) *PathChange {

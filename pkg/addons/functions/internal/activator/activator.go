@@ -40,8 +40,8 @@ type Config struct {
 type Activator struct {
 	config    Config
 	transport *http.Transport
-	// webhookPatience is the constant's value but in tests.
-	webhookPatience time.Duration
+	// bodyPatience is the constant's value but in tests.
+	bodyPatience time.Duration
 
 	mu        sync.Mutex
 	functions map[types.NamespacedName]*function // nil once it is closed
@@ -70,8 +70,8 @@ func New(config Config) *Activator {
 			WriteBufferSize:     16 << 10,
 			ReadBufferSize:      16 << 10,
 		},
-		webhookPatience: webhookPatience,
-		functions:       map[types.NamespacedName]*function{},
+		bodyPatience: bodyPatience,
+		functions:    map[types.NamespacedName]*function{},
 	}
 }
 

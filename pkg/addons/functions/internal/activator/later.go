@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -96,9 +95,8 @@ func (a *Activator) later(name types.NamespacedName, next http.Handler) http.Han
 }
 
 func (a *Activator) keep(w http.ResponseWriter, r *http.Request, name types.NamespacedName) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxKeptBytes))
-	if err != nil {
-		answerError(w, r, err)
+	body, ok := a.whole(w, r, MaxKeptBytes)
+	if !ok {
 		return
 	}
 	kept := Request{Method: r.Method, URI: r.URL.RequestURI(), Host: r.Host, Client: r.RemoteAddr, Header: r.Header.Clone(), Body: body}

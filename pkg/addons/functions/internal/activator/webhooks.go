@@ -25,8 +25,8 @@ const WebhookHeader = "X-Minik8s-Webhook"
 // MaxWebhookBytes is how large a request to a webhook may be: it is read before it is known who has sent it.
 const MaxWebhookBytes = 1 << 20
 
-// webhookPatience is how long such a request may take to come.
-const webhookPatience = 30 * time.Second
+// bodyPatience is how long a request may take to come that is read before anything is done with it.
+const bodyPatience = 30 * time.Second
 
 // What a webhook refuses.
 var (
@@ -45,16 +45,11 @@ func (a *Activator) webhooks(name types.NamespacedName, next http.Handler) http.
 		}
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
-			refuseWebhook(w, http.StatusMethodNotAllowed, "a webhook takes POST")
+			refuse(w, http.StatusMethodNotAllowed, "a webhook takes POST")
 			return
 		}
-		body, err := readWithin(w, r, a.webhookPatience)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			refuseWebhook(w, http.StatusRequestTimeout, "the request did not come in time")
-			return
-		}
-		if err != nil {
-			answerError(w, r, err)
+		body, ok := a.whole(w, r, MaxWebhookBytes)
+		if !ok {
 			return
 		}
 		if err := a.config.Webhook(r.Context(), name, webhook, r.Header, body); err != nil {
@@ -69,13 +64,24 @@ func (a *Activator) webhooks(name types.NamespacedName, next http.Handler) http.
 	})
 }
 
-// readWithin reads a body, whose sender is not known yet and must not take for ever.
-func readWithin(w http.ResponseWriter, r *http.Request, patience time.Duration) ([]byte, error) {
+// whole reads the body of a request, whose sender is not known yet and must not take for ever. If it cannot, it has said why.
+func (a *Activator) whole(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, ok bool) {
+	body, err := readWithin(w, r, limit, a.bodyPatience)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		refuse(w, http.StatusRequestTimeout, "the request did not come in time")
+	case err != nil:
+		answerError(w, r, err)
+	}
+	return body, err == nil
+}
+
+func readWithin(w http.ResponseWriter, r *http.Request, limit int64, patience time.Duration) ([]byte, error) {
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxWebhookBytes))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
 		return nil, err
 	}
@@ -86,15 +92,15 @@ func readWithin(w http.ResponseWriter, r *http.Request, patience time.Duration) 
 func answerWebhook(w http.ResponseWriter, webhook string, err error) {
 	switch {
 	case errors.Is(err, ErrNoWebhook):
-		refuseWebhook(w, http.StatusNotFound, ErrNoWebhook.Error())
+		refuse(w, http.StatusNotFound, ErrNoWebhook.Error())
 	case errors.Is(err, ErrUnproved):
-		refuseWebhook(w, http.StatusUnauthorized, err.Error())
+		refuse(w, http.StatusUnauthorized, err.Error())
 	default:
-		refuseWebhook(w, http.StatusServiceUnavailable, fmt.Sprintf("webhook %s cannot be used now: events of the function say why", webhook))
+		refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("webhook %s cannot be used now: events of the function say why", webhook))
 	}
 }
 
-func refuseWebhook(w http.ResponseWriter, status int, message string) {
+func refuse(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	writeError(w, message)

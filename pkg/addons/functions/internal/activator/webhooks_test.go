@@ -65,16 +65,25 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
-// TestWebhooks_Slow has a client that does not send what it has announced.
-func TestWebhooks_Slow(t *testing.T) {
-	f := serve(t)
-	f.webhookPatience = 50 * time.Millisecond
+// TestSlow has clients that do not send what they have announced.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	for _, head := range []string{"POST /.minik8s/webhooks/git HTTP/1.1\r\n", "POST / HTTP/1.1\r\nPrefer: respond-async\r\n"} {
+		f := serve(t)
+		f.bodyPatience = 50 * time.Millisecond
+		f.slow(t, head)
+	}
+}
+
+// slow begins a request, and wants to be told that it takes too long.
+func (f *fixture) slow(t *testing.T, head string) {
+	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(f.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "POST /.minik8s/webhooks/git HTTP/1.1\r\nHost: f\r\nContent-Length: 10\r\n\r\n{"); err != nil {
+	if _, err := io.WriteString(conn, head+"Host: f\r\nContent-Length: 10\r\n\r\n{"); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
@@ -86,6 +95,6 @@ func TestWebhooks_Slow(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestTimeout {
-		t.Errorf("answered with %s", resp.Status)
+		t.Errorf("%q: answered with %s", head, resp.Status)
 	}
 }
