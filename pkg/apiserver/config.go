@@ -68,9 +68,10 @@ type Config struct {
 	// SkipTokenLookup accepts tokens that are kept in Secrets without looking whether the Secret is still there.
 	SkipTokenLookup bool
 
-	// KubeletClient returns the certificate that authenticates the server to kubelets, whose certificates KubeletCA signed.
-	// It is asked before each request; another pointer is another certificate. Without, logs, exec, attach, port-forward and
-	// node proxy answer that nodes cannot be reached.
+	// KubeletClient returns the certificate that authenticates the server to kubelets, an empty one if nothing does. It is asked
+	// before each request; another pointer is another certificate. Without, logs, exec, attach, port-forward and node proxy
+	// answer that nodes cannot be reached. KubeletCA signed the certificates of kubelets; without, any certificate will do, as
+	// upstream has it, but not at addresses that only this machine reaches.
 	KubeletClient func() (*tls.Certificate, error)
 	KubeletCA     []byte
 	// KubeletAddressTypes are the addresses of a node to try, in order; default InternalIP, Hostname, ExternalIP.

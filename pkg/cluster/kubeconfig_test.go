@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/tools/clientcmd"
@@ -58,6 +59,34 @@ func TestMergeUnmerge(t *testing.T) {
 	}
 	if got.CurrentContext == "minik8s-x" || got.Clusters["minik8s-x"] != nil || got.Clusters["mine"] == nil {
 		t.Errorf("unmerged: %+v", got)
+	}
+}
+
+// TestReplaceKept_CutOff: what a write that was cut off has left goes with the next one, and nothing else does.
+func TestReplaceKept_CutOff(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "config"), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"config", ".config.minik8s-1234", ".config-20261128", ".config.minik8s", ".other.minik8s-1234"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := replaceKept(link, []byte("y")); err != nil {
+		t.Fatal(err)
+	}
+	names, err := contents(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{".config-20261128", ".config.minik8s", ".other.minik8s-1234", "config"}, names); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
+	}
+	if data, err := os.ReadFile(file); err != nil || string(data) != "y" {
+		t.Errorf("written: %q, %v", data, err)
 	}
 }
 

@@ -76,6 +76,7 @@ func replaceKept(path string, data []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
+	_ = removeParts(path) // with credentials in them; whoever is killed while writing leaves one
 	var before unix.Stat_t
 	if err := unix.Stat(path, &before); err != nil {
 		return writeFile(path, data)

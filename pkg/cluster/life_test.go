@@ -271,7 +271,8 @@ func TestUndo_FirstStart(t *testing.T) {
 		}, nil, []string{"a", "a/data", "a/data/etcd", "a/data/format"}},
 		{"a mark that was cut off", nil, func(t *testing.T, root string) {
 			t.Helper()
-			if err := os.Rename(filepath.Join(root, "a", "data", "format"), filepath.Join(root, "a", "data", ".format-1")); err != nil {
+			mark := filepath.Join(root, "a", "data", "format")
+			if err := os.Rename(mark, filepath.Join(filepath.Dir(mark), partPrefix(mark)+"1")); err != nil {
 				t.Fatal(err)
 			}
 		}, []string{}},

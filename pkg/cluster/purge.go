@@ -98,17 +98,8 @@ func removeData(e entry) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	names, err := contents(e.Config.DataDir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if !strings.HasPrefix(name, partPrefix(mark)) {
-			continue
-		}
-		if err := os.Remove(filepath.Join(e.Config.DataDir, name)); err != nil {
-			return fmt.Errorf("removing the data: %w", err)
-		}
+	if err := removeParts(mark); err != nil {
+		return fmt.Errorf("removing the data: %w", err)
 	}
 	return removeEmpty(e)
 }

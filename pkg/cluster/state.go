@@ -254,8 +254,25 @@ func topmostMissing(dir string) string {
 	}
 }
 
-// partPrefix begins the names of files that become the file at path when they are whole.
-func partPrefix(path string) string { return "." + filepath.Base(path) + "-" }
+// partPrefix begins the names of files that become the file at path when they are whole. Nobody else's begin so.
+func partPrefix(path string) string { return "." + filepath.Base(path) + ".minik8s-" }
+
+// removeParts removes what writes of the file at path have left that were cut off.
+func removeParts(path string) error {
+	names, err := contents(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, partPrefix(path)) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(filepath.Dir(path), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
 
 // writeFile replaces a file so that a crash leaves either the old or the new one. Mode is 0600.
 func writeFile(path string, data []byte) error {

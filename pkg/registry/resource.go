@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
@@ -128,6 +129,8 @@ type Status[T Object] struct {
 	ResetFields []string
 	// OnCreate lets a create through the main resource set status too; upstream does so for few kinds, nodes among them.
 	OnCreate bool
+	// BeginUpdate learns of writes of status, to count them, and whether they succeed; nil: nobody does.
+	BeginUpdate genericregistry.BeginUpdateFunc
 }
 
 // Descriptor is a Resource without its type parameter, as lists of resources hold it, or a Virtual.

@@ -156,7 +156,7 @@ func (r *Resource[T]) Storage(c Config) (map[string]rest.Storage, error) {
 		updater := *s.Store
 		st := statusStrategy[T]{r.strategy(c)}
 		updater.UpdateStrategy, updater.ResetFieldsStrategy = st, st
-		updater.BeginUpdate, updater.AfterUpdate = nil, nil
+		updater.BeginUpdate, updater.AfterUpdate = r.Status.BeginUpdate, nil
 		all[r.Name+"/status"] = &StatusREST[T]{store: s.Store, updater: &updater, table: s.TableConvertor}
 	}
 	if r.Subresources == nil {

@@ -4,6 +4,7 @@
 package aggregator
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httputil"
@@ -25,15 +26,17 @@ type remote struct {
 	service  *apiregistrationv1.APIService
 	services webhook.ServiceResolver
 	base     http.RoundTripper
+	cert     []byte // by which base is known to the server
 }
 
 // Remotes are the aggregated servers that are available, for their documents. A server whose APIService has not changed is
-// the same pointer as before.
+// the same pointer as before, until this one has another certificate.
 func (s *Server) Remotes() []openapi.Remote {
 	all, err := s.apiServices.Lister().List(labels.Everything())
 	if err != nil {
 		return nil // a lister reads from memory
 	}
+	cert, key := s.certificate()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kept := map[string]*remote{}
@@ -43,8 +46,8 @@ func (s *Server) Remotes() []openapi.Remote {
 			continue
 		}
 		r, ok := s.remotes[a.Name]
-		if !ok || r.service.ResourceVersion != a.ResourceVersion {
-			if r, err = s.newRemote(a); err != nil {
+		if !ok || r.service.ResourceVersion != a.ResourceVersion || !bytes.Equal(r.cert, cert) {
+			if r, err = s.newRemote(a, cert, key); err != nil {
 				continue // the availability of the APIService tells why
 			}
 		}
@@ -55,13 +58,12 @@ func (s *Server) Remotes() []openapi.Remote {
 	return found
 }
 
-func (s *Server) newRemote(a *apiregistrationv1.APIService) (*remote, error) {
-	cert, key := s.certificate()
+func (s *Server) newRemote(a *apiregistrationv1.APIService, cert, key []byte) (*remote, error) {
 	base, err := transport.New(availability.BuildTransportConfig(nil, cert, key, a))
 	if err != nil {
 		return nil, fmt.Errorf("making a transport to %s: %w", a.Name, err)
 	}
-	return &remote{service: a, services: s.services, base: base}, nil
+	return &remote{service: a, services: s.services, base: base, cert: cert}, nil
 }
 
 // ServeHTTP implements http.Handler.

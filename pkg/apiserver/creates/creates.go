@@ -214,6 +214,8 @@ func (k *kind) read(r *http.Request, body []byte) *object {
 	if err != nil || actual.GroupVersion() != k.kind.GroupVersion() {
 		return nil
 	}
+	// As it was sent. The machinery says the same if it is left to that.
+	audit.LogRequestObject(r.Context(), obj, k.kind.GroupVersion(), k.resource, "", k.codecs)
 	m, err := meta.Accessor(obj)
 	if err != nil || m.GetManagedFields() != nil || len(m.GetOwnerReferences()) > 1 {
 		return nil
@@ -263,7 +265,6 @@ func (k *kind) create(w http.ResponseWriter, r *http.Request, o *object) {
 	ctx = apirequest.WithNamespace(ctx, o.namespace)
 	r = r.WithContext(ctx)
 	requestmetrics.RecordRequestBodySize(ctx, k.resource.GroupResource(), requestmetrics.Create, o.size)
-	audit.LogRequestObject(ctx, o.Object, k.kind.GroupVersion(), k.resource, "", k.codecs)
 	o.meta.SetManagedFields([]metav1.ManagedFieldsEntry{o.entry})
 
 	result, err := k.store(ctx, o)

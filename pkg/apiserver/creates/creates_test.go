@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -221,6 +223,37 @@ func TestHandler_Mends(t *testing.T) {
 	do(h, request(nil, body))
 	if code, got := do(h, request(nil, body)); code != http.StatusCreated || len(s.last.ManagedFields) != 1 || len(s.last.OwnerReferences) != 2 {
 		t.Errorf("%d %s, stored: %+v", code, got, s.last)
+	}
+}
+
+// sink keeps the last event of audit.
+type sink struct{ last *auditinternal.Event }
+
+func (s *sink) ProcessEvents(events ...*auditinternal.Event) bool {
+	s.last = events[len(events)-1].DeepCopy()
+	return true
+}
+
+// TestHandler_Audit: audit has what was sent, and not what is made of it, as if the machinery had answered.
+func TestHandler_Audit(t *testing.T) {
+	h := server(t, &store{}, mutation(func(*corev1.ConfigMap) error { return nil }))
+	body := `{"metadata":{"name":"a","uid":"sent"},"data":{"k":"1"}}`
+	do(h, request(nil, body))
+	ctx := audit.WithAuditContext(t.Context())
+	events, audited := &sink{}, audit.AuditContextFrom(ctx)
+	if err := audited.Init(audit.RequestAuditConfig{Level: auditinternal.LevelRequest}, events); err != nil {
+		t.Fatal(err)
+	}
+	if code, got := do(h, request(nil, body).WithContext(ctx)); code != http.StatusCreated || strings.Contains(got, "sent") {
+		t.Fatalf("%d %s, want that it is made here, without what clients do not choose", code, got)
+	}
+	audited.ProcessEventStage(ctx, auditinternal.StageResponseComplete)
+	if events.last == nil || events.last.RequestObject == nil {
+		t.Fatalf("event: %+v, want one with an object", events.last)
+	}
+	object := string(events.last.RequestObject.Raw)
+	if !strings.Contains(object, `"uid":"sent"`) || strings.Contains(object, `"namespace"`) || events.last.ObjectRef.UID != "sent" {
+		t.Errorf("event of %+v: %s", events.last.ObjectRef, object)
 	}
 }
 

@@ -263,7 +263,7 @@ func (f *Flags) machinery(c *genericapiserver.Config) error {
 	return encryption.Apply(c, f.etcd.EncryptionProviderConfigFilepath, f.etcd.EncryptionProviderConfigAutomaticReload)
 }
 
-// readFiles reads keys and certificates that are not followed.
+// readFiles reads keys and certificates.
 func (f *Flags) readFiles(c *apiserver.Config) error {
 	var errs []error
 	read := func(flag, path string) []byte {
@@ -280,12 +280,13 @@ func (f *Flags) readFiles(c *apiserver.Config) error {
 	for _, path := range f.authentication.keyFiles {
 		c.TokenKeys = append(c.TokenKeys, read("service-account-key-file", path))
 	}
-	if cert, key := read("kubelet-client-certificate", f.cluster.kubeletCert), read("kubelet-client-key", f.cluster.kubeletKey); len(cert) > 0 {
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
+	nobody := &tls.Certificate{}
+	c.KubeletClient = func() (*tls.Certificate, error) { return nobody, nil }
+	if f.cluster.kubeletCert != "" {
+		var err error
+		if c.KubeletClient, err = followed(f.cluster.kubeletCert, f.cluster.kubeletKey); err != nil {
 			errs = append(errs, fmt.Errorf("--kubelet-client-certificate: %w", err))
 		}
-		c.KubeletClient = func() (*tls.Certificate, error) { return &pair, nil }
 	}
 	c.KubeletCA = read("kubelet-certificate-authority", f.cluster.kubeletCA)
 	return errors.Join(errs...)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/registry/generic"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	flowcontrolrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 	"k8s.io/client-go/tools/cache"
 
@@ -310,19 +312,29 @@ func (f *Factory) Raw(c *storagebackend.ConfigForResource, resourcePrefix string
 	cluster := f.clusterOf(c.GroupResource)
 	client := &kubernetes.Client{Client: cluster.backend.NewClient()}
 	client.Kubernetes = client
+	client.KV = etcd3.NewETCDLatencyTracker(client.KV) // of what is slow, audit tells how long it waited for etcd
 	transformer := c.Transformer
 	if transformer == nil {
 		transformer = identity.NewEncryptCheckTransformer()
 	}
 	versioner := storage.APIObjectVersioner{}
+	decode := etcd3.Decoder(decoder{etcd3.NewDefaultDecoder(c.Codec, versioner)})
+	tellCorrupt := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
+	if tellCorrupt {
+		transformer, decode = etcd3.WithCorruptObjErrorHandlingTransformer(transformer), etcd3.WithCorruptObjErrorHandlingDecoder(decode)
+	}
 	s, err := etcd3.New(client, cluster.compactor, c.Codec, newFunc, newListFunc, c.Prefix, resourcePrefix, c.GroupResource,
-		transformer, c.LeaseManagerConfig, decoder{etcd3.NewDefaultDecoder(c.Codec, versioner)}, versioner)
+		transformer, c.LeaseManagerConfig, decode, versioner)
 	if err != nil {
 		_ = client.Close()
 		return nil, nil, err
 	}
+	kept := storage.Interface(s)
+	if tellCorrupt {
+		kept = etcd3.NewStoreWithUnsafeCorruptObjectDeletion(s, c.GroupResource)
+	}
 	var once sync.Once
-	return s, func() {
+	return kept, func() {
 		once.Do(func() {
 			s.Close()
 			_ = client.Close()

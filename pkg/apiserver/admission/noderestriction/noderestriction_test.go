@@ -237,3 +237,51 @@ func TestAdmit_CacheBehind(t *testing.T) {
 		}
 	}
 }
+
+// Volumes of plugins that were once in the tree are those of the drivers that took over.
+func TestAdmit_MigratedVolumes(t *testing.T) {
+	with := func(sources ...corev1.VolumeSource) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			for i, s := range sources {
+				p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", i), VolumeSource: s})
+			}
+		}
+	}
+	claimed := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}
+	driver := func(name, audience string) *storagev1.CSIDriver {
+		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: audience}}}}
+	}
+	p := New()
+	admissiontest.Initialize(t, p,
+		pod("claimed", "n1", with(claimed)),
+		pod("disk", "n1", with(corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}})),
+		pod("files", "n1", with(corev1.VolumeSource{AzureFile: &corev1.AzureFileVolumeSource{ShareName: "s"}})),
+		pod("managed", "n1", with(corev1.VolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{Kind: new(corev1.AzureManagedDisk)}})),
+		pod("shared", "n1", with(corev1.VolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{Kind: new(corev1.AzureSharedBlobDisk)}})),
+		pod("none", "n1", with(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})),
+		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}},
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Cinder: &corev1.CinderPersistentVolumeSource{VolumeID: "v"}},
+		}},
+		driver("ebs.csi.aws.com", "aws"), driver("file.csi.azure.com", "files"), driver("disk.csi.azure.com", "disks"), driver("cinder.csi.openstack.org", "cinder"))
+	for _, tc := range []struct{ pod, audience, want string }{
+		{"claimed", "cinder", ""},
+		{"disk", "aws", ""},
+		{"files", "files", ""},
+		{"managed", "disks", ""},
+		{"shared", "disks", `error validating audience "disks": kind(Shared) is not supported in csi migration`},
+		{"disk", "cinder", `not authorized to request tokens for audience "cinder"`},
+		{"none", "aws", `not authorized to request tokens for audience "aws"`},
+	} {
+		t.Run(tc.pod+" for "+tc.audience, func(t *testing.T) {
+			ref := &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: tc.pod, UID: types.UID(tc.pod)}
+			err := admissiontest.Run(p, admissiontest.Request{
+				Resource: "serviceaccounts", Subresource: "token", Object: token(ref, tc.audience),
+				User: &user.DefaultInfo{Name: "system:node:n1", Groups: []string{"system:nodes"}},
+			}.Attributes())
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,9 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-helpers/storage/ephemeral"
+	"k8s.io/utils/ptr"
 
+	"minik8s.io/minik8s/pkg/apis/storage/migration"
 	"minik8s.io/minik8s/pkg/apiserver/admission/object"
 )
 
@@ -112,6 +115,11 @@ func (p *Plugin) driver(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) 
 		claim = v.PersistentVolumeClaim.ClaimName
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
 		claim = ephemeral.VolumeClaimName(pod, v)
+	default:
+		var err error
+		if name, err = migrated(inTree(&v.VolumeSource)); err != nil {
+			return nil, err
+		}
 	}
 	if claim != "" {
 		c, err := p.client.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, claim, metav1.GetOptions{})
@@ -124,10 +132,37 @@ func (p *Plugin) driver(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) 
 		}
 		if volume.Spec.CSI != nil {
 			name = volume.Spec.CSI.Driver
+		} else if name, err = migrated(&volume.Spec.PersistentVolumeSource); err != nil {
+			return nil, err
 		}
 	}
 	if name == "" {
 		return nil, nil
 	}
 	return p.client.StorageV1().CSIDrivers().Get(ctx, name, metav1.GetOptions{})
+}
+
+// migrated is the driver that took over from the volume's plugin, "" if none did. The one of Azure's disks knows managed ones only.
+func migrated(s *corev1.PersistentVolumeSource) (string, error) {
+	if s.AzureDisk != nil {
+		if kind := ptr.Deref(s.AzureDisk.Kind, corev1.AzureManagedDisk); !strings.EqualFold(string(kind), string(corev1.AzureManagedDisk)) {
+			return "", fmt.Errorf("kind(%v) is not supported in csi migration", kind)
+		}
+	}
+	return migration.Driver(migration.Plugin(s)), nil
+}
+
+// inTree is what a volume of a pod would be as one without a pod, as far as its plugin tells.
+func inTree(v *corev1.VolumeSource) *corev1.PersistentVolumeSource {
+	s := &corev1.PersistentVolumeSource{
+		AWSElasticBlockStore: v.AWSElasticBlockStore, AzureDisk: v.AzureDisk, GCEPersistentDisk: v.GCEPersistentDisk,
+		PortworxVolume: v.PortworxVolume, VsphereVolume: v.VsphereVolume,
+	}
+	if v.AzureFile != nil {
+		s.AzureFile = &corev1.AzureFilePersistentVolumeSource{}
+	}
+	if v.Cinder != nil {
+		s.Cinder = &corev1.CinderPersistentVolumeSource{}
+	}
+	return s
 }

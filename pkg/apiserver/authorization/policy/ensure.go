@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -173,13 +174,36 @@ func planClusterRoleBindings(ctx context.Context, client kubernetes.Interface, p
 	var steps []step
 	var errs []error
 	for i := range p.ClusterRoleBindings {
-		obj, op, err := existing.plan(reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: &p.ClusterRoleBindings[i]})
+		want, err := splitOff(&p.ClusterRoleBindings[i], have.Items)
+		errs = append(errs, err)
+		obj, op, err := existing.plan(reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: want})
 		if b, ok := obj.(reconciliation.ClusterRoleBindingAdapter); ok {
 			steps = add(steps, todo(op, b.ClusterRoleBinding, api))
 		}
 		errs = append(errs, err)
 	}
 	return steps, errors.Join(errs...)
+}
+
+// splitOff returns what is wanted of a binding in a cluster that has others: system:public-info-viewer was once part of
+// system:discovery. Where there is only that, it is for the same subjects, so that nobody gets back what was taken from them.
+func splitOff(want *rbacv1.ClusterRoleBinding, have []rbacv1.ClusterRoleBinding) (*rbacv1.ClusterRoleBinding, error) {
+	named := func(name string) int {
+		return slices.IndexFunc(have, func(b rbacv1.ClusterRoleBinding) bool { return b.Name == name })
+	}
+	from := named("system:discovery")
+	if want.Name != "system:public-info-viewer" || named(want.Name) >= 0 || from < 0 {
+		return want, nil
+	}
+	made := want.DeepCopy()
+	made.Subjects, made.Labels, made.Annotations = have[from].Subjects, have[from].Labels, have[from].Annotations
+	key := types.NamespacedName{Name: want.Name}
+	alone := bindings{existing: map[types.NamespacedName]reconciliation.RoleBinding{key: reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: made}}}
+	obj, _, err := alone.plan(reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: want})
+	if b, ok := obj.(reconciliation.ClusterRoleBindingAdapter); ok {
+		return b.ClusterRoleBinding, err
+	}
+	return made, err // protected
 }
 
 func planRoles(ctx context.Context, client kubernetes.Interface, p Policy) ([]step, error) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -204,6 +205,38 @@ func TestEnsure(t *testing.T) {
 	}
 	if b, err = api.ClusterRoleBindings().Get(ctx, "system:node-proxier", metav1.GetOptions{}); err != nil || b.RoleRef.Name != "system:node-proxier" {
 		t.Errorf("binding refers to %q (%v)", b.RoleRef.Name, err)
+	}
+}
+
+// TestEnsure_Split takes discovery from a subject before the cluster has a binding of public info.
+func TestEnsure_Split(t *testing.T) {
+	viewers, authenticated := group("viewers"), group("system:authenticated")
+	for _, tt := range []struct {
+		autoupdate string
+		want       []rbacv1.Subject
+	}{
+		{"false", []rbacv1.Subject{viewers}},
+		{"true", []rbacv1.Subject{viewers, authenticated, group("system:unauthenticated")}},
+	} {
+		t.Run("autoupdate "+tt.autoupdate, func(t *testing.T) {
+			discovery := clusterBinding("system:discovery", "system:discovery", viewers)
+			discovery.Labels = map[string]string{"team": "a"}
+			discovery.Annotations = map[string]string{rbacv1.AutoUpdateAnnotationKey: tt.autoupdate}
+			client := fake.NewClientset(&discovery)
+			if err := Ensure(t.Context(), client, Default()); err != nil {
+				t.Fatal(err)
+			}
+			got, err := client.RbacV1().ClusterRoleBindings().Get(t.Context(), "system:public-info-viewer", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got.Subjects); diff != "" {
+				t.Errorf("subjects (-want +got):\n%s", diff)
+			}
+			if got.Labels["team"] != "a" || got.Annotations[rbacv1.AutoUpdateAnnotationKey] != tt.autoupdate || got.RoleRef.Name != got.Name {
+				t.Errorf("got labels %v, annotations %v, role %q", got.Labels, got.Annotations, got.RoleRef.Name)
+			}
+		})
 	}
 }
 

@@ -35,6 +35,7 @@ var Resource = &registry.Resource[*certificatesv1.CertificateSigningRequest]{
 		PrepareForUpdate: prepareStatus,
 		Validate:         validateStatus,
 		ResetFields:      []string{"spec", "status.conditions"},
+		BeginUpdate:      count,
 	},
 	ResetFields: []string{"spec", "status"},
 	Fields: func(r *certificatesv1.CertificateSigningRequest) fields.Set {
@@ -42,6 +43,10 @@ var Resource = &registry.Resource[*certificatesv1.CertificateSigningRequest]{
 	},
 	Columns: columns,
 	Row:     row,
+	Configure: func(*registry.Store[*certificatesv1.CertificateSigningRequest], registry.Config) error {
+		registerMetrics()
+		return nil
+	},
 	Subresources: func(s *registry.Store[*certificatesv1.CertificateSigningRequest], _ registry.Config) (map[string]rest.Storage, error) {
 		return map[string]rest.Storage{"approval": newApprovalREST(s)}, nil
 	},

@@ -12,12 +12,14 @@ import (
 	"encoding/pem"
 	"strings"
 	"testing"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"minik8s.io/minik8s/pkg/pki"
 	"minik8s.io/minik8s/pkg/registry"
@@ -176,6 +178,87 @@ func TestFlow(t *testing.T) {
 	}
 	_, err = update(kept, "status", kept.Status.Conditions, second.Cert)
 	refused("another certificate", "status.certificate: Forbidden", err)
+}
+
+// TestDurations has certificates issued to who asked for two hours.
+func TestDurations(t *testing.T) {
+	config := registrytest.Serve(t, registry.Config{}, registry.Group{
+		Name: certificatesv1.GroupName, AddToScheme: certificatesv1.AddToScheme,
+		Versions: []registry.Version{{Name: "v1", Resources: []registry.Descriptor{certificatesigningrequest.Resource}}},
+	})
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := client.CertificatesV1().CertificateSigningRequests()
+	ca, err := pki.NewCA("ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name               string
+		mutate             func(*csr)
+		lifetime           time.Duration
+		dryRun             []string
+		requested, honored float64
+	}{
+		{"honored", func(*csr) {}, 2 * time.Hour, nil, 1, 1},
+		{"nearly", func(*csr) {}, 2*time.Hour + 10*time.Minute, nil, 1, 1},
+		{"not honored", func(*csr) {}, 24 * time.Hour, nil, 1, 0},
+		{"not requested", func(r *csr) { r.Spec.ExpirationSeconds = nil }, 2 * time.Hour, nil, 0, 0},
+		{"not kept", func(*csr) {}, 2 * time.Hour, []string{metav1.DryRunAll}, 0, 0},
+		{"signed before", func(r *csr) { r.Status.Certificate = ca.Cert }, 2 * time.Hour, nil, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pair, err := ca.Issue(pki.Request{CommonName: "ann", Lifetime: tt.lifetime, NotBefore: time.Now()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := valid(request(t))
+			r.Name, r.GenerateName = "", "r-"
+			tt.mutate(r)
+			signed := r.Status.Certificate
+			if r, err = api.Create(t.Context(), r, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if signed != nil {
+				r.Status.Certificate = signed
+				if r, err = api.UpdateStatus(t.Context(), r, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				r.Status.Certificate = pair.Cert
+			}
+			requested, honored := counted(t, "requested"), counted(t, "honored")
+			r.Labels = map[string]string{"a": "b"}
+			if _, err := api.UpdateStatus(t.Context(), r, metav1.UpdateOptions{DryRun: tt.dryRun}); err != nil {
+				t.Fatal(err)
+			}
+			if requested, honored = counted(t, "requested")-requested, counted(t, "honored")-honored; requested != tt.requested || honored != tt.honored {
+				t.Errorf("counted %v as requested and %v as honored, want %v and %v", requested, honored, tt.requested, tt.honored)
+			}
+		})
+	}
+}
+
+// counted is how many certificates were issued, by signers that are not Kubernetes's, whose duration was requested or honored.
+func counted(t *testing.T, what string) float64 {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "apiserver_certificates_registry_csr_"+what+"_duration_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if l := m.GetLabel(); len(l) == 1 && l[0].GetName() == "signerName" && l[0].GetValue() == "other" {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
 }
 
 func TestRow(t *testing.T) {

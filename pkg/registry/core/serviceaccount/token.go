@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -132,8 +133,8 @@ func complete(r *authenticationv1.TokenRequest, account types.NamespacedName, au
 }
 
 func validateRequest(r *authenticationv1.TokenRequest) field.ErrorList {
-	// Only a webhook may attest to something, and that is alpha (APIServerWebhookAuthenticationToken).
-	if len(r.Spec.Attestations) > 0 {
+	// Only a webhook may attest to something. That is alpha: bound says so.
+	if len(r.Spec.Attestations) > 0 && !ofWebhooks(r.Spec.BoundObjectRef) {
 		return field.ErrorList{field.Invalid(field.NewPath("spec", "attestations"), r.Spec.Attestations, "attestations may only be specified with a webhook bound object reference")}
 	}
 	path := field.NewPath("spec", "expirationSeconds")
@@ -144,6 +145,12 @@ func validateRequest(r *authenticationv1.TokenRequest) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")}
 	}
 	return nil
+}
+
+// ofWebhooks reports whether a token would be for webhooks (KEP-6060).
+func ofWebhooks(ref *authenticationv1.BoundObjectReference) bool {
+	return ref != nil && ref.APIVersion == admissionregistrationv1.SchemeGroupVersion.String() &&
+		(ref.Kind == "ValidatingWebhookConfiguration" || ref.Kind == "MutatingWebhookConfiguration")
 }
 
 // bound looks up the object that the token shall die with; nil if none is asked for.
@@ -185,7 +192,11 @@ func (r *TokenREST) bound(ctx context.Context, account string, ref *authenticati
 		}
 		b.UID = secret.UID
 	default:
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s", gvk.String()))
+		message := fmt.Sprintf("cannot bind token to object of type %s", gvk.String())
+		if ofWebhooks(ref) {
+			message += " (feature gate APIServerWebhookAuthenticationToken is disabled)"
+		}
+		return nil, apierrors.NewBadRequest(message)
 	}
 	if ref.UID != "" && ref.UID != b.UID {
 		return nil, apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, ref.Name,

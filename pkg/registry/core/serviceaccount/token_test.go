@@ -75,6 +75,21 @@ func TestToken(t *testing.T) {
 		{name: "bound to what was replaced", account: "a", spec: authenticationv1.TokenRequestSpec{BoundObjectRef: ref("Secret", "s", "old")}, refused: apierrors.IsConflict},
 		{name: "bound to nothing", account: "a", spec: authenticationv1.TokenRequestSpec{BoundObjectRef: ref("Secret", "t", "")}, refused: apierrors.IsNotFound},
 		{name: "bound to a kind that cannot be", account: "a", spec: authenticationv1.TokenRequestSpec{BoundObjectRef: ref("ConfigMap", "t", "")}, refused: apierrors.IsBadRequest},
+		{
+			name: "bound to webhooks", account: "a",
+			spec: authenticationv1.TokenRequestSpec{
+				BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingWebhookConfiguration", Name: "w"},
+				Attestations:   map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"apps"}},
+			},
+			refused: func(err error) bool {
+				return apierrors.IsBadRequest(err) && err.Error() == "cannot bind token to object of type admissionregistration.k8s.io/v1, Kind=ValidatingWebhookConfiguration (feature gate APIServerWebhookAuthenticationToken is disabled)"
+			},
+		},
+		{
+			name: "attested without a webhook", account: "a",
+			spec:    authenticationv1.TokenRequestSpec{Attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"apps"}}},
+			refused: apierrors.IsInvalid,
+		},
 		{name: "too short", account: "a", spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](10)}, refused: apierrors.IsInvalid},
 		{name: "no account", account: "b", refused: apierrors.IsNotFound},
 	}
