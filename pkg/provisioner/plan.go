@@ -53,32 +53,47 @@ func (d directories) String() string {
 }
 
 // ask says what to ask of a node: directories of claims that wait for a volume, and the end of those of volumes that are
-// released. A directory that was asked for and that nobody waits for any more goes too, unless it has become that of a volume;
-// exists tells, for certain.
-func ask(asked, reported directories, waiting, released []string, exists func(name string) (bool, error)) (directories, error) {
-	next := directories{}
+// released. A directory that was asked for and that nobody waits for any more goes too, unless it has become that of a volume of the
+// node; keeps tells, for certain. What was asked for goes before what is new: once forgotten, nobody would find such a directory. A
+// removal that was asked for is waited for, even if the directory is wanted again: the keeper may be about it.
+func ask(asked, reported directories, waiting, released []string, keeps func(name string) (bool, error)) (directories, error) {
+	wanted := directories{}
 	for _, name := range waiting {
-		next[name] = present
+		wanted[name] = present
+		if leaving(name, asked, reported) {
+			wanted[name] = absent
+		}
 	}
 	for _, name := range released {
-		next[name] = absent
+		wanted[name] = absent
 	}
+	next := directories{}
 	for name := range asked {
-		if next[name] != "" || reported[name] == absent {
+		if wanted[name] != "" {
+			next[name] = wanted[name]
 			continue
 		}
-		there, err := exists(name)
+		if reported[name] == absent {
+			continue
+		}
+		kept, err := keeps(name)
 		if err != nil {
 			return nil, err
 		}
-		if !there {
+		if !kept {
 			next[name] = absent
 		}
 	}
-	if len(next) > maxAsked {
-		for _, name := range slices.Sorted(maps.Keys(next))[maxAsked:] {
-			delete(next, name)
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if len(next) >= maxAsked {
+			break
 		}
+		next[name] = wanted[name]
 	}
 	return next, nil
+}
+
+// leaving tells whether a directory may be on its way out, though it is still reported to be there.
+func leaving(name string, asked, reported directories) bool {
+	return asked[name] == absent && reported[name] != absent
 }

@@ -118,7 +118,10 @@ func (p *Provisioner) sync(ctx context.Context, name string) error {
 		delete(p.told, name)
 		return ignoreNotFound(err)
 	}
-	s := &pass{Provisioner: p, node: node, reported: parse(node.Annotations[annotationReported]), told: map[types.UID]string{}}
+	s := &pass{
+		Provisioner: p, node: node, told: map[types.UID]string{},
+		asked: parse(node.Annotations[annotationAsked]), reported: parse(node.Annotations[annotationReported]),
+	}
 	defer func() { p.told[name] = s.told }()
 	claims, err := p.claims.ByIndex(byNode, name)
 	if err != nil {
@@ -135,35 +138,41 @@ func (p *Provisioner) sync(ctx context.Context, name string) error {
 	for _, v := range volumes {
 		failed = append(failed, s.remove(ctx, v.(*corev1.PersistentVolume)))
 	}
-	asked := parse(node.Annotations[annotationAsked])
-	next, err := ask(asked, s.reported, s.waiting, s.released, func(name string) (bool, error) { return p.exists(ctx, name) })
+	next, err := ask(s.asked, s.reported, s.waiting, s.released, func(volume string) (bool, error) { return p.keeps(ctx, name, volume) })
 	if err != nil {
 		return errors.Join(append(failed, err)...)
 	}
 	return errors.Join(append(failed, annotate(ctx, p.Client, node, map[string]string{annotationAsked: next.String()}))...)
 }
 
-// exists tells whether there is a volume of a name. That there is none it does not believe the cache.
-func (p *Provisioner) exists(ctx context.Context, name string) (bool, error) {
-	if _, known, err := p.volumes.GetByKey(name); known || err != nil {
-		return known, err
+// keeps tells whether a directory of a node may be that of a volume. That there is no such volume it does not believe the cache. A
+// claim whose pod went to another node after all has its volume there: that one needs no directory here.
+func (p *Provisioner) keeps(ctx context.Context, node, name string) (bool, error) {
+	known, found, err := p.volumes.GetByKey(name)
+	if err != nil {
+		return false, err
 	}
-	_, err := p.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	volume, _ := known.(*corev1.PersistentVolume)
+	if !found {
+		volume, err = p.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	}
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("looking for volume %q: %w", name, err)
 	}
-	return true, nil
+	at := nodeOf(volume)
+	return at == "" || at == node, nil
 }
 
 // pass is one look at a node.
 type pass struct {
 	*Provisioner
-	node     *corev1.Node
-	reported directories
-	told     map[types.UID]string
+	node *corev1.Node
+	// asked and reported are what the node's annotations say.
+	asked, reported directories
+	told            map[types.UID]string
 	// waiting and released are the names of volumes whose directories are to be there, and to be gone.
 	waiting, released []string
 }
@@ -200,13 +209,12 @@ func (s *pass) provision(ctx context.Context, claim *corev1.PersistentVolumeClai
 		return err // the binder has yet to see it
 	}
 	s.waiting = append(s.waiting, volume.Name)
-	switch state := s.reported[volume.Name]; state {
-	case "", absent:
+	switch state := s.reported[volume.Name]; {
+	case state == "", state == absent, state == present && leaving(volume.Name, s.asked, s.reported):
 		s.tell(&claim.ObjectMeta, func(text string) { s.Recorder.Event(claim, corev1.EventTypeNormal, "Provisioning", text) },
 			fmt.Sprintf("External provisioner is provisioning volume for claim %q", claim.Namespace+"/"+claim.Name))
 		return nil
-	case present:
-	default:
+	case state != present:
 		s.provisioningFailed(claim, class, state)
 		return nil
 	}

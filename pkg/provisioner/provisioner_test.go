@@ -113,6 +113,10 @@ func TestProvision(t *testing.T) {
 		made  bool
 	}{
 		{"wanted", claim(), nodeWith(nil, nil), waits, `Normal Provisioning External provisioner is provisioning volume for claim "ns/c"`, false},
+		{"directory about to go", claim(), nodeWith(directories{"pvc-uid": absent}, there), directories{"pvc-uid": absent},
+			`Normal Provisioning External provisioner is provisioning volume for claim "ns/c"`, false},
+		{"directory gone", claim(), nodeWith(directories{"pvc-uid": absent}, directories{"pvc-uid": absent}), waits,
+			`Normal Provisioning External provisioner is provisioning volume for claim "ns/c"`, false},
 		{"directory there", claim(), nodeWith(waits, there), waits, "Normal ProvisioningSucceeded Successfully provisioned volume pvc-uid", true},
 		{"directory cannot be made", claim(), nodeWith(waits, directories{"pvc-uid": "disk full"}), waits,
 			`Warning ProvisioningFailed failed to provision volume with StorageClass "local-path": disk full`, false},
@@ -161,6 +165,43 @@ func TestProvision(t *testing.T) {
 				t.Errorf("volume (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The directory of a claim goes when its pod has been put onto another node, but not the one that its volume is in.
+func TestProvision_ElsewhereAfterAll(t *testing.T) {
+	t.Parallel()
+	stripped := volumeFor(claim(), Class(), "other", "/dir")
+	stripped.Annotations = nil
+	for _, tc := range []struct {
+		name   string
+		volume *corev1.PersistentVolume
+		want   directories
+	}{
+		{"volume there", volumeFor(claim(), Class(), "other", "/dir"), directories{"pvc-uid": absent}},
+		{"volume here", volumeFor(claim(), Class(), "n", "/dir"), directories{}},
+		{"volume wherever it may be", stripped, directories{}},
+	} {
+		for _, cached := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, cached=%t", tc.name, cached), func(t *testing.T) {
+				t.Parallel()
+				asked := directories{"pvc-uid": present}
+				moved := claim(func(c *corev1.PersistentVolumeClaim) { c.Annotations[volumehelper.AnnSelectedNode] = "other" })
+				volume := tc.volume.DeepCopy()
+				f := setUp(t, moved, nodeWith(asked, asked), volume)
+				if !cached {
+					if err := f.Provisioner.volumes.Delete(volume); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := f.sync(t.Context(), "n"); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tc.want, f.asked(t)); diff != "" {
+					t.Errorf("asked (-want +got):\n%s", diff)
+				}
+			})
+		}
 	}
 }
 
@@ -260,6 +301,18 @@ func TestRemove(t *testing.T) {
 
 func TestAsk(t *testing.T) {
 	t.Parallel()
+	var many, late []string
+	for i := range maxAsked {
+		many = append(many, fmt.Sprintf("pvc-a-%03d", i))
+		late = append(late, fmt.Sprintf("pvc-z-%03d", i))
+	}
+	asOf := func(names []string, state string) directories {
+		d := directories{}
+		for _, name := range names {
+			d[name] = state
+		}
+		return d
+	}
 	for _, tc := range []struct {
 		name              string
 		asked, reported   directories
@@ -274,7 +327,10 @@ func TestAsk(t *testing.T) {
 		{"abandoned before it was made", directories{"pvc-a": present}, nil, nil, nil, nil, directories{"pvc-a": absent}},
 		{"abandoned and removed", directories{"pvc-a": absent}, directories{"pvc-a": absent}, nil, nil, nil, directories{}},
 		{"abandoned, then waited for again", directories{"pvc-a": absent}, directories{"pvc-a": absent}, []string{"pvc-a"}, nil, nil, directories{"pvc-a": present}},
+		{"abandoned, then waited for again before it is removed", directories{"pvc-a": absent}, directories{"pvc-a": present}, []string{"pvc-a"}, nil, nil, directories{"pvc-a": absent}},
 		{"released, then claimed again", directories{"pvc-a": absent}, nil, nil, nil, []string{"pvc-a"}, directories{}},
+		{"abandoned, with more to do than is asked for at a time", asOf(late, present), nil, many, nil, nil, asOf(late, absent)},
+		{"waited for, with more to do than is asked for at a time", asOf(late, present), nil, slices.Concat(many, late), nil, nil, asOf(late, present)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -289,11 +345,7 @@ func TestAsk(t *testing.T) {
 	if _, err := ask(directories{"pvc-a": present}, nil, nil, nil, func(string) (bool, error) { return false, unknown }); !errors.Is(err, unknown) {
 		t.Errorf("error is %v: a directory whose volume nobody could look for would be removed", err)
 	}
-	var many []string
-	for i := range 2 * maxAsked {
-		many = append(many, fmt.Sprintf("pvc-%d", i))
-	}
-	if got, _ := ask(nil, nil, many, nil, nil); len(got) != maxAsked {
+	if got, _ := ask(nil, nil, slices.Concat(many, late), nil, nil); len(got) != maxAsked {
 		t.Errorf("asked for %d at a time", len(got))
 	}
 }

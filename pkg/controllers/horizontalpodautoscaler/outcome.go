@@ -67,8 +67,9 @@ type outcome struct {
 	failure  *failure
 }
 
-// choose returns the proposal of the most pods. If metrics failed, err tells of the first of them, and there is none to go by if all
-// did, or if the others ask for less pods than there shall be: those that failed might have asked for more.
+// choose returns the proposal of the most pods: the first of them, or the last if that is none, whose metric upstream names too. If
+// metrics failed, err tells of the first of them, and there is none to go by if all did, or if the others ask for less pods than there
+// shall be: those that failed might have asked for more.
 func choose(wanted int32, outcomes []outcome) (chosen *proposal, failed *failure, err error) {
 	failures := 0
 	for _, o := range outcomes {
@@ -78,7 +79,7 @@ func choose(wanted int32, outcomes []outcome) (chosen *proposal, failed *failure
 			if failed == nil {
 				failed = o.failure
 			}
-		case chosen == nil || o.proposal.replicas > chosen.replicas:
+		case chosen == nil || chosen.replicas == 0 || o.proposal.replicas > chosen.replicas:
 			chosen = o.proposal
 		}
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 func TestChoose(t *testing.T) {
-	asks := func(n int32) outcome { return outcome{proposal: &proposal{replicas: n, metric: string('a' + n)}} }
+	from := func(metric string, n int32) outcome { return outcome{proposal: &proposal{replicas: n, metric: metric}} }
+	asks := func(n int32) outcome { return from("x", n) }
 	broken := func(s string) outcome { return outcome{failure: &failure{reason: s, err: errors.New(s)}} }
 	tests := []struct {
 		name     string
@@ -21,20 +22,22 @@ func TestChoose(t *testing.T) {
 		want     int32 // -1: nothing to go by
 		failed   string
 		err      string
+		metric   string // "" if that of any will do
 	}{
-		{"the most pods", []outcome{asks(3), asks(7), asks(5)}, 7, "", ""},
-		{"of nothing", []outcome{asks(0), asks(0)}, 0, "", ""},
-		{"one failed, the others ask for more", []outcome{broken("x"), asks(7)}, 7, "x", "invalid metrics (1 invalid out of 2), first error is: x"},
-		{"one failed, the others ask for as many", []outcome{asks(5), broken("x")}, 5, "x", "invalid metrics (1 invalid out of 2), first error is: x"},
-		{"one failed, the others ask for less", []outcome{asks(4), broken("x")}, -1, "x", "invalid metrics (1 invalid out of 2), first error is: x"},
-		{"all failed", []outcome{broken("x"), broken("y")}, -1, "x", "invalid metrics (2 invalid out of 2), first error is: x"},
+		{"the most pods", []outcome{asks(3), asks(7), asks(5)}, 7, "", "", ""},
+		{"the first of several", []outcome{from("a", 3), from("b", 7), from("c", 7)}, 7, "", "", "b"},
+		{"the last of several that ask for none", []outcome{from("a", 0), from("b", 0)}, 0, "", "", "b"},
+		{"one failed, the others ask for more", []outcome{broken("x"), asks(7)}, 7, "x", "invalid metrics (1 invalid out of 2), first error is: x", ""},
+		{"one failed, the others ask for as many", []outcome{asks(5), broken("x")}, 5, "x", "invalid metrics (1 invalid out of 2), first error is: x", ""},
+		{"one failed, the others ask for less", []outcome{asks(4), broken("x")}, -1, "x", "invalid metrics (1 invalid out of 2), first error is: x", ""},
+		{"all failed", []outcome{broken("x"), broken("y")}, -1, "x", "invalid metrics (2 invalid out of 2), first error is: x", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			chosen, failed, err := choose(5, tt.outcomes)
-			got, reason, text := int32(-1), "", ""
+			got, metric, reason, text := int32(-1), "", "", ""
 			if chosen != nil {
-				got = chosen.replicas
+				got, metric = chosen.replicas, chosen.metric
 			}
 			if failed != nil {
 				reason = failed.reason
@@ -44,6 +47,9 @@ func TestChoose(t *testing.T) {
 			}
 			if got != tt.want || reason != tt.failed || text != tt.err {
 				t.Errorf("got %d, %q, %q, want %d, %q, %q", got, reason, text, tt.want, tt.failed, tt.err)
+			}
+			if tt.metric != "" && metric != tt.metric {
+				t.Errorf("chose by %q, want %q", metric, tt.metric)
 			}
 		})
 	}

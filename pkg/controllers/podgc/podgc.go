@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -126,8 +125,7 @@ func (c *Collector) remove(ctx context.Context, victim Victim, now time.Time) er
 		before := pod.DeepCopy()
 		pod.Status.Phase, pod.Status.ObservedGeneration = corev1.PodFailed, pod.Generation
 		if victim.Orphaned {
-			pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
-			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+			pods.SetCondition(&pod.Status, corev1.PodCondition{
 				Type:               corev1.DisruptionTarget,
 				Status:             corev1.ConditionTrue,
 				ObservedGeneration: pod.Generation,

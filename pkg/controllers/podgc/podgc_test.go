@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,22 +128,35 @@ func TestCollect_Quarantine(t *testing.T) {
 
 // What a pod ends with, for its owner and for whoever holds it by a finalizer.
 func TestCollect_Status(t *testing.T) {
-	orphan := pod("p", "gone", corev1.PodRunning, false, 1)
-	orphan.Generation, orphan.Finalizers = 3, []string{"test/stay"}
-	c := controllertest.NewClientBuilder().WithObjects(orphan).WithStatusSubresource(&corev1.Pod{}).Build()
-	collector := &Collector{Client: c, Live: c, Clock: clocktesting.NewFakeClock(now), missing: map[string]time.Time{"gone": now.Add(-quarantine)}}
-	if err := collector.Collect(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	var got corev1.Pod
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(orphan), &got); err != nil {
-		t.Fatal(err)
-	}
-	want := corev1.PodStatus{ObservedGeneration: 3, Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, ObservedGeneration: 3, Reason: "DeletionByPodGC", Message: "PodGC: node no longer exists",
-	}}}
-	if diff := cmp.Diff(want, got.Status, cmpopts.IgnoreFields(corev1.PodCondition{}, "LastTransitionTime")); diff != "" {
-		t.Errorf("status (-want +got):\n%s", diff)
+	earlier := metav1.NewTime(now.Add(-time.Hour))
+	for _, tt := range []struct {
+		name   string
+		before []corev1.PodCondition
+		since  metav1.Time
+	}{
+		{"undisturbed", nil, metav1.NewTime(now)},
+		{"to be evicted", []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager", LastTransitionTime: earlier}}, earlier},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			orphan := pod("p", "gone", corev1.PodRunning, false, 1)
+			orphan.Generation, orphan.Finalizers, orphan.Status.Conditions = 3, []string{"test/stay"}, tt.before
+			c := controllertest.NewClientBuilder().WithObjects(orphan).WithStatusSubresource(&corev1.Pod{}).Build()
+			collector := &Collector{Client: c, Live: c, Clock: clocktesting.NewFakeClock(now), missing: map[string]time.Time{"gone": now.Add(-quarantine)}}
+			if err := collector.Collect(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var got corev1.Pod
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(orphan), &got); err != nil {
+				t.Fatal(err)
+			}
+			want := corev1.PodStatus{ObservedGeneration: 3, Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{{
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, ObservedGeneration: 3, LastTransitionTime: tt.since,
+				Reason: "DeletionByPodGC", Message: "PodGC: node no longer exists",
+			}}}
+			if diff := cmp.Diff(want, got.Status); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

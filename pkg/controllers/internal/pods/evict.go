@@ -6,7 +6,6 @@ package pods
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,11 +17,10 @@ import (
 // has its name meanwhile is left alone.
 // The condition's type and status are set here.
 func Evict(ctx context.Context, c client.Client, pod *corev1.Pod, why corev1.PodCondition) error {
-	if now := Condition(pod, corev1.DisruptionTarget); now == nil || now.Status != corev1.ConditionTrue {
-		why.Type, why.Status = corev1.DisruptionTarget, corev1.ConditionTrue
-		before := pod
-		pod = pod.DeepCopy()
-		pod.Status.Conditions = append(slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == why.Type }), why)
+	why.Type, why.Status = corev1.DisruptionTarget, corev1.ConditionTrue
+	before := pod
+	pod = pod.DeepCopy()
+	if SetCondition(&pod.Status, why) {
 		if gone, err := PatchStatus(ctx, c, pod, before); gone || err != nil {
 			return err
 		}

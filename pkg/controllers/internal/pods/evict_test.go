@@ -5,7 +5,9 @@ package pods_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +20,7 @@ import (
 func TestEvict(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "first"}}
 	marked := pod.DeepCopy()
-	marked.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "Before"}}
+	marked.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "Test"}}
 	successor := pod.DeepCopy()
 	successor.UID = "second"
 	tests := []struct {
@@ -58,6 +60,39 @@ func TestEvict(t *testing.T) {
 			}
 			if tt.stays && (left.UID != "second" || len(left.Status.Conditions) > 0) {
 				t.Errorf("there is %s with the conditions %v", left.UID, left.Status.Conditions)
+			}
+		})
+	}
+}
+
+// Who held the pod by a finalizer, or counts why pods went, finds the last reason that it had.
+func TestEvict_Condition(t *testing.T) {
+	before, now := metav1.NewTime(time.Date(2026, 5, 1, 11, 0, 0, 0, time.UTC)), metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	for _, tt := range []struct {
+		name   string
+		status corev1.ConditionStatus // of the condition that the pod has
+		want   metav1.Time
+	}{
+		{"not marked", "", now},
+		{"for another reason", corev1.ConditionTrue, before},
+		{"not marked any more", corev1.ConditionFalse, now},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "first", Finalizers: []string{"test/stay"}}}
+			if tt.status != "" {
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: tt.status, Reason: "Before", LastTransitionTime: before}}
+			}
+			c := controllertest.NewClientBuilder().WithObjects(pod).WithStatusSubresource(&corev1.Pod{}).Build()
+			if err := pods.Evict(t.Context(), c, pod, corev1.PodCondition{Reason: "Test", LastTransitionTime: now}); err != nil {
+				t.Fatal(err)
+			}
+			var left corev1.Pod
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), &left); err != nil {
+				t.Fatal(err)
+			}
+			want := []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "Test", LastTransitionTime: tt.want}}
+			if diff := cmp.Diff(want, left.Status.Conditions); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})
 	}

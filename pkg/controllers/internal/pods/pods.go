@@ -6,9 +6,11 @@
 package pods
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // Condition returns the condition of the given type, or nil.
@@ -19,6 +21,22 @@ func Condition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev1.P
 		}
 	}
 	return nil
+}
+
+// SetCondition enters a condition in place of the one of its type, if there is one, and reports a change. The time of transition moves
+// with the status only.
+func SetCondition(status *corev1.PodStatus, c corev1.PodCondition) bool {
+	i := slices.IndexFunc(status.Conditions, func(old corev1.PodCondition) bool { return old.Type == c.Type })
+	if i < 0 {
+		status.Conditions = append(status.Conditions, c)
+		return true
+	}
+	old := status.Conditions[i]
+	if old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	status.Conditions[i] = c
+	return !equality.Semantic.DeepEqual(old, c)
 }
 
 // IsReady reports whether the Ready condition is true.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +34,35 @@ func running(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 		c(pod)
 	}
 	return pod
+}
+
+func TestSetCondition(t *testing.T) {
+	earlier, later := metav1.NewTime(now.Add(-time.Hour)), metav1.NewTime(now)
+	condition := func(kind corev1.PodConditionType, status corev1.ConditionStatus, reason string, since metav1.Time) corev1.PodCondition {
+		return corev1.PodCondition{Type: kind, Status: status, Reason: reason, LastTransitionTime: since}
+	}
+	other := condition("Other", "True", "", earlier)
+	for _, tt := range []struct {
+		name    string
+		before  []corev1.PodCondition
+		want    []corev1.PodCondition
+		changed bool
+	}{
+		{"new", []corev1.PodCondition{other}, []corev1.PodCondition{other, condition("C", "True", "R", later)}, true},
+		{"the same", []corev1.PodCondition{condition("C", "True", "R", earlier), other}, []corev1.PodCondition{condition("C", "True", "R", earlier), other}, false},
+		{"another reason", []corev1.PodCondition{condition("C", "True", "Before", earlier), other}, []corev1.PodCondition{condition("C", "True", "R", earlier), other}, true},
+		{"another status", []corev1.PodCondition{condition("C", "False", "R", earlier), other}, []corev1.PodCondition{condition("C", "True", "R", later), other}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			status := corev1.PodStatus{Conditions: tt.before}
+			if changed := SetCondition(&status, condition("C", "True", "R", later)); changed != tt.changed {
+				t.Errorf("changed: %t", changed)
+			}
+			if diff := cmp.Diff(tt.want, status.Conditions); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestSortForDeletion(t *testing.T) {
