@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,12 +52,18 @@ func (s *Scheduler) commit(ctx context.Context, a *attempt, assumed *framework.P
 		})
 		return
 	}
-	s.queue.Land(a.pod)
+	s.land(a)
 	if !s.takeSlot(ctx) {
 		s.undo(ctx, a, assumed, fwk.AsStatus(ctx.Err()))
 		return
 	}
 	s.bindings.Go(func() { s.bind(ctx, a, assumed) })
+}
+
+// land ends the part of an attempt in which a plugin may have the pod wait for an event.
+func (s *Scheduler) land(a *attempt) {
+	a.permitted = true
+	s.queue.Land(a.pod)
 }
 
 func (s *Scheduler) takeSlot(ctx context.Context) bool {
@@ -77,7 +82,7 @@ func (s *Scheduler) prepare(ctx context.Context, a *attempt, assumed *framework.
 			return status
 		}
 	}
-	s.queue.Land(a.pod)
+	s.land(a)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	uid := assumed.Pod.UID
@@ -135,11 +140,7 @@ func (s *Scheduler) write(ctx context.Context, a *attempt, pod *corev1.Pod) *fwk
 		}
 		klog.FromContext(ctx).Error(err, "Skipping an ignorable extender that failed to bind", "extender", e.Name(), "pod", klog.KObj(pod))
 	}
-	status := a.profile.RunBind(ctx, a.state, pod, pod.Spec.NodeName)
-	if !status.IsSuccess() && !status.IsRejected() {
-		return fwk.AsStatus(fmt.Errorf("binding rejected: %w", status.AsError())).WithPlugin(status.Plugin())
-	}
-	return status
+	return a.profile.RunBind(ctx, a.state, pod, pod.Spec.NodeName)
 }
 
 // isBound looks until it knows whether a pod is on the node that it was meant
@@ -176,7 +177,7 @@ func (s *Scheduler) undo(ctx context.Context, a *attempt, assumed *framework.Pod
 		s.queue.Done(a.pod)
 		return
 	}
-	rejectedBy, err := rejection(status, node)
-	s.attempted(a, result(rejectedBy))
+	rejectedBy, err := rejection(status, node, a.permitted)
+	s.attempted(a, result(err))
 	s.requeue(ctx, a, noNomination(), rejectedBy, err)
 }

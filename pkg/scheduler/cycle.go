@@ -33,6 +33,8 @@ type attempt struct {
 	profile *framework.Profile
 	state   *framework.CycleState
 	start   time.Time
+	// permitted tells that no plugin asks any more to wait for another event.
+	permitted bool
 }
 
 // scratch is memory that one cycle leaves to the next.
@@ -119,10 +121,14 @@ func (s *Scheduler) proceed(ctx context.Context, a *attempt, assumed *framework.
 }
 
 // rejection turns the status of a chosen node into the error of the attempt and
-// the plugins whose events may help; none after an internal failure.
-func rejection(status *fwk.Status, node string) (sets.Set[string], error) {
-	if !status.IsRejected() {
+// the plugins whose events may help; none after an internal failure, or after a pod
+// was permitted.
+func rejection(status *fwk.Status, node string, permitted bool) (sets.Set[string], error) {
+	switch {
+	case !status.IsRejected():
 		return nil, status.AsError()
+	case permitted:
+		return nil, lateRejection{status.Message()}
 	}
 	statuses := framework.NewNodeStatuses(nil)
 	statuses.Set(node, status)
@@ -130,9 +136,14 @@ func rejection(status *fwk.Status, node string) (sets.Set[string], error) {
 	return by, &framework.FitError{NumAllNodes: 1, Statuses: statuses, RejectedBy: by}
 }
 
+// lateRejection is why a plugin rejects a pod that it has permitted before: only time can help.
+type lateRejection struct{ message string }
+
+func (e lateRejection) Error() string { return e.message }
+
 // result is the label of an attempt that did not place its pod.
-func result(rejectedBy sets.Set[string]) string {
-	if rejectedBy.Len() > 0 {
+func result(err error) string {
+	if unschedulable(err) {
 		return "unschedulable"
 	}
 	return "error"
@@ -336,7 +347,7 @@ func (s *Scheduler) failed(ctx context.Context, a *attempt, err error) {
 	case errors.Is(err, framework.ErrNoNodes):
 		rejectedBy.Insert(noNodes)
 	}
-	s.attempted(a, result(rejectedBy))
+	s.attempted(a, result(err))
 	s.requeue(ctx, a, nomination, rejectedBy, err)
 }
 

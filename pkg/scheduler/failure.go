@@ -21,6 +21,14 @@ const maxNote = 1024
 
 // requeue puts a pod back after a failure and says why in its status and in an event.
 func (s *Scheduler) requeue(ctx context.Context, a *attempt, nomination *fwk.NominatingInfo, rejectedBy sets.Set[string], cause error) {
+	if latest := s.report(ctx, a, nomination, cause); latest != nil {
+		s.queue.Fail(ctx, a.pod, latest, rejectedBy)
+	}
+}
+
+// report says in a pod's status and in an event why it was not placed, and returns the
+// pod as it is now, which is to be put back. It is nil if the pod needs no node any more.
+func (s *Scheduler) report(ctx context.Context, a *attempt, nomination *fwk.NominatingInfo, cause error) *corev1.Pod {
 	logger, pod := klog.FromContext(ctx), a.pod
 	reason := corev1.PodReasonSchedulerError
 	if unschedulable(cause) {
@@ -35,7 +43,7 @@ func (s *Scheduler) requeue(ctx context.Context, a *attempt, nomination *fwk.Nom
 		// Deleted, or bound after all although the answer got lost.
 		s.nominated.Remove(pod.Pod.UID)
 		s.queue.Done(pod)
-		return
+		return nil
 	}
 	update := podstatus.Update{Condition: &corev1.PodCondition{
 		Type:               corev1.PodScheduled,
@@ -52,7 +60,7 @@ func (s *Scheduler) requeue(ctx context.Context, a *attempt, nomination *fwk.Nom
 	s.nominated.AddNominatedPod(logger, framework.NewPodInfo(latest), nomination)
 	s.statuses.Write(latest, update)
 	a.profile.Recorder.Eventf(latest, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", truncate(update.Condition.Message))
-	s.queue.Fail(ctx, pod, latest, rejectedBy)
+	return latest
 }
 
 func truncate(message string) string {

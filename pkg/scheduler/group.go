@@ -107,6 +107,15 @@ func (s *Scheduler) scheduleGroup(ctx context.Context, popped *queue.Pod, name t
 	s.metrics.GroupAttempted(outcome, g.profile.Name(), s.cfg.Clock.Since(start))
 }
 
+// group lists those pods of a pod's group that wait.
+func (s *Scheduler) group(pod *corev1.Pod) []types.UID {
+	name, ok := framework.GroupOf(pod)
+	if !ok || s.groups == nil {
+		return nil
+	}
+	return s.groups.Waiting(name)
+}
+
 // newGroupAttempt fails if the pods cannot be tried together; the attempt is then
 // good for telling so.
 func (s *Scheduler) newGroupAttempt(name types.NamespacedName, members []*queue.Pod) (*groupAttempt, error) {
@@ -203,7 +212,7 @@ func (s *Scheduler) tryMember(ctx context.Context, g *groupAttempt, m *queue.Pod
 	unreserve := func() { g.profile.RunReservePluginsUnreserve(ctx, p.state, info.Pod, node) }
 	if status := g.profile.RunReservePluginsReserve(ctx, p.state, info.Pod, node); !status.IsSuccess() {
 		unreserve()
-		_, p.err = rejection(status, node)
+		_, p.err = rejection(status, node, false)
 		return p, nil
 	}
 	if p.err = snapshot.AddPod(info, node); p.err != nil {
@@ -250,12 +259,13 @@ func (s *Scheduler) preemptForGroup(ctx context.Context, g *groupAttempt, reject
 	return result.NominatingInfos, why
 }
 
-// commitGroup sends the pods that have a node on their way, and puts the others back.
+// commitGroup sends the pods that have a node on their way, and puts the others back: what is left of the group is tried again at
+// once, by itself, so that room is made for it.
 func (s *Scheduler) commitGroup(ctx context.Context, g *groupAttempt, placements []*placement) {
-	var ready []*placement
+	var ready, left []*placement
 	for _, p := range placements {
 		if p.err != nil {
-			s.reject(ctx, p.attempt, nil, p.err)
+			left = append(left, p)
 			continue
 		}
 		p.state.SetGroup(nil)
@@ -263,13 +273,29 @@ func (s *Scheduler) commitGroup(ctx context.Context, g *groupAttempt, placements
 			ready = append(ready, p)
 		}
 	}
-	if g.profile.RunGroupFeasible(ctx, g.Group, g.scheduled+len(ready), 0).IsSuccess() { // none was lost since it was tried
+	if s.isScheduled(ctx, g, len(ready)) { // none was lost since it was tried
 		s.conditions.Write(g.Object, metav1.Condition{Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionTrue, Reason: "Scheduled"})
+	}
+	for _, p := range left {
+		if len(ready) == 0 { // nothing is different from now
+			s.reject(ctx, p.attempt, nil, p.err)
+			continue
+		}
+		s.attempted(p.attempt, result(p.err))
+		if latest := s.report(ctx, p.attempt, nil, p.err); latest != nil {
+			s.queue.Again(ctx, p.pod, latest)
+		}
 	}
 	// All have room by now: the first sees that it need not wait for the last.
 	for _, p := range ready {
 		s.proceed(ctx, p.attempt, p.info)
 	}
+}
+
+// isScheduled tells whether, with so many more pods, enough of a group have a node.
+func (s *Scheduler) isScheduled(ctx context.Context, g *groupAttempt, more int) bool {
+	n := g.scheduled + more
+	return n > 0 && g.profile.RunGroupFeasible(ctx, g.Group, n, 0).IsSuccess()
 }
 
 // failGroup puts all pods of a group back, and says why in their status and in the
@@ -283,7 +309,7 @@ func (s *Scheduler) failGroup(ctx context.Context, g *groupAttempt, placements [
 	if !status.IsRejected() {
 		condition.Reason, why = schedulingv1beta1.PodGroupReasonSchedulerError, status.AsError()
 	}
-	if g.Object != nil {
+	if g.Object != nil && !s.isScheduled(ctx, g, 0) { // or only those fail that are more than are needed
 		s.conditions.Write(g.Object, condition)
 	}
 	for i, m := range g.members {
@@ -317,13 +343,14 @@ func (s *Scheduler) reject(ctx context.Context, a *attempt, nomination *fwk.Nomi
 	case errors.As(err, &group):
 		rejectedBy.Insert(group.plugin)
 	}
-	s.attempted(a, result(rejectedBy))
+	s.attempted(a, result(err))
 	s.requeue(ctx, a, nomination, rejectedBy, err)
 }
 
-// unschedulable tells a pod that fits nowhere from a failure.
+// unschedulable tells a pod that plugins reject from a failure.
 func unschedulable(err error) bool {
 	var fit *framework.FitError
 	var group groupError
-	return errors.As(err, &fit) || errors.As(err, &group) || errors.Is(err, framework.ErrNoNodes)
+	var late lateRejection
+	return errors.As(err, &fit) || errors.As(err, &group) || errors.As(err, &late) || errors.Is(err, framework.ErrNoNodes)
 }

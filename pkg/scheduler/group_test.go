@@ -205,6 +205,46 @@ func TestGroup_Basic(t *testing.T) {
 	c.awaitBound("a", 3)
 }
 
+// TestGroup_HeldBack has one pod of a group held back: the others are not tried without it.
+func TestGroup_HeldBack(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		atLeast int32
+		end     func(cluster) error
+		left    int
+	}{
+		{"let go", 0, letGo, 3},
+		{"let go, of a gang", 2, letGo, 3},
+		{"gone", 0, func(c cluster) error {
+			return c.client.CoreV1().Pods("default").Delete(c.Context(), "held", metav1.DeleteOptions{})
+		}, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			held := pt.Pod("held", in("g"), func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} })
+			c := start(t, Config{PodGroups: true}, pt.Node("n"), group("g", tc.atLeast), held)
+			c.create(pt.Pod("held1", in("g")))
+			c.create(pt.Pod("held2", in("g")))
+			c.create(pt.Pod("other"))
+			c.awaitNode("other", "n")
+			c.awaitEvent("Scheduled", "Successfully assigned default/other to n")
+			if n := c.bound("held"); n != 0 {
+				t.Fatalf("%d pods ran without one of their group", n)
+			}
+			if err := tc.end(c); err != nil {
+				t.Fatal(err)
+			}
+			c.awaitBound("held", tc.left)
+		})
+	}
+}
+
+func letGo(c cluster) error {
+	p := c.pod("held").DeepCopy()
+	p.Spec.SchedulingGates = nil
+	_, err := c.client.CoreV1().Pods("default").Update(c.Context(), p, metav1.UpdateOptions{})
+	return err
+}
+
 func TestGroup_WantsFewer(t *testing.T) {
 	c := start(t, Config{PodGroups: true}, append(grouped("a", "g", 2), pt.Node("n"), group("g", 3), pt.Pod("other"))...)
 	c.awaitNode("other", "n")
@@ -303,6 +343,17 @@ func TestGroup_Preempts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGroup_RestPreempts has room for a part of a group, which may run by itself: room is made for the rest.
+func TestGroup_RestPreempts(t *testing.T) {
+	c := start(t, Config{PodGroups: true}, append(grouped("a", "g", 4, pt.Requests("cpu", "1"), pt.Priority(9)),
+		pt.Node("n", pt.Allocatable("cpu", "4")), group("g", 0, groupPriority(9)), pt.Pod("low", pt.On("n"), pt.Requests("cpu", "2"), pt.Priority(1)))...)
+	c.awaitBound("a", 4)
+	if c.pod("low") != nil {
+		t.Error("the victim is still there")
+	}
+	c.awaitGroup("g", metav1.ConditionTrue, "Scheduled", "")
 }
 
 // TestGroup_Off schedules pods with a group one by one.

@@ -214,7 +214,8 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 		s.onPod(ctx, old, nil)
 		old = nil
 	}
-	defer s.handled(podEvent(old, new), time.Now())
+	start := time.Now()
+	defer s.handled(podEvent(old, new), start)
 	switch {
 	case placed(new) || s.waits(new):
 		s.groups.Seen(new)
@@ -233,15 +234,20 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 	}
 	switch was, is := placed(old), placed(new); {
 	case is:
-		s.queue.Delete(new.UID)
+		s.queue.Delete(ctx, new.UID)
 		s.nominated.Remove(new.UID)
 		s.statuses.Forget(new.UID)
 		s.cache.AddPod(new)
 		if !was {
 			assigned(fwk.Add)
-		} else if a := framework.PodActions(old, new); a != 0 {
+			return
+		}
+		actions := framework.PodActions(old, new)
+		for a := range framework.Single(actions) {
 			assigned(a)
-		} else if s.anyUpdate {
+			s.handled(fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: a}, start)
+		}
+		if actions == 0 && s.anyUpdate {
 			assigned(fwk.Update)
 		}
 		return
@@ -261,8 +267,15 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 		changed := new.Status.NominatedNodeName != before && !s.cache.Has(new.UID)
 		if changed {
 			s.nominated.Set(framework.NewPodInfo(new), new.Status.NominatedNodeName)
+		} else if s.nominated.NodeOf(new.UID) != "" {
+			s.nominated.Refresh(framework.NewPodInfo(new)) // others are kept off its node by what it is now
 		}
 		s.queue.Add(ctx, new)
+		if old != nil && s.metrics != nil {
+			for a := range framework.Single(framework.PodActions(old, new)) {
+				s.handled(fwk.ClusterEvent{Resource: fwk.UnscheduledPod, ActionType: a}, start)
+			}
+		}
 		if changed && before != "" {
 			s.queue.Free(ctx, old) // the room that it waited for
 		}
@@ -272,7 +285,7 @@ func (s *Scheduler) onPod(ctx context.Context, old, new *corev1.Pod) {
 		return
 	}
 	if old != nil && s.waits(old) {
-		s.queue.Delete(old.UID)
+		s.queue.Delete(ctx, old.UID)
 		s.statuses.Forget(old.UID)
 		// It may have been assumed, and bound without our seeing that.
 		freed := s.cache.RemovePod(old.UID)
@@ -293,24 +306,25 @@ func (s *Scheduler) release(ctx context.Context, pod *corev1.Pod) {
 }
 
 func (s *Scheduler) onNode(ctx context.Context, old, new *corev1.Node) {
-	event := fwk.ClusterEvent{Resource: fwk.Node}
 	start := time.Now()
+	happened := func(a fwk.ActionType, old, new any) {
+		event := fwk.ClusterEvent{Resource: fwk.Node, ActionType: a}
+		s.queue.Move(ctx, event, old, new)
+		s.handled(event, start)
+	}
 	switch {
 	case new == nil:
 		s.cache.RemoveNode(old.Name)
-		event.ActionType = fwk.Delete
-		s.queue.Move(ctx, event, old, nil)
+		happened(fwk.Delete, old, nil)
 	case old == nil:
 		s.cache.AddNode(new)
-		event.ActionType = fwk.Add
-		s.queue.Move(ctx, event, nil, new)
+		happened(fwk.Add, nil, new)
 	default:
 		s.cache.AddNode(new)
-		if event.ActionType = framework.NodeActions(old, new); event.ActionType != 0 {
-			s.queue.Move(ctx, event, old, new)
+		for a := range framework.Single(framework.NodeActions(old, new)) {
+			happened(a, old, new)
 		}
 	}
-	s.handled(event, start)
 }
 
 // onOther makes an event of an object that only plugins look at.

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -49,6 +50,18 @@ func TestMetrics_OfWhatHappened(t *testing.T) {
 	)
 	c.awaitNode("high", "n")
 	c.awaitEvent("Scheduled", "Successfully assigned default/high to n")
+	node := pt.Node("n", pt.Allocatable("cpu", "2"), pt.NodeLabels("k", "v"))
+	node.Annotations = map[string]string{"k": "v"}
+	if _, err := c.client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"high", "gated"} {
+		p := c.pod(name).DeepCopy()
+		p.Labels, p.Spec.Tolerations = map[string]string{"k": "v"}, []corev1.Toleration{{Key: "k"}}
+		if _, err := c.client.CoreV1().Pods("default").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	// Labels are in the order of their names.
 	for name, atLeast := range map[string]float64{
 		"scheduler_schedule_attempts_total default-scheduler scheduled":                             1,
@@ -66,6 +79,12 @@ func TestMetrics_OfWhatHappened(t *testing.T) {
 		"scheduler_framework_extension_point_duration_seconds Bind default-scheduler Success":       1,
 		"scheduler_plugin_evaluation_total Filter NodeResourcesFit default-scheduler":               2,
 		"scheduler_event_handling_duration_seconds AssignedPodDelete":                               1,
+		"scheduler_event_handling_duration_seconds NodeUpdateNodeAnnotation":                        1,
+		"scheduler_event_handling_duration_seconds NodeUpdateNodeLabel":                             1,
+		"scheduler_event_handling_duration_seconds AssignedPodUpdatePodLabel":                       1,
+		"scheduler_event_handling_duration_seconds AssignedPodUpdatePodToleration":                  1,
+		"scheduler_event_handling_duration_seconds UnscheduledPodUpdatePodLabel":                    1,
+		"scheduler_event_handling_duration_seconds UnscheduledPodUpdatePodToleration":               1,
 		"scheduler_async_api_call_execution_total pod_binding success":                              1,
 		"scheduler_cache_size nodes":                                                                1,
 	} {

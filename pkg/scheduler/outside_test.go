@@ -305,6 +305,25 @@ func TestPreempt_NotBoundYet(t *testing.T) {
 	}
 }
 
+// A pod that a plugin rejects after all have permitted it is told why, and is tried again after a while: no event is waited for.
+func TestPreBind_Rejected(t *testing.T) {
+	var ready atomic.Bool
+	p := &probe{name: "Probe", preBind: func(context.Context, *corev1.Pod) *fwk.Status {
+		if !ready.Load() {
+			return fwk.NewStatus(fwk.Unschedulable, "not now")
+		}
+		return nil
+	}}
+	c := start(t, with(p), pt.Node("n"), pt.Pod("p"))
+	c.awaitEvent("FailedScheduling", "not now")
+	c.await("the condition", func() bool { return c.condition("p").Message == "not now" })
+	if got := c.condition("p").Reason; got != corev1.PodReasonUnschedulable {
+		t.Errorf("reason %s, want %s", got, corev1.PodReasonUnschedulable)
+	}
+	ready.Store(true)
+	c.awaitNode("p", "n")
+}
+
 // Plugins that allow it prepare a pod at the same time.
 func TestPreBind_Parallel(t *testing.T) {
 	a, b := make(chan struct{}), make(chan struct{})

@@ -177,6 +177,7 @@ func (s *Scheduler) build() error {
 		PreEnqueue: func(ctx context.Context, pod *corev1.Pod) *fwk.Status {
 			return s.profiles[pod.Spec.SchedulerName].RunPreEnqueue(ctx, pod)
 		},
+		Group: s.group,
 		Events: func(pod *corev1.Pod) map[string][]fwk.ClusterEventWithHint {
 			return s.profiles[pod.Spec.SchedulerName].Events()
 		},

@@ -267,6 +267,37 @@ func TestScheduler_NominationEnds(t *testing.T) {
 	c.awaitNode("p", "b")
 }
 
+// Others are kept off a node by what the pod that waits for it asks for now.
+func TestOnPod_NominationIsRefreshed(t *testing.T) {
+	client := fake.NewClientset()
+	s, err := New(Config{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.broadcaster.Shutdown()
+	waits := func(cpu, label string) *corev1.Pod {
+		return pt.Pod("p", pt.Requests("cpu", cpu), pt.Labels("k", label), func(p *corev1.Pod) { p.Status.NominatedNodeName = "n" })
+	}
+	s.onPod(t.Context(), nil, waits("2", "before"))
+	s.onPod(t.Context(), waits("2", "before"), waits("1", "after"))
+	on := s.nominated.On("n")
+	if len(on) != 1 {
+		t.Fatalf("%d pods wait for the node, want one", len(on))
+	}
+	if cpu, label := on[0].CalculateResource().Resource.GetMilliCPU(), on[0].GetPod().Labels["k"]; cpu != 1000 || label != "after" {
+		t.Errorf("known to ask for %dm, labelled %q", cpu, label)
+	}
+}
+
+// Without a plugin that looks for a way out a pod waits for no node any more when it fits nowhere.
+func TestScheduler_NominationEndsWithoutPostFilter(t *testing.T) {
+	cfg := with()
+	cfg.Configuration.Profiles[0].Plugins.PostFilter.Disabled = []configv1.Plugin{{Name: "*"}}
+	c := start(t, cfg, pt.Node("n", pt.Allocatable("cpu", "1")), pt.Pod("p", pt.Requests("cpu", "2"), func(p *corev1.Pod) { p.Status.NominatedNodeName = "n" }))
+	c.await("the condition", func() bool { return c.condition("p").Reason == corev1.PodReasonUnschedulable })
+	c.awaitNomination("p", "")
+}
+
 // Who was kept away by a pod that waited for a node hears when that gives it up.
 func TestScheduler_NominationFreesRoom(t *testing.T) {
 	never := func(p *corev1.Pod) {
@@ -331,7 +362,7 @@ func TestScheduler_RetriesBinding(t *testing.T) {
 	go func() { done <- s.Start(ctx) }()
 	c := cluster{t, client}
 	c.awaitNode("p", "n")
-	c.awaitEvent("FailedScheduling", `binding rejected: running Bind plugin "DefaultBinder": refused`)
+	c.awaitEvent("FailedScheduling", `running Bind plugin "DefaultBinder": refused`)
 	c.await("the cache to be confirmed", func() bool {
 		nodes, pods, assumed := s.cache.Counts()
 		return nodes == 1 && pods == 1 && assumed == 0

@@ -4,6 +4,7 @@
 package framework
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -54,9 +55,24 @@ func Matches(declared, happened fwk.ClusterEvent) bool {
 	return declared.ActionType&happened.ActionType != 0
 }
 
-// NodeActions compares two versions of a node.
+// Single yields the actions of a set one by one: each is an event of its own, with a name. fwk.Update is one, of what has no name.
+func Single(set fwk.ActionType) iter.Seq[fwk.ActionType] {
+	return func(yield func(fwk.ActionType) bool) {
+		if set == fwk.Update {
+			yield(set)
+			return
+		}
+		for rest := set; rest != 0; rest &= rest - 1 {
+			if !yield(rest & -rest) {
+				return
+			}
+		}
+	}
+}
+
+// NodeActions compares two versions of a node. That it is cordoned helps nobody.
 func NodeActions(old, new *corev1.Node) (a fwk.ActionType) {
-	if old.Spec.Unschedulable != new.Spec.Unschedulable || !equality.Semantic.DeepEqual(old.Spec.Taints, new.Spec.Taints) {
+	if old.Spec.Unschedulable && !new.Spec.Unschedulable || !equality.Semantic.DeepEqual(old.Spec.Taints, new.Spec.Taints) {
 		a |= fwk.UpdateNodeTaint
 	}
 	if !maps.Equal(old.Labels, new.Labels) {
@@ -88,7 +104,7 @@ func PodActions(old, new *corev1.Pod) (a fwk.ActionType) {
 	if len(new.Spec.Tolerations) != len(old.Spec.Tolerations) || !equality.Semantic.DeepEqual(old.Spec.Tolerations, new.Spec.Tolerations) {
 		a |= fwk.UpdatePodToleration
 	}
-	if len(new.Spec.SchedulingGates) < len(old.Spec.SchedulingGates) {
+	if len(new.Spec.SchedulingGates) == 0 && len(old.Spec.SchedulingGates) > 0 {
 		a |= fwk.UpdatePodSchedulingGatesEliminated
 	}
 	if !equality.Semantic.DeepEqual(old.Status.ResourceClaimStatuses, new.Status.ResourceClaimStatuses) ||

@@ -5,6 +5,7 @@ package framework
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func TestPodActions(t *testing.T) {
 	base := func() *corev1.Pod {
 		p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}}
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
-		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}}
+		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}, {Name: "h"}}
 		return p
 	}
 	for _, tc := range []struct {
@@ -74,7 +75,8 @@ func TestPodActions(t *testing.T) {
 		{"nothing", func(*corev1.Pod) {}, 0},
 		{"status", func(p *corev1.Pod) { p.Status.Message = "x" }, 0},
 		{"labels", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, fwk.UpdatePodLabel},
-		{"gate", func(p *corev1.Pod) { p.Spec.SchedulingGates = nil }, fwk.UpdatePodSchedulingGatesEliminated},
+		{"one gate less", func(p *corev1.Pod) { p.Spec.SchedulingGates = p.Spec.SchedulingGates[:1] }, 0},
+		{"no gate any more", func(p *corev1.Pod) { p.Spec.SchedulingGates = nil }, fwk.UpdatePodSchedulingGatesEliminated},
 		{"toleration", func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{}} }, fwk.UpdatePodToleration},
 		{"less CPU", func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
@@ -234,6 +236,81 @@ func TestRunPreFilter(t *testing.T) {
 				t.Errorf("the last plugin was asked = %v, want %v", got, tc.skipped)
 			}
 		})
+	}
+}
+
+// after is a PostFilter plugin that nominates to the node of its name.
+type after struct {
+	name string
+	code fwk.Code
+}
+
+func (a after) Name() string { return a.name }
+func (a after) PostFilter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: a.name}}, fwk.NewStatus(a.code, a.name+" says so")
+}
+
+func TestRunPostFilter(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		codes   []fwk.Code // of plugins "a" and "b"
+		code    fwk.Code
+		message string
+		result  string // the node, "-" for no result
+	}{
+		{"no plugin: the pod waits for no node any more", nil, fwk.Unschedulable, "", ""},
+		{"the first success", []fwk.Code{fwk.Unschedulable, fwk.Success}, fwk.Success, "b says so", "b"},
+		{"the last of those that found no way out", []fwk.Code{fwk.Unschedulable, fwk.Unschedulable}, fwk.Unschedulable, "a says so, b says so", "b"},
+		{"one knows that there is none", []fwk.Code{fwk.UnschedulableAndUnresolvable, fwk.Success}, fwk.UnschedulableAndUnresolvable, "a says so", "a"},
+		{"one knows that there is none, after another", []fwk.Code{fwk.Unschedulable, fwk.UnschedulableAndUnresolvable}, fwk.UnschedulableAndUnresolvable, "b says so", "b"},
+		{"failure", []fwk.Code{fwk.Unschedulable, fwk.Error}, fwk.Error, "b says so", "-"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := &Profile{Services: &Services{}}
+			for i, code := range tc.codes {
+				x := after{[]string{"a", "b"}[i], code}
+				p.postFilter = append(p.postFilter, named[fwk.PostFilterPlugin]{name: x.name, plugin: x})
+			}
+			pod := &corev1.Pod{}
+			result, status := p.RunPostFilter(t.Context(), NewCycleState(NewPodInfo(pod)), pod, nil)
+			if status.Code() != tc.code || status.Message() != tc.message {
+				t.Errorf("%v %q, want %v %q", status.Code(), status.Message(), tc.code, tc.message)
+			}
+			got := "-"
+			if result != nil {
+				got = result.NominatedNodeName
+			}
+			if got != tc.result {
+				t.Errorf("nominated to %q, want %q", got, tc.result)
+			}
+		})
+	}
+}
+
+func TestSingle(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		set  fwk.ActionType
+		want []fwk.ActionType
+	}{
+		{"nothing", 0, nil},
+		{"one", fwk.UpdateNodeLabel, []fwk.ActionType{fwk.UpdateNodeLabel}},
+		{"each has a name", fwk.UpdateNodeTaint | fwk.UpdateNodeAllocatable, []fwk.ActionType{fwk.UpdateNodeAllocatable, fwk.UpdateNodeTaint}},
+		{"what has no name", fwk.Update, []fwk.ActionType{fwk.Update}},
+	} {
+		if got := slices.Collect(Single(tc.set)); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestNodeActions_Cordon(t *testing.T) {
+	open, cordoned := &corev1.Node{}, &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true}}
+	if got := NodeActions(open, cordoned); got != 0 {
+		t.Errorf("cordoned: %v, want nothing that could help a pod", got)
+	}
+	if got := NodeActions(cordoned, open); got != fwk.UpdateNodeTaint {
+		t.Errorf("uncordoned: %v, want %v", got, fwk.UpdateNodeTaint)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -169,34 +168,32 @@ func (p *Profile) extend(state fwk.CycleState, what string, m method, f func(fwk
 	return nil
 }
 
-// RunPostFilter asks the plugins for a way out and returns the first success.
-// The messages of all that failed are joined.
+// RunPostFilter asks the plugins for a way out and returns the first success. One
+// that knows that there is none ends the search; the reasons of all others that
+// found none are joined. Without any plugin the pod waits for no node.
 func (p *Profile) RunPostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (result *fwk.PostFilterResult, status *fwk.Status) {
 	defer p.timers.postFilter.Since(time.Now(), &status)
-	var messages []string
-	code := fwk.Unschedulable
+	if len(p.postFilter) == 0 {
+		return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}}, fwk.NewStatus(fwk.Unschedulable)
+	}
+	var reasons []string
 	for _, x := range p.postFilter {
 		start := x.calls.began(state.ShouldRecordPluginMetrics())
 		r, s := x.plugin.PostFilter(ctx, state, pod, statuses)
 		x.calls.ended(main, start, s)
-		if s.IsSuccess() {
+		switch {
+		case s.IsSuccess():
 			return r, s
-		}
-		if !s.IsRejected() {
-			return r, fwk.AsStatus(s.AsError()).WithPlugin(x.name)
-		}
-		if r != nil && r.Mode() != fwk.ModeNoop && result == nil {
+		case s.Code() == fwk.UnschedulableAndUnresolvable:
+			return r, s.WithPlugin(x.name)
+		case !s.IsRejected():
+			return nil, fwk.AsStatus(s.AsError()).WithPlugin(x.name)
+		case r != nil && r.Mode() != fwk.ModeNoop:
 			result = r
 		}
-		if s.Code() == fwk.UnschedulableAndUnresolvable {
-			code = s.Code()
-		}
-		messages = append(messages, s.Reasons()...)
-		if code == fwk.UnschedulableAndUnresolvable {
-			break
-		}
+		reasons = append(reasons, s.Reasons()...)
 	}
-	return result, fwk.NewStatus(code, strings.Join(messages, ", "))
+	return result, fwk.NewStatus(fwk.Unschedulable, reasons...)
 }
 
 // RunPreScorePlugins prepares scoring.

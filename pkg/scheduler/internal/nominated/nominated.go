@@ -47,6 +47,15 @@ func (p *Pods) Set(pod fwk.PodInfo, node string) {
 	p.byNode[node][pod.GetPod().UID] = pod
 }
 
+// Refresh replaces a pod that waits for a node by a newer version of it.
+func (p *Pods) Refresh(pod fwk.PodInfo) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if node, ok := p.nodeOf[pod.GetPod().UID]; ok {
+		p.byNode[node][pod.GetPod().UID] = pod
+	}
+}
+
 // Remove ends a pod's nomination and reports whether it had one.
 func (p *Pods) Remove(uid types.UID) bool {
 	p.mu.Lock()

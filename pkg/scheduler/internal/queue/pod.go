@@ -28,6 +28,7 @@ type Pod struct {
 	// Flushed tells that the pod is tried again only because it waited too long.
 	Flushed bool
 
+	inCompany  bool // held back for the sake of another of its group
 	place      place
 	index      int       // position in its heap
 	backoffEnd time.Time // not tried before, unless an event came and there is nothing else to do
@@ -38,6 +39,9 @@ type Pod struct {
 	flushed    time.Time
 	initial    *time.Time
 }
+
+// holds tells whether the pod itself is held back, and with it its group.
+func (p *Pod) holds() bool { return p.Gated && !p.inCompany }
 
 type place int
 

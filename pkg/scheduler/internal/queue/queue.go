@@ -38,6 +38,9 @@ type Config struct {
 	FlushAfter time.Duration
 	// PreEnqueue may hold a pod back; nil lets all pass.
 	PreEnqueue func(context.Context, *corev1.Pod) *fwk.Status
+	// Group returns the pods that are tried together with a pod, which may be among them. One that is held back holds back all. Nil: each
+	// pod is tried by itself.
+	Group func(*corev1.Pod) []types.UID
 	// Less orders the active pods.
 	Less fwk.LessFunc
 	// Events returns the events declared by each plugin of a pod's profile. A plugin
@@ -50,6 +53,7 @@ type Config struct {
 // What brings pods into a queue, besides cluster events, in upstream's words.
 const (
 	podAdded       = "UnscheduledPodAdd"
+	podDeleted     = "UnscheduledPodDelete"
 	attemptFailed  = "ScheduleAttemptFailure"
 	backoffOver    = "BackoffComplete"
 	poppedEarly    = "PopFromBackoffQ"
@@ -133,12 +137,14 @@ func (q *Queue) Update(ctx context.Context, pod *corev1.Pod) { q.Add(ctx, pod) }
 func (q *Queue) update(ctx context.Context, p *Pod, pod *corev1.Pod) {
 	old := p.Pod
 	actions := framework.WaitingPodActions(old, pod)
-	event := fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: actions}
+	updated := func(a fwk.ActionType) happened {
+		return happened{fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: a}, old, pod}
+	}
 	switch p.place {
 	case inFlight:
 		// The running attempt owns p; it takes the newest version when it fails.
-		if actions != 0 {
-			q.events = append(q.events, happened{event, old, pod})
+		for a := range framework.Single(actions) {
+			q.events = append(q.events, updated(a))
 		}
 		return
 	case landed: // so does its binding
@@ -155,14 +161,17 @@ func (q *Queue) update(ctx context.Context, p *Pod, pod *corev1.Pod) {
 	case backoff:
 		q.heap.backoff.fix(p)
 	case unschedulable:
-		if actions != 0 && q.helps(ctx, p, happened{event, old, pod}) {
-			q.retry(ctx, p, event.Label())
+		for a := range framework.Single(actions) {
+			if e := updated(a); q.helps(ctx, p, e) {
+				q.retry(ctx, p, e.event.Label())
+				break
+			}
 		}
 	}
 }
 
-// Delete removes a pod.
-func (q *Queue) Delete(uid types.UID) {
+// Delete removes a pod. Those that it held back are tried.
+func (q *Queue) Delete(ctx context.Context, uid types.UID) {
 	q.cond.L.Lock()
 	defer q.cond.L.Unlock()
 	p := q.all[uid]
@@ -176,9 +185,12 @@ func (q *Queue) Delete(uid types.UID) {
 	}
 	q.take(p)
 	delete(q.all, uid)
+	if p.holds() {
+		q.letGo(ctx, q.group(p), podDeleted)
+	}
 }
 
-// Pop waits for the next pod. The pod is in flight until Done or Fail is called.
+// Pop waits for the next pod. The pod is in flight until Done, Fail or Again is called.
 // It returns nil when ctx ends.
 func (q *Queue) Pop(ctx context.Context) *Pod {
 	stop := context.AfterFunc(ctx, func() {
@@ -227,7 +239,7 @@ func (q *Queue) Take(ctx context.Context, uids []types.UID) []*Pod {
 			continue
 		}
 		if p.Gated {
-			p.Gated, p.Timestamp = false, q.cfg.Clock.Now()
+			p.Gated, p.inCompany, p.Timestamp = false, false, q.cfg.Clock.Now()
 		}
 		q.take(p)
 		out = append(out, p)
@@ -307,6 +319,19 @@ func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy
 		return
 	}
 	q.put(p, unschedulable, attemptFailed)
+}
+
+// Again ends the flight of a pod that is to be tried again at once, before younger ones; latest is its newest version.
+func (q *Queue) Again(ctx context.Context, p *Pod, latest *corev1.Pod) {
+	q.cond.L.Lock()
+	defer q.cond.L.Unlock()
+	q.done(p)
+	if q.all[p.Pod.UID] != p {
+		return // deleted meanwhile
+	}
+	p.PodInfo = framework.NewPodInfo(latest)
+	p.Flushed, p.failures, p.errors = false, 0, 0
+	q.activate(ctx, p, attemptFailed)
 }
 
 // done ends p's flight and drops the events nobody needs any more.
@@ -419,20 +444,63 @@ func (q *Queue) retry(ctx context.Context, p *Pod, event string) {
 	q.put(p, backoff, event)
 }
 
-// activate makes p active unless a PreEnqueue plugin holds it back.
+// activate makes p active unless a PreEnqueue plugin holds it, or another of its group, back.
 func (q *Queue) activate(ctx context.Context, p *Pod, event string) {
+	held, others := p.holds(), q.group(p)
 	if q.cfg.PreEnqueue != nil {
 		if s := q.cfg.PreEnqueue(ctx, p.Pod); !s.IsSuccess() {
-			p.Gated, p.Flushed, p.RejectedBy = true, false, sets.New(s.Plugin())
-			q.put(p, unschedulable, event)
+			q.hold(p, false, sets.New(s.Plugin()), event)
+			for _, other := range others {
+				if other.place == active {
+					q.hold(other, true, p.RejectedBy, event)
+				}
+			}
 			return
 		}
 	}
+	if i := slices.IndexFunc(others, (*Pod).holds); i >= 0 {
+		q.hold(p, true, others[i].RejectedBy, event)
+		return
+	}
 	if p.Gated {
 		// The time behind the gate does not count for the order.
-		p.Gated, p.Timestamp = false, q.cfg.Clock.Now()
+		p.Gated, p.inCompany, p.Timestamp = false, false, q.cfg.Clock.Now()
 	}
 	q.put(p, active, event)
+	if held {
+		q.letGo(ctx, others, event)
+	}
+}
+
+// hold keeps p back because of a plugin that holds it, or another of its group.
+func (q *Queue) hold(p *Pod, inCompany bool, by sets.Set[string], event string) {
+	p.Gated, p.inCompany, p.Flushed, p.RejectedBy = true, inCompany, false, by
+	q.put(p, unschedulable, event)
+}
+
+// letGo makes those active that were held back for the sake of one of their group that is held back no more.
+func (q *Queue) letGo(ctx context.Context, group []*Pod, event string) {
+	if slices.ContainsFunc(group, (*Pod).holds) {
+		return // another one is
+	}
+	for _, p := range group {
+		if p.inCompany {
+			q.activate(ctx, p, event)
+		}
+	}
+}
+
+// group lists the other pods that are tried together with p.
+func (q *Queue) group(p *Pod) (out []*Pod) {
+	if q.cfg.Group == nil {
+		return nil
+	}
+	for _, uid := range q.cfg.Group(p.Pod) {
+		if other := q.all[uid]; other != nil && other != p {
+			out = append(out, other)
+		}
+	}
+	return out
 }
 
 func (q *Queue) put(p *Pod, where place, event string) {

@@ -135,7 +135,7 @@ func TestFail_EventWhileInFlight(t *testing.T) {
 	p := q.mustPop(t, "p")
 	q.Fail(t.Context(), p, p.Pod, sets.New("node"))
 	q.expect(t, 0, 0, 1, 0)
-	q.Delete("p")
+	q.Delete(t.Context(), "p")
 
 	q.Add(t.Context(), pt.Pod("q"))
 	p = q.mustPop(t, "q")
@@ -275,15 +275,51 @@ func TestGates(t *testing.T) {
 	q.Done(q.mustPop(t, "p"))
 }
 
+// A pod of a group that is held back holds all back, those that were active too, until it is not or is gone.
+func TestGates_OfGroup(t *testing.T) {
+	q, _ := newQueue()
+	q.cfg.Group = func(*corev1.Pod) []types.UID { return slices.Collect(maps.Keys(q.all)) }
+	gated := func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} }
+	ctx := t.Context()
+	q.Add(ctx, pt.Pod("a"))
+	q.expect(t, 1, 0, 0, 0)
+	q.Add(ctx, pt.Pod("b", gated))
+	q.expect(t, 0, 0, 0, 2)
+	q.Add(ctx, pt.Pod("c"))
+	q.expect(t, 0, 0, 0, 3)
+	q.Update(ctx, pt.Pod("b"))
+	q.expect(t, 3, 0, 0, 0)
+	q.Add(ctx, pt.Pod("d", gated))
+	q.Add(ctx, pt.Pod("e", gated))
+	q.expect(t, 0, 0, 0, 5)
+	q.Delete(ctx, "d")
+	q.expect(t, 0, 0, 0, 4)
+	q.Delete(ctx, "e")
+	q.expect(t, 3, 0, 0, 0)
+}
+
+// A pod that is to be tried again at once keeps its place before younger ones.
+func TestAgain(t *testing.T) {
+	q, clock := newQueue()
+	q.Add(t.Context(), pt.Pod("old"))
+	clock.Step(time.Second)
+	q.Add(t.Context(), pt.Pod("young"))
+	p := q.mustPop(t, "old")
+	clock.Step(time.Second)
+	q.Again(t.Context(), p, p.Pod)
+	q.expect(t, 2, 0, 0, 0)
+	q.mustPop(t, "old")
+}
+
 func TestDelete(t *testing.T) {
 	q, _ := newQueue()
 	q.Add(t.Context(), pt.Pod("waiting"))
-	q.Delete("waiting")
+	q.Delete(t.Context(), "waiting")
 	q.expect(t, 0, 0, 0, 0)
 
 	q.Add(t.Context(), pt.Pod("flying"))
 	p := q.mustPop(t, "flying")
-	q.Delete("flying")
+	q.Delete(t.Context(), "flying")
 	q.Fail(t.Context(), p, p.Pod, sets.New("node"))
 	q.expect(t, 0, 0, 0, 0)
 }
@@ -378,7 +414,7 @@ func TestQueue_AnyOrder(t *testing.T) {
 			case n == 2 && len(want) > 0:
 				uid := slices.Sorted(maps.Keys(want))[random.IntN(len(want))]
 				delete(want, uid)
-				q.Delete(uid)
+				q.Delete(ctx, uid)
 			case n == 3:
 				q.Move(ctx, nodeAdded, nil, random.IntN(2) == 0)
 			case n == 4:
@@ -407,12 +443,14 @@ func TestQueue_AnyOrder(t *testing.T) {
 				if len(*from) == 0 {
 					continue
 				}
-				switch p := take(from); random.IntN(4) {
+				switch p := take(from); random.IntN(5) {
 				case 0:
 					q.Done(p)
 					delete(want, p.Pod.UID)
 				case 1:
 					q.Fail(ctx, p, p.Pod, nil) // an error
+				case 2:
+					q.Again(ctx, p, p.Pod)
 				default:
 					q.Fail(ctx, p, p.Pod, sets.New([]string{"node", "none"}[random.IntN(2)]))
 				}

@@ -320,6 +320,9 @@ func (p *DefaultPreemption) start(ctx context.Context, by *preemptor, victims []
 	p.hold(by.pods)
 	p.evictions.Go(func() {
 		start := time.Now()
+		for _, node := range by.nodes {
+			p.denominate(ctx, by, node)
+		}
 		last := len(victims) - 1
 		err := p.evict(ctx, by, victims[:last])
 		held := p.release(by.pods)
@@ -341,11 +344,6 @@ func (p *DefaultPreemption) start(ctx context.Context, by *preemptor, victims []
 				again[pod.Namespace+"/"+pod.Name] = pod
 			}
 			p.handle.Activate(logger, again)
-		}
-		if err == nil {
-			for _, node := range by.nodes {
-				p.denominate(ctx, by, node)
-			}
 		}
 	})
 }
@@ -385,7 +383,7 @@ func (p *DefaultPreemption) evict(ctx context.Context, by *preemptor, victims []
 	return errors.Join(append(errs, g.Wait())...)
 }
 
-// denominate lets pods of less priority that wait for the same node look elsewhere.
+// denominate lets pods of less priority that wait for the same node look elsewhere, without waiting for the victims' end.
 func (p *DefaultPreemption) denominate(ctx context.Context, by *preemptor, node string) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -394,9 +392,13 @@ func (p *DefaultPreemption) denominate(ctx context.Context, by *preemptor, node 
 		if schedulinghelper.PodPriority(other) >= schedulinghelper.PodPriority(by.pods[0]) {
 			continue
 		}
-		status := other.Status.DeepCopy()
+		latest, err := p.pods.Pods(other.Namespace).Get(other.Name)
+		if err != nil || latest.UID != other.UID || latest.Status.NominatedNodeName != node {
+			continue // gone, or it waits for this node no more, for all that others know
+		}
+		status := latest.Status.DeepCopy()
 		status.NominatedNodeName = ""
-		if err := podstatus.Patch(ctx, p.handle.ClientSet(), other, status); err != nil && !apierrors.IsNotFound(err) {
+		if err := podstatus.Patch(ctx, p.handle.ClientSet(), latest, status); err != nil && !apierrors.IsNotFound(err) {
 			// Not critical: the pod finds out when it is tried again.
 			klog.FromContext(ctx).Error(err, "Clearing the nomination failed", "pod", klog.KObj(other))
 		}

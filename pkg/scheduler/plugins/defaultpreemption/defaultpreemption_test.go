@@ -249,6 +249,56 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
+// TestDenominates: pods of less priority that wait for the node look elsewhere before the victims are gone, by what the API has of
+// them: what is remembered of them may be from before that was written.
+func TestDenominates(t *testing.T) {
+	victim := pt.Pod("victim", pt.On("a"), pt.Requests("cpu", "4"), pt.Priority(1))
+	pod := pt.Pod("p", pt.Requests("cpu", "4"), pt.Priority(3))
+	h := pt.NewHandle(pt.Nodes([]*corev1.Node{pt.Node("a")}, victim), victim, pod)
+	h.Nominees = map[string][]fwk.PodInfo{}
+	for name, waitsFor := range map[string]string{"waits": "a", "elsewhere": "b", "equal": "a"} {
+		remembered := pt.Pod(name, pt.Priority(2))
+		if name == "equal" {
+			remembered.Spec.Priority = new(int32(3))
+		}
+		h.Nominees["a"] = append(h.Nominees["a"], framework.NewPodInfo(remembered))
+		known := remembered.DeepCopy()
+		known.Status.NominatedNodeName, known.Status.Message = waitsFor, "newer"
+		if err := h.Fake.Tracker().Add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nominations := func() map[string]string {
+		out := map[string]string{}
+		for _, name := range []string{"waits", "elsewhere", "equal"} {
+			obj, err := h.Fake.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), "default", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[name] = obj.(*corev1.Pod).Status.NominatedNodeName
+		}
+		return out
+	}
+	var atEviction map[string]string
+	h.Fake.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		atEviction = nominations()
+		return true, nil, errors.New("refused")
+	})
+	h.Use(t, noderesources.Name, noderesources.New)
+	p := pt.NewPlugin(t, h, New).(*DefaultPreemption)
+	statuses := framework.NewNodeStatuses(nil)
+	statuses.Set("a", fwk.NewStatus(fwk.Unschedulable, "full"))
+	if _, status := p.PostFilter(t.Context(), framework.NewCycleState(framework.NewPodInfo(pod)), pod, statuses); !status.IsSuccess() {
+		t.Fatalf("PostFilter: %v", status)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]string{"waits": "", "elsewhere": "b", "equal": "a"}; !maps.Equal(atEviction, want) {
+		t.Errorf("nominations when the victim was asked to go: %v, want %v", atEviction, want)
+	}
+}
+
 // outside is an extender that says what a test wants of victims.
 type outside struct {
 	fwk.Extender // nil: nothing else is asked

@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -105,7 +106,7 @@ func (s *filterState) change(pod, other *corev1.Pod, otherAnti []fwk.AffinityTer
 			s.existing.add(node, otherAnti[i].TopologyKey, by)
 		}
 	}
-	if matchesAll(s.affinityTerms, other) {
+	if matchesAll(s.affinityTerms, other, nil) {
 		for i := range s.affinityTerms {
 			s.affinity.add(node, s.affinityTerms[i].TopologyKey, by)
 		}
@@ -117,14 +118,24 @@ func (s *filterState) change(pod, other *corev1.Pod, otherAnti []fwk.AffinityTer
 	}
 }
 
-// matchesAll tells whether a pod matches all terms; it matches no terms if there are none.
-func matchesAll(terms []fwk.AffinityTerm, pod *corev1.Pod) bool {
+// matchesAll tells whether a pod, in a namespace of some labels, matches all terms; it matches no terms if there are none.
+func matchesAll(terms []fwk.AffinityTerm, pod *corev1.Pod, namespace labels.Set) bool {
 	for i := range terms {
-		if !terms[i].Matches(pod, nil) {
+		if !terms[i].Matches(pod, namespace) {
 			return false
 		}
 	}
 	return len(terms) > 0
+}
+
+// matchesAny tells whether a pod, in a namespace of some labels, matches one of the terms.
+func matchesAny(terms []fwk.AffinityTerm, pod *corev1.Pod, namespace labels.Set) bool {
+	for i := range terms {
+		if terms[i].Matches(pod, namespace) {
+			return true
+		}
+	}
+	return false
 }
 
 // PreFilter counts matching pods per domain. A pod without terms is compared
@@ -266,43 +277,66 @@ func (s *filterState) affine(pod *corev1.Pod, node *corev1.Node) bool {
 			found = false
 		}
 	}
-	return found || len(s.affinity) == 0 && matchesAll(s.affinityTerms, pod)
+	return found || len(s.affinity) == 0 && matchesAll(s.affinityTerms, pod, nil)
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions: a pod that one of the terms selects came, went or changed, or one
+// EventsToRegister implements fwk.EnqueueExtensions: a pod that the terms select came, went or changed, or one
 // whose own terms kept the pod away went; or a node came or changed its domain.
 func (p *InterPodAffinity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		framework.Event(fwk.AssignedPod, fwk.Add|fwk.Delete|fwk.UpdatePodLabel, framework.Hint(func(pod *corev1.Pod, old, new any) bool {
-			return p.concerns(pod, framework.AsPod(old)) || p.concerns(pod, framework.AsPod(new))
-		})),
-		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeLabel, nil),
+		framework.Event(fwk.AssignedPod, fwk.Add|fwk.Delete|fwk.UpdatePodLabel, framework.Hint(p.podHelps)),
+		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeLabel, framework.Hint(nodeHelps)),
 		framework.Event(framework.Namespace, fwk.Add|fwk.Update, nil),
 		framework.Event(fwk.TargetPod, fwk.UpdatePodLabel, nil),
 	}, nil
 }
 
-func (p *InterPodAffinity) concerns(pod *corev1.Pod, other *corev1.Pod) bool {
-	if other == nil {
-		return false
+// podHelps tells whether a pod that came, went or got other labels may let the waiting one pass. That the last one near which it must be
+// went may make it the first of its kind.
+func (p *InterPodAffinity) podHelps(pod *corev1.Pod, old, new any) bool {
+	before, after := framework.AsPod(old), framework.AsPod(new)
+	info := framework.NewPodInfo(pod)
+	near := func(other *corev1.Pod) bool {
+		return other != nil && matchesAll(info.RequiredAffinity, other, p.namespaceLabels(other.Namespace))
 	}
-	theirs, info := p.namespaceLabels(other.Namespace), framework.NewPodInfo(pod)
-	for _, terms := range [][]fwk.AffinityTerm{info.RequiredAffinity, info.RequiredAntiAffinity} {
-		for i := range terms {
-			if terms[i].Matches(other, theirs) {
-				return true
-			}
-		}
+	away := func(other *corev1.Pod) bool {
+		return other != nil && matchesAny(info.RequiredAntiAffinity, other, p.namespaceLabels(other.Namespace))
 	}
+	return near(before) != near(after) || away(before) && !away(after) || before != nil && after == nil && p.keptAway(pod, before)
+}
+
+// keptAway tells whether the terms of another pod are against a pod.
+func (p *InterPodAffinity) keptAway(pod, other *corev1.Pod) bool {
 	if a := other.Spec.Affinity; a == nil || a.PodAntiAffinity == nil {
 		return false
 	}
-	ours := p.namespaceLabels(pod.Namespace)
-	anti := framework.NewPodInfo(other).RequiredAntiAffinity
-	for i := range anti {
-		if anti[i].Matches(pod, ours) {
-			return true
-		}
+	return matchesAny(framework.NewPodInfo(other).RequiredAntiAffinity, pod, p.namespaceLabels(pod.Namespace))
+}
+
+// nodeHelps tells whether a node that came, or is in another domain than before, may let a pod pass. Of a pod without terms
+// nothing is known but that those of others are against it.
+func nodeHelps(pod *corev1.Pod, old, new any) bool {
+	before, after := framework.AsNode(old), framework.AsNode(new)
+	info := framework.NewPodInfo(pod)
+	if after == nil || len(info.RequiredAffinity)+len(info.RequiredAntiAffinity) == 0 {
+		return true
 	}
-	return false
+	if before == nil {
+		return len(info.RequiredAntiAffinity) > 0 || slices.ContainsFunc(info.RequiredAffinity, func(t fwk.AffinityTerm) bool {
+			_, ok := after.Labels[t.TopologyKey]
+			return ok
+		})
+	}
+	// A node that leaves a domain helps none that must be there, and one that enters a domain none that must not.
+	enters := func(t fwk.AffinityTerm) bool {
+		domain, ok := after.Labels[t.TopologyKey]
+		was, wasIn := before.Labels[t.TopologyKey]
+		return ok && (!wasIn || domain != was)
+	}
+	leaves := func(t fwk.AffinityTerm) bool {
+		was, ok := before.Labels[t.TopologyKey]
+		domain, isIn := after.Labels[t.TopologyKey]
+		return ok && (!isIn || domain != was)
+	}
+	return slices.ContainsFunc(info.RequiredAffinity, enters) || slices.ContainsFunc(info.RequiredAntiAffinity, leaves)
 }

@@ -124,6 +124,12 @@ func TestScore(t *testing.T) {
 }
 
 func TestRequeue(t *testing.T) {
+	near, away := pt.Pod("p", pt.Affinity(pt.NearTo("app", "x", zone))), pt.Pod("p", pt.Affinity(pt.AwayFrom("app", "x", zone)))
+	relabelled := fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.UpdatePodLabel}
+	labelled := fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel}
+	both := pt.NearTo("app", "x", zone)
+	both.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(both.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+		pt.NearTo("tier", "y", zone).PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
 	for _, tc := range []struct {
 		name     string
 		pod      *corev1.Pod
@@ -132,6 +138,24 @@ func TestRequeue(t *testing.T) {
 		want     bool
 	}{
 		{"a wanted pod", pt.Pod("p", pt.Affinity(pt.NearTo("app", "x", zone))), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, nil, x("o", "a"), true},
+		{"a wanted pod as before", near, relabelled, x("o", "a"), pt.Pod("o", pt.On("a"), pt.Labels("app", "x", "k", "v")), false},
+		{"a wanted pod by its new label", near, relabelled, pt.Pod("o", pt.On("a")), x("o", "a"), true},
+		{"the last wanted pod is gone", near, fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, x("o", "a"), nil, true},
+		{"one of two wanted labels", pt.Pod("p", pt.Affinity(both)), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, nil, x("o", "a"), false},
+		{"an unwanted pod", away, fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, nil, x("o", "a"), false},
+		{"an unwanted pod is gone", away, fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, x("o", "a"), nil, true},
+		{"a pod is unwanted no more", away, relabelled, x("o", "a"), pt.Pod("o", pt.On("a")), true},
+		{"a pod is unwanted now", away, relabelled, pt.Pod("o", pt.On("a")), x("o", "a"), false},
+		{"a node in a domain", near, fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a", pt.NodeLabels(zone, "1")), true},
+		{"a node in none", near, fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a"), false},
+		{"a node in none, away from others", away, fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a"), true},
+		{"a node enters a domain", near, labelled, pt.Node("a"), pt.Node("a", pt.NodeLabels(zone, "1")), true},
+		{"a node leaves a domain", near, labelled, pt.Node("a", pt.NodeLabels(zone, "1")), pt.Node("a"), false},
+		{"a node enters a domain of others", away, labelled, pt.Node("a"), pt.Node("a", pt.NodeLabels(zone, "1")), false},
+		{"a node leaves the domain of others", away, labelled, pt.Node("a", pt.NodeLabels(zone, "1")), pt.Node("a"), true},
+		{"a node changes its domain", away, labelled, pt.Node("a", pt.NodeLabels(zone, "1")), pt.Node("a", pt.NodeLabels(zone, "2")), true},
+		{"another label of a node", near, labelled, pt.Node("a", pt.NodeLabels(zone, "1")), pt.Node("a", pt.NodeLabels(zone, "1", "k", "v")), false},
+		{"any label of a node, for a pod that others keep away", pt.Pod("p"), labelled, pt.Node("a"), pt.Node("a", pt.NodeLabels("k", "v")), true},
 		{"an indifferent pod", pt.Pod("p", pt.Affinity(pt.NearTo("app", "x", zone))), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, nil, pt.Pod("o", pt.On("a")), false},
 		{"a pod that kept it away is gone", pt.Pod("p", pt.Labels("app", "x")), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, pt.Pod("o", pt.Affinity(pt.AwayFrom("app", "x", zone))), nil, true},
 	} {

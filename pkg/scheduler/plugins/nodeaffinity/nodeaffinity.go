@@ -193,14 +193,18 @@ func (*NodeAffinity) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *core
 	return nil
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions: a node that matches now.
+// EventsToRegister implements fwk.EnqueueExtensions: a node that matches now, and did not before.
 func (p *NodeAffinity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return []fwk.ClusterEventWithHint{framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeLabel, framework.Hint(func(pod *corev1.Pod, _, new any) bool {
-		node := framework.AsNode(new)
-		if node == nil {
+	return []fwk.ClusterEventWithHint{framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeLabel, framework.Hint(func(pod *corev1.Pod, old, new any) bool {
+		before, after := framework.AsNode(old), framework.AsNode(new)
+		if after == nil {
 			return true
 		}
-		match, err := nodeaffinityhelper.GetRequiredNodeAffinity(pod).Match(node)
-		return (match || err != nil) && (p.added == nil || p.added.Match(node))
+		required := nodeaffinityhelper.GetRequiredNodeAffinity(pod)
+		matches := func(node *corev1.Node) bool {
+			match, _ := required.Match(node) // as in Filter
+			return match && (p.added == nil || p.added.Match(node))
+		}
+		return matches(after) && (before == nil || !matches(before))
 	}))}, nil
 }

@@ -96,6 +96,8 @@ func TestRequeue(t *testing.T) {
 		want     bool
 	}{
 		{"a matching node", pt.Pod("p", selector("k", "v")), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a", pt.NodeLabels("k", "v")), true},
+		{"a node matches now", pt.Pod("p", selector("k", "v")), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel}, pt.Node("a"), pt.Node("a", pt.NodeLabels("k", "v")), true},
+		{"a node that matched before", pt.Pod("p", selector("k", "v")), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel}, pt.Node("a", pt.NodeLabels("k", "v")), pt.Node("a", pt.NodeLabels("k", "v", "l", "w")), false},
 		{"another node", pt.Pod("p", selector("k", "v")), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a"), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -154,21 +154,56 @@ func (f *Fit) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, no
 func (*Fit) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
 // EventsToRegister implements fwk.EnqueueExtensions: resources were freed, the pod asks for less, a node has
-// room that an empty node would have, or a device class stands for a resource.
+// more of what the pod asks for and would hold it if it were empty, or a device class stands for a resource.
 func (f *Fit) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		framework.Event(fwk.AssignedPod, fwk.Delete|fwk.UpdatePodScaleDown, nil),
+		framework.Event(fwk.AssignedPod, fwk.Delete, nil),
+		framework.Event(fwk.AssignedPod, fwk.UpdatePodScaleDown, framework.Hint(scaleDownHelps)),
 		framework.Event(fwk.TargetPod, fwk.UpdatePodScaleDown, nil),
-		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeAllocatable, framework.Hint(func(pod *corev1.Pod, _, new any) bool {
-			node := framework.AsNode(new)
-			if node == nil {
-				return true
-			}
-			total := framework.NewResource(node.Status.Allocatable)
-			return len(f.insufficient(&framework.NewPodInfo(pod).Requests, &total, &framework.Resource{}, 0)) == 0
-		})),
+		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeAllocatable, framework.Hint(f.nodeHelps)),
 		framework.Event(fwk.DeviceClass, fwk.Add|fwk.Update, framework.Hint(classHelps)),
 	}, nil
+}
+
+// nodeHelps tells whether a node would hold the pod if it were empty, and has more of what the pod asks for than before.
+func (f *Fit) nodeHelps(pod *corev1.Pod, old, new any) bool {
+	before, after := framework.AsNode(old), framework.AsNode(new)
+	if after == nil {
+		return true
+	}
+	wanted, total := &framework.NewPodInfo(pod).Requests, framework.NewResource(after.Status.Allocatable)
+	if len(f.insufficient(wanted, &total, &framework.Resource{}, 0)) > 0 {
+		return false
+	}
+	if before == nil {
+		return true
+	}
+	was := framework.NewResource(before.Status.Allocatable)
+	return total.Pods > was.Pods || moreOf(wanted, &was, &total) || slices.ContainsFunc(asked(wanted), func(name corev1.ResourceName) bool {
+		return framework.Amount(&total, name) == 0 && f.backed(name) // how much there is DynamicResources knows
+	})
+}
+
+// scaleDownHelps tells whether a pod takes less than before of what the waiting one asks for.
+func scaleDownHelps(pod *corev1.Pod, old, new any) bool {
+	before, after := framework.AsPod(old), framework.AsPod(new)
+	if before == nil || after == nil {
+		return true
+	}
+	return moreOf(&framework.NewPodInfo(pod).Requests, &framework.NewPodInfo(after).Requests, &framework.NewPodInfo(before).Requests)
+}
+
+// moreOf tells whether there is more in large than in small of something that is wanted.
+func moreOf(wanted, small, large *framework.Resource) bool {
+	return slices.ContainsFunc(asked(wanted), func(name corev1.ResourceName) bool {
+		return framework.Amount(large, name) > framework.Amount(small, name)
+	})
+}
+
+// asked are the names of what a request is for.
+func asked(r *framework.Resource) []corev1.ResourceName {
+	names := append(slices.Collect(maps.Keys(r.Scalar)), corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage)
+	return slices.DeleteFunc(names, func(name corev1.ResourceName) bool { return framework.Amount(r, name) == 0 })
 }
 
 // classHelps tells whether a class newly stands for a resource that the pod asks for.

@@ -108,6 +108,8 @@ func TestScore(t *testing.T) {
 }
 
 func TestRequeue(t *testing.T) {
+	grown := fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}
+	shrunk := fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.UpdatePodScaleDown}
 	for _, tc := range []struct {
 		name     string
 		pod      *corev1.Pod
@@ -118,13 +120,21 @@ func TestRequeue(t *testing.T) {
 		{"a pod is gone", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, pt.Pod("o"), nil, true},
 		{"a large node", pt.Pod("p", pt.Requests("cpu", "3")), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a"), true},
 		{"a small node", pt.Pod("p", pt.Requests("cpu", "5")), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, nil, pt.Node("a"), false},
+		{"a node grew in what the pod asks for", pt.Pod("p", pt.Requests("cpu", "3")), grown, pt.Node("a", pt.Allocatable("cpu", "3")), pt.Node("a"), true},
+		{"a node grew in something else", pt.Pod("p", pt.Requests("cpu", "3")), grown, pt.Node("a"), pt.Node("a", pt.Allocatable("memory", "9Gi")), false},
+		{"a node shrank", pt.Pod("p", pt.Requests("cpu", "3")), grown, pt.Node("a", pt.Allocatable("cpu", "5")), pt.Node("a"), false},
+		{"a node allows more pods", pt.Pod("p"), grown, pt.Node("a", pt.Allocatable("pods", "1")), pt.Node("a"), true},
+		{"a node got a device", pt.Pod("p", pt.Requests("example.com/x", "1")), grown, pt.Node("a"), pt.Node("a", pt.Allocatable("example.com/x", "1")), true},
+		{"a node where a class may have it", pt.Pod("p", pt.Requests("example.com/class", "1")), grown, pt.Node("a"), pt.Node("a", pt.Allocatable("memory", "9Gi")), true},
+		{"a pod takes less of it", pt.Pod("p", pt.Requests("cpu", "3")), shrunk, pt.Pod("o", pt.On("a"), pt.Requests("cpu", "2")), pt.Pod("o", pt.On("a"), pt.Requests("cpu", "1")), true},
+		{"a pod takes less of something else", pt.Pod("p", pt.Requests("memory", "3Gi")), shrunk, pt.Pod("o", pt.On("a"), pt.Requests("cpu", "2")), pt.Pod("o", pt.On("a"), pt.Requests("cpu", "1")), false},
 		{"a class by its name", pt.Pod("p", pt.Requests(resourcev1.ResourceDeviceClassPrefix+"c", "1")), fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Add}, nil, class("c", ""), true},
 		{"a class of the resource", pt.Pod("p", pt.Requests("example.com/x", "1")), fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Update}, class("c", ""), class("c", "example.com/x"), true},
 		{"a class as before", pt.Pod("p", pt.Requests("example.com/x", "1")), fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Update}, class("c", "example.com/x"), class("c", "example.com/x"), false},
 		{"a class of another resource", pt.Pod("p", pt.Requests("example.com/x", "1")), fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Add}, nil, class("c", "example.com/y"), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := pt.NewHandle(nil)
+			h := pt.NewHandle(nil, class("known", "example.com/class"))
 			got := pt.Helps(t, pt.NewPlugin(t, h, New), tc.pod, tc.event, tc.old, tc.new)
 			if got != tc.want {
 				t.Errorf("helps = %v, want %v", got, tc.want)

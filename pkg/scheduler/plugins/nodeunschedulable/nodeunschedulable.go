@@ -56,12 +56,13 @@ func allows(ctx context.Context, pod *corev1.Pod, node *corev1.Node) bool {
 		&corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}, true)
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions: a node that allows the pod now, or a toleration added to the pod.
+// EventsToRegister implements fwk.EnqueueExtensions: a node that allows the pod now, and did not before, or a
+// toleration added to the pod.
 func (*NodeUnschedulable) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeTaint, framework.Hint(func(pod *corev1.Pod, _, new any) bool {
-			node := framework.AsNode(new)
-			return node == nil || allows(ctx, pod, node)
+		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeTaint, framework.Hint(func(pod *corev1.Pod, old, new any) bool {
+			before, after := framework.AsNode(old), framework.AsNode(new)
+			return after == nil || allows(ctx, pod, after) && (before == nil || !allows(ctx, pod, before))
 		})),
 		framework.Event(fwk.TargetPod, fwk.UpdatePodToleration, nil),
 	}, nil

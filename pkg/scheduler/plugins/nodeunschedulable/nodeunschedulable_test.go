@@ -47,6 +47,7 @@ func TestRequeue(t *testing.T) {
 		want     bool
 	}{
 		{"uncordoned", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, pt.Node("a", pt.Cordoned()), pt.Node("a"), true},
+		{"other taints of a node that was not cordoned", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, pt.Node("a", pt.Taint("k", "", corev1.TaintEffectNoSchedule)), pt.Node("a"), false},
 		{"a cordoned node is added", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a", pt.Cordoned()), false},
 		{"labels", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel}, pt.Node("a"), pt.Node("a"), false},
 	} {

@@ -11,8 +11,10 @@ import (
 	"context"
 	"maps"
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	nodeaffinityhelper "k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -171,27 +173,45 @@ func (*PodTopologySpread) Filter(_ context.Context, state fwk.CycleState, pod *c
 	return nil
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions: a pod that is counted came, went or changed, or a domain did.
+// EventsToRegister implements fwk.EnqueueExtensions: a pod that is counted came or went, or
+// counts now or no more, or a domain did.
 func (p *PodTopologySpread) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		framework.Event(fwk.AssignedPod, fwk.Add|fwk.Delete|fwk.UpdatePodLabel, framework.Hint(func(pod *corev1.Pod, old, new any) bool {
-			constraints, err := p.constraints(pod, corev1.DoNotSchedule)
-			if err != nil {
-				return true
-			}
-			for _, o := range []*corev1.Pod{framework.AsPod(old), framework.AsPod(new)} {
-				if o == nil || o.Namespace != pod.Namespace {
-					continue
-				}
-				for i := range constraints {
-					if constraints[i].selector.Matches(labels.Set(o.Labels)) {
-						return true
-					}
-				}
-			}
-			return false
-		})),
-		framework.Event(fwk.Node, fwk.Add|fwk.Delete|fwk.UpdateNodeLabel|fwk.UpdateNodeTaint, nil),
+		framework.Event(fwk.AssignedPod, fwk.Add|fwk.Delete|fwk.UpdatePodLabel, framework.Hint(p.podHelps)),
+		framework.Event(fwk.Node, fwk.Add|fwk.Delete|fwk.UpdateNodeLabel|fwk.UpdateNodeTaint, framework.Hint(p.nodeHelps)),
 		framework.Event(fwk.TargetPod, fwk.UpdatePodLabel|fwk.UpdatePodToleration, nil),
 	}, nil
+}
+
+// podHelps tells whether a pod that came, went or got other labels changes what is counted for the waiting one.
+func (p *PodTopologySpread) podHelps(pod *corev1.Pod, old, new any) bool {
+	constraints, err := p.constraints(pod, corev1.DoNotSchedule)
+	if err != nil {
+		return true
+	}
+	before, after := framework.AsPod(old), framework.AsPod(new)
+	return slices.ContainsFunc(constraints, func(c constraint) bool {
+		counts := func(o *corev1.Pod) bool {
+			return o != nil && o.Namespace == pod.Namespace && c.selector.Matches(labels.Set(o.Labels))
+		}
+		return counts(before) != counts(after)
+	})
+}
+
+// nodeHelps tells whether a node that came, went or changed is in other domains than before, or its pods count now or no more.
+func (p *PodTopologySpread) nodeHelps(pod *corev1.Pod, old, new any) bool {
+	constraints, err := p.constraints(pod, corev1.DoNotSchedule)
+	if err != nil {
+		return true
+	}
+	before, after := framework.AsNode(old), framework.AsNode(new)
+	was, is := before != nil && hasKeys(before, constraints), after != nil && hasKeys(after, constraints)
+	if !was || !is {
+		return was || is
+	}
+	affinity := nodeaffinityhelper.GetRequiredNodeAffinity(pod)
+	wasMatched, _ := affinity.Match(before)
+	isMatched, _ := affinity.Match(after)
+	return wasMatched != isMatched || !equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
+		slices.ContainsFunc(constraints, func(c constraint) bool { return before.Labels[c.topologyKey] != after.Labels[c.topologyKey] })
 }

@@ -120,6 +120,8 @@ func TestScore_Default(t *testing.T) {
 }
 
 func TestRequeue(t *testing.T) {
+	labelled := fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel}
+	tainted := fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}
 	for _, tc := range []struct {
 		name     string
 		pod      *corev1.Pod
@@ -129,7 +131,19 @@ func TestRequeue(t *testing.T) {
 	}{
 		{"a counted pod", pt.Pod("p", by(zone, 1)), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, x("o", "a"), nil, true},
 		{"another pod", pt.Pod("p", by(zone, 1)), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, pt.Pod("o", pt.On("a")), nil, false},
-		{"a domain", pt.Pod("p", by(zone, 1)), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a"), true},
+		{"a pod counts no more", pt.Pod("p", by(zone, 1)), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.UpdatePodLabel}, x("o", "a"), pt.Pod("o", pt.On("a")), true},
+		{"a pod counts as before", pt.Pod("p", by(zone, 1)), fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.UpdatePodLabel}, x("o", "a"), x("o", "a", "k", "v"), false},
+		{"a node in a domain", pt.Pod("p", by(zone, 1)), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a", pt.NodeLabels(zone, "1")), true},
+		{"a node in none", pt.Pod("p", by(zone, 1)), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, pt.Node("a"), false},
+		{"a node of a domain is gone", pt.Pod("p", by(zone, 1)), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, pt.Node("a", pt.NodeLabels(zone, "1")), nil, true},
+		{"a node of none is gone", pt.Pod("p", by(zone, 1)), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, pt.Node("a"), nil, false},
+		{"a node leaves its domain", pt.Pod("p", by(zone, 1)), labelled, pt.Node("a", pt.NodeLabels(zone, "1")), pt.Node("a"), true},
+		{"a node changes its domain", pt.Pod("p", by(zone, 1)), labelled, pt.Node("a", pt.NodeLabels(zone, "1")), pt.Node("a", pt.NodeLabels(zone, "2")), true},
+		{"a node stays in its domain", pt.Pod("p", by(zone, 1)), labelled, pt.Node("a", pt.NodeLabels(zone, "1")), pt.Node("a", pt.NodeLabels(zone, "1", "k", "v")), false},
+		{"the pods of a node count no more", pt.Pod("p", by(zone, 1), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"k": "v"} }), labelled,
+			pt.Node("a", pt.NodeLabels(zone, "1", "k", "v")), pt.Node("a", pt.NodeLabels(zone, "1")), true},
+		{"taints of a node in a domain", pt.Pod("p", by(zone, 1)), tainted, pt.Node("a", pt.NodeLabels(zone, "1")), pt.Node("a", pt.NodeLabels(zone, "1"), pt.Taint("k", "", corev1.TaintEffectNoSchedule)), true},
+		{"taints of a node in none", pt.Pod("p", by(zone, 1)), tainted, pt.Node("a"), pt.Node("a", pt.Taint("k", "", corev1.TaintEffectNoSchedule)), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := pt.NewHandle(nil)

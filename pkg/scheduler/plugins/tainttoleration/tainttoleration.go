@@ -84,12 +84,13 @@ func (*TaintToleration) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *c
 	return nil
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions: a node whose taints are tolerated now, or a toleration added to the pod.
+// EventsToRegister implements fwk.EnqueueExtensions: a node whose taints are tolerated now, and were not before, or a
+// toleration added to the pod.
 func (*TaintToleration) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeTaint, framework.Hint(func(pod *corev1.Pod, _, new any) bool {
-			node := framework.AsNode(new)
-			return node == nil || Tolerates(ctx, pod, node)
+		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeTaint, framework.Hint(func(pod *corev1.Pod, old, new any) bool {
+			before, after := framework.AsNode(old), framework.AsNode(new)
+			return after == nil || Tolerates(ctx, pod, after) && (before == nil || !Tolerates(ctx, pod, before))
 		})),
 		framework.Event(fwk.TargetPod, fwk.UpdatePodToleration, nil),
 	}, nil

@@ -83,6 +83,8 @@ func TestRequeue(t *testing.T) {
 		want     bool
 	}{
 		{"taint removed", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, nil, pt.Node("a"), true},
+		{"tolerated before", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, pt.Node("a"), pt.Node("a", pt.Taint("k", "", corev1.TaintEffectPreferNoSchedule)), false},
+		{"tolerated now", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, pt.Node("a", pt.Taint("k", "", corev1.TaintEffectNoSchedule)), pt.Node("a"), true},
 		{"still tainted", pt.Pod("p"), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}, nil, pt.Node("a", pt.Taint("k", "", corev1.TaintEffectNoSchedule)), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -35,7 +35,7 @@ func (r room) enough(claim *corev1.PersistentVolumeClaim, class *storagev1.Stora
 	if err != nil {
 		return false, nil, fmt.Errorf("getting CSI driver %q: %w", class.Provisioner, err)
 	}
-	if driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity {
+	if !limits(driver) {
 		return true, nil, nil
 	}
 	all, err := r.capacities.List(labels.Everything())
@@ -48,6 +48,18 @@ func (r room) enough(claim *corev1.PersistentVolumeClaim, class *storagev1.Stora
 		}
 	}
 	return false, nil, nil
+}
+
+// limits tells whether a driver publishes its capacity.
+func limits(driver *storagev1.CSIDriver) bool {
+	return driver.Spec.StorageCapacity != nil && *driver.Spec.StorageCapacity
+}
+
+// limitsNoMore is the hint for drivers: one that published its capacity does so no more, or is gone.
+func limitsNoMore(_ *corev1.Pod, old, new any) bool {
+	before, ok := old.(*storagev1.CSIDriver)
+	after, isThere := new.(*storagev1.CSIDriver)
+	return !ok || limits(before) && (!isThere || !limits(after))
 }
 
 // largest is the size of the largest volume that there is room for, nil if there is none.

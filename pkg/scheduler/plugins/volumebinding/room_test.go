@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
@@ -72,5 +73,35 @@ func TestHasMore(t *testing.T) {
 		if got := hasMore(nil, tc.old, tc.new); got != tc.want {
 			t.Errorf("%s: may help is %t", tc.name, got)
 		}
+	}
+}
+
+func TestRequeue(t *testing.T) {
+	class := func(zone string) *storagev1.StorageClass {
+		return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "k"}, AllowedTopologies: []corev1.TopologySelectorTerm{
+			{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: corev1.LabelTopologyZone, Values: []string{zone}}}},
+		}}
+	}
+	same := class("1")
+	same.Labels = map[string]string{"k": "v"}
+	for _, tc := range []struct {
+		name     string
+		event    fwk.ClusterEvent
+		old, new any
+		want     bool
+	}{
+		{"a class", fwk.ClusterEvent{Resource: fwk.StorageClass, ActionType: fwk.Add}, nil, class("1"), true},
+		{"a class reaches other nodes", fwk.ClusterEvent{Resource: fwk.StorageClass, ActionType: fwk.Update}, class("1"), class("2"), true},
+		{"a class reaches the same nodes", fwk.ClusterEvent{Resource: fwk.StorageClass, ActionType: fwk.Update}, class("1"), same, false},
+		{"a driver tells of no limits any more", fwk.ClusterEvent{Resource: fwk.CSIDriver, ActionType: fwk.Update}, driver(true), driver(false), true},
+		{"a driver tells of limits now", fwk.ClusterEvent{Resource: fwk.CSIDriver, ActionType: fwk.Update}, driver(false), driver(true), false},
+		{"a driver with limits is gone", fwk.ClusterEvent{Resource: fwk.CSIDriver, ActionType: fwk.Delete}, driver(true), nil, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := pt.NewHandle(nil)
+			if got := pt.Helps(t, pt.NewPlugin(t, h, New), pt.Pod("p", pt.Claim("c")), tc.event, tc.old, tc.new); got != tc.want {
+				t.Errorf("helps = %v, want %v", got, tc.want)
+			}
+		})
 	}
 }

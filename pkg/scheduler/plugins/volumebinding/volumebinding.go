@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -486,9 +487,13 @@ func (*VolumeBinding) EventsToRegister(context.Context) ([]fwk.ClusterEventWithH
 			return false
 		})),
 		framework.Event(fwk.PersistentVolume, fwk.Add|fwk.Update, nil),
-		framework.Event(fwk.CSIDriver, fwk.Update|fwk.Delete, nil),
+		framework.Event(fwk.CSIDriver, fwk.Update|fwk.Delete, framework.Hint(limitsNoMore)),
 		framework.Event(fwk.CSIStorageCapacity, fwk.Add|fwk.Update, framework.Hint(hasMore)),
-		framework.Event(fwk.StorageClass, fwk.Add|fwk.Update, nil),
+		framework.Event(fwk.StorageClass, fwk.Add|fwk.Update, framework.Hint(func(_ *corev1.Pod, old, new any) bool {
+			before, wasThere := old.(*storagev1.StorageClass)
+			after, isThere := new.(*storagev1.StorageClass)
+			return !wasThere || !isThere || !equality.Semantic.DeepEqual(before.AllowedTopologies, after.AllowedTopologies)
+		})),
 		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeLabel, nil),
 	}, nil
 }
