@@ -149,6 +149,11 @@ func maxBackoff(settings *kubeletconfigv1beta1.KubeletConfiguration) time.Durati
 	return restart.Max
 }
 
+// resolverConfig is the file that /etc/resolv.conf of pods is made from, "" if they are not to look up names.
+func resolverConfig(settings *kubeletconfigv1beta1.KubeletConfiguration) string {
+	return ptr.Deref(settings.ResolverConfig, "/etc/resolv.conf")
+}
+
 // credentials are what plugins know of registries, nil if there are none.
 func credentials(cfg *Config, token func(context.Context, *corev1.Pod, string) (string, error)) func(context.Context, *corev1.Pod, string) ([]credentialprovider.Credential, error) {
 	if len(cfg.CredentialProviders) == 0 {

@@ -9,7 +9,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/node"
+	"minik8s.io/minik8s/pkg/kubelet/internal/resolvconf"
 )
+
+// checkResolver tells, once, if pods will not get all that the node's resolver configuration says.
+func (k *Kubelet) checkResolver() {
+	settings := k.cfg.Configuration
+	path := resolverConfig(settings)
+	if path == "" {
+		return
+	}
+	if text := resolvconf.Check(path, settings.ClusterDomain); text != "" {
+		k.recorder.Event(node.Ref(k.cfg.NodeName), corev1.EventTypeWarning, "CheckLimitsForResolvConf", text)
+	}
+}
 
 // limitedSink takes so many events in a second. Who records them does not wait: they queue up, and are dropped when there are too
 // many.

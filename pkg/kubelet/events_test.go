@@ -6,11 +6,15 @@ package kubelet
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
 // sink counts what it takes.
@@ -50,5 +54,22 @@ func TestLimitEvents(t *testing.T) {
 	})
 	if s := (&sink{}); limitEvents(t.Context(), s, 0, 0) != s {
 		t.Error("no rate is a limit")
+	}
+}
+
+// What of the node's resolver configuration does not fit into that of pods is told once, unless pods are to have none.
+func TestCheckResolver(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "resolv.conf")
+	for path, want := range map[string]string{
+		missing: "Warning CheckLimitsForResolvConf open " + missing + ": no such file or directory", os.DevNull: "", "": "",
+	} {
+		recorder := record.NewFakeRecorder(1)
+		k := &Kubelet{recorder: recorder, cfg: Config{NodeName: "n", Configuration: &kubeletconfigv1beta1.KubeletConfiguration{ResolverConfig: &path}}}
+		k.checkResolver()
+		close(recorder.Events)
+		if got := <-recorder.Events; got != want {
+			t.Errorf("%q: told %q, want %q", path, got, want)
+		}
 	}
 }

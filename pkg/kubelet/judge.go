@@ -5,7 +5,6 @@ package kubelet
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -70,9 +69,15 @@ func (j *judge) Admit(ctx context.Context, pod *corev1.Pod, node *corev1.Node, f
 func (j *judge) Allot(pod, have *corev1.Pod) (*corev1.Pod, bool) {
 	others := slices.DeleteFunc(j.pods.Active(), func(p *corev1.Pod) bool { return p.UID == pod.UID })
 	run, pending := j.exclusive.Decide(pod, have, j.Current(), others)
-	if j.resizes.Set(pod.UID, pending) && pending != nil {
+	news := j.resizes.Set(pod.UID, pod.Generation, pending)
+	switch {
+	case news:
 		klog.Background().V(2).Info("Pod resize waits", "pod", klog.KObj(pod), "reason", pending.Reason, "message", pending.Message)
-		j.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "Resize"+pending.Reason, fmt.Sprintf("Pod resize %s: %s", pending.Reason, pending.Message))
+		j.recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "Resize"+pending.Reason,
+			allocation.Message("Pod resize "+pending.Reason, pod, pod.Generation, pending.Message))
+	case pending == nil && have != nil && !allocation.Same(run, have):
+		j.resizes.Begin(pod.UID, pod.Generation)
+		j.recorder.Event(podspec.PodRef(pod), corev1.EventTypeNormal, "ResizeStarted", allocation.Message("Pod resize started", run, pod.Generation, ""))
 	}
 	return run, pending != nil
 }

@@ -209,6 +209,7 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	if k.server != nil {
 		run("serving the kubelet API", k.server.Start)
 	}
+	k.checkResolver()
 	run("reporting node", k.reporter.Start)
 	run("reporting pods", k.status.Start)
 	wg.Go(func() { k.serve(ctx, k.devices.Start) })
@@ -367,8 +368,9 @@ func (k *Kubelet) newLife(ctx context.Context, p *parts, engine container.Versio
 	settings, resources := k.cfg.Configuration, k.placed(p.resources)
 	builder := launch.New(launch.Config{
 		RootDir: k.cfg.RootDir, Volumes: p.volumes, Devices: k.devices, Claims: k.claims, Services: k.api.servicesFor,
-		ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, HostResolvConf: ptr.Deref(settings.ResolverConfig, ""),
-		SeccompDefault: ptr.Deref(settings.SeccompDefault, false), HostIPs: k.hostIPs, Recorder: k.recorder, Resources: resources,
+		ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, HostResolvConf: resolverConfig(settings),
+		SeccompDefault: ptr.Deref(settings.SeccompDefault, false), HostIPs: k.hostIPs, Node: node.Ref(k.cfg.NodeName),
+		Recorder: k.recorder, Resources: resources,
 		OOMScoreAdj: p.oomScoreAdj,
 	})
 	return podsync.New(ctx, podsync.Config{

@@ -30,6 +30,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/container/fake"
+	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
 	"minik8s.io/minik8s/pkg/kubelet/internal/diskusage"
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
 	"minik8s.io/minik8s/pkg/kubelet/internal/eviction"
@@ -245,6 +246,8 @@ func (n *fakeNode) Dedicated(context.Context) bool                              
 func (n *fakeNode) Collect(context.Context, int64) (int64, error)                        { return 0, nil }
 func (n *fakeNode) Start(context.Context, record.EventRecorder, *corev1.ObjectReference) {}
 
+func (v *fakeVolumes) Groups(*corev1.Pod) []int64 { return nil }
+
 func (v *fakeVolumes) Start(ctx context.Context) error     { <-ctx.Done(); return nil }
 func (v *fakeVolumes) Drivers() pluginregistration.Handler { return nil }
 
@@ -281,6 +284,7 @@ func (noSource) NodeAllocatable() corev1.ResourceList                { return ni
 type fakeCgroups struct {
 	set
 	limits atomic.Pointer[container.Resources]
+	used   atomic.Int64 // memory, of each container
 }
 
 func (c *fakeCgroups) LimitPods(r container.Resources) error {
@@ -290,6 +294,12 @@ func (c *fakeCgroups) LimitPods(r container.Resources) error {
 
 func (c *fakeCgroups) EnsurePod(pod *corev1.Pod) (string, error) {
 	return "/test/pod" + string(pod.UID), c.add(pod.UID)
+}
+func (c *fakeCgroups) Shrink(_ *corev1.Pod, of *container.Container, memory int64) error {
+	if used := c.used.Load(); used >= memory {
+		return &cgroup.InUseError{Container: of.Name, Limit: memory, Usage: uint64(used)}
+	}
+	return nil
 }
 func (c *fakeCgroups) Tune(*corev1.Pod, *corev1.Container, string) error { return nil }
 func (c *fakeCgroups) RemovePod(uid types.UID) error                     { return c.remove(uid) }
@@ -360,7 +370,9 @@ func (w *world) startWith(client kubernetes.Interface) (stop func()) {
 	}
 	k.assemble = func(context.Context, site, container.Version) (*parts, error) {
 		return &parts{images: fakeImages{w.runtime}, volumes: w.volumes, cgroups: w.cgroups, hostPorts: w.ports, node: w.node, garbage: w.node, usage: w.usage,
-			resources:   func(*corev1.Pod, *corev1.Container) container.Resources { return container.Resources{} },
+			resources: func(_ *corev1.Pod, c *corev1.Container) container.Resources {
+				return container.Resources{MemoryBytes: c.Resources.Limits.Memory().Value()}
+			},
 			oomScoreAdj: func(*corev1.Pod, *corev1.Container) int { return 0 }}, nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())

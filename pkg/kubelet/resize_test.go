@@ -4,6 +4,8 @@
 package kubelet
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,6 +54,12 @@ func TestPodLevelResize(t *testing.T) {
 	id := w.runtime.Find("uid-a", "c").ID
 	w.resizes("a", "128Mi")
 	w.await("larger", "a", has("128Mi"))
+	const text = `: {"containers":[{"name":"c","resources":{}}],"generation":2}`
+	for reason, want := range map[string]string{"ResizeStarted": "Pod resize started", "ResizeCompleted": "Pod resize completed"} {
+		if got := w.events(reason); !slices.Contains(got, reason+": "+want+text) {
+			t.Errorf("events %q, want one of %s", got, reason)
+		}
+	}
 
 	w.cgroups.refuse("uid-a", &cgroup.InUseError{Limit: 32 << 20, Usage: 50 << 20})
 	w.resizes("a", "32Mi")
@@ -77,4 +85,48 @@ func TestPodLevelResize(t *testing.T) {
 	if c := w.runtime.Find("uid-a", "c"); c.ID != id {
 		t.Error("the container was made anew")
 	}
+}
+
+// No container is limited to less than it uses, which could end it, and none of its pod is resized meanwhile.
+func TestResize_InUse(t *testing.T) {
+	w := newWorld(t, fake.Config{})
+	w.start()
+	w.create(newPod("a", func(p *corev1.Pod) {
+		p.Spec.Containers = append(p.Spec.Containers, *p.Spec.Containers[0].DeepCopy())
+		p.Spec.Containers[1].Name = "d"
+		p.Spec.Containers[0].Resources, p.Spec.Containers[1].Resources = *memory("64Mi"), *memory("64Mi")
+	}))
+	w.await("ready", "a", ready)
+	w.cgroups.used.Store(50 << 20)
+	resize := func(first, second string) {
+		t.Helper()
+		p, err := w.client.CoreV1().Pods("ns").Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Spec.Containers[0].Resources, p.Spec.Containers[1].Resources = *memory(first), *memory(second)
+		p.Generation++
+		if _, err := w.client.CoreV1().Pods("ns").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const message = `cannot decrease memory limits: attempting to set container "d" memory limit (33554432) below current usage (52428800)`
+	resize("128Mi", "32Mi")
+	w.await("held", "a", func(p *corev1.Pod) bool {
+		c := condition(p, corev1.PodResizeInProgress)
+		return c != nil && c.Reason == corev1.PodReasonError && c.Message == message
+	})
+	if got := w.events("ResizeError"); !slices.ContainsFunc(got, func(e string) bool {
+		return strings.HasPrefix(e, "ResizeError: Pod resize error: {") && strings.Contains(e, `below current usage (52428800)"}`)
+	}) {
+		t.Errorf("events %q", got)
+	}
+	if calls := w.runtime.Calls("UpdateContainer"); len(calls) > 0 {
+		t.Errorf("resized were %v", calls)
+	}
+	resize("128Mi", "56Mi")
+	w.await("resized", "a", func(p *corev1.Pod) bool {
+		return condition(p, corev1.PodResizeInProgress) == nil && len(w.runtime.Calls("UpdateContainer")) == 2
+	})
+	w.events("ResizeCompleted")
 }

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +30,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, c conta
 	if err != nil {
 		return "", err
 	}
-	if err := passes(r.client.ClientVersion(), c); err != nil {
+	if err := errors.Join(passes(r.client.ClientVersion(), c), armored(c.AppArmor, armorProfiles)); err != nil {
 		return "", fmt.Errorf("creating container %q: %w", c.Name, err)
 	}
 	if c, err = r.inject(ctx, c); err != nil {
@@ -74,6 +76,23 @@ func passes(version string, c container.ContainerConfig) error {
 		return fmt.Errorf("the container's devices come with annotations, which the engine passes on from API 1.43 on, not with %s", version)
 	}
 	return nil
+}
+
+// armorProfiles is where the kernel lists the profiles of AppArmor that it knows.
+const armorProfiles = "/sys/kernel/security/apparmor/profiles"
+
+// armored says that a profile of AppArmor is not there, which Docker finds out when it starts a container, and others when they make one.
+func armored(profile, list string) error {
+	data, err := os.ReadFile(list)
+	if err != nil || slices.Contains([]string{"", "unconfined", "docker-default"}, profile) {
+		return nil //nolint:nilerr // where there is no list it is the engine that says so; its own profile it brings
+	}
+	for line := range strings.Lines(string(data)) {
+		if i := strings.LastIndex(line, " ("); i >= 0 && line[:i] == profile { // its mode follows
+			return nil
+		}
+	}
+	return fmt.Errorf("apparmor profile not found %s", profile)
 }
 
 // inject translates the CDI devices of a container. What has no translation is left to the daemon, if it knows such devices.

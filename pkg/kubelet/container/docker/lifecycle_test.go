@@ -175,3 +175,23 @@ func TestInject(t *testing.T) {
 		})
 	}
 }
+
+// A container whose profile of AppArmor the kernel does not know is not made.
+func TestArmored(t *testing.T) {
+	t.Parallel()
+	list := filepath.Join(t.TempDir(), "profiles")
+	if err := armored("absent", list); err != nil {
+		t.Errorf("where there is no list: %v", err)
+	}
+	if err := os.WriteFile(list, []byte("docker-default (enforce)\n/usr/bin/man (complain)\nwith space (audit) (enforce)\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for profile, want := range map[string]string{
+		"": "<nil>", "unconfined": "<nil>", "docker-default": "<nil>", "/usr/bin/man": "<nil>", "with space (audit)": "<nil>",
+		"docker": "apparmor profile not found docker", "non-existent-profile": "apparmor profile not found non-existent-profile",
+	} {
+		if got := fmt.Sprint(armored(profile, list)); got != want {
+			t.Errorf("%q: %s", profile, got)
+		}
+	}
+}

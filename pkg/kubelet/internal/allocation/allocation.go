@@ -25,6 +25,12 @@ import (
 // may have room later, corev1.PodReasonInfeasible if it never will.
 type Pending struct{ Reason, Message string }
 
+// waiting is a resize that waits, of a generation of its pod.
+type waiting struct {
+	Pending
+	generation int64
+}
+
 // Decide returns the pod that is to run instead of have, which runs: desired, or desired with the resources of have, and why.
 // Others are the other pods of the node. Neither pod is changed.
 func Decide(desired, have *corev1.Pod, node *corev1.Node, others []*corev1.Pod) (*corev1.Pod, *Pending) {
@@ -110,26 +116,60 @@ func Compare(a, b *corev1.Pod) int {
 	)
 }
 
-// Waiting are the resizes of a node that wait. The zero value has none. It is safe for concurrent use.
+// Waiting are the resizes of a node that wait for room, or are being brought about. The zero value has none. It is safe for concurrent
+// use.
 type Waiting struct {
 	mu   sync.Mutex
-	pods map[types.UID]Pending
+	pods map[types.UID]waiting
+	// begun are the generations whose resources pods get at the moment.
+	begun map[types.UID]int64
 }
 
-// Set notes why a pod's resize waits, nil if it does not, and says whether that is new.
-func (w *Waiting) Set(uid types.UID, p *Pending) bool {
+// Set notes why the resize of a pod of that generation waits, nil if it does not, and says whether that is to be told: what of a
+// resource is in use changes often, and is no news.
+func (w *Waiting) Set(uid types.UID, generation int64, p *Pending) (news bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	was, waited := w.pods[uid]
 	if p == nil {
 		delete(w.pods, uid)
-		return waited
+		return false
 	}
 	if w.pods == nil {
-		w.pods = map[types.UID]Pending{}
+		w.pods = map[types.UID]waiting{}
 	}
-	w.pods[uid] = *p
-	return !waited || was != *p
+	w.pods[uid] = waiting{*p, generation}
+	return !waited || was.Reason != p.Reason || was.generation != generation
+}
+
+// Begin notes that a pod is to get the resources of its generation.
+func (w *Waiting) Begin(uid types.UID, generation int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.begun == nil {
+		w.begun = map[types.UID]int64{}
+	}
+	w.begun[uid] = generation
+}
+
+// Complete says which generation's resources a pod has got that has all of the one that it runs as; false if it was not resized, or
+// does not run as that yet.
+func (w *Waiting) Complete(uid types.UID, runs int64) (generation int64, is bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if generation, is = w.begun[uid]; !is || runs < generation {
+		return 0, false
+	}
+	delete(w.begun, uid)
+	return generation, true
+}
+
+// Forget drops what is known of a pod.
+func (w *Waiting) Forget(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.pods, uid)
+	delete(w.begun, uid)
 }
 
 // Get returns why a pod's resize waits, nil if it does not.
@@ -137,7 +177,7 @@ func (w *Waiting) Get(uid types.UID) *Pending {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if p, is := w.pods[uid]; is {
-		return &p
+		return &p.Pending
 	}
 	return nil
 }

@@ -109,3 +109,57 @@ func TestCompare(t *testing.T) {
 		}
 	}
 }
+
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{}
+	if got, want := Message("Pod resize completed", pod, 2, ""), `Pod resize completed: {"generation":2}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	limits := corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}
+	pod.Spec.InitContainers, pod.Spec.Containers = []corev1.Container{{Name: "i"}}, []corev1.Container{{Name: "c", Resources: limits}}
+	const want = `Pod resize Deferred: {"initContainers":[{"name":"i","resources":{}}],"containers":[{"name":"c","resources":{"limits":{"cpu":"2"}}}],"generation":3,"error":"no room"}`
+	if got := Message("Pod resize Deferred", pod, 3, "no room"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// That a resize waits is told again if it is another one, or waits for something else, and not each time that others use more or less.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	var w Waiting
+	for _, step := range []struct {
+		name       string
+		generation int64
+		pending    *Pending
+		news       bool
+	}{
+		{"the first", 1, &Pending{"Deferred", "100 in use"}, true},
+		{"with another use", 1, &Pending{"Deferred", "90 in use"}, false},
+		{"another resize", 2, &Pending{"Deferred", "90 in use"}, true},
+		{"never to be", 2, &Pending{"Infeasible", "too much"}, true},
+		{"none", 3, nil, false},
+		{"again", 3, &Pending{"Infeasible", "too much"}, true},
+	} {
+		if got := w.Set("u", step.generation, step.pending); got != step.news {
+			t.Errorf("%s: news %t", step.name, got)
+		}
+		if diff := cmp.Diff(step.pending, w.Get("u")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+	w.Begin("u", 4)
+	for _, runs := range []struct {
+		as   int64
+		want bool
+	}{{3, false}, {5, true}, {5, false}} {
+		if g, is := w.Complete("u", runs.as); is != runs.want || is && g != 4 {
+			t.Errorf("runs as %d: %d, %t", runs.as, g, is)
+		}
+	}
+	w.Begin("u", 6)
+	w.Forget("u")
+	if _, is := w.Complete("u", 6); is || w.Get("u") != nil {
+		t.Error("it is not forgotten")
+	}
+}

@@ -211,14 +211,34 @@ func AllOf(r container.Resources, milliCPU int64) bool {
 	return milliCPU > 0 && r.CPUPeriod > 0 && r.CPUQuota*1000 >= milliCPU*r.CPUPeriod
 }
 
-// InUseError is that a pod uses more memory than it is to have.
+// InUseError is that a pod, or the container of it that is named, uses more memory than it is to have.
 type InUseError struct {
-	Limit int64
-	Usage uint64
+	Container string
+	Limit     int64
+	Usage     uint64
 }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("cannot decrease memory limits: attempting to set pod memory limit (%d) below current usage (%d)", e.Limit, e.Usage)
+	of := "pod"
+	if e.Container != "" {
+		of = fmt.Sprintf("container %q", e.Container)
+	}
+	return fmt.Sprintf("cannot decrease memory limits: attempting to set %s memory limit (%d) below current usage (%d)", of, e.Limit, e.Usage)
+}
+
+// Shrink is an *InUseError if a container uses more memory than it is to be limited to.
+func (m *Manager) Shrink(pod *corev1.Pod, c *container.Container, memory int64) error {
+	s, err := m.ContainerStats(m.Parent(pod), c.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it has ended meanwhile
+	}
+	if err != nil {
+		return fmt.Errorf("reading the usage of container %q: %w", c.Name, err)
+	}
+	if s.MemoryUsage < uint64(memory) {
+		return nil
+	}
+	return &InUseError{Container: c.Name, Limit: memory, Usage: s.MemoryUsage}
 }
 
 // memory is the limit that a group may be set to if it is to have want: what it has, with an *InUseError, if it uses more. The

@@ -190,7 +190,7 @@ func TestV2(t *testing.T) {
 	got.Time = time.Time{}
 	stats := Stats{
 		CPU: 1500 * time.Microsecond, MemoryUsage: 1000, WorkingSet: 600, RSS: 300, PageFaults: 5, MajorPageFaults: 6, Processes: 7,
-		Swap: new(uint64(3)), SwapLimit: new(uint64(8)), IOPressure: &Pressure{
+		MemoryLimit: new(uint64(64 << 20)), Swap: new(uint64(3)), SwapLimit: new(uint64(8)), IOPressure: &Pressure{
 			Some: Stall{2500 * time.Microsecond, .12, 3, 12.5}, Full: Stall{500 * time.Microsecond, .01, 0, 0},
 		},
 	}
@@ -248,6 +248,27 @@ func TestEnsurePod_InUse(t *testing.T) {
 		}
 		if diff := cmp.Diff(map[string]string{"m/pod1-2/memory.max": step.memory, "m/pod1-2/cpu.max": step.cpu}, contents(t, mount, "m/pod1-2/memory.max", "m/pod1-2/cpu.max")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+// A container is not limited to less than it uses.
+func TestShrink(t *testing.T) {
+	mount := t.TempDir()
+	put(t, mount, map[string]string{
+		"cgroup.controllers": "cpu memory pids\n", "cgroup.subtree_control": "cpu memory pids\n", "m/pod1-2/id/cpu.stat": "usage_usec 1\n", "m/pod1-2/id/memory.current": "50000000\n",
+		"m/pod1-2/id/memory.stat": "anon 1\n", "m/pod1-2/id/pids.current": "1\n",
+	})
+	m, err := New(Config{Root: "/m", Driver: "cgroupfs", Version: "2", MountPoint: mount})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, c := pod(req("1/64Mi", "1/64Mi")), &container.Container{ID: "id", Name: "c"}
+	for limit, want := range map[int64]string{
+		64 << 20: "<nil>", 32 << 20: `cannot decrease memory limits: attempting to set container "c" memory limit (33554432) below current usage (50000000)`,
+	} {
+		if got := fmt.Sprint(m.Shrink(p, c, limit)); got != want {
+			t.Errorf("to %d: %s", limit, got)
 		}
 	}
 }

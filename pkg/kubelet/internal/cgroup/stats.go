@@ -20,6 +20,8 @@ type Stats struct {
 	CPU time.Duration
 	// MemoryUsage includes caches; WorkingSet is without inactive file pages and RSS without any; all in bytes.
 	MemoryUsage, WorkingSet, RSS uint64
+	// MemoryLimit is in bytes, nil if there is none.
+	MemoryLimit *uint64
 	// Swap is in bytes, nil where the kernel does not count it.
 	Swap *uint64
 	// SwapLimit is in bytes, nil if there is none or the kernel does not tell, as on v1.

@@ -150,6 +150,9 @@ func (t v1) stats(path string) (Stats, error) {
 	}
 	s.WorkingSet = workingSet(s.MemoryUsage, memory["total_inactive_file"])
 	s.RSS, s.PageFaults, s.MajorPageFaults = memory["total_rss"], memory["total_pgfault"], memory["total_pgmajfault"]
+	if n, err := readNumber(t.file("memory", path, "memory.limit_in_bytes")); err == nil && n < unlimited {
+		s.MemoryLimit = &n
+	}
 	if n, ok := memory["total_swap"]; ok {
 		s.Swap = &n
 	}

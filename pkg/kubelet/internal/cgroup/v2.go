@@ -145,6 +145,9 @@ func (t v2) stats(p string) (Stats, error) {
 	}
 	s.WorkingSet = workingSet(s.MemoryUsage, memory["inactive_file"])
 	s.RSS, s.PageFaults, s.MajorPageFaults = memory["anon"], memory["pgfault"], memory["pgmajfault"]
+	if n, err := readNumber(t.file(p, "memory.max")); err == nil { // not of "max"
+		s.MemoryLimit = &n
+	}
 	if n, err := readNumber(t.file(p, "memory.swap.current")); err == nil {
 		s.Swap = &n
 	}

@@ -69,7 +69,7 @@ func (s *Store) Fail(uid types.UID, f status.Failure) error {
 	return nil
 }
 
-// Failure is what Fail has noted of a pod, nil if nothing.
+// Failure is what Fail has noted of a pod, nil if nothing. A note that says nothing any more says that the pod was ended, all the same.
 func (s *Store) Failure(uid types.UID) (*status.Failure, error) {
 	data, err := os.ReadFile(s.failure(uid))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +80,7 @@ func (s *Store) Failure(uid types.UID) (*status.Failure, error) {
 	}
 	f := &status.Failure{}
 	if err := json.Unmarshal(data, f); err != nil {
-		return nil, fmt.Errorf("reading the end of pod %s: %w", uid, err)
+		return &status.Failure{Message: fmt.Sprintf("The pod was ended by its node, and the note of the reason is damaged: %v", err)}, nil
 	}
 	return f, nil
 }

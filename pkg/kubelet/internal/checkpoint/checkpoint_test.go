@@ -81,6 +81,12 @@ func TestFailure(t *testing.T) {
 	if got, err := open().Failure("v"); got != nil || err != nil {
 		t.Errorf("of another: %+v, %v", got, err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "w.failure"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := open().Failure("w"); err != nil || got == nil || got.Message == "" {
+		t.Errorf("of a damaged note: %+v, %v", got, err)
+	}
 	if err := open().Remove("u"); err != nil {
 		t.Fatal(err)
 	}

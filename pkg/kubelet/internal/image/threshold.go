@@ -5,6 +5,7 @@ package image
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,7 +22,8 @@ const (
 )
 
 // Start looks after the images until ctx ends: it notes which are in use, and removes those that were not for too long, and those
-// that were not for longest if their disk is too full. Failures, but for the first, are told by events about node.
+// that were not for longest if their disk is too full. Failures, but for the first, are told by events about node; that a disk stays
+// too full is told at once.
 func (c *Collector) Start(ctx context.Context, events record.EventRecorder, node *corev1.ObjectReference) {
 	clock := c.puller.config.Clock
 	for failed := false; ; {
@@ -39,6 +41,9 @@ func (c *Collector) Start(ctx context.Context, events record.EventRecorder, node
 		}
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Image garbage collection failed")
+			if full, is := errors.AsType[*diskError](err); is {
+				events.Event(node, corev1.EventTypeWarning, full.reason, full.message)
+			}
 			if failed {
 				events.Event(node, corev1.EventTypeWarning, "ImageGCFailed", err.Error())
 			}
@@ -63,28 +68,52 @@ func (c *Collector) collectExcess(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if capacity <= 0 {
+		return &diskError{"InvalidDiskCapacity", "invalid capacity 0 on image filesystem"}
+	}
 	want := excess(available, capacity, c.limits.HighPercent, c.limits.LowPercent)
 	if want == 0 {
 		return nil
 	}
 	freed, err := c.Collect(ctx, want)
 	if err == nil && freed < want {
-		err = fmt.Errorf("%w: Attempted to free %d bytes, but only found %d bytes eligible to free", errFreeDiskSpace, want, freed)
+		err = &diskError{"FreeDiskSpaceFailed", fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). "+
+			"Failed to free sufficient space by deleting unused images (freed %d bytes). "+
+			"Investigate disk usage, as it could be used by active images, logs, volumes, or other data.",
+			used(available, capacity), size(capacity), freed)}
 	}
 	return err
 }
 
-// errFreeDiskSpace is that too little could be removed.
-var errFreeDiskSpace = fmt.Errorf("Failed to garbage collect required amount of images") //nolint:staticcheck // upstream's event
+// diskError is what upstream tells of the disk of images by an event of this reason.
+type diskError struct{ reason, message string }
+
+func (e *diskError) Error() string { return e.message }
+
+// size writes a number of bytes as upstream's event does.
+func size(bytes int64) string {
+	if bytes < 1<<10 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	n, unit := float64(bytes)/(1<<10), 0
+	for ; n >= 1<<10 && unit < 3; unit++ {
+		n /= 1 << 10
+	}
+	return fmt.Sprintf("%.1f %ciB", n, "KMGT"[unit])
+}
+
+// used is how many percent of a disk are in use.
+func used(available, capacity int64) int32 {
+	return 100 - int32(float64(min(available, capacity))*100/float64(capacity))
+}
 
 // excess is how many bytes have to be freed to come from above high percent in use down to low percent, 0 if it is not above.
 func excess(available, capacity int64, high, low int32) int64 {
 	if capacity <= 0 {
 		return 0
 	}
-	available = min(available, capacity)
-	if used := 100 - int32(float64(available)*100/float64(capacity)); used < high {
+	if used(available, capacity) < high {
 		return 0
 	}
-	return max(int64(float64(capacity)*float64(100-low)/100)-available, 0)
+	return max(int64(float64(capacity)*float64(100-low)/100)-min(available, capacity), 0)
 }

@@ -35,6 +35,8 @@ type Volumes interface {
 	ContainerMounts(ctx context.Context, c plugin.Container) ([]container.Mount, error)
 	ContainerDevices(pod *corev1.Pod, c *corev1.Container) ([]container.Device, error)
 	Source(ctx context.Context, pod *corev1.Pod) env.Source
+	// Groups are those that containers are in for the volumes of their pod.
+	Groups(pod *corev1.Pod) []int64
 }
 
 // Devices tells what containers need for the devices that they have from plugins.
@@ -56,15 +58,16 @@ type Config struct {
 	Claims  Claims
 	// Services that a pod in namespace finds in its environment; known is false while the API server has not told of them.
 	Services func(namespace string) (list []*corev1.Service, known bool)
-	// ClusterDNS, ClusterDomain and HostResolvConf (a path) make /etc/resolv.conf.
+	// ClusterDNS, ClusterDomain and HostResolvConf (a path, "" for pods that are not to look up names) make /etc/resolv.conf.
 	ClusterDNS     []string
 	ClusterDomain  string
 	HostResolvConf string
-	// HostIPs are the node's.
+	// HostIPs are the node's, and Node refers to it.
 	HostIPs []string
+	Node    *corev1.ObjectReference
 	// SeccompDefault gives containers that ask for no seccomp profile the engine's.
 	SeccompDefault bool
-	// Recorder takes events of pods.
+	// Recorder takes events of pods and of the node.
 	Recorder record.EventRecorder
 	// Resources are the cgroup settings of a container, OOMScoreAdj its rank when memory runs out.
 	Resources   func(*corev1.Pod, *corev1.Container) container.Resources
@@ -75,12 +78,7 @@ type Config struct {
 type Builder struct{ cfg Config }
 
 // New returns a Builder.
-func New(cfg Config) *Builder {
-	if cfg.HostResolvConf == "" {
-		cfg.HostResolvConf = "/etc/resolv.conf"
-	}
-	return &Builder{cfg: cfg}
-}
+func New(cfg Config) *Builder { return &Builder{cfg: cfg} }
 
 // PodDir is the directory of a pod.
 func (b *Builder) PodDir(pod *corev1.Pod) string {
@@ -209,6 +207,11 @@ func (b *Builder) Container(ctx context.Context, r Request) (container.Container
 	if err := secure(&cfg, pod, c, r.Image.User, b.cfg.SeccompDefault, profileIn(filepath.Join(b.cfg.RootDir, "seccomp"))); err != nil {
 		return cfg, err
 	}
+	for _, gid := range b.cfg.Volumes.Groups(pod) {
+		if !slices.Contains(cfg.Groups, gid) {
+			cfg.Groups = append(cfg.Groups, gid)
+		}
+	}
 
 	podIP := ""
 	if len(r.PodIPs) > 0 {
@@ -332,13 +335,9 @@ func (b *Builder) files(cfg *container.ContainerConfig, r Request) error {
 		cfg.Mounts = append(cfg.Mounts, container.Mount{HostPath: path, ContainerPath: "/etc/hosts", ReadOnly: false})
 	}
 	if !taken["/etc/resolv.conf"] {
-		host, err := resolvconf.ReadHost(b.cfg.HostResolvConf)
+		resolver, err := b.resolver(r.Pod)
 		if err != nil {
 			return err
-		}
-		resolver, omitted := resolvconf.For(r.Pod, b.cfg.ClusterDNS, b.cfg.ClusterDomain, host)
-		for _, text := range omitted {
-			b.cfg.Recorder.Event(podspec.PodRef(r.Pod), corev1.EventTypeWarning, "DNSConfigForming", text)
 		}
 		path := filepath.Join(dir, "resolv.conf")
 		if err := overwrite(path, resolver.Render()); err != nil {
@@ -364,6 +363,26 @@ func (b *Builder) files(cfg *container.ContainerConfig, r Request) error {
 		cfg.TerminationMount = path
 	}
 	return nil
+}
+
+// resolver decides on a pod's /etc/resolv.conf, and tells of what it does not get.
+func (b *Builder) resolver(pod *corev1.Pod) (resolvconf.Config, error) {
+	host := resolvconf.None(b.cfg.HostIPs)
+	if b.cfg.HostResolvConf != "" {
+		var err error
+		if host, err = resolvconf.ReadHost(b.cfg.HostResolvConf); err != nil {
+			return host, err
+		}
+	}
+	if len(b.cfg.ClusterDNS) == 0 && resolvconf.Clustered(pod) {
+		b.cfg.Recorder.Event(b.cfg.Node, corev1.EventTypeWarning, "MissingClusterDNS", resolvconf.Missing)
+		b.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "MissingClusterDNS", fmt.Sprintf("pod: %q. %s", podspec.FullName(pod), resolvconf.Missing))
+	}
+	c, omitted := resolvconf.For(pod, b.cfg.ClusterDNS, b.cfg.ClusterDomain, host)
+	for _, text := range omitted {
+		b.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "DNSConfigForming", text)
+	}
+	return c, nil
 }
 
 func (b *Builder) hosts(pod *corev1.Pod, ips []string) (string, error) {

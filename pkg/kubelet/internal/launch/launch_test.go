@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,6 +171,7 @@ func TestEquip(t *testing.T) {
 type parts struct {
 	devicemanager.Options
 	mounted []corev1.VolumeMount
+	groups  []int64
 }
 
 func (p *parts) ContainerMounts(_ context.Context, c plugin.Container) ([]container.Mount, error) {
@@ -186,6 +188,8 @@ func (p *parts) Source(context.Context, *corev1.Pod) env.Source { return nil }
 func (p *parts) Container(context.Context, types.UID, string) (devicemanager.Options, error) {
 	return p.Options, nil
 }
+
+func (p *parts) Groups(*corev1.Pod) []int64 { return p.groups }
 
 func (p *parts) CDIDevices(*corev1.Pod, *corev1.Container) ([]string, error) { return nil, nil }
 
@@ -234,6 +238,66 @@ func TestContainer_Environment(t *testing.T) {
 				t.Error("the pod's spec was changed")
 			}
 		})
+	}
+}
+
+// A container is in the groups of its pod's volumes beside those of its spec, each once.
+func TestContainer_Groups(t *testing.T) {
+	t.Parallel()
+	fakes := &parts{groups: []int64{7, 1234}}
+	b := New(Config{
+		RootDir: t.TempDir(), Volumes: fakes, Devices: fakes, Claims: fakes, HostResolvConf: os.DevNull,
+		Services:    func(string) ([]*corev1.Service, bool) { return nil, true },
+		Resources:   func(*corev1.Pod, *corev1.Container) (r container.Resources) { return r },
+		OOMScoreAdj: func(*corev1.Pod, *corev1.Container) int { return 0 },
+	})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}, Spec: corev1.PodSpec{
+		DNSPolicy: corev1.DNSDefault, SecurityContext: &corev1.PodSecurityContext{SupplementalGroups: []int64{5, 7}, FSGroup: new(int64(9))},
+	}}
+	cfg, err := b.Container(t.Context(), Request{Pod: pod, Container: &corev1.Container{Name: "c"}, Image: &container.Image{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int64{5, 7, 9, 1234}, cfg.Groups); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+}
+
+// A pod that asks for the cluster's DNS on a node that knows of none gets the node's, and two events say so.
+func TestResolver(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		dns    []string
+		file   string
+		policy corev1.DNSPolicy
+		want   []string // nameservers
+		events int
+	}{
+		{"no cluster DNS", nil, "", corev1.DNSClusterFirst, []string{"127.0.0.1"}, 2},
+		{"nor asked for", nil, "", corev1.DNSDefault, []string{"127.0.0.1"}, 0},
+		{"a cluster's", []string{"10.96.0.10"}, "", corev1.DNSClusterFirst, []string{"10.96.0.10"}, 0},
+		{"a node without servers", nil, os.DevNull, corev1.DNSDefault, nil, 0},
+	} {
+		recorder := record.NewFakeRecorder(2)
+		b := New(Config{ClusterDNS: tc.dns, HostResolvConf: tc.file, HostIPs: []string{"192.0.2.1"}, Node: &corev1.ObjectReference{Kind: "Node", Name: "n"}, Recorder: recorder})
+		c, err := b.resolver(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}, Spec: corev1.PodSpec{DNSPolicy: tc.policy}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.want, c.Nameservers); diff != "" {
+			t.Errorf("%s: servers (-want +got):\n%s", tc.name, diff)
+		}
+		close(recorder.Events)
+		var told []string
+		for e := range recorder.Events {
+			told = append(told, e)
+		}
+		const text = `kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.`
+		want := []string{"Warning MissingClusterDNS " + text, `Warning MissingClusterDNS pod: "p_ns(u)". ` + text}[:tc.events]
+		if !slices.Equal(want, told) {
+			t.Errorf("%s: told %q", tc.name, told)
+		}
 	}
 }
 

@@ -393,6 +393,8 @@ func (g groups) EnsurePod(p *corev1.Pod) (string, error) { g[p.UID] = true; retu
 
 func (g groups) RemovePod(uid types.UID) error { delete(g, uid); return nil }
 
+func (g groups) Shrink(*corev1.Pod, *container.Container, int64) error { return nil }
+
 func (g groups) Tune(*corev1.Pod, *corev1.Container, string) error { return nil }
 
 func TestPlugins(t *testing.T) {

@@ -143,7 +143,11 @@ func (s *Syncer) preStop(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 // Terminate stops all of a pod within grace. When it returns nil nothing runs, and the pod's last status is on its way.
 func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Duration) error {
 	n := s.notes(pod.UID)
-	if f := s.recall(ctx, n, pod); f != nil && f.Grace > 0 {
+	f, err := s.recall(n, pod)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "A pod ends, and why is not known", "pod", klog.KObj(pod))
+	}
+	if f != nil && f.Grace > 0 {
 		grace = min(grace, f.Grace)
 	}
 	look, err := s.look(ctx, n, pod)
@@ -222,7 +226,7 @@ func (s *Syncer) close(ctx context.Context, n *notes, before *snapshot.Pod) erro
 // is full perhaps, the pod is ended all the same.
 func (s *Syncer) Fail(ctx context.Context, pod *corev1.Pod, f status.Failure) bool {
 	n := s.notes(pod.UID)
-	if s.recall(ctx, n, pod) != nil {
+	if before, err := s.recall(n, pod); err == nil && before != nil {
 		return false
 	}
 	if !f.Transient {
@@ -239,17 +243,18 @@ func (s *Syncer) Fail(ctx context.Context, pod *corev1.Pod, f status.Failure) bo
 	return true
 }
 
-// recall returns why the kubelet has ended a pod, nil if it has not; an earlier process may have decided so.
-func (s *Syncer) recall(ctx context.Context, n *notes, pod *corev1.Pod) *status.Failure {
+// recall returns why the kubelet has ended a pod, nil if it has not; an earlier process may have decided so. An error is that this could
+// not be found out, which may be another time.
+func (s *Syncer) recall(n *notes, pod *corev1.Pod) (*status.Failure, error) {
 	n.mu.Lock()
 	f, recalled := n.failure, n.recalled
 	n.mu.Unlock()
 	if f != nil || recalled {
-		return f
+		return f, nil
 	}
 	kept, err := s.cfg.Failures.Failure(pod.UID)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "What was decided about a pod is lost", "pod", klog.KObj(pod))
+		return nil, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -257,7 +262,7 @@ func (s *Syncer) recall(ctx context.Context, n *notes, pod *corev1.Pod) *status.
 	if n.failure == nil {
 		n.failure = kept
 	}
-	return n.failure
+	return n.failure, nil
 }
 
 // Cleanup gives back what a stopped pod holds; see podworker.Life.
@@ -269,7 +274,10 @@ func (s *Syncer) Cleanup(ctx context.Context, pod *corev1.Pod, deleted bool) err
 	if err := s.stopSandboxes(ctx, pod, obs); err != nil {
 		return err
 	}
-	f := s.recall(ctx, s.notes(pod.UID), pod)
+	f, err := s.recall(s.notes(pod.UID), pod)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "The containers of a pod that has ended stay, for why it has is not known", "pod", klog.KObj(pod))
+	}
 	removed := deleted || f != nil && f.Clear
 	if obs != nil {
 		containers := obs.Containers
@@ -305,7 +313,7 @@ func (s *Syncer) Forget(pod *corev1.Pod) {
 	delete(s.pods, pod.UID)
 	s.mu.Unlock()
 	s.cfg.Status.Forget(pod.UID)
-	s.cfg.Resizes.Set(pod.UID, nil)
+	s.cfg.Resizes.Forget(pod.UID)
 }
 
 func (s *Syncer) removeCgroup(pod *corev1.Pod) error {

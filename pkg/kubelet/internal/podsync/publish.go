@@ -5,6 +5,7 @@ package podsync
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -46,11 +47,14 @@ func (s *Syncer) publish(ctx context.Context, n *notes, look *snapshot.Pod, fini
 		}
 	}
 	n.mu.Lock()
-	in.Failure, in.TerminationMessages, in.Tight = n.failure, maps.Clone(n.messages), n.tight
+	in.Failure, in.TerminationMessages, in.Tight = n.failure, maps.Clone(n.messages), cmp.Or(n.tight, n.unresized)
 	n.mu.Unlock()
 	st := status.Generate(in)
 	status.Ended(&look.Status, &st, s.cfg.Terminated)
 	s.cfg.Status.Set(look.Pod, st)
+	if !slices.ContainsFunc(st.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizeInProgress }) {
+		s.resized(look.Pod, finished || stopped)
+	}
 }
 
 // messages reads the termination messages of containers that have ended, each once.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -131,7 +132,7 @@ func (s *Syncer) ahead(ctx context.Context, n *notes, look *snapshot.Pod, cfg co
 		if err != nil {
 			return nil // who connects the sandbox has the same error
 		}
-		in.ips = texts(addrs)
+		in.ips = s.texts(addrs)
 	}
 	first := made{}
 	for _, st := range starts[:min(1, len(starts))] {
@@ -141,10 +142,19 @@ func (s *Syncer) ahead(ctx context.Context, n *notes, look *snapshot.Pod, cfg co
 	return first
 }
 
-func texts(addrs []netip.Addr) []string {
-	out := make([]string, len(addrs))
-	for i, a := range addrs {
-		out[i] = a.String()
+// texts are the addresses of a pod that are told: one of the family of the node's first address, and then one of the other. The API takes no
+// more, and a network may give them in any order.
+func (s *Syncer) texts(addrs []netip.Addr) []string {
+	six := false
+	if len(s.cfg.HostIPs) > 0 {
+		node, err := netip.ParseAddr(s.cfg.HostIPs[0])
+		six = err == nil && node.Is6()
+	}
+	var out []string
+	for _, family := range []bool{six, !six} {
+		if i := slices.IndexFunc(addrs, func(a netip.Addr) bool { return a.Is6() == family }); i >= 0 {
+			out = append(out, addrs[i].String())
+		}
 	}
 	return out
 }
@@ -172,7 +182,7 @@ func (s *Syncer) connect(ctx context.Context, n *notes, pod *corev1.Pod, sb *con
 		n.connected = sb.ID
 		n.mu.Unlock()
 	}
-	ips := texts(addrs)
+	ips := s.texts(addrs)
 	if ports := hostPorts(pod); len(ports) > 0 {
 		if err := s.cfg.HostPorts.Set(pod.UID, ips, ports); err != nil {
 			return nil, fmt.Errorf("publishing host ports: %w", err)
@@ -193,16 +203,16 @@ func hostPorts(pod *corev1.Pod) []corev1.ContainerPort {
 	return out
 }
 
-// podIPs are the addresses of the running sandbox, nil if there is none.
-func (s *Syncer) podIPs(obs *observed.Pod) []string {
+// podIPs are the addresses of the running sandbox, nil if there is none. A pod with the node's network has them whatever becomes of it.
+func (s *Syncer) podIPs(pod *corev1.Pod, obs *observed.Pod) []string {
+	if pod.Spec.HostNetwork {
+		return s.cfg.HostIPs
+	}
 	sb := obs.Sandbox()
 	if sb == nil {
 		return nil
 	}
-	if sb.Network == container.NamespaceNode {
-		return s.cfg.HostIPs
-	}
-	return texts(s.cfg.Network.Addresses(sb.ID))
+	return s.texts(s.cfg.Network.Addresses(sb.ID))
 }
 
 // stopSandboxes ends what runs of a pod's sandboxes, and takes their network away meanwhile.

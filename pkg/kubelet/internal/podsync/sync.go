@@ -7,6 +7,7 @@ package podsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,6 +33,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/restart"
 	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 	"minik8s.io/minik8s/pkg/network"
 	"minik8s.io/minik8s/pkg/network/namespace"
 )
@@ -47,6 +49,8 @@ type Volumes interface {
 type Cgroups interface {
 	EnsurePod(pod *corev1.Pod) (parent string, err error)
 	RemovePod(uid types.UID) error
+	// Shrink is a *cgroup.InUseError if a container uses more memory than it is to be limited to.
+	Shrink(pod *corev1.Pod, c *container.Container, memory int64) error
 	// Tune makes what the engine knows nothing of so in the cgroup of a running container. It is cheap when it is so.
 	Tune(pod *corev1.Pod, c *corev1.Container, id string) error
 }
@@ -104,7 +108,7 @@ type Config struct {
 	Failures  Failures
 	Devices   Devices
 	Claims    Claims
-	// Resizes are those that wait for room.
+	// Resizes are those that wait for room, and those that pods are to be told of when they have them.
 	Resizes *allocation.Waiting
 	// MaxBackoff is how long a container that crashes waits at most.
 	MaxBackoff time.Duration
@@ -157,8 +161,8 @@ type notes struct {
 	messages           map[string]string // termination messages by container id
 	failure            *status.Failure
 	recalled           bool // failure is what an earlier process has noted, if it has
-	// tight is why the pod does not get what it was resized to, "" if it does.
-	tight string
+	// tight is why the pod does not get what it was resized to, and unresized why its containers do not; "" if they do.
+	tight, unresized string
 	// unmade is how often in a row a sandbox could not be made, the last time at unmadeAt.
 	unmade   int
 	unmadeAt time.Time
@@ -214,8 +218,8 @@ func (s *Syncer) Probed(uid types.UID) {
 func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, error) {
 	n := s.notes(pod.UID)
 	s.cfg.Status.Seen(pod) // at each look, so that nothing that came at a bad moment is missed for longer than until the next one
-	if s.recall(ctx, n, pod) != nil {
-		return podworker.Result{Terminate: true}, nil
+	if f, err := s.recall(n, pod); err != nil || f != nil {
+		return podworker.Result{Terminate: f != nil}, err // one that may have been ended is not started
 	}
 	var result podworker.Result
 	var first made
@@ -311,7 +315,7 @@ func (s *Syncer) look(ctx context.Context, n *notes, pod *corev1.Pod) (*snapshot
 	}
 	pod = s.current(pod)
 	parts := snapshot.Parts{
-		Pod: pod, Observed: obs, PodIPs: s.podIPs(obs), Probes: map[string]snapshot.Probe{}, Resources: s.cfg.Resources, Now: s.cfg.Clock.Now(),
+		Pod: pod, Observed: obs, PodIPs: s.podIPs(pod, obs), Probes: map[string]snapshot.Probe{}, Resources: s.cfg.Resources, Now: s.cfg.Clock.Now(),
 	}
 	for _, c := range obs.Alive() {
 		v := s.cfg.Probes.Verdict(pod.UID, c.ID)
@@ -338,12 +342,17 @@ func (s *Syncer) mount(ctx context.Context, pod *corev1.Pod, ips []string) error
 	if err := s.cfg.Volumes.Mount(ctx, pod, ips); err != nil {
 		all := []error{err}
 		if j, ok := err.(interface{ Unwrap() []error }); ok {
-			all = j.Unwrap() // one event for each volume
+			all = j.Unwrap() // one for each event
 		}
 		for _, e := range all {
-			if ctx.Err() == nil {
-				s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "FailedMount", e.Error())
+			if ctx.Err() != nil || errors.Is(e, plugin.ErrNotAttached) {
+				continue
 			}
+			reason := plugin.FailedMount
+			if event, is := errors.AsType[*plugin.EventError](e); is {
+				reason = event.Reason
+			}
+			s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, reason, e.Error())
 		}
 		return err
 	}

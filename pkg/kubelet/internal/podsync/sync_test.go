@@ -6,6 +6,7 @@ package podsync
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -52,6 +53,7 @@ func (nothing) EnsurePod(*corev1.Pod) (string, error)                       { re
 func (nothing) Tune(*corev1.Pod, *corev1.Container, string) error           { return nil }
 func (nothing) Failure(types.UID) (*status.Failure, error)                  { return nil, nil } //nolint:nilnil // there is none
 func (nothing) Source(context.Context, *corev1.Pod) env.Source              { return nil }
+func (nothing) Groups(*corev1.Pod) []int64                                  { return nil }
 func (nothing) Health(types.UID, string) []corev1.ResourceStatus            { return nil }
 func (nothing) CDIDevices(*corev1.Pod, *corev1.Container) ([]string, error) { return nil, nil }
 func (nothing) ContainerMounts(context.Context, plugin.Container) ([]container.Mount, error) {
@@ -241,6 +243,88 @@ func TestSyncer_LeastGrace(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// unread is a note of why a pod was ended that cannot be read at first.
+type unread struct {
+	nothing
+	left int
+}
+
+func (u *unread) Failure(types.UID) (*status.Failure, error) {
+	if u.left--; u.left >= 0 {
+		return nil, errors.New("too many open files")
+	}
+	return &status.Failure{Reason: "Evicted"}, nil
+}
+
+// A pod that may have been ended is not started, and it is ended once that can be read.
+func TestSyncer_UnreadEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pod("a")
+		p.Spec.HostNetwork = true
+		engine, st := fake.New(fake.Config{PullAll: true}), status.NewManager(clientfake.NewClientset(p), func(*corev1.Pod) *corev1.Pod { return nil }, func(types.UID) {})
+		defer engine.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- st.Start(ctx) }()
+		s := syncer(ctx, t, engine, st, nil)
+		s.cfg.Failures = &unread{left: 1}
+		if result, err := s.Sync(ctx, p); err == nil || result.Terminate {
+			t.Errorf("it cannot be read: %+v, %v", result, err)
+		}
+		if result, err := s.Sync(ctx, p); err != nil || !result.Terminate {
+			t.Errorf("it says that the pod was ended: %+v, %v", result, err)
+		}
+		if made := engine.Calls("CreateSandbox"); len(made) > 0 {
+			t.Errorf("made were %v", made)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A pod with the node's network has the node's addresses, whether it has a sandbox or not.
+func TestSyncer_PodIPs(t *testing.T) {
+	t.Parallel()
+	s, p := &Syncer{cfg: Config{HostIPs: []string{"192.0.2.1", "2001:db8::1"}}}, pod("a")
+	if got := s.podIPs(p, nil); got != nil {
+		t.Errorf("of its own: %v", got)
+	}
+	p.Spec.HostNetwork = true
+	if diff := cmp.Diff(s.cfg.HostIPs, s.podIPs(p, nil)); diff != "" {
+		t.Errorf("of the node (-want +got):\n%s", diff)
+	}
+}
+
+// Of the addresses that a network gives one of each family is told, that of the node's first.
+func TestSyncer_Texts(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		node  []string
+		addrs []string
+		want  []string
+	}{
+		{"one", []string{"192.0.2.1"}, []string{"10.0.0.1"}, []string{"10.0.0.1"}},
+		{"the other family first", []string{"192.0.2.1", "2001:db8::1"}, []string{"fd00::1", "10.0.0.1"}, []string{"10.0.0.1", "fd00::1"}},
+		{"of a node with IPv6 first", []string{"2001:db8::1"}, []string{"10.0.0.1", "fd00::1"}, []string{"fd00::1", "10.0.0.1"}},
+		{"several of a family", []string{"192.0.2.1"}, []string{"10.0.0.1", "10.0.0.2", "fd00::1", "fd00::2"}, []string{"10.0.0.1", "fd00::1"}},
+		{"only the other family", []string{"192.0.2.1"}, []string{"fd00::1"}, []string{"fd00::1"}},
+		{"of a node without addresses", nil, []string{"fd00::1", "10.0.0.1"}, []string{"10.0.0.1", "fd00::1"}},
+		{"none", []string{"192.0.2.1"}, nil, nil},
+	} {
+		var addrs []netip.Addr
+		for _, a := range tt.addrs {
+			addrs = append(addrs, netip.MustParseAddr(a))
+		}
+		s := &Syncer{cfg: Config{HostIPs: tt.node}}
+		if diff := cmp.Diff(tt.want, s.texts(addrs)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
 }
 
 // What is left of a sandbox that could not be started wakes the pod's worker, which does not make one after the other for that.

@@ -49,7 +49,7 @@ func (m *Meter) Measure(ctx context.Context, pod *corev1.Pod, scope eviction.Sco
 	if m.Groups != nil {
 		if u, err := m.Groups.Pod(pod.UID); err == nil {
 			grouped = true
-			ps.Memory, ps.ProcessStats = stats.Memory(u, 0, now), &statsv1alpha1.ProcessStats{ProcessCount: new(u.Processes)}
+			ps.Memory, ps.ProcessStats = stats.Memory(u, now), &statsv1alpha1.ProcessStats{ProcessCount: new(u.Processes)}
 		}
 	}
 	var errs []error
@@ -76,7 +76,7 @@ func (m *Meter) container(ctx context.Context, pod *corev1.Pod, c *container.Con
 	cs := statsv1alpha1.ContainerStats{Name: c.Name}
 	if grouped && c.State == container.StateRunning {
 		if u, err := m.Groups.Container(pod, c.ID); err == nil {
-			cs.Memory = stats.Memory(u, 0, now)
+			cs.Memory = stats.Memory(u, now)
 		}
 	}
 	if !disk {

@@ -30,6 +30,20 @@ type Config struct {
 	Nameservers, Searches, Options []string
 }
 
+// Clustered says whether a pod asks for the cluster's DNS.
+func Clustered(pod *corev1.Pod) bool {
+	switch pod.Spec.DNSPolicy {
+	case corev1.DNSClusterFirstWithHostNet:
+		return true
+	case corev1.DNSDefault, corev1.DNSNone:
+		return false
+	}
+	return !pod.Spec.HostNetwork // ClusterFirst, and a pod that was never defaulted
+}
+
+// Missing is the text of upstream's event MissingClusterDNS, of pods that ask for what the node does not know.
+const Missing = `kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.`
+
 // For returns what pod gets. host is the node's own configuration, for dnsPolicy Default and for pods on the host
 // network; clusterDNS are the addresses of the cluster's DNS. Without any, ClusterFirst falls back to Default.
 // What goes beyond the limits is left out, and omitted are the texts of upstream's events DNSConfigForming about it.
@@ -47,24 +61,22 @@ func For(pod *corev1.Pod, clusterDNS []string, clusterDomain string, host Config
 }
 
 func base(pod *corev1.Pod, clusterDNS []string, domain string, host Config) Config {
-	cluster := false
-	switch pod.Spec.DNSPolicy {
-	case corev1.DNSNone:
+	if pod.Spec.DNSPolicy == corev1.DNSNone {
 		return Config{}
-	case corev1.DNSClusterFirstWithHostNet:
-		cluster = true
-	case corev1.DNSDefault:
-	default: // ClusterFirst, and a pod that was never defaulted
-		cluster = !pod.Spec.HostNetwork
 	}
-	if !cluster || len(clusterDNS) == 0 {
+	if !Clustered(pod) || len(clusterDNS) == 0 {
 		return host.clone()
 	}
 	c := Config{Nameservers: slices.Clone(clusterDNS), Options: []string{"ndots:5"}}
 	if domain != "" {
 		c.Searches = []string{pod.Namespace + ".svc." + domain, "svc." + domain, domain}
 	}
-	c.Searches = unique(append(c.Searches, host.Searches...))
+	for _, s := range host.Searches {
+		if s != nowhere {
+			c.Searches = append(c.Searches, s)
+		}
+	}
+	c.Searches = unique(c.Searches)
 	return c
 }
 
@@ -113,6 +125,28 @@ func fit(searches []string) []string {
 	return searches
 }
 
+// Check says what of the node's file at path will not fit into those of pods, as upstream's event CheckLimitsForResolvConf does; "" if
+// all of it will.
+func Check(path, clusterDomain string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	searches, most := Parse(string(data)).Searches, MaxSearches
+	if clusterDomain != "" {
+		most -= 3
+	}
+	switch {
+	case len(searches) > most:
+		return fmt.Sprintf("Resolv.conf file '%s' contains search line consisting of more than %d domains!", path, most)
+	case slices.ContainsFunc(searches, func(s string) bool { return len(s) > validation.DNS1123SubdomainMaxLength }):
+		return fmt.Sprintf("Resolv.conf file %q contains a search path which length is more than allowed %d chars!", path, validation.DNS1123SubdomainMaxLength)
+	case len(strings.Join(searches, " ")) > MaxSearchesLength:
+		return fmt.Sprintf("Resolv.conf file '%s' contains search line which length is more than allowed %d chars!", path, MaxSearchesLength)
+	}
+	return ""
+}
+
 // Render returns the text of the file.
 func (c Config) Render() string {
 	var b strings.Builder
@@ -142,7 +176,7 @@ func Parse(text string) Config {
 		case "search":
 			c.Searches = nil
 			for _, s := range fields[1:] {
-				if s != "." { // the root, which is searched anyway
+				if s != nowhere {
 					c.Searches = append(c.Searches, strings.TrimSuffix(s, "."))
 				}
 			}
@@ -155,15 +189,30 @@ func Parse(text string) Config {
 	return c
 }
 
+// nowhere is the root, which is searched anyway, and what is searched where names are not to be looked up.
+const nowhere = "."
+
+// None is the configuration of a node that has set its file to none, and has these addresses: pods ask themselves, in vain.
+func None(ips []string) Config {
+	c := Config{Searches: []string{nowhere}}
+	for _, ip := range ips {
+		if a, err := netip.ParseAddr(ip); err == nil && a.Is6() {
+			c.Nameservers = append(c.Nameservers, "::1")
+		} else {
+			c.Nameservers = append(c.Nameservers, "127.0.0.1")
+		}
+	}
+	if len(ips) == 0 {
+		c.Nameservers = []string{"127.0.0.1"}
+	}
+	return c
+}
+
 // ReadHost reads the node's file. One that only names a resolver on the loopback of the node, which pods cannot
-// reach, is replaced by the uplinks of systemd-resolved if that runs. A missing or empty path is an empty
-// configuration.
+// reach, is replaced by the uplinks of systemd-resolved if that runs. A missing file is an empty configuration.
 func ReadHost(path string) (Config, error) { return readHost(path, "/run/systemd/resolve/resolv.conf") }
 
 func readHost(path, uplinks string) (Config, error) {
-	if path == "" {
-		return Config{}, nil
-	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Config{}, nil

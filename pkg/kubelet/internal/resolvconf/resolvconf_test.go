@@ -112,6 +112,59 @@ func TestFor(t *testing.T) {
 	}
 }
 
+// Where the node's file is set to none, pods that would have it ask nobody, and others lose nothing.
+func TestNone(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		ips    []string
+		policy corev1.DNSPolicy
+		want   Config
+	}{
+		{"of a node", []string{"192.0.2.1"}, corev1.DNSDefault, Config{Nameservers: []string{"127.0.0.1"}, Searches: []string{"."}}},
+		{"of one with both families", []string{"2001:db8::1", "192.0.2.1"}, corev1.DNSDefault, Config{Nameservers: []string{"::1", "127.0.0.1"}, Searches: []string{"."}}},
+		{"of one without address", nil, corev1.DNSDefault, Config{Nameservers: []string{"127.0.0.1"}, Searches: []string{"."}}},
+		{"cluster first", []string{"192.0.2.1"}, corev1.DNSClusterFirst, Config{
+			Nameservers: []string{"10.96.0.10"}, Searches: []string{"ns.svc.cluster.local", "svc.cluster.local", "cluster.local"}, Options: []string{"ndots:5"},
+		}},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Spec: corev1.PodSpec{DNSPolicy: tc.policy}}
+		got, _ := For(pod, []string{"10.96.0.10"}, "cluster.local", None(tc.ips))
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "resolv.conf")
+	if got, want := Check(path, ""), "open "+path+": no such file or directory"; got != want {
+		t.Errorf("a missing file: %q", got)
+	}
+	domains := func(n, length int) string {
+		var list []string
+		for i := range n {
+			list = append(list, fmt.Sprintf("%0*d", length, i))
+		}
+		return "search " + strings.Join(list, " ")
+	}
+	for _, tc := range []struct{ name, text, domain, want string }{
+		{"few", "search a b\n", "cluster.local", ""},
+		{"as many as fit beside the cluster's", domains(29, 2), "cluster.local", ""},
+		{"more", domains(30, 2), "cluster.local", "Resolv.conf file '" + path + "' contains search line consisting of more than 29 domains!"},
+		{"without a domain", domains(32, 2), "", ""},
+		{"too many", domains(33, 2), "", "Resolv.conf file '" + path + "' contains search line consisting of more than 32 domains!"},
+		{"a long one", domains(1, 254), "", `Resolv.conf file "` + path + `" contains a search path which length is more than allowed 253 chars!`},
+		{"together too long", domains(10, 250), "", "Resolv.conf file '" + path + "' contains search line which length is more than allowed 2048 chars!"},
+	} {
+		if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := Check(path, tc.domain); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
 func TestRenderParse(t *testing.T) {
 	text := "search a b\nnameserver 1.1.1.1\nnameserver ::1\noptions ndots:5 edns0\n"
 	if got := Parse("# x\ndomain z\nsearch old\n" + text).Render(); got != text {
@@ -153,7 +206,6 @@ func TestReadHost(t *testing.T) {
 		{name: "local stub", path: write("stub", "nameserver 127.0.0.53\n"), want: "192.0.2.53"},
 		{name: "local and other", path: write("mixed", "nameserver 127.0.0.1\nnameserver 8.8.8.8\n"), want: "127.0.0.1 8.8.8.8"},
 		{name: "missing", path: filepath.Join(dir, "none")},
-		{name: "none asked for"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

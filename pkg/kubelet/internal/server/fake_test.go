@@ -160,11 +160,12 @@ func (h *fakeHost) Stats(context.Context, bool) (*statsv1alpha1.Summary, error) 
 	at := metav1.NewTime(time.UnixMilli(1700000000000))
 	cpu := &statsv1alpha1.CPUStats{Time: at, UsageCoreNanoSeconds: new(uint64(2.5e9))}
 	memory := &statsv1alpha1.MemoryStats{Time: at, WorkingSetBytes: new(uint64(1024))}
+	swap := &statsv1alpha1.SwapStats{Time: at, SwapUsageBytes: new(uint64(10)), SwapAvailableBytes: new(uint64(30))}
 	sum := &statsv1alpha1.Summary{
 		Node: statsv1alpha1.NodeStats{NodeName: "n", CPU: cpu, Memory: memory},
 		Pods: []statsv1alpha1.PodStats{{
 			PodRef: statsv1alpha1.PodReference{Name: "p", Namespace: "ns"}, CPU: cpu, Memory: memory,
-			Containers: []statsv1alpha1.ContainerStats{{Name: "c", StartTime: at, CPU: cpu, Memory: memory}},
+			Containers: []statsv1alpha1.ContainerStats{{Name: "c", StartTime: at, CPU: cpu, Memory: memory, Swap: swap}},
 		}},
 	}
 	h.mu.Lock()

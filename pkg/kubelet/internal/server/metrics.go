@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+	"k8s.io/utils/ptr"
 )
 
 // The metrics of /metrics/resource, which metrics-server reads (KEP-727).
@@ -31,6 +32,8 @@ var (
 		"Current working set of the container in bytes", []string{"container", "pod", "namespace"}, nil)
 	containerSwap = prometheus.NewDesc("container_swap_usage_bytes",
 		"Current amount of the container swap usage in bytes. Reported only on non-windows systems", []string{"container", "pod", "namespace"}, nil)
+	containerSwapLimit = prometheus.NewDesc("container_swap_limit_bytes",
+		"Current amount of the container swap limit in bytes. Reported only on non-windows systems", []string{"container", "pod", "namespace"}, nil)
 	containerStart = prometheus.NewDesc("container_start_time_seconds",
 		"Start time of the container since unix epoch in seconds", []string{"container", "pod", "namespace"}, nil)
 	scrapeError = prometheus.NewDesc("resource_scrape_error",
@@ -54,7 +57,7 @@ type resources struct {
 // Describe implements prometheus.Collector.
 func (r resources) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		nodeCPU, nodeMemory, nodeSwap, podCPU, podMemory, podSwap, containerCPU, containerMemory, containerSwap, containerStart, scrapeError,
+		nodeCPU, nodeMemory, nodeSwap, podCPU, podMemory, podSwap, containerCPU, containerMemory, containerSwap, containerSwapLimit, containerStart, scrapeError,
 	} {
 		ch <- d
 	}
@@ -84,6 +87,7 @@ func (r resources) Collect(ch chan<- prometheus.Metric) {
 			cpu(ch, containerCPU, c.CPU, labels...)
 			memory(ch, containerMemory, c.Memory, labels...)
 			swap(ch, containerSwap, c.Swap, labels...)
+			swapLimit(ch, c.Swap, labels...)
 			if !c.StartTime.IsZero() {
 				ch <- prometheus.MustNewConstMetric(containerStart, prometheus.GaugeValue,
 					float64(c.StartTime.UnixNano())/float64(time.Second), labels...)
@@ -114,4 +118,12 @@ func swap(ch chan<- prometheus.Metric, d *prometheus.Desc, s *statsv1alpha1.Swap
 	}
 	ch <- prometheus.NewMetricWithTimestamp(s.Time.Time,
 		prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(*s.SwapUsageBytes), labels...))
+}
+
+func swapLimit(ch chan<- prometheus.Metric, s *statsv1alpha1.SwapStats, labels ...string) {
+	if s == nil || s.SwapAvailableBytes == nil {
+		return
+	}
+	ch <- prometheus.NewMetricWithTimestamp(s.Time.Time,
+		prometheus.MustNewConstMetric(containerSwapLimit, prometheus.GaugeValue, float64(*s.SwapAvailableBytes+ptr.Deref(s.SwapUsageBytes, 0)), labels...))
 }

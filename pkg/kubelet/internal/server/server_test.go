@@ -59,6 +59,7 @@ func TestRequests(t *testing.T) {
 		{"metrics", "GET", "/metrics", 200, "process_start_time_seconds"},
 		{"probes", "GET", "/metrics/probes", 200, ""},
 		{"resource metrics", "GET", "/metrics/resource", 200, `container_cpu_usage_seconds_total{container="c",namespace="ns",pod="p"} 2.5 1700000000000`},
+		{"limits of swap", "GET", "/metrics/resource", 200, `container_swap_limit_bytes{container="c",namespace="ns",pod="p"} 40 1700000000000`},
 		{"healthz verbose", "GET", "/healthz?verbose", 200, "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n"},
 		{"ping", "GET", "/healthz/ping", 200, "ok"},
 		{"log check", "GET", "/healthz/log", 200, "ok"},

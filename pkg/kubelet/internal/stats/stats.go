@@ -83,7 +83,7 @@ func (s *Collector) Summary(_ context.Context, onlyCPUAndMemory bool) (*statsv1a
 	if u, err := usage.Pods(); err == nil {
 		c := statsv1alpha1.ContainerStats{Name: statsv1alpha1.SystemContainerPods, StartTime: sum.Node.StartTime}
 		keep["pods"] = true
-		c.CPU, c.Memory, c.Swap, c.IO = s.cpu("pods", u, now), Memory(u, 0, now), swap(u, now), input(u.IOPressure, now)
+		c.CPU, c.Memory, c.Swap, c.IO = s.cpu("pods", u, now), Memory(u, now), swap(u, now), input(u.IOPressure, now)
 		sum.Node.SystemContainers = append(sum.Node.SystemContainers, c)
 	}
 	for _, pod := range s.cfg.Pods() {
@@ -112,7 +112,7 @@ func (s *Collector) podStats(
 	if gerr == nil {
 		key := string(pod.UID)
 		keep[key] = true
-		ps.CPU, ps.Memory, ps.Swap = s.cpu(key, u, now), Memory(u, 0, now), swap(u, now)
+		ps.CPU, ps.Memory, ps.Swap = s.cpu(key, u, now), Memory(u, now), swap(u, now)
 		if !onlyCPUAndMemory {
 			ps.ProcessStats, ps.IO = &statsv1alpha1.ProcessStats{ProcessCount: new(u.Processes)}, input(u.IOPressure, now)
 		}
@@ -125,7 +125,7 @@ func (s *Collector) podStats(
 		if gerr == nil {
 			if u, err := usage.Container(pod, c.ID); err == nil {
 				keep[c.ID] = true
-				cs.CPU, cs.Memory, cs.Swap = s.cpu(c.ID, u, now), Memory(u, c.Resources.MemoryBytes, now), swap(u, now)
+				cs.CPU, cs.Memory, cs.Swap = s.cpu(c.ID, u, now), Memory(u, now), swap(u, now)
 				if !onlyCPUAndMemory {
 					cs.IO = input(u.IOPressure, now)
 				}
@@ -201,12 +201,12 @@ func (s *Collector) cpu(key string, u cgroup.Stats, now time.Time) *statsv1alpha
 	}
 }
 
-// Memory tells what a group uses; what is available only where there is a limit, in bytes.
-func Memory(u cgroup.Stats, limit int64, now time.Time) *statsv1alpha1.MemoryStats {
+// Memory tells what a group uses; what is available only where there is a limit.
+func Memory(u cgroup.Stats, now time.Time) *statsv1alpha1.MemoryStats {
 	m := &statsv1alpha1.MemoryStats{Time: metav1.NewTime(now), UsageBytes: new(u.MemoryUsage), WorkingSetBytes: new(u.WorkingSet),
 		RSSBytes: new(u.RSS), PageFaults: new(u.PageFaults), MajorPageFaults: new(u.MajorPageFaults), PSI: psi(u.MemoryPressure)}
-	if limit > 0 {
-		m.AvailableBytes = new(uint64(limit) - min(u.WorkingSet, uint64(limit)))
+	if limit := u.MemoryLimit; limit != nil {
+		m.AvailableBytes = new(*limit - min(u.WorkingSet, *limit))
 	}
 	return m
 }

@@ -94,18 +94,22 @@ func TestSummary(t *testing.T) {
 	group := func(cpu time.Duration) cgroup.Stats {
 		return cgroup.Stats{CPU: cpu, MemoryUsage: 100, WorkingSet: 60, RSS: 40, PageFaults: 3, MajorPageFaults: 1, Processes: 2, Swap: new(uint64(7))}
 	}
-	squeezed := func(s cgroup.Stats) cgroup.Stats {
-		s.SwapLimit, s.CPUPressure, s.IOPressure = new(uint64(10)), pressure, pressure
+	limited := func(s cgroup.Stats, memory uint64) cgroup.Stats {
+		s.MemoryLimit = &memory
 		return s
 	}
-	u := &usage{groups: map[string]cgroup.Stats{"pods": group(9e9), "u": group(3e9), "id": group(2e9)}}
+	squeezed := func(s cgroup.Stats) cgroup.Stats {
+		s.SwapLimit, s.CPUPressure, s.IOPressure = new(uint64(10)), pressure, pressure
+		return limited(s, 80)
+	}
+	u := &usage{groups: map[string]cgroup.Stats{"pods": group(9e9), "u": limited(group(3e9), 100), "id": group(2e9)}}
 	var given Usage
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}, Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "c"}, {Name: "gone"}},
 		Volumes:    []corev1.Volume{{Name: "v"}, {Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 	}}
 	view := observed.New(container.Pod{UID: "u"}, nil, []*container.Container{
-		{ID: "id", Name: "c", State: container.StateRunning, LogPath: log, Resources: container.Resources{MemoryBytes: 80}},
+		{ID: "id", Name: "c", State: container.StateRunning, LogPath: log},
 		{ID: "x", Name: "gone", State: container.StateRunning}, {ID: "y", Name: "c", State: container.StateExited},
 	})
 	c := New(Config{
@@ -150,7 +154,7 @@ func TestSummary(t *testing.T) {
 	want := []statsv1alpha1.PodStats{{
 		PodRef: statsv1alpha1.PodReference{Namespace: "ns", Name: "p", UID: "u"}, ProcessStats: &statsv1alpha1.ProcessStats{ProcessCount: new(uint64(2))},
 		CPU:    &statsv1alpha1.CPUStats{Time: now, UsageCoreNanoSeconds: new(uint64(3e9)), UsageNanoCores: new(uint64(0))},
-		Memory: memory(nil), Swap: swap, VolumeStats: volumes, EphemeralStorage: &node,
+		Memory: memory(new(uint64(40))), Swap: swap, VolumeStats: volumes, EphemeralStorage: &node,
 		Containers: []statsv1alpha1.ContainerStats{
 			{
 				Name: "c", StartTime: metav1.NewTime(time.Time{}), Memory: memory(new(uint64(20))),
@@ -167,7 +171,7 @@ func TestSummary(t *testing.T) {
 	if diff := cmp.Diff(want, s.Pods, free); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}
-	if got := s.Node.SystemContainers; len(got) != 1 || got[0].Name != "pods" || *got[0].CPU.UsageCoreNanoSeconds != 9e9 {
+	if got := s.Node.SystemContainers; len(got) != 1 || got[0].Name != "pods" || *got[0].CPU.UsageCoreNanoSeconds != 9e9 || got[0].Memory.AvailableBytes != nil {
 		t.Errorf("system containers %+v", got)
 	}
 	if m := s.Node.Memory; m == nil || m.PageFaults == nil || *m.PageFaults == 0 || m.MajorPageFaults == nil || *m.MajorPageFaults > *m.PageFaults {

@@ -30,7 +30,7 @@ func (f *failing) Sync(context.Context, *corev1.Pod) (podworker.Result, error) {
 
 func TestLife(t *testing.T) {
 	t.Parallel()
-	full := fmt.Errorf("mounting: %w", errors.Join(plugin.Event(errors.New("other")), plugin.Event(fmt.Errorf("first: %w", &plugin.AttachLimitError{Volume: "data"}))))
+	full := fmt.Errorf("mounting: %w", errors.Join(plugin.Event(errors.New("other")), plugin.Event(fmt.Errorf("first: %w", &plugin.AttachLimitError{Volumes: "data"}))))
 	for _, tc := range []struct {
 		name   string
 		err    error

@@ -134,7 +134,9 @@ func newManager(c Config, mounts mount.Interface) (*Manager, error) {
 		},
 		&downwardapi.DownwardAPI{Mounts: mounts, NodeAllocatable: c.NodeAllocatable},
 		&nfs.NFS{Mounts: mounts},
-		&persistentvolume.PersistentVolume{Client: c.Client, Node: c.Node, Mounts: mounts, CSI: m.csi, Paths: hostpath.HostPath{Root: c.RootDir}},
+		&persistentvolume.PersistentVolume{
+			Client: c.Client, Node: c.Node, Mounts: mounts, CSI: m.csi, Paths: hostpath.HostPath{Root: c.RootDir}, Recorder: c.Recorder,
+		},
 		csi.Inline{CSI: m.csi},
 		m.images,
 	}
@@ -194,9 +196,10 @@ func (m *Manager) nextChanged() (types.UID, bool) {
 }
 
 // Mount makes or refreshes all volumes of the pod. It is idempotent and cheap if there is nothing to do; call it on
-// every sync, for it also renews tokens. The error joins one error per volume (Unwrap() []error), each with the text
-// of upstream's event FailedMount: `MountVolume.SetUp failed for volume "x" : configmap "y" not found`. While the API
-// server is away volumes that exist stay as they are, and so does what cannot be refreshed, of which only the event tells.
+// every sync, for it also renews tokens. The error joins one error per event (Unwrap() []error), each with the text
+// of upstream's event FailedMount: `MountVolume.SetUp failed for volume "x" : configmap "y" not found`; those that are a
+// plugin.ErrNotAttached have none. While the API server is away volumes that exist stay as they are, and so does what cannot be
+// refreshed, of which only the event tells.
 func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) error {
 	m.objects.Register(pod)
 	m.expect(pod)
@@ -216,7 +219,41 @@ func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod, podIPs []string) e
 		})
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	return together(volumes, errs)
+}
+
+// together joins the errors of a pod's volumes. Upstream waits for all of them, and tells by one event of those whose claims lead
+// nowhere, and by one end of the pod of those for which the node has no room.
+func together(volumes []*corev1.Volume, errs []error) error {
+	var unmounted, unattached, unknown, why []string
+	var rest []error
+	full := false
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		unmounted = append(unmounted, volumes[i].Name)
+		switch {
+		case errors.As(err, new(*plugin.ClaimError)):
+			unknown, why = append(unknown, volumes[i].Name), append(why, err.Error())
+			continue
+		case errors.Is(err, plugin.ErrNotAttached):
+			unattached = append(unattached, volumes[i].Name)
+			full = full || errors.As(err, new(*plugin.AttachLimitError))
+		}
+		rest = append(rest, err)
+	}
+	for _, names := range [][]string{unmounted, unattached, unknown} {
+		slices.Sort(names)
+	}
+	all := fmt.Sprintf("unmounted volumes=%v, unattached volumes=%v, failed to process volumes=%v", unmounted, unattached, unknown)
+	if full {
+		return &plugin.AttachLimitError{Volumes: all}
+	}
+	if len(unknown) > 0 {
+		rest = append(rest, plugin.Event(fmt.Errorf("Unable to attach or mount volumes: %s: %s", all, strings.Join(why, "; ")))) //nolint:staticcheck // upstream's event
+	}
+	return errors.Join(rest...)
 }
 
 // apart is of which group of its pod's volumes one is. Those of a group are brought one after the other, and the groups all at once: what
@@ -251,7 +288,7 @@ func (m *Manager) bring(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, 
 	}
 	if event, whole := errors.AsType[*plugin.EventError](err); whole {
 		err = event
-	} else {
+	} else if !errors.As(err, new(*plugin.ClaimError)) {
 		err = fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", v.Name, err)
 	}
 	switch written := follows(v) && atomicwriter.Written(mnt.Dir); {
@@ -269,7 +306,7 @@ func (m *Manager) bring(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, 
 // upstream's, the pod goes on with that, and its containers are killed and started again.
 func (m *Manager) notRefreshed(ctx context.Context, pod *corev1.Pod, err error) {
 	if m.config.Recorder != nil && ctx.Err() == nil {
-		m.config.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "FailedMount", err.Error())
+		m.config.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, plugin.FailedMount, err.Error())
 	}
 }
 
@@ -410,6 +447,19 @@ func (m *Manager) plugin(v *corev1.Volume) plugin.Plugin {
 func (m *Manager) mount(pod *corev1.Pod, v *corev1.Volume, p plugin.Plugin, podIPs []string) plugin.Mount {
 	kind := strings.ReplaceAll(p.Name(), "/", "~")
 	return plugin.Mount{Pod: pod, Volume: v, PodIPs: podIPs, Dir: filepath.Join(m.PodDir(pod.UID), "volumes", kind, v.Name)}
+}
+
+// Groups are those that the containers of a pod are in for its volumes, beside those of its spec.
+func (m *Manager) Groups(pod *corev1.Pod) []int64 {
+	var out []int64
+	for v := range used(pod) {
+		if g, is := m.plugin(v).(plugin.Grouped); is {
+			if gid, has := g.Group(m.mount(pod, v, m.plugin(v), nil)); has {
+				out = append(out, gid)
+			}
+		}
+	}
+	return out
 }
 
 func (m *Manager) subPathDir(uid types.UID) string {

@@ -7,10 +7,12 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	runtimego "runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -275,7 +277,7 @@ func TestMountErrors(t *testing.T) {
 		{"missing key", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}, Items: []corev1.KeyToPath{{Key: "z", Path: "z"}}}}, `MountVolume.SetUp failed for volume "x" : configmap references non-existent config key: z`},
 		{"host path of another type", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/dev/null", Type: new(corev1.HostPathDirectory)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /dev/null is not a directory`},
 		{"host path missing", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/no/such", Type: new(corev1.HostPathFile)}}, `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /no/such is not a file`},
-		{"claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, `MountVolume.SetUp failed for volume "x" : error processing PVC ns/c: failed to fetch PVC from API server: persistentvolumeclaims "c" not found`},
+		{"claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, `Unable to attach or mount volumes: unmounted volumes=[x], unattached volumes=[], failed to process volumes=[x]: error processing PVC ns/c: failed to fetch PVC from API server: persistentvolumeclaims "c" not found`},
 		{"kind of others", corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}}, `volume plugin for "x" is not supported by this kubelet`},
 		{"trust bundle", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new("b"), Path: "b"}}}}}, `MountVolume.SetUp failed for volume "x" : while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io "b" not found`},
 		{"huge pages", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "HugePages"}}, `MountVolume.SetUp failed for volume "x" : medium HugePages: hugePages storage requested, but there is no resource request for huge pages`},
@@ -287,6 +289,75 @@ func TestMountErrors(t *testing.T) {
 				t.Errorf("got %v, want %s", err, tc.want)
 			}
 		})
+	}
+}
+
+// Whatever a pod waits for, of its claims there is one event, and its end if the node has no room for all.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	ok, bad := error(nil), plugin.Event(errors.New("MountVolume.SetUp failed"))
+	waits, full := plugin.Event(fmt.Errorf("waiting: %w", plugin.ErrNotAttached)), plugin.Event(&plugin.AttachLimitError{Volumes: "v"})
+	unbound, gone := &plugin.ClaimError{Err: errors.New("PVC is not bound")}, &plugin.ClaimError{Err: errors.New("PVC is being deleted")}
+	for _, tc := range []struct {
+		name string
+		errs []error // of d, c, b, a
+		want string
+	}{
+		{"all there", []error{ok, ok, ok, ok}, ""},
+		{"each by itself", []error{bad, ok, waits, ok}, "MountVolume.SetUp failed\nwaiting: the volume is not attached to the node"},
+		{"claims", []error{unbound, ok, gone, waits}, "waiting: the volume is not attached to the node\n" +
+			"Unable to attach or mount volumes: unmounted volumes=[a b d], unattached volumes=[a], failed to process volumes=[b d]: PVC is not bound; PVC is being deleted"},
+		{"no room", []error{full, bad, unbound, waits}, "Node has reached its volume attachment limit, rejecting pod. " +
+			"unmounted volumes=[a b c d], unattached volumes=[a d], failed to process volumes=[b]: context deadline exceeded"},
+	} {
+		err := together([]*corev1.Volume{{Name: "d"}, {Name: "c"}, {Name: "b"}, {Name: "a"}}, tc.errs)
+		if got := fmt.Sprint(errors.Join(err)); err != nil && got != tc.want || (err == nil) != (tc.want == "") {
+			t.Errorf("%s: got %q", tc.name, got)
+		}
+	}
+}
+
+// Somebody's file beside the directories of pods keeps nobody from finding out which images are in use.
+func TestImages_StrayFiles(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	images := filepath.Join(f.root, "pods/u/volumes/kubernetes.io~image/v")
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(images, "sha256-1"), 0o750), os.WriteFile(filepath.Join(f.root, "pods/file"), nil, 0o600),
+		os.WriteFile(filepath.Join(filepath.Dir(images), "file"), nil, 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := f.Images(); err != nil || !slices.Equal(got, []string{"sha256:1"}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// A pod's containers are in the groups of its volumes.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c"}}
+	claim.Spec.VolumeName, claim.Status.Phase = "v", corev1.ClaimBound
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", Annotations: map[string]string{"pv.beta.kubernetes.io/gid": "1234"}}}
+	pv.Spec.HostPath, pv.Spec.ClaimRef = &corev1.HostPathVolumeSource{Path: "/"}, &corev1.ObjectReference{UID: "c"}
+	f := setUp(t, configMap("cm", nil), claim, pv)
+	pod := podWith(configMapVolume("config", "cm"), volumeOf("data", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}))
+	if got := f.Groups(pod); got != nil {
+		t.Errorf("before: %v", got)
+	}
+	if err := f.Mount(f.ctx, pod, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Groups(pod); !slices.Equal(got, []int64{1234}) {
+		t.Errorf("got %v", got)
+	}
+	if err := f.Unmount(f.ctx, pod.UID); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Groups(pod); got != nil {
+		t.Errorf("after: %v", got)
 	}
 }
 

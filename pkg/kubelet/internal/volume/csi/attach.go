@@ -25,7 +25,7 @@ const (
 
 // attached waits until the volume is attached to this node, and returns what the driver is to be told of that. Before, the node's
 // status must say that the volume is in use: from then on it stays attached.
-func (c *CSI) attached(whole context.Context, m plugin.Mount, v *volume) (map[string]string, error) {
+func (c *CSI) attached(whole context.Context, v *volume) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(whole, attachPatience)
 	defer cancel()
 	unique := uniqueName(v.driver, v.handle)
@@ -41,12 +41,10 @@ func (c *CSI) attached(whole context.Context, m plugin.Mount, v *volume) (map[st
 		})
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		name := m.Volume.Name
 		if c.exhausted(whole, v) {
-			return nil, &plugin.AttachLimitError{Volume: name}
+			return nil, &plugin.AttachLimitError{Volumes: v.name}
 		}
-		err = plugin.Event(fmt.Errorf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[%s], "+ //nolint:staticcheck // upstream's event
-			"failed to process volumes=[]: timed out waiting for the condition", name, name))
+		err = plugin.ErrNotAttached
 	}
 	return found, err
 }

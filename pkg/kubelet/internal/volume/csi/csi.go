@@ -71,6 +71,7 @@ type CSI struct {
 	busy    locks
 
 	beside sync.WaitGroup // of what is done in background
+	left   chan struct{}  // has an element when a volume may have been left staged
 
 	mu   sync.Mutex // guards the fields below
 	seen map[key]sight
@@ -96,19 +97,22 @@ func New(c Config) (*CSI, error) {
 	l := layout{c.RootDir}
 	found, err := load(l)
 	n := &node{name: c.NodeName, client: c.Client, clock: c.Clock, wake: make(chan struct{}, 1), pending: map[string]*csipb.NodeGetInfoResponse{}}
+	left := make(chan struct{}, 1)
+	left <- struct{}{}
 	return &CSI{
 		Registrar: &Registrar{calls: c.Calls, root: c.RootDir, node: n, drivers: map[string]driver{}},
-		cfg:       c, layout: l, records: found, busy: locks{held: map[string]*held{}},
+		cfg:       c, layout: l, records: found, left: left, busy: locks{held: map[string]*held{}},
 		infos: object.NewInformer("csidrivers", storageinformers.NewCSIDriverInformer(c.Client, 0, cache.Indexers{})),
 		seen:  map[key]sight{}, told: map[corev1.UniqueVolumeName]bool{}, staged: map[string]bool{}, renewals: map[key]context.CancelFunc{},
 	}, err
 }
 
-// Start keeps the CSINode until ctx ends.
+// Start keeps the CSINode, and unstages what pods have left, until ctx ends.
 func (c *CSI) Start(ctx context.Context) {
 	defer c.infos.Stop()
 	var parts sync.WaitGroup
 	parts.Go(func() { c.recount(ctx) })
+	parts.Go(func() { c.unstageLeft(ctx) })
 	c.Registrar.node.start(ctx)
 	parts.Wait()
 	c.mu.Lock()

@@ -294,8 +294,9 @@ func TestFaults(t *testing.T) {
 					} else {
 						err = f.TearDown(short, "a")
 					}
-					if err == nil {
-						t.Fatal("nobody has noticed")
+					left := step == "NodeUnstageVolume" && !fault.Hang // which holds up no pod
+					if (err == nil) != left {
+						t.Fatalf("somebody has noticed: %v", err)
 					}
 					f.restart()
 					if again {
@@ -307,10 +308,82 @@ func TestFaults(t *testing.T) {
 						}
 					}
 					f.check(f.TearDown(t.Context(), "a"))
+					f.takeAllLeft()
 				})
 			}
 		}
 	}
+}
+
+// takeAllLeft unstages what pods have left.
+func (f *fixture) takeAllLeft() {
+	f.t.Helper()
+	for _, r := range f.records.of(leftBehind) {
+		f.check(f.takeLeft(f.t.Context(), r))
+	}
+}
+
+// A pod leaves though its volume cannot be unstaged, which stays in use. The next pod has it staged again, and takes it away for both.
+func TestTearDown_Left(t *testing.T) {
+	t.Parallel()
+	refused := csitest.Fault{Err: status.Error(codes.InvalidArgument, "refused")}
+	alone := func(pv *corev1.PersistentVolume) {
+		pv.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+	}
+	f := newFixture(t, stages(), unattached())
+	_, err := f.setUp("a", alone)
+	f.check(err)
+	f.driver.Fail("NodeUnstageVolume", refused, refused)
+	f.check(f.TearDown(t.Context(), "a"))
+	if _, err := os.Stat(filepath.Join(f.root, "pods/a/volumes/kubernetes.io~csi/pv")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("of the pod is left: %v", err)
+	}
+	left := f.records.of(leftBehind)
+	if len(left) != 1 || left[0].Handle != "v" || left[0].Published {
+		t.Fatalf("left are %+v", left)
+	}
+	if err := f.takeLeft(t.Context(), left[0]); err == nil {
+		t.Error("it is unstaged, which was refused")
+	}
+	f.restart()
+	_, err = f.setUp("b", alone)
+	f.check(err)
+	f.check(f.TearDown(t.Context(), "b"))
+	if left := f.records.of(leftBehind); len(left) > 0 {
+		t.Errorf("left are %+v", left)
+	}
+	if got, want := f.methods(), "Stage Publish Unpublish Unstage Unstage Stage Publish Unpublish Unstage"; got != want {
+		t.Errorf("calls are %s, want %s", got, want)
+	}
+}
+
+// What a pod has left is unstaged as soon as the driver does it, by a later kubelet too, and not while another pod has it.
+func TestUnstageLeft(t *testing.T) {
+	t.Parallel()
+	refused := csitest.Fault{Err: status.Error(codes.Unavailable, "away")}
+	f := newFixture(t, stages(), unattached())
+	_, err := f.setUp("a")
+	f.check(err)
+	f.driver.Fail("NodeUnstageVolume", refused, refused)
+	f.check(f.TearDown(t.Context(), "a"))
+	_, err = f.setUp("b")
+	f.check(err)
+	f.takeAllLeft()
+	if got, want := f.methods(), "Stage Publish Unpublish Unstage Stage Publish"; got != want {
+		t.Errorf("calls are %s, want %s", got, want)
+	}
+	f.check(f.TearDown(t.Context(), "b"))
+	f.restart()
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { f.unstageLeft(ctx) })
+	for deadline := time.Now().Add(10 * time.Second); len(f.records.of(leftBehind)) > 0; <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is never unstaged")
+		}
+	}
+	cancel()
+	done.Wait()
 }
 
 // What a driver refuses for good needs no driver to be taken back; what it says without doing it is found out.
@@ -332,13 +405,19 @@ func TestFaults_Lies(t *testing.T) {
 	}
 	_, err := f.setUp("a")
 	f.check(err)
-	for _, step := range steps[2:] {
-		f.driver.Fail(step, csitest.Fault{Lie: true})
-		if err := f.TearDown(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "is still mounted, although the driver has taken the volume away") {
-			t.Errorf("%s: %v", step, err)
+	const mounted = "is still mounted, although the driver has taken the volume away"
+	f.driver.Fail("NodeUnpublishVolume", csitest.Fault{Lie: true})
+	if err := f.TearDown(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), mounted) {
+		t.Errorf("unpublished: %v", err)
+	}
+	f.driver.Fail("NodeUnstageVolume", csitest.Fault{Lie: true}, csitest.Fault{Lie: true})
+	f.check(f.TearDown(t.Context(), "a"))
+	for _, r := range f.records.of(leftBehind) {
+		if err := f.takeLeft(t.Context(), r); err == nil || !strings.Contains(err.Error(), mounted) {
+			t.Errorf("unstaged: %v", err)
 		}
 	}
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAllLeft()
 }
 
 // Without its driver a volume cannot be set up, goes on if it was, and is not taken away.

@@ -47,6 +47,9 @@ func (r record) block() bool { return r.Mode == corev1.PersistentVolumeBlock }
 // same says whether two records are of one volume, for the same pod or another.
 func (r record) same(o record) bool { return r.Driver == o.Driver && r.Handle == o.Handle }
 
+// leftBehind stands for a pod in the records of volumes that no pod has any more, and that are staged still.
+const leftBehind types.UID = "~"
+
 // key names a volume of a pod.
 type key struct {
 	pod  types.UID
@@ -74,6 +77,7 @@ type records struct {
 func load(l layout) (*records, error) {
 	r := &records{layout: l, all: map[key]record{}, unread: map[key]error{}}
 	r.read(key{})
+	r.read(key{pod: leftBehind})
 	return r, errors.Join(slices.Collect(maps.Values(r.unread))...)
 }
 
@@ -92,6 +96,7 @@ func (r *records) tryRead(k key) error {
 		}
 		one, err := readRecord(filepath.Join(r.layout.pod(k.pod, k.name), recordFile))
 		if err == nil {
+			one.pod = k.pod
 			r.all[k] = one
 		}
 		return err
@@ -148,9 +153,7 @@ func readRecord(file string) (record, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fmt.Errorf("reading the record of a volume: %s: %w", file, err)
 	}
-	dir := filepath.Dir(file)
-	r.pod = types.UID(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(dir)))))
-	if r.Name != filepath.Base(dir) || r.Driver == "" || r.Handle == "" {
+	if r.Name != filepath.Base(filepath.Dir(file)) || r.Driver == "" || r.Handle == "" {
 		return r, fmt.Errorf("reading the record of a volume: %s is of another volume: %w", file, fs.ErrInvalid)
 	}
 	return r, nil
@@ -172,7 +175,7 @@ func (r *records) begin(want record, alone bool) (record, error) {
 	}
 	taken := false
 	for _, o := range r.all {
-		taken = taken || alone && o.same(want) && o.pod != want.pod
+		taken = taken || alone && o.same(want) && o.pod != want.pod && o.pod != leftBehind
 	}
 	if doubt == nil && !taken && !there {
 		r.all[want.key()] = want // so that no other pod has it from now on
@@ -259,6 +262,19 @@ func removeFolder(dir string) error {
 	return nil
 }
 
+// leave notes of a volume that the last pod has left that it is staged still.
+func (r *records) leave(one record) error {
+	left := one
+	left.pod, left.Publishing, left.Published = leftBehind, false, false
+	if other, there := r.get(left.key()); there && !other.same(left) {
+		return fmt.Errorf("another volume of the name %s is staged still", one.Name)
+	}
+	if err := r.set(left); err != nil {
+		return err
+	}
+	return r.remove(one)
+}
+
 // get returns the record of a volume of a pod.
 func (r *records) get(k key) (record, bool) {
 	r.mu.Lock()
@@ -275,7 +291,9 @@ func (r *records) of(pod types.UID) []record {
 // shared says whether another pod has, or may have, what is staged for one. What cannot be read is of the volume that its folder names;
 // the error is that of a folder whose volumes are not known.
 func (r *records) shared(one record) (bool, error) {
-	others := r.filter(func(o record) bool { return o.key() != one.key() && r.layout.staging(o) == r.layout.staging(one) })
+	others := r.filter(func(o record) bool {
+		return o.key() != one.key() && o.pod != leftBehind && r.layout.staging(o) == r.layout.staging(one)
+	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(others) > 0 {
@@ -305,7 +323,7 @@ func (r *records) filter(keep func(record) bool) []record {
 }
 
 // inUse are the names of the volumes that somebody attaches, of drivers that attach still, and that pods of this node have, or may have,
-// mounted; sorted and not nil.
+// mounted, or have left staged; sorted and not nil.
 func (r *records) inUse(attaches func(driver string) bool) []corev1.UniqueVolumeName {
 	out := []corev1.UniqueVolumeName{}
 	for _, o := range r.filter(func(o record) bool { return o.Attachment != "" && attaches(o.Driver) }) {

@@ -40,17 +40,17 @@ func (c *CSI) setUp(ctx context.Context, m plugin.Mount, v volume) (string, erro
 		if c.Holds(m.Pod.UID, target) {
 			return target, nil // it registers anew after the kubelet; until then the pod goes on with what it has
 		}
-		return "", s.failed("MountVolume.SetUp", fmt.Errorf("kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: %w", err))
+		return "", s.failed(plugin.SetUp, fmt.Errorf("kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: %w", err))
 	}
 	if s.info, err = c.info(ctx, v.driver); err != nil {
-		return "", s.failed("MountVolume.SetUp", err)
+		return "", s.failed(plugin.SetUp, err)
 	}
 	if err := s.supported(); err != nil {
-		return "", s.failed("MountVolume.SetUp", err)
+		return "", s.failed(plugin.SetUp, err)
 	}
 	alone := slices.Contains(v.accessModes, corev1.ReadWriteOncePod)
 	if s.record, err = c.records.begin(s.newRecord(), alone); err != nil {
-		return "", s.failed("MountVolume.SetUp", err)
+		return "", s.failed(plugin.SetUp, err)
 	}
 	if c.holds(s.record) {
 		s.look(ctx)
@@ -58,13 +58,13 @@ func (c *CSI) setUp(ctx context.Context, m plugin.Mount, v volume) (string, erro
 	}
 	if s.record.Attachment != "" && v.attaches(s.info) {
 		s.cfg.InUse()
-		if s.context, err = s.attached(ctx, s.mount, &s.volume); err != nil {
-			return "", s.failed("MountVolume.WaitForAttach", err)
+		if s.context, err = s.attached(ctx, &s.volume); err != nil {
+			return "", s.failed(plugin.WaitForAttach, err)
 		}
 	}
 	release, err := s.begin(ctx)
 	if err != nil {
-		return "", s.failed("MountVolume.SetUp", err)
+		return "", s.failed(plugin.SetUp, err)
 	}
 	defer release()
 	return target, s.first(ctx)
@@ -96,11 +96,8 @@ func (s *setup) newRecord() record {
 }
 
 // failed puts an error into the words of upstream's events.
-func (s *setup) failed(operation string, err error) error {
-	if errors.As(err, new(*plugin.EventError)) {
-		return err
-	}
-	return plugin.Event(fmt.Errorf("%s failed for volume %q : %w", operation, s.volume.name, err))
+func (s *setup) failed(what string, err error) error {
+	return plugin.Failed(s.volume.block, what, s.volume.name, err)
 }
 
 // supported says why the driver does not provide volumes of this lifecycle.
@@ -135,7 +132,7 @@ func (s *setup) republishes() bool {
 // first stages and publishes the volume.
 func (s *setup) first(ctx context.Context) error {
 	if err := s.stage(ctx); err != nil {
-		return s.failed("MountVolume.MountDevice", err)
+		return s.failed(plugin.MountDevice, err)
 	}
 	if err := s.publish(ctx); err != nil {
 		return s.failed(s.operation(), err)
@@ -146,7 +143,7 @@ func (s *setup) first(ctx context.Context) error {
 	size := s.volume.has()
 	grown, err := s.expand(ctx, size)
 	if err != nil {
-		return s.failed("MountVolume.NodeExpandVolume", err)
+		return s.failed(plugin.Expand, err)
 	}
 	s.record.Published = true
 	if err := s.records.set(s.record); err != nil {
@@ -183,7 +180,7 @@ func (s *setup) renew(ctx context.Context, size resource.Quantity) {
 	}
 	if err != nil && s.republishes() {
 		if ctx.Err() == nil && !errors.Is(err, plugin.ErrUnavailable) {
-			s.tellPod(corev1.EventTypeWarning, "FailedMount", s.failed(s.operation(), err).Error())
+			s.tellPod(corev1.EventTypeWarning, plugin.FailedMount, s.failed(s.operation(), err).Error())
 		}
 		return
 	}
@@ -209,9 +206,9 @@ func (s *setup) publishAgain(ctx context.Context) (err error) {
 
 func (s *setup) operation() string {
 	if s.volume.block {
-		return "MapVolume.MapPodDevice"
+		return plugin.MapPodDevice
 	}
-	return "MountVolume.SetUp"
+	return plugin.SetUp
 }
 
 // stage brings the volume to the node for all of its pods, if the driver does that apart.
@@ -327,7 +324,8 @@ func (s *setup) give() error {
 	if mountGroup(s.mount, s.can) != "" || !s.volume.givesGroup(s.info) {
 		return nil
 	}
-	if err := fsgroup.Apply(s.mount, s.target); err != nil {
+	slow := func(message string) { s.tellPod(corev1.EventTypeWarning, fsgroup.Slow, message) }
+	if err := fsgroup.Apply(s.mount, s.target, slow); err != nil {
 		return fmt.Errorf("applyFSGroup failed for vol %s: %w", s.volume.handle, err)
 	}
 	return nil

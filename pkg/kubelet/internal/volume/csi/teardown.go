@@ -10,13 +10,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 )
 
 // TearDown takes all volumes of a pod away that drivers have brought to it. Nothing may use them any more. It needs neither the pod
-// nor the API server, but the drivers: until one is back that is not registered, its volumes stay, and TearDown fails.
+// nor the API server, but the drivers: until one is back that is not registered, its volumes stay, and TearDown fails. What was staged for
+// the node and cannot be unstaged now holds up no pod, as upstream's: that goes on without it.
 func (c *CSI) TearDown(ctx context.Context, pod types.UID) error {
 	errs := []error{c.records.unknown(key{pod: pod})}
 	for _, r := range c.records.of(pod) {
@@ -51,6 +54,80 @@ func (c *CSI) tearDown(ctx context.Context, r record) error {
 	}
 	if !shared && c.isStaged(r) {
 		if err := c.unstage(ctx, r); err != nil {
+			return c.leave(ctx, r, err)
+		}
+	}
+	return c.forget(r, shared)
+}
+
+// leave has a volume unstaged later that the last pod has left, unless the pod comes again.
+func (c *CSI) leave(ctx context.Context, r record, why error) error {
+	if ctx.Err() != nil {
+		return why
+	}
+	if err := c.records.leave(r); err != nil {
+		return errors.Join(why, err)
+	}
+	klog.FromContext(ctx).Error(why, "A volume is staged that no pod has any more", "volume", r.Name, "driver", r.Driver)
+	select {
+	case c.left <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// nextUnstage is when it is tried first to unstage what was left, mostUnstage how far apart later attempts are at most, as upstream's.
+const nextUnstage, mostUnstage = time.Second, 2*time.Minute + 2*time.Second
+
+// unstageLeft unstages what pods have left, again and again while something is.
+func (c *CSI) unstageLeft(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.left:
+		}
+		for wait := nextUnstage; len(c.records.of(leftBehind)) > 0; wait = min(2*wait, mostUnstage) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.cfg.Clock.After(wait):
+			}
+			for _, r := range c.records.of(leftBehind) {
+				if err := c.takeLeft(ctx, r); err != nil {
+					klog.FromContext(ctx).V(2).Info("A volume is still staged that no pod has", "volume", r.Name, "driver", r.Driver, "err", err)
+				}
+			}
+		}
+	}
+}
+
+// takeLeft unstages a volume that the last pod has left, unless another has come, which does that when it leaves.
+func (c *CSI) takeLeft(ctx context.Context, r record) error {
+	release, err := c.busy.take(ctx, string(uniqueName(r.Driver, r.Handle)))
+	if err != nil {
+		return err
+	}
+	defer release()
+	if _, there := c.records.get(r.key()); !there {
+		return nil
+	}
+	shared, err := c.records.shared(r)
+	if err != nil {
+		return err
+	}
+	if !shared && c.isStaged(r) {
+		if err := c.unstage(ctx, r); err != nil {
+			return err
+		}
+	}
+	return c.forget(r, shared)
+}
+
+// forget drops the record of a volume that has been taken away, and that of the volume as an earlier pod has left it.
+func (c *CSI) forget(r record, shared bool) error {
+	if left, there := c.records.get(key{leftBehind, r.Name}); there && !shared && left.same(r) && left.key() != r.key() {
+		if err := c.records.remove(left); err != nil {
 			return err
 		}
 	}

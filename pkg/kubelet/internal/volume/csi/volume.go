@@ -144,6 +144,9 @@ type layout struct{ root string }
 
 // pod is the folder of a volume of a pod, with its record.
 func (l layout) pod(uid types.UID, name string) string {
+	if uid == leftBehind {
+		return filepath.Join(l.root, "plugins", kind, "volumeDevices", "left", name)
+	}
 	return filepath.Join(l.root, "pods", string(uid), "volumes", folder, name)
 }
 

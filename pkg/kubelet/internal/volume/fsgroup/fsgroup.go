@@ -12,7 +12,9 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -28,8 +30,15 @@ const (
 	dirMode  = 0o770 | fs.ModeSetgid
 )
 
-// Apply gives the directory dir to the group of the pod that has the volume, if there is one, and by the pod's fsGroupChangePolicy.
-func Apply(m plugin.Mount, dir string) error {
+// Slow is the reason of upstream's event about a volume that takes long to give.
+const Slow = "VolumePermissionChangeInProgress"
+
+// patience is after how long that is told.
+const patience = 30 * time.Second
+
+// Apply gives the directory dir to the group of the pod that has the volume, if there is one, and by the pod's fsGroupChangePolicy. slow is
+// told the text of the event if that takes long.
+func Apply(m plugin.Mount, dir string, slow func(message string)) error {
 	group := m.FSGroup()
 	if group == nil {
 		return nil
@@ -42,7 +51,21 @@ func Apply(m plugin.Mount, dir string) error {
 	if policy == corev1.FSGroupChangeOnRootMismatch && belongs(info, *group) {
 		return nil
 	}
-	return give(dir, *group)
+	return patiently(func() error { return give(dir, *group) }, func() {
+		shown := dir
+		if i := strings.Index(dir, string(m.Pod.UID)); i >= 0 {
+			shown = dir[i:]
+		}
+		slow(fmt.Sprintf("Setting volume ownership for %s is taking longer than expected, consider using OnRootMismatch - "+
+			"https://kubernetes.io/docs/tasks/configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods", shown))
+	})
+}
+
+// patiently does something, and tells once if that takes long.
+func patiently(do func() error, tell func()) error {
+	timer := time.AfterFunc(patience, tell)
+	defer timer.Stop()
+	return do()
 }
 
 // belongs tells whether a directory is one that give has made the group's.

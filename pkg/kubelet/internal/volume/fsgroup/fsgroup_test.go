@@ -8,7 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +36,7 @@ func TestApply_UnchangeablePart(t *testing.T) {
 		}
 	})
 	pod := &corev1.Pod{Spec: corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{FSGroup: new(int64(group))}}}
-	if err := Apply(plugin.Mount{Pod: pod}, dir); err != nil {
+	if err := Apply(plugin.Mount{Pod: pod}, dir, func(string) { t.Error("it is slow") }); err != nil {
 		t.Error(err)
 	}
 	for path, mode := range map[string]fs.FileMode{dir: dirMode, file: fileMode} {
@@ -45,4 +48,18 @@ func TestApply_UnchangeablePart(t *testing.T) {
 			t.Errorf("the mode of %s is %v, %v", path, info.Mode(), err)
 		}
 	}
+}
+
+// That a volume is given to a group is told only if it takes long, and once.
+func TestPatiently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for takes, want := range map[time.Duration]int32{29 * time.Second: 0, 5 * time.Minute: 1} {
+			var told atomic.Int32
+			err := patiently(func() error { <-time.After(takes); return errors.New("done") }, func() { told.Add(1) })
+			<-time.After(time.Hour)
+			if err == nil || told.Load() != want {
+				t.Errorf("%v: told %d times, %v", takes, told.Load(), err)
+			}
+		}
+	})
 }

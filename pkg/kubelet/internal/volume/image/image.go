@@ -73,6 +73,9 @@ func InUse(pods string) ([]string, error) {
 	}
 	var ids []string
 	for _, pod := range list {
+		if !pod.IsDir() {
+			continue // somebody's file, which is no pod
+		}
 		volumes := filepath.Join(pods, pod.Name(), "volumes", folder)
 		entries, err := names(volumes)
 		if err != nil {
@@ -91,7 +94,7 @@ func InUse(pods string) ([]string, error) {
 	return ids, nil
 }
 
-// names lists a directory, which may be gone.
+// names are the directories in one that may be gone.
 func names(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,7 +105,9 @@ func names(dir string) ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		out = append(out, e.Name())
+		if e.IsDir() {
+			out = append(out, e.Name())
+		}
 	}
 	return out, nil
 }

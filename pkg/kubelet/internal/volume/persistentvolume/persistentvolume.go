@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/utils/ptr"
@@ -53,6 +55,8 @@ type PersistentVolume struct {
 	CSI Drivers
 	// Paths prepares directories of the node.
 	Paths hostpath.HostPath
+	// Recorder tells of pods that share a volume and not its group, and of groups that a volume takes long to get. nil: nobody is told.
+	Recorder record.EventRecorder
 
 	mu sync.Mutex // one pod at a time becomes the user of a volume
 }
@@ -107,14 +111,28 @@ func (p *PersistentVolume) SetUp(ctx context.Context, m plugin.Mount) error {
 
 func (p *PersistentVolume) setUp(ctx context.Context, m plugin.Mount) error {
 	volume, claim, err := p.find(ctx, m)
+	if err == nil {
+		err = fitsUse(m, isBlock(volume))
+	}
 	if err != nil {
-		return err
+		return &plugin.ClaimError{Err: err}
 	}
-	block := ptr.Deref(volume.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) == corev1.PersistentVolumeBlock
-	if err := fitsUse(m, block); err != nil {
-		return err
+	if err := p.bring(ctx, m, volume, claim); err != nil {
+		return plugin.Failed(isBlock(volume), plugin.SetUp, volume.Name, err)
 	}
+	return nil
+}
+
+func isBlock(volume *corev1.PersistentVolume) bool {
+	return ptr.Deref(volume.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) == corev1.PersistentVolumeBlock
+}
+
+// bring makes the volume of a claim ready for the pod.
+func (p *PersistentVolume) bring(ctx context.Context, m plugin.Mount, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) error {
 	if err := p.reaches(volume); err != nil {
+		return err
+	}
+	if err := keepGroup(m, volume); err != nil {
 		return err
 	}
 	if volume.Spec.CSI != nil {
@@ -124,7 +142,7 @@ func (p *PersistentVolume) setUp(ctx context.Context, m plugin.Mount) error {
 		}
 		return link(path, m.Dir)
 	}
-	path, err := p.prepare(ctx, m, volume, block)
+	path, err := p.prepare(ctx, m, volume, isBlock(volume))
 	if err != nil {
 		return err
 	}
@@ -140,6 +158,37 @@ func (p *PersistentVolume) setUp(ctx context.Context, m plugin.Mount) error {
 		}
 	}
 	return link(path, m.Dir)
+}
+
+// gidAnnotation of a volume names a group that the containers of its pods are to be in.
+const gidAnnotation = "pv.beta.kubernetes.io/gid"
+
+// groupLink is what says so beside the place of a volume, as a link to the number. No volume of a pod has a name with a tilde.
+func groupLink(m plugin.Mount) string { return m.Dir + "~gid" }
+
+// keepGroup keeps the group that a volume names for containers which start later. What is no number counts as none.
+func keepGroup(m plugin.Mount, volume *corev1.PersistentVolume) error {
+	if err := os.Remove(groupLink(m)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forgetting the group of the volume: %w", err)
+	}
+	gid, err := strconv.ParseInt(volume.Annotations[gidAnnotation], 10, 64)
+	if err != nil {
+		return nil
+	}
+	if err := os.Symlink(strconv.FormatInt(gid, 10), groupLink(m)); err != nil {
+		return fmt.Errorf("keeping the group of the volume: %w", err)
+	}
+	return nil
+}
+
+// Group implements plugin.Grouped.
+func (*PersistentVolume) Group(m plugin.Mount) (gid int64, is bool) {
+	target, err := os.Readlink(groupLink(m))
+	if err != nil {
+		return 0, false
+	}
+	gid, err = strconv.ParseInt(target, 10, 64)
+	return gid, err == nil
 }
 
 // isThere tells where the volume has been set up, and whether it is there still: what a server has is not mounted any more if the
@@ -208,7 +257,7 @@ func (p *PersistentVolume) reaches(volume *corev1.PersistentVolume) error {
 			return fmt.Errorf("checking the node affinity of volume %s: %w", volume.Name, err)
 		}
 		if !ok {
-			return fmt.Errorf("MountVolume.NodeAffinity check failed for volume %q: no matching NodeSelectorTerms", volume.Name)
+			return plugin.Failed(isBlock(volume), plugin.NodeAffinity, volume.Name, errors.New("no matching NodeSelectorTerms"))
 		}
 	}
 	return nil
@@ -232,7 +281,7 @@ func usedByOther(m plugin.Mount, path string) (bool, error) {
 		return false, fmt.Errorf("looking for other users of the volume: %w", err)
 	}
 	for _, d := range dirs {
-		if d.Name() == string(m.Pod.UID) {
+		if d.Name() == string(m.Pod.UID) || !d.IsDir() {
 			continue
 		}
 		other := filepath.Join(pods, d.Name(), "volumes", filepath.Base(volumes))
@@ -335,10 +384,35 @@ func (p *PersistentVolume) prepareLocal(ctx context.Context, m plugin.Mount, vol
 	default:
 		err = fmt.Errorf("path %q is neither a directory nor a block device", path)
 	}
-	if err != nil || p.ReadOnly(m) {
+	if err != nil || p.ReadOnly(m) || m.FSGroup() == nil {
 		return path, err
 	}
-	return path, fsgroup.Apply(m, path)
+	return path, p.give(m, path, volume.Name)
+}
+
+// give gives a volume to the pod's group, unless another pod of the node has it, from which it is not to be taken.
+func (p *PersistentVolume) give(m plugin.Mount, path, name string) error {
+	used, err := usedByOther(m, path)
+	if err != nil {
+		return err
+	}
+	if !used {
+		return fsgroup.Apply(m, path, func(message string) { p.warn(m, fsgroup.Slow, message) })
+	}
+	var have unix.Stat_t
+	if err := unix.Stat(path, &have); err != nil {
+		return fmt.Errorf("failed to check fsGroup for %s (%w)", path, err)
+	}
+	if want := *m.FSGroup(); want != int64(have.Gid) {
+		p.warn(m, "AlreadyMountedVolume", fmt.Sprintf("The requested fsGroup is %d, but the volume %s has GID %d. The volume may not be shareable.", want, name, have.Gid))
+	}
+	return nil
+}
+
+func (p *PersistentVolume) warn(m plugin.Mount, reason, message string) {
+	if p.Recorder != nil {
+		p.Recorder.Event(podspec.PodRef(m.Pod), corev1.EventTypeWarning, reason, message)
+	}
 }
 
 // mountDevice mounts the file system of a device, which gets one if it has none.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/fsgroup"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
@@ -97,18 +98,18 @@ func TestSetUp(t *testing.T) {
 			c.DeletionTimestamp, c.Finalizers = &now, []string{protection}
 		}), volume(local)}, byClaim, dir, ""},
 		{"no directory", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: missing}})}, byClaim,
-			"", `path "` + missing + `" does not exist`},
+			"", `MountVolume.SetUp failed for volume "v" : path "` + missing + `" does not exist`},
 		{"another kind", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{}})}, byClaim,
-			"", "PersistentVolume v is of kind iscsi, which is not supported by this kubelet"},
+			"", `MountVolume.SetUp failed for volume "v" : PersistentVolume v is of kind iscsi, which is not supported by this kubelet`},
 		{"directory as block device", []runtime.Object{claim(), volume(local, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) })},
-			byClaim, "", fmt.Sprintf("path %q is not a block device", dir)},
+			byClaim, "", fmt.Sprintf(`MapVolume.SetUpDevice failed for volume "v" : path %q is not a block device`, dir)},
 		{"host path as block device", []runtime.Object{claim(), volume(corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir}}, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) })},
-			byClaim, "", "PersistentVolume v of kind hostPath has volumeMode Block, which this kubelet supports for local and csi volumes only"},
+			byClaim, "", `MapVolume.SetUpDevice failed for volume "v" : PersistentVolume v of kind hostPath has volumeMode Block, which this kubelet supports for local and csi volumes only`},
 		{"on this node", []runtime.Object{claim(), volume(local, on("here"))}, byClaim, dir, ""},
 		{"on another node", []runtime.Object{claim(), volume(local, on("there"))}, byClaim,
-			"", `MountVolume.NodeAffinity check failed for volume "v": no matching NodeSelectorTerms`},
+			"", `MountVolume.NodeAffinity check failed for volume "v" : no matching NodeSelectorTerms`},
 		{"mount options", []runtime.Object{claim(), volume(local, func(v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"noexec", "ro"} })}, byClaim,
-			"", `PersistentVolume v has mountOptions "noexec,ro", which volumes of kind local do not support on this node: they are directories, not mounted`},
+			"", `MountVolume.SetUp failed for volume "v" : PersistentVolume v has mountOptions "noexec,ro", which volumes of kind local do not support on this node: they are directories, not mounted`},
 		{"claim not bound", []runtime.Object{claim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending })}, byClaim,
 			"", "error processing PVC ns/c: PVC is not bound"},
 		{"claim deleted", []runtime.Object{claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp, c.Finalizers = &now, []string{"f"} })}, byClaim,
@@ -176,6 +177,30 @@ func TestSetUp_NodeUnknown(t *testing.T) {
 	}
 }
 
+// What a volume's annotation says of a group is kept for the containers of its pod, and for the kubelet after this one.
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	m, path := mountOf(t, byClaim, nil), t.TempDir()
+	for _, tc := range []struct {
+		annotation string
+		want       int64
+		is         bool
+	}{{"1234", 1234, true}, {"5", 5, true}, {"staff", 0, false}, {"", 0, false}} {
+		v := volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}}, func(v *corev1.PersistentVolume) {
+			v.Annotations = map[string]string{"pv.beta.kubernetes.io/gid": tc.annotation}
+		})
+		if err := os.Remove(m.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err := (&PersistentVolume{CSI: noDrivers{}, Client: fake.NewClientset(claim(), v), Node: here}).SetUp(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if gid, is := (&PersistentVolume{}).Group(m); gid != tc.want || is != tc.is {
+			t.Errorf("%q: got %d, %t", tc.annotation, gid, is)
+		}
+	}
+}
+
 // TestSetUp_OncePod: with ReadWriteOncePod a second pod waits until the first has left.
 func TestSetUp_OncePod(t *testing.T) {
 	t.Parallel()
@@ -190,12 +215,15 @@ func TestSetUp_OncePod(t *testing.T) {
 		return m
 	}
 	first, second := of("first"), of("second")
+	if err := os.WriteFile(filepath.Join(root, "pods", "file"), nil, 0o600); err != nil { // which is no pod
+		t.Fatal(err)
+	}
 	for range 2 {
 		if err := p.SetUp(t.Context(), first); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := p.SetUp(t.Context(), second); err == nil || err.Error() != "volume uses the ReadWriteOncePod access mode and is already in use by another pod" {
+	if err := p.SetUp(t.Context(), second); err == nil || err.Error() != `MountVolume.SetUp failed for volume "v" : volume uses the ReadWriteOncePod access mode and is already in use by another pod` {
 		t.Errorf("a second pod: %v", err)
 	}
 	if err := os.RemoveAll(filepath.Join(root, "pods", "first")); err != nil {
@@ -250,7 +278,7 @@ func TestSetUp_DirectoryGone(t *testing.T) {
 		if info, serr := os.Stat(dir); tc.made != (err == nil && serr == nil && info.IsDir()) {
 			t.Errorf("%s: %v, %v", name, err, serr)
 		}
-		if want := fmt.Sprintf("path %q does not exist", dir); !tc.made && (err == nil || err.Error() != want) {
+		if want := fmt.Sprintf(`MountVolume.SetUp failed for volume "v" : path %q does not exist`, dir); !tc.made && (err == nil || err.Error() != want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
@@ -285,7 +313,7 @@ func TestSetUp_FSGroup(t *testing.T) {
 			}
 			if tc.given {
 				given := mountOf(t, writable, &corev1.PodSecurityContext{FSGroup: new(int64(group))})
-				if err := fsgroup.Apply(given, dir); err != nil {
+				if err := fsgroup.Apply(given, dir, func(string) {}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -305,6 +333,48 @@ func TestSetUp_FSGroup(t *testing.T) {
 				t.Errorf("mode of what a link leads to is %v (%v)", info.Mode(), err)
 			}
 		})
+	}
+}
+
+// What one pod has is not taken from its group for another pod, which is told.
+func TestSetUp_FSGroupOfAnother(t *testing.T) {
+	t.Parallel()
+	machinetest.Root(t, "to give files away")
+	root, dir := t.TempDir(), t.TempDir()
+	recorder := record.NewFakeRecorder(10)
+	p := &PersistentVolume{CSI: noDrivers{}, Recorder: recorder, Client: fake.NewClientset(claim(), volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}}))}
+	for _, step := range []struct {
+		pod   string
+		group int64
+		want  uint32 // group of the volume
+		told  string
+	}{
+		{"a", 4711, 4711, ""},
+		{"b", 4712, 4711, "Warning AlreadyMountedVolume The requested fsGroup is 4712, but the volume v has GID 4711. The volume may not be shareable."},
+		{"c", 4711, 4711, ""},
+		{"d", 4713, 4713, ""}, // when the others have left
+	} {
+		if step.pod == "d" {
+			if err := os.RemoveAll(filepath.Join(root, "pods")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := mountOf(t, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}, &corev1.PodSecurityContext{FSGroup: &step.group})
+		m.Pod.UID, m.Dir = types.UID(step.pod), volumeDir(t, root, step.pod)
+		if err := p.SetUp(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		var have unix.Stat_t
+		if err := unix.Stat(dir, &have); err != nil || have.Gid != step.want {
+			t.Errorf("pod %s: the volume is of group %d, %v", step.pod, have.Gid, err)
+		}
+		told := ""
+		if len(recorder.Events) > 0 {
+			told = <-recorder.Events
+		}
+		if told != step.told {
+			t.Errorf("pod %s: told %q", step.pod, told)
+		}
 	}
 }
 
@@ -373,7 +443,7 @@ func TestBlock(t *testing.T) {
 		{"a link to one, to be read", corev1.PersistentVolumeBlock, link, true, corev1.Container{VolumeDevices: []corev1.VolumeDevice{{Name: "data"}}}, ""},
 		{"a device that is mounted", corev1.PersistentVolumeBlock, node, false, corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "data"}}}, "volume data has volumeMode Block, but is specified in volumeMounts"},
 		{"a directory as device", corev1.PersistentVolumeFilesystem, dir, false, corev1.Container{VolumeDevices: []corev1.VolumeDevice{{Name: "data"}}}, "volume data has volumeMode Filesystem, but is specified in volumeDevices"},
-		{"nothing there", corev1.PersistentVolumeBlock, filepath.Join(dir, "none"), false, corev1.Container{VolumeDevices: []corev1.VolumeDevice{{Name: "data"}}}, fmt.Sprintf("path %q does not exist", filepath.Join(dir, "none"))},
+		{"nothing there", corev1.PersistentVolumeBlock, filepath.Join(dir, "none"), false, corev1.Container{VolumeDevices: []corev1.VolumeDevice{{Name: "data"}}}, fmt.Sprintf(`MapVolume.SetUpDevice failed for volume "v" : path %q does not exist`, filepath.Join(dir, "none"))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -411,7 +481,7 @@ func TestSetUp_NFS(t *testing.T) {
 	mounts := &mount.Fake{NoServer: errors.New("no route to host")}
 	p := &PersistentVolume{CSI: noDrivers{}, Client: fake.NewClientset(claim(), once), Node: here, Mounts: mounts}
 	m := mountOf(t, byClaim, nil)
-	if err := p.SetUp(t.Context(), m); err == nil || err.Error() != "no route to host" || p.HostPath(m) != m.Dir {
+	if err := p.SetUp(t.Context(), m); err == nil || err.Error() != `MountVolume.SetUp failed for volume "v" : no route to host` || p.HostPath(m) != m.Dir {
 		t.Errorf("a server that is away: %v, %s", err, p.HostPath(m))
 	}
 	mounts.NoServer = nil
@@ -436,7 +506,7 @@ func TestSetUp_NFS(t *testing.T) {
 	other := m
 	other.Pod, other.Dir = m.Pod.DeepCopy(), volumeDir(t, root, "other")
 	other.Pod.UID = "other"
-	if err := p.SetUp(t.Context(), other); err == nil || err.Error() != "volume uses the ReadWriteOncePod access mode and is already in use by another pod" {
+	if err := p.SetUp(t.Context(), other); err == nil || err.Error() != `MountVolume.SetUp failed for volume "v" : volume uses the ReadWriteOncePod access mode and is already in use by another pod` {
 		t.Errorf("another pod: %v", err)
 	}
 }

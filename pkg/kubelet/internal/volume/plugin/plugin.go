@@ -43,6 +43,12 @@ type Block interface {
 	Device(m Mount) (path string, readOnly bool, err error)
 }
 
+// Grouped is a Plugin some of whose volumes belong to a group that all containers of their pod are to be in.
+type Grouped interface {
+	// Group is that of a volume which has been set up.
+	Group(m Mount) (gid int64, is bool)
+}
+
 // Mount is a volume of a pod that is set up.
 type Mount struct {
 	Pod    *corev1.Pod
@@ -118,19 +124,73 @@ func (e *EngineError) Error() string { return e.Err.Error() }
 // Unwrap returns the error itself.
 func (e *EngineError) Unwrap() error { return e.Err }
 
-// AttachLimitError is that a volume cannot be attached to the node, which has as many as it takes. The pod has to go elsewhere.
-type AttachLimitError struct{ Volume string }
+// ErrNotAttached marks that a volume was not attached to the node in time. As of upstream's, no event tells: who is to attach it has
+// said why it does not.
+var ErrNotAttached = errors.New("the volume is not attached to the node")
+
+// AttachLimitError is that a volume cannot be attached to the node, which has as many as it takes. The pod has to go elsewhere. Volumes
+// are all that the pod waits for, in upstream's words.
+type AttachLimitError struct{ Volumes string }
 
 func (e *AttachLimitError) Error() string {
-	return fmt.Sprintf("Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[%s], unattached volumes=[%s], "+
-		"failed to process volumes=[]: timed out waiting for the condition", e.Volume, e.Volume)
+	return "Node has reached its volume attachment limit, rejecting pod. " + e.Volumes + ": " + context.DeadlineExceeded.Error()
 }
 
+// Unwrap returns ErrNotAttached.
+func (*AttachLimitError) Unwrap() error { return ErrNotAttached }
+
+// ClaimError is that it cannot be found out which volume is behind a claim, or that it is not of the mode that the pod has it for. All
+// such volumes of a pod are told of by one event.
+type ClaimError struct{ Err error }
+
+func (e *ClaimError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error itself.
+func (e *ClaimError) Unwrap() error { return e.Err }
+
+// FailedMount is the reason of upstream's event about a volume that cannot be brought to a pod, but for devices.
+const FailedMount = "FailedMount"
+
 // EventError is an error that has the whole text of upstream's event, so that nothing is put before it.
-type EventError struct{ err error }
+type EventError struct {
+	// Reason is the event's.
+	Reason string
+	err    error
+}
 
 // Event makes err an EventError.
-func Event(err error) error { return &EventError{err} }
+func Event(err error) error { return &EventError{FailedMount, err} }
+
+// Failed makes err upstream's event about what has failed of a volume, unless it is one already. block: the volume is a device, of which
+// upstream has other words.
+func Failed(block bool, what, volume string, err error) error {
+	if errors.As(err, new(*EventError)) {
+		return err
+	}
+	if !block {
+		return &EventError{FailedMount, fmt.Errorf("MountVolume.%s for volume %q : %w", what, volume, err)}
+	}
+	reason := "FailedMapVolume"
+	switch what {
+	case SetUp, MountDevice:
+		what = "SetUpDevice failed"
+	case Expand:
+		what = "MarkVolumeAsMounted failed while expanding volume"
+	case NodeAffinity:
+		reason = FailedMount
+	}
+	return &EventError{reason, fmt.Errorf("MapVolume.%s for volume %q : %w", what, volume, err)}
+}
+
+// What can fail of a volume.
+const (
+	SetUp         = "SetUp failed"
+	MountDevice   = "MountDevice failed"
+	Expand        = "Setup failed while expanding volume"
+	NodeAffinity  = "NodeAffinity check failed"
+	WaitForAttach = "WaitForAttach failed"
+	MapPodDevice  = "MapPodDevice failed"
+)
 
 func (e *EventError) Error() string { return e.err.Error() }
 
