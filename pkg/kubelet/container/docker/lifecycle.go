@@ -85,7 +85,7 @@ const armorProfiles = "/sys/kernel/security/apparmor/profiles"
 func armored(profile, list string) error {
 	data, err := os.ReadFile(list)
 	if err != nil || slices.Contains([]string{"", "unconfined", "docker-default"}, profile) {
-		return nil //nolint:nilerr // where there is no list it is the engine that says so; its own profile it brings
+		return nil // where there is no list it is the engine that says so; its own profile it brings
 	}
 	for line := range strings.Lines(string(data)) {
 		if i := strings.LastIndex(line, " ("); i >= 0 && line[:i] == profile { // its mode follows

@@ -173,7 +173,7 @@ func keepGroup(m plugin.Mount, volume *corev1.PersistentVolume) error {
 	}
 	gid, err := strconv.ParseInt(volume.Annotations[gidAnnotation], 10, 64)
 	if err != nil {
-		return nil
+		return nil //nolint:nilerr // no group
 	}
 	if err := os.Symlink(strconv.FormatInt(gid, 10), groupLink(m)); err != nil {
 		return fmt.Errorf("keeping the group of the volume: %w", err)

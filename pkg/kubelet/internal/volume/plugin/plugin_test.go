@@ -31,7 +31,7 @@ func TestFailed(t *testing.T) {
 		if !is || event.Reason != tc.reason || err.Error() != tc.want || !errors.Is(err, why) {
 			t.Errorf("%t %s: %+v", tc.block, tc.what, err)
 		}
-		if again := Failed(tc.block, SetUp, "other", err); again != err {
+		if again := Failed(tc.block, SetUp, "other", err); again != err { //nolint:errorlint // itself, not in another
 			t.Errorf("%t %s: it is told again as %v", tc.block, tc.what, again)
 		}
 	}
