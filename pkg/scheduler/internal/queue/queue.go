@@ -10,7 +10,6 @@ package queue
 import (
 	"container/list"
 	"context"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -78,11 +76,6 @@ type Queue struct {
 	first  uint64     // number of events[0]
 	flying *list.List // pods in flight in the order of their start
 	wake   chan struct{}
-}
-
-type happened struct {
-	event    fwk.ClusterEvent
-	old, new any
 }
 
 // New returns an empty queue. Run must be running for back-offs to end.
@@ -354,86 +347,6 @@ func (q *Queue) done(p *Pod) {
 	}
 }
 
-// Move retries the unschedulable pods that an event may help.
-func (q *Queue) Move(ctx context.Context, event fwk.ClusterEvent, old, new any) {
-	q.move(ctx, "", event, old, new)
-}
-
-// Free retries the unschedulable pods that the room may help which a pod has given up. It is no help to the pod itself: one that a
-// plugin rejects after it was placed would be tried without end.
-func (q *Queue) Free(ctx context.Context, pod *corev1.Pod) {
-	q.move(ctx, pod.UID, fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, pod, nil)
-}
-
-func (q *Queue) move(ctx context.Context, but types.UID, event fwk.ClusterEvent, old, new any) {
-	q.cond.L.Lock()
-	defer q.cond.L.Unlock()
-	e := happened{event, old, new}
-	if q.flying.Len() > 0 {
-		q.events = append(q.events, e)
-	}
-	label := "" // made when it is needed
-	for _, p := range q.waiting {
-		if p.Pod.UID != but && q.helps(ctx, p, e) {
-			if label == "" {
-				label = event.Label()
-			}
-			q.retry(ctx, p, label)
-		}
-	}
-}
-
-// helps tells whether an event may let p pass one of the plugins that rejected it.
-func (q *Queue) helps(ctx context.Context, p *Pod, e happened) bool {
-	switch e.event.Resource {
-	case fwk.WildCard, fwk.TargetPod: // of one pod only, and the former is for no plugin to judge
-		if e.new.(*corev1.Pod).UID != p.Pod.UID {
-			return false
-		}
-		if e.event.Resource == fwk.WildCard {
-			return true
-		}
-	}
-	all := q.cfg.Events(p.Pod)
-	for name := range p.RejectedBy {
-		declared, ok := all[name]
-		if !ok {
-			return true
-		}
-		for i := range declared {
-			if framework.Matches(declared[i].Event, e.event) && q.hint(ctx, name, &declared[i], p, e) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// hint asks a plugin; one that fails cannot keep a pod from being tried.
-func (q *Queue) hint(ctx context.Context, plugin string, declared *fwk.ClusterEventWithHint, p *Pod, e happened) bool {
-	if declared.QueueingHintFn == nil {
-		return true
-	}
-	logger := klog.FromContext(ctx)
-	start, timed := time.Time{}, q.cfg.Metrics != nil && rand.IntN(hintSampleRate) == 0
-	if timed {
-		start = time.Now()
-	}
-	hint, err := declared.QueueingHintFn(logger, p.Pod, e.old, e.new)
-	if timed {
-		result := hint.String()
-		if err != nil {
-			result = "Error"
-		}
-		q.cfg.Metrics.Hinted(plugin, e.event.Label(), result, time.Since(start))
-	}
-	if err != nil {
-		logger.Error(err, "A queueing hint failed; the pod is tried again", "pod", klog.KObj(p.Pod), "event", e.event.Label())
-		return true
-	}
-	return hint == fwk.Queue
-}
-
 // retry moves p to the back-off or, if it waited long enough, to the active heap.
 func (q *Queue) retry(ctx context.Context, p *Pod, event string) {
 	if p.Gated || !q.cfg.Clock.Now().Before(p.backoffEnd) {
@@ -442,65 +355,6 @@ func (q *Queue) retry(ctx context.Context, p *Pod, event string) {
 		return
 	}
 	q.put(p, backoff, event)
-}
-
-// activate makes p active unless a PreEnqueue plugin holds it, or another of its group, back.
-func (q *Queue) activate(ctx context.Context, p *Pod, event string) {
-	held, others := p.holds(), q.group(p)
-	if q.cfg.PreEnqueue != nil {
-		if s := q.cfg.PreEnqueue(ctx, p.Pod); !s.IsSuccess() {
-			q.hold(p, false, sets.New(s.Plugin()), event)
-			for _, other := range others {
-				if other.place == active {
-					q.hold(other, true, p.RejectedBy, event)
-				}
-			}
-			return
-		}
-	}
-	if i := slices.IndexFunc(others, (*Pod).holds); i >= 0 {
-		q.hold(p, true, others[i].RejectedBy, event)
-		return
-	}
-	if p.Gated {
-		// The time behind the gate does not count for the order.
-		p.Gated, p.inCompany, p.Timestamp = false, false, q.cfg.Clock.Now()
-	}
-	q.put(p, active, event)
-	if held {
-		q.letGo(ctx, others, event)
-	}
-}
-
-// hold keeps p back because of a plugin that holds it, or another of its group.
-func (q *Queue) hold(p *Pod, inCompany bool, by sets.Set[string], event string) {
-	p.Gated, p.inCompany, p.Flushed, p.RejectedBy = true, inCompany, false, by
-	q.put(p, unschedulable, event)
-}
-
-// letGo makes those active that were held back for the sake of one of their group that is held back no more.
-func (q *Queue) letGo(ctx context.Context, group []*Pod, event string) {
-	if slices.ContainsFunc(group, (*Pod).holds) {
-		return // another one is
-	}
-	for _, p := range group {
-		if p.inCompany {
-			q.activate(ctx, p, event)
-		}
-	}
-}
-
-// group lists the other pods that are tried together with p.
-func (q *Queue) group(p *Pod) (out []*Pod) {
-	if q.cfg.Group == nil {
-		return nil
-	}
-	for _, uid := range q.cfg.Group(p.Pod) {
-		if other := q.all[uid]; other != nil && other != p {
-			out = append(out, other)
-		}
-	}
-	return out
 }
 
 func (q *Queue) put(p *Pod, where place, event string) {
