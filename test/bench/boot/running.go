@@ -8,16 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/client"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"minik8s.io/minik8s/test/bench/alone"
 	"minik8s.io/minik8s/test/bench/figure"
 )
 
@@ -77,7 +74,7 @@ func (b *bench) memory(side figure.Side, name string, limit float64, bytes int64
 
 // startPods compares how long a pod takes from its creation to Running with how long Docker takes for its two containers.
 func (b *bench) startPods(ctx context.Context, side figure.Side, s *server) error {
-	docker, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	docker, err := alone.New(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,34 +99,11 @@ func (b *bench) startPods(ctx context.Context, side figure.Side, s *server) erro
 			return err
 		}
 		// The next pod must not share the engine with the end of this one: the copies do not either.
-		if err := waitRemoved(ctx, docker, name); err != nil {
+		if err := docker.Gone(ctx, name); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// waitRemoved waits until the engine has no container of a pod any more.
-func waitRemoved(ctx context.Context, docker *client.Client, pod string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	options := container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "io.kubernetes.pod.name="+pod))}
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		list, err := docker.ContainerList(ctx, options)
-		if err != nil {
-			return fmt.Errorf("waiting for the end of pod %s: %w", pod, err)
-		}
-		if len(list) == 0 {
-			return nil
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("pod %s still has %d containers: %w", pod, len(list), context.Cause(ctx))
-		}
-	}
 }
 
 func (b *bench) startPod(ctx context.Context, s *server, name string) (time.Duration, error) {
@@ -157,54 +131,15 @@ func (b *bench) startPod(ctx context.Context, s *server, name string) (time.Dura
 	return 0, fmt.Errorf("pod %s does not run: %w", name, context.Cause(ctx))
 }
 
-// startPair creates and starts copies of the two containers of a running pod, and removes them.
-func startPair(ctx context.Context, docker *client.Client, pod string) (time.Duration, error) {
-	sandbox, err := inspect(ctx, docker, pod, "podsandbox")
+// startPair makes and removes a copy of a pod.
+func startPair(ctx context.Context, docker *alone.Engine, pod string) (took time.Duration, err error) {
+	copies, err := docker.Copies(ctx, pod)
 	if err != nil {
 		return 0, err
 	}
-	program, err := inspect(ctx, docker, pod, "container")
-	if err != nil {
-		return 0, err
-	}
-	var ids []string
-	defer func() {
-		for _, id := range ids {
-			_ = docker.ContainerRemove(context.WithoutCancel(ctx), id, container.RemoveOptions{Force: true}) // they end with the daemon at the latest
-		}
-	}()
+	var made alone.Pod
+	defer func() { err = errors.Join(err, copies.Remove(ctx, made)) }()
 	begin := time.Now()
-	for _, c := range []container.InspectResponse{sandbox, program} {
-		config, host := *c.Config, *c.HostConfig
-		config.Labels = nil // it is nobody's pod
-		if len(ids) > 0 {
-			old, now := "container:"+sandbox.ID, "container:"+ids[0]
-			host.NetworkMode = container.NetworkMode(strings.Replace(string(host.NetworkMode), old, now, 1))
-			host.IpcMode = container.IpcMode(strings.Replace(string(host.IpcMode), old, now, 1))
-			host.PidMode = container.PidMode(strings.Replace(string(host.PidMode), old, now, 1))
-			config.Hostname, config.Domainname = "", "" // those of the sandbox
-		}
-		created, err := docker.ContainerCreate(ctx, &config, &host, nil, nil, "")
-		if err != nil {
-			return 0, fmt.Errorf("creating a copy of %s: %w", c.Name, err)
-		}
-		ids = append(ids, created.ID)
-		if err := docker.ContainerStart(ctx, created.ID, container.StartOptions{}); err != nil {
-			return 0, fmt.Errorf("starting a copy of %s: %w", c.Name, err)
-		}
-	}
-	return time.Since(begin), nil
-}
-
-// inspect finds a container of a pod by what the kubelet labels it with.
-func inspect(ctx context.Context, docker *client.Client, pod, kind string) (container.InspectResponse, error) {
-	labels := filters.NewArgs(filters.Arg("label", "io.kubernetes.pod.name="+pod), filters.Arg("label", "io.kubernetes.docker.type="+kind))
-	list, err := docker.ContainerList(ctx, container.ListOptions{Filters: labels})
-	if err != nil {
-		return container.InspectResponse{}, err
-	}
-	if len(list) != 1 {
-		return container.InspectResponse{}, fmt.Errorf("pod %s has %d containers of type %s, want 1", pod, len(list), kind)
-	}
-	return docker.ContainerInspect(ctx, list[0].ID)
+	err = copies.Start(ctx, &made)
+	return time.Since(begin), err
 }

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1alpha1 "minik8s.io/minik8s/pkg/addons/apis/functions/v1alpha1"
+	"minik8s.io/minik8s/test/bench/alone"
 	"minik8s.io/minik8s/test/bench/figure"
 	"minik8s.io/minik8s/test/e2e/cluster"
 )
@@ -41,6 +42,7 @@ func main() {
 type bench struct {
 	cluster cluster.Cluster
 	client  client.Client
+	docker  *alone.Engine
 	table   *figure.Table
 	starts  int
 	calls   int
@@ -54,7 +56,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	output := figure.Text
-	b := &bench{table: &figure.Table{}}
+	b := &bench{table: &figure.Table{Beside: "DOCKER ALONE"}}
 	quick := flag.Bool("quick", false, "a short look, which judges nothing")
 	only := flag.String("only", "", "measure only this: cold, pooled, burst, warm or idle")
 	binary := flag.String("minik8s", filepath.Join(root, "bin", "minik8s"), "our binary")
@@ -72,6 +74,10 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if b.docker, err = alone.New(ctx); err != nil {
+		return err
+	}
+	defer b.docker.Close()
 	b.cluster = cluster.Cluster{Binary: *binary, Name: "e2e-bench-functions", DataDir: filepath.Join(dir, "data")}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)

@@ -47,7 +47,7 @@ func (b *bench) end(ctx context.Context, n *node, pod string) (time.Duration, er
 		return 0, err
 	}
 	defer w.Stop()
-	c, err := b.engine.one(ctx, pod, "container")
+	c, err := b.engine.Main(ctx, pod)
 	if err != nil {
 		return 0, err
 	}

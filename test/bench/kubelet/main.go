@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"minik8s.io/minik8s/test/bench/alone"
 	"minik8s.io/minik8s/test/bench/figure"
 	"minik8s.io/minik8s/test/e2e/cluster"
 )
@@ -73,11 +74,11 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	engine, err := newEngine(ctx)
+	engine, err := alone.New(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, engine.close()) }()
+	defer func() { err = errors.Join(err, engine.Close()) }()
 	b := &bench{options: o, dir: dir, engine: engine, table: figure.Table{PrintOnly: o.printOnly, Beside: "DOCKER ALONE"}}
 	calls, err := countIPTables(dir)
 	if err != nil {
@@ -93,7 +94,7 @@ func run(ctx context.Context) (err error) {
 type bench struct {
 	options
 	dir    string
-	engine *engine
+	engine *alone.Engine
 	table  figure.Table
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
+	"minik8s.io/minik8s/test/bench/alone"
 	"minik8s.io/minik8s/test/e2e/cluster"
 	"minik8s.io/minik8s/test/program"
 )
@@ -157,7 +158,7 @@ func (n *node) starts(ctx context.Context, name string, count int) error {
 }
 
 // stops deletes the pods of a group without grace, and returns when the engine has nothing of them.
-func (n *node) stops(ctx context.Context, e *engine, name string, count int) error {
+func (n *node) stops(ctx context.Context, e *alone.Engine, name string, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	// Docker answers before it has subscribed; to ask for what is since now closes the gap.
@@ -176,7 +177,7 @@ func (n *node) stops(ctx context.Context, e *engine, name string, count int) err
 			left--
 			look.Reset(silence)
 		case <-look.C: // an event may be lost
-			if left, err = e.left(ctx, n.Name, name+"-"); err != nil {
+			if left, err = e.Left(ctx, n.Name, name+"-"); err != nil {
 				return err
 			}
 		case err := <-failed:

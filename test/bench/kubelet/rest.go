@@ -141,7 +141,7 @@ func (b *bench) idling(ctx context.Context, n *node, calls *calls) (idle, error)
 	if err != nil {
 		return idle{}, err
 	}
-	c, err := b.engine.costOf(func() error { return pass(ctx, b.idle) })
+	c, err := b.engine.CostOf(func() error { return pass(ctx, b.idle) })
 	if err != nil {
 		return idle{}, err
 	}
@@ -150,7 +150,7 @@ func (b *bench) idling(ctx context.Context, n *node, calls *calls) (idle, error)
 		return idle{}, err
 	}
 	since, err := calls.count()
-	return idle{Memory: after.Memory, Processor: after.Processor - before.Processor, daemon: c.daemon, iptables: since - forked}, err
+	return idle{Memory: after.Memory, Processor: after.Processor - before.Processor, daemon: c.Daemon, iptables: since - forked}, err
 }
 
 // pass lets time pass, which is what is measured.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"minik8s.io/minik8s/test/bench/alone"
 	"minik8s.io/minik8s/test/bench/figure"
 )
 
@@ -21,7 +22,7 @@ func (b *bench) note(side figure.Side, name string, atMost float64, d time.Durat
 
 // startAndStop measures the start and the end of some pods at once.
 func (b *bench) startAndStop(ctx context.Context, side figure.Side, n *node, r *raw, name string, count int) (
-	start, stop cost, err error) {
+	start, stop alone.Cost, err error) {
 	if side == figure.Upstream {
 		at := min(r.at, count)
 		pods, start, err := r.starts(ctx, at, count)
@@ -32,10 +33,10 @@ func (b *bench) startAndStop(ctx context.Context, side figure.Side, n *node, r *
 		stop, err := r.stops(ctx, at, pods)
 		return start, stop, err
 	}
-	if start, err = b.engine.costOf(func() error { return n.starts(ctx, name, count) }); err != nil {
+	if start, err = b.engine.CostOf(func() error { return n.starts(ctx, name, count) }); err != nil {
 		return start, stop, err
 	}
-	stop, err = b.engine.costOf(func() error { return n.stops(ctx, b.engine, name, count) })
+	stop, err = b.engine.CostOf(func() error { return n.stops(ctx, b.engine, name, count) })
 	return start, stop, err
 }
 
@@ -50,8 +51,8 @@ func (b *bench) singles(ctx context.Context, n *node, r *raw) error {
 				return err
 			}
 			if i > 0 {
-				b.table.Add(side, starting, float64(start.took.Microseconds())/1000)
-				b.table.Add(side, ending, float64(stop.took.Microseconds())/1000)
+				b.table.Add(side, starting, float64(start.Took.Microseconds())/1000)
+				b.table.Add(side, ending, float64(stop.Took.Microseconds())/1000)
 			}
 		}
 	}
@@ -66,8 +67,8 @@ func (b *bench) batches(ctx context.Context, n *node, r *raw) error {
 			if err != nil {
 				return err
 			}
-			b.note(side, fmt.Sprintf("%d pods at once: create to Running", b.batch), 1.2, start.took)
-			b.note(side, fmt.Sprintf("%d pods at once: delete without grace to no container", b.batch), 1.2, stop.took)
+			b.note(side, fmt.Sprintf("%d pods at once: create to Running", b.batch), 1.2, start.Took)
+			b.note(side, fmt.Sprintf("%d pods at once: delete without grace to no container", b.batch), 1.2, stop.Took)
 		}
 	}
 	return nil
@@ -81,9 +82,9 @@ func (b *bench) crowds(ctx context.Context, n *node, r *raw) error {
 			if err != nil {
 				return err
 			}
-			b.note(side, fmt.Sprintf("%d pods at once: create to Running", b.many), 0, start.took)
-			b.note(side, fmt.Sprintf("%d pods started: CPU of dockerd", b.many), 1.3, start.daemon)
-			b.note(side, fmt.Sprintf("%d pods deleted: CPU of dockerd", b.many), 0, stop.daemon)
+			b.note(side, fmt.Sprintf("%d pods at once: create to Running", b.many), 0, start.Took)
+			b.note(side, fmt.Sprintf("%d pods started: CPU of dockerd", b.many), 1.3, start.Daemon)
+			b.note(side, fmt.Sprintf("%d pods deleted: CPU of dockerd", b.many), 0, stop.Daemon)
 		}
 	}
 	return nil

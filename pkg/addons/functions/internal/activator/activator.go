@@ -6,9 +6,11 @@
 package activator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -92,7 +94,7 @@ func (a *Activator) Serve(name types.NamespacedName, preferred int) (int, error)
 	f := &function{balancer: newBalancer(func() { a.config.Wanted(name) }), port: listener.Addr().(*net.TCPAddr).Port}
 	f.direct = a.direct(name, f.balancer)
 	f.server = &http.Server{
-		Handler:           a.webhooks(name, a.later(name, f.direct)),
+		Handler:           a.webhooks(name, a.later(name, a.small(f.direct))),
 		ReadHeaderTimeout: 30 * time.Second,
 		IdleTimeout:       120 * time.Second,
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // clients that go away are no news
@@ -200,6 +202,9 @@ func (a *Activator) direct(name types.NamespacedName, b *balancer) http.Handler 
 func rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.Scheme, r.Out.URL.Host = "http", "function"
 	r.Out.Host = r.In.Host
+	if n := r.In.ContentLength; n > 0 && n <= smallBody {
+		r.Out.Body = r.In.Body // without the proxy's wrapper, in which the transport does not see that it is in memory
+	}
 	r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 	r.SetXForwarded()
 }
@@ -218,6 +223,24 @@ func limited(b *balancer, next http.Handler) http.Handler {
 			if r.ContentLength < 0 {
 				r.Body = http.MaxBytesReader(w, r.Body, limit)
 			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// smallBody is how large a body may be that is read before its request has a pod.
+const smallBody = 8 << 10
+
+// small reads small bodies: what is in memory leaves in one write with its header, of which each costs more than all else that is done
+// for a request, and a client that takes its time keeps no pod from others meanwhile.
+func (a *Activator) small(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > 0 && r.ContentLength <= smallBody {
+			body, ok := a.whole(w, r, smallBody)
+			if !ok {
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		next.ServeHTTP(w, r)
 	})

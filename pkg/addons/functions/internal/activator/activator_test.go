@@ -184,9 +184,18 @@ func TestNothingIsSentTwice(t *testing.T) {
 	routes := pods(dies)
 	f.Route(fn, routes)
 	f.do(t, http.MethodGet, "/", "")
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		before := got.Load()
-		if status, _, _ := f.do(t, method, "/", ""); status != http.StatusBadGateway {
+	for _, request := range []struct {
+		method, body string
+		header       []string
+	}{
+		{method: http.MethodGet},
+		{method: http.MethodPost},
+		{method: http.MethodPost, header: []string{"Idempotency-Key", "1"}},
+		{method: http.MethodPost, body: "x"},
+		{method: http.MethodPut, body: strings.Repeat("x", smallBody+1), header: []string{"X-Idempotency-Key", "1"}},
+	} {
+		before, method := got.Load(), request.method
+		if status, _, _ := f.do(t, method, "/", request.body, request.header...); status != http.StatusBadGateway {
 			t.Errorf("%s: got status %d, want 502", method, status)
 		}
 		if n := got.Load() - before; n != 1 {
@@ -197,6 +206,44 @@ func TestNothingIsSentTwice(t *testing.T) {
 		}
 		routes.Revisions[0].Pods[0].Epoch++
 		f.Route(fn, routes)
+	}
+}
+
+// What is small reaches the pod in one piece: each costs it, and the network, as much as a whole request.
+func TestSmallBody_OneWrite(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f := serve(t)
+	f.Route(fn, Routes{Concurrency: 1, Timeout: 10 * time.Second, Revisions: []Revision{
+		{Name: "a", Percent: 100, Pods: []Pod{{Name: "p0", Epoch: 1, Address: l.Addr().String()}}},
+	}})
+	got := make(chan string, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		defer conn.Close()
+		piece := make([]byte, 64<<10)
+		n, err := conn.Read(piece)
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		got <- string(piece[:n])
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	}()
+	body := strings.Repeat("x", 1000)
+	if status, _, _ := f.do(t, http.MethodPost, "/", body); status != http.StatusOK {
+		t.Errorf("got status %d", status)
+	}
+	if piece := <-got; !strings.HasSuffix(piece, "\r\n\r\n"+body) {
+		t.Errorf("what came first is %q, want header and body", piece)
 	}
 }
 

@@ -63,12 +63,7 @@ func (f *forwarder) send(req *http.Request, p *pod) (*http.Response, error) {
 	target := *req.URL
 	target.Host = address
 	out.URL = &target
-	if out.Body == nil || out.Body == http.NoBody {
-		// The transport would send a request without a body again by itself, although the pod may have had it.
-		out.Body = emptyBody{}
-	} else {
-		out.Body = upload{out.Body}
-	}
+	out.Body = bodyOf(out)
 	resp, err := f.base.RoundTrip(out)
 	if err != nil {
 		timer.Stop()
@@ -93,6 +88,30 @@ func (f *forwarder) send(req *http.Request, p *pod) (*http.Response, error) {
 		resp.Body = &body{ReadCloser: resp.Body, end: end}
 	}
 	return resp, nil
+}
+
+// bodyOf is the body that the transport is given. A request without one it would send again by itself if that seems to do no harm,
+// although the pod may have had it.
+func bodyOf(r *http.Request) io.ReadCloser {
+	empty := r.Body == nil || r.Body == http.NoBody
+	switch {
+	case empty && repeatable(r):
+		return emptyBody{}
+	case empty:
+		return http.NoBody
+	case r.ContentLength > 0 && r.ContentLength <= smallBody: // it is in memory, which the transport is to know
+		return r.Body
+	}
+	return upload{r.Body}
+}
+
+// repeatable tells whether net/http's transport takes it that a request does the same twice as once.
+func repeatable(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return r.Header["Idempotency-Key"] != nil || r.Header["X-Idempotency-Key"] != nil
 }
 
 // upload is the body of a request. It is not closed, since it is still needed when the transport gets no connection; the server does so.

@@ -68,7 +68,7 @@ func TestWebhooks(t *testing.T) {
 // TestSlow has clients that do not send what they have announced.
 func TestSlow(t *testing.T) {
 	t.Parallel()
-	for _, head := range []string{"POST /.minik8s/webhooks/git HTTP/1.1\r\n", "POST / HTTP/1.1\r\nPrefer: respond-async\r\n"} {
+	for _, head := range []string{"POST /.minik8s/webhooks/git HTTP/1.1\r\n", "POST / HTTP/1.1\r\nPrefer: respond-async\r\n", "POST / HTTP/1.1\r\n"} {
 		f := serve(t)
 		f.bodyPatience = 50 * time.Millisecond
 		f.slow(t, head)

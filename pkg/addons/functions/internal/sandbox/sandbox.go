@@ -78,10 +78,15 @@ func do(req *http.Request) error {
 	return fmt.Errorf("%s answers %s to %s: %s", req.URL.Host, resp.Status, req.URL.Path, answer.Error)
 }
 
-// Await tries again and again until try succeeds, says that it is the code's fault, or ctx ends: first soon, for pods start in no time.
+// Await tries again and again until try succeeds, says that it is the code's fault, or ctx ends: for a second every few milliseconds, for
+// somebody waits, and to be refused a connection costs next to nothing; then later and later.
 func Await(ctx context.Context, try func(context.Context) error) error {
-	const first, last = 4 * time.Millisecond, 250 * time.Millisecond
-	for pause := first; ; pause = min(pause*5/4, last) {
+	const first, last, hurry = 4 * time.Millisecond, 250 * time.Millisecond, time.Second
+	begin := time.Now()
+	for pause := first; ; {
+		if time.Since(begin) > hurry {
+			pause = min(pause*5/4, last)
+		}
 		err := try(ctx)
 		var fault *HandlerError
 		if err == nil || errors.As(err, &fault) {
