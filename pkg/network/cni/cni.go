@@ -58,6 +58,8 @@ type Plugin struct {
 	lib    libcni.CNI
 	// farewell is shorter in tests.
 	farewell time.Duration
+	// boot is the machine's present one, "" if it has no name.
+	boot string
 	// sandboxes serializes work on one sandbox.
 	sandboxes keyedmutex.Mutex
 
@@ -71,9 +73,11 @@ var _ network.Plugin = (*Plugin)(nil)
 type record struct {
 	Network json.RawMessage
 	Args    [][2]string
-	// NetNS is where the network namespace was found, Inode which it was: the path is another one's when the process has ended.
+	// NetNS is where the network namespace was found, Inode which it was: the path is another one's when the process has ended. Boot is when:
+	// a machine that has started again gives the same processes and namespaces the same numbers.
 	NetNS string
 	Inode uint64
+	Boot  string `json:",omitempty"`
 	// Addrs are there once the sandbox is connected.
 	Addrs []netip.Addr `json:",omitempty"`
 }
@@ -86,6 +90,9 @@ func New(config Config) (*Plugin, error) {
 	p := &Plugin{
 		config: config, farewell: farewell, records: map[string]*record{},
 		lib: libcni.NewCNIConfigWithCacheDir(config.BinDirs, filepath.Join(config.StateDir, "cache"), &programs{}),
+	}
+	if boot, err := os.ReadFile(bootFile); err == nil {
+		p.boot = strings.TrimSpace(string(boot))
 	}
 	files, err := os.ReadDir(p.dir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -107,6 +114,14 @@ func New(config Config) (*Plugin, error) {
 		p.records[id] = r
 	}
 	return p, nil
+}
+
+// bootFile is where the kernel names the time since it was started.
+const bootFile = "/proc/sys/kernel/random/boot_id"
+
+// is tells whether a record is of the namespace of a number. One that is older than names of boots is taken at its word.
+func (p *Plugin) is(r *record, inode uint64) bool {
+	return r.Inode == inode && (r.Boot == p.boot || r.Boot == "")
 }
 
 func (p *Plugin) dir() string           { return filepath.Join(p.config.StateDir, "sandboxes") }
@@ -146,7 +161,7 @@ func (p *Plugin) SetUp(ctx context.Context, pod network.Pod, netns string) ([]ne
 		return nil, errors.Join(fmt.Errorf("network namespace %q is the node's own", netns), err)
 	}
 	if r := p.record(pod.SandboxID); r != nil {
-		if r.Addrs != nil && r.Inode == inode {
+		if r.Addrs != nil && p.is(r, inode) {
 			return r.Addrs, nil
 		}
 		if err := p.undo(ctx, pod.SandboxID, r); err != nil { // began, and nobody knows how it ended
@@ -157,7 +172,7 @@ func (p *Plugin) SetUp(ctx context.Context, pod network.Pod, netns string) ([]ne
 	if err != nil {
 		return nil, err
 	}
-	r := &record{Network: list.Bytes, Args: arguments(pod), NetNS: netns, Inode: inode}
+	r := &record{Network: list.Bytes, Args: arguments(pod), NetNS: netns, Inode: inode, Boot: p.boot}
 	if err := p.keep(pod.SandboxID, r); err != nil {
 		return nil, err
 	}
@@ -320,7 +335,7 @@ func (p *Plugin) undo(ctx context.Context, sandboxID string, r *record) error {
 		return fmt.Errorf("reading the network that sandbox %q was connected to: %w", sandboxID, err)
 	}
 	netns := r.NetNS
-	if inode, err := inodeOf(netns); err != nil || inode != r.Inode {
+	if inode, err := inodeOf(netns); err != nil || !p.is(r, inode) {
 		netns = "" // is gone, and what is in it with it; what is elsewhere is undone without
 	}
 	ctx, cancel := context.WithTimeout(ctx, deadline)

@@ -315,6 +315,35 @@ func TestTearDown_AnothersNamespace(t *testing.T) {
 	}
 }
 
+// After the machine was started again a path and a number may be another one's: it is not touched, and a sandbox is connected anew.
+func TestSetUp_AnotherBoot(t *testing.T) {
+	w := newWorld(t)
+	w.configure("net.conflist", settings{})
+	ns := namespacetest.New(t)
+	before := w.start()
+	before.boot = "another"
+	for _, id := range []string{"s", "gone"} {
+		if _, err := before.SetUp(t.Context(), network.Pod{SandboxID: id}, ns.Path()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.calls(false)
+	p := w.start()
+	if _, err := p.SetUp(t.Context(), pod, ns.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.TearDown(t.Context(), "gone"); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, call := range w.calls(true) {
+		got = append(got, strings.Join(strings.Fields(call)[:4], " "))
+	}
+	if diff := cmp.Diff([]string{"DEL s eth0 false", "ADD s eth0 true", "DEL gone eth0 false"}, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
 // What has no sandbox keeps no pod waiting: its network may need one of these pods to let go of it.
 func TestRetain_NetworkAway(t *testing.T) {
 	for _, test := range []struct {

@@ -40,7 +40,9 @@ var _ Programs = xtables.Programs{}
 // one network namespace are not supported.
 type Manager struct {
 	chains   Chains
-	families []family
+	families []family // mu guards it
+	// six are the programs for IPv6 until it is known whether the machine has its tables, nil then; mu guards it.
+	six Programs
 	// localnet lets packets with a loopback source leave towards a pod, for connections to 127.0.0.1.
 	localnet func(ip netip.Addr) error
 	// flows has the UDP flows of a family (AF_INET or AF_INET6) to a port of this machine forgotten.
@@ -114,11 +116,34 @@ func New(cluster, netNS string) (*Manager, error) {
 			return number, ok && err == nil
 		},
 	}
-	six := xtables.Programs{Six: true, NetNS: netNS}
-	if _, there, err := six.Rules(context.Background(), table, "PREROUTING"); err == nil && there {
-		m.families = append(m.families, family{unix.AF_INET6, six})
+	if _, err := os.Stat("/proc/net/if_inet6"); err == nil { // else the kernel has no IPv6
+		m.six = xtables.Programs{Six: true, NetNS: netNS}
+		_ = m.decide() // what fails is asked again with the first change
 	}
 	return m, nil
+}
+
+// tableProblem is with what the programs exit where the kernel has no such table.
+const tableProblem = 3
+
+// decide finds out whether the machine has tables of IPv6. That somebody else holds the lock of the programs, or that one hangs, does not say
+// that it has none. The caller holds mu.
+func (m *Manager) decide() error {
+	if m.six == nil {
+		return nil
+	}
+	_, there, err := m.six.Rules(context.Background(), table, "PREROUTING")
+	if failed, is := errors.AsType[*exec.ExitError](err); errors.Is(err, exec.ErrNotFound) || is && failed.ExitCode() == tableProblem {
+		there, err = false, nil
+	}
+	if err != nil {
+		return fmt.Errorf("finding out whether there are tables of IPv6: %w", err)
+	}
+	if there {
+		m.families = append(m.families, family{unix.AF_INET6, m.six})
+	}
+	m.six = nil
+	return nil
 }
 
 // Set publishes ports of a pod, in place of what it had. Idempotent, and cheap when nothing has changed: then the tables are looked
@@ -208,6 +233,9 @@ func (m *Manager) Purge() error {
 	defer m.mu.Unlock()
 	clear(m.published)
 	m.looked = nil
+	if err := m.decide(); err != nil {
+		return fmt.Errorf("removing host port chains: %w", err)
+	}
 	for _, f := range m.families {
 		have, err := f.look(m.chains, true)
 		if err == nil {
@@ -224,6 +252,10 @@ func (m *Manager) Purge() error {
 func (m *Manager) change(of func(types.UID) bool, want map[int][]Rule) error {
 	found := &look{m.now(), map[types.UID]bool{}} // before the look: what changes meanwhile is looked at again
 	m.looked = nil
+	undecided := m.decide()
+	if undecided != nil && len(want[unix.AF_INET6]) > 0 {
+		return undecided
+	}
 	for _, f := range m.families {
 		have, err := f.look(m.chains, len(want[f.inet]) > 0)
 		if err != nil {
@@ -244,7 +276,9 @@ func (m *Manager) change(of func(types.UID) bool, want map[int][]Rule) error {
 			found.pods[uid] = true
 		}
 	}
-	m.looked = found
+	if undecided == nil { // else there may be more
+		m.looked = found
+	}
 	return m.forget()
 }
 

@@ -52,10 +52,10 @@ func TestRules(t *testing.T) {
 		}},
 		{name: "address of the other family", ip: "fd00::2", ports: []corev1.ContainerPort{{ContainerPort: 53, HostPort: 53, HostIP: "192.0.2.1"}}},
 		{name: "ipv6", ip: "fd00::2", ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}, want: []string{
-			"DNAT -p tcp -m addrtype --dst-type LOCAL -m comment --comment \"pod u\" -m tcp --dport 8080 -j DNAT --to-destination [fd00::2]:80",
+			"DNAT ! -d ::1/128 -p tcp -m addrtype --dst-type LOCAL -m comment --comment \"pod u\" -m tcp --dport 8080 -j DNAT --to-destination [fd00::2]:80",
 			"MASQ -s fd00::2/128 -d fd00::2/128 -p tcp -m comment --comment \"pod u\" -m tcp --dport 80 -j MASQUERADE",
-			"MASQ -s ::1/128 -d fd00::2/128 -p tcp -m comment --comment \"pod u\" -m tcp --dport 80 -j MASQUERADE",
 		}},
+		{name: "loopback of ipv6", ip: "fd00::2", ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080, HostIP: "::1"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -204,10 +204,62 @@ func udpFollows(t *testing.T, m *Manager) {
 
 const inNamespace = "MINIK8S_TEST_NETNS"
 
+// loopbackOfIPv6 checks that who connects to ::1 reaches what listens there, or is refused at once, whatever port a pod has, and that the rules
+// are known again.
+func loopbackOfIPv6(t *testing.T, m *Manager) {
+	t.Helper()
+	if len(m.families) != 2 {
+		t.Fatal("there are no tables of IPv6")
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := netlink.ParseAddr("fd00:9::2/128")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr.Flags = unix.IFA_F_NODAD
+	if err := netlink.AddrAdd(lo, addr); err != nil {
+		t.Fatal(err)
+	}
+	pod, err := net.Listen("tcp", "[fd00:9::2]:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pod.Close()
+	connects := func(to string) error {
+		c, err := net.DialTimeout("tcp", to, 2*time.Second)
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	}
+	for range 2 {
+		if err := m.Set("six", []string{"fd00:9::2"}, []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8086}}); err != nil {
+			t.Fatal(err)
+		}
+		delete(m.published, "six") // is looked at again
+	}
+	if err := connects("[fd00:9::2]:8086"); err != nil {
+		t.Errorf("at another address of the node: %v", err)
+	}
+	if err := connects("[::1]:8086"); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("at ::1: %v, want a refusal", err)
+	}
+	out, err := exec.Command("ip6tables-save", "-t", "nat").CombinedOutput()
+	if n := strings.Count(string(out), "--dport 8086"); err != nil || n != 1 {
+		t.Errorf("%d rules of the port, %v", n, err)
+	}
+	if err := m.Remove("six"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestTables works with the kernel's tables, in a network namespace of its own.
 func TestTables(t *testing.T) {
 	machinetest.Root(t, "for a network namespace")
-	machinetest.Programs(t, "iptables", "unshare")
+	machinetest.Programs(t, "iptables", "ip6tables", "unshare")
 	if os.Getenv(inNamespace) == "" {
 		cmd := exec.CommandContext(t.Context(), "unshare", "--net", os.Args[0], "-test.run=^TestTables$", "-test.timeout=1m")
 		cmd.Env = append(os.Environ(), inNamespace+"=1")
@@ -346,6 +398,7 @@ func TestTables(t *testing.T) {
 		t.Error("the old port still works")
 	}
 	udpFollows(t, m)
+	loopbackOfIPv6(t, m)
 	if err := m.Retain(map[types.UID]bool{"b": true}); err != nil {
 		t.Fatal(err)
 	}
@@ -430,6 +483,34 @@ func TestSet_Foreign(t *testing.T) {
 	}
 	if tables.made != 0 || tables.wrote != 2 {
 		t.Errorf("%d jumps made in %d writes", tables.made, tables.wrote)
+	}
+}
+
+// As long as nobody can say whether there are tables of IPv6, ports of IPv4 are published all the same; then those of IPv6 are, too.
+func TestSet_Undecided(t *testing.T) {
+	four, six := &listing{}, &listing{fails: errors.New("somebody holds the lock")}
+	m := &Manager{
+		chains: ChainsOf("test"), families: []family{{unix.AF_INET, four}}, six: six, published: map[types.UID]publication{}, stale: map[flowsTo]bool{},
+		localnet: func(netip.Addr) error { return nil }, generation: func() (uint32, bool) { return 1, true },
+	}
+	ports := []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+	if err := m.Set("four", []string{"10.0.0.2"}, ports); err != nil || four.wrote != 1 {
+		t.Errorf("of IPv4: %d writes, %v", four.wrote, err)
+	}
+	both := []string{"10.0.0.3", "fd00::3"}
+	if err := m.Set("both", both, ports); !errors.Is(err, six.fails) {
+		t.Errorf("of both: %v", err)
+	}
+	six.pods = []string{"gone"} // of an earlier process
+	if err := m.Retain(map[types.UID]bool{"four": true, "both": true}); err != nil {
+		t.Error(err)
+	}
+	six.fails = nil
+	if err := m.Set("both", both, ports); err != nil || four.wrote != 2 || six.wrote != 1 {
+		t.Errorf("of both, at last: %d and %d writes, %v", four.wrote, six.wrote, err)
+	}
+	if err := m.Retain(map[types.UID]bool{"four": true, "both": true}); err != nil || len(six.pods) != 0 {
+		t.Errorf("left of pods that have gone: %v, %v", six.pods, err)
 	}
 }
 

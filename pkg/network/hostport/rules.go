@@ -41,7 +41,8 @@ func ruleOf(line string) (r Rule, ok bool) {
 }
 
 // Rules are those that a pod with address ip needs for its ports, each once. The DNAT goes for packets to any address of the node
-// (or to hostIP); masquerading makes the answer come back this way when the pod itself or the node's loopback asks.
+// (or to hostIP); masquerading makes the answer come back this way when the pod itself or the node's loopback asks. Of IPv6 the loopback is
+// left alone: the kernel takes no answer to ::1 from a link, so that who connects there would wait for nothing, and not be refused.
 func (c Chains) Rules(uid types.UID, ip netip.Addr, ports []corev1.ContainerPort) []Rule {
 	var out []Rule
 	add := func(r Rule) {
@@ -50,19 +51,20 @@ func (c Chains) Rules(uid types.UID, ip netip.Addr, ports []corev1.ContainerPort
 		}
 	}
 	comment := ` -m comment --comment "` + podComment + string(uid) + `"`
-	self, loop := netip.PrefixFrom(ip, ip.BitLen()).String(), "127.0.0.0/8"
+	self, not := netip.PrefixFrom(ip, ip.BitLen()).String(), ""
+	sources := []string{self, "127.0.0.0/8"}
 	if ip.Is6() {
-		loop = "::1/128"
+		not, sources = "! -d ::1/128 ", sources[:1]
 	}
 	for _, p := range ports {
 		if p.HostPort <= 0 {
 			continue
 		}
 		proto := protocol(p.Protocol)
-		match := "-p " + proto + " -m addrtype --dst-type LOCAL"
+		match := not + "-p " + proto + " -m addrtype --dst-type LOCAL"
 		if p.HostIP != "" {
 			host, err := netip.ParseAddr(p.HostIP)
-			if err != nil || host.Is4() != ip.Is4() && !host.IsUnspecified() {
+			if err != nil || host.Is4() != ip.Is4() && !host.IsUnspecified() || host == netip.IPv6Loopback() {
 				continue
 			}
 			if !host.IsUnspecified() {
@@ -71,7 +73,7 @@ func (c Chains) Rules(uid types.UID, ip netip.Addr, ports []corev1.ContainerPort
 		}
 		port := func(number int32) string { return " -m " + proto + " --dport " + strconv.Itoa(int(number)) }
 		add(Rule{c.DNAT, match + comment + port(p.HostPort) + " -j DNAT --to-destination " + netip.AddrPortFrom(ip, uint16(p.ContainerPort)).String()})
-		for _, src := range []string{self, loop} {
+		for _, src := range sources {
 			add(Rule{c.Masquerade, "-s " + src + " -d " + self + " -p " + proto + comment + port(p.ContainerPort) + " -j MASQUERADE"})
 		}
 	}

@@ -109,7 +109,7 @@ func (n *Network) inFabric(f func() error) error {
 	return namespace.Do(n.fabric(), f)
 }
 
-// Start puts back rules that get lost, until ctx ends.
+// Start puts back rules and the machine's link if they get lost, until ctx ends.
 func (n *Network) Start(ctx context.Context) {
 	ticker := time.NewTicker(resync)
 	defer ticker.Stop()
@@ -131,7 +131,11 @@ func (n *Network) mend() error {
 	if !n.laid {
 		return nil
 	}
-	return errors.Join(n.look.Mend(n.rules), n.routes())
+	err := n.routes()
+	if isNoLink(err) { // somebody has taken the machine's link away
+		err = n.lay()
+	}
+	return errors.Join(n.look.Mend(n.rules), err)
 }
 
 func (n *Network) rules() error { return n.families(chain.Ensure) }

@@ -173,6 +173,16 @@ func TestNetwork(t *testing.T) {
 		seen(a[i], config.Machine[i])
 	}
 
+	// Somebody takes the machine's link away.
+	if err := errors.Join(delLink(n.names.link), n.mend()); err != nil {
+		t.Errorf("the machine's link does not come back: %v", err)
+	}
+	for i := range config.Subnets {
+		seen(a[i], config.Machine[i])
+		reach("", a[i], true)
+		reach(n.Path("b"), a[i], true)
+	}
+
 	for range 2 { // a node that is stopped and started is there at once, for whom it has just spoken to
 		if err := errors.Join(n.Remove("a"), n.Add("a", a)); err != nil {
 			t.Fatal(err)

@@ -333,12 +333,11 @@ func (p *Plugin) fallbackRoutes() []*netlink.Route {
 }
 
 func (p *Plugin) addFallbackRoutes() error {
+	var errs []error
 	for _, r := range p.fallbackRoutes() {
-		if err := replaceRoute(nil, r); err != nil {
-			return err
-		}
+		errs = append(errs, replaceRoute(nil, r))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (p *Plugin) removeFallbackRoutes() error {

@@ -44,6 +44,9 @@ type Plugin struct {
 	mu     sync.Mutex
 	purged bool
 	look   ruleset.Look // to look at rules takes a dozen programs
+	// connections are how the kernel is to remember those; mu guards of which the log has said that they cannot be so.
+	connections []setting
+	stays       map[string]bool
 
 	// sandboxes serializes work on one sandbox.
 	sandboxes keyedmutex.Mutex
@@ -62,7 +65,7 @@ func New(config Config) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{config: config, pool: pool}, nil
+	return &Plugin{config: config, pool: pool, connections: connections(processors()), stays: map[string]bool{}}, nil
 }
 
 // Start implements network.Plugin. It returns when the node is prepared; until ctx ends, rules that get lost are put
@@ -119,14 +122,9 @@ func (p *Plugin) ensure() error {
 	return p.inside(p.mend)
 }
 
+// mend mends each for itself: a setting that somebody holds keeps no rule from being put back.
 func (p *Plugin) mend() error {
-	if err := p.addFallbackRoutes(); err != nil {
-		return err
-	}
-	if err := p.forwarding(); err != nil {
-		return err
-	}
-	return p.look.Mend(p.ensureRules)
+	return errors.Join(p.addFallbackRoutes(), p.forwarding(), p.look.Mend(p.ensureRules))
 }
 
 // Ready implements network.Plugin: what was started can.

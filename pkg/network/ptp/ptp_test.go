@@ -403,7 +403,9 @@ func plumbing(t *testing.T) {
 	}
 	restoring(t, config)
 	toldRoutes(t, config)
-	halfClosedConnections(t, config)
+	rememberedConnections(t, config)
+	stubborn(t, config)
+	alone(t, config)
 }
 
 // limited checks that what limits a pod goes with it, and with the plugin.
@@ -560,34 +562,6 @@ func toldRoutes(t *testing.T, config Config) {
 		}
 		if got, err := readSysctl(accept); err != nil || got != step.want {
 			t.Errorf("%s: accept_ra is %q, %v; want %q", step.name, got, err, step.want)
-		}
-	}
-}
-
-// halfClosedConnections checks that connections of which one side has ended are remembered for as long as there is a cluster, and longer if
-// somebody else wants it.
-func halfClosedConnections(t *testing.T, config Config) {
-	t.Helper()
-	for _, test := range []struct{ name, before, meanwhile string }{{"the kernel's time", "60", "3600"}, {"somebody's", "7200", "7200"}} {
-		p, err := New(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, step := range []struct {
-			name string
-			do   func() error
-			want string
-		}{
-			{"before", func() error { return setSysctl(halfClosed, test.before) }, test.before},
-			{"meanwhile", p.prepare, test.meanwhile},
-			{"after a purge", func() error { return p.Purge(t.Context()) }, test.before},
-		} {
-			if err := step.do(); err != nil {
-				t.Fatal(err)
-			}
-			if got, err := readSysctl(halfClosed); err != nil || got != step.want {
-				t.Errorf("%s, %s: it is %q, %v; want %q", test.name, step.name, got, err, step.want)
-			}
 		}
 	}
 }

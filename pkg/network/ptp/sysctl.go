@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -54,33 +53,8 @@ func (p *Plugin) forward() error {
 			return err
 		}
 	}
-	return p.rememberHalfClosed()
-}
-
-// What the kernel knows of a connection of which one side has ended, it forgets after so many seconds of silence: a minute by itself, at which
-// such a connection through a Service would break. Upstream's proxy makes it an hour.
-const (
-	halfClosed     = "net/netfilter/nf_conntrack_tcp_timeout_close_wait"
-	halfClosedTime = 3600
-)
-
-// rememberHalfClosed makes that time as long. Where the kernel knows no connections yet, or a machine that is shared lets nobody change the
-// setting, it stays as it is.
-func (p *Plugin) rememberHalfClosed() error {
-	now, err := readSysctl(halfClosed)
-	if err != nil {
-		return nil //nolint:nilerr // it is looked at again with the rules
-	}
-	if seconds, err := strconv.Atoi(now); err != nil || seconds >= halfClosedTime {
-		return nil //nolint:nilerr // nobody knows what that is
-	}
-	err = p.changeSysctl(halfClosed, strconv.Itoa(halfClosedTime))
-	for _, no := range []error{fs.ErrPermission, unix.EROFS} {
-		if errors.Is(err, no) {
-			return nil
-		}
-	}
-	return err
+	p.remember()
+	return nil
 }
 
 // keepRouters keeps the default routes of a machine that is about to forward IPv6 packets: the kernel forgets what routers have told it
@@ -163,7 +137,7 @@ func removeFile(file string) error {
 }
 
 // changeSysctl is setSysctl, and keeps on disk what was there before. The record comes first: a process that is killed in
-// between has changed nothing, and a purge sees that.
+// between has changed nothing, and a purge sees that. What could not be changed is not kept: who changes it later does so for himself.
 func (p *Plugin) changeSysctl(name, value string) error {
 	before, err := readSysctl(name)
 	if err != nil {
@@ -176,13 +150,24 @@ func (p *Plugin) changeSysctl(name, value string) error {
 	if err != nil {
 		return err
 	}
-	if _, known := all[name]; !known {
-		all[name] = change{before, value}
+	known, is := all[name]
+	next := change{before, value}
+	if is && before == known.Since { // it was ours, and is to be more now
+		next.Before = known.Before
+	}
+	if all[name] = next; next != known {
 		if err := writeChanges(p.recordFile(), all); err != nil {
 			return err
 		}
 	}
-	return setSysctl(name, value)
+	err = setSysctl(name, value)
+	if err == nil {
+		return nil
+	}
+	if all[name] = known; !is {
+		delete(all, name)
+	}
+	return errors.Join(err, writeChanges(p.recordFile(), all))
 }
 
 // restoreSysctls gives settings their old values, except those that somebody has changed since. What other clusters of the machine need is
@@ -212,25 +197,35 @@ func (p *Plugin) restoreSysctls() error {
 			left[name] = c
 		}
 	}
+	var errs []error
 	for name, c := range left {
-		family := netlink.FAMILY_V4
-		if strings.HasPrefix(name, "net/ipv6/") {
-			family = netlink.FAMILY_V6
+		needed, err := p.needed(name)
+		if err == nil && !needed {
+			err = restoreSysctl(name, c)
 		}
-		if needed, err := p.othersForward(family); err != nil {
-			return err
-		} else if needed {
-			continue
+		if err == nil && !needed {
+			delete(left, name)
 		}
-		if err := restoreSysctl(name, c); err != nil {
-			return err
-		}
-		delete(left, name)
+		errs = append(errs, err) // what cannot be restored now is left, too, and keeps no other setting
 	}
 	if err := writeChanges(p.leftFile(), left); err != nil {
-		return err
+		return errors.Join(append(errs, err)...)
 	}
-	return removeFile(p.recordFile())
+	return errors.Join(append(errs, removeFile(p.recordFile()))...)
+}
+
+// needed tells whether another cluster on this machine needs a setting: one of the family that the setting is for, or of any.
+func (p *Plugin) needed(name string) (bool, error) {
+	for prefix, family := range map[string]int{"net/ipv4/": netlink.FAMILY_V4, "net/ipv6/": netlink.FAMILY_V6} {
+		if strings.HasPrefix(name, prefix) {
+			return p.othersForward(family)
+		}
+	}
+	four, err := p.othersForward(netlink.FAMILY_V4)
+	if four || err != nil {
+		return four, err
+	}
+	return p.othersForward(netlink.FAMILY_V6)
 }
 
 func restoreSysctl(name string, c change) error {

@@ -103,18 +103,22 @@ func isNoLink(err error) bool {
 	return errors.As(err, &none) || errors.Is(err, unix.ENODEV)
 }
 
-// ensureLink returns the link, which is up. One of another node's address is made anew.
+// ensureLink returns the link, which is up. One of another node's address, or on another link than that address, is made anew.
 func (t Tunnel) ensureLink() (netlink.Link, error) {
-	name, hardware := t.Name(), t.hardware(t.Node)
+	name := t.Name()
 	link, err := netlink.LinkByName(name)
-	if err == nil && link.Attrs().HardwareAddr.String() != hardware.String() {
+	right := true
+	if err == nil {
+		right, err = t.right(link)
+	}
+	if !right && err == nil {
 		if err := t.Purge(); err != nil {
 			return nil, err
 		}
 		link, err = netlink.LinkByName(name)
 	}
 	if isNoLink(err) {
-		link, err = t.addLink(name, hardware)
+		link, err = t.addLink(name, t.hardware(t.Node))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("making link %s: %w", name, err)
@@ -133,17 +137,37 @@ func (t Tunnel) ensureLink() (netlink.Link, error) {
 	return link, nil
 }
 
+// right tells whether a link is as addLink makes it. While no link has the node's address, it stays on the one that had it.
+func (t Tunnel) right(link netlink.Link) (bool, error) {
+	have, is := link.(*netlink.Vxlan)
+	if !is || have.HardwareAddr.String() != t.hardware(t.Node).String() {
+		return false, nil
+	}
+	under, err := linkOf(t.Node)
+	if errors.Is(err, errNoAddress) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return have.VtepDevIndex == under.Attrs().Index && have.MTU == t.mtu(under), nil
+}
+
+// mtu is what the packets in the tunnel may have over a link.
+func (t Tunnel) mtu(under netlink.Link) int {
+	if t.six() {
+		return under.Attrs().MTU - Overhead - 20
+	}
+	return under.Attrs().MTU - Overhead
+}
+
 func (t Tunnel) addLink(name string, hardware net.HardwareAddr) (netlink.Link, error) {
 	under, err := linkOf(t.Node)
 	if err != nil {
 		return nil, err
 	}
 	attrs := netlink.NewLinkAttrs()
-	overhead := Overhead
-	if t.six() {
-		overhead += 20
-	}
-	attrs.Name, attrs.HardwareAddr, attrs.MTU = name, hardware, under.Attrs().MTU-overhead
+	attrs.Name, attrs.HardwareAddr, attrs.MTU = name, hardware, t.mtu(under)
 	err = netlink.LinkAdd(&netlink.Vxlan{
 		LinkAttrs: attrs, VxlanId: t.id(), VtepDevIndex: under.Attrs().Index, SrcAddr: t.Node.AsSlice(), Port: Port, Learning: false,
 	})
@@ -163,7 +187,9 @@ func family(a netip.Addr) int {
 	return unix.AF_INET6
 }
 
-// linkOf is the link that has an address.
+var errNoAddress = errors.New("no link has the node's address")
+
+// linkOf is the link that has an address. The error is errNoAddress if none has.
 func linkOf(a netip.Addr) (netlink.Link, error) {
 	all, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, family(a)) })
 	if err != nil {
@@ -174,7 +200,7 @@ func linkOf(a netip.Addr) (netlink.Link, error) {
 			return netlink.LinkByIndex(have.LinkIndex)
 		}
 	}
-	return nil, fmt.Errorf("no link has the node's address %s", a)
+	return nil, fmt.Errorf("%w %s", errNoAddress, a)
 }
 
 // add writes down where a peer is. The route is last: nothing takes it before it leads somewhere.

@@ -223,6 +223,67 @@ func traffic(t *testing.T, p plan) {
 	}
 }
 
+// A node whose address comes to another link, or whose link gets another MTU, has its tunnel there; while it has none, all stays.
+func TestSync_AnotherLink(t *testing.T) {
+	a, b := machines(t, four)
+	must := func(what string, do func() error) {
+		t.Helper()
+		if err := a.Do(do); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	on := func(want string, mtu int) {
+		t.Helper()
+		if err := a.sync(b.tunnel.Peer); err != nil {
+			t.Fatal(err)
+		}
+		must("looking at the tunnel", func() error {
+			link, err := netlink.LinkByName(a.tunnel.Name())
+			if err != nil {
+				return err
+			}
+			under, err := netlink.LinkByIndex(link.(*netlink.Vxlan).VtepDevIndex)
+			if err == nil && (under.Attrs().Name != want || link.Attrs().MTU != mtu) {
+				t.Errorf("the tunnel is on %s with MTU %d, want %s with %d", under.Attrs().Name, link.Attrs().MTU, want, mtu)
+			}
+			return err
+		})
+	}
+	address := func(change func(netlink.Link, *netlink.Addr) error, name string) {
+		t.Helper()
+		must("moving the address", func() error {
+			link, err := netlink.LinkByName(name)
+			if err != nil {
+				return err
+			}
+			addr, err := netlink.ParseAddr(a.tunnel.Node.String() + four.length)
+			if err != nil {
+				return err
+			}
+			return change(link, addr)
+		})
+	}
+	on("eth0", 1450)
+	must("another link", func() error {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.MTU = "bond0", 1400
+		link := &netlink.Veth{LinkAttrs: attrs, PeerName: "bond1"}
+		return errors.Join(netlink.LinkAdd(link), netlink.LinkSetUp(link))
+	})
+	address(netlink.AddrDel, "eth0")
+	on("eth0", 1450)
+	address(netlink.AddrAdd, "bond0")
+	on("bond0", 1350)
+	must("another MTU", func() error {
+		link, err := netlink.LinkByName("bond0")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetMTU(link, 1300)
+	})
+	on("bond0", 1250)
+}
+
 func TestSync_NoSuchAddress(t *testing.T) {
 	a, b := machines(t, four)
 	a.tunnel.Node = netip.MustParseAddr("10.9.1.77")
