@@ -78,7 +78,7 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 		return nil, err
 	}
 	puller, err := image.New(image.Config{
-		Credentials: credentials(cfg, vols.Token),
+		Credentials: credentials(cfg, at.metrics, vols.Token),
 		Verification: image.Verification{
 			Policy: settings.ImagePullCredentialsVerificationPolicy, Allowlist: settings.PreloadedImagesVerificationAllowlist,
 		},
@@ -155,12 +155,12 @@ func resolverConfig(settings *kubeletconfigv1beta1.KubeletConfiguration) string 
 }
 
 // credentials are what plugins know of registries, nil if there are none.
-func credentials(cfg *Config, token func(context.Context, *corev1.Pod, string) (string, error)) func(context.Context, *corev1.Pod, string) ([]credentialprovider.Credential, error) {
+func credentials(cfg *Config, m *metrics.Metrics, token func(context.Context, *corev1.Pod, string) (string, error)) func(context.Context, *corev1.Pod, string) ([]credentialprovider.Credential, error) {
 	if len(cfg.CredentialProviders) == 0 {
 		return nil
 	}
 	return credentialprovider.New(credentialprovider.Config{
-		Providers: cfg.CredentialProviders, Plugin: credentialprovider.Programs{Dir: cfg.CredentialProviderDir}, Token: token, Clock: cfg.Clock,
+		Providers: cfg.CredentialProviders, Plugin: m.Credentials(credentialprovider.Programs{Dir: cfg.CredentialProviderDir}), Token: token, Clock: cfg.Clock,
 		Account: func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
 			return cfg.Client.CoreV1().ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
 		},

@@ -5,12 +5,16 @@ package kubelet
 
 import (
 	"context"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
 
+	"minik8s.io/minik8s/pkg/kubelet/internal/meminfo"
 	"minik8s.io/minik8s/pkg/kubelet/internal/node"
+	"minik8s.io/minik8s/pkg/kubelet/internal/oom"
 	"minik8s.io/minik8s/pkg/kubelet/internal/resolvconf"
 )
 
@@ -23,6 +27,44 @@ func (k *Kubelet) checkResolver() {
 	}
 	if text := resolvconf.Check(path, settings.ClusterDomain); text != "" {
 		k.recorder.Event(node.Ref(k.cfg.NodeName), corev1.EventTypeWarning, "CheckLimitsForResolvConf", text)
+	}
+}
+
+// tellKills tells of each process that the kernel kills because the machine has no memory left, until ctx ends. Where its messages may not be
+// read nobody is told.
+func (k *Kubelet) tellKills(ctx context.Context, messages string) {
+	err := oom.Watch(ctx, messages, func(kill oom.Kill) {
+		if kill.System {
+			k.recorder.Event(node.Ref(k.cfg.NodeName), corev1.EventTypeWarning, "SystemOOM", kill.Message())
+		}
+	})
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Nobody will be told when the machine has no memory left")
+	}
+}
+
+// tellSwap tells that what volumes have in memory may get onto disks, where the machine has swap and nothing can be kept off it.
+func (k *Kubelet) tellSwap(root string, kept func() bool) {
+	if info, err := meminfo.Read(root); err != nil || info["SwapTotal"] == 0 || kept() {
+		return
+	}
+	k.recorder.Event(node.Ref(k.cfg.NodeName), corev1.EventTypeWarning, "PossibleMemoryBackedVolumesOnDisk", "The tmpfs noswap option is not supported. "+
+		"Memory-backed volumes (e.g. secrets, emptyDirs, etc.) might be swapped to disk and should no longer be considered secure.")
+}
+
+// cgroupV1 is upstream's warning of what it will not run on any more.
+const cgroupV1 = "cgroup v1 detected. cgroup v1 support is deprecated and will be removed in a future release. Please migrate to cgroup v2. " +
+	"More information at https://git.k8s.io/enhancements/keps/sig-node/5573-remove-cgroup-v1"
+
+// tellCgroups tells which version of cgroups the engine has.
+func (k *Kubelet) tellCgroups(version string) {
+	v, err := strconv.Atoi(version)
+	if err != nil {
+		return
+	}
+	k.metrics.CgroupVersion(v)
+	if v == 1 {
+		k.recorder.Event(node.Ref(k.cfg.NodeName), corev1.EventTypeWarning, "CgroupV1", cgroupV1)
 	}
 }
 

@@ -12,9 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/metrics"
 )
 
 // sink counts what it takes.
@@ -70,6 +74,71 @@ func TestCheckResolver(t *testing.T) {
 		close(recorder.Events)
 		if got := <-recorder.Events; got != want {
 			t.Errorf("%q: told %q, want %q", path, got, want)
+		}
+	}
+}
+
+// The kernel's kills for want of memory are told of the node if it is the machine that has none left.
+func TestTellKills(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "kmsg")
+	if err := unix.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kernel, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kernel.Close()
+	recorder := record.NewFakeRecorder(10)
+	k := &Kubelet{recorder: recorder, cfg: Config{NodeName: "n"}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); k.tellKills(ctx, file) }()
+	const begins = "4,1,1,-;a invoked oom-killer: x\n"
+	text := begins + "6,2,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,x\n3,3,1,-;Memory cgroup out of memory: Killed process 1 (a) x\n" +
+		begins + "6,4,1,-;oom-kill:constraint=CONSTRAINT_NONE,x\n3,5,1,-;Out of memory: Killed process 2 (b) x\n"
+	if _, err := kernel.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := <-recorder.Events, "Warning SystemOOM System OOM encountered, victim process: b, pid: 2"; got != want {
+		t.Errorf("told %q, want %q", got, want)
+	}
+	cancel()
+	<-ended
+}
+
+func TestTellCgroups(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{"1": "Warning CgroupV1 " + cgroupV1, "2": "", "": ""} {
+		recorder := record.NewFakeRecorder(1)
+		k := &Kubelet{recorder: recorder, cfg: Config{NodeName: "n"}, metrics: metrics.New("n", clock.RealClock{})}
+		k.tellCgroups(version)
+		close(recorder.Events)
+		if got := <-recorder.Events; got != want {
+			t.Errorf("version %q: told %q, want %q", version, got, want)
+		}
+	}
+}
+
+func TestTellSwap(t *testing.T) {
+	t.Parallel()
+	const text = "Warning PossibleMemoryBackedVolumesOnDisk The tmpfs noswap option is not supported. Memory-backed volumes (e.g. secrets, emptyDirs, etc.) " +
+		"might be swapped to disk and should no longer be considered secure."
+	for _, tc := range []struct {
+		meminfo string
+		kept    bool
+		want    string
+	}{{"SwapTotal: 8 kB\n", false, text}, {"SwapTotal: 8 kB\n", true, ""}, {"SwapTotal: 0 kB\n", false, ""}, {"", false, ""}} {
+		root, recorder := t.TempDir(), record.NewFakeRecorder(1)
+		if err := errors.Join(os.Mkdir(filepath.Join(root, "proc"), 0o700), os.WriteFile(filepath.Join(root, "proc/meminfo"), []byte(tc.meminfo), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		k := &Kubelet{recorder: recorder, cfg: Config{NodeName: "n"}}
+		k.tellSwap(root, func() bool { return tc.kept })
+		close(recorder.Events)
+		if got := <-recorder.Events; got != tc.want {
+			t.Errorf("%q, kept %t: told %q, want %q", tc.meminfo, tc.kept, got, tc.want)
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +40,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/mirror"
 	"minik8s.io/minik8s/pkg/kubelet/internal/node"
 	"minik8s.io/minik8s/pkg/kubelet/internal/nodeshutdown"
+	"minik8s.io/minik8s/pkg/kubelet/internal/oom"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsapi"
@@ -56,6 +56,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/topologymanager"
 	"minik8s.io/minik8s/pkg/kubelet/internal/tracing"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/mount"
 	"minik8s.io/minik8s/pkg/network/namespace"
 )
 
@@ -210,6 +211,8 @@ func (k *Kubelet) Start(ctx context.Context) error {
 		run("serving the kubelet API", k.server.Start)
 	}
 	k.checkResolver()
+	k.tellSwap("/", mount.CanKeepOffSwap)
+	wg.Go(func() { k.tellKills(ctx, oom.Kernel) })
 	run("reporting node", k.reporter.Start)
 	run("reporting pods", k.status.Start)
 	wg.Go(func() { k.serve(ctx, k.devices.Start) })
@@ -258,6 +261,7 @@ func (k *Kubelet) prepare(ctx context.Context) (sources []source.Source, err err
 	}
 	k.podsAPI = k.newPodsAPI()
 	k.status = status.NewManager(k.cfg.Client, k.mirrors.Mirror, k.podsAPI.Changed)
+	k.status.Delivered = k.metrics.StatusDelivered
 	if sources, err = k.sources(); err != nil {
 		return nil, err
 	}
@@ -315,10 +319,9 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	evictor := &evictor{pods: &r.pods, life: life, recorder: k.recorder, metrics: k.metrics, meter: &podusage.Meter{
 		Observe: k.pleg.Pod, Groups: p.usage, Disk: k.cfg.Runtime.DiskUsage, Volumes: p.volumes.Usage, Clock: k.cfg.Clock,
 	}}
-	if v, err := strconv.Atoi(engine.CgroupVersion); err == nil {
-		k.metrics.CgroupVersion(v)
-	}
+	k.tellCgroups(engine.CgroupVersion)
 	k.metrics.VolumeCounts(p.volumes.Counts)
+	k.metrics.CertificateStates(p.volumes.CertificateStates)
 	r.eviction = k.evictions(evictor, &machine{observer: p.node, pods: &r.pods, pleg: k.pleg, garbage: p.garbage})
 	r.shutdown = k.newShutdown(evictor)
 	judge := &judge{

@@ -217,6 +217,8 @@ func (v *fakeVolumes) Counts() (desired, actual map[string]int) {
 	return map[string]int{"fake": len(v.pods)}, map[string]int{"fake": len(v.pods)}
 }
 
+func (*fakeVolumes) CertificateStates() map[[2]string]int { return nil }
+
 // write lets the volume of that name take u.
 func (v *fakeVolumes) write(name string, u diskusage.Usage) {
 	v.mu.Lock()

@@ -387,6 +387,10 @@ func TestNetworkToCome(t *testing.T) {
 	w.start()
 	w.create(newPod("host", func(p *corev1.Pod) { p.Spec.HostNetwork = true }))
 	w.await("ready without a network", "host", ready)
+	w.create(newPod("waits", nil))
+	if got := w.events("NetworkNotReady"); !slices.Contains(got, "NetworkNotReady: network is not ready: container runtime network not ready: no configuration") {
+		t.Errorf("events %q", got)
+	}
 	is := func(status corev1.ConditionStatus, message string) func(*corev1.Node) bool {
 		return func(n *corev1.Node) bool {
 			return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -397,4 +401,5 @@ func TestNetworkToCome(t *testing.T) {
 	w.awaitNode(is(corev1.ConditionFalse, "container runtime network not ready: no configuration"))
 	w.network.misses(nil)
 	w.awaitNode(is(corev1.ConditionTrue, "kubelet is posting ready status"))
+	w.await("ready with one", "waits", ready)
 }

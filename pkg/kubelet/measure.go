@@ -5,13 +5,16 @@ package kubelet
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	"k8s.io/utils/ptr"
 
@@ -105,7 +108,7 @@ func (k *Kubelet) newServer() (*server.Server, error) {
 		Addr: k.cfg.ListenAddr, Healthz: address(settings.HealthzBindAddress, ptr.Deref(settings.HealthzPort, 0)), ReadOnly: address("", settings.ReadOnlyPort),
 		NetNS: k.cfg.NetNS, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
 		Client: k.cfg.Client, Host: k.host(), Clock: k.cfg.Clock, LogDir: logs,
-		Metrics: k.metrics.Gatherer(), Cadvisor: usage, ProbeMetrics: k.probes.Gatherer(), Instrument: k.metrics.Requests,
+		Flags: k.flags(), Metrics: k.metrics.Gatherer(), Cadvisor: usage, ProbeMetrics: k.probes.Gatherer(), Instrument: k.metrics.Requests,
 		TTLs: server.TTLs{
 			Token:   settings.Authentication.Webhook.CacheTTL.Duration,
 			Allowed: settings.Authorization.Webhook.CacheAuthorizedTTL.Duration, Denied: settings.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
@@ -113,6 +116,16 @@ func (k *Kubelet) newServer() (*server.Server, error) {
 		StreamIdleTimeout: settings.StreamingConnectionIdleTimeout.Duration,
 		NoDebugging:       !ptr.Deref(settings.EnableDebuggingHandlers, true), NoProfiling: !ptr.Deref(settings.EnableProfilingHandler, true),
 	})
+}
+
+// flags are those of upstream's kubelet that say what this one has from whoever starts it and not from its settings.
+func (k *Kubelet) flags() map[string]string {
+	all := map[string]string{
+		"hostname-override": k.cfg.NodeName, "root-dir": k.cfg.RootDir, "node-ip": strings.Join(k.hostIPs, ","), "node-labels": labels.Set(k.cfg.Labels).String(),
+		"image-credential-provider-bin-dir": k.cfg.CredentialProviderDir,
+	}
+	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
+	return all
 }
 
 // address is where a port is listened on, "" if it is 0.

@@ -4,6 +4,7 @@
 package kubelet
 
 import (
+	"maps"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -187,5 +188,15 @@ func TestMetrics_Names(t *testing.T) {
 		if !told[name] {
 			t.Errorf("%s is not told", name)
 		}
+	}
+}
+
+// What upstream's kubelet is told by flags is told as such, and what is not set is left out.
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	k := &Kubelet{cfg: Config{NodeName: "n", RootDir: "/r", Labels: map[string]string{"b": "2", "a": "1"}}, hostIPs: []string{"192.0.2.1", "2001:db8::1"}}
+	want := map[string]string{"hostname-override": "n", "root-dir": "/r", "node-ip": "192.0.2.1,2001:db8::1", "node-labels": "a=1,b=2"}
+	if got := k.flags(); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -54,6 +54,8 @@ type volumes interface {
 	Changed() <-chan types.UID
 	// Counts are how many volumes pods are to have and have, by plugin.
 	Counts() (desired, actual map[string]int)
+	// CertificateStates are how many certificates pods have in volumes, by signer and state.
+	CertificateStates() map[[2]string]int
 	// Places are where the volumes of a pod are whose use is told.
 	Places(*corev1.Pod) []volume.Place
 	// Drivers registers CSI drivers.

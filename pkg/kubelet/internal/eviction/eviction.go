@@ -240,10 +240,12 @@ func (m *Manager) reclaim(ctx context.Context, t Threshold, dedicated bool) bool
 	}
 	rctx, cancel := context.WithTimeout(ctx, reclaimPatience)
 	defer cancel()
-	for _, free := range []func(context.Context) error{m.cfg.Node.RemoveDeadContainers, m.cfg.Node.RemoveUnusedImages} {
-		if err := free(rctx); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Freeing disk failed")
-		}
+	if err := m.cfg.Node.RemoveDeadContainers(rctx); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Removing dead containers failed")
+		m.cfg.Recorder.Event(m.cfg.NodeRef, corev1.EventTypeWarning, "ContainerGCFailed", err.Error())
+	}
+	if err := m.cfg.Node.RemoveUnusedImages(rctx); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Removing unused images failed")
 	}
 	seen, err := m.observe(ctx)
 	if err != nil {

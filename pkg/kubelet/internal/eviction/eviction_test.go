@@ -140,6 +140,19 @@ func run(t *testing.T, n *fakeNode, p *fakePods, thresholds []Threshold, f func(
 	})
 }
 
+// told are the events until now.
+func told(t *testing.T, m *Manager) (out []string) {
+	t.Helper()
+	recorder, ok := m.cfg.Recorder.(*record.FakeRecorder)
+	if !ok {
+		t.Fatalf("events go to %T", m.cfg.Recorder)
+	}
+	for len(recorder.Events) > 0 {
+		out = append(out, <-recorder.Events)
+	}
+	return out
+}
+
 // pass lets time go by in the bubble.
 func pass(d time.Duration) {
 	<-time.After(d)
@@ -249,10 +262,14 @@ func TestManager_Disk(t *testing.T) {
 			n := &fakeNode{seen: seen(map[Signal]int64{tc.threshold.Signal: 50}), dedicated: tc.dedicated}
 			n.frees = func() { n.seen = seen(map[Signal]int64{tc.threshold.Signal: tc.frees}) }
 			p := &fakePods{usage: Usage{"a": diskUse(1, 1, 1)}, pods: []*corev1.Pod{newPod("a")}}
-			run(t, n, p, []Threshold{tc.threshold}, func(*Manager) {
+			run(t, n, p, []Threshold{tc.threshold}, func(m *Manager) {
 				synctest.Wait()
 				n.mu.Lock()
 				defer n.mu.Unlock()
+				const failed = "Warning ContainerGCFailed one of them stays"
+				if told := told(t, m); slices.Contains(told, failed) != (tc.freed != nil) {
+					t.Errorf("told %q", told)
+				}
 				if diff := cmp.Diff(tc.freed, n.freed); diff != "" {
 					t.Error(diff)
 				}

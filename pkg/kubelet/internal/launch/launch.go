@@ -90,7 +90,7 @@ func Identity(pod *corev1.Pod) container.Pod {
 	return container.Pod{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// Sandbox resolves the pod-wide part.
+// Sandbox resolves the pod-wide part, and writes the resolver configuration that all containers of the sandbox get.
 func (b *Builder) Sandbox(pod *corev1.Pod, attempt uint32, cgroupParent string) (container.SandboxConfig, error) {
 	cfg := container.SandboxConfig{
 		Pod: Identity(pod), Attempt: attempt, CgroupParent: cgroupParent,
@@ -120,7 +120,8 @@ func (b *Builder) Sandbox(pod *corev1.Pod, attempt uint32, cgroupParent string) 
 			cfg.Sysctls[strings.ReplaceAll(s.Name, "/", ".")] = s.Value
 		}
 	}
-	return cfg, nil
+	_, err := b.resolvConf(pod, true)
+	return cfg, err
 }
 
 func pidMode(pod *corev1.Pod) container.NamespaceMode {
@@ -335,12 +336,8 @@ func (b *Builder) files(cfg *container.ContainerConfig, r Request) error {
 		cfg.Mounts = append(cfg.Mounts, container.Mount{HostPath: path, ContainerPath: "/etc/hosts", ReadOnly: false})
 	}
 	if !taken["/etc/resolv.conf"] {
-		resolver, err := b.resolver(r.Pod)
+		path, err := b.resolvConf(r.Pod, false)
 		if err != nil {
-			return err
-		}
-		path := filepath.Join(dir, "resolv.conf")
-		if err := overwrite(path, resolver.Render()); err != nil {
 			return err
 		}
 		cfg.Mounts = append(cfg.Mounts, container.Mount{HostPath: path, ContainerPath: "/etc/resolv.conf"})
@@ -363,6 +360,23 @@ func (b *Builder) files(cfg *container.ContainerConfig, r Request) error {
 		cfg.TerminationMount = path
 	}
 	return nil
+}
+
+// resolvConf is the file that the containers of a pod have as /etc/resolv.conf. It is made with the pod's sandbox (anew), as upstream's: what
+// becomes of the node's later does not matter to containers that are started again.
+func (b *Builder) resolvConf(pod *corev1.Pod, anew bool) (string, error) {
+	path := filepath.Join(b.PodDir(pod), "resolv.conf")
+	if _, err := os.Stat(path); err == nil && !anew {
+		return path, nil
+	}
+	c, err := b.resolver(pod)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(b.PodDir(pod), 0o750); err != nil {
+		return "", fmt.Errorf("making pod directory: %w", err)
+	}
+	return path, overwrite(path, c.Render())
 }
 
 // resolver decides on a pod's /etc/resolv.conf, and tells of what it does not get.

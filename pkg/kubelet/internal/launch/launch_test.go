@@ -105,7 +105,7 @@ func TestSandbox(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b := New(Config{RootDir: t.TempDir(), ClusterDomain: "cluster.local"})
+			b := New(Config{RootDir: t.TempDir(), ClusterDomain: "cluster.local", ClusterDNS: []string{"10.96.0.10"}})
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}, Spec: tt.spec}
 			got, err := b.Sandbox(pod, 2, "/parent")
 			if tt.err != "" {
@@ -260,6 +260,44 @@ func TestContainer_Groups(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int64{5, 7, 9, 1234}, cfg.Groups); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+}
+
+// Without the node's resolver configuration no sandbox is made, whatever the pod asks for; one that is there keeps what it has got.
+func TestResolvConf_Missing(t *testing.T) {
+	t.Parallel()
+	node := filepath.Join(t.TempDir(), "resolv.conf")
+	fakes := &parts{}
+	b := New(Config{
+		RootDir: t.TempDir(), Volumes: fakes, Devices: fakes, Claims: fakes, HostResolvConf: node, ClusterDNS: []string{"10.96.0.10"},
+		Services:    func(string) ([]*corev1.Service, bool) { return nil, true },
+		Resources:   func(*corev1.Pod, *corev1.Container) (r container.Resources) { return r },
+		OOMScoreAdj: func(*corev1.Pod, *corev1.Container) int { return 0 },
+	})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}, Spec: corev1.PodSpec{DNSPolicy: corev1.DNSDefault}}
+	for _, policy := range []corev1.DNSPolicy{corev1.DNSDefault, corev1.DNSClusterFirst, corev1.DNSNone} {
+		other := pod.DeepCopy()
+		other.Spec.DNSPolicy = policy
+		if _, err := b.Sandbox(other, 0, ""); err == nil || err.Error() != "open "+node+": no such file or directory" {
+			t.Errorf("%s: %v", policy, err)
+		}
+	}
+	if err := os.WriteFile(node, []byte("nameserver 192.0.2.53\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Sandbox(pod, 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(node); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := b.Container(t.Context(), Request{Pod: pod, Container: &corev1.Container{Name: "c"}, Image: &container.Image{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(cfg.Mounts, func(m container.Mount) bool { return m.ContainerPath == "/etc/resolv.conf" })
+	if text, err := os.ReadFile(cfg.Mounts[i].HostPath); err != nil || string(text) != "nameserver 192.0.2.53\n" {
+		t.Errorf("the container has %q, %v", text, err)
 	}
 }
 

@@ -31,7 +31,7 @@ func (m *Metrics) Requests(next http.Handler) http.Handler {
 // known are the paths that are told; there must be no more series than these for strangers to make.
 var known = []string{
 	"healthz", "pods", "stats", "metrics", "metrics/cadvisor", "metrics/probes", "metrics/resource", "checkpoint", "run", "exec", "attach",
-	"portForward", "containerLogs", "configz", "runningpods", "logs", "debug",
+	"portForward", "containerLogs", "configz", "flagz", "statusz", "runningpods", "logs", "debug",
 }
 
 // pathLabel is the first part of a path, of metrics the first two.

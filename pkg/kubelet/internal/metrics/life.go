@@ -96,7 +96,11 @@ func (l *life) observe(s *start, pod *corev1.Pod) {
 	s.told = true
 	took := l.m.clock.Since(pod.CreationTimestamp.Time)
 	l.m.podStartTotal.Observe(took.Seconds())
-	l.m.podStartSLI.Observe((took - l.m.starts.pulls(s)).Seconds())
+	objective := (took - l.m.starts.pulls(s)).Seconds()
+	l.m.podStartSLI.Observe(objective)
+	if !pod.Spec.HostNetwork {
+		l.m.firstSeen.Do(func() { l.m.firstNetworkPod.Set(objective) })
+	}
 }
 
 func allRun(pod *corev1.Pod) bool {

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,6 +41,9 @@ type Metrics struct {
 	workerDuration                *metrics.HistogramVec
 	podStart                      *metrics.Histogram
 	podStartTotal, podStartSLI    *metrics.Histogram
+	firstNetworkPod               *metrics.Gauge
+	firstSeen                     sync.Once // of pods with a network of their own
+	statusSync                    *metrics.Histogram
 	starts                        starts
 	relistDuration                *metrics.Histogram
 	relistInterval                *metrics.Histogram
@@ -77,6 +81,11 @@ func New(node string, c clock.PassiveClock) *Metrics {
 		"images and run init containers, measured from pod creation timestamp to when all its containers are reported as started and observed via watch", startBuckets)
 	m.podStartSLI = m.histogram("pod_start_sli_duration_seconds", "Duration in seconds to start a pod, excluding time to pull images and run init "+
 		"containers, measured from pod creation timestamp to when all its containers are reported as started and observed via watch", startBuckets)
+	m.firstNetworkPod = m.gauge("first_network_pod_start_sli_duration_seconds", "Duration in seconds to start the first network pod, excluding time to "+
+		"pull images and run init containers, measured from pod creation timestamp to when all its containers are reported as started and observed via watch")
+	m.statusSync = m.histogram("pod_status_sync_duration_seconds", "Duration in seconds to sync a pod status update. Measures time from detection of a "+
+		"change to pod status until the API is successfully updated for that pod, even if multiple intevening changes to pod status occur.",
+		[]float64{0.010, 0.050, 0.100, 0.500, 1, 5, 10, 20, 30, 45, 60})
 	m.relistDuration = m.histogram("pleg_relist_duration_seconds", "Duration in seconds for relisting pods in PLEG.", metrics.DefBuckets)
 	m.relistInterval = m.histogram("pleg_relist_interval_seconds", "Interval in seconds between relisting in PLEG.", metrics.DefBuckets)
 	m.lastSeen = m.gauge("pleg_last_seen_seconds", "Timestamp in seconds when PLEG was last seen active.")
@@ -133,6 +142,9 @@ func (m *Metrics) Relisted(took, since time.Duration) {
 	}
 	m.lastSeen.Set(float64(m.clock.Now().Unix()))
 }
+
+// StatusDelivered notes how long it took until the API server knew the status of a pod.
+func (m *Metrics) StatusDelivered(took time.Duration) { m.statusSync.Observe(took.Seconds()) }
 
 // Certificate tells how long the serving certificate is valid still.
 func (m *Metrics) Certificate(current func() (*tls.Certificate, error)) {

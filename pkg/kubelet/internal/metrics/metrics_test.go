@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kubeletconfigv1 "k8s.io/kubelet/config/v1"
+	credentialproviderv1 "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	testclock "k8s.io/utils/clock/testing"
 
@@ -191,6 +194,36 @@ func TestLife_SinceCreation(t *testing.T) {
 	equal(t, "all", told(t, m, "kubelet_pod_start_sli", "kubelet_pod_start_total"),
 		"kubelet_pod_start_sli_duration_seconds_sum 9", "kubelet_pod_start_sli_duration_seconds_count 1",
 		"kubelet_pod_start_total_duration_seconds_sum 15", "kubelet_pod_start_total_duration_seconds_count 1")
+	sync("later", corev1.PodStatus{})
+	sync("later", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running}})
+	equal(t, "first", told(t, m, "kubelet_first_network_pod"), "kubelet_first_network_pod_start_sli_duration_seconds 9")
+}
+
+// The first pod of which it is told how long it took to start is one that has a network of its own.
+func TestLife_FirstNetworkPod(t *testing.T) {
+	clock := testclock.NewFakeClock(time.Unix(1700000000, 0))
+	m := New("n1", clock)
+	l := m.Life(&steps{sync: func() error { return nil }}, func(*corev1.Pod) corev1.PodPhase { return corev1.PodPending })
+	for _, host := range []bool{true, false} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(strconv.FormatBool(host)), CreationTimestamp: metav1.Unix(1700000000, 0)}, Spec: corev1.PodSpec{HostNetwork: host}}
+		if _, err := l.Sync(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		clock.Step(2 * time.Second)
+		p = p.DeepCopy()
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+		if _, err := l.Sync(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	equal(t, "first", told(t, m, "kubelet_first_network_pod"), "kubelet_first_network_pod_start_sli_duration_seconds 4")
+}
+
+func TestStatusDelivered(t *testing.T) {
+	m := New("n1", testclock.NewFakePassiveClock(time.Unix(1700000000, 0)))
+	m.StatusDelivered(2 * time.Second)
+	equal(t, "status", told(t, m, "kubelet_pod_status_sync_duration_seconds_sum", "kubelet_pod_status_sync_duration_seconds_count"),
+		"kubelet_pod_status_sync_duration_seconds_sum 2", "kubelet_pod_status_sync_duration_seconds_count 1")
 }
 
 func TestPods(t *testing.T) {
@@ -396,6 +429,34 @@ func (g groups) RemovePod(uid types.UID) error { delete(g, uid); return nil }
 func (g groups) Shrink(*corev1.Pod, *container.Container, int64) error { return nil }
 
 func (g groups) Tune(*corev1.Pod, *corev1.Container, string) error { return nil }
+
+// provider is a plugin that answers, or fails, after a while.
+type provider func() error
+
+func (p provider) Ask(context.Context, *kubeletconfigv1.CredentialProvider, *credentialproviderv1.CredentialProviderRequest) (*credentialproviderv1.CredentialProviderResponse, error) {
+	return &credentialproviderv1.CredentialProviderResponse{}, p()
+}
+
+func TestCredentials(t *testing.T) {
+	clock := testclock.NewFakeClock(time.Unix(1700000000, 0))
+	m := New("n1", clock)
+	var answer error
+	p := m.Credentials(provider(func() error { clock.Step(2 * time.Second); return answer }))
+	for _, answer = range []error{nil, errors.New("no such login"), nil} {
+		if _, err := p.Ask(t.Context(), &kubeletconfigv1.CredentialProvider{Name: "p"}, nil); !errors.Is(err, answer) {
+			t.Errorf("got %v, want %v", err, answer)
+		}
+	}
+	equal(t, "credentials", told(t, m, "kubelet_credential_provider_plugin_duration_sum", "kubelet_credential_provider_plugin_duration_count", "kubelet_credential_provider_plugin_errors"),
+		`kubelet_credential_provider_plugin_duration_sum{plugin_name="p"} 6`, `kubelet_credential_provider_plugin_duration_count{plugin_name="p"} 3`,
+		`kubelet_credential_provider_plugin_errors_total{plugin_name="p"} 1`)
+}
+
+func TestCertificateStates(t *testing.T) {
+	m := New("n1", testclock.NewFakePassiveClock(time.Unix(1700000000, 0)))
+	m.CertificateStates(func() map[[2]string]int { return map[[2]string]int{{"s", "fresh"}: 2} })
+	equal(t, "certificates", told(t, m, "kubelet_podcertificate"), `kubelet_podcertificate_states{signer_name="s",state="fresh"} 2`)
+}
 
 func TestPlugins(t *testing.T) {
 	m := New("n1", testclock.NewFakePassiveClock(time.Unix(1700000000, 0)))

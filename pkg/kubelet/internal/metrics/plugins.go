@@ -16,7 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics"
+	kubeletconfigv1 "k8s.io/kubelet/config/v1"
+	credentialproviderv1 "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
 
+	"minik8s.io/minik8s/pkg/kubelet/internal/credentialprovider"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podsync"
 )
 
@@ -31,6 +34,8 @@ type plugins struct {
 	// podsAPI are all requests for pods, podsAPIRequests those by method.
 	podsAPI         *metrics.CounterVec
 	podsAPIRequests map[string]*metrics.CounterVec
+	credentials     *metrics.HistogramVec
+	noCredentials   *metrics.CounterVec
 }
 
 // operationBuckets are upstream's for volumes.
@@ -63,6 +68,9 @@ func (m *Metrics) newPlugins() plugins {
 		podsAPI: m.counterVec("pod_requests_total", "Cumulative number of requests to the PodsAPI endpoint. Broken down by server api version and status code.",
 			"server_api_version", "status_code"),
 		podsAPIRequests: map[string]*metrics.CounterVec{},
+		credentials: m.histogramVec("credential_provider_plugin_duration",
+			"Duration of execution in seconds for credential provider plugin", metrics.DefBuckets, "plugin_name"),
+		noCredentials: m.counterVec("credential_provider_plugin_errors_total", "Number of errors from credential provider plugin", "plugin_name"),
 	}
 	for method, by := range podsAPIMethods {
 		p.podsAPIRequests[method] = m.counterVec("pod_requests_"+by.name+"_total",
@@ -118,6 +126,28 @@ func (m *Metrics) DevicePluginRegistered(resource string) {
 // DevicesAllocated notes how long a plugin took to do that.
 func (m *Metrics) DevicesAllocated(resource string, took time.Duration) {
 	m.allocations.WithLabelValues(resource).Observe(took.Seconds())
+}
+
+// Credentials returns p with its work timed.
+func (m *Metrics) Credentials(p credentialprovider.Plugin) credentialprovider.Plugin {
+	return timedCredentials{p, m}
+}
+
+type timedCredentials struct {
+	credentialprovider.Plugin
+	m *Metrics
+}
+
+func (t timedCredentials) Ask(
+	ctx context.Context, p *kubeletconfigv1.CredentialProvider, r *credentialproviderv1.CredentialProviderRequest,
+) (*credentialproviderv1.CredentialProviderResponse, error) {
+	began := t.m.clock.Now()
+	response, err := t.Plugin.Ask(ctx, p, r)
+	t.m.credentials.WithLabelValues(p.Name).Observe(t.m.clock.Since(began).Seconds())
+	if err != nil {
+		t.m.noCredentials.WithLabelValues(p.Name).Inc()
+	}
+	return response, err
 }
 
 // PodResources is a grpc.UnaryServerInterceptor of the pod resources API.
@@ -179,6 +209,18 @@ func (m *Metrics) VolumeCounts(counts func() (wanted, there map[string]int)) {
 			for plugin, n := range byPlugin {
 				ch <- metrics.NewLazyConstMetric(totalVolumes, metrics.GaugeValue, float64(n), plugin, state)
 			}
+		}
+	}})
+}
+
+var certificateStates = desc("podcertificate_states",
+	"Gauge vector reporting the number of pod certificate projected volume sources, faceted by signer_name and state.", "signer_name", "state")
+
+// CertificateStates tells how many certificates pods have in volumes, by signer and state. It is called once.
+func (m *Metrics) CertificateStates(states func() map[[2]string]int) {
+	m.registry.CustomMustRegister(&constants{list: []*metrics.Desc{certificateStates}, collect: func(ch chan<- metrics.Metric) {
+		for labels, n := range states() {
+			ch <- metrics.NewLazyConstMetric(certificateStates, metrics.GaugeValue, float64(n), labels[:]...)
 		}
 	}})
 }

@@ -280,7 +280,7 @@ func (m *Manager) set(ctx context.Context, down bool) {
 		message = "Shutdown manager detected shutdown cancellation"
 	}
 	klog.FromContext(ctx).Info(message)
-	m.cfg.Recorder.Event(m.cfg.NodeRef, corev1.EventTypeNormal, "NodeShutdown", message)
+	m.cfg.Recorder.Event(m.cfg.NodeRef, corev1.EventTypeNormal, "Shutdown", message)
 	m.cfg.Changed()
 }
 

@@ -194,7 +194,7 @@ func TestShutdown(t *testing.T) {
 		if diff := cmp.Diff(want, pods.said()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if got := <-w.events.Events; got != "Normal NodeShutdown Shutdown manager detected shutdown event" {
+		if got := <-w.events.Events; got != "Normal Shutdown Shutdown manager detected shutdown event" {
 			t.Errorf("event %q", got)
 		}
 		w.mu.Lock()
@@ -224,7 +224,7 @@ func TestShutdown_Cancelled(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		<-w.events.Events
-		if got := <-w.events.Events; got != "Normal NodeShutdown Shutdown manager detected shutdown cancellation" {
+		if got := <-w.events.Events; got != "Normal Shutdown Shutdown manager detected shutdown cancellation" {
 			t.Errorf("event %q", got)
 		}
 		w.shutdown()

@@ -150,8 +150,12 @@ func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Dura
 	if f != nil && f.Grace > 0 {
 		grace = min(grace, f.Grace)
 	}
+	if f != nil && (f.Clear || f.Disrupted) {
+		defer s.hurry(ctx, n, pod, grace)()
+	}
 	look, err := s.look(ctx, n, pod)
 	if err != nil {
+		s.unknown(ctx, pod, err)
 		return err
 	}
 	s.watch(look) // an earlier process may have begun to stop it
@@ -180,6 +184,39 @@ func (s *Syncer) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Dura
 	}
 	s.publish(ctx, n, look, true, true)
 	return nil
+}
+
+// leastPatience is how long a pod that the kubelet ends by its own decision may take at least before it is late, as upstream's.
+const leastPatience = 10 * time.Second
+
+// hurry tells, once, if a pod that the kubelet ends by its own decision has not ended after its grace period and half of that.
+func (s *Syncer) hurry(ctx context.Context, n *notes, pod *corev1.Pod, grace time.Duration) (stop func()) {
+	n.mu.Lock()
+	if n.ending.IsZero() {
+		n.ending = s.cfg.Clock.Now()
+	}
+	left, late := max(grace+grace/2, leastPatience)-s.cfg.Clock.Since(n.ending), n.late
+	n.mu.Unlock()
+	if late {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t := s.cfg.Clock.NewTimer(left)
+		defer t.Stop()
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C():
+		}
+		n.mu.Lock()
+		n.late = true
+		n.mu.Unlock()
+		s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "ExceededGracePeriod", "Container runtime did not kill the pod within specified grace period.")
+	}()
+	return func() { cancel(); <-done }
 }
 
 // tell publishes what readiness probes find out about a pod that is being stopped: traffic goes to it for as long as it is ready, or only

@@ -26,6 +26,7 @@ func (s *Syncer) group(n *notes, pod *corev1.Pod) (parent string, err error) {
 		tight, err = e.Error(), nil
 	}
 	if err != nil {
+		s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "FailedCreatePodContainer", fmt.Sprintf("unable to ensure pod container exists: %v", err))
 		return "", fmt.Errorf("making cgroup of pod: %w", err)
 	}
 	n.mu.Lock()

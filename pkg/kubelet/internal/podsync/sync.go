@@ -166,6 +166,9 @@ type notes struct {
 	// unmade is how often in a row a sandbox could not be made, the last time at unmadeAt.
 	unmade   int
 	unmadeAt time.Time
+	// ending is when the kubelet began to end the pod by its own decision; late: it has taken longer than it may, which was told.
+	ending time.Time
+	late   bool
 	// connected is the sandbox whose network this process has seen to be complete.
 	connected string
 
@@ -226,6 +229,7 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, e
 	for range 3 { // sandbox gone, sandbox made, containers
 		look, err := s.look(ctx, n, pod)
 		if err != nil {
+			s.unknown(ctx, pod, err)
 			return result, err
 		}
 		left, over := s.deadline(look.Pod)
@@ -248,6 +252,9 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, e
 				result.Requeue = soonest(result.Requeue, wait)
 				return result, nil
 			}
+			if err = s.connectable(pod); err != nil {
+				return result, err
+			}
 			if first, err = s.sandbox(ctx, n, look, actions); err != nil {
 				return result, err
 			}
@@ -266,6 +273,19 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, e
 		return result, err
 	}
 	return result, fmt.Errorf("sandbox of pod %s does not stay up", podspec.FullName(pod))
+}
+
+// connectable says why a pod cannot have a sandbox for want of a network, and has it told, as upstream's. One with the node's needs none.
+func (s *Syncer) connectable(pod *corev1.Pod) error {
+	if pod.Spec.HostNetwork {
+		return nil
+	}
+	err := s.cfg.Network.Ready()
+	if err != nil {
+		err = fmt.Errorf("network is not ready: container runtime network not ready: %w", err)
+		s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "NetworkNotReady", err.Error())
+	}
+	return err
 }
 
 // linkLogs keeps the links to the logs of a pod's containers. A pod does not wait for them.
@@ -328,6 +348,14 @@ func (s *Syncer) look(ctx context.Context, n *notes, pod *corev1.Pod) (*snapshot
 	defer n.mu.Unlock()
 	parts.Backoff, parts.Waiting = maps.Clone(n.backoff), maps.Clone(n.waiting)
 	return snapshot.New(parts), nil
+}
+
+// unknown tells that what the engine has of a pod could not be found out, so that nothing is done about the pod. When the engine does not
+// answer that is told of the node.
+func (s *Syncer) unknown(ctx context.Context, pod *corev1.Pod, err error) {
+	if ctx.Err() == nil && !errors.Is(err, container.ErrUnavailable) && len(pod.Spec.Containers) > 0 {
+		s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeWarning, "FailedSync", fmt.Sprintf("error determining status: %v", err))
+	}
 }
 
 // whole returns a context that goes on when the step of ctx is given up for a more urgent one: the engine would go on too, and

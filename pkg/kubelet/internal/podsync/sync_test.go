@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,12 +28,14 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/env"
 	"minik8s.io/minik8s/pkg/kubelet/internal/gate"
 	"minik8s.io/minik8s/pkg/kubelet/internal/launch"
+	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podlog"
 	"minik8s.io/minik8s/pkg/kubelet/internal/prober"
 	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
 	"minik8s.io/minik8s/pkg/kubelet/internal/status"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
+	"minik8s.io/minik8s/pkg/network"
 )
 
 // images are those of the engine.
@@ -69,6 +73,7 @@ func (nothing) Container(context.Context, types.UID, string) (devicemanager.Opti
 // unclaimed are the claims of pods that have none.
 type unclaimed struct{ Claims }
 
+func (unclaimed) Unprepare(context.Context, types.UID) error                    { return nil }
 func (unclaimed) Prepare(context.Context, *corev1.Pod) error                    { return nil }
 func (unclaimed) Health(*corev1.Pod, *corev1.Container) []corev1.ResourceStatus { return nil }
 
@@ -358,4 +363,149 @@ func TestSyncer_SandboxFails(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// running starts a pod, has something done with its syncer, and returns what pods were told.
+func running(t *testing.T, p *corev1.Pod, do func(ctx context.Context, s *Syncer, engine *fake.Runtime)) (told []string) {
+	t.Helper()
+	engine, st := fake.New(fake.Config{PullAll: true}), status.NewManager(clientfake.NewClientset(p), func(*corev1.Pod) *corev1.Pod { return nil }, func(types.UID) {})
+	defer engine.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- st.Start(ctx) }()
+	s := syncer(ctx, t, engine, st, func(container.ContainerType, string) {})
+	do(ctx, s, engine)
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	recorder, ok := s.cfg.Recorder.(*record.FakeRecorder)
+	if !ok {
+		t.Fatalf("events go to %T", s.cfg.Recorder)
+	}
+	close(recorder.Events)
+	for e := range recorder.Events {
+		told = append(told, e)
+	}
+	return told
+}
+
+// missing is a network that is not there.
+type missing struct{ network.Plugin }
+
+func (missing) Ready() error { return errors.New("no configuration") }
+
+// While there is no network a pod that needs one gets no sandbox, and an event says why.
+func TestSyncer_NetworkNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for host, want := range map[bool][]string{
+			false: {"Warning NetworkNotReady network is not ready: container runtime network not ready: no configuration"}, true: nil,
+		} {
+			p := pod("a")
+			p.Spec.HostNetwork = host
+			told := running(t, p, func(ctx context.Context, s *Syncer, engine *fake.Runtime) {
+				s.cfg.Network = missing{}
+				if _, err := s.Sync(ctx, p); (err != nil) == host || len(engine.Calls("CreateSandbox")) > 0 != host {
+					t.Errorf("with the node's network %t: %v", host, err)
+				}
+			})
+			if got := warnings(told); !slices.Equal(got, want) {
+				t.Errorf("with the node's network %t: told %q", host, got)
+			}
+		}
+	})
+}
+
+// groupless are cgroups that cannot be made.
+type groupless struct{ nothing }
+
+func (groupless) EnsurePod(*corev1.Pod) (string, error) {
+	return "", errors.New("no space left on device")
+}
+
+// A pod whose cgroup cannot be made is told why it does not start.
+func TestSyncer_NoGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pod("a")
+		p.Spec.HostNetwork = true
+		told := running(t, p, func(ctx context.Context, s *Syncer, engine *fake.Runtime) {
+			s.cfg.Cgroups = groupless{}
+			if _, err := s.Sync(ctx, p); err == nil || len(engine.Calls("CreateSandbox")) > 0 {
+				t.Errorf("it has started: %v", err)
+			}
+		})
+		want := []string{"Warning FailedCreatePodContainer unable to ensure pod container exists: no space left on device"}
+		if got := warnings(told); !slices.Equal(got, want) {
+			t.Errorf("told %q", got)
+		}
+	})
+}
+
+func warnings(told []string) []string {
+	return slices.DeleteFunc(told, func(e string) bool { return !strings.HasPrefix(e, corev1.EventTypeWarning) })
+}
+
+// What the engine has of a pod and cannot be found out is told of the pod, unless the engine does not answer at all.
+func TestSyncer_FailedSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for err, want := range map[error][]string{
+			errors.New("broken"):     {"Warning FailedSync error determining status: broken", "Warning FailedSync error determining status: broken"},
+			container.ErrUnavailable: nil,
+		} {
+			p := pod("a")
+			told := running(t, p, func(ctx context.Context, s *Syncer, _ *fake.Runtime) {
+				s.cfg.Observe = func(context.Context, types.UID) (*observed.Pod, error) { return nil, err }
+				_, serr := s.Sync(ctx, p)
+				if terr := s.Terminate(ctx, p, time.Second); !errors.Is(serr, err) || !errors.Is(terr, err) {
+					t.Errorf("%v: %v, %v", err, serr, terr)
+				}
+			})
+			if got := warnings(told); !slices.Equal(got, want) {
+				t.Errorf("%v: told %q", err, got)
+			}
+		}
+	})
+}
+
+// A pod that the kubelet ends by its own decision and that does not end in time is told of, once; one that its user ends is not.
+func TestSyncer_ExceededGracePeriod(t *testing.T) {
+	const late = "Warning ExceededGracePeriod Container runtime did not kill the pod within specified grace period."
+	for _, tc := range []struct {
+		name    string
+		failure *status.Failure
+		grace   time.Duration
+		took    time.Duration
+		want    []string
+	}{
+		{"evicted", &status.Failure{Reason: "Evicted", Clear: true, Transient: true}, 20 * time.Second, 31 * time.Second, []string{late}},
+		{"in time", &status.Failure{Reason: "Evicted", Clear: true, Transient: true}, 20 * time.Second, 29 * time.Second, nil},
+		{"at once", &status.Failure{Reason: "Preempting", Disrupted: true, Transient: true}, time.Second, 9 * time.Second, nil},
+		{"too long", &status.Failure{Reason: "Preempting", Disrupted: true, Transient: true}, time.Second, 11 * time.Second, []string{late}},
+		{"by its deadline", &status.Failure{Reason: "DeadlineExceeded"}, 20 * time.Second, time.Hour, nil},
+		{"by its user", nil, 20 * time.Second, time.Hour, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := pod("a")
+				p.Spec.HostNetwork = true
+				told := running(t, p, func(ctx context.Context, s *Syncer, engine *fake.Runtime) {
+					if _, err := s.Sync(ctx, p); err != nil {
+						t.Fatal(err)
+					}
+					s.notes(p.UID).failure = tc.failure
+					release := engine.Hang("StopContainer", "")
+					ended := make(chan error, 1)
+					go func() { ended <- s.Terminate(ctx, p, tc.grace) }()
+					<-time.After(tc.took)
+					release()
+					if err := <-ended; err != nil {
+						t.Error(err)
+					}
+				})
+				if got := warnings(told); !slices.Equal(got, tc.want) {
+					t.Errorf("told %q, want %q", got, tc.want)
+				}
+			})
+		})
+	}
 }

@@ -8,7 +8,6 @@ package resolvconf
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"os"
 	"slices"
@@ -132,7 +131,11 @@ func Check(path, clusterDomain string) string {
 	if err != nil {
 		return err.Error()
 	}
-	searches, most := Parse(string(data)).Searches, MaxSearches
+	c, err := Parse(string(data))
+	if err != nil {
+		return err.Error()
+	}
+	searches, most := c.Searches, MaxSearches
 	if clusterDomain != "" {
 		most -= 3
 	}
@@ -162,11 +165,16 @@ func (c Config) Render() string {
 	return b.String()
 }
 
-// Parse reads the text of a resolv.conf. Like the C library it takes the last search (or domain) line.
-func Parse(text string) Config {
+// Parse reads the text of a resolv.conf. Like the C library it takes the last search line. A name server without an address is an error, as
+// upstream's, beside which the rest is told.
+func Parse(text string) (Config, error) {
 	var c Config
+	var err error
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
+		if len(fields) == 1 && fields[0] == "nameserver" {
+			err = errors.New("nameserver list is empty ")
+		}
 		if len(fields) < 2 {
 			continue
 		}
@@ -186,7 +194,7 @@ func Parse(text string) Config {
 			}
 		}
 	}
-	return c
+	return c, err
 }
 
 // nowhere is the root, which is searched anyway, and what is searched where names are not to be looked up.
@@ -209,23 +217,26 @@ func None(ips []string) Config {
 }
 
 // ReadHost reads the node's file. One that only names a resolver on the loopback of the node, which pods cannot
-// reach, is replaced by the uplinks of systemd-resolved if that runs. A missing file is an empty configuration.
+// reach, is replaced by the uplinks of systemd-resolved if that runs. Without the file, or with one that cannot be read, no pod starts, as
+// upstream's; the errors are in its words.
 func ReadHost(path string) (Config, error) { return readHost(path, "/run/systemd/resolve/resolv.conf") }
 
 func readHost(path, uplinks string) (Config, error) {
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Config{}, nil
-	}
 	if err != nil {
-		return Config{}, fmt.Errorf("reading the node's resolver configuration: %w", err)
+		return Config{}, err
 	}
-	c := Parse(string(data))
+	c, err := Parse(string(data))
+	if err != nil {
+		return Config{}, fmt.Errorf("Encountered error while parsing resolv conf file. Error: %w", err) //nolint:staticcheck // upstream's event
+	}
 	if len(c.Nameservers) == 0 || slices.ContainsFunc(c.Nameservers, func(s string) bool { return !loopback(s) }) {
 		return c, nil
 	}
 	if data, err := os.ReadFile(uplinks); err == nil {
-		return Parse(string(data)), nil
+		if up, err := Parse(string(data)); err == nil {
+			return up, nil
+		}
 	}
 	return c, nil
 }

@@ -167,8 +167,9 @@ func TestCheck(t *testing.T) {
 
 func TestRenderParse(t *testing.T) {
 	text := "search a b\nnameserver 1.1.1.1\nnameserver ::1\noptions ndots:5 edns0\n"
-	if got := Parse("# x\ndomain z\nsearch old\n" + text).Render(); got != text {
-		t.Errorf("got %q, want %q", got, text)
+	c, err := Parse("# x\ndomain z\nsearch old\n" + text)
+	if got := c.Render(); err != nil || got != text {
+		t.Errorf("got %q, %v; want %q", got, err, text)
 	}
 }
 
@@ -185,8 +186,14 @@ func TestParse(t *testing.T) {
 		"options ndots:1 edns0 ndots:5":        {Options: []string{"ndots:5", "edns0"}},
 		"options ndots:1 a:3\noptions ndots:5": {Options: []string{"ndots:5", "a:3"}},
 	} {
-		if diff := cmp.Diff(want, Parse(text)); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", text, diff)
+		got, err := Parse(text)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%q: %v (-want +got):\n%s", text, err, diff)
+		}
+	}
+	for _, text := range []string{"nameserver", "nameserver 1.2.3.4\n nameserver \n"} {
+		if _, err := Parse(text); err == nil || err.Error() != "nameserver list is empty " {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
@@ -201,17 +208,19 @@ func TestReadHost(t *testing.T) {
 		return path
 	}
 	uplinks := write("uplinks", "nameserver 192.0.2.53\n")
-	tests := []struct{ name, path, want string }{
+	missing := filepath.Join(dir, "none")
+	tests := []struct{ name, path, want, err string }{
 		{name: "plain", path: write("plain", "nameserver 8.8.8.8\n"), want: "8.8.8.8"},
 		{name: "local stub", path: write("stub", "nameserver 127.0.0.53\n"), want: "192.0.2.53"},
 		{name: "local and other", path: write("mixed", "nameserver 127.0.0.1\nnameserver 8.8.8.8\n"), want: "127.0.0.1 8.8.8.8"},
-		{name: "missing", path: filepath.Join(dir, "none")},
+		{name: "missing", path: missing, err: "open " + missing + ": no such file or directory"},
+		{name: "broken", path: write("broken", "nameserver\n"), err: "Encountered error while parsing resolv conf file. Error: nameserver list is empty "},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			c, err := readHost(tc.path, uplinks)
-			if err != nil || strings.Join(c.Nameservers, " ") != tc.want {
-				t.Errorf("got %v, %v; want %q", c, err, tc.want)
+			if strings.Join(c.Nameservers, " ") != tc.want || err == nil && tc.err != "" || err != nil && err.Error() != tc.err {
+				t.Errorf("got %v, %v; want %q, %q", c, err, tc.want, tc.err)
 			}
 		})
 	}

@@ -35,6 +35,8 @@ type Config struct {
 	Client kubernetes.Interface
 	// Host does the work. Required.
 	Host Host
+	// Flags are those of upstream's kubelet that would say what this one was told apart from its settings, served on /flagz.
+	Flags map[string]string
 	// Metrics is served on /metrics; nil serves those of the Go runtime and the process.
 	Metrics prometheus.Gatherer
 	// Cadvisor is served on /metrics/cadvisor; nil serves nothing there.

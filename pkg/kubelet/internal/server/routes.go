@@ -58,6 +58,7 @@ func (s *Server) debugging(mux *http.ServeMux) {
 	mux.HandleFunc("GET /runningpods/{$}", s.runningPods)
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.logs)
 	mux.HandleFunc("GET /configz", s.configz)
+	mux.HandleFunc("GET /flagz", s.flagz)
 	mux.HandleFunc("GET /statusz", s.statusz)
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		for _, uid := range []string{"", "/{uid}"} {

@@ -4,12 +4,15 @@
 package stats
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
@@ -46,6 +49,39 @@ func (s *Collector) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha
 	}
 	n.Rlimit = processLimit(now)
 	return n
+}
+
+// process is the system container of the kubelet: of this process, which other components may be in. The group that it is in may be that of
+// a user's session, with all that runs there.
+func (s *Collector) process(now time.Time) (c statsv1alpha1.ContainerStats, ok bool) {
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		return c, false
+	}
+	c.Name = statsv1alpha1.SystemContainerKubelet
+	if seconds, err := metrics.GetProcessStart(); err == nil {
+		c.StartTime = metav1.NewTime(time.Unix(int64(seconds), 0))
+	}
+	c.CPU = s.cpu(c.Name, cgroup.Stats{CPU: time.Duration(used.Utime.Nano() + used.Stime.Nano())}, now)
+	c.Memory = &statsv1alpha1.MemoryStats{Time: metav1.NewTime(now), PageFaults: new(uint64(used.Minflt + used.Majflt)), MajorPageFaults: new(uint64(used.Majflt))}
+	if resident, shared, err := residence("/proc/self/statm"); err == nil {
+		c.Memory.UsageBytes, c.Memory.WorkingSetBytes, c.Memory.RSSBytes = &resident, &resident, new(resident-min(shared, resident))
+	}
+	return c, true
+}
+
+// residence reads how much memory a process has, and how much of that are files, in bytes.
+func residence(file string) (resident, shared uint64, err error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return 0, 0, err
+	}
+	var size uint64
+	if _, err := fmt.Sscan(string(data), &size, &resident, &shared); err != nil {
+		return 0, 0, fmt.Errorf("reading %s: %w", file, err)
+	}
+	page := uint64(os.Getpagesize())
+	return resident * page, shared * page, nil
 }
 
 // faults are the page faults of the machine since it started, nil if the kernel does not tell.

@@ -75,11 +75,14 @@ func (s *Collector) Summary(_ context.Context, onlyCPUAndMemory bool) (*statsv1a
 		}
 		disks.node = sum.Node.Fs
 	}
+	if c, ok := s.process(now); ok {
+		sum.Node.SystemContainers = append(sum.Node.SystemContainers, c)
+	}
 	usage := s.cfg.Usage()
 	if usage == nil {
 		return sum, nil
 	}
-	keep := map[string]bool{"node": true}
+	keep := map[string]bool{"node": true, statsv1alpha1.SystemContainerKubelet: true}
 	if u, err := usage.Pods(); err == nil {
 		c := statsv1alpha1.ContainerStats{Name: statsv1alpha1.SystemContainerPods, StartTime: sum.Node.StartTime}
 		keep["pods"] = true

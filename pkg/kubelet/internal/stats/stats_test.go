@@ -171,7 +171,11 @@ func TestSummary(t *testing.T) {
 	if diff := cmp.Diff(want, s.Pods, free); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}
-	if got := s.Node.SystemContainers; len(got) != 1 || got[0].Name != "pods" || *got[0].CPU.UsageCoreNanoSeconds != 9e9 || got[0].Memory.AvailableBytes != nil {
+	if got := s.Node.SystemContainers; len(got) != 2 || got[0].Name != "kubelet" || *got[0].CPU.UsageCoreNanoSeconds == 0 || got[0].CPU.UsageNanoCores == nil ||
+		*got[0].Memory.WorkingSetBytes < 1<<20 || *got[0].Memory.RSSBytes > *got[0].Memory.WorkingSetBytes || got[0].StartTime.IsZero() {
+		t.Errorf("system containers are %+v", got)
+	}
+	if got := s.Node.SystemContainers[1:]; got[0].Name != "pods" || *got[0].CPU.UsageCoreNanoSeconds != 9e9 || got[0].Memory.AvailableBytes != nil {
 		t.Errorf("system containers %+v", got)
 	}
 	if m := s.Node.Memory; m == nil || m.PageFaults == nil || *m.PageFaults == 0 || m.MajorPageFaults == nil || *m.MajorPageFaults > *m.PageFaults {

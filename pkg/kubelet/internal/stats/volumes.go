@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -107,16 +108,8 @@ func (v *Volumes) look(ctx context.Context) {
 		if !v.begin(pod.UID) {
 			continue // still at it since last time
 		}
-		done := make(chan struct{})
 		pctx, cancel := context.WithTimeout(ctx, volumePatience)
-		go func() {
-			defer close(done)
-			v.end(pod.UID, v.volumes(pctx, pod))
-		}()
-		select {
-		case <-done:
-		case <-pctx.Done():
-		}
+		v.volumes(pctx, pod)
 		cancel()
 		if ctx.Err() != nil {
 			return
@@ -134,11 +127,22 @@ func (v *Volumes) begin(uid types.UID) bool {
 	return true
 }
 
-func (v *Volumes) end(uid types.UID, found []statsv1alpha1.VolumeStats) {
+func (v *Volumes) end(uid types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.busy, uid)
-	v.found[uid] = found // of a pod that is gone until the next look
+}
+
+// note takes what was found of a volume, nil if it could not be measured. Of a pod that is gone it stays until the next look.
+func (v *Volumes) note(uid types.UID, name string, found *statsv1alpha1.VolumeStats) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	list := slices.DeleteFunc(slices.Clone(v.found[uid]), func(s statsv1alpha1.VolumeStats) bool { return s.Name == name })
+	if found != nil {
+		list = append(list, *found)
+	}
+	slices.SortFunc(list, func(a, b statsv1alpha1.VolumeStats) int { return strings.Compare(a.Name, b.Name) })
+	v.found[uid] = list
 }
 
 // retain forgets pods that are gone.
@@ -156,24 +160,39 @@ func (v *Volumes) retain(pods []*corev1.Pod) {
 	}
 }
 
-// volumes measures those of one pod. One that cannot be measured is left out.
-func (v *Volumes) volumes(ctx context.Context, pod *corev1.Pod) []statsv1alpha1.VolumeStats {
-	var out []statsv1alpha1.VolumeStats
+// volumes measures those of one pod, all at once: one that hangs keeps its last figures, and no other from new ones. It returns when all are
+// measured or ctx ends; the pod counts as busy until all are.
+func (v *Volumes) volumes(ctx context.Context, pod *corev1.Pod) {
+	var all sync.WaitGroup
 	for _, place := range v.cfg.Places(pod) {
-		found, err := v.measure(ctx, place)
-		if err != nil {
-			if !errors.Is(err, fs.ErrNotExist) {
-				klog.FromContext(ctx).V(2).Info("A volume is left out of the figures", "pod", klog.KObj(pod), "volume", place.Name, "err", err)
-			}
-			continue
-		}
-		s := statsv1alpha1.VolumeStats{Name: place.Name, FsStats: found}
-		if place.Claim != "" {
-			s.PVCRef = &statsv1alpha1.PVCReference{Namespace: pod.Namespace, Name: place.Claim}
-		}
-		out = append(out, s)
+		all.Go(func() { v.note(pod.UID, place.Name, v.one(ctx, pod, place)) })
 	}
-	return out
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		all.Wait()
+		v.end(pod.UID)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// one measures a volume; nil if that fails, and it is left out.
+func (v *Volumes) one(ctx context.Context, pod *corev1.Pod, place volume.Place) *statsv1alpha1.VolumeStats {
+	found, err := v.measure(ctx, place)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			klog.FromContext(ctx).V(2).Info("A volume is left out of the figures", "pod", klog.KObj(pod), "volume", place.Name, "err", err)
+		}
+		return nil
+	}
+	s := &statsv1alpha1.VolumeStats{Name: place.Name, FsStats: found}
+	if place.Claim != "" {
+		s.PVCRef = &statsv1alpha1.PVCReference{Namespace: pod.Namespace, Name: place.Claim}
+	}
+	return s
 }
 
 // fromDisk measures one volume. Of those that have no file system to themselves the files are counted.

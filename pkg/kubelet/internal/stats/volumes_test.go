@@ -78,6 +78,44 @@ func TestVolumes_Hang(t *testing.T) {
 	})
 }
 
+// A volume that hangs does not keep the others of its pod from new figures, and keeps its own.
+func TestVolumes_OneHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", UID: "u"}}
+		v := NewVolumes(VolumesConfig{
+			Clock: clock.RealClock{}, Period: time.Minute, Pods: func() []*corev1.Pod { return []*corev1.Pod{pod} },
+			Places: func(*corev1.Pod) []volume.Place { return []volume.Place{{Name: "hangs"}, {Name: "later"}} },
+		})
+		size := uint64(5)
+		v.measure = func(ctx context.Context, p volume.Place) (statsv1alpha1.FsStats, error) {
+			if p.Name == "hangs" && size > 5 {
+				<-ctx.Done()
+				<-time.After(time.Hour) // in the kernel, which knows of no context
+			}
+			return statsv1alpha1.FsStats{UsedBytes: new(size)}, ctx.Err()
+		}
+		figures := func() (out []uint64) {
+			for _, s := range v.Of("u") {
+				out = append(out, *s.UsedBytes)
+			}
+			return out
+		}
+		v.look(t.Context())
+		if diff := cmp.Diff([]uint64{5, 5}, figures()); diff != "" {
+			t.Errorf("at first (-want +got):\n%s", diff)
+		}
+		size = 7
+		v.look(t.Context())
+		if diff := cmp.Diff([]uint64{5, 7}, figures()); diff != "" {
+			t.Errorf("while one hangs (-want +got):\n%s", diff)
+		}
+		<-time.After(2 * time.Hour)
+		if diff := cmp.Diff([]uint64{7}, figures()); diff != "" {
+			t.Errorf("when it has failed (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestFromDisk(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, size int) {

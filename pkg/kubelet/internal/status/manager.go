@@ -31,6 +31,10 @@ import (
 // cannot be delivered is tried again until it is, or a newer one takes its place; one that somebody else overwrites is
 // written again.
 type Manager struct {
+	// Delivered is told how long it took, from the first change that it did not know of, until the API server knew the newest status of a
+	// pod. It must not block. nil: nobody wants to know. It is set before Start.
+	Delivered func(took time.Duration)
+
 	client kubernetes.Interface
 	mirror func(*corev1.Pod) *corev1.Pod
 	// changed is told of pods that have another status.
@@ -49,6 +53,8 @@ type entry struct {
 	status corev1.PodStatus
 	// version counts changes of status, reported is the one that the API server has.
 	version, reported uint64
+	// since is when the first change was set that is not reported, the zero time if all are.
+	since time.Time
 	// revision is the API's resourceVersion of the last report, 0 if not known, and reportedAt when that was.
 	revision   uint64
 	reportedAt time.Time
@@ -122,6 +128,9 @@ func (m *Manager) set(pod *corev1.Pod, st corev1.PodStatus) bool {
 	}
 	e.status = st
 	e.version++
+	if e.since.IsZero() {
+		e.since = m.repairs.Clock.Now()
+	}
 	m.queue.Add(pod.UID)
 	return true
 }
@@ -302,15 +311,26 @@ func (m *Manager) sync(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
+// reported notes that the API server knows a version of a pod's status, or, without a resourceVersion, that it has no such pod.
 func (m *Manager) reported(uid types.UID, version uint64, resourceVersion string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.pods[uid]; e != nil {
-		e.reported = max(e.reported, version)
-		if r := revision(resourceVersion); r > 0 {
-			e.revision, e.reportedAt = r, m.repairs.Clock.Now()
-		}
+	e := m.pods[uid]
+	if e == nil {
+		return
 	}
+	e.reported = max(e.reported, version)
+	now := m.repairs.Clock.Now()
+	if r := revision(resourceVersion); r > 0 {
+		e.revision, e.reportedAt = r, now
+	}
+	if e.reported < e.version || e.since.IsZero() {
+		return
+	}
+	if m.Delivered != nil && resourceVersion != "" {
+		m.Delivered(now.Sub(e.since))
+	}
+	e.since = time.Time{}
 }
 
 // owned are the conditions that the kubelet writes; all others belong to whoever wrote them.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,6 +100,41 @@ func TestManagerReportsAndDeletes(t *testing.T) {
 	}
 	m.Delete(live)
 	await(t, "deleted", func() bool { return get(t, c) == nil })
+}
+
+// How long a status took is told once it is known to the API server, from the first change that was not, and not of a pod that is gone.
+func TestManager_Delivered(t *testing.T) {
+	t.Parallel()
+	for _, there := range []bool{true, false} {
+		clock, live := testingclock.NewFakeClock(time.Unix(1700000000, 0)), pod(func(p *corev1.Pod) { p.ResourceVersion = "1" }, "a")
+		c := clientfake.NewClientset()
+		if there {
+			c = clientfake.NewClientset(live)
+		}
+		m := NewManager(c, nil, func(types.UID) {})
+		m.repairs = flowcontrol.NewFakeBackOff(firstRepair, lastRepair, clock)
+		var took []time.Duration
+		m.Delivered = func(d time.Duration) { took = append(took, d) }
+		deliver := func(phase corev1.PodPhase, wait time.Duration) {
+			m.Set(live, corev1.PodStatus{Phase: phase})
+			clock.Step(wait)
+			m.Set(live, corev1.PodStatus{Phase: phase, PodIP: "192.0.2.1"})
+			clock.Step(wait)
+			if err := m.sync(t.Context(), live.UID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		deliver(corev1.PodPending, time.Second)
+		clock.Step(time.Hour)
+		deliver(corev1.PodRunning, time.Minute)
+		want := []time.Duration{2 * time.Second, 2 * time.Minute}
+		if !there {
+			want = nil
+		}
+		if diff := cmp.Diff(want, took); diff != "" {
+			t.Errorf("there %t (-want +got):\n%s", there, diff)
+		}
+	}
 }
 
 func TestManagerSparesAnotherPodOfThatName(t *testing.T) {

@@ -37,6 +37,9 @@ func (m *Manager) Counts() (desired, actual map[string]int) {
 	return desired, actual
 }
 
+// CertificateStates are how many certificates pods have, or are to have, in their volumes, by signer and state.
+func (m *Manager) CertificateStates() map[[2]string]int { return m.certs.States() }
+
 // expect notes which volumes a pod is to have: those do not change, but an ephemeral container may be the first to use one.
 func (m *Manager) expect(pod *corev1.Pod) {
 	m.mu.Lock()

@@ -245,12 +245,12 @@ func TestSetUp(t *testing.T) {
 	if _, err := f.setUp("a"); err != nil || !f.Holds("a", first) {
 		t.Errorf("after a restart: %v", err)
 	}
-	f.check(f.TearDown(t.Context(), "a"))
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAway("a")
+	f.takeAway("a")
 	if _, err := os.Stat(filepath.Join(second, "file")); err != nil {
 		t.Errorf("the other pod has lost its volume: %v", err)
 	}
-	f.check(f.TearDown(t.Context(), "b"))
+	f.takeAway("b")
 	if got, want := f.methods(), "Stage Publish Publish Unpublish Unpublish Unstage"; got != want {
 		t.Errorf("calls are %s, want %s", got, want)
 	}
@@ -294,9 +294,12 @@ func TestFaults(t *testing.T) {
 					} else {
 						err = f.TearDown(short, "a")
 					}
-					left := step == "NodeUnstageVolume" && !fault.Hang // which holds up no pod
-					if (err == nil) != left {
-						t.Fatalf("somebody has noticed: %v", err)
+					if step == "NodeUnstageVolume" { // which holds up no pod
+						f.check(err)
+						err = f.takeLeftWithin(short)
+					}
+					if err == nil {
+						t.Fatal("nobody has noticed")
 					}
 					f.restart()
 					if again {
@@ -307,20 +310,27 @@ func TestFaults(t *testing.T) {
 							t.Errorf("what the pod writes is not in the volume: %v", err)
 						}
 					}
-					f.check(f.TearDown(t.Context(), "a"))
-					f.takeAllLeft()
+					f.takeAway("a")
 				})
 			}
 		}
 	}
 }
 
-// takeAllLeft unstages what pods have left.
-func (f *fixture) takeAllLeft() {
+// takeAway has a pod leave, and unstages what it has left.
+func (f *fixture) takeAway(pod types.UID) {
 	f.t.Helper()
+	f.check(f.TearDown(f.t.Context(), pod))
+	f.check(f.takeLeftWithin(f.t.Context()))
+}
+
+// takeLeftWithin unstages what pods have left.
+func (f *fixture) takeLeftWithin(ctx context.Context) error {
+	var errs []error
 	for _, r := range f.records.of(leftBehind) {
-		f.check(f.takeLeft(f.t.Context(), r))
+		errs = append(errs, f.takeLeft(ctx, r))
 	}
+	return errors.Join(errs...)
 }
 
 // A pod leaves though its volume cannot be unstaged, which stays in use. The next pod has it staged again, and takes it away for both.
@@ -333,7 +343,7 @@ func TestTearDown_Left(t *testing.T) {
 	f := newFixture(t, stages(), unattached())
 	_, err := f.setUp("a", alone)
 	f.check(err)
-	f.driver.Fail("NodeUnstageVolume", refused, refused)
+	f.driver.Fail("NodeUnstageVolume", refused)
 	f.check(f.TearDown(t.Context(), "a"))
 	if _, err := os.Stat(filepath.Join(f.root, "pods/a/volumes/kubernetes.io~csi/pv")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of the pod is left: %v", err)
@@ -342,17 +352,17 @@ func TestTearDown_Left(t *testing.T) {
 	if len(left) != 1 || left[0].Handle != "v" || left[0].Published {
 		t.Fatalf("left are %+v", left)
 	}
-	if err := f.takeLeft(t.Context(), left[0]); err == nil {
+	if err := f.takeLeftWithin(t.Context()); err == nil {
 		t.Error("it is unstaged, which was refused")
 	}
 	f.restart()
 	_, err = f.setUp("b", alone)
 	f.check(err)
-	f.check(f.TearDown(t.Context(), "b"))
+	f.takeAway("b")
 	if left := f.records.of(leftBehind); len(left) > 0 {
 		t.Errorf("left are %+v", left)
 	}
-	if got, want := f.methods(), "Stage Publish Unpublish Unstage Unstage Stage Publish Unpublish Unstage"; got != want {
+	if got, want := f.methods(), "Stage Publish Unpublish Unstage Stage Publish Unpublish Unstage"; got != want {
 		t.Errorf("calls are %s, want %s", got, want)
 	}
 }
@@ -364,26 +374,129 @@ func TestUnstageLeft(t *testing.T) {
 	f := newFixture(t, stages(), unattached())
 	_, err := f.setUp("a")
 	f.check(err)
-	f.driver.Fail("NodeUnstageVolume", refused, refused)
 	f.check(f.TearDown(t.Context(), "a"))
 	_, err = f.setUp("b")
 	f.check(err)
-	f.takeAllLeft()
-	if got, want := f.methods(), "Stage Publish Unpublish Unstage Stage Publish"; got != want {
+	f.check(f.takeLeftWithin(t.Context()))
+	if got, want := f.methods(), "Stage Publish Unpublish Publish"; got != want {
 		t.Errorf("calls are %s, want %s", got, want)
 	}
 	f.check(f.TearDown(t.Context(), "b"))
+	f.driver.Fail("NodeUnstageVolume", refused)
 	f.restart()
-	ctx, cancel := context.WithCancel(t.Context())
+	f.unstaging(func() { f.awaitNothingLeft() })
+}
+
+// unstaging does something while what pods have left is unstaged.
+func (f *fixture) unstaging(do func()) {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(f.t.Context())
 	var done sync.WaitGroup
 	done.Go(func() { f.unstageLeft(ctx) })
+	do()
+	cancel()
+	done.Wait()
+}
+
+func (f *fixture) awaitNothingLeft() {
+	f.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); len(f.records.of(leftBehind)) > 0; <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it is never unstaged")
+			f.t.Fatal("it is never unstaged")
+		}
+	}
+}
+
+// A driver that hangs when it is to unstage a volume holds up neither the pod that had it, nor one that waits for it and is deleted, nor
+// other volumes.
+func TestUnstage_Hangs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, stages(), unattached())
+	f.check(os.Mkdir(filepath.Join(f.driver.Data, "w"), 0o777))
+	other := func(pv *corev1.PersistentVolume) { pv.Name, pv.Spec.CSI.VolumeHandle = "other", "w" }
+	_, err := f.setUp("a")
+	f.check(err)
+	_, err = f.setUp("o", other)
+	f.check(err)
+	began, fault := time.Now(), csitest.Fault{Hang: true, Met: make(chan struct{})}
+	f.driver.Fail("NodeUnstageVolume", fault)
+	f.unstaging(func() {
+		f.check(f.TearDown(t.Context(), "a"))
+		<-fault.Met
+		short, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		waiting.Go(func() { _, err = f.setUpWithin(short, "b") })
+		for len(f.records.of("b")) == 0 {
+			<-time.After(time.Millisecond)
+		}
+		cancel()
+		waiting.Wait()
+		if err == nil {
+			t.Error("a pod has what is being unstaged")
+		}
+		f.check(f.TearDown(t.Context(), "b"))
+		f.check(f.TearDown(t.Context(), "o"))
+		for len(f.records.of(leftBehind)) > 1 && time.Since(began) < patience/2 {
+			<-time.After(time.Millisecond)
+		}
+	})
+	if left := f.records.of(leftBehind); len(left) != 1 || left[0].Handle != "v" {
+		t.Errorf("left are %+v", left)
+	}
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("it took %s", took)
+	}
+	f.unstaging(f.awaitNothingLeft) // a call that was given up is made again
+}
+
+// Of a pod's volumes one whose driver hangs does not hold up the others.
+func TestUnpublish_Hangs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, &csitest.Driver{}, unattached())
+	f.check(os.Mkdir(filepath.Join(f.driver.Data, "w"), 0o777))
+	_, err := f.setUp("a")
+	f.check(err)
+	_, err = f.setUp("a", func(pv *corev1.PersistentVolume) { pv.Name, pv.Spec.CSI.VolumeHandle = "other", "w" })
+	f.check(err)
+	f.driver.Fail("NodeUnpublishVolume", csitest.Fault{Hang: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- f.TearDown(ctx, "a") }()
+	for deadline := time.Now().Add(10 * time.Second); len(f.records.of("a")) != 1; <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Error("the other volume stays")
+			break
 		}
 	}
 	cancel()
-	done.Wait()
+	if err := <-done; err == nil {
+		t.Error("a volume that is there still is taken for gone")
+	}
+	f.takeAway("a")
+}
+
+// Of two pods that go at once one stays, by whose record the volume is unstaged.
+func TestRecords_YieldAtOnce(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		r, err := load(layout{t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var going sync.WaitGroup
+		for _, pod := range []types.UID{"a", "b", leftBehind} {
+			one := record{pod: pod, Name: "pv", Driver: driverName, Handle: "v"}
+			if err := r.set(one); err != nil {
+				t.Fatal(err)
+			}
+			going.Go(func() { _, _ = r.yield(one) })
+		}
+		going.Wait()
+		if left := r.filter(func(record) bool { return true }); len(left) != 1 {
+			t.Fatalf("left are %+v", left)
+		}
+	}
 }
 
 // What a driver refuses for good needs no driver to be taken back; what it says without doing it is found out.
@@ -396,7 +509,7 @@ func TestFaults_Lies(t *testing.T) {
 			t.Errorf("%s: %v", step, err)
 		}
 		f.Registrar.Deregister(f.plugin())
-		f.check(f.TearDown(t.Context(), "a"))
+		f.takeAway("a")
 	}
 	f := newFixture(t, stages(), unattached())
 	f.driver.Fail("NodePublishVolume", csitest.Fault{Lie: true})
@@ -410,14 +523,12 @@ func TestFaults_Lies(t *testing.T) {
 	if err := f.TearDown(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), mounted) {
 		t.Errorf("unpublished: %v", err)
 	}
-	f.driver.Fail("NodeUnstageVolume", csitest.Fault{Lie: true}, csitest.Fault{Lie: true})
+	f.driver.Fail("NodeUnstageVolume", csitest.Fault{Lie: true})
 	f.check(f.TearDown(t.Context(), "a"))
-	for _, r := range f.records.of(leftBehind) {
-		if err := f.takeLeft(t.Context(), r); err == nil || !strings.Contains(err.Error(), mounted) {
-			t.Errorf("unstaged: %v", err)
-		}
+	if err := f.takeLeftWithin(t.Context()); err == nil || !strings.Contains(err.Error(), mounted) {
+		t.Errorf("unstaged: %v", err)
 	}
-	f.takeAllLeft()
+	f.check(f.takeLeftWithin(t.Context()))
 }
 
 // Without its driver a volume cannot be set up, goes on if it was, and is not taken away.
@@ -435,12 +546,12 @@ func TestDriverGone(t *testing.T) {
 	if _, err := f.setUp("b"); err == nil || err.Error() != want {
 		t.Errorf("another pod: %v", err)
 	}
-	f.check(f.TearDown(t.Context(), "b"))
+	f.takeAway("b")
 	if err := f.TearDown(t.Context(), "a"); err == nil {
 		t.Error("it was taken away by nobody")
 	}
 	f.register()
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAway("a")
 }
 
 // A pod that has a volume goes on with it while its driver does not do what it is asked for: what was to be done is told, and asked for
@@ -481,7 +592,7 @@ func TestDriverAway(t *testing.T) {
 			if _, due := f.Due("a", path); due {
 				t.Error("who has just failed is asked again at once")
 			}
-			f.check(f.TearDown(t.Context(), "a"))
+			f.takeAway("a")
 		})
 	}
 }
@@ -503,7 +614,7 @@ func TestDriverSlow(t *testing.T) {
 	f.clock.by += time.Minute
 	_, err = f.setUp("a")
 	f.check(err)
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAway("a")
 	f.beside.Wait()
 	if took := time.Since(began); took > lookPatience/2 {
 		t.Errorf("it took %s", took)
@@ -543,10 +654,10 @@ func TestOncePod(t *testing.T) {
 		t.Error("a pod left whose record is broken")
 	}
 	f.check(os.WriteFile(file, good, 0o600))
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAway("a")
 	_, err = f.setUp("b", once)
 	f.check(err)
-	f.check(f.TearDown(t.Context(), "b"))
+	f.takeAway("b")
 }
 
 // After a restart of the machine nothing is mounted: the volume is set up again.
@@ -569,7 +680,7 @@ func TestMachineRestart(t *testing.T) {
 	if _, err := os.ReadDir(path); err != nil || !f.Holds("a", path) {
 		t.Errorf("it is not there: %v", err)
 	}
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAway("a")
 	if got, want := f.methods(), "Stage Publish Stage Publish Unpublish Unstage"; got != want {
 		t.Errorf("calls are %s, want %s", got, want)
 	}
@@ -593,7 +704,7 @@ func TestBlock(t *testing.T) {
 		t.Error("it is not known")
 	}
 	f.restart()
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAway("a")
 	if left, err := filepath.Glob(filepath.Join(f.root, "plugins/kubernetes.io/csi/volumeDevices/*/*")); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
@@ -616,5 +727,5 @@ func TestStats(t *testing.T) {
 	if err != nil || *got.UsedBytes != 300 || *got.CapacityBytes != 1000 || *got.AvailableBytes != 700 || *got.InodesUsed != 30 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAway("a")
 }

@@ -162,7 +162,7 @@ func TestInputs(t *testing.T) {
 	if got := f.methods(); got != "Stage Publish Publish" {
 		t.Errorf("calls are %s", got)
 	}
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAway("a")
 }
 
 // A volume of a pod's own is published only, by a driver that does so.
@@ -185,7 +185,7 @@ func TestInline(t *testing.T) {
 	if _, err := f.setUp("b"); err == nil || !strings.Contains(err.Error(), `volume mode "Persistent" not supported by driver d.test (only supports ["Ephemeral"])`) {
 		t.Errorf("a claim: %v", err)
 	}
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAway("a")
 
 	f = newFixture(t, stages(), unattached())
 	if err := (Inline{f.CSI}).SetUp(t.Context(), m); err == nil || !strings.Contains(err.Error(), `volume mode "Ephemeral" not supported by driver d.test (only supports ["Persistent"])`) {
@@ -331,7 +331,7 @@ func TestInUse(t *testing.T) {
 	if _, err := f.setUp("a"); err != nil {
 		t.Errorf("without its attachment: %v", err)
 	}
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAway("a")
 	if got := f.InUse(); got == nil || len(got) > 0 || f.reported(unique) || seen[len(seen)-1] != "Stage Publish Unpublish Unstage" {
 		t.Errorf("in use are %v, told at %q", got, seen)
 	}

@@ -232,7 +232,7 @@ func TestExpand(t *testing.T) {
 	if calls := f.driver.Calls("NodeExpandVolume"); len(calls) != 3 {
 		t.Errorf("%d calls", len(calls))
 	}
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAway("a")
 }
 
 // What failed for good is given up if another size was asked for since, and only then.
@@ -270,7 +270,7 @@ func TestExpandOtherwise(t *testing.T) {
 			t.Errorf("%s asked for: %s, want %s", tc.asked, got, tc.want)
 		}
 	}
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAway("a")
 }
 
 // A volume that does not grow while it is in use is mounted as it is, and left alone.
@@ -294,5 +294,5 @@ func TestExpandInUse(t *testing.T) {
 	if c := claim.Status.Conditions; len(c) != 1 || c[0].Type != corev1.PersistentVolumeClaimNodeResizeError {
 		t.Errorf("conditions %+v", c)
 	}
-	f.check(f.TearDown(t.Context(), "a"))
+	f.takeAway("a")
 }

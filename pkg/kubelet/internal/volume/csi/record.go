@@ -288,16 +288,36 @@ func (r *records) of(pod types.UID) []record {
 	return r.filter(func(o record) bool { return o.pod == pod })
 }
 
-// shared says whether another pod has, or may have, what is staged for one. What cannot be read is of the volume that its folder names;
-// the error is that of a folder whose volumes are not known.
-func (r *records) shared(one record) (bool, error) {
-	others := r.filter(func(o record) bool {
-		return o.key() != one.key() && o.pod != leftBehind && r.layout.staging(o) == r.layout.staging(one)
-	})
+// yield drops a record if another one, of a pod or of what pods have left, has the staged volume too, or may have it, and says whether it
+// did: of two that go at once one stays, by which the volume is unstaged. What cannot be read is of the volume that its folder names; the
+// error is that of a folder whose volumes are not known.
+func (r *records) yield(one record) (bool, error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(others) > 0 {
-		return true, nil
+	r.readAgain()
+	shared, err := r.shared(one)
+	have, there := r.all[one.key()]
+	if shared {
+		delete(r.all, one.key())
+	}
+	r.mu.Unlock()
+	if err != nil || !shared || !there {
+		return shared, err
+	}
+	if err := removeFolder(r.layout.pod(one.pod, one.Name)); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.all[one.key()] = have
+		return false, err
+	}
+	return true, nil
+}
+
+// shared says whether another record has, or may have, what is staged for one. r.mu is held.
+func (r *records) shared(one record) (bool, error) {
+	for k, o := range r.all {
+		if k != one.key() && r.layout.staging(o) == r.layout.staging(one) {
+			return true, nil
+		}
 	}
 	there := false
 	for u, err := range r.unread {

@@ -75,12 +75,6 @@ func TestRecords_Unread(t *testing.T) {
 			if r.unknown(key{pod: "b"}) == nil || r.unknown(key{pod: "a"}) != nil {
 				t.Error("it is not the pod's record that is not known")
 			}
-			if there, err := r.shared(of("a", "pv")); !there && err == nil {
-				t.Error("another pod's volume would be unstaged")
-			}
-			if there, err := r.shared(of("a", "other")); there || (err != nil) != tc.folder {
-				t.Errorf("the other volume: %t, %v", there, err)
-			}
 			if _, err := r.begin(of("b", "pv"), false); err == nil {
 				t.Error("what has been begun is begun anew")
 			}
@@ -89,6 +83,15 @@ func TestRecords_Unread(t *testing.T) {
 			}
 			if _, err := r.begin(of("a", "pv"), true); err != nil {
 				t.Errorf("a pod does not go on with what it has: %v", err)
+			}
+			if yielded, err := r.yield(of("a", "pv")); !yielded && err == nil {
+				t.Error("another pod's volume would be unstaged")
+			}
+			if yielded, err := r.yield(of("a", "other")); yielded || (err != nil) != tc.folder {
+				t.Errorf("the other volume: %t, %v", yielded, err)
+			}
+			if err := before.set(of("a", "pv")); err != nil {
+				t.Fatal(err)
 			}
 			restore()
 			if got := r.of("b"); len(got) != 1 || !got[0].Publishing || r.unknown(key{}) != nil {

@@ -137,7 +137,7 @@ func (s *setup) first(ctx context.Context) error {
 	if err := s.publish(ctx); err != nil {
 		return s.failed(s.operation(), err)
 	}
-	if err := s.give(); err != nil {
+	if err := s.give(ctx); err != nil {
 		return s.failed(s.operation(), err)
 	}
 	size := s.volume.has()
@@ -320,12 +320,12 @@ func (s *setup) there() error {
 }
 
 // give applies fsGroup where the driver has not.
-func (s *setup) give() error {
+func (s *setup) give(ctx context.Context) error {
 	if mountGroup(s.mount, s.can) != "" || !s.volume.givesGroup(s.info) {
 		return nil
 	}
 	slow := func(message string) { s.tellPod(corev1.EventTypeWarning, fsgroup.Slow, message) }
-	if err := fsgroup.Apply(s.mount, s.target, slow); err != nil {
+	if err := fsgroup.Apply(ctx, s.mount, s.target, slow); err != nil {
 		return fmt.Errorf("applyFSGroup failed for vol %s: %w", s.volume.handle, err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -19,19 +20,34 @@ import (
 
 // TearDown takes all volumes of a pod away that drivers have brought to it. Nothing may use them any more. It needs neither the pod
 // nor the API server, but the drivers: until one is back that is not registered, its volumes stay, and TearDown fails. What was staged for
-// the node and cannot be unstaged now holds up no pod, as upstream's: that goes on without it.
+// the node is unstaged once the pod has left, as upstream's: a driver that refuses that, or does not answer, holds up no pod.
 func (c *CSI) TearDown(ctx context.Context, pod types.UID) error {
-	errs := []error{c.records.unknown(key{pod: pod})}
-	for _, r := range c.records.of(pod) {
-		if err := c.tearDown(ctx, r); err != nil {
-			errs = append(errs, fmt.Errorf("UnmountVolume.TearDown failed for volume %q (driver %s): %w", r.Name, r.Driver, err))
-		}
+	unknown, all := c.records.unknown(key{pod: pod}), c.records.of(pod)
+	errs := make([]error, len(all))
+	var volumes sync.WaitGroup
+	for i, r := range all { // all at once: a driver that hangs holds up the volumes of no other
+		volumes.Go(func() {
+			if err := c.tearDown(ctx, r); err != nil {
+				errs[i] = fmt.Errorf("UnmountVolume.TearDown failed for volume %q (driver %s): %w", r.Name, r.Driver, err)
+			}
+		})
 	}
-	return errors.Join(errs...)
+	volumes.Wait()
+	return errors.Join(append(errs, unknown)...)
 }
 
 func (c *CSI) tearDown(ctx context.Context, r record) error {
 	c.endRenewal(r.key())
+	if !r.Publishing && !r.Published { // the lock, which another may have while its driver hangs, is not waited for
+		yielded, err := c.records.yield(r)
+		if err != nil {
+			return err
+		}
+		if yielded {
+			c.release(r, true)
+			return nil
+		}
+	}
 	release, err := c.busy.take(ctx, string(uniqueName(r.Driver, r.Handle)))
 	if err != nil {
 		return err
@@ -48,56 +64,83 @@ func (c *CSI) tearDown(ctx context.Context, r record) error {
 			return err
 		}
 	}
-	shared, err := c.records.shared(r)
+	shared, err := c.records.yield(r)
 	if err != nil {
 		return err
 	}
 	if !shared && c.isStaged(r) {
-		if err := c.unstage(ctx, r); err != nil {
-			return c.leave(ctx, r, err)
-		}
+		return c.leave(r)
 	}
 	return c.forget(r, shared)
 }
 
-// leave has a volume unstaged later that the last pod has left, unless the pod comes again.
-func (c *CSI) leave(ctx context.Context, r record, why error) error {
-	if ctx.Err() != nil {
-		return why
-	}
+// leave has a volume unstaged that the last pod has left, unless another comes.
+func (c *CSI) leave(r record) error {
 	if err := c.records.leave(r); err != nil {
-		return errors.Join(why, err)
+		return err
 	}
-	klog.FromContext(ctx).Error(why, "A volume is staged that no pod has any more", "volume", r.Name, "driver", r.Driver)
+	c.lookAtLeft()
+	return nil
+}
+
+func (c *CSI) lookAtLeft() {
 	select {
 	case c.left <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
-// nextUnstage is when it is tried first to unstage what was left, mostUnstage how far apart later attempts are at most, as upstream's.
-const nextUnstage, mostUnstage = time.Second, 2*time.Minute + 2*time.Second
+// nextUnstage is how long after a failure it is tried again to unstage what was left, mostUnstage how far apart later attempts are at most,
+// as upstream's.
+const nextUnstage, mostUnstage = 500 * time.Millisecond, 2*time.Minute + 2*time.Second
 
-// unstageLeft unstages what pods have left, again and again while something is.
+// unstageLeft unstages what pods have left until ctx ends: each volume by itself, for a driver may hang.
 func (c *CSI) unstageLeft(ctx context.Context) {
+	var takers sync.WaitGroup
+	defer takers.Wait()
+	var mu sync.Mutex // guards taken
+	taken := map[string]bool{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.left:
 		}
-		for wait := nextUnstage; len(c.records.of(leftBehind)) > 0; wait = min(2*wait, mostUnstage) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-c.cfg.Clock.After(wait):
+		for _, r := range c.records.of(leftBehind) {
+			mu.Lock()
+			busy := taken[r.Name]
+			taken[r.Name] = true
+			mu.Unlock()
+			if busy {
+				continue
 			}
-			for _, r := range c.records.of(leftBehind) {
-				if err := c.takeLeft(ctx, r); err != nil {
-					klog.FromContext(ctx).V(2).Info("A volume is still staged that no pod has", "volume", r.Name, "driver", r.Driver, "err", err)
-				}
-			}
+			takers.Go(func() {
+				c.takeUntilGone(ctx, r)
+				mu.Lock()
+				delete(taken, r.Name)
+				mu.Unlock()
+				c.lookAtLeft() // it may have been left once more meanwhile
+			})
+		}
+	}
+}
+
+// takeUntilGone tries takeLeft until it succeeds or ctx ends.
+func (c *CSI) takeUntilGone(ctx context.Context, r record) {
+	for wait := nextUnstage; ; wait = min(2*wait, mostUnstage) {
+		err := c.takeLeft(ctx, r)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		logger := klog.FromContext(ctx).WithValues("volume", r.Name, "driver", r.Driver)
+		if wait == nextUnstage {
+			logger.Error(err, "A volume is staged that no pod has any more")
+		}
+		logger.V(2).Info("A volume is still staged that no pod has", "after", wait, "err", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.cfg.Clock.After(wait):
 		}
 	}
 }
@@ -112,7 +155,7 @@ func (c *CSI) takeLeft(ctx context.Context, r record) error {
 	if _, there := c.records.get(r.key()); !there {
 		return nil
 	}
-	shared, err := c.records.shared(r)
+	shared, err := c.records.yield(r)
 	if err != nil {
 		return err
 	}
@@ -124,26 +167,29 @@ func (c *CSI) takeLeft(ctx context.Context, r record) error {
 	return c.forget(r, shared)
 }
 
-// forget drops the record of a volume that has been taken away, and that of the volume as an earlier pod has left it.
+// forget drops the record of a volume that has been taken away, unless it has yielded to another that shares the volume.
 func (c *CSI) forget(r record, shared bool) error {
-	if left, there := c.records.get(key{leftBehind, r.Name}); there && !shared && left.same(r) && left.key() != r.key() {
-		if err := c.records.remove(left); err != nil {
+	if !shared {
+		if err := c.records.remove(r); err != nil {
 			return err
 		}
 	}
-	if err := c.records.remove(r); err != nil {
-		return err
-	}
-	if r.Attachment != "" {
-		c.mu.Lock()
-		delete(c.told, uniqueName(r.Driver, r.Handle)) // who wants it next waits until that is told
-		if !shared {
-			delete(c.before, uniqueName(r.Driver, r.Handle))
-		}
-		c.mu.Unlock()
-		c.cfg.InUse()
-	}
+	c.release(r, shared)
 	return nil
+}
+
+// release has it told that a record of a volume has gone.
+func (c *CSI) release(r record, shared bool) {
+	if r.Attachment == "" {
+		return
+	}
+	c.mu.Lock()
+	delete(c.told, uniqueName(r.Driver, r.Handle)) // who wants it next waits until that is told
+	if !shared {
+		delete(c.before, uniqueName(r.Driver, r.Handle))
+	}
+	c.mu.Unlock()
+	c.cfg.InUse()
 }
 
 func (c *CSI) unpublish(ctx context.Context, r record) error {

@@ -7,6 +7,7 @@ package fsgroup
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,8 +38,9 @@ const Slow = "VolumePermissionChangeInProgress"
 const patience = 30 * time.Second
 
 // Apply gives the directory dir to the group of the pod that has the volume, if there is one, and by the pod's fsGroupChangePolicy. slow is
-// told the text of the event if that takes long.
-func Apply(m plugin.Mount, dir string, slow func(message string)) error {
+// told the text of the event if that takes long. When ctx ends it stops where it is, and the directory itself is not the group's yet: a volume
+// may have millions of files, which neither the end of the pod nor that of the kubelet waits for.
+func Apply(ctx context.Context, m plugin.Mount, dir string, slow func(message string)) error {
 	group := m.FSGroup()
 	if group == nil {
 		return nil
@@ -51,7 +53,7 @@ func Apply(m plugin.Mount, dir string, slow func(message string)) error {
 	if policy == corev1.FSGroupChangeOnRootMismatch && belongs(info, *group) {
 		return nil
 	}
-	return patiently(func() error { return give(dir, *group) }, func() {
+	return patiently(func() error { return give(ctx, dir, *group) }, func() {
 		shown := dir
 		if i := strings.Index(dir, string(m.Pod.UID)); i >= 0 {
 			shown = dir[i:]
@@ -77,7 +79,7 @@ func belongs(info fs.FileInfo, group int64) bool {
 // give makes all in dir, and last itself, the group's. Containers may be at work there: what they exchange for a link
 // cannot lead out of dir. What cannot be given stays as it is, which the log tells, as upstream's: a server may let nobody
 // change owners, or show snapshots that nobody changes.
-func give(dir string, group int64) error {
+func give(ctx context.Context, dir string, group int64) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -92,6 +94,8 @@ func give(dir string, group int64) error {
 	}
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case errors.Is(err, fs.ErrNotExist) && name != ".": // removed meanwhile
 		case err != nil:
 			return err
@@ -107,6 +111,9 @@ func give(dir string, group int64) error {
 	}
 	// The root last: that it is done says that all is.
 	for _, name := range slices.Backward(dirs) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		one(name, dirMode)
 	}
 	if left > 0 {

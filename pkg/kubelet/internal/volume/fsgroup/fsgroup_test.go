@@ -4,6 +4,7 @@
 package fsgroup
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -36,7 +37,7 @@ func TestApply_UnchangeablePart(t *testing.T) {
 		}
 	})
 	pod := &corev1.Pod{Spec: corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{FSGroup: new(int64(group))}}}
-	if err := Apply(plugin.Mount{Pod: pod}, dir, func(string) { t.Error("it is slow") }); err != nil {
+	if err := Apply(t.Context(), plugin.Mount{Pod: pod}, dir, func(string) { t.Error("it is slow") }); err != nil {
 		t.Error(err)
 	}
 	for path, mode := range map[string]fs.FileMode{dir: dirMode, file: fileMode} {
@@ -47,6 +48,32 @@ func TestApply_UnchangeablePart(t *testing.T) {
 		if info, err := os.Lstat(path); err != nil || info.Mode()&mode != mode {
 			t.Errorf("the mode of %s is %v, %v", path, info.Mode(), err)
 		}
+	}
+}
+
+// Who gives up, because the pod goes or the kubelet ends, does not wait for all files, and what was not finished is not taken for done.
+func TestApply_GivenUp(t *testing.T) {
+	machinetest.Root(t, "to change owners")
+	const group = 4711
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{FSGroup: new(int64(group)), FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)}}}
+	given := func(path string) bool {
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			t.Fatal(err)
+		}
+		return st.Gid == group
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Apply(ctx, plugin.Mount{Pod: pod}, dir, func(string) {}); !errors.Is(err, context.Canceled) || given(dir) || given(filepath.Join(dir, "file")) {
+		t.Errorf("given up: %v", err)
+	}
+	if err := Apply(t.Context(), plugin.Mount{Pod: pod}, dir, func(string) {}); err != nil || !given(dir) || !given(filepath.Join(dir, "file")) {
+		t.Errorf("again: %v", err)
 	}
 }
 

@@ -66,6 +66,16 @@ func (Linux) Tmpfs(dir string, mode fs.FileMode, gid, size int64) error {
 	return nil
 }
 
+// CanKeepOffSwap says whether nothing of what Tmpfs mounts gets into swap. It mounts nothing.
+func CanKeepOffSwap() bool {
+	fd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return unix.FsconfigSetFlag(fd, "noswap") == nil
+}
+
 // HugePages implements Interface.
 func (Linux) HugePages(dir string, mode fs.FileMode, gid, pageSize int64) error {
 	options := fmt.Sprintf("mode=%o,gid=%d,pagesize=%dK", unixMode(mode), gid, pageSize>>10)

@@ -50,6 +50,9 @@ func TestLinux(t *testing.T) {
 	if swaps(t, dir) && !swaps(t, noSwap(t)) {
 		t.Error("it gets into swap")
 	}
+	if kept := !swaps(t, dir); kept != CanKeepOffSwap() {
+		t.Errorf("it is kept off swap: %t, and can be: %t", kept, CanKeepOffSwap())
+	}
 	if list, err := m.Under(filepath.Dir(dir)); err != nil || len(list) != 1 || list[0] != dir {
 		t.Errorf("Under: %v, %v", list, err)
 	}

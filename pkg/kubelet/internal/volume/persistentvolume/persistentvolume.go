@@ -140,7 +140,7 @@ func (p *PersistentVolume) bring(ctx context.Context, m plugin.Mount, volume *co
 		if err != nil {
 			return err
 		}
-		return link(path, m.Dir)
+		return p.show(m, volume, path)
 	}
 	path, err := p.prepare(ctx, m, volume, isBlock(volume))
 	if err != nil {
@@ -157,7 +157,7 @@ func (p *PersistentVolume) bring(ctx context.Context, m plugin.Mount, volume *co
 			return errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
 		}
 	}
-	return link(path, m.Dir)
+	return p.show(m, volume, path)
 }
 
 // gidAnnotation of a volume names a group that the containers of its pods are to be in.
@@ -243,6 +243,20 @@ func link(path, at string) error {
 		return nil
 	}
 	return err
+}
+
+// show links where a volume is to where the pod's is, and tells of a device that the pod has not had before, as upstream's.
+func (p *PersistentVolume) show(m plugin.Mount, volume *corev1.PersistentVolume, path string) error {
+	_, err := os.Lstat(m.Dir)
+	before := err == nil
+	if err := link(path, m.Dir); err != nil {
+		return err
+	}
+	if isBlock(volume) && !before && p.Recorder != nil {
+		p.Recorder.Event(podspec.PodRef(m.Pod), corev1.EventTypeNormal, "SuccessfulMountVolume",
+			fmt.Sprintf("MapVolume.MapPodDevice succeeded for volume %q volumeMapPath %q", volume.Name, m.Dir))
+	}
+	return nil
 }
 
 // reaches says why this node does not reach a volume. The scheduler has looked, but not if the pod came with a node's name.
@@ -387,17 +401,17 @@ func (p *PersistentVolume) prepareLocal(ctx context.Context, m plugin.Mount, vol
 	if err != nil || p.ReadOnly(m) || m.FSGroup() == nil {
 		return path, err
 	}
-	return path, p.give(m, path, volume.Name)
+	return path, p.give(ctx, m, path, volume.Name)
 }
 
 // give gives a volume to the pod's group, unless another pod of the node has it, from which it is not to be taken.
-func (p *PersistentVolume) give(m plugin.Mount, path, name string) error {
+func (p *PersistentVolume) give(ctx context.Context, m plugin.Mount, path, name string) error {
 	used, err := usedByOther(m, path)
 	if err != nil {
 		return err
 	}
 	if !used {
-		return fsgroup.Apply(m, path, func(message string) { p.warn(m, fsgroup.Slow, message) })
+		return fsgroup.Apply(ctx, m, path, func(message string) { p.warn(m, fsgroup.Slow, message) })
 	}
 	var have unix.Stat_t
 	if err := unix.Stat(path, &have); err != nil {

@@ -313,7 +313,7 @@ func TestSetUp_FSGroup(t *testing.T) {
 			}
 			if tc.given {
 				given := mountOf(t, writable, &corev1.PodSecurityContext{FSGroup: new(int64(group))})
-				if err := fsgroup.Apply(given, dir, func(string) {}); err != nil {
+				if err := fsgroup.Apply(t.Context(), given, dir, func(string) {}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -451,10 +451,11 @@ func TestBlock(t *testing.T) {
 			m := mountOf(t, source, nil)
 			m.Pod.Spec.Containers = []corev1.Container{tc.use}
 			v := volume(corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: tc.path}}, func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = &tc.mode })
-			p := &PersistentVolume{CSI: noDrivers{}, Client: fake.NewClientset(claim(), v), Node: func() *corev1.Node { return nil }}
+			told := record.NewFakeRecorder(10)
+			p := &PersistentVolume{CSI: noDrivers{}, Client: fake.NewClientset(claim(), v), Node: func() *corev1.Node { return nil }, Recorder: told}
 			err := p.SetUp(t.Context(), m)
 			if err != nil || tc.err != "" {
-				if err == nil || err.Error() != tc.err {
+				if err == nil || err.Error() != tc.err || len(told.Events) > 0 {
 					t.Fatalf("got %v, want %q", err, tc.err)
 				}
 				if _, _, err := p.Device(m); err == nil {
@@ -465,6 +466,14 @@ func TestBlock(t *testing.T) {
 			path, readOnly, err := p.Device(m)
 			if err != nil || path != node || readOnly != tc.readOnly {
 				t.Errorf("got %s, %t, %v", path, readOnly, err)
+			}
+			if err := p.SetUp(t.Context(), m); err != nil {
+				t.Error(err)
+			}
+			close(told.Events)
+			want := fmt.Sprintf("Normal SuccessfulMountVolume MapVolume.MapPodDevice succeeded for volume %q volumeMapPath %q", "v", m.Dir)
+			if got := <-told.Events; got != want || len(told.Events) > 0 {
+				t.Errorf("told %q and %d more, want %q", got, len(told.Events), want)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,8 +62,17 @@ type Manager struct {
 	config   Config
 	requests *object.Informer
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below
 	states map[key]*state
+	seen   map[key]sight
+}
+
+// sight is what was last seen of the certificate of a source.
+type sight struct {
+	signer string
+	// refused is how the signer did that, in the words of States, "" if it did not.
+	refused string
+	issued  *issued // nil: none was
 }
 
 // key is one source of a projected volume.
@@ -78,8 +88,9 @@ type state struct {
 	request *request
 	// issued is the newest certificate, nil if there is none.
 	issued *issued
-	// refused says why there will be none.
+	// refused says why there will be none, verdict how that is told by States.
 	refused error
+	verdict string
 	// toldOverdue and toldExpired: the event has been written.
 	toldOverdue, toldExpired bool
 }
@@ -92,7 +103,15 @@ type request struct {
 
 type issued struct {
 	Credentials
-	refreshAt, notAfter time.Time
+	notBefore, refreshAt, notAfter time.Time
+	// at is when this node got it, by the clock on the wall.
+	at time.Time
+}
+
+// due says whether it is time for a newer one. A clock that was set back may have made this one of the future, which nobody takes.
+func (i *issued) due(now time.Time) bool {
+	wall := now.Round(0)
+	return !wall.Before(i.refreshAt) || wall.Before(i.at) && wall.Before(i.notBefore)
 }
 
 // Credentials are what a pod gets, as PEM: a key in PKCS #8, and the chain of its certificate, the leaf first.
@@ -104,7 +123,7 @@ func New(c Config) (*Manager, error) {
 		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", c.NodeName).String()
 	}
 	informer := certificatesinformers.NewFilteredPodCertificateRequestInformer(c.Client, metav1.NamespaceAll, 0, cache.Indexers{}, own)
-	m := &Manager{config: c, requests: object.NewInformer("podcertificaterequests", informer), states: map[key]*state{}}
+	m := &Manager{config: c, requests: object.NewInformer("podcertificaterequests", informer), states: map[key]*state{}, seen: map[key]sight{}}
 	tell := func(o any) {
 		if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
 			o = d.Obj
@@ -130,7 +149,42 @@ func (m *Manager) Forget(pod types.UID) {
 	for k := range m.states {
 		if k.pod == pod {
 			delete(m.states, k)
+			delete(m.seen, k)
 		}
+	}
+}
+
+// States counts the certificates of pods by their signer and state, in upstream's words.
+func (m *Manager) States() map[[2]string]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, out := m.config.Clock.Now(), map[[2]string]int{}
+	for _, s := range m.seen {
+		out[[2]string{s.signer, s.state(now)}]++
+	}
+	return out
+}
+
+func (s sight) state(now time.Time) string {
+	switch {
+	case s.refused != "":
+		return s.refused
+	case s.issued == nil:
+		return "not_yet_issued"
+	case now.After(s.issued.notAfter):
+		return "expired"
+	case now.After(s.issued.refreshAt.Add(overdue)):
+		return "overdue_for_refresh"
+	}
+	return "fresh"
+}
+
+// see notes what has become of a source, unless its pod was forgotten meanwhile.
+func (m *Manager) see(k key, s *state, signer string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.states[k] == s {
+		m.seen[k] = sight{signer: signer, refused: s.verdict, issued: s.issued}
 	}
 }
 
@@ -148,13 +202,15 @@ func (m *Manager) state(k key) *state {
 // Get returns the certificate of a source of one of the pod's volumes, and asks for it or a newer one if it is time to. Errors wrap
 // plugin.ErrPending while the signer has not answered, and plugin.ErrUnavailable if the API server did not decide.
 func (m *Manager) Get(ctx context.Context, pod *corev1.Pod, volume string, index int, p *corev1.PodCertificateProjection) (Credentials, error) {
-	s := m.state(key{pod.UID, volume, index})
+	k := key{pod.UID, volume, index}
+	s := m.state(k)
+	defer m.see(k, s, p.SignerName)
 	now := m.config.Clock.Now()
 	err := m.look(ctx, pod, s, now)
 	if s.refused != nil {
 		return Credentials{}, s.refused
 	}
-	if err == nil && s.request == nil && (s.issued == nil || !now.Before(s.issued.refreshAt)) {
+	if err == nil && s.request == nil && (s.issued == nil || s.issued.due(now)) {
 		s.request, err = m.ask(ctx, pod, p, now)
 	}
 	if s.issued != nil {
@@ -188,13 +244,13 @@ func (m *Manager) look(ctx context.Context, pod *corev1.Pod, s *state, now time.
 	decided, got := decision(r)
 	switch decided.Type {
 	case certificatesv1.PodCertificateRequestConditionTypeIssued:
-		got.Key = s.request.key
+		got.Key, got.at = s.request.key, now.Round(0)
 		got.refreshAt = got.refreshAt.Add(rand.N(spread))
 		*s = state{issued: &got}
 	case certificatesv1.PodCertificateRequestConditionTypeDenied, certificatesv1.PodCertificateRequestConditionTypeFailed:
 		verb := map[string]string{certificatesv1.PodCertificateRequestConditionTypeDenied: "was denied", certificatesv1.PodCertificateRequestConditionTypeFailed: "failed"}[decided.Type]
 		why := fmt.Sprintf("%s, reason=%q, message=%q", verb, decided.Reason, decided.Message)
-		s.request, s.refused = nil, errors.New("PodCertificateRequest "+why)
+		s.request, s.refused, s.verdict = nil, errors.New("PodCertificateRequest "+why), strings.ToLower(decided.Type)
 		m.event(pod, decided.Type, fmt.Sprintf("PodCertificateRequest %s/%s %s", r.Namespace, r.Name, why))
 	}
 	return nil

@@ -157,7 +157,7 @@ func status(kind, chain string) certificatesv1.PodCertificateRequestStatus {
 	now := time.Now()
 	return certificatesv1.PodCertificateRequestStatus{
 		Conditions:       []metav1.Condition{{Type: kind, Status: metav1.ConditionTrue, Reason: "Why", Message: "so"}},
-		CertificateChain: chain, BeginRefreshAt: &metav1.Time{Time: now.Add(30 * time.Minute)}, NotAfter: &metav1.Time{Time: now.Add(time.Hour)},
+		CertificateChain: chain, NotBefore: &metav1.Time{Time: now.Add(-2 * time.Minute)}, BeginRefreshAt: &metav1.Time{Time: now.Add(30 * time.Minute)}, NotAfter: &metav1.Time{Time: now.Add(time.Hour)},
 	}
 }
 
@@ -215,6 +215,86 @@ func TestGet_IssuedAndRenewed(t *testing.T) {
 		}
 		if len(w.events.Events) > 0 {
 			w.t.Errorf("event %s", <-w.events.Events)
+		}
+	})
+}
+
+// setBack is a clock on the wall that was set.
+type setBack struct {
+	clock.Clock
+	by time.Duration
+}
+
+func (s *setBack) Now() time.Time { return s.Clock.Now().Round(0).Add(-s.by) }
+
+// A certificate that is one of the future since the clock was set back is renewed, and one that is valid already is not; that of a signer
+// whose clock is ahead is taken.
+func TestGet_ClockSetBack(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		by     time.Duration
+		before bool // the certificate comes
+		made   int
+	}{
+		{"an hour", time.Hour, false, 2}, {"a minute", time.Minute, false, 1}, {"before it came", time.Hour, true, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			run(t, func(w *world) {
+				wall := &setBack{Clock: clock.RealClock{}}
+				w.config.Clock = wall
+				w.pending()
+				if tc.before {
+					wall.by = tc.by
+				}
+				w.decide("req-0", status("Issued", certificate("leaf")))
+				first, err := w.get()
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				wall.by = tc.by
+				for range 2 {
+					if c, err := w.get(); err != nil || !cmp.Equal(c, first) || len(w.made) != tc.made {
+						w.t.Errorf("%s, %v, made %v", c, err, w.made)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestStates(t *testing.T) {
+	run(t, func(w *world) {
+		want := func(state string) {
+			w.t.Helper()
+			if diff := cmp.Diff(map[[2]string]int{{"e.com/s", state}: 1}, w.States()); diff != "" {
+				w.t.Errorf("(-want +got):\n%s", diff)
+			}
+		}
+		w.pending()
+		want("not_yet_issued")
+		w.decide("req-0", status("Issued", certificate("leaf")))
+		if _, err := w.get(); err != nil {
+			w.t.Fatal(err)
+		}
+		want("fresh")
+		w.refuse = apierrors.NewServiceUnavailable("away")
+		<-time.After(30*time.Minute + spread + overdue + time.Second)
+		want("overdue_for_refresh")
+		<-time.After(time.Hour)
+		want("expired")
+		w.refuse = nil
+		if _, err := w.get(); err != nil {
+			w.t.Fatal(err)
+		}
+		want("expired")
+		w.decide("req-1", status("Denied", ""))
+		if _, err := w.get(); err == nil {
+			w.t.Error("what was denied is there")
+		}
+		want("denied")
+		w.Forget("u")
+		if got := w.States(); len(got) > 0 {
+			w.t.Errorf("of what is forgotten: %v", got)
 		}
 	})
 }

@@ -85,6 +85,9 @@ func decision(r *certificatesv1.PodCertificateRequest) (metav1.Condition, issued
 		return metav1.Condition{}, issued{}
 	}
 	got := issued{Credentials: Credentials{Chain: clean(r.Status.CertificateChain)}}
+	if t := r.Status.NotBefore; t != nil {
+		got.notBefore = t.Time
+	}
 	if t := r.Status.BeginRefreshAt; t != nil {
 		got.refreshAt = t.Time
 	}
