@@ -61,10 +61,11 @@ dbus: ## see that there is a D-Bus daemon for tests, install it on Debian and Ub
 	@hack/ensure-dbus
 
 # Unit and integration tests run once, with the race detector, which is linked by a C compiler; no profile, for speed is not
-# what is tested; client-go sees that nobody changes what informers share. The programs of the end-to-end tests are those that users get.
+# what is tested; no vet, which verify and lint have run; client-go sees that nobody changes what informers share. The programs of
+# the end-to-end tests are those that users get.
 .PHONY: test
 test: docker compiler dbus verify lint build ## everything that CI runs
-	CGO_ENABLED=1 MINIK8S_ALL_TESTS=1 KUBE_CACHE_MUTATION_DETECTOR=true go test -race -pgo=off -timeout 30m ./...
+	CGO_ENABLED=1 MINIK8S_ALL_TESTS=1 KUBE_CACHE_MUTATION_DETECTOR=true go test -race -pgo=off -vet=off -timeout 30m ./...
 	$(MAKE) e2e
 
 .PHONY: kubectl
@@ -77,7 +78,7 @@ bin/cni/bridge: hack/tools/go.mod hack/tools/go.sum
 
 .PHONY: e2e
 e2e: docker build kubectl images python-client bin/cni/bridge ## the end-to-end tests: the real binary, a separate kubectl, real Docker
-	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -p 1 -count=1 -timeout 40m ./test/e2e/...
+	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -p 1 -vet=off -count=1 -timeout 40m ./test/e2e/...
 
 .PHONY: lifecycle
 lifecycle: build ## 200 rounds of up, down, purge and kill -9 by four at a time; ROUNDS=n, SEED=n to repeat one that failed
