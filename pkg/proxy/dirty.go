@@ -20,19 +20,23 @@ type dirty struct {
 type changes struct {
 	everything bool
 	services   map[model.Name]bool
-	// triggered are the instants at which something happened that changed endpoints, as the API says.
-	triggered []time.Time
+	// triggered are the instants at which something happened that changed endpoints of a family, as the API says.
+	triggered map[model.Family][]time.Time
 }
 
-func newDirty() *dirty { return &dirty{now: changes{services: map[model.Name]bool{}}} }
+func noChanges() changes {
+	return changes{services: map[model.Name]bool{}, triggered: map[model.Family][]time.Time{}}
+}
 
-// add notes a Service, and the instant of what has changed its endpoints unless that is zero.
-func (d *dirty) add(name model.Name, triggered time.Time) {
+func newDirty() *dirty { return &dirty{now: noChanges()} }
+
+// add notes a Service, and the instant of what has changed its endpoints of a family unless that is zero.
+func (d *dirty) add(name model.Name, f model.Family, triggered time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.now.services[name] = true
 	if !triggered.IsZero() {
-		d.now.triggered = append(d.now.triggered, triggered)
+		d.now.triggered[f] = append(d.now.triggered[f], triggered)
 	}
 }
 
@@ -40,7 +44,8 @@ func (d *dirty) add(name model.Name, triggered time.Time) {
 func (d *dirty) all() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.now.everything, d.now.triggered = true, nil
+	d.now.everything = true
+	clear(d.now.triggered)
 }
 
 // take returns what was noted and begins anew.
@@ -48,13 +53,13 @@ func (d *dirty) take() changes {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	taken := d.now
-	d.now = changes{services: map[model.Name]bool{}}
+	d.now = noChanges()
 	return taken
 }
 
-// retry gives back the instants of changes that did not reach the kernel.
-func (d *dirty) retry(triggered []time.Time) {
+// retry gives back the instants of changes of a family that did not reach the kernel.
+func (d *dirty) retry(f model.Family, triggered []time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.now.triggered = append(triggered, d.now.triggered...)
+	d.now.triggered[f] = append(triggered, d.now.triggered[f]...)
 }

@@ -10,10 +10,12 @@ import (
 	"reflect"
 
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/proxy/backend"
 	"minik8s.io/minik8s/pkg/proxy/conntrack"
 	"minik8s.io/minik8s/pkg/proxy/loopback"
+	"minik8s.io/minik8s/pkg/proxy/metrics"
 	"minik8s.io/minik8s/pkg/proxy/model"
 )
 
@@ -22,9 +24,13 @@ type family struct {
 	name    model.Family
 	config  backend.Config
 	backend backend.Backend
+	clock   clock.PassiveClock
+	metrics *metrics.Metrics
 	// others are what other modes may have left; nil once that is gone.
 	others   []backend.Backend
 	services map[model.Name]*model.Service
+	// noLocal counts the ports of services that lack a local endpoint.
+	noLocal struct{ internal, external int }
 	// pending is what the backend has not been told yet, gone the Services that it takes the place of.
 	pending backend.Changes
 	gone    []*model.Service
@@ -32,9 +38,12 @@ type family struct {
 	flows conntrack.View
 }
 
-func newFamily(config Config, name model.Family) *family {
+func newFamily(config Config, name model.Family, m *metrics.Metrics) *family {
 	bc := config.backend(name)
-	f := &family{name: name, config: bc, backend: config.Backend(bc), services: map[model.Name]*model.Service{}, pending: backend.Changes{}}
+	f := &family{
+		name: name, config: bc, backend: config.Backend(bc), clock: config.Clock, metrics: m,
+		services: map[model.Name]*model.Service{}, pending: backend.Changes{},
+	}
 	for mode, other := range modes {
 		if mode != config.Mode {
 			f.others = append(f.others, other(bc))
@@ -50,6 +59,8 @@ func (f *family) update(name model.Name, s *model.Service) (visible bool) {
 		return false
 	}
 	f.pending[name] = s
+	f.count(old, -1)
+	f.count(s, 1)
 	if old != nil {
 		f.gone = append(f.gone, old)
 		visible = answered(old)
@@ -60,6 +71,13 @@ func (f *family) update(name model.Name, s *model.Service) (visible bool) {
 	}
 	f.services[name] = s
 	return visible || answered(s)
+}
+
+// count adds the ports of a Service that lack a local endpoint, so many times.
+func (f *family) count(s *model.Service, times int) {
+	internal, external := s.NoLocal()
+	f.noLocal.internal += times * internal
+	f.noLocal.external += times * external
 }
 
 func answered(s *model.Service) bool {
@@ -102,7 +120,9 @@ func (f *family) forget(ctx context.Context) {
 	if f.flows.Empty() {
 		return
 	}
+	began := f.clock.Now()
 	n, err := conntrack.Clean(f.config.NetNS, f.name, &f.flows)
+	f.metrics.Forgot(string(f.name), n, f.clock.Since(began))
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Forgetting stale UDP flows failed", "family", f.name)
 		return

@@ -49,7 +49,7 @@ type Proxy struct {
 	localOpen bool             // whether all ports are open that this process answers itself
 
 	mu       sync.Mutex
-	eligible bool                       // guarded by mu; the node is not being deleted
+	eligible bool                       // guarded by mu; the node is known, and is not being deleted
 	written  map[model.Family]time.Time // guarded by mu; when the rules of a family were last written
 	waiting  map[model.Family]time.Time // guarded by mu; since when something waits to be written
 }
@@ -70,11 +70,10 @@ func New(config Config) (*Proxy, error) {
 		serviceL: config.Informers.Core().V1().Services().Lister(),
 		nodeL:    config.Informers.Core().V1().Nodes().Lister(),
 		dirty:    newDirty(),
-		eligible: true,
 		written:  map[model.Family]time.Time{},
 		waiting:  map[model.Family]time.Time{},
 		local:    loopback.New(config.NetNS),
-		metrics:  metrics.New(config.Clock),
+		metrics:  metrics.New(config.Clock, string(config.Mode)),
 	}
 	if _, ok := p.slices.GetIndexer().GetIndexers()[byService]; !ok { // the proxy of another node has made it
 		if err := p.slices.AddIndexers(cache.Indexers{byService: indexByService}); err != nil {
@@ -83,7 +82,7 @@ func New(config Config) (*Proxy, error) {
 	}
 	var ranges []netip.Prefix
 	for _, f := range config.families() {
-		p.families = append(p.families, newFamily(config, f))
+		p.families = append(p.families, newFamily(config, f, p.metrics))
 		ranges = append(ranges, config.nodePortRanges(f)...)
 	}
 	p.loop = upkeep.New(upkeep.Loop{
@@ -121,6 +120,7 @@ func (p *Proxy) Start(ctx context.Context) error {
 		r.Eventf(&corev1.ObjectReference{Kind: "Node", Name: p.config.NodeName, APIVersion: "v1"}, nil, corev1.EventTypeNormal, "Starting", "StartKubeProxy", "")
 	}
 	p.dirty.all()
+	p.queued()
 	p.loop.Run(ctx)
 	return nil
 }
@@ -148,7 +148,15 @@ func (p *Proxy) changed() {
 		}
 	}
 	p.mu.Unlock()
+	p.queued()
 	p.loop.Poke()
+}
+
+// queued notes that something is to be written.
+func (p *Proxy) queued() {
+	for _, f := range p.families {
+		p.metrics.Queued(string(f.name))
+	}
 }
 
 // tried notes that the rules of a family were written, or not.
@@ -187,20 +195,23 @@ func (p *Proxy) sync(ctx context.Context) error {
 		}
 		err := f.sync(ctx)
 		p.tried(f.name, err)
+		p.metrics.Synced(string(f.name), changes.everything, p.config.Clock.Since(began))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("family %s: %w", f.name, err))
+			p.metrics.Failed(string(f.name))
+			p.dirty.retry(f.name, changes.triggered[f.name])
+			continue
 		}
-		p.metrics.Synced(string(f.name), changes.everything, p.config.Clock.Since(began))
+		p.metrics.Programmed(string(f.name), changes.triggered[f.name])
+		p.metrics.NoLocal(string(f.name), f.noLocal.internal, f.noLocal.external)
 	}
 	if visible {
 		p.syncListeners(ctx)
 	}
 	if err := errors.Join(errs...); err != nil {
-		p.metrics.Failed(string(p.config.Mode))
-		p.dirty.retry(changes.triggered)
 		return err
 	}
-	p.metrics.Programmed(changes.triggered)
+	p.metrics.Settled()
 	return nil
 }
 

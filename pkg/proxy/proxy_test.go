@@ -7,12 +7,15 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
@@ -21,6 +24,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/proxy/backend"
+	"minik8s.io/minik8s/pkg/proxy/health"
 	"minik8s.io/minik8s/pkg/proxy/iptables"
 	"minik8s.io/minik8s/pkg/proxy/iptables/fake"
 )
@@ -114,6 +118,52 @@ func TestProxy_RetriesAndReportsFailure(t *testing.T) {
 	}
 	kernel.Fail(nil)
 	eventually(t, "healthy again", again)
+}
+
+// TestProxy_Measures: what upstream's measures of each family is measured of each family, and a node that nobody knows is not eligible.
+func TestProxy_Measures(t *testing.T) {
+	service := dualService("web", "10.96.0.5", 30080)
+	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	p, clk, client := startFake(t, fake.New(), service)
+	page := func(handler http.Handler, path string) string {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Body.String()
+	}
+	healthz := func() string { return page(health.Handler(p.Status, p.metrics.Checked), "/healthz") }
+	eventually(t, "healthy", func() bool { return p.Status().Healthy() })
+	if got := healthz(); !strings.Contains(got, `"nodeEligible":false,"healthy":true`) {
+		t.Errorf("without a node: %s", got)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here"}}
+	if _, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "an eligible node", func() bool { return strings.Contains(healthz(), `"nodeEligible":true`) })
+	slice := dualSlice("web", "10.1.0.2")
+	slice.Annotations = map[string]string{corev1.EndpointsLastChangeTriggerTime: clk.Now().Add(-time.Second).Format(time.RFC3339Nano)}
+	slice.Endpoints[0].NodeName = new("there")
+	if _, err := client.DiscoveryV1().EndpointSlices(slice.Namespace).Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`network_programming_duration_seconds_count{ip_family="IPv4"} 1`, `sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"}`,
+		`sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv4"}`, `proxy_healthz_total{code="503"}`,
+		`sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="external"} 2`,
+	} {
+		eventually(t, want, func() bool {
+			clk.Step(time.Second)
+			return strings.Contains(page(p.metrics.Handler(), "/metrics"), "\nkubeproxy_"+want)
+		})
+	}
+	if err := client.DiscoveryV1().EndpointSlices(slice.Namespace).Delete(t.Context(), slice.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const none = `no_local_endpoints_total{ip_family="IPv4",traffic_policy="external"} 0`
+	eventually(t, none, func() bool {
+		clk.Step(time.Second)
+		return strings.Contains(page(p.metrics.Handler(), "/metrics"), none)
+	})
 }
 
 // TestProxy_LocalPortInUse: a node port that another program has on the loopback address is answered when that has ended, also if

@@ -25,13 +25,17 @@ func (p *Proxy) serve(ctx context.Context) (stop func(), err error) {
 	}
 	measured := http.NewServeMux()
 	measured.Handle("/metrics", p.metrics.Handler())
-	measured.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprint(w, p.config.Mode) // whoever asked has gone
-	})
+	for path, text := range map[string]string{"/proxyMode": string(p.config.Mode), "/healthz": "ok"} {
+		measured.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			_, _ = fmt.Fprint(w, text) // whoever asked has gone
+		})
+	}
 	for _, s := range []struct {
 		address, what string
 		handler       http.Handler
-	}{{p.config.HealthzAddr, "health checks", health.Handler(p.Status)}, {p.config.MetricsAddr, "metrics", measured}} {
+	}{{p.config.HealthzAddr, "health checks", health.Handler(p.Status, p.metrics.Checked)}, {p.config.MetricsAddr, "metrics", measured}} {
 		if s.address == "" {
 			continue
 		}

@@ -74,7 +74,7 @@ func (p *Proxy) serviceChanged(o any) {
 	}
 	if svc, ok := o.(*corev1.Service); ok {
 		p.metrics.ServiceChanged()
-		p.dirty.add(model.Name{Namespace: svc.Namespace, Name: svc.Name}, time.Time{})
+		p.dirty.add(model.Name{Namespace: svc.Namespace, Name: svc.Name}, "", time.Time{})
 		p.changed()
 	}
 }
@@ -111,7 +111,7 @@ func (p *Proxy) endpointsChanged(s *discoveryv1.EndpointSlice, triggered time.Ti
 		return
 	}
 	p.metrics.EndpointsChanged()
-	p.dirty.add(name, triggered)
+	p.dirty.add(name, model.Family(s.AddressType), triggered)
 	p.changed()
 }
 

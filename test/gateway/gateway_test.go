@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/gateway-api/conformance"
 	confv1 "sigs.k8s.io/gateway-api/conformance/apis/v1"
@@ -43,6 +44,7 @@ func TestConformance(t *testing.T) {
 			options.SupportedFeatures = append(options.SupportedFeatures, f.Name)
 		}
 	}
+	claimed(t, options)
 	kind := gatewayv1.IPAddressType
 	options.UsableNetworkAddresses = []gatewayv1.GatewaySpecAddress{{Type: &kind, Value: usable}}
 	options.UnusableNetworkAddresses = []gatewayv1.GatewaySpecAddress{{Type: &kind, Value: unusable}}
@@ -53,6 +55,22 @@ func TestConformance(t *testing.T) {
 	}
 	t.Cleanup(func() { fmt.Print(r.table(tests.ConformanceTests, options.SupportedFeatures)) })
 	conformance.RunConformanceWithOptions(t, options)
+}
+
+// claimed fails unless the class says that the router has the features that are tested, and no other.
+func claimed(t *testing.T, options suite.ConformanceOptions) {
+	t.Helper()
+	var class gatewayv1.GatewayClass
+	if err := options.Client.Get(t.Context(), client.ObjectKey{Name: options.GatewayClassName}, &class); err != nil {
+		t.Fatal(err)
+	}
+	want := make([]gatewayv1.SupportedFeature, 0, len(options.SupportedFeatures))
+	for _, f := range slices.Sorted(slices.Values(options.SupportedFeatures)) {
+		want = append(want, gatewayv1.SupportedFeature{Name: gatewayv1.FeatureName(f)})
+	}
+	if !slices.Equal(want, class.Status.SupportedFeatures) {
+		t.Errorf("features of the class: %v\nthose that are tested: %v", class.Status.SupportedFeatures, want)
+	}
 }
 
 // results are those of the tests that ran.

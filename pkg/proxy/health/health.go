@@ -200,11 +200,12 @@ func (e *entry) answer(w http.ResponseWriter, healthy bool) {
 		code = http.StatusServiceUnavailable
 	}
 	w.Header().Set("X-Load-Balancing-Endpoint-Weight", strconv.Itoa(c.LocalEndpoints))
-	write(w, code, struct {
+	text, _ := json.MarshalIndent(struct { // what it is made of can be written
 		Service        service `json:"service"`
 		LocalEndpoints int     `json:"localEndpoints"`
 		Healthy        bool    `json:"serviceProxyHealthy"`
-	}{service{e.service.Namespace, e.service.Name}, c.LocalEndpoints, healthy})
+	}{service{e.service.Namespace, e.service.Name}, c.LocalEndpoints, healthy}, "", "\t")
+	write(w, code, text)
 }
 
 // Status is what the proxy says of itself.
@@ -254,28 +255,28 @@ func (s Status) report() report {
 	return r
 }
 
-// Handler serves /healthz, which an ineligible node fails, and /livez, which it does not.
-func Handler(status func() Status) http.Handler {
+// Handler serves /healthz, which an ineligible node fails, and /livez, which it does not. It tells answered of each answer.
+func Handler(status func() Status, answered func(path string, code int)) http.Handler {
 	mux := http.NewServeMux()
-	serve := func(w http.ResponseWriter, r report, well bool) {
+	serve := func(w http.ResponseWriter, path string, r report, well bool) {
 		code := http.StatusServiceUnavailable
 		if well { // then it is as if it had been written just now, as before there were families to tell apart
 			code, r.LastUpdated = http.StatusOK, r.CurrentTime
 		}
-		header(w, code)
+		answered(path, code)
 		text, _ := json.Marshal(r) // what it is made of can be written
-		_, _ = w.Write(text)
+		write(w, code, text)
 	}
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		s := status()
 		r := s.report()
 		r.NodeEligible = &s.Eligible
-		serve(w, r, r.Healthy && s.Eligible)
+		serve(w, "/healthz", r, r.Healthy && s.Eligible)
 	})
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) {
 		s := status()
 		r := s.report()
-		serve(w, r, r.Healthy)
+		serve(w, "/livez", r, r.Healthy)
 	})
 	return mux
 }
@@ -291,16 +292,9 @@ func listen(netNS, network, addr string) (ln net.Listener, err error) {
 	return ln, err
 }
 
-func header(w http.ResponseWriter, code int) {
+func write(w http.ResponseWriter, code int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-}
-
-func write(w http.ResponseWriter, code int, body any) {
-	header(w, code)
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "\t")
-	// A client that hung up is the only failure possible here.
-	_ = enc.Encode(body)
+	_, _ = w.Write(body) // a client that hung up is the only failure possible here
 }

@@ -5,6 +5,7 @@ package health
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"slices"
@@ -83,9 +84,47 @@ func TestHandler(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w := httptest.NewRecorder()
-			Handler(func() Status { return tc.status }).ServeHTTP(w, httptest.NewRequest("GET", tc.path, nil))
+			var answered []string
+			Handler(func() Status { return tc.status }, func(path string, code int) {
+				answered = append(answered, fmt.Sprint(path, " ", code))
+			}).ServeHTTP(w, httptest.NewRequest("GET", tc.path, nil))
+			if diff := cmp.Diff([]string{fmt.Sprint(tc.path, " ", tc.code)}, answered); diff != "" {
+				t.Errorf("told of (-want +got):\n%s", diff)
+			}
 			if diff := cmp.Diff(tc.want, w.Body.String()); diff != "" || w.Code != tc.code || w.Header().Get("Content-Type") != "application/json" {
 				t.Errorf("%d (-want +got):\n%s", w.Code, diff)
+			}
+		})
+	}
+}
+
+// TestEntry: the answers for a Service are upstream's, to the byte.
+func TestEntry(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name      string
+		endpoints int
+		healthy   bool
+		code      int
+	}{
+		{"endpoints", 2, true, 200},
+		{"none", 0, true, 503},
+		{"the rules are late", 2, false, 503},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := httptest.NewRecorder()
+			e := &entry{service: model.Name{Namespace: "ns", Name: "web"}, check: model.HealthCheck{LocalEndpoints: tc.endpoints}}
+			e.answer(w, tc.healthy)
+			want := fmt.Sprintf("{\n\t\"service\": {\n\t\t\"namespace\": \"ns\",\n\t\t\"name\": \"web\"\n\t},\n\t\"localEndpoints\": %d,\n\t\"serviceProxyHealthy\": %t\n}",
+				tc.endpoints, tc.healthy)
+			if diff := cmp.Diff(want, w.Body.String()); diff != "" || w.Code != tc.code {
+				t.Errorf("%d (-want +got):\n%s", w.Code, diff)
+			}
+			if diff := cmp.Diff(http.Header{
+				"Content-Type": {"application/json"}, "X-Content-Type-Options": {"nosniff"}, "X-Load-Balancing-Endpoint-Weight": {fmt.Sprint(tc.endpoints)},
+			}, w.Header()); diff != "" {
+				t.Errorf("headers (-want +got):\n%s", diff)
 			}
 		})
 	}

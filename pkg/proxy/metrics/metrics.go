@@ -8,6 +8,7 @@ package metrics
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/component-base/metrics"
@@ -16,47 +17,67 @@ import (
 
 const subsystem = "kubeproxy"
 
+// familyLabel is that of what is measured for each IP family.
+const familyLabel = "ip_family"
+
 // Metrics are those of one proxy. They are safe for concurrent use.
 type Metrics struct {
 	clock    clock.PassiveClock
 	registry metrics.KubeRegistry
 
-	sync, full, partial                           *metrics.HistogramVec
-	programming                                   *metrics.Histogram
-	last                                          *metrics.Gauge
+	sync, full, partial, programming, flows       *metrics.HistogramVec
+	last, queued, noLocal                         *metrics.GaugeVec
+	failures, flowsDeleted                        *metrics.CounterVec
+	checks                                        map[string]*metrics.CounterVec // by path
 	serviceChanges, endpointChanges               *metrics.Counter
-	iptablesFailures, nftablesFailures            *metrics.Counter
 	pendingServiceChanges, pendingEndpointChanges *metrics.Gauge
 }
 
-// programmingBuckets are upstream's, in seconds.
-var programmingBuckets = slices.Concat(
-	metrics.LinearBuckets(0.25, 0.25, 2), metrics.LinearBuckets(1, 1, 59), metrics.LinearBuckets(60, 5, 12), metrics.LinearBuckets(120, 30, 7),
+// syncBuckets and programmingBuckets are upstream's, in seconds.
+var (
+	syncBuckets        = metrics.ExponentialBuckets(0.001, 2, 15)
+	programmingBuckets = slices.Concat(
+		metrics.LinearBuckets(0.25, 0.25, 2), metrics.LinearBuckets(1, 1, 59), metrics.LinearBuckets(60, 5, 12), metrics.LinearBuckets(120, 30, 7),
+	)
 )
 
-// New returns the metrics of a proxy.
-func New(c clock.PassiveClock) *Metrics {
+// New returns the metrics of a proxy of a mode, which decides on what a failure is called.
+func New(c clock.PassiveClock, mode string) *Metrics {
 	m := &Metrics{clock: c, registry: metrics.NewKubeRegistry()}
-	m.sync = m.durations("sync_proxy_rules_duration_seconds", "SyncProxyRules latency in seconds")
-	m.full = m.durations("sync_full_proxy_rules_duration_seconds", "SyncProxyRules latency in seconds for full resyncs")
-	m.partial = m.durations("sync_partial_proxy_rules_duration_seconds", "SyncProxyRules latency in seconds for partial resyncs")
-	m.programming = metrics.NewHistogram(&metrics.HistogramOpts{
-		Subsystem: subsystem, Name: "network_programming_duration_seconds", Help: "In Cluster Network Programming Latency in seconds",
-		Buckets: programmingBuckets, StabilityLevel: metrics.ALPHA,
-	})
-	m.registry.MustRegister(m.programming)
-	m.last = m.gauge("sync_proxy_rules_last_timestamp_seconds", "The last time proxy rules were successfully synced")
+	m.sync = m.durations("sync_proxy_rules_duration_seconds", "SyncProxyRules latency in seconds", syncBuckets)
+	m.full = m.durations("sync_full_proxy_rules_duration_seconds", "SyncProxyRules latency in seconds for full resyncs", syncBuckets)
+	m.partial = m.durations("sync_partial_proxy_rules_duration_seconds", "SyncProxyRules latency in seconds for partial resyncs", syncBuckets)
+	m.programming = m.durations("network_programming_duration_seconds", "In Cluster Network Programming Latency in seconds", programmingBuckets)
+	m.flows = m.durations("conntrack_reconciler_sync_duration_seconds", "ReconcileConntrackFlowsLatency latency in seconds", syncBuckets)
+	m.flowsDeleted = m.counters("conntrack_reconciler_deleted_entries_total", "Cumulative conntrack flows deleted by conntrack reconciler", familyLabel)
+	m.last = m.gauges("sync_proxy_rules_last_timestamp_seconds", "The last time proxy rules were successfully synced", familyLabel)
+	m.queued = m.gauges("sync_proxy_rules_last_queued_timestamp_seconds", "The last time a sync of proxy rules was queued", familyLabel)
+	m.noLocal = m.gauges("sync_proxy_rules_no_local_endpoints_total", "Number of services with a Local traffic policy and no endpoints",
+		"traffic_policy", familyLabel)
 	m.serviceChanges = m.counter("sync_proxy_rules_service_changes_total", "Cumulative proxy rules Service changes")
 	m.endpointChanges = m.counter("sync_proxy_rules_endpoint_changes_total", "Cumulative proxy rules Endpoint changes")
 	m.pendingServiceChanges = m.gauge("sync_proxy_rules_service_changes_pending", "Pending proxy rules Service changes")
 	m.pendingEndpointChanges = m.gauge("sync_proxy_rules_endpoint_changes_pending", "Pending proxy rules Endpoint changes")
-	m.iptablesFailures = m.counter("sync_proxy_rules_iptables_restore_failures_total", "Cumulative proxy iptables restore failures")
-	m.nftablesFailures = m.counter("sync_proxy_rules_nftables_sync_failures_total", "Cumulative proxy nftables sync failures")
+	if mode == "nftables" {
+		m.failures = m.counters("sync_proxy_rules_nftables_sync_failures_total", "Cumulative proxy nftables sync failures", familyLabel)
+	} else {
+		m.failures = m.counters("sync_proxy_rules_iptables_restore_failures_total", "Cumulative proxy iptables restore failures", familyLabel)
+	}
+	m.checks = map[string]*metrics.CounterVec{
+		"/healthz": m.counters("proxy_healthz_total", "Cumulative proxy healthz HTTP status", "code"),
+		"/livez":   m.counters("proxy_livez_total", "Cumulative proxy livez HTTP status", "code"),
+	}
 	return m
 }
 
 func (m *Metrics) counter(name, help string) *metrics.Counter {
 	c := metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) counters(name, help string, labels ...string) *metrics.CounterVec {
+	c := metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
 	m.registry.MustRegister(c)
 	return c
 }
@@ -67,10 +88,16 @@ func (m *Metrics) gauge(name, help string) *metrics.Gauge {
 	return g
 }
 
-func (m *Metrics) durations(name, help string) *metrics.HistogramVec {
+func (m *Metrics) gauges(name, help string, labels ...string) *metrics.GaugeVec {
+	g := metrics.NewGaugeVec(&metrics.GaugeOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+	m.registry.MustRegister(g)
+	return g
+}
+
+func (m *Metrics) durations(name, help string, buckets []float64) *metrics.HistogramVec {
 	h := metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Subsystem: subsystem, Name: name, Help: help, Buckets: metrics.ExponentialBuckets(0.001, 2, 15), StabilityLevel: metrics.ALPHA,
-	}, []string{"ip_family"})
+		Subsystem: subsystem, Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA,
+	}, []string{familyLabel})
 	m.registry.MustRegister(h)
 	return h
 }
@@ -87,6 +114,9 @@ func (m *Metrics) EndpointsChanged() {
 	m.pendingEndpointChanges.Inc()
 }
 
+// Queued notes that the rules of an IP family are to be written.
+func (m *Metrics) Queued(family string) { m.queued.WithLabelValues(family).Set(m.now()) }
+
 // Synced observes how long it took to write what had changed in an IP family, or everything.
 func (m *Metrics) Synced(family string, everything bool, took time.Duration) {
 	m.sync.WithLabelValues(family).Observe(took.Seconds())
@@ -97,25 +127,41 @@ func (m *Metrics) Synced(family string, everything bool, took time.Duration) {
 	kind.WithLabelValues(family).Observe(took.Seconds())
 }
 
-// Failed counts that the backend of a mode could not write.
-func (m *Metrics) Failed(mode string) {
-	if mode == "nftables" {
-		m.nftablesFailures.Inc()
-		return
+// Failed counts that the rules of an IP family could not be written.
+func (m *Metrics) Failed(family string) { m.failures.WithLabelValues(family).Inc() }
+
+// Programmed notes that an IP family has all in the kernel now, and how long ago that happened which made it necessary.
+func (m *Metrics) Programmed(family string, triggered []time.Time) {
+	m.last.WithLabelValues(family).Set(m.now())
+	for _, t := range triggered {
+		m.programming.WithLabelValues(family).Observe(m.clock.Now().Sub(t).Seconds())
 	}
-	m.iptablesFailures.Inc()
 }
 
-// Programmed notes that all is in the kernel now, and how long ago that happened which made it necessary.
-func (m *Metrics) Programmed(triggered []time.Time) {
-	now := m.clock.Now()
-	m.last.Set(float64(now.UnixNano()) / float64(time.Second))
+// NoLocal tells of how many ports a traffic policy "Local" finds no endpoint on this node, although there are some elsewhere.
+func (m *Metrics) NoLocal(family string, internal, external int) {
+	m.noLocal.WithLabelValues("internal", family).Set(float64(internal))
+	m.noLocal.WithLabelValues("external", family).Set(float64(external))
+}
+
+// Settled notes that no event waits for its way into the kernel.
+func (m *Metrics) Settled() {
 	m.pendingServiceChanges.Set(0)
 	m.pendingEndpointChanges.Set(0)
-	for _, t := range triggered {
-		m.programming.Observe(now.Sub(t).Seconds())
-	}
 }
+
+// Forgot counts flows of an IP family that were deleted, and observes how long it took to find them.
+func (m *Metrics) Forgot(family string, flows uint, took time.Duration) {
+	m.flows.WithLabelValues(family).Observe(took.Seconds())
+	m.flowsDeleted.WithLabelValues(family).Add(float64(flows))
+}
+
+// Checked counts an answer about the proxy's own health.
+func (m *Metrics) Checked(path string, code int) {
+	m.checks[path].WithLabelValues(strconv.Itoa(code)).Inc()
+}
+
+func (m *Metrics) now() float64 { return float64(m.clock.Now().UnixNano()) / float64(time.Second) }
 
 // Handler serves them.
 func (m *Metrics) Handler() http.Handler {

@@ -141,6 +141,27 @@ type Service struct {
 	HealthCheck *HealthCheck
 }
 
+// NoLocal counts the ports for which a traffic policy "Local" finds no endpoint on this node although there are some elsewhere: of traffic
+// to the cluster IP, and of other traffic. A nil Service has none.
+func (s *Service) NoLocal() (internal, external int) {
+	if s == nil {
+		return 0, 0
+	}
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		if !p.HasEndpoints || len(p.Local) > 0 {
+			continue
+		}
+		if p.InternalLocal {
+			internal++
+		}
+		if p.ExternalLocal {
+			external++
+		}
+	}
+	return internal, external
+}
+
 // Node is what the model has to know of the node that it is made for.
 type Node struct {
 	Name string

@@ -146,6 +146,38 @@ func TestBuild_Serving(t *testing.T) {
 	}
 }
 
+// TestService_NoLocal: what has no endpoint anywhere is not counted, for it is refused and not dropped.
+func TestService_NoLocal(t *testing.T) {
+	t.Parallel()
+	internal := func(s *corev1.Service) { s.Spec.InternalTrafficPolicy = new(corev1.ServiceInternalTrafficPolicyLocal) }
+	external := func(s *corev1.Service) {
+		s.Spec.Type, s.Spec.ExternalTrafficPolicy = corev1.ServiceTypeNodePort, corev1.ServiceExternalTrafficPolicyLocal
+	}
+	here, there := slice(ep{ip: "1.0.0.1", node: "here"}), slice(ep{ip: "1.0.0.2", node: "there"})
+	for _, tc := range []struct {
+		name  string
+		svc   *corev1.Service
+		slice *discoveryv1.EndpointSlice
+		want  [2]int
+	}{
+		{"no service", nil, there, [2]int{}},
+		{"any endpoint will do", svc(), there, [2]int{}},
+		{"internal", svc(internal), there, [2]int{1, 0}},
+		{"external", svc(external), there, [2]int{0, 1}},
+		{"both", svc(internal, external), there, [2]int{1, 1}},
+		{"there is one", svc(internal, external), here, [2]int{}},
+		{"there is none anywhere", svc(internal, external), slice(), [2]int{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			in, ex := Build(IPv4, tc.svc, []*discoveryv1.EndpointSlice{tc.slice}, Node{Name: "here"}).NoLocal()
+			if got := [2]int{in, ex}; got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
 func texts(eps []Endpoint) []string {
 	var out []string
 	for _, e := range eps {

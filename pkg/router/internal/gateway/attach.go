@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,11 +41,14 @@ type at struct {
 	hosts    []string
 }
 
+func newRoute(object client.Object, kind string, spec gatewayv1.HTTPRouteSpec, status *gatewayv1.RouteStatus) *route {
+	return &route{object: object, kind: kind, spec: spec, status: status, gateways: map[*gateway]bool{}}
+}
+
 // route attaches a route to the listeners that its references lead to.
-func (t *translation) route(object client.Object, kind string, spec gatewayv1.HTTPRouteSpec, status *gatewayv1.RouteStatus) {
-	r := &route{object: object, kind: kind, spec: spec, status: status, gateways: map[*gateway]bool{}}
+func (t *translation) route(r *route) {
 	var places []at
-	for _, ref := range t.withDefaults(r, spec) {
+	for _, ref := range t.withDefaults(r) {
 		g, listeners := t.parent(r, ref)
 		if g == nil {
 			continue
@@ -58,7 +62,7 @@ func (t *translation) route(object client.Object, kind string, spec gatewayv1.HT
 		places = append(places, found...)
 		r.parents = append(r.parents, p)
 	}
-	if len(r.parents) > 0 || slices.ContainsFunc(status.Parents, func(p gatewayv1.RouteParentStatus) bool { return p.ControllerName == t.Controller }) {
+	if len(r.parents) > 0 || slices.ContainsFunc(r.status.Parents, func(p gatewayv1.RouteParentStatus) bool { return p.ControllerName == t.Controller }) {
 		t.out.routes = append(t.out.routes, r)
 	}
 	if len(r.parents) == 0 {
@@ -76,7 +80,7 @@ func (t *translation) route(object client.Object, kind string, spec gatewayv1.HT
 		return
 	}
 	for _, p := range places {
-		p.listener.attached[r] = true
+		p.listener.attach(r, p.hosts)
 		if !p.listener.served {
 			continue
 		}
@@ -89,9 +93,9 @@ func (t *translation) route(object client.Object, kind string, spec gatewayv1.HT
 }
 
 // withDefaults are a route's references to parents, with those to Gateways that take whatever asks for a default one, if it does.
-func (t *translation) withDefaults(r *route, spec gatewayv1.HTTPRouteSpec) []gatewayv1.ParentReference {
-	refs := slices.Clone(spec.ParentRefs)
-	if spec.UseDefaultGateways != gatewayv1.GatewayDefaultScopeAll {
+func (t *translation) withDefaults(r *route) []gatewayv1.ParentReference {
+	refs := slices.Clone(r.spec.ParentRefs)
+	if r.spec.UseDefaultGateways != gatewayv1.GatewayDefaultScopeAll {
 		return refs
 	}
 	named := map[*gateway]bool{}
@@ -152,15 +156,63 @@ func (t *translation) attach(r *route, listeners []*listener, ref gatewayv1.Pare
 		return nil, gatewayv1.RouteReasonNotAllowedByListeners, fmt.Sprintf("no listener allows a route of kind %s of this namespace", r.kind)
 	}
 	var found []at
+	var taken error
 	for _, l := range allowed {
-		if hosts := intersection(l.host, r.spec.Hostnames); len(hosts) > 0 {
-			found = append(found, at{l, hosts})
+		hosts := intersection(l.host, r.spec.Hostnames)
+		if len(hosts) == 0 {
+			continue
 		}
+		if err := l.taken(r.kind, hosts); err != nil {
+			taken = err
+			continue
+		}
+		found = append(found, at{l, hosts})
 	}
-	if len(found) == 0 {
+	switch {
+	case len(found) > 0:
+		return found, "", ""
+	case taken != nil:
+		return nil, hostnameConflict, taken.Error()
+	default:
 		return nil, gatewayv1.RouteReasonNoMatchingListenerHostname, "no listener has a hostname of the route"
 	}
-	return found, "", ""
+}
+
+// hostnameConflict is why a route is not accepted that shares hosts with one of another kind. The API has no reason for that; this is
+// what others take for it.
+const hostnameConflict gatewayv1.RouteConditionReason = "HostnameConflict"
+
+// taken tells that a route of another kind than this one has some of the hosts already.
+func (l *listener) taken(kind string, hosts []string) error {
+	var by []string
+	for other, theirs := range l.hosts {
+		if other == kind {
+			continue
+		}
+		for host, name := range theirs {
+			if slices.ContainsFunc(hosts, func(h string) bool { return overlap(h, host) }) {
+				by = append(by, other+" "+name)
+			}
+		}
+	}
+	if len(by) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s has hostnames of the route at listener %q already", slices.Min(by), l.spec.Name)
+}
+
+// attach notes that a route is attached, by some hosts. Kinds for connections, such as TLSRoute and TCPRoute, may share hosts.
+func (l *listener) attach(r *route, hosts []string) {
+	l.attached[r] = true
+	if r.kind != "HTTPRoute" && r.kind != "GRPCRoute" {
+		return
+	}
+	if l.hosts[r.kind] == nil {
+		l.hosts[r.kind] = map[string]string{}
+	}
+	for _, host := range hosts {
+		l.hosts[r.kind][host] = cmp.Or(l.hosts[r.kind][host], nameOf(r.object))
+	}
 }
 
 // intersection are the hosts that a listener and a route share. "" is for all.

@@ -56,6 +56,10 @@ func (t *translation) policies() {
 
 // backendTLS is what a policy asks for, nil if it cannot be had.
 func (t *translation) backendTLS(p *tlsPolicy) *table.BackendTLS {
+	if options := p.object.Spec.Options; len(options) > 0 {
+		p.conditions.set(string(gatewayv1.PolicyConditionAccepted), false, string(gatewayv1.PolicyReasonInvalid), "options: "+unsupported(options))
+		return nil
+	}
 	v := p.object.Spec.Validation
 	how := &table.BackendTLS{
 		Key: string(p.object.UID) + "@" + p.object.ResourceVersion, ServerName: string(v.Hostname),

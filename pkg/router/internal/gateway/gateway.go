@@ -95,34 +95,44 @@ func Translate(in Input) *Output {
 		t.out.gateways = append(t.out.gateways, t.gateway(g, at[client.ObjectKeyFromObject(g)]))
 	}
 	t.policies()
-	for _, r := range in.HTTPRoutes {
-		t.route(r, "HTTPRoute", r.Spec, &r.Status.RouteStatus)
-	}
-	for _, r := range in.GRPCRoutes {
-		t.route(r, "GRPCRoute", asHTTP(r.Spec), &r.Status.RouteStatus)
+	for _, r := range requestRoutes(in) {
+		t.route(r)
 	}
 	for _, r := range in.TLSRoutes {
 		var refs []gatewayv1.BackendRef
 		for _, rule := range r.Spec.Rules {
 			refs = append(refs, rule.BackendRefs...)
 		}
-		t.route(r, "TLSRoute", stream(r.Spec.CommonRouteSpec, r.Spec.Hostnames, refs), &r.Status.RouteStatus)
+		t.route(newRoute(r, "TLSRoute", stream(r.Spec.CommonRouteSpec, r.Spec.Hostnames, refs), &r.Status.RouteStatus))
 	}
 	for _, r := range in.TCPRoutes {
 		var refs []gatewayv1.BackendRef
 		for _, rule := range r.Spec.Rules {
 			refs = append(refs, rule.BackendRefs...)
 		}
-		t.route(r, "TCPRoute", stream(r.Spec.CommonRouteSpec, nil, refs), &r.Status.RouteStatus)
+		t.route(newRoute(r, "TCPRoute", stream(r.Spec.CommonRouteSpec, nil, refs), &r.Status.RouteStatus))
 	}
 	for _, r := range in.UDPRoutes {
 		var refs []gatewayv1.BackendRef
 		for _, rule := range r.Spec.Rules {
 			refs = append(refs, rule.BackendRefs...)
 		}
-		t.route(r, "UDPRoute", stream(r.Spec.CommonRouteSpec, nil, refs), &r.Status.RouteStatus)
+		t.route(newRoute(r, "UDPRoute", stream(r.Spec.CommonRouteSpec, nil, refs), &r.Status.RouteStatus))
 	}
 	return t.out
+}
+
+// requestRoutes are those of HTTP and gRPC, the older first: of two kinds only one may have a host of a listener.
+func requestRoutes(in Input) []*route {
+	var all []*route
+	for _, r := range in.HTTPRoutes {
+		all = append(all, newRoute(r, "HTTPRoute", r.Spec, &r.Status.RouteStatus))
+	}
+	for _, r := range in.GRPCRoutes {
+		all = append(all, newRoute(r, "GRPCRoute", asHTTP(r.Spec), &r.Status.RouteStatus))
+	}
+	slices.SortStableFunc(all, func(a, b *route) int { return older(a.object, b.object) })
+	return all
 }
 
 // stream says in terms of HTTP what a route for connections wants: one rule for all of them. The definitions allow no second rule.
@@ -141,8 +151,14 @@ func Used(classes []*gatewayv1.GatewayClass, controller gatewayv1.GatewayControl
 
 // older is the order in which objects have what only one can have.
 func older(a, b client.Object) int {
-	return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	if c := a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time); c != 0 {
+		return c
+	}
+	return cmp.Compare(nameOf(a), nameOf(b))
 }
+
+// nameOf is a name as the API has names ordered: "a-b/x" is before "a/x".
+func nameOf(o client.Object) string { return o.GetNamespace() + "/" + o.GetName() }
 
 type translation struct {
 	Input

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -340,6 +341,54 @@ spec: {listeners: [
 			},
 		},
 		{
+			"HTTP and gRPC that share hosts of a listener", `
+kind: Gateway
+metadata: {name: gw}
+spec: {listeners: [{name: http, port: 80, protocol: HTTP, hostname: "*.com"}, {name: other, port: 8080, protocol: HTTP, hostname: "*.com", allowedRoutes: {kinds: [{kind: HTTPRoute}]}}]}
+---
+kind: HTTPRoute
+metadata: {name: young, creationTimestamp: "2026-01-01T00:00:02Z"}
+spec: {parentRefs: [{name: gw, sectionName: http}], hostnames: [x.com, a.com], rules: [{backendRefs: [{name: a, port: 80}]}]}
+---
+kind: HTTPRoute
+metadata: {name: elsewhere, creationTimestamp: "2026-01-01T00:00:02Z"}
+spec: {parentRefs: [{name: gw}], hostnames: ["*.com"], rules: [{backendRefs: [{name: c, port: 80}]}]}
+---
+kind: GRPCRoute
+metadata: {name: old, creationTimestamp: "2026-01-01T00:00:01Z"}
+spec: {parentRefs: [{name: gw}], hostnames: [a.com, only.org], rules: [{backendRefs: [{name: b, port: 80}]}]}
+---
+kind: HTTPRoute
+metadata: {name: apart, creationTimestamp: "2026-01-01T00:00:02Z"}
+spec: {parentRefs: [{name: gw, sectionName: http}], hostnames: [b.com, only.org], rules: [{backendRefs: [{name: c, port: 80}]}]}
+---
+kind: GRPCRoute
+metadata: {name: all, creationTimestamp: "2026-01-01T00:00:03Z"}
+spec: {parentRefs: [{name: gw}], rules: [{backendRefs: [{name: b, port: 80}]}]}`,
+			map[string]string{"a.com/": "b:80", "x.com/": "404", "b.com/": "c:80", "a.com:8080/": "c:80"},
+			map[string]string{
+				"old/gw Accepted": "True Accepted", "young/gw Accepted": "False HostnameConflict", "young/gw ResolvedRefs": "True ResolvedRefs",
+				"elsewhere/gw Accepted": "True Accepted", "apart/gw Accepted": "True Accepted", "all/gw Accepted": "False HostnameConflict",
+				"gw/http routes": "2", "gw/other routes": "1",
+			},
+		},
+		{
+			"of HTTP and gRPC of one age the one whose name is first", httpGateway + `kind: GRPCRoute
+metadata: {namespace: ns-a, name: z}
+spec: {parentRefs: [{namespace: ns, name: gw}], rules: [{backendRefs: [{name: a, port: 80}]}]}
+---
+` + routeTo("r", "rules: [{backendRefs: [{name: b, port: 80}]}]"),
+			map[string]string{"x.com/": "503"}, map[string]string{"z/gw Accepted": "True Accepted", "r/gw Accepted": "False HostnameConflict"},
+		},
+		{
+			"options of TLS", `
+kind: Gateway
+metadata: {name: gw}
+spec: {listeners: [{name: http, port: 80, protocol: HTTP}, {name: tls, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: c}], options: {example.com/least-version: "1.3"}}}]}`,
+			map[string]string{"x.com/": "404", "x.com:443/": "closed"},
+			map[string]string{"gw Accepted": "True ListenersNotValid", "gw/tls Accepted": "False UnsupportedValue", "gw/tls Programmed": "False Invalid"},
+		},
+		{
 			"default Gateways", `
 kind: Gateway
 metadata: {name: gw}
@@ -526,12 +575,15 @@ func TestStatuses_PortOfSetInUse(t *testing.T) {
 // How a backend is spoken to matters to whom speaks to it: what clients say to it is passed on as it is.
 func TestTLSOf(t *testing.T) {
 	t.Parallel()
+	options := map[gatewayv1.AnnotationKey]gatewayv1.AnnotationValue{"example.com/least-version": "1.3"}
 	for _, tc := range []struct {
 		kind    string
 		section gatewayv1.SectionName
-		told    bool
+		options map[gatewayv1.AnnotationKey]gatewayv1.AnnotationValue
+		want    []string // reasons
 	}{
-		{"TLSRoute", "through", false}, {"TLSRoute", "ends", true}, {"TCPRoute", "tcp", false}, {"HTTPRoute", "http", true},
+		{"TLSRoute", "through", options, nil}, {"TLSRoute", "ends", nil, []string{"NoValidCACertificate"}}, {"TCPRoute", "tcp", nil, nil},
+		{"HTTPRoute", "http", nil, []string{"NoValidCACertificate"}}, {"HTTPRoute", "http", options, []string{"Invalid"}},
 	} {
 		t.Run(tc.kind+" "+string(tc.section), func(t *testing.T) {
 			t.Parallel()
@@ -549,6 +601,7 @@ spec: {listeners: [
 						WellKnownCACertificates: new(gatewayv1.WellKnownCACertificatesType("")),
 						CACertificateRefs:       []gatewayv1.LocalObjectReference{{Kind: "ConfigMap", Name: "gone"}},
 					},
+					Options: tc.options,
 				},
 			}}
 			common := gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{Name: "gw", SectionName: &tc.section}}}
@@ -577,19 +630,40 @@ spec: {listeners: [
 					}
 				}
 			}
-			var want []string
-			if tc.told {
-				want = []string{"NoValidCACertificate"}
-			}
-			if diff := cmp.Diff(want, reasons); diff != "" {
+			if diff := cmp.Diff(tc.want, reasons); diff != "" {
 				t.Errorf("what the policy is told (-want +got):\n%s", diff)
 			}
 			for _, e := range out.Entries {
-				if got := len(e.Route.Backends[0].Backend.Endpoints) == 0; got != tc.told {
-					t.Errorf("without endpoints: %t, want %t", got, tc.told)
+				if got := len(e.Route.Backends[0].Backend.Endpoints) == 0; got != (tc.want != nil) {
+					t.Errorf("without endpoints: %t", got)
 				}
 			}
 		})
+	}
+}
+
+// A class says what the router can do, in the order and the number that the API asks for.
+func TestStatuses_Features(t *testing.T) {
+	t.Parallel()
+	in := input(t, strings.TrimSuffix(httpGateway, "---\n"))
+	var names []string
+	for _, o := range Translate(in).Statuses(nil) {
+		if c, ok := o.(*gatewayv1.GatewayClass); ok {
+			for _, f := range c.Status.SupportedFeatures {
+				names = append(names, string(f.Name))
+			}
+		}
+	}
+	if !slices.IsSorted(names) || len(names) > 64 {
+		t.Errorf("%d features: %q", len(names), names)
+	}
+	for name, want := range map[string]bool{
+		"Gateway": true, "HTTPRoute": true, "GRPCRoute": true, "TLSRoute": true, "TCPRoute": true, "UDPRoute": true, "BackendTLSPolicy": true,
+		"ListenerSet": true, "HTTPRouteCORS": true, "GatewayInfrastructure": false, "Mesh": false, "MeshHTTPRouteWeight": false,
+	} {
+		if slices.Contains(names, name) != want {
+			t.Errorf("%s is told: %t", name, !want)
+		}
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +42,8 @@ type listener struct {
 	kinds      []string // of routes that may be attached
 	conditions conditions
 	attached   map[*route]bool
-	served     bool // requests come in by it
+	hosts      map[string]map[string]string // of attached routes for requests, by their kind, with the name of the first
+	served     bool                         // requests come in by it
 	// passthrough says that TLS ends at the backend.
 	passthrough bool
 	clients     *table.Clients
@@ -91,7 +94,7 @@ func (g *gateway) refuse(reason gatewayv1.GatewayConditionReason, message string
 func (t *translation) listener(g *gateway, spec *gatewayv1.Listener, set *listenerSet) *listener {
 	l := &listener{
 		spec: spec, set: set, host: strings.ToLower(string(value(spec.Hostname, ""))), at: t.at(g, spec.Port),
-		namespace: g.object.Namespace, attached: map[*route]bool{},
+		namespace: g.object.Namespace, attached: map[*route]bool{}, hosts: map[string]map[string]string{},
 	}
 	if set != nil {
 		l.namespace = set.object.Namespace
@@ -117,11 +120,19 @@ func (t *translation) listener(g *gateway, spec *gatewayv1.Listener, set *listen
 	default:
 		l.refuse(gatewayv1.ListenerReasonUnsupportedProtocol, fmt.Sprintf("protocol %s is not supported", spec.Protocol))
 	}
+	if spec.TLS != nil && len(spec.TLS.Options) > 0 {
+		l.refuse(gatewayv1.ListenerReasonUnsupportedValue, "tls.options: "+unsupported(spec.TLS.Options))
+	}
 	if l.terminates() {
 		l.clients = t.clients(g, l)
 	}
 	l.restrictKinds()
 	return l
+}
+
+// unsupported says of options of TLS that there are none here: one that is left out, such as a least version, would be believed in.
+func unsupported(options map[gatewayv1.AnnotationKey]gatewayv1.AnnotationValue) string {
+	return fmt.Sprintf("option %q is not supported", slices.Min(slices.Collect(maps.Keys(options))))
 }
 
 // at is where a port of a Gateway is served.

@@ -27,6 +27,7 @@ func (o *Output) Statuses(failed map[netip.AddrPort]error) []client.Object {
 		now.set(string(gatewayv1.GatewayClassConditionStatusAccepted), true, string(gatewayv1.GatewayClassReasonAccepted), "the class is the router's")
 		next := c.DeepCopy()
 		next.Status.Conditions = o.merged(c.Status.Conditions, now.all, c.Generation)
+		next.Status.SupportedFeatures = supportedFeatures
 		if !equality.Semantic.DeepEqual(c.Status, next.Status) {
 			changed = append(changed, next)
 		}

@@ -142,6 +142,46 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
+// TestTranslate_Paths: the examples of https://kubernetes.io/docs/concepts/services-networking/ingress/#examples.
+func TestTranslate_Paths(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		paths []string // "KIND PATH", to the Services a, b and c
+		want  map[string]string
+	}{
+		{"all", []string{"Prefix /"}, map[string]string{"/": "a", "/foo": "a", "/foo/bar": "a"}},
+		{"exact", []string{"Exact /foo"}, map[string]string{"/foo": "a", "/bar": "default", "/foo/": "default", "/Foo": "default"}},
+		{"exact with a slash", []string{"Exact /foo/"}, map[string]string{"/foo": "default", "/foo/": "a"}},
+		{"prefix", []string{"Prefix /foo"}, map[string]string{"/foo": "a", "/foo/": "a", "/FOO": "default"}},
+		{"prefix with a slash", []string{"Prefix /foo/"}, map[string]string{"/foo": "a", "/foo/": "a"}},
+		{"part of an element", []string{"Prefix /aaa/bb"}, map[string]string{"/aaa/bbb": "default"}},
+		{"elements", []string{"Prefix /aaa/bbb"}, map[string]string{"/aaa/bbb": "a", "/aaa/bbb/": "a", "/aaa/bbb/ccc": "a", "/aaa/bbbxyz": "default"}},
+		{"elements with a slash", []string{"Prefix /aaa/bbb/"}, map[string]string{"/aaa/bbb": "a"}},
+		{"two prefixes", []string{"Prefix /", "Prefix /aaa"}, map[string]string{"/aaa/ccc": "b", "/ccc": "a"}},
+		{"three prefixes", []string{"Prefix /", "Prefix /aaa", "Prefix /aaa/bbb"}, map[string]string{"/aaa/bbb": "c", "/aaa/b": "b", "/ccc": "a"}},
+		{"of one path the exact one", []string{"Prefix /foo", "Exact /foo"}, map[string]string{"/foo": "b", "/foo/x": "a"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var paths []string
+			for n, path := range tc.paths {
+				kind, path, _ := strings.Cut(path, " ")
+				paths = append(paths, "{path: "+path+", pathType: "+kind+", "+to(string(rune('a'+n)))+"}")
+			}
+			out := Translate(input([]*networkingv1.Ingress{parse(t, "i", `{defaultBackend: {service: {name: default, port: {number: 80}}}, rules: [{host: x.com, http: {paths: [`+
+				strings.Join(paths, ", ")+`]}}]}`)}, "a", "b", "c", "default"))
+			got := map[string]string{}
+			for path := range tc.want {
+				got[path] = strings.TrimSuffix(ask(out, "x.com", path), ":8080")
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // Of Ingresses that want the same the older one has it.
 func TestTranslate_Several(t *testing.T) {
 	t.Parallel()

@@ -113,8 +113,7 @@ func before(a, b *Route) int {
 		cmp.Compare(len(b.Match.Query), len(a.Match.Query)),
 		last(a, b),
 		a.Origin.Created.Compare(b.Origin.Created),
-		cmp.Compare(a.Origin.Namespace, b.Origin.Namespace),
-		cmp.Compare(a.Origin.Name, b.Origin.Name),
+		cmp.Compare(a.Origin.Namespace+"/"+a.Origin.Name, b.Origin.Namespace+"/"+b.Origin.Name), // as the Gateway API has it
 		cmp.Compare(a.Origin.Kind, b.Origin.Kind),
 		cmp.Compare(a.Origin.Rule, b.Origin.Rule),
 		cmp.Compare(a.Origin.Match, b.Origin.Match),

@@ -110,6 +110,8 @@ func TestFind_Precedence(t *testing.T) {
 			{Route: &Route{Match: Match{Path: "/time"}, Origin: Origin{Name: "young", Created: young}}},
 			{Route: &Route{Match: Match{Path: "/time"}, Origin: Origin{Name: "old", Created: old}}},
 			{Route: &Route{Match: Match{Path: "/time"}, Origin: Origin{Name: "default", Last: true}}},
+			{Route: &Route{Match: Match{Path: "/name"}, Origin: Origin{Namespace: "ns", Name: "second"}}},
+			{Route: &Route{Match: Match{Path: "/name"}, Origin: Origin{Namespace: "ns-a", Name: "first"}}},
 		}
 	}
 	method := func(m string) func(*http.Request) { return func(r *http.Request) { r.Method = m } }
@@ -120,6 +122,7 @@ func TestFind_Precedence(t *testing.T) {
 	}{
 		{"nothing else", request("/a/b"), "prefix"},
 		{"method", request("/a/b", method("POST")), "prefix and method"},
+		{"namespace and name", request("/name"), "first"},
 		{"method before headers", request("/a/b", method("POST"), header("Version", "2")), "prefix and method"},
 		{"header", request("/a/b", header("version", "2")), "prefix and header"},
 		{"another value", request("/a/b", header("version", "20")), "prefix"},
