@@ -11,9 +11,9 @@ LDFLAGS := -s -w \
 	-X $(COMPONENT_VERSION).gitTreeState=clean
 
 # The same settings for every go command, so that builds and tests share one cache. The profile tells the compiler what
-# matters: https://go.dev/doc/pgo.
+# matters: https://go.dev/doc/pgo. Tests are not vetted, which lint does: it takes minutes for the modules that they need.
 export CGO_ENABLED := 0
-export GOFLAGS := -trimpath '-pgo=$(CURDIR)/cmd/minik8s/default.pgo'
+export GOFLAGS := -trimpath -vet=off '-pgo=$(CURDIR)/cmd/minik8s/default.pgo'
 
 .PHONY: help
 help: ## list what can be made
@@ -61,11 +61,11 @@ dbus: ## see that there is a D-Bus daemon for tests, install it on Debian and Ub
 	@hack/ensure-dbus
 
 # Unit and integration tests run once, with the race detector, which is linked by a C compiler; no profile, for speed is not
-# what is tested; no vet, which verify and lint have run; client-go sees that nobody changes what informers share. The programs of
-# the end-to-end tests are those that users get.
+# what is tested; client-go sees that nobody changes what informers share. The longest begin first, so that others run beside them. The
+# programs of the end-to-end tests are those that users get.
 .PHONY: test
 test: docker compiler dbus verify lint build ## everything that CI runs
-	CGO_ENABLED=1 MINIK8S_ALL_TESTS=1 KUBE_CACHE_MUTATION_DETECTOR=true go test -race -pgo=off -vet=off -timeout 30m ./...
+	CGO_ENABLED=1 MINIK8S_ALL_TESTS=1 KUBE_CACHE_MUTATION_DETECTOR=true go test -race -pgo=off -timeout 30m ./test/integration/... ./...
 	$(MAKE) e2e
 
 .PHONY: kubectl
@@ -78,7 +78,7 @@ bin/cni/bridge: hack/tools/go.mod hack/tools/go.sum
 
 .PHONY: e2e
 e2e: docker build kubectl images python-client bin/cni/bridge ## the end-to-end tests: the real binary, a separate kubectl, real Docker
-	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -p 1 -vet=off -count=1 -timeout 40m ./test/e2e/...
+	MINIK8S_ALL_TESTS=1 MINIK8S_E2E=1 go test -p 1 -count=1 -timeout 40m ./test/e2e/...
 
 .PHONY: lifecycle
 lifecycle: build ## 200 rounds of up, down, purge and kill -9 by four at a time; ROUNDS=n, SEED=n to repeat one that failed
@@ -133,7 +133,7 @@ lint: bin/golangci-lint ## golangci-lint with .golangci.yml
 	bin/golangci-lint run ./...
 
 .PHONY: verify
-verify: ## check format, vet, modules and generated files; tells which update mends what
+verify: ## check format, modules and generated files; tells which update mends what
 	hack/verify/all
 
 .PHONY: update
