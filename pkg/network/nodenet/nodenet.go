@@ -10,6 +10,7 @@
 package nodenet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,13 +30,16 @@ import (
 	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/network/chain"
-	"minik8s.io/minik8s/pkg/network/dump"
 	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/network/ruleset"
+	"minik8s.io/minik8s/pkg/network/uplink"
 )
 
 // resync is how often the machine's rules are put back that somebody removed, such as a Docker daemon that starts.
 const resync = 30 * time.Second
+
+// ethernetMTU is what nodes of a machine that leads nowhere have.
+const ethernetMTU = 1500
 
 // Config is what a Network is made from. All fields are required.
 type Config struct {
@@ -185,10 +189,11 @@ func (n *Network) lay() error {
 	if err := namespace.Do(n.fabric(), n.bridge); err != nil {
 		return err
 	}
-	mtu, err := uplinkMTU()
+	mtu, err := uplink.MTU()
 	if err != nil {
 		return err
 	}
+	mtu = cmp.Or(mtu, ethernetMTU)
 	at, err := netns.GetFromPath(n.fabric())
 	if err != nil {
 		return err
@@ -448,26 +453,4 @@ func delLinkAt(h *netlink.Handle, name string) error {
 func isNoLink(err error) bool {
 	var none netlink.LinkNotFoundError
 	return errors.As(err, &none)
-}
-
-// uplinkMTU is that of the machine's link to the outside.
-func uplinkMTU() (int, error) {
-	const usual = 1500
-	list, err := dump.Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
-	if err != nil {
-		return 0, fmt.Errorf("finding the default route: %w", err)
-	}
-	for _, r := range list {
-		if r.Dst != nil && !r.Dst.IP.IsUnspecified() || r.LinkIndex == 0 {
-			continue
-		}
-		link, err := netlink.LinkByIndex(r.LinkIndex)
-		if err == nil {
-			return link.Attrs().MTU, nil
-		}
-		if !isNoLink(err) {
-			return 0, fmt.Errorf("finding the link of the default route: %w", err)
-		}
-	}
-	return usual, nil
 }

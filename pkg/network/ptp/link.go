@@ -37,33 +37,6 @@ const (
 	routeProtocol = 77
 )
 
-// uplinkMTU is that of the link of the node's default route, 0 if there is none.
-func uplinkMTU() (int, error) {
-	routes, err := dump.Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_ALL) })
-	if err != nil {
-		return 0, fmt.Errorf("finding the default route: %w", err)
-	}
-	for _, r := range routes {
-		if r.Dst != nil {
-			if bits, _ := r.Dst.Mask.Size(); bits > 0 {
-				continue
-			}
-		}
-		if r.LinkIndex == 0 || r.Type != unix.RTN_UNICAST {
-			continue // of several hops, or a refusal
-		}
-		link, err := netlink.LinkByIndex(r.LinkIndex)
-		if isNoLink(err) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("finding the link of the default route: %w", err)
-		}
-		return link.Attrs().MTU, nil
-	}
-	return 0, nil
-}
-
 // connect gives the namespace at path its link and addresses. It completes what a killed predecessor began.
 func connect(path, hostLink string, addrs []netip.Addr, mtu int, limits bandwidth.Limits) error {
 	ns, err := netns.GetFromPath(path)

@@ -30,6 +30,7 @@ import (
 	"minik8s.io/minik8s/pkg/network/namespace"
 	"minik8s.io/minik8s/pkg/network/ptp/internal/ipam"
 	"minik8s.io/minik8s/pkg/network/ruleset"
+	"minik8s.io/minik8s/pkg/network/uplink"
 )
 
 // resync is how often rules are put back that somebody removed, such as a Docker daemon that starts.
@@ -163,7 +164,7 @@ func (p *Plugin) SetUp(ctx context.Context, pod network.Pod, netns string) ([]ne
 	err = p.inside(func() (err error) {
 		mtu := p.config.MTU
 		if mtu == 0 {
-			if mtu, err = uplinkMTU(); err != nil {
+			if mtu, err = uplink.MTU(); err != nil {
 				return err
 			}
 		}
