@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/client-go/rest"
+	componentmetrics "k8s.io/component-base/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
@@ -22,8 +23,8 @@ const (
 )
 
 // upstreams returns the metrics of kube-controller-manager 1.37 that are stable or beta and belong to one controller: those of
-// test/instrumentation/testdata/stable-metrics-list.yaml, which is generated from pkg/controller/*/metrics. Texts are ours where
-// upstream's go over several lines.
+// test/instrumentation/testdata/stable-metrics-list.yaml, which is generated from pkg/controller/*/metrics and from the packages of
+// controllers that are published, such as k8s.io/endpointslice. Texts are ours where upstream's go over several lines.
 func upstreams() map[string]prometheus.Collector {
 	counter := func(subsystem, name, help string, labels ...string) prometheus.Collector {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: name, Help: help}, labels)
@@ -31,7 +32,10 @@ func upstreams() map[string]prometheus.Collector {
 	histogram := func(subsystem, name, help string, buckets []float64, labels ...string) prometheus.Collector {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels)
 	}
-	const job, hpa = "job_controller", "horizontal_pod_autoscaler_controller"
+	gauge := func(subsystem, name, help string, labels ...string) prometheus.Collector {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Subsystem: subsystem, Name: name, Help: help}, labels)
+	}
+	const job, hpa, slices = "job_controller", "horizontal_pod_autoscaler_controller", "endpoint_slice_controller"
 	const labels = " The label 'action' is either 'scale_down', 'scale_up', or 'none', the label 'error' either 'spec', 'internal', or 'none'."
 	const kind = labels + " The label 'metric_type' corresponds to HPA.spec.metrics[*].type"
 	return map[string]prometheus.Collector{
@@ -54,6 +58,16 @@ func upstreams() map[string]prometheus.Collector {
 		"metric_computation_total": counter(hpa, "metric_computation_total", beta+"Number of metric computations."+kind, "action", "error", "metric_type"),
 		"metric_computation_duration_seconds": histogram(hpa, "metric_computation_duration_seconds",
 			beta+"The time(seconds) that the HPA controller takes to calculate one metric."+kind, prometheus.ExponentialBuckets(0.001, 2, 15), "action", "error", "metric_type"),
+		"endpoints_added_per_sync": histogram(slices, "endpoints_added_per_sync", beta+"Number of endpoints added on each Service sync",
+			prometheus.ExponentialBuckets(2, 2, 15)),
+		"endpoints_removed_per_sync": histogram(slices, "endpoints_removed_per_sync", beta+"Number of endpoints removed on each Service sync",
+			prometheus.ExponentialBuckets(2, 2, 15)),
+		"endpoints_desired":   gauge(slices, "endpoints_desired", beta+"Number of endpoints desired"),
+		"num_endpoint_slices": gauge(slices, "num_endpoint_slices", beta+"Number of EndpointSlices"),
+		"desired_endpoint_slices": gauge(slices, "desired_endpoint_slices",
+			beta+"Number of EndpointSlices that would exist with perfect endpoint allocation"),
+		"services_count_by_traffic_distribution": gauge(slices, "services_count_by_traffic_distribution",
+			beta+"Number of Services using some specific trafficDistribution", "traffic_distribution"),
 	}
 }
 
@@ -79,7 +93,7 @@ func TestMetrics_Upstreams(t *testing.T) {
 			if !errors.As(err, &already) {
 				t.Fatal(err)
 			}
-			got := already.ExistingCollector
+			got := plain(already.ExistingCollector)
 			if fmt.Sprintf("%T", got) != fmt.Sprintf("%T", want) {
 				t.Fatalf("it is a %T, want %T", got, want)
 			}
@@ -90,19 +104,31 @@ func TestMetrics_Upstreams(t *testing.T) {
 	}
 }
 
+// plain returns what is within a metric of component-base, which is made when it is registered.
+func plain(c prometheus.Collector) prometheus.Collector {
+	switch c := c.(type) {
+	case *componentmetrics.HistogramVec:
+		return c.HistogramVec
+	case *componentmetrics.GaugeVec:
+		return c.GaugeVec
+	}
+	return c
+}
+
 // buckets are the bounds of a histogram, none of what is not one. Of a vector it
 // makes a series, which it takes away.
 func buckets(t *testing.T, c prometheus.Collector) (out []float64) {
 	t.Helper()
 	m, ok := c.(prometheus.Metric)
 	if v, vector := c.(*prometheus.HistogramVec); vector {
-		values := []string{"test", "test"}
-		series, err := v.GetMetricWithLabelValues(values...)
-		if err != nil {
+		var values []string
+		series, err := v.GetMetricWithLabelValues()
+		for err != nil && len(values) < 3 {
 			values = append(values, "test")
-			if series, err = v.GetMetricWithLabelValues(values...); err != nil {
-				t.Fatal(err)
-			}
+			series, err = v.GetMetricWithLabelValues(values...)
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 		defer v.DeleteLabelValues(values...)
 		m, ok = series.(prometheus.Metric)

@@ -167,22 +167,20 @@ func crossesNamespaces(a *corev1.Affinity) bool {
 	})
 }
 
-// podRequire demands of every container an amount for each limited resource, unless the pod as a whole has one (KEP-2837).
+// podRequire demands of every container an amount for each limited resource, unless the pod as a whole has resources, be it others (KEP-2837).
 func podRequire(required []corev1.ResourceName, obj runtime.Object) error {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return fmt.Errorf("expected a pod, got %T", obj)
 	}
-	whole := corev1.ResourceList{}
-	if r := pod.Spec.Resources; r != nil {
-		whole = computeUsage(r.Requests, r.Limits)
+	if resource.IsPodLevelResourcesSet(pod) {
+		return nil
 	}
 	lacking := map[string][]string{}
 	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
 		own := computeUsage(c.Resources.Requests, c.Resources.Limits)
 		for _, name := range required {
-			_, ofPod := whole[name]
-			if _, said := own[name]; !said && !ofPod && slices.Contains(mustSpecify, name) {
+			if _, said := own[name]; !said && slices.Contains(mustSpecify, name) {
 				lacking[string(name)] = append(lacking[string(name)], c.Name)
 			}
 		}

@@ -192,6 +192,12 @@ func TestRequire(t *testing.T) {
 		{name: "said for the pod", required: []corev1.ResourceName{"limits.memory"}, pod: pod(func(p *corev1.Pod) {
 			p.Spec.Resources = &corev1.ResourceRequirements{Limits: amounts(map[string]string{"memory": "1Gi"})}
 		})},
+		{name: "something else is said for the pod", required: []corev1.ResourceName{"limits.memory"}, pod: pod(func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: amounts(map[string]string{"cpu": "1"})}
+		})},
+		{name: "what a pod cannot have", required: []corev1.ResourceName{"limits.memory"}, pod: pod(func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: amounts(map[string]string{"ephemeral-storage": "1Gi"})}
+		}), want: "must specify limits.memory for: a,b"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +43,8 @@ type Reconciler struct {
 
 	mu      sync.Mutex
 	waiting map[string]time.Time // guarded by mu; when a detachment was wanted first, by the name of the attachment
+	// refused is guarded by mu: by node, the names of the attachments that other nodes are in the way of. Pods are told that once.
+	refused map[string]sets.Set[string]
 }
 
 // plan is what a pass does about the attachments of a node.
@@ -137,6 +140,14 @@ func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, w
 			p.report = append(p.report, corev1.AttachedVolume{Name: unique})
 		}
 	}
+	p.attach, err = r.attachable(ctx, name, wants, have)
+	return p, err
+}
+
+// attachable are those of the wanted volumes that are not on the node and can come there. The pods of the others learn why not.
+func (r *Reconciler) attachable(ctx context.Context, name string, wants map[string]*wanted, have map[string]bool) ([]*wanted, error) {
+	var attach []*wanted
+	refused, before := sets.New[string](), r.refusedOn(name)
 	for _, key := range sortedKeys(wants) {
 		w := wants[key]
 		if have[key] {
@@ -144,18 +155,40 @@ func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, w
 		}
 		nodes, err := r.elsewhere(ctx, w.volume, name)
 		if err != nil {
-			return p, err
+			return nil, err
 		}
-		switch {
-		case len(nodes) > 0:
+		if len(nodes) == 0 {
+			attach = append(attach, w)
+			continue
+		}
+		if !before.Has(key) {
 			if err := r.refuse(ctx, w, nodes); err != nil {
-				return p, err
+				return nil, err
 			}
-		default:
-			p.attach = append(p.attach, w)
 		}
+		refused.Insert(key)
 	}
-	return p, nil
+	r.setRefused(name, refused)
+	return attach, nil
+}
+
+func (r *Reconciler) refusedOn(node string) sets.Set[string] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused[node]
+}
+
+func (r *Reconciler) setRefused(node string, names sets.Set[string]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case len(names) == 0:
+		delete(r.refused, node)
+	case r.refused == nil:
+		r.refused = map[string]sets.Set[string]{node: names}
+	default:
+		r.refused[node] = names
+	}
 }
 
 func (r *Reconciler) attachments(ctx context.Context, which client.ListOption) ([]*storagev1.VolumeAttachment, error) {

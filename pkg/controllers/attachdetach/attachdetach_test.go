@@ -230,6 +230,40 @@ func TestReconcile_Nothing(t *testing.T) {
 	}
 }
 
+// TestReconcile_Refuses: a pod learns once that its volume is on another node, however often its own is looked at, and once more when
+// that happens anew.
+func TestReconcile_Refuses(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewClientBuilder().WithObjects(append(volume(corev1.ReadWriteOnce), node("a"), pod("p", "a", "c"))...).Build()
+	events := record.NewFakeRecorder(5)
+	r := newReconciler(c)
+	r.Events = events
+	for _, step := range []struct {
+		name      string
+		elsewhere bool
+		want      int
+	}{{"there", true, 1}, {"still there", true, 1}, {"gone", false, 1}, {"there again", true, 2}} {
+		here, there := attachment("a", true), attachment("b", true)
+		write := c.Create
+		if !step.elsewhere {
+			write = func(ctx context.Context, obj client.Object, _ ...client.CreateOption) error {
+				return c.Delete(ctx, obj)
+			}
+		} else if err := c.Delete(t.Context(), here); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		if err := write(t.Context(), there); client.IgnoreAlreadyExists(err) != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Reconcile(t.Context(), request("a")); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(events.Events); got != step.want {
+			t.Errorf("%s: %d events, want %d", step.name, got, step.want)
+		}
+	}
+}
+
 // TestReconcile_Patience: a node that is not heard of keeps what it has mounted for six minutes.
 func TestReconcile_Patience(t *testing.T) {
 	t.Parallel()

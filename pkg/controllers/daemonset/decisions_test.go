@@ -65,6 +65,7 @@ func TestPodTemplate(t *testing.T) {
 		ds.Spec.Template.Spec.Tolerations = []corev1.Toleration{
 			{Key: "own", Operator: corev1.TolerationOpExists},
 			{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64)},
+			{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(20))},
 		}
 	})
 	before := ds.DeepCopy()
@@ -80,7 +81,7 @@ func TestPodTemplate(t *testing.T) {
 		}
 	}
 	want := []string{
-		"own", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/disk-pressure",
+		"own", "node.kubernetes.io/not-ready", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/disk-pressure",
 		"node.kubernetes.io/memory-pressure", "node.kubernetes.io/pid-pressure", "node.kubernetes.io/unschedulable",
 	}
 	if diff := cmp.Diff(want, keys); diff != "" {

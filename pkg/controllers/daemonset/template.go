@@ -38,11 +38,15 @@ func tolerations(spec *corev1.PodSpec) []corev1.Toleration {
 		added = append(slices.Clone(added), corev1.Toleration{Key: corev1.TaintNodeNetworkUnavailable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 	}
 	for i := range added {
-		at := slices.IndexFunc(all, func(t corev1.Toleration) bool { return t.MatchToleration(&added[i]) })
-		if at < 0 {
+		there := false
+		for at := range all {
+			// Each of several counts, and one that is for a time only would have the pod evicted.
+			if all[at].MatchToleration(&added[i]) {
+				all[at], there = added[i], true
+			}
+		}
+		if !there {
 			all = append(all, added[i])
-		} else {
-			all[at] = added[i]
 		}
 	}
 	return all

@@ -152,7 +152,8 @@ func (r *Reconciler) scale(ctx context.Context, d *appsv1.Deployment, newRS *app
 			return err
 		}
 	}
-	if d.Spec.Paused {
+	// The revision that is to come back once the Deployment goes on must not go.
+	if _, rolledBack := rollbackTo(d); d.Spec.Paused && !rolledBack {
 		if err := r.cleanUp(ctx, d, old); err != nil {
 			return err
 		}

@@ -153,6 +153,7 @@ func TestReconciler(t *testing.T) {
 	rollback := func(to string) func(*appsv1.Deployment) {
 		return func(d *appsv1.Deployment) { d.Annotations[appsv1.DeprecatedRollbackTo] = to }
 	}
+	forgetful := func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(0)) }
 	tests := []struct {
 		name    string
 		objects []client.Object
@@ -167,6 +168,8 @@ func TestReconciler(t *testing.T) {
 		{name: "rollback by annotation", objects: []client.Object{webDeployment(rollback("1")), replicaSet("a", "old", 1, 0), replicaSet("b", "new", 2, 4)}, want: map[string]int32{"old": 4, "new": 0}, revision: "3", reason: ReasonReplicaSetAvailable},
 		{name: "rollback of what has no ReplicaSet yet", objects: []client.Object{webDeployment(rollback("0")), replicaSet("a", "old", 1, 4)}, want: map[string]int32{"old": 4, "new": 0}, revision: "3", reason: ReasonReplicaSetAvailable},
 		{name: "rollback while paused", objects: []client.Object{webDeployment(rollback("1"), paused), replicaSet("a", "old", 1, 0), replicaSet("b", "new", 2, 4)}, want: map[string]int32{"old": 0, "new": 4}, revision: "2", reason: ReasonPaused},
+		{name: "what a paused one is to go back to stays", objects: []client.Object{webDeployment(rollback("1"), paused, forgetful), replicaSet("a", "old", 1, 0), replicaSet("b", "new", 2, 4)}, want: map[string]int32{"old": 0, "new": 4}, revision: "2", reason: ReasonPaused},
+		{name: "paused ones forget, too", objects: []client.Object{webDeployment(paused, forgetful), replicaSet("a", "old", 1, 0), replicaSet("b", "new", 2, 4)}, want: map[string]int32{"new": 4}, revision: "2", reason: ReasonPaused},
 		{name: "recreate", objects: []client.Object{webDeployment(recreate), replicaSet("old", "old", 1, 4)}, want: map[string]int32{"new": 4, "old": 0}, revision: "2", reason: ReasonReplicaSetAvailable},
 		{name: "paused", objects: []client.Object{webDeployment(paused), replicaSet("old", "old", 1, 4)}, want: map[string]int32{"old": 4}, reason: ReasonPaused},
 		{name: "scaled while paused", objects: []client.Object{webDeployment(paused, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](6) }), replicaSet("old", "old", 1, 4)}, want: map[string]int32{"old": 6}, reason: ReasonPaused},
@@ -225,6 +228,28 @@ func TestAnnotateNew_RollbackKeepsHistory(t *testing.T) {
 	}
 	if annotateNew(webDeployment(), rs, 3) {
 		t.Error("a change is reported where there is none")
+	}
+}
+
+// Of several old ReplicaSets that have failed the oldest is told of, in whichever order they are listed: else the status would change
+// all the time.
+func TestReconcile_OldestFailure(t *testing.T) {
+	failed := func(reason string) func(*appsv1.ReplicaSet) {
+		return func(rs *appsv1.ReplicaSet) {
+			rs.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Reason: reason}}
+		}
+	}
+	d := webDeployment()
+	c := controllertest.NewClientBuilder().WithStatusSubresource(d).WithObjects(d,
+		replicaSet("a", "two", 2, 0, failed("FailedDelete")), replicaSet("b", "one", 1, 0, failed("FailedCreate")), replicaSet("c", "new", 3, 4)).Build()
+	if _, err := reconciler(c).Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), request.NamespacedName, d); err != nil {
+		t.Fatal(err)
+	}
+	if got := condition(&d.Status, appsv1.DeploymentReplicaFailure); got == nil || got.Reason != "FailedCreate" {
+		t.Errorf("the condition is %+v", got)
 	}
 }
 

@@ -154,9 +154,9 @@ func annotateSize(rs *appsv1.ReplicaSet, desired, maximum int32) bool {
 	return changed
 }
 
-// annotatedNumber reads one of the size annotations.
+// annotatedNumber reads one of the size annotations. A size below nothing is nonsense that somebody wrote there.
 func annotatedNumber(rs *appsv1.ReplicaSet, key string) (int32, bool) {
-	n, err := strconv.ParseInt(rs.Annotations[key], 10, 32)
+	n, err := strconv.ParseUint(rs.Annotations[key], 10, 31)
 	return int32(n), err == nil
 }
 

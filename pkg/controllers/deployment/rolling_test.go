@@ -153,6 +153,15 @@ func TestRescale_Proportional(t *testing.T) {
 			old: []*appsv1.ReplicaSet{replicaSet("old", "old", 1, 8)}, want: map[string]int32{"web-new": 0, "web-old": 0},
 		},
 		{
+			name: "a maximum that is none", want: map[string]int32{"web-new": 7, "web-old": 11},
+			d: func() *appsv1.Deployment {
+				d := rolling(15, "3", "2")
+				d.Status.Replicas = 13
+				return d
+			}(),
+			new: replicaSet("new", "new", 2, 5, annotated("-13")), old: []*appsv1.ReplicaSet{replicaSet("old", "old", 1, 8, annotated("+13"))},
+		},
+		{
 			name: "only one active", d: rolling(7, "25%", "25%"), new: replicaSet("new", "new", 2, 5),
 			old: []*appsv1.ReplicaSet{replicaSet("old", "old", 1, 0)}, want: map[string]int32{"web-new": 7},
 		},

@@ -17,10 +17,11 @@ import (
 )
 
 // syncRevision finds the new ReplicaSet among all, gives it the highest revision and the annotations of the Deployment,
-// and the Deployment its revision. newRS is nil while there is none with the present template.
+// and the Deployment its revision. newRS is nil while there is none with the present template. The old ones come by age, as each list
+// of them has another order, and of two that have failed it should always be the same one that the status tells of.
 func (r *Reconciler) syncRevision(ctx context.Context, d *appsv1.Deployment, all []*appsv1.ReplicaSet) (newRS *appsv1.ReplicaSet, old []*appsv1.ReplicaSet, err error) {
 	newRS = findNew(d, all)
-	old = without(all, newRS)
+	old = without(byAge(all), newRS)
 	if newRS == nil {
 		return nil, old, nil
 	}

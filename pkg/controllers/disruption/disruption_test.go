@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,6 +45,7 @@ func (resources) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList
 	return &metav1.APIResourceList{APIResources: []metav1.APIResource{
 		{Name: "daemonsets", Kind: "DaemonSet"}, {Name: "daemonsets/status", Kind: "DaemonSet"},
 		{Name: "statefulsets/scale", Kind: "Scale"}, {Name: "statefulsets", Kind: "StatefulSet"},
+		{Name: "replicasets/scale", Kind: "Scale"}, {Name: "replicasets", Kind: "ReplicaSet"},
 	}}, nil
 }
 
@@ -364,6 +366,41 @@ func TestReconcile_AsksForNoScaleOfBuiltInKinds(t *testing.T) {
 	}
 }
 
+// The cache may not have a controller yet whose pod it has, and a ReplicaSet's controller need not be a Deployment because it is
+// called so.
+func TestReconcile_AsksForTheScaleOfWhatTheCacheLacks(t *testing.T) {
+	foreign := replicaSet("web", "web", 3)
+	foreign.OwnerReferences[0].APIVersion = "example.com/v1"
+	for name, objects := range map[string][]client.Object{
+		"not there yet":      nil,
+		"foreign Deployment": {foreign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := controllertest.NewClientBuilder().WithObjects(append(objects, budget(maxUnavailable(intstr.FromInt32(1))), pod("a", "ReplicaSet", "web"))...).
+				WithStatusSubresource(&policyv1.PodDisruptionBudget{}).Build()
+			c := interceptor.NewClient(store, interceptor.Funcs{
+				SubResourceGet: func(_ context.Context, _ client.Client, sub string, obj, scale client.Object, _ ...client.SubResourceGetOption) error {
+					if sub != "scale" || obj.GetName() != "web" {
+						return fmt.Errorf("asked for %s of %s", sub, obj.GetName())
+					}
+					*scale.(*autoscalingv1.Scale) = autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{UID: "web"}, Spec: autoscalingv1.ScaleSpec{Replicas: 3}}
+					return nil
+				},
+			})
+			if _, err := reconciler(c, record.NewFakeRecorder(10)).Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+			var pdb policyv1.PodDisruptionBudget
+			if err := store.Get(t.Context(), request.NamespacedName, &pdb); err != nil {
+				t.Fatal(err)
+			}
+			if pdb.Status.ExpectedPods != 3 {
+				t.Errorf("expects %d pods", pdb.Status.ExpectedPods)
+			}
+		})
+	}
+}
+
 func TestStaleReconciler(t *testing.T) {
 	target := func(ago time.Duration) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -401,6 +438,7 @@ func TestStaleReconciler(t *testing.T) {
 		{name: "recent", pod: pod("a", "", "", target(30*time.Second)), want: 90 * time.Second, ok: true},
 		{name: "stale", pod: pod("a", "", "", target(time.Hour)), ok: true},
 		{name: "deleted", pod: pod("a", "", "", target(time.Hour), deleted)},
+		{name: "the kubelet's", pod: pod("a", "", "", target(time.Hour), func(p *corev1.Pod) { p.Status.Conditions[1].Reason = corev1.PodReasonTerminationByKubelet })},
 		{name: "ended", pod: pod("a", "", "", target(time.Hour), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })},
 	}
 	for _, tt := range tests {

@@ -59,13 +59,23 @@ func (r *Reconciler) expectedScale(ctx context.Context, selected []*corev1.Pod) 
 }
 
 // workloadOf returns the controller that ref refers to; nil when it is gone or another one of its name. The built-in kinds
-// come from the cache; any other has to have the subresource scale.
+// come from the cache. What is not there may be too new for it, or belong to somebody whose kind is called Deployment, too: that
+// has the subresource scale, as any other kind has to.
 func (r *Reconciler) workloadOf(ctx context.Context, namespace string, ref *metav1.OwnerReference) (*workload, error) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the API version of %s %q: %w", ref.Kind, ref.Name, err)
 	}
-	switch gk := gv.WithKind(ref.Kind).GroupKind(); gk {
+	found, err := r.cached(ctx, namespace, gv.WithKind(ref.Kind).GroupKind(), ref)
+	if found != nil || err != nil {
+		return found, err
+	}
+	return r.scalable(ctx, namespace, gv.WithKind(ref.Kind), ref)
+}
+
+// cached returns a controller of a built-in kind, nil if the cache does not have it.
+func (r *Reconciler) cached(ctx context.Context, namespace string, kind schema.GroupKind, ref *metav1.OwnerReference) (*workload, error) {
+	switch kind {
 	case corev1.SchemeGroupVersion.WithKind("ReplicationController").GroupKind():
 		rc := &corev1.ReplicationController{}
 		if err := r.get(ctx, namespace, ref, rc); err != nil || rc.UID != ref.UID {
@@ -81,7 +91,7 @@ func (r *Reconciler) workloadOf(ctx context.Context, namespace string, ref *meta
 		}
 		return &workload{set.UID, ptr.Deref(set.Spec.Replicas, 1)}, nil
 	}
-	return r.scalable(ctx, namespace, gv.WithKind(ref.Kind), ref)
+	return nil, nil
 }
 
 // replicaSet returns the Deployment of a ReplicaSet, or the ReplicaSet itself when no Deployment controls it.

@@ -49,13 +49,14 @@ func (r *StaleReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	return reconcile.Result{}, client.IgnoreNotFound(r.Client.Status().Update(ctx, pod))
 }
 
-// isTarget reports whether the pod is marked for a disruption which has not come yet.
+// isTarget reports whether the pod is marked for a disruption which has not come yet. What a kubelet terminates it marks when it
+// begins, and deletes nothing: the pod may take as long as it likes to end.
 func isTarget(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || pods.IsTerminal(pod) {
 		return false
 	}
 	c := pods.Condition(pod, corev1.DisruptionTarget)
-	return c != nil && c.Status == corev1.ConditionTrue
+	return c != nil && c.Status == corev1.ConditionTrue && c.Reason != corev1.PodReasonTerminationByKubelet
 }
 
 // staleIn returns how long it takes until the mark of the pod is stale; ok is false for a pod without one.

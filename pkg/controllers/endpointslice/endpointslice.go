@@ -7,6 +7,7 @@ package endpointslice
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,8 +64,14 @@ func New(reader client.Reader, clientset kubernetes.Interface, events record.Eve
 	}
 }
 
+// errBehind asks for another look: the cache has not seen the last changes of the slices of a Service yet.
+var errBehind = errors.New("the cache has not seen the last changes of its endpoint slices yet")
+
 // Setup adds the controller to the manager.
 func Setup(env setup.Env) error {
+	if err := register(); err != nil {
+		return err
+	}
 	clientset, err := kubernetes.NewForConfigAndClient(env.RESTConfig, env.HTTPClient)
 	if err != nil {
 		return fmt.Errorf("creating the clientset: %w", err)
@@ -83,37 +90,43 @@ func Setup(env setup.Env) error {
 // Reconcile brings the slices of the Service in req up to date. Those of a Service that is gone are left to the garbage
 // collector, as they are owned by it.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	err := r.sync(ctx, req)
+	count(err)
+	return reconcile.Result{}, err
+}
+
+func (r *Reconciler) sync(ctx context.Context, req reconcile.Request) error {
 	svc := &corev1.Service{}
 	err := r.reader.Get(ctx, req.NamespacedName, svc)
 	if apierrors.IsNotFound(err) {
 		r.trigger.DeleteService(req.Namespace, req.Name)
 		r.tracker.DeleteService(req.Namespace, req.Name)
 		r.slices.DeleteService(req.Namespace, req.Name)
-		return reconcile.Result{}, nil
+		return nil
 	}
 	if err != nil || !backend.HasBackends(svc) {
-		return reconcile.Result{}, err
+		return err
 	}
 	pods, err := backend.Pods(ctx, r.reader, svc)
 	if err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
 	slices, err := backend.Slices(ctx, r.reader, req.NamespacedName, ManagedBy)
 	if err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
 	if r.tracker.StaleSlices(svc, slices) {
-		return reconcile.Result{}, fmt.Errorf("the cache has not seen the last changes of the endpoint slices of service %q yet", req)
+		return fmt.Errorf("service %q: %w", req, errBehind)
 	}
 	triggered := r.trigger.ComputeEndpointLastChangeTriggerTime(svc.Namespace, svc, pods)
 	if err := r.slices.Reconcile(klog.FromContext(ctx), svc, pods, slices, triggered); err != nil {
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return reconcile.Result{}, nil
+			return nil
 		}
 		r.events.Eventf(svc, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices", "Error updating Endpoint Slices for Service %s/%s: %v", svc.Namespace, svc.Name, err)
-		return reconcile.Result{}, fmt.Errorf("updating the endpoint slices of service %q: %w", req, err)
+		return fmt.Errorf("updating the endpoint slices of service %q: %w", req, err)
 	}
-	return reconcile.Result{}, nil
+	return nil
 }
 
 // nodes serves the slicing package, which looks up the zone of a pod's node.

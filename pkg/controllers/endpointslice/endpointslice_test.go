@@ -6,6 +6,7 @@ package endpointslice
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
@@ -82,6 +84,62 @@ func TestReconcile(t *testing.T) {
 	if list, err := clientset.DiscoveryV1().EndpointSlices("ns").List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
 		t.Errorf("slices %v, error %v", list.Items, err)
 	}
+}
+
+// What passes have come to is counted, and told of where the other controllers tell of theirs.
+func TestMetrics(t *testing.T) {
+	if err := register(); err != nil {
+		t.Fatal(err)
+	}
+	before := told(t)
+	svc, pod, node := web()
+	reader := controllertest.NewClientBuilder().WithObjects(svc, pod, node).Build()
+	r := New(reader, clientsetfake.NewClientset(), &record.FakeRecorder{})
+	request := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "web"}}
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Reconcile(t.Context(), request); err == nil {
+		t.Fatal("a cache that misses the last write is trusted")
+	}
+	after := told(t)
+	for name, want := range map[string]float64{
+		"endpoints_added_per_sync": 1, "endpoints_removed_per_sync": 1, "changes operation=create": 1, "syncs result=success": 1, "syncs result=stale": 1,
+		"endpointslices_changed_per_sync topology=Disabled traffic_distribution=": 1,
+	} {
+		if got := after[name] - before[name]; got != want {
+			t.Errorf("%s has grown by %v, want %v", name, got, want)
+		}
+	}
+	for name, want := range map[string]float64{"endpoints_desired": 1, "num_endpoint_slices": 1, "desired_endpoint_slices": 1} {
+		if got := after[name]; got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
+// told are the controller's metrics by name and labels; of a histogram it is the number of observations.
+func told(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, f := range families {
+		name, ours := strings.CutPrefix(f.GetName(), "endpoint_slice_controller_")
+		if !ours {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			key := name
+			for _, l := range m.GetLabel() {
+				key += " " + l.GetName() + "=" + l.GetValue()
+			}
+			values[key] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return values
 }
 
 func TestReconcile_Gone(t *testing.T) {

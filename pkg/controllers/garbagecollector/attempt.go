@@ -309,24 +309,35 @@ func (c *Collector) resource(r Resource, namespace string) metadata.ResourceInte
 // get reads an object. That its resource is not served says nothing about the object: another version may be.
 func (c *Collector) get(ctx context.Context, r Resource, namespace, name string) (*metav1.PartialObjectMetadata, error) {
 	obj, err := c.resource(r, namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+	if isNotServed(err) {
 		return nil, fmt.Errorf("%w: %v", errNotServed, r.GroupVersionResource)
 	}
 	return obj, err
 }
 
+// isNotServed tells whether it is the resource that was not found.
+func isNotServed(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
 // delete deletes exactly the object that the decision was made on. Its resource version is part of that where owners
-// matter: somebody may have given it a new owner meanwhile.
+// matter: somebody may have given it a new owner meanwhile. One that is gone is forgotten, as by latest: an owner may wait for it.
 func (c *Collector) delete(ctx context.Context, r Resource, obj *metav1.PartialObjectMetadata, policy metav1.DeletionPropagation, unchanged bool) error {
 	options := metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &obj.UID}}
 	if unchanged {
 		options.Preconditions.ResourceVersion = &obj.ResourceVersion
 	}
 	err := c.resource(r, obj.Namespace).Delete(ctx, obj.Name, options)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting %s %q: %w", r.Kind, obj.Name, err)
+	switch {
+	case err == nil:
+		return nil
+	case isNotServed(err):
+		return fmt.Errorf("%w: %v", errNotServed, r.GroupVersionResource)
+	case apierrors.IsNotFound(err):
+		c.enqueue(c.graph.Forget(obj.UID))
+		return nil
 	}
-	return nil
+	return fmt.Errorf("deleting %s %q: %w", r.Kind, obj.Name, err)
 }
 
 // removeFinalizer takes one finalizer from an object.

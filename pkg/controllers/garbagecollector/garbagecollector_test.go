@@ -233,14 +233,16 @@ func TestAttempt_Answers(t *testing.T) {
 	gr := schema.GroupResource{Resource: "configmaps"}
 	unserved := apierrors.NewGenericServerResponse(404, "get", gr, "a", "404 page not found", 0, true)
 	for name, tc := range map[string]struct {
-		verb   string
-		answer error
-		want   []string
-		err    error
+		verb      string
+		answer    error
+		want      []string
+		err       error
+		forgotten bool
 	}{
-		"changed since":              {verb: "delete", answer: apierrors.NewConflict(gr, "b", errors.New("changed")), want: []string{"delete b", "delete b"}},
-		"gone since":                 {verb: "delete", answer: apierrors.NewNotFound(gr, "b"), want: []string{"delete b"}},
-		"the owner is of no version": {verb: "get", answer: unserved, err: errNotServed},
+		"changed since":               {verb: "delete", answer: apierrors.NewConflict(gr, "b", errors.New("changed")), want: []string{"delete b", "delete b"}},
+		"gone since":                  {verb: "delete", answer: apierrors.NewNotFound(gr, "b"), want: []string{"delete b"}, forgotten: true},
+		"the owner is of no version":  {verb: "get", answer: unserved, err: errNotServed},
+		"the object is of no version": {verb: "delete", answer: unserved, want: []string{"delete b"}, err: errNotServed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, client := collector(t, object("b", owner("a", true)))
@@ -258,6 +260,9 @@ func TestAttempt_Answers(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, verbs(client)); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if _, known := c.graph.Has("b"); known == tc.forgotten {
+				t.Errorf("the object is known: %v", known)
 			}
 		})
 	}

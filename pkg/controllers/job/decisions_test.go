@@ -255,6 +255,8 @@ func TestManage(t *testing.T) {
 		create []int
 		remove []string
 		wait   time.Duration
+		// did is what the pass is counted as, if that is not what it creates or removes.
+		did action
 	}{
 		{name: "first pods", job: newJob(), create: []int{noIndex, noIndex}},
 		{name: "no more than are left", job: newJob(), pods: []*corev1.Pod{newPod("a", succeeded), newPod("b", succeeded)}, create: []int{noIndex}},
@@ -263,6 +265,7 @@ func TestManage(t *testing.T) {
 		{name: "work queue", job: newJob(queue), pods: []*corev1.Pod{newPod("a")}, create: []int{noIndex}},
 		{name: "work queue that is empty", job: newJob(queue), pods: []*corev1.Pod{newPod("a"), newPod("b", succeeded)}},
 		{name: "suspended", job: newJob(suspended), pods: []*corev1.Pod{newPod("a"), newPod("b", succeeded)}, remove: []string{"a"}},
+		{name: "suspended, nothing runs", job: newJob(suspended), did: podsDeleted},
 		{name: "first indexes", job: newJob(indexed), create: []int{0, 1}},
 		{name: "next index", job: newJob(indexed), pods: []*corev1.Pod{newPod("a", at(0), succeeded), newPod("b", at(2))}, create: []int{1}},
 		{
@@ -272,8 +275,8 @@ func TestManage(t *testing.T) {
 		{name: "deleted pods are replaced", job: newJob(), pods: []*corev1.Pod{newPod("a", deleted, free), newPod("b")}, create: []int{noIndex}},
 		{name: "deleted pods are awaited", job: newJob(onlyFailed), pods: []*corev1.Pod{newPod("a", deleted), newPod("b")}},
 		{name: "so are their indexes", job: newJob(indexed, onlyFailed, parallel(3)), pods: []*corev1.Pod{newPod("a", deleted, at(0)), newPod("b", at(1))}, create: []int{2}},
-		{name: "back-off", job: newJob(), pods: []*corev1.Pod{newPod("a", failedAgo(time.Second))}, wait: 9 * time.Second},
-		{name: "back-off of all indexes", job: newJob(indexed), pods: []*corev1.Pod{newPod("a", at(0), failedAgo(time.Second))}, wait: 9 * time.Second},
+		{name: "back-off", job: newJob(), pods: []*corev1.Pod{newPod("a", failedAgo(time.Second))}, wait: 9 * time.Second, did: podsCreated},
+		{name: "back-off of all indexes", job: newJob(indexed), pods: []*corev1.Pod{newPod("a", at(0), failedAgo(time.Second))}, wait: 9 * time.Second, did: podsCreated},
 		{name: "back-off of one index", job: newJob(perIndex(3)), pods: []*corev1.Pod{newPod("a", at(0), failedAgo(time.Second))}, create: []int{1}, wait: 9 * time.Second},
 		{name: "failed index", job: newJob(perIndex(0)), pods: []*corev1.Pod{newPod("a", at(0), failedAgo(time.Second))}, create: []int{1, 2}},
 		{name: "burst", job: newJob(parallel(900), completions(900)), create: slices.Repeat([]int{noIndex}, burst)},
@@ -289,6 +292,18 @@ func TestManage(t *testing.T) {
 			}
 			if p.wait != tt.wait {
 				t.Errorf("waits %v, want %v", p.wait, tt.wait)
+			}
+			switch {
+			case tt.did != "":
+			case len(tt.create) > 0:
+				tt.did = podsCreated
+			case len(tt.remove) > 0:
+				tt.did = podsDeleted
+			default:
+				tt.did = tracking
+			}
+			if p.did != tt.did {
+				t.Errorf("counts as %s, want %s", p.did, tt.did)
 			}
 		})
 	}

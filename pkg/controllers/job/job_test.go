@@ -569,9 +569,14 @@ func TestReconcile_FailsBeforeDeadline(t *testing.T) {
 			c := interceptor.NewClient(store(newJob(func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = &tt.deadline })), interceptor.Funcs{
 				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return quota },
 			})
-			result, err := reconciler(c, &record.FakeRecorder{}).Reconcile(t.Context(), request)
-			if result.RequeueAfter != tt.want || !errors.Is(err, tt.err) {
-				t.Errorf("comes back after %v with error %v, want %v and %v", result.RequeueAfter, err, tt.want, tt.err)
+			counted := rise(syncs.WithLabelValues("NonIndexed", "error", "pods_created"), func() {
+				result, err := reconciler(c, &record.FakeRecorder{}).Reconcile(t.Context(), request)
+				if result.RequeueAfter != tt.want || !errors.Is(err, tt.err) {
+					t.Errorf("comes back after %v with error %v, want %v and %v", result.RequeueAfter, err, tt.want, tt.err)
+				}
+			})
+			if counted != 1 {
+				t.Errorf("%v errors are counted, want 1", counted)
 			}
 		})
 	}

@@ -23,32 +23,34 @@ type plan struct {
 	create []int
 	// wait is how long it takes until a failed pod may be replaced, 0 when there is none to wait for.
 	wait time.Duration
+	// did is what the pass is counted as: also when there is no pod to remove, or none may be created yet.
+	did action
 }
 
 // manage decides which pods to create or to remove.
 func (s *state) manage(now time.Time) plan {
 	if isSuspended(s.job) {
-		return plan{remove: s.live}
+		return plan{did: podsDeleted, remove: s.live}
 	}
 	wanted := s.wanted()
 	if remove := s.surplus(len(s.live)-wanted, now); len(remove) > 0 {
-		return plan{remove: remove[:min(len(remove), burst)]}
+		return plan{did: podsDeleted, remove: remove[:min(len(remove), burst)]}
 	}
 	missing := wanted - len(s.live)
 	if replacesOnlyFailed(s.job) {
 		missing -= int(s.terminating)
 	}
 	if missing <= 0 {
-		return plan{}
+		return plan{did: tracking}
 	}
 	if s.job.Spec.BackoffLimitPerIndex == nil {
 		if wait := s.failures.wait(now); wait > 0 {
-			return plan{wait: wait}
+			return plan{did: podsCreated, wait: wait}
 		}
 	}
 	missing = min(missing, burst)
 	if !isIndexed(s.job) {
-		return plan{create: slices.Repeat([]int{noIndex}, missing)}
+		return plan{did: podsCreated, create: slices.Repeat([]int{noIndex}, missing)}
 	}
 	return s.due(s.pending(missing), now)
 }
@@ -118,7 +120,7 @@ func (s *state) pending(limit int) []int {
 
 // due plans to create pods for those of the indexes whose last pod has failed long enough ago.
 func (s *state) due(indexes []int, now time.Time) plan {
-	var p plan
+	p := plan{did: podsCreated}
 	for _, i := range indexes {
 		var wait time.Duration
 		if last := s.retained[i]; last != nil {

@@ -4,6 +4,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,8 +47,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 			"Skipped Job sync because completion mode is unknown")
 		return reconcile.Result{}, nil
 	}
-	did := reconciling
-	defer func() { countPass(job, did, err, r.Clock.Since(begin)) }()
+	did, late := reconciling, error(nil)
+	defer func() { countPass(job, did, cmp.Or(err, late), r.Clock.Since(begin)) }()
 	claimed, err := r.claim(ctx, job)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -55,7 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 	m := r.recall(job, claimed)
 	s := observe(job, claimed, m)
 	wait, err := r.advance(ctx, s, m)
-	did = s.did
+	did, late = s.did, s.late
 	return reconcile.Result{RequeueAfter: wait}, err
 }
 
@@ -123,6 +124,7 @@ func (r *Reconciler) advance(ctx context.Context, s *state, m *memory) (wait tim
 	}
 	if podErr != nil && wait > 0 && wait <= maxRetryDelay {
 		// A pass that returns an error is tried again at a time of the queue's choice, which may be past the deadline.
+		s.late = podErr
 		ctrl.LoggerFrom(ctx).Error(podErr, "Managing the pods of a Job")
 		return min(wait, lastRetryDelay), nil
 	}
@@ -137,14 +139,7 @@ func (r *Reconciler) stop(ctx context.Context, s *state) error {
 
 // carryOut creates and removes pods as planned. Pods that are removed do not count as failed, so they are let go first.
 func (r *Reconciler) carryOut(ctx context.Context, s *state, p plan) error {
-	switch {
-	case len(p.create) > 0:
-		s.did = podsCreated
-	case len(p.remove) > 0:
-		s.did = podsDeleted
-	default:
-		s.did = tracking
-	}
+	s.did = p.did
 	control := pods.Control{Client: r.Client, Events: r.Events}
 	errs := pods.Each(len(p.remove), func(i int) error {
 		if err := removeFinalizer(ctx, r.Client, p.remove[i], ""); err != nil {

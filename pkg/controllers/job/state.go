@@ -54,8 +54,9 @@ type state struct {
 	failures failures
 	// before is what the status counts at the beginning.
 	before counted
-	// did is what the pass does with pods.
-	did action
+	// did is what the pass does with pods, late the error that it does not end with because a deadline is near.
+	did  action
+	late error
 }
 
 // observe returns the state of a Job that has these pods.

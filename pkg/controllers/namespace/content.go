@@ -92,7 +92,7 @@ func (r *Reconciler) deleteContent(ctx context.Context, ns *corev1.Namespace) ou
 		part, err := r.deleteAll(ctx, ns, resources.Deletable[i])
 		o.add(part)
 		if err != nil {
-			o.deletion = append(o.deletion, fmt.Errorf("failed to delete pods for namespace: %s, err: %w", ns.Name, err))
+			o.deletion = append(o.deletion, err)
 		}
 		if len(o.deletion) > 0 || len(o.remaining) > 0 {
 			return o
@@ -118,7 +118,7 @@ func (r *Reconciler) deleteContent(ctx context.Context, ns *corev1.Namespace) ou
 	return o
 }
 
-// deleteAll deletes the objects of one resource and returns what remains.
+// deleteAll deletes the objects of one resource and returns what remains. Errors are the API server's, as users see them in a condition.
 func (r *Reconciler) deleteAll(ctx context.Context, ns *corev1.Namespace, resource Resource) (outcome, error) {
 	var o outcome
 	if !resource.List {
@@ -173,7 +173,7 @@ func (r *Reconciler) list(ctx context.Context, ns *corev1.Namespace, resource Re
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listing %v: %w", resource.GroupVersionResource, err)
+		return nil, err
 	}
 	return list.Items, nil
 }
@@ -185,17 +185,17 @@ func (r *Reconciler) deleteBlindly(ctx context.Context, ns *corev1.Namespace, re
 		return nil
 	}
 	err := r.Metadata.Resource(resource.GroupVersionResource).Namespace(ns.Name).DeleteCollection(ctx, background(), metav1.ListOptions{})
-	if err != nil && !unsupported(err) {
-		return fmt.Errorf("deleting all %v: %w", resource.GroupVersionResource, err)
+	if unsupported(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 func (r *Reconciler) deleteEach(ctx context.Context, ns *corev1.Namespace, resource Resource, items []metav1.PartialObjectMetadata) error {
 	for i := range items {
 		err := r.Metadata.Resource(resource.GroupVersionResource).Namespace(ns.Name).Delete(ctx, items[i].Name, background())
 		if err != nil && !unsupported(err) {
-			return fmt.Errorf("deleting %v %q: %w", resource.GroupVersionResource, items[i].Name, err)
+			return err
 		}
 	}
 	return nil

@@ -158,6 +158,32 @@ func TestDeleteContent(t *testing.T) {
 	}
 }
 
+// The condition has the API server's words and no others.
+func TestDeleteContent_Fails(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		verb   string
+		answer error
+		want   string
+	}{
+		{"refused", "delete-collection", errors.New("admission webhook \"w\" denied the request"), `admission webhook "w" denied the request`},
+		{"cannot be listed", "list", errors.New("conversion webhook failed"), "conversion webhook failed"},
+		{"not done", "delete-collection", nil, "unexpected items still remain in namespace: ns for gvr: /v1, Resource=pods"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			content, _ := contents(t, object("Pod", "p"))
+			content.(*metadatafake.FakeMetadataClient).PrependReactor(tt.verb, "pods", func(clientgotesting.Action) (bool, runtime.Object, error) {
+				return true, nil, tt.answer
+			})
+			o := reconciler(emptyReader{}, content, nil).deleteContent(t.Context(), terminating())
+			want := "Failed to delete all resource types, 1 remaining: " + tt.want
+			if got := contentFailure(o).Message; got != want {
+				t.Errorf("condition says %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 // emptyReader has no pods.
 type emptyReader struct{ client.Client }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
@@ -39,6 +40,12 @@ func Setup(env setup.Env) error {
 		if err := check(c); err != nil {
 			return err
 		}
+	}
+	if err := setup.Register(running); err != nil {
+		return err
+	}
+	if err := env.Manager.Add(manager.RunnableFunc(beRunning)); err != nil {
+		return fmt.Errorf("adding what tells that it runs: %w", err)
 	}
 	options := env.Options()
 	options.MaxConcurrentReconciles = 1

@@ -65,10 +65,11 @@ func readiness(node *corev1.Node) corev1.ConditionStatus {
 	return corev1.ConditionUnknown
 }
 
-// deadline is when a node last heard of at the given time counts as silent.
+// deadline is when a node last heard of at the given time counts as silent. One that has not said yet whether it is ready has more time,
+// as long as it renews its lease.
 func (p Patience) deadline(node *corev1.Node, heard time.Time) time.Time {
 	if condition(node, corev1.NodeReady) == nil {
-		return node.CreationTimestamp.Add(p.Startup)
+		return heard.Add(p.Startup)
 	}
 	return heard.Add(p.Monitor)
 }

@@ -57,7 +57,9 @@ type heartbeat struct {
 	uid    types.UID
 	lease  metav1.MicroTime
 	status metav1.Time
-	heard  time.Time
+	// reports tells whether it has said if it is ready.
+	reports bool
+	heard   time.Time
 	// failed is when the node was first seen to be not ready; zero if it is ready.
 	failed time.Time
 }
@@ -92,7 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	node := &corev1.Node{}
 	if err := r.Client.Get(ctx, req.NamespacedName, node); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.forget(req.Name)
+			r.part(req.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -103,6 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	r.meet(node, now)
 	end := r.Patience.deadline(node, r.listen(node, lease, now))
 	if !now.Before(end) {
 		if alive, err := r.markUnknown(ctx, node, lease, now); alive || err != nil {
@@ -147,22 +150,58 @@ func (r *Reconciler) lease(ctx context.Context, reader client.Reader, node *core
 	return lease, nil
 }
 
-// listen returns when the node was last heard of, by lease or by status.
+// meet takes a node in that this process has not seen yet, and tells of it.
+func (r *Reconciler) meet(node *corev1.Node, now time.Time) {
+	r.mu.Lock()
+	last, known := r.heartbeats[node.Name]
+	known = known && last.uid == node.UID
+	if !known {
+		if r.heartbeats == nil {
+			r.heartbeats = map[string]heartbeat{}
+		}
+		last = heartbeat{uid: node.UID, reports: condition(node, corev1.NodeReady) != nil, heard: now}
+		if !last.reports {
+			last.heard = node.CreationTimestamp.Time // this process need not be the first that has waited for it
+		}
+		r.heartbeats[node.Name] = last
+	}
+	r.mu.Unlock()
+	if !known {
+		r.tell(node.Name, node.UID, "RegisteredNode", "Registered Node "+node.Name+" in Controller")
+	}
+}
+
+// part forgets a node that is gone, and tells of it.
+func (r *Reconciler) part(name string) {
+	r.mu.Lock()
+	last, known := r.heartbeats[name]
+	delete(r.heartbeats, name)
+	r.mu.Unlock()
+	if known {
+		r.tell(name, last.uid, "RemovingNode", "Removing Node "+name+" from Controller")
+	}
+}
+
+// tell records an event of a node, which need not exist any more.
+func (r *Reconciler) tell(name string, uid types.UID, reason, text string) {
+	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: uid}
+	r.Events.Eventf(ref, corev1.EventTypeNormal, reason, "Node %s event: %s", name, text)
+}
+
+// listen returns when a node that was met was last heard of, by lease or by status.
 func (r *Reconciler) listen(node *corev1.Node, lease *coordinationv1.Lease, now time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.heartbeats == nil {
-		r.heartbeats = map[string]heartbeat{}
-	}
-	last, known := r.heartbeats[node.Name]
-	if !known || last.uid != node.UID {
-		last = heartbeat{uid: node.UID, heard: now}
-	}
+	last := r.heartbeats[node.Name]
 	// Any other time will do, not only a later one: the node's clock may have been set back.
 	if lease.Spec.RenewTime != nil && !last.lease.Equal(lease.Spec.RenewTime) {
 		last.lease, last.heard = *lease.Spec.RenewTime, now
 	}
-	if c := condition(node, corev1.NodeReady); c != nil && !last.status.Equal(&c.LastHeartbeatTime) {
+	c := condition(node, corev1.NodeReady)
+	if reports := c != nil; reports != last.reports {
+		last.reports, last.heard = reports, now
+	}
+	if c != nil && !last.status.Equal(&c.LastHeartbeatTime) {
 		last.status, last.heard = c.LastHeartbeatTime, now
 	}
 	if readiness(node) == corev1.ConditionTrue {
@@ -193,12 +232,6 @@ func (r *Reconciler) isRenewed(ctx context.Context, node *corev1.Node, cached *c
 		return false, err
 	}
 	return true, ownwrites.Await(ctx, r.Client, live)
-}
-
-func (r *Reconciler) forget(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.heartbeats, name)
 }
 
 // markUnknown writes down that nothing is known about the node any more, unless it is alive by what the API server has.

@@ -16,6 +16,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -298,6 +299,112 @@ func TestReconciler_Labels(t *testing.T) {
 	}
 }
 
+// A node that has never said whether it is ready is let be for as long as it renews its lease.
+func TestReconciler_NeverReported(t *testing.T) {
+	silent := func(age time.Duration) *corev1.Node {
+		return node("n", "", func(n *corev1.Node) {
+			n.CreationTimestamp, n.Status.Conditions = metav1.NewTime(now.Add(-age)), nil
+		})
+	}
+	for _, tt := range []struct {
+		name   string
+		age    time.Duration
+		leased bool
+		renews bool
+		after  time.Duration
+		want   bool // it is said that nothing is known of it
+	}{
+		{name: "new", after: patience.Startup - time.Second},
+		{name: "too late", after: patience.Startup, want: true},
+		{name: "old", age: time.Hour, want: true},
+		{name: "old, with a lease", age: time.Hour, leased: true, after: patience.Startup - time.Second},
+		{name: "old, with a lease that ends", age: time.Hour, leased: true, after: patience.Startup, want: true},
+		{name: "old, renews its lease", age: time.Hour, leased: true, renews: true, after: time.Hour},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).WithObjects(silent(tt.age), node("other", corev1.ConditionTrue)).Build()
+			clock := clocktesting.NewFakeClock(now)
+			r := &Reconciler{Client: c, Live: c, Events: &record.FakeRecorder{}, Clock: clock, Patience: patience, Pace: pace}
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "n"}}
+			if tt.leased {
+				lease.Spec.RenewTime = &metav1.MicroTime{Time: now}
+				if err := c.Create(t.Context(), lease); err != nil {
+					t.Fatal(err)
+				}
+			}
+			key := types.NamespacedName{Name: "n"}
+			for _, step := range []time.Duration{0, tt.after} {
+				clock.SetTime(now.Add(step))
+				if tt.renews {
+					lease.Spec.RenewTime = &metav1.MicroTime{Time: clock.Now()}
+					if err := c.Update(t.Context(), lease); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got corev1.Node
+			if err := c.Get(t.Context(), key, &got); err != nil {
+				t.Fatal(err)
+			}
+			ready := condition(&got, corev1.NodeReady)
+			if (ready != nil) != tt.want || ready != nil && ready.Reason != "NodeStatusNeverUpdated" {
+				t.Errorf("Ready is %+v", ready)
+			}
+		})
+	}
+}
+
+// Who describes a node sees when this process has met it, and events of a node that is gone name it all the same.
+func TestReconciler_Events(t *testing.T) {
+	c := controllertest.NewClientBuilder().WithStatusSubresource(&corev1.Node{}).WithObjects(node("n", corev1.ConditionTrue)).Build()
+	events := &subjects{}
+	r := &Reconciler{Client: c, Live: c, Events: events, Clock: clocktesting.NewFakeClock(now), Patience: patience, Pace: pace}
+	pass := func() {
+		t.Helper()
+		for range 2 {
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pass()
+	if err := c.Delete(t.Context(), node("n", corev1.ConditionTrue)); err != nil {
+		t.Fatal(err)
+	}
+	pass()
+	anew := node("n", corev1.ConditionTrue)
+	anew.UID = "anew"
+	if err := c.Create(t.Context(), anew); err != nil {
+		t.Fatal(err)
+	}
+	pass()
+	want := []string{
+		"Node n (n): Normal RegisteredNode: Node n event: Registered Node n in Controller",
+		"Node n (n): Normal RemovingNode: Node n event: Removing Node n from Controller",
+		"Node n (anew): Normal RegisteredNode: Node n event: Registered Node n in Controller",
+	}
+	if diff := gocmp.Diff(want, events.told); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// subjects notes events together with what they are about.
+type subjects struct {
+	record.FakeRecorder
+	told []string
+}
+
+func (s *subjects) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
+	ref, ok := object.(*corev1.ObjectReference)
+	if !ok {
+		ref = &corev1.ObjectReference{}
+	}
+	s.told = append(s.told, fmt.Sprintf("%s %s (%s): %s %s: %s", ref.Kind, ref.Name, ref.UID, kind, reason, fmt.Sprintf(format, args...)))
+}
+
 // A pod whose status cannot be written, say because the webhook that is asked is this very pod, keeps neither the other pods in
 // service nor the node untainted.
 func TestReconciler_PodThatCannotBeMarked(t *testing.T) {
@@ -395,6 +502,12 @@ func TestDecide(t *testing.T) {
 		}
 		return list
 	}
+	without := func(list []*corev1.Node) []*corev1.Node {
+		for _, n := range list {
+			n.Labels = map[string]string{"node.kubernetes.io/exclude-disruption": ""}
+		}
+		return list
+	}
 	elsewhere := func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelTopologyZone: "elsewhere"} }
 	abroad := node("a", corev1.ConditionTrue, elsewhere)
 	type answer struct {
@@ -420,6 +533,9 @@ func TestDecide(t *testing.T) {
 		{name: "most of a small zone, tainted before", nodes: nodes(1, 3), tainted: true, want: answer{true, false, lookAgain}},
 		{name: "most of a large zone", nodes: nodes(20, 40), want: answer{true, true, lookAgain}},
 		{name: "most of a large zone, not its turn", nodes: nodes(20, 40), last: 60 * time.Second, want: answer{false, false, 40 * time.Second}},
+		{name: "most of a small zone, but for those that do not count", nodes: append(nodes(1, 1), without(nodes(0, 2))...), want: answer{true, true, lookAgain}},
+		{name: "all that count", nodes: append(nodes(0, 1), without(nodes(3, 0))...), want: answer{false, false, lookAgain}},
+		{name: "none counts", nodes: without(nodes(0, 3)), want: answer{true, true, lookAgain}},
 		{name: "a faster pace", nodes: nodes(1, 1), pace: Pace{Rate: 2}, last: 400 * time.Millisecond, want: answer{false, false, 100 * time.Millisecond}},
 		{name: "none", nodes: nodes(1, 1), pace: Pace{Unhealthy: 1}, want: answer{false, false, lookAgain}},
 		{name: "less than a node in all time", nodes: nodes(1, 1), pace: Pace{Rate: 1e-30}, last: time.Hour, want: answer{false, false, longest - time.Hour}},

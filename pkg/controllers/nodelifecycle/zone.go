@@ -43,11 +43,15 @@ func paceOf(s setup.Settings) Pace {
 	}
 }
 
+// excluded is the label of nodes that are not counted: they come and go, and that says nothing about the others.
+const excluded = "node.kubernetes.io/exclude-disruption"
+
 // survey is what the nodes of a cluster were like at a time.
 type survey struct {
-	at       time.Time
-	anyReady bool
-	zones    map[string]tally
+	at time.Time
+	// noneReady is set if there are nodes that count, and not one of them is ready.
+	noneReady bool
+	zones     map[string]tally
 }
 
 // tally counts the nodes of a zone.
@@ -56,17 +60,23 @@ type tally struct{ ready, notReady int }
 // newSurvey counts the nodes.
 func newSurvey(nodes []*corev1.Node, now time.Time) survey {
 	s := survey{at: now, zones: map[string]tally{}}
+	all := tally{}
 	for _, node := range nodes {
+		if _, ok := node.Labels[excluded]; ok {
+			continue
+		}
 		zone := topology.GetZoneKey(node)
 		t := s.zones[zone]
 		if readiness(node) == corev1.ConditionTrue {
-			s.anyReady = true
+			all.ready++
 			t.ready++
 		} else {
+			all.notReady++
 			t.notReady++
 		}
 		s.zones[zone] = t
 	}
+	s.noneReady = all.ready == 0 && all.notReady > 0
 	return s
 }
 
@@ -96,7 +106,7 @@ func (p Pace) of(t tally) (interval time.Duration, ok bool) {
 func (p Pace) decide(s survey, zone string, tainted bool, last, now time.Time) (evict, turn bool, again time.Duration) {
 	interval, ok := p.of(s.zones[zone])
 	switch next := last.Add(interval); {
-	case !s.anyReady:
+	case s.noneReady:
 		return false, false, lookAgain
 	case tainted:
 		return true, false, lookAgain

@@ -237,11 +237,11 @@ func (r *ClaimReconciler) awaitConsumer(ctx context.Context, claim *corev1.Persi
 	return nil
 }
 
-// unscheduled are the names of the pods without node that have not ended.
+// unscheduled are the names of the pods without node that have not ended, and that nobody has deleted.
 func unscheduled(users []*corev1.Pod) []string {
 	var names []string
 	for _, pod := range users {
-		if pod.Spec.NodeName == "" && !pods.IsTerminal(pod) {
+		if pod.Spec.NodeName == "" && !pods.IsStopped(pod) {
 			names = append(names, pod.Name)
 		}
 	}
@@ -260,7 +260,7 @@ func (r *ClaimReconciler) provision(ctx context.Context, claim *corev1.Persisten
 	if driver := migration.Driver(provisioner); driver != "" {
 		provisioner = driver
 	} else if strings.HasPrefix(provisioner, migration.InTree) {
-		r.Events.Eventf(claim, corev1.EventTypeWarning, "ProvisioningFailed", "no volume plugin matched name: %s", provisioner)
+		r.Events.Event(claim, corev1.EventTypeWarning, "ProvisioningFailed", noPlugin(provisioner, "provisionable"))
 		return nil
 	}
 	if done, err := r.reschedule(ctx, claim); err != nil || done {

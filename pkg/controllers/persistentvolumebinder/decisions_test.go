@@ -5,6 +5,7 @@ package persistentvolumebinder
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -183,22 +184,29 @@ func TestReclaimProblem(t *testing.T) {
 		return func(v *corev1.PersistentVolume) { metav1.SetMetaDataAnnotation(&v.ObjectMeta, key, value) }
 	}
 	csi := func(v *corev1.PersistentVolume) { v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "d"} }
+	nfs := func(v *corev1.PersistentVolume) { v.Spec.NFS = &corev1.NFSVolumeSource{} }
 	remove := policy(corev1.PersistentVolumeReclaimDelete)
+	by := func(provisioner string) func(*corev1.PersistentVolume) {
+		return annotated(volumehelper.AnnDynamicallyProvisioned, provisioner)
+	}
+	const noPlugin = `error getting deleter volume plugin for volume "v": `
 	for _, tc := range []struct {
-		name, want string
-		volume     *corev1.PersistentVolume
+		name, reason, message string
+		volume                *corev1.PersistentVolume
 	}{
-		{"retain", "", volume("v", "1Gi")},
-		{"recycle", "VolumeFailedRecycle", volume("v", "1Gi", policy(corev1.PersistentVolumeReclaimRecycle))},
-		{"unknown", "VolumeUnknownReclaimPolicy", volume("v", "1Gi", policy("Burn"))},
-		{"delete, by hand", "VolumeFailedDelete", volume("v", "1Gi", remove)},
-		{"delete, by its provisioner", "", volume("v", "1Gi", remove, annotated(volumehelper.AnnDynamicallyProvisioned, "example.com/p"))},
-		{"delete, by CSI", "", volume("v", "1Gi", remove, csi)},
-		{"delete, by nobody any more", "VolumeFailedDelete", volume("v", "1Gi", remove, annotated(volumehelper.AnnDynamicallyProvisioned, "kubernetes.io/glusterfs"))},
-		{"delete, by the driver that took over", "", volume("v", "1Gi", remove, annotated(volumehelper.AnnMigratedTo, "ebs.csi.aws.com"))},
+		{"retain", "", "", volume("v", "1Gi")},
+		{"recycle", "VolumeFailedRecycle", "No recycler plugin found for the volume!", volume("v", "1Gi", policy(corev1.PersistentVolumeReclaimRecycle))},
+		{"unknown", "VolumeUnknownReclaimPolicy", "Volume has unrecognized PersistentVolumeReclaimPolicy", volume("v", "1Gi", policy("Burn"))},
+		{"delete, by hand", "VolumeFailedDelete", noPlugin + "no volume plugin matched", volume("v", "1Gi", remove)},
+		{"delete, NFS", "VolumeFailedDelete", noPlugin + "no deletable volume plugin matched", volume("v", "1Gi", remove, nfs)},
+		{"delete, by its provisioner", "", "", volume("v", "1Gi", remove, by("example.com/p"))},
+		{"delete, by CSI", "", "", volume("v", "1Gi", remove, csi)},
+		{"delete, by nobody any more", "VolumeFailedDelete", "no volume plugin matched name: kubernetes.io/glusterfs", volume("v", "1Gi", remove, by("kubernetes.io/glusterfs"))},
+		{"delete, by who cannot", "VolumeFailedDelete", "no deletable volume plugin matched", volume("v", "1Gi", remove, by("kubernetes.io/nfs"))},
+		{"delete, by the driver that took over", "", "", volume("v", "1Gi", remove, annotated(volumehelper.AnnMigratedTo, "ebs.csi.aws.com"))},
 	} {
-		if got, _ := reclaimProblem(tc.volume); got != tc.want {
-			t.Errorf("%s: problem is %q, want %q", tc.name, got, tc.want)
+		if reason, message := reclaimProblem(tc.volume); reason != tc.reason || message != tc.message {
+			t.Errorf("%s: problem is %q, %q, want %q, %q", tc.name, reason, message, tc.reason, tc.message)
 		}
 	}
 }
@@ -246,8 +254,10 @@ func TestUnscheduled(t *testing.T) {
 	pod := func(name, node string, phase corev1.PodPhase) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase}}
 	}
+	deleted := pod("deleted", "", corev1.PodPending)
+	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1_700_000_000, 0)}
 	got := unscheduled([]*corev1.Pod{
-		pod("waits", "", corev1.PodPending), pod("runs", "n", corev1.PodRunning), pod("failed", "", corev1.PodFailed), pod("also", "", corev1.PodPending),
+		pod("waits", "", corev1.PodPending), pod("runs", "n", corev1.PodRunning), pod("failed", "", corev1.PodFailed), pod("also", "", corev1.PodPending), deleted,
 	})
 	if diff := cmp.Diff([]string{"also", "waits"}, got); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)

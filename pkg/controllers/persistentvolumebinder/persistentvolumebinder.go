@@ -16,19 +16,24 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	volumehelper "k8s.io/component-helpers/storage/volume"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/internal/deletion"
+	"minik8s.io/minik8s/pkg/controllers/internal/pods"
 	"minik8s.io/minik8s/pkg/controllers/ownwrites"
 	"minik8s.io/minik8s/pkg/controllers/setup"
 )
@@ -38,6 +43,9 @@ const (
 	byClaim = "spec.claimRef"
 	// byWaiting finds the claims that are not bound by their class and by the node that was chosen for them, see waitingKeys.
 	byWaiting = "waiting"
+	// settling is how long a new pod may take to be scheduled before its claims say that they wait for that, as upstream's next look at
+	// all claims would.
+	settling = 15 * time.Second
 )
 
 // Setup adds both reconcilers to the manager.
@@ -63,6 +71,7 @@ func Setup(env setup.Env) error {
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(w.claimsOfVolume)).
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(w.claimsOfClass)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(w.claimsOfNode), builder.WithPredicates(deletion.Only())).
+		Watches(&corev1.Pod{}, newUsers(), builder.WithPredicates(predicate.NewPredicateFuncs(unscheduledUser))).
 		WithOptions(env.Options()).
 		Complete(env.Barrier.PerRequest(&ClaimReconciler{Client: env.Client, Live: env.Live, Events: env.Events}))
 	if err != nil {
@@ -125,6 +134,23 @@ func (w waker) claimsOfNode(ctx context.Context, obj client.Object) []reconcile.
 }
 
 func all(*corev1.PersistentVolumeClaim) bool { return true }
+
+// newUsers has the claims of a new pod looked at a while later.
+func newUsers() handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			for _, name := range pods.Claims(e.Object.(*corev1.Pod)) {
+				queue.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: e.Object.GetNamespace(), Name: name}}, settling)
+			}
+		},
+	}
+}
+
+// unscheduledUser tells whether an object is a pod with claims that has no node.
+func unscheduledUser(obj client.Object) bool {
+	pod := obj.(*corev1.Pod)
+	return pod.Spec.NodeName == "" && len(pods.Claims(pod)) > 0
+}
 
 // waiting are the claims that are not bound and have the key, as far as concerned says so.
 func (w waker) waiting(ctx context.Context, key string, concerned func(*corev1.PersistentVolumeClaim) bool) []reconcile.Request {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
 	volumehelper "k8s.io/component-helpers/storage/volume"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"minik8s.io/minik8s/pkg/controllers/controllertest"
@@ -215,6 +218,7 @@ func TestReconcile_Events(t *testing.T) {
 		{"no class of that name", []client.Object{claim("c")}, `Warning ProvisioningFailed storageclass.storage.k8s.io "k" not found`},
 		{"no provisioner", []client.Object{claim("c"), class("k", "kubernetes.io/no-provisioner", now)},
 			"Warning ProvisioningFailed no volume plugin matched name: kubernetes.io/no-provisioner"},
+		{"no provisioner of that name", []client.Object{claim("c"), class("k", "kubernetes.io/nfs", now)}, "Warning ProvisioningFailed no provisionable volume plugin matched"},
 		{"no class", []client.Object{claim("c", noClass)}, "Normal FailedBinding no persistent volumes available for this claim and no storage class is set"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -361,3 +365,31 @@ func TestReconcile_Race(t *testing.T) {
 		t.Errorf("%d claims are bound, want %d: %v", taken, volumes, got)
 	}
 }
+
+// A claim whose pod is not scheduled soon says so, though nothing happens to the claim.
+func TestNewUsers(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{
+		{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}},
+		{Name: "own", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
+		{Name: "e", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+	}}}
+	onNode, plain := pod.DeepCopy(), pod.DeepCopy()
+	onNode.Spec.NodeName, plain.Spec.Volumes = "n", pod.Spec.Volumes[2:]
+	if !unscheduledUser(pod) || unscheduledUser(onNode) || unscheduledUser(plain) {
+		t.Error("other pods than those that wait for a node with claims are looked at")
+	}
+	q := queue{later: map[string]time.Duration{}}
+	newUsers().Create(t.Context(), event.CreateEvent{Object: pod}, q)
+	if diff := cmp.Diff(map[string]time.Duration{"ns/c": 15 * time.Second, "ns/p-own": 15 * time.Second}, q.later); diff != "" {
+		t.Errorf("looked at later (-want +got):\n%s", diff)
+	}
+}
+
+// queue notes what is added to it for later.
+type queue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	later map[string]time.Duration
+}
+
+func (q queue) AddAfter(r reconcile.Request, after time.Duration) { q.later[r.String()] = after }

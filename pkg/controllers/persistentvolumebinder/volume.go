@@ -132,7 +132,7 @@ func reclaimProblem(volume *corev1.PersistentVolume) (reason, message string) {
 		provisioner := volume.Annotations[volumehelper.AnnDynamicallyProvisioned]
 		switch {
 		case strings.HasPrefix(provisioner, migration.InTree):
-			return "VolumeFailedDelete", "no volume plugin matched name: " + provisioner
+			return "VolumeFailedDelete", noPlugin(provisioner, "deletable")
 		case provisioner != "", volume.Spec.CSI != nil:
 			return "", ""
 		case volume.Spec.HostPath != nil && strings.Contains(volume.Spec.HostPath.Path, "/tmp/"):
@@ -140,8 +140,23 @@ func reclaimProblem(volume *corev1.PersistentVolume) (reason, message string) {
 		case volume.Spec.HostPath != nil:
 			return "VolumeFailedDelete", "host_path deleter only supports /tmp/.+ but received provided " + volume.Spec.HostPath.Path
 		}
-		return "VolumeFailedDelete", fmt.Sprintf("error getting deleter volume plugin for volume %q: no deletable volume plugin matched", volume.Name)
+		plugin := "no volume plugin matched"
+		if volume.Spec.NFS != nil {
+			plugin = noPlugin(nfsPlugin, "deletable")
+		}
+		return "VolumeFailedDelete", fmt.Sprintf("error getting deleter volume plugin for volume %q: %s", volume.Name, plugin)
 	default:
 		return "VolumeUnknownReclaimPolicy", "Volume has unrecognized PersistentVolumeReclaimPolicy"
 	}
+}
+
+// nfsPlugin is what upstream's controller knows besides the plugin of hostPath volumes; it recycles, and can do nothing else.
+const nfsPlugin = migration.InTree + "nfs"
+
+// noPlugin says why no plugin of that name, which would have to be an in-tree one, can do what able tells.
+func noPlugin(name, able string) string {
+	if name == nfsPlugin {
+		return "no " + able + " volume plugin matched"
+	}
+	return "no volume plugin matched name: " + name
 }

@@ -99,7 +99,11 @@ func (r *PodReconciler) provide(ctx context.Context, pod *corev1.Pod, wanted *co
 	}
 	if claim == nil {
 		var template resourcev1.ResourceClaimTemplate
-		if err := r.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: *wanted.ResourceClaimTemplateName}, &template); err != nil {
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: *wanted.ResourceClaimTemplateName}, &template)
+		if apierrors.IsNotFound(err) { // a cache names the kind, where upstream's names the resource
+			err = apierrors.NewNotFound(resourcev1.Resource("resourceclaimtemplate"), *wanted.ResourceClaimTemplateName)
+		}
+		if err != nil {
 			return "", fmt.Errorf("resource claim template %q: %w", *wanted.ResourceClaimTemplateName, err)
 		}
 		claim = fromTemplate(pod, wanted.Name, &template)

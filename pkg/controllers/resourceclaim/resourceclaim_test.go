@@ -163,7 +163,7 @@ func TestPodReconciler_NoTemplate(t *testing.T) {
 	if _, err := (&PodReconciler{Client: c, Live: c, Events: events}).Reconcile(t.Context(), podRequest); err == nil {
 		t.Error("no error without the template")
 	}
-	want := `Warning FailedResourceClaimCreation PodResourceClaim own: resource claim template "t": resourceclaimtemplates.resource.k8s.io "t" not found`
+	want := `Warning FailedResourceClaimCreation PodResourceClaim own: resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found`
 	if got := <-events.Events; got != want {
 		t.Errorf("event %q, want %q", got, want)
 	}

@@ -78,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, r.create(ctx, ns.Name, data)
 	case err != nil:
 		return reconcile.Result{}, err
-	case maps.Equal(cm.Data, data) && cm.Annotations[descriptionAnnotation] == description:
+	case maps.Equal(cm.Data, data) && cm.Annotations[descriptionAnnotation] != "": // somebody may have put it in other words
 		return reconcile.Result{}, nil
 	}
 	cm.Data = data

@@ -49,3 +49,24 @@ func TestReconciler(t *testing.T) {
 		})
 	}
 }
+
+// Somebody may say in other words what the ConfigMap is for.
+func TestReconciler_OtherDescription(t *testing.T) {
+	c := controllertest.NewClientBuilder().WithObjects(
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}},
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: ConfigMapName, Annotations: map[string]string{descriptionAnnotation: "ours"}},
+			Data:       map[string]string{Key: "PEM"},
+		}).Build()
+	r := &Reconciler{Client: c, RootCA: []byte("PEM")}
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "ns"}}); err != nil {
+		t.Fatal(err)
+	}
+	var cm corev1.ConfigMap
+	if err := c.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: ConfigMapName}, &cm); err != nil {
+		t.Fatal(err)
+	}
+	if got := cm.Annotations[descriptionAnnotation]; got != "ours" {
+		t.Errorf("the description is %q", got)
+	}
+}

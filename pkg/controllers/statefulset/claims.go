@@ -38,11 +38,14 @@ func (r *Reconciler) eachClaim(ctx context.Context, set *appsv1.StatefulSet, pod
 	return utilerrors.NewAggregate(errs)
 }
 
-// provide creates the claims that the pod lacks. It fails if one is about to go.
+// provide creates the claims that the pod lacks, and tells of those that are somebody else's. It fails if one is about to go.
 func (r *Reconciler) provide(ctx context.Context, set *appsv1.StatefulSet, pod *corev1.Pod) error {
 	there := func(claim *corev1.PersistentVolumeClaim) error {
 		if claim.DeletionTimestamp != nil {
 			return fmt.Errorf("pvc %s is being deleted", claim.Name)
+		}
+		if own := Own(set, pod, claim); own.Conflict && !own.Change {
+			r.tellOfConflict(set, claim)
 		}
 		return nil
 	}
@@ -68,8 +71,7 @@ func (r *Reconciler) own(ctx context.Context, set *appsv1.StatefulSet, pod *core
 		}
 		changed = true
 		if own.Conflict {
-			r.Events.Eventf(set, corev1.EventTypeWarning, "ConflictingController",
-				"PersistentVolumeClaim %s has a conflicting OwnerReference that acts as a manging controller, the retention policy is ignored for this claim", claim.Name)
+			r.tellOfConflict(set, claim)
 		}
 		claim = claim.DeepCopy()
 		claim.OwnerReferences = own.References
@@ -94,6 +96,12 @@ func (r *Reconciler) checkDoomed(ctx context.Context, set *appsv1.StatefulSet, p
 		return errDoomed
 	}
 	return err
+}
+
+// tellOfConflict says, in upstream's spelling, that the retention policy does not hold for a claim.
+func (r *Reconciler) tellOfConflict(set *appsv1.StatefulSet, claim *corev1.PersistentVolumeClaim) {
+	r.Events.Eventf(set, corev1.EventTypeWarning, "ConflictingController",
+		"PersistentVolumeClaim %s has a conflicting OwnerReference that acts as a manging controller, the retention policy is ignored for this claim", claim.Name)
 }
 
 func (r *Reconciler) tellOfClaim(set *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, err error) {

@@ -38,9 +38,7 @@ func countUnavailable(set *appsv1.StatefulSet, replicas []*corev1.Pod, now time.
 		}
 	}
 	unavailableReplicas.WithLabelValues(labels...).Set(float64(n))
-	if set.Spec.UpdateStrategy.Type != appsv1.RollingUpdateStatefulSetStrategyType {
-		return
-	}
+	// Upstream tells it whatever the strategy is: it is 1 then.
 	if limit, err := maxUnavailable(set); err == nil { // the update itself tells of the error
 		mostUnavailable.WithLabelValues(labels...).Set(float64(limit))
 	}

@@ -345,7 +345,13 @@ func newClient(objects ...client.Object) client.WithWatch {
 }
 
 func TestReconcile_Events(t *testing.T) {
-	const keep = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	const keep, drop = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	backup := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Backup", Name: "b", UID: "b", Controller: new(true)}
+	claimed := func(refs ...metav1.OwnerReference) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data-web-0", OwnerReferences: refs}}
+	}
+	const conflict = "Warning ConflictingController PersistentVolumeClaim data-web-0 has a conflicting OwnerReference that acts as a manging controller, " +
+		"the retention policy is ignored for this claim"
 	unlabeled := func(p *corev1.Pod) { delete(p.Labels, appsv1.StatefulSetPodNameLabel) }
 	tests := []struct {
 		name    string
@@ -361,13 +367,23 @@ func TestReconcile_Events(t *testing.T) {
 		{"claim on its way out", []client.Object{set(1, claims(keep, keep)), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "data-web-0", DeletionTimestamp: new(metav1.NewTime(now)), Finalizers: []string{"test/stay"},
 		}}}, []string{"Warning FailedCreate Create Pod web-0 in StatefulSet web failed error: pvc data-web-0 is being deleted"}},
+		{"somebody else's claim", []client.Object{set(1, claims(drop, keep)), claimed(backup)}, []string{
+			conflict, "Normal SuccessfulCreate Create Pod web-0 in StatefulSet web successful",
+		}},
+		{"of a pod that waits", []client.Object{set(1, claims(drop, keep)), pod(0, "new", phase(corev1.PodPending)), claimed(backup)}, []string{conflict}},
+		{"once ours, of a pod that waits", []client.Object{
+			set(1, claims(drop, keep)), pod(0, "new", phase(corev1.PodPending)), claimed(*metav1.NewControllerRef(set(0), kind), backup),
+		}, []string{conflict}},
+		{"somebody else's claim, kept anyhow", []client.Object{set(1, claims(keep, keep)), claimed(backup)}, []string{
+			"Normal SuccessfulCreate Create Pod web-0 in StatefulSet web successful",
+		}},
 		{"foreign pod", []client.Object{set(1), pod(0, "new", func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" })}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			events := record.NewFakeRecorder(10)
 			_, err := reconciler(newClient(tt.objects...), events).Reconcile(t.Context(), request)
-			if fails := tt.want == nil || strings.HasPrefix(tt.want[0], "Warning"); fails != (err != nil) {
+			if fails := tt.want == nil || strings.HasPrefix(tt.want[0], "Warning Failed"); fails != (err != nil) {
 				t.Errorf("error %v", err)
 			}
 			close(events.Events)

@@ -11,15 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// turn returns which of the migrations of one resource begins now: the oldest that has not run, as long as none runs.
+// turn returns which of the migrations of one resource begins now: the oldest that has not run, as long as none runs. One that
+// has ended is still in the way until it is marked as completed: what it then writes into the definition would be taken for the
+// end of the next one, and with the generation at which that began, for all objects being stored in the version of today.
 func turn(same []migrationv1.StorageVersionMigration) *migrationv1.StorageVersionMigration {
 	var waiting []*migrationv1.StorageVersionMigration
 	for i := range same {
 		m := &same[i]
 		switch {
-		case hasEnded(m):
 		case isRunning(m):
 			return nil
+		case hasEnded(m):
 		default:
 			waiting = append(waiting, m)
 		}

@@ -204,7 +204,10 @@ func TestTurn(t *testing.T) {
 		"the oldest":        {same: []*migrationv1.StorageVersionMigration{migration("a", 0), migration("b", time.Hour)}, want: "b"},
 		"by name":           {same: []*migrationv1.StorageVersionMigration{migration("b", 0), migration("a", 0)}, want: "a"},
 		"another runs":      {same: []*migrationv1.StorageVersionMigration{migration("a", time.Hour), migration("b", 0, "Running")}},
-		"the other has run": {same: []*migrationv1.StorageVersionMigration{migration("a", 0), migration("b", time.Hour, "Running", "Succeeded")}, want: "a"},
+		"the other has run": {same: []*migrationv1.StorageVersionMigration{migration("a", 0), migration("b", time.Hour, "Succeeded")}, want: "a"},
+		"the other has not been completed": {same: []*migrationv1.StorageVersionMigration{
+			migration("a", 0), migration("b", time.Hour, "Running", "Succeeded"),
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var same []migrationv1.StorageVersionMigration

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -83,7 +84,9 @@ func (r *Reconciler) podsOn(ctx context.Context, node client.Object) []reconcile
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.Client.Get(ctx, req.NamespacedName, pod, client.UnsafeDisableDeepCopy); err != nil {
-		r.stop(req.NamespacedName)
+		if apierrors.IsNotFound(err) {
+			r.cancel(req.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
@@ -97,9 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	taints := noExecute(node)
 	limit, forever := Tolerance(taints, pod.Spec.Tolerations)
 	if forever {
-		if r.stop(req.NamespacedName) {
-			r.Events.Eventf(pods.Reference(pod), corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod %s", req.String())
-		}
+		r.cancel(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	now := r.Clock.Now()
@@ -107,6 +108,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if left := r.end(req.NamespacedName, pod, taints, limit, now).Sub(now); left > 0 {
 			return reconcile.Result{RequeueAfter: left}, nil
 		}
+	} else {
+		r.cancel(req.NamespacedName) // it is not to wait for its time
 	}
 	if err := r.evict(ctx, pod, now); err != nil {
 		return reconcile.Result{}, err
@@ -132,13 +135,21 @@ func (r *Reconciler) end(key types.NamespacedName, pod *corev1.Pod, taints []cor
 	return t.end
 }
 
-// stop forgets the pod's timer and reports whether one ran.
-func (r *Reconciler) stop(key types.NamespacedName) bool {
+// stop forgets the pod's timer; ok tells whether one ran.
+func (r *Reconciler) stop(key types.NamespacedName) (t timer, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.timers[key]
+	t, ok = r.timers[key]
 	delete(r.timers, key)
-	return ok
+	return t, ok
+}
+
+// cancel stops the pod's timer, and says so if one ran.
+func (r *Reconciler) cancel(key types.NamespacedName) {
+	if t, ok := r.stop(key); ok {
+		ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: key.Namespace, Name: key.Name, UID: t.uid}
+		r.Events.Eventf(ref, corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod %s", key.String())
+	}
 }
 
 // evict says in the pod's status why it goes, and deletes it.

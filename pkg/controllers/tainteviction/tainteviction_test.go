@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,6 +132,46 @@ func TestReconcile_Timer(t *testing.T) {
 	}
 	if err := c.Get(t.Context(), request.NamespacedName, &corev1.Pod{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the pod is still there: %v", err)
+	}
+}
+
+// Of a pod that waits for its time it is told that it need not wait any more, whatever the reason.
+func TestReconcile_Cancelled(t *testing.T) {
+	const cancelled, marked = "Normal TaintManagerEviction Cancelling deletion of Pod ns/p", "Normal TaintManagerEviction Marking for deletion Pod ns/p"
+	other := corev1.Taint{Key: "other", Effect: corev1.TaintEffectNoExecute}
+	for _, tt := range []struct {
+		name string
+		then func(context.Context, client.Client) error
+		want []string
+	}{
+		{"the taint is gone", func(ctx context.Context, c client.Client) error { return c.Update(ctx, node()) }, []string{cancelled}},
+		{"the pod is gone", func(ctx context.Context, c client.Client) error { return c.Delete(ctx, pod()) }, []string{cancelled}},
+		{"another taint is not tolerated", func(ctx context.Context, c client.Client) error { return c.Update(ctx, node(taint, other)) }, []string{cancelled, marked}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := controllertest.NewClientBuilder().WithObjects(pod(tolerate(ptr.To[int64](60))), node(taint)).WithStatusSubresource(&corev1.Pod{}).Build()
+			events := record.NewFakeRecorder(10)
+			r := &Reconciler{Client: c, Events: events, Clock: clocktesting.NewFakePassiveClock(now)}
+			if _, err := r.Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+			if err := tt.then(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if _, err := r.Reconcile(t.Context(), request); err != nil {
+					t.Fatal(err)
+				}
+			}
+			close(events.Events)
+			var got []string
+			for e := range events.Events {
+				got = append(got, e)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
