@@ -22,8 +22,8 @@ type ProxyConfig struct {
 	Scheduler string `json:"scheduler,omitempty"`
 	// NodePortAddresses are ranges of the node's addresses that answer node ports; default all.
 	NodePortAddresses []string `json:"nodePortAddresses,omitempty"`
-	// HealthzBindAddress and MetricsBindAddress are where /healthz and /metrics are served, such as 127.0.0.1:10256 and
-	// 127.0.0.1:10249; default neither is.
+	// HealthzBindAddress and MetricsBindAddress are where the proxy's health, and its metrics, settings and build are served, such as
+	// 127.0.0.1:10256 and 127.0.0.1:10249; default neither is.
 	HealthzBindAddress string `json:"healthzBindAddress,omitempty"`
 	MetricsBindAddress string `json:"metricsBindAddress,omitempty"`
 }

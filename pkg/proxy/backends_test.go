@@ -96,19 +96,22 @@ func TestBackends(t *testing.T) {
 						t.Fatalf("intact: %t, %v, want %t", got, err, want)
 					}
 				}
-				apply := func(b backend.Backend, changes backend.Changes) {
+				apply := func(b backend.Backend, changes backend.Changes, everything bool) {
 					t.Helper()
 					if err := b.Apply(t.Context(), changes); err != nil {
 						t.Fatal(err)
+					}
+					if got := b.Last().Everything; got != everything {
+						t.Errorf("everything was compared: %t, want %t", got, everything)
 					}
 					intact(b, true)
 				}
 				first := make(c)
 				s := featured(f)
-				apply(first, backend.Changes{s.Name: s})
+				apply(first, backend.Changes{s.Name: s}, true)
 				harm[mode](t, node, f)
 				intact(first, false)
-				apply(first, nil)
+				apply(first, nil, true)
 
 				// The same external address twice is somebody's mistake, and no reason to stop.
 				twin := *s
@@ -116,12 +119,12 @@ func TestBackends(t *testing.T) {
 				for i := range twin.Ports {
 					twin.Ports[i].Name.Service = "twin"
 				}
-				apply(first, backend.Changes{twin.Name: &twin})
-				apply(first, backend.Changes{s.Name: nil})
+				apply(first, backend.Changes{twin.Name: &twin}, false)
+				apply(first, backend.Changes{s.Name: nil}, false)
 
 				second := make(c) // of a new process
-				apply(second, backend.Changes{s.Name: s})
-				apply(second, backend.Changes{s.Name: nil})
+				apply(second, backend.Changes{s.Name: s}, true)
+				apply(second, backend.Changes{s.Name: nil}, false)
 				for range 2 {
 					if err := second.Purge(t.Context()); err != nil {
 						t.Fatal(err)

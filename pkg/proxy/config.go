@@ -53,7 +53,8 @@ type Config struct {
 	SyncPeriod time.Duration
 	// HealthzAddr is where /healthz and /livez are served, upstream's being ":10256"; empty serves neither.
 	HealthzAddr string
-	// MetricsAddr is where /metrics, /proxyMode and /healthz of the process are served, upstream's being "127.0.0.1:10249"; empty serves none.
+	// MetricsAddr is where /metrics, /proxyMode, /configz, /flagz, /statusz and /healthz of the process are served, upstream's being
+	// "127.0.0.1:10249"; empty serves none.
 	MetricsAddr string
 	// NetNS is the path of the network namespace to look after; empty is the process's own.
 	NetNS string

@@ -195,10 +195,15 @@ func (p *Proxy) sync(ctx context.Context) error {
 		}
 		err := f.sync(ctx)
 		p.tried(f.name, err)
-		p.metrics.Synced(string(f.name), changes.everything, p.config.Clock.Since(began))
+		last := f.backend.Last()
+		everything := changes.everything || last.Everything
+		p.metrics.Synced(string(f.name), everything, p.config.Clock.Since(began))
+		for table, r := range last.Rules {
+			p.metrics.Rules(string(f.name), table, r.All, r.Written)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("family %s: %w", f.name, err))
-			p.metrics.Failed(string(f.name))
+			p.metrics.Failed(string(f.name), everything)
 			p.dirty.retry(f.name, changes.triggered[f.name])
 			continue
 		}

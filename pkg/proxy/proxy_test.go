@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"syscall"
@@ -112,25 +110,31 @@ func TestProxy_RetriesAndReportsFailure(t *testing.T) {
 	if !healthy() {
 		t.Error("not healthy at once")
 	}
+	const partial = `iptables_partial_restore_failures_total{ip_family="IPv4"} 1` + "\n"
+	eventually(t, "a failure", func() bool {
+		clk.Step(time.Second)
+		return strings.Contains(measures(p), partial)
+	})
 	clk.Step(2 * p.config.SyncPeriod)
 	if healthy() {
 		t.Error("healthy although a change was not written for long")
 	}
 	kernel.Fail(nil)
 	eventually(t, "healthy again", again)
+	// The failures before and after that one were of everything.
+	if got := measures(p); !strings.Contains(got, partial) {
+		t.Error(got)
+	}
 }
+
+func measures(p *Proxy) string { return get(p.metrics.Handler(), "/metrics", "").Body.String() }
 
 // TestProxy_Measures: what upstream's measures of each family is measured of each family, and a node that nobody knows is not eligible.
 func TestProxy_Measures(t *testing.T) {
 	service := dualService("web", "10.96.0.5", 30080)
 	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	p, clk, client := startFake(t, fake.New(), service)
-	page := func(handler http.Handler, path string) string {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		return w.Body.String()
-	}
-	healthz := func() string { return page(health.Handler(p.Status, p.metrics.Checked), "/healthz") }
+	healthz := func() string { return get(health.Handler(p.Status, p.metrics.Checked), "/healthz", "").Body.String() }
 	eventually(t, "healthy", func() bool { return p.Status().Healthy() })
 	if got := healthz(); !strings.Contains(got, `"nodeEligible":false,"healthy":true`) {
 		t.Errorf("without a node: %s", got)
@@ -150,10 +154,11 @@ func TestProxy_Measures(t *testing.T) {
 		`network_programming_duration_seconds_count{ip_family="IPv4"} 1`, `sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"}`,
 		`sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv4"}`, `proxy_healthz_total{code="503"}`,
 		`sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="external"} 2`,
+		`sync_proxy_rules_iptables_total{ip_family="IPv4",table="filter"}`, `sync_proxy_rules_iptables_last{ip_family="IPv4",table="nat"}`,
 	} {
 		eventually(t, want, func() bool {
 			clk.Step(time.Second)
-			return strings.Contains(page(p.metrics.Handler(), "/metrics"), "\nkubeproxy_"+want)
+			return strings.Contains(measures(p), "\nkubeproxy_"+want)
 		})
 	}
 	if err := client.DiscoveryV1().EndpointSlices(slice.Namespace).Delete(t.Context(), slice.Name, metav1.DeleteOptions{}); err != nil {
@@ -162,7 +167,7 @@ func TestProxy_Measures(t *testing.T) {
 	const none = `no_local_endpoints_total{ip_family="IPv4",traffic_policy="external"} 0`
 	eventually(t, none, func() bool {
 		clk.Step(time.Second)
-		return strings.Contains(page(p.metrics.Handler(), "/metrics"), none)
+		return strings.Contains(measures(p), none)
 	})
 }
 

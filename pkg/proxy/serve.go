@@ -13,9 +13,13 @@ import (
 	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/proxy/health"
+	"minik8s.io/minik8s/pkg/zpages"
 )
 
-// serve answers what the configuration asks for: checks of the proxy itself, and its metrics.
+// component is what upstream's proxy calls itself.
+const component = "kube-proxy"
+
+// serve answers what the configuration asks for: checks of the proxy itself, and what it tells of itself.
 func (p *Proxy) serve(ctx context.Context) (stop func(), err error) {
 	var stops []func()
 	stop = func() {
@@ -23,19 +27,10 @@ func (p *Proxy) serve(ctx context.Context) (stop func(), err error) {
 			f()
 		}
 	}
-	measured := http.NewServeMux()
-	measured.Handle("/metrics", p.metrics.Handler())
-	for path, text := range map[string]string{"/proxyMode": string(p.config.Mode), "/healthz": "ok"} {
-		measured.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-			_, _ = fmt.Fprint(w, text) // whoever asked has gone
-		})
-	}
 	for _, s := range []struct {
 		address, what string
 		handler       http.Handler
-	}{{p.config.HealthzAddr, "health checks", health.Handler(p.Status, p.metrics.Checked)}, {p.config.MetricsAddr, "metrics", measured}} {
+	}{{p.config.HealthzAddr, "health checks", health.Handler(p.Status, p.metrics.Checked)}, {p.config.MetricsAddr, "metrics", p.introspection()}} {
 		if s.address == "" {
 			continue
 		}
@@ -47,6 +42,36 @@ func (p *Proxy) serve(ctx context.Context) (stop func(), err error) {
 		stops = append(stops, end)
 	}
 	return stop, nil
+}
+
+// introspection is what the proxy tells of itself: its metrics, settings and mode, who it is, and that it answers.
+func (p *Proxy) introspection() http.Handler {
+	mux := http.NewServeMux()
+	checks := zpages.NewIndicators()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
+		const check = "ping" // an answer is all that is checked
+		checks.Observe(check, nil)
+		if _, verbose := r.URL.Query()["verbose"]; verbose {
+			plain(w, "[+]"+check+" ok\nhealthz check passed\n")
+			return
+		}
+		plain(w, "ok")
+	})
+	mux.HandleFunc("/healthz/ping", func(w http.ResponseWriter, _ *http.Request) { plain(w, "ok") })
+	mux.Handle("/metrics", p.metrics.Handler())
+	mux.Handle("/metrics/slis", checks.Handler())
+	mux.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) { plain(w, string(p.config.Mode)) })
+	mux.HandleFunc("/configz", p.configz)
+	// What other flags of upstream's say is told by /configz.
+	mux.Handle("/flagz", zpages.Flagz(component, map[string]string{"hostname-override": p.config.NodeName}))
+	mux.Handle("/statusz", zpages.Statusz(component, p.config.Clock, "/configz", "/flagz", "/healthz", "/metrics", "/proxyMode"))
+	return mux
+}
+
+func plain(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = fmt.Fprint(w, text) // whoever asked has gone
 }
 
 func (p *Proxy) listen(ctx context.Context, address, what string, handler http.Handler) (stop func(), err error) {

@@ -16,8 +16,8 @@ import (
 // parts meet only in the API.
 var parts = []string{"pkg/apiserver", "pkg/controllers", "pkg/scheduler", "pkg/kubelet", "pkg/proxy", "pkg/policy", "pkg/dns", "pkg/provisioner", "pkg/router", "pkg/loadbalancer", "pkg/metrics", "pkg/addons"}
 
-// clients are the parts that are nothing but clients of the API.
-var clients = []string{"pkg/controllers", "pkg/scheduler", "pkg/kubelet", "pkg/proxy", "pkg/policy", "pkg/dns", "pkg/network", "pkg/provisioner", "pkg/router", "pkg/loadbalancer", "pkg/metrics", "pkg/addons"}
+// clients are the parts that are nothing but clients of the API, and what these are made of.
+var clients = []string{"pkg/controllers", "pkg/scheduler", "pkg/kubelet", "pkg/proxy", "pkg/policy", "pkg/dns", "pkg/network", "pkg/provisioner", "pkg/router", "pkg/loadbalancer", "pkg/metrics", "pkg/addons", "pkg/zpages"}
 
 func rules() []Rule {
 	all := []Rule{

@@ -24,6 +24,22 @@ type Backend interface {
 	Check(ctx context.Context) (intact bool, err error)
 	// Purge removes everything of the cluster from the namespace, whoever made it. Absence is success.
 	Purge(ctx context.Context) error
+	// Last tells what the last Apply did, also if it failed.
+	Last() Sync
+}
+
+// Sync is what an Apply did.
+type Sync struct {
+	// Everything tells that everything was compared, and not only what belongs to the changed Services.
+	Everything bool
+	// Rules are those of each table of iptables; nil where Services are no rules.
+	Rules map[string]Rules
+}
+
+// Rules are numbers of rules in the chains of a cluster.
+type Rules struct {
+	// All should be there, Written were given to the kernel.
+	All, Written int
 }
 
 // Changes are Services that differ from what was applied last; nil is one that is not forwarded any more.

@@ -25,12 +25,17 @@ type Table struct {
 	base     []rules.Table
 	// fragments are what the Services should have in the kernel.
 	fragments map[model.Name]*rules.Fragment
+	// all counts the rules of base and fragments.
+	all count
 	// trusted tells that the kernel has all of base and fragments, by our knowledge.
 	trusted bool
 	// seen is how the kernel showed our chains when they were right; what we have written since is missing.
 	seen inventory
 	// checked is the generation of the rules at which Check has found nothing amiss, nil if that is not known.
 	checked *uint32
+	// everything and written are what the last Apply did.
+	everything bool
+	written    count
 }
 
 var _ backend.Backend = (*Table)(nil)
@@ -38,11 +43,16 @@ var _ backend.Backend = (*Table)(nil)
 // New returns a Table that knows nothing of the kernel's state yet.
 func New(commands Commands, config backend.Config) *Table {
 	c := rules.Config{Config: config, Chains: rules.ChainsOf(config.Cluster)}
-	return &Table{commands: commands, config: c, base: rules.Base(c), fragments: map[model.Name]*rules.Fragment{}}
+	t := &Table{commands: commands, config: c, base: rules.Base(c), fragments: map[model.Name]*rules.Fragment{}, all: count{}}
+	for _, table := range t.base {
+		t.all.chains(table.Name, table.Chains, 1)
+	}
+	return t
 }
 
 // Apply implements backend.Backend.
 func (t *Table) Apply(ctx context.Context, changes backend.Changes) error {
+	t.everything, t.written = !t.trusted, count{}
 	edits := make([]edit, 0, len(changes))
 	for _, name := range names(changes) {
 		e := edit{before: t.fragments[name], after: &rules.Fragment{}}
@@ -55,6 +65,8 @@ func (t *Table) Apply(ctx context.Context, changes backend.Changes) error {
 		if e.before == nil {
 			e.before = &rules.Fragment{}
 		}
+		t.all.fragment(e.before, -1)
+		t.all.fragment(e.after, 1)
 		edits = append(edits, e)
 	}
 	if !t.trusted {
@@ -149,6 +161,7 @@ func (t *Table) restore(ctx context.Context, text string) error {
 	if text == "" {
 		return nil
 	}
+	t.written.text(text)
 	return t.commands.Restore(ctx, text)
 }
 
@@ -209,6 +222,15 @@ func (t *Table) Purge(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Last implements backend.Backend.
+func (t *Table) Last() backend.Sync {
+	s := backend.Sync{Everything: t.everything, Rules: map[string]backend.Rules{}}
+	for _, table := range t.base {
+		s.Rules[table.Name] = backend.Rules{All: t.all[table.Name], Written: t.written[table.Name]}
+	}
+	return s
 }
 
 // ensureJumps repairs the jumps of a saved table and tells whether one was missing.

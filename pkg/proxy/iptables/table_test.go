@@ -109,6 +109,59 @@ func TestTable_Apply_OnlyDifferences(t *testing.T) {
 	}
 }
 
+// TestTable_Last: what is told of the last Apply is what is in the kernel, and what was given to it.
+func TestTable_Last(t *testing.T) {
+	ctx := t.Context()
+	kernel := fake.New()
+	table := iptables.New(kernel, config)
+	inKernel := func(name string) int {
+		saved, err := kernel.Save(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(saved, "\n-A "+prefix)
+	}
+	const all = -1
+	for _, s := range []struct {
+		name        string
+		services    map[string]int
+		fail        error
+		everything  bool
+		nat, filter int // written
+	}{
+		{"first", map[string]int{"A": 1, "B": 0}, nil, true, all, all},
+		{"same", map[string]int{"A": 1}, nil, false, 0, 0},
+		{"another endpoint", map[string]int{"A": 2}, nil, false, 4, 0},
+		{"no endpoint", map[string]int{"C": 0}, nil, false, 0, 1},
+		{"first endpoint", map[string]int{"B": 1}, nil, false, 4, 0},
+		{"one is gone", map[string]int{"B": -1}, nil, false, 0, 0},
+		{"one that never was", map[string]int{"D": -1}, nil, false, 0, 0},
+		{"failure", map[string]int{"A": 1}, errors.New("lock held"), false, 1, 0},
+		{"after a failure", nil, nil, true, all, all},
+	} {
+		kernel.Fail(s.fail)
+		if err := table.Apply(ctx, changes(s.services)); !errors.Is(err, s.fail) {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		got := table.Last()
+		want := backend.Sync{Everything: s.everything, Rules: map[string]backend.Rules{
+			"nat": {All: inKernel("nat"), Written: s.nat}, "filter": {All: inKernel("filter"), Written: s.filter},
+		}}
+		for name, r := range want.Rules {
+			if s.fail != nil {
+				r.All = got.Rules[name].All // they are not there
+			}
+			if r.Written == all {
+				r.Written = r.All
+			}
+			want.Rules[name] = r
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", s.name, diff)
+		}
+	}
+}
+
 func TestTable_Apply_AfterRestartRemovesLeftovers(t *testing.T) {
 	ctx := t.Context()
 	kernel := fake.New()

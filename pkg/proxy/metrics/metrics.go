@@ -11,8 +11,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/component-base/metrics"
 	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/zpages"
 )
 
 const subsystem = "kubeproxy"
@@ -27,7 +31,8 @@ type Metrics struct {
 
 	sync, full, partial, programming, flows       *metrics.HistogramVec
 	last, queued, noLocal                         *metrics.GaugeVec
-	failures, flowsDeleted                        *metrics.CounterVec
+	rules, rulesWritten                           *metrics.GaugeVec // of the mode iptables, as partialFailures
+	failures, partialFailures, flowsDeleted       *metrics.CounterVec
 	checks                                        map[string]*metrics.CounterVec // by path
 	serviceChanges, endpointChanges               *metrics.Counter
 	pendingServiceChanges, pendingEndpointChanges *metrics.Gauge
@@ -62,6 +67,10 @@ func New(c clock.PassiveClock, mode string) *Metrics {
 		m.failures = m.counters("sync_proxy_rules_nftables_sync_failures_total", "Cumulative proxy nftables sync failures", familyLabel)
 	} else {
 		m.failures = m.counters("sync_proxy_rules_iptables_restore_failures_total", "Cumulative proxy iptables restore failures", familyLabel)
+		m.partialFailures = m.counters("sync_proxy_rules_iptables_partial_restore_failures_total",
+			"Cumulative proxy iptables partial restore failures", familyLabel)
+		m.rules = m.gauges("sync_proxy_rules_iptables_total", "Total number of iptables rules owned by kube-proxy", "table", familyLabel)
+		m.rulesWritten = m.gauges("sync_proxy_rules_iptables_last", "Number of iptables rules written by kube-proxy in last sync", "table", familyLabel)
 	}
 	m.checks = map[string]*metrics.CounterVec{
 		"/healthz": m.counters("proxy_healthz_total", "Cumulative proxy healthz HTTP status", "code"),
@@ -127,8 +136,22 @@ func (m *Metrics) Synced(family string, everything bool, took time.Duration) {
 	kind.WithLabelValues(family).Observe(took.Seconds())
 }
 
-// Failed counts that the rules of an IP family could not be written.
-func (m *Metrics) Failed(family string) { m.failures.WithLabelValues(family).Inc() }
+// Failed counts that what had changed in an IP family, or everything, could not be written.
+func (m *Metrics) Failed(family string, everything bool) {
+	m.failures.WithLabelValues(family).Inc()
+	if m.partialFailures != nil && !everything {
+		m.partialFailures.WithLabelValues(family).Inc()
+	}
+}
+
+// Rules tells how many rules an IP family has in a table of iptables, and how many of these were written the last time.
+func (m *Metrics) Rules(family, table string, all, written int) {
+	if m.rules == nil {
+		return
+	}
+	m.rules.WithLabelValues(table, family).Set(float64(all))
+	m.rulesWritten.WithLabelValues(table, family).Set(float64(written))
+}
 
 // Programmed notes that an IP family has all in the kernel now, and how long ago that happened which made it necessary.
 func (m *Metrics) Programmed(family string, triggered []time.Time) {
@@ -163,7 +186,7 @@ func (m *Metrics) Checked(path string, code int) {
 
 func (m *Metrics) now() float64 { return float64(m.clock.Now().UnixNano()) / float64(time.Second) }
 
-// Handler serves them.
+// Handler serves them, and those of the process that any component tells. One that cannot be had does not keep the others back.
 func (m *Metrics) Handler() http.Handler {
-	return metrics.HandlerFor(m.registry, metrics.HandlerOpts{ErrorHandling: metrics.ContinueOnError})
+	return promhttp.HandlerFor(prometheus.Gatherers{m.registry.Gatherer(), zpages.Process()}, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }

@@ -53,11 +53,17 @@ kubeproxy_sync_proxy_rules_service_changes_pending 0
 # HELP kubeproxy_sync_proxy_rules_service_changes_total [ALPHA] Cumulative proxy rules Service changes
 kubeproxy_sync_proxy_rules_service_changes_total 1`
 	for _, tc := range []struct{ mode, failures, sorted string }{
-		{"iptables", `# HELP kubeproxy_sync_proxy_rules_iptables_restore_failures_total [ALPHA] Cumulative proxy iptables restore failures
-kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"} 1
+		{"iptables", `# HELP kubeproxy_sync_proxy_rules_iptables_last [ALPHA] Number of iptables rules written by kube-proxy in last sync
+kubeproxy_sync_proxy_rules_iptables_last{ip_family="IPv4",table="nat"} 2
+# HELP kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total [ALPHA] Cumulative proxy iptables partial restore failures
+kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total{ip_family="IPv6"} 1
+# HELP kubeproxy_sync_proxy_rules_iptables_restore_failures_total [ALPHA] Cumulative proxy iptables restore failures
+kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"} 2
+# HELP kubeproxy_sync_proxy_rules_iptables_total [ALPHA] Total number of iptables rules owned by kube-proxy
+kubeproxy_sync_proxy_rules_iptables_total{ip_family="IPv4",table="nat"} 5
 `, ""},
 		{"nftables", "", `# HELP kubeproxy_sync_proxy_rules_nftables_sync_failures_total [ALPHA] Cumulative proxy nftables sync failures
-kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 1
+kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 2
 `},
 	} {
 		t.Run(tc.mode, func(t *testing.T) {
@@ -74,7 +80,9 @@ kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 1
 			m.Settled()
 			m.EndpointsChanged()
 			m.Synced("IPv6", false, time.Second)
-			m.Failed("IPv6")
+			m.Failed("IPv6", true)
+			m.Failed("IPv6", false)
+			m.Rules("IPv4", "nat", 5, 2)
 			m.Checked("/healthz", 503)
 			m.Checked("/livez", 200)
 			w := httptest.NewRecorder()
@@ -87,11 +95,11 @@ kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 1
 	}
 }
 
-// brief is a page of metrics without types, buckets and sums of what a clock measured.
+// brief is what a page of metrics has of the proxy, without types, buckets and sums of what a clock measured.
 func brief(page string) []string {
 	var lines []string
 	for line := range strings.Lines(page) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "# TYPE") || strings.Contains(line, "_bucket{") ||
+		if line = strings.TrimSpace(line); !strings.Contains(line, subsystem+"_") || strings.HasPrefix(line, "# TYPE") || strings.Contains(line, "_bucket{") ||
 			strings.Contains(line, "_sum{") && !strings.Contains(line, "programming") {
 			continue
 		}

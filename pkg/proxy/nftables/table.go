@@ -40,6 +40,8 @@ type Table struct {
 	claims claims
 	// trusted tells that the kernel has all that, by our knowledge.
 	trusted bool
+	// everything is what the last Apply has compared.
+	everything bool
 }
 
 var _ backend.Backend = (*Table)(nil)
@@ -89,6 +91,7 @@ func (t *Table) Apply(_ context.Context, changes backend.Changes) error {
 		}
 	}
 	trusted := t.trusted
+	t.everything = !trusted
 	t.trusted = false // what fails from here on, the kernel has or has not
 	err := t.inside(func() (err error) {
 		if !trusted {
@@ -166,6 +169,9 @@ func (t *Table) Purge(context.Context) error {
 		return err
 	})
 }
+
+// Last implements backend.Backend.
+func (t *Table) Last() backend.Sync { return backend.Sync{Everything: t.everything} }
 
 func (t *Table) inside(f func() error) error { return namespace.Do(t.config.NetNS, f) }
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package zpages
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/version"
+	"k8s.io/utils/clock"
 )
 
 // status is a Statusz of config.k8s.io, in either version.
@@ -28,18 +29,17 @@ type status struct {
 	Paths            []string    `json:"paths"`
 }
 
-// newStatus tells of this process.
-func newStatus(now time.Time) status {
+// newStatus tells of a component of this process.
+func newStatus(component string, now time.Time, paths []string) status {
 	started := now
 	if seconds, err := metrics.GetProcessStart(); err == nil {
 		started = time.Unix(int64(seconds), 0)
 	}
 	built := version.Get()
 	st := status{
-		TypeMeta: metav1.TypeMeta{Kind: "Statusz"}, ObjectMeta: metav1.ObjectMeta{Name: "kubelet"},
+		TypeMeta: metav1.TypeMeta{Kind: "Statusz"}, ObjectMeta: metav1.ObjectMeta{Name: component},
 		StartTime: metav1.NewTime(started), UptimeSeconds: int64(max(0, now.Sub(started)).Seconds()), GoVersion: built.GoVersion,
-		BinaryVersion: built.GitVersion,
-		Paths:         []string{"/configz", "/debug", "/flagz", "/healthz", "/metrics"}, // as upstream, which tells those that are for people
+		BinaryVersion: built.GitVersion, Paths: paths,
 	}
 	if v, err := utilversion.ParseSemantic(built.GitVersion); err == nil {
 		st.BinaryVersion, st.EmulationVersion = v.String(), fmt.Sprintf("%d.%d", v.Major(), v.Minor())
@@ -49,7 +49,7 @@ func newStatus(now time.Time) status {
 
 func (s status) text() string {
 	up := s.UptimeSeconds
-	return heading("statusz") + fmt.Sprintf(`
+	return heading(s.Name, "statusz") + fmt.Sprintf(`
 Started: %s
 Up: %d hr %02d min %02d sec
 Go version: %s
@@ -64,7 +64,10 @@ func (s status) object(apiVersion string) any {
 	return s
 }
 
-// statusz tells which kubelet this is and for how long it has run (KEP-4827).
-func (s *Server) statusz(w http.ResponseWriter, r *http.Request) {
-	serveZpage(w, r, "Statusz", newStatus(s.config.Clock.Now()))
+// Statusz tells which component this is, by upstream's name of it, and for how long it has run. Paths are the first segments, in order, of
+// those that it serves for people, as upstream tells them.
+func Statusz(component string, c clock.PassiveClock, paths ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		serve(w, r, "Statusz", newStatus(component, c.Now(), paths))
+	})
 }
