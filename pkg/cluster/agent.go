@@ -66,7 +66,7 @@ func RunAgent(ctx context.Context, m *Membership, waiting func(holder string), s
 	if _, err := certificates.clientCertificate(); err != nil {
 		return err
 	}
-	n := &node{config: c, ips: ips, dnsIP: dnsIP(services), kubelet: kubelet, serving: certificates.servingCertificate, ca: m.ca}
+	n := &node{config: c, ips: ips, dnsIP: dnsIP(services), kubelet: kubelet, serving: certificates.servingCertificate, client: certificates.clientCertificate, ca: m.ca}
 	// The node has one identity only, which ends with it. By it proxy and DNS act as those of the control plane's node.
 	n.proxy = rest.CopyConfig(n.kubelet)
 	n.proxy.Impersonate.UserName = policy.ServicesUser

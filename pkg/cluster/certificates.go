@@ -43,8 +43,14 @@ type credentials struct {
 	host     string            // URL of the API server for clients on this machine
 	server   *inprocess.Server // the API server, if it shares the process; else nil
 
-	mu      sync.Mutex              // guards clients
-	clients map[string]*rest.Config // by user and groups
+	mu      sync.Mutex          // guards clients
+	clients map[string]identity // by user and groups
+}
+
+// identity is a user over TLS, who asks by config with the certificate that leaf has at the time.
+type identity struct {
+	leaf   *pki.Leaf
+	config *rest.Config
 }
 
 // loadCredentials reads or makes them under dir. Certificates that are made from now on last for lifetime, 0 for the default.
@@ -67,7 +73,7 @@ func loadCredentials(dir, host string, lifetime time.Duration) (*credentials, er
 	if err != nil {
 		return nil, err
 	}
-	return &credentials{dir: dir, ca: ca, proxyCA: proxyCA, tokenKey: key, host: host, clients: map[string]*rest.Config{}}, nil
+	return &credentials{dir: dir, ca: ca, proxyCA: proxyCA, tokenKey: key, host: host, clients: map[string]identity{}}, nil
 }
 
 // readCredentials reads those of a cluster that has been up, for somebody beside it, who must make nothing there.
@@ -86,7 +92,7 @@ func readCredentials(c Config) (*credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &credentials{dir: dir, ca: ca, host: Server(c), clients: map[string]*rest.Config{}}, nil
+	return &credentials{dir: dir, ca: ca, host: Server(c), clients: map[string]identity{}}, nil
 }
 
 // keptCA reads the CA that is kept as NAME, or makes it.
@@ -247,19 +253,33 @@ func (c *credentials) Client(name string, groups ...string) (*rest.Config, error
 
 // Wire is a Client that comes over TLS, with a certificate of its own that never touches the disk.
 func (c *credentials) Wire(user string, groups ...string) (*rest.Config, error) {
+	have, err := c.identity(user, groups)
+	if err != nil {
+		return nil, err
+	}
+	return rest.CopyConfig(have.config), nil
+}
+
+// Leaf is the certificate of a Wire.
+func (c *credentials) Leaf(user string, groups ...string) (*pki.Leaf, error) {
+	have, err := c.identity(user, groups)
+	return have.leaf, err
+}
+
+func (c *credentials) identity(user string, groups []string) (identity, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := strings.Join(append([]string{user}, groups...), "\x00")
 	if have, ok := c.clients[key]; ok {
-		return rest.CopyConfig(have), nil
+		return have, nil
 	}
 	leaf := c.ca.Leaf(pki.Request{CommonName: user, Organizations: groups})
 	config, err := clientConfig(c.host, c.ca.Cert, leaf.Certificate)
 	if err != nil {
-		return nil, err
+		return identity{}, err
 	}
-	c.clients[key] = config
-	return rest.CopyConfig(config), nil
+	c.clients[key] = identity{leaf, config}
+	return c.clients[key], nil
 }
 
 // Keyed is a Wire for libraries that make connections of their own, and so want the key: it is for one connection that begins now.

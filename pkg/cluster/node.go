@@ -126,9 +126,9 @@ type node struct {
 	kubelet, proxy, policy *rest.Config
 	// statuses is the identity of what writes statuses of ClusterNetworkPolicies; one node does that for all.
 	statuses *rest.Config
-	// serving is the kubelet's certificate at the time.
-	serving func() (*tls.Certificate, error)
-	ca      []byte
+	// serving is the kubelet's certificate at the time, client the one by which it asks over TLS.
+	serving, client func() (*tls.Certificate, error)
+	ca              []byte
 	// metrics count what cluster DNS does, and records has events written about its configuration: one node does that for all.
 	metrics *dns.Metrics
 	records bool
@@ -177,6 +177,11 @@ func (r *runner) buildNode() (func(context.Context) error, error) {
 		return nil, err
 	}
 	n.serving = r.credentials.ca.Leaf(nodeRequest(c.Kubelet.NodeName, r.nodeIPs)).Certificate
+	asking, err := r.credentials.Leaf(nodeUser(c.Kubelet.NodeName), nodeGroup)
+	if err != nil {
+		return nil, err
+	}
+	n.client = asking.Certificate
 	n.metrics, n.records = r.dnsMetrics, true
 	n.made = r.machine.Store
 	if n.pulls, err = kubelet.OpenImagePulls(kubeletDir(c), func() ([]string, error) { return kubeletDirs(c) }); err != nil {
@@ -333,6 +338,10 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
+	hash, err := configuration.CredentialProvidersHash(c.Kubelet.ImageCredentialProviderConfig)
+	if err != nil {
+		return nil, err
+	}
 	runtime, err := newRuntime(c, settings, n.apart.netNS)
 	if err != nil {
 		return nil, err
@@ -363,10 +372,10 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 		NodeName: c.Kubelet.NodeName, Cluster: c.Name, Client: client, Heartbeats: alive, Runtime: runtime, Network: connector,
 		RootDir: kubeletDir(c), StandardDir: standard, NetNS: n.apart.netNS, Size: n.apart.size,
 		NodeIPs: n.ips, PodCIDRs: strings.Split(pairText(pods), ","),
-		ListenAddr: kubeletAddress(c), Certificate: n.serving, ClientCAs: roots,
+		ListenAddr: kubeletAddress(c), Certificate: n.serving, ClientCertificate: n.client, ClientCAs: roots,
 		Configuration: settings, CgroupRoot: groups,
 		ImageSource: n.images, ImagePulls: n.pulls,
-		CredentialProviders: providers, CredentialProviderDir: c.Kubelet.ImageCredentialProviderBinDir,
+		CredentialProviders: providers, CredentialProviderDir: c.Kubelet.ImageCredentialProviderBinDir, CredentialProvidersHash: hash,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building kubelet: %w", err)

@@ -44,12 +44,16 @@ func (m *thisMachine) build(n nodes.Node) (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
+	asking, err := m.credentials.Leaf(nodeUser(n.Name), nodeGroup)
+	if err != nil {
+		return nil, err
+	}
 	if err := m.network.Add(n.Name, n.IPs()); err != nil {
 		return nil, err
 	}
 	made := &node{
 		config: m.config.of(n), ips: n.IPs(), dnsIP: dnsIP(m.services), ca: m.credentials.ca.Cert,
-		serving: m.credentials.ca.Leaf(nodeRequest(n.Name, n.IPs())).Certificate, pulls: m.pulls,
+		serving: m.credentials.ca.Leaf(nodeRequest(n.Name, n.IPs())).Certificate, client: asking.Certificate, pulls: m.pulls,
 		apart: apart{
 			netNS: m.network.Path(n.Name), segments: subnets, shared: m.shared, names: m.dns, size: kubelet.Size{CPU: n.Size.CPU, Memory: n.Size.Memory},
 		},

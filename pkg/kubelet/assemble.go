@@ -84,6 +84,7 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 		},
 		Source:  cfg.ImageSource,
 		Runtime: cfg.Runtime, Recorder: at.recorder, Clock: cfg.Clock, Secrets: vols.Secret, Pulling: at.metrics.ImagePulling, Pulled: at.metrics.ImagePulled,
+		Ensured: at.metrics.ImageEnsured,
 		Volumes: func() ([]string, error) { return pulls.volumes(vols.Images) },
 		Records: pulls.records, Dir: imageDir(cfg.RootDir), Parallel: int(ptr.Deref(settings.MaxParallelImagePulls, 0)),
 		QPS: float32(ptr.Deref(settings.RegistryPullQPS, 0)), Burst: int(settings.RegistryBurst),

@@ -63,6 +63,8 @@ type Config struct {
 	ListenAddr string
 	// Certificate returns the serving certificate. nil: the API is not served.
 	Certificate func() (*tls.Certificate, error)
+	// ClientCertificate returns the certificate by which Client asks, for metrics. nil: nothing is told of it.
+	ClientCertificate func() (*tls.Certificate, error)
 	// ClientCAs verify the client certificates of the API's callers.
 	ClientCAs *x509.CertPool
 	// Labels are added to the ones that every node has.
@@ -73,9 +75,11 @@ type Config struct {
 	// defaults if nil.
 	Configuration *kubeletconfigv1beta1.KubeletConfiguration
 	// CredentialProviders are plugins that know logins for registries, as package configuration reads them, and
-	// CredentialProviderDir is the directory of their programs. Default: there are none.
-	CredentialProviders   []kubeletconfigv1.CredentialProvider
-	CredentialProviderDir string
+	// CredentialProviderDir is the directory of their programs. Default: there are none. CredentialProvidersHash tells what they were
+	// read from, for metrics; "" is not told.
+	CredentialProviders     []kubeletconfigv1.CredentialProvider
+	CredentialProviderDir   string
+	CredentialProvidersHash string
 	// ImagePulls tell what was pulled and is used, where several nodes have one store of images. Default: those of this node.
 	ImagePulls *ImagePulls
 	// ImageSource has images that no registry may have. One that is not here, and whose pull policy is IfNotPresent, is asked for there

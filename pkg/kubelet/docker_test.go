@@ -270,7 +270,7 @@ func TestDocker(t *testing.T) {
 	resize("1000")
 	w.await("pending", "web", func(p *corev1.Pod) bool {
 		i := slices.IndexFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
-		return i >= 0 && p.Status.Conditions[i].Reason == corev1.PodReasonInfeasible && p.Status.ContainerStatuses[0].AllocatedResources.Cpu().MilliValue() == 100
+		return i >= 0 && p.Status.Conditions[i].Reason == corev1.PodReasonDeferred && p.Status.ContainerStatuses[0].AllocatedResources.Cpu().MilliValue() == 100
 	})
 	if _, c, err := r.Inspect(t.Context(), id); err != nil || c.Resources.CPUQuota != 80000 || engine.updates.Load() != 1 {
 		t.Errorf("after a resize that cannot be: %+v, %v", c, err)

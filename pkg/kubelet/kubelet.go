@@ -127,6 +127,9 @@ func New(cfg Config) (*Kubelet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
+	if cfg.CredentialProvidersHash != "" {
+		m.CredentialProviders(cfg.CredentialProvidersHash)
+	}
 	cfg.Runtime = tracer.Runtime(m.Runtime(container.Bounded(cfg.Runtime, cmp.Or(cfg.Configuration.RuntimeRequestTimeout.Duration, container.Patience))))
 	k := &Kubelet{
 		cfg: cfg, assemble: assemble, metrics: m, tracer: tracer, probes: prober.NewMetrics(), logind: nodeshutdown.Connect,
@@ -282,6 +285,7 @@ func (k *Kubelet) prepare(ctx context.Context) (sources []source.Source, err err
 	k.reporter = node.New(node.Config{
 		Name: k.cfg.NodeName, Client: k.cfg.Heartbeats, Recorder: k.recorder, Clock: k.cfg.Clock,
 		Labels: labels, Taints: k.cfg.Configuration.RegisterWithTaints, PodCIDRs: k.cfg.PodCIDRs, Machine: k.describer.Machine, Told: k.told,
+		Steps:       k.metrics.Startup(stats.BootTime()),
 		UpdateEvery: k.cfg.Configuration.NodeStatusUpdateFrequency.Duration, ReportEvery: k.cfg.Configuration.NodeStatusReportFrequency.Duration,
 		LeaseSeconds: k.cfg.Configuration.NodeLeaseDurationSeconds,
 	})
@@ -326,7 +330,8 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	r.shutdown = k.newShutdown(evictor)
 	judge := &judge{
 		informers: k.api, pods: &r.pods, devices: k.devices, features: k.features, preempt: evictor.preempt,
-		status: k.status, resizes: &k.resizes, exclusive: k.exclusive(), recorder: k.recorder, clock: k.cfg.Clock, rejected: k.metrics.Rejected,
+		status: k.status, resizes: &k.resizes, rules: k.resizeRules(engine), metrics: k.metrics, recorder: k.recorder, clock: k.cfg.Clock,
+		rejected: k.metrics.Rejected,
 	}
 	r.intake = source.New(source.Config{Sources: sources, Workers: telling{r.workers, k.podsAPI.Changed}, Node: judge, Mirrors: k.mirrors, Counts: k.metrics, Clock: k.cfg.Clock})
 	leaving.left = func(pod *corev1.Pod) {
@@ -382,7 +387,7 @@ func (k *Kubelet) newLife(ctx context.Context, p *parts, engine container.Versio
 		Observe: k.pleg.Pod, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
 		Logs: podlog.Standard(), Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.api.handler,
 		RecursiveReadOnly: k.describer.RecursiveReadOnly, Resources: resources, Devices: k.devices, Claims: k.claims, Failures: store,
-		Resizes: &k.resizes, Terminated: k.metrics.Terminated, NotStarted: k.metrics.NotStarted, SleepEnded: k.metrics.SleepEnded, HookFellBack: k.metrics.HookFellBack,
+		Resizes: &k.resizes, Resized: k.metrics.Resized, Terminated: k.metrics.Terminated, NotStarted: k.metrics.NotStarted, SleepEnded: k.metrics.SleepEnded, HookFellBack: k.metrics.HookFellBack,
 		MaxBackoff: maxBackoff(settings),
 	})
 }
@@ -416,7 +421,7 @@ func (k *Kubelet) housekeep(ctx context.Context, r *running) {
 	h.tidy(ctx)
 	for k.sleep(ctx, housekeeping) {
 		h.tidy(ctx)
-		r.intake.Retry() // the node may have grown
+		r.intake.Retry(source.Periodic) // the node may have grown
 	}
 }
 

@@ -280,8 +280,10 @@ func (noSource) ConfigMap(_, name string) (*corev1.ConfigMap, error) {
 func (noSource) Secret(_, name string) (*corev1.Secret, error) {
 	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
 }
-func (noSource) EnvFile(*corev1.Pod, string, string) ([]byte, error) { return nil, fs.ErrNotExist }
-func (noSource) NodeAllocatable() corev1.ResourceList                { return nil }
+func (noSource) EnvFile(*corev1.Pod, string, string) ([]byte, string, error) {
+	return nil, "", fs.ErrNotExist
+}
+func (noSource) NodeAllocatable() corev1.ResourceList { return nil }
 
 type fakeCgroups struct {
 	set

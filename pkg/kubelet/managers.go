@@ -129,6 +129,15 @@ func (k *Kubelet) placed(resources func(*corev1.Pod, *corev1.Container) containe
 	}
 }
 
+// resizeRules are what the node does not do for pods that run. Of swap only version 2 of cgroups knows.
+func (k *Kubelet) resizeRules(engine container.Version) allocation.Rules {
+	rules := allocation.Rules{Exclusive: k.exclusive()}
+	if k.cfg.Configuration.MemorySwap.SwapBehavior == limitedSwap && engine.CgroupVersion == "2" {
+		rules.Swaps = cgroup.MaySwap
+	}
+	return rules
+}
+
 // exclusive are the resources that containers have alone.
 func (k *Kubelet) exclusive() allocation.Exclusive {
 	out := allocation.Exclusive{}

@@ -43,6 +43,9 @@ func (k *Kubelet) measure() {
 	if k.cfg.Certificate != nil {
 		k.metrics.Certificate(k.cfg.Certificate)
 	}
+	if k.cfg.ClientCertificate != nil {
+		k.metrics.ClientCertificate(k.cfg.ClientCertificate)
+	}
 }
 
 // runningContainers are the ids of those.

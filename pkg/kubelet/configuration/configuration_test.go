@@ -6,6 +6,7 @@ package configuration
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -287,11 +288,15 @@ func TestReserved(t *testing.T) {
 
 func TestDeclared(t *testing.T) {
 	c := Default()
-	if diff := cmp.Diff([]string{"InPlacePodLevelResourcesVerticalScaling", "RestartAllContainersOnContainerExits"}, Declared(c)); diff != "" {
+	want := []string{
+		"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers",
+		"RestartAllContainersOnContainerExits",
+	}
+	if diff := cmp.Diff(want, Declared(c)); diff != "" {
 		t.Error(diff)
 	}
 	c.FeatureGates = map[string]bool{"PodLevelResources": false}
-	if diff := cmp.Diff([]string{"RestartAllContainersOnContainerExits"}, Declared(c)); diff != "" {
+	if diff := cmp.Diff(slices.Delete(want, 1, 2), Declared(c)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -4,6 +4,8 @@
 package configuration
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -71,6 +73,27 @@ func CredentialProviders(config, binDir string) ([]kubeletconfigv1.CredentialPro
 		}
 	}
 	return all, nil
+}
+
+// CredentialProvidersHash tells one configuration of CredentialProviders from another, in upstream's way; "" if there is none.
+func CredentialProvidersHash(config string) (string, error) {
+	if config == "" {
+		return "", nil
+	}
+	files, err := credentialFiles(config)
+	if err != nil {
+		return "", fmt.Errorf("credential providers: %w", err)
+	}
+	sum := sha256.New()
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			return "", fmt.Errorf("credential providers: %w", err)
+		}
+		sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(data))))
+		sum.Write(data)
+	}
+	return fmt.Sprintf("sha256:%x", sum.Sum(nil)), nil
 }
 
 // credentialFiles are the file of that path, or those of the folder in their order.

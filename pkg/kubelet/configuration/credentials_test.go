@@ -68,6 +68,27 @@ func TestCredentialProviders(t *testing.T) {
 	}
 }
 
+// The hashes are those that upstream's kubelet makes of the same files.
+func TestCredentialProvidersHash(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, path, want string }{
+		{"none", "", ""},
+		{"a file", "c/1.yaml", "sha256:4f1b0d400ca776e55db9fb8d3f9f364c66b4ad96f7ad3be25c8bc7be11781163"},
+		{"a folder", "c", "sha256:f68cccefb11aa4dfd18d441f344e742460e633e637ed586a067a53082ebe434f"},
+	} {
+		path := tc.path
+		if path != "" {
+			path = filepath.Join(files(t, map[string]string{"c/2.yml": "b\n", "c/1.yaml": "a\n", "c/note": "x"}), path)
+		}
+		if got, err := CredentialProvidersHash(path); err != nil || got != tc.want {
+			t.Errorf("%s: %s, %v, want %s", tc.name, got, err, tc.want)
+		}
+	}
+	if got, err := CredentialProvidersHash(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Errorf("of nothing: %s", got)
+	}
+}
+
 func TestCredentialProviders_Half(t *testing.T) {
 	t.Parallel()
 	if got, err := CredentialProviders("", ""); got != nil || err != nil {

@@ -49,11 +49,12 @@ func Enabled(c *kubeletconfigv1beta1.KubeletConfiguration, gate featuregate.Feat
 
 // Declared are the features that a kubelet with these settings has and not all kubelets have, by their gates, in order (KEP-5328).
 func Declared(c *kubeletconfigv1beta1.KubeletConfiguration) []string {
-	always := []string{"RestartAllContainersOnContainerExits"}
-	if !Enabled(c, PodLevelResources) {
-		return always
+	declared := []string{"ExtendWebSocketsToKubelet", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"}
+	if Enabled(c, PodLevelResources) {
+		declared = append(declared, string(podLevelResize))
 	}
-	return append([]string{string(podLevelResize)}, always...)
+	slices.Sort(declared)
+	return declared
 }
 
 // featureGates says what is wrong with the gates of a file. Those that switch only the published libraries may have either value.

@@ -7,14 +7,13 @@ package allocation
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"minik8s.io/minik8s/pkg/apis/core/qos"
@@ -23,46 +22,32 @@ import (
 
 // Pending is why a resize waits, in the words of the condition PodResizePending. Its reason is corev1.PodReasonDeferred if the node
 // may have room later, corev1.PodReasonInfeasible if it never will.
-type Pending struct{ Reason, Message string }
+type Pending struct {
+	Reason, Message string
+	// Cause is admission's reason to refuse a deferred one, by which upstream's event calls it, or how metrics call an infeasible one.
+	Cause string
+}
 
-// waiting is a resize that waits, of a generation of its pod.
+// waiting is a resize that waits, of a generation of its pod, and since when for that reason.
 type waiting struct {
 	Pending
 	generation int64
+	since      time.Time
 }
 
 // Decide returns the pod that is to run instead of have, which runs: desired, or desired with the resources of have, and why.
-// Others are the other pods of the node. Neither pod is changed.
-func Decide(desired, have *corev1.Pod, node *corev1.Node, others []*corev1.Pod) (*corev1.Pod, *Pending) {
+// admit says why the node would not take a pod with what it asks for now, nil if it would. Neither pod is changed.
+func Decide(desired, have *corev1.Pod, admit func(*corev1.Pod) *admission.Refusal) (*corev1.Pod, *Pending) {
 	if have == nil || Same(desired, have) {
 		return desired, nil
-	}
-	if node == nil {
-		return keep(desired, have), &Pending{corev1.PodReasonDeferred, "the node is not known yet"}
 	}
 	// What the status says is of the resources that it had, but for those that it has by a claim.
 	asked := desired.DeepCopy()
 	asked.Status = corev1.PodStatus{ExtendedResourceClaimStatus: asked.Status.ExtendedResourceClaimStatus}
-	if p := infeasible(asked, node); p != nil {
-		return keep(desired, have), p
-	}
-	if r := admission.Room(asked, node, others); r != nil {
-		return keep(desired, have), &Pending{corev1.PodReasonDeferred, r.Message}
+	if r := admit(asked); r != nil {
+		return Keep(desired, have), &Pending{Reason: corev1.PodReasonDeferred, Message: r.Message, Cause: r.Reason}
 	}
 	return desired, nil
-}
-
-// infeasible says which resource the node has not enough of even if it had no other pod.
-func infeasible(pod *corev1.Pod, node *corev1.Node) *Pending {
-	requests := resource.PodRequests(pod, resource.PodResourcesOptions{})
-	const text = "Node didn't have enough capacity: %s, requested: %d, capacity: %d"
-	if want, have := requests.Cpu().MilliValue(), node.Status.Allocatable.Cpu().MilliValue(); want > have {
-		return &Pending{corev1.PodReasonInfeasible, fmt.Sprintf(text, corev1.ResourceCPU, want, have)}
-	}
-	if want, have := requests.Memory().Value(), node.Status.Allocatable.Memory().Value(); want > have {
-		return &Pending{corev1.PodReasonInfeasible, fmt.Sprintf(text, corev1.ResourceMemory, want, have)}
-	}
-	return nil
 }
 
 // Same says whether two specs of a pod ask for the same resources.
@@ -86,8 +71,8 @@ func Same(a, b *corev1.Pod) bool {
 	return true
 }
 
-// keep returns a copy of desired with the resources of have.
-func keep(desired, have *corev1.Pod) *corev1.Pod {
+// Keep returns a copy of desired with the resources of have.
+func Keep(desired, have *corev1.Pod) *corev1.Pod {
 	pod := desired.DeepCopy()
 	pod.Spec.Resources = have.Spec.Resources.DeepCopy()
 	of := map[string]corev1.ResourceRequirements{}
@@ -123,23 +108,44 @@ type Waiting struct {
 	pods map[types.UID]waiting
 	// begun are the generations whose resources pods get at the moment.
 	begun map[types.UID]int64
+	// asked are the pods as they last asked for resources.
+	asked map[types.UID]*corev1.Pod
+}
+
+// Ask notes what a pod asks for, and returns it as it asked before, nil if it did not.
+func (w *Waiting) Ask(pod *corev1.Pod) (before *corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before = w.asked[pod.UID]
+	if w.asked == nil {
+		w.asked = map[types.UID]*corev1.Pod{}
+	}
+	w.asked[pod.UID] = pod
+	return before
 }
 
 // Set notes why the resize of a pod of that generation waits, nil if it does not, and says whether that is to be told: what of a
-// resource is in use changes often, and is no news.
-func (w *Waiting) Set(uid types.UID, generation int64, p *Pending) (news bool) {
+// resource is in use changes often, and is no news. since is when a resize was deferred that waits no more, zero if none was.
+func (w *Waiting) Set(uid types.UID, generation int64, p *Pending, now time.Time) (news bool, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	was, waited := w.pods[uid]
 	if p == nil {
 		delete(w.pods, uid)
-		return false
+		if was.Reason == corev1.PodReasonDeferred {
+			since = was.since
+		}
+		return false, since
 	}
 	if w.pods == nil {
 		w.pods = map[types.UID]waiting{}
 	}
-	w.pods[uid] = waiting{*p, generation}
-	return !waited || was.Reason != p.Reason || was.generation != generation
+	next := waiting{*p, generation, now}
+	if was.Reason == p.Reason {
+		next.since = was.since
+	}
+	w.pods[uid] = next
+	return !waited || was.Reason != p.Reason || was.generation != generation, time.Time{}
 }
 
 // Begin notes that a pod is to get the resources of its generation.
@@ -150,6 +156,13 @@ func (w *Waiting) Begin(uid types.UID, generation int64) {
 		w.begun = map[types.UID]int64{}
 	}
 	w.begun[uid] = generation
+}
+
+// Begun is the generation whose resources a pod does not have yet that it was resized to; 0 if it has them, or an earlier process began.
+func (w *Waiting) Begun(uid types.UID) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.begun[uid]
 }
 
 // Complete says which generation's resources a pod has got that has all of the one that it runs as; false if it was not resized, or
@@ -170,6 +183,7 @@ func (w *Waiting) Forget(uid types.UID) {
 	defer w.mu.Unlock()
 	delete(w.pods, uid)
 	delete(w.begun, uid)
+	delete(w.asked, uid)
 }
 
 // Get returns why a pod's resize waits, nil if it does not.

@@ -5,12 +5,15 @@ package allocation
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"minik8s.io/minik8s/pkg/kubelet/internal/admission"
 )
 
 func amounts(cpu, memory string) corev1.ResourceList {
@@ -29,6 +32,8 @@ func TestDecide(t *testing.T) {
 	node := &corev1.Node{Status: corev1.NodeStatus{Allocatable: amounts("4", "4Gi")}}
 	node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("10")
 	others := []*corev1.Pod{pod("other", "2", "2Gi")}
+	room := func(asked *corev1.Pod) *admission.Refusal { return admission.Room(asked, node, others) }
+	pressure := func(*corev1.Pod) *admission.Refusal { return &admission.Refusal{Reason: "Evicted", Message: "no"} }
 	image := func(p *corev1.Pod) *corev1.Pod {
 		p.Spec.Containers[0].Image = "new"
 		return p
@@ -44,29 +49,29 @@ func TestDecide(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		desired, have *corev1.Pod
-		node          *corev1.Node
+		admit         func(*corev1.Pod) *admission.Refusal
 		want          *corev1.Pod
 		pending       *Pending
 	}{
-		{name: "new", desired: pod("p", "9", "9Gi"), node: node, want: pod("p", "9", "9Gi")},
-		{name: "not resized", desired: image(pod("p", "1", "1Gi")), have: pod("p", "1000m", "1024Mi"), node: nil, want: image(pod("p", "1", "1Gi"))},
-		{name: "room", desired: pod("p", "2", "2Gi"), have: pod("p", "1", "1Gi"), node: node, want: pod("p", "2", "2Gi")},
-		{name: "less than before", desired: allocated(pod("p", "1", "1Gi")), have: pod("p", "3", "3Gi"), node: node, want: allocated(pod("p", "1", "1Gi"))},
-		{name: "others have it, all else changes", desired: image(pod("p", "3", "1Gi")), have: pod("p", "1", "1Gi"), node: node, want: image(pod("p", "1", "1Gi")),
-			pending: &Pending{"Deferred", "Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000"}},
-		{name: "more than there is", desired: pod("p", "1", "5Gi"), have: pod("p", "1", "1Gi"), node: node, want: pod("p", "1", "1Gi"),
-			pending: &Pending{"Infeasible", "Node didn't have enough capacity: memory, requested: 5368709120, capacity: 4294967296"}},
-		{name: "more cpu than there is", desired: pod("p", "4001m", "1Gi"), have: pod("p", "1", "1Gi"), node: node, want: pod("p", "1", "1Gi"),
-			pending: &Pending{"Infeasible", "Node didn't have enough capacity: cpu, requested: 4001, capacity: 4000"}},
-		{name: "of the pod as a whole", desired: level(pod("p", "1", "1Gi"), "3"), have: level(pod("p", "1", "1Gi"), "1"), node: node, want: level(pod("p", "1", "1Gi"), "1"),
-			pending: &Pending{"Deferred", "Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000"}},
-		{name: "no node", desired: pod("p", "2", "2Gi"), have: pod("p", "1", "1Gi"), want: pod("p", "1", "1Gi"),
-			pending: &Pending{"Deferred", "the node is not known yet"}},
+		{name: "new", desired: pod("p", "9", "9Gi"), want: pod("p", "9", "9Gi")},
+		{name: "not resized", desired: image(pod("p", "1", "1Gi")), have: pod("p", "1000m", "1024Mi"), admit: pressure, want: image(pod("p", "1", "1Gi"))},
+		{name: "room", desired: pod("p", "2", "2Gi"), have: pod("p", "1", "1Gi"), admit: room, want: pod("p", "2", "2Gi")},
+		{name: "less than before", desired: allocated(pod("p", "1", "1Gi")), have: pod("p", "3", "3Gi"), admit: room, want: allocated(pod("p", "1", "1Gi"))},
+		{name: "others have it, all else changes", desired: image(pod("p", "3", "1Gi")), have: pod("p", "1", "1Gi"), admit: room, want: image(pod("p", "1", "1Gi")),
+			pending: &Pending{"Deferred", "Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000", "OutOfcpu"}},
+		{name: "more than there is", desired: pod("p", "1", "5119Mi"), have: pod("p", "1", "1Gi"), admit: room, want: pod("p", "1", "1Gi"),
+			pending: &Pending{"Deferred", "Node didn't have enough resource: memory, requested: 5367660544, used: 2147483648, capacity: 4294967296", "OutOfmemory"}},
+		{name: "more cpu than there is", desired: pod("p", "4001m", "1Gi"), have: pod("p", "1", "1Gi"), admit: room, want: pod("p", "1", "1Gi"),
+			pending: &Pending{"Deferred", "Node didn't have enough resource: cpu, requested: 4001, used: 2000, capacity: 4000", "OutOfcpu"}},
+		{name: "of the pod as a whole", desired: level(pod("p", "1", "1Gi"), "3"), have: level(pod("p", "1", "1Gi"), "1"), admit: room, want: level(pod("p", "1", "1Gi"), "1"),
+			pending: &Pending{"Deferred", "Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000", "OutOfcpu"}},
+		{name: "refused for something else", desired: pod("p", "2", "2Gi"), have: pod("p", "1", "1Gi"), admit: pressure, want: pod("p", "1", "1Gi"),
+			pending: &Pending{"Deferred", "no", "Evicted"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			before := tc.desired.DeepCopy()
-			got, pending := Decide(tc.desired, tc.have, tc.node, others)
+			got, pending := Decide(tc.desired, tc.have, tc.admit)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -128,27 +133,38 @@ func TestMessage(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	var w Waiting
-	for _, step := range []struct {
+	at := func(second int64) time.Time { return time.Unix(second, 0) }
+	for i, step := range []struct {
 		name       string
 		generation int64
 		pending    *Pending
 		news       bool
+		since      int64
 	}{
-		{"the first", 1, &Pending{"Deferred", "100 in use"}, true},
-		{"with another use", 1, &Pending{"Deferred", "90 in use"}, false},
-		{"another resize", 2, &Pending{"Deferred", "90 in use"}, true},
-		{"never to be", 2, &Pending{"Infeasible", "too much"}, true},
-		{"none", 3, nil, false},
-		{"again", 3, &Pending{"Infeasible", "too much"}, true},
+		{"the first", 1, &Pending{"Deferred", "100 in use", ""}, true, 0},
+		{"with another use", 1, &Pending{"Deferred", "90 in use", ""}, false, 0},
+		{"another resize", 2, &Pending{"Deferred", "90 in use", ""}, true, 0},
+		{"room", 2, nil, false, 10},
+		{"the next", 3, &Pending{"Deferred", "90 in use", ""}, true, 0},
+		{"never to be", 3, &Pending{"Infeasible", "too much", ""}, true, 0},
+		{"none", 4, nil, false, 0},
+		{"again", 4, &Pending{"Infeasible", "too much", ""}, true, 0},
 	} {
-		if got := w.Set("u", step.generation, step.pending); got != step.news {
-			t.Errorf("%s: news %t", step.name, got)
+		want := time.Time{}
+		if step.since > 0 {
+			want = at(step.since)
+		}
+		if got, since := w.Set("u", step.generation, step.pending, at(int64(10+i))); got != step.news || since != want {
+			t.Errorf("%s: news %t, deferred since %v", step.name, got, since)
 		}
 		if diff := cmp.Diff(step.pending, w.Get("u")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)
 		}
 	}
 	w.Begin("u", 4)
+	if u, v := w.Begun("u"), w.Begun("v"); u != 4 || v != 0 {
+		t.Errorf("begun are %d and %d", u, v)
+	}
 	for _, runs := range []struct {
 		as   int64
 		want bool
@@ -158,8 +174,15 @@ func TestWaiting(t *testing.T) {
 		}
 	}
 	w.Begin("u", 6)
+	first, second := pod("u", "1", "1Gi"), pod("u", "2", "1Gi")
+	if before := w.Ask(first); before != nil {
+		t.Errorf("it has asked before: %v", before)
+	}
+	if before := w.Ask(second); before != first {
+		t.Errorf("before it has asked for %v", before)
+	}
 	w.Forget("u")
-	if _, is := w.Complete("u", 6); is || w.Get("u") != nil {
+	if _, is := w.Complete("u", 6); is || w.Get("u") != nil || w.Ask(first) != nil {
 		t.Error("it is not forgotten")
 	}
 }

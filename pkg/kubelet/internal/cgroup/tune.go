@@ -26,14 +26,19 @@ type Swap struct {
 	Memory, Total uint64
 }
 
+// MaySwap says whether a container uses swap where some may (LimitedSwap).
+func MaySwap(pod *corev1.Pod, c *corev1.Container) bool {
+	// One that asks for no memory has neither, so that both are the same.
+	return !podspec.IsCritical(pod) && qos.Of(pod) == corev1.PodQOSBurstable && c.Resources.Requests.Memory().Cmp(*c.Resources.Limits.Memory()) != 0
+}
+
 // limit is what a container may use.
 func (s Swap) limit(pod *corev1.Pod, c *corev1.Container) int64 {
-	request, limit := c.Resources.Requests.Memory(), c.Resources.Limits.Memory()
-	if !s.Limited || s.Memory == 0 || podspec.IsCritical(pod) || qos.Of(pod) != corev1.PodQOSBurstable || request.IsZero() && limit.IsZero() || request.Cmp(*limit) == 0 {
+	if !s.Limited || s.Memory == 0 || !MaySwap(pod, c) {
 		return 0
 	}
 	page := int64(os.Getpagesize()) // what the kernel makes of it
-	return int64(float64(request.Value())/float64(s.Memory)*float64(s.Total)) / page * page
+	return int64(float64(c.Resources.Requests.Memory().Value())/float64(s.Memory)*float64(s.Total)) / page * page
 }
 
 // Tune sets in the group of a running container what the engine does not: its huge pages, that it has no more swap than it may, and

@@ -21,9 +21,9 @@ import (
 type Source interface {
 	ConfigMap(namespace, name string) (*corev1.ConfigMap, error)
 	Secret(namespace, name string) (*corev1.Secret, error)
-	// EnvFile returns the content of a file in a volume of the pod; the error satisfies errors.Is(err, fs.ErrNotExist)
-	// if there is none.
-	EnvFile(pod *corev1.Pod, volume, path string) ([]byte, error)
+	// EnvFile returns the content of a file in a volume of the pod, and where it is on the node. The error is a *NoVolumeError if the pod
+	// has no such volume.
+	EnvFile(pod *corev1.Pod, volume, path string) (content []byte, at string, err error)
 	// NodeAllocatable stands in for missing limits.
 	NodeAllocatable() corev1.ResourceList
 }

@@ -6,6 +6,7 @@ package env
 import (
 	"fmt"
 	"io/fs"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,11 +36,14 @@ func (f fakeSource) Secret(_, name string) (*corev1.Secret, error) {
 	return nil, apierrors.NewNotFound(corev1.Resource("secret"), name)
 }
 
-func (f fakeSource) EnvFile(_ *corev1.Pod, volume, path string) ([]byte, error) {
-	if text, ok := f.files[volume+"/"+path]; ok {
-		return []byte(text), nil
+func (f fakeSource) EnvFile(_ *corev1.Pod, volume, path string) ([]byte, string, error) {
+	if volume == "absent" {
+		return nil, "", &NoVolumeError{volume}
 	}
-	return nil, fmt.Errorf("open %s: %w", path, fs.ErrNotExist)
+	if text, ok := f.files[volume+"/"+path]; ok {
+		return []byte(text), "/node/" + path, nil
+	}
+	return nil, "", fmt.Errorf("open %s: %w", path, fs.ErrNotExist)
 }
 
 func (f fakeSource) NodeAllocatable() corev1.ResourceList {
@@ -63,6 +67,10 @@ func secretKey(name, key string, optional bool) *corev1.EnvVarSource {
 		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: key, Optional: &optional}}
 }
 
+func fileKey(volume, path, key string, optional bool) *corev1.EnvVarSource {
+	return &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: volume, Path: path, Key: key, Optional: &optional}}
+}
+
 func field(path string) *corev1.EnvVarSource {
 	return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 }
@@ -71,7 +79,7 @@ func TestMake(t *testing.T) {
 	src := fakeSource{
 		configMaps: map[string]map[string]string{"cm": {"A": "cm-a", "B": "cm-b"}, "odd": {"1-x.y": "v"}},
 		secrets:    map[string]map[string][]byte{"s": {"A": []byte("s-a")}},
-		files:      map[string]string{"v/env": "# comment\nK='one\ntwo' # tail\n"},
+		files:      map[string]string{"v/env": "# comment\nK='one\ntwo' # tail\nEMPTY=''\n", "v/bad": "K"},
 	}
 	tests := []struct {
 		name     string
@@ -149,8 +157,19 @@ func TestMake(t *testing.T) {
 		},
 		{
 			name: "missing key of file",
-			env:  []corev1.EnvVar{{Name: "F", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "v", Path: "env", Key: "X"}}}},
-			err:  `environment variable key "X" not found in file`,
+			env:  []corev1.EnvVar{{Name: "F", ValueFrom: fileKey("v", "env", "X", false)}},
+			err:  `environment variable key "X" not found in file "/node/env"`,
+		},
+		{name: "missing key of file that is optional", env: []corev1.EnvVar{{Name: "F", ValueFrom: fileKey("v", "env", "X", true)}}, want: []string{}},
+		{
+			name: "empty key of file", env: []corev1.EnvVar{{Name: "F", ValueFrom: fileKey("v", "env", "EMPTY", false)}},
+			err: `environment variable key "EMPTY" not found in file "/node/env"`,
+		},
+		{name: "missing file", env: []corev1.EnvVar{{Name: "F", ValueFrom: fileKey("v", "none", "K", true)}}, err: "couldn't parse env file"},
+		{name: "no env file", env: []corev1.EnvVar{{Name: "F", ValueFrom: fileKey("v", "bad", "K", true)}}, err: "couldn't parse env file"},
+		{
+			name: "missing volume of file", env: []corev1.EnvVar{{Name: "F", ValueFrom: fileKey("absent", "env", "K", true)}},
+			err: `cannot find the volume "absent" referenced by FileKeyRef`,
 		},
 		{
 			name: "services",
@@ -228,30 +247,36 @@ func TestExpandPath(t *testing.T) {
 	}
 }
 
-func TestParseFile(t *testing.T) {
-	tests := []struct {
-		name, text string
-		want       map[string]string
-		err        bool
+func TestLookUp(t *testing.T) {
+	for _, tc := range []struct {
+		name, text, want string
+		err              bool
 	}{
-		{name: "empty", want: map[string]string{}},
-		{name: "several", text: "A='1'\n\n # c\nB=''\n", want: map[string]string{"A": "1", "B": ""}},
-		{name: "last wins", text: "A='1'\nA='2'", want: map[string]string{"A": "2"}},
-		{name: "no shell inside", text: "A='$(x) \\n \"'", want: map[string]string{"A": "$(x) \\n \""}},
+		{name: "nothing"},
+		{name: "not there", text: "B='1'\n"},
+		{name: "among others", text: "B='1'\n\n # c\n\tA='2' # d\n", want: "2"},
+		{name: "the first of a name", text: "A='1'\nA='2'", want: "1"},
+		{name: "what comes after it", text: "A='1'\nunread", want: "1"},
+		{name: "lines of other systems", text: "B='1'\r\n\r\nA='1\r\n\r\n2'\r\n", want: "1\n\n2"},
+		{name: "no shell inside", text: "A='$(x) \\n \"'", want: "$(x) \\n \""},
+		{name: "empty", text: "A=''"},
+		{name: "apart from its name", text: "A= '1'"},
+		{name: "another apart from its name", text: "B= '1'\nA='2'", want: "2"},
+		{name: "another name that is none", text: "export B='1'\nA='2'", want: "2"},
 		{name: "unquoted", text: "A=1", err: true},
+		{name: "another unquoted", text: "B=1\nA='2'", err: true},
 		{name: "not closed", text: "A='1", err: true},
 		{name: "spaces around", text: "A = '1'", err: true},
+		{name: "no name", text: "='1'", err: true},
 		{name: "trailing text", text: "A='1'2", err: true},
-		{name: "no assignment", text: "A\nB='1'", err: true},
-	}
-	for _, tc := range tests {
+		{name: "trailing text on another line", text: "A='1\n2'3", err: true},
+		{name: "no assignment", text: "B\nA='1'", err: true},
+		{name: "too long a line", text: "B='" + strings.Repeat("1", 64<<10) + "'\nA='1'", err: true},
+		{name: "many lines", text: strings.Repeat("B='1'\n", 64<<10) + "A='1'", want: "1"},
+	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := parseFile(tc.text)
-			if (err != nil) != tc.err {
-				t.Fatalf("error %v, want one: %v", err, tc.err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("unexpected (-want +got):\n%s", diff)
+			if got, err := lookUp([]byte(tc.text), "A"); got != tc.want || (err != nil) != tc.err {
+				t.Errorf("%q, %v, want %q and an error: %v", got, err, tc.want, tc.err)
 			}
 		})
 	}

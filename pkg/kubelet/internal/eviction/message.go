@@ -50,9 +50,9 @@ func message(pod *corev1.Pod, usage *statsv1alpha1.PodStats, t Threshold, o Obse
 	var names, amounts []string
 	for i := range usage.Containers {
 		c := &usage.Containers[i]
-		spec, _ := podspec.Find(pod, c.Name)
+		spec, kind := podspec.Find(pod, c.Name)
 		used, ok := consumption(c, name)
-		if spec == nil || !ok {
+		if spec == nil || kind == container.TypeEphemeral || !ok { // an ephemeral one cannot request anything, and is not blamed for that
 			continue
 		}
 		request := spec.Resources.Requests[name]
@@ -71,7 +71,7 @@ func consumption(c *statsv1alpha1.ContainerStats, name corev1.ResourceName) (res
 	switch {
 	case name == corev1.ResourceMemory && c.Memory != nil && c.Memory.WorkingSetBytes != nil:
 		return memoryOf(c.Memory), true
-	case name == corev1.ResourceEphemeralStorage && c.Rootfs != nil && c.Logs != nil:
+	case name == corev1.ResourceEphemeralStorage && c.Rootfs != nil && c.Rootfs.UsedBytes != nil && c.Logs != nil && c.Logs.UsedBytes != nil:
 		return *resource.NewQuantity(bytesOf(c.Rootfs)+bytesOf(c.Logs), resource.BinarySI), true
 	}
 	return resource.Quantity{}, false

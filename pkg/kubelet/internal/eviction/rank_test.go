@@ -166,6 +166,22 @@ func TestMessage(t *testing.T) {
 			annotations: map[string]string{"offending_containers": "c", "offending_containers_usage": "2Mi", "starved_resource": "ephemeral-storage"},
 		},
 		{
+			name: "an ephemeral container", pod: newPod("p", func(p *corev1.Pod) {
+				p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "c"}}}
+				p.Spec.Containers[0].Name = "d"
+			}), usage: memoryUse(2 << 20), threshold: memory,
+			want:        "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ",
+			annotations: map[string]string{"offending_containers": "", "offending_containers_usage": "", "starved_resource": "memory"},
+		},
+		{
+			name: "disk that is not counted yet", pod: newPod("p"), threshold: Threshold{Signal: NodeFsAvailable, Value: Value{Part: 0.5}},
+			usage: &statsv1alpha1.PodStats{Containers: []statsv1alpha1.ContainerStats{
+				{Name: "c", Rootfs: &statsv1alpha1.FsStats{}, Logs: &statsv1alpha1.FsStats{UsedBytes: new(uint64(1))}},
+			}},
+			want:        "The node was low on resource: ephemeral-storage. Threshold quantity: 50Gi, available: 1Gi. ",
+			annotations: map[string]string{"offending_containers": "", "offending_containers_usage": "", "starved_resource": "ephemeral-storage"},
+		},
+		{
 			name: "inodes", pod: newPod("p"), usage: diskUse(1, 1, 1), threshold: Threshold{Signal: NodeFsInodesFree, Value: quantity("5")},
 			want:        "The node was low on resource: inodes. ",
 			annotations: map[string]string{"offending_containers": "", "offending_containers_usage": "", "starved_resource": "inodes"},

@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -81,6 +82,9 @@ type Config struct {
 	Pulled func(pod types.UID, size int64, took time.Duration)
 	// Pulling is told of each pull for a pod before it waits for its turn. Default nil: nobody is told.
 	Pulling func(pod types.UID)
+	// Ensured is told of each image that a pod was to have: its policy, and "true", "false" or, if that was not looked for, "unknown" of
+	// whether it was here, and of whether it had to be pulled. Default nil: nobody is told.
+	Ensured func(policy corev1.PullPolicy, present, required string)
 	// Parallel is how many pulls may run at a time. Default 5.
 	Parallel int
 	// QPS is how many pulls may begin in a second, after Burst at once; the others fail. Default 0: any number.
@@ -159,6 +163,10 @@ type Wanted struct {
 
 // Ensure returns an image of a pod, after pulling it if its policy says so. Errors are *Error, or ctx.Err().
 func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, w Wanted) (*container.Image, error) {
+	policy, here, required := w.Policy, "unknown", "unknown"
+	if p.config.Ensured != nil {
+		defer func() { p.config.Ensured(policy, here, required) }()
+	}
 	named, err := reference.ParseNormalizedNamed(w.Image)
 	if err != nil {
 		message := fmt.Sprintf("Failed to apply default image tag %q: couldn't parse image name %q: %v", w.Image, w.Image, err)
@@ -176,14 +184,17 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, w Wanted) (*contai
 		p.config.Recorder.Event(w.Of, corev1.EventTypeWarning, "InspectFailed", message)
 		return nil, &Error{ReasonInspectError, message}
 	}
-	policy := w.Policy
 	if policy == "" {
 		policy = defaultPolicy(named)
+	}
+	if policy != corev1.PullAlways {
+		here = strconv.FormatBool(local != nil)
 	}
 	usable := func(logins []login) bool {
 		return local != nil && policy != corev1.PullAlways && p.records.allows(p.config.Verification, w.Image, local, logins)
 	}
 	present := func() (*container.Image, error) {
+		required = "false"
 		p.config.Recorder.Event(w.Of, corev1.EventTypeNormal, "Pulled",
 			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", w.Image))
 		p.brought.use(local.ID, p.config.Clock.Now())
@@ -194,6 +205,7 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, w Wanted) (*contai
 	}
 	k := key{pod: string(pod.UID), image: w.Image}
 	if policy == corev1.PullAlways || local == nil && policy != corev1.PullNever {
+		required = "true"
 		if err := p.waits(w, k); err != nil {
 			return nil, err // whatever logins there are
 		}
@@ -204,6 +216,9 @@ func (p *Puller) Ensure(ctx context.Context, pod *corev1.Pod, w Wanted) (*contai
 	}
 	if usable(logins) {
 		return present()
+	}
+	if local != nil || policy != corev1.PullNever {
+		required = "true"
 	}
 	if policy == corev1.PullNever {
 		// Nor is it told whether an image is here that the pod may not have.

@@ -38,6 +38,7 @@ type fixture struct {
 	clock   *testingclock.FakeClock
 	pod     *corev1.Pod
 	pulled  atomic.Int64 // bytes of the images of which it was told that they were pulled
+	ensured string       // what was told of the last image that was wanted
 }
 
 func newFixture(secrets map[string]*corev1.Secret) *fixture {
@@ -57,6 +58,9 @@ func newFixture(secrets map[string]*corev1.Secret) *fixture {
 // restart makes a new Puller, as a new kubelet would.
 func (f *fixture) restart(dir string, secrets func(context.Context, string, string) (*corev1.Secret, error)) {
 	p, err := New(Config{Runtime: f.runtime, Recorder: f.events, Clock: f.clock, Secrets: secrets, Dir: dir, Parallel: 1,
+		Ensured: func(policy corev1.PullPolicy, present, required string) {
+			f.ensured = fmt.Sprintf("%s, here %s, pulled %s", policy, present, required)
+		},
 		Pulled: func(_ types.UID, size int64, _ time.Duration) { f.pulled.Add(size) }})
 	if err != nil {
 		panic(err)
@@ -97,23 +101,24 @@ func TestEnsure(t *testing.T) {
 		policy        corev1.PullPolicy
 		local, remote bool
 		reason, says  string
+		ensured       string
 		events        []string
 	}{
-		{name: "present", image: "x:1", policy: corev1.PullIfNotPresent, local: true, events: []string{present}},
-		{name: "absent", image: "x:1", policy: corev1.PullIfNotPresent, remote: true, events: pulled},
-		{name: "always", image: "x:1", policy: corev1.PullAlways, local: true, remote: true, events: pulled},
-		{name: "never and present", image: "x:1", policy: corev1.PullNever, local: true, events: []string{present}},
-		{name: "never and absent", image: "x:1", policy: corev1.PullNever, reason: ReasonNeverPull,
+		{name: "present", ensured: "IfNotPresent, here true, pulled false", image: "x:1", policy: corev1.PullIfNotPresent, local: true, events: []string{present}},
+		{name: "absent", ensured: "IfNotPresent, here false, pulled true", image: "x:1", policy: corev1.PullIfNotPresent, remote: true, events: pulled},
+		{name: "always", ensured: "Always, here unknown, pulled true", image: "x:1", policy: corev1.PullAlways, local: true, remote: true, events: pulled},
+		{name: "never and present", ensured: "Never, here true, pulled false", image: "x:1", policy: corev1.PullNever, local: true, events: []string{present}},
+		{name: "never and absent", ensured: "Never, here false, pulled unknown", image: "x:1", policy: corev1.PullNever, reason: ReasonNeverPull,
 			says:   `Container image "x:1" is not present with pull policy of Never`,
 			events: []string{`Warning ErrImageNeverPull Container image "x:1" is not present with pull policy of Never`}},
-		{name: "not to be had", image: "x:1", policy: corev1.PullIfNotPresent, reason: ReasonPull,
+		{name: "not to be had", ensured: "IfNotPresent, here false, pulled true", image: "x:1", policy: corev1.PullIfNotPresent, reason: ReasonPull,
 			says:   "manifest for x:1 not found: manifest unknown: manifest unknown",
 			events: []string{pulled[0], `Warning Failed Failed to pull image "x:1": manifest for x:1 not found: manifest unknown: manifest unknown`}},
-		{name: "no name", image: "X:1", policy: corev1.PullIfNotPresent, reason: ReasonInvalidName,
+		{name: "no name", ensured: "IfNotPresent, here unknown, pulled unknown", image: "X:1", policy: corev1.PullIfNotPresent, reason: ReasonInvalidName,
 			says:   `Failed to apply default image tag "X:1": couldn't parse image name "X:1": invalid reference format: repository name (library/X) must be lowercase`,
 			events: []string{`Warning InspectFailed Failed to apply default image tag "X:1": couldn't parse image name "X:1": invalid reference format: repository name (library/X) must be lowercase`}},
-		{name: "default policy with a tag", image: "x:1", local: true, events: []string{present}},
-		{name: "default policy without", image: "x", local: true, reason: ReasonPull, says: "manifest for x not found: manifest unknown: manifest unknown",
+		{name: "default policy with a tag", ensured: "IfNotPresent, here true, pulled false", image: "x:1", local: true, events: []string{present}},
+		{name: "default policy without", ensured: "Always, here unknown, pulled true", image: "x", local: true, reason: ReasonPull, says: "manifest for x not found: manifest unknown: manifest unknown",
 			events: []string{`Normal Pulling Pulling image "x"`, `Warning Failed Failed to pull image "x": manifest for x not found: manifest unknown: manifest unknown`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -134,6 +139,9 @@ func TestEnsure(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.events, f.recorded()); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			if f.ensured != test.ensured {
+				t.Errorf("told that it was wanted %q, want %q", f.ensured, test.ensured)
 			}
 			if got := f.pulled.Load(); (got == 1048576) != slices.Equal(test.events, pulled) {
 				t.Errorf("told of %d bytes", got)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics"
 )
@@ -19,6 +20,7 @@ type decisions struct {
 	restarted                          *metrics.CounterVec
 	orphaned, sleepsEnded, fallbacks   *metrics.Counter
 	imagesCollected                    *metrics.CounterVec
+	imagesEnsured                      *metrics.CounterVec
 	imagePulls                         *metrics.HistogramVec
 	shutdownStart, shutdownEnd         *metrics.Gauge
 	cgroupVersion                      *metrics.Gauge
@@ -40,6 +42,8 @@ func (m *Metrics) newDecisions() decisions {
 		fallbacks:   m.counter("lifecycle_handler_http_fallbacks_total", "The number of times lifecycle handlers successfully fell back to http from https."),
 		imagesCollected: m.counterVec("image_garbage_collected_total",
 			"Total number of images garbage collected by the kubelet, whether through disk usage or image age.", "reason"),
+		imagesEnsured: m.counterVec("image_manager_ensure_image_requests_total", "Number of ensure-image requests processed by the kubelet.",
+			"pull_policy", "present_locally", "pull_required"),
 		imagePulls: m.histogramVec("image_pull_duration_seconds", "Duration in seconds to pull an image.",
 			[]float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}, "image_size_in_bytes"),
 		cgroupVersion: m.gauge("cgroup_version", "cgroup version on the hosts."),
@@ -103,6 +107,11 @@ func (m *Metrics) HookFellBack() { m.fallbacks.Inc() }
 
 // ImageCollected notes that an unused image was removed; the reason is "space" or "age".
 func (m *Metrics) ImageCollected(reason string) { m.imagesCollected.WithLabelValues(reason).Inc() }
+
+// ImageEnsured notes that a pod was to have an image, whether that was here, and whether it had to be pulled.
+func (m *Metrics) ImageEnsured(policy corev1.PullPolicy, present, required string) {
+	m.imagesEnsured.WithLabelValues(strings.ToLower(string(policy)), present, required).Inc()
+}
 
 // ImagePulling notes that a pull for a pod begins, or waits for its turn.
 func (m *Metrics) ImagePulling(pod types.UID) {

@@ -6,12 +6,15 @@ package metrics
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/resource"
 
+	"minik8s.io/minik8s/pkg/apis/core/qos"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podworker"
 )
 
@@ -29,8 +32,10 @@ type life struct {
 
 // starts are those of the pods that the kubelet works on. Safe for concurrent use.
 type starts struct {
-	mu  sync.Mutex // guards all, and what a start has of pulls
+	mu  sync.Mutex // guards all and seen, and what a start has of pulls
 	all map[types.UID]*start
+	// seen is when those were that have not been synced yet.
+	seen map[types.UID]time.Time
 }
 
 // start is how a pod came to run; its worker alone uses what is not of pulls.
@@ -67,6 +72,13 @@ func (l *life) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, err
 	return result, err
 }
 
+// Seen notes when a pod that a worker gets now was first told of.
+func (m *Metrics) Seen(pod types.UID, at time.Time) {
+	m.starts.mu.Lock()
+	defer m.starts.mu.Unlock()
+	m.starts.seen[pod] = at
+}
+
 // begin says what a sync is: the first, one of a changed pod, or another look at it.
 func (l *life) begin(pod *corev1.Pod) (s *start, operation string) {
 	l.m.starts.mu.Lock()
@@ -74,9 +86,18 @@ func (l *life) begin(pod *corev1.Pod) (s *start, operation string) {
 	s = l.m.starts.all[pod.UID]
 	switch {
 	case s == nil:
-		s = &start{seen: l.m.clock.Now(), running: pod.Status.Phase != "" && pod.Status.Phase != corev1.PodPending, told: pod.Status.StartTime != nil}
+		seen, is := l.m.starts.seen[pod.UID]
+		if is {
+			l.m.workerStart.Observe(l.m.clock.Since(seen).Seconds())
+			delete(l.m.starts.seen, pod.UID)
+		} else {
+			seen = l.m.clock.Now()
+		}
+		s = &start{seen: seen, running: pod.Status.Phase != "" && pod.Status.Phase != corev1.PodPending, told: pod.Status.StartTime != nil}
 		l.m.starts.all[pod.UID] = s
 		operation = "create"
+		l.m.containersPerPod.Observe(float64(len(pod.Spec.Containers)))
+		l.m.resourceLevels.WithLabelValues(resourceLevel(pod), strings.ToLower(string(qos.Of(pod)))).Inc()
 	case s.pod != pod:
 		operation = "update"
 	default:
@@ -84,6 +105,22 @@ func (l *life) begin(pod *corev1.Pod) (s *start, operation string) {
 	}
 	s.pod = pod
 	return s, operation
+}
+
+// resourceLevel is where a pod says what it asks for, in upstream's words.
+func resourceLevel(pod *corev1.Pod) string {
+	of := slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool {
+		return len(c.Resources.Requests)+len(c.Resources.Limits) > 0
+	})
+	switch whole := resource.IsPodLevelResourcesSet(pod); {
+	case whole && of:
+		return "pod_and_container_level"
+	case whole:
+		return "pod_level"
+	case of:
+		return "container_level"
+	}
+	return ""
 }
 
 // observe tells how long a pod took to start since it was created, when the API server says that all its containers run: with the time
@@ -119,6 +156,7 @@ func (l *life) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Durati
 func (l *life) Forget(pod *corev1.Pod) {
 	l.m.starts.mu.Lock()
 	delete(l.m.starts.all, pod.UID)
+	delete(l.m.starts.seen, pod.UID)
 	l.m.starts.mu.Unlock()
 	l.Life.Forget(pod)
 }

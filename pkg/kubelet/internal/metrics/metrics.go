@@ -8,17 +8,16 @@ package metrics
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"strings"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
-	_ "k8s.io/component-base/metrics/prometheus/restclient" // requests to the API server, in the registry of the process
-	_ "k8s.io/component-base/metrics/prometheus/version"    // kubernetes_build_info, likewise
 	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/zpages"
 )
 
 const subsystem = "kubelet"
@@ -26,9 +25,11 @@ const subsystem = "kubelet"
 // Metrics are those of one kubelet. They are safe for concurrent use.
 type Metrics struct {
 	clock    clock.PassiveClock
+	began    time.Time
 	registry metrics.KubeRegistry
 	decisions
 	plugins
+	resizes
 
 	operations, operationErrors   *metrics.CounterVec
 	operationDuration             *metrics.HistogramVec
@@ -39,6 +40,9 @@ type Metrics struct {
 	startedContainerErrors        *metrics.CounterVec
 	terminatedContainers          *metrics.CounterVec
 	workerDuration                *metrics.HistogramVec
+	workerStart                   *metrics.Histogram
+	containersPerPod              *metrics.Histogram
+	resourceLevels                *metrics.CounterVec
 	podStart                      *metrics.Histogram
 	podStartTotal, podStartSLI    *metrics.Histogram
 	firstNetworkPod               *metrics.Gauge
@@ -58,7 +62,7 @@ var startBuckets = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 
 
 // New returns the metrics of the kubelet of a node.
 func New(node string, c clock.PassiveClock) *Metrics {
-	m := &Metrics{clock: c, registry: metrics.NewKubeRegistry(), starts: starts{all: map[types.UID]*start{}}}
+	m := &Metrics{clock: c, registry: metrics.NewKubeRegistry(), began: c.Now(), starts: starts{all: map[types.UID]*start{}, seen: map[types.UID]time.Time{}}}
 	nodeName := m.gaugeVec("node_name", "The node's name. The count is always 1.", "node")
 	m.operations = m.counterVec("runtime_operations_total", "Cumulative number of runtime operations by operation type.", "operation_type")
 	m.operationErrors = m.counterVec("runtime_operations_errors_total", "Cumulative number of runtime operation errors by operation type.", "operation_type")
@@ -75,6 +79,11 @@ func New(node string, c clock.PassiveClock) *Metrics {
 	m.terminatedContainers = m.counterVec("terminated_containers_total", "Cumulative number of container terminations.", "container_type", "exit_code", "reason")
 	m.workerDuration = m.histogramVec("pod_worker_duration_seconds",
 		"Duration in seconds to sync a single pod. Broken down by operation type: create, update, or sync", metrics.DefBuckets, "operation_type")
+	m.workerStart = m.histogram("pod_worker_start_duration_seconds", "Duration in seconds from kubelet seeing a pod to starting a worker.", metrics.DefBuckets)
+	m.containersPerPod = m.histogram("containers_per_pod_count", "The number of containers per pod.", metrics.ExponentialBuckets(1, 2, 5))
+	m.resourceLevels = m.counterVec("pod_level_resources_admission_total", "Total number of pods admitted during Kubelet admission, categorized by "+
+		"resource configuration mode (pod_and_container_level, pod_level, container_level, or empty for unconfigured/BestEffort) and QoS class.",
+		"config_mode", "qos_class")
 	m.podStart = m.histogram("pod_start_duration_seconds",
 		"Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run", startBuckets)
 	m.podStartTotal = m.histogram("pod_start_total_duration_seconds", "Duration in seconds to start a pod since creation, including time to pull "+
@@ -94,7 +103,7 @@ func New(node string, c clock.PassiveClock) *Metrics {
 	m.inflight = m.gaugeVec("http_inflight_requests", "Number of the inflight http requests", requestLabels...)
 	m.requestDuration = m.histogramVec("http_requests_duration_seconds", "Duration in seconds to serve http requests", metrics.DefBuckets, requestLabels...)
 	nodeName.WithLabelValues(node).Set(1)
-	m.decisions, m.plugins = m.newDecisions(), m.newPlugins()
+	m.decisions, m.plugins, m.resizes = m.newDecisions(), m.newPlugins(), m.newResizes()
 	return m
 }
 
@@ -146,24 +155,36 @@ func (m *Metrics) Relisted(took, since time.Duration) {
 // StatusDelivered notes how long it took until the API server knew the status of a pod.
 func (m *Metrics) StatusDelivered(took time.Duration) { m.statusSync.Observe(took.Seconds()) }
 
-// Certificate tells how long the serving certificate is valid still.
+// Certificate tells for how many seconds the serving certificate is valid still, as upstream forever if there is none.
 func (m *Metrics) Certificate(current func() (*tls.Certificate, error)) {
-	m.registry.CustomMustRegister(&constants{list: []*metrics.Desc{certificateTTL}, collect: func(ch chan<- metrics.Metric) {
-		cert, err := current()
-		if err != nil || len(cert.Certificate) == 0 {
-			return
+	m.left(certificateTTL, current)
+}
+
+// ClientCertificate tells the same of that by which the kubelet asks the API server.
+func (m *Metrics) ClientCertificate(current func() (*tls.Certificate, error)) {
+	m.left(clientCertificateTTL, current)
+}
+
+func (m *Metrics) left(about *metrics.Desc, current func() (*tls.Certificate, error)) {
+	m.registry.CustomMustRegister(&constants{list: []*metrics.Desc{about}, collect: func(ch chan<- metrics.Metric) {
+		left := math.Inf(1)
+		if cert, err := current(); err == nil && len(cert.Certificate) > 0 {
+			if leaf, err := x509.ParseCertificate(cert.Certificate[0]); err == nil {
+				left = math.Trunc(leaf.NotAfter.Sub(m.clock.Now()).Seconds())
+			}
 		}
-		leaf, err := x509.ParseCertificate(cert.Certificate[0])
-		if err != nil {
-			return
-		}
-		ch <- metrics.NewLazyConstMetric(certificateTTL, metrics.GaugeValue, leaf.NotAfter.Sub(m.clock.Now()).Seconds())
+		ch <- metrics.NewLazyConstMetric(about, metrics.GaugeValue, left)
 	}})
 }
 
-var certificateTTL = desc("certificate_manager_server_ttl_seconds",
-	"Gauge of the shortest TTL (time-to-live) of the Kubelet's serving certificate. The value is in seconds until certificate expiry "+
-		"(negative if already expired). If serving certificate is invalid or unused, the value will be +INF.")
+var (
+	certificateTTL = desc("certificate_manager_server_ttl_seconds",
+		"Gauge of the shortest TTL (time-to-live) of the Kubelet's serving certificate. The value is in seconds until certificate expiry "+
+			"(negative if already expired). If serving certificate is invalid or unused, the value will be +INF.")
+	clientCertificateTTL = desc("certificate_manager_client_ttl_seconds",
+		"Gauge of the TTL (time-to-live) of the Kubelet's client certificate. The value is in seconds until certificate expiry "+
+			"(negative if already expired). If client certificate is invalid or unused, the value will be +INF.")
+)
 
 func desc(name, help string, labels ...string) *metrics.Desc {
 	return metrics.NewDesc(metrics.BuildFQName("", subsystem, name), help, labels, nil, metrics.ALPHA, "")
@@ -184,34 +205,7 @@ func (c *constants) DescribeWithStability(ch chan<- *metrics.Desc) {
 
 func (c *constants) CollectWithStability(ch chan<- metrics.Metric) { c.collect(ch) }
 
-// Gatherer has the kubelet's metrics, and of those of the process what is told of any component: its use of memory and time, its
-// requests to the API server, its build. The API server's own, which may be in the same process, are not among them.
+// Gatherer has the kubelet's metrics, and those of the process that any component tells.
 func (m *Metrics) Gatherer() prometheus.Gatherer {
-	return prometheus.Gatherers{m.registry.Gatherer(), prometheus.GathererFunc(only(legacyregistry.DefaultGatherer.Gather, ofAnyComponent))}
-}
-
-func ofAnyComponent(name string) bool {
-	if name == "kubernetes_build_info" {
-		return true
-	}
-	for _, prefix := range []string{"go_", "process_", "rest_client_"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
-// only leaves out the families that are not to be kept.
-func only[F interface{ GetName() string }](gather func() ([]F, error), keep func(string) bool) func() ([]F, error) {
-	return func() ([]F, error) {
-		all, err := gather()
-		var kept []F
-		for _, f := range all {
-			if keep(f.GetName()) {
-				kept = append(kept, f)
-			}
-		}
-		return kept, err
-	}
+	return prometheus.Gatherers{m.registry.Gatherer(), zpages.Process()}
 }

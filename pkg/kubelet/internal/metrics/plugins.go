@@ -26,6 +26,7 @@ import (
 // plugins count and time what is done about volumes, devices and cgroups, and who asks for them.
 type plugins struct {
 	storage, csi, cgroups, allocations *metrics.HistogramVec
+	volumes                            *metrics.HistogramVec
 	registrations                      *metrics.CounterVec
 	podResources                       *metrics.CounterVec
 	images                             struct{ requested, mounted, failed *metrics.Counter }
@@ -52,6 +53,9 @@ func (m *Metrics) newPlugins() plugins {
 		storage: metrics.NewHistogramVec(&metrics.HistogramOpts{
 			Name: "storage_operation_duration_seconds", Help: "Storage operation duration", Buckets: operationBuckets, StabilityLevel: metrics.BETA,
 		}, []string{"volume_plugin", "operation_name", "status", "migrated"}),
+		volumes: metrics.NewHistogramVec(&metrics.HistogramOpts{
+			Name: "volume_operation_total_seconds", Help: "Storage operation end to end duration in seconds", Buckets: operationBuckets, StabilityLevel: metrics.BETA,
+		}, []string{"plugin_name", "operation_name"}),
 		csi: metrics.NewHistogramVec(&metrics.HistogramOpts{
 			Subsystem: "csi", Name: "operations_seconds", Buckets: operationBuckets, StabilityLevel: metrics.ALPHA,
 			Help: "Container Storage Interface operation duration with gRPC error code status total",
@@ -76,7 +80,7 @@ func (m *Metrics) newPlugins() plugins {
 		p.podsAPIRequests[method] = m.counterVec("pod_requests_"+by.name+"_total",
 			"Number of requests to the PodsAPI "+by.text+" endpoint. Broken down by server api version and status code.", "server_api_version", "status_code")
 	}
-	m.registry.MustRegister(p.storage, p.csi)
+	m.registry.MustRegister(p.storage, p.volumes, p.csi)
 	image := func(name, help string) *metrics.Counter {
 		c := metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem, Name: "image_volume_" + name, Help: help, StabilityLevel: metrics.BETA})
 		m.registry.MustRegister(c)
@@ -103,6 +107,11 @@ func (m *Metrics) StorageOperation(plugin, operation string, took time.Duration,
 	m.storage.WithLabelValues(plugin, operation, result, "false").Observe(took.Seconds())
 }
 
+// VolumeMounted notes how long it took from when a pod was to have a volume until it had.
+func (m *Metrics) VolumeMounted(plugin string, took time.Duration) {
+	m.volumes.WithLabelValues(plugin, "overall_volume_mount").Observe(took.Seconds())
+}
+
 // ImageMounted notes that a container was to have an image as a volume.
 func (m *Metrics) ImageMounted(err error) {
 	m.images.requested.Inc()
@@ -126,6 +135,16 @@ func (m *Metrics) DevicePluginRegistered(resource string) {
 // DevicesAllocated notes how long a plugin took to do that.
 func (m *Metrics) DevicesAllocated(resource string, took time.Duration) {
 	m.allocations.WithLabelValues(resource).Observe(took.Seconds())
+}
+
+var credentialConfig = desc("credential_provider_config_info",
+	"Information about the last applied credential provider configuration with hash as label", "hash")
+
+// CredentialProviders tells which configuration the plugins have that know logins. It is called once.
+func (m *Metrics) CredentialProviders(hash string) {
+	m.registry.CustomMustRegister(&constants{list: []*metrics.Desc{credentialConfig}, collect: func(ch chan<- metrics.Metric) {
+		ch <- metrics.NewLazyConstMetric(credentialConfig, metrics.GaugeValue, 1, hash)
+	}})
 }
 
 // Credentials returns p with its work timed.

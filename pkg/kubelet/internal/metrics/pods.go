@@ -28,8 +28,7 @@ var (
 		"desired, orphaned, or runtime only (also orphaned), and whether the pod is static. An orphaned pod has been removed from local "+
 		"configuration or force deleted in the API and consumes resources that are not otherwise visible.", "lifecycle", "config", "static")
 	ephemeralContainers = desc("managed_ephemeral_containers", "Current number of ephemeral containers in pods managed by this kubelet.")
-	pendingResizes      = desc("pod_pending_resizes", "Number of pending resizes for pods. Label 'priority_bucket' classifies the pod priority "+
-		"(system-critical: >=2000000000, high: 100000..1999999999, medium: 1..99999, normal: 0/default, low: -999..-1, very-low: <=-1000, unknown: nil pod). "+
+	pendingResizes      = desc("pod_pending_resizes", "Number of pending resizes for pods. "+priorityText+
 		"Label 'reason' describes the state (deferred, infeasible).", "reason", "priority_bucket")
 	resizesInProgress = desc("pod_in_progress_resizes", "Number of in-progress resizes for pods.")
 )

@@ -48,6 +48,8 @@ type Config struct {
 	PodCIDRs []string
 	// Told is called with the volumes in use that the API server has come to know of. nil: nobody wants to know.
 	Told func([]corev1.UniqueVolumeName)
+	// Steps are told how the node comes up. nil: nobody is.
+	Steps Steps
 	// UpdateEvery is how often the status is looked at, ReportEvery how often it is told if it has not changed. Default 0: 10 s and
 	// 5 min.
 	UpdateEvery, ReportEvery time.Duration
@@ -55,6 +57,16 @@ type Config struct {
 	LeaseSeconds int32
 	// Machine describes the machine. It is asked at each look, so what is costly in it is cached there.
 	Machine func(context.Context) Machine
+}
+
+// Steps are those of a node that comes up; each may come again. They do not block.
+type Steps interface {
+	// Registering: the Node is looked for, to be registered if it is not there.
+	Registering()
+	// Registered: it was not there, and is now.
+	Registered()
+	// Ready: the API server knows it to be ready.
+	Ready()
 }
 
 // Machine is what a Node's status is made from.
@@ -77,6 +89,13 @@ type Machine struct {
 	VolumesInUse []corev1.UniqueVolumeName
 }
 
+// silent are Steps that nobody is told of.
+type silent struct{}
+
+func (silent) Registering() {}
+func (silent) Registered()  {}
+func (silent) Ready()       {}
+
 // Reporter keeps the Node.
 type Reporter struct {
 	cfg      Config
@@ -89,6 +108,9 @@ type Reporter struct {
 func New(cfg Config) *Reporter {
 	cfg.UpdateEvery, cfg.ReportEvery = cmp.Or(cfg.UpdateEvery, updateEvery), cmp.Or(cfg.ReportEvery, reportEvery)
 	cfg.LeaseSeconds = cmp.Or(cfg.LeaseSeconds, leaseSeconds)
+	if cfg.Steps == nil {
+		cfg.Steps = silent{}
+	}
 	return &Reporter{cfg: cfg, poke: make(chan struct{}, 1)}
 }
 
@@ -155,6 +177,7 @@ func (r *Reporter) own(ctx context.Context) lease.ProcessLeaseFunc {
 // not been told for ReportEvery.
 func (r *Reporter) Sync(ctx context.Context) error {
 	nodes := r.cfg.Client.CoreV1().Nodes()
+	r.cfg.Steps.Registering()
 	m := r.cfg.Machine(ctx)
 	live, err := nodes.Get(ctx, r.cfg.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -168,9 +191,11 @@ func (r *Reporter) Sync(ctx context.Context) error {
 			return fmt.Errorf("registering node %q: %w", r.cfg.Name, cerr)
 		}
 		klog.FromContext(ctx).Info("Node registered", "node", r.cfg.Name)
+		r.cfg.Steps.Registered()
 		r.events(corev1.NodeStatus{}, n.Status)
 		r.reported = r.cfg.Clock.Now()
 		if len(created.Status.Conditions) > 0 {
+			r.ready(created.Status)
 			return nil
 		}
 		live = created // the API server dropped the status of a new object
@@ -188,13 +213,22 @@ func (r *Reporter) Sync(ctx context.Context) error {
 		r.told(m)
 		return nil
 	}
-	if _, _, err := nodeutil.PatchNodeStatus(r.cfg.Client.CoreV1(), types.NodeName(r.cfg.Name), live, want); err != nil {
+	patched, _, err := nodeutil.PatchNodeStatus(r.cfg.Client.CoreV1(), types.NodeName(r.cfg.Name), live, want)
+	if err != nil {
 		return fmt.Errorf("patching status of node %q: %w", r.cfg.Name, err)
 	}
+	r.ready(patched.Status)
 	r.reported = now
 	r.events(live.Status, want.Status)
 	r.told(m)
 	return nil
+}
+
+// ready tells if what the API server has of the Node says that it is ready.
+func (r *Reporter) ready(st corev1.NodeStatus) {
+	if _, c := nodeutil.GetNodeCondition(&st, corev1.NodeReady); c != nil && c.Status == corev1.ConditionTrue {
+		r.cfg.Steps.Ready()
+	}
 }
 
 func (r *Reporter) told(m Machine) {

@@ -369,3 +369,39 @@ func TestReporter_LostAnswers(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// steps are those that somebody was told of.
+type steps []string
+
+func (s *steps) Registering() { *s = append(*s, "registering") }
+func (s *steps) Registered()  { *s = append(*s, "registered") }
+func (s *steps) Ready()       { *s = append(*s, "ready") }
+
+// TestSync_Steps: how a node comes up is told, and whether it was there before.
+func TestSync_Steps(t *testing.T) {
+	t.Parallel()
+	clock := testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	client := clientfake.NewClientset()
+	var told steps
+	var m Machine
+	r := New(Config{
+		Name: "n", Client: client, Recorder: record.NewFakeRecorder(100), Clock: clock, Machine: func(context.Context) Machine { return m }, Steps: &told,
+	})
+	for _, tc := range []struct {
+		name, notReady string
+		want           steps
+	}{
+		{"it is not there", "not yet", steps{"registering", "registered"}},
+		{"not ready", "not yet", steps{"registering"}},
+		{"ready", "", steps{"registering", "ready"}},
+		{"nothing to tell", "", steps{"registering"}},
+	} {
+		m.NotReady, told = tc.notReady, nil
+		if err := r.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.want, told); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -52,8 +53,9 @@ func (s *Syncer) resized(pod *corev1.Pod, over bool) {
 
 // resize brings running containers to the resources that the spec asks for now, and to the CPUs that they are to run on, without
 // restarting them. They keep the resources that they have while their pod, or one of them, uses more than it is to have. What fails is
-// tried again with the next look.
-func (s *Syncer) resize(ctx context.Context, n *notes, look *snapshot.Pod) {
+// tried again with the next look. grouped is how long the pod's cgroup has taken, which is part of it.
+func (s *Syncer) resize(ctx context.Context, n *notes, look *snapshot.Pod, grouped time.Duration) {
+	began := s.cfg.Clock.Now()
 	n.mu.Lock()
 	tight := n.tight != ""
 	n.mu.Unlock()
@@ -74,6 +76,9 @@ func (s *Syncer) resize(ctx context.Context, n *notes, look *snapshot.Pod) {
 	}
 	if ctx.Err() != nil {
 		return
+	}
+	if s.cfg.Resized != nil && (tight || len(due) > 0 || s.cfg.Resizes.Begun(look.UID) != 0) {
+		s.cfg.Resized(grouped+s.cfg.Clock.Since(began), !tight && problem == "")
 	}
 	n.mu.Lock()
 	told := n.unresized == problem

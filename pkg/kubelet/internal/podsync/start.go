@@ -37,10 +37,12 @@ func (s *Syncer) containers(ctx context.Context, n *notes, look *snapshot.Pod, a
 	if err != nil {
 		return err
 	}
+	began := s.cfg.Clock.Now()
 	parent, err := s.group(n, pod)
 	if err != nil {
 		return err
 	}
+	grouped := s.cfg.Clock.Since(began)
 	if err := s.mount(ctx, pod, ips); err != nil {
 		return err
 	}
@@ -60,7 +62,7 @@ func (s *Syncer) containers(ctx context.Context, n *notes, look *snapshot.Pod, a
 	for _, h := range a.Held {
 		s.hold(n, pod, h)
 	}
-	s.resize(ctx, n, look)
+	s.resize(ctx, n, look, grouped)
 	var errs []error
 	in := surroundings{ips: ips, cgroup: parent, images: map[string]volumeImage{}}
 	for _, st := range a.Start {

@@ -124,6 +124,8 @@ type Config struct {
 	Terminated func(t container.ContainerType, end *corev1.ContainerStateTerminated)
 	// NotStarted is told of each container that could not be started, by the reason that its status has.
 	NotStarted func(t container.ContainerType, reason string)
+	// Resized is told of each attempt to give a pod and its containers the resources that they ask for. nil: nobody is told.
+	Resized func(took time.Duration, done bool)
 	// SleepEnded is told of each sleep of a hook that did not last as long as it was to. nil: nobody is told.
 	SleepEnded func()
 	// HookFellBack is told of each hook by HTTPS that was answered by HTTP only. nil: nobody is told.

@@ -48,7 +48,7 @@ func (s *Server) readOnly() *http.ServeMux {
 	mux.Handle("GET /metrics/cadvisor", gathered(s.config.Cadvisor))
 	mux.Handle("GET /metrics/probes", gathered(s.config.ProbeMetrics))
 	mux.HandleFunc("GET /metrics/resource", s.resourceMetrics)
-	mux.Handle("/metrics/slis", s.slis.handler())
+	mux.Handle("/metrics/slis", s.slis.Handler())
 	return mux
 }
 
@@ -118,7 +118,7 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 			err = s.config.Host.Healthy()
 		}
 		if one == "" { // as upstream
-			s.slis.observe(c, err)
+			s.slis.Observe(c, err)
 		}
 		if err == nil {
 			fmt.Fprintf(&report, "[+]%s ok\n", c)

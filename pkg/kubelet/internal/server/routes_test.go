@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"minik8s.io/minik8s/pkg/zpages"
 )
 
 // TestSwitchedOff checks what is answered where settings have switched a path off.
@@ -38,7 +40,7 @@ func TestSwitchedOff(t *testing.T) {
 			c := base
 			tc.change(&c)
 			w := httptest.NewRecorder()
-			(&Server{config: c, slis: newIndicators()}).routes().ServeHTTP(w, httptest.NewRequest("GET", tc.path, nil))
+			(&Server{config: c, slis: zpages.NewIndicators()}).routes().ServeHTTP(w, httptest.NewRequest("GET", tc.path, nil))
 			if w.Code != tc.code || !strings.Contains(w.Body.String(), tc.body) {
 				t.Errorf("got %d %q, want %d with %q", w.Code, w.Body, tc.code, tc.body)
 			}
@@ -50,7 +52,7 @@ func TestSwitchedOff(t *testing.T) {
 func TestIndicators(t *testing.T) {
 	none := prometheus.NewRegistry()
 	host := &fakeHost{}
-	h := (&Server{config: Config{Host: host, Metrics: none, Cadvisor: none, ProbeMetrics: none}, slis: newIndicators()}).routes()
+	h := (&Server{config: Config{Host: host, Metrics: none, Cadvisor: none, ProbeMetrics: none}, slis: zpages.NewIndicators()}).routes()
 	ask := func(method, path string) string {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"minik8s.io/minik8s/pkg/network/namespace"
+	"minik8s.io/minik8s/pkg/zpages"
 )
 
 const (
@@ -34,7 +35,7 @@ const (
 type Server struct {
 	config Config
 	auth   *auth
-	slis   *indicators
+	slis   *zpages.Indicators
 
 	listening chan struct{}
 	port      int32
@@ -70,7 +71,7 @@ func New(c Config) (*Server, error) {
 	if c.Cadvisor == nil {
 		c.Cadvisor = prometheus.NewRegistry()
 	}
-	return &Server{config: c, auth: newAuth(c), slis: newIndicators(), listening: make(chan struct{})}, nil
+	return &Server{config: c, auth: newAuth(c), slis: zpages.NewIndicators(), listening: make(chan struct{})}, nil
 }
 
 // Port is the port that Start listens on; it waits until that is known or ctx ends.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+
+	"minik8s.io/minik8s/pkg/zpages"
 )
 
 // TestZpages: the kubelet tells of itself by its name, its paths and its flags.
@@ -17,7 +19,7 @@ func TestZpages(t *testing.T) {
 	t.Parallel()
 	none := prometheus.NewRegistry()
 	c := Config{Host: &fakeHost{}, Metrics: none, Cadvisor: none, ProbeMetrics: none, Clock: clock.RealClock{}, Flags: map[string]string{"node-ip": "192.0.2.1", "hostname-override": "n"}}
-	h := (&Server{config: c, slis: newIndicators()}).routes()
+	h := (&Server{config: c, slis: zpages.NewIndicators()}).routes()
 	const object = "application/json;v=v1beta1;g=config.k8s.io;as="
 	for _, tc := range []struct {
 		path, accept string

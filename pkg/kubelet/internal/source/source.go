@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -66,11 +67,22 @@ type Node interface {
 	// Admit says whether node takes a pod that is new to it; false if it has been refused, which is then reported.
 	Admit(ctx context.Context, pod *corev1.Pod, node *corev1.Node, final bool) bool
 	// Allot says what is to run of a pod that runs as have: the pod, or, while the node has no room for what it has been resized
-	// to, the pod with the resources of have; then it waits.
-	Allot(pod, have *corev1.Pod) (run *corev1.Pod, waits bool)
+	// to, the pod with the resources of have; then it waits. trigger is why that is looked at.
+	Allot(ctx context.Context, pod, have *corev1.Pod, trigger string) (run *corev1.Pod, waits bool)
 	// Gone is told of pods that a source no longer has and that this node never took, or has refused.
 	Gone(uid types.UID)
 }
+
+// Why a resize is looked at, in upstream's words.
+const (
+	podUpdated    = "pod_updated"
+	podsAdded     = "pods_added"
+	podsRemoved   = "pods_removed"
+	podTerminated = "pod_terminated"
+	podResized    = "pod_resized"
+	// Periodic is for no cause in the pods.
+	Periodic = "periodic_retry"
+)
 
 // Mirrors show static pods in the API. Look is told the name of each that came, changed, or has left; it does not block.
 type Mirrors interface {
@@ -83,6 +95,8 @@ type Counts interface {
 	Orphaned()
 	// Restarted: a pod that has left runs again.
 	Restarted(static bool)
+	// Seen: a worker is about to get a pod that a source has first told of at that time.
+	Seen(uid types.UID, at time.Time)
 }
 
 // Config is what an Intake is made from; all fields are required.
@@ -124,10 +138,13 @@ type Intake struct {
 	// behind are the static pods that wait for another one of their name to leave.
 	behind  map[types.NamespacedName]types.UID
 	fetched map[types.UID]fetch
+	// seen are the pods that no worker has yet, by when a source first told of them.
+	seen map[types.UID]time.Time
 	// left are the pods that have left since they were last looked at, which they are at once.
 	left map[types.UID]bool
-	// deferred are the pods that wait for room for what they have been resized to, by since when.
+	// deferred are the pods that wait for room for what they have been resized to, by since when; triggers is why they are looked at next.
 	deferred map[types.UID]time.Time
+	triggers map[types.UID]string
 	// waiting are the pods that the next look is for; fetching says that one is under way.
 	waiting  []types.UID
 	fetching bool
@@ -143,13 +160,20 @@ type fetch struct {
 func New(cfg Config) *Intake {
 	return &Intake{
 		cfg: cfg, queue: workqueue.NewTyped[item](), begun: make(chan struct{}),
-		had: map[types.UID]*corev1.Pod{}, refused: map[types.UID]*corev1.Pod{}, known: map[string]bool{}, deferred: map[types.UID]time.Time{},
-		leftovers: map[types.UID]*corev1.Pod{}, behind: map[types.NamespacedName]types.UID{}, fetched: map[types.UID]fetch{}, left: map[types.UID]bool{},
+		had: map[types.UID]*corev1.Pod{}, refused: map[types.UID]*corev1.Pod{}, known: map[string]bool{}, deferred: map[types.UID]time.Time{}, triggers: map[types.UID]string{},
+		leftovers: map[types.UID]*corev1.Pod{}, behind: map[types.NamespacedName]types.UID{}, fetched: map[types.UID]fetch{}, left: map[types.UID]bool{}, seen: map[types.UID]time.Time{},
 	}
 }
 
 // look has a pod looked at.
-func (i *Intake) look(uid types.UID) { i.queue.Add(item{uid: uid}) }
+func (i *Intake) look(uid types.UID) {
+	i.mu.Lock()
+	if _, is := i.seen[uid]; !is {
+		i.seen[uid] = i.cfg.Clock.Now()
+	}
+	i.mu.Unlock()
+	i.queue.Add(item{uid: uid})
+}
 
 // Run takes pods until ctx ends. kept are those that an earlier process has run: they are run as they were, if their source does
 // not tell within patience, and are ended when it tells that they are gone. running are the pods that the node has something of.
@@ -256,6 +280,16 @@ func (i *Intake) begin(ctx context.Context, sources []Source) {
 	}
 }
 
+// taking tells of a pod that its worker is about to get when a source first told of it.
+func (i *Intake) taking(uid types.UID, seen time.Time) {
+	i.mu.Lock()
+	delete(i.seen, uid)
+	i.mu.Unlock()
+	if !seen.IsZero() {
+		i.cfg.Counts.Seen(uid, seen)
+	}
+}
+
 // told says whether it is known if a pod's source still has it.
 func (i *Intake) told(pod *corev1.Pod) bool {
 	return i.known[staticpod.Source(pod)] ||
@@ -284,9 +318,12 @@ func (i *Intake) take(ctx context.Context, uid types.UID, running bool) {
 	renewed := i.renewed(pod) // whether or not it runs yet: it is told once
 	_, known := i.cfg.Workers.Stage(uid)
 	i.mu.Lock()
-	leftover, left := i.leftovers[uid], i.left[uid]
+	leftover, left, seen := i.leftovers[uid], i.left[uid], i.seen[uid]
 	delete(i.leftovers, uid)
 	delete(i.left, uid)
+	if known {
+		delete(i.seen, uid)
+	}
 	i.mu.Unlock()
 	switch {
 	case known && renewed: // Left has it taken again
@@ -298,6 +335,7 @@ func (i *Intake) take(ctx context.Context, uid types.UID, running bool) {
 			i.end(was)
 		}
 	case pod == nil && leftover != nil:
+		i.forget(uid)
 		klog.FromContext(ctx).Info("Ending orphaned pod", "pod", klog.KObj(leftover), "uid", uid)
 		if leftover.Namespace != "" { // else it has left files only
 			i.cfg.Counts.Orphaned()
@@ -311,29 +349,44 @@ func (i *Intake) take(ctx context.Context, uid types.UID, running bool) {
 		i.cfg.Node.Gone(uid)
 	case !known && i.queued(pod):
 	case known || running || pod.DeletionTimestamp != nil || podspec.IsTerminal(pod) || i.admit(ctx, pod):
-		i.cfg.Workers.Update(i.allot(pod))
+		run, less := i.allot(ctx, pod)
+		if !known {
+			i.taking(uid, seen)
+		}
+		i.cfg.Workers.Update(run)
 		if left && !known {
 			i.cfg.Counts.Restarted(staticpod.Is(pod))
+		}
+		if less {
+			i.Retry(podResized)
 		}
 	}
 	if pod != nil {
 		i.show(pod)
 	}
-	if pod == nil && known || pod != nil && podspec.IsTerminal(pod) {
-		i.Retry()
+	switch {
+	case pod == nil && known:
+		i.Retry(podsRemoved)
+	case pod != nil && podspec.IsTerminal(pod):
+		i.Retry(podTerminated)
 	}
 }
 
-// allot is what is to run of a pod.
-func (i *Intake) allot(pod *corev1.Pod) *corev1.Pod {
+// allot is what is to run of a pod. less: it leaves others more than before, of which some wait for that.
+func (i *Intake) allot(ctx context.Context, pod *corev1.Pod) (run *corev1.Pod, less bool) {
+	i.mu.Lock()
+	trigger, others := cmp.Or(i.triggers[pod.UID], podUpdated), len(i.deferred) > 0
+	delete(i.triggers, pod.UID)
+	i.mu.Unlock()
 	have := i.cfg.Workers.Pod(pod.UID)
 	if have == nil {
-		have = i.had[pod.UID]
+		have, trigger = i.had[pod.UID], podsAdded
 	}
 	delete(i.had, pod.UID)
 	waits := false
 	if have != nil {
-		pod, waits = i.cfg.Node.Allot(pod, have)
+		pod, waits = i.cfg.Node.Allot(ctx, pod, have, trigger)
+		less = others && fewer(pod, have)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -344,13 +397,23 @@ func (i *Intake) allot(pod *corev1.Pod) *corev1.Pod {
 		}
 		i.deferred[pod.UID] = since
 	}
-	return pod
+	return pod, less
 }
 
-// Retry has the pods looked at that wait for room, as when there may be more, in the order in which they get it.
-func (i *Intake) Retry() {
+// fewer says whether a pod counts less than before in what the node has left, be it that what it was resized to has come about.
+func fewer(pod, before *corev1.Pod) bool {
+	options := resource.PodResourcesOptions{UseStatusResources: true}
+	now, was := resource.PodRequests(pod, options), resource.PodRequests(before, options)
+	return now.Cpu().Cmp(*was.Cpu()) < 0 || now.Memory().Cmp(*was.Memory()) < 0
+}
+
+// Retry has the pods looked at that wait for room, as when there may be more, in the order in which they get it. trigger is why.
+func (i *Intake) Retry(trigger string) {
 	i.mu.Lock()
 	since := maps.Clone(i.deferred)
+	for uid := range since {
+		i.triggers[uid] = trigger
+	}
 	i.mu.Unlock()
 	var waiting []*corev1.Pod
 	for uid := range since {
@@ -442,6 +505,8 @@ func (i *Intake) forget(uid types.UID) {
 	defer i.mu.Unlock()
 	delete(i.fetched, uid)
 	delete(i.deferred, uid)
+	delete(i.triggers, uid)
+	delete(i.seen, uid)
 }
 
 // end stops a pod that no source has. That it is going is part of it, so that a kubelet that is killed meanwhile does not start

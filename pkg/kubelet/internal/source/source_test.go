@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -40,6 +41,9 @@ type world struct {
 	more    []Source // beside the world itself
 	lingers bool     // pods stay in workers until they leave
 	full    bool     // pods that have been resized wait
+
+	triggers []string                // with which Allot was called
+	seen     map[types.UID]time.Time // of which pods was told
 }
 
 // tell says that a pod of another source has changed, leave that a pod's worker has ended.
@@ -189,10 +193,20 @@ func (w *world) Look(name types.NamespacedName) {
 	w.log = append(w.log, "show "+name.Name)
 }
 
-// Allot keeps the label of the pod that runs while w.full is set.
-func (w *world) Allot(pod, have *corev1.Pod) (*corev1.Pod, bool) {
+func (w *world) Seen(uid types.UID, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.seen == nil {
+		w.seen = map[types.UID]time.Time{}
+	}
+	w.seen[uid] = at
+}
+
+// Allot keeps the label of the pod that runs while w.full is set.
+func (w *world) Allot(_ context.Context, pod, have *corev1.Pod, trigger string) (*corev1.Pod, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.triggers = append(w.triggers, string(pod.UID)+" "+trigger)
 	if !w.full || pod.Labels["size"] == have.Labels["size"] {
 		return pod, false
 	}
@@ -360,14 +374,14 @@ func TestAllot(t *testing.T) {
 		w.set("a", sized("a", "3"))
 		expect(t, "resized again", w.settle(), "run a", "run b", "run a")
 		is("resized again", "1")
-		i.Retry()
+		i.Retry(Periodic)
 		expect(t, "looked at anew", w.settle(), "run a")
 		is("looked at anew", "1")
 		w.locked(func() bool { w.full = false; return true })
 		w.set("b", nil)
 		expect(t, "another goes", w.settle(), "stop b", "remove b", "run a")
 		is("when another has gone", "3")
-		i.Retry()
+		i.Retry(Periodic)
 		expect(t, "nothing waits any more", w.settle())
 	})
 }
@@ -396,8 +410,94 @@ func TestRetry_Order(t *testing.T) {
 			expect(t, "resized", w.settle(), "run "+string(next.UID))
 		}
 		for range 2 { // the second time all have been looked at again
-			i.Retry()
+			i.Retry(Periodic)
 			expect(t, "looked at anew", w.settle(), "run b", "run c", "run a")
+		}
+	})
+}
+
+// TestRetry_Trigger: whoever looks for room again says why, and that another pod leaves more is a reason.
+func TestRetry_Trigger(t *testing.T) {
+	sized := func(uid types.UID, size string) *corev1.Pod {
+		p := pod(uid)
+		p.Labels = map[string]string{"size": size}
+		return p
+	}
+	uses := func(cpu string) *corev1.Pod { // what the spec asks for, what b has by its status
+		p := pod("b")
+		p.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", Resources: &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}}
+		return p
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{synced: true, room: 4, freshRoom: 4, full: true, pods: map[types.UID]*corev1.Pod{"a": sized("a", "2"), "b": uses("3"), "c": pod("c")}}
+		i := w.start(t, []*corev1.Pod{sized("a", "1"), uses("3"), pod("c")}, "a", "b", "c")
+		triggers := func(what string, want ...string) {
+			t.Helper()
+			w.settle()
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if diff := cmp.Diff(want, w.triggers); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+			w.triggers = nil
+		}
+		triggers("at the start", "a pods_added", "b pods_added", "c pods_added")
+		w.set("a", sized("a", "3"))
+		triggers("updated", "a pod_updated")
+		i.Retry(Periodic)
+		triggers("now and again", "a periodic_retry")
+		w.set("b", uses("3"))
+		triggers("another as before", "b pod_updated")
+		w.set("b", uses("2"))
+		triggers("another has less", "b pod_updated", "a pod_resized")
+		ended := uses("2")
+		ended.Status.Phase = corev1.PodSucceeded
+		w.set("b", ended)
+		triggers("another has ended", "b pod_updated", "a pod_terminated")
+		w.set("c", nil)
+		triggers("another goes", "a pods_removed")
+	})
+}
+
+// TestSeen: that a pod was told of counts from the first time, however long it takes until it has a worker, which happens once.
+func TestSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{synced: true, room: 1, freshRoom: 1, slow: time.Second, pods: map[types.UID]*corev1.Pod{}}
+		i := w.start(t, nil)
+		seen := func(what string, want map[types.UID]time.Time) {
+			t.Helper()
+			w.settle()
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if diff := cmp.Diff(want, w.seen); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+			w.seen = nil
+		}
+		began := time.Now()
+		w.set("a", pod("a"))
+		seen("the first", map[types.UID]time.Time{"a": began})
+		w.set("a", pod("a"))
+		seen("once more", nil)
+		w.locked(func() bool { w.freshRoom = 2; return true })
+		began = time.Now()
+		w.set("b", pod("b"))
+		<-time.After(500 * time.Millisecond)
+		w.set("b", pod("b"))
+		<-time.After(time.Second)
+		seen("when the node was asked", map[types.UID]time.Time{"b": began})
+		w.set("c", pod("c"))
+		<-time.After(2 * time.Second)
+		seen("refused", nil)
+		for _, uid := range []types.UID{"a", "b", "c"} {
+			w.set(uid, nil)
+		}
+		w.settle()
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if len(i.seen) > 0 {
+			t.Errorf("%v are remembered", i.seen)
 		}
 	})
 }

@@ -49,7 +49,7 @@ func (i *Intake) worker(name types.NamespacedName) *corev1.Pod {
 // Left is told of each pod that has left the node. What waited for that, be it for its room or its name, or has come back
 // meanwhile, is taken.
 func (i *Intake) Left(pod *corev1.Pod) {
-	i.Retry()
+	i.Retry(podsRemoved)
 	if !staticpod.Is(pod) {
 		return
 	}

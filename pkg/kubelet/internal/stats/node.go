@@ -23,7 +23,7 @@ import (
 
 // nodeStats reads the machine's own figures from /proc.
 func (s *Collector) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha1.NodeStats {
-	n := statsv1alpha1.NodeStats{NodeName: s.cfg.NodeName, StartTime: metav1.NewTime(bootTime())}
+	n := statsv1alpha1.NodeStats{NodeName: s.cfg.NodeName, StartTime: metav1.NewTime(BootTime())}
 	if busy, ok := cpuBusy(); ok {
 		n.CPU = s.cpu("node", cgroup.Stats{CPU: time.Duration(busy), CPUPressure: cgroup.ReadPressure("/proc/pressure/cpu")}, now)
 	}
@@ -158,7 +158,8 @@ func cpuBusy() (uint64, bool) {
 	return sum * uint64(time.Second/100), true
 }
 
-func bootTime() time.Time {
+// BootTime is when the machine was started, zero if it does not say.
+func BootTime() time.Time {
 	data, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return time.Time{}

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,9 +47,9 @@ func conditions(in Input, st *corev1.PodStatus) {
 	}
 	out := make([]corev1.PodCondition, 0, len(own)+len(st.Conditions))
 	for _, c := range own {
-		c.ObservedGeneration = in.Look.Generation
+		c.ObservedGeneration = cmp.Or(c.ObservedGeneration, in.Look.Generation)
 		c.LastTransitionTime = metav1.NewTime(in.Look.Now).Rfc3339Copy()
-		if i := slices.IndexFunc(st.Conditions, func(o corev1.PodCondition) bool { return o.Type == c.Type }); i >= 0 && st.Conditions[i].Status == c.Status {
+		if i := condition(st.Conditions, c.Type); i >= 0 && !turns(st.Conditions[i], c) {
 			c.LastTransitionTime, c.LastProbeTime = st.Conditions[i].LastTransitionTime, st.Conditions[i].LastProbeTime
 		}
 		out = append(out, c)
@@ -62,16 +63,22 @@ func conditions(in Input, st *corev1.PodStatus) {
 	st.Conditions = out
 }
 
-// resize tells of a resize that waits, and of one that goes on (KEP-1287).
+// turns says whether a condition is another one than before. Those of resizes are always true, and turn with their reason, as upstream's.
+func turns(before, c corev1.PodCondition) bool {
+	resizes := c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress
+	return before.Status != c.Status || resizes && before.Reason != c.Reason
+}
+
+// resize tells of a resize that waits, and of one that goes on, which may be of an earlier generation (KEP-1287).
 func resize(in Input) (out []corev1.PodCondition) {
 	if p := in.Pending; p != nil {
 		out = append(out, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: p.Reason, Message: p.Message})
 	}
 	switch {
 	case in.Tight != "":
-		out = append(out, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, Message: in.Tight})
+		out = append(out, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, Message: in.Tight, ObservedGeneration: in.Begun})
 	case in.resizing():
-		out = append(out, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
+		out = append(out, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, ObservedGeneration: in.Begun})
 	}
 	return out
 }

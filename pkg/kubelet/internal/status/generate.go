@@ -57,6 +57,8 @@ type Input struct {
 	Devices map[string][]corev1.ResourceStatus
 	// Pending is why the pod does not get what it has been resized to, nil if it does.
 	Pending *allocation.Pending
+	// Begun is the generation whose resources the pod is to get, 0 if that is not known.
+	Begun int64
 	// Tight is why the pod keeps for now what it had before it was resized, "" if it does not.
 	Tight string
 	// RecursiveReadOnly: what runs the containers in the pod's sandbox takes mounts that are so.

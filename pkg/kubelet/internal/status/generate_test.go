@@ -261,6 +261,45 @@ func TestGenerate_Stopped(t *testing.T) {
 	}
 }
 
+// TestGenerate_Resize: a resize that goes on is of the generation that has begun it, whatever waits behind it; and what becomes of one that
+// waits is a turn.
+func TestGenerate_Resize(t *testing.T) {
+	p := pod(nil, "a")
+	p.Generation = 3
+	of := func(p *corev1.Pod, at time.Time, pending *allocation.Pending, tight string) (corev1.PodStatus, map[corev1.PodConditionType]corev1.PodCondition) {
+		t.Helper()
+		st := Generate(Input{Look: snapshot.New(snapshot.Parts{Pod: p, Observed: engine(up("a")), Now: at}), Pending: pending, Tight: tight, Begun: 2})
+		found := map[corev1.PodConditionType]corev1.PodCondition{}
+		for _, c := range st.Conditions {
+			found[c.Type] = c
+		}
+		return st, found
+	}
+	deferred := &allocation.Pending{Reason: corev1.PodReasonDeferred, Message: "no room"}
+	st, first := of(p, now, deferred, "in use")
+	if w, g := first[corev1.PodResizePending], first[corev1.PodResizeInProgress]; w.ObservedGeneration != 3 || g.ObservedGeneration != 2 {
+		t.Errorf("one waits of generation %d, want 3, and one goes on of %d, want 2", w.ObservedGeneration, g.ObservedGeneration)
+	}
+	for _, tc := range []struct {
+		name    string
+		pending *allocation.Pending
+		turned  bool
+	}{
+		{"it waits for less", &allocation.Pending{Reason: corev1.PodReasonDeferred, Message: "little room"}, false},
+		{"it will never be", &allocation.Pending{Reason: corev1.PodReasonInfeasible, Message: "no room"}, true},
+	} {
+		again := *p
+		again.Status = st
+		_, next := of(&again, now.Add(time.Hour), tc.pending, "in use still")
+		if w := next[corev1.PodResizePending]; w.LastTransitionTime.Equal(new(first[corev1.PodResizePending].LastTransitionTime)) == tc.turned {
+			t.Errorf("%s: turned at %v", tc.name, w.LastTransitionTime)
+		}
+		if g := next[corev1.PodResizeInProgress]; !g.LastTransitionTime.Equal(new(first[corev1.PodResizeInProgress].LastTransitionTime)) {
+			t.Errorf("%s: the other turned at %v", tc.name, g.LastTransitionTime)
+		}
+	}
+}
+
 // TestGenerate_Order: containers are told of in the order of their names, init containers in that of the spec.
 func TestGenerate_Order(t *testing.T) {
 	p := pod(func(p *corev1.Pod) {

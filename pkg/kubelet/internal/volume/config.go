@@ -17,10 +17,12 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/csi"
 )
 
-// Operations is told of what is done about volumes, "volume_mount" and "volume_unmount", of images that are mounted into a container,
-// and of calls of CSI drivers. Its methods do not block.
+// Operations is told of what is done about volumes, "volume_mount" and "volume_unmount", of how long it took until a pod had one that it
+// was to have, with all attempts and waits, of images that are mounted into a container, and of calls of CSI drivers. Its methods do not
+// block.
 type Operations interface {
 	StorageOperation(plugin, operation string, took time.Duration, err error)
+	VolumeMounted(plugin string, took time.Duration)
 	ImageMounted(err error)
 	csi.Calls
 }

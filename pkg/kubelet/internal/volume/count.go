@@ -14,9 +14,10 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 )
 
-// count is a volume that a pod is to have, and whether this process has brought it there.
+// count is a volume that a pod is to have, since when, and whether this process has brought it there.
 type count struct {
 	plugin  string
+	wanted  time.Time
 	mounted bool
 }
 
@@ -49,7 +50,7 @@ func (m *Manager) expect(pod *corev1.Pod) {
 	}
 	for v := range used(pod) {
 		if p := m.plugin(v); p != nil && m.counts[pod.UID][v.Name] == nil {
-			m.counts[pod.UID][v.Name] = &count{plugin: inline(v, p)}
+			m.counts[pod.UID][v.Name] = &count{plugin: inline(v, p), wanted: m.config.Clock.Now()}
 		}
 	}
 }
@@ -62,12 +63,23 @@ func (m *Manager) mounted(at plugin.Mount, p plugin.Plugin, took time.Duration, 
 	c := m.counts[at.Pod.UID][at.Volume.Name]
 	before = c != nil && c.mounted
 	told := err != nil || !before || follows(at.Volume)
+	first := c != nil && err == nil && !before
+	var whole time.Duration
+	if first {
+		whole = m.config.Clock.Since(c.wanted)
+	}
 	if c != nil && err == nil {
-		*c = count{plugin: name, mounted: true}
+		*c = count{plugin: name, wanted: c.wanted, mounted: true}
 	}
 	m.mu.Unlock()
-	if m.config.Operations != nil && told {
+	if m.config.Operations == nil {
+		return before
+	}
+	if told {
 		m.config.Operations.StorageOperation(name, "volume_mount", took, err)
+	}
+	if first {
+		m.config.Operations.VolumeMounted(name, whole)
 	}
 	return before
 }

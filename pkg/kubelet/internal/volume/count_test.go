@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	testingclock "k8s.io/utils/clock/testing"
 )
 
 // operations are those that somebody was told of.
@@ -26,6 +27,12 @@ func (o *operations) StorageOperation(plugin, operation string, _ time.Duration,
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all = append(o.all, fmt.Sprintf("%s %s %t", operation, plugin, err == nil))
+}
+
+func (o *operations) VolumeMounted(plugin string, took time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, fmt.Sprintf("whole %s %s", plugin, took))
 }
 
 func (o *operations) CSICall(string, string, time.Duration, error) {}
@@ -49,7 +56,8 @@ func (o *operations) told() []string {
 func TestCounts(t *testing.T) {
 	f := setUp(t)
 	var o operations
-	f.config.Operations = &o
+	clock := testingclock.NewFakeClock(time.Unix(1700000000, 0))
+	f.config.Operations, f.config.Clock = &o, clock
 	check := func(what string, told []string, desired, actual map[string]int) {
 		t.Helper()
 		if diff := cmp.Diff(told, o.told()); diff != "" {
@@ -69,7 +77,7 @@ func TestCounts(t *testing.T) {
 	if err := f.Mount(f.ctx, pod, nil); err == nil {
 		t.Fatal("all of them are there")
 	}
-	check("one of several", slices.Insert(slices.Clone(failed), 2, "volume_mount "+empty+" true"), all, map[string]int{empty: 1})
+	check("one of several", append(slices.Insert(slices.Clone(failed), 2, "volume_mount "+empty+" true"), "whole "+empty+" 0s"), all, map[string]int{empty: 1})
 	if err := f.Mount(f.ctx, pod, nil); err == nil {
 		t.Fatal("all of them are there")
 	}
@@ -90,5 +98,30 @@ func TestCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	clock.Step(time.Hour)
 	check("gone", []string{"volume_unmount " + empty + " true"}, map[string]int{}, map[string]int{})
+}
+
+// How long a pod has waited for a volume is from when it was to have it, and told once.
+func TestCounts_Whole(t *testing.T) {
+	f := setUp(t)
+	var o operations
+	clock := testingclock.NewFakeClock(time.Unix(1700000000, 0))
+	f.config.Operations, f.config.Clock = &o, clock
+	pod := podWith(volumeOf("e", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "wrong"}}))
+	if err := f.Mount(f.ctx, pod, nil); err == nil {
+		t.Fatal("it is there")
+	}
+	clock.Step(3 * time.Second)
+	pod.Spec.Volumes[0].EmptyDir.Medium = ""
+	for range 2 {
+		if err := f.Mount(f.ctx, pod, nil); err != nil {
+			t.Fatal(err)
+		}
+		clock.Step(time.Second)
+	}
+	const mounted = "volume_mount kubernetes.io/empty-dir "
+	if diff := cmp.Diff([]string{mounted + "false", mounted + "true", "whole kubernetes.io/empty-dir 3s"}, o.told()); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
 }

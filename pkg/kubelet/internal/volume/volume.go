@@ -41,6 +41,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/plugin"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/podcertificate"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/projected"
+	"minik8s.io/minik8s/pkg/kubelet/internal/volume/removal"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/secret"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/token"
 	"minik8s.io/minik8s/pkg/kubelet/internal/volume/trustbundle"
@@ -332,7 +333,7 @@ func used(pod *corev1.Pod) iter.Seq[*corev1.Volume] {
 
 // Unmount removes all volumes of the pod, mounted or not, and forgets what it referred to. It is idempotent and needs
 // no more than the UID, so that it also removes what a pod left that is no longer known. The containers must have
-// ended; a volume in use gives an error.
+// ended; a volume in use gives an error. What is large is removed in part when ctx ends; another Unmount goes on.
 func (m *Manager) Unmount(ctx context.Context, uid types.UID) error {
 	m.objects.Unregister(uid)
 	m.tokens.Forget(uid)
@@ -343,12 +344,12 @@ func (m *Manager) Unmount(ctx context.Context, uid types.UID) error {
 	m.mu.Unlock()
 	began := m.config.Clock.Now()
 	// Bound paths first, they lie on the volumes; then what drivers have mounted, which they must unmount.
-	err := m.remove(m.subPathDir(uid))
+	err := m.remove(ctx, m.subPathDir(uid))
 	if err == nil {
 		err = m.csi.TearDown(ctx, uid)
 	}
 	if err == nil {
-		err = m.remove(filepath.Join(m.PodDir(uid), "volumes"))
+		err = m.remove(ctx, filepath.Join(m.PodDir(uid), "volumes"))
 	}
 	m.unmounted(uid, m.config.Clock.Since(began), err)
 	if err != nil {
@@ -357,9 +358,9 @@ func (m *Manager) Unmount(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// remove deletes a tree. Nothing may be mounted in it then, for what is mounted is not ours to delete; os.RemoveAll
-// does not follow links.
-func (m *Manager) remove(dir string) error {
+// remove deletes a tree. Nothing may be mounted in it then, for what is mounted is not ours to delete. It may take long, and is given up
+// when ctx ends.
+func (m *Manager) remove(ctx context.Context, dir string) error {
 	points, err := m.mounts.Under(dir)
 	if err != nil {
 		return err
@@ -375,7 +376,7 @@ func (m *Manager) remove(dir string) error {
 	if len(points) > 0 {
 		return fmt.Errorf("%s is still mounted", points[0])
 	}
-	return os.RemoveAll(dir)
+	return removal.Tree(ctx, dir)
 }
 
 // Pods lists the pods that have a directory, known or not.
@@ -466,8 +467,8 @@ func (m *Manager) subPathDir(uid types.UID) string {
 	return filepath.Join(m.PodDir(uid), "volume-subpaths")
 }
 
-// maxEnvFile bounds a file of environment variables as upstream does.
-const maxEnvFile = 64 << 10
+// maxEnvFile bounds what is read of a file of environment variables, which upstream's does not: no process can have as many.
+const maxEnvFile = 4 << 20
 
 type source struct {
 	ctx context.Context
@@ -484,32 +485,30 @@ func (s source) Secret(namespace, name string) (*corev1.Secret, error) {
 
 func (s source) NodeAllocatable() corev1.ResourceList { return s.m.config.NodeAllocatable() }
 
-func (s source) EnvFile(pod *corev1.Pod, name, path string) ([]byte, error) {
+func (s source) EnvFile(pod *corev1.Pod, name, path string) (content []byte, at string, err error) {
 	v, p := s.m.find(pod, name)
-	if p == nil {
-		return nil, fmt.Errorf("cannot find the volume %q referenced by FileKeyRef", name)
+	if p == nil || !slices.Contains(slices.Collect(used(pod)), v) {
+		return nil, "", &env.NoVolumeError{Volume: name}
 	}
-	root, err := os.OpenRoot(p.HostPath(s.m.mount(pod, v, p, nil)))
+	dir := p.HostPath(s.m.mount(pod, v, p, nil))
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer root.Close()
 	info, err := root.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	// Opening anything else, a pipe for one, could block.
 	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrInvalid}
+		return nil, "", &fs.PathError{Op: "open", Path: path, Err: fs.ErrInvalid}
 	}
 	f, err := root.OpenFile(path, os.O_RDONLY|openNonblock, 0)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
-	if err == nil && len(data) > maxEnvFile {
-		return nil, fmt.Errorf("env file %s is larger than %d bytes", path, maxEnvFile)
-	}
-	return data, err
+	content, err = io.ReadAll(io.LimitReader(f, maxEnvFile))
+	return content, filepath.Join(dir, path), err
 }

@@ -96,6 +96,47 @@ func podWith(volumes ...corev1.Volume) *corev1.Pod {
 	}
 }
 
+// ending is a context that ends once it has been asked so often.
+type ending struct {
+	context.Context
+	after int
+}
+
+func (e *ending) Err() error {
+	if e.after--; e.after < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// What a pod has written may be more than can be removed before the kubelet is to end. The next one goes on.
+func TestUnmount_Interrupted(t *testing.T) {
+	f := setUp(t)
+	pod := podWith(volumeOf("disk", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}))
+	if err := f.Mount(f.ctx, pod, nil); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(f.root, "pods/u/volumes/kubernetes.io~empty-dir/disk")
+	const all = 100
+	for i := range all {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Unmount(&ending{f.ctx, all / 2}, "u"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v, want that of the context", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) == 0 || len(left) == all {
+		t.Errorf("%d files are left, %v; want some", len(left), err)
+	}
+	if err := f.Unmount(f.ctx, "u"); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(filepath.Join(f.root, "pods/u/volumes")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after another attempt: %v", err)
+	}
+}
+
 // What no container has is not brought to the node, and what is wrong with it holds up nobody.
 func TestUnusedVolume(t *testing.T) {
 	f := setUp(t)
@@ -620,6 +661,12 @@ func TestSource(t *testing.T) {
 	got, err := env.Make(pod, c, "", nil, nil, nil, f.Source(f.ctx, pod))
 	if diff := cmp.Diff([]string{"A=v", "B=1"}, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
+	}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, volumeOf("idle", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}))
+	for _, name := range []string{"absent", "idle"} { // what no container mounts is not on the node
+		if _, _, err := f.Source(f.ctx, pod).EnvFile(pod, name, "f"); !errors.As(err, new(*env.NoVolumeError)) {
+			t.Errorf("a file in volume %s: %v", name, err)
+		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
