@@ -99,6 +99,13 @@ func (l *Listener) Close() {
 	_ = l.udp.Close()
 }
 
+// How long a TCP connection waits for its first question and for another one, as in CoreDNS. The number of questions has no bound, as
+// there: caches on nodes keep their connections.
+const (
+	firstTimeout = 3 * time.Second
+	idleTimeout  = 10 * time.Second
+)
+
 // stopTimeout is how long the end waits for clients that keep their connection.
 const stopTimeout = time.Second
 
@@ -112,6 +119,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 	started := make(chan struct{})
 	srv := &dns.Server{
 		Listener: &bounded{Listener: l.tcp, may: l.mayAsk, gauge: l.server.config.Metrics.Connections, peers: map[netip.Addr]int{}}, Net: "tcp", NotifyStartedFunc: func() { close(started) },
+		ReadTimeout: firstTimeout, IdleTimeout: func() time.Duration { return idleTimeout }, MaxTCPQueries: -1,
 		Handler: dns.HandlerFunc(func(w dns.ResponseWriter, req *dns.Msg) { l.serveTCP(ctx, w, req) }),
 	}
 	wg.Go(func() {

@@ -64,7 +64,7 @@ func (s *Server) respond(ctx context.Context, r request, wait bool, buffer []byt
 	}
 	if err != nil {
 		reply = message.Failed(forward.Plugin)
-		if errors.Is(err, forward.ErrNoUpstream) {
+		if errors.Is(err, forward.ErrNoUpstream) || errors.Is(err, forward.ErrBusy) {
 			reply.Rcode = dns.RcodeRefused
 		}
 		if block.Errors {
@@ -128,7 +128,9 @@ func (s *Server) pack(here *site, r request, opt *dns.OPT, reply message.Reply, 
 func (s *Server) packCounted(c *counts, r request, opt *dns.OPT, reply message.Reply, buffer []byte) ([]byte, error) {
 	m := r.reply(reply.Rcode)
 	m.Answer, m.Ns, m.Extra = reply.Answer, reply.Authority, reply.Extra
-	m.Authoritative, m.AuthenticatedData = reply.Authoritative, reply.Authenticated
+	m.Truncated = reply.Truncated
+	// Who asks neither so nor for signatures may not understand AD (RFC 6840, section 5.8).
+	m.Authoritative, m.AuthenticatedData = reply.Authoritative, reply.Authenticated && (r.msg.AuthenticatedData || opt != nil && opt.Do())
 	if len(m.Question) > 0 {
 		keepCase(m)
 	}
@@ -136,14 +138,17 @@ func (s *Server) packCounted(c *counts, r request, opt *dns.OPT, reply message.R
 	if !r.tcp {
 		size = dns.MinMsgSize
 	}
+	if opt == nil && m.Rcode > 0xF {
+		m.Rcode = dns.RcodeServerFailure // the others need EDNS
+	}
 	if opt != nil {
 		if !r.tcp {
 			size = max(size, min(int(opt.UDPSize()), maxUDP))
 		}
 		m.Extra = append(slices.Clip(m.Extra), ownOPT(opt, reply.Rcode))
 	}
-	if len(m.Answer)+len(m.Ns)+len(m.Extra) > 1 {
-		m.Compress = true
+	m.Compress = len(m.Answer)+len(m.Ns)+len(m.Extra) > 1
+	if m.Compress || len(m.Answer) > 0 && m.Len() > size { // one record can be too long by itself
 		// What does not fit is left out, and the client comes back over TCP.
 		m.Truncate(size)
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
 	"minik8s.io/minik8s/pkg/dns/internal/index"
@@ -186,17 +188,26 @@ func TestServer(t *testing.T) {
 // upstream answers every question with an address, after it was let.
 func upstream(t *testing.T, address string, let <-chan struct{}) string {
 	t.Helper()
+	return answering(t, func(m *dns.Msg) {
+		if let != nil {
+			<-let
+		}
+		m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: m.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.ParseIP(address)}}
+	})
+}
+
+// answering answers every question by what a function makes of a reply, which has AD as the question has.
+func answering(t *testing.T, answer func(*dns.Msg)) string {
+	t.Helper()
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	started := make(chan struct{})
 	srv := &dns.Server{PacketConn: pc, NotifyStartedFunc: func() { close(started) }, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
-		if let != nil {
-			<-let
-		}
 		m := new(dns.Msg).SetReply(r)
-		m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.ParseIP(address)}}
+		m.AuthenticatedData = r.AuthenticatedData
+		answer(m)
 		_ = w.WriteMsg(m)
 	})}
 	go func() { _ = srv.ActivateAndServe() }()
@@ -240,6 +251,120 @@ func TestServer_Upstream(t *testing.T) {
 	m = exchange(t, "udp", addr, "out.ns.svc.cluster.local.", dns.TypeA)
 	if len(m.Answer) != 2 || m.Answer[0].Header().Rrtype != dns.TypeCNAME || m.Answer[1].(*dns.A).A.String() != "192.0.2.9" {
 		t.Errorf("external name: %v", m)
+	}
+}
+
+// Whether an answer was validated is told to who can understand it, from the cache as well.
+func TestServer_Authenticated(t *testing.T) {
+	client := newClient(t)
+	write(t, client, "example.com {\n cache\n forward . "+upstream(t, "192.0.2.9", nil)+"\n}\n")
+	_, addr := start(t, client, nil)
+	for _, tt := range []struct{ ad, signatures, want bool }{{}, {ad: true, want: true}, {signatures: true, want: true}, {}} {
+		q := new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA)
+		if q.AuthenticatedData = tt.ad; tt.signatures {
+			q.SetEdns0(1232, true)
+		}
+		if m, _, err := new(dns.Client).Exchange(q, addr); err != nil || m.AuthenticatedData != tt.want || len(m.Answer) != 1 {
+			t.Errorf("%+v: %v, %v", tt, m, err)
+		}
+	}
+}
+
+// One record that is too long for the client is left out, too.
+func TestServer_LongRecord(t *testing.T) {
+	client := newClient(t)
+	text := []string{strings.Repeat("a", 255), strings.Repeat("b", 255), strings.Repeat("c", 255)}
+	write(t, client, "example.com {\n forward . "+answering(t, func(m *dns.Msg) {
+		m.Answer = []dns.RR{&dns.TXT{Hdr: dns.RR_Header{Name: m.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: 60}, Txt: text}}
+	})+"\n}\n")
+	_, addr := start(t, client, nil)
+	q := new(dns.Msg).SetQuestion("www.example.com.", dns.TypeTXT)
+	m, _, err := new(dns.Client).Exchange(q, addr)
+	if err != nil || !m.Truncated || len(m.Answer) != 0 {
+		t.Errorf("UDP: %v, %v", m, err)
+	}
+	if m, _, err = (&dns.Client{Net: "tcp"}).Exchange(q, addr); err != nil || m.Truncated || len(m.Answer) != 1 {
+		t.Errorf("TCP: %v, %v", m, err)
+	}
+}
+
+// An alias of which the end is known in part is told so, to be asked for again by TCP.
+func TestServer_Truncated(t *testing.T) {
+	client := newClient(t)
+	out := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "out"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "www.example.com"},
+	}
+	if _, err := client.CoreV1().Services("ns").Create(t.Context(), out, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, client, clusterBlock+"example.com {\n cache\n forward . "+answering(t, func(m *dns.Msg) {
+		m.Truncated = true
+		m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: m.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(192, 0, 2, 9)}}
+	})+"\n}\n")
+	_, addr := start(t, client, nil)
+	for range 2 {
+		if m := exchange(t, "udp", addr, "out.ns.svc.cluster.local.", dns.TypeA); !m.Truncated || len(m.Answer) != 2 {
+			t.Errorf("got %v", m)
+		}
+	}
+}
+
+// A code that needs EDNS is no answer for who does not know that.
+func TestServer_ExtendedCode(t *testing.T) {
+	client := newClient(t)
+	write(t, client, "example.com {\n forward . "+answering(t, func(m *dns.Msg) {
+		m.SetEdns0(1232, false).Rcode = dns.RcodeBadCookie
+	})+"\n}\n")
+	_, addr := start(t, client, nil)
+	for _, network := range []string{"udp", "tcp"} {
+		if m := exchange(t, network, addr, "www.example.com.", dns.TypeA); m.Rcode != dns.RcodeServerFailure {
+			t.Errorf("%s: %s", network, dns.RcodeToString[m.Rcode])
+		}
+	}
+}
+
+// Caches on nodes ask by connections that they keep.
+func TestServer_KeptConnection(t *testing.T) {
+	_, addr := start(t, newClient(t), nil)
+	conn, err := dns.DialTimeout("tcp", addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for i := range 300 {
+		m, _, err := new(dns.Client).ExchangeWithConn(new(dns.Msg).SetQuestion("web.ns.svc.cluster.local.", dns.TypeA), conn)
+		if err != nil || len(m.Answer) != 1 {
+			t.Fatalf("question %d: %v, %v", i, m, err)
+		}
+	}
+}
+
+// What is above max_concurrent is refused.
+func TestServer_Busy(t *testing.T) {
+	client := newClient(t)
+	asked, let := make(chan struct{}, 1), make(chan struct{})
+	defer close(let) // before the cleanup, which waits for the server's answers
+	write(t, client, "example.com {\n forward . "+answering(t, func(*dns.Msg) {
+		asked <- struct{}{}
+		<-let
+	})+" {\n max_concurrent 1\n }\n}\n")
+	_, addr := start(t, client, nil)
+	conn, err := net.Dial("udp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	packed, err := new(dns.Msg).SetQuestion("a.example.com.", dns.TypeA).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write(packed); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	if m := exchange(t, "udp", addr, "b.example.com.", dns.TypeA); m.Rcode != dns.RcodeRefused {
+		t.Errorf("got %s", dns.RcodeToString[m.Rcode])
 	}
 }
 
@@ -344,6 +469,36 @@ func TestServer_VerifiedPods(t *testing.T) {
 	eventually(t, "any address", func() bool {
 		return len(exchange(t, "udp", addr, "10-244-0-6.ns.pod.cluster.local.", dns.TypeA).Answer) == 1
 	})
+}
+
+// The address of a pod that has ended may be that of a pod of another namespace.
+func TestPodAddrs(t *testing.T) {
+	pod := func(ip string, phase corev1.PodPhase, deleted *metav1.Time) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a" + ip, DeletionTimestamp: deleted},
+			Status:     corev1.PodStatus{Phase: phase, PodIPs: []corev1.PodIP{{IP: ip}, {IP: "fd00::" + ip[len(ip)-1:]}}},
+		}
+	}
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	for _, p := range []*corev1.Pod{
+		pod("10.0.0.1", corev1.PodRunning, nil), pod("10.0.0.2", corev1.PodSucceeded, nil), pod("10.0.0.3", corev1.PodFailed, nil),
+		pod("10.0.0.4", corev1.PodRunning, new(metav1.Now())), pod("10.0.0.5", corev1.PodPending, nil),
+	} {
+		kept, err := onlyAddresses(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Add(kept); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[index.PodKey]bool{}
+	for _, ip := range []string{"10.0.0.1", "fd00::1", "10.0.0.5", "fd00::5"} {
+		want[index.PodKey{Namespace: "ns", Addr: netip.MustParseAddr(ip)}] = true
+	}
+	if got := podAddrs(store); !maps.Equal(want, got) {
+		t.Errorf("got %v, want %v", got, want)
+	}
 }
 
 func TestServer_NeverAsksItself(t *testing.T) {

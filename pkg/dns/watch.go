@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -201,15 +202,17 @@ func (w *watcher) followPods(ctx context.Context) {
 	}
 }
 
-// onlyAddresses leaves of a pod what is used, so that little is kept.
+// onlyAddresses leaves of a pod what podAddrs looks at, so that little is kept.
 func onlyAddresses(obj any) (any, error) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj, nil
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion},
-		Status:     corev1.PodStatus{PodIPs: p.Status.PodIPs},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion, DeletionTimestamp: p.DeletionTimestamp,
+		},
+		Status: corev1.PodStatus{PodIPs: p.Status.PodIPs, Phase: p.Status.Phase},
 	}, nil
 }
 
@@ -311,7 +314,11 @@ func (w *watcher) update() error {
 	return nil
 }
 
-// podAddrs are the addresses of all pods in a store, which may be nil.
+// ended are the phases of pods whose names are not told.
+var ended = []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed, corev1.PodUnknown}
+
+// podAddrs are the addresses of the pods in a store, which may be nil. Those that have ended or shall end are left out, as in CoreDNS: their
+// addresses may be those of others already.
 func podAddrs(store cache.Store) map[index.PodKey]bool {
 	out := map[index.PodKey]bool{}
 	if store == nil {
@@ -319,7 +326,7 @@ func podAddrs(store cache.Store) map[index.PodKey]bool {
 	}
 	for _, obj := range store.List() {
 		p, ok := obj.(*corev1.Pod)
-		if !ok {
+		if !ok || p.DeletionTimestamp != nil || slices.Contains(ended, p.Status.Phase) {
 			continue
 		}
 		for _, ip := range p.Status.PodIPs {

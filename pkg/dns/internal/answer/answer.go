@@ -54,22 +54,38 @@ type Result struct {
 // Plugin is the name under which answers are counted.
 const Plugin = "kubernetes"
 
-// maxAliases bounds a chain of ExternalName services that point at one another.
-const maxAliases = 8
+// maxAliases bounds a chain of ExternalName services that point at one another. CoreDNS follows as many.
+const maxAliases = 11
+
+// maxDenial bounds, in seconds, for how long clients believe that there is nothing, however long records live: CoreDNS's.
+const maxDenial = 300
+
+// Match is the longest of the zone's names that a lower-case name is in, "" if there is none.
+func (z *Zone) Match(name string) string {
+	longest := ""
+	if dns.IsSubDomain(z.Domain, name) {
+		longest = z.Domain
+	}
+	for _, reverse := range z.Reverse {
+		if len(reverse) > len(longest) && dns.IsSubDomain(reverse, name) {
+			longest = reverse
+		}
+	}
+	return longest
+}
 
 // For answers one question.
 func (z *Zone) For(x *index.Index, q message.Question) Result {
-	if !dns.IsSubDomain(z.Domain, q.Name) {
-		for _, reverse := range z.Reverse {
-			if dns.IsSubDomain(reverse, q.Name) {
-				return z.pointer(x, q, reverse)
-			}
-		}
+	switch zone := z.Match(q.Name); zone {
+	case "":
 		return Result{}
+	case z.Domain:
+	default:
+		return z.pointer(x, q, zone)
 	}
 	var aliases []dns.RR
 	owner := q.Name
-	for range maxAliases {
+	for range maxAliases + 1 {
 		r := z.lookup(x, owner, q.Type)
 		res := z.render(x, r, owner, q.Type)
 		res.Answer = append(aliases, res.Answer...)
@@ -83,7 +99,8 @@ func (z *Zone) For(x *index.Index, q message.Question) Result {
 			return res
 		}
 	}
-	return Result{Handled: true, Reply: message.Failed(Plugin)}
+	// Nothing is at the end of a circle. A failure would have clients ask again and again.
+	return Result{Handled: true, Reply: message.Reply{Authoritative: true, Plugin: Plugin, Authority: z.soa(x, z.Domain)}}
 }
 
 // records is what exists at a name. A name that exists without records of the asked type is not an error.
@@ -273,14 +290,25 @@ func (z *Zone) render(x *index.Index, r records, owner string, qtype uint16) Res
 	case qtype == dns.TypeSOA && r.apex:
 		res.Answer = z.soa(x, z.Domain)
 	case qtype == dns.TypeNS && r.apex:
-		ns := "ns.dns." + z.Domain
-		res.Answer = []dns.RR{&dns.NS{Hdr: z.header(owner, dns.TypeNS), Ns: ns}}
-		res.Extra = append(z.addresses(ns, z.NameServers, dns.TypeA), z.addresses(ns, z.NameServers, dns.TypeAAAA)...)
+		res.Answer, res.Extra = z.nameServer(x, owner)
 	}
 	if len(res.Answer) == 0 {
 		res.Authority = z.soa(x, z.Domain)
 	}
 	return res
+}
+
+// nameServer returns the record of who answers for a zone, and its addresses. Its name is that of the Service at the address, as in CoreDNS.
+func (z *Zone) nameServer(x *index.Index, zone string) (answer, extra []dns.RR) {
+	name := "ns.dns." + z.Domain
+	for _, a := range z.NameServers {
+		if at := slices.IndexFunc(x.Names(a), func(p index.Pointer) bool { return !p.Endpoint }); at >= 0 {
+			name = x.Names(a)[at].Name + ".svc." + z.Domain
+			break
+		}
+	}
+	answer = []dns.RR{&dns.NS{Hdr: z.header(zone, dns.TypeNS), Ns: name}}
+	return answer, append(z.addresses(name, z.NameServers, dns.TypeA), z.addresses(name, z.NameServers, dns.TypeAAAA)...)
 }
 
 func (z *Zone) addresses(owner string, addrs []netip.Addr, qtype uint16) []dns.RR {
@@ -341,6 +369,14 @@ func (z *Zone) srv(owner string, targets []target) (answer, extra []dns.RR) {
 // pointer answers reverse lookups.
 func (z *Zone) pointer(x *index.Index, q message.Question, reverse string) Result {
 	res := Result{Handled: true, Reply: message.Reply{Authoritative: true, Plugin: Plugin}}
+	switch {
+	case q.Name == reverse && q.Type == dns.TypeSOA:
+		res.Answer = z.soa(x, reverse)
+		return res
+	case q.Name == reverse && q.Type == dns.TypeNS:
+		res.Answer, res.Extra = z.nameServer(x, reverse)
+		return res
+	}
 	addr, full := ReverseAddr(q.Name)
 	for _, n := range x.Names(addr) {
 		if !full || !z.shows(n.Namespace) || z.NoEndpoints && n.Endpoint {
@@ -362,8 +398,10 @@ func (z *Zone) pointer(x *index.Index, q message.Question, reverse string) Resul
 
 // soa is the record of a zone's start, of the cluster's or of one of addresses.
 func (z *Zone) soa(x *index.Index, zone string) []dns.RR {
+	h := z.header(zone, dns.TypeSOA)
+	h.Ttl = min(h.Ttl, maxDenial)
 	return []dns.RR{&dns.SOA{
-		Hdr: z.header(zone, dns.TypeSOA), Ns: "ns.dns." + z.Domain, Mbox: "hostmaster." + z.Domain,
+		Hdr: h, Ns: "ns.dns." + z.Domain, Mbox: "hostmaster." + z.Domain,
 		Serial: x.Serial, Refresh: 7200, Retry: 1800, Expire: 86400, Minttl: z.TTL,
 	}}
 }

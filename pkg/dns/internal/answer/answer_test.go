@@ -5,6 +5,7 @@ package answer
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +50,7 @@ func testIndex() *index.Index {
 			slice(v4, endpoint("10.244.0.1", "DB-0", true), endpoint("10.244.0.2", "", true), endpoint("10.244.0.3", "db-3", false)),
 			slice(v6, endpoint("fd01::1", "db-0", true)),
 		}),
+		index.NewService(service("six", corev1.ServiceSpec{ClusterIP: "None"}), []*discoveryv1.EndpointSlice{slice(v6, endpoint("fd02::", "", true))}),
 		index.NewService(service("early", corev1.ServiceSpec{ClusterIP: "None", PublishNotReadyAddresses: true}),
 			[]*discoveryv1.EndpointSlice{slice(v4, endpoint("10.244.0.9", "e-0", false))}),
 		index.NewService(service("empty", corev1.ServiceSpec{ClusterIP: "10.96.0.9", Ports: ports}), nil),
@@ -67,7 +69,7 @@ func testIndex() *index.Index {
 
 func testZone() Zone {
 	return Zone{
-		Domain: "cluster.local.", Reverse: []string{"in-addr.arpa.", "ip6.arpa."}, TTL: 5,
+		Domain: "cluster.local.", Reverse: []string{"in-addr.arpa.", "168.192.in-addr.arpa.", "ip6.arpa."}, TTL: 5,
 		NameServers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Pods: corefile.PodsInsecure,
 	}
 }
@@ -131,13 +133,18 @@ func TestZone_For(t *testing.T) {
 			want: []string{"out.ns.svc.cluster.local. 5 IN CNAME www.example.com."}},
 		{name: "external name of a service", qname: "in.ns.svc.cluster.local.", qtype: dns.TypeA,
 			want: []string{"in.ns.svc.cluster.local. 5 IN CNAME web.ns.svc.cluster.local.", "web.ns.svc.cluster.local. 5 IN A 10.96.0.5"}},
-		{name: "external name of itself", qname: "loop.ns.svc.cluster.local.", qtype: dns.TypeA, rcode: dns.RcodeServerFailure},
+		{name: "external name of itself", qname: "loop.ns.svc.cluster.local.", qtype: dns.TypeA},
 		{name: "reverse", qname: "5.0.96.10.in-addr.arpa.", qtype: dns.TypePTR, want: []string{"5.0.96.10.in-addr.arpa. 5 IN PTR web.ns.svc.cluster.local."}},
 		{name: "reverse, endpoint", qname: "1.0.244.10.in-addr.arpa.", qtype: dns.TypePTR, want: []string{"1.0.244.10.in-addr.arpa. 5 IN PTR db-0.db.ns.svc.cluster.local."}},
 		{name: "reverse, IPv6", qname: "5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa.", qtype: dns.TypePTR,
 			want: []string{"5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa. 5 IN PTR web.ns.svc.cluster.local."}},
 		{name: "reverse, behind a cluster IP", qname: "7.0.244.10.in-addr.arpa.", qtype: dns.TypePTR,
 			want: []string{"7.0.244.10.in-addr.arpa. 5 IN PTR 10-244-0-7.web.ns.svc.cluster.local."}},
+		{name: "reverse, SOA", qname: "in-addr.arpa.", qtype: dns.TypeSOA, want: []string{"in-addr.arpa." + strings.TrimPrefix(soa, "cluster.local.")}},
+		{name: "reverse, NS", qname: "in-addr.arpa.", qtype: dns.TypeNS, want: []string{"in-addr.arpa. 5 IN NS ns.dns.cluster.local."},
+			extra: []string{"ns.dns.cluster.local. 5 IN A 10.96.0.10"}},
+		{name: "reverse, the zone itself", qname: "in-addr.arpa.", qtype: dns.TypePTR, soa: "in-addr.arpa."},
+		{name: "reverse, the longer zone", qname: "1.1.168.192.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError, soa: "168.192.in-addr.arpa."},
 		{name: "reverse, not ready", qname: "3.0.244.10.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError, soa: "in-addr.arpa."},
 		{name: "reverse, another type", qname: "5.0.96.10.in-addr.arpa.", qtype: dns.TypeA, soa: "in-addr.arpa."},
 		{name: "reverse, part of an address", qname: "96.10.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError, soa: "in-addr.arpa."},
@@ -151,6 +158,8 @@ func TestZone_For(t *testing.T) {
 		{name: "name server", qname: "ns.dns.cluster.local.", qtype: dns.TypeA, want: []string{"ns.dns.cluster.local. 5 IN A 10.96.0.10"}},
 		{name: "headless without endpoints, SRV", qname: "_http._tcp.none.ns.svc.cluster.local.", qtype: dns.TypeSRV, rcode: dns.RcodeNameError},
 		{name: "headless, IPv6", qname: "db.ns.svc.cluster.local.", qtype: dns.TypeAAAA, want: []string{"db.ns.svc.cluster.local. 5 IN AAAA fd01::1"}},
+		{name: "headless, an address that ends in zeros", qname: "fd02--0.six.ns.svc.cluster.local.", qtype: dns.TypeAAAA,
+			want: []string{"fd02--0.six.ns.svc.cluster.local. 5 IN AAAA fd02::"}},
 		{name: "headless, no IPv6", qname: "early.ns.svc.cluster.local.", qtype: dns.TypeAAAA},
 		{name: "headless SRV of all ports", qname: "db-0.db.ns.svc.cluster.local.", qtype: dns.TypeSRV,
 			want:  []string{"db-0.db.ns.svc.cluster.local. 5 IN SRV 0 100 8080 db-0.db.ns.svc.cluster.local."},
@@ -191,7 +200,7 @@ func TestZone_For(t *testing.T) {
 				t.Errorf("additional (-want +got):\n%s", diff)
 			}
 			var authority []string
-			if r.Handled && len(tt.want) == 0 && tt.rcode != dns.RcodeServerFailure {
+			if r.Handled && len(tt.want) == 0 {
 				authority = []string{soa}
 				if tt.soa != "" {
 					authority = []string{tt.soa + strings.TrimPrefix(soa, "cluster.local.")}
@@ -201,6 +210,36 @@ func TestZone_For(t *testing.T) {
 				t.Errorf("authority (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// There are clients that keep a denial for as long as its SOA lives.
+func TestZone_For_DenialTTL(t *testing.T) {
+	zone := testZone()
+	zone.TTL = 3600
+	for name, ttl := range map[string]uint32{"nope.ns.svc.cluster.local.": 300, "cluster.local.": 300, "8.8.8.8.in-addr.arpa.": 300} {
+		r := zone.For(testIndex(), message.Question{Name: name, Type: dns.TypeSOA})
+		soa, ok := slices.Concat(r.Answer, r.Authority)[0].(*dns.SOA)
+		if !ok || soa.Hdr.Ttl != ttl || soa.Minttl != 3600 {
+			t.Errorf("%s: %v", name, soa)
+		}
+	}
+	if r := zone.For(testIndex(), message.Question{Name: "web.ns.svc.cluster.local.", Type: dns.TypeA}); r.Answer[0].Header().Ttl != 3600 {
+		t.Errorf("an address: %v", r.Answer)
+	}
+}
+
+// The name server has the name of the Service at its address.
+func TestZone_For_NameServer(t *testing.T) {
+	zone := testZone()
+	zone.NameServers = []netip.Addr{netip.MustParseAddr("10.96.0.5"), netip.MustParseAddr("fd00::5")}
+	r := zone.For(testIndex(), message.Question{Name: "cluster.local.", Type: dns.TypeNS})
+	if diff := cmp.Diff([]string{"cluster.local. 5 IN NS web.ns.svc.cluster.local."}, texts(r.Answer)); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	want := []string{"web.ns.svc.cluster.local. 5 IN A 10.96.0.5", "web.ns.svc.cluster.local. 5 IN AAAA fd00::5"}
+	if diff := cmp.Diff(want, texts(r.Extra)); diff != "" {
+		t.Errorf("additional (-want +got):\n%s", diff)
 	}
 }
 

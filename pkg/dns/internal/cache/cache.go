@@ -104,11 +104,11 @@ func (c *Cache) Get(q message.Question, wait bool) (reply message.Reply, state S
 		p.hits.Inc()
 		if left > 0 {
 			refresh = c.worthFetching(e, now, left) && e.refreshing.CompareAndSwap(false, true)
-			return c.tell(e, now, left), Fresh, refresh
+			return c.tell(e, left), Fresh, refresh
 		}
 		c.stale.Inc()
 		refresh = c.config.StaleVerify || e.refreshing.CompareAndSwap(false, true)
-		return c.tell(e, now, 0), Stale, refresh
+		return c.tell(e, 0), Stale, refresh
 	}
 	if wait {
 		c.requests.Inc()
@@ -158,43 +158,36 @@ func (c *Cache) Forgo(q message.Question) {
 	}
 }
 
-// tell copies the records, with the time that they have left.
-func (c *Cache) tell(e *entry, now time.Time, left time.Duration) message.Reply {
-	ttl := uint32(left / time.Second)
-	age := uint32(now.Sub(e.stored) / time.Second)
-	r := e.reply
-	r.Answer, r.Authority, r.Extra = c.aged(r.Answer, ttl, age), c.aged(r.Authority, ttl, age), c.aged(r.Extra, ttl, age)
+// tell copies the records, with the time that the whole has left.
+func (c *Cache) tell(e *entry, left time.Duration) message.Reply {
+	if c.config.KeepTTL {
+		return e.reply
+	}
+	return living(e.reply, left)
+}
+
+// living returns a reply of which all records live for so long.
+func living(r message.Reply, left time.Duration) message.Reply {
+	ttl := uint32((left + time.Second - 1) / time.Second)
+	for _, section := range []*[]dns.RR{&r.Answer, &r.Authority, &r.Extra} {
+		out := make([]dns.RR, len(*section))
+		for i, rr := range *section {
+			out[i] = dns.Copy(rr)
+			out[i].Header().Ttl = ttl
+		}
+		*section = out
+	}
 	return r
 }
 
-func (c *Cache) aged(rrs []dns.RR, ttl, age uint32) []dns.RR {
-	if len(rrs) == 0 {
-		return nil
-	}
-	out := make([]dns.RR, len(rrs))
-	for i, rr := range rrs {
-		out[i] = dns.Copy(rr)
-		switch h := out[i].Header(); {
-		case c.config.KeepTTL: // as it was answered
-		case ttl == 0:
-			h.Ttl = 0
-		default:
-			h.Ttl = min(max(h.Ttl, age)-age, ttl)
-			// A record that was given less than it is kept for lives as long as the whole.
-			if h.Ttl == 0 {
-				h.Ttl = ttl
-			}
-		}
-	}
-	return out
-}
-
-// Put keeps a reply, if it is one to keep.
-func (c *Cache) Put(q message.Question, r message.Reply) {
-	p, ttl := c.place(q, r)
-	if ttl <= 0 || p.Capacity == 0 {
+// Put keeps a reply, if it is one to keep, and returns it as it shall be told: whoever asked first may keep it for as long as the cache
+// does, and not for the days that a server may have given it.
+func (c *Cache) Put(q message.Question, r message.Reply) message.Reply {
+	p, ttl, kept := c.place(q, r)
+	r = living(r, ttl)
+	if !kept || ttl <= 0 || p.Capacity == 0 {
 		c.Forgo(q)
-		return
+		return r
 	}
 	if r.Rcode == dns.RcodeServerFailure {
 		c.Forgo(q) // what is there stays, and may be had anew by who asks next
@@ -231,30 +224,32 @@ func (c *Cache) Put(q message.Question, r message.Reply) {
 			other.entries.Dec()
 		}
 	}
+	return r
 }
 
-// place is where a reply is kept and for how long.
-func (c *Cache) place(q message.Question, r message.Reply) (*portion, time.Duration) {
+// untold is how long an answer lives that does not say it, as in CoreDNS.
+const untold = 5 * time.Second
+
+// place is where a reply is kept and for how long it lives, and whether it is kept at all.
+func (c *Cache) place(q message.Question, r message.Reply) (p *portion, ttl time.Duration, kept bool) {
+	told := denied(r)
 	switch {
 	case r.Rcode == dns.RcodeServerFailure:
-		if corefile.Within(q.Name, c.denial.Disabled) {
-			return &c.denial, 0
+		return &c.denial, c.config.ServFail, !corefile.Within(q.Name, c.denial.Disabled)
+	case r.Rcode == dns.RcodeSuccess && hasType(r.Answer, q.Type):
+		p, ttl, kept = &c.success, least(r), true
+	case r.Rcode == dns.RcodeSuccess && len(r.Answer) == 0 && told < 0:
+		// Some servers say so that there are no addresses of a family. Each name would be asked for each time otherwise.
+		p, ttl, kept = &c.success, untold, true
+	case r.Rcode == dns.RcodeSuccess, r.Rcode == dns.RcodeNameError:
+		p, ttl, kept = &c.denial, told, told >= 0
+		if !kept { // RFC 2308, section 5
+			ttl = untold
 		}
-		return &c.denial, c.config.ServFail
-	case r.Rcode == dns.RcodeNameError, r.Rcode == dns.RcodeSuccess && !hasType(r.Answer, q.Type):
-		return c.denial.bounded(q, denied(r))
-	case r.Rcode == dns.RcodeSuccess:
-		return c.success.bounded(q, least(r))
+	default:
+		p, ttl = &c.denial, untold
 	}
-	return &c.denial, 0
-}
-
-// bounded brings a lifetime within the bounds of the portion; negative is for what has none.
-func (p *portion) bounded(q message.Question, ttl time.Duration) (*portion, time.Duration) {
-	if ttl < 0 || corefile.Within(q.Name, p.Disabled) {
-		return p, 0
-	}
-	return p, min(max(ttl, p.MinTTL), p.MaxTTL)
+	return p, min(max(ttl, p.MinTTL), p.MaxTTL), kept && !r.Truncated && !corefile.Within(q.Name, p.Disabled)
 }
 
 // hasType tells whether an answer ends in what was asked for, and not only in an alias.

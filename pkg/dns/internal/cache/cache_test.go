@@ -60,9 +60,19 @@ func TestCache(t *testing.T) {
 		{name: "denial after its time", reply: message.Reply{Rcode: dns.RcodeNameError, Authority: []dns.RR{record(t, "x. 20 IN SOA a. b. 1 2 3 4 15")}}, after: 15 * time.Second},
 		{name: "an alias to nothing", reply: message.Reply{Answer: []dns.RR{record(t, "x. 9 IN CNAME y.")}, Authority: []dns.RR{record(t, "y. 20 IN SOA a. b. 1 2 3 4 15")}},
 			after: 14 * time.Second, state: Fresh, ttl: 1},
+		{name: "nothing, and no SOA", reply: message.Reply{}, after: 4 * time.Second, state: Fresh},
+		{name: "nothing, and no SOA, after five seconds", reply: message.Reply{}, after: 5 * time.Second},
+		{name: "a referral", reply: message.Reply{Authority: []dns.RR{record(t, "x. 99 IN NS a.")}}, after: 4 * time.Second, state: Fresh, ttl: 1},
+		{name: "an alias to nothing, and no SOA", reply: message.Reply{Answer: []dns.RR{record(t, "x. 9 IN CNAME y.")}}},
+		{name: "an alias that lives longer", reply: message.Reply{Answer: []dns.RR{record(t, "x. 20 IN CNAME y."), record(t, "y. 10 IN A 1.2.3.4")}}, after: 9 * time.Second, state: Fresh, ttl: 1},
+		{name: "a record of less than five seconds", reply: message.Reply{Answer: []dns.RR{record(t, "x. 2 IN A 1.2.3.4")}}, after: time.Second, state: Fresh, ttl: 4},
+		{name: "part of a second", reply: message.Reply{Answer: []dns.RR{record(t, "x. 10 IN A 1.2.3.4")}}, after: 9500 * time.Millisecond, state: Fresh, ttl: 1},
+		{name: "kept TTL, bounded", change: func(c *corefile.Cache) { c.KeepTTL = true }, reply: message.Reply{Answer: []dns.RR{record(t, "x. 9999 IN A 1.2.3.4")}},
+			after: 9 * time.Second, state: Fresh, ttl: 30},
 		{name: "denial without SOA", reply: message.Reply{Rcode: dns.RcodeNameError}},
 		{name: "a failure", reply: message.Failed("forward"), after: 4 * time.Second, state: Fresh},
 		{name: "a failure after five seconds", reply: message.Failed("forward"), after: 5 * time.Second},
+		{name: "truncated", reply: message.Reply{Answer: []dns.RR{record(t, "x. 10 IN A 1.2.3.4")}, Truncated: true}},
 		{name: "refused", reply: message.Refused()},
 		{name: "disabled", change: func(c *corefile.Cache) { c.Success.Disabled = []string{"x."} }, reply: message.Reply{Answer: []dns.RR{record(t, "x. 10 IN A 1.2.3.4")}}},
 		{name: "stale", change: func(c *corefile.Cache) { c.Stale = time.Hour }, reply: message.Reply{Answer: []dns.RR{record(t, "x. 10 IN A 1.2.3.4")}}, after: time.Hour, state: Stale},
@@ -88,6 +98,41 @@ func TestCache(t *testing.T) {
 			}
 			if state != Missing && got.Rcode != tt.reply.Rcode {
 				t.Errorf("code %d", got.Rcode)
+			}
+		})
+	}
+}
+
+// Who asks first is told the time for which the answer is kept, and not that of the server.
+func TestCache_Put(t *testing.T) {
+	soa := record(t, "x. 9999 IN SOA a. b. 1 2 3 4 9999")
+	tests := []struct {
+		name   string
+		change func(*corefile.Cache)
+		reply  message.Reply
+		ttl    uint32
+	}{
+		{name: "longer than the bound", reply: message.Reply{Answer: []dns.RR{record(t, "x. 9999 IN A 1.2.3.4")}}, ttl: 30},
+		{name: "shorter than the bound", reply: message.Reply{Answer: []dns.RR{record(t, "x. 1 IN A 1.2.3.4")}}, ttl: 5},
+		{name: "the shortest", reply: message.Reply{Answer: []dns.RR{record(t, "x. 20 IN CNAME y."), record(t, "y. 10 IN A 1.2.3.4")}}, ttl: 10},
+		{name: "additional", reply: message.Reply{Answer: []dns.RR{record(t, "x. 20 IN A 1.2.3.4")}, Extra: []dns.RR{record(t, "y. 9999 IN A 1.2.3.4")}}, ttl: 20},
+		{name: "denial", reply: message.Reply{Rcode: dns.RcodeNameError, Authority: []dns.RR{soa}}, ttl: 30},
+		{name: "not kept", change: func(c *corefile.Cache) { c.Success.Disabled = []string{"x."} }, reply: message.Reply{Answer: []dns.RR{record(t, "x. 9999 IN A 1.2.3.4")}}, ttl: 30},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before := tt.reply.Sections()
+			c := New(configured(tt.change), ".", clocktesting.NewFakePassiveClock(time.Now()), metrics.New())
+			got := c.Put(question, tt.reply)
+			for i, section := range got.Sections() {
+				if len(section) != len(before[i]) {
+					t.Errorf("records: %v", section)
+				}
+				for j, rr := range section {
+					if rr.Header().Ttl != tt.ttl || before[i][j] == rr {
+						t.Errorf("TTL of %v, want %d in a record of its own", rr, tt.ttl)
+					}
+				}
 			}
 		})
 	}

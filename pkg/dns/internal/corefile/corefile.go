@@ -161,7 +161,7 @@ type Cache struct {
 	KeepTTL          bool
 }
 
-// Hosts are names with addresses.
+// Hosts are names with addresses. A name whose first label is * stands for those with any other first label.
 type Hosts struct {
 	Names       map[string][]netip.Addr
 	Addrs       map[netip.Addr][]string
@@ -179,13 +179,13 @@ type Rewrite struct {
 	Match    string
 	From, To string
 	Pattern  *regexp.Regexp
-	// AnswerAuto gives records that have the changed name the one that was asked for.
+	// AnswerAuto undoes the rule in names of records and in what they point at.
 	AnswerAuto bool
-	// Answers change names of records, and with Value also what the records point at.
+	// Answers change names of records, or what they point at.
 	Answers []AnswerRewrite
 }
 
-// AnswerRewrite changes names of the answer.
+// AnswerRewrite changes names of records, with Value what records point at instead.
 type AnswerRewrite struct {
 	Value bool
 	From  *regexp.Regexp
@@ -301,22 +301,32 @@ func zoneOf(line int, name string) (string, error) {
 	return dns.CanonicalName(name), nil
 }
 
-// reverseZones are the zones of in-addr.arpa or ip6.arpa that a range of addresses consists of.
+// reverseZones are the zones of in-addr.arpa or ip6.arpa that a range of addresses consists of: 10.96.0.0/12 is 96.10.in-addr.arpa to
+// 111.10.in-addr.arpa.
 func reverseZones(line int, p netip.Prefix) ([]string, error) {
 	p = p.Masked()
-	step := 8
+	if p.Addr().Is4In6() {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	step := 8 // bits of a label
 	if p.Addr().Is6() {
 		step = 4
 	}
-	if p.Bits()%step != 0 || p.Bits() == 0 {
-		return nil, wrong(line, "%s is no zone: its length is no multiple of %d", p, step)
+	bits := (p.Bits() + step - 1) / step * step
+	var zones []string
+	for i := range 1 << (bits - p.Bits()) {
+		b := p.Addr().AsSlice()
+		if i > 0 {
+			b[(bits-1)/8] += byte(i << (-bits & 7))
+		}
+		name, err := dns.ReverseAddr(net.IP(b).String())
+		if err != nil {
+			return nil, wrong(line, "%s is no zone: %v", p, err)
+		}
+		labels := dns.SplitDomainName(name)
+		zones = append(zones, dns.Fqdn(strings.Join(labels[(p.Addr().BitLen()-bits)/step:], ".")))
 	}
-	name, err := dns.ReverseAddr(p.Addr().String())
-	if err != nil {
-		return nil, wrong(line, "%s is no zone: %v", p, err)
-	}
-	labels := dns.SplitDomainName(name)
-	return []string{dns.Fqdn(strings.Join(labels[(p.Addr().BitLen()-p.Bits())/step:], "."))}, nil
+	return zones, nil
 }
 
 func zoneList(line int, names []string) ([]string, error) {

@@ -79,10 +79,11 @@ func TestParse(t *testing.T) {
 			failfast_all_unhealthy_upstreams
 			failover servfail
 		} }`, []Server{{Zones: []string{"."}, Plugins: []string{"forward"}, Forward: []Forward{tcp}}}},
-		{"hosts", ". {\n hosts {\n 192.0.2.1 Host.example.org other\n fd00::1 other\n ttl 60\n fallthrough\n }\n}", []Server{{
+		{"hosts", ". {\n hosts {\n 192.0.2.1 Host.example.org other *.Example.org\n fd00::1 other\n ttl 60\n fallthrough\n }\n}", []Server{{
 			Zones: []string{"."}, Plugins: []string{"hosts"}, Hosts: &Hosts{
 				Names: map[string][]netip.Addr{
 					"host.example.org.": {netip.MustParseAddr("192.0.2.1")}, "other.": {netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fd00::1")},
+					"*.example.org.": {netip.MustParseAddr("192.0.2.1")},
 				},
 				Addrs: map[netip.Addr][]string{netip.MustParseAddr("192.0.2.1"): {"host.example.org.", "other."}, netip.MustParseAddr("fd00::1"): {"other."}},
 				TTL:   60, Fallthrough: &Through{All: true},
@@ -111,6 +112,11 @@ func TestParse(t *testing.T) {
 				answer name (.*)\.default\.svc\.cluster\.local {1}.z
 			}
 			rewrite type ANY A
+			rewrite name prefix a. B answer value c d name e f answer auto
+			rewrite stop {
+				name substring A b
+				answer name auto
+			}
 		}`, []Server{{
 			Zones: []string{"."}, Plugins: []string{"rewrite"}, Rewrite: []Rewrite{
 				{Match: "exact", From: "a.org.", To: "b.org.", AnswerAuto: true},
@@ -120,6 +126,11 @@ func TestParse(t *testing.T) {
 					Answers: []AnswerRewrite{{From: regexp.MustCompile(`(.*)\.default\.svc\.cluster\.local`), To: "{1}.z"}},
 				},
 				{FromType: dns.TypeANY, ToType: dns.TypeA},
+				{
+					Match: "prefix", From: "a.", To: "b.", AnswerAuto: true,
+					Answers: []AnswerRewrite{{Value: true, From: regexp.MustCompile("c"), To: "d"}, {From: regexp.MustCompile("e"), To: "f"}},
+				},
+				{Match: "substring", From: "a.", To: "b.", AnswerAuto: true},
 			},
 		}}},
 	}
@@ -133,6 +144,29 @@ func TestParse(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestParse_Ranges(t *testing.T) {
+	for text, want := range map[string][]string{
+		"10.96.0.0/14":            {"96.10.in-addr.arpa.", "97.10.in-addr.arpa.", "98.10.in-addr.arpa.", "99.10.in-addr.arpa."},
+		"192.168.1.5/31":          {"4.1.168.192.in-addr.arpa.", "5.1.168.192.in-addr.arpa."},
+		"2001:db8::/31":           {"8.b.d.0.1.0.0.2.ip6.arpa.", "9.b.d.0.1.0.0.2.ip6.arpa."},
+		"2001:db8:4000::/34":      {"4.8.b.d.0.1.0.0.2.ip6.arpa.", "5.8.b.d.0.1.0.0.2.ip6.arpa.", "6.8.b.d.0.1.0.0.2.ip6.arpa.", "7.8.b.d.0.1.0.0.2.ip6.arpa."},
+		"::ffff:172.16.0.0/112":   {"16.172.in-addr.arpa."},
+		"::ffff:0.0.0.0/96":       {"in-addr.arpa."},
+		"0.0.0.0/0":               {"in-addr.arpa."},
+		"::/0":                    {"ip6.arpa."},
+		"10.1.0.0/16 10.2.0.0/16": {"1.10.in-addr.arpa.", "2.10.in-addr.arpa."},
+	} {
+		got, err := Parse(text + " {\n}\n")
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got[0].Zones); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
 	}
 }
 
@@ -166,13 +200,15 @@ func TestParse_Errors(t *testing.T) {
 		{"hosts entry", ". {\n hosts {\n  example.org 1.2.3.4\n }\n}\n", `Corefile:3: hosts: "example.org" is neither an address nor`},
 		{"a bad name", ". {\n hosts {\n  1.2.3.4 a..b\n }\n}\n", `Corefile:3: "a..b" is not a domain name`},
 		{"rewrite pattern", ". {\n rewrite name regex ( a\n}\n", "Corefile:2: rewrite: error parsing regexp"},
+		{"rewrite answer", ". {\n rewrite name exact a b answer\n}\n", "Corefile:2: rewrite: answer is auto, name FROM TO or value FROM TO"},
+		{"rewrite answer name", ". {\n rewrite name exact a b answer name c\n}\n", "Corefile:2: rewrite: answer is auto, name FROM TO or value FROM TO"},
+		{"rewrite without answer", ". {\n rewrite name exact a b auto\n}\n", `Corefile:2: rewrite: "auto" is not answer`},
 		{"rewrite field", ". {\n rewrite edns0 local set 1 2\n}\n", `Corefile:2: rewrite: field "edns0" is not supported: there are name, type`},
 		{"log format", ". {\n log . {combined}\n}\n", "Corefile:2: log: formats such as"},
 		{"cache capacity", ". {\n cache {\n  success 999999999\n }\n}\n", `Corefile:3: success: "999999999" is no number from 0 to 1048576`},
 		{"load balance", ". {\n loadbalance weighted /x\n}\n", "Corefile:2: loadbalance takes at most 1 argument"},
 		{"health", ". {\n health {\n lameduck soon\n }\n}\n", `Corefile:3: lameduck: "soon" is no duration`},
 		{"prometheus", ". {\n prometheus 9153\n}\n", `Corefile:2: prometheus: "9153" is no address such as :9153`},
-		{"a range that is no zone", "10.0.0.0/9 {\n}\n", "Corefile:1: 10.0.0.0/9 is no zone: its length is no multiple of 8"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

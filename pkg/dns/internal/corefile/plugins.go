@@ -285,7 +285,9 @@ func (h *Hosts) entry(p statement) error {
 			return err
 		}
 		h.Names[name] = append(h.Names[name], a)
-		h.Addrs[a] = append(h.Addrs[a], name)
+		if !strings.HasPrefix(name, "*.") {
+			h.Addrs[a] = append(h.Addrs[a], name)
+		}
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (r *Rewrite) parse(l statement, further bool) error {
 		if !further {
 			return wrong(l.line, "rewrite: answer comes after a rule for name")
 		}
-		return r.answer(l, l.args())
+		return r.answers(l, l.words)
 	case further:
 		return wrong(l.line, "rewrite: one rule only can stand in braces, found %q", l.name())
 	case l.name() == "name":
@@ -82,49 +82,49 @@ func (r *Rewrite) name(l statement) error {
 	switch r.Match {
 	case "exact":
 		r.From, r.To, r.AnswerAuto = dns.Fqdn(r.From), dns.Fqdn(r.To), true
-	case "suffix":
+	case "prefix", "suffix", "substring": // all end with a label, as in CoreDNS
 		r.From, r.To = dns.Fqdn(r.From), dns.Fqdn(r.To)
 	case "regex":
 		if r.Pattern, err = regexp.Compile(args[0]); err != nil {
 			return wrong(l.line, "rewrite: %v", err)
 		}
 	}
-	if r.From == "" {
+	if args[0] == "" {
 		return wrong(l.line, "rewrite: nothing to look for")
 	}
-	rest := args[2:]
-	for len(rest) > 0 {
-		if rest[0] != "answer" {
-			return wrong(l.line, "rewrite: %q is not answer", rest[0])
-		}
-		end := slices.Index(rest[1:], "answer") + 1
-		if end == 0 {
-			end = len(rest)
-		}
-		if err := r.answer(l, rest[1:end]); err != nil {
-			return err
-		}
-		rest = rest[end:]
-	}
-	return nil
+	return r.answers(l, args[2:])
 }
 
-// answer reads auto, name FROM TO or value FROM TO.
-func (r *Rewrite) answer(l statement, args []string) error {
+// answers reads auto, name FROM TO and value FROM TO, as many as there are. The word answer stands before the first, and may before others.
+func (r *Rewrite) answers(l statement, words []string) error {
+	if len(words) == 0 {
+		return nil
+	}
 	if r.Match == "" {
 		return wrong(l.line, "rewrite: answer comes after a rule for name")
 	}
-	if len(args) == 1 && args[0] == "auto" {
-		r.AnswerAuto = true
-		return nil
+	if words[0] != "answer" {
+		return wrong(l.line, "rewrite: %q is not answer", words[0])
 	}
-	if len(args) != 3 || args[0] != "name" && args[0] != "value" {
-		return wrong(l.line, "rewrite: answer is auto, name FROM TO or value FROM TO")
+	for len(words) > 0 {
+		if words[0] == "answer" {
+			words = words[1:]
+		}
+		switch {
+		case len(words) > 0 && words[0] == "auto":
+			r.AnswerAuto, words = true, words[1:]
+		case slices.Equal(words, []string{"name", "auto"}): // as the documentation of CoreDNS has it
+			r.AnswerAuto, words = true, nil
+		case len(words) > 2 && (words[0] == "name" || words[0] == "value"):
+			pattern, err := regexp.Compile(words[1])
+			if err != nil {
+				return wrong(l.line, "rewrite: %v", err)
+			}
+			r.Answers = append(r.Answers, AnswerRewrite{Value: words[0] == "value", From: pattern, To: words[2]})
+			words = words[3:]
+		default:
+			return wrong(l.line, "rewrite: answer is auto, name FROM TO or value FROM TO")
+		}
 	}
-	pattern, err := regexp.Compile(args[1])
-	if err != nil {
-		return wrong(l.line, "rewrite: %v", err)
-	}
-	r.Answers = append(r.Answers, AnswerRewrite{Value: args[0] == "value", From: pattern, To: args[2]})
 	return nil
 }

@@ -177,17 +177,21 @@ func (f *Forwarder) exchange(ctx context.Context, q message.Question) (message.R
 }
 
 func reply(m *dns.Msg) message.Reply {
-	return message.Reply{Rcode: m.Rcode, Answer: m.Answer, Authority: m.Ns, Extra: withoutOPT(m.Extra), Authenticated: m.AuthenticatedData, Plugin: Plugin}
+	return message.Reply{
+		Rcode: m.Rcode, Answer: m.Answer, Authority: m.Ns, Extra: withoutOPT(m.Extra),
+		Authenticated: m.AuthenticatedData, Truncated: m.Truncated, Plugin: Plugin,
+	}
 }
 
 func (f *Forwarder) query(q message.Question) *dns.Msg {
 	m := new(dns.Msg).SetQuestion(q.Name, q.Type)
-	m.CheckingDisabled = q.Unchecked
+	// Who validates tells then that it has (RFC 6840, section 5.7). Whether the client hears of it is the envelope's matter.
+	m.CheckingDisabled, m.AuthenticatedData = q.Unchecked, true
 	return m.SetEdns0(udpSize, q.DNSSEC)
 }
 
-// attempt asks one server, again without EDNS if it does not know that (RFC 6891, section 7), for most clients ask so, and again by TCP for
-// what does not fit.
+// attempt asks one server, again without EDNS and AD if it does not know them (RFC 6891, section 7), for most clients ask so, and again by
+// TCP for what does not fit.
 func (f *Forwarder) attempt(ctx context.Context, u *upstream, query *dns.Msg) (*dns.Msg, error) {
 	started := f.env.Clock.Now()
 	c := &dns.Client{Timeout: attemptTimeout}
@@ -196,12 +200,15 @@ func (f *Forwarder) attempt(ctx context.Context, u *upstream, query *dns.Msg) (*
 	}
 	m, err := exchange(ctx, c, query, u.addr)
 	if err == nil && !understood(m) {
-		query.Extra = nil
+		query.Extra, query.AuthenticatedData = nil, false
 		m, err = exchange(ctx, c, query, u.addr)
 	}
 	if err == nil && m.Truncated && c.Net == "" {
 		c.Net = "tcp"
-		m, err = exchange(ctx, c, query, u.addr)
+		// Some servers know UDP only. What they tell is better than nothing.
+		if whole, err := exchange(ctx, c, query, u.addr); err == nil {
+			m = whole
+		}
 	}
 	if err != nil {
 		return nil, err

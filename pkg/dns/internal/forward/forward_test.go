@@ -119,6 +119,28 @@ func TestForwarder_NextServerAndTCP(t *testing.T) {
 	}
 }
 
+// What a server tells by UDP that does not answer by TCP is told on, marked as a part.
+func TestForwarder_WithoutTCP(t *testing.T) {
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan struct{})
+	srv := &dns.Server{PacketConn: pc, NotifyStartedFunc: func() { close(started) }, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+		m := new(dns.Msg).SetReply(r)
+		m.Truncated = true
+		answers(t)("udp", m)
+		_ = w.WriteMsg(m)
+	})}
+	go func() { _ = srv.ActivateAndServe() }()
+	<-started
+	t.Cleanup(func() { _ = srv.Shutdown() })
+	r, err := to(t, nil, pc.LocalAddr().String()).Ask(t.Context(), question)
+	if err != nil || len(r.Answer) != 1 || !r.Truncated {
+		t.Errorf("got %v, %v", r, err)
+	}
+}
+
 // A server that does not know EDNS is asked without, as the client might have done, and is not taken for one that is down.
 func TestForwarder_WithoutEDNS(t *testing.T) {
 	for _, tt := range []struct {
@@ -135,7 +157,7 @@ func TestForwarder_WithoutEDNS(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := to(t, nil, serving(t, func(w dns.ResponseWriter, r *dns.Msg) {
 				m := new(dns.Msg).SetReply(r)
-				if r.IsEdns0() == nil && !tt.always {
+				if r.IsEdns0() == nil && !r.AuthenticatedData && !tt.always {
 					answers(t)("udp", m)
 				} else if m.Rcode = tt.rcode; tt.header {
 					m.Question = nil

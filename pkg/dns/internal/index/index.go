@@ -126,9 +126,13 @@ func (s *Service) add(slice *discoveryv1.EndpointSlice, unready bool) {
 	}
 }
 
-// Dashed is the host label of an address: 10.1.2.3 is 10-1-2-3.
+// Dashed is the host label of an address: 10.1.2.3 is 10-1-2-3. No label ends in a dash: fd00:: is fd00--0.
 func Dashed(a netip.Addr) string {
-	return strings.NewReplacer(".", "-", ":", "-").Replace(a.String())
+	label := strings.NewReplacer(".", "-", ":", "-").Replace(a.String())
+	if strings.HasSuffix(label, "-") {
+		label += "0"
+	}
+	return label
 }
 
 func protocol(p corev1.Protocol) string {

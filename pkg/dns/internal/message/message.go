@@ -50,6 +50,8 @@ type Reply struct {
 	Authoritative            bool
 	// Authenticated says that a validating server has found it good (AD).
 	Authenticated bool
+	// Truncated says that records are missing that could not be had (TC).
+	Truncated bool
 	// Plugin is where it comes from.
 	Plugin string
 }

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/miekg/dns"
 	"k8s.io/utils/clock"
@@ -149,12 +150,16 @@ func (b *Block) Resolve(ctx context.Context, q message.Question, wait bool) (mes
 
 func (b *Block) resolve(ctx context.Context, q message.Question, wait bool, depth int) (message.Reply, error) {
 	if len(b.Rewrite) > 0 {
-		if changed, rules := rewrite(b.Rewrite, q); len(rules) > 0 {
+		changed, used, err := rewrite(b.Rewrite, q)
+		if err != nil {
+			return message.Reply{}, err
+		}
+		if len(used) > 0 {
 			r, err := b.answer(ctx, changed, wait, depth)
 			if err != nil {
 				return r, err
 			}
-			return revert(rules, q, changed, r), nil
+			return revert(used, r), nil
 		}
 	}
 	return b.answer(ctx, q, wait, depth)
@@ -168,28 +173,35 @@ func (b *Block) answer(ctx context.Context, q message.Question, wait bool, depth
 			return r, nil
 		}
 	}
-	for i := range b.zones {
-		z := &b.zones[i]
-		if !dns.IsSubDomain(z.Domain, q.Name) && !corefile.Within(q.Name, z.Reverse) {
-			continue
-		}
+	if z := b.zone(q.Name); z != nil {
 		x := b.env.Index()
 		if x == nil {
 			return message.Failed(answer.Plugin), nil
 		}
-		r := z.For(x, q)
-		if r.Rcode == dns.RcodeNameError && b.Kubernetes.Fallthrough.For(q.Name) {
-			break
-		}
-		if r.Target == "" {
+		switch r := z.For(x, q); {
+		case r.Rcode == dns.RcodeNameError && b.Kubernetes.Fallthrough.For(q.Name):
+		case r.Target == "":
 			return r.Reply, nil
+		default:
+			return b.follow(ctx, q, r, wait, depth)
 		}
-		return b.follow(ctx, q, r, wait, depth)
 	}
 	if r, ok := b.fromNames(q); ok {
 		return r, nil
 	}
 	return b.outside(ctx, q, wait)
+}
+
+// zone is the one of the cluster's zones that is the longest of those that a name is in, nil if it is in none.
+func (b *Block) zone(name string) *answer.Zone {
+	var found *answer.Zone
+	longest := ""
+	for i := range b.zones {
+		if m := b.zones[i].Match(name); len(m) > len(longest) {
+			found, longest = &b.zones[i], m
+		}
+	}
+	return found
 }
 
 // follow appends the records of an alias that leads elsewhere. If they cannot be had, the alias alone is the answer, and a
@@ -211,7 +223,7 @@ func (b *Block) follow(ctx context.Context, q message.Question, r answer.Result,
 	reply := r.Reply
 	reply.Rcode = got.Rcode
 	reply.Answer = append(slices.Clip(reply.Answer), got.Answer...)
-	reply.Authority = got.Authority
+	reply.Authority, reply.Truncated = got.Authority, got.Truncated
 	return reply, nil
 }
 
@@ -246,15 +258,38 @@ func (b *Block) outside(ctx context.Context, q message.Question, wait bool) (mes
 	case state == cache.Missing:
 		return b.fetch(ctx, f, q)
 	}
-	if verify > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, verify)
-		defer cancel()
-	}
-	if r, err := b.fetch(ctx, f, q); err == nil && r.Rcode != dns.RcodeServerFailure {
+	if r, ok := b.verified(ctx, f, q, verify); ok {
 		return r, nil
 	}
 	return cached, nil
+}
+
+// verified asks anew instead of telling what is stale, for no longer than the limit unless that is below 0. What is answered later is
+// kept for who asks next.
+func (b *Block) verified(ctx context.Context, f *forward.Forwarder, q message.Question, limit time.Duration) (message.Reply, bool) {
+	got := make(chan message.Reply, 1)
+	ask := func(ctx context.Context) {
+		defer close(got)
+		r, err := b.fetch(ctx, f, q)
+		if err == nil && (r.Rcode == dns.RcodeSuccess || r.Rcode == dns.RcodeNameError) { // RFC 8767, section 4
+			got <- r
+		}
+	}
+	if limit < 0 {
+		ask(ctx)
+		r, ok := <-got
+		return r, ok
+	}
+	b.env.Background(ask)
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case r, ok := <-got:
+		return r, ok
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return message.Reply{}, false
 }
 
 // fetch asks, and keeps the answer.
@@ -264,6 +299,5 @@ func (b *Block) fetch(ctx context.Context, f *forward.Forwarder, q message.Quest
 		b.cache.Forgo(q)
 		return r, err
 	}
-	b.cache.Put(q, r)
-	return r, nil
+	return b.cache.Put(q, r), nil
 }
