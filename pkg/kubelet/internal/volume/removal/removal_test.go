@@ -27,15 +27,23 @@ type watched struct {
 
 func (w *watched) Err() error { return w.asked() }
 
+// fill makes empty files with these names behind that of a directory.
+func fill(dir string, names ...string) error {
+	for _, name := range names {
+		if err := os.MkdirAll(filepath.Dir(dir+name), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(dir+name, nil, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func write(tb testing.TB, files ...string) {
 	tb.Helper()
-	for _, f := range files {
-		if err := os.MkdirAll(filepath.Dir(f), 0o755); err != nil {
-			tb.Fatal(err)
-		}
-		if err := os.WriteFile(f, nil, 0o644); err != nil {
-			tb.Fatal(err)
-		}
+	if err := fill("", files...); err != nil {
+		tb.Fatal(err)
 	}
 }
 
@@ -55,44 +63,41 @@ func below(tb testing.TB, dir string) (names []string) {
 }
 
 func TestTree(t *testing.T) {
+	files := func(names ...string) func(tree string) error {
+		return func(tree string) error { return fill(tree, names...) }
+	}
 	for _, c := range []struct {
 		name string
-		make func(t *testing.T, tree string) // what is to be removed
+		make func(tree string) error // what is to be removed
 	}{
-		{"nothing", func(*testing.T, string) {}},
-		{"a file", func(t *testing.T, tree string) { write(t, tree) }},
-		{"a tree", func(t *testing.T, tree string) { write(t, tree+"/a", tree+"/b/c", tree+"/b/d/e", tree+"/b/d/ f\n") }},
-		{"a link", func(t *testing.T, tree string) {
-			if err := os.Symlink(filepath.Join(filepath.Dir(tree), "kept"), tree); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		{"a tree with links that lead out of it", func(t *testing.T, tree string) {
-			write(t, tree+"/a")
+		{"nothing", func(string) error { return nil }},
+		{"a file", files("")},
+		{"a tree", files("/a", "/b/c", "/b/d/e", "/b/d/ f\n")},
+		{"a link", func(tree string) error { return os.Symlink(filepath.Join(filepath.Dir(tree), "kept"), tree) }},
+		{"a tree with links that lead out of it", func(tree string) error {
+			err := fill(tree, "/a")
 			for name, to := range map[string]string{"kept": "../kept", "file": "../kept/file", "nowhere": "/absent", "root": "/", "self": "."} {
-				if err := os.Symlink(to, filepath.Join(tree, name)); err != nil {
-					t.Fatal(err)
-				}
+				err = errors.Join(err, os.Symlink(to, filepath.Join(tree, name)))
 			}
+			return err
 		}},
-		{"a pipe and a socket", func(t *testing.T, tree string) {
-			if err := errors.Join(os.Mkdir(tree, 0o755), unix.Mkfifo(tree+"/pipe", 0o644), unix.Mknod(tree+"/socket", unix.S_IFSOCK|0o644, 0)); err != nil {
-				t.Fatal(err)
-			}
+		{"a pipe and a socket", func(tree string) error {
+			return errors.Join(os.Mkdir(tree, 0o755), unix.Mkfifo(tree+"/pipe", 0o644), unix.Mknod(tree+"/socket", unix.S_IFSOCK|0o644, 0))
 		}},
-		{"more than is read at once", func(t *testing.T, tree string) {
+		{"more than is read at once", func(tree string) (err error) {
 			for i := range 3*batch + 1 {
-				write(t, fmt.Sprintf("%s/%d", tree, i))
+				err = errors.Join(err, fill(tree, fmt.Sprintf("/%d", i)))
 			}
+			return err
 		}},
-		{"names of what is moved up", func(t *testing.T, tree string) {
-			write(t, tree+"/.removed-A/a", tree+"/.removed-B", tree+strings.Repeat("/d", 3*deepest)+"/e")
-		}},
+		{"names of what is moved up", files("/.removed-A/a", "/.removed-B", strings.Repeat("/d", 3*deepest)+"/e")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir+"/kept/file")
-			c.make(t, dir+"/tree")
+			if err := c.make(dir + "/tree"); err != nil {
+				t.Fatal(err)
+			}
 			if err := Tree(t.Context(), dir+"/tree"); err != nil {
 				t.Error(err)
 			}
