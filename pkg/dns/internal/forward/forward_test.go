@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,6 +46,12 @@ func serving(t *testing.T, handler dns.HandlerFunc) (addr string) {
 		t.Fatal(err)
 	}
 	ln, err := net.Listen("tcp", pc.LocalAddr().String())
+	for errors.Is(err, syscall.EADDRINUSE) { // somebody has the port for TCP
+		_ = pc.Close()
+		if pc, err = net.ListenPacket("udp", "127.0.0.1:0"); err == nil {
+			ln, err = net.Listen("tcp", pc.LocalAddr().String())
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
