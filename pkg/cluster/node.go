@@ -56,7 +56,7 @@ func checkNode(ctx context.Context, c Config) error {
 	if _, err := configuration.Read(c.Kubelet.Config, c.Kubelet.ConfigDir); err != nil {
 		return err
 	}
-	if _, err := configuration.CredentialProviders(c.Kubelet.ImageCredentialProviderConfig, c.Kubelet.ImageCredentialProviderBinDir); err != nil {
+	if _, _, err := configuration.CredentialProviders(c.Kubelet.ImageCredentialProviderConfig, c.Kubelet.ImageCredentialProviderBinDir); err != nil {
 		return err
 	}
 	if err := docker.Check(ctx, c.Kubelet.DockerHost, dockerTLS(c)); err != nil {
@@ -334,11 +334,7 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	providers, err := configuration.CredentialProviders(c.Kubelet.ImageCredentialProviderConfig, c.Kubelet.ImageCredentialProviderBinDir)
-	if err != nil {
-		return nil, err
-	}
-	hash, err := configuration.CredentialProvidersHash(c.Kubelet.ImageCredentialProviderConfig)
+	providers, hash, err := configuration.CredentialProviders(c.Kubelet.ImageCredentialProviderConfig, c.Kubelet.ImageCredentialProviderBinDir)
 	if err != nil {
 		return nil, err
 	}

@@ -41,59 +41,52 @@ var (
 
 // CredentialProviders reads which plugins know logins for registries (KEP-2133), from a CredentialProviderConfig or a folder of such
 // files, as upstream's --image-credential-provider-config names it, and makes sure that they are in binDir,
-// --image-credential-provider-bin-dir. There are none if both are "".
-func CredentialProviders(config, binDir string) ([]kubeletconfigv1.CredentialProvider, error) {
+// --image-credential-provider-bin-dir. hash tells one configuration from another, in upstream's way. There are none if both are "".
+func CredentialProviders(config, binDir string) (all []kubeletconfigv1.CredentialProvider, hash string, err error) {
 	if config == "" && binDir == "" {
-		return nil, nil
+		return nil, "", nil
 	}
 	if config == "" || binDir == "" {
-		return nil, errors.New("credential providers: their configuration and the directory of their programs go together")
+		return nil, "", errors.New("credential providers: their configuration and the directory of their programs go together")
 	}
 	if _, err := os.Stat(binDir); err != nil {
-		return nil, fmt.Errorf("credential providers: plugin binary directory: %w", err)
+		return nil, "", fmt.Errorf("credential providers: plugin binary directory: %w", err)
 	}
 	files, err := credentialFiles(config)
 	if err != nil {
-		return nil, fmt.Errorf("credential providers: %w", err)
+		return nil, "", fmt.Errorf("credential providers: %w", err)
 	}
-	var all []kubeletconfigv1.CredentialProvider
-	for _, f := range files {
-		some, err := readCredentialProviders(f)
-		if err != nil {
-			return nil, fmt.Errorf("credential providers: reading %s: %w", f, err)
-		}
-		all = append(all, some...)
-	}
-	if err := validateCredentialProviders(all).ToAggregate(); err != nil {
-		return nil, fmt.Errorf("credential providers: %w", err)
-	}
-	for _, p := range all {
-		if _, err := exec.LookPath(filepath.Join(binDir, p.Name)); err != nil {
-			return nil, fmt.Errorf("credential providers: plugin binary executable: %w", err)
-		}
-	}
-	return all, nil
-}
-
-// CredentialProvidersHash tells one configuration of CredentialProviders from another, in upstream's way; "" if there is none.
-func CredentialProvidersHash(config string) (string, error) {
-	if config == "" {
-		return "", nil
-	}
-	files, err := credentialFiles(config)
-	if err != nil {
-		return "", fmt.Errorf("credential providers: %w", err)
-	}
-	sum := sha256.New()
+	var contents [][]byte
 	for _, f := range files {
 		data, err := os.ReadFile(f)
 		if err != nil {
-			return "", fmt.Errorf("credential providers: %w", err)
+			return nil, "", fmt.Errorf("credential providers: %w", err)
 		}
+		some, err := decodeCredentialProviders(data)
+		if err != nil {
+			return nil, "", fmt.Errorf("credential providers: reading %s: %w", f, err)
+		}
+		all, contents = append(all, some...), append(contents, data)
+	}
+	if err := validateCredentialProviders(all).ToAggregate(); err != nil {
+		return nil, "", fmt.Errorf("credential providers: %w", err)
+	}
+	for _, p := range all {
+		if _, err := exec.LookPath(filepath.Join(binDir, p.Name)); err != nil {
+			return nil, "", fmt.Errorf("credential providers: plugin binary executable: %w", err)
+		}
+	}
+	return all, hashOf(contents), nil
+}
+
+// hashOf is the hash of files, in their order.
+func hashOf(contents [][]byte) string {
+	sum := sha256.New()
+	for _, data := range contents {
 		sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(data))))
 		sum.Write(data)
 	}
-	return fmt.Sprintf("sha256:%x", sum.Sum(nil)), nil
+	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
 }
 
 // credentialFiles are the file of that path, or those of the folder in their order.
@@ -118,11 +111,7 @@ func credentialFiles(path string) ([]string, error) {
 	return files, nil
 }
 
-func readCredentialProviders(file string) ([]kubeletconfigv1.CredentialProvider, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
+func decodeCredentialProviders(data []byte) ([]kubeletconfigv1.CredentialProvider, error) {
 	text, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func TestCredentialProviders(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := CredentialProviders(filepath.Join(dir, "c"), bin)
+			got, hash, err := CredentialProviders(filepath.Join(dir, "c"), bin)
 			if err != nil || tc.err != "" {
 				if err == nil || tc.err == "" || !strings.Contains(err.Error(), tc.err) {
 					t.Fatalf("got error %v, want %q", err, tc.err)
@@ -64,38 +64,36 @@ func TestCredentialProviders(t *testing.T) {
 			if strings.Join(names, " ") != tc.want {
 				t.Errorf("got %v", names)
 			}
+			if text, one := tc.files["c"]; one && hash != hashOf([][]byte{[]byte(text)}) {
+				t.Errorf("the hash is %s", hash)
+			}
 		})
 	}
 }
 
 // The hashes are those that upstream's kubelet makes of the same files.
-func TestCredentialProvidersHash(t *testing.T) {
+func TestHashOf(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct{ name, path, want string }{
-		{"none", "", ""},
-		{"a file", "c/1.yaml", "sha256:4f1b0d400ca776e55db9fb8d3f9f364c66b4ad96f7ad3be25c8bc7be11781163"},
-		{"a folder", "c", "sha256:f68cccefb11aa4dfd18d441f344e742460e633e637ed586a067a53082ebe434f"},
+	for _, tc := range []struct {
+		contents [][]byte
+		want     string
+	}{
+		{[][]byte{[]byte("a\n")}, "sha256:4f1b0d400ca776e55db9fb8d3f9f364c66b4ad96f7ad3be25c8bc7be11781163"},
+		{[][]byte{[]byte("a\n"), []byte("b\n")}, "sha256:f68cccefb11aa4dfd18d441f344e742460e633e637ed586a067a53082ebe434f"},
 	} {
-		path := tc.path
-		if path != "" {
-			path = filepath.Join(files(t, map[string]string{"c/2.yml": "b\n", "c/1.yaml": "a\n", "c/note": "x"}), path)
+		if got := hashOf(tc.contents); got != tc.want {
+			t.Errorf("%q: %s, want %s", tc.contents, got, tc.want)
 		}
-		if got, err := CredentialProvidersHash(path); err != nil || got != tc.want {
-			t.Errorf("%s: %s, %v, want %s", tc.name, got, err, tc.want)
-		}
-	}
-	if got, err := CredentialProvidersHash(filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Errorf("of nothing: %s", got)
 	}
 }
 
 func TestCredentialProviders_Half(t *testing.T) {
 	t.Parallel()
-	if got, err := CredentialProviders("", ""); got != nil || err != nil {
+	if got, hash, err := CredentialProviders("", ""); got != nil || hash != "" || err != nil {
 		t.Errorf("none: %v, %v", got, err)
 	}
 	for _, args := range [][2]string{{"/c", ""}, {"", "/b"}, {"/c", filepath.Join(t.TempDir(), "none")}} {
-		if _, err := CredentialProviders(args[0], args[1]); err == nil {
+		if _, _, err := CredentialProviders(args[0], args[1]); err == nil {
 			t.Errorf("%v: no error", args)
 		}
 	}
