@@ -41,8 +41,7 @@ import (
 	"minik8s.io/minik8s/pkg/proxy"
 )
 
-// kubeletClient is the API server's identity towards kubelets, which ask it back what that may. Its only right is the role
-// system:kubelet-api-admin.
+// kubeletClient is the API server's identity towards kubelets, which ask it back what that may. Its only rights are those towards kubelets.
 var kubeletClient = pki.Request{CommonName: policy.KubeletClientUser}
 
 // checkNode finds out before anything starts whether a node can run here.

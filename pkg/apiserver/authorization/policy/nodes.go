@@ -154,6 +154,8 @@ func AddOns() Policy {
 				on("gateway.networking.k8s.io", "backendtlspolicies gatewayclasses gateways grpcroutes httproutes listenersets referencegrants tcproutes tlsroutes udproutes", "list watch"),
 				on("gateway.networking.k8s.io", "backendtlspolicies/status gatewayclasses/status gateways/status grpcroutes/status httproutes/status listenersets/status tcproutes/status tlsroutes/status udproutes/status", "update"),
 				events()),
+			// What upstream's role for kubelets lacks; installers of upstream give the API server all rights there.
+			clusterRole("system:minik8s:kubelet-status", on("", "nodes/statusz", "get")),
 			clusterRole("system:minik8s:addons", on("apiextensions.k8s.io", "customresourcedefinitions", "list watch")),
 		},
 		Roles: []rbacv1.Role{
@@ -188,6 +190,7 @@ func AddOns() Policy {
 			clusterBinding("system:dns-monitoring", "system:dns-monitoring", group("system:monitoring")),
 			// The API server's own client certificate for kubelets, which ask it back.
 			clusterBinding("system:kubelet-api-admin", "system:kubelet-api-admin", user(KubeletClientUser)),
+			clusterBinding("system:minik8s:kubelet-status", "system:minik8s:kubelet-status", user(KubeletClientUser)),
 		},
 	}.With(joining())
 }

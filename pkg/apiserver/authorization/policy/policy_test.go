@@ -280,6 +280,7 @@ func TestJoinedNodes(t *testing.T) {
 		{"API server towards kubelets", rbacv1.UserKind, KubeletClientUser, []rbacv1.PolicyRule{
 			on("", "nodes", read), on("", "nodes", "proxy"),
 			on("", "nodes/log nodes/metrics nodes/proxy nodes/stats", "*"), on("", "nodes/configz nodes/healthz nodes/pods", "*"),
+			on("", "nodes/statusz", "get"),
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

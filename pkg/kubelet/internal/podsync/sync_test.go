@@ -467,6 +467,37 @@ func TestSyncer_FailedSync(t *testing.T) {
 	})
 }
 
+// Nothing is probed of a container that has stopped, however long its sandbox takes to go.
+func TestSyncer_ProbesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pod("a")
+		p.Spec.HostNetwork = true
+		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"ready"}}}, PeriodSeconds: 1}
+		told := running(t, p, func(ctx context.Context, s *Syncer, engine *fake.Runtime) {
+			for range 2 { // the second sees the container that runs
+				if _, err := s.Sync(ctx, p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-time.After(5 * time.Second)
+			if len(engine.Calls("Exec")) == 0 {
+				t.Error("the container that runs is not probed")
+			}
+			release := engine.Hang("StopSandbox", "")
+			ended := make(chan error, 1)
+			go func() { ended <- s.Terminate(ctx, p, time.Second) }()
+			<-time.After(time.Minute)
+			release()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+		if got := warnings(told); len(got) > 0 {
+			t.Errorf("told %q", got)
+		}
+	})
+}
+
 // A pod that the kubelet ends by its own decision and that does not end in time is told of, once; one that its user ends is not.
 func TestSyncer_ExceededGracePeriod(t *testing.T) {
 	const late = "Warning ExceededGracePeriod Container runtime did not kill the pod within specified grace period."

@@ -115,6 +115,18 @@ func (m *Manager) StopKilling(uid types.UID) {
 	}
 }
 
+// End ends the probes of a container that has stopped: nothing that its address answers, or does not, is told of it any more. What they
+// have found out stays.
+func (m *Manager) End(uid types.UID, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, p := range m.probes {
+		if k.pod == uid && k.container == id {
+			p.cancel()
+		}
+	}
+}
+
 // Remove ends all probes of a pod.
 func (m *Manager) Remove(uid types.UID) {
 	m.mu.Lock()
