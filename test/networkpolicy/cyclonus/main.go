@@ -21,9 +21,9 @@ import (
 
 func main() {
 	include, exclude := flag.String("include", "", "tags of the cases to run, separated by commas; empty are all"), flag.String("exclude", "", "tags of cases to leave out")
-	timeout, wait := flag.Int("job-timeout-seconds", 2, "how long a connection is tried"), flag.Int("perturbation-wait-seconds", 2, "how long a change may take to be in force")
+	wait := flag.Int("perturbation-wait-seconds", 2, "how long a change may take to be in force")
 	flag.Parse()
-	failed, err := run(tags(*include), tags(*exclude), *timeout, *wait)
+	failed, err := run(tags(*include), tags(*exclude), *wait)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -39,7 +39,7 @@ func tags(list string) []string {
 	return strings.Split(list, ",")
 }
 
-func run(include, exclude []string, timeout, wait int) (failed int, err error) {
+func run(include, exclude []string, wait int) (failed int, err error) {
 	if err := generator.ValidateTags(append(include, exclude...)); err != nil {
 		return 0, err
 	}
@@ -49,7 +49,7 @@ func run(include, exclude []string, timeout, wait int) (failed int, err error) {
 	}
 	namespaces, pods := []string{"x", "y", "z"}, []string{"a", "b", "c"}
 	protocols := []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
-	resources, err := probe.NewDefaultResources(cluster, namespaces, pods, []int{80, 81}, protocols, nil, 300, false, "registry.k8s.io")
+	resources, err := probe.NewDefaultResources(cluster, namespaces, pods, []int{80, 81}, protocols, nil, 300, true, "registry.k8s.io")
 	if err != nil {
 		return 0, err
 	}
@@ -58,7 +58,8 @@ func run(include, exclude []string, timeout, wait int) (failed int, err error) {
 		return 0, err
 	}
 	interpreter := connectivity.NewInterpreter(cluster, resources, &connectivity.InterpreterConfig{
-		ResetClusterBeforeTestCase: true, VerifyClusterStateBeforeTestCase: true, KubeProbeRetries: 2, IgnoreLoopback: true, PerturbationWaitSeconds: wait, JobTimeoutSeconds: timeout,
+		ResetClusterBeforeTestCase: true, VerifyClusterStateBeforeTestCase: true, KubeProbeRetries: 2, IgnoreLoopback: true, PerturbationWaitSeconds: wait,
+		BatchJobs: true, // one program in each pod makes all of its connections: 486 begun one by one take half a minute
 	})
 	cases := generator.NewTestCaseGenerator(true, outsider.IP, namespaces, include, exclude).GenerateTestCases()
 	printer := &connectivity.Printer{IgnoreLoopback: true}
