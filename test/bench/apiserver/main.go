@@ -27,13 +27,13 @@ import (
 // options are the flags.
 type options struct {
 	programs
-	runs, starts, objects, requests, definitions, watchers int
-	idle                                                   time.Duration
-	printOnly                                              bool
-	output                                                 figure.Format
-	sides                                                  figure.Sides
-	profiles                                               profile.Dir
-	only                                                   *regexp.Regexp
+	runs, starts, objects, requests, definitions, watchers, stored int
+	idle                                                           time.Duration
+	printOnly                                                      bool
+	output                                                         figure.Format
+	sides                                                          figure.Sides
+	profiles                                                       profile.Dir
+	only                                                           *regexp.Regexp
 }
 
 func main() {
@@ -53,17 +53,19 @@ func main() {
 	flag.IntVar(&o.requests, "requests", 2000, "requests of each kind and number of clients")
 	flag.IntVar(&o.definitions, "definitions", 125, "custom resource definitions")
 	flag.IntVar(&o.watchers, "watchers", 100, "watchers of pods, over a tenth as many connections")
+	flag.IntVar(&o.stored, "stored", 100000, "pods that are in the store when a server starts")
 	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long a server rests before its memory is read")
 	o.output, o.sides = figure.Text, figure.Sides{figure.Upstream, figure.Ours, figure.Plain}
 	flag.Var(&o.output, "o", "`format`: table or json")
 	flag.Var(&o.sides, "sides", "whose programs are measured")
 	flag.StringVar((*string)(&o.profiles), "profiles", "", "folder to write profiles of the servers to (go tool pprof)")
-	only := flag.String("only", "", "regular expression: what to measure, of starts, filling, throughput and definitions")
+	only := flag.String("only", "", "regular expression: what to measure, of starts, filling, throughput, definitions and stored")
 	flag.BoolVar(&o.printOnly, "print-only", false, "exit with 0 also if an aim is missed")
 	flag.BoolVar(&quick, "quick", false, "a minute's look: one run of everything, with a twentieth of the objects")
 	flag.Parse()
 	if quick {
-		o.runs, o.starts, o.objects, o.requests, o.definitions, o.watchers, o.idle = 1, 1, o.objects/20, o.requests/20, max(o.definitions/10, 1), o.watchers/5, 3*time.Second
+		o.runs, o.starts, o.objects, o.requests, o.stored, o.idle = 1, 1, o.objects/20, o.requests/20, o.stored/20, 3*time.Second
+		o.definitions, o.watchers = max(o.definitions/10, 1), o.watchers/5
 	}
 	if o.only, err = regexp.Compile(*only); err != nil {
 		fmt.Fprintf(os.Stderr, "error: -only: %v\n", err)
@@ -91,7 +93,7 @@ func run(ctx context.Context, o options) error {
 	b := &bench{options: o, identity: id, dir: dir, table: figure.Table{PrintOnly: o.printOnly}}
 	measurements := []measurement{{"filling", b.filling}, {"throughput", func(ctx context.Context, s *server) error {
 		return b.profiled(ctx, s, "throughput", func() error { return b.throughput(ctx, s) })
-	}}, {"definitions", b.definitionsGrowth}}
+	}}, {"definitions", b.definitionsGrowth}, {"stored", b.storedStarts}}
 	for i := range o.starts {
 		if err := b.all(ctx, i, measurement{"starts", func(context.Context, *server) error { return nil }}); err != nil {
 			return err
