@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ type groupAttempt struct {
 	members []*queue.Pod
 	// scheduled are the pods of the group that have a node already.
 	scheduled int
+	// rejected is why the group does not fit, without what became of making room for it.
+	rejected *fwk.Status
 }
 
 // placement is what a try has found for one pod of a group.
@@ -60,6 +63,28 @@ type groupError struct{ message, plugin string }
 
 func (e groupError) Error() string { return e.message }
 
+// noGroup is what users are told of a group that does not fit.
+const noGroup = "pod group is unschedulable"
+
+// doesNotFit rejects a group for the reasons of a status.
+func doesNotFit(status *fwk.Status) *fwk.Status {
+	return fwk.NewStatus(fwk.Unschedulable, append([]string{noGroup}, status.Reasons()...)...).WithPlugin(status.Plugin())
+}
+
+// why is what a pod of a group is told that fits by itself, or was not tried, when status has become of the group, for which room may
+// be being made.
+func (g *groupAttempt) why(status *fwk.Status, roomIsMade, wasTried bool) error {
+	switch {
+	case !status.IsRejected():
+		return status.AsError()
+	case !wasTried:
+		status = g.rejected
+	case !roomIsMade:
+		status = doesNotFit(status)
+	}
+	return groupError{status.Message(), status.Plugin()}
+}
+
 // scheduleGroup tries a pod together with all others of its group that wait. Either
 // enough of them get a node, or nothing of the try remains.
 func (s *Scheduler) scheduleGroup(ctx context.Context, popped *queue.Pod, name types.NamespacedName) {
@@ -74,6 +99,7 @@ func (s *Scheduler) scheduleGroup(ctx context.Context, popped *queue.Pod, name t
 	if len(members) == 0 {
 		return
 	}
+	slices.SortStableFunc(members, byAttempts)
 	start := s.cfg.Clock.Now()
 	snapshot := s.look()
 	g, err := s.newGroupAttempt(name, members)
@@ -98,22 +124,39 @@ func (s *Scheduler) scheduleGroup(ctx context.Context, popped *queue.Pod, name t
 	var nominations map[types.NamespacedName]*fwk.NominatingInfo
 	outcome := "error"
 	if status.IsRejected() {
-		outcome = "unschedulable"
-		if nominations, status = s.preemptForGroup(ctx, g, status); nominations != nil {
+		outcome, g.rejected = "unschedulable", status
+		switch nominations, status = s.preemptForGroup(ctx, g, status); {
+		case nominations != nil:
 			outcome = "waiting_on_preemption"
+		case !status.IsRejected():
+			outcome = "error"
 		}
 	}
 	s.failGroup(ctx, g, placements, nominations, status)
 	s.metrics.GroupAttempted(outcome, g.profile.Name(), s.cfg.Clock.Since(start))
 }
 
+// byAttempts has pods that were tried before go before those that came since: by the time that they wait, which begins anew with each
+// failure, it would be the other way round.
+func byAttempts(a, b *queue.Pod) int { return cmp.Compare(b.Attempts, a.Attempts) }
+
 // group lists those pods of a pod's group that wait.
 func (s *Scheduler) group(pod *corev1.Pod) []types.UID {
 	name, ok := framework.GroupOf(pod)
-	if !ok || s.groups == nil {
+	if !ok {
 		return nil
 	}
 	return s.groups.Waiting(name)
+}
+
+// incomplete tells whether the object of a pod's group is not there.
+func (s *Scheduler) incomplete(pod *corev1.Pod) bool {
+	name, ok := framework.GroupOf(pod)
+	if !ok {
+		return false
+	}
+	_, err := s.groups.PodGroups().Get(name.Namespace, name.Name)
+	return err != nil
 }
 
 // newGroupAttempt fails if the pods cannot be tried together; the attempt is then
@@ -175,6 +218,9 @@ func (s *Scheduler) tryGroup(ctx context.Context, g *groupAttempt) (tried []*pla
 	placed := 0
 	status = g.profile.RunGroupFeasible(ctx, g.Group, g.scheduled, len(g.members))
 	for i, m := range g.members {
+		if i == 0 && status.IsRejected() {
+			status = doesNotFit(status)
+		}
 		if !status.IsSuccess() && !status.IsWait() {
 			return tried, status
 		}
@@ -190,9 +236,9 @@ func (s *Scheduler) tryGroup(ctx context.Context, g *groupAttempt) (tried []*pla
 	}
 	switch {
 	case status.IsWait():
-		return tried, fwk.NewStatus(fwk.Unschedulable, status.Reasons()...).WithPlugin(status.Plugin())
+		return tried, doesNotFit(status)
 	case status.IsSuccess() && placed == 0:
-		return tried, fwk.NewStatus(fwk.Unschedulable, "pod group is unschedulable")
+		return tried, fwk.NewStatus(fwk.Unschedulable, noGroup)
 	}
 	return tried, status
 }
@@ -262,6 +308,7 @@ func (s *Scheduler) preemptForGroup(ctx context.Context, g *groupAttempt, reject
 // commitGroup sends the pods that have a node on their way, and puts the others back: what is left of the group is tried again at
 // once, by itself, so that room is made for it.
 func (s *Scheduler) commitGroup(ctx context.Context, g *groupAttempt, placements []*placement) {
+	s.queue.GroupPlaced(g.members[0])
 	var ready, left []*placement
 	for _, p := range placements {
 		if p.err != nil {
@@ -305,15 +352,15 @@ func (s *Scheduler) failGroup(ctx context.Context, g *groupAttempt, placements [
 		Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionFalse,
 		Reason: schedulingv1beta1.PodGroupReasonUnschedulable, Message: status.Message(),
 	}
-	var why error = groupError{status.Message(), status.Plugin()}
+	s.queue.GroupFailed(g.members[0], status.IsRejected())
 	if !status.IsRejected() {
-		condition.Reason, why = schedulingv1beta1.PodGroupReasonSchedulerError, status.AsError()
+		condition.Reason = schedulingv1beta1.PodGroupReasonSchedulerError
 	}
 	if g.Object != nil && !s.isScheduled(ctx, g, 0) { // or only those fail that are more than are needed
 		s.conditions.Write(g.Object, condition)
 	}
 	for i, m := range g.members {
-		a, err := s.newAttempt(m, g.profile), why
+		a, err := s.newAttempt(m, g.profile), g.why(status, nominations != nil, i < len(placements))
 		if i < len(placements) {
 			a = placements[i].attempt
 			if own := placements[i].err; own != nil && (status.IsRejected() || !unschedulable(own)) {
@@ -330,7 +377,7 @@ func (s *Scheduler) failGroup(ctx context.Context, g *groupAttempt, placements [
 
 // reject puts a pod back that was tried as one of a group. Who has rejected it is in
 // the error: one that would fit waits for what may help its group, and is tried with
-// the others when an event helps one of them.
+// the others when an event helps one of them, or when the back-off of the group ends.
 func (s *Scheduler) reject(ctx context.Context, a *attempt, nomination *fwk.NominatingInfo, err error) {
 	rejectedBy := sets.Set[string]{}
 	var fit *framework.FitError

@@ -4,8 +4,11 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,7 +23,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
+	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"minik8s.io/minik8s/pkg/scheduler/internal/queue"
 	pt "minik8s.io/minik8s/pkg/scheduler/plugintest"
 )
 
@@ -135,10 +142,18 @@ func TestGroup_AllOrNothing(t *testing.T) {
 	if c.bound("a") != 0 {
 		t.Fatal("a part of a gang ran")
 	}
+	told := map[string]int{}
 	for i := range 3 {
-		if got := c.condition(fmt.Sprint("a", i)); got.Reason != "Unschedulable" {
+		got := c.condition(fmt.Sprint("a", i))
+		if got.Reason != "Unschedulable" {
 			t.Errorf("condition of a%d = %+v, want Unschedulable", i, got)
 		}
+		told[got.Message]++
+	}
+	// The last one does not fit, the others would.
+	want := map[string]int{"0/1 nodes are available: 1 Insufficient cpu.": 1, "pod group is unschedulable, " + why + ", " + preemption: 2}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("what pods are told (-want +got):\n%s", diff)
 	}
 	if _, err := c.client.CoreV1().Nodes().Create(c.Context(), pt.Node("big"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -147,6 +162,32 @@ func TestGroup_AllOrNothing(t *testing.T) {
 	c.awaitGroup("g", metav1.ConditionTrue, "Scheduled", "")
 	if n := attempts(t, registry, "podgroup_schedule_attempts_total", "scheduled"); n != 1 {
 		t.Errorf("%v attempts are counted that scheduled the group, want 1", n)
+	}
+}
+
+// TestGroup_NotTried has a gang of which the first pod fits nowhere: the others are told why they were not tried.
+func TestGroup_NotTried(t *testing.T) {
+	c := start(t, Config{PodGroups: true}, append(grouped("a", "g", 3, pt.Requests("cpu", "3")), pt.Node("n", pt.Allocatable("cpu", "2")), group("g", 3))...)
+	const why = "minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"
+	c.awaitGroup("g", metav1.ConditionFalse, "Unschedulable", why+", pod group preemption: No preemption victims found for incoming preemptor")
+	want := map[string]int{"0/1 nodes are available: 1 Insufficient cpu.": 1, why: 2}
+	told := map[string]int{}
+	c.await("all pods to be told", func() bool {
+		clear(told)
+		for i := range 3 {
+			told[c.condition(fmt.Sprint("a", i)).Message]++
+		}
+		return maps.Equal(told, want)
+	})
+}
+
+func TestByAttempts(t *testing.T) {
+	tried := &queue.Pod{PodInfo: framework.NewPodInfo(pt.Pod("tried")), Attempts: 2}
+	first, second := &queue.Pod{PodInfo: framework.NewPodInfo(pt.Pod("first")), Attempts: 1}, &queue.Pod{PodInfo: framework.NewPodInfo(pt.Pod("second")), Attempts: 1}
+	got := []*queue.Pod{first, second, tried}
+	slices.SortStableFunc(got, byAttempts)
+	if want := []*queue.Pod{tried, first, second}; !slices.Equal(got, want) {
+		t.Errorf("the order is %s, %s, %s", got[0].Pod.Name, got[1].Pod.Name, got[2].Pod.Name)
 	}
 }
 
@@ -169,6 +210,40 @@ func attempts(t *testing.T, registry *prometheus.Registry, name, result string) 
 		}
 	}
 	return n
+}
+
+// picky is a plugin that rejects so many tries, and knows no event that would help.
+type picky struct{ rejects atomic.Int32 }
+
+func (*picky) Name() string { return "Picky" }
+
+func (p *picky) Filter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInfo) *fwk.Status {
+	if p.rejects.Add(-1) >= 0 {
+		return fwk.NewStatus(fwk.Unschedulable, "not yet")
+	}
+	return nil
+}
+
+func (*picky) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{framework.Event(fwk.Node, fwk.Delete, nil)}, nil
+}
+
+// TestGroup_TriedAgain has a group be rejected for reasons that go without an event: it is tried again after a while, as often as needed.
+func TestGroup_TriedAgain(t *testing.T) {
+	const rejections = 5
+	p := &picky{}
+	p.rejects.Store(rejections)
+	cfg := with()
+	cfg.PodGroups, cfg.Registerer = true, prometheus.NewRegistry()
+	cfg.Registry[p.Name()] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return p, nil }
+	enabled := &cfg.Configuration.Profiles[0].Plugins.MultiPoint.Enabled
+	*enabled = append(*enabled, configv1.Plugin{Name: p.Name()})
+	c := start(t, cfg, append(grouped("a", "g", 2), pt.Node("n"), group("g", 2))...)
+	c.awaitBound("a", 2)
+	// One rejected pod is enough for a gang, of which the others are not tried then.
+	if n := attempts(t, cfg.Registerer.(*prometheus.Registry), "podgroup_schedule_attempts_total", "unschedulable"); n != rejections {
+		t.Errorf("%v attempts are counted in vain, want %d", n, rejections)
+	}
 }
 
 // TestGroup_NoDeadlock has two gangs of which one has room. Pod by pod, each would hold a part of it.
@@ -340,6 +415,49 @@ func TestGroup_Preempts(t *testing.T) {
 			}
 			if tc.event != "" {
 				c.awaitEvent("Preempted", tc.event)
+			}
+		})
+	}
+}
+
+// TestGroup_FitsOtherwise has one pod of a gang take the only node that another may have, because others leave more room there. Among
+// empty nodes it chooses the larger one, and fits there beside who is on it: nobody has to go.
+func TestGroup_FitsOtherwise(t *testing.T) {
+	c := start(t, Config{PodGroups: true}, group("g", 2, groupPriority(9)),
+		pt.Node("small", pt.Allocatable("cpu", "5")), pt.Node("large", pt.Allocatable("cpu", "32")),
+		pt.Pod("low", pt.On("large"), pt.Requests("cpu", "31"), pt.Priority(1)),
+		pt.Pod("a0", in("g"), pt.Requests("cpu", "1"), pt.Priority(9)),
+		pt.Pod("a1", in("g"), pt.Requests("cpu", "5"), pt.Priority(9), func(p *corev1.Pod) {
+			p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "small"}
+		}))
+	c.awaitNode("a0", "large")
+	c.awaitNode("a1", "small")
+	if c.pod("low") == nil {
+		t.Error("a pod was preempted for nothing")
+	}
+}
+
+// TestGroup_PriorityOfVictims has a group's priority differ from that of its pods, who ran before it was there: the group's counts.
+func TestGroup_PriorityOfVictims(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		pods, group int32
+		goes        bool
+	}{
+		{"less than the pods'", 9, 1, true},
+		{"more than the pods'", 1, 9, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := start(t, Config{PodGroups: true}, pt.Node("n", pt.Allocatable("cpu", "1")), group("low", 0, groupPriority(tc.group)),
+				pt.Pod("low0", in("low"), pt.On("n"), pt.Requests("cpu", "1"), pt.Priority(tc.pods)),
+				pt.Pod("p", pt.Requests("cpu", "1"), pt.Priority(5)))
+			if tc.goes {
+				c.awaitNode("p", "n")
+				return
+			}
+			c.await("that there are no victims", func() bool { return strings.Contains(c.condition("p").Message, "No preemption victims found") })
+			if c.pod("low0") == nil {
+				t.Error("a pod of a more important group was preempted")
 			}
 		})
 	}

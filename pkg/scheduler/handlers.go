@@ -301,7 +301,7 @@ func (s *Scheduler) release(ctx context.Context, pod *corev1.Pod) {
 		return // it ends by itself, as after any rejection
 	}
 	if assumed := s.cache.Forget(pod.UID); assumed != nil {
-		s.queue.Free(ctx, assumed)
+		s.queue.Move(ctx, fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, assumed, nil)
 	}
 }
 

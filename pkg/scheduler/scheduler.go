@@ -169,7 +169,7 @@ func (s *Scheduler) build() error {
 		stop()
 		return err
 	}
-	s.queue = queue.New(queue.Config{
+	c := queue.Config{
 		Clock:          s.cfg.Clock,
 		InitialBackoff: s.cfg.initialBackoff,
 		MaxBackoff:     time.Duration(*s.cfg.Configuration.PodMaxBackoffSeconds) * time.Second,
@@ -177,12 +177,15 @@ func (s *Scheduler) build() error {
 		PreEnqueue: func(ctx context.Context, pod *corev1.Pod) *fwk.Status {
 			return s.profiles[pod.Spec.SchedulerName].RunPreEnqueue(ctx, pod)
 		},
-		Group: s.group,
 		Events: func(pod *corev1.Pod) map[string][]fwk.ClusterEventWithHint {
 			return s.profiles[pod.Spec.SchedulerName].Events()
 		},
 		Metrics: s.metrics,
-	})
+	}
+	if s.groups != nil {
+		c.Group, c.Incomplete = s.group, s.incomplete
+	}
+	s.queue = queue.New(c)
 	if err := s.register(); err != nil {
 		stop()
 		return fmt.Errorf("registering the scheduler's metrics: %w", err)

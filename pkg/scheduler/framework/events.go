@@ -87,6 +87,9 @@ func NodeActions(old, new *corev1.Node) (a fwk.ActionType) {
 	if !slices.Equal(old.Status.DeclaredFeatures, new.Status.DeclaredFeatures) {
 		a |= fwk.UpdateNodeDeclaredFeature
 	}
+	if !equality.Semantic.DeepEqual(old.Spec.PodPreemptionPolicy, new.Spec.PodPreemptionPolicy) {
+		a |= fwk.UpdateNodePreemptionPolicy
+	}
 	if !slices.EqualFunc(old.Status.Conditions, new.Status.Conditions, func(x, y corev1.NodeCondition) bool {
 		return x.Type == y.Type && x.Status == y.Status
 	}) {

@@ -314,6 +314,16 @@ func TestNodeActions_Cordon(t *testing.T) {
 	}
 }
 
+func TestNodeActions_PreemptionPolicy(t *testing.T) {
+	with := &corev1.Node{Spec: corev1.NodeSpec{PodPreemptionPolicy: &corev1.NodePodPreemptionPolicy{}}}
+	if got := NodeActions(with, &corev1.Node{}); got != fwk.UpdateNodePreemptionPolicy {
+		t.Errorf("got %v, want %v", got, fwk.UpdateNodePreemptionPolicy)
+	}
+	if got := NodeActions(with, with); got != 0 {
+		t.Errorf("nothing has changed: %v", got)
+	}
+}
+
 func TestMatches_Update(t *testing.T) {
 	for _, tc := range []struct {
 		name               string

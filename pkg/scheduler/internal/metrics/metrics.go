@@ -56,6 +56,7 @@ type Metrics struct {
 	calls        *prometheus.CounterVec
 	callDuration *prometheus.HistogramVec
 
+	claims claims
 	groups groups
 }
 
@@ -125,6 +126,7 @@ func New() *Metrics {
 		callDuration: histogram(alpha, "async_api_call_execution_duration_seconds",
 			"Duration in seconds for executing API call in the async dispatcher.", attempts, "call_type", "result"),
 
+		claims: newClaims(),
 		groups: newGroups(attempts),
 	}
 }
@@ -133,13 +135,13 @@ func New() *Metrics {
 // moment of a scrape.
 func (m *Metrics) Register(r prometheus.Registerer, state func() State) error {
 	var errs []error
-	for _, c := range []prometheus.Collector{
+	for _, c := range append(m.claims.all(),
 		m.attempts, m.attemptDuration, m.algorithmDuration, m.podAttempts, m.podDuration, m.afterFlush,
 		m.eventDuration, m.hintDuration, m.incomingPods, m.incomingEntities,
 		m.pointDuration, m.pluginDuration, m.evaluations, m.permitWait, m.goroutines,
 		m.preemptionAttempts, m.preemptionVictims, m.preemptions, m.preemptionDuration,
 		m.calls, m.callDuration, gauges{state},
-	} {
+	) {
 		errs = append(errs, r.Register(c))
 	}
 	return errors.Join(errs...)
@@ -197,11 +199,14 @@ func (m *Metrics) Hinted(plugin, event, hint string, took time.Duration) {
 }
 
 // Queued tells that an event put a pod into a queue: "active", "backoff" or
-// "unschedulable".
-func (m *Metrics) Queued(queue, event string) {
-	if m != nil {
-		m.incomingPods.WithLabelValues(queue, event).Inc()
-		m.incomingEntities.WithLabelValues(queue, event, "pod").Inc()
+// "unschedulable", and what came into the queue by that, if it was not there already.
+func (m *Metrics) Queued(queue, event, entity string) {
+	if m == nil {
+		return
+	}
+	m.incomingPods.WithLabelValues(queue, event).Inc()
+	if entity != "" {
+		m.incomingEntities.WithLabelValues(queue, event, entity).Inc()
 	}
 }
 

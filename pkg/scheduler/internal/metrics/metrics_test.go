@@ -54,18 +54,22 @@ var upstream = map[string]metric{
 
 // further are those that upstream may still change.
 var further = map[string]metric{
-	"scheduler_pod_scheduled_after_flush_total":           {counts, nil, nil, alpha},
-	"scheduler_event_handling_duration_seconds":           {buckets, []string{"event"}, prometheus.ExponentialBuckets(0.0001, 2, 12), alpha},
-	"scheduler_queueing_hint_execution_duration_seconds":  {buckets, []string{"event", "hint", "plugin"}, prometheus.ExponentialBuckets(0.00001, 1.5, 20), alpha},
-	"scheduler_queue_incoming_entities_total":             {counts, []string{"event", "queue", "type"}, nil, alpha},
-	"scheduler_queued_entities":                           {measures, []string{"queue", "type"}, nil, alpha},
-	"scheduler_inflight_events":                           {measures, []string{"event"}, nil, alpha},
-	"scheduler_cache_size":                                {measures, []string{"type"}, nil, alpha},
-	"scheduler_preemption_goroutines_duration_seconds":    {buckets, []string{"result"}, prometheus.ExponentialBuckets(0.01, 2, 20), alpha},
-	"scheduler_preemption_goroutines_execution_total":     {counts, []string{"result"}, nil, alpha},
-	"scheduler_async_api_call_execution_total":            {counts, []string{"call_type", "result"}, nil, alpha},
-	"scheduler_async_api_call_execution_duration_seconds": {buckets, []string{"call_type", "result"}, prometheus.ExponentialBuckets(0.001, 2, 15), alpha},
-	"scheduler_pending_async_api_calls":                   {measures, []string{"call_type"}, nil, alpha},
+	"scheduler_pod_scheduled_after_flush_total":               {counts, nil, nil, alpha},
+	"scheduler_event_handling_duration_seconds":               {buckets, []string{"event"}, prometheus.ExponentialBuckets(0.0001, 2, 12), alpha},
+	"scheduler_queueing_hint_execution_duration_seconds":      {buckets, []string{"event", "hint", "plugin"}, prometheus.ExponentialBuckets(0.00001, 1.5, 20), alpha},
+	"scheduler_queue_incoming_entities_total":                 {counts, []string{"event", "queue", "type"}, nil, alpha},
+	"scheduler_queued_entities":                               {measures, []string{"queue", "type"}, nil, alpha},
+	"scheduler_inflight_events":                               {measures, []string{"event"}, nil, alpha},
+	"scheduler_cache_size":                                    {measures, []string{"type"}, nil, alpha},
+	"scheduler_preemption_goroutines_duration_seconds":        {buckets, []string{"result"}, prometheus.ExponentialBuckets(0.01, 2, 20), alpha},
+	"scheduler_preemption_goroutines_execution_total":         {counts, []string{"result"}, nil, alpha},
+	"scheduler_async_api_call_execution_total":                {counts, []string{"call_type", "result"}, nil, alpha},
+	"scheduler_async_api_call_execution_duration_seconds":     {buckets, []string{"call_type", "result"}, prometheus.ExponentialBuckets(0.001, 2, 15), alpha},
+	"scheduler_pending_async_api_calls":                       {measures, []string{"call_type"}, nil, alpha},
+	"scheduler_volume_scheduling_stage_error_total":           {counts, []string{"operation"}, nil, alpha},
+	"scheduler_dra_bindingconditions_allocations_total":       {counts, []string{"driver", "profile", "status"}, nil, alpha},
+	"scheduler_dra_bindingconditions_wait_duration_seconds":   {buckets, []string{"driver", "profile", "status"}, prometheus.ExponentialBuckets(0.1, 2, 14), alpha},
+	"dynamic_resource_allocation_resourceclaim_creates_total": {counts, []string{"admin_access", "owner_api_group", "owner_api_kind", "status"}, nil, alpha},
 }
 
 // ofGroups are those that upstream has with the gate GenericWorkload only.
@@ -89,7 +93,8 @@ func use(m *Metrics) {
 	m.Bound(3, time.Second, true)
 	m.Handled("NodeAdd", now)
 	m.Hinted("NodeName", "NodeAdd", "Queue", time.Microsecond)
-	m.Queued("active", "NodeAdd")
+	m.Queued("active", "NodeAdd", "pod")
+	m.Queued("active", "NodeAdd", "")
 	m.PermitWaited("Success", now)
 	m.Running("binding", 1)
 	m.Preempting()
@@ -101,6 +106,9 @@ func use(m *Metrics) {
 	m.PreemptingForGroup("Success")
 	m.GroupVictims(2, 1, 1)
 	m.Called(Binding, nil, now)
+	m.VolumesFailed(VolumesBound)
+	m.ClaimCreated(nil)
+	m.DeviceAwaited("default-scheduler", "d", DevicesReady, time.Second, true)
 	m.Point("Filter", "default-scheduler").Observe(fwk.Success, time.Millisecond)
 	m.Plugin("NodeName", "Filter").Observe(fwk.Unschedulable, time.Millisecond)
 	if c := m.Evaluations("NodeName", "Filter", "default-scheduler"); c != nil {
@@ -111,6 +119,7 @@ func use(m *Metrics) {
 func state() State {
 	return State{
 		Pending:  map[string]int{"active": 1, "gated": 2},
+		Entities: map[Entity]int{{Queue: "active", Type: "podgroup"}: 1},
 		Rejected: map[Rejection]int{{Plugin: "NodeName", Profile: "default-scheduler"}: 3},
 		Events:   map[string]int{"PodPopped": 1},
 		Nodes:    1, Pods: 2, Assumed: 3,

@@ -12,8 +12,10 @@ import (
 
 // State is what is told at the moment of a scrape, and not kept in between.
 type State struct {
-	// Pending counts waiting pods by queue: active, backoff, unschedulable, gated.
+	// Pending counts waiting pods by queue: active, backoff, unschedulable, gated, incomplete, pending.
 	Pending map[string]int
+	// Entities counts what is tried as one by queue.
+	Entities map[Entity]int
 	// Rejected counts waiting pods by who rejected them.
 	Rejected map[Rejection]int
 	// Events counts what is remembered for pods in flight by event, and the pods themselves as PodPopped.
@@ -23,6 +25,9 @@ type State struct {
 	// Calls counts calls of the API that wait, by kind.
 	Calls map[string]int
 }
+
+// Entity is what is tried as one in a queue: a "pod", or a "podgroup" for all its pods.
+type Entity struct{ Queue, Type string }
 
 // Rejection is a plugin of a profile that refused a pod.
 type Rejection struct{ Plugin, Profile string }
@@ -58,7 +63,9 @@ func (g gauges) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, queue := range slices.Sorted(maps.Keys(s.Pending)) {
 		tell(pendingPods, s.Pending[queue], queue)
-		tell(queued, s.Pending[queue], queue, "pod")
+	}
+	for e, n := range s.Entities {
+		tell(queued, n, e.Queue, e.Type)
 	}
 	for by, n := range s.Rejected {
 		tell(rejected, n, by.Plugin, by.Profile)

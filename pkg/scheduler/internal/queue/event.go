@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -23,25 +22,32 @@ type happened struct {
 
 // Move retries the unschedulable pods that an event may help.
 func (q *Queue) Move(ctx context.Context, event fwk.ClusterEvent, old, new any) {
-	q.move(ctx, "", event, old, new)
+	q.move(ctx, nil, event, old, new)
 }
 
 // Free retries the unschedulable pods that the room may help which a pod has given up. It is no help to the pod itself: one that a
-// plugin rejects after it was placed would be tried without end.
+// plugin rejects after it was placed would be tried without end. Nor is it to the others of its group, with which it is tried; they
+// come back when that has backed off.
 func (q *Queue) Free(ctx context.Context, pod *corev1.Pod) {
-	q.move(ctx, pod.UID, fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, pod, nil)
+	q.move(ctx, pod, fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, pod, nil)
 }
 
-func (q *Queue) move(ctx context.Context, but types.UID, event fwk.ClusterEvent, old, new any) {
+func (q *Queue) move(ctx context.Context, from *corev1.Pod, event fwk.ClusterEvent, old, new any) {
 	q.cond.L.Lock()
 	defer q.cond.L.Unlock()
 	e := happened{event, old, new}
 	if q.flying.Len() > 0 {
 		q.events = append(q.events, e)
 	}
+	own := func(*Pod) bool { return false }
+	if from != nil {
+		name, _ := framework.GroupOf(from)
+		group := q.groups[name]
+		own = func(p *Pod) bool { return p.Pod.UID == from.UID || group != nil && p.group == group }
+	}
 	label := "" // made when it is needed
 	for _, p := range q.waiting {
-		if p.Pod.UID != but && q.helps(ctx, p, e) {
+		if !own(p) && q.helps(ctx, p, e) {
 			if label == "" {
 				label = event.Label()
 			}

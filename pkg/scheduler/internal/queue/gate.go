@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// activate makes p active unless a PreEnqueue plugin holds it, or another of its group, back.
+// activate makes p active unless a PreEnqueue plugin holds it, or another of its group, back, or the group backs off.
 func (q *Queue) activate(ctx context.Context, p *Pod, event string) {
 	held, others := p.holds(), q.group(p)
 	if q.cfg.PreEnqueue != nil {
@@ -32,7 +32,12 @@ func (q *Queue) activate(ctx context.Context, p *Pod, event string) {
 		// The time behind the gate does not count for the order.
 		p.Gated, p.inCompany, p.Timestamp = false, false, q.cfg.Clock.Now()
 	}
-	q.put(p, active, event)
+	if q.rests(p) {
+		p.backoffEnd = p.group.rest
+		q.put(p, resting, event)
+	} else {
+		q.put(p, active, event)
+	}
 	if held {
 		q.letGo(ctx, others, event)
 	}

@@ -35,7 +35,6 @@ func (h *pods) Pop() any {
 
 func (h *pods) add(p *Pod)    { heap.Push(h, p) }
 func (h *pods) remove(p *Pod) { heap.Remove(h, p.index) }
-func (h *pods) pop() *Pod     { return heap.Pop(h).(*Pod) }
 func (h *pods) fix(p *Pod)    { heap.Fix(h, p.index) }
 func (h *pods) peek() *Pod {
 	if len(h.items) == 0 {

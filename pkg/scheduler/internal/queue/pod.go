@@ -28,7 +28,8 @@ type Pod struct {
 	// Flushed tells that the pod is tried again only because it waited too long.
 	Flushed bool
 
-	inCompany  bool // held back for the sake of another of its group
+	group      *group // nil if the pod is tried alone
+	inCompany  bool   // held back for the sake of another of its group
 	place      place
 	index      int       // position in its heap
 	backoffEnd time.Time // not tried before, unless an event came and there is nothing else to do
@@ -51,6 +52,7 @@ const (
 	backoff
 	errored // backs off after an internal failure, which nobody may shorten
 	unschedulable
+	resting // unschedulable, and backs off with its group
 	inFlight
 	landed
 )
@@ -60,7 +62,7 @@ func (p place) label() string {
 	switch p {
 	case active:
 		return "active"
-	case backoff, errored:
+	case backoff, errored, resting:
 		return "backoff"
 	case unschedulable:
 		return "unschedulable"

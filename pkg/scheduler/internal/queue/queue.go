@@ -3,13 +3,14 @@
 
 // Package queue holds the pods that wait for a node. A pod is active (next to be
 // tried, by priority and age), backing off (failed recently) or unschedulable
-// (waiting for an event that may help it). Touch it when the order of pods or
-// the moment of a retry changes.
+// (waiting for an event that may help it). Pods of a group back off together. Touch
+// it when the order of pods or the moment of a retry changes.
 package queue
 
 import (
 	"container/list"
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -39,6 +40,8 @@ type Config struct {
 	// Group returns the pods that are tried together with a pod, which may be among them. One that is held back holds back all. Nil: each
 	// pod is tried by itself.
 	Group func(*corev1.Pod) []types.UID
+	// Incomplete tells, for metrics, whether the object of a pod's group is missing. Nil: it never is.
+	Incomplete func(*corev1.Pod) bool
 	// Less orders the active pods.
 	Less fwk.LessFunc
 	// Events returns the events declared by each plugin of a pod's profile. A plugin
@@ -66,9 +69,11 @@ type Queue struct {
 	cfg  Config
 	cond *sync.Cond // its lock guards all that follows
 	all  map[types.UID]*Pod
-	// waiting are the unschedulable ones among all.
+	// waiting are those among all that an event may help: the unschedulable and the resting ones.
 	waiting map[types.UID]*Pod
-	heap    struct{ active, backoff, errored pods }
+	groups  map[types.NamespacedName]*group // of the pods among all
+	// In timed are the errored and the resting ones.
+	heap    struct{ active, backoff, timed pods }
 	scanned time.Time // when waiting was last searched for pods to flush
 	// events since the oldest pod in flight was popped: such a pod may have been
 	// tried against a state in which they had not happened.
@@ -94,12 +99,13 @@ func New(cfg Config) *Queue {
 		cond:    sync.NewCond(&sync.Mutex{}),
 		all:     map[types.UID]*Pod{},
 		waiting: map[types.UID]*Pod{},
+		groups:  map[types.NamespacedName]*group{},
 		flying:  list.New(),
 		wake:    make(chan struct{}, 1),
 		scanned: cfg.Clock.Now(),
 	}
 	q.heap.active.less = func(a, b *Pod) bool { return cfg.Less(a, b) }
-	q.heap.errored.less = func(a, b *Pod) bool { return a.backoffEnd.Before(b.backoffEnd) }
+	q.heap.timed.less = func(a, b *Pod) bool { return a.backoffEnd.Before(b.backoffEnd) }
 	q.heap.backoff.less = func(a, b *Pod) bool {
 		if x, y := a.backoffEnd.Truncate(window), b.backoffEnd.Truncate(window); !x.Equal(y) {
 			return x.Before(y)
@@ -119,7 +125,7 @@ func (q *Queue) Add(ctx context.Context, pod *corev1.Pod) {
 	}
 	now := q.cfg.Clock.Now()
 	p := &Pod{PodInfo: framework.NewPodInfo(pod), Timestamp: now, initial: &now}
-	q.all[pod.UID] = p
+	q.enlist(p)
 	q.activate(ctx, p, podAdded)
 }
 
@@ -153,7 +159,7 @@ func (q *Queue) update(ctx context.Context, p *Pod, pod *corev1.Pod) {
 		q.heap.active.fix(p)
 	case backoff:
 		q.heap.backoff.fix(p)
-	case unschedulable:
+	case unschedulable, resting:
 		for a := range framework.Single(actions) {
 			if e := updated(a); q.helps(ctx, p, e) {
 				q.retry(ctx, p, e.event.Label())
@@ -173,11 +179,11 @@ func (q *Queue) Delete(ctx context.Context, uid types.UID) {
 	}
 	if p.place == inFlight {
 		// Its attempt ends by itself: Done and Fail find that it is gone.
-		delete(q.all, uid)
+		q.strike(p)
 		return
 	}
 	q.take(p)
-	delete(q.all, uid)
+	q.strike(p)
 	if p.holds() {
 		q.letGo(ctx, q.group(p), podDeleted)
 	}
@@ -198,8 +204,8 @@ func (q *Queue) Pop(ctx context.Context) *Pod {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if q.heap.active.Len() > 0 {
-			p := q.heap.active.pop()
+		if p := q.heap.active.peek(); p != nil {
+			q.take(p)
 			q.fly(p)
 			return p
 		}
@@ -208,6 +214,7 @@ func (q *Queue) Pop(ctx context.Context) *Pod {
 			// wait (KEP-5142), unless it is held back, as while its victims are
 			// asked to go. Internal failures keep their distance.
 			q.take(p)
+			q.endRest(p)
 			q.activate(ctx, p, poppedEarly)
 			continue
 		}
@@ -275,7 +282,7 @@ func (q *Queue) Done(p *Pod) {
 	defer q.cond.L.Unlock()
 	q.done(p)
 	if q.all[p.Pod.UID] == p {
-		delete(q.all, p.Pod.UID)
+		q.strike(p)
 	}
 }
 
@@ -300,15 +307,19 @@ func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy
 	p.Timestamp = q.cfg.Clock.Now()
 	if rejectedBy.Len() == 0 {
 		p.errors++
-		p.backoffEnd = p.Timestamp.Add(q.delay(p.errors))
+		p.backoffEnd = q.backoffEnd(p, p.errors)
 		q.put(p, errored, attemptFailed)
 		return
 	}
 	p.errors = 0
 	p.failures++
-	p.backoffEnd = p.Timestamp.Add(q.delay(p.failures))
+	p.backoffEnd = q.backoffEnd(p, p.failures)
 	if hadLanded || slices.ContainsFunc(missed, func(e happened) bool { return q.helps(ctx, p, e) }) {
 		q.retry(ctx, p, attemptFailed)
+		return
+	}
+	if p.group != nil {
+		q.put(p, resting, attemptFailed)
 		return
 	}
 	q.put(p, unschedulable, attemptFailed)
@@ -324,6 +335,7 @@ func (q *Queue) Again(ctx context.Context, p *Pod, latest *corev1.Pod) {
 	}
 	p.PodInfo = framework.NewPodInfo(latest)
 	p.Flushed, p.failures, p.errors = false, 0, 0
+	q.endRest(p)
 	q.activate(ctx, p, attemptFailed)
 }
 
@@ -360,7 +372,7 @@ func (q *Queue) retry(ctx context.Context, p *Pod, event string) {
 func (q *Queue) put(p *Pod, where place, event string) {
 	q.take(p)
 	p.place = where
-	q.cfg.Metrics.Queued(where.label(), event)
+	q.cfg.Metrics.Queued(where.label(), event, p.group.enters(where.label()))
 	switch where {
 	case active:
 		q.heap.active.add(p)
@@ -371,8 +383,11 @@ func (q *Queue) put(p *Pod, where place, event string) {
 		q.heap.backoff.add(p)
 		q.cond.Signal()
 		q.poke()
+	case resting:
+		q.waiting[p.Pod.UID] = p
+		fallthrough
 	case errored:
-		q.heap.errored.add(p)
+		q.heap.timed.add(p)
 		q.poke()
 	}
 }
@@ -383,23 +398,31 @@ func (q *Queue) take(p *Pod) {
 		q.heap.active.remove(p)
 	case backoff:
 		q.heap.backoff.remove(p)
+	case resting:
+		delete(q.waiting, p.Pod.UID)
+		fallthrough
 	case errored:
-		q.heap.errored.remove(p)
+		q.heap.timed.remove(p)
 	case unschedulable:
 		delete(q.waiting, p.Pod.UID)
 	}
+	p.group.leaves(p.place.label())
 	p.place = nowhere
 }
 
-// delay is the back-off after the n-th failure.
-func (q *Queue) delay(n int) time.Duration {
+// delay is the back-off after the n-th failure of so many pods.
+func (q *Queue) delay(n, pods int) time.Duration {
+	limit := q.cfg.MaxBackoff
+	if pods > 1 { // a try takes longer, too
+		limit = time.Duration(float64(limit) * math.Sqrt(float64(pods)))
+	}
 	d := q.cfg.InitialBackoff
 	for range n - 1 {
-		if d *= 2; d >= q.cfg.MaxBackoff {
-			return q.cfg.MaxBackoff
+		if d *= 2; d >= limit {
+			break
 		}
 	}
-	return d
+	return min(d, limit)
 }
 
 // window is how much sooner the back-off of a pod must end for it to be tried before a more important one.
@@ -432,14 +455,14 @@ func (q *Queue) flush(ctx context.Context) time.Duration {
 	if now.Sub(q.scanned) >= scanEvery {
 		q.scanned = now
 		for _, p := range q.waiting {
-			if now.Sub(p.Timestamp) >= q.cfg.FlushAfter && now.Sub(p.flushed) >= q.cfg.FlushAfter {
+			if p.place == unschedulable && now.Sub(p.Timestamp) >= q.cfg.FlushAfter && now.Sub(p.flushed) >= q.cfg.FlushAfter {
 				p.Flushed, p.flushed = true, now
 				q.retry(ctx, p, waitedTooLong) // also one that is held back: that may be over without an event
 			}
 		}
 	}
 	next := q.cfg.FlushAfter
-	for _, h := range []*pods{&q.heap.backoff, &q.heap.errored} {
+	for _, h := range []*pods{&q.heap.backoff, &q.heap.timed} {
 		for p := h.peek(); p != nil; p = h.peek() {
 			if d := p.backoffEnd.Sub(now); d > 0 {
 				next = min(next, d)
@@ -470,45 +493,13 @@ func (q *Queue) Activate(ctx context.Context, pods map[string]*corev1.Pod) {
 			continue
 		}
 		switch p.place {
-		case backoff, errored, unschedulable:
+		case backoff, errored, resting, unschedulable:
 			q.take(p)
+			q.endRest(p)
 			q.activate(ctx, p, activated)
 		case inFlight:
 			// The pod is tried again as if an event had helped it.
 			q.events = append(q.events, happened{fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: activated}, nil, pod})
 		}
 	}
-}
-
-// State counts the pods by place, who rejected them, and what is remembered for
-// those in flight, in the terms of metrics.
-func (q *Queue) State() metrics.State {
-	q.cond.L.Lock()
-	defer q.cond.L.Unlock()
-	out := metrics.State{
-		Pending:  map[string]int{"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0},
-		Rejected: map[metrics.Rejection]int{},
-		Events:   map[string]int{podInFlight: q.flying.Len()},
-	}
-	for _, p := range q.all {
-		label := p.place.label()
-		if label == "" {
-			continue
-		}
-		if p.Gated {
-			label = "gated"
-		}
-		out.Pending[label]++
-		for plugin := range p.RejectedBy {
-			out.Rejected[metrics.Rejection{Plugin: plugin, Profile: p.Pod.Spec.SchedulerName}]++
-		}
-	}
-	byEvent := map[fwk.ClusterEvent]int{} // to make each label once
-	for i := range q.events {
-		byEvent[q.events[i].event]++
-	}
-	for event, n := range byEvent {
-		out.Events[event.Label()] += n
-	}
-	return out
 }

@@ -69,7 +69,7 @@ func (q *Queue) mustPop(t *testing.T, want string) *Pod {
 
 func (q *Queue) expect(t *testing.T, active, backoff, unschedulable, gated int) {
 	t.Helper()
-	want := map[string]int{"active": active, "backoff": backoff, "unschedulable": unschedulable, "gated": gated}
+	want := map[string]int{"active": active, "backoff": backoff, "unschedulable": unschedulable, "gated": gated, "incomplete": 0, "pending": 0}
 	if diff := cmp.Diff(want, q.State().Pending); diff != "" {
 		t.Fatalf("pending pods (-want +got):\n%s", diff)
 	}
@@ -395,6 +395,7 @@ func TestQueue_AnyOrder(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		q, clock := newQueue()
+		q.grouped()
 		ctx, made := t.Context(), 0
 		want := map[types.UID]bool{} // the pods that there are
 		var flying, landed []*Pod
@@ -409,6 +410,9 @@ func TestQueue_AnyOrder(t *testing.T) {
 			case n < 2:
 				made++
 				pod := pt.Pod(fmt.Sprint(made))
+				if g := random.IntN(4); g > 1 { // of two groups, or of none
+					in(fmt.Sprint(g))(pod)
+				}
 				want[pod.UID] = true
 				q.Add(ctx, pod)
 			case n == 2 && len(want) > 0:
@@ -443,7 +447,14 @@ func TestQueue_AnyOrder(t *testing.T) {
 				if len(*from) == 0 {
 					continue
 				}
-				switch p := take(from); random.IntN(5) {
+				p := take(from)
+				switch random.IntN(4) {
+				case 0:
+					q.GroupFailed(p, random.IntN(2) == 0)
+				case 1:
+					q.GroupPlaced(p)
+				}
+				switch random.IntN(5) {
 				case 0:
 					q.Done(p)
 					delete(want, p.Pod.UID)
@@ -499,11 +510,35 @@ func (q *Queue) check(t *testing.T, want map[types.UID]bool, flying int) {
 		}
 		places[p.place]++
 	}
-	got := map[place]int{active: q.heap.active.Len(), backoff: q.heap.backoff.Len(), errored: q.heap.errored.Len(), unschedulable: len(q.waiting)}
-	for where, n := range got {
-		if places[where] != n {
-			t.Fatalf("place %d has %d pods, and %d say so", where, n, places[where])
+	got := []int{q.heap.active.Len(), q.heap.backoff.Len(), q.heap.timed.Len(), len(q.waiting)}
+	say := []int{places[active], places[backoff], places[errored] + places[resting], places[unschedulable] + places[resting]}
+	if !slices.Equal(got, say) {
+		t.Fatalf("active, backing off, waiting for the time and for events are %v pods, and %v say so", got, say)
+	}
+	members := map[*group]int{}
+	in := map[*group]map[string]int{}
+	for _, p := range q.all {
+		if p.group == nil {
+			continue
 		}
+		members[p.group]++
+		if in[p.group] == nil {
+			in[p.group] = map[string]int{}
+		}
+		in[p.group][p.place.label()]++
+	}
+	for name, g := range q.groups {
+		if g.pods != members[g] || g.pods == 0 {
+			t.Fatalf("group %s is said to have %d pods and has %d", name, g.pods, members[g])
+		}
+		for queue, n := range g.in {
+			if n != in[g][queue] {
+				t.Fatalf("group %s is said to have %d pods in %s and has %d", name, n, queue, in[g][queue])
+			}
+		}
+	}
+	if len(members) != len(q.groups) {
+		t.Fatalf("%d groups have pods, and %d are known", len(members), len(q.groups))
 	}
 }
 

@@ -140,7 +140,7 @@ func (p *DefaultPreemption) preemptForPod(ctx context.Context, state fwk.CycleSt
 			nominated = n
 		}
 	}
-	if ok, why := eligible(pod, nominated, nominatedStatus); !ok {
+	if ok, why := eligible(p.handle, pod, nominated, nominatedStatus); !ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, why)
 	}
 	budgets, err := p.listBudgets()
@@ -313,10 +313,13 @@ type preemptor struct {
 	nodes  []string      // those where there is going to be room
 }
 
-// start asks the victims, at least one, to go beside the scheduling cycles. The pods
+// start asks the victims, if there are any, to go beside the scheduling cycles. The pods
 // are held back until all but the last were asked; that one's end is the event that
 // they wait for.
 func (p *DefaultPreemption) start(ctx context.Context, by *preemptor, victims []*framework.PodInfo) {
+	if len(victims) == 0 {
+		return
+	}
 	p.hold(by.pods)
 	p.evictions.Go(func() {
 		start := time.Now()

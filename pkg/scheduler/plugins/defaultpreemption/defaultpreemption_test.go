@@ -383,13 +383,14 @@ func TestSpareInOrder(t *testing.T) {
 		all = append(all, &unit{pods: []*framework.PodInfo{framework.NewPodInfo(pt.Pod(n, pt.Labels("app", "x")))}})
 	}
 	important := framework.NewPodInfo(pt.Pod("4", pt.Priority(1)))
+	member := framework.NewPodInfo(pt.Pod("7"))
 	pair := []*framework.PodInfo{framework.NewPodInfo(pt.Pod("5")), framework.NewPodInfo(pt.Pod("6"))}
-	all = append(all, &unit{pods: []*framework.PodInfo{important}}, &unit{pods: pair, group: true})
+	all = append(all, &unit{pods: []*framework.PodInfo{important}, priority: 1}, &unit{pods: []*framework.PodInfo{member}, grouped: true}, &unit{pods: pair, grouped: true, group: true})
 	var got []string
 	for _, u := range spareInOrder(all, []*policyv1.PodDisruptionBudget{budget(1)}) {
 		got = append(got, fmt.Sprint(u.pods[0].Pod.Name, u.violations))
 	}
-	if want := []string{"21", "31", "40", "50", "10"}; !slices.Equal(got, want) {
+	if want := []string{"21", "31", "40", "50", "70", "10"}; !slices.Equal(got, want) {
 		t.Errorf("order and violations %v, want %v", got, want)
 	}
 }

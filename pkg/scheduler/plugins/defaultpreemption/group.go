@@ -44,7 +44,7 @@ func (p *DefaultPreemption) preemptForGroup(ctx context.Context, group fwk.PodGr
 			waitedFor.Insert(node)
 		}
 	}
-	if leaving(schedulinghelper.PodPriority(pods[0]), waitedFor, snapshot.NodeInfos()) {
+	if p.leaving(schedulinghelper.PodPriority(pods[0]), waitedFor, snapshot.NodeInfos()) {
 		return &fwk.PodGroupPostFilterResult{NominatingInfos: kept}, fwk.NewStatus(fwk.Success, "ongoing preemption on nominated nodes")
 	}
 	start := time.Now()
@@ -88,14 +88,14 @@ func nameOf(pod *corev1.Pod) types.NamespacedName {
 }
 
 // leaving tells whether victims of less than a priority are on their way from one of some nodes.
-func leaving(below int32, names sets.Set[string], nodes fwk.NodeInfoLister) bool {
+func (p *DefaultPreemption) leaving(below int32, names sets.Set[string], nodes fwk.NodeInfoLister) bool {
 	for name := range names {
 		node, err := nodes.Get(name)
 		if err != nil {
 			continue // gone, or none
 		}
 		for _, other := range node.GetPods() {
-			if schedulinghelper.PodPriority(other.GetPod()) < below && beingPreempted(other.GetPod()) {
+			if isLeaving(p.handle, other.GetPod(), below) {
 				return true
 			}
 		}
@@ -117,6 +117,8 @@ type trial struct {
 
 // run removes all units of less priority, places the group, and then spares units one
 // by one, the more important ones first, as long as the pods still fit where they are.
+// All may be spared: pods choose otherwise among empty nodes, and where they went then
+// they may fit beside all others. They are nominated to that.
 func (t *trial) run(ctx context.Context, place fwk.PodGroupSchedulingFunc, budgets []*policyv1.PodDisruptionBudget) *fwk.Status {
 	nodes, err := t.snapshot.NodeInfos().List()
 	if err != nil {
@@ -150,10 +152,6 @@ func (t *trial) run(ctx context.Context, place fwk.PodGroupSchedulingFunc, budge
 				t.groups++
 			}
 		}
-	}
-	if len(t.victims) == 0 {
-		// The filters disagree with themselves, or a nominated pod left. The next attempt will see.
-		return fwk.NewStatus(fwk.Unschedulable, "expected at least one victim pod")
 	}
 	slices.SortStableFunc(t.victims, byImportance)
 	return nil

@@ -7,11 +7,15 @@ import (
 	"cmp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
@@ -21,29 +25,35 @@ import (
 type unit struct {
 	// pods on the nodes that are looked at, at least one, and elsewhere.
 	pods, elsewhere []*framework.PodInfo
-	group           bool
+	// priority is that of its group, if the pods have one.
+	priority int32
+	// grouped tells that the pods are of a group, and group that they go as a whole.
+	grouped, group bool
 	// began is when the first pod did.
 	began metav1.Time
 	// violations counts the pods that a disruption budget protects.
 	violations int
 }
 
-// units are those on nodes that have less than a priority, which all pods of a group have.
+// units are those on nodes that have less than a priority.
 func units(h fwk.Handle, nodes []fwk.NodeInfo, below int32) []*unit {
 	var out []*unit
 	groups := map[types.NamespacedName]*unit{}
 	for _, n := range nodes {
 		for _, p := range n.GetPods() {
 			info := framework.AsPodInfo(p)
-			if info.Priority() >= below {
+			group := groupOf(h, info.Pod)
+			priority := priorityIn(group, info.Pod)
+			if priority >= below {
 				continue
 			}
-			name, whole := goesAsGroup(h, info)
+			whole := group != nil && group.Spec.DisruptionMode != nil && group.Spec.DisruptionMode.All != nil
+			name, _ := framework.GroupOf(info.Pod)
 			if u := groups[name]; whole && u != nil {
 				u.pods = append(u.pods, info)
 				continue
 			}
-			u := &unit{pods: []*framework.PodInfo{info}, group: whole, began: startTime(info.Pod)}
+			u := &unit{pods: []*framework.PodInfo{info}, priority: priority, grouped: group != nil, group: whole, began: startTime(info.Pod)}
 			out = append(out, u)
 			if whole {
 				groups[name] = u
@@ -61,14 +71,30 @@ func units(h fwk.Handle, nodes []fwk.NodeInfo, below int32) []*unit {
 	return out
 }
 
-// goesAsGroup names the group that a pod is preempted with.
-func goesAsGroup(h fwk.Handle, p *framework.PodInfo) (types.NamespacedName, bool) {
-	name, ok := framework.GroupOf(p.Pod)
+// groupOf returns the group that a pod is of, nil if there is none.
+func groupOf(h fwk.Handle, pod *corev1.Pod) *schedulingv1beta1.PodGroup {
+	name, ok := framework.GroupOf(pod)
 	if !ok {
-		return name, false
+		return nil
 	}
 	group, err := h.SnapshotSharedLister().PodGroups().Get(name.Namespace, name.Name)
-	return name, err == nil && group.Spec.DisruptionMode != nil && group.Spec.DisruptionMode.All != nil
+	if err != nil {
+		return nil
+	}
+	return group
+}
+
+// priorityIn is by whom a pod may be preempted: what its group, if it has one, says, whatever the pod had before it was in that.
+func priorityIn(group *schedulingv1beta1.PodGroup, pod *corev1.Pod) int32 {
+	if group == nil {
+		return schedulinghelper.PodPriority(pod)
+	}
+	return ptr.Deref(group.Spec.Priority, 0)
+}
+
+// isLeaving tells whether a pod goes already for one of a priority.
+func isLeaving(h fwk.Handle, pod *corev1.Pod, below int32) bool {
+	return beingPreempted(pod) && priorityIn(groupOf(h, pod), pod) < below
 }
 
 // elsewhere are the pods of a group that have a node and are not among those here.
@@ -135,17 +161,17 @@ func violates(p *framework.PodInfo, budgets []*policyv1.PodDisruptionBudget, lef
 	return too
 }
 
-// byWeight orders by priority; a group before a pod, a larger group before a smaller
-// one; who ran longer before who began later.
+// byWeight orders by priority; a group, or a pod of one, before a pod; a larger group
+// before a smaller one; who ran longer before who began later.
 func byWeight(a, b *unit) int {
 	rank := func(u *unit) int {
-		if !u.group {
+		if !u.grouped {
 			return 0
 		}
 		return len(u.pods) + len(u.elsewhere)
 	}
 	return cmp.Or(
-		cmp.Compare(b.pods[0].Priority(), a.pods[0].Priority()),
+		cmp.Compare(b.priority, a.priority),
 		cmp.Compare(rank(b), rank(a)),
 		a.began.Compare(b.began.Time),
 	)

@@ -144,7 +144,7 @@ func (c *candidate) oldestFirstVictim() metav1.Time {
 }
 
 // eligible tells whether a pod may preempt others, and if not, why.
-func eligible(pod *corev1.Pod, nominated fwk.NodeInfo, nominatedStatus *fwk.Status) (bool, string) {
+func eligible(h fwk.Handle, pod *corev1.Pod, nominated fwk.NodeInfo, nominatedStatus *fwk.Status) (bool, string) {
 	if p := pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
 		return false, "not eligible due to preemptionPolicy=Never."
 	}
@@ -152,7 +152,7 @@ func eligible(pod *corev1.Pod, nominated fwk.NodeInfo, nominatedStatus *fwk.Stat
 		return true, ""
 	}
 	for _, p := range nominated.GetPods() {
-		if schedulinghelper.PodPriority(p.GetPod()) < schedulinghelper.PodPriority(pod) && beingPreempted(p.GetPod()) {
+		if isLeaving(h, p.GetPod(), schedulinghelper.PodPriority(pod)) {
 			return false, "not eligible due to a terminating pod on the nominated node."
 		}
 	}

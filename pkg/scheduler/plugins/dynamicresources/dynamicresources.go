@@ -26,6 +26,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/configuration"
+	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
 )
 
 const (
@@ -53,6 +55,7 @@ var features = structured.Features{
 type DynamicResources struct {
 	handle fwk.Handle
 	dra    fwk.SharedDRAManager
+	count  *metrics.Metrics
 	cel    *cel.Cache
 	// filterTimeout bounds the search for devices on one node, bindingTimeout the wait for devices that are to be prepared before
 	// the pod is bound.
@@ -85,6 +88,7 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	return &DynamicResources{
 		handle:         h,
 		dra:            manager,
+		count:          framework.CountsOf(h),
 		cel:            cel.NewCache(compiled, cel.Features{EnableConsumableCapacity: features.ConsumableCapacity, EnableListTypeAttributes: features.ListTypeAttributes}),
 		filterTimeout:  args.FilterTimeout.Duration,
 		bindingTimeout: args.BindingTimeout.Duration,

@@ -488,13 +488,16 @@ func TestPreBind_BindingConditions(t *testing.T) {
 		name string
 		then claimOption
 		want string
+		told string // by metrics
 	}{
-		{"met", conditions(0, "ready"), ""},
-		{"failed", conditions(0, "broken"), `device binding failed: claim=x, reason=Because, message="so"`},
-		{"too late", conditions(time.Hour), "device binding timeout: claim=x"},
+		{"met", conditions(0, "ready"), "", "success"},
+		{"failed", conditions(0, "broken"), `device binding failed: claim=x, reason=Because, message="so"`, "failure"},
+		{"too late", conditions(time.Hour), "device binding timeout: claim=x", "timeout"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h, pl := setup(t, nil, claim("x", has("a", "1"), conditions(0), usedBy("p")))
+			counted := h.Count(t)
+			pl.count = h.Metrics
 			pod := pt.Pod("p", uses("x"))
 			cs := cycle(t, h, pl, pod)
 			reserve(t, pl, cs, pod)
@@ -508,6 +511,12 @@ func TestPreBind_BindingConditions(t *testing.T) {
 			}
 			if got := (<-done).Message(); got != tc.want {
 				t.Errorf("PreBind: %q, want %q", got, tc.want)
+			}
+			for _, name := range []string{"allocations_total", "wait_duration_seconds"} {
+				// The profile of the tests has no name.
+				if series := fmt.Sprintf("scheduler_dra_bindingconditions_%s %s  %s", name, driver, tc.told); counted(series) != 1 {
+					t.Errorf("%s is %v, want 1", series, counted(series))
+				}
 			}
 		})
 	}
@@ -552,6 +561,8 @@ func TestPostFilter(t *testing.T) {
 // The claim for extended resources is made when the pod is bound, and deleted when that fails or the pod is tried again.
 func TestExtendedResources(t *testing.T) {
 	h, pl := setup(t, []string{"1", "2"}, pt.Pod("p"))
+	counted := h.Count(t)
+	pl.count = h.Metrics
 	if _, err := h.Fake.ResourceV1().DeviceClasses().Update(t.Context(), extended("c"), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -568,6 +579,9 @@ func TestExtendedResources(t *testing.T) {
 		t.Fatalf("PreBind: %v", s)
 	}
 	c := stored(t, h, "p-extended-resources-1")
+	if n := counted("dynamic_resource_allocation_resourceclaim_creates_total false  Pod success"); n != 1 {
+		t.Errorf("%v claims are counted, want 1", n)
+	}
 	if !metav1.IsControlledBy(c, pod) || c.Status.Allocation == nil || len(c.Status.Allocation.Devices.Results) != 2 || len(c.Status.ReservedFor) != 1 {
 		t.Errorf("the claim is %+v", c)
 	}

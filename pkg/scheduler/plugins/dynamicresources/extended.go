@@ -161,6 +161,7 @@ func (pl *DynamicResources) createClaim(ctx context.Context, c *podClaim, place 
 	claim := place.special.DeepCopy()
 	claim.Name, claim.UID = "", ""
 	created, err := pl.handle.ClientSet().ResourceV1().ResourceClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{})
+	pl.count.ClaimCreated(err)
 	if err != nil {
 		return fmt.Errorf("create claim for extended resources %v: %w", klog.KObj(claim), err)
 	}

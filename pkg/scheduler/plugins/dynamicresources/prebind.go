@@ -21,6 +21,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
 )
 
 // PreBindPreFlight implements fwk.PreBindPlugin.
@@ -201,7 +202,7 @@ var (
 // bindingPoll is for a look into the cache, no request.
 const bindingPoll = 100 * time.Millisecond
 
-// awaitBinding waits until all devices that have conditions meet them.
+// awaitBinding waits until all devices that have conditions meet them, and counts what came of that.
 func (pl *DynamicResources) awaitBinding(ctx context.Context, s *state, pod *corev1.Pod, node string) error {
 	waits := slices.ContainsFunc(s.claims, func(c podClaim) bool {
 		return c.claim.Status.Allocation != nil && slices.ContainsFunc(c.claim.Status.Allocation.Devices.Results, func(r resourcev1.DeviceRequestAllocationResult) bool {
@@ -212,6 +213,29 @@ func (pl *DynamicResources) awaitBinding(ctx context.Context, s *state, pod *cor
 		return nil
 	}
 	pl.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeNormal, "BindingConditionsPending", "Scheduling", "waiting for binding conditions for device on node %s", node)
+	start := time.Now()
+	err := pl.pollBinding(ctx, s)
+	status := metrics.DevicesReady
+	switch {
+	case errors.Is(err, errBindingTimeout):
+		status = metrics.DevicesTimedOut
+	case errors.Is(err, errBindingFailed):
+		status = metrics.DevicesFailed
+	case err != nil:
+		status = metrics.DevicesUnknown
+	}
+	for i := range s.claims {
+		if a := s.claims[i].claim.Status.Allocation; a != nil {
+			for k := range a.Devices.Results {
+				r := &a.Devices.Results[k]
+				pl.count.DeviceAwaited(pl.handle.ProfileName(), r.Driver, status, time.Since(start), len(r.BindingConditions) > 0)
+			}
+		}
+	}
+	return err
+}
+
+func (pl *DynamicResources) pollBinding(ctx context.Context, s *state) error {
 	err := wait.PollUntilContextTimeout(ctx, bindingPoll, pl.bindingTimeout, true, func(context.Context) (bool, error) {
 		for i := range s.claims {
 			c := &s.claims[i]

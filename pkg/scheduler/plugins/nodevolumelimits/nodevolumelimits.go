@@ -191,11 +191,16 @@ func (v *NodeVolumeLimits) missing(wanted map[attachable]bool, csi *storagev1.CS
 		if err != nil {
 			return fwk.AsStatus(fmt.Errorf("getting CSIDriver %q: %w", name, err))
 		}
-		if prevent := driver.Spec.PreventPodSchedulingIfMissing; prevent != nil && *prevent && !runs(csi, name) {
+		if minds(driver) && !runs(csi, name) {
 			return fwk.NewStatus(fwk.Unschedulable, name+" CSI driver is not installed on the node")
 		}
 	}
 	return nil
+}
+
+// minds tells whether a driver wants no pods where it does not run.
+func minds(driver *storagev1.CSIDriver) bool {
+	return driver.Spec.PreventPodSchedulingIfMissing != nil && *driver.Spec.PreventPodSchedulingIfMissing
 }
 
 func runs(csi *storagev1.CSINode, driver string) bool {
@@ -303,11 +308,17 @@ func bound(volume *corev1.PersistentVolume, csi *storagev1.CSINode) *attachable 
 	return migrated(volume)
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions: a node that takes more, or has fewer volumes, or the claim that was missing.
+// EventsToRegister implements fwk.EnqueueExtensions: a node that takes more, or has fewer volumes, the claim that was missing, or a
+// driver that does not mind any more where it does not run.
 func (*NodeVolumeLimits) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		framework.Event(fwk.CSINode, fwk.Add, nil),
 		framework.Event(fwk.CSINode, fwk.Update, framework.Hint(takesMore)),
+		framework.Event(fwk.CSIDriver, fwk.Update|fwk.Delete, framework.Hint(func(_ *corev1.Pod, old, new any) bool {
+			before, ok := old.(*storagev1.CSIDriver)
+			after, isThere := new.(*storagev1.CSIDriver)
+			return !ok || minds(before) && (!isThere || !minds(after))
+		})),
 		framework.Event(fwk.AssignedPod, fwk.Delete, framework.Hint(func(_ *corev1.Pod, old, _ any) bool {
 			gone := framework.AsPod(old)
 			return gone == nil || (gone.Spec.NodeName != "" || gone.Status.NominatedNodeName != "") && slices.ContainsFunc(gone.Spec.Volumes, mayBeAttached)
@@ -329,18 +340,17 @@ func (*NodeVolumeLimits) EventsToRegister(context.Context) ([]fwk.ClusterEventWi
 	}, nil
 }
 
-// takesMore tells whether a node lets a driver have more volumes than before.
+// takesMore tells whether a driver came to a node, or may have more volumes there than before: any number, without a limit.
 func takesMore(_ *corev1.Pod, old, new any) bool {
 	before, ok := old.(*storagev1.CSINode)
 	after, alsoOK := new.(*storagev1.CSINode)
 	if !ok || !alsoOK {
 		return true
 	}
-	was := limitsOf(before)
-	for driver, limit := range limitsOf(after) {
-		if limit > was[driver] {
-			return true
-		}
-	}
-	return false
+	was, is := limitsOf(before), limitsOf(after)
+	return slices.ContainsFunc(after.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
+		old, wasLimited := was[d.Name]
+		now, isLimited := is[d.Name]
+		return !runs(before, d.Name) || wasLimited && (!isLimited || now > old)
+	})
 }

@@ -84,6 +84,12 @@ func TestRequeue(t *testing.T) {
 	}
 	same := class("1")
 	same.Labels = map[string]string{"k": "v"}
+	csiNode := func(migrated, driver string) *storagev1.CSINode {
+		return &storagev1.CSINode{
+			ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{corev1.MigratedPluginsAnnotationKey: migrated}},
+			Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: driver}}},
+		}
+	}
 	for _, tc := range []struct {
 		name     string
 		event    fwk.ClusterEvent
@@ -95,6 +101,9 @@ func TestRequeue(t *testing.T) {
 		{"a class reaches the same nodes", fwk.ClusterEvent{Resource: fwk.StorageClass, ActionType: fwk.Update}, class("1"), same, false},
 		{"a driver tells of no limits any more", fwk.ClusterEvent{Resource: fwk.CSIDriver, ActionType: fwk.Update}, driver(true), driver(false), true},
 		{"a driver tells of limits now", fwk.ClusterEvent{Resource: fwk.CSIDriver, ActionType: fwk.Update}, driver(false), driver(true), false},
+		{"drivers of a node", fwk.ClusterEvent{Resource: fwk.CSINode, ActionType: fwk.Add}, nil, csiNode("", "d"), true},
+		{"a node hands over other volumes", fwk.ClusterEvent{Resource: fwk.CSINode, ActionType: fwk.Update}, csiNode("", "d"), csiNode("kubernetes.io/gce-pd", "d"), true},
+		{"a node hands over the same volumes", fwk.ClusterEvent{Resource: fwk.CSINode, ActionType: fwk.Update}, csiNode("", "d"), csiNode("", "e"), false},
 		{"a driver with limits is gone", fwk.ClusterEvent{Resource: fwk.CSIDriver, ActionType: fwk.Delete}, driver(true), nil, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -31,6 +31,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
 )
 
 // Name of the plugin; the reasons are what users see.
@@ -60,6 +61,7 @@ type VolumeBinding struct {
 	room    room
 	shape   framework.Shape // scores storage by its utilization
 	timeout time.Duration   // bounds the wait for a provisioner
+	count   *metrics.Metrics
 
 	mu       sync.Mutex
 	promised map[string]string // guarded by mu; volume to the claim (namespace/name) it is reserved for
@@ -82,6 +84,7 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	core, storage := h.SharedInformerFactory().Core().V1(), h.SharedInformerFactory().Storage().V1()
 	return &VolumeBinding{
 		handle:   h,
+		count:    framework.CountsOf(h),
 		shape:    args.Shape,
 		timeout:  time.Duration(*args.BindTimeoutSeconds) * time.Second,
 		promised: map[string]string{},
@@ -217,6 +220,18 @@ func (v *VolumeBinding) Filter(_ context.Context, state fwk.CycleState, _ *corev
 	if !ok {
 		return nil
 	}
+	return v.counted(metrics.VolumesFound, v.fits(s, node))
+}
+
+// counted counts a status of a stage that is an error.
+func (v *VolumeBinding) counted(stage string, status *fwk.Status) *fwk.Status {
+	if status.Code() == fwk.Error {
+		v.count.VolumesFailed(stage)
+	}
+	return status
+}
+
+func (v *VolumeBinding) fits(s *filterState, node fwk.NodeInfo) *fwk.Status {
 	for _, claim := range s.bound {
 		volume, err := v.volumes.Get(claim.Spec.VolumeName)
 		if apierrors.IsNotFound(err) {
@@ -331,6 +346,10 @@ func (v *VolumeBinding) Reserve(_ context.Context, state fwk.CycleState, _ *core
 	if !ok || len(s.delayed) == 0 {
 		return nil
 	}
+	return v.counted(metrics.VolumesAssumed, v.promise(s, state, node))
+}
+
+func (v *VolumeBinding) promise(s *filterState, state fwk.CycleState, node string) *fwk.Status {
 	info, err := v.handle.SnapshotSharedLister().NodeInfos().Get(node)
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("looking up the chosen node: %w", err))
@@ -382,6 +401,10 @@ func (v *VolumeBinding) PreBind(ctx context.Context, state fwk.CycleState, pod *
 	if !ok {
 		return nil
 	}
+	return v.counted(metrics.VolumesBound, v.bind(ctx, decisions, pod, node))
+}
+
+func (v *VolumeBinding) bind(ctx context.Context, decisions promises, pod *corev1.Pod, node string) *fwk.Status {
 	core := v.handle.ClientSet().CoreV1()
 	for _, d := range decisions {
 		if d.volume != nil {
@@ -487,6 +510,7 @@ func (*VolumeBinding) EventsToRegister(context.Context) ([]fwk.ClusterEventWithH
 			return false
 		})),
 		framework.Event(fwk.PersistentVolume, fwk.Add|fwk.Update, nil),
+		framework.Event(fwk.CSINode, fwk.Add|fwk.Update, framework.Hint(migratesOthers)),
 		framework.Event(fwk.CSIDriver, fwk.Update|fwk.Delete, framework.Hint(limitsNoMore)),
 		framework.Event(fwk.CSIStorageCapacity, fwk.Add|fwk.Update, framework.Hint(hasMore)),
 		framework.Event(fwk.StorageClass, fwk.Add|fwk.Update, framework.Hint(func(_ *corev1.Pod, old, new any) bool {
@@ -496,4 +520,11 @@ func (*VolumeBinding) EventsToRegister(context.Context) ([]fwk.ClusterEventWithH
 		})),
 		framework.Event(fwk.Node, fwk.Add|fwk.UpdateNodeLabel, nil),
 	}, nil
+}
+
+// migratesOthers is the hint for a node's drivers: it came, or hands other kinds of volumes to them.
+func migratesOthers(_ *corev1.Pod, old, new any) bool {
+	before, wasThere := old.(*storagev1.CSINode)
+	after, isThere := new.(*storagev1.CSINode)
+	return !wasThere || !isThere || before.Annotations[corev1.MigratedPluginsAnnotationKey] != after.Annotations[corev1.MigratedPluginsAnnotationKey]
 }

@@ -194,6 +194,7 @@ func TestPreBind_Fails(t *testing.T) {
 			h.Fake.PrependReactor("update", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 				return true, a.(clienttesting.UpdateAction).GetObject(), tc.then(h.Fake.Tracker())
 			})
+			counted := h.Count(t)
 			p := pt.NewPlugin(t, h, New).(*VolumeBinding)
 			p.timeout = 20 * time.Second
 			if _, s := p.PreFilter(t.Context(), state, pod, h.Snapshot.Nodes()); !s.IsSuccess() {
@@ -205,6 +206,10 @@ func TestPreBind_Fails(t *testing.T) {
 			s := p.PreBind(t.Context(), state, pod, "a")
 			if s.IsSuccess() != (tc.want == "") || !strings.Contains(s.Message(), tc.want) {
 				t.Errorf("PreBind says %q, want %q", s.Message(), tc.want)
+			}
+			const errors = "scheduler_volume_scheduling_stage_error_total bind"
+			if n := counted(errors); (n == 1) != (tc.want != "") || n > 1 {
+				t.Errorf("%s is %v", errors, n)
 			}
 		})
 	}
