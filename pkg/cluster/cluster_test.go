@@ -209,7 +209,7 @@ func TestSettle_AvoidsOthersAndIsStable(t *testing.T) {
 func TestPodSpace_Next(t *testing.T) {
 	t.Parallel()
 	own := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}
-	space := podSpace{all: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, own: own, gateways: netip.MustParsePrefix("10.244.3.64/28")}
+	space := podSpace{all: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, own: own, gateways: []netip.Prefix{netip.MustParsePrefix("10.244.3.64/28")}}
 	for _, tc := range []struct {
 		name  string
 		taken []string
@@ -234,9 +234,17 @@ func TestPodSpace_Next(t *testing.T) {
 	if got, err := small.next(map[string]bool{"10.244.254.0/24": true, "10.244.255.0/24": true}); err == nil {
 		t.Errorf("got %q where all is taken", got)
 	}
-	small.gateways = netip.MustParsePrefix("10.244.255.0/24")
+	small.gateways = []netip.Prefix{netip.MustParsePrefix("10.244.255.0/24")}
 	if got, err := small.next(map[string]bool{"10.244.254.0/24": true}); err == nil || !strings.Contains(err.Error(), "router.gatewaySubnet") {
 		t.Errorf("got %q, %v where the rest is for gateways", got, err)
+	}
+	both := podSpace{
+		all:      []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/62")},
+		own:      []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParsePrefix("fd00:10:244::/64")},
+		gateways: []netip.Prefix{netip.MustParsePrefix("10.244.255.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64")},
+	}
+	if got, err := both.next(map[string]bool{"10.244.0.0/24": true, "fd00:10:244::/64": true}); err != nil || got != "10.244.1.0/24,fd00:10:244:2::/64" {
+		t.Errorf("got %q, %v beside gateways of both families", got, err)
 	}
 }
 

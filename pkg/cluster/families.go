@@ -134,6 +134,15 @@ func (c Config) checkFamilies() error {
 	if have := addressFamilies(ips); len(ips) > 0 && !slices.Equal(have, want) {
 		return fmt.Errorf("kubelet.nodeIP: %s is of %s, want %s, as the cluster's ranges are", c.Kubelet.NodeIP, named(have), named(want))
 	}
+	gateways, err := parseRanges(c.Router.GatewaySubnet)
+	if err != nil {
+		return fmt.Errorf("router.gatewaySubnet: %w", err)
+	}
+	for _, f := range rangeFamilies(gateways) { // one that is left out has a default
+		if !slices.Contains(want, f) {
+			return fmt.Errorf("router.gatewaySubnet: %s is of %s, want %s, as the cluster's ranges are", c.Router.GatewaySubnet, f, named(want))
+		}
+	}
 	if !n.IPFamily.says(want) {
 		return &Problem{
 			Cause:  fmt.Sprintf("the ranges of cluster %q are of %s, which stays so as long as it exists, and not of networking.ipFamily, %s", c.Name, named(want), n.IPFamily),

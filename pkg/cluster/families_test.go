@@ -18,6 +18,7 @@ func TestCheckFamilies(t *testing.T) {
 		name    string
 		network NetworkingConfig
 		kubelet KubeletConfig
+		router  RouterConfig
 		want    string // what the error says
 		has     []string
 	}{
@@ -43,11 +44,16 @@ func TestCheckFamilies(t *testing.T) {
 		{name: "address of the node differs", kubelet: KubeletConfig{NodeIP: "fd00::1"}, want: "kubelet.nodeIP"},
 		{name: "no address", kubelet: KubeletConfig{NodeIP: "here"}, want: "kubelet.nodeIP"},
 		{name: "an address of one link", network: NetworkingConfig{IPFamily: IPv6}, kubelet: KubeletConfig{NodeIP: "fe80::1%eth0"}, want: "kubelet.nodeIP"},
+		{name: "gateways of both", network: NetworkingConfig{IPFamily: Dual}, router: RouterConfig{GatewaySubnet: "192.0.2.0/24,2001:db8::/64"}, has: []string{"IPv4", "IPv6"}},
+		{name: "gateways of one", network: NetworkingConfig{IPFamily: Dual}, router: RouterConfig{GatewaySubnet: "2001:db8::/64"}, has: []string{"IPv4", "IPv6"}},
+		{name: "gateways differ", router: RouterConfig{GatewaySubnet: "192.0.2.0/24,2001:db8::/64"}, want: "router.gatewaySubnet: 192.0.2.0/24,2001:db8::/64 is of IPv6, want IPv4"},
+		{name: "gateways of no range", router: RouterConfig{GatewaySubnet: "192.0.2.1"}, want: "router.gatewaySubnet"},
+		{name: "gateways of two of one", router: RouterConfig{GatewaySubnet: "192.0.2.0/24,198.51.100.0/24"}, want: "more than one of a family"},
 		{name: "a cluster that is", network: NetworkingConfig{IPFamily: Dual, PodSubnet: "10.1.0.0/16", ServiceSubnet: "10.2.0.0/16"}, want: "as long as it exists"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			err := Config{Name: "a", Networking: tc.network, Kubelet: tc.kubelet}.checkFamilies()
+			err := Config{Name: "a", Networking: tc.network, Kubelet: tc.kubelet, Router: tc.router}.checkFamilies()
 			if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("error %v, want %q", err, tc.want)
 			}

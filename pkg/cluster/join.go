@@ -227,7 +227,7 @@ func note(ctx context.Context, client kubernetes.Interface, c Config, j joiner) 
 			return "", false, err
 		}
 	}
-	gateways, err := gatewaySubnet(c)
+	gateways, err := gatewaySubnets(c)
 	if err != nil {
 		return "", false, fmt.Errorf("router.gatewaySubnet: %w", err)
 	}
@@ -249,12 +249,9 @@ func note(ctx context.Context, client kubernetes.Interface, c Config, j joiner) 
 	return pods, known, err
 }
 
-// podSpace is what the ranges of pods are parts of, one of each family. Its own ranges are those of the control plane's node, and gateways,
-// if valid, has addresses of Gateways.
-type podSpace struct {
-	all, own []netip.Prefix
-	gateways netip.Prefix
-}
+// podSpace is what the ranges of pods are parts of, one of each family. Its own ranges are those of the control plane's node, and gateways
+// have addresses of Gateways.
+type podSpace struct{ all, own, gateways []netip.Prefix }
 
 // rangeOf is the pod range of a node, or one of each family; known says that its Node has it already. Ranges that
 // were noted are taken, also those of nodes that are not there: they may be about to be registered. Only when no other is left,
@@ -313,7 +310,7 @@ func (s podSpace) next(taken map[string]bool) (string, error) {
 
 func (s podSpace) nextOf(all netip.Prefix, bits int, taken map[string]bool) (string, error) {
 	for p := netip.PrefixFrom(all.Masked().Addr(), bits); all.Contains(p.Addr()); {
-		if !taken[p.String()] && !p.Overlaps(s.gateways) {
+		if !taken[p.String()] && !slices.ContainsFunc(s.gateways, p.Overlaps) {
 			return p.String(), nil
 		}
 		next, ok := after(p)
@@ -323,8 +320,8 @@ func (s podSpace) nextOf(all netip.Prefix, bits int, taken map[string]bool) (str
 		p = next
 	}
 	beside := ""
-	if s.gateways.IsValid() && all.Overlaps(s.gateways) {
-		beside = fmt.Sprintf(" beside the addresses of Gateways, %s (router.gatewaySubnet)", s.gateways)
+	if i := slices.IndexFunc(s.gateways, all.Overlaps); i >= 0 {
+		beside = fmt.Sprintf(" beside the addresses of Gateways, %s (router.gatewaySubnet)", s.gateways[i])
 	}
 	return "", fmt.Errorf("no pod range is left in %s%s: make networking.podSubnet larger", all, beside)
 }

@@ -42,6 +42,11 @@ func (c LoadBalancerConfig) validate(n NetworkingConfig) error {
 	if err != nil {
 		return err
 	}
+	for _, p := range pool {
+		if p.Addr().Is6() && (p.Addr().Is4In6() || !p.Addr().IsGlobalUnicast() || !lastOf(p).IsGlobalUnicast()) {
+			return fmt.Errorf("loadBalancer.pool: %s has addresses that belong to no machine alone, or to one link, or are of IPv4", p)
+		}
+	}
 	for field, cidr := range map[string]string{"networking.podSubnet": n.PodSubnet, "networking.serviceSubnet": n.ServiceSubnet} {
 		others, _ := parseRanges(cidr) // none if it is open, or told elsewhere
 		for _, p := range pool {
@@ -197,8 +202,8 @@ func checkPool(pool []netip.Prefix, announced bool) error {
 		}
 		for _, a := range list {
 			network, err := netip.ParsePrefix(a.IPNet.String())
-			if err != nil {
-				continue
+			if err != nil || loadbalancer.Lent(a) {
+				continue // it is of a pool, for as long as a Service has it
 			}
 			for _, p := range pool {
 				if err := checkNetwork(p, network, link.Attrs().Name, announced); err != nil {

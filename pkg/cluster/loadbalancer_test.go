@@ -5,9 +5,15 @@ package cluster
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"minik8s.io/minik8s/pkg/network/namespacetest"
 )
 
 func TestLoadBalancerConfig(t *testing.T) {
@@ -28,6 +34,11 @@ func TestLoadBalancerConfig(t *testing.T) {
 		{"of two families", LoadBalancerConfig{Pool: "192.0.2.2-2001:db8::1"}, "is no range"},
 		{"nonsense", LoadBalancerConfig{Pool: "lan"}, "loadBalancer.pool"},
 		{"pods", LoadBalancerConfig{Pool: "10.244.7.0/24"}, "meets networking.podSubnet"},
+		{"of a link", LoadBalancerConfig{Pool: "fe80::1-fe80::5"}, "to one link"},
+		{"of many", LoadBalancerConfig{Pool: "ff00::/120"}, "no machine alone"},
+		{"with the loopback address", LoadBalancerConfig{Pool: "::/120"}, "no machine alone"},
+		{"up to that of a link", LoadBalancerConfig{Pool: "fc00::/6"}, "to one link"},
+		{"IPv4 as IPv6", LoadBalancerConfig{Pool: "::ffff:192.0.2.0/120"}, "of IPv4"},
 		{"announced otherwise", LoadBalancerConfig{Announce: "bgp"}, `want "none" or "arp"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -82,5 +93,38 @@ func TestCheckNetwork(t *testing.T) {
 				t.Errorf("error is %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// Addresses of the pool that a process which was killed has left on a link are no reason to refuse the pool.
+func TestCheckPool_Lent(t *testing.T) {
+	t.Parallel()
+	n, other := namespacetest.New(t), namespacetest.New(t)
+	namespacetest.Link(t, 1500, namespacetest.End{At: n, Name: "lan", Address: "2001:db8::100/64"}, namespacetest.End{At: other, Name: "lan", Address: "2001:db8::200/64"})
+	pool := []netip.Prefix{netip.MustParsePrefix("2001:db8::/125")}
+	check := func(announced bool) error { return n.Do(func() error { return checkPool(pool, announced) }) }
+	if err := n.Do(func() error {
+		lan, err := netlink.LinkByName("lan")
+		if err != nil {
+			return err
+		}
+		a, err := netlink.ParseAddr("2001:db8::1/128")
+		if err != nil {
+			return err
+		}
+		a.Flags, a.ValidLft = unix.IFA_F_NODAD|unix.IFA_F_NOPREFIXROUTE, math.MaxUint32
+		return netlink.AddrAdd(lan, a)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(true); err != nil {
+		t.Errorf("announced: %v", err)
+	}
+	if err := check(false); err == nil || !strings.Contains(err.Error(), "loadBalancer.announce: arp") {
+		t.Errorf("not announced: %v", err)
+	}
+	n.AddAddress(t, "lan", "2001:db8::2/64")
+	if err := check(true); err == nil || !strings.Contains(err.Error(), "own address") {
+		t.Errorf("with an address of the machine: %v", err)
 	}
 }

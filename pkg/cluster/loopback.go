@@ -14,8 +14,8 @@ import (
 	"minik8s.io/minik8s/pkg/network/dump"
 )
 
-// setLoopback gives this machine some addresses of a range, which it and its pods reach, and takes all others of that range away.
-func setLoopback(subnet netip.Prefix, want []netip.Addr) error {
+// setLoopback gives this machine some addresses of ranges, which it and its pods reach, and takes all others of these ranges away.
+func setLoopback(subnets []netip.Prefix, want []netip.Addr) error {
 	link, err := netlink.LinkByName("lo")
 	if err != nil {
 		return fmt.Errorf("finding the loopback device: %w", err)
@@ -27,7 +27,7 @@ func setLoopback(subnet netip.Prefix, want []netip.Addr) error {
 	var failed []error
 	for _, h := range have {
 		a, ok := netip.AddrFromSlice(h.IP)
-		if a = a.Unmap(); ok && subnet.Contains(a) && !slices.Contains(want, a) {
+		if a = a.Unmap(); ok && slices.ContainsFunc(subnets, func(s netip.Prefix) bool { return s.Contains(a) }) && !slices.Contains(want, a) {
 			failed = append(failed, removeLoopback(a))
 		}
 	}

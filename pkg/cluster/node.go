@@ -506,11 +506,11 @@ var clearSteps = []clearStep{
 		return removeLoopback(a)
 	}, false},
 	{"addresses of Gateways", stepLimit, func(_ context.Context, c Config) error {
-		subnet, err := gatewaySubnet(c)
-		if err != nil || !subnet.IsValid() {
+		subnets, err := gatewaySubnets(c)
+		if err != nil || len(subnets) == 0 {
 			return err
 		}
-		return setLoopback(subnet, nil)
+		return setLoopback(subnets, nil)
 	}, false},
 	{"mounts", stepLimit, func(_ context.Context, c Config) error {
 		err := unmountAll(kubeletDir(c)) // the data directory may be a mount itself

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -26,8 +27,9 @@ type RouterConfig struct {
 	// HTTPPort and HTTPSPort are the ports of Ingresses, and of Gateways in place of ports 80 and 443; default 80 and 443.
 	HTTPPort  int `json:"httpPort,omitempty"`
 	HTTPSPort int `json:"httpsPort,omitempty"`
-	// GatewaySubnet has the addresses of Gateways that want a port which another Gateway has at Address; default the last /24 of
-	// networking.podSubnet, of IPv6 the last /64, if that has another one for pods.
+	// GatewaySubnet has the addresses of Gateways that want a port which another Gateway has at Address: a range, or one of each family with a
+	// comma between them. Default, also of a family of the cluster that is left out: the last /24 of networking.podSubnet, of IPv6 the last
+	// /64, if that has another one for pods.
 	GatewaySubnet string `json:"gatewaySubnet,omitempty"`
 }
 
@@ -35,8 +37,11 @@ func (c RouterConfig) validate() error {
 	if _, err := parseAddresses(c.Address); c.Address != "" && err != nil {
 		return fmt.Errorf("router.address: %w", err)
 	}
-	if p, err := netip.ParsePrefix(c.GatewaySubnet); c.GatewaySubnet != "" && (err != nil || p.Bits() > p.Addr().BitLen()-2) {
-		return fmt.Errorf("router.gatewaySubnet: %q is not a range of addresses", c.GatewaySubnet)
+	subnets, _ := parseRanges(c.GatewaySubnet) // what cannot be read is told with the families
+	for _, p := range subnets {
+		if p.Bits() > p.Addr().BitLen()-2 {
+			return fmt.Errorf("router.gatewaySubnet: %q is not a range of addresses", p)
+		}
 	}
 	for field, port := range map[string]int{"router.httpPort": c.HTTPPort, "router.httpsPort": c.HTTPSPort} {
 		if port < 0 || port > 65535 {
@@ -60,25 +65,39 @@ func (c RouterConfig) addresses(node []netip.Addr) ([]netip.Addr, error) {
 	return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
 }
 
-// gatewaySubnet has the addresses of Gateways, not valid if there are none: without a node no address can be added. They are of the
-// primary family.
-func gatewaySubnet(c Config) (netip.Prefix, error) {
+// gatewaySubnets have the addresses of Gateways, one of each family of the cluster, the primary first: without a node there are none, for no
+// address can be added. One that is set is that of its family. A family whose range of pods is too small has none; if that is the primary,
+// and nothing is set, there are none at all: Gateways that can be reached by the other family alone are not what is expected.
+func gatewaySubnets(c Config) (subnets []netip.Prefix, err error) {
 	if c.NodeCount() == 0 {
-		return netip.Prefix{}, nil
+		return nil, nil
 	}
-	if c.Router.GatewaySubnet != "" {
-		p, err := netip.ParsePrefix(c.Router.GatewaySubnet)
-		return p.Masked(), err
+	set, err := parseRanges(c.Router.GatewaySubnet)
+	if err != nil {
+		return nil, err
 	}
 	_, all, err := nodePods(c)
 	if err != nil {
-		return netip.Prefix{}, err
+		return nil, err
 	}
-	bits := familyOf(all[0].Addr()).nodeBits()
-	if all[0].Bits() >= bits {
-		return netip.Prefix{}, nil
+	for i, pods := range all {
+		f := familyOf(pods.Addr())
+		own := slices.IndexFunc(set, func(p netip.Prefix) bool { return familyOf(p.Addr()) == f })
+		switch {
+		case own >= 0:
+			subnets = append(subnets, set[own].Masked())
+		case pods.Bits() < f.nodeBits():
+			subnets = append(subnets, netip.PrefixFrom(lastOf(pods), f.nodeBits()).Masked())
+		case i == 0 && len(set) == 0:
+			return nil, nil
+		}
 	}
-	return netip.PrefixFrom(lastOf(all[0]), bits).Masked(), nil
+	for _, p := range set { // of another family only of a cluster from before that was refused, whose addresses are to go
+		if !slices.Contains(rangeFamilies(all), familyOf(p.Addr())) {
+			subnets = append(subnets, p.Masked())
+		}
+	}
+	return subnets, nil
 }
 
 // buildRouter makes what serves Ingresses and Gateways, and publishes its class.
@@ -88,7 +107,7 @@ func (r *runner) buildRouter() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("router.address: %w", err)
 	}
-	subnet, err := gatewaySubnet(r.config)
+	subnets, err := gatewaySubnets(r.config)
 	if err != nil {
 		return nil, fmt.Errorf("router.gatewaySubnet: %w", err)
 	}
@@ -113,7 +132,7 @@ func (r *runner) buildRouter() (func(context.Context) error, error) {
 	part, err := router.New(router.Config{
 		REST: config, Recorder: broadcaster.NewRecorder(clientgoscheme.Scheme, corev1.EventSource{Component: "router"}),
 		Address: addresses[0], Second: second, HTTPPort: uint16(c.HTTPPort), HTTPSPort: uint16(c.HTTPSPort),
-		Subnet: subnet, Take: func(all []netip.Addr) error { return setLoopback(subnet, all) },
+		Subnets: subnets, Take: func(all []netip.Addr) error { return setLoopback(subnets, all) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the router: %w", err)

@@ -27,6 +27,8 @@ func TestRouterConfig(t *testing.T) {
 		{"two of one family", RouterConfig{Address: "192.0.2.2,192.0.2.3"}, "192.0.2.1", ""},
 		{"no address", RouterConfig{Address: "localhost"}, "192.0.2.1", ""},
 		{"no port", RouterConfig{HTTPPort: 65536}, "192.0.2.1", ""},
+		{"no range", RouterConfig{GatewaySubnet: "192.0.2.0/28,2001:db8::1/127"}, "192.0.2.1", ""},
+		{"ranges of both", RouterConfig{GatewaySubnet: "192.0.2.0/28,2001:db8::/112"}, "192.0.2.1", "192.0.2.1"},
 		{"one port", RouterConfig{HTTPPort: 8080, HTTPSPort: 8080}, "192.0.2.1", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -67,22 +69,31 @@ func TestPublishIngressClass(t *testing.T) {
 	}
 }
 
-// Gateways get their addresses from the end of the range of pods, where a node comes last.
-func TestGatewaySubnet(t *testing.T) {
+// Gateways get their addresses from the end of the ranges of pods, where a node comes last.
+func TestGatewaySubnets(t *testing.T) {
 	t.Parallel()
+	const both = "10.244.0.0/16,fd00:10:244::/56"
 	for _, tc := range []struct {
 		name, pods, own, want string
 	}{
 		{"the last range", "10.244.0.0/16", "", "10.244.255.0/24"},
 		{"of a small one", "10.1.4.0/23", "", "10.1.5.0/24"},
-		{"no other range", "10.1.4.0/24", "", "invalid Prefix"},
+		{"no other range", "10.1.4.0/24", "", ""},
 		{"of IPv6", "fd00:10:244::/56", "", "fd00:10:244:ff::/64"},
-		{"of both", "10.244.0.0/16,fd00:10:244::/56", "", "10.244.255.0/24"},
-		{"no other range of IPv6", "fd00:10:244::/64", "", "invalid Prefix"},
+		{"of both", both, "", "10.244.255.0/24,fd00:10:244:ff::/64"},
+		{"of both, IPv6 first", "fd00:10:244::/56,10.244.0.0/16", "", "fd00:10:244:ff::/64,10.244.255.0/24"},
+		{"no other range of IPv6", "fd00:10:244::/64", "", ""},
+		{"no other range of the second", "10.244.0.0/16,fd00:10:244::/64", "", "10.244.255.0/24"},
+		{"no other range of the first", "10.1.4.0/24,fd00:10:244::/56", "", ""},
 		{"its own", "10.244.0.0/16", "192.0.2.1/28", "192.0.2.0/28"},
+		{"its own of both", both, "2001:db8::1/112,192.0.2.1/28", "192.0.2.0/28,2001:db8::/112"},
+		{"its own of the first", both, "192.0.2.1/28", "192.0.2.0/28,fd00:10:244:ff::/64"},
+		{"its own of the second", both, "2001:db8::/112", "10.244.255.0/24,2001:db8::/112"},
+		{"its own of the second alone", "10.1.4.0/24,fd00:10:244::/56", "2001:db8::/112", "2001:db8::/112"},
+		{"of another family, from before", "10.1.4.0/24", "2001:db8::/112", "2001:db8::/112"},
 	} {
-		got, err := gatewaySubnet(Config{Networking: NetworkingConfig{PodSubnet: tc.pods}, Router: RouterConfig{GatewaySubnet: tc.own}})
-		if err != nil || got.String() != tc.want {
+		got, err := gatewaySubnets(Config{Networking: NetworkingConfig{PodSubnet: tc.pods}, Router: RouterConfig{GatewaySubnet: tc.own}})
+		if err != nil || pairText(got) != tc.want {
 			t.Errorf("%s: %s, %v, want %s", tc.name, got, err, tc.want)
 		}
 	}

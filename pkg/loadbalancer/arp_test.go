@@ -79,7 +79,7 @@ func TestAnnouncements(t *testing.T) {
 		name  string
 		flags uint32
 		mac   net.HardwareAddr
-		own   []string // the link's addresses
+		own   []string // the link's networks
 		want  []string
 	}{
 		{"a link in their network", works, mac, []string{"192.0.2.100/24"}, []string{"192.0.2.1", "192.0.2.2"}},
@@ -89,7 +89,9 @@ func TestAnnouncements(t *testing.T) {
 		{"in another network", works, mac, []string{"198.51.100.1/24"}, nil},
 		{"in none", works, mac, nil, nil},
 		{"down", unix.IFF_RUNNING, mac, []string{"192.0.2.100/24"}, nil},
-		{"without a cable", unix.IFF_UP, mac, []string{"192.0.2.100/24"}, nil},
+		{"without a cable", unix.IFF_UP, mac, []string{"192.0.2.100/24"}, []string{"192.0.2.1", "192.0.2.2"}},
+		{"in a network of IPv6", works, mac, []string{"2001:db8::/64"}, []string{"2001:db8::1"}},
+		{"in one of each family", works, mac, []string{"2001:db8::/64", "192.0.2.0/31"}, []string{"192.0.2.1", "2001:db8::1"}},
 		{"loopback", works | unix.IFF_LOOPBACK, mac, []string{"192.0.2.100/24"}, nil},
 		{"no Ethernet", works, nil, []string{"192.0.2.100/24"}, nil},
 	} {
@@ -97,29 +99,19 @@ func TestAnnouncements(t *testing.T) {
 			t.Parallel()
 			link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: at.index, Name: at.name, RawFlags: tc.flags, HardwareAddr: tc.mac}}
 			// The address of another link is no reason to tell this one's network.
-			own := []netlink.Addr{{IPNet: network(t, "192.0.2.200/24"), LinkIndex: 3}}
+			networks := []network{{3, netip.MustParsePrefix("192.0.2.0/24")}, {3, netip.MustParsePrefix("2001:db8::/64")}}
 			for _, text := range tc.own {
-				own = append(own, netlink.Addr{IPNet: network(t, text), LinkIndex: at.index})
+				networks = append(networks, network{at.index, netip.MustParsePrefix(text)})
 			}
 			var want []announcement
 			for _, ip := range addrs(tc.want...) {
 				want = append(want, announcement{ip, at})
 			}
-			if got := announcements(addrs("192.0.2.1", "192.0.2.2", "2001:db8::1"), []netlink.Link{link}, own); !slices.Equal(got, want) {
+			if got := announcements(addrs("192.0.2.1", "192.0.2.2", "2001:db8::1"), []netlink.Link{link}, networks); !slices.Equal(got, want) {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		})
 	}
-}
-
-// network is an address with its network.
-func network(t *testing.T, text string) *net.IPNet {
-	t.Helper()
-	n, err := netlink.ParseIPNet(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // TestSync_Announces has a machine announce, and looks at what leaves it.
@@ -158,7 +150,7 @@ func TestSync_Announces(t *testing.T) {
 	if err := card(1)(); err != nil {
 		t.Fatal(err)
 	}
-	running(t, node, true)
+	awaitRunning(t, node, true)
 	tap := newTap(t, node)
 	for _, step := range []struct {
 		name string
@@ -175,13 +167,13 @@ func TestSync_Announces(t *testing.T) {
 		{"it comes back", func() error { return set.Add(of("192.0.2.2")) }, []string{"192.0.2.2 at 02:00:00:00:00:01"}},
 		{"the cable is pulled out", func() error {
 			err := change(neighbour, netlink.LinkSetDown)()
-			running(t, node, false)
+			awaitRunning(t, node, false)
 			return err
 		}, nil},
 		{"one comes meanwhile", func() error { return set.Add(of("192.0.2.3")) }, nil},
 		{"the cable is in again", func() error {
 			err := change(neighbour, netlink.LinkSetUp)()
-			running(t, node, true)
+			awaitRunning(t, node, true)
 			return err
 		}, []string{"192.0.2.1 at 02:00:00:00:00:01", "192.0.2.2 at 02:00:00:00:00:01", "192.0.2.3 at 02:00:00:00:00:01"}},
 		{"another card", card(2), []string{"192.0.2.1 at 02:00:00:00:00:02", "192.0.2.2 at 02:00:00:00:00:02", "192.0.2.3 at 02:00:00:00:00:02"}},
@@ -201,8 +193,8 @@ func TestSync_Announces(t *testing.T) {
 	}
 }
 
-// running waits until the kernel has found out that the link has a cable, or none.
-func running(t *testing.T, n *namespacetest.Namespace, want bool) {
+// awaitRunning waits until the kernel has found out that the link has a cable, or none.
+func awaitRunning(t *testing.T, n *namespacetest.Namespace, want bool) {
 	t.Helper()
 	is := !want
 	for deadline := time.Now().Add(20 * time.Second); is != want && time.Now().Before(deadline); {
@@ -258,7 +250,13 @@ func (s tap) announced(t *testing.T) (all []string) {
 		}
 		const header, packet = 14, 28
 		sender, is := from.(*unix.SockaddrLinklayer)
-		if !is || sender.Pkttype != unix.PACKET_OUTGOING || sender.Protocol != networkOrder(unix.ETH_P_ARP) || n < header+packet {
+		if !is || sender.Pkttype != unix.PACKET_OUTGOING {
+			continue
+		}
+		if ip, mac, is := advertised(frame[:n]); is {
+			all = append(all, fmt.Sprint(ip, " at ", mac))
+		}
+		if sender.Protocol != networkOrder(unix.ETH_P_ARP) || n < header+packet {
 			continue
 		}
 		to, arp := net.HardwareAddr(frame[:6]), frame[header:header+packet]

@@ -20,8 +20,8 @@ type Config struct {
 	Pool []netip.Prefix
 	// Services are watched; the caller starts the informer after New.
 	Services coreinformers.ServiceInformer
-	// Announce tells the machines of the networks that this one is in, by ARP, which addresses have come here. Default: they
-	// learn of an address when they ask for it.
+	// Announce tells the machines of the networks that this one is in, by ARP and Neighbour Discovery, which addresses have come here, and
+	// has those of IPv6 answered for there. Default: they learn of an address of IPv4 when they ask for it, and of none of IPv6.
 	Announce bool
 	// NetNS is the path of the network namespace to hold addresses in; empty is the process's own.
 	NetNS string

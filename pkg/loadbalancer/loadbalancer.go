@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package loadbalancer holds the addresses of Services of type LoadBalancer on a machine: as long as a Service has one, the
-// machine answers for it (ARP, ping, and a refusal where the Service has no port), and what goes to the rest of the pool gets
-// nowhere, least of all out by the default route. Which Service has which address is in its status, by
+// machine answers for it (ARP and Neighbour Discovery, ping, and a refusal where the Service has no port), and what goes to the rest
+// of the pool gets nowhere, least of all out by the default route. Which Service has which address is in its status, by
 // pkg/controllers/service; its ports are the proxy's business. Touch it when addresses are to be on the machine in another way.
 package loadbalancer
 
@@ -102,7 +102,7 @@ func (h *Holder) sync() error {
 	want := addresses(services, h.config.Pool)
 	kept, added, err := h.machine.hold(want)
 	if !h.config.Announce {
-		return err
+		return errors.Join(err, h.machine.withdraw()) // a process before may have announced
 	}
 	// What was away may be known elsewhere by now.
 	maps.DeleteFunc(h.announced, func(a announcement, _ bool) bool { return slices.Contains(added, a.ip) })
@@ -137,5 +137,5 @@ func within(pool []netip.Prefix, ip netip.Addr) bool {
 func Purge(cluster string, pool []netip.Prefix, netNS string) error {
 	m := machine{cluster: cluster, pool: pool, netNS: netNS}
 	_, _, err := m.hold(nil)
-	return err
+	return errors.Join(err, m.withdraw())
 }

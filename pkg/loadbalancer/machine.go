@@ -27,7 +27,8 @@ const protocol = netlink.RouteProtocol(110)
 const priority = 1 << 20
 
 // machine is the network of a machine, as far as a cluster's pool is concerned. The addresses are on the loopback link: the
-// kernel answers ARP for them on all others. An unreachable route takes the rest of the pool.
+// kernel answers ARP for them on all others. Those of IPv6 that are announced are on the links where machines look for them, too: see lent.
+// An unreachable route takes the rest of the pool.
 type machine struct {
 	cluster string
 	pool    []netip.Prefix

@@ -12,7 +12,7 @@ import (
 	"minik8s.io/minik8s/pkg/router/internal/serve"
 )
 
-// addresses are those of the subnet that the machine has, with the time until which those that nobody wants any more are kept for
+// addresses are those of the subnets that the machine has, with the time until which those that nobody wants any more are kept for
 // the requests that are on their way. The zero value knows none, and the first time takes away what an earlier process has left.
 type addresses struct {
 	until map[netip.Addr]time.Time // zero: it is wanted
@@ -56,7 +56,7 @@ func (a *addresses) draining() bool {
 
 // take has the machine have the addresses that Gateways are served at.
 func (r *Router) take(want []netip.Addr) error {
-	if !r.Subnet.IsValid() {
+	if len(r.Subnets) == 0 {
 		return nil
 	}
 	all, changed := r.addresses.next(want, time.Now())

@@ -21,10 +21,11 @@ type Config struct {
 	Address netip.Addr
 	// Second is where clients of the other IP family find all that is at Address. Default: they do not.
 	Second netip.Addr
-	// Subnet has the addresses of Gateways that cannot share Address, because another one has the same port there. Default: there are
-	// none, and such Gateways share it all the same, and are told apart by hosts alone.
-	Subnet netip.Prefix
-	// Take gives this machine some addresses of Subnet, and takes all others of it away. Required if there is a Subnet.
+	// Subnets, one of each IP family at most, have the addresses of Gateways that cannot share Address, because another one has the same
+	// port there. Such a Gateway gets one of each, and is there in the order of the subnets. Default: there are none, and such Gateways share
+	// Address all the same, and are told apart by hosts alone.
+	Subnets []netip.Prefix
+	// Take gives this machine some addresses of Subnets, and takes all others of them away. Required if there are Subnets.
 	Take func([]netip.Addr) error
 	// HTTPPort and HTTPSPort are where Ingresses are served, and in place of ports 80 and 443 Gateways; default 80 and 443.
 	HTTPPort, HTTPSPort uint16
@@ -37,8 +38,11 @@ func (c *Config) complete() error {
 	if !c.Address.IsValid() {
 		return errors.New("router: an address is required")
 	}
-	if c.Subnet.IsValid() && c.Take == nil {
-		return errors.New("router: who takes the addresses of a subnet is required")
+	if len(c.Subnets) > 0 && c.Take == nil {
+		return errors.New("router: who takes the addresses of the subnets is required")
+	}
+	if len(c.Subnets) > 2 || len(c.Subnets) == 2 && c.Subnets[0].Addr().Is4() == c.Subnets[1].Addr().Is4() {
+		return errors.New("router: there is one subnet of an IP family at most")
 	}
 	if c.HTTPPort == 0 {
 		c.HTTPPort = 80

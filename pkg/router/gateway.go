@@ -125,7 +125,7 @@ func (r *Router) listGateways(ctx context.Context, in *gateway.Input, kinds []st
 // complete adds what does not come from the API.
 func (r *Router) completeGateways(in *gateway.Input, limits table.Action, taken []table.Port) {
 	in.Controller, in.Limits, in.Taken, in.Now = Controller, limits, taken, metav1.Now()
-	in.Address, in.Twin, in.Subnet = r.Address, r.Second, r.Subnet
+	in.Address, in.Twin, in.Subnets = r.Address, r.Second, r.Subnets
 	in.Port = func(port gatewayv1.PortNumber) uint16 {
 		switch port {
 		case 80:

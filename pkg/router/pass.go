@@ -80,7 +80,7 @@ func (r *Router) pass(ctx context.Context) error {
 	}
 	// Gateways and Dns objects that cannot be read now are served as they were, and keep no Ingress waiting.
 	contents := served.With(r.attached.Contents)
-	contents.Twins = map[netip.Addr]netip.Addr{r.Address: r.Second}
+	contents.Twins[r.Address] = r.Second
 	failed := r.serve(ctx, table.Build(contents))
 	changed := ingressStatuses(served.Served, table.Open(in.HTTP, r.Second, failed))
 	if gatewaysReady {

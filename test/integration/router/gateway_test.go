@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,9 +57,42 @@ func parse(t *testing.T, manifest string) *unstructured.Unstructured {
 	return o
 }
 
+// bothFamilies has a Gateway to itself served at an address of each family, until it goes.
+func bothFamilies(t *testing.T, gateways dynamic.ResourceInterface) {
+	t.Helper()
+	six := free(t, netip.IPv6Loopback())
+	four := netip.AddrPortFrom(netip.MustParseAddr("127.0.54.1"), six.Port())
+	own := fmt.Sprintf(`{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: own}, spec: {gatewayClassName: minik8s, addresses: [{value: "::1"}],
+		listeners: [{name: http, port: %d, protocol: HTTP}]}}`, six.Port())
+	if _, err := gateways.Create(t.Context(), parse(t, own), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []netip.AddrPort{four, six} {
+		eventually(t, "an answer at "+at.String(), answers(at, "x.com", "/", http.StatusNotFound))
+	}
+	eventually(t, "both addresses in the status", func(ctx context.Context) error {
+		g, err := gateways.Get(ctx, "own", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		addresses, _, err := unstructured.NestedSlice(g.Object, "status", "addresses")
+		if want := "[map[type:IPAddress value:127.0.54.1] map[type:IPAddress value:::1]]"; err == nil && fmt.Sprint(addresses) != want {
+			err = fmt.Errorf("it has %v, want %s", addresses, want)
+		}
+		return err
+	})
+	if err := gateways.Delete(t.Context(), "own", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []netip.AddrPort{four, six} {
+		eventually(t, "nothing at "+at.String(), closed(at))
+	}
+}
+
 // The Gateway API is served once its definitions are there, and not any more when its class or they have gone.
 func TestGateway(t *testing.T) {
-	p := start(t, "127.0.0.2")
+	// Of the subnets the first address is one that every machine has.
+	p := startAt(t, "127.0.0.2", netip.Addr{}, netip.MustParsePrefix("127.0.54.0/28"), netip.MustParsePrefix("::/126"))
 	client, err := dynamic.NewForConfig(cluster.Admin())
 	if err != nil {
 		t.Fatal(err)
@@ -110,6 +144,7 @@ func TestGateway(t *testing.T) {
 			return nil
 		})
 	}
+	bothFamilies(t, of("gateways"))
 	if err := of("gatewayclasses").Delete(t.Context(), "minik8s", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

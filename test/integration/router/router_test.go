@@ -50,14 +50,17 @@ func start(t *testing.T, address string) *part {
 	return startAt(t, address, netip.Addr{})
 }
 
-// startAt runs a router with a second address.
-func startAt(t *testing.T, address string, second netip.Addr) *part {
+// startAt runs a router with a second address, and with subnets of addresses that the machine has already.
+func startAt(t *testing.T, address string, second netip.Addr, subnets ...netip.Prefix) *part {
 	t.Helper()
 	recorder := record.NewFakeRecorder(1000)
 	p := &part{events: recorder.Events}
 	a := netip.MustParseAddr(address)
 	p.http, p.https = free(t, a), free(t, a)
-	r, err := router.New(router.Config{REST: cluster.User(router.User), Recorder: recorder, Address: a, Second: second, HTTPPort: p.http.Port(), HTTPSPort: p.https.Port()})
+	r, err := router.New(router.Config{
+		REST: cluster.User(router.User), Recorder: recorder, Address: a, Second: second, HTTPPort: p.http.Port(), HTTPSPort: p.https.Port(),
+		Subnets: subnets, Take: func([]netip.Addr) error { return nil },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

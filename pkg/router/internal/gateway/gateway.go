@@ -35,9 +35,9 @@ type Input struct {
 	Grants             []*gatewayv1.ReferenceGrant
 	// Controller is the name by which classes are this router's.
 	Controller gatewayv1.GatewayController
-	// Address is the machine's, which Gateways share. Subnet has those that they get for themselves; not valid if there are none.
+	// Address is the machine's, which Gateways share. Subnets, at most two, have those that they get for themselves, one of each.
 	Address netip.Addr
-	Subnet  netip.Prefix
+	Subnets []netip.Prefix
 	// Twin is another address of the machine, where all is served that is at Address; not valid if there is none.
 	Twin netip.Addr
 	// Port is where a port of a Gateway is served at the machine's address.
@@ -61,12 +61,14 @@ type Output struct {
 	policies []*tlsPolicy
 }
 
-// Addresses are those of the subnet that Gateways have.
+// Addresses are those of the subnets that Gateways have.
 func (o *Output) Addresses() []netip.Addr {
 	var all []netip.Addr
 	for _, g := range o.gateways {
-		if o.input.Subnet.Contains(g.address) {
-			all = append(all, g.address)
+		for _, a := range []netip.Addr{g.address, g.twin} {
+			if slices.ContainsFunc(o.input.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
+				all = append(all, a)
+			}
 		}
 	}
 	slices.SortFunc(all, netip.Addr.Compare)
@@ -90,9 +92,12 @@ func Translate(in Input) *Output {
 	}
 	gateways := slices.DeleteFunc(slices.Clone(in.Gateways), func(g *gatewayv1.Gateway) bool { return t.own[g.Spec.GatewayClassName] == nil })
 	slices.SortStableFunc(gateways, func(a, b *gatewayv1.Gateway) int { return older(a, b) })
-	at := t.addresses(gateways)
-	for _, g := range gateways {
-		t.out.gateways = append(t.out.gateways, t.gateway(g, at[client.ObjectKeyFromObject(g)]))
+	at := t.places(gateways)
+	t.out.Twins = map[netip.Addr]netip.Addr{}
+	for _, object := range gateways {
+		g := t.gateway(object, at[client.ObjectKeyFromObject(object)])
+		t.out.gateways = append(t.out.gateways, g)
+		t.out.Twins[g.address] = g.twin
 	}
 	t.policies()
 	for _, r := range requestRoutes(in) {

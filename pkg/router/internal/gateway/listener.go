@@ -21,11 +21,12 @@ import (
 
 // gateway is a Gateway of this router.
 type gateway struct {
-	object     *gatewayv1.Gateway
-	address    netip.Addr
-	conditions conditions
-	listeners  []*listener
-	sets       []*listenerSet
+	object *gatewayv1.Gateway
+	// twin is where all is served, too, that is at address; not valid if there is none.
+	address, twin netip.Addr
+	conditions    conditions
+	listeners     []*listener
+	sets          []*listenerSet
 	// certificate is what backends are shown; nil: none.
 	certificate *tls.Certificate
 	// insecure says that a listener takes clients without a certificate although it asks for one.
@@ -54,15 +55,15 @@ func (l *listener) terminates() bool {
 	return l.spec.Protocol == gatewayv1.HTTPSProtocolType || l.spec.Protocol == gatewayv1.TLSProtocolType && !l.passthrough
 }
 
-func (t *translation) gateway(object *gatewayv1.Gateway, address netip.Addr) *gateway {
-	g := &gateway{object: object, address: address}
+func (t *translation) gateway(object *gatewayv1.Gateway, at place) *gateway {
+	g := &gateway{object: object, address: at.address, twin: at.twin}
 	if t.own[object.Spec.GatewayClassName].Spec.ParametersRef != nil {
 		g.refuse(gatewayv1.GatewayReasonInvalidParameters, "the class is not accepted: "+noParameters)
 	}
 	if i := object.Spec.Infrastructure; i != nil && i.ParametersRef != nil {
 		g.refuse(gatewayv1.GatewayReasonInvalidParameters, "infrastructure.parametersRef is not supported")
 	}
-	switch _, problem := t.asked(object); {
+	switch problem := at.problem; {
 	case problem != nil && problem.refused:
 		g.refuse(gatewayv1.GatewayReasonUnsupportedAddress, problem.message)
 	case problem != nil:

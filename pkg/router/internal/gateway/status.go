@@ -152,15 +152,15 @@ func (o *Output) gatewayStatus(g *gateway, status *gatewayv1.GatewayStatus, fail
 	status.Addresses = nil
 	if !g.conditions.is(string(gatewayv1.GatewayConditionProgrammed), metav1.ConditionFalse) {
 		kind := gatewayv1.IPAddressType
-		for _, a := range o.addresses(g, failed) {
+		for _, a := range g.open(failed) {
 			status.Addresses = append(status.Addresses, gatewayv1.GatewayStatusAddress{Type: &kind, Value: a.String()})
 		}
 	}
 }
 
-// addresses are those of a Gateway: the twin of its own only if all ports are open there.
-func (o *Output) addresses(g *gateway, failed map[netip.AddrPort]error) []netip.Addr {
-	if g.address != o.input.Address || !o.input.Twin.IsValid() {
+// open are the addresses of a Gateway: the twin only if all ports are open there.
+func (g *gateway) open(failed map[netip.AddrPort]error) []netip.Addr {
+	if !g.twin.IsValid() {
 		return []netip.Addr{g.address}
 	}
 	listeners := slices.Clone(g.listeners)
@@ -168,11 +168,11 @@ func (o *Output) addresses(g *gateway, failed map[netip.AddrPort]error) []netip.
 		listeners = append(listeners, s.listeners...)
 	}
 	for _, l := range listeners {
-		if l.served && failed[table.TwinOf(l.at, o.input.Twin)] != nil {
+		if l.served && failed[table.TwinOf(l.at, g.twin)] != nil {
 			return []netip.Addr{g.address}
 		}
 	}
-	return []netip.Addr{g.address, o.input.Twin}
+	return []netip.Addr{g.address, g.twin}
 }
 
 // programmed tells whether requests come in by a listener.

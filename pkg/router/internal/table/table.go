@@ -80,15 +80,18 @@ type Contents struct {
 	Sites        []Site
 	Certificates []Certificate
 	Entries      []Entry
-	// Twins are further addresses at which all is served that is served at the key.
+	// Twins are further addresses at which all is served that is served at the key; one that is not valid is none.
 	Twins map[netip.Addr]netip.Addr
 }
 
-// With adds what other contents have, but for their twins.
+// With adds what other contents have.
 func (c Contents) With(o Contents) Contents {
+	twins := map[netip.Addr]netip.Addr{}
+	maps.Copy(twins, c.Twins)
+	maps.Copy(twins, o.Twins)
 	return Contents{
 		Ports: slices.Concat(c.Ports, o.Ports), Sites: slices.Concat(c.Sites, o.Sites),
-		Certificates: slices.Concat(c.Certificates, o.Certificates), Entries: slices.Concat(c.Entries, o.Entries), Twins: c.Twins,
+		Certificates: slices.Concat(c.Certificates, o.Certificates), Entries: slices.Concat(c.Entries, o.Entries), Twins: twins,
 	}
 }
 
