@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -15,9 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -338,33 +335,4 @@ func ensureDNSSlice(ctx context.Context, client kubernetes.Interface, f family, 
 	have.Endpoints, have.Ports = want.Endpoints, want.Ports
 	_, err = all.Update(ctx, have, metav1.UpdateOptions{})
 	return err
-}
-
-// addLoopback gives this machine an address that is reachable from it and from its pods only.
-func addLoopback(a netip.Addr) error {
-	link, err := netlink.LinkByName("lo")
-	if err != nil {
-		return err
-	}
-	return netlink.AddrReplace(link, host(a))
-}
-
-func removeLoopback(a netip.Addr) error {
-	link, err := netlink.LinkByName("lo")
-	if err != nil {
-		return err
-	}
-	if err := netlink.AddrDel(link, host(a)); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
-		return err
-	}
-	return nil
-}
-
-func host(a netip.Addr) *netlink.Addr {
-	addr := &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}}
-	if a.Is6() {
-		// It is no source of packets to elsewhere, as which the kernel might prefer it: it is for answers only.
-		addr.ValidLft, addr.PreferedLft, addr.Flags = math.MaxUint32, 0, unix.IFA_F_NODAD
-	}
-	return addr
 }

@@ -6,10 +6,13 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"math"
+	"net"
 	"net/netip"
 	"slices"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"minik8s.io/minik8s/pkg/network/dump"
 )
@@ -37,4 +40,46 @@ func setLoopback(subnets []netip.Prefix, want []netip.Addr) error {
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// addLoopback gives this machine an address that is reachable from it and from its pods only.
+func addLoopback(a netip.Addr) error {
+	link, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	have, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
+	if err != nil {
+		return fmt.Errorf("listing addresses: %w", err)
+	}
+	want := host(a)
+	i := slices.IndexFunc(have, func(h netlink.Addr) bool { return h.IP.Equal(want.IP) })
+	if i >= 0 && have[i].Scope != want.Scope { // as an earlier version made it: to replace it does not change that
+		if err := removeLoopback(a); err != nil {
+			return err
+		}
+	}
+	return netlink.AddrReplace(link, want)
+}
+
+func removeLoopback(a netip.Addr) error {
+	link, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	if err := netlink.AddrDel(link, host(a)); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+		return err
+	}
+	return nil
+}
+
+// host is an address by which nothing is sent but answers: the kernel would else prefer it as the source of packets to pods, also those of other
+// clusters, whose connections would end with this one.
+func host(a netip.Addr) *netlink.Addr {
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}, Scope: unix.RT_SCOPE_HOST}
+	if a.Is6() {
+		// IPv6 knows that scope for ::1 only.
+		addr.Scope, addr.ValidLft, addr.PreferedLft, addr.Flags = unix.RT_SCOPE_UNIVERSE, math.MaxUint32, 0, unix.IFA_F_NODAD
+	}
+	return addr
 }
