@@ -115,7 +115,7 @@ func (s *Syncer) killOne(ctx context.Context, n *notes, look *snapshot.Pod, k Ki
 	if err := s.cfg.Runtime.StopContainer(ctx, id, max(left(), minGrace), ""); err != nil {
 		return fmt.Errorf("stopping container %q: %w", k.Container.Name, err)
 	}
-	s.cfg.Probes.End(look.Pod.UID, id)
+	s.cfg.Probes.End(look.UID, id)
 	return nil
 }
 
