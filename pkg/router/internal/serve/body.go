@@ -4,6 +4,7 @@
 package serve
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"sync"
@@ -27,6 +28,22 @@ type body struct {
 
 func newBody(source io.Reader, keep int) *body {
 	return &body{source: source, keep: keep, deadline: func(time.Time) {}}
+}
+
+// smallBody is how long a body may be that is read before its request is sent.
+const smallBody = 8 << 10
+
+// isSmall tells whether the body of a request is read before that is sent: what is in memory leaves in one write with the header, of which
+// each costs more than all else that is done for a small request, and no backend waits for a slow client. One whose client wants to be
+// told first whether to send it is not, nor one whose time is limited as a whole.
+func (x *exchange) isSmall() bool {
+	return x.in.ContentLength > 0 && x.in.ContentLength <= smallBody && x.in.Header.Get("Expect") == "" && x.route.RequestTimeout == 0
+}
+
+// fill reads all of the body, which is no longer than what is kept.
+func (b *body) fill() error {
+	_, err := io.Copy(io.Discard, b.reader(func() {}))
+	return err
 }
 
 var errBodyClosed = errors.New("the body was closed")
@@ -58,8 +75,12 @@ func (b *body) whole(length int64) ([]byte, bool) {
 	return b.kept, !b.lost && (errors.Is(b.err, io.EOF) || int64(len(b.kept)) == length)
 }
 
-// reader reads from the beginning, and calls passed for each piece that comes from the client.
+// reader reads from the beginning, and calls passed for each piece that comes from the client. Of a body that is all there it is a reader
+// of memory, as transports know it.
 func (b *body) reader(passed func()) io.ReadCloser {
+	if content, ok := b.whole(-1); ok {
+		return io.NopCloser(bytes.NewReader(content))
+	}
 	b.last = &bodyReader{body: b, passed: passed}
 	return b.last
 }

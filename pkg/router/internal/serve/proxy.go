@@ -133,10 +133,20 @@ func (x *exchange) forward(w http.ResponseWriter) {
 	}
 	x.mirrors = x.mirrored()
 	if in.Body != nil && in.Body != http.NoBody {
-		x.body = newBody(in.Body, x.keep())
+		keep, small := x.keep(), x.isSmall()
+		if small {
+			keep = max(keep, smallBody)
+		}
+		x.body = newBody(in.Body, keep)
 		if in.ContentLength > 0 && in.ProtoMajor == 1 { // else it may be a stream, which is silent as long as it likes
 			c := http.NewResponseController(w)
 			x.body.deadline, x.body.wait = func(t time.Time) { _ = c.SetReadDeadline(t) }, x.bodyTime
+		}
+		if small {
+			if err := x.body.fill(); err != nil {
+				x.fail(w, statusOf(ctx, err))
+				return
+			}
 		}
 	}
 	proxy := httputil.ReverseProxy{

@@ -253,7 +253,7 @@ func TestServe_SlowBody(t *testing.T) {
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-	_, _ = fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhello")
+	_, _ = fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10000\r\n\r\nhello")
 	if err := <-ended; err == nil {
 		t.Error("the backend has all of the body")
 	}
@@ -277,6 +277,67 @@ func TestServe_SlowBody(t *testing.T) {
 	}
 }
 
+// A small body is read before its request is sent, and leaves with the header: a backend waits for no client, and a write less is made.
+func TestServe_SmallBody(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		sent  string // by the client
+		first string // what a backend reads first ends with this; empty: it is not asked at all
+	}{
+		{"whole", "Content-Length: 5\r\n\r\nhello", "\r\n\r\nhello"},
+		{"cut off", "Content-Length: 6\r\n\r\nhello", ""},
+		{"not yet to be sent", "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", "\r\n\r\n"},
+		{"with a retry", "Content-Length: 5\r\nRetried: yes\r\n\r\nhello", "\r\n\r\nhello"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			read := make(chan string, 1)
+			go func() {
+				c, err := l.Accept()
+				if err != nil {
+					read <- ""
+					return
+				}
+				defer c.Close()
+				buffer := make([]byte, 64<<10)
+				n, _ := c.Read(buffer)
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+				read <- string(buffer[:n])
+			}()
+			r := newRouter(t)
+			r.proxy.bodyTime = 100 * time.Millisecond
+			action := to("x", gone(t), l.Addr().String())
+			if !strings.Contains(tc.sent, "Retried") {
+				action = to("x", l.Addr().String())
+			}
+			r.route(action)
+			c, err := net.Dial("tcp", r.Addr(plain).String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\n"+tc.sent)
+			answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil || (answer.StatusCode == 200) != (tc.first != "") {
+				t.Errorf("answer %v, error %v", answer, err)
+			}
+			if tc.first == "" {
+				_ = l.Close()
+			}
+			if got := <-read; !strings.HasSuffix(got, tc.first) || (got == "") != (tc.first == "") {
+				t.Errorf("a backend reads %q first", got)
+			}
+		})
+	}
+}
+
 // An upload may take longer than a backend may be silent: that counts from the last piece on, and then it counts.
 func TestServe_LongUpload(t *testing.T) {
 	t.Parallel()
@@ -287,9 +348,9 @@ func TestServe_LongUpload(t *testing.T) {
 		length  int64 // -1: the client does not say
 		want    int
 	}{
-		{"of known length", true, pieces, 200},
+		{"of known length", true, pieces << 10, 200},
 		{"of unknown length", true, -1, 200},
-		{"without an answer", false, pieces, 504},
+		{"without an answer", false, pieces << 10, 504},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -307,7 +368,7 @@ func TestServe_LongUpload(t *testing.T) {
 			go func() {
 				for range pieces {
 					<-time.After(limit / 8)
-					_, _ = io.WriteString(writer, "x")
+					_, _ = io.WriteString(writer, strings.Repeat("x", 1<<10))
 				}
 				_ = writer.Close()
 			}()
