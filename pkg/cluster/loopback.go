@@ -19,13 +19,9 @@ import (
 
 // setLoopback gives this machine some addresses of ranges, which it and its pods reach, and takes all others of these ranges away.
 func setLoopback(subnets []netip.Prefix, want []netip.Addr) error {
-	link, err := netlink.LinkByName("lo")
+	lo, have, err := loopback()
 	if err != nil {
-		return fmt.Errorf("finding the loopback device: %w", err)
-	}
-	have, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
-	if err != nil {
-		return fmt.Errorf("listing addresses: %w", err)
+		return err
 	}
 	var failed []error
 	for _, h := range have {
@@ -35,7 +31,7 @@ func setLoopback(subnets []netip.Prefix, want []netip.Addr) error {
 		}
 	}
 	for _, a := range want {
-		if err := addLoopback(a); err != nil {
+		if err := put(lo, have, a); err != nil {
 			failed = append(failed, fmt.Errorf("adding %s: %w", a, err))
 		}
 	}
@@ -44,22 +40,35 @@ func setLoopback(subnets []netip.Prefix, want []netip.Addr) error {
 
 // addLoopback gives this machine an address that is reachable from it and from its pods only.
 func addLoopback(a netip.Addr) error {
-	link, err := netlink.LinkByName("lo")
+	lo, have, err := loopback()
 	if err != nil {
 		return err
 	}
-	have, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
+	return put(lo, have, a)
+}
+
+// loopback is the loopback device, and the addresses that it has.
+func loopback() (netlink.Link, []netlink.Addr, error) {
+	lo, err := netlink.LinkByName("lo")
 	if err != nil {
-		return fmt.Errorf("listing addresses: %w", err)
+		return nil, nil, fmt.Errorf("finding the loopback device: %w", err)
 	}
+	have, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(lo, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing addresses: %w", err)
+	}
+	return lo, have, nil
+}
+
+// put gives the loopback device an address, also if it has that as an earlier version made it: to replace it does not change its scope.
+func put(lo netlink.Link, have []netlink.Addr, a netip.Addr) error {
 	want := host(a)
-	i := slices.IndexFunc(have, func(h netlink.Addr) bool { return h.IP.Equal(want.IP) })
-	if i >= 0 && have[i].Scope != want.Scope { // as an earlier version made it: to replace it does not change that
+	if slices.ContainsFunc(have, func(h netlink.Addr) bool { return h.IP.Equal(want.IP) && h.Scope != want.Scope }) {
 		if err := removeLoopback(a); err != nil {
 			return err
 		}
 	}
-	return netlink.AddrReplace(link, want)
+	return netlink.AddrReplace(lo, want)
 }
 
 func removeLoopback(a netip.Addr) error {

@@ -62,6 +62,9 @@ func (m machine) answer(k *netlink.Handle, want []announcement) (all, added []le
 
 // withdraw takes the addresses from the links: nobody is to find them there.
 func (m machine) withdraw() error {
+	if !slices.ContainsFunc(m.pool, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
+		return nil // there are none
+	}
 	k, err := m.open()
 	if err != nil {
 		return err
