@@ -35,9 +35,9 @@ const smallBody = 8 << 10
 
 // isSmall tells whether the body of a request is read before that is sent: what is in memory leaves in one write with the header, of which
 // each costs more than all else that is done for a small request, and no backend waits for a slow client. One whose client wants to be
-// told first whether to send it is not, nor one whose time is limited as a whole.
+// told first whether to send it is not, nor one whose time is limited as a whole, nor one of HTTP/2, for which a client may take any time.
 func (x *exchange) isSmall() bool {
-	return x.in.ContentLength > 0 && x.in.ContentLength <= smallBody && x.in.Header.Get("Expect") == "" && x.route.RequestTimeout == 0
+	return x.in.ContentLength > 0 && x.in.ContentLength <= smallBody && x.in.ProtoMajor == 1 && x.in.Header.Get("Expect") == "" && x.route.RequestTimeout == 0
 }
 
 // fill reads all of the body, which is no longer than what is kept.

@@ -338,6 +338,29 @@ func TestServe_SmallBody(t *testing.T) {
 	}
 }
 
+// A client of HTTP/2 may take any time for its body, however small: a backend has its request before that.
+func TestServe_SmallBodyOfHTTP2(t *testing.T) {
+	t.Parallel()
+	came := make(chan struct{}, 1)
+	address := backend(t, func(_ http.ResponseWriter, r *http.Request) {
+		came <- struct{}{}
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	r := newRouter(t)
+	r.route(to("x", address))
+	reader, writer := io.Pipe()
+	go func() {
+		<-came
+		_, _ = io.WriteString(writer, "hello")
+		_ = writer.Close()
+	}()
+	req := newRequest(t, "POST", "https://"+r.Addr(secure).String(), "")
+	req.Body, req.ContentLength = reader, 5
+	if answer, _ := do(t, req); answer.StatusCode != 200 || answer.ProtoMajor != 2 {
+		t.Errorf("answer is %d, by %s", answer.StatusCode, answer.Proto)
+	}
+}
+
 // An upload may take longer than a backend may be silent: that counts from the last piece on, and then it counts.
 func TestServe_LongUpload(t *testing.T) {
 	t.Parallel()
