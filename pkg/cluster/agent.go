@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"minik8s.io/minik8s/pkg/apiserver/authorization/policy"
 	"minik8s.io/minik8s/pkg/imagesource"
@@ -66,7 +67,10 @@ func RunAgent(ctx context.Context, m *Membership, waiting func(holder string), s
 	if _, err := certificates.clientCertificate(); err != nil {
 		return err
 	}
-	n := &node{config: c, ips: ips, dnsIP: dnsIP(services), kubelet: kubelet, serving: certificates.servingCertificate, client: certificates.clientCertificate, ca: m.ca}
+	n := &node{
+		config: c, ips: ips, dnsIP: dnsIP(services), kubelet: kubelet, serving: certificates.servingCertificate, client: certificates.clientCertificate, ca: m.ca,
+		transform: cache.TransformStripManagedFields(),
+	}
 	// The node has one identity only, which ends with it. By it proxy and DNS act as those of the control plane's node.
 	n.proxy = rest.CopyConfig(n.kubelet)
 	n.proxy.Impersonate.UserName = policy.ServicesUser

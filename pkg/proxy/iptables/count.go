@@ -27,15 +27,17 @@ func (c count) fragment(f *rules.Fragment, times int) {
 	}
 }
 
-// text adds the rules that a restore text writes.
-func (c count) text(text string) {
+// text adds the rules that a restore text writes to our chains.
+func (c count) text(text string, owns func(chain string) bool) {
 	table := ""
 	for line := range strings.Lines(text) {
 		switch {
 		case strings.HasPrefix(line, "*"):
 			table = strings.TrimSpace(line[1:])
 		case strings.HasPrefix(line, "-A "), strings.HasPrefix(line, "-I "):
-			c[table]++
+			if chain, _, _ := strings.Cut(line[len("-A "):], " "); owns(chain) {
+				c[table]++
+			}
 		}
 	}
 }

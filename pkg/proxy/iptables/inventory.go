@@ -5,10 +5,10 @@ package iptables
 
 import (
 	"hash/maphash"
+	"iter"
 	"strings"
 
 	"minik8s.io/minik8s/pkg/proxy/iptables/rules"
-	"minik8s.io/minik8s/pkg/proxy/model"
 )
 
 // chainOf is a chain of a table.
@@ -22,7 +22,7 @@ type content struct {
 }
 
 // inventory is what chains hold.
-type inventory map[chainOf]content
+type inventory map[chainOf]*content
 
 var seed = maphash.MakeSeed()
 
@@ -30,31 +30,30 @@ var seed = maphash.MakeSeed()
 func (v inventory) read(table, saved string, owns func(string) bool) {
 	for line := range strings.Lines(saved) {
 		if name, ok := declared(line); ok && owns(name) {
-			v[chainOf{table, name}] = content{}
+			v[chainOf{table, strings.Clone(name)}] = &content{} // a part of the text would keep all of it in memory
 		} else if name, rule, ok := ruleOf(line); ok {
-			if c, ours := v[chainOf{table, name}]; ours {
-				// The sum depends on the order of the rules.
-				v[chainOf{table, name}] = content{c.rules + 1, c.sum*31 + maphash.String(seed, rule)}
+			if c := v[chainOf{table, name}]; c != nil {
+				c.rules++
+				c.sum = c.sum*31 + maphash.String(seed, rule) // it depends on the order of the rules
 			}
 		}
 	}
 }
 
 // wanted is what chains should hold, without sums: the kernel shows rules in other words than ours.
-func wanted(base []rules.Table, fragments map[model.Name]*rules.Fragment) inventory {
+func wanted(base []rules.Table, fragments iter.Seq[*rules.Fragment]) inventory {
 	v := inventory{}
 	for _, table := range base {
 		for _, c := range table.Chains {
-			v[chainOf{table.Name, c.Name}] = content{rules: len(c.Rules)}
+			v[chainOf{table.Name, c.Name}] = &content{rules: len(c.Rules)}
 		}
 	}
-	for _, f := range fragments {
+	for f := range fragments {
 		for _, c := range f.Chains {
-			v[chainOf{"nat", c.Name}] = content{rules: len(c.Rules)}
+			v[chainOf{"nat", c.Name}] = &content{rules: len(c.Rules)}
 		}
 		for _, l := range f.Lines {
-			key := chainOf{l.Table, l.Chain}
-			v[key] = content{rules: v[key].rules + 1}
+			v[chainOf{l.Table, l.Chain}].rules++ // base has all chains that are shared
 		}
 	}
 	return v

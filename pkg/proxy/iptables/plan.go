@@ -75,9 +75,9 @@ func differing(table string, in, not []rules.Line) []rules.Line {
 }
 
 // whole returns the texts that write everything, in order: the shared chains that are missing, for those of Services refer to them;
-// the chains of Services in chunks; the shared chains with all their lines; what is there and not wanted, in chunks. If there is one
-// chunk only, all that is wanted is one text.
-func whole(base []rules.Table, fragments []*rules.Fragment, there map[string][]string, size int, chains rules.Chains) []string {
+// the chains of Services in chunks; the shared chains with all their lines, and the jumps to them; what is there and not wanted, in chunks.
+// If there is one chunk only, all that is wanted is one text. there and jumps are by table.
+func whole(base []rules.Table, fragments []*rules.Fragment, there, jumps map[string][]string, size int, chains rules.Chains) []string {
 	var texts []string
 	var final strings.Builder
 	for _, table := range base {
@@ -129,7 +129,7 @@ func whole(base []rules.Table, fragments []*rules.Fragment, there map[string][]s
 				}
 			}
 		}
-		render(&final, table.Name, shared, nil, nil)
+		render(&final, table.Name, shared, jumps[table.Name], nil)
 		there[table.Name] = slices.Collect(maps.Keys(had))
 	}
 	texts = append(texts, final.String())

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -23,11 +24,12 @@ type Table struct {
 	commands Commands
 	config   rules.Config
 	base     []rules.Table
-	// fragments are what the Services should have in the kernel.
-	fragments map[model.Name]*rules.Fragment
-	// all counts the rules of base and fragments.
+	// services are those that the kernel should have. Their rules are rendered when they are needed: the text takes far more memory than
+	// what it is made of.
+	services map[model.Name]*model.Service
+	// all counts the rules of base and services.
 	all count
-	// trusted tells that the kernel has all of base and fragments, by our knowledge.
+	// trusted tells that the kernel has all of base and services, by our knowledge.
 	trusted bool
 	// seen is how the kernel showed our chains when they were right; what we have written since is missing.
 	seen inventory
@@ -43,7 +45,7 @@ var _ backend.Backend = (*Table)(nil)
 // New returns a Table that knows nothing of the kernel's state yet.
 func New(commands Commands, config backend.Config) *Table {
 	c := rules.Config{Config: config, Chains: rules.ChainsOf(config.Cluster)}
-	t := &Table{commands: commands, config: c, base: rules.Base(c), fragments: map[model.Name]*rules.Fragment{}, all: count{}}
+	t := &Table{commands: commands, config: c, base: rules.Base(c), services: map[model.Name]*model.Service{}, all: count{}}
 	for _, table := range t.base {
 		t.all.chains(table.Name, table.Chains, 1)
 	}
@@ -53,21 +55,20 @@ func New(commands Commands, config backend.Config) *Table {
 // Apply implements backend.Backend.
 func (t *Table) Apply(ctx context.Context, changes backend.Changes) error {
 	t.everything, t.written = !t.trusted, count{}
-	edits := make([]edit, 0, len(changes))
+	var edits []edit
 	for _, name := range names(changes) {
-		e := edit{before: t.fragments[name], after: &rules.Fragment{}}
-		if s := changes[name]; s != nil {
-			e.after = rules.Render(s, t.config)
-			t.fragments[name] = e.after
+		s := changes[name]
+		e := edit{before: t.render(t.services[name]), after: t.render(s)}
+		if s != nil {
+			t.services[name] = s
 		} else {
-			delete(t.fragments, name)
-		}
-		if e.before == nil {
-			e.before = &rules.Fragment{}
+			delete(t.services, name)
 		}
 		t.all.fragment(e.before, -1)
 		t.all.fragment(e.after, 1)
-		edits = append(edits, e)
+		if t.trusted {
+			edits = append(edits, e)
+		}
 	}
 	if !t.trusted {
 		return t.rewrite(ctx)
@@ -86,10 +87,30 @@ func (t *Table) Apply(ctx context.Context, changes backend.Changes) error {
 	return nil
 }
 
+// render returns what a Service has; nil has nothing.
+func (t *Table) render(s *model.Service) *rules.Fragment {
+	if s == nil {
+		return &rules.Fragment{}
+	}
+	return rules.Render(s, t.config)
+}
+
+// fragments renders all Services, in the order of their names.
+func (t *Table) fragments() iter.Seq[*rules.Fragment] {
+	return func(yield func(*rules.Fragment) bool) {
+		for _, name := range names(t.services) {
+			if !yield(t.render(t.services[name])) {
+				return
+			}
+		}
+	}
+}
+
 // rewrite brings the kernel to what all Services should have, whatever it has now.
 func (t *Table) rewrite(ctx context.Context) error {
 	t.trusted, t.checked, t.seen = false, nil, inventory{}
 	there := map[string][]string{} // the chains of an earlier process or an earlier time, by table
+	jumps := map[string][]string{} // edits of the chains of others, by table
 	for _, table := range t.base {
 		saved, _, err := t.save(ctx, table)
 		if err != nil {
@@ -100,23 +121,12 @@ func (t *Table) rewrite(ctx context.Context) error {
 				there[table.Name] = append(there[table.Name], name)
 			}
 		}
+		jumps[table.Name], _ = t.jumps(table, saved)
 	}
-	fragments := make([]*rules.Fragment, 0, len(t.fragments))
-	for _, name := range names(t.fragments) {
-		fragments = append(fragments, t.fragments[name])
-	}
-	for _, text := range whole(t.base, fragments, there, t.chunk(len(fragments)), t.config.Chains) {
+	fragments := slices.Collect(t.fragments())
+	for _, text := range whole(t.base, fragments, there, jumps, t.chunk(len(fragments)), t.config.Chains) {
 		if err := t.restore(ctx, text); err != nil {
 			return fmt.Errorf("writing rules: %w", err)
-		}
-	}
-	for _, table := range t.base {
-		saved, _, err := t.save(ctx, table)
-		if err != nil {
-			return err
-		}
-		if _, err := t.ensureJumps(ctx, table, saved); err != nil {
-			return err
 		}
 	}
 	t.trusted = true
@@ -161,7 +171,7 @@ func (t *Table) restore(ctx context.Context, text string) error {
 	if text == "" {
 		return nil
 	}
-	t.written.text(text)
+	t.written.text(text, t.config.Chains.Owns)
 	return t.commands.Restore(ctx, text)
 }
 
@@ -191,7 +201,7 @@ func (t *Table) Check(ctx context.Context) (intact bool, err error) {
 			return false, err
 		}
 	}
-	if all && !now.matches(wanted(t.base, t.fragments), t.seen) {
+	if all && !now.matches(wanted(t.base, t.fragments()), t.seen) {
 		t.trusted = false
 		return false, nil
 	}
@@ -235,6 +245,19 @@ func (t *Table) Last() backend.Sync {
 
 // ensureJumps repairs the jumps of a saved table and tells whether one was missing.
 func (t *Table) ensureJumps(ctx context.Context, table rules.Table, saved string) (lost bool, err error) {
+	edits, lost := t.jumps(table, saved)
+	if len(edits) == 0 {
+		return lost, nil
+	}
+	text := "*" + table.Name + "\n" + strings.Join(edits, "\n") + "\nCOMMIT\n"
+	if err := t.commands.Restore(ctx, text); err != nil {
+		return lost, fmt.Errorf("inserting jumps: %w", err)
+	}
+	return lost, nil
+}
+
+// jumps returns the lines that repair the jumps of a saved table, and tells whether one is missing.
+func (t *Table) jumps(table rules.Table, saved string) (edits []string, lost bool) {
 	lines := map[string][]string{}
 	for i := range table.Jumps {
 		lines[table.Jumps[i].Parent] = nil
@@ -246,7 +269,6 @@ func (t *Table) ensureJumps(ctx context.Context, table rules.Table, saved string
 			}
 		}
 	}
-	var edits []string
 	for i := 0; i < len(table.Jumps); {
 		parent := table.Jumps[i].Parent
 		var want []string
@@ -257,14 +279,7 @@ func (t *Table) ensureJumps(ctx context.Context, table rules.Table, saved string
 		edits = append(edits, change...)
 		lost = lost || missing
 	}
-	if len(edits) == 0 {
-		return lost, nil
-	}
-	text := "*" + table.Name + "\n" + strings.Join(edits, "\n") + "\nCOMMIT\n"
-	if err := t.commands.Restore(ctx, text); err != nil {
-		return lost, fmt.Errorf("inserting jumps: %w", err)
-	}
-	return lost, nil
+	return edits, lost
 }
 
 // podNetwork begins the names of the chains by which the pod network lets the traffic of pods through. Ahead of ours it

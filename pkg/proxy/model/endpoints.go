@@ -90,8 +90,9 @@ func newCandidate(family Family, ep *discoveryv1.Endpoint, port uint16, node Nod
 	}
 	c := candidate{
 		Endpoint: Endpoint{
-			Addr:   netip.AddrPortFrom(addr.Unmap(), port),
-			OnNode: ep.NodeName != nil && *ep.NodeName == node.Name,
+			Addr:      netip.AddrPortFrom(addr.Unmap(), port),
+			OnNode:    ep.NodeName != nil && *ep.NodeName == node.Name,
+			Elsewhere: ep.NodeName != nil && *ep.NodeName != node.Name,
 		},
 		ready:       ep.Conditions.Ready == nil || *ep.Conditions.Ready,
 		serving:     ep.Conditions.Serving == nil || *ep.Conditions.Serving,

@@ -110,8 +110,8 @@ func (s *ServicePort) ExternalEndpoints() []Endpoint {
 // Endpoint is one place that serves a port.
 type Endpoint struct {
 	Addr netip.AddrPort
-	// OnNode tells that the endpoint runs on this node.
-	OnNode bool
+	// OnNode tells that the endpoint runs on this node, Elsewhere that it runs on another one. Of some nobody says where they do.
+	OnNode, Elsewhere bool
 }
 
 // HealthCheck is the state behind one healthCheckNodePort.

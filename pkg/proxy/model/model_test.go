@@ -36,8 +36,11 @@ func slice(eps ...ep) *discoveryv1.EndpointSlice {
 		Ports:       []discoveryv1.EndpointPort{{Port: new(int32(8080))}},
 	}
 	for _, e := range eps {
-		d := discoveryv1.Endpoint{Addresses: []string{e.ip}, NodeName: new(e.node),
+		d := discoveryv1.Endpoint{Addresses: []string{e.ip},
 			Conditions: discoveryv1.EndpointConditions{Ready: e.ready, Serving: e.serving, Terminating: e.terminating}}
+		if e.node != "" {
+			d.NodeName = new(e.node)
+		}
 		if len(e.zones)+len(e.nodes) > 0 {
 			d.Hints = &discoveryv1.EndpointHints{}
 			for _, z := range e.zones {
@@ -124,6 +127,18 @@ func TestBuild_Endpoints(t *testing.T) {
 				t.Errorf("HasEndpoints is %v", p.HasEndpoints)
 			}
 		})
+	}
+}
+
+// TestBuild_Where: nobody has to say where an endpoint runs.
+func TestBuild_Where(t *testing.T) {
+	t.Parallel()
+	eps := slice(ep{ip: "1.0.0.1", node: "here"}, ep{ip: "1.0.0.2", node: "there"}, ep{ip: "1.0.0.3"})
+	for i, want := range []Endpoint{{OnNode: true}, {Elsewhere: true}, {}} {
+		got := Build(IPv4, svc(), []*discoveryv1.EndpointSlice{eps}, Node{Name: "here"}).Ports[0].Cluster[i]
+		if got.OnNode != want.OnNode || got.Elsewhere != want.Elsewhere {
+			t.Errorf("%s: here %v, elsewhere %v; want %v, %v", got.Addr, got.OnNode, got.Elsewhere, want.OnNode, want.Elsewhere)
+		}
 	}
 }
 

@@ -256,10 +256,13 @@ func (t *translator) port(s *model.ServicePort) {
 	}
 }
 
-// hairpins notes that an endpoint which reaches itself through the service would answer itself directly.
+// hairpins notes that an endpoint which reaches itself through the service would answer itself directly. It does so on its own node only.
 func (t *translator) hairpins(s *model.ServicePort) {
 	for _, list := range [][]model.Endpoint{s.Cluster, s.Local} {
 		for _, ep := range list {
+			if ep.Elsewhere {
+				continue
+			}
 			ip := string(ep.Addr.Addr().AsSlice())
 			t.element(hairpin, ip+ip, nft.Data{})
 		}

@@ -34,9 +34,10 @@ type Table struct {
 	config backend.Config
 	kernel nft.Table
 	base   *nft.State
-	// parts are what the Services should have in the kernel.
-	parts map[model.Name]*nft.State
-	// claims are what parts say of elements of shared sets, of which some are said more than once.
+	// services are those that the kernel should have. What they are there is rendered when it is needed: it would take several times the
+	// memory of all that it is made of.
+	services map[model.Name]*model.Service
+	// claims are what they say of elements of shared sets, of which some are said more than once.
 	claims claims
 	// trusted tells that the kernel has all that, by our knowledge.
 	trusted bool
@@ -50,52 +51,24 @@ var _ backend.Backend = (*Table)(nil)
 func New(c backend.Config) *Table {
 	return &Table{
 		config: c, kernel: nft.Table{Family: languageOf(c.Family).family, Name: "minik8s-proxy-" + c.Cluster}, base: baseOf(c),
-		parts: map[model.Name]*nft.State{}, claims: claims{},
+		services: map[model.Name]*model.Service{}, claims: claims{},
 	}
 }
 
 // Apply implements backend.Backend. All of it is one transaction.
 func (t *Table) Apply(_ context.Context, changes backend.Changes) error {
-	have, want := nft.NewState(), nft.NewState()
-	touched := map[place]bool{}
-	for name, s := range changes {
-		old, now := t.parts[name], nft.NewState()
-		if s != nil {
-			now = render(s, t.config)
-			t.parts[name] = now
-		} else {
-			delete(t.parts, name)
-		}
-		if old == nil {
-			old = nft.NewState()
-		}
-		oldShared, oldOwn := t.shared(name, old)
-		shared, own := t.shared(name, now)
-		for _, p := range slices.Concat(oldShared, shared) {
-			if touched[p.place] {
-				continue
-			}
-			touched[p.place] = true
-			if d, ok := t.claims.effective(p.place); ok {
-				have.AddElement(p.set, p.key, d)
-			}
-		}
-		t.claims.withdraw(oldShared)
-		t.claims.add(shared)
-		have.Merge(oldOwn)
-		want.Merge(own)
-	}
-	for p := range touched {
-		if d, ok := t.claims.effective(p); ok {
-			want.AddElement(p.set, p.key, d)
-		}
-	}
 	trusted := t.trusted
 	t.everything = !trusted
 	t.trusted = false // what fails from here on, the kernel has or has not
+	var have, want *nft.State
+	if trusted {
+		have, want = t.difference(changes)
+	} else {
+		t.note(changes)
+		want = t.all()
+	}
 	err := t.inside(func() (err error) {
 		if !trusted {
-			want = t.all()
 			if have, err = t.kernel.Read(); err != nil {
 				return err
 			}
@@ -107,33 +80,82 @@ func (t *Table) Apply(_ context.Context, changes backend.Changes) error {
 	return err
 }
 
-// shared splits what a Service has into the elements of shared sets and the rest.
-func (t *Table) shared(name model.Name, s *nft.State) (list []claim, own *nft.State) {
-	own = &nft.State{Chains: s.Chains, Sets: s.Sets, Elements: map[string]nft.Elements{}}
-	for set, of := range s.Elements {
+// difference notes changes, and returns what belongs to them as it was and as it shall be.
+func (t *Table) difference(changes backend.Changes) (have, want *nft.State) {
+	have, want = nft.NewState(), nft.NewState()
+	touched := map[place]bool{}
+	for name, s := range changes {
+		old, now := t.split(t.services[name]), t.split(s)
+		for _, p := range slices.Concat(old.shared, now.shared) {
+			touched[p.place] = true
+		}
+		have.Merge(old.own)
+		want.Merge(now.own)
+	}
+	for p := range touched {
+		t.put(have, p)
+	}
+	t.note(changes)
+	for p := range touched {
+		t.put(want, p)
+	}
+	return have, want
+}
+
+// note takes over what Services are now.
+func (t *Table) note(changes backend.Changes) {
+	for name, s := range changes {
+		t.claims.withdraw(t.split(t.services[name]).shared)
+		if s == nil {
+			delete(t.services, name)
+			continue
+		}
+		t.services[name] = s
+		t.claims.add(t.split(s).shared)
+	}
+}
+
+// put adds what counts at a place.
+func (t *Table) put(to *nft.State, p place) {
+	if d, ok := t.claims.effective(p); ok {
+		to.AddElement(p.set, p.key, d)
+	}
+}
+
+// part is what a Service has in the table: elements of shared sets and the rest.
+type part struct {
+	shared []claim
+	own    *nft.State
+}
+
+// split renders a Service; nil has nothing.
+func (t *Table) split(s *model.Service) part {
+	if s == nil {
+		return part{own: nft.NewState()}
+	}
+	whole := render(s, t.config)
+	p := part{own: &nft.State{Chains: whole.Chains, Sets: whole.Sets, Elements: map[string]nft.Elements{}}}
+	for set, of := range whole.Elements {
 		if _, ok := t.base.Sets[set]; !ok {
-			own.Elements[set] = of
+			p.own.Elements[set] = of
 			continue
 		}
 		for key, d := range of {
-			list = append(list, claim{place{set, key}, said{name, d}})
+			p.shared = append(p.shared, claim{place{set, key}, said{s.Name, d}})
 		}
 	}
-	return list, own
+	return p
 }
 
 // all is the whole table as it should be.
 func (t *Table) all() *nft.State {
 	s := nft.NewState()
 	s.Merge(t.base)
-	for name, part := range t.parts {
-		_, own := t.shared(name, part)
-		s.Merge(own)
+	for _, service := range t.services {
+		s.Merge(t.split(service).own)
 	}
 	for p := range t.claims {
-		if d, ok := t.claims.effective(p); ok {
-			s.AddElement(p.set, p.key, d)
-		}
+		t.put(s, p)
 	}
 	return s
 }

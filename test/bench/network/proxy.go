@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"minik8s.io/minik8s/pkg/heap"
 	"minik8s.io/minik8s/pkg/proxy"
@@ -122,7 +123,7 @@ func serveProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shared := informers.NewSharedInformerFactory(client, 0)
+	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(cache.TransformStripManagedFields()))
 	p, err := proxy.New(proxy.Config{
 		Cluster: "bench", NodeName: *name, NodeIPs: []netip.Addr{nodeIP}, Informers: shared,
 		ClusterCIDRs: []netip.Prefix{pods}, Mode: proxy.Mode(*mode), HealthzAddr: "127.0.0.1:10256", MetricsAddr: "127.0.0.1:10249",

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -30,6 +31,7 @@ var (
 const (
 	namespace   = "default"
 	nodeName    = "bench"
+	nodes       = 250 // that endpoints are on, one of which is the proxy's
 	servicePort = 80
 	targetPort  = 8080
 )
@@ -164,8 +166,17 @@ func slice(service string, backends ...netip.Addr) *discoveryv1.EndpointSlice {
 	}
 	for _, b := range backends {
 		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{
-			Addresses: []string{b.String()}, NodeName: new(nodeName), Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
+			Addresses: []string{b.String()}, NodeName: new(nodeOf(b)), Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
 		})
 	}
 	return s
+}
+
+// nodeOf is where an endpoint runs.
+func nodeOf(endpoint netip.Addr) string {
+	bytes := endpoint.As4()
+	if n := binary.BigEndian.Uint32(bytes[:]) % nodes; n != 0 {
+		return fmt.Sprintf("%s-%d", nodeName, n)
+	}
+	return nodeName
 }

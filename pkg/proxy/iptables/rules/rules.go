@@ -379,11 +379,12 @@ func (b *builder) endpoints(s *model.ServicePort, name, match string) {
 			if s.AffinitySeconds > 0 {
 				remember = "-m recent --name " + sep + " --set "
 			}
-			b.add(sep, []string{
-				// An endpoint that reaches itself through the service would answer itself directly.
-				comment(name) + "-s " + host(ep.Addr.Addr()) + " -j " + b.Chains.fixed(markMasq),
-				comment(name) + remember + match + "-j DNAT --to-destination " + ep.Addr.String(),
-			})
+			out := make([]string, 0, 2)
+			if !ep.Elsewhere {
+				// An endpoint that reaches itself through the service would answer itself directly. It does so on its own node only.
+				out = append(out, comment(name)+"-s "+host(ep.Addr.Addr())+" -j "+b.Chains.fixed(markMasq))
+			}
+			b.add(sep, append(out, comment(name)+remember+match+"-j DNAT --to-destination "+ep.Addr.String()))
 		}
 	}
 }

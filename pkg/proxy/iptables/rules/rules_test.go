@@ -189,7 +189,6 @@ POSTROUTING -m comment --comment "kubernetes postrouting rules" -j MK-T6DNB-POST
 -m comment --comment "ns/web:http" -s 10.244.0.2/32 -j MK-T6DNB-MARK-MASQ
 -m comment --comment "ns/web:http" -m recent --name MK-T6DNB-SEP-VMESF6YHULHPHTR --set -p tcp -m tcp -j DNAT --to-destination 10.244.0.2:8080
 :MK-T6DNB-SEP-BWH37GELAPQIET2
--m comment --comment "ns/web:http" -s 10.244.1.2/32 -j MK-T6DNB-MARK-MASQ
 -m comment --comment "ns/web:http" -m recent --name MK-T6DNB-SEP-BWH37GELAPQIET2 --set -p tcp -m tcp -j DNAT --to-destination 10.244.1.2:8080
 `
 	if diff := cmp.Diff(want, dump(rs)); diff != "" {
