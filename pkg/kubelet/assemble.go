@@ -18,6 +18,7 @@ import (
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 
+	"minik8s.io/minik8s/pkg/kubelet/configuration"
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
 	"minik8s.io/minik8s/pkg/kubelet/internal/credentialprovider"
@@ -55,9 +56,11 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 		return nil, err
 	}
 	cpu := cgroup.CPUTime{Unlimited: !ptr.Deref(settings.CPUCFSQuota, true), Period: ptr.Deref(settings.CPUCFSQuotaPeriod, metav1.Duration{}).Duration}
+	allocatable := at.resources.Allocatable()
+	memory := allocatable.Memory().Value()
 	groups, err := cgroup.New(cgroup.Config{Root: cfg.CgroupRoot, Driver: engine.CgroupDriver, Version: engine.CgroupVersion, MilliCPU: cfg.Size.CPU.MilliValue(), CPUTime: cpu,
 		PodPidsLimit: max(0, ptr.Deref(settings.PodPidsLimit, 0)), Exclusive: at.exclusive,
-		SingleProcessOOMKill: ptr.Deref(settings.SingleProcessOOMKill, false), Swap: swap})
+		SingleProcessOOMKill: ptr.Deref(settings.SingleProcessOOMKill, false), Swap: swap, MemoryQoS: memoryQoS(settings, memory)})
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +96,6 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 		return nil, err
 	}
 	machine := &eviction.Machine{Root: at.resources.Host.Root, Dir: cfg.RootDir, ImageDir: cfg.Runtime.ImageDir}
-	allocatable := at.resources.Allocatable()
-	memory := allocatable.Memory().Value()
 	return &parts{
 		images: images{puller}, free: puller.Free, volumes: vols, cgroups: groups, hostPorts: ports,
 		resources: func(pod *corev1.Pod, c *corev1.Container) container.Resources {
@@ -110,6 +111,17 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 			LowPercent:  ptr.Deref(settings.ImageGCLowThresholdPercent, image.Never), Disk: machine.Images, Removed: at.metrics.ImageCollected,
 		}),
 	}, nil
+}
+
+// memoryQoS is what the settings say of the memory of pods on a node that has so much for them.
+func memoryQoS(c *kubeletconfigv1beta1.KubeletConfiguration, allocatable int64) cgroup.MemoryQoS {
+	if !configuration.Enabled(c, configuration.MemoryQoS) {
+		return cgroup.MemoryQoS{}
+	}
+	return cgroup.MemoryQoS{
+		ThrottlingFactor: ptr.Deref(c.MemoryThrottlingFactor, 0), Allocatable: allocatable,
+		Reserve: c.MemoryReservationPolicy == kubeletconfigv1beta1.TieredReservationMemoryReservationPolicy,
+	}
 }
 
 // volumes are the ids of the images that pods have volumes of on any of the nodes whose store of images is the same; own are those of one

@@ -189,6 +189,15 @@ func TestRead(t *testing.T) {
 		{name: "quotas", files: map[string]string{"main": head + "cpuCFSQuota: false\ncpuCFSQuotaPeriod: 10ms\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
 			c.CPUCFSQuota, c.CPUCFSQuotaPeriod = new(false), &metav1.Duration{Duration: 10 * time.Millisecond}
 		})},
+		{name: "memory: kept and taken", files: map[string]string{"main": head + "memoryThrottlingFactor: 0.8\nmemoryReservationPolicy: TieredReservation\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+			c.MemoryThrottlingFactor, c.MemoryReservationPolicy = new(0.8), kubeletconfigv1beta1.TieredReservationMemoryReservationPolicy
+		})},
+		{name: "memory: too much", files: map[string]string{"main": head + "memoryThrottlingFactor: 1.1\n"}, err: "must be greater than 0 and less than or equal to 1.0"},
+		{name: "memory: no such policy", files: map[string]string{"main": head + "memoryReservationPolicy: HardReservation\n"}, err: `valid options are "None" or "TieredReservation"`},
+		{name: "memory: without the gate", files: map[string]string{"main": head + "memoryReservationPolicy: TieredReservation\nfeatureGates: {MemoryQoS: false}\n"}, err: "requires feature gate MemoryQoS"},
+		{name: "memory: what was the default", files: map[string]string{"main": head + "memoryThrottlingFactor: 0.9\nfeatureGates: {MemoryQoS: false}\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+			c.MemoryThrottlingFactor, c.FeatureGates = new(0.9), map[string]bool{"MemoryQoS": false}
+		})},
 		{name: "quotas: too short", files: map[string]string{"main": head + "cpuCFSQuotaPeriod: 10us\n"}, err: "must be between 1ms and 1sec, inclusive"},
 		{name: "quotas: by a gate", files: map[string]string{"main": head + "cpuCFSQuotaPeriod: 10ms\nfeatureGates: {CustomCPUCFSQuotaPeriod: false}\n"}, err: "requires feature gate CustomCPUCFSQuotaPeriod"},
 		{name: "all swap", files: map[string]string{"main": head + "memorySwap: {swapBehavior: UnlimitedSwap}\n"}, err: "memorySwap: Invalid value"},

@@ -150,6 +150,8 @@ var fields = slices.Concat(managers, []setting{
 	{name: "kubeAPIBurst", preset: func(c *config) { c.KubeAPIBurst = 100 }, check: func(c *config) string { return atLeast(int64(c.KubeAPIBurst), 1) }},
 	{name: "seccompDefault", preset: func(c *config) { c.SeccompDefault = new(false) }},
 	{name: "singleProcessOOMKill"},
+	{name: "memoryThrottlingFactor", check: throttlingFactor},
+	{name: "memoryReservationPolicy", preset: func(c *config) { c.MemoryReservationPolicy = kubeletconfigv1beta1.NoneMemoryReservationPolicy }, check: reservationPolicy},
 	{name: "featureGates", check: featureGates},
 	{name: "memorySwap", check: func(c *config) string {
 		if b := c.MemorySwap.SwapBehavior; b != "" && b != "NoSwap" && b != "LimitedSwap" {
@@ -405,6 +407,29 @@ func evictionHard(c *config) {
 func evictions(s eviction.Settings) string {
 	if _, err := eviction.Parse(s); err != nil {
 		return err.Error()
+	}
+	return ""
+}
+
+func throttlingFactor(c *config) string {
+	switch f := c.MemoryThrottlingFactor; {
+	case f == nil, *f == 0.9 && !Enabled(c, MemoryQoS): // files of old have what was the default
+		return ""
+	case !Enabled(c, MemoryQoS):
+		return fmt.Sprintf("requires feature gate %s", MemoryQoS)
+	case *f <= 0 || *f > 1:
+		return "must be greater than 0 and less than or equal to 1.0"
+	}
+	return ""
+}
+
+func reservationPolicy(c *config) string {
+	const none, tiered = kubeletconfigv1beta1.NoneMemoryReservationPolicy, kubeletconfigv1beta1.TieredReservationMemoryReservationPolicy
+	switch p := c.MemoryReservationPolicy; {
+	case p != none && p != tiered:
+		return fmt.Sprintf("valid options are %q or %q", none, tiered)
+	case p == tiered && !Enabled(c, MemoryQoS):
+		return fmt.Sprintf("requires feature gate %s", MemoryQoS)
 	}
 	return ""
 }

@@ -20,6 +20,9 @@ const PodLevelResources featuregate.Feature = "PodLevelResources"
 // PodsAPI has programs on the node told of its pods by a socket (KEP-4188).
 const PodsAPI featuregate.Feature = "PodsAPI"
 
+// MemoryQoS has the kernel keep memory for pods and slow down those that take much, as other settings say (KEP-2570).
+const MemoryQoS featuregate.Feature = "MemoryQoS"
+
 const (
 	cpuAlphaOptions featuregate.Feature = "CPUManagerPolicyAlphaOptions"
 	cpuBetaOptions  featuregate.Feature = "CPUManagerPolicyBetaOptions"
@@ -30,7 +33,7 @@ const (
 // gates are those that this kubelet acts by; it keeps the side of all others that it has. Those of a list mean nothing without the gate:
 // they may be off with it.
 var gates = map[featuregate.Feature][]featuregate.Feature{
-	cpuAlphaOptions: nil, cpuBetaOptions: nil, customPeriod: nil, PodsAPI: nil,
+	cpuAlphaOptions: nil, cpuBetaOptions: nil, customPeriod: nil, MemoryQoS: nil, PodsAPI: nil,
 	PodLevelResources: {podLevelResize, "PodLevelResourcesFixDefaulting", "PodLevelResourcesFixKubeletQOSClass"},
 }
 

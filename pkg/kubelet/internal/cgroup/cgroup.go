@@ -51,6 +51,8 @@ type Config struct {
 	SingleProcessOOMKill bool
 	// Swap is by default none. Version 2 only.
 	Swap Swap
+	// MemoryQoS is by default none.
+	MemoryQoS MemoryQoS
 }
 
 // Manager keeps the groups of a node's pods. Safe for concurrent use.
@@ -59,9 +61,10 @@ type Manager struct {
 	tree   tree
 	driver driver
 
-	// making is held while groups are made and removed, so that the classes' weights are those of the last change.
+	// making is held while groups are made and removed, so that those of the classes are as of the last change.
 	making  sync.Mutex
-	mu      sync.Mutex // guards applied
+	all     container.Resources // guarded by making; what all pods together may use
+	mu      sync.Mutex          // guards applied
 	applied map[types.UID]podGroup
 }
 
@@ -69,7 +72,7 @@ type Manager struct {
 type podGroup struct {
 	path      string // below the mount point, of cgroupfs
 	class     corev1.PodQOSClass
-	resources container.Resources
+	limits    limits
 	hugePages string
 	// unsettled: its containers had more than the pod is to have, and have to get less first.
 	unsettled bool
@@ -83,7 +86,7 @@ type tree interface {
 	// memoryLimit is what a group may have, 0 or more than any machine has if there is no limit.
 	memoryLimit(path string) (int64, error)
 	// apply sets the limits, as far as the groups below allow it: settled is false if they have more than this one is to have.
-	apply(path string, r container.Resources) (settled bool, err error)
+	apply(path string, l limits) (settled bool, err error)
 	// limitHugePages sets the limits of huge pages, if there is a controller of them.
 	limitHugePages(path string, limits hugePages) error
 	// dirs are the directories that stand for a group.
@@ -122,7 +125,7 @@ func New(config Config) (*Manager, error) {
 	}
 	m.driver = cgroupfs{m.tree}
 	if m.systemd() {
-		m.driver = systemd{}
+		m.driver = systemd{memoryQoS: config.Version == "2" && config.MemoryQoS.on()}
 	}
 	return m, nil
 }
@@ -171,10 +174,12 @@ func (m *Manager) Parent(pod *corev1.Pod) string {
 func (m *Manager) EnsurePod(pod *corev1.Pod) (parent string, err error) {
 	class := qos.Of(pod)
 	file, parent := m.podPath(pod.UID, class)
-	want := podGroup{path: file, class: class, resources: podResources(pod, m.config.CPUTime), hugePages: podHugePages(pod).String()}
-	want.resources.PidsLimit = m.config.PodPidsLimit
-	if m.config.Exclusive(pod.UID) || AllOf(want.resources, m.config.MilliCPU) {
-		want.resources.CPUQuota, want.resources.CPUPeriod = 0, 0
+	want := podGroup{
+		path: file, class: class, limits: limits{podResources(pod, m.config.CPUTime), m.config.MemoryQoS.pod(pod)}, hugePages: podHugePages(pod).String(),
+	}
+	want.limits.PidsLimit = m.config.PodPidsLimit
+	if m.config.Exclusive(pod.UID) || AllOf(want.limits.Resources, m.config.MilliCPU) {
+		want.limits.CPUQuota, want.limits.CPUPeriod = 0, 0
 	}
 	if m.is(pod.UID, want) {
 		return parent, nil
@@ -182,8 +187,8 @@ func (m *Manager) EnsurePod(pod *corev1.Pod) (parent string, err error) {
 	m.making.Lock()
 	defer m.making.Unlock()
 	m.record(pod.UID, nil)
-	allowed := want.resources
-	allowed.MemoryBytes, err = m.memory(file, want.resources.MemoryBytes)
+	allowed := want.limits
+	allowed.MemoryBytes, err = m.memory(file, want.limits.MemoryBytes)
 	inUse, is := errors.AsType[*InUseError](err)
 	if err != nil && !is {
 		return "", err
@@ -197,7 +202,7 @@ func (m *Manager) EnsurePod(pod *corev1.Pod) (parent string, err error) {
 	}
 	want.unsettled = !settled || inUse != nil
 	m.record(pod.UID, &want)
-	if err := m.weighClasses(); err != nil {
+	if err := m.setClasses(); err != nil {
 		return "", err
 	}
 	if inUse != nil {
@@ -273,19 +278,20 @@ func (m *Manager) LimitPods(r container.Resources) error {
 	if r == (container.Resources{}) && !m.tree.exists(root) {
 		return nil
 	}
-	if _, err := m.set(root, r); err != nil {
+	if _, err := m.set(root, limits{r, m.kept()}); err != nil {
 		return fmt.Errorf("limiting the cgroup of all pods: %w", err)
 	}
+	m.all = r
 	return nil
 }
 
 // set makes a group and sets its limits. The files are written whoever has made it: systemd does that later, and tells nobody if
 // it could not.
-func (m *Manager) set(path string, r container.Resources) (settled bool, err error) {
-	if err := m.driver.ensure(path, r); err != nil {
+func (m *Manager) set(path string, l limits) (settled bool, err error) {
+	if err := m.driver.ensure(path, l); err != nil {
 		return false, err
 	}
-	return m.tree.apply(path, r)
+	return m.tree.apply(path, l)
 }
 
 // is tells whether a pod's group is as wanted.
@@ -307,25 +313,31 @@ func (m *Manager) record(uid types.UID, group *podGroup) (known bool) {
 	return known
 }
 
-// weighClasses gives the burstable pods together the weight of all their requests, and the best-effort ones the least.
-// The caller holds m.making.
-func (m *Manager) weighClasses() error {
+// setClasses gives the burstable pods together the weight of all their requests, and the best-effort ones the least, and has the groups
+// above those of pods keep what these keep. The caller holds m.making.
+func (m *Manager) setClasses() error {
 	burstable := int64(0)
 	m.mu.Lock()
 	for _, g := range m.applied {
 		if g.class == corev1.PodQOSBurstable {
-			burstable += g.resources.CPUShares
+			burstable += g.limits.CPUShares
 		}
 	}
 	m.mu.Unlock()
-	for class, weight := range map[corev1.PodQOSClass]int64{
-		corev1.PodQOSBurstable: min(max(burstable, minShares), maxShares), corev1.PodQOSBestEffort: minShares,
-	} {
+	kept := m.kept()
+	want := map[corev1.PodQOSClass]limits{
+		corev1.PodQOSBurstable:  {container.Resources{CPUShares: min(max(burstable, minShares), maxShares)}, protection{low: kept.low}},
+		corev1.PodQOSBestEffort: {container.Resources{CPUShares: minShares}, protection{}},
+	}
+	if m.config.MemoryQoS.Reserve {
+		want[corev1.PodQOSGuaranteed] = limits{m.all, kept}
+	}
+	for class, l := range want {
 		file := m.classPath(class)
 		if !m.tree.exists(file) {
 			continue
 		}
-		if _, err := m.set(file, container.Resources{CPUShares: weight}); err != nil {
+		if _, err := m.set(file, l); err != nil {
 			return fmt.Errorf("setting the cgroup of %s pods: %w", class, err)
 		}
 	}
@@ -346,7 +358,7 @@ func (m *Manager) RemovePod(uid types.UID) error {
 	if !m.record(uid, nil) {
 		return nil
 	}
-	return m.weighClasses()
+	return m.setClasses()
 }
 
 // Pods returns the pods that have a group.

@@ -9,14 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
 // driver makes and removes groups, as the engine does.
 type driver interface {
 	// ensure makes the group, with its parents, able to have limits; it can be repeated. It may set them already.
-	ensure(path string, r container.Resources) error
+	ensure(path string, l limits) error
 	// remove ends the group and those below it, of which directories may be left. Absence is success.
 	remove(path string) error
 }
@@ -24,7 +22,7 @@ type driver interface {
 // cgroupfs is the driver that has the tree do it all.
 type cgroupfs struct{ tree tree }
 
-func (d cgroupfs) ensure(path string, _ container.Resources) error { return d.tree.prepare(path) }
+func (d cgroupfs) ensure(path string, _ limits) error { return d.tree.prepare(path) }
 
 func (cgroupfs) remove(string) error { return nil }
 

@@ -14,8 +14,6 @@ import (
 
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
-
-	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
 // patience is how long systemd has for all that a group takes.
@@ -23,11 +21,14 @@ const patience = 20 * time.Second
 
 // systemd makes groups as transient slices. What is written to their files as well, systemd has to know, for it writes them
 // anew when it is reloaded.
-type systemd struct{}
+type systemd struct {
+	// memoryQoS says that groups keep memory or slow others down. Systemd has not always known how to.
+	memoryQoS bool
+}
 
-func (systemd) ensure(group string, r container.Resources) error {
+func (s systemd) ensure(group string, l limits) error {
 	return withSystemd(func(ctx context.Context, c *dbus.Conn) error {
-		name, properties := path.Base(group), sliceProperties(r)
+		name, properties := path.Base(group), s.properties(l)
 		err := job(ctx, func(done chan<- string) error {
 			_, err := c.StartTransientUnitContext(ctx, name, "replace", properties, done)
 			return err
@@ -89,9 +90,9 @@ func isBusError(err error, name string) bool {
 	return ok && e.Name == name
 }
 
-// sliceProperties are the settings of a group in systemd's words (systemd.resource-control(5)). They are those of cgroup v2,
+// properties are the settings of a group in systemd's words (systemd.resource-control(5)). They are those of cgroup v2,
 // which systemd translates for v1.
-func sliceProperties(r container.Resources) []dbus.Property {
+func (s systemd) properties(r limits) []dbus.Property {
 	limit := func(n int64) uint64 {
 		if n > 0 {
 			return uint64(n)
@@ -119,6 +120,11 @@ func sliceProperties(r container.Resources) []dbus.Property {
 		{"TasksMax", limit(r.PidsLimit)},
 	} {
 		out = append(out, dbus.Property{Name: p.name, Value: godbus.MakeVariant(p.value)})
+	}
+	if s.memoryQoS {
+		for name, n := range map[string]uint64{"MemoryMin": uint64(r.memory.min), "MemoryLow": uint64(r.memory.low), "MemoryHigh": limit(r.memory.high)} {
+			out = append(out, dbus.Property{Name: name, Value: godbus.MakeVariant(n)})
+		}
 	}
 	return out
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 )
@@ -25,7 +26,7 @@ type slicesOf struct {
 	fail  error
 }
 
-func (s *slicesOf) ensure(path string, r container.Resources) error {
+func (s *slicesOf) ensure(path string, r limits) error {
 	if s.fail != nil {
 		return s.fail
 	}
@@ -110,22 +111,28 @@ func TestSystemdNames(t *testing.T) {
 
 func TestSliceProperties(t *testing.T) {
 	for _, test := range []struct {
-		name                         string
-		resources                    container.Resources
-		weight, quota, memory, tasks uint64
+		name                       string
+		resources                  container.Resources
+		memory                     *protection
+		weight, quota, most, tasks uint64
 	}{
-		{"none", container.Resources{CPUShares: 2}, 1, math.MaxUint64, math.MaxUint64, math.MaxUint64},
-		{"all", container.Resources{CPUShares: 1024, CPUQuota: 150_000, CPUPeriod: 100_000, MemoryBytes: 64, PidsLimit: 9}, 39, 1_500_000, 64, 9},
-		{"less than a hundredth", container.Resources{CPUShares: 2, CPUQuota: 1_001, CPUPeriod: 100_000}, 1, 20_000, math.MaxUint64, math.MaxUint64},
+		{"none", container.Resources{CPUShares: 2}, nil, 1, math.MaxUint64, math.MaxUint64, math.MaxUint64},
+		{"all", container.Resources{CPUShares: 1024, CPUQuota: 150_000, CPUPeriod: 100_000, MemoryBytes: 64, PidsLimit: 9}, nil, 39, 1_500_000, 64, 9},
+		{"less than a hundredth", container.Resources{CPUShares: 2, CPUQuota: 1_001, CPUPeriod: 100_000}, nil, 1, 20_000, math.MaxUint64, math.MaxUint64},
+		{"memory is kept", container.Resources{CPUShares: 2}, &protection{min: 5, low: 6, high: 7}, 1, math.MaxUint64, math.MaxUint64, math.MaxUint64},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := map[string]any{}
-			for _, p := range sliceProperties(test.resources) {
+			l := limits{test.resources, ptr.Deref(test.memory, protection{})}
+			for _, p := range (systemd{memoryQoS: test.memory != nil}).properties(l) {
 				got[p.Name] = p.Value.Value()
 			}
 			want := map[string]any{
 				"CPUAccounting": true, "MemoryAccounting": true, "TasksAccounting": true, "IOAccounting": true,
-				"CPUWeight": test.weight, "CPUQuotaPerSecUSec": test.quota, "MemoryMax": test.memory, "TasksMax": test.tasks,
+				"CPUWeight": test.weight, "CPUQuotaPerSecUSec": test.quota, "MemoryMax": test.most, "TasksMax": test.tasks,
+			}
+			if m := test.memory; m != nil {
+				want["MemoryMin"], want["MemoryLow"], want["MemoryHigh"] = uint64(m.min), uint64(m.low), uint64(m.high)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

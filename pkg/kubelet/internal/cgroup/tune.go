@@ -41,8 +41,9 @@ func (s Swap) limit(pod *corev1.Pod, c *corev1.Container) int64 {
 	return int64(float64(c.Resources.Requests.Memory().Value())/float64(s.Memory)*float64(s.Total)) / page * page
 }
 
-// Tune sets in the group of a running container what the engine does not: its huge pages, that it has no more swap than it may, and
-// that the kernel ends all of its processes when its memory runs out, and not one. The last two are there with version 2 only.
+// Tune sets in the group of a running container what the engine does not: its huge pages and, with version 2 only, that it has no more
+// swap than it may, how memory is kept for it and taken from it, and that the kernel ends all of its processes when its memory runs out, and
+// not one.
 func (m *Manager) Tune(pod *corev1.Pod, c *corev1.Container, id string) error {
 	dir := m.containerPath(m.Parent(pod), id)
 	pages := m.limitContainer(pod, c, dir)
@@ -53,11 +54,13 @@ func (m *Manager) Tune(pod *corev1.Pod, c *corev1.Container, id string) error {
 	if m.config.SingleProcessOOMKill {
 		group = "0"
 	}
-	return errors.Join(
-		pages,
-		settle(path.Join(m.config.MountPoint, dir, "memory.oom.group"), group),
-		settle(path.Join(m.config.MountPoint, dir, "memory.swap.max"), strconv.FormatInt(m.config.Swap.limit(pod, c), 10)),
-	)
+	files := m.config.MemoryQoS.container(pod, c).files()
+	files["memory.oom.group"], files["memory.swap.max"] = group, strconv.FormatInt(m.config.Swap.limit(pod, c), 10)
+	errs := []error{pages}
+	for name, text := range files {
+		errs = append(errs, settle(path.Join(m.config.MountPoint, dir, name), text))
+	}
+	return errors.Join(errs...)
 }
 
 // settle writes what a file does not say yet. One that is not there is of a container that has ended, or of what the kernel has not.

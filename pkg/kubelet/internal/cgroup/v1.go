@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
 // v1 is a tree for each controller.
@@ -46,7 +44,7 @@ func (t v1) exists(path string) bool {
 	return true
 }
 
-func (t v1) apply(path string, r container.Resources) (settled bool, err error) {
+func (t v1) apply(path string, r limits) (settled bool, err error) {
 	if r.CPUShares > 0 {
 		if err := write(t.file("cpu", path, "cpu.shares"), r.CPUShares); err != nil {
 			return false, err

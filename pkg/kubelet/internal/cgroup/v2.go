@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"minik8s.io/minik8s/pkg/kubelet/container"
 )
 
 // v2 is one tree for all controllers. Only groups without processes of their own can hand controllers down, which is
@@ -83,7 +81,7 @@ func weight(shares int64) int64 {
 	return 1 + (min(max(shares, minShares), maxShares)-minShares)*9999/(maxShares-minShares)
 }
 
-func (t v2) apply(p string, r container.Resources) (settled bool, err error) {
+func (t v2) apply(p string, r limits) (settled bool, err error) {
 	limit := func(n int64) string {
 		if n > 0 {
 			return fmt.Sprint(n)
@@ -105,6 +103,11 @@ func (t v2) apply(p string, r container.Resources) (settled bool, err error) {
 		{"pids.max", limit(r.PidsLimit)},
 	} {
 		if err := writeText(t.file(p, f.name), f.text); err != nil {
+			return false, err
+		}
+	}
+	for name, text := range r.memory.files() {
+		if err := writeText(t.file(p, name), text); err != nil {
 			return false, err
 		}
 	}
