@@ -63,8 +63,8 @@ type Manager struct {
 
 	// making is held while groups are made and removed, so that those of the classes are as of the last change.
 	making  sync.Mutex
-	all     container.Resources // guarded by making; what all pods together may use
-	mu      sync.Mutex          // guards applied
+	all     *container.Resources // guarded by making; what all pods together may use, nil until that was set
+	mu      sync.Mutex           // guards applied
 	applied map[types.UID]podGroup
 }
 
@@ -281,7 +281,7 @@ func (m *Manager) LimitPods(r container.Resources) error {
 	if _, err := m.set(root, limits{r, m.kept()}); err != nil {
 		return fmt.Errorf("limiting the cgroup of all pods: %w", err)
 	}
-	m.all = r
+	m.all = &r
 	return nil
 }
 
@@ -329,8 +329,8 @@ func (m *Manager) setClasses() error {
 		corev1.PodQOSBurstable:  {container.Resources{CPUShares: min(max(burstable, minShares), maxShares)}, protection{low: kept.low}},
 		corev1.PodQOSBestEffort: {container.Resources{CPUShares: minShares}, protection{}},
 	}
-	if m.config.MemoryQoS.Reserve {
-		want[corev1.PodQOSGuaranteed] = limits{m.all, kept}
+	if m.config.MemoryQoS.Reserve && m.all != nil { // else the limits of an earlier process would go
+		want[corev1.PodQOSGuaranteed] = limits{*m.all, kept}
 	}
 	for class, l := range want {
 		file := m.classPath(class)
