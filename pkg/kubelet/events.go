@@ -30,16 +30,19 @@ func (k *Kubelet) checkResolver() {
 	}
 }
 
-// tellKills tells of each process that the kernel kills because the machine has no memory left, until ctx ends. Where its messages may not be
-// read nobody is told.
+// tellKills tells of each process that the kernel kills because the machine has no memory left, and notes the container that any was in, until
+// ctx ends. Where its messages may not be read nobody is told.
 func (k *Kubelet) tellKills(ctx context.Context, messages string) {
 	err := oom.Watch(ctx, messages, func(kill oom.Kill) {
+		if kill.Container != "" {
+			k.victims.Add(kill.Container)
+		}
 		if kill.System {
 			k.recorder.Event(node.Ref(k.cfg.NodeName), corev1.EventTypeWarning, "SystemOOM", kill.Message())
 		}
 	})
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Nobody will be told when the machine has no memory left")
+		klog.FromContext(ctx).Error(err, "Nobody will be told when the machine has no memory left, and of containers what the engine knows")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,7 +79,7 @@ func TestCheckResolver(t *testing.T) {
 	}
 }
 
-// The kernel's kills for want of memory are told of the node if it is the machine that has none left.
+// The kernel's kills for want of memory are told of the node if it is the machine that has none left, and noted of containers.
 func TestTellKills(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "kmsg")
@@ -96,13 +97,17 @@ func TestTellKills(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); k.tellKills(ctx, file) }()
 	const begins = "4,1,1,-;a invoked oom-killer: x\n"
-	text := begins + "6,2,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,x\n3,3,1,-;Memory cgroup out of memory: Killed process 1 (a) x\n" +
+	id := strings.Repeat("0", 64)
+	text := begins + "6,2,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,task_memcg=/m/" + id + ",x\n3,3,1,-;Memory cgroup out of memory: Killed process 1 (a) x\n" +
 		begins + "6,4,1,-;oom-kill:constraint=CONSTRAINT_NONE,x\n3,5,1,-;Out of memory: Killed process 2 (b) x\n"
 	if _, err := kernel.WriteString(text); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := <-recorder.Events, "Warning SystemOOM System OOM encountered, victim process: b, pid: 2"; got != want {
 		t.Errorf("told %q, want %q", got, want)
+	}
+	if !k.victims.Has(id) {
+		t.Error("the container is not noted")
 	}
 	cancel()
 	<-ended

@@ -89,6 +89,8 @@ type Kubelet struct {
 	tracer   *tracing.Tracer // nil: nobody is told
 	// resizes are those that wait for room.
 	resizes allocation.Waiting
+	// victims are the containers that the kernel has killed processes of for want of memory.
+	victims oom.Victims
 
 	// What follows is made by Start, before anything runs.
 	api       *informers
@@ -387,7 +389,7 @@ func (k *Kubelet) newLife(ctx context.Context, p *parts, engine container.Versio
 		Observe: k.pleg.Pod, Recorder: k.recorder, Clock: k.cfg.Clock, HostIPs: k.hostIPs,
 		Logs: podlog.Standard(), Starts: gate.New(2*runtime.NumCPU(), usualStart), Handler: k.api.handler,
 		RecursiveReadOnly: k.describer.RecursiveReadOnly, Resources: resources, Devices: k.devices, Claims: k.claims, Failures: store,
-		Resizes: &k.resizes, Resized: k.metrics.Resized, Terminated: k.metrics.Terminated, NotStarted: k.metrics.NotStarted, SleepEnded: k.metrics.SleepEnded, HookFellBack: k.metrics.HookFellBack,
+		Resizes: &k.resizes, Resized: k.metrics.Resized, OutOfMemory: k.victims.Has, Terminated: k.metrics.Terminated, NotStarted: k.metrics.NotStarted, SleepEnded: k.metrics.SleepEnded, HookFellBack: k.metrics.HookFellBack,
 		MaxBackoff: maxBackoff(settings),
 	})
 }

@@ -1,8 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oom finds in the messages of the kernel that it has killed a process because the machine has no memory left; touch it when the
-// kernel words that otherwise.
+// Package oom finds in the messages of the kernel that it has killed a process because the machine, or a container, has no memory left; touch
+// it when the kernel words that otherwise.
 package oom
 
 import (
@@ -28,6 +28,8 @@ const longest = 8192
 type Kill struct {
 	Process string
 	PID     int
+	// Container is the engine's id of the one that the process was in, "" if the kernel has not said so.
+	Container string
 	// System: it was the machine that had no memory left, and not a cgroup that was at its limit.
 	System bool
 }
@@ -74,6 +76,7 @@ func Watch(ctx context.Context, file string, tell func(Kill)) error {
 
 var (
 	constraint = regexp.MustCompile(`^oom-kill:constraint=(\w+),`)
+	group      = regexp.MustCompile(`,task_memcg=[^,]*?([0-9a-f]{64})`)
 	victim     = regexp.MustCompile(`Killed process ([0-9]+) \((.+?)\)(?:,| |$)`)
 )
 
@@ -81,6 +84,7 @@ var (
 type parser struct {
 	// begun: the kernel looks for a victim, in a cgroup if that is limited.
 	begun, limited bool
+	container      string
 }
 
 // add looks at a record of the kernel, "priority,sequence,time,flags;message", and returns the kill that it is the last one of.
@@ -98,6 +102,9 @@ func (p *parser) add(record string) (Kill, bool) {
 	}
 	if m := constraint.FindStringSubmatch(message); m != nil {
 		p.limited = m[1] == "CONSTRAINT_MEMCG"
+		if m := group.FindStringSubmatch(message); m != nil {
+			p.container = m[1]
+		}
 	} else if strings.Contains(message, "killed as a result of limit of") {
 		p.limited = true
 	}
@@ -109,7 +116,7 @@ func (p *parser) add(record string) (Kill, bool) {
 	if err != nil {
 		return Kill{}, false
 	}
-	k := Kill{Process: m[2], PID: pid, System: !p.limited}
+	k := Kill{Process: m[2], PID: pid, Container: p.container, System: !p.limited}
 	*p = parser{}
 	return k, true
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,8 @@ func TestParser(t *testing.T) {
 	t.Parallel()
 	stress := Kill{Process: "stress", PID: 4711}
 	system := Kill{Process: "stress", PID: 4711, System: true}
+	id := strings.Repeat("0a1b", 16)
+	ofContainer := Kill{Process: "stress", PID: 4711, Container: id}
 	for _, tc := range []struct {
 		name, text string
 		want       []Kill
@@ -33,6 +36,13 @@ func TestParser(t *testing.T) {
 		{"of a cpuset", begins + "6,3,4,-;oom-kill:constraint=CONSTRAINT_CPUSET,nodemask=(null),cpuset=x\n3,8,6,-;Out of memory: Killed process 4711 (stress) total-vm:1kB\n", []Kill{system}},
 		{"a group's", begins + "6,3,4,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,task_memcg=/a/b,task=stress,pid=4711,uid=0\n" +
 			"3,8,6,-;Memory cgroup out of memory: Killed process 4711 (stress) total-vm:1052kB\n", []Kill{stress}},
+		{"a container's", begins + "6,3,4,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=" + id + ",mems_allowed=0,oom_memcg=/a/podb,task_memcg=/a/podb/" + id +
+			",task=stress,pid=4711,uid=0\n3,8,6,-;Memory cgroup out of memory: Killed process 4711 (stress) total-vm:1052kB\n", []Kill{ofContainer}},
+		{"a container's, with systemd", begins + "6,3,4,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/a.slice,task_memcg=/a.slice/docker-" + id + ".scope/init,task=stress,pid=4711,uid=0\n" +
+			"3,8,6,-;Memory cgroup out of memory: Killed process 4711 (stress) total-vm:1052kB\n", []Kill{ofContainer}},
+		{"a container's, and one that is in none", begins + "6,3,4,-;oom-kill:constraint=CONSTRAINT_MEMCG,task_memcg=/" + id + ",task=stress,pid=4711,uid=0\n" +
+			"3,8,6,-;Memory cgroup out of memory: Killed process 4711 (stress) total-vm:1052kB\n" + begins + "3,8,6,-;Out of memory: Killed process 4711 (stress) a\n",
+			[]Kill{ofContainer, system}},
 		{"an old kernel's", begins + "3,8,6,-;Out of memory: Kill process 4711 (stress) score 1\n3,9,6,-;Killed process 4711 (stress) total-vm:1052kB, anon-rss:1\n", []Kill{system}},
 		{"an old kernel's of a group", begins + "6,8,6,-;Task in /a killed as a result of limit of /a\n3,9,6,-;Killed process 4711 (stress) total-vm:1052kB\n", []Kill{stress}},
 		{"two", begins + "3,8,6,-;Out of memory: Killed process 4711 (stress) a\n" + begins + "6,3,4,-;oom-kill:constraint=CONSTRAINT_MEMCG,x\n3,8,6,-;Memory cgroup out of memory: Killed process 4711 (stress)\n",
@@ -51,6 +61,22 @@ func TestParser(t *testing.T) {
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}
+
+func TestVictims(t *testing.T) {
+	t.Parallel()
+	var v Victims
+	if v.Has("0") {
+		t.Error("there is one from the start")
+	}
+	for i := range remembered + 1 {
+		v.Add(strconv.Itoa(i))
+	}
+	for id, want := range map[string]bool{"0": false, "1": true, strconv.Itoa(remembered): true} {
+		if v.Has(id) != want {
+			t.Errorf("%s is one: %v", id, !want)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (s *Syncer) publish(ctx context.Context, n *notes, look *snapshot.Pod, fini
 	s.messages(ctx, n, look)
 	in := status.Input{
 		Look: look, RuntimeName: s.cfg.RuntimeName, HostIPs: s.cfg.HostIPs, Devices: map[string][]corev1.ResourceStatus{},
-		Finished: finished, Stopped: stopped, Pending: s.cfg.Resizes.Get(look.UID), Begun: s.cfg.Resizes.Begun(look.UID),
+		OutOfMemory: s.cfg.OutOfMemory, Finished: finished, Stopped: stopped, Pending: s.cfg.Resizes.Get(look.UID), Begun: s.cfg.Resizes.Begun(look.UID),
 	}
 	if sb := look.Sandbox; sb != nil {
 		in.RecursiveReadOnly = s.cfg.RecursiveReadOnly(sb.Handler)

@@ -120,6 +120,8 @@ type Config struct {
 	HostIPs  []string
 	// Logs are the links to the logs of containers.
 	Logs podlog.Links
+	// OutOfMemory says whether the kernel has killed a process of a container, by the engine's id, for want of memory. nil: it is not known.
+	OutOfMemory func(id string) bool
 	// Terminated is told of each container that has ended.
 	Terminated func(t container.ContainerType, end *corev1.ContainerStateTerminated)
 	// NotStarted is told of each container that could not be started, by the reason that its status has.

@@ -94,8 +94,8 @@ func (in Input) state(of *snapshot.Container, l *container.Container) corev1.Con
 			if l.FinishedAt.IsZero() {
 				end.FinishedAt = stamp(l.CreatedAt)
 			}
-		case l.ExitCode != 0 && l.OOMKilled:
-			end.Reason = "OOMKilled"
+		case l.ExitCode != 0 && in.outOfMemory(of, l):
+			end.Reason = reasonOOMKilled
 		case l.ExitCode != 0:
 			end.Reason = "Error"
 		}
@@ -110,6 +110,26 @@ func (in Input) state(of *snapshot.Container, l *container.Container) corev1.Con
 		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: ReasonContainerCreating}}
 	}
 }
+
+// outOfMemory says whether a container has ended because the kernel has killed a process of it. What was said once stays.
+func (in Input) outOfMemory(of *snapshot.Container, l *container.Container) bool {
+	if l.OOMKilled || l.ExitCode == killed && in.OutOfMemory != nil && in.OutOfMemory(l.ID) {
+		return true
+	}
+	if of.Reported == nil {
+		return false
+	}
+	said := func(s corev1.ContainerState) bool {
+		return s.Terminated != nil && s.Terminated.Reason == reasonOOMKilled && s.Terminated.ContainerID == in.id(l)
+	}
+	return said(of.Reported.State) || said(of.Reported.LastTerminationState)
+}
+
+const (
+	reasonOOMKilled = "OOMKilled"
+	// killed is the exit code of what was ended by SIGKILL.
+	killed = 137
+)
 
 // gone is the state of a container of which the engine has nothing. Whatever its type, it waits for the pod's
 // initialization if the pod has init containers.

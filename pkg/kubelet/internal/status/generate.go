@@ -53,6 +53,9 @@ type Input struct {
 	HostIPs     []string
 	// TerminationMessages are by container id.
 	TerminationMessages map[string]string
+	// OutOfMemory says of a container, by the engine's id, whether the kernel has killed a process of it for want of memory: the engine does not
+	// always know. nil: it is not known.
+	OutOfMemory func(id string) bool
 	// Devices are those of containers, by name; without entry those that were told last are.
 	Devices map[string][]corev1.ResourceStatus
 	// Pending is why the pod does not get what it has been resized to, nil if it does.

@@ -145,6 +145,14 @@ func TestGenerate(t *testing.T) {
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", notReadyA, notReadyA), States: map[string]string{"a": "waiting CrashLoopBackOff, was Error"}, RestartCounts: map[string]int32{"a": 2}}},
 		{name: "restarted", parts: snapshot.Parts{Pod: pod(nil, "a"), PodIPs: []string{"10.0.0.1"}, Observed: engine(&container.Container{Name: "a", Attempt: 1, State: container.StateRunning}, &container.Container{Name: "a", State: container.StateExited, ExitCode: 137, OOMKilled: true})},
 			want: view{Phase: corev1.PodRunning, Conditions: four("True", "True", "True", "True"), States: map[string]string{"a": "running, was OOMKilled, ready"}, RestartCounts: map[string]int32{"a": 1}}},
+		{name: "oom that only the kernel tells of", parts: snapshot.Parts{Pod: pod(never, "a", "b"), Observed: engine(&container.Container{ID: "1", Name: "a", State: container.StateExited, ExitCode: 137}, &container.Container{ID: "2", Name: "b", State: container.StateExited, ExitCode: 1})},
+			in:   Input{Finished: true, Stopped: true, OutOfMemory: func(string) bool { return true }},
+			want: view{Phase: corev1.PodFailed, Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated OOMKilled", "b": "terminated Error"}}},
+		{name: "oom that was told before", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) {
+			never(p)
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ContainerID: "docker://a0"}}}}
+		}, "a"), Observed: engine(down("a", 0, 137))}, in: Input{Finished: true, Stopped: true},
+			want: view{Phase: corev1.PodFailed, Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated OOMKilled"}}},
 		{name: "oom of a child only", parts: snapshot.Parts{Pod: pod(never, "a"), Observed: engine(&container.Container{Name: "a", State: container.StateExited, OOMKilled: true})}, in: Input{Finished: true, Stopped: true},
 			want: view{Phase: corev1.PodSucceeded, Conditions: four(noAddress, "True PodCompleted", "False PodCompleted", "False PodCompleted"), States: map[string]string{"a": "terminated Completed"}}},
 		{name: "message", parts: snapshot.Parts{Pod: pod(never, "a"), Observed: engine(down("a", 0, 2))}, in: Input{TerminationMessages: map[string]string{"a0": "bye"}, Finished: true, Stopped: true},
