@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"minik8s.io/minik8s/pkg/network/xtables"
@@ -22,6 +23,8 @@ type Chain struct {
 	Rules       [][]string
 	From        string
 	Jumps       [][]string
+	// Behind begins the names of chains that a new jump comes behind: what it accepts may be refused there. Empty: it comes first.
+	Behind string
 }
 
 // Programs are what is needed of those of iptables.
@@ -58,10 +61,14 @@ func ensure(p Programs, c Chain) error {
 		return err
 	}
 	var from []string
-	if there { // else nothing can jump there
-		if from, err = c.from(ctx, p); err != nil {
-			return err
-		}
+	switch {
+	case there:
+		from, err = c.from(ctx, p)
+	case c.Behind != "": // else it does not matter: nothing can jump there
+		from, _, err = p.Rules(ctx, c.Table, c.From)
+	}
+	if err != nil {
+		return err
 	}
 	return restore(ctx, p, c.Table, c.missing(have, there, from))
 }
@@ -118,18 +125,39 @@ func (c Chain) missing(have []string, there bool, from []string) (lines []string
 	for _, jump := range c.Jumps {
 		line := appended(c.From, jump)
 		if !slices.ContainsFunc(from, func(other string) bool { return same(line, other) }) {
-			lines = append(lines, "-I "+c.From+" 1 "+strings.Join(jump, " "))
+			lines = append(lines, "-I "+c.From+" "+strconv.Itoa(c.position(from))+" "+strings.Join(jump, " "))
 		}
 	}
 	return lines
+}
+
+// position is where a new jump comes.
+func (c Chain) position(from []string) int {
+	if c.Behind == "" {
+		return 1
+	}
+	for i, rule := range slices.Backward(from) {
+		if strings.HasPrefix(target(rule), c.Behind) {
+			return i + 2
+		}
+	}
+	return 1
+}
+
+// target is the chain that a rule jumps to, "" if it jumps to none.
+func target(rule string) string {
+	words := strings.Fields(rule)
+	if i := slices.Index(words, "-j"); i >= 0 && i+1 < len(words) {
+		return words[i+1]
+	}
+	return ""
 }
 
 // removal are the lines for iptables-restore that take the chain away, with all jumps to it.
 func (c Chain) removal(from []string) []string {
 	lines := []string{declared(c.Name)}
 	for _, rule := range from {
-		words := strings.Fields(rule)
-		if i := slices.Index(words, "-j"); i >= 0 && i+1 < len(words) && words[i+1] == c.Name {
+		if target(rule) == c.Name {
 			lines = append(lines, "-D"+strings.TrimPrefix(rule, "-A"))
 		}
 	}

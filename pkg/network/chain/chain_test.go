@@ -32,9 +32,13 @@ func TestMissing(t *testing.T) {
 	rules := []string{"-A OURS-FWD -s 10.1.0.0/16 -j ACCEPT", "-A OURS-FWD -d 10.1.0.0/16 -j ACCEPT"}
 	all := append([]string{":OURS-FWD - [0:0]"}, rules...)
 	jump := []string{"-I FORWARD 1 -m comment --comment ours:c -j OURS-FWD"}
+	behind := forward
+	behind.Behind = "PROXY-"
+	others := []string{"-A FORWARD -j PROXY-1", "-A FORWARD -j DOCKER-USER", "-A FORWARD -j PROXY-2", "-A FORWARD -j ACCEPT"}
 	is := []string{"-A FORWARD -j DOCKER-USER", `-A FORWARD -m comment --comment "ours:c" -j OURS-FWD`}
 	for _, tc := range []struct {
 		name       string
+		chain      Chain // forward if there is none
 		have, from []string
 		gone       bool
 		want       []string
@@ -44,11 +48,18 @@ func TestMissing(t *testing.T) {
 		{name: "no jump", have: rules, from: is[:1], want: jump},
 		{name: "a rule is missing", have: rules[:1], from: is, want: all},
 		{name: "a rule is somebody else's", have: append(rules[:2:2], "-A OURS-FWD -j DROP"), from: is, want: all},
+		{name: "behind others", chain: behind, have: rules, from: others, want: []string{"-I FORWARD 4 -m comment --comment ours:c -j OURS-FWD"}},
+		{name: "behind one", chain: behind, have: rules, from: []string{"-A FORWARD -j PROXY-1"}, want: []string{"-I FORWARD 2 -m comment --comment ours:c -j OURS-FWD"}},
+		{name: "behind nobody", chain: behind, have: rules, from: others[1:2], want: jump},
 		{name: "another order", have: []string{rules[1], rules[0]}, from: is, want: all},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, forward.missing(tc.have, !tc.gone, tc.from)); diff != "" {
+			c := tc.chain
+			if c.Name == "" {
+				c = forward
+			}
+			if diff := cmp.Diff(tc.want, c.missing(tc.have, !tc.gone, tc.from)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

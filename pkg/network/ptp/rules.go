@@ -11,6 +11,9 @@ import (
 	"minik8s.io/minik8s/pkg/network/chain"
 )
 
+// serviceProxy begins the names of the service proxy's chains, which refuse packets to Services that nobody can answer.
+const serviceProxy = "MK-"
+
 // chains returns the rules of one IP family; pure.
 //
 // The forward chain accepts what goes to or comes from any pod of the cluster, because Docker makes the node drop what it forwards. The
@@ -32,7 +35,7 @@ func chains(name string, podCIDRs, clusterCIDRs []netip.Prefix, six bool) []chai
 		return nil
 	}
 	comment := []string{"-m", "comment", "--comment", "minik8s:" + name}
-	forward := chain.Chain{Table: "filter", Name: "MINIK8S-FWD-" + hash(name, 8), From: "FORWARD"}
+	forward := chain.Chain{Table: "filter", Name: "MINIK8S-FWD-" + hash(name, 8), From: "FORWARD", Behind: serviceProxy}
 	masquerade := chain.Chain{Table: "nat", Name: "MINIK8S-MASQ-" + hash(name, 8), From: "POSTROUTING"}
 	forward.Jumps = [][]string{append(slices.Clone(comment), "-j", forward.Name)}
 	for _, r := range cluster {

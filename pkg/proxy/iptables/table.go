@@ -129,6 +129,16 @@ func (t *Table) rewrite(ctx context.Context) error {
 			return fmt.Errorf("writing rules: %w", err)
 		}
 	}
+	// Others, as the pod network that starts at the same time, may have come ahead of our jumps meanwhile, and accept what is to be refused.
+	for _, table := range t.base {
+		saved, _, err := t.save(ctx, table)
+		if err != nil {
+			return err
+		}
+		if _, err := t.ensureJumps(ctx, table, saved); err != nil {
+			return err
+		}
+	}
 	t.trusted = true
 	return nil
 }

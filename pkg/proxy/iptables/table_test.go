@@ -241,6 +241,24 @@ func TestTable_Apply_Chunks(t *testing.T) {
 	}
 }
 
+// TestTable_Apply_Overtaken: at a start others insert their jumps, too.
+func TestTable_Apply_Overtaken(t *testing.T) {
+	ctx := t.Context()
+	kernel := fake.New()
+	kernel.Meanwhile("*filter\n:MINIK8S-FWD-ab - [0:0]\n-I FORWARD 1 -j MINIK8S-FWD-ab\nCOMMIT\n")
+	if err := iptables.New(kernel, config).Apply(ctx, changes(map[string]int{"A": 0})); err != nil {
+		t.Fatal(err)
+	}
+	listed, err := kernel.List("filter", "FORWARD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(listed), "\n")
+	if last := lines[len(lines)-1]; strings.Count(listed, prefix) != 4 || !strings.HasSuffix(last, "-j MINIK8S-FWD-ab") {
+		t.Errorf("the pod network accepts what is to be refused:\n%s", listed)
+	}
+}
+
 func TestTable_Check(t *testing.T) {
 	ctx := t.Context()
 	jump := `-m comment --comment "kubernetes service portals" -j ` + prefix + "SERVICES"

@@ -19,11 +19,12 @@ import (
 
 // Tables implements iptables.Commands in memory. It is safe for concurrent use.
 type Tables struct {
-	mu       sync.Mutex
-	tables   map[string]map[string][]string // guarded by mu; table, chain, rules
-	restores []string                       // guarded by mu
-	fail     error                          // guarded by mu
-	foreign  bool                           // guarded by mu
+	mu        sync.Mutex
+	tables    map[string]map[string][]string // guarded by mu; table, chain, rules
+	restores  []string                       // guarded by mu
+	fail      error                          // guarded by mu
+	foreign   bool                           // guarded by mu
+	meanwhile string                         // guarded by mu
 }
 
 // New returns the tables of a host without rules.
@@ -48,6 +49,13 @@ func (t *Tables) Foreign() {
 	t.foreign = true
 }
 
+// Meanwhile is somebody whose text is restored just before the next one.
+func (t *Tables) Meanwhile(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.meanwhile = text
+}
+
 // Restores returns the texts that were restored since the last call.
 func (t *Tables) Restores() []string {
 	t.mu.Lock()
@@ -64,6 +72,21 @@ func (t *Tables) Restore(_ context.Context, text string) error {
 	if t.fail != nil {
 		return t.fail
 	}
+	if t.meanwhile != "" {
+		if err := t.restore(t.meanwhile); err != nil {
+			return err
+		}
+		t.meanwhile = ""
+	}
+	if err := t.restore(text); err != nil {
+		return err
+	}
+	t.restores = append(t.restores, text)
+	return nil
+}
+
+// restore takes a text; the caller holds mu.
+func (t *Tables) restore(text string) error {
 	var table string
 	var work map[string][]string
 	for n, line := range strings.Split(text, "\n") {
@@ -87,7 +110,6 @@ func (t *Tables) Restore(_ context.Context, text string) error {
 			return fmt.Errorf("line %d %q: %w", n+1, line, err)
 		}
 	}
-	t.restores = append(t.restores, text)
 	return nil
 }
 
