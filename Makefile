@@ -167,7 +167,7 @@ bench-kubelet: docker build images ## measure pods beside the same containers by
 	go run ./test/bench/kubelet $(if $(QUICK),-quick -print-only)
 
 .PHONY: bench-network
-bench-network: build test/conformance/bin/kube-proxy ## measure how fast Services reach the kernel by upstream's kube-proxy and by ours; QUICK=1 for a short look
+bench-network: build test/conformance/bin/kube-proxy test/conformance/bin/coredns ## measure Services beside upstream's kube-proxy, names beside CoreDNS, HTTP beside nginx, pods beside Docker's bridge; QUICK=1 for a short look
 	go run ./test/bench/network $(if $(QUICK),-quick -print-only)
 
 .PHONY: bench-plane
@@ -183,6 +183,9 @@ test/conformance/bin/kube-controller-manager:
 
 test/conformance/bin/kube-proxy:
 	test/conformance/build kube-proxy
+
+test/conformance/bin/coredns:
+	test/conformance/build coredns
 
 test/conformance/bin/kube-scheduler:
 	test/conformance/build kube-scheduler

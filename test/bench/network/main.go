@@ -1,8 +1,9 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command network measures how fast Services reach the kernel beside upstream's kube-proxy, how fast HTTP is routed beside nginx, what
-// goes through between pods beside Docker's bridge, and what nodes of one machine take; it fails if an aim is missed. Touch it to
+// Command network measures how fast Services reach the kernel beside upstream's kube-proxy, how many names are answered beside CoreDNS, how
+// fast HTTP is routed beside nginx, what goes through between pods beside Docker's bridge, and what nodes of one machine take; it fails if an aim
+// is missed. Touch it to
 // measure something else of the network. Run it with: make bench-network.
 package main
 
@@ -29,7 +30,7 @@ import (
 
 // options are the flags.
 type options struct {
-	minik8s, apiserver, upstream, nginx string
+	minik8s, apiserver, upstream, coredns, nginx string
 
 	count, endpoints, more int
 	runs, changes, nodes   int
@@ -44,7 +45,7 @@ type options struct {
 
 // commands are what this program is in processes and containers of its own, by its first argument.
 var commands = map[string]func(context.Context) error{
-	proxyCommand: serveProxy, routerCommand: serveRouter, peerCommand: servePeer, sendCommand: sendToPeer,
+	proxyCommand: serveProxy, routerCommand: serveRouter, namesCommand: serveNames, peerCommand: servePeer, sendCommand: sendToPeer,
 }
 
 // cases are what is measured, each with clusters of its own.
@@ -52,7 +53,7 @@ var cases = []struct {
 	name    string
 	measure func(*bench, context.Context) error
 }{
-	{"services", (*bench).services}, {"router", (*bench).router}, {"pods", (*bench).pods}, {"nodes", (*bench).machines},
+	{"services", (*bench).services}, {"names", (*bench).names}, {"router", (*bench).router}, {"pods", (*bench).pods}, {"nodes", (*bench).machines},
 }
 
 func main() {
@@ -80,6 +81,7 @@ func compare(ctx context.Context) (err error) {
 	flag.StringVar(&o.minik8s, "minik8s", minik8s, "our binary; it is the etcd of all")
 	flag.StringVar(&o.apiserver, "apiserver", minik8s, "the API server of all")
 	flag.StringVar(&o.upstream, "upstream", filepath.Join(root, "test", "conformance", "bin", "kube-proxy"), "upstream's kube-proxy")
+	flag.StringVar(&o.coredns, "coredns", filepath.Join(root, "test", "conformance", "bin", "coredns"), "what cluster DNS is compared with")
 	flag.StringVar(&o.nginx, "nginx", "nginx", "what the router is compared with (Debian: nginx-light)")
 	flag.IntVar(&o.count, "services", 5000, "Services")
 	flag.IntVar(&o.endpoints, "endpoints", 5, "endpoints of each")
@@ -92,7 +94,7 @@ func compare(ctx context.Context) (err error) {
 	flag.Var(&o.sides, "sides", "whose proxies are measured: upstream, ours")
 	flag.BoolVar(&o.printOnly, "print-only", false, "exit with 0 also if an aim is missed")
 	modes := flag.String("modes", strings.Join(allModes, ","), "how rules reach the kernel")
-	only := flag.String("only", "", "regular expression: the cases to measure, of services, router, pods and nodes")
+	only := flag.String("only", "", "regular expression: the cases to measure, of services, names, router, pods and nodes")
 	quick := flag.Bool("quick", false, "a short look: one run, with a tenth of the Services")
 	flag.Parse()
 	if o.modes = strings.Split(*modes, ","); *quick {
