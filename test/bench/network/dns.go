@@ -247,7 +247,7 @@ func serveNames(ctx context.Context) error {
 		return err
 	}
 	shared.StartWithContext(ctx)
-	go heap.Manage(ctx, heap.ServerRoom())
+	go heap.Manage(ctx, 0) // as on a machine that has joined
 	served := make(chan error, 1)
 	go func() { served <- l.Serve(ctx) }()
 	return errors.Join(s.Start(ctx), <-served)
