@@ -29,7 +29,7 @@ const headerTime = time.Minute
 // listenFailed is the reason of the event of an Ingress whose port cannot be opened.
 const listenFailed = "ListenFailed"
 
-// pass makes a table of what is there, serves it, and has the statuses written.
+// pass makes a table of what is there, serves it, and has written what is to be said and made of it.
 func (r *Router) pass(ctx context.Context) error {
 	if synced, err := r.watch.ask(ctx, &networkingv1.Ingress{}, &networkingv1.IngressClass{}); err != nil || !synced {
 		return err
@@ -52,7 +52,8 @@ func (r *Router) pass(ctx context.Context) error {
 	if namesReady {
 		r.dnsUsed = len(names) > 0
 	}
-	objects, ready, err := r.objects(ctx, used || gatewaysUsed || r.gatewaysUsed || r.dnsUsed)
+	untidy := gatewaysReady && gateways.Classes != nil && !r.tidy // something may be left of Gateways that are not used any more
+	objects, ready, err := r.objects(ctx, used || gatewaysUsed || r.gatewaysUsed || r.dnsUsed || untidy)
 	if err != nil || !ready {
 		return err
 	}
@@ -82,21 +83,23 @@ func (r *Router) pass(ctx context.Context) error {
 	contents := served.With(r.attached.Contents)
 	contents.Twins[r.Address] = r.Second
 	failed := r.serve(ctx, table.Build(contents))
-	changed := ingressStatuses(served.Served, table.Open(in.HTTP, r.Second, failed))
+	changes := statuses(ingressStatuses(served.Served, table.Open(in.HTTP, r.Second, failed)))
+	problems := append(ingressProblems(served, in, r.Second, failed), dnsProblems(r.named, failed)...)
 	if gatewaysReady {
-		statuses := r.attached.Statuses(failed)
-		changed = append(changed, statuses...)
+		own, taken := made(r.attached.Made(), gateways.Gateways, objects)
+		own = append(own, statuses(r.attached.Statuses(failed))...)
+		changes, problems = append(changes, own...), append(problems, taken...)
 		if before := r.tidy; gateways.Classes != nil { // else the kinds are not there
-			if r.tidy = !gatewaysUsed && len(statuses) == 0; r.tidy && !before {
+			if r.tidy = !gatewaysUsed && len(own) == 0; r.tidy && !before {
 				r.watch.poke() // to leave what is not watched any more
 			}
 		}
 	}
 	if namesReady {
-		changed = append(changed, r.named.Statuses(failed)...)
+		changes = append(changes, statuses(r.named.Statuses(failed))...)
 	}
-	r.reporter.report(changed)
-	r.told.tell(r.Recorder, append(ingressProblems(served, in, r.Second, failed), dnsProblems(r.named, failed)...))
+	r.reporter.report(changes)
+	r.told.tell(r.Recorder, problems)
 	return errors.Join(gatewaysErr, namesErr)
 }
 

@@ -17,44 +17,44 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// writeTime is what one write of a status may take.
+// writeTime is what one write may take.
 const writeTime = 10 * time.Second
 
-// reporter writes statuses beside the work, which waits for no write. What it could not write it has computed anew.
+// reporter writes beside the work, which waits for no write. What it could not write it has computed anew.
 type reporter struct {
 	client client.Client
 	again  func()
-	next   chan []client.Object // of length 1: what was not begun gives way to what is newer
+	next   chan []change // of length 1: what was not begun gives way to what is newer
 }
 
 func newReporter(c client.Client, again func()) *reporter {
-	return &reporter{client: c, again: again, next: make(chan []client.Object, 1)}
+	return &reporter{client: c, again: again, next: make(chan []change, 1)}
 }
 
-// report hands over the objects whose status is to be another one. It is for one goroutine.
-func (r *reporter) report(objects []client.Object) {
+// report hands over what is to be written. It is for one goroutine.
+func (r *reporter) report(changes []change) {
 	select {
 	case <-r.next:
 	default:
 	}
-	r.next <- objects
+	r.next <- changes
 }
 
 func (r *reporter) run(ctx context.Context) error {
 	backoff, stop := time.Second, func() bool { return true }
 	defer func() { stop() }()
 	for {
-		var objects []client.Object
+		var changes []change
 		select {
-		case objects = <-r.next:
+		case changes = <-r.next:
 		case <-ctx.Done():
 			return nil
 		}
 		failed := false
-		for _, o := range objects {
-			if err := r.write(ctx, o); err != nil && ctx.Err() == nil {
+		for _, c := range changes {
+			if err := r.write(ctx, c); err != nil && ctx.Err() == nil {
 				failed = true
-				klog.FromContext(ctx).Error(err, "Writing a status", "object", klog.KObj(o))
+				klog.FromContext(ctx).Error(err, "Writing an object, or its status", "object", klog.KObj(c.object))
 			}
 		}
 		if !failed {
@@ -67,12 +67,12 @@ func (r *reporter) run(ctx context.Context) error {
 	}
 }
 
-// write writes one status. If somebody was faster, the watch will tell what there is now.
-func (r *reporter) write(ctx context.Context, o client.Object) error {
+// write does one thing. If somebody was faster, the watch will tell what there is now.
+func (r *reporter) write(ctx context.Context, c change) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
-	err := r.client.Status().Update(ctx, o)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	err := c.do(ctx, r.client, c.object)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
 		return nil
 	}
 	return err

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -144,11 +145,22 @@ func TestGateway(t *testing.T) {
 			return nil
 		})
 	}
+	service := func(ctx context.Context) error {
+		_, err := cluster.Client.CoreV1().Services(ns).Get(ctx, "gw-minik8s", metav1.GetOptions{})
+		return err
+	}
+	eventually(t, "the Service of the Gateway", service)
 	bothFamilies(t, of("gateways"))
 	if err := of("gatewayclasses").Delete(t.Context(), "minik8s", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the port of a Gateway without a class", closed(p.http))
+	eventually(t, "no Service of a Gateway without a class", func(ctx context.Context) error {
+		if err := service(ctx); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
 	eventually(t, "the status of a route without a Gateway", func(ctx context.Context) error {
 		o, err := of("httproutes").Get(ctx, "r", metav1.GetOptions{})
 		if err != nil {

@@ -142,14 +142,16 @@ func AddOns() Policy {
 				on("networking.minik8s.io", "dns", "list watch"),
 				named("dns.networking.minik8s.io", on("apiextensions.k8s.io", "customresourcedefinitions", "list watch"))),
 			// What serves Ingresses, Gateways and Dns objects. Like every ingress controller it reads the Secrets that they may name; it asks
-			// for those of type kubernetes.io/tls only, and for ConfigMaps only if a policy or a Gateway names certificates in one.
+			// for those of type kubernetes.io/tls only, and for ConfigMaps only if a policy or a Gateway names certificates in one. It writes the
+			// Services of Gateways, which are in any namespace, and have no name that a role could say.
 			clusterRole("system:minik8s:router",
 				on("networking.k8s.io", "ingresses ingressclasses", "list watch"),
 				on("networking.k8s.io", "ingresses/status", "update"),
 				on("networking.minik8s.io", "dns", "list watch"),
 				on("networking.minik8s.io", "dns/status", "update"),
-				on("", "services secrets configmaps namespaces", "list watch"),
-				on("discovery.k8s.io", "endpointslices", "list watch"),
+				on("", "secrets configmaps namespaces", "list watch"),
+				on("", "services", "create delete list update watch"),
+				on("discovery.k8s.io", "endpointslices", "create delete list update watch"),
 				on("apiextensions.k8s.io", "customresourcedefinitions", "list watch"),
 				on("gateway.networking.k8s.io", "backendtlspolicies gatewayclasses gateways grpcroutes httproutes listenersets referencegrants tcproutes tlsroutes udproutes", "list watch"),
 				on("gateway.networking.k8s.io", "backendtlspolicies/status gatewayclasses/status gateways/status grpcroutes/status httproutes/status listenersets/status tcproutes/status tlsroutes/status udproutes/status", "update"),

@@ -11,19 +11,11 @@ import (
 	"sigs.k8s.io/gateway-api/pkg/features"
 )
 
-// notThere are the features of Gateways that the router has not.
-var notThere = []features.FeatureName{
-	// Nothing is made for a Gateway that labels could be on.
-	features.SupportGatewayInfrastructure,
-}
-
 // supportedFeatures are those that a class says it has, in the order of their names. `make gateway` runs the suite's tests of them.
 var supportedFeatures = func() []gatewayv1.SupportedFeature {
 	var all []gatewayv1.SupportedFeature
 	for f := range features.AllFeatures.Difference(features.MeshCoreFeatures).Difference(features.MeshExtendedFeatures) {
-		if !slices.Contains(notThere, f.Name) {
-			all = append(all, gatewayv1.SupportedFeature{Name: gatewayv1.FeatureName(f.Name)})
-		}
+		all = append(all, gatewayv1.SupportedFeature{Name: gatewayv1.FeatureName(f.Name)})
 	}
 	slices.SortFunc(all, func(a, b gatewayv1.SupportedFeature) int { return cmp.Compare(a.Name, b.Name) })
 	return all

@@ -659,7 +659,7 @@ func TestStatuses_Features(t *testing.T) {
 	}
 	for name, want := range map[string]bool{
 		"Gateway": true, "HTTPRoute": true, "GRPCRoute": true, "TLSRoute": true, "TCPRoute": true, "UDPRoute": true, "BackendTLSPolicy": true,
-		"ListenerSet": true, "HTTPRouteCORS": true, "GatewayInfrastructure": false, "Mesh": false, "MeshHTTPRouteWeight": false,
+		"ListenerSet": true, "HTTPRouteCORS": true, "GatewayInfrastructure": true, "Mesh": false, "MeshHTTPRouteWeight": false,
 	} {
 		if slices.Contains(names, name) != want {
 			t.Errorf("%s is told: %t", name, !want)
