@@ -4,7 +4,6 @@
 package router
 
 import (
-	"context"
 	"fmt"
 	"maps"
 
@@ -101,31 +100,4 @@ func adjusted(have, want client.Object) client.Object {
 		return nil
 	}
 	return now
-}
-
-// change is what is to be done about an object.
-type change struct {
-	object client.Object
-	do     func(context.Context, client.Client, client.Object) error
-}
-
-func create(ctx context.Context, c client.Client, o client.Object) error { return c.Create(ctx, o) }
-func update(ctx context.Context, c client.Client, o client.Object) error { return c.Update(ctx, o) }
-
-// remove deletes the object that was seen, and no other of its name.
-func remove(ctx context.Context, c client.Client, o client.Object) error {
-	return c.Delete(ctx, o, client.Preconditions{UID: new(o.GetUID())})
-}
-
-func updateStatus(ctx context.Context, c client.Client, o client.Object) error {
-	return c.Status().Update(ctx, o)
-}
-
-// statuses are changes of statuses.
-func statuses(objects []client.Object) []change {
-	changes := make([]change, len(objects))
-	for i, o := range objects {
-		changes[i] = change{o, updateStatus}
-	}
-	return changes
 }
