@@ -21,12 +21,6 @@ import (
 	"sigs.k8s.io/gateway-api/pkg/features"
 )
 
-// notThere are the features of Gateways that the router has not.
-var notThere = []features.FeatureName{
-	// Nothing is made for a Gateway that labels could be on.
-	features.SupportGatewayInfrastructure,
-}
-
 // The addresses that run has the router take for Gateways are 198.18.53.0/24.
 const usable, unusable = "198.18.53.200", "192.0.2.1"
 
@@ -40,7 +34,7 @@ func TestConformance(t *testing.T) {
 		suite.GatewayTCPConformanceProfileName, suite.GatewayUDPConformanceProfileName,
 	}
 	for _, f := range features.AllFeatures.UnsortedList() {
-		if !features.MeshCoreFeatures.Has(f) && !features.MeshExtendedFeatures.Has(f) && !slices.Contains(notThere, f.Name) {
+		if !features.MeshCoreFeatures.Has(f) && !features.MeshExtendedFeatures.Has(f) {
 			options.SupportedFeatures = append(options.SupportedFeatures, f.Name)
 		}
 	}
