@@ -17,11 +17,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	clusterdns "minik8s.io/minik8s/pkg/dns"
 	"minik8s.io/minik8s/pkg/heap"
@@ -228,16 +223,10 @@ func serveNames(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	client, shared, err := watching(*kubeconfig)
 	if err != nil {
 		return err
 	}
-	config.ContentType, config.AcceptContentTypes = apiruntime.ContentTypeProtobuf, apiruntime.ContentTypeProtobuf+",application/json"
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(cache.TransformStripManagedFields()))
 	s, err := clusterdns.New(clusterdns.Config{Client: client, Informers: shared, ResolvConf: "none"})
 	if err != nil {
 		return fmt.Errorf("making cluster DNS: %w", err)

@@ -114,16 +114,10 @@ func serveProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	_, shared, err := watching(*kubeconfig)
 	if err != nil {
 		return err
 	}
-	config.ContentType, config.AcceptContentTypes = apiruntime.ContentTypeProtobuf, apiruntime.ContentTypeProtobuf+",application/json"
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(cache.TransformStripManagedFields()))
 	p, err := proxy.New(proxy.Config{
 		Cluster: "bench", NodeName: *name, NodeIPs: []netip.Addr{nodeIP}, Informers: shared,
 		ClusterCIDRs: []netip.Prefix{pods}, Mode: proxy.Mode(*mode), HealthzAddr: "127.0.0.1:10256", MetricsAddr: "127.0.0.1:10249",
@@ -134,4 +128,18 @@ func serveProxy(ctx context.Context) error {
 	shared.StartWithContext(ctx)
 	go heap.Manage(ctx, 0)
 	return p.Start(ctx)
+}
+
+// watching returns a client and its informers, as a machine that has joined has them.
+func watching(kubeconfig string) (kubernetes.Interface, informers.SharedInformerFactory, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	config.ContentType, config.AcceptContentTypes = apiruntime.ContentTypeProtobuf, apiruntime.ContentTypeProtobuf+",application/json"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	return client, informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(cache.TransformStripManagedFields())), nil
 }
