@@ -49,7 +49,7 @@ func (t *Tables) Foreign() {
 	t.foreign = true
 }
 
-// Meanwhile is somebody whose text is restored just before the next one.
+// Meanwhile is somebody whose text is restored just after the next one.
 func (t *Tables) Meanwhile(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,17 +72,13 @@ func (t *Tables) Restore(_ context.Context, text string) error {
 	if t.fail != nil {
 		return t.fail
 	}
-	if t.meanwhile != "" {
-		if err := t.restore(t.meanwhile); err != nil {
-			return err
-		}
-		t.meanwhile = ""
-	}
 	if err := t.restore(text); err != nil {
 		return err
 	}
 	t.restores = append(t.restores, text)
-	return nil
+	other := t.meanwhile
+	t.meanwhile = ""
+	return t.restore(other)
 }
 
 // restore takes a text; the caller holds mu.
