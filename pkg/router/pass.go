@@ -52,8 +52,8 @@ func (r *Router) pass(ctx context.Context) error {
 	if namesReady {
 		r.dnsUsed = len(names) > 0
 	}
-	untidy := gatewaysReady && gateways.Classes != nil && !r.tidy // something may be left of Gateways that are not used any more
-	objects, ready, err := r.objects(ctx, used || gatewaysUsed || r.gatewaysUsed || r.dnsUsed || untidy)
+	left := gatewaysReady && gateways.Classes != nil && !r.tidy // something may be of Gateways that are not used any more
+	objects, ready, err := r.objects(ctx, used || gatewaysUsed || r.gatewaysUsed || r.dnsUsed, left)
 	if err != nil || !ready {
 		return err
 	}
@@ -86,7 +86,7 @@ func (r *Router) pass(ctx context.Context) error {
 	changes := statuses(ingressStatuses(served.Served, table.Open(in.HTTP, r.Second, failed)))
 	problems := append(ingressProblems(served, in, r.Second, failed), dnsProblems(r.named, failed)...)
 	if gatewaysReady {
-		own, taken := made(r.attached.Made(), gateways.Gateways, objects)
+		own, taken := gatewayServices(r.attached.Services(), objects)
 		own = append(own, statuses(r.attached.Statuses(failed))...)
 		changes, problems = append(changes, own...), append(problems, taken...)
 		if before := r.tidy; gateways.Classes != nil { // else the kinds are not there
@@ -146,18 +146,29 @@ func (r *Router) serve(ctx context.Context, t *table.Table) map[netip.AddrPort]e
 	return failed
 }
 
-// objects lists what routes refer to, and watches it only if it is used.
-func (r *Router) objects(ctx context.Context, used bool) (resolve.Objects, bool, error) {
-	kinds := []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Secret{}}
-	if !used {
-		return resolve.Objects{}, true, r.watch.leave(ctx, kinds...)
+// objects lists what routes refer to, and watches it only if it is used. If only Services may be left of what was used, these are looked at.
+func (r *Router) objects(ctx context.Context, used, left bool) (resolve.Objects, bool, error) {
+	kinds, unused := []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}}, []client.Object{&corev1.Secret{}}
+	switch {
+	case used:
+		kinds, unused = append(kinds, unused...), nil
+	case !left:
+		kinds, unused = nil, append(kinds, unused...)
+	}
+	if err := r.watch.leave(ctx, unused...); err != nil || kinds == nil {
+		return resolve.Objects{}, true, err
 	}
 	if synced, err := r.watch.ask(ctx, kinds...); err != nil || !synced {
 		return resolve.Objects{}, false, err
 	}
 	services, endpoints, secrets := &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &corev1.SecretList{}
-	if err := r.list(ctx, services, endpoints, secrets); err != nil {
+	if err := r.list(ctx, services, endpoints); err != nil {
 		return resolve.Objects{}, false, err
+	}
+	if used {
+		if err := r.list(ctx, secrets); err != nil {
+			return resolve.Objects{}, false, err
+		}
 	}
 	o := resolve.Objects{
 		Services: named[corev1.Service](services.Items), Secrets: named[corev1.Secret](secrets.Items),

@@ -4,7 +4,7 @@
 // Package router serves HTTP by the Ingresses, Gateways and Dns objects of the cluster: it is this project's ingress controller,
 // controller of the Gateway API and proxy in one. Objects are watched (watch.go) and translated into one table of routes
 // (internal/ingress, internal/gateway, internal/dns, internal/table); requests are answered by the table alone (internal/serve);
-// what came of an object is written into its status (report.go), and a Gateway gets a Service (made.go). Touch this package for what is watched and when.
+// what came of an object is written into its status (report.go), and a Gateway gets a Service (service.go). Touch this package for what is watched and when.
 //
 // A cluster that has none of them pays for a watch of Ingresses, of their classes, and of the names of custom
 // resources: all else is watched when somebody needs it, and ports are opened when somebody asks for them.

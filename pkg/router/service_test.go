@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"minik8s.io/minik8s/pkg/router/internal/gateway"
 	"minik8s.io/minik8s/pkg/router/internal/resolve"
 )
 
@@ -31,9 +32,8 @@ func serviceOf(meta metav1.ObjectMeta, port int32) *corev1.Service {
 	return &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: port}}}}
 }
 
-func TestMade(t *testing.T) {
+func TestGatewayServices(t *testing.T) {
 	t.Parallel()
-	of := func(s *corev1.Service) types.NamespacedName { return client.ObjectKeyFromObject(s) }
 	annotated := serviceOf(ofGateway("gw", "1"), 80)
 	annotated.Annotations, annotated.Spec.ClusterIP = map[string]string{"other": "x"}, "10.0.0.1"
 	before := annotated.DeepCopy()
@@ -42,29 +42,46 @@ func TestMade(t *testing.T) {
 	foreign := serviceOf(ofGateway("foreign", "1"), 80)
 	foreign.Labels = nil // of another implementation
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: ofGateway("gw-ipv4", "1"), AddressType: discoveryv1.AddressTypeIPv4}
+	moved := slice.DeepCopy()
+	moved.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.9"}}}
+	othersSlice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "gw-ipv4", Labels: map[string]string{discoveryv1.LabelServiceName: "x"}}}
+	want := func(uid types.UID, port int32) gateway.Service {
+		w := gateway.Service{Service: serviceOf(ofGateway("gw", uid), port), Gateway: &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{UID: uid}}}
+		w.Slices = []*discoveryv1.EndpointSlice{slice.DeepCopy()}
+		w.Slices[0].OwnerReferences[0].UID = uid
+		return w
+	}
 	for _, tc := range []struct {
 		name     string
-		want     []client.Object
+		want     []gateway.Service
 		services []*corev1.Service
 		slices   []*discoveryv1.EndpointSlice
 		changes  []string
 		problems int
 	}{
-		{name: "new", want: []client.Object{serviceOf(ofGateway("gw", "1"), 80), slice}, changes: []string{"create gw", "create gw-ipv4"}},
-		{name: "as it is to be", want: []client.Object{serviceOf(ofGateway("gw", "1"), 80), slice}, services: []*corev1.Service{annotated}, slices: []*discoveryv1.EndpointSlice{slice}},
-		{name: "another port", want: []client.Object{serviceOf(ofGateway("gw", "1"), 81)}, services: []*corev1.Service{annotated}, changes: []string{"update gw"}},
-		{name: "somebody else's", want: []client.Object{serviceOf(ofGateway("gw", "1"), 80)}, services: []*corev1.Service{others}, problems: 1},
-		{name: "of a Gateway before", want: []client.Object{serviceOf(ofGateway("gw", "1"), 80)}, slices: []*discoveryv1.EndpointSlice{slice}, services: []*corev1.Service{before}, changes: []string{"remove gw", "remove gw-ipv4"}},
-		{name: "not wanted any more", services: []*corev1.Service{annotated, others, foreign}, slices: []*discoveryv1.EndpointSlice{slice}, changes: []string{"remove gw-ipv4"}},
-		{name: "none of them is left", services: []*corev1.Service{annotated}, changes: []string{"remove gw"}},
+		{name: "new", want: []gateway.Service{want("1", 80)}, changes: []string{"create gw"}},
+		{name: "its endpoints come when it is there", want: []gateway.Service{want("1", 80)}, services: []*corev1.Service{annotated}, changes: []string{"create gw-ipv4"}},
+		{name: "as it is to be", want: []gateway.Service{want("1", 80)}, services: []*corev1.Service{annotated, foreign}, slices: []*discoveryv1.EndpointSlice{slice}},
+		{name: "another port, and another address", want: []gateway.Service{want("1", 81)}, services: []*corev1.Service{annotated}, slices: []*discoveryv1.EndpointSlice{moved},
+			changes: []string{"update gw", "update gw-ipv4"}},
+		{name: "somebody else's Service gets no endpoints", want: []gateway.Service{want("1", 80)}, services: []*corev1.Service{others}, problems: 1},
+		{name: "nor keeps them", want: []gateway.Service{want("1", 80)}, services: []*corev1.Service{others}, slices: []*discoveryv1.EndpointSlice{slice}, changes: []string{"remove gw-ipv4"}, problems: 1},
+		{name: "somebody else's endpoints", want: []gateway.Service{want("1", 80)}, services: []*corev1.Service{annotated}, slices: []*discoveryv1.EndpointSlice{othersSlice}, problems: 1},
+		{name: "of a Gateway before", want: []gateway.Service{want("1", 80)}, services: []*corev1.Service{before}, slices: []*discoveryv1.EndpointSlice{slice}, changes: []string{"remove gw", "remove gw-ipv4"}},
+		{name: "two Gateways of one name", want: []gateway.Service{want("2", 80), want("1", 80)}, services: []*corev1.Service{annotated}, slices: []*discoveryv1.EndpointSlice{slice}, problems: 1},
+		{name: "not wanted any more", services: []*corev1.Service{annotated, foreign}, slices: []*discoveryv1.EndpointSlice{slice, othersSlice}, changes: []string{"remove gw", "remove gw-ipv4"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			there := resolve.Objects{Services: map[types.NamespacedName]*corev1.Service{}, Slices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{{}: tc.slices}}
+			there := resolve.Objects{Services: map[types.NamespacedName]*corev1.Service{}, Slices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{}}
 			for _, s := range tc.services {
-				there.Services[of(s)] = s
+				there.Services[client.ObjectKeyFromObject(s)] = s
 			}
-			changes, problems := made(tc.want, []*gatewayv1.Gateway{{ObjectMeta: metav1.ObjectMeta{UID: "1"}}}, there)
+			for _, s := range tc.slices {
+				of := types.NamespacedName{Namespace: "ns", Name: s.Labels[discoveryv1.LabelServiceName]}
+				there.Slices[of] = append(there.Slices[of], s)
+			}
+			changes, problems := gatewayServices(tc.want, there)
 			var got []string
 			for _, c := range changes {
 				for name, do := range map[string]any{"create": create, "update": update, "remove": remove} {

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,45 +27,63 @@ const (
 	madeHere  = "router.minik8s.io"
 )
 
-// IsMade says whether an object was made by a router, for whatever Gateway.
-func IsMade(o client.Object) bool { return o.GetLabels()[managedBy] == madeHere }
+// MadeFor is the Gateway that a router has made an object for, "" if none has.
+func MadeFor(o client.Object) types.UID {
+	if o.GetLabels()[managedBy] != madeHere {
+		return ""
+	}
+	if c := metav1.GetControllerOfNoCopy(o); c != nil && c.Kind == "Gateway" {
+		return c.UID
+	}
+	return ""
+}
 
-// Made are the objects that the Gateways are to have, and which belong to them: a Service each by which pods find it under a name, in its
-// namespace and called after it and its class, with the labels and annotations of spec.infrastructure (GEP-1762), and the EndpointSlices of
-// that. A Gateway that is refused has none, nor has one whose name with that of its class is none for a Service.
-func (o *Output) Made() []client.Object {
-	var all []client.Object
+// Service is that by which pods find a Gateway under a name, in its namespace and called after it and its class, with the labels and
+// annotations of spec.infrastructure (GEP-1762).
+type Service struct {
+	*corev1.Service
+	Gateway *gatewayv1.Gateway
+	// Slices have where it leads to.
+	Slices []*discoveryv1.EndpointSlice
+}
+
+// Services are those that there are to be. A Gateway that is refused has none, nor has one whose name with that of its class is none for a
+// Service.
+func (o *Output) Services() []Service {
+	var all []Service
 	for _, g := range o.gateways {
 		name := g.object.Name + "-" + string(g.object.Spec.GatewayClassName)
 		ports := g.ports()
 		if len(ports) == 0 || !g.address.IsValid() || len(validation.IsDNS1123Label(name)) > 0 {
 			continue
 		}
-		service := &corev1.Service{ObjectMeta: g.made(name), Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, IPFamilyPolicy: new(corev1.IPFamilyPolicyPreferDualStack)}}
+		s := Service{Gateway: g.object, Service: &corev1.Service{
+			ObjectMeta: g.made(name), Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, IPFamilyPolicy: new(corev1.IPFamilyPolicyPreferDualStack)},
+		}}
 		if i := g.object.Spec.Infrastructure; i != nil {
 			for k, v := range i.Labels {
-				if _, ours := service.Labels[string(k)]; !ours {
-					service.Labels[string(k)] = string(v)
+				if _, ours := s.Labels[string(k)]; !ours {
+					s.Labels[string(k)] = string(v)
 				}
 			}
 			for k, v := range i.Annotations {
-				service.Annotations[string(k)] = string(v)
+				s.Annotations[string(k)] = string(v)
 			}
 		}
 		for _, p := range ports {
-			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: p.name, Protocol: p.protocol, Port: p.port, TargetPort: intstr.FromInt32(p.at)})
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: p.name, Protocol: p.protocol, Port: p.port, TargetPort: intstr.FromInt32(p.at)})
 		}
-		all = append(all, service)
 		for _, a := range []netip.Addr{g.address, g.twin} {
 			if a.IsValid() && !a.IsLoopback() { // the API takes no loopback address for an endpoint
-				all = append(all, g.slice(name, a, ports))
+				s.Slices = append(s.Slices, g.slice(name, a, ports))
 			}
 		}
+		all = append(all, s)
 	}
 	return all
 }
 
-// made is what is the same of all that a Gateway is to have.
+// made is what is the same of a Gateway's Service and of its EndpointSlices.
 func (g *gateway) made(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: name, Namespace: g.object.Namespace, Annotations: map[string]string{},

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
@@ -18,31 +18,33 @@ import (
 func inBrief(t *testing.T, out *Output) []string {
 	t.Helper()
 	var all []string
-	for _, o := range out.Made() {
-		if owners := o.GetOwnerReferences(); !IsMade(o) || len(owners) != 1 || o.GetLabels()[gatewayv1.GatewayNameLabelKey] != owners[0].Name || o.GetNamespace() != "ns" {
-			t.Errorf("%s belongs to %v, labels %v", o.GetName(), owners, o.GetLabels())
+	ours := func(o client.Object) {
+		if MadeFor(o) != "uid" || o.GetLabels()[gatewayv1.GatewayNameLabelKey] != "gw" || o.GetNamespace() != "ns" {
+			t.Errorf("%s belongs to %v, labels %v", o.GetName(), o.GetOwnerReferences(), o.GetLabels())
 		}
-		text := o.GetName()
-		switch o := o.(type) {
-		case *corev1.Service:
-			for _, p := range o.Spec.Ports {
-				text += fmt.Sprintf(" %s=%d/%s:%s", p.Name, p.Port, p.Protocol, p.TargetPort.String())
-			}
-			text += fmt.Sprint(" ", o.Labels["team"], o.Annotations)
-		case *discoveryv1.EndpointSlice:
-			text += fmt.Sprint(" ", o.AddressType, o.Endpoints[0].Addresses, " of ", o.Labels[discoveryv1.LabelServiceName])
-			for _, p := range o.Ports {
+	}
+	for _, s := range out.Services() {
+		ours(s.Service)
+		text := s.Name
+		for _, p := range s.Spec.Ports {
+			text += fmt.Sprintf(" %s=%d/%s:%s", p.Name, p.Port, p.Protocol, p.TargetPort.String())
+		}
+		all = append(all, text+fmt.Sprint(" ", s.Labels["team"], s.Annotations))
+		for _, slice := range s.Slices {
+			ours(slice)
+			text := fmt.Sprint(slice.Name, " ", slice.AddressType, slice.Endpoints[0].Addresses, " of ", slice.Labels[discoveryv1.LabelServiceName])
+			for _, p := range slice.Ports {
 				text += fmt.Sprintf(" %s=%d/%s", *p.Name, *p.Port, *p.Protocol)
 			}
+			all = append(all, text)
 		}
-		all = append(all, text)
 	}
 	return all
 }
 
-func TestMade(t *testing.T) {
+func TestServices(t *testing.T) {
 	t.Parallel()
-	const gateway = "kind: Gateway\nmetadata: {name: %s}\nspec: {%s}"
+	const gateway = "kind: Gateway\nmetadata: {name: %s, uid: uid}\nspec: {%s}"
 	for _, tc := range []struct {
 		name, gateway, spec string
 		want                []string
@@ -83,9 +85,9 @@ func TestMade(t *testing.T) {
 }
 
 // The API takes no loopback address for an endpoint.
-func TestMade_Loopback(t *testing.T) {
+func TestServices_Loopback(t *testing.T) {
 	t.Parallel()
-	got := inBrief(t, Translate(input(t, "kind: Gateway\nmetadata: {name: gw}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP}]}")))
+	got := inBrief(t, Translate(input(t, "kind: Gateway\nmetadata: {name: gw, uid: uid}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP}]}")))
 	if diff := cmp.Diff([]string{"gw-own tcp-80=80/TCP:80 map[]"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
