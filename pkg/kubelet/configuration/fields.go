@@ -413,7 +413,7 @@ func evictions(s eviction.Settings) string {
 
 func throttlingFactor(c *config) string {
 	switch f := c.MemoryThrottlingFactor; {
-	case f == nil, *f == 0.9 && !Enabled(c, MemoryQoS): // files of old have what was the default
+	case f == nil, *f == 0.9 && !Enabled(c, MemoryQoS): // what was the default is in files of old
 		return ""
 	case !Enabled(c, MemoryQoS):
 		return fmt.Sprintf("requires feature gate %s", MemoryQoS)

@@ -57,7 +57,9 @@ func TestMemoryQoS(t *testing.T) {
 func TestMemoryQoS_Groups(t *testing.T) {
 	mount := t.TempDir()
 	for _, l := range []string{"", "m", "m/pod1-2", "m/burstable", "m/burstable/pod3"} {
-		put(t, mount, map[string]string{l + "/cgroup.controllers": "", l + "/cgroup.subtree_control": ""})
+		put(t, mount, map[string]string{
+			l + "/cgroup.controllers": "", l + "/cgroup.subtree_control": "", l + "/memory.min": "0", l + "/memory.low": "7", l + "/memory.high": "max",
+		})
 	}
 	m, err := New(Config{Root: "/m", Driver: "cgroupfs", Version: "2", MountPoint: mount, MemoryQoS: MemoryQoS{Reserve: true}})
 	if err != nil {

@@ -107,7 +107,7 @@ func (t v2) apply(p string, r limits) (settled bool, err error) {
 		}
 	}
 	for name, text := range r.memory.files() {
-		if err := writeText(t.file(p, name), text); err != nil {
+		if err := settle(t.file(p, name), text); err != nil { // as it is without MemoryQoS, unless there was some before
 			return false, err
 		}
 	}
