@@ -37,15 +37,21 @@ func topFields[T Object](obj T) iter.Seq[topField] {
 	}
 }
 
-// selectableFields returns the field set of an object, metadata included.
+// Fields are what an object can be selected by, by their labels.
+type Fields[T Object] map[string]func(obj T) string
+
+// selectableFields returns the field set of an object, metadata included. A field without a value is left out, which is the same to a
+// selector: the watch cache has such a set of each object and version.
 func (r *Resource[T]) selectableFields(obj T) fields.Set {
-	set := fields.Set{}
-	if r.Fields != nil {
-		set = r.Fields(obj)
-	}
+	set := make(fields.Set, 2)
 	set["metadata.name"] = obj.GetName()
 	if !r.ClusterScoped {
 		set["metadata.namespace"] = obj.GetNamespace()
+	}
+	for label, value := range r.Fields {
+		if v := value(obj); v != "" {
+			set[label] = v
+		}
 	}
 	return set
 }
@@ -60,12 +66,11 @@ func (r *Resource[T]) attrs(obj runtime.Object) (labels.Set, fields.Set, error) 
 
 // addFieldLabels lets clients select by the resource's fields.
 func (r *Resource[T]) addFieldLabels(scheme *runtime.Scheme) error {
-	if r.Fields == nil {
+	if len(r.Fields) == 0 {
 		return nil // the scheme knows name and namespace, the latter for cluster-scoped kinds too, as upstream's
 	}
-	known := r.selectableFields(r.New())
 	return scheme.AddFieldLabelConversionFunc(r.Kind, func(label, value string) (string, string, error) {
-		if _, ok := known[label]; !ok {
+		if _, ok := r.Fields[label]; !ok && label != "metadata.name" && (label != "metadata.namespace" || r.ClusterScoped) {
 			if r.UnknownField != "" {
 				return "", "", fmt.Errorf(r.UnknownField, label)
 			}
@@ -81,7 +86,8 @@ func (r *Resource[T]) triggers() storage.IndexerFuncs {
 	}
 	// The watch cache supports a single trigger per resource.
 	name := r.Indexed[0]
-	return storage.IndexerFuncs{name: func(obj runtime.Object) string { return r.Fields(obj.(T))[name] }}
+	value := r.Fields[name]
+	return storage.IndexerFuncs{name: func(obj runtime.Object) string { return value(obj.(T)) }}
 }
 
 func (r *Resource[T]) indexers() *cache.Indexers {
@@ -90,12 +96,13 @@ func (r *Resource[T]) indexers() *cache.Indexers {
 	}
 	ix := cache.Indexers{}
 	for _, name := range r.Indexed {
+		value := r.Fields[name]
 		ix[storage.FieldIndex(name)] = func(obj any) ([]string, error) {
 			o, ok := obj.(T)
 			if !ok {
 				return nil, fmt.Errorf("not a %s: %T", r.Kind.Kind, obj)
 			}
-			return []string{r.Fields(o)[name]}, nil
+			return []string{value(o)}, nil
 		}
 	}
 	return &ix

@@ -10,7 +10,6 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -89,8 +88,8 @@ type Resource[T Object] struct {
 	// DefaultGarbageCollection is what happens to dependents if the client does not say; "" means background.
 	DefaultGarbageCollection rest.GarbageCollectionPolicy
 
-	// Fields are the selectable fields besides metadata.name and metadata.namespace. All keys must always be present.
-	Fields func(obj T) fields.Set
+	// Fields are the selectable fields besides metadata.name and metadata.namespace.
+	Fields Fields[T]
 	// UnknownField is what is said of a field that cannot be selected by, with a verb for it, where upstream has words of its own
 	// for the kind.
 	UnknownField string

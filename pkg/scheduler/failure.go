@@ -12,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"minik8s.io/minik8s/pkg/scheduler/framework"
 	"minik8s.io/minik8s/pkg/scheduler/internal/podstatus"
 )
 
@@ -57,7 +56,7 @@ func (s *Scheduler) report(ctx context.Context, a *attempt, nomination *fwk.Nomi
 		update.Nomination = &nomination.NominatedNodeName
 	}
 	// Before the pod is put back, so that no other pod takes the room first.
-	s.nominated.AddNominatedPod(logger, framework.NewPodInfo(latest), nomination)
+	s.nominated.AddNominatedPod(logger, pod.Renew(latest), nomination)
 	s.statuses.Write(latest, update)
 	a.profile.Recorder.Eventf(latest, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", truncate(update.Condition.Message))
 	return latest

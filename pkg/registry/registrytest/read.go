@@ -145,7 +145,9 @@ func (s *suite[T]) fieldSelector(t *testing.T) {
 	if len(list.Items) != 1 {
 		t.Errorf("%d items by name, want 1", len(list.Items))
 	}
-	for key, value := range s.fieldsOf(s.typed(t, made)) {
+	typed := s.typed(t, made)
+	for key, of := range s.r.Fields {
+		value := of(typed)
 		list, err := s.client.List(ctx(t), metav1.ListOptions{FieldSelector: key + "=" + value})
 		if err != nil {
 			t.Errorf("list by %s: %v", key, err)
@@ -157,13 +159,6 @@ func (s *suite[T]) fieldSelector(t *testing.T) {
 	if !apierrors.IsBadRequest(err) {
 		t.Errorf("list by an unknown field = %v, want BadRequest", err)
 	}
-}
-
-func (s *suite[T]) fieldsOf(obj T) map[string]string {
-	if s.r.Fields == nil {
-		return nil
-	}
-	return s.r.Fields(obj)
 }
 
 // basicSerializer decodes nothing but errors: answers are read raw.

@@ -96,6 +96,15 @@ func (p *PodInfo) WithPod(pod *corev1.Pod) *PodInfo {
 	return &c
 }
 
+// Renew returns the info of a newer version of the pod: derived anew only if that version may ask for something else. A pod of before
+// there were generations (KEP-5067) has none.
+func (p *PodInfo) Renew(pod *corev1.Pod) *PodInfo {
+	if pod.Generation != 0 && pod.Generation == p.Pod.Generation && !ResourcesMayDiffer(p.Pod, pod) {
+		return p.WithPod(pod)
+	}
+	return NewPodInfo(pod)
+}
+
 // WithNode returns a copy whose pod is on a node. The pod's nested data is
 // shared: nobody changes it.
 func (p *PodInfo) WithNode(node string) *PodInfo {

@@ -14,7 +14,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -55,9 +54,7 @@ var Resource = &registry.Resource[*batchv1.Job]{
 	Spec:         func(j *batchv1.Job) any { return j.Spec },
 	Status:       &registry.Status[*batchv1.Job]{Validate: validateStatus},
 	UnknownField: "field label %q not supported for Job",
-	Fields: func(j *batchv1.Job) fields.Set {
-		return fields.Set{"status.successful": strconv.Itoa(int(j.Status.Succeeded))}
-	},
+	Fields:       registry.Fields[*batchv1.Job]{"status.successful": func(j *batchv1.Job) string { return strconv.Itoa(int(j.Status.Succeeded)) }},
 	Columns: append([]metav1.TableColumnDefinition{
 		registry.NameColumn,
 		registry.Column("Status", "string", "Status of the job."),

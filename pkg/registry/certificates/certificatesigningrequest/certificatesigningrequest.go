@@ -10,7 +10,6 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -38,8 +37,8 @@ var Resource = &registry.Resource[*certificatesv1.CertificateSigningRequest]{
 		BeginUpdate:      count,
 	},
 	ResetFields: []string{"spec", "status"},
-	Fields: func(r *certificatesv1.CertificateSigningRequest) fields.Set {
-		return fields.Set{"spec.signerName": r.Spec.SignerName}
+	Fields: registry.Fields[*certificatesv1.CertificateSigningRequest]{
+		"spec.signerName": func(r *certificatesv1.CertificateSigningRequest) string { return r.Spec.SignerName },
 	},
 	Columns: columns,
 	Row:     row,

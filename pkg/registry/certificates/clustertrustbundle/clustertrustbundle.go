@@ -8,7 +8,6 @@ package clustertrustbundle
 import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"minik8s.io/minik8s/pkg/registry"
@@ -26,8 +25,8 @@ var Resource = &registry.Resource[*certificatesv1.ClusterTrustBundle]{
 	Validate:               validate,
 	ValidateUpdate:         validateUpdate,
 	RequireResourceVersion: true,
-	Fields: func(b *certificatesv1.ClusterTrustBundle) fields.Set {
-		return fields.Set{"spec.signerName": b.Spec.SignerName}
+	Fields: registry.Fields[*certificatesv1.ClusterTrustBundle]{
+		"spec.signerName": func(b *certificatesv1.ClusterTrustBundle) string { return b.Spec.SignerName },
 	},
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,

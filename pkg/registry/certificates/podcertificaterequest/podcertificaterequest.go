@@ -12,7 +12,6 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -39,8 +38,10 @@ var Resource = &registry.Resource[*certificatesv1.PodCertificateRequest]{
 		Validate:     validateStatus,
 		Authorize:    authorize,
 	},
-	Fields: func(r *certificatesv1.PodCertificateRequest) fields.Set {
-		return fields.Set{"spec.signerName": r.Spec.SignerName, "spec.podName": r.Spec.PodName, "spec.nodeName": string(r.Spec.NodeName)}
+	Fields: registry.Fields[*certificatesv1.PodCertificateRequest]{
+		"spec.signerName": func(r *certificatesv1.PodCertificateRequest) string { return r.Spec.SignerName },
+		"spec.podName":    func(r *certificatesv1.PodCertificateRequest) string { return r.Spec.PodName },
+		"spec.nodeName":   func(r *certificatesv1.PodCertificateRequest) string { return string(r.Spec.NodeName) },
 	},
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -32,20 +31,18 @@ var Resource = &registry.Resource[*corev1.Event]{
 	DefaultGarbageCollection: rest.Unsupported,
 	Validate:                 validate,
 	ValidateUpdate:           validateUpdate,
-	Fields: func(e *corev1.Event) fields.Set {
-		return fields.Set{
-			"involvedObject.kind":            e.InvolvedObject.Kind,
-			"involvedObject.namespace":       e.InvolvedObject.Namespace,
-			"involvedObject.name":            e.InvolvedObject.Name,
-			"involvedObject.uid":             string(e.InvolvedObject.UID),
-			"involvedObject.apiVersion":      e.InvolvedObject.APIVersion,
-			"involvedObject.resourceVersion": e.InvolvedObject.ResourceVersion,
-			"involvedObject.fieldPath":       e.InvolvedObject.FieldPath,
-			"reason":                         e.Reason,
-			"reportingComponent":             e.ReportingController,
-			"source":                         cmp.Or(e.Source.Component, e.ReportingController),
-			"type":                           e.Type,
-		}
+	Fields: registry.Fields[*corev1.Event]{
+		"involvedObject.kind":            func(e *corev1.Event) string { return e.InvolvedObject.Kind },
+		"involvedObject.namespace":       func(e *corev1.Event) string { return e.InvolvedObject.Namespace },
+		"involvedObject.name":            func(e *corev1.Event) string { return e.InvolvedObject.Name },
+		"involvedObject.uid":             func(e *corev1.Event) string { return string(e.InvolvedObject.UID) },
+		"involvedObject.apiVersion":      func(e *corev1.Event) string { return e.InvolvedObject.APIVersion },
+		"involvedObject.resourceVersion": func(e *corev1.Event) string { return e.InvolvedObject.ResourceVersion },
+		"involvedObject.fieldPath":       func(e *corev1.Event) string { return e.InvolvedObject.FieldPath },
+		"reason":                         func(e *corev1.Event) string { return e.Reason },
+		"reportingComponent":             func(e *corev1.Event) string { return e.ReportingController },
+		"source":                         func(e *corev1.Event) string { return cmp.Or(e.Source.Component, e.ReportingController) },
+		"type":                           func(e *corev1.Event) string { return e.Type },
 	},
 	Columns: columns,
 	Row:     row,

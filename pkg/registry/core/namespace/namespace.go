@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
@@ -72,8 +71,9 @@ var stored = &registry.Resource[*corev1.Namespace]{
 	Status:           &registry.Status[*corev1.Namespace]{Validate: validateStatus},
 
 	// "name" is an old spelling that upstream keeps.
-	Fields: func(n *corev1.Namespace) fields.Set {
-		return fields.Set{"status.phase": string(n.Status.Phase), "name": n.Name}
+	Fields: registry.Fields[*corev1.Namespace]{
+		"status.phase": func(n *corev1.Namespace) string { return string(n.Status.Phase) },
+		"name":         func(n *corev1.Namespace) string { return n.Name },
 	},
 
 	Columns: []metav1.TableColumnDefinition{

@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -37,10 +36,8 @@ var Resource = &registry.Resource[*corev1.Node]{
 	},
 	PrepareForUpdate: prepareForUpdate,
 	// Kubelets register themselves together with their status.
-	Status: &registry.Status[*corev1.Node]{OnCreate: true, PrepareForUpdate: prepareStatus, Validate: validateChange},
-	Fields: func(n *corev1.Node) fields.Set {
-		return fields.Set{"spec.unschedulable": strconv.FormatBool(n.Spec.Unschedulable)}
-	},
+	Status:  &registry.Status[*corev1.Node]{OnCreate: true, PrepareForUpdate: prepareStatus, Validate: validateChange},
+	Fields:  registry.Fields[*corev1.Node]{"spec.unschedulable": func(n *corev1.Node) string { return strconv.FormatBool(n.Spec.Unschedulable) }},
 	Columns: columns,
 	Row:     row,
 	Subresources: func(_ *registry.Store[*corev1.Node], c registry.Config) (map[string]rest.Storage, error) {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -47,22 +46,21 @@ var Resource = &registry.Resource[*corev1.Pod]{
 	Subresources:        subresources,
 }
 
-func selectable(p *corev1.Pod) fields.Set {
-	ip := ""
-	if len(p.Status.PodIPs) > 0 {
-		ip = p.Status.PodIPs[0].IP
-	}
-	return fields.Set{
-		"spec.nodeName":            p.Spec.NodeName,
-		"spec.restartPolicy":       string(p.Spec.RestartPolicy),
-		"spec.schedulerName":       p.Spec.SchedulerName,
-		"spec.serviceAccountName":  p.Spec.ServiceAccountName,
-		"spec.hostNetwork":         strconv.FormatBool(p.Spec.HostNetwork),
-		"status.phase":             string(p.Status.Phase),
-		"status.podIP":             ip,
-		"status.podIPs":            "", // may be asked for, and is never found
-		"status.nominatedNodeName": p.Status.NominatedNodeName,
-	}
+var selectable = registry.Fields[*corev1.Pod]{
+	"spec.nodeName":           func(p *corev1.Pod) string { return p.Spec.NodeName },
+	"spec.restartPolicy":      func(p *corev1.Pod) string { return string(p.Spec.RestartPolicy) },
+	"spec.schedulerName":      func(p *corev1.Pod) string { return p.Spec.SchedulerName },
+	"spec.serviceAccountName": func(p *corev1.Pod) string { return p.Spec.ServiceAccountName },
+	"spec.hostNetwork":        func(p *corev1.Pod) string { return strconv.FormatBool(p.Spec.HostNetwork) },
+	"status.phase":            func(p *corev1.Pod) string { return string(p.Status.Phase) },
+	"status.podIP": func(p *corev1.Pod) string {
+		if len(p.Status.PodIPs) == 0 {
+			return ""
+		}
+		return p.Status.PodIPs[0].IP
+	},
+	"status.podIPs":            func(*corev1.Pod) string { return "" }, // may be asked for, and is never found
+	"status.nominatedNodeName": func(p *corev1.Pod) string { return p.Status.NominatedNodeName },
 }
 
 func subresources(pods *registry.Store[*corev1.Pod], c registry.Config) (map[string]rest.Storage, error) {

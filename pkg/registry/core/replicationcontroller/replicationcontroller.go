@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -48,8 +47,8 @@ var Resource = &registry.Resource[*corev1.ReplicationController]{
 	Warnings: warnings,
 	Spec:     func(r *corev1.ReplicationController) any { return r.Spec },
 	Status:   &registry.Status[*corev1.ReplicationController]{Validate: validateStatus},
-	Fields: func(r *corev1.ReplicationController) fields.Set {
-		return fields.Set{"status.replicas": strconv.Itoa(int(r.Status.Replicas))}
+	Fields: registry.Fields[*corev1.ReplicationController]{
+		"status.replicas": func(r *corev1.ReplicationController) string { return strconv.Itoa(int(r.Status.Replicas)) },
 	},
 	Columns: append([]metav1.TableColumnDefinition{
 		registry.NameColumn,

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"minik8s.io/minik8s/pkg/registry"
@@ -33,7 +32,7 @@ var Resource = &registry.Resource[*corev1.Secret]{
 	Validate:       validate,
 	ValidateUpdate: validateUpdate,
 	Warnings:       warnings,
-	Fields:         func(s *corev1.Secret) fields.Set { return fields.Set{"type": string(s.Type)} },
+	Fields:         registry.Fields[*corev1.Secret]{"type": func(s *corev1.Secret) string { return string(s.Type) }},
 	Columns: []metav1.TableColumnDefinition{
 		registry.NameColumn,
 		registry.Column("Type", "string", corev1.Secret{}.SwaggerDoc()["type"]),

@@ -9,7 +9,6 @@ package service
 import (
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -33,8 +32,9 @@ var Resource = &registry.Resource[*corev1.Service]{
 	Status:         &registry.Status[*corev1.Service]{Validate: validateStatus, Warnings: statusWarnings},
 	// A PUT may create, as upstream.
 	AllowCreateOnUpdate: true,
-	Fields: func(s *corev1.Service) fields.Set {
-		return fields.Set{"spec.clusterIP": s.Spec.ClusterIP, "spec.type": string(s.Spec.Type)}
+	Fields: registry.Fields[*corev1.Service]{
+		"spec.clusterIP": func(s *corev1.Service) string { return s.Spec.ClusterIP },
+		"spec.type":      func(s *corev1.Service) string { return string(s.Spec.Type) },
 	},
 	Columns:   columns,
 	Row:       row,

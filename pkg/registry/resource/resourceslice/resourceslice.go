@@ -13,7 +13,6 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -61,12 +60,10 @@ var Resource = &registry.Resource[*resourcev1.ResourceSlice]{
 		return []string{fmt.Sprintf("spec.driver: driver names should be lowercase; %q contains uppercase characters", s.Spec.Driver)}
 	},
 	UnknownField: "field label not supported for " + resourcev1.SchemeGroupVersion.WithKind("ResourceSlice").String() + ": %s",
-	Fields: func(s *resourcev1.ResourceSlice) fields.Set {
-		return fields.Set{
-			resourcev1.ResourceSliceSelectorNodeName: ptr.Deref(s.Spec.NodeName, ""),
-			resourcev1.ResourceSliceSelectorDriver:   s.Spec.Driver,
-			resourcev1.ResourceSliceSelectorPoolName: s.Spec.Pool.Name,
-		}
+	Fields: registry.Fields[*resourcev1.ResourceSlice]{
+		resourcev1.ResourceSliceSelectorNodeName: func(s *resourcev1.ResourceSlice) string { return ptr.Deref(s.Spec.NodeName, "") },
+		resourcev1.ResourceSliceSelectorDriver:   func(s *resourcev1.ResourceSlice) string { return s.Spec.Driver },
+		resourcev1.ResourceSliceSelectorPoolName: func(s *resourcev1.ResourceSlice) string { return s.Spec.Pool.Name },
 	},
 	Indexed: []string{resourcev1.ResourceSliceSelectorNodeName},
 	Columns: []metav1.TableColumnDefinition{

@@ -149,11 +149,7 @@ func (q *Queue) update(ctx context.Context, p *Pod, pod *corev1.Pod) {
 	case landed: // so does its binding
 		return
 	}
-	if actions == 0 && old.Generation == pod.Generation {
-		p.PodInfo = p.WithPod(pod)
-	} else {
-		p.PodInfo = framework.NewPodInfo(pod)
-	}
+	p.PodInfo = p.Renew(pod)
 	switch p.place {
 	case active:
 		q.heap.active.fix(p)
@@ -302,7 +298,7 @@ func (q *Queue) Fail(ctx context.Context, p *Pod, latest *corev1.Pod, rejectedBy
 	if q.all[p.Pod.UID] != p {
 		return // deleted meanwhile
 	}
-	p.PodInfo = framework.NewPodInfo(latest)
+	p.PodInfo = p.Renew(latest)
 	p.RejectedBy, p.Flushed = rejectedBy, false
 	p.Timestamp = q.cfg.Clock.Now()
 	if rejectedBy.Len() == 0 {
@@ -333,7 +329,7 @@ func (q *Queue) Again(ctx context.Context, p *Pod, latest *corev1.Pod) {
 	if q.all[p.Pod.UID] != p {
 		return // deleted meanwhile
 	}
-	p.PodInfo = framework.NewPodInfo(latest)
+	p.PodInfo = p.Renew(latest)
 	p.Flushed, p.failures, p.errors = false, 0, 0
 	q.endRest(p)
 	q.activate(ctx, p, attemptFailed)
