@@ -35,6 +35,9 @@ import (
 // maxWaitForUnmountDuration.
 const unmountTimeout = 6 * time.Minute
 
+// attachTimeout is after how long pods are told, again and again, that nobody attaches their volume, as upstream's csiTimeout.
+const attachTimeout = 2 * time.Minute
+
 // Reconciler attaches and detaches the volumes of one node.
 type Reconciler struct {
 	Client client.Client
@@ -45,6 +48,8 @@ type Reconciler struct {
 	waiting map[string]time.Time // guarded by mu; when a detachment was wanted first, by the name of the attachment
 	// refused is guarded by mu: by node, the names of the attachments that other nodes are in the way of. Pods are told that once.
 	refused map[string]sets.Set[string]
+	// late is guarded by mu: by node, when pods were told last that nobody attaches their volume, by the name of the attachment.
+	late map[string]map[string]time.Time
 }
 
 // plan is what a pass does about the attachments of a node.
@@ -53,7 +58,7 @@ type plan struct {
 	detach []*storagev1.VolumeAttachment
 	// report is what the node's status should say.
 	report []corev1.AttachedVolume
-	// again is when to look again at what waits to be unmounted, zero for never.
+	// again is when to look again at what waits to be unmounted or attached, zero for never.
 	again time.Duration
 }
 
@@ -102,7 +107,7 @@ func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, w
 	if err != nil {
 		return p, err
 	}
-	have := map[string]bool{}
+	have, late, before := map[string]bool{}, map[string]time.Time{}, r.lateOn(name)
 	for _, a := range here {
 		if a.Spec.Source.PersistentVolumeName == nil {
 			continue // of a volume inside a pod, which is not from here
@@ -110,11 +115,14 @@ func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, w
 		have[a.Name] = true
 		if w := wants[a.Name]; w != nil {
 			r.forget(a.Name)
-			if a.DeletionTimestamp == nil && a.Status.Attached {
+			switch e := a.Status.AttachError; {
+			case a.DeletionTimestamp == nil && a.Status.Attached:
 				p.report = append(p.report, corev1.AttachedVolume{Name: w.unique})
-			} else if e := a.Status.AttachError; e != nil {
-				message := fmt.Sprintf("AttachVolume.Attach failed for volume %q : %s", w.volume.Name, e.Message)
-				r.tell(w.pods, corev1.EventTypeWarning, "FailedAttachVolume", message)
+			case e != nil:
+				r.failed(w, e.Message)
+			default:
+				late[a.Name] = r.hurry(w, a, before[a.Name])
+				p.lookAfter(attachTimeout - r.Clock.Since(late[a.Name]))
 			}
 			continue
 		}
@@ -129,19 +137,25 @@ func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, w
 			continue
 		}
 		since := r.wait(a.Name)
-		switch left := unmountTimeout - since; {
-		case mayDetach(node, unique, since):
+		if mayDetach(node, unique, since) {
 			p.detach = append(p.detach, a)
 			continue
-		case left > 0 && (p.again == 0 || left < p.again):
-			p.again = left
 		}
+		p.lookAfter(unmountTimeout - since)
 		if a.Status.Attached && unique != "" {
 			p.report = append(p.report, corev1.AttachedVolume{Name: unique})
 		}
 	}
+	r.setLate(name, late)
 	p.attach, err = r.attachable(ctx, name, wants, have)
 	return p, err
+}
+
+// lookAfter makes sure that the node is looked at again after some time, or before.
+func (p *plan) lookAfter(d time.Duration) {
+	if d > 0 && (p.again == 0 || d < p.again) {
+		p.again = d
+	}
 }
 
 // attachable are those of the wanted volumes that are not on the node and can come there. The pods of the others learn why not.
@@ -176,6 +190,25 @@ func (r *Reconciler) refusedOn(node string) sets.Set[string] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.refused[node]
+}
+
+func (r *Reconciler) lateOn(node string) map[string]time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.late[node]
+}
+
+func (r *Reconciler) setLate(node string, late map[string]time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case len(late) == 0:
+		delete(r.late, node)
+	case r.late == nil:
+		r.late = map[string]map[string]time.Time{node: late}
+	default:
+		r.late[node] = late
+	}
 }
 
 func (r *Reconciler) setRefused(node string, names sets.Set[string]) {
@@ -306,6 +339,24 @@ func (r *Reconciler) refuse(ctx context.Context, w *wanted, nodes []string) erro
 		r.tell(w.pods[i:i+1], corev1.EventTypeWarning, "FailedAttachVolume", message)
 	}
 	return nil
+}
+
+// hurry tells the pods if nobody has attached their volume for too long since they were told last, or since that was wanted, and returns
+// when that was.
+func (r *Reconciler) hurry(w *wanted, a *storagev1.VolumeAttachment, told time.Time) time.Time {
+	since := told
+	if since.IsZero() {
+		since = a.CreationTimestamp.Time
+	}
+	if r.Clock.Since(since) < attachTimeout {
+		return since
+	}
+	r.failed(w, fmt.Sprintf("timed out waiting for external-attacher of %s CSI driver to attach volume %s", a.Spec.Attacher, w.volume.Spec.CSI.VolumeHandle))
+	return r.Clock.Now()
+}
+
+func (r *Reconciler) failed(w *wanted, why string) {
+	r.tell(w.pods, corev1.EventTypeWarning, "FailedAttachVolume", fmt.Sprintf("AttachVolume.Attach failed for volume %q : %s", w.volume.Name, why))
 }
 
 func (r *Reconciler) tell(pods []*corev1.Pod, kind, reason, message string) {

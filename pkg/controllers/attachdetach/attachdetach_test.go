@@ -289,6 +289,49 @@ func TestReconcile_Patience(t *testing.T) {
 	}
 }
 
+// TestReconcile_NobodyAttaches: a pod whose volume nobody attaches learns that every two minutes, however often its node is looked at.
+func TestReconcile_NobodyAttaches(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(now)
+	made := func(a *storagev1.VolumeAttachment) { a.CreationTimestamp = metav1.NewTime(now) }
+	c := controllertest.NewClientBuilder().WithObjects(append(volume(), node("a"), pod("p", "a", "c"), attachment("a", false, made))...).Build()
+	events := record.NewFakeRecorder(9)
+	r := newReconciler(c)
+	r.Events, r.Clock = events, clock
+	for _, step := range []struct{ after, again time.Duration }{
+		{0, attachTimeout}, {attachTimeout - time.Second, time.Second}, {attachTimeout, attachTimeout}, {attachTimeout + time.Minute, time.Minute},
+		{2*attachTimeout + time.Second, attachTimeout}, {2*attachTimeout + 2*time.Second, attachTimeout - time.Second},
+	} {
+		clock.SetTime(now.Add(step.after))
+		result, err := r.Reconcile(t.Context(), request("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.RequeueAfter != step.again {
+			t.Errorf("after %v: looks again after %v, want %v", step.after, result.RequeueAfter, step.again)
+		}
+	}
+	if err := attacher(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := r.Reconcile(t.Context(), request("a")); err != nil || result.RequeueAfter != 0 {
+		t.Errorf("attached: looks again after %v, %v", result.RequeueAfter, err)
+	}
+	late := `Warning FailedAttachVolume AttachVolume.Attach failed for volume "v" : timed out waiting for external-attacher of csi.example.com CSI driver to attach volume h`
+	want := []string{late, late, `Normal SuccessfulAttachVolume AttachVolume.Attach succeeded for volume "v" `}
+	close(events.Events)
+	var got []string
+	for e := range events.Events {
+		got = append(got, e)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if len(r.late) != 0 {
+		t.Errorf("remembers %v of what is attached", r.late)
+	}
+}
+
 // A node is about its own pods, the attachments to it, and those of the volumes that it wants.
 func TestReconcile_LooksAtItsOwn(t *testing.T) {
 	t.Parallel()
