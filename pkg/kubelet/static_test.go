@@ -232,7 +232,7 @@ func (w *staticWorld) awaitNothing() {
 	}
 }
 
-// TestStaticPodComesBack: a manifest that goes and comes back while its pod is being stopped runs again.
+// TestStaticPodComesBack: a manifest that goes and comes back while its pod is being stopped runs again, which counts as a restart.
 func TestStaticPodComesBack(t *testing.T) {
 	w := newStaticWorld(t)
 	release := w.runtime.Hang("StopContainer", "")
@@ -248,10 +248,18 @@ func TestStaticPodComesBack(t *testing.T) {
 	if err := os.Rename(filepath.Join(w.folder, ".a"), path); err != nil {
 		t.Fatal(err)
 	}
+	deadline := time.Now().Add(15 * time.Second)
+	for ; w.kubelet.running.Load().workers.Pod(c.Pod.UID).DeletionTimestamp != nil; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody sees that it is back")
+		}
+	}
 	release()
-	for deadline := time.Now().Add(15 * time.Second); ; <-time.After(10 * time.Millisecond) {
+	for ; ; <-time.After(10 * time.Millisecond) {
 		if now := w.runtime.Find(c.Pod.UID, "c"); now != nil && now.ID != c.ID && now.State == container.StateRunning {
-			w.mirror(now)
+			if m := w.mirror(now); m.Status.ContainerStatuses[0].RestartCount != 1 {
+				t.Errorf("%d restarts are told, want 1", m.Status.ContainerStatuses[0].RestartCount)
+			}
 			return
 		}
 		if time.Now().After(deadline) {

@@ -42,6 +42,8 @@ type fakePlugin struct {
 	err    error
 	hang   chan struct{}
 	server *grpc.Server
+	// mute: it fails instead of telling of devices.
+	mute bool
 
 	mu                  sync.Mutex
 	allocated, prepared [][]string
@@ -54,6 +56,9 @@ func (p *fakePlugin) GetDevicePluginOptions(context.Context, *devicepluginv1beta
 }
 
 func (p *fakePlugin) ListAndWatch(_ *devicepluginv1beta1.Empty, s grpc.ServerStreamingServer[devicepluginv1beta1.ListAndWatchResponse]) error {
+	if p.mute {
+		return errors.New("no devices today")
+	}
 	for {
 		select {
 		case <-s.Context().Done():
@@ -253,6 +258,19 @@ func asks(name string, number string) corev1.Container {
 
 func pod(uid types.UID, containers ...corev1.Container) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Name: string(uid)}, Spec: corev1.PodSpec{Containers: containers}}
+}
+
+// TestManager_NeverLists: the resource of a plugin that fails before it has told of any device is there, and none of it.
+func TestManager_NeverLists(t *testing.T) {
+	t.Parallel()
+	n := start(t, t.TempDir())
+	n.plug(t, res, &fakePlugin{mute: true}, nil)
+	if all, healthy := n.Resources(); len(all) != 1 || len(healthy) != 1 {
+		t.Errorf("resources are %v, %v", all, healthy)
+	}
+	n.want(t, res, 0, 0)
+	n.plug(t, res, &fakePlugin{}, list("a b"))
+	n.want(t, res, 2, 2)
 }
 
 // A pod gets devices, has them also under the next kubelet, which its plugin may join later or never, and leaves them to others.

@@ -132,7 +132,8 @@ func (m *Manager) update(p *plugin, list []*devicepluginv1beta1.Device) error {
 	return m.save()
 }
 
-// lose notes that a plugin has gone, unless another has taken its place.
+// lose notes that a plugin has gone, unless another has taken its place. The resource of one that has never told of devices is there,
+// and there is nothing of it, as upstream.
 func (m *Manager) lose(p *plugin) {
 	m.mu.Lock()
 	if m.plugins[p.resource] != p {
@@ -140,11 +141,13 @@ func (m *Manager) lose(p *plugin) {
 		return
 	}
 	delete(m.plugins, p.resource)
-	var touched []types.UID
-	if before := m.state.resources[p.resource]; before != nil {
-		m.state.resources[p.resource] = &devices{known: before.known, gone: m.cfg.Clock.Now(), prepared: p.options.GetPreStartRequired()}
-		touched = m.state.touched(p.resource, before)
+	before := m.state.resources[p.resource]
+	now := &devices{gone: m.cfg.Clock.Now(), prepared: p.options.GetPreStartRequired()}
+	if before != nil {
+		now.known = before.known
 	}
+	m.state.resources[p.resource] = now
+	touched := m.state.touched(p.resource, before)
 	m.mu.Unlock()
 	m.tell(touched)
 }

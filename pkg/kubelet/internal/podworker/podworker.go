@@ -49,7 +49,8 @@ type Life interface {
 	// Terminate stops all containers within grace; after it nothing of the pod runs.
 	Terminate(ctx context.Context, pod *corev1.Pod, grace time.Duration) error
 	// Cleanup takes away what a stopped pod holds. deleted says that the pod is to leave the node for good: then nothing
-	// at all may stay. It is called once for a pod that ended by itself and again when that pod is deleted.
+	// at all may stay. It is called once for a pod that ended by itself and again when that pod is deleted. Of one that has already
+	// come back it is false, so that its next containers are counted as restarts.
 	Cleanup(ctx context.Context, pod *corev1.Pod, deleted bool) error
 	// Forget ends it all: the pod is gone from the node and from the API. It must not block.
 	Forget(pod *corev1.Pod)
@@ -81,11 +82,13 @@ type worker struct {
 	stage  Stage
 	grace  time.Duration
 	gone   bool               // the API no longer has the pod
+	back   bool               // though gone, it is to run again, under the same UID, and its containers count as restarted
 	swept  bool               // Cleanup with deleted succeeded
 	cancel context.CancelFunc // ends the step under way, nil if none is
 }
 
-// Update tells of the newest form of a pod. The first time it starts its goroutine.
+// Update tells of the newest form of a pod. The first time it starts its goroutine. After Remove it says that the pod, a static one, has
+// come back: it is still stopped and forgotten, and is for the caller to begin with again then.
 func (w *Workers) Update(pod *corev1.Pod) {
 	if w.ctx.Err() != nil {
 		return
@@ -101,6 +104,7 @@ func (w *Workers) Update(pod *corev1.Pod) {
 
 	p.mu.Lock()
 	p.pod = pod
+	p.back = p.gone && pod.DeletionTimestamp == nil && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways
 	if pod.DeletionTimestamp != nil {
 		p.terminate(Grace(pod))
 	} else if ended(pod) && p.stage == Syncing {
@@ -272,7 +276,7 @@ func (w *Workers) step(p *worker) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
 	p.mu.Lock()
-	pod, stage, grace, swept := p.pod, p.stage, p.grace, p.swept
+	pod, stage, grace, swept, back := p.pod, p.stage, p.grace, p.swept, p.back
 	deleted := p.gone || pod.DeletionTimestamp != nil
 	if p.gone && swept {
 		p.mu.Unlock()
@@ -302,7 +306,7 @@ func (w *Workers) step(p *worker) (time.Duration, error) {
 	case Terminating:
 		err = w.life.Terminate(ctx, pod, grace)
 	case Terminated:
-		err = w.life.Cleanup(ctx, pod, deleted)
+		err = w.life.Cleanup(ctx, pod, deleted && !back)
 	}
 	interrupted := ctx.Err() != nil
 

@@ -143,6 +143,27 @@ func TestRemovedWithoutDeletion(t *testing.T) {
 	}
 }
 
+// TestComesBack: what ended of a pod that runs again stays known, but not if it is to run once only.
+func TestComesBack(t *testing.T) {
+	for policy, cleanup := range map[corev1.RestartPolicy]string{corev1.RestartPolicyAlways: "clean up a", corev1.RestartPolicyNever: "clean up deleted a"} {
+		s, release := newScript(), make(chan struct{})
+		s.terminate = func(context.Context, *corev1.Pod, time.Duration) error { <-release; return nil }
+		w := start(t, s)
+		p := pod("a")
+		p.Spec.RestartPolicy = policy
+		w.Update(p)
+		s.until(t, 1)
+		w.Update(deleted(p, 20))
+		w.Remove(deleted(p, 20))
+		w.Update(p)
+		close(release)
+		want := []string{"sync a", "terminate a 20s", cleanup, "forget a"}
+		if diff := cmp.Diff(want, s.until(t, 4)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", policy, diff)
+		}
+	}
+}
+
 func TestDeletionInterruptsSync(t *testing.T) {
 	s := newScript()
 	s.sync = func(ctx context.Context, _ *corev1.Pod) (Result, error) {

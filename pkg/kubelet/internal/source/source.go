@@ -329,6 +329,7 @@ func (i *Intake) take(ctx context.Context, uid types.UID, running bool) {
 	case known && renewed: // Left has it taken again
 		i.forget(uid)
 		i.end(i.cfg.Workers.Pod(uid))
+		i.cfg.Workers.Update(pod)
 	case pod == nil && known:
 		if was := i.cfg.Workers.Pod(uid); was != nil && i.told(was) {
 			i.forget(uid)

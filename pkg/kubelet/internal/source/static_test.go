@@ -307,7 +307,7 @@ func TestIntake_Renewed(t *testing.T) {
 			t.Errorf("it tells of %v", changed)
 		}
 		w.tell("s1")
-		expect(t, "it goes", w.settle(), "stop s1", "remove s1", "show s")
+		expect(t, "it goes, and is said to be back", w.settle(), "stop s1", "remove s1", "run s1", "show s")
 		w.leave("s1")
 		i.Left(s)
 		expect(t, "it is back", w.settle(), "show s", "run s1", "count a restart, static true", "show s")
