@@ -26,7 +26,7 @@ import (
 // watchPods watches what a kubelet tells of its pods, from when it does.
 func watchPods(t *testing.T, root string) grpc.ServerStreamingClient[podsv1alpha1.WatchPodsEvent] {
 	t.Helper()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(root, "pods-api", "pods-api"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+filepath.Join(root, "pods-api", "pods-api.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

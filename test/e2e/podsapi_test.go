@@ -22,7 +22,7 @@ import (
 // podsAPI asks the kubelet of the first node for its pods.
 func (k *kube) podsAPI(t *testing.T) podsv1alpha1.PodsClient {
 	t.Helper()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(k.DataDir, "kubelet", "pods-api", "pods-api"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+filepath.Join(k.DataDir, "kubelet", "pods-api", "pods-api.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 
 const (
 	// folder is where programs look, below the kubelet's directory; file is the socket in it, which only root may use.
-	folder, file = "pods-api", "pods-api"
+	folder, file = "pods-api", "pods-api.sock"
 	// maxRequest bounds a request, in bytes.
 	maxRequest = 16 << 10
 	// Requests per second of all programs together, and how many at once: upstream's. Watches are not counted.

@@ -73,7 +73,7 @@ func newNode(t *testing.T) (*node, podsv1alpha1.PodsClient) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- n.Start(ctx) }()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(root, "pods-api", "pods-api"),
+	conn, err := grpc.NewClient("unix://"+filepath.Join(root, "pods-api", "pods-api.sock"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
 		t.Fatal(err)
