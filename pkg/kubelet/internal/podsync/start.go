@@ -194,7 +194,7 @@ func (s *Syncer) resolve(ctx context.Context, look *snapshot.Pod, st Start, in s
 	cfg, err := s.cfg.Builder.Container(ctx, launch.Request{
 		Pod: pod, Container: c, Type: st.Of.Type, Attempt: st.Attempt, Image: img, Volumes: volumes, PodIPs: in.ips,
 		RecursiveReadOnly: s.cfg.RecursiveReadOnly(look.Sandbox.Handler), CgroupParent: in.cgroup, Target: target,
-		Handler: look.Sandbox.Handler, Labels: snapshot.RunLabels(look.Run),
+		Handler: look.Sandbox.Handler, Labels: snapshot.Labels(c, look.Run),
 	})
 	if err != nil {
 		reason := reasonConfig

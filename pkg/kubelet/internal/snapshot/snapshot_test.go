@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
@@ -135,6 +136,8 @@ func TestResize(t *testing.T) {
 		have   container.Resources
 		policy []corev1.ContainerResizePolicy
 		want   container.Resources
+		asked  string // of memory, when it was made
+		asks   string // now
 		resize *Resize
 		move   *container.Resources
 	}{
@@ -152,11 +155,26 @@ func TestResize(t *testing.T) {
 			resize: &Resize{Want: container.Resources{CPUShares: 200, MemoryBytes: 1 << 20, PidsLimit: 7}}},
 		{name: "what has changed needs one", have: have, policy: restart, want: container.Resources{CPUShares: 100, MemoryBytes: 2 << 20},
 			resize: &Resize{Want: container.Resources{CPUShares: 100, MemoryBytes: 2 << 20, PidsLimit: 7}, Restart: true}},
+		{name: "asks for other memory", have: have, policy: restart, want: have, asked: "1Mi", asks: "512Ki", resize: &Resize{Want: have, Restart: true}},
+		{name: "asks for no memory any more", have: have, policy: restart, want: have, asked: "1Mi", asks: "0", resize: &Resize{Want: have, Restart: true}},
+		{name: "asks for as much", have: have, policy: restart, want: have, asked: "1Mi", asks: "1024Ki"},
+		{name: "what it asked for is not known", have: have, policy: restart, want: have, asks: "1Mi"},
+		{name: "asks for other memory, which needs no restart", have: have, want: have, asked: "1Mi", asks: "512Ki"},
+	}
+	asking := func(policy []corev1.ContainerResizePolicy, memory string) *corev1.Container {
+		c := &corev1.Container{ResizePolicy: policy}
+		if memory != "" {
+			c.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
+		}
+		return c
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &container.Container{Resources: tt.have}
-			if diff := cmp.Diff(tt.resize, resize(c, &corev1.Container{ResizePolicy: tt.policy}, tt.want)); diff != "" {
+			if tt.asked != "" {
+				c.Labels = Labels(asking(tt.policy, tt.asked), 0)
+			}
+			if diff := cmp.Diff(tt.resize, resize(c, asking(tt.policy, tt.asks), tt.want)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.move, move(c, tt.want)); diff != "" {
