@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,10 +45,35 @@ type Reconciler struct {
 
 	mu      sync.Mutex
 	waiting map[string]time.Time // guarded by mu; when a detachment was wanted first, by the name of the attachment
-	// refused is guarded by mu: by node, the names of the attachments that other nodes are in the way of. Pods are told that once.
-	refused map[string]sets.Set[string]
-	// late is guarded by mu: by node, when pods were told last that nobody attaches their volume, by the name of the attachment.
-	late map[string]map[string]time.Time
+	// refused are the attachments that other nodes are in the way of. Pods are told that once.
+	refused last[bool]
+	// late is when pods were told last that nobody attaches their volume.
+	late last[time.Time]
+}
+
+// last has what the last pass about a node has found out about some attachments, by their names. Safe for concurrent use.
+type last[V any] struct {
+	mu sync.Mutex
+	of map[string]map[string]V // guarded by mu; by node
+}
+
+func (l *last[V]) on(node string) map[string]V {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of[node]
+}
+
+func (l *last[V]) set(node string, found map[string]V) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(found) == 0 {
+		delete(l.of, node)
+		return
+	}
+	if l.of == nil {
+		l.of = map[string]map[string]V{}
+	}
+	l.of[node] = found
 }
 
 // plan is what a pass does about the attachments of a node.
@@ -107,7 +131,7 @@ func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, w
 	if err != nil {
 		return p, err
 	}
-	have, late, before := map[string]bool{}, map[string]time.Time{}, r.lateOn(name)
+	have, late, before := map[string]bool{}, map[string]time.Time{}, r.late.on(name)
 	for _, a := range here {
 		if a.Spec.Source.PersistentVolumeName == nil {
 			continue // of a volume inside a pod, which is not from here
@@ -146,7 +170,7 @@ func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, w
 			p.report = append(p.report, corev1.AttachedVolume{Name: unique})
 		}
 	}
-	r.setLate(name, late)
+	r.late.set(name, late)
 	p.attach, err = r.attachable(ctx, name, wants, have)
 	return p, err
 }
@@ -161,7 +185,7 @@ func (p *plan) lookAfter(d time.Duration) {
 // attachable are those of the wanted volumes that are not on the node and can come there. The pods of the others learn why not.
 func (r *Reconciler) attachable(ctx context.Context, name string, wants map[string]*wanted, have map[string]bool) ([]*wanted, error) {
 	var attach []*wanted
-	refused, before := sets.New[string](), r.refusedOn(name)
+	refused, before := map[string]bool{}, r.refused.on(name)
 	for _, key := range sortedKeys(wants) {
 		w := wants[key]
 		if have[key] {
@@ -175,53 +199,15 @@ func (r *Reconciler) attachable(ctx context.Context, name string, wants map[stri
 			attach = append(attach, w)
 			continue
 		}
-		if !before.Has(key) {
+		if !before[key] {
 			if err := r.refuse(ctx, w, nodes); err != nil {
 				return nil, err
 			}
 		}
-		refused.Insert(key)
+		refused[key] = true
 	}
-	r.setRefused(name, refused)
+	r.refused.set(name, refused)
 	return attach, nil
-}
-
-func (r *Reconciler) refusedOn(node string) sets.Set[string] {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.refused[node]
-}
-
-func (r *Reconciler) lateOn(node string) map[string]time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.late[node]
-}
-
-func (r *Reconciler) setLate(node string, late map[string]time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case len(late) == 0:
-		delete(r.late, node)
-	case r.late == nil:
-		r.late = map[string]map[string]time.Time{node: late}
-	default:
-		r.late[node] = late
-	}
-}
-
-func (r *Reconciler) setRefused(node string, names sets.Set[string]) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case len(names) == 0:
-		delete(r.refused, node)
-	case r.refused == nil:
-		r.refused = map[string]sets.Set[string]{node: names}
-	default:
-		r.refused[node] = names
-	}
 }
 
 func (r *Reconciler) attachments(ctx context.Context, which client.ListOption) ([]*storagev1.VolumeAttachment, error) {

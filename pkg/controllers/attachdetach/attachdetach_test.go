@@ -327,8 +327,8 @@ func TestReconcile_NobodyAttaches(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	if len(r.late) != 0 {
-		t.Errorf("remembers %v of what is attached", r.late)
+	if len(r.late.of) != 0 {
+		t.Errorf("remembers %v of what is attached", r.late.of)
 	}
 }
 
