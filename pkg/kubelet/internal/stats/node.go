@@ -28,11 +28,10 @@ func (s *Collector) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha
 		n.CPU = s.cpu("node", cgroup.Stats{CPU: time.Duration(busy), CPUPressure: cgroup.ReadPressure("/proc/pressure/cpu")}, now)
 	}
 	info, _ := meminfo.Read("/") // without it there is nothing to tell
-	if total := info["MemTotal"]; total > 0 {
-		available := info["MemAvailable"]
-		used := total - info["MemFree"]
-		n.Memory = &statsv1alpha1.MemoryStats{Time: metav1.NewTime(now), AvailableBytes: &available, UsageBytes: &used,
-			WorkingSetBytes: new(total - available), RSSBytes: new(info["AnonPages"]), PSI: psi(cgroup.ReadPressure("/proc/pressure/memory"))}
+	if info["MemTotal"] > 0 {
+		used, workingSet := usedMemory(info)
+		n.Memory = &statsv1alpha1.MemoryStats{Time: metav1.NewTime(now), AvailableBytes: new(info["MemAvailable"]), UsageBytes: &used,
+			WorkingSetBytes: &workingSet, RSSBytes: new(info["AnonPages"]), PSI: psi(cgroup.ReadPressure("/proc/pressure/memory"))}
 		n.Memory.PageFaults, n.Memory.MajorPageFaults = faults()
 	}
 	if total, ok := info["SwapTotal"]; ok {
@@ -49,6 +48,16 @@ func (s *Collector) nodeStats(now time.Time, onlyCPUAndMemory bool) statsv1alpha
 	}
 	n.Rlimit = processLimit(now)
 	return n
+}
+
+// usedMemory is how much memory a machine uses, and how much of that cannot simply be taken back, in bytes. Huge pages that are set aside are
+// in neither, whether or not somebody uses them, as in the figures of groups; what is available is without them, too.
+func usedMemory(info map[string]uint64) (used, workingSet uint64) {
+	but := func(free uint64) uint64 {
+		taken := info["MemTotal"] - min(free, info["MemTotal"])
+		return taken - min(info["Hugetlb"], taken)
+	}
+	return but(info["MemFree"]), but(info["MemAvailable"])
 }
 
 // process is the system container of the kubelet: of this process, which other components may be in. The group that it is in may be that of

@@ -21,6 +21,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/cgroup"
+	"minik8s.io/minik8s/pkg/kubelet/internal/meminfo"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
 )
 
@@ -78,6 +79,22 @@ func (u *usage) get(key string) (cgroup.Stats, error) {
 func (u *usage) Pods() (cgroup.Stats, error)                              { return u.get("pods") }
 func (u *usage) Pod(uid types.UID) (cgroup.Stats, error)                  { return u.get(string(uid)) }
 func (u *usage) Container(_ *corev1.Pod, id string) (cgroup.Stats, error) { return u.get(id) }
+
+func TestUsedMemory(t *testing.T) {
+	for _, tt := range []struct {
+		name, text       string
+		used, workingSet uint64
+	}{
+		{"no huge pages", "MemTotal: 1000 kB\nMemFree: 300 kB\nMemAvailable: 600 kB\n", 700 << 10, 400 << 10},
+		{"huge pages", "MemTotal: 1000 kB\nMemFree: 300 kB\nMemAvailable: 350 kB\nHugePages_Total: 2\nHugetlb: 200 kB\n", 500 << 10, 450 << 10},
+		{"read while they are set aside", "MemTotal: 1000 kB\nMemFree: 900 kB\nMemAvailable: 950 kB\nHugetlb: 200 kB\n", 0, 0},
+		{"more than all", "MemTotal: 1000 kB\nMemFree: 900 kB\nMemAvailable: 1001 kB\n", 100 << 10, 0},
+	} {
+		if used, workingSet := usedMemory(meminfo.Parse(tt.text)); used != tt.used || workingSet != tt.workingSet {
+			t.Errorf("%s: %d used, of which %d in the working set, want %d and %d", tt.name, used, workingSet, tt.used, tt.workingSet)
+		}
+	}
+}
 
 func TestSummary(t *testing.T) {
 	clock := testclock.NewFakeClock(time.Unix(1700000000, 0))
