@@ -116,7 +116,7 @@ func (r *row) conclude() {
 	case both && r.AtMost != 0 && *r.Ours > r.AtMost**r.Upstream,
 		both && r.AtLeast != 0 && *r.Ours < r.AtLeast**r.Upstream,
 		r.Ours != nil && r.Within != 0 && *r.Ours > r.Within,
-		r.Ours != nil && *r.Ours < r.NotBelow:
+		r.Ours != nil && r.NotBelow != 0 && *r.Ours < r.NotBelow:
 		r.Verdict = missed
 	case r.Ours == nil, compared && r.Upstream == nil:
 		r.Verdict = notMeasured

@@ -32,6 +32,7 @@ func TestRow(t *testing.T) {
 		{"more than nothing", Figure{AtMost: 1}, [3][]float64{{0}, {20}, nil}, "a\ts\t0.00\t20.00\t\t\t\tat most 1.00: missed", missed},
 		{"too long", Figure{AtMost: 0.7, Within: 1}, [3][]float64{{4}, {2}, nil}, "a\ts\t4.00\t2.00\t0.50\t\t\tat most 0.70, within 1 s: missed", missed},
 		{"too few", Figure{NotBelow: 3}, [3][]float64{nil, {2}, nil}, "a\ts\t\t2.00\t\t\t\tnot below 3 s: missed", missed},
+		{"a difference below nothing", Figure{Within: 2}, [3][]float64{nil, {-1}, nil}, "a\ts\t\t-1.00\t\t\t\twithin 2 s", reached},
 		{"soon enough", Figure{Within: 2}, [3][]float64{nil, {2}, nil}, "a\ts\t\t2.00\t\t\t\twithin 2 s", reached},
 		{"without ours", Figure{AtMost: 0.4}, [3][]float64{{4}, nil, {2}}, "a\ts\t4.00\t\t\t2.00\t0.50\tat most 0.40: not measured", notMeasured},
 		{"without upstream's", Figure{AtLeast: 0.4, Within: 3}, [3][]float64{nil, {2}, nil}, "a\ts\t\t2.00\t\t\t\tat least 0.40, within 3 s: not measured", notMeasured},
