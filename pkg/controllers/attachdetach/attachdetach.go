@@ -144,7 +144,7 @@ func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, w
 				p.report = append(p.report, corev1.AttachedVolume{Name: w.unique})
 			case e != nil:
 				r.failed(w, e.Message)
-			default:
+			case a.DeletionTimestamp == nil: // else it is on its way out, and is made anew then
 				late[a.Name] = r.hurry(w, a, before[a.Name])
 				p.lookAfter(attachTimeout - r.Clock.Since(late[a.Name]))
 			}

@@ -332,6 +332,25 @@ func TestReconcile_NobodyAttaches(t *testing.T) {
 	}
 }
 
+// TestReconcile_Leaves: that an attachment is on its way out, while the next pod waits for it, is no failure to attach, however old it is.
+func TestReconcile_Leaves(t *testing.T) {
+	t.Parallel()
+	leaves := func(a *storagev1.VolumeAttachment) {
+		a.CreationTimestamp, a.DeletionTimestamp = metav1.NewTime(now.Add(-time.Hour)), &metav1.Time{Time: now}
+		a.Finalizers = []string{"external-attacher/csi-example-com"}
+	}
+	c := controllertest.NewClientBuilder().WithObjects(append(volume(), node("a"), pod("p", "a", "c"), attachment("a", true, leaves))...).Build()
+	events := record.NewFakeRecorder(1)
+	r := newReconciler(c)
+	r.Events = events
+	if _, err := r.Reconcile(t.Context(), request("a")); err != nil {
+		t.Fatal(err)
+	}
+	if len(events.Events) > 0 {
+		t.Errorf("told: %s", <-events.Events)
+	}
+}
+
 // A node is about its own pods, the attachments to it, and those of the volumes that it wants.
 func TestReconcile_LooksAtItsOwn(t *testing.T) {
 	t.Parallel()

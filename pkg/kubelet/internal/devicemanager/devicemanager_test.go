@@ -260,10 +260,12 @@ func pod(uid types.UID, containers ...corev1.Container) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Name: string(uid)}, Spec: corev1.PodSpec{Containers: containers}}
 }
 
-// TestManager_NeverLists: the resource of a plugin that fails before it has told of any device is there, and none of it.
+// TestManager_NeverLists: the resource of a plugin that fails before it has told of any device is there, and none of it. The next kubelet
+// knows of it, too.
 func TestManager_NeverLists(t *testing.T) {
 	t.Parallel()
-	n := start(t, t.TempDir())
+	root := t.TempDir()
+	n := start(t, root)
 	n.plug(t, res, &fakePlugin{mute: true}, nil)
 	if all, healthy := n.Resources(); len(all) != 1 || len(healthy) != 1 {
 		t.Errorf("resources are %v, %v", all, healthy)
@@ -271,6 +273,10 @@ func TestManager_NeverLists(t *testing.T) {
 	n.want(t, res, 0, 0)
 	n.plug(t, res, &fakePlugin{}, list("a b"))
 	n.want(t, res, 2, 2)
+	n.stop()
+	if all, _ := start(t, root).Resources(); len(all) != 1 {
+		t.Errorf("the next kubelet knows of %v", all)
+	}
 }
 
 // A pod gets devices, has them also under the next kubelet, which its plugin may join later or never, and leaves them to others.

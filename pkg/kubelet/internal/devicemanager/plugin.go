@@ -102,7 +102,9 @@ func (m *Manager) follow(ctx context.Context, p *plugin) {
 	if ctx.Err() == nil {
 		logger.Error(err, "Device plugin has gone")
 	}
-	m.lose(p)
+	if err := m.lose(p); err != nil {
+		logger.Error(err, "A later kubelet will not know of the resource")
+	}
 	if err := p.close(); err != nil {
 		logger.Error(err, "Disconnecting from a device plugin failed")
 	}
@@ -126,19 +128,16 @@ func (m *Manager) update(p *plugin, list []*devicepluginv1beta1.Device) error {
 	touched := m.state.touched(p.resource, before)
 	m.mu.Unlock()
 	m.tell(touched)
-	if before != nil {
-		return nil
-	}
-	return m.save()
+	return m.saveNew(before)
 }
 
 // lose notes that a plugin has gone, unless another has taken its place. The resource of one that has never told of devices is there,
 // and there is nothing of it, as upstream.
-func (m *Manager) lose(p *plugin) {
+func (m *Manager) lose(p *plugin) error {
 	m.mu.Lock()
 	if m.plugins[p.resource] != p {
 		m.mu.Unlock()
-		return
+		return nil
 	}
 	delete(m.plugins, p.resource)
 	before := m.state.resources[p.resource]
@@ -150,6 +149,15 @@ func (m *Manager) lose(p *plugin) {
 	touched := m.state.touched(p.resource, before)
 	m.mu.Unlock()
 	m.tell(touched)
+	return m.saveNew(before)
+}
+
+// saveNew writes down that there is a resource, unless there was before.
+func (m *Manager) saveNew(before *devices) error {
+	if before != nil {
+		return nil
+	}
+	return m.save()
 }
 
 func (m *Manager) tell(touched []types.UID) {
