@@ -173,7 +173,7 @@ func (m *Manager) reserve(ctx context.Context, pod *corev1.Pod, name, res string
 		return must, may, nil
 	}
 	reuse, free, err := offer()
-	p := m.plugins[res]
+	p := m.inUse(res)
 	m.mu.Unlock()
 	if err != nil {
 		return nil, nil, err
@@ -188,7 +188,7 @@ func (m *Manager) reserve(ctx context.Context, pod *corev1.Pod, name, res string
 	if reuse, free, err = offer(); err != nil {
 		return nil, nil, err
 	}
-	if p = m.plugins[res]; p == nil {
+	if p = m.inUse(res); p == nil {
 		return nil, nil, fmt.Errorf("no healthy devices present; cannot allocate unhealthy devices %s", res)
 	}
 	ids := choose(reuse, free, preferred, need)

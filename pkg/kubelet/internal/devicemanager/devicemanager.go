@@ -65,8 +65,8 @@ type Manager struct {
 	state state
 	// settled are the pods that have what they need.
 	settled map[types.UID]bool
-	// plugins by resource name; one that has gone is not there.
-	plugins map[string]*plugin
+	// plugins by resource name, in the order in which they came; the last one is in use. One that has gone is not there.
+	plugins map[string][]*plugin
 	// life is that of Start, nil before. wg counts the plugins that are looked after.
 	life context.Context //nolint:containedctx // plugins that register outlive the call by which they do
 	wg   sync.WaitGroup
@@ -75,7 +75,7 @@ type Manager struct {
 // New returns a Manager that knows what an earlier one has allocated. What it cannot read of that is logged: the node runs all
 // the same.
 func New(ctx context.Context, cfg Config) *Manager {
-	m := &Manager{cfg: cfg, plugins: map[string]*plugin{}, settled: map[types.UID]bool{}}
+	m := &Manager{cfg: cfg, plugins: map[string][]*plugin{}, settled: map[types.UID]bool{}}
 	var err error
 	if m.state, err = load(statePath(cfg.RootDir), cfg.Clock.Now()); err != nil {
 		klog.FromContext(ctx).Error(err, "Which devices are allocated is lost")

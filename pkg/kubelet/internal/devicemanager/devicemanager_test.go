@@ -36,6 +36,8 @@ const patient = 20 * time.Second
 // plugin under test's eyes: a device plugin as a vendor would write it.
 type fakePlugin struct {
 	devicepluginv1beta1.UnimplementedDevicePluginServer
+	// socket is its name without ".sock"; that of the resource if it is empty.
+	socket  string
 	options *devicepluginv1beta1.DevicePluginOptions
 	lists   chan []*devicepluginv1beta1.Device
 	// err is the answer to Allocate, if there is one; hang has it wait for the caller's deadline.
@@ -195,7 +197,10 @@ func (n *node) register(t *testing.T, r *devicepluginv1beta1.RegisterRequest) er
 func (n *node) plug(t *testing.T, res string, p *fakePlugin, devices []*devicepluginv1beta1.Device) *fakePlugin {
 	t.Helper()
 	p.lists, p.server = make(chan []*devicepluginv1beta1.Device, 10), grpc.NewServer()
-	name := strings.ReplaceAll(res, "/", "_") + ".sock"
+	if p.socket == "" {
+		p.socket = strings.ReplaceAll(res, "/", "_")
+	}
+	name := p.socket + ".sock"
 	if err := n.register(t, &devicepluginv1beta1.RegisterRequest{Version: "v0", ResourceName: res, Endpoint: name}); err == nil { // it is up
 		t.Fatal("a plugin of another version is taken")
 	}
@@ -230,6 +235,13 @@ func (n *node) shows(res string, devices []*devicepluginv1beta1.Device) bool {
 	return d != nil && len(d.known) == len(devices) && !slices.ContainsFunc(devices, func(dev *devicepluginv1beta1.Device) bool {
 		return string(d.health(dev.GetID())) != dev.GetHealth()
 	})
+}
+
+// healthy is how many devices there are for pods.
+func (n *node) healthy(res string) int64 {
+	_, healthy := n.Resources()
+	h := healthy[corev1.ResourceName(res)]
+	return h.Value()
 }
 
 func (n *node) want(t *testing.T, res string, capacity, allocatable int64) {
@@ -382,7 +394,7 @@ func TestManager_PluginGoes(t *testing.T) {
 		t.Errorf("%v, %v", err, n.ids("u", "x", res))
 	}
 	n.Manager.mu.Lock()
-	last := n.plugins[res]
+	last := n.inUse(res)
 	n.Manager.mu.Unlock()
 	last.leave()
 	next(t, n.changed)
@@ -390,6 +402,34 @@ func TestManager_PluginGoes(t *testing.T) {
 	n.want(t, res, 1, 0)
 	n.clock.Step(time.Second)
 	n.want(t, res, 0, 0)
+}
+
+// One of two plugins of a resource waits while the other is in use, and has it again when that has gone.
+func TestManager_TwoPlugins(t *testing.T) {
+	t.Parallel()
+	n := start(t, t.TempDir())
+	defer n.stop()
+	older := n.plug(t, res, &fakePlugin{}, list("a b"))
+	newer := n.plug(t, res, &fakePlugin{socket: "newer"}, list("c d e"))
+	n.want(t, res, 3, 3)
+	older.lists <- list("b")
+	newer.lists <- list("c d")
+	for !n.shows(res, list("c d")) {
+		next(t, n.changed)
+	}
+	newer.server.Stop()
+	for !n.shows(res, list("b")) {
+		next(t, n.changed)
+	}
+	n.want(t, res, 1, 1)
+	if err := n.allocate(t.Context(), pod("u", asks("x", "1"))); err != nil || !slices.Equal(n.ids("u", "x", res), []string{"b"}) {
+		t.Errorf("%v, %v", err, n.ids("u", "x", res))
+	}
+	older.server.Stop()
+	for n.healthy(res) > 0 {
+		next(t, n.changed)
+	}
+	n.want(t, res, 1, 0)
 }
 
 // What is to be prepared before each start does not start while nobody can do that.

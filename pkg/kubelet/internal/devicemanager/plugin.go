@@ -31,12 +31,14 @@ type plugin struct {
 	client   devicepluginv1beta1.DevicePluginClient
 	options  *devicepluginv1beta1.DevicePluginOptions
 	leave    context.CancelFunc // ends the care for it
+	told     *devices           // what it has told of last, nil before; guarded as the manager's fields
 }
 
 var errStopped = errors.New("the kubelet is not running")
 
-// connect takes the plugin of a resource into use whose socket is at name in dir. One that has the resource already is
-// replaced. It returns once the plugin has said what it can do; which devices there are comes later.
+// connect takes the plugin of a resource into use whose socket is at name in dir. One of the same socket has gone then; another one that has
+// the resource already waits, and is in use again if this one goes before it, as upstream. It returns once the plugin has said what it can do;
+// which devices there are comes later.
 func (m *Manager) connect(ctx context.Context, resource, dir, name string) (err error) {
 	p := &plugin{resource: resource, path: filepath.Join(dir, name)}
 	defer func() {
@@ -63,16 +65,32 @@ func (m *Manager) connect(ctx context.Context, resource, dir, name string) (err 
 	}
 	own, leave := context.WithCancel(m.life)
 	p.leave = leave
-	if old := m.plugins[resource]; old != nil {
-		old.leave()
-	}
-	m.plugins[resource] = p
+	m.leave(resource, p.path)
+	m.plugins[resource] = append(m.plugins[resource], p)
 	m.wg.Go(func() {
 		defer leave()
 		m.follow(own, p)
 	})
 	m.cfg.Counts.DevicePluginRegistered(resource)
 	return nil
+}
+
+// leave ends the care for the plugins of a resource whose socket was found at path. It needs the lock.
+func (m *Manager) leave(resource, path string) {
+	for _, p := range m.plugins[resource] {
+		if p.path == path {
+			p.leave()
+		}
+	}
+}
+
+// inUse is the plugin of a resource, nil if there is none. It needs the lock.
+func (m *Manager) inUse(resource string) *plugin {
+	all := m.plugins[resource]
+	if len(all) == 0 {
+		return nil
+	}
+	return all[len(all)-1]
 }
 
 func (p *plugin) close() error {
@@ -110,7 +128,7 @@ func (m *Manager) follow(ctx context.Context, p *plugin) {
 	}
 }
 
-// update makes the devices of a plugin those of its resource.
+// update makes the devices of a plugin those of its resource, if it is in use.
 func (m *Manager) update(p *plugin, list []*devicepluginv1beta1.Device) error {
 	now := map[string]*devicepluginv1beta1.Device{}
 	for _, d := range list {
@@ -119,41 +137,43 @@ func (m *Manager) update(p *plugin, list []*devicepluginv1beta1.Device) error {
 		}
 	}
 	m.mu.Lock()
-	if m.plugins[p.resource] != p {
+	p.told = &devices{known: now}
+	if m.inUse(p.resource) != p {
 		m.mu.Unlock()
 		return nil
 	}
-	before := m.state.resources[p.resource]
-	m.state.resources[p.resource] = &devices{known: now}
-	touched := m.state.touched(p.resource, before)
-	m.mu.Unlock()
-	m.tell(touched)
-	return m.saveNew(before)
+	return m.replace(p.resource, p.told)
 }
 
-// lose notes that a plugin has gone, unless another has taken its place. The resource of one that has never told of devices is there,
-// and there is nothing of it, as upstream.
+// lose notes that a plugin has gone. If it was in use, the one before it is in use again, and its devices are those of the resource. The
+// resource of a last one that has never told of devices is there, and there is nothing of it, as upstream.
 func (m *Manager) lose(p *plugin) error {
 	m.mu.Lock()
-	if m.plugins[p.resource] != p {
+	was := m.inUse(p.resource)
+	m.plugins[p.resource] = slices.DeleteFunc(m.plugins[p.resource], func(other *plugin) bool { return other == p })
+	next := m.inUse(p.resource)
+	if was != p || next != nil && next.told == nil { // what is not told of yet will be
 		m.mu.Unlock()
 		return nil
 	}
+	if next != nil {
+		return m.replace(p.resource, next.told)
+	}
 	delete(m.plugins, p.resource)
-	before := m.state.resources[p.resource]
 	now := &devices{gone: m.cfg.Clock.Now(), prepared: p.options.GetPreStartRequired()}
-	if before != nil {
+	if before := m.state.resources[p.resource]; before != nil {
 		now.known = before.known
 	}
-	m.state.resources[p.resource] = now
-	touched := m.state.touched(p.resource, before)
-	m.mu.Unlock()
-	m.tell(touched)
-	return m.saveNew(before)
+	return m.replace(p.resource, now)
 }
 
-// saveNew writes down that there is a resource, unless there was before.
-func (m *Manager) saveNew(before *devices) error {
+// replace makes devices those of a resource, tells of it, and writes down a resource that is new. It needs the lock, and gives it back.
+func (m *Manager) replace(resource string, now *devices) error {
+	before := m.state.resources[resource]
+	m.state.resources[resource] = now
+	touched := m.state.touched(resource, before)
+	m.mu.Unlock()
+	m.tell(touched)
 	if before != nil {
 		return nil
 	}
@@ -209,7 +229,7 @@ func (p *plugin) prefer(ctx context.Context, reuse, free []string, need int) ([]
 // to prepare. Whether those of an earlier kubelet wanted to is not known.
 func (m *Manager) preStart(ctx context.Context, res string, ids []string) error {
 	m.mu.Lock()
-	p, d := m.plugins[res], m.state.resources[res]
+	p, d := m.inUse(res), m.state.resources[res]
 	m.mu.Unlock()
 	switch {
 	case p == nil && d != nil && d.prepared:

@@ -132,7 +132,5 @@ func (h handler) Deregister(p pluginregistration.Plugin) {
 	name, _ := kubeletdir.Below(h.manager.cfg.RootDir, p.Endpoint)
 	h.manager.mu.Lock()
 	defer h.manager.mu.Unlock()
-	if known := h.manager.plugins[p.Name]; known != nil && known.path == filepath.Join(h.manager.cfg.RootDir, name) {
-		known.leave()
-	}
+	h.manager.leave(p.Name, filepath.Join(h.manager.cfg.RootDir, name))
 }
