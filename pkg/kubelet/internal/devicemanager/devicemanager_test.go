@@ -196,6 +196,17 @@ func (n *node) register(t *testing.T, r *devicepluginv1beta1.RegisterRequest) er
 // plug serves a plugin and registers it; the node has its devices when it returns.
 func (n *node) plug(t *testing.T, res string, p *fakePlugin, devices []*devicepluginv1beta1.Device) *fakePlugin {
 	t.Helper()
+	n.join(t, res, p)
+	p.lists <- devices
+	for !n.shows(res, devices) {
+		next(t, n.changed)
+	}
+	return p
+}
+
+// join serves a plugin and registers it; of its devices it has not told when it returns.
+func (n *node) join(t *testing.T, res string, p *fakePlugin) *fakePlugin {
+	t.Helper()
 	p.lists, p.server = make(chan []*devicepluginv1beta1.Device, 10), grpc.NewServer()
 	if p.socket == "" {
 		p.socket = strings.ReplaceAll(res, "/", "_")
@@ -219,10 +230,6 @@ func (n *node) plug(t *testing.T, res string, p *fakePlugin, devices []*devicepl
 	t.Cleanup(p.server.Stop)
 	if err := n.register(t, &devicepluginv1beta1.RegisterRequest{Version: "v1beta1", ResourceName: res, Endpoint: name}); err != nil {
 		t.Fatal(err)
-	}
-	p.lists <- devices
-	for !n.shows(res, devices) {
-		next(t, n.changed)
 	}
 	return p
 }
@@ -430,6 +437,24 @@ func TestManager_TwoPlugins(t *testing.T) {
 		next(t, n.changed)
 	}
 	n.want(t, res, 1, 0)
+}
+
+// Of a plugin that is in use again and has told of nothing yet nobody gets devices that are another's.
+func TestManager_SilentPlugin(t *testing.T) {
+	t.Parallel()
+	n := start(t, t.TempDir())
+	defer n.stop()
+	silent := n.join(t, res, &fakePlugin{})
+	n.plug(t, res, &fakePlugin{socket: "newer"}, list("a")).server.Stop()
+	for n.healthy(res) > 0 {
+		next(t, n.changed)
+	}
+	n.want(t, res, 1, 0)
+	silent.lists <- list("b c")
+	for !n.shows(res, list("b c")) {
+		next(t, n.changed)
+	}
+	n.want(t, res, 2, 2)
 }
 
 // What is to be prepared before each start does not start while nobody can do that.

@@ -136,41 +136,46 @@ func (m *Manager) update(p *plugin, list []*devicepluginv1beta1.Device) error {
 			now[d.GetID()] = d
 		}
 	}
-	m.mu.Lock()
-	p.told = &devices{known: now}
-	if m.inUse(p.resource) != p {
-		m.mu.Unlock()
-		return nil
-	}
-	return m.replace(p.resource, p.told)
+	return m.change(p.resource, func(before *devices) *devices {
+		p.told = &devices{known: now}
+		if m.inUse(p.resource) != p {
+			return before
+		}
+		return p.told
+	})
 }
 
-// lose notes that a plugin has gone. If it was in use, the one before it is in use again, and its devices are those of the resource. The
-// resource of a last one that has never told of devices is there, and there is nothing of it, as upstream.
+// lose notes that a plugin has gone. If it was in use, the one before it is in use again, and the resource has the devices that this one has
+// told of. Until there is one that has told, there is nothing of the resource, as upstream says of one whose plugin never told.
 func (m *Manager) lose(p *plugin) error {
+	return m.change(p.resource, func(before *devices) *devices {
+		was := m.inUse(p.resource)
+		m.plugins[p.resource] = slices.DeleteFunc(m.plugins[p.resource], func(other *plugin) bool { return other == p })
+		if was != p {
+			return before
+		}
+		if next := m.inUse(p.resource); next != nil && next.told != nil {
+			return next.told
+		}
+		now := &devices{gone: m.cfg.Clock.Now(), prepared: p.options.GetPreStartRequired()}
+		if before != nil {
+			now.known = before.known
+		}
+		return now
+	})
+}
+
+// change makes what now returns the devices of a resource, and tells of it if they are others than before, which may be nil. now is called with
+// the lock. A resource that is new is written down.
+func (m *Manager) change(resource string, now func(before *devices) *devices) error {
 	m.mu.Lock()
-	was := m.inUse(p.resource)
-	m.plugins[p.resource] = slices.DeleteFunc(m.plugins[p.resource], func(other *plugin) bool { return other == p })
-	next := m.inUse(p.resource)
-	if was != p || next != nil && next.told == nil { // what is not told of yet will be
+	before := m.state.resources[resource]
+	after := now(before)
+	if after == before {
 		m.mu.Unlock()
 		return nil
 	}
-	if next != nil {
-		return m.replace(p.resource, next.told)
-	}
-	delete(m.plugins, p.resource)
-	now := &devices{gone: m.cfg.Clock.Now(), prepared: p.options.GetPreStartRequired()}
-	if before := m.state.resources[p.resource]; before != nil {
-		now.known = before.known
-	}
-	return m.replace(p.resource, now)
-}
-
-// replace makes devices those of a resource, tells of it, and writes down a resource that is new. It needs the lock, and gives it back.
-func (m *Manager) replace(resource string, now *devices) error {
-	before := m.state.resources[resource]
-	m.state.resources[resource] = now
+	m.state.resources[resource] = after
 	touched := m.state.touched(resource, before)
 	m.mu.Unlock()
 	m.tell(touched)

@@ -34,7 +34,7 @@ type state struct {
 // devices are those of one resource.
 type devices struct {
 	known map[string]*devicepluginv1beta1.Device // by ID
-	// gone is since when there is no plugin, zero while there is.
+	// gone is since when there is no plugin that has told of any, zero while there is.
 	gone time.Time
 	// prepared: the plugin that has gone had to prepare them before each start.
 	prepared bool
