@@ -140,11 +140,11 @@ func onlyConditions(obj any) (any, error) {
 	out.SetName(u.GetName())
 	out.SetResourceVersion(u.GetResourceVersion())
 	out.SetDeletionTimestamp(u.GetDeletionTimestamp())
-	conditions, found, err := unstructured.NestedSlice(u.Object, "status", "conditions")
-	if err != nil || !found {
-		return out, err
+	// Those of a new definition are null, which is no list.
+	if conditions, found, err := unstructured.NestedSlice(u.Object, "status", "conditions"); found && err == nil {
+		return out, unstructured.SetNestedSlice(out.Object, conditions, "status", "conditions")
 	}
-	return out, unstructured.SetNestedSlice(out.Object, conditions, "status", "conditions")
+	return out, nil
 }
 
 // established tells whether what a definition defines is served.

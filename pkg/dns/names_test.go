@@ -86,7 +86,9 @@ func TestEstablished(t *testing.T) {
 		name string
 		obj  any
 		want bool
-	}{{"yes", definition("True"), true}, {"not yet", definition("False"), false}, {"leaving", leaving, false}, {"something else", "x", false}, {"no status", &unstructured.Unstructured{Object: map[string]any{}}, false}} {
+	}{{"yes", definition("True"), true}, {"not yet", definition("False"), false}, {"leaving", leaving, false}, {"something else", "x", false}, {"no status", &unstructured.Unstructured{Object: map[string]any{}}, false}, {
+		"just created", &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": nil}}}, false,
+	}} {
 		trimmed, err := onlyConditions(tc.obj)
 		if got := established(trimmed); got != tc.want || err != nil {
 			t.Errorf("%s: %v, %v", tc.name, got, err)
