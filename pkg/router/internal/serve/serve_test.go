@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"minik8s.io/minik8s/pkg/router/internal/table"
 )
@@ -88,15 +89,22 @@ func backend(t *testing.T, f http.HandlerFunc) string {
 	return s.Listener.Addr().String()
 }
 
-// gone is an address where nobody listens.
+// gone is an address where nobody listens, and which nobody else gets while the test runs.
 func gone(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	own, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", own.(*unix.SockaddrInet4).Port)
 }
 
 func client(t *testing.T) *http.Client {

@@ -26,6 +26,8 @@ var fn = types.NamespacedName{Namespace: "default", Name: "hello"}
 // fixture is an activator with one function.
 type fixture struct {
 	*Activator
+	// client has connections of its own: a server of another test that is closed closes those of http.DefaultClient, too.
+	client *http.Client
 	url    string
 	wanted chan struct{}
 	failed chan string
@@ -42,6 +44,9 @@ func serve(t *testing.T) *fixture {
 		Webhook: hook,
 		Later:   f.later,
 	})
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	f.client = &http.Client{Transport: transport}
 	f.later.call = f.Call
 	t.Cleanup(f.Close)
 	port, err := f.Serve(fn, 0)
@@ -70,7 +75,7 @@ func (f *fixture) do(t *testing.T, method, path, body string, headers ...string)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := f.client.Do(req)
 	if err != nil {
 		t.Error(err)
 		return 0, "", nil
@@ -419,7 +424,7 @@ func TestClientsThatGiveUp(t *testing.T) {
 		<-f.wanted
 		cancel()
 	}()
-	if resp, err := http.DefaultClient.Do(req); err == nil {
+	if resp, err := f.client.Do(req); err == nil {
 		_ = resp.Body.Close()
 		t.Fatal("the request has an answer")
 	}
