@@ -16,6 +16,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net/netip"
 	"path/filepath"
 
@@ -30,6 +31,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/image"
 	"minik8s.io/minik8s/pkg/network"
+	"minik8s.io/minik8s/pkg/pki"
 )
 
 // Config is what a Kubelet is made from.
@@ -61,12 +63,13 @@ type Config struct {
 	Size Size
 	// ListenAddr of the kubelet's HTTPS API; ":10250" if empty.
 	ListenAddr string
-	// Certificate returns the serving certificate. nil: the API is not served.
+	// Certificate returns the serving certificate, unless Configuration names files that have it. nil: the API is not served.
 	Certificate func() (*tls.Certificate, error)
 	// ClientCertificate returns the certificate by which Client asks, for metrics. nil: nothing is told of it.
 	ClientCertificate func() (*tls.Certificate, error)
-	// ClientCAs verify the client certificates of the API's callers.
-	ClientCAs *x509.CertPool
+	// ClientCAs returns the authorities that verify the client certificates of the API's callers, unless Configuration names a file that has
+	// them.
+	ClientCAs func() (*x509.CertPool, error)
 	// Labels are added to the ones that every node has.
 	Labels map[string]string
 	// PodCIDRs are the node's pod ranges, by which other nodes route to its pods; told with a newly registered Node.
@@ -144,6 +147,9 @@ func (c *Config) complete() error {
 		c.Configuration = configuration.Default()
 		c.Configuration.ClusterDomain = "cluster.local"
 	}
+	if err := c.files(); err != nil {
+		return fmt.Errorf("kubelet: %w", err)
+	}
 	if c.ListenAddr == "" {
 		c.ListenAddr = ":10250"
 	}
@@ -155,6 +161,25 @@ func (c *Config) complete() error {
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
+	}
+	return nil
+}
+
+// files has certificates read from the files that the settings name, by whoever needs them at the time: they may be renewed.
+func (c *Config) files() error {
+	if settings := c.Configuration; settings.TLSCertFile != "" {
+		serving := pki.KeyPairFiles(settings.TLSCertFile, settings.TLSPrivateKeyFile)
+		if _, err := serving.Get(); err != nil {
+			return err
+		}
+		c.Certificate = serving.Get
+	}
+	if file := c.Configuration.Authentication.X509.ClientCAFile; file != "" {
+		authorities := pki.PoolFile(file)
+		if _, err := authorities.Get(); err != nil {
+			return err
+		}
+		c.ClientCAs = authorities.Get
 	}
 	return nil
 }

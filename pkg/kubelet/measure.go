@@ -4,6 +4,7 @@
 package kubelet
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	cliflag "k8s.io/component-base/cli/flag"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	"k8s.io/utils/ptr"
 
@@ -107,9 +109,16 @@ func (k *Kubelet) newServer() (*server.Server, error) {
 	if !ptr.Deref(settings.EnableSystemLogHandler, true) {
 		logs = ""
 	}
+	oldest, oerr := cliflag.TLSVersion(settings.TLSMinVersion)
+	suites, serr := cliflag.TLSCipherSuites(settings.TLSCipherSuites)
+	curves, cerr := cliflag.TLSCurvePreferences(settings.TLSCurvePreferences)
+	if err := errors.Join(oerr, serr, cerr); err != nil {
+		return nil, err
+	}
 	return server.New(server.Config{
 		Addr: k.cfg.ListenAddr, Healthz: address(settings.HealthzBindAddress, ptr.Deref(settings.HealthzPort, 0)), ReadOnly: address("", settings.ReadOnlyPort),
 		NetNS: k.cfg.NetNS, NodeName: k.cfg.NodeName, Certificate: k.cfg.Certificate, ClientCAs: k.cfg.ClientCAs,
+		MinVersion: oldest, CipherSuites: suites, Curves: curves,
 		Client: k.cfg.Client, Host: k.host(), Clock: k.cfg.Clock, LogDir: logs,
 		Flags: k.flags(), Metrics: k.metrics.Gatherer(), Cadvisor: usage, ProbeMetrics: k.probes.Gatherer(), Instrument: k.metrics.Requests,
 		TTLs: server.TTLs{

@@ -72,7 +72,21 @@ func TestRead(t *testing.T) {
 		{name: "another value", files: map[string]string{"main": head + "failSwapOn: true\n"}, err: `failSwapOn: Unsupported value: "true": supported values: "false"`},
 		{name: "anonymous", files: map[string]string{"main": head + "authentication: {anonymous: {enabled: true}}\n"}, err: "anonymous.enabled must be false"},
 		{name: "no tokens", files: map[string]string{"main": head + "authentication: {webhook: {enabled: false}}\n"}, err: "webhook.enabled must be true"},
-		{name: "another authority", files: map[string]string{"main": head + "authentication: {x509: {clientCAFile: /x}}\n"}, err: "x509.clientCAFile is not supported by this kubelet"},
+		{name: "another authority", files: map[string]string{"main": head + "authentication: {x509: {clientCAFile: /x}}\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+			c.Authentication.X509.ClientCAFile = "/x"
+		})},
+		{name: "an authority somewhere", files: map[string]string{"main": head + "authentication: {x509: {clientCAFile: x}}\n"}, err: "x509.clientCAFile must be an absolute path"},
+		{
+			name:  "TLS",
+			files: map[string]string{"main": head + "tlsCertFile: /c\ntlsPrivateKeyFile: /k\ntlsMinVersion: VersionTLS13\ntlsCipherSuites: [TLS_AES_128_GCM_SHA256]\ntlsCurvePreferences: [29]\n"},
+			want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+				c.TLSCertFile, c.TLSPrivateKeyFile, c.TLSMinVersion = "/c", "/k", "VersionTLS13"
+				c.TLSCipherSuites, c.TLSCurvePreferences = []string{"TLS_AES_128_GCM_SHA256"}, []int32{29}
+			}),
+		},
+		{name: "a certificate without a key", files: map[string]string{"main": head + "tlsCertFile: /c\n"}, err: "tlsCertFile and tlsPrivateKeyFile go together"},
+		{name: "a key without a certificate", files: map[string]string{"main": head + "tlsPrivateKeyFile: /k\n"}, err: "tlsCertFile and tlsPrivateKeyFile go together"},
+		{name: "TLS that nobody knows", files: map[string]string{"main": head + "tlsMinVersion: '4'\ntlsCipherSuites: [X]\ntlsCurvePreferences: [29, 29]\n"}, err: `[tlsCipherSuites: Invalid value: ["X"]: Cipher suite X not supported or doesn't exist, tlsMinVersion: Invalid value: "4": unknown tls version "4", tlsCurvePreferences: Invalid value: [29,29]: duplicate curve preference 29]`},
 		{name: "everything allowed", files: map[string]string{"main": head + "authorization: {mode: AlwaysAllow}\n"}, err: "authorization: Invalid value"},
 		{name: "believed below zero", files: map[string]string{"main": head + "authentication: {webhook: {cacheTTL: -1s}}\nauthorization: {webhook: {cacheUnauthorizedTTL: -1s}}\n"}, err: "authorization: Invalid value"},
 		{name: "believed for a while", files: map[string]string{"main": head + "authentication: {webhook: {cacheTTL: 1s}}\nauthorization: {webhook: {cacheAuthorizedTTL: 5m, cacheUnauthorizedTTL: 3s}}\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	cliflag "k8s.io/component-base/cli/flag"
 	tracingv1 "k8s.io/component-base/tracing/api/v1"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
@@ -126,6 +127,11 @@ var fields = slices.Concat(managers, []setting{
 	{name: "healthzPort", preset: func(c *config) { c.HealthzPort = new(int32(0)) }, check: func(c *config) string { return portOrNone(ptr.Deref(c.HealthzPort, 0)) }},
 	{name: "healthzBindAddress", preset: func(c *config) { c.HealthzBindAddress = "127.0.0.1" }, check: func(c *config) string { return ipAddress(c.HealthzBindAddress) }},
 	{name: "readOnlyPort", check: func(c *config) string { return portOrNone(c.ReadOnlyPort) }},
+	{name: "tlsCertFile", check: func(c *config) string { return pairOfFiles(c.TLSCertFile, c.TLSPrivateKeyFile) }},
+	{name: "tlsPrivateKeyFile", check: func(c *config) string { return pairOfFiles(c.TLSPrivateKeyFile, c.TLSCertFile) }},
+	{name: "tlsCipherSuites", check: func(c *config) string { return wrong(cliflag.TLSCipherSuites(c.TLSCipherSuites)) }},
+	{name: "tlsMinVersion", check: func(c *config) string { return wrong(cliflag.TLSVersion(c.TLSMinVersion)) }},
+	{name: "tlsCurvePreferences", check: func(c *config) string { return wrong(cliflag.TLSCurvePreferences(c.TLSCurvePreferences)) }},
 	{name: "authentication", preset: func(c *config) {
 		c.Authentication.Anonymous.Enabled, c.Authentication.Webhook.Enabled = new(false), new(true)
 	}, complete: unless0(2*time.Minute, func(c *config) *metav1.Duration { return &c.Authentication.Webhook.CacheTTL }), check: authentication},
@@ -256,7 +262,23 @@ func verificationAllowlist(c *config) string {
 	return ""
 }
 
-// authentication may say for how long tokens are believed: that nobody is anonymous, and who certifies, is the cluster's to say.
+// pairOfFiles are a certificate and its key, in either order.
+func pairOfFiles(one, other string) string {
+	if other != "" && one == "" {
+		return "tlsCertFile and tlsPrivateKeyFile go together"
+	}
+	return absolute(one)
+}
+
+// wrong is what an error says of a value, "" if there is none.
+func wrong[T any](_ T, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// authentication may say who certifies callers, and for how long tokens are believed: that nobody is anonymous is the cluster's to say.
 func authentication(c *config) string {
 	a := c.Authentication
 	switch {
@@ -264,8 +286,8 @@ func authentication(c *config) string {
 		return "anonymous.enabled must be false"
 	case !ptr.Deref(a.Webhook.Enabled, true):
 		return "webhook.enabled must be true"
-	case a.X509.ClientCAFile != "":
-		return "x509.clientCAFile is not supported by this kubelet: it is the cluster's"
+	case absolute(a.X509.ClientCAFile) != "":
+		return "x509.clientCAFile " + absolute(a.X509.ClientCAFile)
 	}
 	return atLeast(int64(a.Webhook.CacheTTL.Duration), 0)
 }

@@ -41,7 +41,7 @@ const (
 // what the request would. Nobody is anonymous.
 type auth struct {
 	node    string
-	cas     *x509.CertPool
+	cas     func() (*x509.CertPool, error)
 	client  kubernetes.Interface
 	clock   clock.PassiveClock
 	ttls    TTLs
@@ -145,8 +145,12 @@ func (a *auth) certificate(chain []*x509.Certificate) (*authenticationv1.UserInf
 	for _, c := range chain[1:] {
 		intermediates.AddCert(c)
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: a.cas, Intermediates: intermediates, CurrentTime: a.clock.Now(),
+	roots, err := a.cas()
+	if err != nil {
+		return nil, err
+	}
+	_, err = chain[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: intermediates, CurrentTime: a.clock.Now(),
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if err != nil {

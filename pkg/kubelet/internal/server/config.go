@@ -29,8 +29,12 @@ type Config struct {
 	NodeName string
 	// Certificate returns the serving certificate for each handshake, so that it can be rotated. Required.
 	Certificate func() (*tls.Certificate, error)
-	// ClientCAs verify client certificates; nil accepts none.
-	ClientCAs *x509.CertPool
+	// MinVersion, CipherSuites and Curves are what of TLS is spoken; 1.2 if MinVersion is 0, and what Go prefers if the others are empty.
+	MinVersion   uint16
+	CipherSuites []uint16
+	Curves       []tls.CurveID
+	// ClientCAs returns the authorities that verify the client certificates of a request, so that they can be rotated; nil accepts none.
+	ClientCAs func() (*x509.CertPool, error)
 	// Client asks for TokenReviews and SubjectAccessReviews. Required.
 	Client kubernetes.Interface
 	// Host does the work. Required.

@@ -298,7 +298,7 @@ func start(t *testing.T, changes ...func(*Config)) *fixture {
 	cores.Set(2)
 	cadvisor.MustRegister(cores)
 	config := Config{
-		Addr: "127.0.0.1:0", NodeName: "n", Client: f.client, Host: f.host, ClientCAs: cas, Cadvisor: cadvisor, LogDir: filepath.Join(dir, "log"),
+		Addr: "127.0.0.1:0", NodeName: "n", Client: f.client, Host: f.host, ClientCAs: func() (*x509.CertPool, error) { return cas, nil }, Cadvisor: cadvisor, LogDir: filepath.Join(dir, "log"),
 		Certificate: func() (*tls.Certificate, error) { return &pair, nil },
 	}
 	for _, change := range changes {

@@ -4,6 +4,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -125,7 +126,7 @@ func (s *Server) sockets() []*socket {
 		instrument = func(h http.Handler) http.Handler { return h }
 	}
 	all := []*socket{{what: "the kubelet's API", addr: s.config.Addr, handler: instrument(s.auth.protect(s.routes())), tls: &tls.Config{
-		MinVersion: tls.VersionTLS12,
+		MinVersion: cmp.Or(s.config.MinVersion, tls.VersionTLS12), CipherSuites: s.config.CipherSuites, CurvePreferences: s.config.Curves,
 		// Certificates are verified with the request, so that one with a token need not have any.
 		ClientAuth:     tls.RequestClientCert,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.config.Certificate() },

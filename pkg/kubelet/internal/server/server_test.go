@@ -6,6 +6,7 @@ package server
 import (
 	"bufio"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -367,6 +368,22 @@ func TestOpenPorts_Taken(t *testing.T) {
 		t.Fatalf("the API's port is kept: %v", err)
 	}
 	_ = l.Close()
+}
+
+// TestTLS checks that what of TLS is spoken is what was asked for.
+func TestTLS(t *testing.T) {
+	f := start(t, func(c *Config) { c.MinVersion = tls.VersionTLS13 })
+	for most, ok := range map[uint16]bool{tls.VersionTLS12: false, tls.VersionTLS13: true} {
+		roots := x509.NewCertPool()
+		roots.AddCert(f.ca.cert)
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(f.url, "https://"), &tls.Config{RootCAs: roots, MaxVersion: most})
+		if err == nil {
+			_ = conn.Close()
+		}
+		if (err == nil) != ok {
+			t.Errorf("with a client that speaks at most %s: %v", tls.VersionName(most), err)
+		}
+	}
 }
 
 // freeAddress was free a moment ago.

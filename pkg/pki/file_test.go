@@ -1,0 +1,104 @@
+// Copyright 2026 The minik8s Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pki
+
+import (
+	"bytes"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// written writes a file that was changed at another time than it was before.
+func written(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	changes++
+	at := time.Unix(1_700_000_000+changes, 0)
+	if err := os.Chtimes(path, at, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var changes int64
+
+func TestKeyPairFiles(t *testing.T) {
+	ca, err := NewCA("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func() Pair {
+		pair, err := ca.Issue(Request{CommonName: "x", Hosts: []string{"x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair
+	}
+	cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
+	f := KeyPairFiles(cert, key)
+	if _, err := f.Get(); err == nil {
+		t.Error("a certificate from files that are not there")
+	}
+	first, second := issue(), issue()
+	steps := []struct {
+		name string
+		do   func()
+		want Pair
+	}{
+		{"written", func() { written(t, cert, first.Cert); written(t, key, first.Key) }, first},
+		{"as it was", func() {}, first},
+		{"the certificate is replaced, the key not yet", func() { written(t, cert, second.Cert) }, first},
+		{"the key too", func() { written(t, key, second.Key) }, second},
+		{"no file any more", func() {
+			if err := os.Remove(key); err != nil {
+				t.Fatal(err)
+			}
+		}, second},
+		{"nonsense", func() { written(t, key, []byte("nonsense")) }, second},
+		{"the first one again", func() { written(t, cert, first.Cert); written(t, key, first.Key) }, first},
+	}
+	for _, s := range steps {
+		s.do()
+		got, err := f.Get()
+		if err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		want, err := ParseCertificate(s.want.Cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Certificate[0], want.Raw) {
+			t.Errorf("%s: another certificate than it should be", s.name)
+		}
+	}
+}
+
+func TestPoolFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca")
+	written(t, file, []byte("nonsense"))
+	f := PoolFile(file)
+	if _, err := f.Get(); err == nil {
+		t.Error("authorities from nonsense")
+	}
+	for range 2 { // the second has another authority
+		ca, err := NewCA("test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		written(t, file, ca.Pair.Cert)
+		got, err := f.Get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := x509.NewCertPool()
+		want.AppendCertsFromPEM(ca.Pair.Cert)
+		if !got.Equal(want) {
+			t.Error("other authorities than those of the file")
+		}
+	}
+}
