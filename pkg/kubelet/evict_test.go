@@ -4,6 +4,7 @@
 package kubelet
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -63,8 +64,19 @@ func disruption(p *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
+// interrupted: what containers do is not done when they are stopped, and they say so.
+var interrupted = fake.Config{Program: func(container.ContainerConfig) fake.Program {
+	return func(ctx context.Context, p fake.Process) int {
+		select {
+		case <-p.Signals:
+		case <-ctx.Done():
+		}
+		return 143
+	}
+}}
+
 func TestEviction_EmptyDirLimit(t *testing.T) {
-	w := newWorld(t, fake.Config{})
+	w := newWorld(t, interrupted)
 	w.start()
 	w.create(newPod("a", scratch))
 	w.await("ready", "a", ready)
@@ -94,7 +106,7 @@ func TestEviction_EmptyDirLimit(t *testing.T) {
 }
 
 func TestEviction_ContainerLimit(t *testing.T) {
-	w := newWorld(t, fake.Config{})
+	w := newWorld(t, interrupted)
 	w.start()
 	w.create(newPod("a", func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("1Ki")}
@@ -113,7 +125,7 @@ func TestEviction_ContainerLimit(t *testing.T) {
 
 // TestEviction_Restart: a kubelet that was killed when it had decided, and before anybody knew, does not run the pod again.
 func TestEviction_Restart(t *testing.T) {
-	w := newWorld(t, fake.Config{})
+	w := newWorld(t, interrupted)
 	var refuses atomic.Bool
 	w.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return refuses.Load(), nil, errors.New("connection refused")
@@ -155,7 +167,7 @@ func (u usages) Container(pod *corev1.Pod, _ string) (cgroup.Stats, error) {
 }
 
 func TestEviction_Memory(t *testing.T) {
-	w := newWorld(t, fake.Config{})
+	w := newWorld(t, interrupted)
 	w.usage = usages{"uid-a": 10 << 20, "uid-b": 30 << 20, "uid-c": 50 << 20}
 	w.start()
 	for _, name := range []string{"a", "b", "c"} {
@@ -224,7 +236,7 @@ func (w *world) awaitNode(ok func(*corev1.Node) bool) {
 }
 
 func TestPreemption(t *testing.T) {
-	w := newWorld(t, fake.Config{})
+	w := newWorld(t, interrupted)
 	w.start()
 	half := func(p *corev1.Pod) {
 		n, err := w.client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
@@ -254,7 +266,7 @@ func TestPreemption(t *testing.T) {
 
 // TestEviction_NothingCanBeNoted: a disk on which nothing can be written any more keeps no pod from being ended.
 func TestEviction_NothingCanBeNoted(t *testing.T) {
-	w := newWorld(t, fake.Config{})
+	w := newWorld(t, interrupted)
 	w.start()
 	w.create(newPod("a", scratch))
 	w.await("ready", "a", ready)

@@ -12,13 +12,12 @@ import (
 
 	"minik8s.io/minik8s/pkg/kubelet/configuration"
 	"minik8s.io/minik8s/pkg/kubelet/container"
-	"minik8s.io/minik8s/pkg/kubelet/container/fake"
 	"minik8s.io/minik8s/pkg/kubelet/internal/nodeshutdown"
 )
 
 // Before the machine goes down its pods end, critical ones last, and no others are taken.
 func TestNodeShutdown(t *testing.T) {
-	w := newWorld(t, fake.Config{})
+	w := newWorld(t, interrupted)
 	w.logind = nodeshutdown.NewFake(time.Minute)
 	w.settings = configuration.Default()
 	w.settings.ClusterDomain = "cluster.local"

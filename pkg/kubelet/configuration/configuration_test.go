@@ -84,6 +84,10 @@ func TestRead(t *testing.T) {
 				c.TLSCipherSuites, c.TLSCurvePreferences = []string{"TLS_AES_128_GCM_SHA256"}, []int32{29}
 			}),
 		},
+		{name: "a certificate of its own is not renewed", files: map[string]string{"main": head + "tlsCertFile: /c\ntlsPrivateKeyFile: /k\nfeatureGates: {RotateKubeletServerCertificate: false}\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+			c.TLSCertFile, c.TLSPrivateKeyFile, c.FeatureGates = "/c", "/k", map[string]bool{"RotateKubeletServerCertificate": false}
+		})},
+		{name: "the cluster's certificate is renewed", files: map[string]string{"main": head + "featureGates: {RotateKubeletServerCertificate: false}\n"}, err: "RotateKubeletServerCertificate=false is not supported"},
 		{name: "a certificate without a key", files: map[string]string{"main": head + "tlsCertFile: /c\n"}, err: "tlsCertFile and tlsPrivateKeyFile go together"},
 		{name: "a key without a certificate", files: map[string]string{"main": head + "tlsPrivateKeyFile: /k\n"}, err: "tlsCertFile and tlsPrivateKeyFile go together"},
 		{name: "TLS that nobody knows", files: map[string]string{"main": head + "tlsMinVersion: '4'\ntlsCipherSuites: [X]\ntlsCurvePreferences: [29, 29]\n"}, err: `[tlsCipherSuites: Invalid value: ["X"]: Cipher suite X not supported or doesn't exist, tlsMinVersion: Invalid value: "4": unknown tls version "4", tlsCurvePreferences: Invalid value: [29,29]: duplicate curve preference 29]`},

@@ -239,7 +239,7 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, e
 		left, over := s.deadline(look.Pod)
 		if over {
 			n.mu.Lock()
-			n.failure = &status.Failure{Reason: "DeadlineExceeded", Message: "Pod was active on the node longer than the specified deadline"}
+			n.failure = &status.Failure{Reason: "DeadlineExceeded", Message: "Pod was active on the node longer than the specified deadline", Final: true}
 			n.mu.Unlock()
 			s.cfg.Recorder.Event(podspec.PodRef(pod), corev1.EventTypeNormal, "DeadlineExceeded", "Pod was active on the node longer than specified deadline")
 			return podworker.Result{Terminate: true}, nil

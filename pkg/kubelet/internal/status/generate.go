@@ -36,6 +36,9 @@ type Failure struct {
 	Reason, Message string
 	// Grace is how long its containers may take to stop, 0 for as long as its spec says.
 	Grace time.Duration `json:",omitempty"`
+	// Final: the pod has failed whatever its containers say. Otherwise it has succeeded if all of them ended with 0 when they were to stop, as
+	// upstream's.
+	Final bool `json:",omitempty"`
 	// Disrupted: it was for the node's sake, which the condition DisruptionTarget tells (KEP-3329).
 	Disrupted bool `json:",omitempty"`
 	// Transient: it is not kept, so that the next kubelet runs the pod again.
@@ -111,7 +114,7 @@ func Generate(in Input) corev1.PodStatus {
 	if st.Phase != old.Phase {
 		st.Reason, st.Message = "", "" // they were about that one
 	}
-	if in.Failure != nil && !terminal && in.Stopped {
+	if in.Failure != nil && !terminal && in.Stopped && st.Phase == corev1.PodFailed {
 		st.Reason, st.Message = in.Failure.Reason, in.Failure.Message
 	}
 	conditions(in, &st)
@@ -195,11 +198,17 @@ func again(c *snapshot.Container, end *corev1.ContainerStateTerminated) bool {
 	return c.Stale || end.Reason == ReasonRestartingAll || c.RestartsOn(int(end.ExitCode))
 }
 
-// phase is the summary of the containers' states.
+// phase is how the pod fares, which the kubelet's decision to end it may outweigh.
 func phase(in Input, st *corev1.PodStatus) corev1.PodPhase {
-	if in.Failure != nil {
+	p := summary(in, st)
+	if in.Failure != nil && (in.Failure.Final || p != corev1.PodSucceeded) {
 		return corev1.PodFailed
 	}
+	return p
+}
+
+// summary is that of the containers' states.
+func summary(in Input, st *corev1.PodStatus) corev1.PodPhase {
 	pending, failed := false, false // initialization
 	var waiting, running, stopped, succeeded, restarting int
 	for i, c := range in.Look.Init {

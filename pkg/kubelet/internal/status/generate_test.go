@@ -182,8 +182,12 @@ func TestGenerate(t *testing.T) {
 				States: map[string]string{"init": lost, "next": "waiting PodInitializing", "a": "waiting PodInitializing"}}},
 		{name: "deleted while it was initialised anew", parts: snapshot.Parts{Pod: pod(withInit(corev1.RestartPolicyAlways), "a", "b"), Observed: engine(down("init", 0, 137), down("a", 0, 137))}, in: Input{Finished: true, Stopped: true},
 			want: view{Phase: corev1.PodFailed, Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"init": "terminated Error", "a": "terminated Error", "b": lost}}},
-		{name: "deadline", parts: snapshot.Parts{Pod: pod(nil, "a"), Observed: engine(down("a", 0, 0))}, in: Input{Failure: &Failure{Reason: "DeadlineExceeded", Message: "m"}, Finished: true, Stopped: true},
+		{name: "deadline", parts: snapshot.Parts{Pod: pod(nil, "a"), Observed: engine(down("a", 0, 0))}, in: Input{Failure: &Failure{Reason: "DeadlineExceeded", Message: "m", Final: true}, Finished: true, Stopped: true},
 			want: view{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Completed"}}},
+		{name: "evicted", parts: snapshot.Parts{Pod: pod(nil, "a", "b"), Observed: engine(down("a", 0, 0), down("b", 0, 143))}, in: Input{Failure: &Failure{Reason: "Evicted", Message: "m"}, Finished: true, Stopped: true},
+			want: view{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Completed", "b": "terminated Error"}}},
+		{name: "evicted, and all ended well", parts: snapshot.Parts{Pod: pod(nil, "a"), Observed: engine(down("a", 0, 0))}, in: Input{Failure: &Failure{Reason: "Evicted", Message: "m"}, Finished: true, Stopped: true},
+			want: view{Phase: corev1.PodSucceeded, Conditions: four(noAddress, "True PodCompleted", "False PodCompleted", "False PodCompleted"), States: map[string]string{"a": "terminated Completed"}}},
 		{name: "terminal stays", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed; p.Status.Reason = "Evicted" }, "a"), Observed: engine(up("a"))},
 			want: view{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "running, ready"}}},
 		{name: "a reason stays with its phase", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodRunning, "R" }, "a"), Observed: engine(up("a")), PodIPs: []string{"10.0.0.1"}},
@@ -330,7 +334,7 @@ func TestGenerate_Order(t *testing.T) {
 func TestGenerate_Disrupted(t *testing.T) {
 	announced := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}
 	p := pod(func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{announced} }, "a")
-	in := Input{Look: snapshot.New(snapshot.Parts{Pod: p, Observed: engine(down("a", 0, 0))}), Failure: &Failure{Reason: "Evicted", Message: "m", Disrupted: true}, Finished: true}
+	in := Input{Look: snapshot.New(snapshot.Parts{Pod: p, Observed: engine(down("a", 0, 143))}), Failure: &Failure{Reason: "Evicted", Message: "m", Disrupted: true}, Finished: true}
 	find := func(st corev1.PodStatus) corev1.PodCondition {
 		t.Helper()
 		i := condition(st.Conditions, corev1.DisruptionTarget)
