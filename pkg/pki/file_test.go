@@ -90,13 +90,13 @@ func TestPoolFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		written(t, file, ca.Pair.Cert)
+		written(t, file, ca.Cert)
 		got, err := f.Get()
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := x509.NewCertPool()
-		want.AppendCertsFromPEM(ca.Pair.Cert)
+		want.AppendCertsFromPEM(ca.Cert)
 		if !got.Equal(want) {
 			t.Error("other authorities than those of the file")
 		}
