@@ -20,6 +20,7 @@ import (
 	"minik8s.io/minik8s/pkg/kubelet/internal/allocation"
 	"minik8s.io/minik8s/pkg/kubelet/internal/podspec"
 	"minik8s.io/minik8s/pkg/kubelet/internal/snapshot"
+	"minik8s.io/minik8s/pkg/kubelet/internal/staticpod"
 )
 
 // Waiting reasons of containers that have not been started, as upstream spells them.
@@ -36,8 +37,8 @@ type Failure struct {
 	Reason, Message string
 	// Grace is how long its containers may take to stop, 0 for as long as its spec says.
 	Grace time.Duration `json:",omitempty"`
-	// Final: the pod has failed whatever its containers say. Otherwise it has succeeded if all of them ended with 0 when they were to stop, as
-	// upstream's.
+	// Final: the pod has failed whatever its containers say. Otherwise one of the API has succeeded if all of them ended with 0 when they were to
+	// stop, as upstream's.
 	Final bool `json:",omitempty"`
 	// Disrupted: it was for the node's sake, which the condition DisruptionTarget tells (KEP-3329).
 	Disrupted bool `json:",omitempty"`
@@ -201,7 +202,7 @@ func again(c *snapshot.Container, end *corev1.ContainerStateTerminated) bool {
 // phase is how the pod fares, which the kubelet's decision to end it may outweigh.
 func phase(in Input, st *corev1.PodStatus) corev1.PodPhase {
 	p := summary(in, st)
-	if in.Failure != nil && (in.Failure.Final || p != corev1.PodSucceeded) {
+	if in.Failure != nil && (in.Failure.Final || p != corev1.PodSucceeded || staticpod.Is(in.Look.Pod)) {
 		return corev1.PodFailed
 	}
 	return p

@@ -188,6 +188,8 @@ func TestGenerate(t *testing.T) {
 			want: view{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Completed", "b": "terminated Error"}}},
 		{name: "evicted, and all ended well", parts: snapshot.Parts{Pod: pod(nil, "a"), Observed: engine(down("a", 0, 0))}, in: Input{Failure: &Failure{Reason: "Evicted", Message: "m"}, Finished: true, Stopped: true},
 			want: view{Phase: corev1.PodSucceeded, Conditions: four(noAddress, "True PodCompleted", "False PodCompleted", "False PodCompleted"), States: map[string]string{"a": "terminated Completed"}}},
+		{name: "a static pod evicted, and all ended well", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "file"} }, "a"), Observed: engine(down("a", 0, 0))}, in: Input{Failure: &Failure{Reason: "Evicted", Message: "m"}, Finished: true, Stopped: true},
+			want: view{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "terminated Completed"}}},
 		{name: "terminal stays", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed; p.Status.Reason = "Evicted" }, "a"), Observed: engine(up("a"))},
 			want: view{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: four(noAddress, "True", "False PodFailed", "False PodFailed"), States: map[string]string{"a": "running, ready"}}},
 		{name: "a reason stays with its phase", parts: snapshot.Parts{Pod: pod(func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodRunning, "R" }, "a"), Observed: engine(up("a")), PodIPs: []string{"10.0.0.1"}},
