@@ -136,24 +136,22 @@ func TestGroup_AllOrNothing(t *testing.T) {
 	const why = "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"
 	const preemption = "pod group preemption: No preemption victims found for incoming preemptor"
 	c.awaitGroup("g", metav1.ConditionFalse, "Unschedulable", why+", "+preemption)
+	// The last one does not fit, the others would: before others take the room, for then no more of the gang has any.
+	want := map[string]int{"0/1 nodes are available: 1 Insufficient cpu.": 1, "pod group is unschedulable, " + why + ", " + preemption: 2}
+	c.await("what pods are told", func() bool {
+		told := map[string]int{}
+		for i := range 3 {
+			if got := c.condition(fmt.Sprint("a", i)); got.Reason == "Unschedulable" {
+				told[got.Message]++
+			}
+		}
+		return cmp.Equal(want, told)
+	})
 	// What the gang cannot use is free for others.
 	c.create(pt.Pod("b", pt.Requests("cpu", "2")))
 	c.awaitNode("b", "small")
 	if c.bound("a") != 0 {
 		t.Fatal("a part of a gang ran")
-	}
-	told := map[string]int{}
-	for i := range 3 {
-		got := c.condition(fmt.Sprint("a", i))
-		if got.Reason != "Unschedulable" {
-			t.Errorf("condition of a%d = %+v, want Unschedulable", i, got)
-		}
-		told[got.Message]++
-	}
-	// The last one does not fit, the others would.
-	want := map[string]int{"0/1 nodes are available: 1 Insufficient cpu.": 1, "pod group is unschedulable, " + why + ", " + preemption: 2}
-	if diff := cmp.Diff(want, told); diff != "" {
-		t.Errorf("what pods are told (-want +got):\n%s", diff)
 	}
 	if _, err := c.client.CoreV1().Nodes().Create(c.Context(), pt.Node("big"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
