@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
@@ -18,6 +19,7 @@ import (
 func TestConfig_Files(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, authority := filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "ca")
+	renewed := time.Unix(1_700_000_000, 0)
 	// write writes new ones and returns the certificate and its authority.
 	write := func() (*x509.Certificate, *x509.CertPool) {
 		ca, err := pki.NewCA("test")
@@ -30,6 +32,12 @@ func TestConfig_Files(t *testing.T) {
 		}
 		if err := errors.Join(os.WriteFile(cert, pair.Cert, 0o600), os.WriteFile(key, pair.Key, 0o600), os.WriteFile(authority, ca.Cert, 0o600)); err != nil {
 			t.Fatal(err)
+		}
+		renewed = renewed.Add(time.Second) // a file is seen to have changed by when it has
+		for _, file := range []string{cert, key, authority} {
+			if err := os.Chtimes(file, renewed, renewed); err != nil {
+				t.Fatal(err)
+			}
 		}
 		parsed, err := pki.ParseCertificate(pair.Cert)
 		if err != nil {

@@ -8,10 +8,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"sync"
-	"time"
+	"sync/atomic"
+
+	"k8s.io/klog/v2"
 )
 
 // Files are certificates in files that somebody else renews. Safe for concurrent use.
@@ -19,15 +20,15 @@ type Files[T any] struct {
 	paths []string
 	parse func(contents [][]byte) (T, error)
 
-	mu   sync.Mutex
-	seen []state // guarded by mu, like all below; nil before the first reading
-	last T
+	last    atomic.Pointer[content[T]] // nil before the first reading
+	reading sync.Mutex                 // held by whoever looks at the files
+	failure string                     // that of the last look, "" if there was none; guarded by reading
 }
 
-// state is what a file shows that has not changed.
-type state struct {
-	size     int64
-	modified time.Time
+// content is what files had when they were as seen.
+type content[T any] struct {
+	seen  []os.FileInfo
+	value T
 }
 
 // KeyPairFiles is a certificate with the authorities between it and one that is trusted, and its key, in PEM.
@@ -50,45 +51,71 @@ func PoolFile(path string) *Files[*x509.CertPool] {
 }
 
 // Get is what the files have. While they cannot be read, or one does not fit the other as one has been replaced and the other not yet, that
-// is what they had before; it is an error only if there is nothing from before.
+// is what they had before, and the log tells why; it is an error only if there is nothing from before. Nobody waits for somebody else's look
+// at the files, once there is something: a file system may hang.
 func (f *Files[T]) Get() (T, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	seen, contents, err := f.read()
-	if err == nil && contents != nil {
-		var parsed T
-		if parsed, err = f.parse(contents); err == nil {
-			f.seen, f.last = seen, parsed
-		}
+	last := f.last.Load()
+	if last == nil {
+		f.reading.Lock()
+	} else if !f.reading.TryLock() {
+		return last.value, nil
 	}
-	if err != nil && f.seen == nil {
-		return f.last, fmt.Errorf("reading certificates from %q: %w", f.paths, err)
+	defer f.reading.Unlock()
+	last = f.last.Load() // another may have looked meanwhile
+	now, err := f.look(last)
+	if err != nil && last == nil {
+		return *new(T), err
 	}
-	return f.last, nil
+	f.tell(err)
+	if err != nil {
+		return last.value, nil //nolint:nilerr // what was there before counts
+	}
+	f.last.Store(now)
+	return now.value, nil
 }
 
-// read returns no contents if the files are as they were at the last reading that came to something.
-func (f *Files[T]) read() (seen []state, contents [][]byte, err error) {
-	same := f.seen != nil
+// look returns last itself if the files are as they were then.
+func (f *Files[T]) look(last *content[T]) (*content[T], error) {
+	now := &content[T]{}
+	same := last != nil
 	for i, path := range f.paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, nil, err
+			return nil, fmt.Errorf("reading certificates: %w", err)
 		}
-		now := stateOf(info)
-		seen, same = append(seen, now), same && now == f.seen[i]
+		now.seen = append(now.seen, info)
+		same = same && unchanged(last.seen[i], info)
 	}
 	if same {
-		return nil, nil, nil
+		return last, nil
 	}
+	var contents [][]byte
 	for _, path := range f.paths {
-		content, err := os.ReadFile(path)
+		data, err := os.ReadFile(path)
 		if err != nil {
-			return nil, nil, err
+			return nil, fmt.Errorf("reading certificates: %w", err)
 		}
-		contents = append(contents, content)
+		contents = append(contents, data)
 	}
-	return seen, contents, nil
+	var err error
+	if now.value, err = f.parse(contents); err != nil {
+		return nil, fmt.Errorf("reading certificates from %q: %w", f.paths, err)
+	}
+	return now, nil
 }
 
-func stateOf(info fs.FileInfo) state { return state{info.Size(), info.ModTime()} }
+func unchanged(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// tell logs a failure once, however often it is met. The caller holds f.reading.
+func (f *Files[T]) tell(err error) {
+	failure := ""
+	if err != nil {
+		failure = err.Error()
+	}
+	if failure != "" && failure != f.failure {
+		klog.Background().Error(err, "Certificates in files cannot be renewed, those from before still count")
+	}
+	f.failure = failure
+}

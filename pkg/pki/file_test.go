@@ -6,8 +6,10 @@ package pki
 import (
 	"bytes"
 	"crypto/x509"
+	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -75,6 +77,54 @@ func TestKeyPairFiles(t *testing.T) {
 		if !bytes.Equal(got.Certificate[0], want.Raw) {
 			t.Errorf("%s: another certificate than it should be", s.name)
 		}
+	}
+}
+
+// TestFiles_Hang: a file that cannot be read to an end holds up nobody but who reads it.
+func TestFiles_Hang(t *testing.T) {
+	ca, err := NewCA("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "ca")
+	written(t, file, ca.Cert)
+	f := PoolFile(file)
+	first, err := f.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan *x509.CertPool)
+	go func() {
+		pool, _ := f.Get() // an error would be no pool
+		read <- pool
+	}()
+	// Who opens it to write waits for who reads it.
+	writer, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if got, err := f.Get(); err != nil || got != first {
+			t.Errorf("while it is read: %v, %v", got, err)
+		}
+	}
+	other, err := NewCA("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writer.Write(other.Cert); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := x509.NewCertPool()
+	want.AppendCertsFromPEM(other.Cert)
+	if got := <-read; !want.Equal(got) {
+		t.Error("who has read it to its end has not what it says")
 	}
 }
 

@@ -39,7 +39,7 @@ type equipped struct {
 func (e *equipped) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, error) {
 	err := e.manager.allocate(ctx, pod)
 	if refusal, is := errors.AsType[*refusal](err); is {
-		e.fail(ctx, pod, status.Failure{Reason: "UnexpectedAdmissionError", Message: refusal.Error()})
+		e.fail(ctx, pod, status.Failure{Reason: "UnexpectedAdmissionError", Message: refusal.Error(), Final: true})
 	} else if err != nil {
 		return podworker.Result{}, err
 	}

@@ -95,7 +95,7 @@ type provided struct {
 func (p *provided) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, error) {
 	err := p.manager.provide(pod)
 	if r, is := errors.AsType[*refusal](err); is {
-		p.fail(ctx, pod, status.Failure{Reason: r.reason, Message: r.message})
+		p.fail(ctx, pod, status.Failure{Reason: r.reason, Message: r.message, Final: true})
 		return podworker.Result{Terminate: true}, nil
 	}
 	if err != nil {

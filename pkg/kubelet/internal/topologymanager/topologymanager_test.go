@@ -236,7 +236,7 @@ func (n *node) sync(t *testing.T, p *corev1.Pod) podworker.Result {
 
 func TestLife(t *testing.T) {
 	t.Parallel()
-	locality := status.Failure{Reason: "TopologyAffinityError", Message: "Resources cannot be allocated with Topology locality"}
+	locality := status.Failure{Reason: "TopologyAffinityError", Message: "Resources cannot be allocated with Topology locality", Final: true}
 	for _, tc := range []struct {
 		policy, scope string
 		pod           *corev1.Pod
@@ -244,14 +244,14 @@ func TestLife(t *testing.T) {
 		failure       status.Failure
 	}{
 		{None, Container, pod("p", "a", "b"), [2]string{"p/a", "p/b"}, status.Failure{}},
-		{None, Container, pod("p", "a", "b", "c"), [2]string{}, status.Failure{Reason: "NoRoom", Message: "no room"}},
-		{None, Pod, pod("p", "a", "odd"), [2]string{}, status.Failure{Reason: "UnexpectedAdmissionError", Message: "Allocate failed due to it is odd, which is unexpected"}},
+		{None, Container, pod("p", "a", "b", "c"), [2]string{}, status.Failure{Reason: "NoRoom", Message: "no room", Final: true}},
+		{None, Pod, pod("p", "a", "odd"), [2]string{}, status.Failure{Reason: "UnexpectedAdmissionError", Message: "Allocate failed due to it is odd, which is unexpected", Final: true}},
 		{SingleNUMANode, Container, pod("p", "a", "b"), [2]string{"p/a", "p/b"}, status.Failure{}},
 		{SingleNUMANode, Pod, pod("p", "a"), [2]string{"p/a", ""}, status.Failure{}},
 		{SingleNUMANode, Pod, pod("p", "a", "b"), [2]string{}, locality},
 		{Restricted, Pod, pod("p", "a", "b"), [2]string{"p/a", "p/b"}, status.Failure{}},
 		{Restricted, Container, pod("p", "a", "b", "c"), [2]string{}, locality},
-		{BestEffort, Container, pod("p", "a", "b", "c"), [2]string{}, status.Failure{Reason: "NoRoom", Message: "no room"}},
+		{BestEffort, Container, pod("p", "a", "b", "c"), [2]string{}, status.Failure{Reason: "NoRoom", Message: "no room", Final: true}},
 	} {
 		n := newNode(t, tc.policy, tc.scope)
 		r := n.sync(t, tc.pod)

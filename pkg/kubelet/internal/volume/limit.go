@@ -31,6 +31,6 @@ func (l *limited) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, 
 	if !is {
 		return result, err
 	}
-	l.fail(ctx, pod, status.Failure{Reason: "VolumeAttachmentLimitExceeded", Message: limit.Error()})
+	l.fail(ctx, pod, status.Failure{Reason: "VolumeAttachmentLimitExceeded", Message: limit.Error(), Final: true})
 	return l.Life.Sync(ctx, pod)
 }
