@@ -165,9 +165,10 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// files has certificates read from the files that the settings name, by whoever needs them at the time: they may be renewed.
+// files has certificates read from the files that the settings name, by whoever needs them at the time: they may be renewed. As
+// upstream, serverTLSBootstrap counts for more than a certificate in files.
 func (c *Config) files() error {
-	if settings := c.Configuration; settings.TLSCertFile != "" {
+	if settings := c.Configuration; settings.TLSCertFile != "" && !settings.ServerTLSBootstrap {
 		serving := pki.KeyPairFiles(settings.TLSCertFile, settings.TLSPrivateKeyFile)
 		if _, err := serving.Get(); err != nil {
 			return err

@@ -54,6 +54,11 @@ func TestConfig_Files(t *testing.T) {
 		t.Error("a kubelet starts without the files of its certificate")
 	}
 	write()
+	settings.ServerTLSBootstrap = true
+	if err := c.files(); err != nil || c.Certificate != nil {
+		t.Errorf("%v; a certificate of files, where one of the cluster is wanted: %t", err, c.Certificate != nil)
+	}
+	settings.ServerTLSBootstrap = false
 	if err := c.files(); err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,10 @@ func TestRead(t *testing.T) {
 			c.TLSCertFile, c.TLSPrivateKeyFile, c.FeatureGates = "/c", "/k", map[string]bool{"RotateKubeletServerCertificate": false}
 		})},
 		{name: "the cluster's certificate is renewed", files: map[string]string{"main": head + "featureGates: {RotateKubeletServerCertificate: false}\n"}, err: "RotateKubeletServerCertificate=false is not supported"},
+		{name: "the cluster's certificate rather than that of files", files: map[string]string{"main": head + "serverTLSBootstrap: true\ntlsCertFile: /c\ntlsPrivateKeyFile: /k\n"}, want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) {
+			c.TLSCertFile, c.TLSPrivateKeyFile, c.ServerTLSBootstrap = "/c", "/k", true
+		})},
+		{name: "which is renewed", files: map[string]string{"main": head + "serverTLSBootstrap: true\ntlsCertFile: /c\ntlsPrivateKeyFile: /k\nfeatureGates: {RotateKubeletServerCertificate: false}\n"}, err: "RotateKubeletServerCertificate=false is not supported"},
 		{name: "a certificate without a key", files: map[string]string{"main": head + "tlsCertFile: /c\n"}, err: "tlsCertFile and tlsPrivateKeyFile go together"},
 		{name: "a key without a certificate", files: map[string]string{"main": head + "tlsPrivateKeyFile: /k\n"}, err: "tlsCertFile and tlsPrivateKeyFile go together"},
 		{name: "TLS that nobody knows", files: map[string]string{"main": head + "tlsMinVersion: '4'\ntlsCipherSuites: [X]\ntlsCurvePreferences: [29, 29]\n"}, err: `[tlsCipherSuites: Invalid value: ["X"]: Cipher suite X not supported or doesn't exist, tlsMinVersion: Invalid value: "4": unknown tls version "4", tlsCurvePreferences: Invalid value: [29,29]: duplicate curve preference 29]`},

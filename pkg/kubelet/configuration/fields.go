@@ -129,6 +129,8 @@ var fields = slices.Concat(managers, []setting{
 	{name: "readOnlyPort", check: func(c *config) string { return portOrNone(c.ReadOnlyPort) }},
 	{name: "tlsCertFile", check: func(c *config) string { return pairOfFiles(c.TLSCertFile, c.TLSPrivateKeyFile) }},
 	{name: "tlsPrivateKeyFile", check: func(c *config) string { return pairOfFiles(c.TLSPrivateKeyFile, c.TLSCertFile) }},
+	// The certificate is one of the cluster's authority in either case, unless files have another.
+	{name: "serverTLSBootstrap"},
 	{name: "tlsCipherSuites", check: func(c *config) string { return wrong(cliflag.TLSCipherSuites(c.TLSCipherSuites)) }},
 	{name: "tlsMinVersion", check: func(c *config) string { return wrong(cliflag.TLSVersion(c.TLSMinVersion)) }},
 	{name: "tlsCurvePreferences", check: func(c *config) string { return wrong(cliflag.TLSCurvePreferences(c.TLSCurvePreferences)) }},

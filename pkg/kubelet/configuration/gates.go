@@ -74,7 +74,7 @@ func featureGates(c *config) string {
 			free[string(other)] = !Enabled(c, gate)
 		}
 	}
-	free["RotateKubeletServerCertificate"] = c.TLSCertFile != "" // it is about one that the kubelet has asked for itself
+	free["RotateKubeletServerCertificate"] = c.TLSCertFile != "" && !c.ServerTLSBootstrap // it is about one that the kubelet has asked for itself
 	for _, f := range feature.Upstream {
 		for _, name := range f.Names {
 			if on, set := asked(c, name, f.Spec); set && on != f.Spec.Default && !free[name] {
