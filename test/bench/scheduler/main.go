@@ -220,7 +220,7 @@ func (b *bench) measure(ctx context.Context, side figure.Side, c *testCase, w *w
 		err = errors.Join(err, os.RemoveAll(server.Dir))
 	}()
 	name := c.Name + "/" + w.Name
-	process, err := b.startScheduler(side, strings.ReplaceAll(name, "/", "-"), gates, server)
+	process, err := b.startScheduler(side, c, strings.ReplaceAll(name, "/", "-"), gates, server)
 	if err != nil {
 		return err
 	}

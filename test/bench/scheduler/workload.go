@@ -29,7 +29,9 @@ type testCase struct {
 	WorkloadTemplate       []operation     `json:"workloadTemplate"`
 	Workloads              []workload      `json:"workloads"`
 	DefaultPodTemplatePath string          `json:"defaultPodTemplatePath"`
-	Labels                 []string        `json:"labels"`
+	// SchedulerConfigPath is a KubeSchedulerConfiguration, "" for the default one.
+	SchedulerConfigPath string   `json:"schedulerConfigPath"`
+	Labels              []string `json:"labels"`
 	// Of other figures than the throughput nothing is taken, and no threshold compared with it.
 	MetricsCollectorConfig         any `json:"metricsCollectorConfig"`
 	DefaultThresholdMetricSelector any `json:"defaultThresholdMetricSelector"`
