@@ -96,6 +96,12 @@ func assemble(ctx context.Context, at site, engine container.Version) (*parts, e
 		return nil, err
 	}
 	machine := &eviction.Machine{Root: at.resources.Host.Root, Dir: cfg.RootDir, ImageDir: cfg.Runtime.ImageDir}
+	if enforces(settings, at.resources.Host) {
+		machine.PodMemory = func() (uint64, *uint64, error) {
+			all, err := groups.NodeStats()
+			return all.WorkingSet, all.MemoryLimit, err
+		}
+	}
 	return &parts{
 		images: images{puller}, free: puller.Free, volumes: vols, cgroups: groups, hostPorts: ports,
 		resources: func(pod *corev1.Pod, c *corev1.Container) container.Resources {

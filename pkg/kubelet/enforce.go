@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"minik8s.io/minik8s/pkg/kubelet/configuration"
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -28,7 +29,7 @@ const enforceAgain = time.Minute
 
 // enforce limits all pods together to what the node has but for what is reserved, or takes the limits of an earlier process away.
 func (k *Kubelet) enforce(ctx context.Context, groups cgroups) {
-	on := slices.Contains(k.cfg.Configuration.EnforceNodeAllocatable, configuration.EnforcePods) || k.resources.Host.Sized()
+	on := enforces(k.cfg.Configuration, k.resources.Host)
 	for {
 		var limits container.Resources
 		var err error
@@ -50,6 +51,11 @@ func (k *Kubelet) enforce(ctx context.Context, groups cgroups) {
 			return
 		}
 	}
+}
+
+// enforces says whether all pods together are limited.
+func enforces(c *kubeletconfigv1beta1.KubeletConfiguration, host node.Host) bool {
+	return slices.Contains(c.EnforceNodeAllocatable, configuration.EnforcePods) || host.Sized()
 }
 
 func (k *Kubelet) podLimits() (container.Resources, error) {

@@ -148,6 +148,9 @@ func New(cfg Config) (*Kubelet, error) {
 	k.resources = node.Resources{Host: node.Host{Root: "/", CPU: cfg.Size.CPU, Memory: cfg.Size.Memory}, Dir: cfg.RootDir, MaxPods: int(c.MaxPods), Reserved: func(capacity corev1.ResourceList) []corev1.ResourceList {
 		return append(slices.Clone(k.reserved), eviction.Reserved(k.thresholds, capacity))
 	}, Devices: func() (all, healthy corev1.ResourceList) { return k.devices.Resources() }}
+	if enforces(c, k.resources.Host) {
+		k.thresholds = eviction.Allocatable(k.thresholds)
+	}
 	for _, ip := range cfg.NodeIPs {
 		k.hostIPs = append(k.hostIPs, ip.String())
 	}

@@ -5,7 +5,9 @@ package eviction
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,6 +28,9 @@ type Machine struct {
 	Dir string
 	// ImageDir asks where the engine keeps images and containers.
 	ImageDir func(ctx context.Context) (string, error)
+	// PodMemory is what all pods together use, caches that can be given up excluded, and may use, in bytes; it matches fs.ErrNotExist as
+	// long as there has not been any pod. nil: that is not looked at.
+	PodMemory func() (used uint64, limit *uint64, err error)
 
 	mu       sync.Mutex // guards imageDir
 	imageDir string
@@ -83,6 +88,11 @@ func (m *Machine) Observe(ctx context.Context) (Observations, error) {
 		return nil, err
 	}
 	o[MemoryAvailable] = Observation{*resource.NewQuantity(available, resource.BinarySI), *resource.NewQuantity(total, resource.BinarySI)}
+	if m.PodMemory != nil {
+		if err := o.podMemory(m.PodMemory); err != nil {
+			return nil, err
+		}
+	}
 	if err := o.fileSystem(m.Dir, NodeFsAvailable, NodeFsInodesFree); err != nil {
 		return nil, err
 	}
@@ -99,16 +109,32 @@ func (m *Machine) Observe(ctx context.Context) (Observations, error) {
 	return o, nil
 }
 
+// podMemory observes nothing where pods are not limited together.
+func (o Observations) podMemory(read func() (used uint64, limit *uint64, err error)) error {
+	used, limit, err := read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading what memory pods use: %w", err)
+	}
+	if limit != nil {
+		available := *limit - min(used, *limit)
+		o[AllocatableMemoryAvailable] = Observation{*resource.NewQuantity(int64(available), resource.BinarySI), *resource.NewQuantity(int64(*limit), resource.BinarySI)}
+	}
+	return nil
+}
+
 // fileSystem observes the one of dir. One that does not count its inodes, such as btrfs, is not short of them.
 func (o Observations) fileSystem(dir string, bytes, inodes Signal) error {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
 		return fmt.Errorf("reading size of %q: %w", dir, err)
 	}
-	size := fs.Bsize
-	o[bytes] = Observation{*resource.NewQuantity(int64(fs.Bavail)*size, resource.BinarySI), *resource.NewQuantity(int64(fs.Blocks)*size, resource.BinarySI)}
-	if fs.Files > 0 {
-		o[inodes] = Observation{*resource.NewQuantity(int64(fs.Ffree), resource.DecimalSI), *resource.NewQuantity(int64(fs.Files), resource.DecimalSI)}
+	size := disk.Bsize
+	o[bytes] = Observation{*resource.NewQuantity(int64(disk.Bavail)*size, resource.BinarySI), *resource.NewQuantity(int64(disk.Blocks)*size, resource.BinarySI)}
+	if disk.Files > 0 {
+		o[inodes] = Observation{*resource.NewQuantity(int64(disk.Ffree), resource.DecimalSI), *resource.NewQuantity(int64(disk.Files), resource.DecimalSI)}
 	}
 	return nil
 }

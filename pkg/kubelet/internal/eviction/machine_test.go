@@ -6,6 +6,7 @@ package eviction
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,7 +27,13 @@ func TestMachine(t *testing.T) {
 		}
 	}
 	dir, fail := "", errors.New("away")
-	m := &Machine{Root: root, Dir: root, ImageDir: func(context.Context) (string, error) { return dir, fail }}
+	var used uint64
+	var limit *uint64
+	var away error
+	m := &Machine{
+		Root: root, Dir: root, ImageDir: func(context.Context) (string, error) { return dir, fail },
+		PodMemory: func() (uint64, *uint64, error) { return used, limit, away },
+	}
 	o, err := m.Observe(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +48,27 @@ func TestMachine(t *testing.T) {
 	if seen := o[NodeFsAvailable]; seen.Capacity.Sign() <= 0 || seen.Available.Cmp(seen.Capacity) > 0 {
 		t.Errorf("node file system: %+v", seen)
 	}
+	if _, ok := o[AllocatableMemoryAvailable]; ok {
+		t.Error("memory of pods that are not limited was observed")
+	}
+	away = fs.ErrNotExist
+	if o, err := m.Observe(t.Context()); err != nil || o[AllocatableMemoryAvailable] != (Observation{}) {
+		t.Errorf("before the first pod: %v, %v", o[AllocatableMemoryAvailable], err)
+	}
+	limit, away = new(uint64(100)), nil
+	for use, left := range map[uint64]int64{30: 70, 130: 0} {
+		used = use
+		if o, err := m.Observe(t.Context()); err != nil {
+			t.Fatal(err)
+		} else if seen := o[AllocatableMemoryAvailable]; seen.Available.Value() != left || seen.Capacity.Value() != 100 {
+			t.Errorf("pods use %d of 100: %v of %v are left", use, &seen.Available, &seen.Capacity)
+		}
+	}
+	away = errors.New("gone")
+	if _, err := m.Observe(t.Context()); err == nil {
+		t.Error("observed although the memory of pods cannot be read")
+	}
+	away = nil
 	if _, ok := o[ImageFsAvailable]; ok || m.Dedicated(t.Context()) {
 		t.Error("a directory of images that is not known was observed")
 	}

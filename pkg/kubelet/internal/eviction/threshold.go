@@ -24,14 +24,16 @@ type Signal string
 
 // The signals, as KubeletConfiguration names them. Those of containerfs are those of imagefs or nodefs, on which containers are.
 const (
-	MemoryAvailable       Signal = "memory.available"
-	NodeFsAvailable       Signal = "nodefs.available"
-	NodeFsInodesFree      Signal = "nodefs.inodesFree"
-	ImageFsAvailable      Signal = "imagefs.available"
-	ImageFsInodesFree     Signal = "imagefs.inodesFree"
-	ContainerFsAvailable  Signal = "containerfs.available"
-	ContainerFsInodesFree Signal = "containerfs.inodesFree"
-	PIDAvailable          Signal = "pid.available"
+	MemoryAvailable Signal = "memory.available"
+	// AllocatableMemoryAvailable is what all pods together may still use, where that is limited.
+	AllocatableMemoryAvailable Signal = "allocatableMemory.available"
+	NodeFsAvailable            Signal = "nodefs.available"
+	NodeFsInodesFree           Signal = "nodefs.inodesFree"
+	ImageFsAvailable           Signal = "imagefs.available"
+	ImageFsInodesFree          Signal = "imagefs.inodesFree"
+	ContainerFsAvailable       Signal = "containerfs.available"
+	ContainerFsInodesFree      Signal = "containerfs.inodesFree"
+	PIDAvailable               Signal = "pid.available"
 )
 
 const (
@@ -46,14 +48,15 @@ type kind struct {
 }
 
 var kinds = map[Signal]kind{
-	MemoryAvailable:       {corev1.NodeMemoryPressure, corev1.ResourceMemory},
-	NodeFsAvailable:       {corev1.NodeDiskPressure, corev1.ResourceEphemeralStorage},
-	NodeFsInodesFree:      {corev1.NodeDiskPressure, resourceInodes},
-	ImageFsAvailable:      {corev1.NodeDiskPressure, corev1.ResourceEphemeralStorage},
-	ImageFsInodesFree:     {corev1.NodeDiskPressure, resourceInodes},
-	ContainerFsAvailable:  {corev1.NodeDiskPressure, corev1.ResourceEphemeralStorage},
-	ContainerFsInodesFree: {corev1.NodeDiskPressure, resourceInodes},
-	PIDAvailable:          {corev1.NodePIDPressure, resourcePIDs},
+	MemoryAvailable:            {corev1.NodeMemoryPressure, corev1.ResourceMemory},
+	AllocatableMemoryAvailable: {corev1.NodeMemoryPressure, corev1.ResourceMemory},
+	NodeFsAvailable:            {corev1.NodeDiskPressure, corev1.ResourceEphemeralStorage},
+	NodeFsInodesFree:           {corev1.NodeDiskPressure, resourceInodes},
+	ImageFsAvailable:           {corev1.NodeDiskPressure, corev1.ResourceEphemeralStorage},
+	ImageFsInodesFree:          {corev1.NodeDiskPressure, resourceInodes},
+	ContainerFsAvailable:       {corev1.NodeDiskPressure, corev1.ResourceEphemeralStorage},
+	ContainerFsInodesFree:      {corev1.NodeDiskPressure, resourceInodes},
+	PIDAvailable:               {corev1.NodePIDPressure, resourcePIDs},
 }
 
 // Value is an amount, or a part of the capacity if Quantity is nil.
@@ -124,6 +127,19 @@ func Parse(s Settings) ([]Threshold, error) {
 	return slices.DeleteFunc(all, func(t Threshold) bool {
 		return t.Signal == ContainerFsAvailable || t.Signal == ContainerFsInodesFree
 	}), nil
+}
+
+// Allocatable adds the thresholds of a node whose pods are limited together: they are short of memory as the node would be, before they
+// meet that limit, and the kernel chooses whom to kill.
+func Allocatable(thresholds []Threshold) []Threshold {
+	out := slices.Clone(thresholds)
+	for _, t := range thresholds {
+		if t.Hard() && t.Signal == MemoryAvailable {
+			t.Signal = AllocatableMemoryAvailable
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // each calls f with the settings in the order of their signals, until one is wrong.
@@ -286,7 +302,7 @@ func (t *Tracker) Observe(o Observations, now time.Time) (conditions []corev1.No
 }
 
 func urgency(t Threshold) int {
-	if t.Signal == MemoryAvailable {
+	if kinds[t.Signal].resource == corev1.ResourceMemory {
 		return 0
 	}
 	return 1

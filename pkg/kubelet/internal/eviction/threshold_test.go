@@ -91,6 +91,25 @@ func seen(available map[Signal]int64) Observations {
 	return o
 }
 
+func TestAllocatable(t *testing.T) {
+	hard := Threshold{Signal: MemoryAvailable, Value: quantity("200"), MinReclaim: new(quantity("1"))}
+	soft := Threshold{Signal: MemoryAvailable, Value: quantity("300"), Grace: time.Second}
+	disk := Threshold{Signal: NodeFsAvailable, Value: Value{Part: 0.1}}
+	pods := hard
+	pods.Signal = AllocatableMemoryAvailable
+	all := Allocatable([]Threshold{disk, hard, soft})
+	if diff := cmp.Diff([]Threshold{disk, hard, soft, pods}, all); diff != "" {
+		t.Error(diff)
+	}
+	conditions, starved := NewTracker(all, 0).Observe(seen(map[Signal]int64{NodeFsAvailable: 9, MemoryAvailable: 300, AllocatableMemoryAvailable: 100}), time.Now())
+	if diff := cmp.Diff([]corev1.NodeConditionType{corev1.NodeDiskPressure, corev1.NodeMemoryPressure}, conditions); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]Threshold{pods, disk}, starved); diff != "" {
+		t.Errorf("memory first: %s", diff)
+	}
+}
+
 func TestTracker(t *testing.T) {
 	t.Parallel()
 	twenty := quantity("20")
