@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +37,9 @@ type NodeInfo struct {
 
 var _ fwk.NodeInfo = (*NodeInfo)(nil)
 
+// generations is the newest generation of all nodes.
+var generations atomic.Int64
+
 // NewNodeInfo returns the info of a node (nil if it is not known yet) with pods.
 func NewNodeInfo(node *corev1.Node, pods ...*corev1.Pod) *NodeInfo {
 	n := &NodeInfo{portCounts: map[HostPort]int{}, ports: fwk.HostPortInfo{}, claims: map[string]int{}}
@@ -51,7 +55,7 @@ func NewNodeInfo(node *corev1.Node, pods ...*corev1.Pod) *NodeInfo {
 // SetNode replaces the node and what is derived from it. Each image counts as
 // being on this node only, until ShareImages.
 func (n *NodeInfo) SetNode(node *corev1.Node) {
-	n.generation++
+	n.generation = generations.Add(1)
 	n.node = node
 	n.allocatable = NewResource(node.Status.Allocatable)
 	n.images = make(map[string]*fwk.ImageStateSummary, len(node.Status.Images))
@@ -130,7 +134,8 @@ func (n *NodeInfo) GetImageStates() map[string]*fwk.ImageStateSummary { return n
 // GetPVCRefCounts implements fwk.NodeInfo.
 func (n *NodeInfo) GetPVCRefCounts() map[string]int { return n.claims }
 
-// GetGeneration implements fwk.NodeInfo; it grows with each change of this node.
+// GetGeneration implements fwk.NodeInfo. It is another after each change, and that of no
+// other node, but for copies that have not changed.
 func (n *NodeInfo) GetGeneration() int64 { return n.generation }
 
 // GetNodeDeclaredFeatures implements fwk.NodeInfo.
@@ -193,7 +198,7 @@ func (n *NodeInfo) Replace(p fwk.PodInfo) bool {
 }
 
 func (n *NodeInfo) account(pod fwk.PodInfo, sign int) {
-	n.generation++
+	n.generation = generations.Add(1)
 	p := AsPodInfo(pod)
 	n.requested.add(&p.Requests, int64(sign))
 	n.nonZeroRequested.add(&p.NonZeroRequests, int64(sign))

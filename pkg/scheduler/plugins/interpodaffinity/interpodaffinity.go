@@ -20,6 +20,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/lru"
 
 	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
@@ -41,6 +42,8 @@ type InterPodAffinity struct {
 	handle     fwk.Handle
 	namespaces corelisters.NamespaceLister
 	args       *configv1.InterPodAffinityArgs
+	selected   *lru.Cache // selections by their keys
+	carried    *carried
 }
 
 var (
@@ -58,28 +61,14 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	if err != nil {
 		return nil, err
 	}
-	return &InterPodAffinity{handle: h, namespaces: h.SharedInformerFactory().Core().V1().Namespaces().Lister(), args: args}, nil
+	return &InterPodAffinity{
+		handle: h, namespaces: h.SharedInformerFactory().Core().V1().Namespaces().Lister(), args: args,
+		selected: lru.New(maxSelections), carried: newCarried(),
+	}, nil
 }
 
 // Name returns the plugin's name.
 func (*InterPodAffinity) Name() string { return Name }
-
-// domain is a value of a topology key.
-type domain struct{ key, value string }
-
-// counts has the number of matching pods per domain.
-type counts map[domain]int
-
-func (c counts) add(node *corev1.Node, key string, by int) {
-	value, ok := node.Labels[key]
-	if !ok {
-		return
-	}
-	d := domain{key, value}
-	if c[d] += by; c[d] == 0 {
-		delete(c, d)
-	}
-}
 
 // filterState is what Filter decides on.
 type filterState struct {
@@ -87,6 +76,7 @@ type filterState struct {
 	// antiAffinity those that match any of its anti-affinity terms, existing the
 	// running pods whose anti-affinity terms match the incoming one.
 	affinity, antiAffinity, existing counts
+	keys                             sets.Set[string] // of existing, and maybe more
 
 	affinityTerms, antiAffinityTerms []fwk.AffinityTerm
 	namespace                        labels.Set // labels of the incoming pod's namespace
@@ -95,6 +85,7 @@ type filterState struct {
 // Clone copies the counts.
 func (s *filterState) Clone() fwk.StateData {
 	c := *s
+	c.keys = s.keys.Clone()
 	c.affinity, c.antiAffinity, c.existing = maps.Clone(s.affinity), maps.Clone(s.antiAffinity), maps.Clone(s.existing)
 	return &c
 }
@@ -103,17 +94,18 @@ func (s *filterState) Clone() fwk.StateData {
 func (s *filterState) change(pod, other *corev1.Pod, otherAnti []fwk.AffinityTerm, node *corev1.Node, by int) {
 	for i := range otherAnti {
 		if otherAnti[i].Matches(pod, s.namespace) {
-			s.existing.add(node, otherAnti[i].TopologyKey, by)
+			s.existing.addAt(node, otherAnti[i].TopologyKey, by)
+			s.keys.Insert(otherAnti[i].TopologyKey)
 		}
 	}
 	if matchesAll(s.affinityTerms, other, nil) {
 		for i := range s.affinityTerms {
-			s.affinity.add(node, s.affinityTerms[i].TopologyKey, by)
+			s.affinity.addAt(node, s.affinityTerms[i].TopologyKey, by)
 		}
 	}
 	for i := range s.antiAffinityTerms {
 		if s.antiAffinityTerms[i].Matches(other, nil) {
-			s.antiAffinity.add(node, s.antiAffinityTerms[i].TopologyKey, by)
+			s.antiAffinity.addAt(node, s.antiAffinityTerms[i].TopologyKey, by)
 		}
 	}
 }
@@ -145,7 +137,7 @@ func (p *InterPodAffinity) PreFilter(_ context.Context, state fwk.CycleState, po
 	if info.ParseError != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("parsing pod: %v", info.ParseError))
 	}
-	s := &filterState{affinity: counts{}, antiAffinity: counts{}, existing: counts{}, namespace: p.namespaceLabels(pod.Namespace)}
+	s := &filterState{affinity: counts{}, antiAffinity: counts{}, existing: counts{}, keys: sets.New[string](), namespace: p.namespaceLabels(pod.Namespace)}
 	var err error
 	if s.affinityTerms, err = p.resolve(info.RequiredAffinity); err != nil {
 		return nil, fwk.AsStatus(err)
@@ -153,22 +145,23 @@ func (p *InterPodAffinity) PreFilter(_ context.Context, state fwk.CycleState, po
 	if s.antiAffinityTerms, err = p.resolve(info.RequiredAntiAffinity); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	own := len(s.affinityTerms)+len(s.antiAffinityTerms) > 0
-	if !own {
-		if nodes, err = p.handle.SnapshotSharedLister().NodeInfos().HavePodsWithRequiredAntiAffinityList(); err != nil {
-			return nil, fwk.AsStatus(fmt.Errorf("listing nodes that have pods with anti-affinity: %w", err))
+	if len(s.affinityTerms) > 0 {
+		s.affinity = s.affinity.with(p.count(s.affinityTerms, nodes))
+	}
+	for i := range s.antiAffinityTerms {
+		s.antiAffinity = s.antiAffinity.with(p.count(s.antiAffinityTerms[i:i+1], nodes))
+	}
+	carried, err := p.carriedTerms()
+	if err != nil {
+		return nil, fwk.AsStatus(fmt.Errorf("listing nodes that have pods with terms: %w", err))
+	}
+	for _, t := range carried {
+		if t.kind == requiredAntiAffinity && t.term.Matches(pod, s.namespace) {
+			s.existing = s.existing.with(t.pods)
+			s.keys.Insert(t.term.TopologyKey)
 		}
 	}
-	for _, n := range nodes {
-		pods := n.GetPodsWithRequiredAntiAffinity()
-		if own {
-			pods = n.GetPods()
-		}
-		for _, other := range pods {
-			s.change(pod, other.GetPod(), other.GetRequiredAntiAffinityTerms(), n.Node(), 1)
-		}
-	}
-	if !own && len(s.existing) == 0 {
+	if len(s.affinityTerms)+len(s.antiAffinityTerms)+len(s.existing) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	state.Write(filterKey, s)
@@ -253,11 +246,9 @@ func (*InterPodAffinity) Filter(_ context.Context, state fwk.CycleState, pod *co
 			return fwk.NewStatus(fwk.Unschedulable, ErrReasonAntiAffinity)
 		}
 	}
-	if len(s.existing) > 0 {
-		for key, value := range node.Node().Labels {
-			if s.existing[domain{key, value}] > 0 {
-				return fwk.NewStatus(fwk.Unschedulable, ErrReasonExisting)
-			}
+	for key := range s.keys {
+		if value, ok := node.Node().Labels[key]; ok && s.existing[domain{key, value}] > 0 {
+			return fwk.NewStatus(fwk.Unschedulable, ErrReasonExisting)
 		}
 	}
 	return nil

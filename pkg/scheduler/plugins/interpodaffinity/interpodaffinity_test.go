@@ -16,6 +16,33 @@ import (
 
 func TestSuite(t *testing.T) { pt.Run(t, Name, New) }
 
+func TestFollows(t *testing.T) {
+	host := corev1.LabelHostname
+	both := pt.NearTo("app", "x", zone)
+	both.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(both.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+		pt.NearTo("app", "x", host).PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+	everywhere := pt.AwayFrom("app", "x", zone)
+	everywhere.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].NamespaceSelector = &metav1.LabelSelector{}
+	everywhere.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].Namespaces = []string{pt.Pod("any").Namespace}
+	nobody := pt.AwayFrom("app", "x", host)
+	nobody.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector = nil
+	all := pt.AwayFrom("app", "x", host)
+	all.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector = &metav1.LabelSelector{}
+	pt.Follows(t, New,
+		pt.Pod("plain", pt.Labels("app", "x")),
+		pt.Pod("elsewhere", pt.Labels("app", "x"), pt.Namespace("other")),
+		pt.Pod("near", pt.Labels("app", "x"), pt.Affinity(pt.NearTo("app", "x", zone))),
+		pt.Pod("near twice", pt.Labels("app", "x"), pt.Affinity(both)),
+		pt.Pod("away", pt.Labels("app", "y"), pt.Affinity(pt.AwayFrom("app", "x", host))),
+		pt.Pod("away by zone", pt.Labels("app", "x"), pt.Affinity(pt.AwayFrom("app", "x", zone))),
+		pt.Pod("away everywhere", pt.Labels("app", "z"), pt.Affinity(everywhere)),
+		pt.Pod("away from nobody", pt.Labels("app", "x"), pt.Affinity(nobody)),
+		pt.Pod("away from all", pt.Labels("app", "x"), pt.Affinity(all)),
+		pt.Pod("rather near", pt.Labels("app", "x"), pt.Affinity(preferred(5, 0))),
+		pt.Pod("rather not", pt.Labels("app", "y"), pt.Affinity(preferred(3, 7))),
+	)
+}
+
 const zone = corev1.LabelTopologyZone
 
 func zones() []*corev1.Node {

@@ -14,83 +14,50 @@ import (
 	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
-// scoreState has the sum of weights per topology key and value.
-type scoreState map[string]map[string]int64
+// scoreState are numbers of pods with what each is worth. They are the plugin's, and change with the next cycle.
+type scoreState []weighted
+
+type weighted struct {
+	key    string // of the topology
+	pods   counts
+	weight int64
+}
 
 // Clone returns s itself, which never changes after PreScore.
 func (s scoreState) Clone() fwk.StateData { return s }
 
-func (s scoreState) add(node *corev1.Node, key string, weight int64) {
-	value, ok := node.Labels[key]
-	if !ok {
-		return
-	}
-	if s[key] == nil {
-		s[key] = map[string]int64{}
-	}
-	s[key][value] += weight
-}
-
-// PreScore sums the weights of matching terms of the incoming and of running pods.
+// PreScore weighs the matching terms of the incoming and of running pods.
 func (p *InterPodAffinity) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	info, lister := framework.InfoOf(state, pod), p.handle.SnapshotSharedLister().NodeInfos()
+	info := framework.InfoOf(state, pod)
 	own := len(info.PreferredAffinity)+len(info.PreferredAntiAffinity) > 0
 	if !own && p.args.IgnorePreferredTermsOfExistingPods {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	list := lister.HavePodsWithAffinityList
-	if own {
-		list = lister.List
-	}
-	nodes, err := list()
+	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("listing nodes: %w", err))
 	}
-	if len(nodes) == 0 {
-		return fwk.NewStatus(fwk.Skip)
-	}
-	affinity, err := p.resolveWeighted(info.PreferredAffinity)
-	if err != nil {
-		return fwk.AsStatus(err)
-	}
-	anti, err := p.resolveWeighted(info.PreferredAntiAffinity)
-	if err != nil {
-		return fwk.AsStatus(err)
+	var s scoreState
+	for _, terms := range []struct {
+		list []fwk.WeightedAffinityTerm
+		sign int64
+	}{{info.PreferredAffinity, 1}, {info.PreferredAntiAffinity, -1}} {
+		for _, t := range terms.list {
+			resolved, err := p.resolve([]fwk.AffinityTerm{t.AffinityTerm})
+			if err != nil {
+				return fwk.AsStatus(err)
+			}
+			s.add(t.TopologyKey, p.count(resolved, nodes), terms.sign*int64(t.Weight))
+		}
 	}
 	namespace := p.namespaceLabels(pod.Namespace)
-	s := scoreState{}
-	for _, n := range nodes {
-		pods := n.GetPodsWithAffinity()
-		if own {
-			pods = n.GetPods()
-		}
-		for _, o := range pods {
-			other := framework.AsPodInfo(o)
-			for i := range affinity {
-				if affinity[i].Matches(other.Pod, nil) {
-					s.add(n.Node(), affinity[i].TopologyKey, int64(affinity[i].Weight))
-				}
-			}
-			for i := range anti {
-				if anti[i].Matches(other.Pod, nil) {
-					s.add(n.Node(), anti[i].TopologyKey, -int64(anti[i].Weight))
-				}
-			}
-			for i := range other.RequiredAffinity {
-				if t := &other.RequiredAffinity[i]; t.Matches(pod, namespace) {
-					s.add(n.Node(), t.TopologyKey, int64(*p.args.HardPodAffinityWeight))
-				}
-			}
-			for i := range other.PreferredAffinity {
-				if t := &other.PreferredAffinity[i]; t.Matches(pod, namespace) {
-					s.add(n.Node(), t.TopologyKey, int64(t.Weight))
-				}
-			}
-			for i := range other.PreferredAntiAffinity {
-				if t := &other.PreferredAntiAffinity[i]; t.Matches(pod, namespace) {
-					s.add(n.Node(), t.TopologyKey, -int64(t.Weight))
-				}
-			}
+	carried, err := p.carriedTerms()
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("listing nodes that have pods with terms: %w", err))
+	}
+	for _, t := range carried {
+		if t.kind != requiredAntiAffinity && t.term.Matches(pod, namespace) {
+			s.add(t.term.TopologyKey, t.pods, p.worth(t))
 		}
 	}
 	if len(s) == 0 {
@@ -100,16 +67,22 @@ func (p *InterPodAffinity) PreScore(_ context.Context, state fwk.CycleState, pod
 	return nil
 }
 
-func (p *InterPodAffinity) resolveWeighted(terms []fwk.WeightedAffinityTerm) ([]fwk.WeightedAffinityTerm, error) {
-	out := make([]fwk.WeightedAffinityTerm, len(terms))
-	for i, t := range terms {
-		resolved, err := p.resolve([]fwk.AffinityTerm{t.AffinityTerm})
-		if err != nil {
-			return nil, err
-		}
-		out[i] = fwk.WeightedAffinityTerm{AffinityTerm: resolved[0], Weight: t.Weight}
+func (s *scoreState) add(key string, pods counts, weight int64) {
+	if len(pods) > 0 && weight != 0 {
+		*s = append(*s, weighted{key, pods, weight})
 	}
-	return out, nil
+}
+
+// worth is what a pod that has a term adds for one that the term selects.
+func (p *InterPodAffinity) worth(t *carriedTerm) int64 {
+	switch t.kind {
+	case requiredAffinity:
+		return int64(*p.args.HardPodAffinityWeight)
+	case preferredAntiAffinity:
+		return -int64(t.weight)
+	default:
+		return int64(t.weight)
+	}
 }
 
 // Score sums the weights of the node's domains; it may be negative.
@@ -119,9 +92,9 @@ func (*InterPodAffinity) Score(_ context.Context, state fwk.CycleState, _ *corev
 		return 0, nil
 	}
 	var sum int64
-	for key, weights := range s {
-		if value, ok := node.Node().Labels[key]; ok {
-			sum += weights[value]
+	for i := range s {
+		if value, ok := node.Node().Labels[s[i].key]; ok {
+			sum += int64(s[i].pods[domain{s[i].key, value}]) * s[i].weight
 		}
 	}
 	return sum, nil

@@ -14,6 +14,7 @@ import (
 	nodeaffinityhelper "k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"minik8s.io/minik8s/pkg/scheduler/internal/pernode"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/tainttoleration"
 )
 
@@ -23,6 +24,7 @@ type constraint struct {
 	minDomains    int
 	topologyKey   string
 	selector      labels.Selector
+	self          int // 1 if the pod of the constraint is selected itself
 	honorAffinity bool
 	honorTaints   bool
 }
@@ -70,6 +72,9 @@ func parseList(pod *corev1.Pod, list []corev1.TopologySpreadConstraint, action c
 		if in.NodeTaintsPolicy != nil {
 			c.honorTaints = *in.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
 		}
+		if selector.Matches(labels.Set(pod.Labels)) {
+			c.self = 1
+		}
 		out = append(out, c)
 	}
 	return out, nil
@@ -79,23 +84,44 @@ func parseList(pod *corev1.Pod, list []corev1.TopologySpreadConstraint, action c
 type counted []map[string]int
 
 // countAll counts the matching pods on all nodes. include tells whether a node's
-// pods count for a constraint. Counting is done for many nodes at once.
+// pods count for a constraint, which is asked of many nodes at once.
 func (p *PodTopologySpread) countAll(ctx context.Context, out counted, constraints []constraint, namespace string, nodes []fwk.NodeInfo, include func(i int, node *corev1.Node) bool) {
-	found := make([]int32, len(nodes)*len(constraints)) // -1 where the node does not count
+	included := make([]bool, len(nodes)*len(constraints))
 	p.handle.Parallelizer().Until(ctx, len(nodes), func(n int) {
 		for i := range constraints {
-			at := n*len(constraints) + i
-			if found[at] = -1; include(i, nodes[n].Node()) {
-				found[at] = int32(count(nodes[n].GetPods(), constraints[i].selector, namespace))
-			}
+			included[n*len(constraints)+i] = include(i, nodes[n].Node())
 		}
 	}, Name)
-	for at, number := range found {
-		if number >= 0 {
-			i := at % len(constraints)
-			out[i][nodes[at/len(constraints)].Node().Labels[constraints[i].topologyKey]] += int(number)
+	for i := range constraints {
+		numbers := p.numbers(&constraints[i], namespace)
+		numbers.Look(nodes)
+		for n, node := range nodes {
+			if included[n*len(constraints)+i] {
+				out[i][node.Node().Labels[constraints[i].topologyKey]] += numbers.Of(n)
+			}
 		}
 	}
+}
+
+// maxSelections is for how many different selectors numbers are kept, each of which takes 16 bytes for a node.
+const maxSelections = 64
+
+// numbers are those of the pods on nodes that a constraint selects, followed from one cycle to the next.
+func (p *PodTopologySpread) numbers(c *constraint, namespace string) *pernode.Memory[int] {
+	// One that selects all, which is none here, has the same text as one that selects none.
+	key := namespace + "/" + c.selector.String()
+	if known, ok := p.selected.Get(key); ok {
+		return known.(*pernode.Memory[int])
+	}
+	of := *c
+	m := pernode.New(func(n fwk.NodeInfo) int { return of.count(n.GetPods(), namespace) }, nil)
+	p.selected.Add(key, m)
+	return m
+}
+
+// selects tells whether a pod counts if its node does, and it is not going.
+func (c *constraint) selects(pod *corev1.Pod, namespace string) bool {
+	return !c.selector.Empty() && pod.Namespace == namespace && c.selector.Matches(labels.Set(pod.Labels))
 }
 
 // includes tells whether a node's pods count (KEP-3094).
@@ -118,14 +144,11 @@ func hasKeys(node *corev1.Node, constraints []constraint) bool {
 	return true
 }
 
-// count counts the pods of a namespace that match; those that are going do not.
-func count(pods []fwk.PodInfo, selector labels.Selector, namespace string) int {
-	if selector.Empty() {
-		return 0
-	}
+// count counts the pods that are selected and not going.
+func (c *constraint) count(pods []fwk.PodInfo, namespace string) int {
 	n := 0
 	for _, p := range pods {
-		if pod := p.GetPod(); pod.DeletionTimestamp == nil && pod.Namespace == namespace && selector.Matches(labels.Set(pod.Labels)) {
+		if pod := p.GetPod(); pod.DeletionTimestamp == nil && c.selects(pod, namespace) {
 			n++
 		}
 	}

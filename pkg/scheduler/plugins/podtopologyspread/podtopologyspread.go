@@ -20,6 +20,7 @@ import (
 	nodeaffinityhelper "k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/lru"
 
 	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
@@ -39,6 +40,7 @@ const (
 type PodTopologySpread struct {
 	handle   fwk.Handle
 	defaults defaults
+	selected *lru.Cache // of numbers, by namespace and selector
 }
 
 var (
@@ -56,7 +58,7 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	if err != nil {
 		return nil, err
 	}
-	return &PodTopologySpread{handle: h, defaults: newDefaults(args, h)}, nil
+	return &PodTopologySpread{handle: h, defaults: newDefaults(args, h), selected: lru.New(maxSelections)}, nil
 }
 
 // Name returns the plugin's name.
@@ -130,12 +132,12 @@ func (*PodTopologySpread) RemovePod(ctx context.Context, state fwk.CycleState, p
 
 func change(ctx context.Context, state fwk.CycleState, pod, other *corev1.Pod, node fwk.NodeInfo, by int) {
 	s, ok := framework.ReadState[*filterState](state, filterKey)
-	if !ok || other.Namespace != pod.Namespace || !hasKeys(node.Node(), s.constraints) || other.DeletionTimestamp != nil {
+	if !ok || !hasKeys(node.Node(), s.constraints) || other.DeletionTimestamp != nil {
 		return
 	}
 	for i := range s.constraints {
 		c := &s.constraints[i]
-		if !c.selector.Empty() && c.selector.Matches(labels.Set(other.Labels)) && c.includes(ctx, pod, s.affinity, node.Node()) {
+		if c.selects(other, pod.Namespace) && c.includes(ctx, pod, s.affinity, node.Node()) {
 			s.counts[i][node.Node().Labels[c.topologyKey]] += by
 			s.update(i)
 		}
@@ -146,7 +148,7 @@ func change(ctx context.Context, state fwk.CycleState, pod, other *corev1.Pod, n
 func (p *PodTopologySpread) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
 // Filter rejects nodes on which the skew would grow too large.
-func (*PodTopologySpread) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+func (*PodTopologySpread) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	s, ok := framework.ReadState[*filterState](state, filterKey)
 	if !ok {
 		return nil
@@ -162,11 +164,7 @@ func (*PodTopologySpread) Filter(_ context.Context, state fwk.CycleState, pod *c
 			// Missing domains count as empty ones (KEP-3022).
 			least = 0
 		}
-		self := 0
-		if c.selector.Matches(labels.Set(pod.Labels)) {
-			self = 1
-		}
-		if s.counts[i][domain]+self-least > c.maxSkew {
+		if s.counts[i][domain]+c.self-least > c.maxSkew {
 			return fwk.NewStatus(fwk.Unschedulable, ErrReason)
 		}
 	}

@@ -16,6 +16,19 @@ import (
 
 func TestSuite(t *testing.T) { pt.Run(t, Name, New) }
 
+func TestFollows(t *testing.T) {
+	all := func(c *corev1.TopologySpreadConstraint) { c.LabelSelector = &metav1.LabelSelector{} }
+	pt.Follows(t, New,
+		pt.Pod("plain", pt.Labels("app", "x")),
+		pt.Pod("elsewhere", pt.Labels("app", "x"), pt.Namespace("other")),
+		pt.Pod("by zone", pt.Labels("app", "x"), by(zone, 1)),
+		pt.Pod("by host", pt.Labels("app", "x"), by(corev1.LabelHostname, 2)),
+		pt.Pod("rather by zone", pt.Labels("app", "x"), by(zone, 1, soft)),
+		pt.Pod("per version", pt.Labels("app", "x", "version", "1"), by(zone, 1, perLabel), by(corev1.LabelHostname, 1, soft)),
+		pt.Pod("of all", pt.Labels("app", "y"), by(zone, 1, all)),
+	)
+}
+
 func by(topology string, skew int32, options ...func(*corev1.TopologySpreadConstraint)) pt.PodOption {
 	c := corev1.TopologySpreadConstraint{MaxSkew: skew, TopologyKey: topology, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: pt.Select("app", "x")}
 	for _, o := range options {

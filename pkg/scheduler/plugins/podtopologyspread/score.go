@@ -96,7 +96,7 @@ func (*PodTopologySpread) Score(_ context.Context, state fwk.CycleState, pod *co
 		}
 		var n int
 		if s.counts[i] == nil {
-			n = count(node.GetPods(), c.selector, pod.Namespace)
+			n = c.count(node.GetPods(), pod.Namespace)
 		} else {
 			n = s.counts[i][domain]
 		}
