@@ -61,6 +61,9 @@ func (r *run) createNode(ctx context.Context, node *corev1.Node, a *allocatable)
 		_, err := r.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		return err
 	}
+	if node.Status.Allocatable == nil { // the API server would say so of a node without
+		node.Status.Allocatable = node.Status.Capacity.DeepCopy()
+	}
 	for name, text := range a.NodeAllocatable {
 		quantity, err := resource.ParseQuantity(text)
 		if err != nil {
