@@ -199,6 +199,7 @@ func (b *bench) measure(ctx context.Context, side figure.Side, c *testCase, w *w
 		Flags: []string{
 			"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
 			"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,Priority",
+			"--runtime-config=api/beta=true", // templates name such versions
 		},
 	}
 	gates := c.gates(w)
@@ -207,9 +208,6 @@ func (b *bench) measure(ctx context.Context, side figure.Side, c *testCase, w *w
 		setup.Flags = append(setup.Flags, "--feature-gates="+gates)
 	} else if groups { // of the others ours knows one side only
 		setup.Flags = append(setup.Flags, "--feature-gates="+podGroups)
-	}
-	if groups {
-		setup.Flags = append(setup.Flags, "--runtime-config=scheduling.k8s.io/v1beta1=true")
 	}
 	server, err := setup.Start(ctx)
 	if err != nil {
