@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -46,7 +47,7 @@ func (q *Queue) move(ctx context.Context, from *corev1.Pod, event fwk.ClusterEve
 		own = func(p *Pod) bool { return p.Pod.UID == from.UID || group != nil && p.group == group }
 	}
 	label := "" // made when it is needed
-	for _, p := range q.waiting {
+	try := func(p *Pod) {
 		if !own(p) && q.helps(ctx, p, e) {
 			if label == "" {
 				label = event.Label()
@@ -54,18 +55,37 @@ func (q *Queue) move(ctx context.Context, from *corev1.Pod, event fwk.ClusterEve
 			q.retry(ctx, p, label)
 		}
 	}
+	if uid, ok := e.of(); ok {
+		if p := q.all[uid]; p != nil && p.waits() {
+			try(p)
+		}
+		return
+	}
+	for _, r := range q.waiting {
+		if !q.heed(r, e) {
+			continue
+		}
+		for _, p := range r.pods {
+			try(p)
+		}
+	}
+}
+
+// of is the only pod that an event is about to plugins, if it is about one.
+func (e happened) of() (uid types.UID, ok bool) {
+	if r := e.event.Resource; r != fwk.WildCard && r != fwk.TargetPod {
+		return "", false
+	}
+	return e.new.(*corev1.Pod).UID, true
 }
 
 // helps tells whether an event may let p pass one of the plugins that rejected it.
 func (q *Queue) helps(ctx context.Context, p *Pod, e happened) bool {
-	switch e.event.Resource {
-	case fwk.WildCard, fwk.TargetPod: // of one pod only, and the former is for no plugin to judge
-		if e.new.(*corev1.Pod).UID != p.Pod.UID {
-			return false
-		}
-		if e.event.Resource == fwk.WildCard {
-			return true
-		}
+	if uid, ok := e.of(); ok && uid != p.Pod.UID {
+		return false
+	}
+	if e.event.Resource == fwk.WildCard { // which is for no plugin to judge
+		return true
 	}
 	all := q.cfg.Events(p.Pod)
 	for name := range p.RejectedBy {

@@ -28,8 +28,9 @@ type Pod struct {
 	// Flushed tells that the pod is tried again only because it waited too long.
 	Flushed bool
 
-	group      *group // nil if the pod is tried alone
-	inCompany  bool   // held back for the sake of another of its group
+	group      *group    // nil if the pod is tried alone
+	rejection  rejection // among the waiting
+	inCompany  bool      // held back for the sake of another of its group
 	place      place
 	index      int       // position in its heap
 	backoffEnd time.Time // not tried before, unless an event came and there is nothing else to do
@@ -43,6 +44,9 @@ type Pod struct {
 
 // holds tells whether the pod itself is held back, and with it its group.
 func (p *Pod) holds() bool { return p.Gated && !p.inCompany }
+
+// waits tells whether the pod is among those that an event may help.
+func (p *Pod) waits() bool { return p.place == unschedulable || p.place == resting }
 
 type place int
 

@@ -70,7 +70,7 @@ type Queue struct {
 	cond *sync.Cond // its lock guards all that follows
 	all  map[types.UID]*Pod
 	// waiting are those among all that an event may help: the unschedulable and the resting ones.
-	waiting map[types.UID]*Pod
+	waiting waiting
 	groups  map[types.NamespacedName]*group // of the pods among all
 	// In timed are the errored and the resting ones.
 	heap    struct{ active, backoff, timed pods }
@@ -98,7 +98,7 @@ func New(cfg Config) *Queue {
 		cfg:     cfg,
 		cond:    sync.NewCond(&sync.Mutex{}),
 		all:     map[types.UID]*Pod{},
-		waiting: map[types.UID]*Pod{},
+		waiting: waiting{},
 		groups:  map[types.NamespacedName]*group{},
 		flying:  list.New(),
 		wake:    make(chan struct{}, 1),
@@ -374,13 +374,13 @@ func (q *Queue) put(p *Pod, where place, event string) {
 		q.heap.active.add(p)
 		q.cond.Signal()
 	case unschedulable:
-		q.waiting[p.Pod.UID] = p
+		q.waiting.add(p)
 	case backoff:
 		q.heap.backoff.add(p)
 		q.cond.Signal()
 		q.poke()
 	case resting:
-		q.waiting[p.Pod.UID] = p
+		q.waiting.add(p)
 		fallthrough
 	case errored:
 		q.heap.timed.add(p)
@@ -395,12 +395,12 @@ func (q *Queue) take(p *Pod) {
 	case backoff:
 		q.heap.backoff.remove(p)
 	case resting:
-		delete(q.waiting, p.Pod.UID)
+		q.waiting.remove(p)
 		fallthrough
 	case errored:
 		q.heap.timed.remove(p)
 	case unschedulable:
-		delete(q.waiting, p.Pod.UID)
+		q.waiting.remove(p)
 	}
 	p.group.leaves(p.place.label())
 	p.place = nowhere
@@ -450,7 +450,7 @@ func (q *Queue) flush(ctx context.Context) time.Duration {
 	now := q.cfg.Clock.Now()
 	if now.Sub(q.scanned) >= scanEvery {
 		q.scanned = now
-		for _, p := range q.waiting {
+		for p := range q.waiting.all() {
 			if p.place == unschedulable && now.Sub(p.Timestamp) >= q.cfg.FlushAfter && now.Sub(p.flushed) >= q.cfg.FlushAfter {
 				p.Flushed, p.flushed = true, now
 				q.retry(ctx, p, waitedTooLong) // also one that is held back: that may be over without an event

@@ -510,7 +510,7 @@ func (q *Queue) check(t *testing.T, want map[types.UID]bool, flying int) {
 		}
 		places[p.place]++
 	}
-	got := []int{q.heap.active.Len(), q.heap.backoff.Len(), q.heap.timed.Len(), len(q.waiting)}
+	got := []int{q.heap.active.Len(), q.heap.backoff.Len(), q.heap.timed.Len(), len(slices.Collect(q.waiting.all()))}
 	say := []int{places[active], places[backoff], places[errored] + places[resting], places[unschedulable] + places[resting]}
 	if !slices.Equal(got, say) {
 		t.Fatalf("active, backing off, waiting for the time and for events are %v pods, and %v say so", got, say)
