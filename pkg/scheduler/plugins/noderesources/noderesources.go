@@ -9,7 +9,6 @@ package noderesources
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -91,19 +90,19 @@ func (f *Fit) insufficient(r *framework.Resource, total, used fwk.Resource, pods
 	}
 	check := func(name corev1.ResourceName, want, have, taken int64) {
 		if want > 0 && want > have-taken {
-			lacks = append(lacks, lack{reason: fmt.Sprintf("Insufficient %s", name), never: want > have})
+			lacks = append(lacks, lack{reason: "Insufficient " + string(name), never: want > have})
 		}
 	}
 	check(corev1.ResourceCPU, r.MilliCPU, total.GetMilliCPU(), used.GetMilliCPU())
 	check(corev1.ResourceMemory, r.Memory, total.GetMemory(), used.GetMemory())
 	check(corev1.ResourceEphemeralStorage, r.EphemeralStorage, total.GetEphemeralStorage(), used.GetEphemeralStorage())
-	if len(r.Scalar) > 0 {
-		for _, name := range slices.Sorted(maps.Keys(r.Scalar)) {
-			if !f.ignores(name) && (total.GetScalarResources()[name] > 0 || !f.backed(name)) {
-				check(name, r.Scalar[name], total.GetScalarResources()[name], used.GetScalarResources()[name])
-			}
+	first := len(lacks)
+	for name, want := range r.Scalar {
+		if have := total.GetScalarResources()[name]; !f.ignores(name) && (have > 0 || !f.backed(name)) {
+			check(name, want, have, used.GetScalarResources()[name])
 		}
 	}
+	slices.SortFunc(lacks[first:], func(a, b lack) int { return strings.Compare(a.reason, b.reason) })
 	return lacks
 }
 
