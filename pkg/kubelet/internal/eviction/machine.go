@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
 
 	"minik8s.io/minik8s/pkg/kubelet/internal/meminfo"
 )
@@ -89,8 +90,8 @@ func (m *Machine) Observe(ctx context.Context) (Observations, error) {
 	}
 	o[MemoryAvailable] = Observation{*resource.NewQuantity(available, resource.BinarySI), *resource.NewQuantity(total, resource.BinarySI)}
 	if m.PodMemory != nil {
-		if err := o.podMemory(m.PodMemory); err != nil {
-			return nil, err
+		if err := o.podMemory(m.PodMemory); err != nil { // what else the node is short of can be told all the same
+			klog.FromContext(ctx).Error(err, "Not observed", "signal", AllocatableMemoryAvailable)
 		}
 	}
 	if err := o.fileSystem(m.Dir, NodeFsAvailable, NodeFsInodesFree); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -47,54 +47,48 @@ func (q *Queue) move(ctx context.Context, from *corev1.Pod, event fwk.ClusterEve
 		own = func(p *Pod) bool { return p.Pod.UID == from.UID || group != nil && p.group == group }
 	}
 	label := "" // made when it is needed
-	try := func(p *Pod) {
-		if !own(p) && q.helps(ctx, p, e) {
-			if label == "" {
-				label = event.Label()
-			}
-			q.retry(ctx, p, label)
-		}
-	}
-	if uid, ok := e.of(); ok {
-		if p := q.all[uid]; p != nil && p.waits() {
-			try(p)
-		}
-		return
-	}
 	for _, r := range q.waiting {
-		if !q.heed(r, e) {
+		if !q.concerns(r.like, r.by, e, func(string, *fwk.ClusterEventWithHint) bool { return true }) {
 			continue
 		}
 		for _, p := range r.pods {
-			try(p)
+			if !own(p) && q.helps(ctx, p, e) {
+				if label == "" {
+					label = event.Label()
+				}
+				q.retry(ctx, p, label)
+			}
 		}
 	}
-}
-
-// of is the only pod that an event is about to plugins, if it is about one.
-func (e happened) of() (uid types.UID, ok bool) {
-	if r := e.event.Resource; r != fwk.WildCard && r != fwk.TargetPod {
-		return "", false
-	}
-	return e.new.(*corev1.Pod).UID, true
 }
 
 // helps tells whether an event may let p pass one of the plugins that rejected it.
 func (q *Queue) helps(ctx context.Context, p *Pod, e happened) bool {
-	if uid, ok := e.of(); ok && uid != p.Pod.UID {
-		return false
+	switch e.event.Resource {
+	case fwk.WildCard, fwk.TargetPod: // of one pod only, and the former is for no plugin to judge
+		if e.new.(*corev1.Pod).UID != p.Pod.UID {
+			return false
+		}
+		if e.event.Resource == fwk.WildCard {
+			return true
+		}
 	}
-	if e.event.Resource == fwk.WildCard { // which is for no plugin to judge
-		return true
-	}
-	all := q.cfg.Events(p.Pod)
-	for name := range p.RejectedBy {
+	return q.concerns(p.Pod, p.RejectedBy, e, func(plugin string, declared *fwk.ClusterEventWithHint) bool {
+		return q.hint(ctx, plugin, declared, p, e)
+	})
+}
+
+// concerns tells whether an event is of a kind that one of the plugins which rejected a pod, or pods like it, has declared, and ask says yes
+// to what it has declared. A plugin that has declared nothing is concerned by all.
+func (q *Queue) concerns(like *corev1.Pod, by sets.Set[string], e happened, ask func(plugin string, declared *fwk.ClusterEventWithHint) bool) bool {
+	all := q.cfg.Events(like)
+	for name := range by {
 		declared, ok := all[name]
 		if !ok {
 			return true
 		}
 		for i := range declared {
-			if framework.Matches(declared[i].Event, e.event) && q.hint(ctx, name, &declared[i], p, e) {
+			if framework.Matches(declared[i].Event, e.event) && ask(name, &declared[i]) {
 				return true
 			}
 		}

@@ -45,9 +45,6 @@ type Pod struct {
 // holds tells whether the pod itself is held back, and with it its group.
 func (p *Pod) holds() bool { return p.Gated && !p.inCompany }
 
-// waits tells whether the pod is among those that an event may help.
-func (p *Pod) waits() bool { return p.place == unschedulable || p.place == resting }
-
 type place int
 
 const (

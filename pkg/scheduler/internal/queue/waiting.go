@@ -5,15 +5,11 @@ package queue
 
 import (
 	"iter"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	fwk "k8s.io/kube-scheduler/framework"
-
-	"minik8s.io/minik8s/pkg/scheduler/framework"
 )
 
 // rejection is by whom pods were rejected: those with the same one are helped by events of the same kinds.
@@ -58,16 +54,4 @@ func (w waiting) all() iter.Seq[*Pod] {
 			}
 		}
 	}
-}
-
-// heed tells whether a plugin that rejected these pods wants to know of such an event.
-func (q *Queue) heed(r *rejected, e happened) bool {
-	all := q.cfg.Events(r.like)
-	for name := range r.by {
-		declared, ok := all[name]
-		if !ok || slices.ContainsFunc(declared, func(d fwk.ClusterEventWithHint) bool { return framework.Matches(d.Event, e.event) }) {
-			return true
-		}
-	}
-	return false
 }
