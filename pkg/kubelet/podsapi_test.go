@@ -85,10 +85,12 @@ func TestPodsAPI(t *testing.T) {
 		}
 	}
 	next(podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE)
+	release := w.runtime.Hang("StartContainer", "") // a client that reads slowly would get the newest of the pod only
 	w.create(newPod("one", nil))
 	if p := next(podsv1alpha1.EventType_ADDED); p.Name != "one" || p.Status.Phase != corev1.PodPending {
 		t.Errorf("it came as %+v", p)
 	}
+	release()
 	until("being ready", ready)
 	patch := []byte(`{"metadata":{"labels":{"state":"changed"}}}`)
 	if _, err := w.client.CoreV1().Pods("ns").Patch(t.Context(), "one", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
