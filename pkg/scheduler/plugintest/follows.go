@@ -31,6 +31,9 @@ func Follows(t *testing.T, factory framework.Factory, pods ...*corev1.Pod) {
 		if d := domain(); d != "0" {
 			options = []NodeOption{NodeLabels(corev1.LabelHostname, name, corev1.LabelTopologyZone, d)}
 		}
+		if random.IntN(3) == 0 {
+			options = append(options, Taint("tainted", "", corev1.TaintEffectNoSchedule))
+		}
 		return Node(name, options...)
 	}
 	var nodes []*framework.NodeInfo

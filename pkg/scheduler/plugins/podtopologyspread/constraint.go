@@ -14,7 +14,6 @@ import (
 	nodeaffinityhelper "k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"minik8s.io/minik8s/pkg/scheduler/internal/pernode"
 	"minik8s.io/minik8s/pkg/scheduler/plugins/tainttoleration"
 )
 
@@ -78,45 +77,6 @@ func parseList(pod *corev1.Pod, list []corev1.TopologySpreadConstraint, action c
 		out = append(out, c)
 	}
 	return out, nil
-}
-
-// counted is the number of matching pods per domain of each constraint.
-type counted []map[string]int
-
-// countAll counts the matching pods on all nodes. include tells whether a node's
-// pods count for a constraint, which is asked of many nodes at once.
-func (p *PodTopologySpread) countAll(ctx context.Context, out counted, constraints []constraint, namespace string, nodes []fwk.NodeInfo, include func(i int, node *corev1.Node) bool) {
-	included := make([]bool, len(nodes)*len(constraints))
-	p.handle.Parallelizer().Until(ctx, len(nodes), func(n int) {
-		for i := range constraints {
-			included[n*len(constraints)+i] = include(i, nodes[n].Node())
-		}
-	}, Name)
-	for i := range constraints {
-		numbers := p.numbers(&constraints[i], namespace)
-		numbers.Look(nodes)
-		for n, node := range nodes {
-			if included[n*len(constraints)+i] {
-				out[i][node.Node().Labels[constraints[i].topologyKey]] += numbers.Of(n)
-			}
-		}
-	}
-}
-
-// maxSelections is for how many different selectors numbers are kept, each of which takes 16 bytes for a node.
-const maxSelections = 64
-
-// numbers are those of the pods on nodes that a constraint selects, followed from one cycle to the next.
-func (p *PodTopologySpread) numbers(c *constraint, namespace string) *pernode.Memory[int] {
-	// One that selects all, which is none here, has the same text as one that selects none.
-	key := namespace + "/" + c.selector.String()
-	if known, ok := p.selected.Get(key); ok {
-		return known.(*pernode.Memory[int])
-	}
-	of := *c
-	m := pernode.New(func(n fwk.NodeInfo) int { return of.count(n.GetPods(), namespace) }, nil)
-	p.selected.Add(key, m)
-	return m
 }
 
 // selects tells whether a pod counts if its node does, and it is not going.

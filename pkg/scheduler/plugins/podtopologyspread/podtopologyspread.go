@@ -40,7 +40,7 @@ const (
 type PodTopologySpread struct {
 	handle   fwk.Handle
 	defaults defaults
-	selected *lru.Cache // of numbers, by namespace and selector
+	totals   *lru.Cache // of *totals, by what they depend on
 }
 
 var (
@@ -58,7 +58,7 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	if err != nil {
 		return nil, err
 	}
-	return &PodTopologySpread{handle: h, defaults: newDefaults(args, h), selected: lru.New(maxSelections)}, nil
+	return &PodTopologySpread{handle: h, defaults: newDefaults(args, h), totals: lru.New(maxTotals)}, nil
 }
 
 // Name returns the plugin's name.
@@ -106,12 +106,7 @@ func (p *PodTopologySpread) PreFilter(ctx context.Context, state fwk.CycleState,
 		least:       make([]int, len(constraints)),
 	}
 	for i := range constraints {
-		s.counts[i] = map[string]int{}
-	}
-	p.countAll(ctx, s.counts, constraints, pod.Namespace, nodes, func(i int, node *corev1.Node) bool {
-		return hasKeys(node, constraints) && constraints[i].includes(ctx, pod, s.affinity, node)
-	})
-	for i := range constraints {
+		s.counts[i] = p.count(ctx, pod, constraints, i, true, nodes)
 		s.update(i)
 	}
 	state.Write(filterKey, s)

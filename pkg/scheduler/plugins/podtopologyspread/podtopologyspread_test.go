@@ -26,7 +26,23 @@ func TestFollows(t *testing.T) {
 		pt.Pod("rather by zone", pt.Labels("app", "x"), by(zone, 1, soft)),
 		pt.Pod("per version", pt.Labels("app", "x", "version", "1"), by(zone, 1, perLabel), by(corev1.LabelHostname, 1, soft)),
 		pt.Pod("of all", pt.Labels("app", "y"), by(zone, 1, all)),
+		pt.Pod("by both", pt.Labels("app", "x"), by(zone, 1), by(corev1.LabelHostname, 2)),
+		pt.Pod("in one zone", pt.Labels("app", "x"), by(corev1.LabelHostname, 1), in("1")),
+		pt.Pod("in another", pt.Labels("app", "x"), by(corev1.LabelHostname, 1), in("2")),
+		pt.Pod("in any zone", pt.Labels("app", "x"), by(corev1.LabelHostname, 1), in("2"), anywhere),
+		pt.Pod("rather in one zone", pt.Labels("app", "x"), by(zone, 1, soft), in("1")),
+		pt.Pod("where it is tolerated", pt.Labels("app", "x"), by(corev1.LabelHostname, 1, honorTaints)),
+		pt.Pod("as it tolerates", pt.Labels("app", "x"), by(corev1.LabelHostname, 1, honorTaints), pt.Tolerate(corev1.Toleration{Operator: corev1.TolerationOpExists})),
 	)
+}
+
+// in keeps a pod to a zone, by its node selector; anywhere lets the pods of others count all the same.
+func in(z string) pt.PodOption {
+	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{zone: z} }
+}
+
+func anywhere(p *corev1.Pod) {
+	p.Spec.TopologySpreadConstraints[0].NodeAffinityPolicy = new(corev1.NodeInclusionPolicyIgnore)
 }
 
 func by(topology string, skew int32, options ...func(*corev1.TopologySpreadConstraint)) pt.PodOption {

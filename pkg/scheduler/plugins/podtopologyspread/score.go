@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	nodeaffinityhelper "k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"minik8s.io/minik8s/pkg/scheduler/framework"
@@ -49,36 +48,33 @@ func (p *PodTopologySpread) PreScore(ctx context.Context, state fwk.CycleState, 
 			s.ignored.Insert(n.Node().Name)
 		}
 	}
-	for i := range constraints {
-		key := constraints[i].topologyKey
-		size := len(nodes) - s.ignored.Len()
-		if key != corev1.LabelHostname {
-			s.counts[i] = map[string]int{}
-			for _, n := range nodes {
-				if domain, ok := n.Node().Labels[key]; ok && !s.ignored.Has(n.Node().Name) {
-					s.counts[i][domain] = 0
-				}
-			}
-			size = len(s.counts[i])
-		}
-		// More domains, more weight: else a skew among many is lost.
-		s.weights[i] = math.Log(float64(size + 2))
-	}
-	affinity := nodeaffinityhelper.GetRequiredNodeAffinity(pod)
 	all, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("listing nodes: %w", err))
 	}
-	p.countAll(ctx, s.counts, constraints, pod.Namespace, all, func(i int, node *corev1.Node) bool {
-		domain, ok := node.Labels[constraints[i].topologyKey]
-		if s.counts[i] == nil || !ok || strict && !hasKeys(node, constraints) {
-			return false
+	for i := range constraints {
+		key := constraints[i].topologyKey
+		size := len(nodes) - s.ignored.Len()
+		if key != corev1.LabelHostname {
+			size = s.domains(key, nodes)
+			s.counts[i] = p.count(ctx, pod, constraints, i, strict, all)
 		}
-		_, known := s.counts[i][domain]
-		return known && constraints[i].includes(ctx, pod, affinity, node)
-	})
+		// More domains, more weight: else a skew among many is lost.
+		s.weights[i] = math.Log(float64(size + 2))
+	}
 	state.Write(scoreKey, s)
 	return nil
+}
+
+// domains is the number of those by a key that the nodes are in.
+func (s *scoreState) domains(key string, nodes []fwk.NodeInfo) int {
+	domains := sets.New[string]()
+	for _, n := range nodes {
+		if domain, ok := n.Node().Labels[key]; ok && !s.ignored.Has(n.Node().Name) {
+			domains.Insert(domain)
+		}
+	}
+	return domains.Len()
 }
 
 // Score grows with the matching pods in the node's domains; less is better.
