@@ -52,7 +52,8 @@ func checkNode(ctx context.Context, c Config) error {
 	if os.Geteuid() != 0 {
 		return &Problem{Cause: "a node needs the rights of root for networks, mounts and cgroups", Remedy: "run as root, or use --nodes 0 for a control plane without pods"}
 	}
-	if _, err := configuration.Read(c.Kubelet.Config, c.Kubelet.ConfigDir); err != nil {
+	settings, err := configuration.Read(c.Kubelet.Config, c.Kubelet.ConfigDir)
+	if err != nil {
 		return err
 	}
 	if _, _, err := configuration.CredentialProviders(c.Kubelet.ImageCredentialProviderConfig, c.Kubelet.ImageCredentialProviderBinDir); err != nil {
@@ -68,14 +69,18 @@ func checkNode(ctx context.Context, c Config) error {
 	if err := checkDNSPort(ctx, netip.AddrPortFrom(names, dnsPort)); err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", kubeletAddress(c))
+	address := kubeletAddress(c, settings)
+	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return &Problem{Cause: fmt.Sprintf("port %d of the kubelet is in use by another program", c.Kubelet.Port), Remedy: "stop that program, or set kubelet.port in a --config file", Err: err}
+		return &Problem{Cause: fmt.Sprintf("the kubelet cannot listen at %s, which another program may do", address), Remedy: "stop that program, or set kubelet.port in a --config file", Err: err}
 	}
 	return l.Close()
 }
 
-func kubeletAddress(c Config) string { return ":" + strconv.Itoa(c.Kubelet.Port) }
+// kubeletAddress is where the kubelet's API is served. The settings may say so, or else the cluster does.
+func kubeletAddress(c Config, settings *kubeletconfigv1beta1.KubeletConfiguration) string {
+	return net.JoinHostPort(settings.Address, strconv.Itoa(cmp.Or(int(settings.Port), c.Kubelet.Port)))
+}
 
 // kubeletDir is the kubelet's root directory.
 func kubeletDir(c Config) string { return filepath.Join(c.DataDir, "kubelet") }
@@ -367,7 +372,7 @@ func (n *node) newKubelet() (*kubelet.Kubelet, error) {
 		NodeName: c.Kubelet.NodeName, Cluster: c.Name, Client: client, Heartbeats: alive, Runtime: runtime, Network: connector,
 		RootDir: kubeletDir(c), StandardDir: standard, NetNS: n.apart.netNS, Size: n.apart.size,
 		NodeIPs: n.ips, PodCIDRs: strings.Split(pairText(pods), ","),
-		ListenAddr: kubeletAddress(c), Certificate: n.serving, ClientCertificate: n.client,
+		ListenAddr: kubeletAddress(c, settings), Certificate: n.serving, ClientCertificate: n.client,
 		ClientCAs:     func() (*x509.CertPool, error) { return roots, nil },
 		Configuration: settings, CgroupRoot: groups,
 		ImageSource: n.images, ImagePulls: n.pulls,

@@ -208,6 +208,11 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
 	settings := k.cfg.Configuration
+	text, err := configuration.Text(settings)
+	if err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Info("Effective KubeletConfiguration", "settings", text)
 	broadcaster.StartRecordingToSink(limitEvents(ctx, &typedcorev1.EventSinkImpl{Interface: k.cfg.Client.CoreV1().Events("")},
 		ptr.Deref(settings.EventRecordQPS, 0), settings.EventBurst))
 	k.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: k.cfg.NodeName})

@@ -84,6 +84,22 @@ func Read(file, dir string) (*kubeletconfigv1beta1.KubeletConfiguration, error) 
 	return c, nil
 }
 
+// Text is settings as a file would say them, but for what is secret.
+func Text(c *kubeletconfigv1beta1.KubeletConfiguration) (string, error) {
+	c = c.DeepCopy()
+	for name := range c.StaticPodURLHeader {
+		c.StaticPodURLHeader[name] = []string{masked}
+	}
+	data, err := yaml.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("writing the settings of the kubelet: %w", err)
+	}
+	return string(data), nil
+}
+
+// masked stands for what is secret.
+const masked = "<masked>"
+
 // dropIns are the files of a directory and of those below it, in the order of their paths.
 func dropIns(dir string) ([]string, error) {
 	if dir == "" {
@@ -184,7 +200,7 @@ func Validate(c *kubeletconfigv1beta1.KubeletConfiguration) field.ErrorList {
 		if problem := f.check(c); problem != "" {
 			value := valueOf(c, f.name)
 			if f.secret {
-				value = "<masked>"
+				value = masked
 			}
 			all = append(all, field.Invalid(field.NewPath(f.name), value, problem))
 		}

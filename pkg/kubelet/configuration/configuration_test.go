@@ -183,6 +183,12 @@ func TestRead(t *testing.T) {
 			c.ContainerLogMaxWorkers, c.ContainerLogMonitorInterval = new(int32(0)), &metav1.Duration{}
 			c.Logging.FlushFrequency.SerializeAsString = false
 		})},
+		{
+			name: "another address", files: map[string]string{"main": head + "address: 0.0.0.0\nport: 10255\n", "d/1.conf": head + "port: 8080\n"},
+			want: changed(func(c *kubeletconfigv1beta1.KubeletConfiguration) { c.Address, c.Port = "0.0.0.0", 8080 }),
+		},
+		{name: "no address", files: map[string]string{"main": head + "address: localhost\n"}, err: "address: Invalid value: \"localhost\": must be an IP address"},
+		{name: "no port", files: map[string]string{"main": head + "port: 65536\n"}, err: "port: Invalid value: 65536: must be between 1 and 65535"},
 		{name: "more than nothing", files: map[string]string{"main": head + "logging: {verbosity: 1}\noomScoreAdj: -1\n"}, err: "[logging: Forbidden: not supported by this kubelet, oomScoreAdj: Forbidden"},
 		{name: "a back-off of ten minutes", files: map[string]string{"main": head + "crashLoopBackOff: {maxContainerRestartPeriod: 10m}\n"}, err: "maxContainerRestartPeriod must be set between 1s and 300s"},
 		{
@@ -329,5 +335,22 @@ func TestDeclared(t *testing.T) {
 	c.FeatureGates = map[string]bool{"PodLevelResources": false}
 	if diff := cmp.Diff(slices.Delete(want, 1, 2), Declared(c)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestText(t *testing.T) {
+	c := Default()
+	c.EventBurst, c.StaticPodURLHeader = 101, map[string][]string{"Authorization": {"Bearer secret"}}
+	text, err := Text(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kind: KubeletConfiguration\n", "eventBurst: 101\n", "Authorization:\n  - <masked>\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it says nothing of %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "secret") || c.StaticPodURLHeader["Authorization"][0] != "Bearer secret" {
+		t.Error("the secret is told, or lost")
 	}
 }

@@ -126,6 +126,14 @@ var fields = slices.Concat(managers, []setting{
 	// Several kubelets may be on a machine, and nobody need find out who listens there.
 	{name: "healthzPort", preset: func(c *config) { c.HealthzPort = new(int32(0)) }, check: func(c *config) string { return portOrNone(ptr.Deref(c.HealthzPort, 0)) }},
 	{name: "healthzBindAddress", preset: func(c *config) { c.HealthzBindAddress = "127.0.0.1" }, check: func(c *config) string { return ipAddress(c.HealthzBindAddress) }},
+	// The cluster, or the machine's agent, knows at which port, if no file says so.
+	{name: "address", check: func(c *config) string {
+		if c.Address == "" {
+			return ""
+		}
+		return ipAddress(c.Address)
+	}},
+	{name: "port", check: func(c *config) string { return portOrNone(c.Port) }},
 	{name: "readOnlyPort", check: func(c *config) string { return portOrNone(c.ReadOnlyPort) }},
 	{name: "tlsCertFile", check: func(c *config) string { return pairOfFiles(c.TLSCertFile, c.TLSPrivateKeyFile) }},
 	{name: "tlsPrivateKeyFile", check: func(c *config) string { return pairOfFiles(c.TLSPrivateKeyFile, c.TLSCertFile) }},
