@@ -14,6 +14,7 @@ import (
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"minik8s.io/minik8s/pkg/kubelet/configuration"
 	"minik8s.io/minik8s/pkg/kubelet/container"
 	"minik8s.io/minik8s/pkg/kubelet/internal/observed"
 	"minik8s.io/minik8s/pkg/kubelet/internal/pleg"
@@ -123,12 +124,6 @@ func (h *host) Stats(ctx context.Context, onlyCPUAndMemory bool) (*statsv1alpha1
 }
 
 // Configz tells the settings, but for what may be secret.
-func (h *host) Configz() any {
-	c := h.configuration.DeepCopy()
-	for name := range c.StaticPodURLHeader {
-		c.StaticPodURLHeader[name] = []string{"<masked>"}
-	}
-	return c
-}
+func (h *host) Configz() any { return configuration.Masked(h.configuration) }
 
 func (h *host) Healthy() error { return h.healthy() }

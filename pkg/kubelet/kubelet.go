@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"minik8s.io/minik8s/pkg/kubelet/configuration"
 	"minik8s.io/minik8s/pkg/kubelet/container"
@@ -208,11 +209,11 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
 	settings := k.cfg.Configuration
-	text, err := configuration.Text(settings)
+	text, err := yaml.Marshal(configuration.Masked(settings))
 	if err != nil {
-		return err
+		return fmt.Errorf("writing the settings of the kubelet: %w", err)
 	}
-	klog.FromContext(ctx).Info("Effective KubeletConfiguration", "settings", text)
+	klog.FromContext(ctx).Info("Effective KubeletConfiguration", "settings", string(text))
 	broadcaster.StartRecordingToSink(limitEvents(ctx, &typedcorev1.EventSinkImpl{Interface: k.cfg.Client.CoreV1().Events("")},
 		ptr.Deref(settings.EventRecordQPS, 0), settings.EventBurst))
 	k.recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: k.cfg.NodeName})

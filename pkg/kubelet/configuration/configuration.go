@@ -84,17 +84,13 @@ func Read(file, dir string) (*kubeletconfigv1beta1.KubeletConfiguration, error) 
 	return c, nil
 }
 
-// Text is settings as a file would say them, but for what is secret.
-func Text(c *kubeletconfigv1beta1.KubeletConfiguration) (string, error) {
+// Masked returns settings that may be told: nothing in them is secret.
+func Masked(c *kubeletconfigv1beta1.KubeletConfiguration) *kubeletconfigv1beta1.KubeletConfiguration {
 	c = c.DeepCopy()
 	for name := range c.StaticPodURLHeader {
 		c.StaticPodURLHeader[name] = []string{masked}
 	}
-	data, err := yaml.Marshal(c)
-	if err != nil {
-		return "", fmt.Errorf("writing the settings of the kubelet: %w", err)
-	}
-	return string(data), nil
+	return c
 }
 
 // masked stands for what is secret.
