@@ -4,6 +4,7 @@
 package devicemanager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,9 @@ type equipped struct {
 
 func (e *equipped) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, error) {
 	err := e.manager.allocate(ctx, pod)
+	if errors.Is(err, errAwaited) {
+		return podworker.Result{Requeue: lookAgain}, nil
+	}
 	if refusal, is := errors.AsType[*refusal](err); is {
 		e.fail(ctx, pod, status.Failure{Reason: "UnexpectedAdmissionError", Message: refusal.Error(), Final: true})
 	} else if err != nil {
@@ -52,6 +56,13 @@ func (e *equipped) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Du
 	}
 	return e.manager.release(pod.UID)
 }
+
+// A pod of which nothing is made any more, as after a reboot, has devices from before: the plugin has returnPatience from the start of the
+// kubelet on to come back, which is looked for each lookAgain. Upstream's kubelet does not wait.
+const returnPatience, lookAgain = 30 * time.Second, time.Second
+
+// errAwaited is that of devices which may come back.
+var errAwaited = errors.New("the devices from before are not there yet")
 
 // refusal is why a pod cannot have its devices.
 type refusal struct{ err error }
@@ -72,8 +83,11 @@ func (m *Manager) allocate(ctx context.Context, pod *corev1.Pod) error {
 	}
 	if !m.cfg.Made(pod.UID) { // what was made has been given what it needs before, by an earlier process
 		granted, err := m.grantAll(ctx, pod)
-		if err == nil && granted {
-			err = m.save() // nothing may run with devices that a later kubelet would give away
+		if granted && (err == nil || errors.Is(err, errAwaited)) {
+			err = cmp.Or(m.save(), err) // nothing may run with devices that a later kubelet would give away
+		}
+		if errors.Is(err, errAwaited) {
+			return err
 		}
 		if err != nil {
 			m.mu.Lock()
@@ -105,6 +119,8 @@ func (m *Manager) grantAll(ctx context.Context, pod *corev1.Pod) (granted bool, 
 				switch {
 				case err != nil && ctx.Err() != nil:
 					return granted, ctx.Err()
+				case errors.Is(err, errAwaited):
+					return granted, err
 				case err != nil:
 					return granted, &refusal{err}
 				}
@@ -154,12 +170,16 @@ func (m *Manager) reserve(ctx context.Context, pod *corev1.Pod, name, res string
 	var near topology.Nodes
 	if a := m.state.pods[pod.UID][name][res]; a != nil {
 		if len(a.Devices) != need || a.Response != nil {
+			err := m.state.lasts(res, a.Devices)
 			m.mu.Unlock()
-			if len(a.Devices) != need {
+			switch {
+			case len(a.Devices) != need:
 				return nil, nil, fmt.Errorf("pod %q container %q changed request for resource %q from %d to %d",
 					pod.UID, name, res, len(a.Devices), need)
+			case err != nil && m.cfg.Clock.Since(m.began) < returnPatience:
+				return nil, nil, errAwaited
 			}
-			return nil, nil, nil
+			return nil, nil, err
 		}
 		held, near = a.Devices, a.near
 	}

@@ -57,7 +57,8 @@ type Counts interface {
 // Manager knows the devices of the node and who has them. Its methods are safe for concurrent use, but for those about one pod,
 // which must come one after the other.
 type Manager struct {
-	cfg Config
+	cfg   Config
+	began time.Time
 
 	saving sync.Mutex // held while the state is written, so that the newest is written last
 
@@ -75,7 +76,7 @@ type Manager struct {
 // New returns a Manager that knows what an earlier one has allocated. What it cannot read of that is logged: the node runs all
 // the same.
 func New(ctx context.Context, cfg Config) *Manager {
-	m := &Manager{cfg: cfg, plugins: map[string][]*plugin{}, settled: map[types.UID]bool{}}
+	m := &Manager{cfg: cfg, began: cfg.Clock.Now(), plugins: map[string][]*plugin{}, settled: map[types.UID]bool{}}
 	var err error
 	if m.state, err = load(statePath(cfg.RootDir), cfg.Clock.Now()); err != nil {
 		klog.FromContext(ctx).Error(err, "Which devices are allocated is lost")

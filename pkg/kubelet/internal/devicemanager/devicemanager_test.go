@@ -569,6 +569,54 @@ func TestManager_Leftovers(t *testing.T) {
 	}
 }
 
+// TestLife_Returns: of a pod with devices nothing is left after a reboot. It starts when the plugin is back with them, and fails if they
+// are not there in time.
+func TestLife_Returns(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	n := start(t, root)
+	n.plug(t, res, &fakePlugin{}, list("a b"))
+	for _, uid := range []types.UID{"u", "v"} {
+		if err := n.allocate(t.Context(), pod(uid, asks("x", "1"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.stop()
+	n = start(t, root)
+	defer n.stop()
+	var did []string
+	inner := &life{}
+	equipped := n.Life(inner, func(_ context.Context, p *corev1.Pod, f status.Failure) { did = append(did, p.Name+": "+f.Message) })
+	sync := func(uid types.UID) podworker.Result {
+		t.Helper()
+		result, err := equipped.Sync(t.Context(), pod(uid, asks("x", "1")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	if got := sync("u"); got.Requeue == 0 || inner.did != nil || did != nil {
+		t.Errorf("without its plugin: %+v, %v, %v", got, inner.did, did)
+	}
+	n.plug(t, res, &fakePlugin{}, list("a", "b"))
+	sync("u")
+	if diff := cmp.Diff([]string{"sync"}, inner.did); diff != "" || did != nil {
+		t.Errorf("with its plugin: %s, %v", diff, did)
+	}
+	if got := sync("v"); got.Requeue == 0 {
+		t.Errorf("without its device: %+v", got)
+	}
+	n.clock.Step(returnPatience)
+	sync("v")
+	want := []string{"v: Allocate failed due to previously allocated devices are no longer healthy; cannot allocate unhealthy devices " + res + ", which is unexpected"}
+	if diff := cmp.Diff(want, did); diff != "" {
+		t.Error(diff)
+	}
+	if got := n.ids("u", "x", res); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("the other has %v", got)
+	}
+}
+
 func TestManager_Prefers(t *testing.T) {
 	t.Parallel()
 	n := start(t, t.TempDir())

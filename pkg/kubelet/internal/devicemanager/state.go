@@ -151,6 +151,20 @@ func (s *state) offer(res string, reusable, held []string, need int) (reuse, fre
 	return reuse, free, nil
 }
 
+// lasts says, in upstream's words, why devices that were allocated are not to be had any more.
+func (s *state) lasts(res string, ids []string) error {
+	d := s.resources[res]
+	switch {
+	case d == nil:
+		return fmt.Errorf("cannot allocate unregistered device %s", res)
+	case !slices.ContainsFunc(slices.Collect(maps.Keys(d.known)), d.healthy):
+		return fmt.Errorf("no healthy devices present; cannot allocate unhealthy devices %s", res)
+	case slices.ContainsFunc(ids, func(id string) bool { return !d.healthy(id) }):
+		return fmt.Errorf("previously allocated devices are no longer healthy; cannot allocate unhealthy devices %s", res)
+	}
+	return nil
+}
+
 // choose takes need of the devices of an offer, first those to be used again, then those that the plugin prefers.
 func choose(reuse, free, preferred []string, need int) []string {
 	var out []string
