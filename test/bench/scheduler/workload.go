@@ -201,13 +201,24 @@ func (c *testCase) hasClaims() bool { return c.topic == "dra" || strings.HasPref
 func (c *testCase) operations(w *workload, scale float64) ([]operation, error) {
 	out := make([]operation, len(c.WorkloadTemplate))
 	for i := range c.WorkloadTemplate {
-		o, err := w.resolve(c.WorkloadTemplate[i], scale)
+		part := scale
+		if c.names(c.WorkloadTemplate[i].CountParam) {
+			part = 1 // other objects count on all of these
+		}
+		o, err := w.resolve(c.WorkloadTemplate[i], part)
 		if err != nil {
 			return nil, fmt.Errorf("operation %d, %s: %w", i, o.Opcode, err)
 		}
 		out[i] = o
 	}
 	return out, nil
+}
+
+// names tells whether templates name a parameter.
+func (c *testCase) names(param string) bool {
+	return param != "" && slices.ContainsFunc(c.WorkloadTemplate, func(o operation) bool {
+		return slices.Contains(slices.Collect(maps.Values(o.TemplateParams)), any(param))
+	})
 }
 
 func (w *workload) resolve(o operation, scale float64) (operation, error) {

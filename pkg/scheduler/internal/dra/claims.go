@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -26,6 +27,8 @@ type Claims struct {
 	objects map[string]*object          // guarded by mu; by namespace/name
 	pending map[types.UID]*pendingClaim // guarded by mu; given devices that are not written yet
 	devices devices                     // guarded by mu
+	// extended are the claims that were made for the extended resources of pods, by pod and by namespace/name.
+	extended map[types.UID]map[string]*object // guarded by mu
 }
 
 // object is a claim as its informer told and as it is known to be. Both are the same unless the informer is late.
@@ -47,7 +50,7 @@ func (e NotFoundError) Error() string { return fmt.Sprintf("could not find Resou
 var _ fwk.ResourceClaimTracker = (*Claims)(nil)
 
 func newClaims() *Claims {
-	c := &Claims{objects: map[string]*object{}, pending: map[types.UID]*pendingClaim{}, devices: newDevices()}
+	c := &Claims{objects: map[string]*object{}, pending: map[types.UID]*pendingClaim{}, devices: newDevices(), extended: map[types.UID]map[string]*object{}}
 	c.events.list = listing(c.List)
 	return c
 }
@@ -106,6 +109,7 @@ func (c *Claims) gone(key string) {
 func (c *Claims) set(o *object, claim *resourcev1.ResourceClaim) {
 	old := o.latest
 	o.latest = claim
+	c.index(o, old, claim)
 	if old != nil && (claim == nil || claim.UID != old.UID) {
 		c.count(old.UID, nil)
 	}
@@ -119,6 +123,47 @@ func (c *Claims) set(o *object, claim *resourcev1.ResourceClaim) {
 		c.events.changed(old, claim)
 	}
 	c.count(claim.UID, claim)
+}
+
+// index finds the claims for extended resources again. c.mu is held.
+func (c *Claims) index(o *object, old, claim *resourcev1.ResourceClaim) {
+	before, now := extendedOf(old), extendedOf(claim)
+	if before == now {
+		return
+	}
+	if before != "" {
+		if delete(c.extended[before], keyOf(old)); len(c.extended[before]) == 0 {
+			delete(c.extended, before)
+		}
+	}
+	if now != "" {
+		if c.extended[now] == nil {
+			c.extended[now] = map[string]*object{}
+		}
+		c.extended[now][keyOf(claim)] = o
+	}
+}
+
+// extendedOf is the pod for whose extended resources a claim was made, empty if it was made for something else.
+func extendedOf(claim *resourcev1.ResourceClaim) types.UID {
+	if claim == nil || claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] != "true" {
+		return ""
+	}
+	owner := metav1.GetControllerOfNoCopy(claim)
+	if owner == nil {
+		return ""
+	}
+	return owner.UID
+}
+
+// Extended returns a claim that was made for the extended resources of a pod, nil if there is none.
+func (c *Claims) Extended(pod types.UID) *resourcev1.ResourceClaim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.extended[pod] {
+		return o.latest
+	}
+	return nil
 }
 
 // count accounts for the devices of a claim: those that are pending, else those of its latest version. c.mu is held.

@@ -234,6 +234,43 @@ func TestClaims_SharedCapacity(t *testing.T) {
 	}
 }
 
+func TestClaims_Extended(t *testing.T) {
+	c := newClaims()
+	extended := func(name string, version int, pod types.UID) *resourcev1.ResourceClaim {
+		made := claim(name, version)
+		made.Annotations = map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"}
+		made.OwnerReferences = []metav1.OwnerReference{{UID: pod, Controller: new(true)}}
+		return made
+	}
+	of := func(pod types.UID) string {
+		if found := c.Extended(pod); found != nil {
+			return found.Name + found.ResourceVersion
+		}
+		return ""
+	}
+	for _, step := range []struct {
+		name string
+		do   func()
+		want []string // of pods 1 and 2
+	}{
+		{"none", func() {}, []string{"", ""}},
+		{"one of each", func() { c.told(extended("a", 1, "1")); c.told(extended("b", 1, "2")) }, []string{"a1", "b1"}},
+		{"a newer one", func() { c.told(extended("a", 2, "1")) }, []string{"a2", "b1"}},
+		{"the other's", func() { c.told(extended("a", 3, "2")); c.gone("ns/b") }, []string{"", "a3"}},
+		{"for another purpose", func() { c.told(claim("a", 4)) }, []string{"", ""}},
+		{"two of one", func() { c.told(extended("a", 5, "1")); c.told(extended("c", 1, "1")); c.gone("ns/a") }, []string{"c1", ""}},
+		{"gone", func() { c.gone("ns/c") }, []string{"", ""}},
+	} {
+		step.do()
+		if diff := cmp.Diff(step.want, []string{of("1"), of("2")}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+	if len(c.extended) > 0 {
+		t.Errorf("something is left: %v", c.extended)
+	}
+}
+
 func TestClaims_Events(t *testing.T) {
 	c := newClaims()
 	c.events.parent = synced{}

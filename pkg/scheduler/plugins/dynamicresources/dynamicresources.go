@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/structured"
@@ -27,6 +28,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"minik8s.io/minik8s/pkg/scheduler/internal/dra"
 	"minik8s.io/minik8s/pkg/scheduler/internal/metrics"
 )
 
@@ -55,8 +57,10 @@ var features = structured.Features{
 type DynamicResources struct {
 	handle fwk.Handle
 	dra    fwk.SharedDRAManager
-	count  *metrics.Metrics
-	cel    *cel.Cache
+	// made finds the claim that was made for the extended resources of a pod.
+	made  func(types.UID) *resourcev1.ResourceClaim
+	count *metrics.Metrics
+	cel   *cel.Cache
 	// filterTimeout bounds the search for devices on one node, bindingTimeout the wait for devices that are to be prepared before
 	// the pod is bound.
 	filterTimeout, bindingTimeout time.Duration
@@ -85,9 +89,14 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	if manager == nil {
 		return nil, errors.New("there is no SharedDRAManager")
 	}
+	claims, ok := manager.ResourceClaims().(*dra.Claims)
+	if !ok {
+		return nil, fmt.Errorf("the claims are not this scheduler's but a %T", manager.ResourceClaims())
+	}
 	return &DynamicResources{
 		handle:         h,
 		dra:            manager,
+		made:           claims.Extended,
 		count:          framework.CountsOf(h),
 		cel:            cel.NewCache(compiled, cel.Features{EnableConsumableCapacity: features.ConsumableCapacity, EnableListTypeAttributes: features.ListTypeAttributes}),
 		filterTimeout:  args.FilterTimeout.Duration,

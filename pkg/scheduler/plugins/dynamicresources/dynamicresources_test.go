@@ -570,6 +570,9 @@ func TestExtendedResources(t *testing.T) {
 	h.Fake.PrependReactor("create", "resourceclaims", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		c := a.(clienttesting.CreateAction).GetObject().(*resourcev1.ResourceClaim)
 		c.Name, c.UID = c.GenerateName+"1", "made"
+		if diff := cmp.Diff([]string{resourcev1.Finalizer}, c.Finalizers); diff != "" {
+			t.Errorf("finalizers of the new claim (-want +got):\n%s", diff)
+		}
 		return false, nil, nil
 	})
 	pod := pt.Pod("p", pt.Requests("example.com/x", "2"))

@@ -36,22 +36,16 @@ const (
 
 // specialClaim returns the claim for the extended resources of a pod that device classes stand for: that of an earlier attempt,
 // or one in memory that asks for nothing yet. It is nil if there are no such resources.
-func (pl *DynamicResources) specialClaim(cs fwk.CycleState, pod *corev1.Pod) (*resourcev1.ResourceClaim, error) {
+func (pl *DynamicResources) specialClaim(cs fwk.CycleState, pod *corev1.Pod) *resourcev1.ResourceClaim {
 	backed := false
 	for name, amount := range framework.InfoOf(cs, pod).Requests.Scalar {
 		backed = backed || amount > 0 && pl.dra.DeviceClassResolver().GetDeviceClass(name) != nil
 	}
 	if !backed {
-		return nil, nil
+		return nil
 	}
-	all, err := pl.dra.ResourceClaims().List()
-	if err != nil {
-		return nil, fmt.Errorf("listing ResourceClaims: %w", err)
-	}
-	for _, claim := range all {
-		if claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true" && metav1.IsControlledBy(claim, pod) {
-			return claim, nil
-		}
+	if claim := pl.made(pod.UID); claim != nil {
+		return claim
 	}
 	return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
 		Namespace:       pod.Namespace,
@@ -60,7 +54,7 @@ func (pl *DynamicResources) specialClaim(cs fwk.CycleState, pod *corev1.Pod) (*r
 		GenerateName:    pod.Name + "-extended-resources-",
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}},
 		Annotations:     map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"},
-	}}, nil
+	}}
 }
 
 // deviceResources returns the classes of the pod's extended resources that a node does not have itself.
@@ -153,13 +147,13 @@ func mapping(c *corev1.Container, resource corev1.ResourceName, request string) 
 	return corev1.ContainerExtendedResourceRequest{ContainerName: c.Name, ResourceName: string(resource), RequestName: request}
 }
 
-// createClaim stores the claim for extended resources, without devices. One whose answer gets lost is found and deleted by the
+// createClaim stores the claim for extended resources, without devices, but with the finalizer that it is to have before these. One whose answer gets lost is found and deleted by the
 // next attempt.
 func (pl *DynamicResources) createClaim(ctx context.Context, c *podClaim, place *placement) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	claim := place.special.DeepCopy()
-	claim.Name, claim.UID = "", ""
+	claim.Name, claim.UID, claim.Finalizers = "", "", []string{resourcev1.Finalizer}
 	created, err := pl.handle.ClientSet().ResourceV1().ResourceClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{})
 	pl.count.ClaimCreated(err)
 	if err != nil {

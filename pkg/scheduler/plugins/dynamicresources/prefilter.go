@@ -27,11 +27,7 @@ func (pl *DynamicResources) PreFilter(ctx context.Context, cs fwk.CycleState, po
 	for _, claim := range claims {
 		s.claims = append(s.claims, podClaim{claim: claim})
 	}
-	special, err := pl.specialClaim(cs, pod)
-	if err != nil {
-		return nil, fwk.AsStatus(err)
-	}
-	if special != nil {
+	if special := pl.specialClaim(cs, pod); special != nil {
 		s.claims = append(s.claims, podClaim{claim: special, special: true})
 	}
 	if len(s.claims) == 0 {
