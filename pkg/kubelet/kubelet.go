@@ -327,7 +327,7 @@ func (k *Kubelet) work(ctx context.Context, store *checkpoint.Store, sources ...
 	if !k.connect(ctx) {
 		return nil
 	}
-	provided := volume.Life(k.topology.Life(k.devices.Life(life, k.refuse(life)), k.refuse(life)), k.refuse(life))
+	provided := volume.Life(k.topology.Life(k.devices.Life(life, k.refuse(life), life.Show), k.refuse(life)), k.refuse(life))
 	leaving := &farewell{Life: k.tracer.Life(k.metrics.Life(store.Keep(provided), k.phase))}
 	r := &running{pods: pods{podworker.New(ctx, leaving, k.cfg.Clock, k.resync()), k.status}, parts: p}
 	defer r.workers.Wait()

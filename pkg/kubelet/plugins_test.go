@@ -180,6 +180,20 @@ func wanting(name corev1.ResourceName, n string) func(*corev1.Pod) {
 }
 
 // A pod has its devices while plugin and kubelet come and go. Who finds none fails as upstream, and what a pod had is another's then.
+// wipe takes all pods off the engine.
+func wipe(t *testing.T, engine *fake.Runtime) {
+	t.Helper()
+	all, err := engine.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range all { // each is one or the other
+		if err := errors.Join(engine.RemoveContainer(t.Context(), one.ID), engine.RemoveSandbox(t.Context(), one.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestDevices(t *testing.T) {
 	t.Parallel()
 	const name = "example.com/thing"
@@ -226,6 +240,14 @@ func TestDevices(t *testing.T) {
 	if again.Status.ContainerStatuses[0].ContainerID != one.Status.ContainerStatuses[0].ContainerID {
 		t.Error("the pod was started again")
 	}
+	// Nothing of the pod is left, as after a reboot: it waits for the plugin, and is not ready meanwhile.
+	p.stop()
+	stop()
+	wipe(t, w.runtime)
+	stop = w.start()
+	w.await("not ready", "one", func(q *corev1.Pod) bool { return q != nil && !ready(q) })
+	p.serve(t, filepath.Join(w.dir, "plugins_registry", "p.sock"))
+	w.await("ready again", "one", ready)
 	w.remove("one")
 	w.await("gone", "one", func(q *corev1.Pod) bool { return q == nil })
 	w.create(newPod("three", wanting(name, "1")))

@@ -26,21 +26,22 @@ import (
 const allocatePatience = devicepluginv1beta1.KubeletPreStartContainerRPCTimeoutInSecs * time.Second
 
 // Life returns a life in which each pod has its devices before anything is made of it, and until nothing of it runs. Who cannot
-// have them is ended by fail, which is told why.
-func (m *Manager) Life(life podworker.Life, fail func(context.Context, *corev1.Pod, status.Failure)) podworker.Life {
-	return &equipped{Life: life, manager: m, fail: fail}
+// have them is ended by fail, which is told why; while one waits for them, show tells how it is.
+func (m *Manager) Life(life podworker.Life, fail func(context.Context, *corev1.Pod, status.Failure), show func(context.Context, *corev1.Pod) error) podworker.Life {
+	return &equipped{Life: life, manager: m, fail: fail, show: show}
 }
 
 type equipped struct {
 	podworker.Life
 	manager *Manager
 	fail    func(context.Context, *corev1.Pod, status.Failure)
+	show    func(context.Context, *corev1.Pod) error
 }
 
 func (e *equipped) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, error) {
 	err := e.manager.allocate(ctx, pod)
 	if errors.Is(err, errAwaited) {
-		return podworker.Result{Requeue: lookAgain}, nil
+		return podworker.Result{Requeue: lookAgain}, e.show(ctx, pod)
 	}
 	if refusal, is := errors.AsType[*refusal](err); is {
 		e.fail(ctx, pod, status.Failure{Reason: "UnexpectedAdmissionError", Message: refusal.Error(), Final: true})

@@ -586,7 +586,8 @@ func TestLife_Returns(t *testing.T) {
 	defer n.stop()
 	var did []string
 	inner := &life{}
-	equipped := n.Life(inner, func(_ context.Context, p *corev1.Pod, f status.Failure) { did = append(did, p.Name+": "+f.Message) })
+	equipped := n.Life(inner, func(_ context.Context, p *corev1.Pod, f status.Failure) { did = append(did, p.Name+": "+f.Message) },
+		func(_ context.Context, p *corev1.Pod) error { did = append(did, p.Name+" waits"); return nil })
 	sync := func(uid types.UID) podworker.Result {
 		t.Helper()
 		result, err := equipped.Sync(t.Context(), pod(uid, asks("x", "1")))
@@ -595,20 +596,20 @@ func TestLife_Returns(t *testing.T) {
 		}
 		return result
 	}
-	if got := sync("u"); got.Requeue == 0 || inner.did != nil || did != nil {
-		t.Errorf("without its plugin: %+v, %v, %v", got, inner.did, did)
+	if got := sync("u"); got.Requeue == 0 || inner.did != nil {
+		t.Errorf("without its plugin: %+v, %v", got, inner.did)
 	}
 	n.plug(t, res, &fakePlugin{}, list("a", "b"))
 	sync("u")
-	if diff := cmp.Diff([]string{"sync"}, inner.did); diff != "" || did != nil {
-		t.Errorf("with its plugin: %s, %v", diff, did)
+	if diff := cmp.Diff([]string{"sync"}, inner.did); diff != "" {
+		t.Errorf("with its plugin: %s", diff)
 	}
 	if got := sync("v"); got.Requeue == 0 {
 		t.Errorf("without its device: %+v", got)
 	}
 	n.clock.Step(returnPatience)
 	sync("v")
-	want := []string{"v: Allocate failed due to previously allocated devices are no longer healthy; cannot allocate unhealthy devices " + res + ", which is unexpected"}
+	want := []string{"u waits", "v waits", "v: Allocate failed due to previously allocated devices are no longer healthy; cannot allocate unhealthy devices " + res + ", which is unexpected"}
 	if diff := cmp.Diff(want, did); diff != "" {
 		t.Error(diff)
 	}
@@ -678,7 +679,7 @@ func TestLife(t *testing.T) {
 	inner := &life{}
 	equipped := n.Life(inner, func(_ context.Context, p *corev1.Pod, f status.Failure) {
 		inner.did = append(inner.did, p.Name+" "+f.Reason)
-	})
+	}, nil)
 	for _, step := range []func() error{
 		func() error { _, err := equipped.Sync(t.Context(), pod("u", asks("x", "1"))); return err },
 		func() error { _, err := equipped.Sync(t.Context(), pod("v", asks("x", "1"))); return err },

@@ -279,6 +279,18 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Result, e
 	return result, fmt.Errorf("sandbox of pod %s does not stay up", podspec.FullName(pod))
 }
 
+// Show tells how a pod is that is not to be synced for now.
+func (s *Syncer) Show(ctx context.Context, pod *corev1.Pod) error {
+	n := s.notes(pod.UID)
+	look, err := s.look(ctx, n, pod)
+	if err != nil {
+		s.unknown(ctx, pod, err)
+		return err
+	}
+	s.publish(ctx, n, look, false, false)
+	return nil
+}
+
 // connectable says why a pod cannot have a sandbox for want of a network, and has it told, as upstream's. One with the node's needs none.
 func (s *Syncer) connectable(pod *corev1.Pod) error {
 	if pod.Spec.HostNetwork {
