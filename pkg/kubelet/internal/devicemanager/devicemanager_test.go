@@ -164,7 +164,7 @@ func start(t *testing.T, root string) *node {
 			t.Error(err)
 		}
 	})
-	t.Cleanup(cancel)
+	t.Cleanup(n.stop) // what it writes would be in the way of who takes the directory away
 	return n
 }
 
