@@ -72,7 +72,7 @@ func checkNode(ctx context.Context, c Config) error {
 	address := kubeletAddress(c, settings)
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return &Problem{Cause: fmt.Sprintf("the kubelet cannot listen at %s: another program may be using that port", address), Remedy: "stop that program, or set kubelet.port in a --config file", Err: err}
+		return &Problem{Cause: fmt.Sprintf("the kubelet cannot listen at %s: another program may be using that port", address), Remedy: "stop that program, or set kubelet.port in a --config file, or port in the file that kubelet.config names", Err: err}
 	}
 	return l.Close()
 }

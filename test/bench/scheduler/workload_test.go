@@ -33,13 +33,15 @@ func TestReadCases(t *testing.T) {
     steadyStateParam: $steady
     durationParam: $duration
     collectMetrics: true
-    templateParams: {cpu: $cpu, fixed: 1, roots: $roots|2}
+    templateParams: {cpu: $cpu, fixed: 1, roots: $roots|2, classes: $classes}
+  - opcode: createAny
+    countParam: $classes
   workloads:
   - name: small
     labels: [short]
     threshold: {misc: 7, other: 8}
     featureGates: {A: false}
-    params: {nodes: 5, pods: 0, steady: true, duration: 10s, cpu: 200m}
+    params: {nodes: 5, pods: 0, steady: true, duration: 10s, cpu: 200m, classes: 25}
 - name: Unknown
   workloadTemplate:
   - opcode: createNodes
@@ -76,10 +78,13 @@ func TestReadCases(t *testing.T) {
 	if nodes.Count != 1 {
 		t.Errorf("a tenth of five nodes is %d, want 1: there must be some", nodes.Count)
 	}
+	if got := operations[2].Count; got != 25 {
+		t.Errorf("of 25 classes that pods name there are %d", got)
+	}
 	if pods.Count != 0 || !pods.SteadyState || pods.Duration.Duration != 10*time.Second {
 		t.Errorf("%d pods, steady = %v for %s; want none, for 10 s", pods.Count, pods.SteadyState, pods.Duration.Duration)
 	}
-	if diff := cmp.Diff(map[string]any{"cpu": "200m", "fixed": 1.0, "roots": 2.0}, pods.TemplateParams); diff != "" {
+	if diff := cmp.Diff(map[string]any{"cpu": "200m", "fixed": 1.0, "roots": 2.0, "classes": 25.0}, pods.TemplateParams); diff != "" {
 		t.Errorf("parameters of the template (-want +got):\n%s", diff)
 	}
 }

@@ -58,8 +58,8 @@ func (e *equipped) Terminate(ctx context.Context, pod *corev1.Pod, grace time.Du
 	return e.manager.release(pod.UID)
 }
 
-// A pod of which nothing is made any more, as after a reboot, has devices from before: the plugin has returnPatience from the start of the
-// kubelet on to come back, which is looked for each lookAgain. Upstream's kubelet does not wait.
+// A pod of which nothing is made any more, as after a reboot, has devices from before: the plugin has returnPatience to come back, from when
+// the first such pod was looked at, for which the engine is there. It is looked for each lookAgain. Upstream's kubelet does not wait.
 const returnPatience, lookAgain = 30 * time.Second, time.Second
 
 // errAwaited is that of devices which may come back.
@@ -172,12 +172,16 @@ func (m *Manager) reserve(ctx context.Context, pod *corev1.Pod, name, res string
 	if a := m.state.pods[pod.UID][name][res]; a != nil {
 		if len(a.Devices) != need || a.Response != nil {
 			err := m.state.lasts(res, a.Devices)
+			if m.asked.IsZero() {
+				m.asked = m.cfg.Clock.Now()
+			}
+			patient := m.cfg.Clock.Since(m.asked) < returnPatience
 			m.mu.Unlock()
 			switch {
 			case len(a.Devices) != need:
 				return nil, nil, fmt.Errorf("pod %q container %q changed request for resource %q from %d to %d",
 					pod.UID, name, res, len(a.Devices), need)
-			case err != nil && m.cfg.Clock.Since(m.began) < returnPatience:
+			case err != nil && patient:
 				return nil, nil, errAwaited
 			}
 			return nil, nil, err

@@ -57,13 +57,14 @@ type Counts interface {
 // Manager knows the devices of the node and who has them. Its methods are safe for concurrent use, but for those about one pod,
 // which must come one after the other.
 type Manager struct {
-	cfg   Config
-	began time.Time
+	cfg Config
 
 	saving sync.Mutex // held while the state is written, so that the newest is written last
 
 	mu    sync.Mutex // guards the fields below; held for no calls
 	state state
+	// asked is when a pod was looked at for the first time that has devices from before, zero if none was.
+	asked time.Time
 	// settled are the pods that have what they need.
 	settled map[types.UID]bool
 	// plugins by resource name, in the order in which they came; the last one is in use. One that has gone is not there.
@@ -76,7 +77,7 @@ type Manager struct {
 // New returns a Manager that knows what an earlier one has allocated. What it cannot read of that is logged: the node runs all
 // the same.
 func New(ctx context.Context, cfg Config) *Manager {
-	m := &Manager{cfg: cfg, began: cfg.Clock.Now(), plugins: map[string][]*plugin{}, settled: map[types.UID]bool{}}
+	m := &Manager{cfg: cfg, plugins: map[string][]*plugin{}, settled: map[types.UID]bool{}}
 	var err error
 	if m.state, err = load(statePath(cfg.RootDir), cfg.Clock.Now()); err != nil {
 		klog.FromContext(ctx).Error(err, "Which devices are allocated is lost")

@@ -147,8 +147,8 @@ func mapping(c *corev1.Container, resource corev1.ResourceName, request string) 
 	return corev1.ContainerExtendedResourceRequest{ContainerName: c.Name, ResourceName: string(resource), RequestName: request}
 }
 
-// createClaim stores the claim for extended resources, without devices, but with the finalizer that it is to have before these. One whose answer gets lost is found and deleted by the
-// next attempt.
+// createClaim stores the claim for extended resources, without devices, but with the finalizer that it is to have before these.
+// One whose answer gets lost is found and deleted by the next attempt.
 func (pl *DynamicResources) createClaim(ctx context.Context, c *podClaim, place *placement) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

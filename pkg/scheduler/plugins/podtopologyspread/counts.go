@@ -94,7 +94,7 @@ func (c *constraint) identity(pod *corev1.Pod, others []constraint) string {
 	if c.honorAffinity {
 		fmt.Fprintf(&b, " on %s", labels.FormatLabels(pod.Spec.NodeSelector))
 		if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-			fmt.Fprintf(&b, " and %s", a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+			fmt.Fprintf(&b, " and %q", a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution) // whose values may be any text
 		}
 	}
 	if c.honorTaints {
