@@ -33,6 +33,8 @@ type attempt struct {
 	profile *framework.Profile
 	state   *framework.CycleState
 	start   time.Time
+	// known is what is known of the snapshot's nodes for pods like this one; nil if nothing may be remembered.
+	known *framework.Findings
 	// permitted tells that no plugin asks any more to wait for another event.
 	permitted bool
 }
@@ -42,6 +44,7 @@ type scratch struct {
 	results []*fwk.Status // by position, valid where seen
 	seen    []bool
 	total   []int64
+	places  []int // of feasible nodes in the snapshot
 }
 
 // schedule tries a pod, and if it is of a group all of that which wait. Everything
@@ -169,7 +172,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt) (string, error) {
 	s.scratch.total = slices.Grow(s.scratch.total[:0], len(feasible))[:len(feasible)]
 	total := s.scratch.total
 	clear(total)
-	if status := a.profile.Score(ctx, a.state, pod, feasible, total); !status.IsSuccess() {
+	if status := a.profile.Score(ctx, a.state, pod, a.known, s.scratch.places, feasible, total); !status.IsSuccess() {
 		return "", status.AsError()
 	}
 	s.prioritize(ctx, a.profile.Extenders(), pod, feasible, total)
@@ -212,6 +215,9 @@ func (s *Scheduler) feasible(ctx context.Context, a *attempt, snapshot *framewor
 		}
 		absent = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(by)))
 		fit.RejectedBy.Insert(by.UnsortedList()...)
+	} else if len(a.profile.Extenders()) == 0 { // these may leave nodes out, and places are of all
+		a.known = s.memory.Recall(a.profile, a.pod.PodInfo)
+		a.known.Size(len(candidates))
 	}
 	feasible, statuses, err := s.filter(ctx, a, candidates)
 	found := len(feasible)
@@ -251,11 +257,15 @@ func (s *Scheduler) filter(ctx context.Context, a *attempt, nodes []fwk.NodeInfo
 	clear(results)
 	clear(seen)
 	var found, looked atomic.Int64
-	start := s.nextNode
+	start, alone := s.nextNode, s.nominated.None()
 	at := func(i int) int { return (start + i) % total }
 	a.profile.ForEach(total, "Filter", func(i int) bool {
 		k := at(i)
-		results[k] = a.profile.RunFilterPluginsWithNominatedPods(ctx, a.state, a.pod.Pod, nodes[k])
+		if a.known != nil && (alone || len(s.nominated.On(nodes[k].Node().Name)) == 0) {
+			results[k] = a.profile.FilterAt(ctx, a.state, a.pod.Pod, a.known, k, nodes[k])
+		} else {
+			results[k] = a.profile.RunFilterPluginsWithNominatedPods(ctx, a.state, a.pod.Pod, nodes[k])
+		}
 		seen[k] = true
 		looked.Add(1)
 		if results[k].IsSuccess() {
@@ -264,6 +274,7 @@ func (s *Scheduler) filter(ctx context.Context, a *attempt, nodes []fwk.NodeInfo
 		return results[k].IsRejected()
 	})
 	feasible := make([]fwk.NodeInfo, 0, min(int(found.Load()), enough))
+	s.scratch.places = s.scratch.places[:0]
 	statuses := framework.NewNodeStatuses(nil)
 	why := found.Load() == 0 || len(a.profile.Extenders()) > 0
 	for i := range total {
@@ -272,7 +283,7 @@ func (s *Scheduler) filter(ctx context.Context, a *attempt, nodes []fwk.NodeInfo
 		case !seen[k]:
 		case status.IsSuccess():
 			if len(feasible) < enough {
-				feasible = append(feasible, nodes[k])
+				feasible, s.scratch.places = append(feasible, nodes[k]), append(s.scratch.places, k)
 			}
 		case status.IsRejected():
 			if why {

@@ -69,9 +69,10 @@ type Scheduler struct {
 
 	// snapshot is what the running cycle decides on.
 	snapshot atomic.Pointer[framework.Snapshot]
-	// rng, nextNode and scratch belong to the goroutine that runs the cycles.
+	// rng, nextNode, memory and scratch belong to the goroutine that runs the cycles.
 	rng      *rand.Rand
 	nextNode int
+	memory   *framework.Memory
 	scratch  scratch
 
 	bindings sync.WaitGroup
@@ -95,6 +96,7 @@ func New(cfg Config) (*Scheduler, error) {
 		pods:        lister,
 		broadcaster: events.NewBroadcaster(newEventSink(&events.EventSinkImpl{Interface: cfg.Client.EventsV1()})),
 		rng:         rand.New(rand.NewPCG(cfg.Seed, 0)),
+		memory:      framework.NewMemory(),
 		slots:       make(chan struct{}, maxBindings),
 	}
 	if cfg.Registerer != nil {

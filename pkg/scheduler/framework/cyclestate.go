@@ -22,6 +22,7 @@ type CycleState struct {
 	data    atomic.Pointer[map[fwk.StateKey]fwk.StateData]
 	skip    skipped
 	filters []named[fwk.FilterPlugin] // those that are not skipped, once PreFilter ran
+	locals  int                       // how many of these, the first, are node-local
 	sampled bool
 	group   *GroupState // set while the pod is tried as one of a group
 }
@@ -80,7 +81,7 @@ func (c *CycleState) Clone() fwk.CycleState {
 	if c == nil {
 		return nil
 	}
-	out := &CycleState{pod: c.pod, skip: c.skip, filters: c.filters, sampled: c.sampled, group: c.group}
+	out := &CycleState{pod: c.pod, skip: c.skip, filters: c.filters, locals: c.locals, sampled: c.sampled, group: c.group}
 	data := *c.data.Load()
 	m := make(map[fwk.StateKey]fwk.StateData, len(data))
 	for k, d := range data {

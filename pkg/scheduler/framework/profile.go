@@ -54,7 +54,9 @@ type Profile struct {
 	groupFeasible   []GroupFeasiblePlugin
 	groupPostFilter []named[fwk.PodGroupPostFilterPlugin]
 
-	signs   bool // every plugin that decides on nodes signs pods
+	local   []NodeLocal // those whose findings are remembered
+	slots   int         // how many of these score
+	signs   bool        // every plugin that decides on nodes signs pods
 	events  map[string][]fwk.ClusterEventWithHint
 	closers []io.Closer
 	timers  timers
@@ -67,6 +69,8 @@ type named[T fwk.Plugin] struct {
 	plugin T
 	weight int64
 	calls  *calls
+	local  bool // what it finds is remembered, a score at this slot
+	slot   int
 }
 
 // NewProfile builds the plugins that a profile lists: configuration.Default has
@@ -119,6 +123,7 @@ func NewProfile(ctx context.Context, services *Services, registry Registry, cfg 
 			p.groupFeasible = append(p.groupFeasible, x)
 		}
 	}
+	p.localize()
 	p.count()
 	return p, p.register(ctx, b)
 }

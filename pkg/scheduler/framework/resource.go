@@ -4,7 +4,10 @@
 package framework
 
 import (
+	"encoding/binary"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -116,6 +119,17 @@ func (r *Resource) add(o fwk.Resource, sign int64) {
 		}
 		r.Scalar[name] += sign * v
 	}
+}
+
+// AppendTo appends all amounts, which no others give the same.
+func (r *Resource) AppendTo(b []byte) []byte {
+	for _, n := range []int64{r.MilliCPU, r.Memory, r.EphemeralStorage, r.Pods} {
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Scalar)) {
+		b = fmt.Appendf(b, "%q=%d,", name, r.Scalar[name])
+	}
+	return b
 }
 
 // Clone returns a deep copy.

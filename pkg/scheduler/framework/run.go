@@ -74,10 +74,13 @@ func (p *Profile) RunPreFilter(ctx context.Context, state *CycleState, pod *core
 		}
 	}
 	state.SetSkipFilterPlugins(skip)
-	state.filters = make([]named[fwk.FilterPlugin], 0, len(p.filter))
+	state.filters, state.locals = make([]named[fwk.FilterPlugin], 0, len(p.filter)), 0
 	for _, x := range p.filter {
 		if !skip.Has(x.name) {
 			state.filters = append(state.filters, x)
+			if x.local {
+				state.locals++
+			}
 		}
 	}
 	return result, narrowed, rejected
@@ -91,6 +94,10 @@ func (p *Profile) RunFilterPlugins(ctx context.Context, state fwk.CycleState, po
 	} else {
 		skip = state.GetSkipFilterPlugins()
 	}
+	return runFilters(ctx, state, pod, node, filters, skip)
+}
+
+func runFilters(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo, filters []named[fwk.FilterPlugin], skip sets.Set[string]) *fwk.Status {
 	sampled := state.ShouldRecordPluginMetrics()
 	for i := range filters {
 		x := &filters[i]
@@ -218,16 +225,17 @@ func (p *Profile) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, 
 }
 
 // Score returns the weighted sum of all plugins' normalised scores, in the order
-// of nodes, each added to what is in total already.
-func (p *Profile) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo, total []int64) *fwk.Status {
-	_, _, status := p.scores(ctx, state, pod, nodes, total, false)
+// of nodes, each added to what is in total already. If something is known of them,
+// places are those of the nodes in the snapshot.
+func (p *Profile) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, known *Findings, places []int, nodes []fwk.NodeInfo, total []int64) *fwk.Status {
+	_, _, status := p.scores(ctx, state, pod, known, places, nodes, total, false)
 	return status
 }
 
 // RunScorePlugins returns the scores in detail.
 func (p *Profile) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
 	total := make([]int64, len(nodes))
-	raw, scores, status := p.scores(ctx, state, pod, nodes, total, true)
+	raw, scores, status := p.scores(ctx, state, pod, nil, nil, nodes, total, true)
 	if !status.IsSuccess() {
 		return nil, status
 	}
@@ -247,7 +255,7 @@ type pluginScores struct {
 	scores fwk.NodeScoreList
 }
 
-func (p *Profile) scores(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo, total []int64, keepRaw bool) (raw []fwk.NodeScoreList, all []pluginScores, status *fwk.Status) {
+func (p *Profile) scores(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, known *Findings, places []int, nodes []fwk.NodeInfo, total []int64, keepRaw bool) (raw []fwk.NodeScoreList, all []pluginScores, status *fwk.Status) {
 	defer p.timers.score.Since(time.Now(), &status)
 	skip, sampled := state.GetSkipScorePlugins(), state.ShouldRecordPluginMetrics()
 	for _, x := range p.score {
@@ -256,19 +264,16 @@ func (p *Profile) scores(ctx context.Context, state fwk.CycleState, pod *corev1.
 		}
 	}
 	// One piece of memory for all plugins.
-	room := make(fwk.NodeScoreList, len(nodes)*len(all))
+	room := known.list(len(nodes) * len(all))
 	for i := range all {
 		all[i].scores = room[i*len(nodes) : (i+1)*len(nodes)]
 	}
 	var mu sync.Mutex
 	var failed *fwk.Status // guarded by mu
 	p.ForEach(len(nodes), "Score", func(n int) bool {
-		name := nodes[n].Node().Name
+		name, scores := known.score(places, n, nodes[n])
 		for i := range all {
-			all[i].calls.ran()
-			start := all[i].calls.began(sampled)
-			v, s := all[i].plugin.Score(ctx, state, pod, nodes[n])
-			all[i].calls.ended(main, start, s)
+			v, s := all[i].score(ctx, state, pod, nodes[n], scores, sampled)
 			if !s.IsSuccess() {
 				mu.Lock()
 				defer mu.Unlock()

@@ -338,6 +338,7 @@ func Run(t *testing.T, name string, factory framework.Factory, pods ...*corev1.P
 	for _, pod := range append(mixedPods(), pods...) {
 		t.Run(pod.Name, func(t *testing.T) { check(t, h, p, pod) })
 	}
+	t.Run("local", func(t *testing.T) { checkLocal(t, factory, slices.Concat(mixedPods(), kinds(), pods)) })
 }
 
 func check(t *testing.T, h *Handle, p fwk.Plugin, pod *corev1.Pod) {
@@ -437,7 +438,7 @@ func mixedCluster() []*framework.NodeInfo {
 		Node("d", Cordoned(), NodeLabels(corev1.LabelTopologyZone, "z2")),
 	},
 		Pod("on-a", On("a"), Labels("app", "x"), Requests("cpu", "1", "memory", "1Gi"), HostPort("", corev1.ProtocolTCP, 80)),
-		Pod("on-b", On("b"), Labels("app", "x"), Affinity(AwayFrom("app", "y", corev1.LabelTopologyZone))),
+		Pod("on-b", On("b"), Labels("app", "x"), Affinity(AwayFrom("app", "y", corev1.LabelTopologyZone)), HostPort("127.0.0.1", corev1.ProtocolTCP, 90)),
 	)
 }
 

@@ -77,6 +77,9 @@ func (p *Pods) remove(uid types.UID) bool {
 	return true
 }
 
+// None tells whether no pod is nominated, without a lock.
+func (p *Pods) None() bool { return p.count.Load() == 0 }
+
 // NodeOf returns the node a pod is nominated to, empty if none.
 func (p *Pods) NodeOf(uid types.UID) string {
 	p.mu.RLock()
@@ -117,7 +120,7 @@ func (p *Pods) NominatedPodsForNode(node string) []fwk.PodInfo { return p.On(nod
 
 // On lists the pods nominated to a node, ordered by UID.
 func (p *Pods) On(node string) []fwk.PodInfo {
-	if p.count.Load() == 0 {
+	if p.None() {
 		return nil // the common case, asked for every node of every cycle
 	}
 	p.mu.RLock()

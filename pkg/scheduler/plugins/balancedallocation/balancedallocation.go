@@ -28,8 +28,9 @@ type BalancedAllocation struct {
 }
 
 var (
-	_ fwk.PreScorePlugin = (*BalancedAllocation)(nil)
-	_ fwk.ScorePlugin    = (*BalancedAllocation)(nil)
+	_ fwk.PreScorePlugin  = (*BalancedAllocation)(nil)
+	_ fwk.ScorePlugin     = (*BalancedAllocation)(nil)
+	_ framework.NodeLocal = (*BalancedAllocation)(nil)
 )
 
 // New returns the plugin.
@@ -65,6 +66,11 @@ func (b *BalancedAllocation) Score(_ context.Context, state fwk.CycleState, pod 
 	after := b.balance(used, &framework.InfoOf(state, pod).Requests, total)
 	const half = fwk.MaxScore / 2
 	return half + (half+after-before)/2, nil
+}
+
+// AppendSignature implements framework.NodeLocal.
+func (*BalancedAllocation) AppendSignature(to []byte, pod *framework.PodInfo) ([]byte, bool) {
+	return pod.Requests.AppendTo(to), true
 }
 
 // ScoreExtensions implements fwk.ScorePlugin.

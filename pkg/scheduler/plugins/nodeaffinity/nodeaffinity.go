@@ -8,6 +8,8 @@ package nodeaffinity
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +47,7 @@ var (
 	_ fwk.PreScorePlugin    = (*NodeAffinity)(nil)
 	_ fwk.ScorePlugin       = (*NodeAffinity)(nil)
 	_ fwk.EnqueueExtensions = (*NodeAffinity)(nil)
+	_ framework.NodeLocal   = (*NodeAffinity)(nil)
 )
 
 // New returns the plugin.
@@ -191,6 +194,18 @@ func (p *NodeAffinity) ScoreExtensions() fwk.ScoreExtensions { return p }
 func (*NodeAffinity) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	framework.Normalize(scores)
 	return nil
+}
+
+// AppendSignature implements framework.NodeLocal.
+func (*NodeAffinity) AppendSignature(to []byte, pod *framework.PodInfo) ([]byte, bool) {
+	selector := pod.Pod.Spec.NodeSelector
+	for _, key := range slices.Sorted(maps.Keys(selector)) {
+		to = fmt.Appendf(to, "%q=%q,", key, selector[key])
+	}
+	if a := pod.Pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		return framework.AppendMessage(to, a.NodeAffinity)
+	}
+	return to, true
 }
 
 // EventsToRegister implements fwk.EnqueueExtensions: a node that matches now, and did not before.

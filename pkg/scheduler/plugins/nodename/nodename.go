@@ -27,6 +27,7 @@ type NodeName struct{}
 var (
 	_ fwk.FilterPlugin      = (*NodeName)(nil)
 	_ fwk.EnqueueExtensions = (*NodeName)(nil)
+	_ framework.NodeLocal   = (*NodeName)(nil)
 )
 
 // New returns the plugin.
@@ -41,6 +42,11 @@ func (*NodeName) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, no
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReason)
 	}
 	return nil
+}
+
+// AppendSignature implements framework.NodeLocal.
+func (*NodeName) AppendSignature(to []byte, pod *framework.PodInfo) ([]byte, bool) {
+	return append(to, pod.Pod.Spec.NodeName...), true
 }
 
 // EventsToRegister implements fwk.EnqueueExtensions: a new node may be the requested one.

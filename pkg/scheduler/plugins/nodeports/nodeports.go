@@ -7,6 +7,7 @@ package nodeports
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +29,7 @@ var (
 	_ fwk.PreFilterPlugin   = (*NodePorts)(nil)
 	_ fwk.FilterPlugin      = (*NodePorts)(nil)
 	_ fwk.EnqueueExtensions = (*NodePorts)(nil)
+	_ framework.NodeLocal   = (*NodePorts)(nil)
 )
 
 // New returns the plugin.
@@ -63,6 +65,14 @@ func free(wanted []framework.HostPort, used fwk.HostPortInfo) bool {
 		}
 	}
 	return true
+}
+
+// AppendSignature implements framework.NodeLocal.
+func (*NodePorts) AppendSignature(to []byte, pod *framework.PodInfo) ([]byte, bool) {
+	for _, p := range pod.Ports {
+		to = fmt.Appendf(to, "%s %s %d,", p.IP, p.Protocol, p.Port)
+	}
+	return to, true
 }
 
 // EventsToRegister implements fwk.EnqueueExtensions: a pod that held one of the ports is gone, or there is a new node.

@@ -37,6 +37,7 @@ var (
 	_ fwk.FilterPlugin      = (*Fit)(nil)
 	_ fwk.ScorePlugin       = (*Fit)(nil)
 	_ fwk.EnqueueExtensions = (*Fit)(nil)
+	_ framework.NodeLocal   = (*Fit)(nil)
 )
 
 // New returns the plugin.
@@ -151,6 +152,12 @@ func (f *Fit) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, no
 
 // ScoreExtensions implements fwk.ScorePlugin.
 func (*Fit) ScoreExtensions() fwk.ScoreExtensions { return nil }
+
+// AppendSignature implements framework.NodeLocal. What a device class may stand for is not a matter of the node alone.
+func (f *Fit) AppendSignature(to []byte, pod *framework.PodInfo) ([]byte, bool) {
+	to = pod.NonZeroRequests.AppendTo(pod.Requests.AppendTo(to))
+	return to, f.classes == nil || len(pod.Requests.Scalar) == 0
+}
 
 // EventsToRegister implements fwk.EnqueueExtensions: resources were freed, the pod asks for less, a node has
 // more of what the pod asks for and would hold it if it were empty, or a device class stands for a resource.

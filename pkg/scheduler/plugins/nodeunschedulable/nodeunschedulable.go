@@ -30,6 +30,7 @@ type NodeUnschedulable struct{}
 var (
 	_ fwk.FilterPlugin      = (*NodeUnschedulable)(nil)
 	_ fwk.EnqueueExtensions = (*NodeUnschedulable)(nil)
+	_ framework.NodeLocal   = (*NodeUnschedulable)(nil)
 )
 
 // New returns the plugin.
@@ -54,6 +55,11 @@ func allows(ctx context.Context, pod *corev1.Pod, node *corev1.Node) bool {
 	}
 	return schedulinghelper.TolerationsTolerateTaint(klog.FromContext(ctx), pod.Spec.Tolerations,
 		&corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}, true)
+}
+
+// AppendSignature implements framework.NodeLocal.
+func (*NodeUnschedulable) AppendSignature(to []byte, pod *framework.PodInfo) ([]byte, bool) {
+	return framework.AppendTolerations(to, pod)
 }
 
 // EventsToRegister implements fwk.EnqueueExtensions: a node that allows the pod now, and did not before, or a

@@ -31,6 +31,7 @@ var (
 	_ fwk.FilterPlugin      = (*TaintToleration)(nil)
 	_ fwk.ScorePlugin       = (*TaintToleration)(nil)
 	_ fwk.EnqueueExtensions = (*TaintToleration)(nil)
+	_ framework.NodeLocal   = (*TaintToleration)(nil)
 )
 
 // New returns the plugin.
@@ -82,6 +83,11 @@ func (t *TaintToleration) ScoreExtensions() fwk.ScoreExtensions { return t }
 func (*TaintToleration) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	framework.NormalizeReverse(scores)
 	return nil
+}
+
+// AppendSignature implements framework.NodeLocal.
+func (*TaintToleration) AppendSignature(to []byte, pod *framework.PodInfo) ([]byte, bool) {
+	return framework.AppendTolerations(to, pod)
 }
 
 // EventsToRegister implements fwk.EnqueueExtensions: a node whose taints are tolerated now, and were not before, or a
