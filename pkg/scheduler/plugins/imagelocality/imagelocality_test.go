@@ -25,6 +25,14 @@ func TestScore(t *testing.T) {
 		{"the node that has the image", []*corev1.Node{pt.Node("a", pt.Image("image:latest", 1000<<20)), pt.Node("b")}, nil, pt.Pod("p"), map[string]int64{"a": 48, "b": 0}},
 		{"a small image is not worth it", []*corev1.Node{pt.Node("a", pt.Image("image:latest", 10<<20)), pt.Node("b")}, nil, pt.Pod("p"), map[string]int64{"a": 0, "b": 0}},
 		{"all have it", []*corev1.Node{pt.Node("a", pt.Image("image:latest", 2000<<20)), pt.Node("b", pt.Image("image:latest", 2000<<20))}, nil, pt.Pod("p"), map[string]int64{"a": 100, "b": 100}},
+		{"each has one of two", []*corev1.Node{pt.Node("a", pt.Image("image:latest", 1000<<20)), pt.Node("b", pt.Image("other:1", 500<<20)), pt.Node("c")}, nil,
+			pt.Pod("p", func(p *corev1.Pod) {
+				p.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "other:1"}}
+			}), map[string]int64{"a": 15, "b": 7, "c": 0}},
+		{"two containers of the same", []*corev1.Node{pt.Node("a", pt.Image("image:latest", 1000<<20)), pt.Node("b")}, nil,
+			pt.Pod("p", func(p *corev1.Pod) {
+				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "second", Image: "image"})
+			}), map[string]int64{"a": 49, "b": 0}},
 		{"the node that has the image of a volume", []*corev1.Node{pt.Node("a", pt.Image("model:latest", 2000<<20)), pt.Node("b")}, nil,
 			pt.Pod("p", func(p *corev1.Pod) {
 				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "model"}}}}
