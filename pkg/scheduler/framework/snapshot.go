@@ -13,8 +13,8 @@ import (
 // stays as it is until the next cycle begins; the nodes in it never change.
 type Snapshot struct {
 	nodes                    []fwk.NodeInfo
-	withAffinity             []fwk.NodeInfo // have pods with terms on other pods
-	withRequiredAntiAffinity []fwk.NodeInfo
+	withAffinity             chosen // have pods with terms on other pods
+	withRequiredAntiAffinity chosen
 	index                    map[string]int
 	groups                   fwk.PodGroupManager  // as they are now
 	saved                    map[int]fwk.NodeInfo // nodes as they were before a trial changed them; nil outside of one
@@ -32,19 +32,13 @@ func NewSnapshot(nodes ...*NodeInfo) *Snapshot {
 	for i, n := range nodes {
 		s.nodes[i] = n
 		s.index[n.Name()] = i
+		s.choose(i, n)
 	}
-	s.deriveAffinity()
 	return s
 }
 
 // Nodes lists all nodes.
 func (s *Snapshot) Nodes() []fwk.NodeInfo { return s.nodes }
-
-// WithAffinity lists the nodes that have pods with terms on other pods.
-func (s *Snapshot) WithAffinity() []fwk.NodeInfo { return s.withAffinity }
-
-// WithRequiredAntiAffinity lists the nodes that have pods which can reject a newcomer.
-func (s *Snapshot) WithRequiredAntiAffinity() []fwk.NodeInfo { return s.withRequiredAntiAffinity }
 
 // Node returns a node by name, nil if it is not there.
 func (s *Snapshot) Node(name string) fwk.NodeInfo {
@@ -57,26 +51,42 @@ func (s *Snapshot) Node(name string) fwk.NodeInfo {
 // Replace puts newer versions of nodes, all of them present, into the snapshot.
 // It costs no more than the changed nodes demand.
 func (s *Snapshot) Replace(changed []*NodeInfo) {
-	affinity := false
 	for _, n := range changed {
 		i := s.index[n.Name()]
-		affinity = affinity || len(s.nodes[i].GetPodsWithAffinity()) > 0 || len(n.withAffinity) > 0
 		s.nodes[i] = n
-	}
-	if affinity {
-		s.deriveAffinity()
+		s.choose(i, n)
 	}
 }
 
-func (s *Snapshot) deriveAffinity() {
-	s.withAffinity, s.withRequiredAntiAffinity = nil, nil
-	for _, n := range s.nodes {
-		if len(n.GetPodsWithAffinity()) > 0 {
-			s.withAffinity = append(s.withAffinity, n)
+// choose puts the node at a place on the lists where it belongs.
+func (s *Snapshot) choose(place int, n *NodeInfo) {
+	s.withAffinity.put(place, n, len(n.withAffinity) > 0)
+	s.withRequiredAntiAffinity.put(place, n, len(n.withRequiredAntiAffinity) > 0)
+}
+
+// chosen are some of the nodes, in any order.
+type chosen struct {
+	nodes  []fwk.NodeInfo
+	places []int       // in the snapshot, of each
+	at     map[int]int // by place
+}
+
+// put replaces the node at a place of the snapshot, which may have become one of the chosen, or is none any more.
+func (c *chosen) put(place int, n fwk.NodeInfo, is bool) {
+	at, was := c.at[place]
+	switch last := len(c.nodes) - 1; {
+	case is && was:
+		c.nodes[at] = n
+	case is:
+		if c.at == nil {
+			c.at = map[int]int{}
 		}
-		if len(n.GetPodsWithRequiredAntiAffinity()) > 0 {
-			s.withRequiredAntiAffinity = append(s.withRequiredAntiAffinity, n)
-		}
+		c.nodes, c.places, c.at[place] = append(c.nodes, n), append(c.places, place), last+1
+	case was:
+		c.nodes[at], c.places[at], c.at[c.places[last]] = c.nodes[last], c.places[last], at
+		c.nodes[last] = nil
+		c.nodes, c.places = c.nodes[:last], c.places[:last]
+		delete(c.at, place)
 	}
 }
 
@@ -84,11 +94,13 @@ func (s *Snapshot) deriveAffinity() {
 func (s *Snapshot) List() ([]fwk.NodeInfo, error) { return s.nodes, nil }
 
 // HavePodsWithAffinityList implements fwk.NodeInfoLister.
-func (s *Snapshot) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) { return s.withAffinity, nil }
+func (s *Snapshot) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) {
+	return s.withAffinity.nodes, nil
+}
 
 // HavePodsWithRequiredAntiAffinityList implements fwk.NodeInfoLister.
 func (s *Snapshot) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
-	return s.withRequiredAntiAffinity, nil
+	return s.withRequiredAntiAffinity.nodes, nil
 }
 
 // HavePodsWithRequiredNonHostScopedAntiAffinityList implements fwk.NodeInfoLister: none, as without
