@@ -28,8 +28,10 @@ const maxSignatures = 8
 
 // Memory has what was found of nodes for the kinds of pods that came last. It belongs to the goroutine that runs the cycles.
 type Memory struct {
-	byKind    *lru.Cache // of *Findings
+	byKind *lru.Cache // of *Findings
+	// Of the last cycle, to be used again.
 	signature []byte
+	scores    fwk.NodeScoreList
 }
 
 // NewMemory returns an empty one.
@@ -54,7 +56,7 @@ func (m *Memory) Recall(p *Profile, pod *PodInfo) *Findings {
 	k := kind{p, string(signature)}
 	found, known := m.byKind.Get(k)
 	if !known {
-		m.byKind.Add(k, &Findings{slots: p.slots})
+		m.byKind.Add(k, &Findings{slots: p.slots, memory: m})
 		return nil
 	}
 	return found.(*Findings)
@@ -71,7 +73,7 @@ type Findings struct {
 	nodes  []finding
 	scores []int64 // of each node as many as there are slots
 	slots  int
-	room   fwk.NodeScoreList // of the last cycle, whose memory is used again
+	memory *Memory
 }
 
 type finding struct {
@@ -117,8 +119,8 @@ func (f *Findings) list(n int) fwk.NodeScoreList {
 	if f == nil {
 		return make(fwk.NodeScoreList, n)
 	}
-	f.room = slices.Grow(f.room[:0], n)[:n]
-	return f.room
+	f.memory.scores = slices.Grow(f.memory.scores[:0], n)[:n]
+	return f.memory.scores
 }
 
 // localize finds the plugins that are node-local: the filters up to the first that is not, so that it is still the first in order
