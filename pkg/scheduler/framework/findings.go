@@ -43,14 +43,14 @@ func (m *Memory) Recall(p *Profile, pod *PodInfo) *Findings {
 	if len(p.local) == 0 {
 		return nil
 	}
-	signature, ok := m.signature[:0], true
+	signature := m.signature[:0]
 	for _, x := range p.local {
-		// With its length behind it, where a part begins is not a matter of what is in it.
-		start := len(signature)
-		if signature, ok = x.AppendSignature(signature, pod); !ok {
+		part, ok := x.AppendSignature(signature, pod)
+		if !ok {
 			return nil
 		}
-		signature = binary.BigEndian.AppendUint32(signature, uint32(len(signature)-start))
+		// With its length behind it, where a part begins is not a matter of what is in it.
+		signature = binary.BigEndian.AppendUint32(part, uint32(len(part)-len(signature)))
 	}
 	m.signature = signature
 	k := kind{p, string(signature)}

@@ -82,7 +82,7 @@ func decide(t *testing.T, m *framework.Memory, p *framework.Profile, pod *corev1
 	known.Size(len(nodes))
 	places, scores := make([]int, len(nodes)), make([]int64, len(nodes))
 	for i, n := range nodes {
-		s := (*fwk.Status)(nil)
+		var s *fwk.Status
 		if known != nil {
 			s = p.FilterAt(t.Context(), state, pod, known, i, n)
 		} else {
