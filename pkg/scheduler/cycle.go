@@ -44,7 +44,6 @@ type scratch struct {
 	results []*fwk.Status // by position, valid where seen
 	seen    []bool
 	total   []int64
-	places  []int // of feasible nodes in the snapshot
 }
 
 // schedule tries a pod, and if it is of a group all of that which wait. Everything
@@ -172,7 +171,7 @@ func (s *Scheduler) place(ctx context.Context, a *attempt) (string, error) {
 	s.scratch.total = slices.Grow(s.scratch.total[:0], len(feasible))[:len(feasible)]
 	total := s.scratch.total
 	clear(total)
-	if status := a.profile.Score(ctx, a.state, pod, a.known, s.scratch.places, feasible, total); !status.IsSuccess() {
+	if status := a.profile.Score(ctx, a.state, pod, a.known, feasible, total); !status.IsSuccess() {
 		return "", status.AsError()
 	}
 	s.prioritize(ctx, a.profile.Extenders(), pod, feasible, total)
@@ -217,7 +216,7 @@ func (s *Scheduler) feasible(ctx context.Context, a *attempt, snapshot *framewor
 		fit.RejectedBy.Insert(by.UnsortedList()...)
 	} else if len(a.profile.Extenders()) == 0 { // these may leave nodes out, and places are of all
 		a.known = s.memory.Recall(a.profile, a.pod.PodInfo)
-		a.known.Size(len(candidates))
+		a.known.Begin(len(candidates))
 	}
 	feasible, statuses, err := s.filter(ctx, a, candidates)
 	found := len(feasible)
@@ -274,7 +273,6 @@ func (s *Scheduler) filter(ctx context.Context, a *attempt, nodes []fwk.NodeInfo
 		return results[k].IsRejected()
 	})
 	feasible := make([]fwk.NodeInfo, 0, min(int(found.Load()), enough))
-	s.scratch.places = s.scratch.places[:0]
 	statuses := framework.NewNodeStatuses(nil)
 	why := found.Load() == 0 || len(a.profile.Extenders()) > 0
 	for i := range total {
@@ -283,7 +281,8 @@ func (s *Scheduler) filter(ctx context.Context, a *attempt, nodes []fwk.NodeInfo
 		case !seen[k]:
 		case status.IsSuccess():
 			if len(feasible) < enough {
-				feasible, s.scratch.places = append(feasible, nodes[k]), append(s.scratch.places, k)
+				feasible = append(feasible, nodes[k])
+				a.known.Keep(k)
 			}
 		case status.IsRejected():
 			if why {

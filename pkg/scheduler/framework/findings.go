@@ -24,6 +24,7 @@ type NodeLocal interface {
 }
 
 // maxSignatures is of how many kinds of pods it is remembered what was found of nodes: those of the workloads that grow at a time.
+// Each takes some 80 bytes for a node.
 const maxSignatures = 8
 
 // Memory has what was found of nodes for the kinds of pods that came last. It belongs to the goroutine that runs the cycles.
@@ -31,6 +32,7 @@ type Memory struct {
 	byKind *lru.Cache // of *Findings
 	// Of the last cycle, to be used again.
 	signature []byte
+	places    []int
 	scores    fwk.NodeScoreList
 }
 
@@ -86,10 +88,21 @@ type finding struct {
 // unknown is no score.
 const unknown = math.MinInt64
 
-// Size makes room for so many nodes.
-func (f *Findings) Size(nodes int) {
-	if f != nil && len(f.nodes) != nodes {
+// Begin makes room for so many nodes, none of which is kept yet.
+func (f *Findings) Begin(nodes int) {
+	if f == nil {
+		return
+	}
+	f.memory.places = f.memory.places[:0]
+	if len(f.nodes) != nodes {
 		f.nodes, f.scores = make([]finding, nodes), make([]int64, nodes*f.slots)
+	}
+}
+
+// Keep says at which place of the snapshot the next of the nodes is that are to be scored.
+func (f *Findings) Keep(place int) {
+	if f != nil {
+		f.memory.places = append(f.memory.places, place)
 	}
 }
 
@@ -105,12 +118,12 @@ func (f *Findings) of(place int, node fwk.NodeInfo) (found *finding, scores []in
 	return found, scores
 }
 
-// score is the name of the n-th of the nodes at places, and where scores of it are kept, nil if f is.
-func (f *Findings) score(places []int, n int, node fwk.NodeInfo) (name string, scores []int64) {
+// score is the name of the n-th of the nodes that were kept, and where scores of it are, nil if f is.
+func (f *Findings) score(n int, node fwk.NodeInfo) (name string, scores []int64) {
 	if f == nil {
 		return node.Node().Name, nil
 	}
-	found, scores := f.of(places[n], node)
+	found, scores := f.of(f.memory.places[n], node)
 	return found.name, scores
 }
 

@@ -79,8 +79,8 @@ func decide(t *testing.T, m *framework.Memory, p *framework.Profile, pod *corev1
 		t.Fatal(s.AsError())
 	}
 	known := m.Recall(p, info)
-	known.Size(len(nodes))
-	places, scores := make([]int, len(nodes)), make([]int64, len(nodes))
+	known.Begin(len(nodes))
+	scores = make([]int64, len(nodes))
 	for i, n := range nodes {
 		var s *fwk.Status
 		if known != nil {
@@ -92,9 +92,10 @@ func decide(t *testing.T, m *framework.Memory, p *framework.Profile, pod *corev1
 		if !s.IsSuccess() {
 			verdict = s.Plugin() + ":" + s.Message()
 		}
-		verdicts, places[i] = append(verdicts, verdict), i
+		verdicts = append(verdicts, verdict)
+		known.Keep(i)
 	}
-	if s := p.Score(t.Context(), state, pod, known, places, nodes, scores); !s.IsSuccess() {
+	if s := p.Score(t.Context(), state, pod, known, nodes, scores); !s.IsSuccess() {
 		t.Fatal(s.AsError())
 	}
 	return verdicts, scores

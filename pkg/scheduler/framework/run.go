@@ -225,17 +225,17 @@ func (p *Profile) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, 
 }
 
 // Score returns the weighted sum of all plugins' normalised scores, in the order
-// of nodes, each added to what is in total already. If something is known of them,
-// places are those of the nodes in the snapshot.
-func (p *Profile) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, known *Findings, places []int, nodes []fwk.NodeInfo, total []int64) *fwk.Status {
-	_, _, status := p.scores(ctx, state, pod, known, places, nodes, total, false)
+// of nodes, each added to what is in total already. If something is known of nodes,
+// these are those that were kept, in order.
+func (p *Profile) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, known *Findings, nodes []fwk.NodeInfo, total []int64) *fwk.Status {
+	_, _, status := p.scores(ctx, state, pod, known, nodes, total, false)
 	return status
 }
 
 // RunScorePlugins returns the scores in detail.
 func (p *Profile) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
 	total := make([]int64, len(nodes))
-	raw, scores, status := p.scores(ctx, state, pod, nil, nil, nodes, total, true)
+	raw, scores, status := p.scores(ctx, state, pod, nil, nodes, total, true)
 	if !status.IsSuccess() {
 		return nil, status
 	}
@@ -255,7 +255,7 @@ type pluginScores struct {
 	scores fwk.NodeScoreList
 }
 
-func (p *Profile) scores(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, known *Findings, places []int, nodes []fwk.NodeInfo, total []int64, keepRaw bool) (raw []fwk.NodeScoreList, all []pluginScores, status *fwk.Status) {
+func (p *Profile) scores(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, known *Findings, nodes []fwk.NodeInfo, total []int64, keepRaw bool) (raw []fwk.NodeScoreList, all []pluginScores, status *fwk.Status) {
 	defer p.timers.score.Since(time.Now(), &status)
 	skip, sampled := state.GetSkipScorePlugins(), state.ShouldRecordPluginMetrics()
 	for _, x := range p.score {
@@ -271,7 +271,7 @@ func (p *Profile) scores(ctx context.Context, state fwk.CycleState, pod *corev1.
 	var mu sync.Mutex
 	var failed *fwk.Status // guarded by mu
 	p.ForEach(len(nodes), "Score", func(n int) bool {
-		name, scores := known.score(places, n, nodes[n])
+		name, scores := known.score(n, nodes[n])
 		for i := range all {
 			v, s := all[i].score(ctx, state, pod, nodes[n], scores, sampled)
 			if !s.IsSuccess() {
