@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -133,13 +134,22 @@ func (f *functions) reason(t *testing.T, name, reason string) (message string) {
 	return message
 }
 
-// url is where this machine reaches a function.
+// url is where this machine reaches a function, which it does a moment after the function is ready:
+// the node's proxy has to hear of the Service, and refuses until then.
 func (f *functions) url(t *testing.T, name string) string {
 	t.Helper()
 	s, err := f.client.CoreV1().Services("default").Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	var dialer net.Dialer
+	eventually(t, 10*time.Second, "the way to function "+name, func(ctx context.Context) error {
+		c, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(s.Spec.ClusterIP, "80"))
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	})
 	return "http://" + s.Spec.ClusterIP
 }
 

@@ -37,6 +37,10 @@ const unmountTimeout = 6 * time.Minute
 // attachTimeout is after how long pods are told, again and again, that nobody attaches their volume, as upstream's csiTimeout.
 const attachTimeout = 2 * time.Minute
 
+// ceaseTimeout is how long a driver that needs no attachments any more keeps those it has: a pod may be about to mount by one.
+// Upstream looks at its drivers as often as that.
+const ceaseTimeout = time.Minute
+
 // Reconciler attaches and detaches the volumes of one node.
 type Reconciler struct {
 	Client client.Client
@@ -160,10 +164,17 @@ func (r *Reconciler) plan(ctx context.Context, name string, node *corev1.Node, w
 		if !ours {
 			continue
 		}
+		attaches, err := r.attaches(ctx, a.Spec.Attacher)
+		if err != nil {
+			return p, err
+		}
 		since := r.wait(a.Name)
-		if mayDetach(node, unique, since) {
+		if mayDetach(node, unique, since) && (attaches || since >= ceaseTimeout) {
 			p.detach = append(p.detach, a)
 			continue
+		}
+		if !attaches {
+			p.lookAfter(ceaseTimeout - since)
 		}
 		p.lookAfter(unmountTimeout - since)
 		if a.Status.Attached && unique != "" {

@@ -84,6 +84,11 @@ func attachment(on string, attached bool, change ...func(*storagev1.VolumeAttach
 	return a
 }
 
+// unattached is the driver, which needs no attachments.
+func unattached() *storagev1.CSIDriver {
+	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}
+}
+
 func newReconciler(c client.Client) *Reconciler {
 	return &Reconciler{Client: c, Events: &record.FakeRecorder{}, Clock: clocktesting.NewFakePassiveClock(now)}
 }
@@ -188,7 +193,7 @@ func TestReconcile_Nothing(t *testing.T) {
 	}{
 		{"node attaches itself", append(volume(), node("a", unmanaged), pod("p", "a", "c")), map[string]string{}, 0, ""},
 		{"driver needs no attaching", append(volume(), node("a"), pod("p", "a", "c"),
-			&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}), map[string]string{}, 0, ""},
+			unattached()), map[string]string{}, 0, ""},
 		{"claim not there", []client.Object{node("a"), pod("p", "a", "c")}, map[string]string{}, 0, ""},
 		{"still mounted", append(volume(), node("a", inUse("h")), attachment("a", false)), map[string]string{"a": "v"}, unmountTimeout, ""},
 		{"node gone", append(volume(), attachment("a", false)), map[string]string{"a": "v"}, unmountTimeout, ""},
@@ -264,28 +269,45 @@ func TestReconcile_Refuses(t *testing.T) {
 	}
 }
 
-// TestReconcile_Patience: a node that is not heard of keeps what it has mounted for six minutes.
+// TestReconcile_Patience: a node that is not heard of keeps what it has mounted for six minutes, and a pod whose driver has ceased
+// to need attachments has a minute to mount by the one that it has asked for.
 func TestReconcile_Patience(t *testing.T) {
 	t.Parallel()
-	clock := clocktesting.NewFakePassiveClock(now)
-	c := controllertest.NewClientBuilder().WithObjects(append(volume(), node("a", inUse("h"), notReady), attachment("a", true))...).Build()
-	r := newReconciler(c)
-	r.Clock = clock
-	for _, step := range []struct {
-		after time.Duration
-		left  int
-	}{{0, 1}, {unmountTimeout - time.Second, 1}, {unmountTimeout, 0}} {
-		clock.SetTime(now.Add(step.after))
-		if _, err := r.Reconcile(t.Context(), request("a")); err != nil {
-			t.Fatal(err)
-		}
-		got, err := look(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(got.Attachments) != step.left {
-			t.Errorf("after %v: attachments are %v", step.after, got.Attachments)
-		}
+	for _, tc := range []struct {
+		name    string
+		objects []client.Object
+		limit   time.Duration
+	}{
+		{"silent node", []client.Object{node("a", inUse("h"), notReady)}, unmountTimeout},
+		{"driver without attachments", []client.Object{node("a"), pod("p", "a", "c"), unattached()}, ceaseTimeout},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			clock := clocktesting.NewFakePassiveClock(now)
+			c := controllertest.NewClientBuilder().WithObjects(append(volume(), attachment("a", true))...).WithObjects(tc.objects...).Build()
+			r := newReconciler(c)
+			r.Clock = clock
+			for _, step := range []struct {
+				after time.Duration
+				left  int
+			}{{0, 1}, {tc.limit - time.Second, 1}, {tc.limit, 0}} {
+				clock.SetTime(now.Add(step.after))
+				result, err := r.Reconcile(t.Context(), request("a"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if again := result.RequeueAfter; step.left > 0 && (again <= 0 || again > tc.limit-step.after) {
+					t.Errorf("after %v: looks again after %v", step.after, again)
+				}
+				got, err := look(t.Context(), c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(got.Attachments) != step.left {
+					t.Errorf("after %v: attachments are %v", step.after, got.Attachments)
+				}
+			}
+		})
 	}
 }
 

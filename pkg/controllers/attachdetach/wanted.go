@@ -90,13 +90,21 @@ func (r *Reconciler) volumeOf(ctx context.Context, pod *corev1.Pod, v *corev1.Vo
 	if volume.Spec.CSI == nil || volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != claim.UID {
 		return nil, nil
 	}
-	driver := &storagev1.CSIDriver{}
-	err := r.Client.Get(ctx, types.NamespacedName{Name: volume.Spec.CSI.Driver}, driver)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("getting CSI driver %q: %w", volume.Spec.CSI.Driver, err)
-	}
-	if err == nil && !ptr.Deref(driver.Spec.AttachRequired, true) {
-		return nil, nil
+	if attaches, err := r.attaches(ctx, volume.Spec.CSI.Driver); err != nil || !attaches {
+		return nil, err
 	}
 	return volume, nil
+}
+
+// attaches says whether the volumes of a driver have to be attached: those of an unknown one do.
+func (r *Reconciler) attaches(ctx context.Context, name string) (bool, error) {
+	driver := &storagev1.CSIDriver{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, driver)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("getting CSI driver %q: %w", name, err)
+	}
+	return ptr.Deref(driver.Spec.AttachRequired, true), nil
 }
