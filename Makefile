@@ -175,7 +175,7 @@ bench-plane: build plain test/conformance/bin/kube-apiserver test/conformance/bi
 	go run ./test/bench/plane $(if $(QUICK),-quick -print-only)
 
 .PHONY: bench-scheduler
-bench-scheduler: build plain test/conformance/bin/kube-apiserver test/conformance/bin/kube-scheduler ## measure upstream's kube-scheduler and ours side by side by upstream's workloads, in hours; QUICK=1 for a short look
+bench-scheduler: build plain test/conformance/bin/kube-apiserver test/conformance/bin/kube-scheduler test/conformance/bin/unbind ## measure upstream's kube-scheduler and ours side by side by upstream's workloads, in hours; QUICK=1 for a short look
 	go run ./test/bench/scheduler $(if $(QUICK),-quick -print-only)
 
 test/conformance/bin/kube-controller-manager:
@@ -189,6 +189,9 @@ test/conformance/bin/coredns:
 
 test/conformance/bin/kube-scheduler:
 	test/conformance/build kube-scheduler
+
+test/conformance/bin/unbind:
+	test/conformance/build unbind
 
 .PHONY: profile
 profile: build ## measure anew what the compiler is told to matter, in half an hour

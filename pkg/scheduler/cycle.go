@@ -41,9 +41,14 @@ type attempt struct {
 
 // scratch is memory that one cycle leaves to the next.
 type scratch struct {
-	results []*fwk.Status // by position, valid where seen
-	seen    []bool
-	total   []int64
+	verdicts []verdict // on nodes, in the order in which they are looked at; zero between cycles
+	total    []int64
+}
+
+// verdict is what the filters say of a node.
+type verdict struct {
+	seen   bool
+	status *fwk.Status
 }
 
 // schedule tries a pod, and if it is of a group all of that which wait. Everything
@@ -216,7 +221,7 @@ func (s *Scheduler) feasible(ctx context.Context, a *attempt, snapshot *framewor
 		fit.RejectedBy.Insert(by.UnsortedList()...)
 	} else if len(a.profile.Extenders()) == 0 { // these may leave nodes out, and places are of all
 		a.known = s.memory.Recall(a.profile, a.pod.PodInfo)
-		a.known.Begin(len(candidates))
+		a.known.Begin(snapshot)
 	}
 	feasible, statuses, err := s.filter(ctx, a, candidates)
 	found := len(feasible)
@@ -250,35 +255,36 @@ func (s *Scheduler) filter(ctx context.Context, a *attempt, nodes []fwk.NodeInfo
 	defer a.profile.Filtered(time.Now(), &failed)
 	total := len(nodes)
 	enough := s.enough(a.profile, total)
-	s.scratch.results = slices.Grow(s.scratch.results[:0], total)[:total]
-	s.scratch.seen = slices.Grow(s.scratch.seen[:0], total)[:total]
-	results, seen := s.scratch.results, s.scratch.seen
-	clear(results)
-	clear(seen)
+	if len(s.scratch.verdicts) < total {
+		s.scratch.verdicts = make([]verdict, total)
+	}
+	verdicts := s.scratch.verdicts
 	var found, looked atomic.Int64
 	start, alone := s.nextNode, s.nominated.None()
 	at := func(i int) int { return (start + i) % total }
-	a.profile.ForEach(total, "Filter", func(i int) bool {
-		k := at(i)
+	end := a.profile.ForEach(total, "Filter", func(i int) bool {
+		k, v := at(i), &verdicts[i]
+		v.seen = true
 		if a.known != nil && (alone || len(s.nominated.On(nodes[k].Node().Name)) == 0) {
-			results[k] = a.profile.FilterAt(ctx, a.state, a.pod.Pod, a.known, k, nodes[k])
+			v.status = a.profile.FilterAt(ctx, a.state, a.pod.Pod, a.known, k)
 		} else {
-			results[k] = a.profile.RunFilterPluginsWithNominatedPods(ctx, a.state, a.pod.Pod, nodes[k])
+			v.status = a.profile.RunFilterPluginsWithNominatedPods(ctx, a.state, a.pod.Pod, nodes[k])
 		}
-		seen[k] = true
 		looked.Add(1)
-		if results[k].IsSuccess() {
+		if v.status.IsSuccess() {
 			return found.Add(1) < int64(enough)
 		}
-		return results[k].IsRejected()
+		return v.status.IsRejected()
 	})
+	verdicts = verdicts[:end]
+	defer clear(verdicts)
 	feasible := make([]fwk.NodeInfo, 0, min(int(found.Load()), enough))
 	statuses := framework.NewNodeStatuses(nil)
 	why := found.Load() == 0 || len(a.profile.Extenders()) > 0
-	for i := range total {
-		k := at(i)
-		switch status := results[k]; {
-		case !seen[k]:
+	for i := range verdicts {
+		k, status := at(i), verdicts[i].status
+		switch {
+		case !verdicts[i].seen:
 		case status.IsSuccess():
 			if len(feasible) < enough {
 				feasible = append(feasible, nodes[k])

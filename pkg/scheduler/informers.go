@@ -4,6 +4,8 @@
 package scheduler
 
 import (
+	"reflect"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,19 +14,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"minik8s.io/minik8s/pkg/interning"
 )
 
 // NewInformers returns informers that keep no more than the scheduler needs: no
-// pod that has ended, and what transform leaves; nil drops the record of who wrote which field.
+// pod that has ended, and what transform leaves; nil drops the record of who wrote which field,
+// and has what is equal in objects that follow each other in memory once.
 func NewInformers(client kubernetes.Interface, transform cache.TransformFunc) informers.SharedInformerFactory {
 	if transform == nil {
-		transform = trim
+		transform = trim()
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(transform))
 	factory.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
@@ -41,11 +47,27 @@ func NewInformers(client kubernetes.Interface, transform cache.TransformFunc) in
 	return factory
 }
 
-func trim(obj any) (any, error) {
-	if o, err := meta.Accessor(obj); err == nil {
-		o.SetManagedFields(nil)
+// trim is a transform for informers that nobody changes objects of.
+func trim() cache.TransformFunc {
+	var mu sync.Mutex
+	last := map[reflect.Type]runtime.Object{} // guarded by mu
+	return func(obj any) (any, error) {
+		o, ok := obj.(runtime.Object)
+		m, err := meta.Accessor(obj)
+		if !ok || err != nil {
+			return obj, nil
+		}
+		m.SetManagedFields(nil)
+		t := reflect.TypeOf(obj)
+		mu.Lock()
+		before := last[t]
+		last[t] = o
+		mu.Unlock()
+		if before != nil {
+			interning.Share(before, o)
+		}
+		return obj, nil
 	}
-	return obj, nil
 }
 
 // csiNodes implements fwk.CSIManager. Asking for the lister is what registers its

@@ -29,7 +29,8 @@ const maxSignatures = 8
 
 // Memory has what was found of nodes for the kinds of pods that came last. It belongs to the goroutine that runs the cycles.
 type Memory struct {
-	byKind *lru.Cache // of *Findings
+	byKind   *lru.Cache // of *Findings
+	snapshot *Snapshot  // of this cycle
 	// Of the last cycle, to be used again.
 	signature []byte
 	places    []int
@@ -88,13 +89,13 @@ type finding struct {
 // unknown is no score.
 const unknown = math.MinInt64
 
-// Begin makes room for so many nodes, none of which is kept yet.
-func (f *Findings) Begin(nodes int) {
+// Begin is for a cycle with a snapshot, no node of which is kept yet.
+func (f *Findings) Begin(s *Snapshot) {
 	if f == nil {
 		return
 	}
-	f.memory.places = f.memory.places[:0]
-	if len(f.nodes) != nodes {
+	f.memory.places, f.memory.snapshot = f.memory.places[:0], s
+	if nodes := len(s.nodes); len(f.nodes) != nodes {
 		f.nodes, f.scores = make([]finding, nodes), make([]int64, nodes*f.slots)
 	}
 }
@@ -107,10 +108,10 @@ func (f *Findings) Keep(place int) {
 }
 
 // of is what is known of the node at a place, and where scores of it are kept.
-func (f *Findings) of(place int, node fwk.NodeInfo) (found *finding, scores []int64) {
+func (f *Findings) of(place int) (found *finding, scores []int64) {
 	found, scores = &f.nodes[place], f.scores[place*f.slots:][:f.slots]
-	if g := node.GetGeneration(); found.generation != g {
-		*found = finding{generation: g, name: node.Node().Name}
+	if g := f.memory.snapshot.generations[place]; found.generation != g {
+		*found = finding{generation: g, name: f.memory.snapshot.nodes[place].Node().Name}
 		for i := range scores {
 			scores[i] = unknown
 		}
@@ -123,7 +124,7 @@ func (f *Findings) score(n int, node fwk.NodeInfo) (name string, scores []int64)
 	if f == nil {
 		return node.Node().Name, nil
 	}
-	found, scores := f.of(f.memory.places[n], node)
+	found, scores := f.of(f.memory.places[n])
 	return found.name, scores
 }
 
@@ -163,16 +164,16 @@ func (p *Profile) localize() {
 }
 
 // FilterAt is RunFilterPlugins for the node at a place of the snapshot, by what is known of it. PreFilter has to have run.
-func (p *Profile) FilterAt(ctx context.Context, state *CycleState, pod *corev1.Pod, known *Findings, place int, node fwk.NodeInfo) *fwk.Status {
-	found, _ := known.of(place, node)
+func (p *Profile) FilterAt(ctx context.Context, state *CycleState, pod *corev1.Pod, known *Findings, place int) *fwk.Status {
+	found, _ := known.of(place)
 	if !found.filtered {
-		found.rejected = runFilters(ctx, state, pod, node, state.filters[:state.locals], nil)
+		found.rejected = runFilters(ctx, state, pod, known.memory.snapshot.nodes[place], state.filters[:state.locals], nil)
 		found.filtered = found.rejected.IsSuccess() || found.rejected.IsRejected()
 	}
 	if !found.rejected.IsSuccess() {
 		return found.rejected
 	}
-	return runFilters(ctx, state, pod, node, state.filters[state.locals:], nil)
+	return runFilters(ctx, state, pod, known.memory.snapshot.nodes[place], state.filters[state.locals:], nil)
 }
 
 // score asks a plugin for the score of a node, unless it is among those that are known; these are nil if nothing may be remembered.

@@ -71,20 +71,20 @@ func remembering(t *testing.T, asked map[string]int, plugins ...fwk.Plugin) *fra
 }
 
 // decide does what a cycle does: it filters and scores nodes by what is known of them.
-func decide(t *testing.T, m *framework.Memory, p *framework.Profile, pod *corev1.Pod, nodes ...fwk.NodeInfo) (verdicts []string, scores []int64) {
+func decide(t *testing.T, m *framework.Memory, p *framework.Profile, pod *corev1.Pod, nodes ...*framework.NodeInfo) (verdicts []string, scores []int64) {
 	t.Helper()
 	info := framework.NewPodInfo(pod)
-	state := framework.NewCycleState(info)
-	if _, _, s := p.RunPreFilter(t.Context(), state, pod, nodes); !s.IsSuccess() {
+	state, snapshot := framework.NewCycleState(info), framework.NewSnapshot(nodes...)
+	if _, _, s := p.RunPreFilter(t.Context(), state, pod, snapshot.Nodes()); !s.IsSuccess() {
 		t.Fatal(s.AsError())
 	}
 	known := m.Recall(p, info)
-	known.Begin(len(nodes))
+	known.Begin(snapshot)
 	scores = make([]int64, len(nodes))
 	for i, n := range nodes {
 		var s *fwk.Status
 		if known != nil {
-			s = p.FilterAt(t.Context(), state, pod, known, i, n)
+			s = p.FilterAt(t.Context(), state, pod, known, i)
 		} else {
 			s = p.RunFilterPlugins(t.Context(), state, pod, n)
 		}
@@ -95,7 +95,7 @@ func decide(t *testing.T, m *framework.Memory, p *framework.Profile, pod *corev1
 		verdicts = append(verdicts, verdict)
 		known.Keep(i)
 	}
-	if s := p.Score(t.Context(), state, pod, known, nodes, scores); !s.IsSuccess() {
+	if s := p.Score(t.Context(), state, pod, known, snapshot.Nodes(), scores); !s.IsSuccess() {
 		t.Fatal(s.AsError())
 	}
 	return verdicts, scores
@@ -116,30 +116,30 @@ func TestMemory(t *testing.T) {
 	for i, tc := range []struct {
 		name     string
 		pod      *corev1.Pod
-		nodes    []fwk.NodeInfo
+		nodes    []*framework.NodeInfo
 		verdicts []string
 		scores   []int64
 		asked    map[string]int
 	}{
-		{"the first of its kind", pod("p1", "x"), []fwk.NodeInfo{a, b}, refused, []int64{0, 0},
+		{"the first of its kind", pod("p1", "x"), []*framework.NodeInfo{a, b}, refused, []int64{0, 0},
 			map[string]int{"filter p1 a": 1, "filter p1 b": 2, "score p1 a": 2, "score p1 b": 2}},
-		{"the second is remembered", pod("p2", "x"), []fwk.NodeInfo{a, b}, refused, []int64{0, 0},
+		{"the second is remembered", pod("p2", "x"), []*framework.NodeInfo{a, b}, refused, []int64{0, 0},
 			map[string]int{"filter p2 a": 1, "filter p2 b": 2, "score p2 a": 2, "score p2 b": 2}},
-		{"of the third only the plugin is asked that looks at more", pod("p3", "x"), []fwk.NodeInfo{a, b}, refused, []int64{0, 0},
+		{"of the third only the plugin is asked that looks at more", pod("p3", "x"), []*framework.NodeInfo{a, b}, refused, []int64{0, 0},
 			map[string]int{"filter p3 b": 1, "score p3 a": 1, "score p3 b": 1}},
-		{"a node that has changed is looked at", pod("p4", "x"), []fwk.NodeInfo{changed, b}, []string{"", refused[1]}, []int64{2, 0},
+		{"a node that has changed is looked at", pod("p4", "x"), []*framework.NodeInfo{changed, b}, []string{"", refused[1]}, []int64{2, 0},
 			map[string]int{"filter p4 a": 2, "filter p4 b": 1, "score p4 a": 2, "score p4 b": 1}},
-		{"nodes that have changed places are", pod("p5", "x"), []fwk.NodeInfo{b, changed}, []string{refused[1], ""}, []int64{0, 2},
+		{"nodes that have changed places are", pod("p5", "x"), []*framework.NodeInfo{b, changed}, []string{refused[1], ""}, []int64{0, 2},
 			map[string]int{"filter p5 a": 2, "filter p5 b": 2, "score p5 a": 2, "score p5 b": 2}},
-		{"all are when there is another", pod("p6", "x"), []fwk.NodeInfo{b}, []string{refused[1]}, []int64{0},
+		{"all are when there is another", pod("p6", "x"), []*framework.NodeInfo{b}, []string{refused[1]}, []int64{0},
 			map[string]int{"filter p6 b": 2, "score p6 b": 2}},
-		{"another kind", pod("p7", "y"), []fwk.NodeInfo{a, b}, refused, []int64{0, 0},
+		{"another kind", pod("p7", "y"), []*framework.NodeInfo{a, b}, refused, []int64{0, 0},
 			map[string]int{"filter p7 a": 1, "filter p7 b": 2, "score p7 a": 2, "score p7 b": 2}},
-		{"of which nothing is known of this number of nodes", pod("p8", "x"), []fwk.NodeInfo{a, b}, refused, []int64{0, 0},
+		{"of which nothing is known of this number of nodes", pod("p8", "x"), []*framework.NodeInfo{a, b}, refused, []int64{0, 0},
 			map[string]int{"filter p8 a": 1, "filter p8 b": 2, "score p8 a": 2, "score p8 b": 2}},
-		{"a pod that cannot be described", pod("p9", "unknown"), []fwk.NodeInfo{a, b}, refused, []int64{0, 0},
+		{"a pod that cannot be described", pod("p9", "unknown"), []*framework.NodeInfo{a, b}, refused, []int64{0, 0},
 			map[string]int{"filter p9 a": 1, "filter p9 b": 2, "score p9 a": 2, "score p9 b": 2}},
-		{"nor its like", pod("p10", "unknown"), []fwk.NodeInfo{a, b}, refused, []int64{0, 0},
+		{"nor its like", pod("p10", "unknown"), []*framework.NodeInfo{a, b}, refused, []int64{0, 0},
 			map[string]int{"filter p10 a": 1, "filter p10 b": 2, "score p10 a": 2, "score p10 b": 2}},
 	} {
 		clear(asked)

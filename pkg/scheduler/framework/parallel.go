@@ -32,16 +32,16 @@ func (p Parallelizer) Until(ctx context.Context, pieces int, work workqueue.DoWo
 
 // ForEach calls work for 0..n-1, concurrently if n is large, and returns when
 // all calls returned. work may return false to ask that no further piece be
-// started.
-func (p Parallelizer) ForEach(n int, work func(i int) bool) {
+// started; pieces from end on were not.
+func (p Parallelizer) ForEach(n int, work func(i int) bool) (end int) {
 	workers, chunk := p.share(n)
 	if workers == 1 {
 		for i := range n {
 			if !work(i) {
-				return
+				return i + 1
 			}
 		}
-		return
+		return n
 	}
 	var next atomic.Int64
 	var stop atomic.Bool
@@ -68,6 +68,7 @@ func (p Parallelizer) ForEach(n int, work func(i int) bool) {
 	}
 	run()
 	others.Wait()
+	return min(int(next.Load()), n)
 }
 
 // share tells how many goroutines work on n pieces, at least one, and how many
@@ -99,14 +100,14 @@ func (c counted) Until(ctx context.Context, pieces int, work workqueue.DoWorkPie
 	}, operation)
 }
 
-func (c counted) each(n int, work func(i int) bool, operation string) {
+func (c counted) each(n int, work func(i int) bool, operation string) (end int) {
 	workers, _ := c.share(n)
 	c.metrics.Running(operation, workers)
 	defer c.metrics.Running(operation, -workers)
-	c.ForEach(n, work)
+	return c.ForEach(n, work)
 }
 
 // ForEach is that of the parallelizer, counted as an operation.
-func (s *Services) ForEach(n int, operation string, work func(i int) bool) {
-	counted{s.Parallel, s.Metrics}.each(n, work, operation)
+func (s *Services) ForEach(n int, operation string, work func(i int) bool) (end int) {
+	return counted{s.Parallel, s.Metrics}.each(n, work, operation)
 }

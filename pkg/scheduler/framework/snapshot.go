@@ -13,7 +13,8 @@ import (
 // stays as it is until the next cycle begins; the nodes in it never change.
 type Snapshot struct {
 	nodes                    []fwk.NodeInfo
-	withAffinity             chosen // have pods with terms on other pods
+	generations              []int64 // of nodes, by place: to ask each node is a walk through all memory
+	withAffinity             chosen  // have pods with terms on other pods
 	withRequiredAntiAffinity chosen
 	index                    map[string]int
 	groups                   fwk.PodGroupManager  // as they are now
@@ -28,11 +29,13 @@ var (
 
 // NewSnapshot derives a snapshot from nodes, which must not change afterwards.
 func NewSnapshot(nodes ...*NodeInfo) *Snapshot {
-	s := &Snapshot{nodes: make([]fwk.NodeInfo, len(nodes)), index: make(map[string]int, len(nodes)), groups: NoGroups{}}
+	s := &Snapshot{
+		nodes: make([]fwk.NodeInfo, len(nodes)), generations: make([]int64, len(nodes)),
+		index: make(map[string]int, len(nodes)), groups: NoGroups{},
+	}
 	for i, n := range nodes {
-		s.nodes[i] = n
 		s.index[n.Name()] = i
-		s.choose(i, n)
+		s.put(i, n)
 	}
 	return s
 }
@@ -52,14 +55,13 @@ func (s *Snapshot) Node(name string) fwk.NodeInfo {
 // It costs no more than the changed nodes demand.
 func (s *Snapshot) Replace(changed []*NodeInfo) {
 	for _, n := range changed {
-		i := s.index[n.Name()]
-		s.nodes[i] = n
-		s.choose(i, n)
+		s.put(s.index[n.Name()], n)
 	}
 }
 
-// choose puts the node at a place on the lists where it belongs.
-func (s *Snapshot) choose(place int, n *NodeInfo) {
+// put puts a node at a place, and on the lists where it belongs.
+func (s *Snapshot) put(place int, n *NodeInfo) {
+	s.nodes[place], s.generations[place] = n, n.generation
 	s.withAffinity.put(place, n, len(n.withAffinity) > 0)
 	s.withRequiredAntiAffinity.put(place, n, len(n.withRequiredAntiAffinity) > 0)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,10 +65,19 @@ func (m *measurement) all(ctx context.Context) error {
 	if err := m.deployment(ctx, clients[0], m.pods/10); err != nil {
 		return err
 	}
+	if err := m.job(ctx, clients[0], m.pods/5); err != nil {
+		return err
+	}
 	if err := m.memory("loaded", 0.4); err != nil {
 		return err
 	}
 	if err := m.profiled(ctx, "rest", func() error { return m.atRest(ctx, "with all pods", 0.35, 0.3) }); err != nil {
+		return err
+	}
+	if err := m.oneByOne(ctx, clients[0], m.pods/20); err != nil {
+		return err
+	}
+	if err := m.services(ctx, clients, m.pods); err != nil {
 		return err
 	}
 	return m.namespace(ctx, clients, m.pods)
@@ -201,6 +211,104 @@ func (m *measurement) deployment(ctx context.Context, c kubernetes.Interface, re
 	name := fmt.Sprintf("Deployment of %d: ", replicas)
 	m.add(name+"all on nodes", "ms", figure.Figure{AtMost: 0.4}, float64(took.Milliseconds()))
 	m.add(name+"processor", "s", figure.Figure{AtMost: 0.4}, processor.Seconds())
+	return err
+}
+
+// job makes one, and waits until it has all its pods, on nodes.
+func (m *measurement) job(ctx context.Context, c kubernetes.Interface, pods int) error {
+	took, processor, err := m.cost(func() error {
+		spec := load.Pod("").Spec
+		spec.RestartPolicy = corev1.RestartPolicyNever
+		_, err := c.BatchV1().Jobs(metav1.NamespaceDefault).Create(ctx, &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Name: "worked"},
+			Spec:       batchv1.JobSpec{Parallelism: new(int32(pods)), Completions: new(int32(pods)), Template: corev1.PodTemplateSpec{Spec: spec}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			j, err := c.BatchV1().Jobs(metav1.NamespaceDefault).Get(ctx, "worked", metav1.GetOptions{})
+			if err != nil || int(j.Status.Active) != pods {
+				return false, err
+			}
+			return true, m.bound(ctx, c)
+		})
+	})
+	name := fmt.Sprintf("Job of %d: ", pods)
+	m.add(name+"all on nodes", "ms", figure.Figure{AtMost: 0.4}, float64(took.Milliseconds()))
+	m.add(name+"processor", "s", figure.Figure{AtMost: 0.4}, processor.Seconds())
+	return err
+}
+
+// oneByOne makes a pod when the one before has a node and nothing else is to be done.
+func (m *measurement) oneByOne(ctx context.Context, c kubernetes.Interface, n int) error {
+	pods := c.CoreV1().Pods(metav1.NamespaceDefault)
+	const label = "single"
+	w, err := pods.Watch(ctx, metav1.ListOptions{LabelSelector: label})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	var took []float64
+	for i := range n {
+		pod := load.Pod(fmt.Sprint("single-", i))
+		pod.Labels = map[string]string{label: ""}
+		begin := time.Now()
+		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		for on := ""; on == ""; {
+			e, ok := <-w.ResultChan()
+			if !ok {
+				return fmt.Errorf("the watch ended at pod %d: %w", i, ctx.Err())
+			}
+			if got, ok := e.Object.(*corev1.Pod); ok && got.Name == pod.Name {
+				on = got.Spec.NodeName
+			}
+		}
+		took = append(took, float64(time.Since(begin).Microseconds())/1000)
+		if err := program.Pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	name := fmt.Sprintf("one pod at a time, %d nodes, from its creation until it is bound: ", m.nodes)
+	m.add(name+"median", "ms", figure.Figure{}, figure.Percentile(took, 0.5))
+	m.add(name+"99 %", "ms", figure.Figure{Within: 10}, figure.Percentile(took, 0.99))
+	return nil
+}
+
+// services makes many, and waits until each has an EndpointSlice.
+func (m *measurement) services(ctx context.Context, clients []kubernetes.Interface, n int) error {
+	const namespace = "services"
+	c := clients[0]
+	if _, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	took, processor, err := m.cost(func() error {
+		if _, err := load.Each(ctx, clients, n, func(ctx context.Context, c kubernetes.Interface, i int) error {
+			_, err := c.CoreV1().Services(namespace).Create(ctx, &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("s", i)},
+				Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": fmt.Sprint(i)}, Ports: []corev1.ServicePort{{Port: 80}}},
+			}, metav1.CreateOptions{})
+			return err
+		}); err != nil {
+			return err
+		}
+		return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			list, err := c.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+			if err != nil {
+				return false, err
+			}
+			there := len(list.Items)
+			if list.RemainingItemCount != nil {
+				there += int(*list.RemainingItemCount)
+			}
+			return there >= n, nil
+		})
+	})
+	title := fmt.Sprintf("%d Services: ", n)
+	m.add(title+"all with an EndpointSlice", "ms", figure.Figure{AtMost: 0.4}, float64(took.Milliseconds()))
+	m.add(title+"processor", "s", figure.Figure{AtMost: 0.4}, processor.Seconds())
 	return err
 }
 

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command scheduler measures our scheduler and upstream's kube-scheduler side by side, in turns, each against the same API server, by
-// the workloads of upstream's scheduler_perf, which it reads from upstream's module. It prints the ratio of each figure with what is
-// aimed at and what upstream's CI wants, and fails if that is missed. Touch it when upstream's workloads have operations that it does
+// the workloads of upstream's scheduler_perf, which it reads from upstream's module, by what they decide when nothing is bound, and in
+// a cluster full of pods. It prints the ratio of each figure with what is aimed at and what upstream's CI wants, and fails if that is
+// missed. Touch it when upstream's workloads have operations that it does
 // not know. Run it with: make bench-scheduler.
 package main
 
@@ -27,6 +28,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"minik8s.io/minik8s/test/bench/figure"
 	"minik8s.io/minik8s/test/e2e/cluster"
@@ -36,12 +38,15 @@ import (
 // podGroups is the gate by which pods are scheduled as groups, on.
 const podGroups = "GenericWorkload=true"
 
+// quick is the label of workloads that are for a short look.
+const quick = "short"
+
 // patience is how long a workload may take.
 const patience = 20 * time.Minute
 
 // options are the flags.
 type options struct {
-	minik8s, apiserver, upstream, plain, workloads string
+	minik8s, apiserver, upstream, unbind, plain, workloads string
 
 	runs  int
 	scale float64
@@ -81,20 +86,21 @@ func flags(ctx context.Context) (options, error) {
 	flag.StringVar(&o.minik8s, "minik8s", filepath.Join(root, "bin", "minik8s"), "our binary; it is the etcd of both")
 	flag.StringVar(&o.apiserver, "apiserver", filepath.Join(built, "kube-apiserver"), "the API server of both")
 	flag.StringVar(&o.upstream, "upstream", filepath.Join(built, "kube-scheduler"), "upstream's kube-scheduler")
+	flag.StringVar(&o.unbind, "unbind", filepath.Join(built, "unbind"), "the same with a plugin that binds nothing")
 	flag.StringVar(&o.plain, "plain", filepath.Join(root, "bin", "bench-scheduler-plain"), "this program, built without a profile")
 	flag.StringVar(&o.workloads, "workloads", "", "folder with files "+configName+" (default: upstream's module)")
 	flag.BoolVar(&o.printOnly, "print-only", false, "exit with 0 also if an aim is missed")
 	flag.IntVar(&o.runs, "runs", 1, "how often everything is measured, of each scheduler in turn")
 	flag.Float64Var(&o.scale, "scale", 1, "part of the objects of each workload; thresholds are for all of them")
 	flag.StringVar(&o.label, "label", "performance", "only workloads with this label of upstream's")
-	flag.StringVar(&o.profiles, "profiles", "", "folder for profiles of our scheduler (go tool pprof), one of the CPU a workload")
+	flag.StringVar(&o.profiles, "profiles", "", "folder for profiles of our scheduler (go tool pprof), two a workload: of the CPU and of the heap")
 	flag.Var(&o.output, "o", "`format`: table or json")
 	flag.Var(&o.sides, "sides", "whose programs are measured")
 	only := flag.String("only", "", "regular expression: the workloads to measure, by case/workload")
-	quick := flag.Bool("quick", false, "a short look: the smallest workload of each case, whose figures say little")
+	short := flag.Bool("quick", false, "a short look: the smallest workload of each case, whose figures say little")
 	flag.Parse()
-	if *quick {
-		o.label = "short"
+	if *short {
+		o.label = quick
 	}
 	if o.only, err = regexp.Compile(*only); err != nil {
 		return o, fmt.Errorf("-only: %w", err)
@@ -113,6 +119,7 @@ func flags(ctx context.Context) (options, error) {
 
 func compare(ctx context.Context) error {
 	klog.SetLogger(logr.Discard()) // at the end of a cluster its watches are cut
+	log.SetLogger(logr.Discard())
 	o, err := flags(ctx)
 	if err != nil {
 		return err
@@ -141,6 +148,9 @@ func compare(ctx context.Context) error {
 					return err
 				}
 			}
+		}
+		if err := b.ourOwn(ctx, i); err != nil {
+			return err
 		}
 	}
 	return errors.Join(b.table.Print(os.Stdout, b.output), b.failed)
@@ -193,15 +203,7 @@ func (b *bench) compare(ctx context.Context, number int, c *testCase, w *workloa
 func (b *bench) measure(ctx context.Context, side figure.Side, c *testCase, w *workload, operations []operation) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	setup := program.Setup{
-		Identity: b.identity, Dir: filepath.Join(b.dir, side.String()), Minik8s: b.minik8s, APIServer: b.apiserver,
-		// As upstream's harness starts it: there are no controllers, and priorities are in the templates.
-		Flags: []string{
-			"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
-			"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,Priority",
-			"--runtime-config=api/beta=true", // templates name such versions
-		},
-	}
+	setup := b.setup(side.String())
 	gates := c.gates(w)
 	groups := strings.Contains(gates, podGroups)
 	if gates != "" && b.apiserver != b.minik8s {
@@ -218,7 +220,11 @@ func (b *bench) measure(ctx context.Context, side figure.Side, c *testCase, w *w
 		err = errors.Join(err, os.RemoveAll(server.Dir))
 	}()
 	name := c.Name + "/" + w.Name
-	process, err := b.startScheduler(side, c, strings.ReplaceAll(name, "/", "-"), gates, server)
+	settings, err := c.configuration()
+	if err != nil {
+		return err
+	}
+	process, err := b.startScheduler(launch{side: side, upstream: b.upstream, settings: settings, gates: gates, name: strings.ReplaceAll(name, "/", "-")}, server)
 	if err != nil {
 		return err
 	}
@@ -259,6 +265,64 @@ func (b *bench) measure(ctx context.Context, side figure.Side, c *testCase, w *w
 		b.table.Add(side, figure.Figure{Name: what + ": CPU of the scheduler per 1,000 pods", Unit: "s", AtMost: 0.5}, m.cost.Seconds()*1000/float64(m.pods))
 	}
 	b.table.Add(side, figure.Figure{Name: name + ": memory of the scheduler at its peak, anonymous", Unit: "MiB", AtMost: 0.5}, float64(peak())/(1<<20))
+	return nil
+}
+
+// setup is of an API server as upstream's harness starts it: there are no controllers, and priorities are in the templates.
+func (b *bench) setup(dir string) program.Setup {
+	return program.Setup{
+		Identity: b.identity, Dir: filepath.Join(b.dir, dir), Minik8s: b.minik8s, APIServer: b.apiserver,
+		Flags: []string{
+			"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
+			"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,Priority",
+			"--runtime-config=api/beta=true", // templates name such versions
+		},
+	}
+}
+
+// ourOwn measures what upstream has no workloads for.
+func (b *bench) ourOwn(ctx context.Context, number int) error {
+	if b.label == quick {
+		return nil
+	}
+	for _, size := range decisionNodes {
+		if err := b.decisions(ctx, number, size.nodes, size.pods); err != nil {
+			return err
+		}
+	}
+	return b.crowd(ctx, number)
+}
+
+// cluster does something, unless it is not to be measured, with an empty cluster that all sides share. What fails is told of at the end.
+func (b *bench) cluster(ctx context.Context, name string, do func(context.Context, *run, *program.Server) error) error {
+	if !b.only.MatchString(name) {
+		return nil
+	}
+	begin := time.Now()
+	err := func() (err error) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		server, err := b.setup("shared").Start(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			server.Stop()
+			err = errors.Join(err, os.RemoveAll(server.Dir))
+		}()
+		r, err := newRun(ctx, server, &testCase{})
+		if err != nil {
+			return err
+		}
+		return do(ctx, r, server)
+	}()
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+		fmt.Fprintln(os.Stderr, err)
+		b.failed = errors.Join(b.failed, err)
+		return ctx.Err()
+	}
+	fmt.Fprintf(os.Stderr, "%s: %.0f s\n", name, time.Since(begin).Seconds())
 	return nil
 }
 

@@ -64,16 +64,17 @@ type result struct {
 
 // operators do what operations say, by opcode. The index is that in the case.
 var operators = map[string]func(r *run, ctx context.Context, index int, o operation) error{
-	"createNodes":      (*run).createNodes,
-	"createNamespaces": (*run).createNamespaces,
-	"createPods":       (*run).createPods,
-	"createPodSets":    (*run).createPodSets,
-	"createAny":        (*run).createAny,
-	"createPodGroups":  (*run).createAny,
-	"updateAny":        (*run).updateAny,
-	"deletePods":       (*run).deletePods,
-	"churn":            (*run).churn,
-	"barrier":          (*run).barrier,
+	"createNodes":         (*run).createNodes,
+	"createNamespaces":    (*run).createNamespaces,
+	"createPods":          (*run).createPods,
+	"createPodSets":       (*run).createPodSets,
+	"createAny":           (*run).createAny,
+	"createPodGroups":     (*run).createAny,
+	"updateAny":           (*run).updateAny,
+	"allocResourceClaims": (*run).allocateClaims,
+	"deletePods":          (*run).deletePods,
+	"churn":               (*run).churn,
+	"barrier":             (*run).barrier,
 	"startCollectingMetrics": func(r *run, _ context.Context, _ int, o operation) error {
 		return r.begin(o.Name, o.Namespaces, o.LabelSelector)
 	},

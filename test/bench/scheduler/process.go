@@ -25,6 +25,7 @@ import (
 	"minik8s.io/minik8s/pkg/heap"
 	"minik8s.io/minik8s/pkg/scheduler"
 	"minik8s.io/minik8s/pkg/scheduler/configuration"
+	"minik8s.io/minik8s/pkg/scheduler/framework"
 	"minik8s.io/minik8s/test/bench/figure"
 	"minik8s.io/minik8s/test/program"
 )
@@ -37,22 +38,16 @@ func schedule(ctx context.Context) (err error) {
 	set := flag.NewFlagSet(schedulerCommand, flag.ContinueOnError)
 	config := set.String("config", "", "file with a KubeSchedulerConfiguration")
 	groups := set.Bool("pod-groups", false, "schedule pods by their PodGroups")
-	profile := set.String("profile", "", "file to write a profile of the CPU to, at the end")
+	profile := set.String("profile", "", "files to write profiles to, at the end: of the CPU, and of the heap, their names without .cpu.pprof and .heap.pprof")
 	if err := set.Parse(os.Args[2:]); err != nil {
 		return err
 	}
 	if *profile != "" {
-		f, err := os.Create(*profile)
+		end, err := startProfiles(*profile)
 		if err != nil {
 			return err
 		}
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return errors.Join(err, f.Close())
-		}
-		defer func() {
-			pprof.StopCPUProfile()
-			err = errors.Join(err, f.Close())
-		}()
+		defer func() { err = errors.Join(err, end()) }()
 	}
 	data, err := os.ReadFile(*config)
 	if err != nil {
@@ -77,7 +72,7 @@ func schedule(ctx context.Context) (err error) {
 	shared := scheduler.NewInformers(client, nil)
 	s, err := scheduler.New(scheduler.Config{
 		Client: client, KubeConfig: connection, Informers: shared, Configuration: settings, Registerer: prometheus.NewRegistry(),
-		PodGroups: *groups,
+		PodGroups: *groups, Registry: framework.Registry{unbindName: newUnbind},
 	})
 	if err != nil {
 		return err
@@ -87,18 +82,45 @@ func schedule(ctx context.Context) (err error) {
 	return s.Start(ctx)
 }
 
-// configure writes the configuration of a case for a scheduler, of which there is one, without a limit on its requests.
-func configure(to, kubeconfig string, c *testCase) error {
-	settings := &configv1.KubeSchedulerConfiguration{TypeMeta: metav1.TypeMeta{Kind: "KubeSchedulerConfiguration", APIVersion: configv1.SchemeGroupVersion.String()}}
-	if c.SchedulerConfigPath != "" {
-		data, err := os.ReadFile(filepath.Join(c.folder, c.SchedulerConfigPath))
-		if err != nil {
-			return err
-		}
-		if err := yaml.UnmarshalStrict(data, settings); err != nil {
-			return fmt.Errorf("%s: %w", c.SchedulerConfigPath, err)
-		}
+// startProfiles begins what the function that it returns ends and writes.
+func startProfiles(name string) (end func() error, err error) {
+	cpu, err := os.Create(name + ".cpu.pprof")
+	if err != nil {
+		return nil, err
 	}
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		return nil, errors.Join(err, cpu.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		heap, err := os.Create(name + ".heap.pprof")
+		if err != nil {
+			return errors.Join(err, cpu.Close())
+		}
+		return errors.Join(pprof.WriteHeapProfile(heap), heap.Close(), cpu.Close())
+	}, nil
+}
+
+// configuration is that of a case.
+func (c *testCase) configuration() (*configv1.KubeSchedulerConfiguration, error) {
+	settings := &configv1.KubeSchedulerConfiguration{}
+	if c.SchedulerConfigPath == "" {
+		return settings, nil
+	}
+	data, err := os.ReadFile(filepath.Join(c.folder, c.SchedulerConfigPath))
+	if err != nil {
+		return nil, err
+	}
+	if err := yaml.UnmarshalStrict(data, settings); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.SchedulerConfigPath, err)
+	}
+	return settings, nil
+}
+
+// configure writes a configuration for a scheduler of which there is one, without a limit on its requests.
+func configure(to, kubeconfig string, settings *configv1.KubeSchedulerConfiguration) error {
+	settings = settings.DeepCopy()
+	settings.TypeMeta = metav1.TypeMeta{Kind: "KubeSchedulerConfiguration", APIVersion: configv1.SchemeGroupVersion.String()}
 	settings.ClientConnection = componentbaseconfigv1alpha1.ClientConnectionConfiguration{
 		Kubeconfig: kubeconfig, ContentType: runtime.ContentTypeProtobuf, QPS: -1,
 	}
@@ -110,17 +132,26 @@ func configure(to, kubeconfig string, c *testCase) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// startScheduler starts upstream's scheduler for a case, or ours. Both are system:kube-scheduler.
-func (b *bench) startScheduler(side figure.Side, c *testCase, name, gates string, s *program.Server) (*program.Program, error) {
+// launch says which scheduler is started, and how.
+type launch struct {
+	side     figure.Side
+	upstream string // path of upstream's program
+	settings *configv1.KubeSchedulerConfiguration
+	gates    string
+	name     string // of its profile
+}
+
+// startScheduler starts upstream's scheduler, or ours. Both are system:kube-scheduler.
+func (b *bench) startScheduler(l launch, s *program.Server) (*program.Program, error) {
 	kubeconfig := filepath.Join(s.Dir, "scheduler.kubeconfig")
 	if err := b.identity.Kubeconfig(kubeconfig, s.URL, "system:kube-scheduler"); err != nil {
 		return nil, err
 	}
 	config := filepath.Join(s.Dir, "scheduler.yaml")
-	if err := configure(config, kubeconfig, c); err != nil {
+	if err := configure(config, kubeconfig, l.settings); err != nil {
 		return nil, err
 	}
-	if side == figure.Upstream {
+	if l.side == figure.Upstream {
 		ports, err := program.FreePorts(1)
 		if err != nil {
 			return nil, err
@@ -129,20 +160,20 @@ func (b *bench) startScheduler(side figure.Side, c *testCase, name, gates string
 			"--config=" + config, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]), "--cert-dir=" + s.Dir,
 		}
-		if gates != "" {
-			flags = append(flags, "--feature-gates="+gates)
+		if l.gates != "" {
+			flags = append(flags, "--feature-gates="+l.gates)
 		}
-		return program.Start(s.Dir, b.upstream, "kube-scheduler", flags...)
+		return program.Start(s.Dir, l.upstream, "kube-scheduler", flags...)
 	}
-	flags := []string{schedulerCommand, "--config=" + config, fmt.Sprintf("--pod-groups=%t", strings.Contains(gates, podGroups))}
+	flags := []string{schedulerCommand, "--config=" + config, fmt.Sprintf("--pod-groups=%t", strings.Contains(l.gates, podGroups))}
 	ours := b.plain
-	if side == figure.Ours {
+	if l.side == figure.Ours {
 		var err error
 		if ours, err = os.Executable(); err != nil {
 			return nil, err
 		}
 		if b.profiles != "" {
-			flags = append(flags, "--profile="+filepath.Join(b.profiles, name+".cpu.pprof"))
+			flags = append(flags, "--profile="+filepath.Join(b.profiles, l.name))
 		}
 	}
 	return program.Start(s.Dir, ours, "scheduler", flags...)

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
 	"minik8s.io/minik8s/pkg/scheduler/configuration"
 )
 
@@ -19,7 +22,11 @@ func TestConfigure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{"": "", "own.yaml": "other"} {
-		if err := configure(file, "/kubeconfig", &testCase{folder: dir, SchedulerConfigPath: path}); err != nil {
+		settings, err := (&testCase{folder: dir, SchedulerConfigPath: path}).configuration()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := configure(file, "/kubeconfig", settings); err != nil {
 			t.Fatal(err)
 		}
 		data, err := os.ReadFile(file)
@@ -38,7 +45,40 @@ func TestConfigure(t *testing.T) {
 			t.Errorf("the profile %q of %q wanted; written:\n%s", want, path, data)
 		}
 	}
-	if err := configure(file, "/kubeconfig", &testCase{folder: dir, SchedulerConfigPath: "missing.yaml"}); err == nil {
+	if _, err := (&testCase{folder: dir, SchedulerConfigPath: "missing.yaml"}).configuration(); err == nil {
 		t.Error("a configuration that is not there")
+	}
+}
+
+// Our scheduler takes a configuration by which nothing is bound, and its plugin says so of each pod.
+func TestUnbound(t *testing.T) {
+	dir := t.TempDir()
+	config, made := filepath.Join(dir, "scheduler.yaml"), filepath.Join(dir, "decisions")
+	settings, err := unbound(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := configure(config, "/kubeconfig", settings); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := configuration.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin, err := newUnbind(t.Context(), &runtime.Unknown{Raw: parsed.Profiles[0].PluginConfig[0].Args.Raw}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if s := plugin.(fwk.BindPlugin).Bind(t.Context(), nil, nil, ""); !s.IsSuccess() {
+			t.Fatal(s)
+		}
+	}
+	if got, err := os.ReadFile(made); len(got) != 3 || err != nil {
+		t.Errorf("%q, %v after three pods", got, err)
 	}
 }

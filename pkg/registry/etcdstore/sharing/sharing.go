@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+
+	"minik8s.io/minik8s/pkg/interning"
 )
 
 // Objects are the last versions that watch caches got of their objects. Nobody may change an object that has gone through it, as nobody
@@ -97,7 +99,7 @@ func (o *Objects) Transform(obj any) (any, error) {
 		return obj, nil
 	}
 	// An informer that fills itself has its objects transformed twice: this may be one that everybody has by now, and is not touched.
-	if last := k.(*kind).get(nameOf(m)); last != nil && equal(last, received) {
+	if last := k.(*kind).get(nameOf(m)); last != nil && interning.Equal(last, received) {
 		return last, nil
 	}
 	return obj, nil
@@ -194,7 +196,7 @@ func (k *kind) received(e watch.Event) {
 	}
 	name := nameOf(m)
 	if known, ok := k.alike(name); ok {
-		share(known, obj)
+		interning.Share(known, obj)
 	}
 	if e.Type == watch.Deleted {
 		obj = nil

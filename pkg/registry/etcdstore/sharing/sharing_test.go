@@ -73,9 +73,13 @@ func filled(w watch.Interface) chan watch.Interface {
 
 // version is the pod a in one of its versions.
 func version(v int) *corev1.Pod {
-	p := pod()
-	p.ResourceVersion = fmt.Sprint(v)
-	return p
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "a", Namespace: "default", ResourceVersion: fmt.Sprint(v), Labels: map[string]string{"app": "web"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "one", Args: []string{"a", "b"}}, {Name: "two"}}},
+	}
 }
 
 // sent returns the event as the watch tells it.

@@ -213,6 +213,23 @@ func (c *Claims) GatherAllocatedState() (*structured.AllocatedState, error) {
 	return c.devices.state(), nil
 }
 
+// Gather is GatherAllocatedState, with its generation.
+func (c *Claims) Gather() (state *structured.AllocatedState, generation int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.devices.state(), c.devices.generation
+}
+
+// Generations appends for each pool the generation since which nothing of it was taken or given back.
+func (c *Claims) Generations(to []int64, pools []Pool) []int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range pools {
+		to = append(to, c.devices.generationOf(p))
+	}
+	return to
+}
+
 // SignalClaimPendingAllocation implements fwk.ResourceClaimTracker: the devices of claim are taken although nobody knows yet.
 func (c *Claims) SignalClaimPendingAllocation(uid types.UID, claim *resourcev1.ResourceClaim) error {
 	c.mu.Lock()

@@ -4,6 +4,8 @@
 package dra
 
 import (
+	"maps"
+
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,9 +20,25 @@ type devices struct {
 	whole      map[structured.DeviceID]int
 	shares     map[structured.SharedDeviceID]int
 	capacities structured.ConsumedCapacityCollection
+	// pools are those in which something was taken or given back at some time.
+	pools      map[Pool]use
+	generation int64 // of the last change
+	floor      int64 // of pools that are not there
 	// last is the state as of the last look, nil after a change.
 	last *structured.AllocatedState
 }
+
+// Pool is some devices of a driver.
+type Pool struct{ Driver, Name string }
+
+// use is what is taken of a pool.
+type use struct {
+	devices    int   // that are taken, each as often as claims have it
+	generation int64 // of the last change
+}
+
+// sparePools is how many pools of which nothing is taken are remembered.
+const sparePools = 1000
 
 func newDevices() devices {
 	return devices{
@@ -28,6 +46,7 @@ func newDevices() devices {
 		whole:      map[structured.DeviceID]int{},
 		shares:     map[structured.SharedDeviceID]int{},
 		capacities: structured.NewConsumedCapacityCollection(),
+		pools:      map[Pool]use{},
 	}
 }
 
@@ -42,9 +61,22 @@ func (d *devices) set(claim types.UID, allocation *resourcev1.AllocationResult) 
 	if old == allocation || equality.Semantic.DeepEqual(old, allocation) {
 		return
 	}
+	d.generation++
 	d.add(old, -1)
 	d.add(allocation, 1)
 	d.last = nil
+	if len(d.pools) > len(d.whole)+len(d.shares)+sparePools {
+		maps.DeleteFunc(d.pools, func(_ Pool, u use) bool { return u.devices == 0 })
+		d.floor = d.generation
+	}
+}
+
+// generationOf tells when something of a pool was taken or given back last, or at the latest.
+func (d *devices) generationOf(p Pool) int64 {
+	if u, ok := d.pools[p]; ok {
+		return u.generation
+	}
+	return d.floor
 }
 
 // add counts the devices of an allocation, or takes them off for n = -1. Access for administrators takes nothing.
@@ -57,6 +89,8 @@ func (d *devices) add(allocation *resourcev1.AllocationResult, n int) {
 		if r.AdminAccess != nil && *r.AdminAccess {
 			continue
 		}
+		pool := Pool{r.Driver, r.Pool}
+		d.pools[pool] = use{d.pools[pool].devices + n, d.generation}
 		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
 		if r.ShareID == nil {
 			count(d.whole, id, n)

@@ -87,6 +87,9 @@ func (m *Manager) Slices() *Source { return m.sliceEvents }
 // Classes tells of DeviceClasses.
 func (m *Manager) Classes() *Source { return m.classEvents }
 
+// Known are the claims, and more of them than the published interface tells.
+func (m *Manager) Known() *Claims { return m.claims }
+
 // ResourceClaims implements fwk.SharedDRAManager.
 func (m *Manager) ResourceClaims() fwk.ResourceClaimTracker { return m.claims }
 

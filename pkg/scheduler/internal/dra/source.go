@@ -21,6 +21,7 @@ type Source struct {
 	mu          sync.Mutex
 	subscribers []*subscription // guarded by mu; replaced, never changed
 	pending     []func()        // guarded by mu; calls to be made
+	changes     int64           // guarded by mu
 	delivering  sync.Mutex      // held by who makes them
 }
 
@@ -68,6 +69,7 @@ func (s *Source) push(call func()) {
 func (s *Source) changed(old, new any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.changes++
 	for _, sub := range s.subscribers {
 		s.pending = append(s.pending, func() {
 			switch {
@@ -80,6 +82,13 @@ func (s *Source) changed(old, new any) {
 			}
 		})
 	}
+}
+
+// Changes is how many there were. Who has asked before looking at the objects has looked at all of them.
+func (s *Source) Changes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changes
 }
 
 // deliver tells of all that was noted before. No lock that a handler needs may be held.

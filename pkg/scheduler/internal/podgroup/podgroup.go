@@ -37,10 +37,19 @@ type Groups struct {
 	framework.NoGroups // there are no composite ones
 	objects            schedulinglisters.PodGroupLister
 
-	mu      sync.RWMutex
-	members map[types.NamespacedName]map[types.UID]member // guarded by mu; no empty ones
-	groupOf map[types.UID]types.NamespacedName            // guarded by mu
+	mu      sync.Mutex
+	groups  map[types.NamespacedName]*group    // guarded by mu; no empty ones
+	groupOf map[types.UID]types.NamespacedName // guarded by mu
 }
+
+// group is the pods of one.
+type group struct {
+	members map[types.UID]member
+	// told is a copy that plugins may have; nil if it is not what is. All members of a large group ask for it in turn.
+	told state
+}
+
+func (g *group) set(uid types.UID, m member) { g.members[uid], g.told = m, nil }
 
 var _ fwk.PodGroupManager = (*Groups)(nil)
 
@@ -53,7 +62,7 @@ type member struct {
 func New(objects schedulinglisters.PodGroupLister) *Groups {
 	return &Groups{
 		objects: objects,
-		members: map[types.NamespacedName]map[types.UID]member{},
+		groups:  map[types.NamespacedName]*group{},
 		groupOf: map[types.UID]types.NamespacedName{},
 	}
 }
@@ -67,16 +76,16 @@ func (g *Groups) Seen(pod *corev1.Pod) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.members[name] == nil {
-		g.members[name] = map[types.UID]member{}
+	if g.groups[name] == nil {
+		g.groups[name] = &group{members: map[types.UID]member{}}
 	}
 	m := member{pod, waiting}
 	if pod.Spec.NodeName != "" {
 		m.stage = assigned
-	} else if before := g.members[name][pod.UID]; before.stage == assumed {
+	} else if before := g.groups[name].members[pod.UID]; before.stage == assumed {
 		m = before
 	}
-	g.members[name][pod.UID] = m
+	g.groups[name].set(pod.UID, m)
 	g.groupOf[pod.UID] = name
 }
 
@@ -100,10 +109,10 @@ func (g *Groups) change(uid types.UID, f func(*member)) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	name := g.groupOf[uid]
-	if m, ok := g.members[name][uid]; ok {
+	if name, ok := g.groupOf[uid]; ok {
+		m := g.groups[name].members[uid]
 		f(&m)
-		g.members[name][uid] = m
+		g.groups[name].set(uid, m)
 	}
 }
 
@@ -119,18 +128,22 @@ func (g *Groups) Remove(uid types.UID) {
 		return
 	}
 	delete(g.groupOf, uid)
-	if delete(g.members[name], uid); len(g.members[name]) == 0 {
-		delete(g.members, name)
+	group := g.groups[name]
+	group.told = nil
+	if delete(group.members, uid); len(group.members) == 0 {
+		delete(g.groups, name)
 	}
 }
 
 // Waiting lists the pods of a group that have no node, in any order.
 func (g *Groups) Waiting(name types.NamespacedName) (out []types.UID) {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	for uid, m := range g.members[name] {
-		if m.stage == waiting {
-			out = append(out, uid)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if group := g.groups[name]; group != nil {
+		for uid, m := range group.members {
+			if m.stage == waiting {
+				out = append(out, uid)
+			}
 		}
 	}
 	return out
@@ -159,9 +172,16 @@ type states struct{ *Groups }
 
 // Get implements fwk.PodGroupStateLister: the state as of now.
 func (s states) Get(namespace, name string) (fwk.PodGroupState, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return state(maps.Clone(s.members[types.NamespacedName{Namespace: namespace, Name: name}])), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	group := s.groups[types.NamespacedName{Namespace: namespace, Name: name}]
+	if group == nil {
+		return state(nil), nil
+	}
+	if group.told == nil {
+		group.told = maps.Clone(group.members)
+	}
+	return group.told, nil
 }
 
 // state implements fwk.PodGroupState.

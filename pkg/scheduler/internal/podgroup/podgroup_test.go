@@ -49,7 +49,7 @@ func TestGroups(t *testing.T) {
 			if n := len(g.Waiting(types.NamespacedName{Namespace: "ns", Name: "g"})); n != tc.want.Waiting {
 				t.Errorf("%d are listed as waiting, want %d", n, tc.want.Waiting)
 			}
-			if s.AllPodsCount() == 0 && len(g.members)+len(g.groupOf) > 0 {
+			if s.AllPodsCount() == 0 && len(g.groups)+len(g.groupOf) > 0 {
 				t.Error("a group without pods is remembered")
 			}
 		})

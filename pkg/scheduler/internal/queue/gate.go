@@ -12,11 +12,14 @@ import (
 
 // activate makes p active unless a PreEnqueue plugin holds it, or another of its group, back, or the group backs off.
 func (q *Queue) activate(ctx context.Context, p *Pod, event string) {
-	held, others := p.holds(), q.group(p)
+	held := p.holds()
 	if q.cfg.PreEnqueue != nil {
 		if s := q.cfg.PreEnqueue(ctx, p.Pod); !s.IsSuccess() {
 			q.hold(p, false, sets.New(s.Plugin()), event)
-			for _, other := range others {
+			if held {
+				return // and so are the others
+			}
+			for _, other := range q.group(p) {
 				if other.place == active {
 					q.hold(other, true, p.RejectedBy, event)
 				}
@@ -24,6 +27,7 @@ func (q *Queue) activate(ctx context.Context, p *Pod, event string) {
 			return
 		}
 	}
+	others := q.group(p)
 	if i := slices.IndexFunc(others, (*Pod).holds); i >= 0 {
 		q.hold(p, true, others[i].RejectedBy, event)
 		return

@@ -12,7 +12,6 @@ package dynamicresources
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -58,9 +57,10 @@ type DynamicResources struct {
 	handle fwk.Handle
 	dra    fwk.SharedDRAManager
 	// made finds the claim that was made for the extended resources of a pod.
-	made  func(types.UID) *resourcev1.ResourceClaim
-	count *metrics.Metrics
-	cel   *cel.Cache
+	made   func(types.UID) *resourcev1.ResourceClaim
+	memory *memory
+	count  *metrics.Metrics
+	cel    *cel.Cache
 	// filterTimeout bounds the search for devices on one node, bindingTimeout the wait for devices that are to be prepared before
 	// the pod is bound.
 	filterTimeout, bindingTimeout time.Duration
@@ -85,18 +85,16 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	if err != nil {
 		return nil, err
 	}
-	manager := h.SharedDRAManager()
-	if manager == nil {
-		return nil, errors.New("there is no SharedDRAManager")
-	}
-	claims, ok := manager.ResourceClaims().(*dra.Claims)
+	manager, ok := h.SharedDRAManager().(*dra.Manager)
 	if !ok {
-		return nil, fmt.Errorf("the claims are not this scheduler's but a %T", manager.ResourceClaims())
+		return nil, fmt.Errorf("the claims are not this scheduler's but a %T", h.SharedDRAManager())
 	}
+	claims := manager.Known()
 	return &DynamicResources{
 		handle:         h,
 		dra:            manager,
 		made:           claims.Extended,
+		memory:         newMemory(manager, claims),
 		count:          framework.CountsOf(h),
 		cel:            cel.NewCache(compiled, cel.Features{EnableConsumableCapacity: features.ConsumableCapacity, EnableListTypeAttributes: features.ListTypeAttributes}),
 		filterTimeout:  args.FilterTimeout.Duration,

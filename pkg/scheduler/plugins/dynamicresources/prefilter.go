@@ -18,7 +18,7 @@ import (
 )
 
 // PreFilter gathers the pod's claims and rejects the pod while one cannot be used anywhere.
-func (pl *DynamicResources) PreFilter(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (pl *DynamicResources) PreFilter(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	claims, err := pl.claimsOf(pod)
 	if err != nil {
 		return nil, reject("%v", err)
@@ -42,7 +42,7 @@ func (pl *DynamicResources) PreFilter(ctx context.Context, cs fwk.CycleState, po
 		}
 	}
 	if allocate {
-		if s.allocator, err = pl.newAllocator(ctx); err != nil {
+		if s.allocator, err = pl.newAllocator(ctx, len(nodes)); err != nil {
 			return nil, fwk.AsStatus(err)
 		}
 	}
@@ -106,16 +106,13 @@ func (pl *DynamicResources) checkClass(request, class string) *fwk.Status {
 }
 
 // newAllocator returns one for the devices as they are free now; they stay so until the cycle's Reserve.
-func (pl *DynamicResources) newAllocator(ctx context.Context) (structured.Allocator, error) {
-	taken, err := pl.dra.ResourceClaims().GatherAllocatedState()
-	if err != nil {
-		return nil, fmt.Errorf("gather allocation state: %w", err)
-	}
-	slices, err := pl.dra.ResourceSlices().ListWithDeviceTaintRules()
+func (pl *DynamicResources) newAllocator(ctx context.Context, nodes int) (structured.Allocator, error) {
+	s, taken, slices, err := pl.memory.begin(nodes)
 	if err != nil {
 		return nil, fmt.Errorf("listing ResourceSlices: %w", err)
 	}
-	return structured.NewAllocator(ctx, features, *taken, pl.dra.DeviceClasses(), slices, pl.cel)
+	s.Allocator, err = structured.NewAllocator(ctx, features, *taken, pl.dra.DeviceClasses(), slices, pl.cel)
+	return s, err
 }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin: devices do not come back when a pod is evicted, but when its claim says so.

@@ -1,7 +1,7 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package sharing
+package interning
 
 import (
 	"math/rand"
@@ -43,7 +43,7 @@ func TestShare(t *testing.T) {
 	from, to := pod(), pod()
 	to.ResourceVersion, to.Spec.Containers[1].Name, to.Labels["app"], to.Annotations = "2", "three", "db", nil
 	want := to.DeepCopy()
-	share(from, to)
+	Share(from, to)
 	if diff := cmp.Diff(want, to); diff != "" {
 		t.Errorf("the pod has changed: -before +after\n%s", diff)
 	}
@@ -75,7 +75,7 @@ func TestShare(t *testing.T) {
 func TestEqual(t *testing.T) {
 	t.Parallel()
 	a, b := pod(), pod()
-	if !equal(a, b) || !equal(a, a) {
+	if !Equal(a, b) || !Equal(a, a) {
 		t.Error("equal pods are said to differ")
 	}
 	if sameMap(a.Labels, b.Labels) || &a.Spec.Containers[0] == &b.Spec.Containers[0] || &a.ManagedFields[0].FieldsV1.Raw[0] == &b.ManagedFields[0].FieldsV1.Raw[0] {
@@ -91,7 +91,7 @@ func TestEqual(t *testing.T) {
 		"number":          func(p *corev1.Pod) { *p.Spec.Tolerations[0].TolerationSeconds = 301 },
 	} {
 		b := pod()
-		if change(b); equal(a, b) || equal(b, a) {
+		if change(b); Equal(a, b) || Equal(b, a) {
 			t.Errorf("pods with another %s are said to be equal", name)
 		}
 	}
@@ -113,7 +113,7 @@ func TestEqual_Nothing(t *testing.T) {
 		"types":               {&corev1.Pod{}, &corev1.Node{}},
 		"no object":           {none, &corev1.Pod{}},
 	} {
-		if equal(pair[0], pair[1]) || pair[0] != none && equal(pair[1], pair[0]) {
+		if Equal(pair[0], pair[1]) || pair[0] != none && Equal(pair[1], pair[0]) {
 			t.Errorf("%s: said to be equal", name)
 		}
 	}
@@ -137,14 +137,14 @@ func TestEqual_AllKinds(t *testing.T) {
 				random.Fill(a)
 				random.Fill(b)
 				wantA, wantB := a.DeepCopyObject(), b.DeepCopyObject()
-				share(a, b)
+				Share(a, b)
 				if !reflect.DeepEqual(wantA, a) || !reflect.DeepEqual(wantB, b) {
 					t.Fatalf("objects have changed: %s%s", cmp.Diff(wantA, a), cmp.Diff(wantB, b))
 				}
-				if reflect.DeepEqual(a, b) != equal(a, b) {
-					t.Fatalf("equal says %t: %s", equal(a, b), cmp.Diff(a, b))
+				if reflect.DeepEqual(a, b) != Equal(a, b) {
+					t.Fatalf("equal says %t: %s", Equal(a, b), cmp.Diff(a, b))
 				}
-				share(a, wantA)
+				Share(a, wantA)
 				if !reflect.DeepEqual(wantA, a) {
 					t.Fatalf("the copy has changed: %s", cmp.Diff(wantA, a))
 				}
@@ -165,10 +165,10 @@ func TestEqual_Recursive(t *testing.T) {
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: props}}},
 		}}
 	}
-	if !equal(schema("string"), schema("string")) {
+	if !Equal(schema("string"), schema("string")) {
 		t.Error("equal schemas are said to differ")
 	}
-	if equal(schema("string"), schema("integer")) {
+	if Equal(schema("string"), schema("integer")) {
 		t.Error("schemas that differ are said to be equal")
 	}
 }
@@ -180,13 +180,13 @@ func BenchmarkShare(b *testing.B) {
 		b.StopTimer()
 		to := pod()
 		b.StartTimer()
-		share(from, to)
+		Share(from, to)
 	}
 }
 
 func BenchmarkEqual(b *testing.B) {
 	one, other := pod(), pod()
 	for b.Loop() {
-		equal(one, other)
+		Equal(one, other)
 	}
 }

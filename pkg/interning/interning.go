@@ -1,7 +1,8 @@
 // Copyright 2026 The minik8s Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package sharing
+// Package interning keeps in memory once what is equal in objects of the API. Touch it when a kind takes too much memory.
+package interning
 
 import (
 	"bytes"
@@ -13,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// share makes each part of to that is equal in from the same memory as there. Both are pointers of one type. Nobody may change either
+// Share makes each part of to that is equal in from the same memory as there. Both are pointers of one type. Nobody may change either
 // from then on, and to must not be known to anybody else yet.
-func share(from, to runtime.Object) { compare(from, to, true) }
+func Share(from, to runtime.Object) { compare(from, to, true) }
 
-// equal tells whether all of two objects is equal. It changes nothing.
-func equal(a, b runtime.Object) bool { return compare(a, b, false) }
+// Equal tells whether all of two objects is equal. It changes nothing.
+func Equal(a, b runtime.Object) bool { return compare(a, b, false) }
 
 func compare(from, to runtime.Object, share bool) bool {
 	a, b := reflect.ValueOf(from), reflect.ValueOf(to)
