@@ -267,6 +267,33 @@ func TestGroup_OneFails(t *testing.T) {
 	q.expect(t, 1, 0, 0, 0)
 }
 
+// While a large group arrives it is not looked through for each of its pods at each event.
+func TestGroup_Arrives(t *testing.T) {
+	const n = 100
+	q, _ := newQueue()
+	q.grouped()
+	asked, group := 0, q.cfg.Group
+	q.cfg.Group = func(pod *corev1.Pod) []types.UID {
+		asked++
+		return group(pod)
+	}
+	q.cfg.PreEnqueue = func(context.Context, *corev1.Pod) *fwk.Status {
+		if len(q.all) < n {
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithPlugin("gang")
+		}
+		return nil
+	}
+	for i := range n {
+		pod := pt.Pod(fmt.Sprint("p", i), in("g"))
+		q.Add(t.Context(), pod)
+		q.Move(t.Context(), fwk.ClusterEvent{Resource: fwk.UnscheduledPod, ActionType: fwk.Add}, nil, pod)
+	}
+	q.expect(t, n, 0, 0, 0)
+	if asked > 4*n {
+		t.Errorf("asked %d times for the group of %d pods", asked, n)
+	}
+}
+
 // Metrics count a group as one, by the place where it waits, and those of which the object is missing by themselves.
 func TestGroup_State(t *testing.T) {
 	q, _ := newQueue()

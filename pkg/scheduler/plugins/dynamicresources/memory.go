@@ -18,18 +18,21 @@ import (
 	"minik8s.io/minik8s/pkg/scheduler/internal/dra"
 )
 
-// maxKinds is for how many kinds of claims it is remembered what they would get on nodes.
-const maxKinds = 8
-
-// maxPools is how many pools a node may have for which that is remembered.
-const maxPools = 64
+const (
+	// maxKinds is for how many kinds of claims it is remembered what they would get on nodes, and maxOutcomes for how many of both:
+	// each takes half a kilobyte.
+	maxKinds, maxOutcomes = 64, 1 << 16
+	// maxPools is how many pools a node may have for which that is remembered.
+	maxPools = 64
+)
 
 // memory is what claims that ask for the same would get on nodes, as long as nothing has changed from which that follows: to find
 // devices takes much longer than all else, and of many nodes a cycle changes one.
 type memory struct {
-	manager *dra.Manager
-	claims  *dra.Claims
-	kinds   *lru.Cache // of *kind by what claims ask for
+	manager  *dra.Manager
+	claims   *dra.Claims
+	kinds    *lru.Cache // of *kind by what claims ask for
+	outcomes *lru.Cache // of *outcome by question
 
 	mu     sync.Mutex
 	index  *index // guarded by mu, like cycles
@@ -46,9 +49,12 @@ type index struct {
 // kind are claims that ask for the same.
 type kind struct {
 	first int64 // the cycle that met it; there may be no second one
+}
 
-	mu    sync.Mutex
-	nodes map[string]*outcome // guarded by mu
+// question is what claims of a kind would get on a node.
+type question struct {
+	kind *kind
+	node string
 }
 
 // outcome is what claims would get on a node.
@@ -69,7 +75,7 @@ func (o *origin) equal(p *origin) bool {
 }
 
 func newMemory(manager *dra.Manager, claims *dra.Claims) *memory {
-	return &memory{manager: manager, claims: claims, kinds: lru.New(maxKinds), index: &index{changes: -1}}
+	return &memory{manager: manager, claims: claims, kinds: lru.New(maxKinds), outcomes: lru.New(maxOutcomes), index: &index{changes: -1}}
 }
 
 // search is a structured.Allocator of one cycle that remembers.
@@ -80,11 +86,10 @@ type search struct {
 	cycle   int64
 	classes int64
 	taken   int64 // generation of the devices that are taken, for the allocator
-	nodes   int   // how many there are
 }
 
 // begin prepares a search, of which the caller makes the allocator by the devices that are taken and the slices.
-func (m *memory) begin(nodes int) (*search, *structured.AllocatedState, []*resourcev1.ResourceSlice, error) {
+func (m *memory) begin() (*search, *structured.AllocatedState, []*resourcev1.ResourceSlice, error) {
 	// Counted before they are listed: what comes in between is looked at twice.
 	changes, classes := m.manager.Slices().Changes(), m.manager.Classes().Changes()
 	listed, err := m.manager.ResourceSlices().ListWithDeviceTaintRules()
@@ -98,7 +103,7 @@ func (m *memory) begin(nodes int) (*search, *structured.AllocatedState, []*resou
 		m.index = newIndex(changes, listed)
 	}
 	m.cycles++
-	return &search{memory: m, index: m.index, cycle: m.cycles, classes: classes, taken: generation, nodes: nodes}, state, listed, nil
+	return &search{memory: m, index: m.index, cycle: m.cycles, classes: classes, taken: generation}, state, listed, nil
 }
 
 func newIndex(changes int64, all []*resourcev1.ResourceSlice) *index {
@@ -121,20 +126,15 @@ func (s *search) Allocate(ctx context.Context, node *corev1.Node, claims []*reso
 	if k == nil || !ok {
 		return s.Allocator.Allocate(ctx, node, claims)
 	}
-	k.mu.Lock()
-	known := k.nodes[node.Name]
-	k.mu.Unlock()
-	if known != nil && known.from.equal(&from) {
-		return known.results, nil
+	q := question{k, node.Name}
+	if found, ok := s.outcomes.Get(q); ok {
+		if known := found.(*outcome); known.from.equal(&from) {
+			return known.results, nil
+		}
 	}
 	results, err := s.Allocator.Allocate(ctx, node, claims)
 	if err == nil && !shares(results) {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if len(k.nodes) > 2*s.nodes {
-			clear(k.nodes) // most are gone
-		}
-		k.nodes[node.Name] = &outcome{from, results}
+		s.outcomes.Add(q, &outcome{from, results})
 	}
 	return results, err
 }
@@ -163,7 +163,7 @@ func (s *search) kind(claims []*resourcev1.ResourceClaim) *kind {
 	}
 	found, ok := s.kinds.Get(string(asks))
 	if !ok {
-		s.kinds.Add(string(asks), &kind{first: s.cycle, nodes: map[string]*outcome{}})
+		s.kinds.Add(string(asks), &kind{first: s.cycle})
 		return nil
 	}
 	if k := found.(*kind); k.first != s.cycle {

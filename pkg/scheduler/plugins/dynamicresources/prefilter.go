@@ -18,7 +18,7 @@ import (
 )
 
 // PreFilter gathers the pod's claims and rejects the pod while one cannot be used anywhere.
-func (pl *DynamicResources) PreFilter(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (pl *DynamicResources) PreFilter(ctx context.Context, cs fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	claims, err := pl.claimsOf(pod)
 	if err != nil {
 		return nil, reject("%v", err)
@@ -42,7 +42,7 @@ func (pl *DynamicResources) PreFilter(ctx context.Context, cs fwk.CycleState, po
 		}
 	}
 	if allocate {
-		if s.allocator, err = pl.newAllocator(ctx, len(nodes)); err != nil {
+		if s.allocator, err = pl.newAllocator(ctx); err != nil {
 			return nil, fwk.AsStatus(err)
 		}
 	}
@@ -106,8 +106,8 @@ func (pl *DynamicResources) checkClass(request, class string) *fwk.Status {
 }
 
 // newAllocator returns one for the devices as they are free now; they stay so until the cycle's Reserve.
-func (pl *DynamicResources) newAllocator(ctx context.Context, nodes int) (structured.Allocator, error) {
-	s, taken, slices, err := pl.memory.begin(nodes)
+func (pl *DynamicResources) newAllocator(ctx context.Context) (structured.Allocator, error) {
+	s, taken, slices, err := pl.memory.begin()
 	if err != nil {
 		return nil, fmt.Errorf("listing ResourceSlices: %w", err)
 	}

@@ -127,7 +127,7 @@ func (v *NodeVolumeLimits) Filter(_ context.Context, _ fwk.CycleState, pod *core
 		return status
 	}
 	limits := limitsOf(csi)
-	if len(limits) == 0 {
+	if len(limits) == 0 || v.surelyFit(wanted, limits, node) {
 		return nil
 	}
 	there, err := v.attached(node, csi)
@@ -149,6 +149,25 @@ func (v *NodeVolumeLimits) Filter(_ context.Context, _ fwk.CycleState, pod *core
 		}
 	}
 	return nil
+}
+
+// surelyFit tells whether there is room however many of the volumes of the pods there are of a driver: to find out whose they
+// are takes long.
+func (v *NodeVolumeLimits) surelyFit(wanted map[attachable]bool, limits map[string]int32, node fwk.NodeInfo) bool {
+	attachments, err := v.attachments.IndexKeys(byNode, node.Node().Name)
+	if err != nil {
+		return false
+	}
+	most := len(wanted) + len(attachments)
+	for _, p := range node.GetPods() {
+		most += len(p.GetPod().Spec.Volumes)
+	}
+	for volume := range wanted {
+		if limit, ok := limits[volume.driver]; ok && most > int(limit) {
+			return false
+		}
+	}
+	return true
 }
 
 // attached has the volumes of the node's pods, and those that are attached without
