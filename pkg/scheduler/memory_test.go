@@ -106,7 +106,9 @@ func decide(t *testing.T, s *Scheduler, pod *corev1.Pod) (node string, known *fr
 func anyNode(random *rand.Rand, name string) *corev1.Node {
 	options := []pt.NodeOption{pt.NodeLabels(corev1.LabelHostname, name, corev1.LabelTopologyZone, fmt.Sprint(random.IntN(3))),
 		pt.Allocatable("cpu", fmt.Sprint(1+random.IntN(4)), "pods", "10")}
-	switch random.IntN(6) {
+	switch random.IntN(7) {
+	case 6:
+		options = append(options, pt.Allocatable("example.com/x", fmt.Sprint(1+random.IntN(2))))
 	case 0:
 		options = append(options, pt.Taint("hard", "v", corev1.TaintEffectNoSchedule))
 	case 1:
@@ -127,6 +129,7 @@ func anyPod(random *rand.Rand, name string) *corev1.Pod {
 		{pt.Requests("cpu", "900m")},
 		{pt.Requests("cpu", "3500m")},
 		{pt.Requests("cpu", "9")},
+		{pt.Requests("example.com/x", "1")},
 		{zone},
 		{pt.HostPort("", corev1.ProtocolTCP, 80)},
 		{pt.Tolerate(corev1.Toleration{Key: "hard", Operator: corev1.TolerationOpExists})},

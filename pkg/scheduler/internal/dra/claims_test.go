@@ -375,3 +375,48 @@ func BenchmarkGather(b *testing.B) {
 		}
 	})
 }
+
+// A pool has another generation after each change of what is taken of it, none that an older one had, and pools of which nothing is taken
+// are not kept for ever.
+func TestGenerations(t *testing.T) {
+	c := newClaims()
+	in := func(pool string, version int, devices ...string) *resourcev1.ResourceClaim {
+		made := claim("of-"+pool, version, devices...)
+		for i := range devices {
+			made.Status.Allocation.Devices.Results[i].Pool = pool
+		}
+		return made
+	}
+	of := func(pool string) int64 { return c.Generations(nil, []Pool{{"d", pool}})[0] }
+	c.told(in("a", 1, "x"))
+	c.told(in("b", 1, "x"))
+	a, b := of("a"), of("b")
+	c.told(in("a", 2, "x")) // no other devices
+	if of("a") != a {
+		t.Error("another generation without a change")
+	}
+	c.told(in("a", 3, "y"))
+	if of("a") <= a || of("b") != b {
+		t.Errorf("generations %d and %d before, %d and %d after a change of the first", a, b, of("a"), of("b"))
+	}
+	a = of("a")
+	c.gone("ns/of-a")
+	if of("a") <= a {
+		t.Error("no other generation when devices are given back")
+	}
+	a = of("a")
+	for i := range 3 * sparePools {
+		pool := fmt.Sprint("passing-", i)
+		c.told(in(pool, 1, "x"))
+		c.gone("ns/of-" + pool)
+	}
+	if n := len(c.devices.pools); n > sparePools+2 {
+		t.Errorf("%d pools are kept", n)
+	}
+	if of("a") <= a || of("b") != b {
+		t.Errorf("generations %d and %d before, %d and %d after others were forgotten", a, b, of("a"), of("b"))
+	}
+	if _, generation := c.Gather(); of("a") > generation {
+		t.Errorf("generation %d of a pool, %d of all", of("a"), generation)
+	}
+}

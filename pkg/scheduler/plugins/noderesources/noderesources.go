@@ -9,6 +9,7 @@ package noderesources
 
 import (
 	"context"
+	"encoding/binary"
 	"maps"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 
 	"minik8s.io/minik8s/pkg/scheduler/configuration"
 	"minik8s.io/minik8s/pkg/scheduler/framework"
+	"minik8s.io/minik8s/pkg/scheduler/internal/dra"
 )
 
 // Name of the plugin.
@@ -31,6 +33,8 @@ type Fit struct {
 	args    *configv1.NodeResourcesFitArgs
 	measure strategy
 	classes fwk.DeviceClassResolver // nil if device classes stand for no resources
+	// changes counts those of device classes; nil if nobody does.
+	changes func() int64
 }
 
 var (
@@ -53,6 +57,9 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	f := &Fit{args: args, measure: measure}
 	if manager := h.SharedDRAManager(); manager != nil {
 		f.classes = manager.DeviceClassResolver()
+		if ours, ok := manager.(*dra.Manager); ok {
+			f.changes = ours.Classes().Changes
+		}
 	}
 	return f, nil
 }
@@ -153,10 +160,17 @@ func (f *Fit) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, no
 // ScoreExtensions implements fwk.ScorePlugin.
 func (*Fit) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// AppendSignature implements framework.NodeLocal. What a device class may stand for is not a matter of the node alone.
+// AppendSignature implements framework.NodeLocal. For what device classes stand is no matter of the node: with other ones it is another
+// kind of pods. A change is counted when it is known, so that nothing is found by old classes under a new count.
 func (f *Fit) AppendSignature(to []byte, pod *framework.PodInfo) ([]byte, bool) {
 	to = pod.NonZeroRequests.AppendTo(pod.Requests.AppendTo(to))
-	return to, f.classes == nil || len(pod.Requests.Scalar) == 0
+	if f.classes == nil || len(pod.Requests.Scalar) == 0 {
+		return to, true
+	}
+	if f.changes == nil {
+		return to, false
+	}
+	return binary.BigEndian.AppendUint64(to, uint64(f.changes())), true
 }
 
 // EventsToRegister implements fwk.EnqueueExtensions: resources were freed, the pod asks for less, a node has

@@ -4,12 +4,15 @@
 package noderesources
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -198,5 +201,37 @@ func TestFilter_DeviceClass(t *testing.T) {
 	got := pt.Filter(t, h, pt.NewPlugin(t, h, New), pt.Pod("p", pt.Requests("example.com/x", "2")))
 	if diff := cmp.Diff(map[string]string{"none": "", "few": "Insufficient example.com/x"}, got); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+}
+
+// What is found by a device class counts for no pod that comes when there are others.
+func TestAppendSignature_DeviceClass(t *testing.T) {
+	h := pt.NewHandle(nil, class("c", "example.com/x"))
+	f := pt.NewPlugin(t, h, New).(*Fit)
+	signature := func(resource string) string {
+		b, ok := f.AppendSignature(nil, framework.NewPodInfo(pt.Pod("p", pt.Requests(resource, "1"))))
+		if !ok {
+			t.Fatalf("a pod that asks for %s has no signature", resource)
+		}
+		return string(b)
+	}
+	device, cpu := signature("example.com/x"), signature("cpu")
+	if again := signature("example.com/x"); again != device {
+		t.Error("equal pods are of two kinds")
+	}
+	before := f.changes()
+	if _, err := h.Fake.ResourceV1().DeviceClasses().Create(t.Context(), class("d", "example.com/y"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		return f.changes() > before, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if signature("example.com/x") == device {
+		t.Error("pods are of one kind before and after a change of classes")
+	}
+	if signature("cpu") != cpu {
+		t.Error("classes make another kind of pods that ask for no device")
 	}
 }
