@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -52,9 +51,9 @@ func trim() cache.TransformFunc {
 	var mu sync.Mutex
 	last := map[reflect.Type]runtime.Object{} // guarded by mu
 	return func(obj any) (any, error) {
-		o, ok := obj.(runtime.Object)
-		m, err := meta.Accessor(obj)
-		if !ok || err != nil {
+		o, typed := obj.(runtime.Object)
+		m, ok := obj.(metav1.Object)
+		if !typed || !ok {
 			return obj, nil
 		}
 		m.SetManagedFields(nil)
