@@ -46,25 +46,25 @@ func NewInformers(client kubernetes.Interface, transform cache.TransformFunc) in
 	return factory
 }
 
-// trim is a transform for informers that nobody changes objects of.
+// trim is a transform for informers that nobody changes objects of. An informer that fills itself has its objects transformed twice: one
+// without a record of its fields may have been here, share memory with others, and be read by now, and is not touched.
 func trim() cache.TransformFunc {
 	var mu sync.Mutex
 	last := map[reflect.Type]runtime.Object{} // guarded by mu
 	return func(obj any) (any, error) {
 		o, typed := obj.(runtime.Object)
 		m, ok := obj.(metav1.Object)
-		if !typed || !ok {
+		if !typed || !ok || len(m.GetManagedFields()) == 0 {
 			return obj, nil
 		}
 		m.SetManagedFields(nil)
 		t := reflect.TypeOf(obj)
 		mu.Lock()
-		before := last[t]
-		last[t] = o
-		mu.Unlock()
-		if before != nil {
+		defer mu.Unlock()
+		if before := last[t]; before != nil {
 			interning.Share(before, o)
 		}
+		last[t] = o
 		return obj, nil
 	}
 }

@@ -37,3 +37,25 @@ func TestTrim(t *testing.T) {
 		t.Error("containers that are equal are in memory twice")
 	}
 }
+
+// What has been transformed once may be read by now.
+func TestTrim_Twice(t *testing.T) {
+	trim := trim()
+	pods := map[string]*corev1.Pod{}
+	send := func(name, cpu string) {
+		if pods[name] == nil {
+			pods[name] = pt.Pod(name, pt.Requests("cpu", cpu))
+			pods[name].ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+		}
+		if _, err := trim(pods[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send("a", "1")
+	send("other", "2")
+	send("b", "1")
+	send("a", "1")
+	if &pods["a"].Spec.Containers[0] == &pods["b"].Spec.Containers[0] {
+		t.Error("a pod that was transformed before is changed")
+	}
+}

@@ -53,10 +53,19 @@ func TestForEach(t *testing.T) {
 			}
 		}
 	}
-	var done atomic.Int32
-	Parallelizer(16).ForEach(100_000, func(int) bool { return done.Add(1) < 10 })
-	if n := done.Load(); n < 10 || n >= 10+16 {
-		t.Errorf("%d pieces were done after the stop at 10", n)
+	for _, workers := range []Parallelizer{1, 16} {
+		var done, last atomic.Int32
+		end := workers.ForEach(100_000, func(i int) bool {
+			for n := last.Load(); int32(i) > n && !last.CompareAndSwap(n, int32(i)); n = last.Load() {
+			}
+			return done.Add(1) < 10
+		})
+		if n := done.Load(); n < 10 || n >= 10+16 {
+			t.Errorf("%d pieces were done after the stop at 10", n)
+		}
+		if end <= int(last.Load()) || end == 100_000 {
+			t.Errorf("piece %d was done, and none from %d on", last.Load(), end)
+		}
 	}
 }
 

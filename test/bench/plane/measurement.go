@@ -185,59 +185,61 @@ func (m *measurement) bound(ctx context.Context, c kubernetes.Interface) error {
 	})
 }
 
-// deployment makes one, and waits until it has all its pods, on nodes.
-func (m *measurement) deployment(ctx context.Context, c kubernetes.Interface, replicas int) error {
-	selector := map[string]string{"app": "deployed"}
+// workload measures how long it takes until one that is made has all its pods, on nodes.
+func (m *measurement) workload(ctx context.Context, c kubernetes.Interface, name string, pods int, create func() error, has func() (int32, error)) error {
 	took, processor, err := m.cost(func() error {
-		template := load.Pod("")
-		_, err := c.AppsV1().Deployments(metav1.NamespaceDefault).Create(ctx, &appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Name: "deployed"},
-			Spec: appsv1.DeploymentSpec{
-				Replicas: new(int32(replicas)), Selector: &metav1.LabelSelector{MatchLabels: selector},
-				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector}, Spec: template.Spec},
-			},
-		}, metav1.CreateOptions{})
-		if err != nil {
+		if err := create(); err != nil {
 			return err
 		}
 		return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-			d, err := c.AppsV1().Deployments(metav1.NamespaceDefault).Get(ctx, "deployed", metav1.GetOptions{})
-			if err != nil || int(d.Status.Replicas) != replicas {
+			if n, err := has(); err != nil || int(n) != pods {
 				return false, err
 			}
 			return true, m.bound(ctx, c)
 		})
 	})
-	name := fmt.Sprintf("Deployment of %d: ", replicas)
-	m.add(name+"all on nodes", "ms", figure.Figure{AtMost: 0.4}, float64(took.Milliseconds()))
-	m.add(name+"processor", "s", figure.Figure{AtMost: 0.4}, processor.Seconds())
+	title := fmt.Sprintf("%s of %d: ", name, pods)
+	m.add(title+"all on nodes", "ms", figure.Figure{AtMost: 0.4}, float64(took.Milliseconds()))
+	m.add(title+"processor", "s", figure.Figure{AtMost: 0.4}, processor.Seconds())
 	return err
 }
 
-// job makes one, and waits until it has all its pods, on nodes.
+func (m *measurement) deployment(ctx context.Context, c kubernetes.Interface, pods int) error {
+	api, selector := c.AppsV1().Deployments(metav1.NamespaceDefault), map[string]string{"app": "deployed"}
+	return m.workload(ctx, c, "Deployment", pods, func() error {
+		_, err := api.Create(ctx, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "deployed"},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: new(int32(pods)), Selector: &metav1.LabelSelector{MatchLabels: selector},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector}, Spec: load.Pod("").Spec},
+			},
+		}, metav1.CreateOptions{})
+		return err
+	}, func() (int32, error) {
+		d, err := api.Get(ctx, "deployed", metav1.GetOptions{})
+		if err != nil {
+			return 0, err
+		}
+		return d.Status.Replicas, nil
+	})
+}
+
 func (m *measurement) job(ctx context.Context, c kubernetes.Interface, pods int) error {
-	took, processor, err := m.cost(func() error {
-		spec := load.Pod("").Spec
-		spec.RestartPolicy = corev1.RestartPolicyNever
-		_, err := c.BatchV1().Jobs(metav1.NamespaceDefault).Create(ctx, &batchv1.Job{
+	api, spec := c.BatchV1().Jobs(metav1.NamespaceDefault), load.Pod("").Spec
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	return m.workload(ctx, c, "Job", pods, func() error {
+		_, err := api.Create(ctx, &batchv1.Job{
 			ObjectMeta: metav1.ObjectMeta{Name: "worked"},
 			Spec:       batchv1.JobSpec{Parallelism: new(int32(pods)), Completions: new(int32(pods)), Template: corev1.PodTemplateSpec{Spec: spec}},
 		}, metav1.CreateOptions{})
+		return err
+	}, func() (int32, error) {
+		j, err := api.Get(ctx, "worked", metav1.GetOptions{})
 		if err != nil {
-			return err
+			return 0, err
 		}
-		return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-			j, err := c.BatchV1().Jobs(metav1.NamespaceDefault).Get(ctx, "worked", metav1.GetOptions{})
-			if err != nil || int(j.Status.Active) != pods {
-				return false, err
-			}
-			return true, m.bound(ctx, c)
-		})
+		return j.Status.Active, nil
 	})
-	name := fmt.Sprintf("Job of %d: ", pods)
-	m.add(name+"all on nodes", "ms", figure.Figure{AtMost: 0.4}, float64(took.Milliseconds()))
-	m.add(name+"processor", "s", figure.Figure{AtMost: 0.4}, processor.Seconds())
-	return err
 }
 
 // oneByOne makes a pod when the one before has a node and nothing else is to be done.

@@ -84,7 +84,7 @@ func (s *Source) changed(old, new any) {
 	}
 }
 
-// Changes is how many there were. Who has asked before looking at the objects has looked at all of them.
+// Changes is how many there were. One is counted when lists show it: who asks, and lists then, misses none that was counted.
 func (s *Source) Changes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

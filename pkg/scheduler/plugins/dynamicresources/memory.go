@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
+	"weak"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -65,7 +66,7 @@ type outcome struct {
 
 // origin is all from which an outcome follows.
 type origin struct {
-	node            *corev1.Node
+	node            weak.Pointer[corev1.Node] // is not kept for the sake of this
 	slices, classes int64
 	taken           []int64 // generations of the node's pools
 }
@@ -145,7 +146,7 @@ func (s *search) origin(node *corev1.Node) (origin, bool) {
 	if len(own)+len(s.index.shared) > maxPools {
 		return origin{}, false
 	}
-	o := origin{node: node, slices: s.index.changes, classes: s.classes, taken: make([]int64, 0, len(own)+len(s.index.shared))}
+	o := origin{node: weak.Make(node), slices: s.index.changes, classes: s.classes, taken: make([]int64, 0, len(own)+len(s.index.shared))}
 	o.taken = s.claims.Generations(s.claims.Generations(o.taken, own), s.index.shared)
 	return o, !slices.ContainsFunc(o.taken, func(g int64) bool { return g > s.taken })
 }
